@@ -1,0 +1,85 @@
+/* status.c - the text of a failure lives in one fixed buffer per thread. */
+#include "framework/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_SIZE = 8192 };
+
+static _Thread_local char   text[TEXT_SIZE];
+static _Thread_local size_t used;
+
+static void append(const char *format, va_list args)
+{
+    const int n = vsnprintf(text + used, TEXT_SIZE - used, format, args);
+    if (n > 0)
+        used += (size_t)n < TEXT_SIZE - used ? (size_t)n : TEXT_SIZE - used - 1;
+}
+
+static void append_format(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    append(format, args);
+    va_end(args);
+}
+
+tr_status tr_fail(tr_status status, const char *format, ...)
+{
+    /* Formatted aside first: an argument may be the last failure's text itself. */
+    char    message[TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    used = 0;
+    append_format("%s", message);
+    return status;
+}
+
+tr_status tr_context(tr_status status, const char *format, ...)
+{
+    va_list args;
+    append_format("\n  ");
+    va_start(args, format);
+    append(format, args);
+    va_end(args);
+    return status;
+}
+
+tr_status tr__trail(tr_status status, const char *function, const char *file, int line)
+{
+    append_format("\n  in %s (%s:%d)", function, file, line);
+    return status;
+}
+
+const char *tr_error(void)
+{
+    return text;
+}
+
+const char *tr_status_name(tr_status status)
+{
+    static const char *const names[] = {
+#define NAME(name, text) [TR_##name] = #name,
+        TR_STATUS_LIST(NAME)
+#undef NAME
+    };
+    return status >= 0 && status < TR_STATUS_COUNT ? names[status] : "?";
+}
+
+const char *tr_status_text(tr_status status)
+{
+    static const char *const texts[] = {
+#define TEXT(name, text) [TR_##name] = text,
+        TR_STATUS_LIST(TEXT)
+#undef TEXT
+    };
+    return status >= 0 && status < TR_STATUS_COUNT ? texts[status] : "unknown status";
+}
+
+const char *tr_version(void)
+{
+    return TR_VERSION;
+}

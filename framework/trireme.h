@@ -1,0 +1,398 @@
+/* trireme.h - the C API of Trireme.
+ *
+ * A program is a list of blocks, a block a list of variables and operators (the messages of
+ * proto/framework.proto). You build one or parse a saved one, run it by an executor on a scope,
+ * and read the results:
+ *
+ *     tr_program *program = NULL;
+ *     tr_status   status  = tr_program_load(&program, "model/__model__");
+ *     tr_scope   *scope   = tr_scope_new(NULL);
+ *     ...
+ *     status = tr_plan_run(plan, feeds, fetches);
+ *     if (status != TR_OK)
+ *         fprintf(stderr, "%s\n", tr_error());
+ *
+ * Rules that hold everywhere:
+ *   - A function that can fail returns a tr_status; tr_error() then holds the text. It belongs to
+ *     the calling thread and lives until that thread's next failure.
+ *   - What a function returns through a first parameter called `out` belongs to the caller, who
+ *     frees it; every getter returns something borrowed, which lives as long as what it came from.
+ *   - `_free(NULL)` does nothing.
+ *   - Handles are not locked: use one program, scope or executor from one thread at a time. Different
+ *     ones may be used at the same time.
+ *   - Sizes and dimensions are int64_t; a dimension of -1 means "not known before the run".
+ */
+#ifndef TRIREME_H
+#define TRIREME_H
+
+#ifndef TR_CFFI                       /* cffi reads the rest and knows these types by itself */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#endif
+
+#if defined(__GNUC__) && !defined(TR_CFFI)
+#define TR_API __attribute__((visibility("default")))
+#else
+#define TR_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* == errors ================================================================================= */
+
+/* What the caller can do about it decides the code; the text says the rest. */
+#define TR_STATUS_LIST(X)                                              \
+    X(OK,           "success")                                         \
+    X(EINVAL,       "invalid argument")                                \
+    X(ESHAPE,       "shapes do not fit")                               \
+    X(EDTYPE,       "data types do not fit")                           \
+    X(ERANGE,       "value out of range")                              \
+    X(ENOTFOUND,    "not found")                                       \
+    X(EEXIST,       "exists already")                                  \
+    X(EIO,          "input or output failed")                          \
+    X(EFORMAT,      "damaged data or unknown format")                  \
+    X(ENOMEM,       "out of memory")                                   \
+    X(ENAN,         "a value is not finite")                           \
+    X(EUNSUPPORTED, "not supported")                                   \
+    X(ETIMEOUT,     "timed out")                                       \
+    X(EPEER,        "a peer is gone or refused")                       \
+    X(EINTERNAL,    "internal error")
+
+typedef enum tr_status {
+#define TR_STATUS_ENUM(name, text) TR_##name,
+    TR_STATUS_LIST(TR_STATUS_ENUM)
+#undef TR_STATUS_ENUM
+    TR_STATUS_COUNT
+} tr_status;
+
+/* The text of the calling thread's last failure: the message, then one line per frame it went
+ * through. Never NULL. */
+TR_API const char *tr_error(void);
+/* The name of a code, such as "ESHAPE"; "?" for a number that is no code. */
+TR_API const char *tr_status_name(tr_status status);
+/* The general meaning of a code, such as "shapes do not fit". */
+TR_API const char *tr_status_text(tr_status status);
+/* "0.1.0" */
+TR_API const char *tr_version(void);
+
+/* == data types ============================================================================= */
+
+/* The values are those of VarType.Type in framework.proto. */
+typedef enum tr_dtype {
+    TR_BOOL = 0,
+    TR_INT16 = 1,
+    TR_INT32 = 2,
+    TR_INT64 = 3,
+    TR_FP16 = 4,
+    TR_FP32 = 5,
+    TR_FP64 = 6,
+    TR_SIZE_T = 19,
+    TR_UINT8 = 20,
+    TR_INT8 = 21,
+    TR_BF16 = 22,
+    TR_DTYPE_COUNT,
+    TR_DTYPE_NONE = -1                /* not known */
+} tr_dtype;
+
+/* Bytes of one element; 0 for a number that is no data type. */
+TR_API int64_t tr_dtype_size(tr_dtype dtype);
+/* "float32", "int64", ... as NumPy says it; "?" for a number that is no data type. */
+TR_API const char *tr_dtype_name(tr_dtype dtype);
+
+/* What a variable holds. The values are those of VarType.Type. */
+typedef enum tr_var_kind {
+    TR_KIND_TENSOR = 7,               /* LOD_TENSOR: a dense tensor, perhaps with sequence offsets */
+    TR_KIND_SELECTED_ROWS = 8,        /* some rows of a larger tensor */
+    TR_KIND_FEED = 9,
+    TR_KIND_FETCH = 10,
+    TR_KIND_STEP_SCOPES = 11,
+    TR_KIND_RANK_TABLE = 12,
+    TR_KIND_ARRAY = 13,               /* LOD_TENSOR_ARRAY: a growing list of tensors */
+    TR_KIND_PLACES = 14,
+    TR_KIND_READER = 15,
+    TR_KIND_RAW = 17,
+    TR_KIND_TUPLE = 18,
+    TR_KIND_NONE = -1
+} tr_var_kind;
+
+/* == tensors ================================================================================ */
+
+enum { TR_MAX_RANK = 9 };
+
+/* A dense array in row-major order, with optional sequence offsets (LoD), or, when it has rows,
+ * the SelectedRows of Fluid: row i of the data is row rows[i] of a tensor `height` rows high. */
+typedef struct tr_tensor tr_tensor;
+
+TR_API tr_tensor *tr_tensor_new(void);
+TR_API void       tr_tensor_free(tr_tensor *tensor);
+/* Give the tensor this type and shape and memory of its own (kept when it is large enough and not
+ * shared). The contents are undefined; LoD and rows are dropped. */
+TR_API tr_status tr_tensor_resize(tr_tensor *tensor, tr_dtype dtype, int rank, const int64_t *dims);
+/* Let the tensor look at memory that the caller keeps alive and does not move. */
+TR_API tr_status tr_tensor_borrow(tr_tensor *tensor, tr_dtype dtype, int rank, const int64_t *dims,
+                                  void *data);
+/* Make `to` share the memory of `from` (reference-counted), with its shape, LoD and rows. */
+TR_API void tr_tensor_share(tr_tensor *to, const tr_tensor *from);
+/* Make `to` a copy of `from` in memory of its own. */
+TR_API tr_status tr_tensor_copy(tr_tensor *to, const tr_tensor *from);
+
+TR_API tr_dtype       tr_tensor_dtype(const tr_tensor *tensor);   /* TR_DTYPE_NONE: never set */
+TR_API int            tr_tensor_rank(const tr_tensor *tensor);
+TR_API const int64_t *tr_tensor_dims(const tr_tensor *tensor);
+TR_API int64_t        tr_tensor_numel(const tr_tensor *tensor);
+TR_API int64_t        tr_tensor_bytes(const tr_tensor *tensor);
+TR_API void          *tr_tensor_data(tr_tensor *tensor);          /* NULL when never set */
+
+/* Sequence offsets. Level 0 is the outermost. Offsets of a level start with 0, never fall, and the
+ * last one is the number of sequences one level down (of rows, at the last level). */
+TR_API tr_status tr_tensor_set_lod(tr_tensor *tensor, int levels, const int64_t *counts,
+                                   const int64_t *const *offsets);
+TR_API int            tr_tensor_lod_levels(const tr_tensor *tensor);
+TR_API int64_t        tr_tensor_lod_count(const tr_tensor *tensor, int level);   /* offsets, not sequences */
+TR_API const int64_t *tr_tensor_lod_offsets(const tr_tensor *tensor, int level);
+
+/* SelectedRows: the indices of the data's rows in a tensor `height` rows high; NULL for a dense one.
+ * An index may stand more than once; the rows then add up. */
+TR_API tr_status      tr_tensor_set_rows(tr_tensor *tensor, int64_t height, int64_t count,
+                                         const int64_t *rows);
+TR_API bool           tr_tensor_has_rows(const tr_tensor *tensor);
+TR_API int64_t        tr_tensor_height(const tr_tensor *tensor);
+TR_API const int64_t *tr_tensor_rows(const tr_tensor *tensor);
+
+/* The on-disk format of one LoDTensor or SelectedRows (docs/formats.md), to and from a file. */
+TR_API tr_status tr_tensor_save(const tr_tensor *tensor, const char *path);
+TR_API tr_status tr_tensor_load(tr_tensor *tensor, const char *path);
+
+/* == scopes ================================================================================= */
+
+/* Name -> variable. A scope looks a name up in itself, then in its parents. */
+typedef struct tr_scope tr_scope;
+typedef struct tr_var   tr_var;
+
+TR_API tr_scope *tr_scope_new(tr_scope *parent);        /* the parent must outlive it */
+TR_API void      tr_scope_free(tr_scope *scope);        /* frees its variables */
+TR_API tr_var   *tr_scope_var(tr_scope *scope, const char *name);          /* find here or create */
+TR_API tr_var   *tr_scope_find(const tr_scope *scope, const char *name);   /* here or in a parent, or NULL */
+TR_API tr_var   *tr_scope_find_local(const tr_scope *scope, const char *name);
+/* Forget a variable of this scope. Plans made for this scope must not be run afterwards without
+ * tr_executor_prepare, which looks it up anew. */
+TR_API void        tr_scope_erase(tr_scope *scope, const char *name);
+TR_API int64_t     tr_scope_count(const tr_scope *scope);
+TR_API const char *tr_scope_name(const tr_scope *scope, int64_t index);    /* in order of creation */
+
+TR_API tr_var_kind tr_var_kind_of(const tr_var *var);
+TR_API tr_tensor  *tr_var_tensor(tr_var *var);                             /* borrowed */
+TR_API int64_t     tr_var_array_count(const tr_var *var);
+TR_API tr_tensor  *tr_var_array_item(tr_var *var, int64_t index);          /* borrowed; NULL beyond the end */
+
+/* == programs =============================================================================== */
+
+typedef struct tr_program  tr_program;
+typedef struct tr_block    tr_block;
+typedef struct tr_var_desc tr_var_desc;
+typedef struct tr_op_desc  tr_op_desc;
+
+TR_API tr_program *tr_program_new(void);                                    /* with an empty global block */
+TR_API void        tr_program_free(tr_program *program);
+TR_API tr_program *tr_program_clone(const tr_program *program);
+/* A damaged program is refused with TR_EFORMAT and a message that says what is wrong where. */
+TR_API tr_status   tr_program_parse(tr_program **out, const void *bytes, size_t size);
+TR_API tr_status   tr_program_load(tr_program **out, const char *path);
+/* `*out` is malloc'ed; free it by tr_free. */
+TR_API tr_status   tr_program_serialize(void **out, size_t *size, const tr_program *program);
+/* The program as readable text, one line per variable and operator; free it by tr_free. */
+TR_API tr_status   tr_program_to_string(char **out, const tr_program *program);
+TR_API void        tr_free(void *memory);
+
+TR_API int64_t   tr_program_random_seed(const tr_program *program);
+TR_API void      tr_program_set_random_seed(tr_program *program, int64_t seed);
+/* Changes with every change of the program: what was derived from it is stale when they differ. */
+TR_API uint64_t  tr_program_revision(const tr_program *program);
+TR_API int       tr_program_block_count(const tr_program *program);
+TR_API tr_block *tr_program_block(tr_program *program, int index);           /* NULL beyond the end */
+TR_API tr_block *tr_program_append_block(tr_program *program, int parent);   /* NULL: no such parent */
+
+TR_API int          tr_block_index(const tr_block *block);
+TR_API int          tr_block_parent(const tr_block *block);                  /* -1: the global block */
+TR_API int          tr_block_forward(const tr_block *block);                 /* of a gradient block, or -1 */
+TR_API void         tr_block_set_forward(tr_block *block, int forward);
+TR_API int          tr_block_var_count(const tr_block *block);
+TR_API tr_var_desc *tr_block_var_at(tr_block *block, int index);
+TR_API tr_var_desc *tr_block_find_var(tr_block *block, const char *name);            /* here only */
+TR_API tr_var_desc *tr_block_find_var_recursive(tr_block *block, const char *name);  /* and outwards */
+TR_API tr_var_desc *tr_block_create_var(tr_block *block, const char *name);          /* or the one there is */
+TR_API void         tr_block_remove_var(tr_block *block, const char *name);
+TR_API tr_status    tr_block_rename_var(tr_block *block, const char *from, const char *to);
+TR_API int          tr_block_op_count(const tr_block *block);
+TR_API tr_op_desc  *tr_block_op_at(tr_block *block, int index);
+/* Check the operator against its proto, fill in the defaults, infer the shapes and types of its
+ * outputs (creating the variables that do not exist), and insert it before position `index`; -1 means
+ * at the end. On success the block owns the operator; on failure the block is as it was and the
+ * caller still owns it. */
+TR_API tr_status tr_block_insert_op(tr_block *block, int index, tr_op_desc *op);
+TR_API void      tr_block_remove_op(tr_block *block, int index);
+
+TR_API const char    *tr_var_desc_name(const tr_var_desc *var);
+TR_API tr_var_kind    tr_var_desc_kind(const tr_var_desc *var);
+TR_API void           tr_var_desc_set_kind(tr_var_desc *var, tr_var_kind kind);
+TR_API tr_dtype       tr_var_desc_dtype(const tr_var_desc *var);             /* TR_DTYPE_NONE: not known */
+TR_API void           tr_var_desc_set_dtype(tr_var_desc *var, tr_dtype dtype);
+TR_API int            tr_var_desc_rank(const tr_var_desc *var);
+TR_API const int64_t *tr_var_desc_dims(const tr_var_desc *var);
+TR_API tr_status      tr_var_desc_set_shape(tr_var_desc *var, int rank, const int64_t *dims);
+TR_API int            tr_var_desc_lod_level(const tr_var_desc *var);
+TR_API void           tr_var_desc_set_lod_level(tr_var_desc *var, int level);
+TR_API bool           tr_var_desc_persistable(const tr_var_desc *var);
+TR_API void           tr_var_desc_set_persistable(tr_var_desc *var, bool persistable);
+
+/* The values are those of AttrType in framework.proto. */
+typedef enum tr_attr_type {
+    TR_ATTR_INT = 0,
+    TR_ATTR_FLOAT = 1,
+    TR_ATTR_STRING = 2,
+    TR_ATTR_INTS = 3,
+    TR_ATTR_FLOATS = 4,
+    TR_ATTR_STRINGS = 5,
+    TR_ATTR_BOOL = 6,
+    TR_ATTR_BOOLS = 7,
+    TR_ATTR_BLOCK = 8,
+    TR_ATTR_LONG = 9,
+    TR_ATTR_BLOCKS = 10,
+    TR_ATTR_LONGS = 11,
+    TR_ATTR_TYPE_COUNT
+} tr_attr_type;
+
+TR_API tr_op_desc *tr_op_desc_new(const char *type);
+TR_API void        tr_op_desc_free(tr_op_desc *op);     /* only of one that no block owns */
+TR_API const char *tr_op_desc_type(const tr_op_desc *op);
+/* Slots: the named inputs and outputs; each holds any number of variable names. */
+TR_API void        tr_op_desc_set_input(tr_op_desc *op, const char *slot, int count, const char *const *names);
+TR_API void        tr_op_desc_set_output(tr_op_desc *op, const char *slot, int count, const char *const *names);
+TR_API int         tr_op_desc_input_slots(const tr_op_desc *op);
+TR_API const char *tr_op_desc_input_slot(const tr_op_desc *op, int slot);
+TR_API int         tr_op_desc_input_count(const tr_op_desc *op, const char *slot);
+TR_API const char *tr_op_desc_input(const tr_op_desc *op, const char *slot, int index);
+TR_API int         tr_op_desc_output_slots(const tr_op_desc *op);
+TR_API const char *tr_op_desc_output_slot(const tr_op_desc *op, int slot);
+TR_API int         tr_op_desc_output_count(const tr_op_desc *op, const char *slot);
+TR_API const char *tr_op_desc_output(const tr_op_desc *op, const char *slot, int index);
+/* Attributes. One typed value each; a setter replaces what was there. Numbers convert when the
+ * operator is inserted: an INT may be given for a FLOAT or LONG, never the other way round. */
+TR_API void         tr_op_desc_set_int(tr_op_desc *op, const char *name, int64_t value, tr_attr_type type); /* INT LONG BOOL BLOCK */
+TR_API void         tr_op_desc_set_float(tr_op_desc *op, const char *name, double value);
+TR_API void         tr_op_desc_set_string(tr_op_desc *op, const char *name, const char *value, size_t size);
+TR_API void         tr_op_desc_set_ints(tr_op_desc *op, const char *name, int count, const int64_t *values, tr_attr_type type); /* INTS LONGS BOOLS BLOCKS */
+TR_API void         tr_op_desc_set_floats(tr_op_desc *op, const char *name, int count, const double *values);
+TR_API void         tr_op_desc_set_strings(tr_op_desc *op, const char *name, int count, const char *const *values);
+TR_API void         tr_op_desc_remove_attr(tr_op_desc *op, const char *name);
+TR_API int          tr_op_desc_attr_count(const tr_op_desc *op);
+TR_API const char  *tr_op_desc_attr_name(const tr_op_desc *op, int index);
+TR_API bool         tr_op_desc_has_attr(const tr_op_desc *op, const char *name);
+TR_API tr_attr_type tr_op_desc_attr_type(const tr_op_desc *op, const char *name);
+/* The value of an attribute that is there; for a list, element `index` of tr_op_desc_attr_size. */
+TR_API int          tr_op_desc_attr_size(const tr_op_desc *op, const char *name);   /* 1 for a single value */
+TR_API int64_t      tr_op_desc_attr_int(const tr_op_desc *op, const char *name, int index);
+TR_API double       tr_op_desc_attr_float(const tr_op_desc *op, const char *name, int index);
+TR_API const char  *tr_op_desc_attr_string(const tr_op_desc *op, const char *name, int index, size_t *size);
+
+/* == operators ============================================================================== */
+
+/* What an operator says of itself: its slots, its attributes with default and range, its comment. */
+typedef struct tr_op tr_op;
+
+enum { TR_SLOT_REPEATED = 1, TR_SLOT_OPTIONAL = 2, TR_SLOT_INTERMEDIATE = 4 };
+
+TR_API int          tr_op_count(void);
+TR_API const tr_op *tr_op_at(int index);                /* in alphabetical order */
+TR_API const tr_op *tr_op_find(const char *type);       /* NULL: there is no such operator */
+TR_API const char  *tr_op_type(const tr_op *op);
+TR_API const char  *tr_op_doc(const tr_op *op);
+TR_API bool         tr_op_has_grad(const tr_op *op);
+TR_API int          tr_op_input_count(const tr_op *op);
+TR_API const char  *tr_op_input_name(const tr_op *op, int slot);
+TR_API const char  *tr_op_input_comment(const tr_op *op, int slot);
+TR_API int          tr_op_input_flags(const tr_op *op, int slot);        /* TR_SLOT_... */
+TR_API int          tr_op_output_count(const tr_op *op);
+TR_API const char  *tr_op_output_name(const tr_op *op, int slot);
+TR_API const char  *tr_op_output_comment(const tr_op *op, int slot);
+TR_API int          tr_op_output_flags(const tr_op *op, int slot);
+TR_API int          tr_op_attr_count(const tr_op *op);
+TR_API const char  *tr_op_attr_name(const tr_op *op, int index);
+TR_API const char  *tr_op_attr_comment(const tr_op *op, int index);
+TR_API tr_attr_type tr_op_attr_type(const tr_op *op, int index);
+TR_API bool         tr_op_attr_required(const tr_op *op, int index);
+/* The default and the range as text ("1", "[1, 1]", "\"NCHW\""; "> 0", "one of max, avg"); "" is none. */
+TR_API const char  *tr_op_attr_default(const tr_op *op, int index);
+TR_API const char  *tr_op_attr_range(const tr_op *op, int index);
+/* The OpProto message of framework.proto; free it by tr_free. */
+TR_API tr_status    tr_op_serialize_proto(void **out, size_t *size, const tr_op *op);
+
+/* == gradients ============================================================================== */
+
+/* Append to the global block the operators that compute the gradient of `loss` (one element) with
+ * respect to the trainable parameters, and to sub-blocks what that needs. The gradient of variable v
+ * is v@GRAD. Variables in `no_grad` (and the descs with stop_gradient in Python) get none. */
+TR_API tr_status tr_append_backward(tr_program *program, const char *loss, int no_grad_count,
+                                    const char *const *no_grad);
+/* The same for any targets and inputs: the target gradients are taken as given (`target_grads`,
+ * which may be NULL or hold NULLs for ones). */
+TR_API tr_status tr_append_gradients(tr_program *program, int target_count, const char *const *targets,
+                                     const char *const *target_grads, int no_grad_count,
+                                     const char *const *no_grad);
+
+/* == running ================================================================================ */
+
+/* A feed: an array that the caller keeps alive, and leaves as it is, during the run. */
+typedef struct tr_feed {
+    const char           *name;
+    tr_dtype              dtype;
+    int                   rank;
+    const int64_t        *dims;
+    const void           *data;
+    int                   lod_levels;
+    const int64_t        *lod_counts;                   /* offsets per level */
+    const int64_t *const *lod_offsets;
+} tr_feed;
+
+/* Keeps the plans it made; a plan belongs to its executor. */
+typedef struct tr_executor tr_executor;
+typedef struct tr_plan     tr_plan;
+
+TR_API tr_executor *tr_executor_new(void);
+TR_API void         tr_executor_free(tr_executor *executor);
+/* Check the results of every operator for NaN and infinity; a run then ends with TR_ENAN and a message
+ * that names the operator and the variable. */
+TR_API void         tr_executor_check_finite(tr_executor *executor, bool check);
+/* The plan for running block 0 of `program` in `scope`: made, or found again when nothing changed.
+ * `plan` lives until the program is changed or forgotten or the executor is freed. */
+TR_API tr_status tr_executor_prepare(tr_plan **plan, tr_executor *executor, tr_program *program,
+                                     tr_scope *scope, int feed_count, const char *const *feeds,
+                                     int fetch_count, const char *const *fetches);
+/* Forget the plans of a program that is about to be freed. */
+TR_API void      tr_executor_forget(tr_executor *executor, const tr_program *program);
+/* Run once. `feeds` are in the order of prepare. `fetches` are tensors of the caller, which share the
+ * results' memory afterwards: a later run leaves what was fetched as it is. */
+TR_API tr_status tr_plan_run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetches);
+/* The plan as text: its steps, its fusions, what shares memory with what; free it by tr_free. */
+TR_API tr_status tr_plan_to_string(char **out, const tr_plan *plan);
+/* Number of memory allocations that runs of this plan made since it was prepared. */
+TR_API int64_t   tr_plan_allocations(const tr_plan *plan);
+
+/* Threads that kernels use; results do not depend on it. 0 sets the default: the CPUs this process may
+ * use, or the environment's TRIREME_NUM_THREADS. */
+TR_API void tr_set_num_threads(int count);
+TR_API int  tr_num_threads(void);
+
+/* == watching =============================================================================== */
+
+/* Record every step of every plan from now on; stop writes a Chrome trace to `path`. */
+TR_API void      tr_profiler_start(void);
+TR_API tr_status tr_profiler_stop(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
