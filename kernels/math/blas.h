@@ -1,0 +1,42 @@
+/* blas.h - matrix products by a one-thread OpenBLAS in each slice.
+ *
+ * The library is loaded at first use. It is told to use one thread, and the core it chose is checked
+ * against this CPU: a wrong choice costs a factor of five and is silent, so it is corrected by loading
+ * again, or refused. A large product is cut along the longer side of the output; the cut depends on the
+ * shape alone and no slice falls into the library's small-matrix path, so the bits of a result do not
+ * depend on the number of threads.
+ *
+ * All matrices are row-major: op(A) is m x k, op(B) is k x n, C is m x n, and lda, ldb, ldc are the
+ * distances of the stored rows in elements. With beta = 0 C is only written. Dimensions and strides
+ * must be below 2^31 (the library counts in int). C must not overlap A or B. */
+#ifndef TR_MATH_BLAS_H
+#define TR_MATH_BLAS_H
+
+#include "framework/status.h"
+
+/* Load and check the library; idempotent and safe from any thread. The functions below need it first. */
+tr_status tr_blas_init(void);
+/* The core that the library chose ("SkylakeX"); "" before tr_blas_init. */
+const char *tr_blas_core(void);
+/* Slices that a product of this shape is cut into (at most TR_MAX_SLICES), and whether along rows. */
+int64_t tr_gemm_slices(bool *by_rows, int64_t m, int64_t n, int64_t k);
+
+#define TR_TEMPLATE "kernels/math/blas.h"
+#include "kernels/math/each_float.h"
+
+#elif defined(T)
+
+/* C = alpha op(A) op(B) + beta C */
+void NAME(tr_gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T *a, int64_t lda,
+                   const T *b, int64_t ldb, T beta, T *c, int64_t ldc);
+/* The same on the calling thread alone: for use inside a slice of the caller. */
+void NAME(tr_gemm_one)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T *a,
+                       int64_t lda, const T *b, int64_t ldb, T beta, T *c, int64_t ldc);
+/* `batch` products; the matrices of product i begin at a + i*stride_a and so on (a stride of 0 shares). */
+void NAME(tr_gemm_batched)(bool trans_a, bool trans_b, int64_t batch, int64_t m, int64_t n, int64_t k, T alpha,
+                           const T *a, int64_t lda, int64_t stride_a, const T *b, int64_t ldb, int64_t stride_b,
+                           T beta, T *c, int64_t ldc, int64_t stride_c);
+/* y = alpha op(A) x + beta y, A stored m x n: y has m elements (trans: n), x has n (trans: m). */
+void NAME(tr_gemv)(bool trans, int64_t m, int64_t n, T alpha, const T *a, int64_t lda, const T *x, T beta, T *y);
+
+#endif
