@@ -1,0 +1,88 @@
+# The floors, enforced: proto -> framework -> kernels -> pserver -> trainer.
+#
+# A floor's include directory lies in the build tree and holds one symbolic link for each folder that the
+# floor may see: itself and those above. Including "kernels/x.h" from framework/ therefore does not compile.
+set(TR_FLOORS proto framework kernels pserver trainer)
+
+# Make the include directory of a floor; OUT is its path.
+function(tr_floor_include_dir OUT FLOOR)
+    set(dir ${PROJECT_BINARY_DIR}/floors/${FLOOR})
+    file(MAKE_DIRECTORY ${dir})
+    foreach(seen IN LISTS TR_FLOORS)
+        if(seen STREQUAL "proto")
+            file(CREATE_LINK ${TR_PROTO_DIR} ${dir}/proto SYMBOLIC)      # the generated headers
+        else()
+            file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${seen} ${dir}/${seen} SYMBOLIC)
+        endif()
+        if(seen STREQUAL FLOOR)
+            break()
+        endif()
+    endforeach()
+    set(${OUT} ${dir} PARENT_SCOPE)
+endfunction()
+
+# Let TARGET see FLOOR and those above, and give it our flags.
+function(tr_target_on_floor TARGET FLOOR)
+    tr_floor_include_dir(dir ${FLOOR})
+    target_include_directories(${TARGET} PRIVATE ${dir})
+    target_compile_options(${TARGET} PRIVATE -fmacro-prefix-map=${dir}/=)
+    target_link_libraries(${TARGET} PRIVATE tr_flags)
+endfunction()
+
+# tr_add_floor(name SOURCES globs... [EXCEPT regex]): the static library tr_<name>.
+function(tr_add_floor FLOOR)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXCEPT" "SOURCES")
+    list(TRANSFORM arg_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
+    file(GLOB sources CONFIGURE_DEPENDS ${arg_SOURCES})
+    if(arg_EXCEPT)
+        list(FILTER sources EXCLUDE REGEX "${arg_EXCEPT}")
+    endif()
+    if(NOT sources)
+        file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/floors/${FLOOR}.c CONTENT "typedef int tr_nothing_yet;\n")
+        set(sources ${PROJECT_BINARY_DIR}/floors/${FLOOR}.c)
+    endif()
+    add_library(tr_${FLOOR} STATIC ${sources})
+    tr_target_on_floor(tr_${FLOOR} ${FLOOR})
+    list(FIND TR_FLOORS ${FLOOR} index)
+    math(EXPR index "${index} - 1")
+    list(GET TR_FLOORS ${index} above)
+    target_link_libraries(tr_${FLOOR} PUBLIC tr_${above})
+endfunction()
+
+# Give an executable or module the run path of the build tree and of an installation.
+function(tr_target_run_path TARGET)
+    set_target_properties(${TARGET} PROPERTIES
+        BUILD_RPATH "${PROJECT_BINARY_DIR}/python/trireme;${TR_BLAS_DIR}"
+        INSTALL_RPATH "${ARGN}")
+endfunction()
+
+# tr_add_program(name source FLOOR floor): a program that needs no Python, in bin/.
+function(tr_add_program NAME SOURCE)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "FLOOR" "")
+    file(GLOB source CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${SOURCE})
+    if(NOT source)
+        return()
+    endif()
+    add_executable(${NAME} ${source})
+    tr_target_on_floor(${NAME} ${arg_FLOOR})
+    target_link_libraries(${NAME} PRIVATE tr_${arg_FLOOR})
+    tr_program_run_paths(paths)
+    tr_target_run_path(${NAME} ${paths})
+    install(TARGETS ${NAME} RUNTIME DESTINATION ${TR_SCRIPTS_DIR})
+endfunction()
+
+# The transport and OpenBLAS lie in site-packages, whose place relative to a program depends on the Python
+# that the wheel is installed into: the one we are built with, any later one (the wheel is abi3), or the
+# folder of `pip install --target`.
+function(tr_program_run_paths OUT)
+    set(sites ${TR_SCRIPTS_TO_SITE} ..)
+    foreach(minor RANGE 10 16)
+        list(APPEND sites ../lib/python3.${minor}/site-packages)
+    endforeach()
+    list(REMOVE_DUPLICATES sites)
+    set(paths)
+    foreach(site IN LISTS sites)
+        list(APPEND paths $ORIGIN/${site}/trireme $ORIGIN/${site}/scipy_openblas32/lib)
+    endforeach()
+    set(${OUT} ${paths} PARENT_SCOPE)
+endfunction()

