@@ -1,0 +1,39 @@
+/* scope.h - variables by name, and the scopes that hold them.
+ *
+ * A variable's address never changes while it is in its scope: plans keep it. tr_scope.generation
+ * counts what could make such an address stale (an erased variable). */
+#ifndef TR_FRAMEWORK_SCOPE_H
+#define TR_FRAMEWORK_SCOPE_H
+
+#include "framework/map.h"
+#include "framework/tensor.h"
+
+/* What a variable holds depends on its kind: a dense tensor and SelectedRows use `tensor`, an array
+ * `item`; other kinds of operators' own (step scopes, rank tables) hang an object on `object`. */
+struct tr_var {
+    tr_tensor   tensor;               /* first: see tr_var_of */
+    tr_var_kind kind;
+    tr_tensor **item;                 /* of an array */
+    int64_t     item_count, item_capacity;
+    void       *object;
+    void      (*object_free)(void *object);
+};
+
+void tr__var_init(tr_var *var);
+void tr__var_deinit(tr_var *var);
+/* The variable around a tensor that an operator was handed. */
+static inline tr_var *tr_var_of(tr_tensor *tensor) { return (tr_var *)tensor; }
+/* Element `index` of an array, which grows with empty tensors as needed. */
+tr_status tr__var_array_at(tr_tensor **out, tr_var *var, int64_t index);
+void      tr__var_array_clear(tr_var *var);      /* keeps the items' memory for the next use */
+/* Hang an object of an operator's own on the variable; the one before is freed. */
+void      tr__var_set_object(tr_var *var, tr_var_kind kind, void *object, void (*object_free)(void *));
+
+struct tr_scope {
+    tr_scope *parent;
+    tr_map    vars;                   /* name -> tr_scope_entry */
+    uint64_t  id;                     /* never used twice in a process */
+    uint64_t  generation;
+};
+
+#endif

@@ -1,0 +1,366 @@
+/* tensor.c - see tensor.h. */
+#include "framework/tensor.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/dtype.h"
+
+enum { ALIGNMENT = 64 };                     /* a cache line, and the widest vector */
+
+struct tr_buffer {
+    atomic_int refs;
+    size_t     capacity;
+    void      *data;
+};
+
+static atomic_llong allocations;
+
+int64_t tr__tensor_allocations(void)
+{
+    return atomic_load_explicit(&allocations, memory_order_relaxed);
+}
+
+static void *counted_alloc(size_t size)
+{
+    atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+    return malloc(size ? size : 1);
+}
+
+/* -- buffers -------------------------------------------------------------------------------- */
+
+static tr_buffer *buffer_new(size_t size)
+{
+    tr_buffer *buffer = counted_alloc(sizeof *buffer);
+    const size_t rounded = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+
+    if (!buffer)
+        return NULL;
+    buffer->capacity = rounded ? rounded : ALIGNMENT;
+    buffer->data = aligned_alloc(ALIGNMENT, buffer->capacity);
+    if (!buffer->data) {
+        free(buffer);
+        return NULL;
+    }
+    atomic_init(&buffer->refs, 1);
+    return buffer;
+}
+
+static void buffer_unref(tr_buffer *buffer)
+{
+    if (buffer && atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) == 1) {
+        free(buffer->data);
+        free(buffer);
+    }
+}
+
+static tr_buffer *buffer_ref(tr_buffer *buffer)
+{
+    if (buffer)
+        atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
+    return buffer;
+}
+
+static void lod_unref(tr_lod *lod)
+{
+    if (lod && __atomic_fetch_sub(&lod->refs, 1, __ATOMIC_ACQ_REL) == 1)
+        free(lod);                           /* start and offset lie in the same block */
+}
+
+static void rows_unref(tr_rows *rows)
+{
+    if (rows && __atomic_fetch_sub(&rows->refs, 1, __ATOMIC_ACQ_REL) == 1) {
+        free(rows->index);
+        free(rows);
+    }
+}
+
+/* -- life ----------------------------------------------------------------------------------- */
+
+void tr_tensor_init(tr_tensor *tensor)
+{
+    *tensor = (tr_tensor){.dtype = TR_DTYPE_NONE};
+}
+
+void tr_tensor_deinit(tr_tensor *tensor)
+{
+    buffer_unref(tensor->buffer);
+    lod_unref(tensor->lod);
+    rows_unref(tensor->rows);
+    tr_tensor_init(tensor);
+}
+
+tr_tensor *tr_tensor_new(void)
+{
+    tr_tensor *tensor = malloc(sizeof *tensor);
+    if (tensor)
+        tr_tensor_init(tensor);
+    return tensor;
+}
+
+void tr_tensor_free(tr_tensor *tensor)
+{
+    if (!tensor)
+        return;
+    tr_tensor_deinit(tensor);
+    free(tensor);
+}
+
+/* -- memory --------------------------------------------------------------------------------- */
+
+static tr_status check_type_and_shape(tr_dtype dtype, int rank, const int64_t *dims)
+{
+    int64_t bytes = tr_dtype_size(dtype);
+
+    if (!tr_dtype_is_valid(dtype))
+        return tr_fail(TR_EDTYPE, "tensor: %d is no data type", (int)dtype);
+    if (rank < 0 || rank > TR_MAX_RANK)
+        return tr_fail(TR_ESHAPE, "tensor: rank must be 0..%d, got %d", TR_MAX_RANK, rank);
+    for (int i = 0; i < rank; i++) {
+        if (dims[i] < 0)
+            return tr_fail(TR_ESHAPE, "tensor: dimension %d is %lld", i, (long long)dims[i]);
+        if (__builtin_mul_overflow(bytes, dims[i], &bytes))
+            return tr_fail(TR_ENOMEM, "tensor: more bytes than an address has bits for");
+    }
+    return TR_OK;
+}
+
+tr_status tr__tensor_reserve(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape)
+{
+    const size_t bytes = (size_t)(tr_shape_numel(shape) * tr_dtype_size(dtype));
+
+    assert(tr_shape_is_known(shape));
+    if (!tensor->buffer || tensor->buffer->capacity < bytes || !tr__tensor_is_sole_owner(tensor)) {
+        tr_buffer *buffer = buffer_new(bytes);
+        if (!buffer)
+            return tr_fail(TR_ENOMEM, "no memory for a %s tensor %s (%zu bytes)", tr_dtype_name(dtype),
+                           tr_shape_str(shape), bytes);
+        buffer_unref(tensor->buffer);
+        tensor->buffer = buffer;
+    }
+    tensor->data = tensor->buffer->data;
+    tensor->dtype = dtype;
+    tensor->shape = *shape;
+    return TR_OK;
+}
+
+tr_status tr_tensor_resize(tr_tensor *tensor, tr_dtype dtype, int rank, const int64_t *dims)
+{
+    TR_TRY(check_type_and_shape(dtype, rank, dims));
+    const tr_shape shape = tr_shape_of(rank, dims);
+    TR_TRY(tr__tensor_reserve(tensor, dtype, &shape));
+    lod_unref(tensor->lod);
+    tensor->lod = NULL;
+    tr__tensor_drop_rows(tensor);
+    return TR_OK;
+}
+
+void tr__tensor_point(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape, void *data)
+{
+    buffer_unref(tensor->buffer);
+    tensor->buffer = NULL;
+    tensor->data = data;
+    tensor->dtype = dtype;
+    tensor->shape = *shape;
+}
+
+tr_status tr_tensor_borrow(tr_tensor *tensor, tr_dtype dtype, int rank, const int64_t *dims, void *data)
+{
+    TR_TRY(check_type_and_shape(dtype, rank, dims));
+    const tr_shape shape = tr_shape_of(rank, dims);
+    tr_tensor_deinit(tensor);
+    tr__tensor_point(tensor, dtype, &shape, data);
+    return TR_OK;
+}
+
+void tr_tensor_share(tr_tensor *to, const tr_tensor *from)
+{
+    if (to == from)
+        return;
+    const tr_tensor copy = *from;            /* `from` may live inside what `to` lets go of */
+    buffer_ref(copy.buffer);
+    if (copy.lod)
+        __atomic_fetch_add(&copy.lod->refs, 1, __ATOMIC_RELAXED);
+    if (copy.rows)
+        __atomic_fetch_add(&copy.rows->refs, 1, __ATOMIC_RELAXED);
+    tr_tensor_deinit(to);
+    *to = copy;
+}
+
+tr_status tr_tensor_copy(tr_tensor *to, const tr_tensor *from)
+{
+    int64_t *index;
+
+    if (to == from)
+        return TR_OK;
+    if (from->dtype == TR_DTYPE_NONE) {
+        tr_tensor_deinit(to);
+        return TR_OK;
+    }
+    TR_TRY(tr__tensor_reserve(to, from->dtype, &from->shape));
+    memcpy(to->data, from->data, (size_t)tr_tensor_bytes(from));
+    tr__tensor_share_lod(to, from);
+    if (from->rows) {
+        TR_TRY(tr__tensor_reserve_rows(to, from->rows->height, from->rows->count, &index));
+        memcpy(index, from->rows->index, (size_t)from->rows->count * sizeof *index);
+    } else {
+        tr__tensor_drop_rows(to);
+    }
+    return TR_OK;
+}
+
+bool tr__tensor_is_sole_owner(const tr_tensor *tensor)
+{
+    return tensor->buffer && atomic_load_explicit(&tensor->buffer->refs, memory_order_acquire) == 1;
+}
+
+/* -- getters -------------------------------------------------------------------------------- */
+
+tr_dtype tr_tensor_dtype(const tr_tensor *tensor) { return tensor->dtype; }
+int tr_tensor_rank(const tr_tensor *tensor) { return tensor->shape.rank; }
+const int64_t *tr_tensor_dims(const tr_tensor *tensor) { return tensor->shape.dim; }
+int64_t tr_tensor_numel(const tr_tensor *tensor) { return tr_tensor_count(tensor); }
+void *tr_tensor_data(tr_tensor *tensor) { return tensor->data; }
+
+int64_t tr_tensor_bytes(const tr_tensor *tensor)
+{
+    return tensor->dtype == TR_DTYPE_NONE ? 0 : tr_tensor_count(tensor) * tr_dtype_size(tensor->dtype);
+}
+
+/* -- sequence offsets ------------------------------------------------------------------------- */
+
+static tr_status check_lod(const tr_tensor *tensor, int levels, const int64_t *counts,
+                           const int64_t *const *offsets)
+{
+    for (int l = 0; l < levels; l++) {
+        if (counts[l] < 1 || offsets[l][0] != 0)
+            return tr_fail(TR_EINVAL, "LoD level %d must start with offset 0", l);
+        for (int64_t i = 1; i < counts[l]; i++)
+            if (offsets[l][i] < offsets[l][i - 1])
+                return tr_fail(TR_EINVAL, "LoD level %d falls from %lld to %lld at offset %lld", l,
+                               (long long)offsets[l][i - 1], (long long)offsets[l][i], (long long)i);
+        const int64_t last = offsets[l][counts[l] - 1];
+        const int64_t below = l + 1 < levels ? counts[l + 1] - 1 : tensor->shape.rank ? tensor->shape.dim[0] : 0;
+        if (last != below)
+            return tr_fail(TR_EINVAL, "LoD level %d ends at %lld, but there are %lld %s", l, (long long)last,
+                           (long long)below, l + 1 < levels ? "sequences one level down" : "rows");
+    }
+    return TR_OK;
+}
+
+tr_status tr_tensor_set_lod(tr_tensor *tensor, int levels, const int64_t *counts, const int64_t *const *offsets)
+{
+    int64_t total = 0, used = 0;
+
+    TR_TRY(check_lod(tensor, levels, counts, offsets));
+    lod_unref(tensor->lod);
+    tensor->lod = NULL;
+    if (levels == 0)
+        return TR_OK;
+    for (int l = 0; l < levels; l++)
+        total += counts[l];
+    tr_lod *lod = counted_alloc(sizeof *lod + (size_t)(levels + 1 + total) * sizeof(int64_t));
+    if (!lod)
+        return tr_fail(TR_ENOMEM, "no memory for %lld sequence offsets", (long long)total);
+    *lod = (tr_lod){.refs = 1, .levels = levels, .start = (int64_t *)(lod + 1)};
+    lod->offset = lod->start + levels + 1;
+    for (int l = 0; l < levels; l++) {
+        lod->start[l] = used;
+        memcpy(lod->offset + used, offsets[l], (size_t)counts[l] * sizeof(int64_t));
+        used += counts[l];
+    }
+    lod->start[levels] = used;
+    tensor->lod = lod;
+    return TR_OK;
+}
+
+void tr__tensor_share_lod(tr_tensor *tensor, const tr_tensor *from)
+{
+    tr_lod *lod = from->lod;
+
+    if (tensor->lod == lod)
+        return;
+    if (lod)
+        __atomic_fetch_add(&lod->refs, 1, __ATOMIC_RELAXED);
+    lod_unref(tensor->lod);
+    tensor->lod = lod;
+}
+
+int tr_tensor_lod_levels(const tr_tensor *tensor)
+{
+    return tensor->lod ? tensor->lod->levels : 0;
+}
+
+int64_t tr_tensor_lod_count(const tr_tensor *tensor, int level)
+{
+    const tr_lod *lod = tensor->lod;
+    return lod && level >= 0 && level < lod->levels ? lod->start[level + 1] - lod->start[level] : 0;
+}
+
+const int64_t *tr_tensor_lod_offsets(const tr_tensor *tensor, int level)
+{
+    const tr_lod *lod = tensor->lod;
+    return lod && level >= 0 && level < lod->levels ? lod->offset + lod->start[level] : NULL;
+}
+
+/* -- rows ------------------------------------------------------------------------------------- */
+
+void tr__tensor_drop_rows(tr_tensor *tensor)
+{
+    rows_unref(tensor->rows);
+    tensor->rows = NULL;
+}
+
+static tr_rows *rows_new(int64_t capacity)
+{
+    tr_rows *rows = counted_alloc(sizeof *rows);
+    if (!rows)
+        return NULL;
+    *rows = (tr_rows){.refs = 1, .capacity = capacity};
+    rows->index = malloc((size_t)(capacity ? capacity : 1) * sizeof(int64_t));
+    if (!rows->index) {
+        free(rows);
+        return NULL;
+    }
+    return rows;
+}
+
+tr_status tr__tensor_reserve_rows(tr_tensor *tensor, int64_t height, int64_t count, int64_t **index)
+{
+    tr_rows *rows = tensor->rows;
+
+    if (!rows || rows->capacity < count || __atomic_load_n(&rows->refs, __ATOMIC_ACQUIRE) != 1) {
+        rows = rows_new(count);
+        if (!rows)
+            return tr_fail(TR_ENOMEM, "no memory for %lld row indices", (long long)count);
+        tr__tensor_drop_rows(tensor);
+        tensor->rows = rows;
+    }
+    rows->height = height;
+    rows->count = count;
+    *index = rows->index;
+    return TR_OK;
+}
+
+tr_status tr_tensor_set_rows(tr_tensor *tensor, int64_t height, int64_t count, const int64_t *rows)
+{
+    int64_t *index;
+
+    if (tensor->shape.rank < 1 || tensor->shape.dim[0] != count)
+        return tr_fail(TR_ESHAPE, "selected rows: %lld indices for a tensor %s", (long long)count,
+                       TR_SHAPE_STR(tensor->shape));
+    for (int64_t i = 0; i < count; i++)
+        if (rows[i] < 0 || rows[i] >= height)
+            return tr_fail(TR_ERANGE, "selected rows: index %lld is %lld, but the height is %lld",
+                           (long long)i, (long long)rows[i], (long long)height);
+    TR_TRY(tr__tensor_reserve_rows(tensor, height, count, &index));
+    if (count > 0)
+        memcpy(index, rows, (size_t)count * sizeof *index);
+    return TR_OK;
+}
+
+bool tr_tensor_has_rows(const tr_tensor *tensor) { return tensor->rows != NULL; }
+int64_t tr_tensor_height(const tr_tensor *tensor) { return tensor->rows ? tensor->rows->height : 0; }
+const int64_t *tr_tensor_rows(const tr_tensor *tensor) { return tensor->rows ? tensor->rows->index : NULL; }

@@ -1,0 +1,66 @@
+/* tensor.h - a typed, shaped view of memory.
+ *
+ * The memory is a reference-counted buffer, or borrowed (buffer NULL): from the user, from a plan's
+ * arena. Sequence offsets (LoD) and row indices (SelectedRows) hang beside the data, reference-counted
+ * and never changed while shared, so that handing them on from operator to operator copies nothing.
+ *
+ * Reference counts are atomic; the rest of a tensor belongs to one thread at a time. */
+#ifndef TR_FRAMEWORK_TENSOR_H
+#define TR_FRAMEWORK_TENSOR_H
+
+#include "framework/shape.h"
+#include "framework/status.h"
+
+typedef struct tr_buffer tr_buffer;
+
+/* Sequence offsets, outermost level first: level l holds offset[start[l] .. start[l + 1]). */
+typedef struct tr_lod {
+    int      refs;                    /* atomic */
+    int      levels;
+    int64_t *start;                   /* levels + 1 of them */
+    int64_t *offset;
+} tr_lod;
+
+typedef struct tr_rows {
+    int      refs;                    /* atomic */
+    int64_t  height;                  /* rows of the tensor that these are some of */
+    int64_t  count;
+    int64_t  capacity;
+    int64_t *index;
+} tr_rows;
+
+struct tr_tensor {
+    tr_dtype   dtype;
+    tr_shape   shape;
+    void      *data;
+    tr_buffer *buffer;                /* owns data; NULL: borrowed or none */
+    tr_lod    *lod;                   /* NULL: no sequences */
+    tr_rows   *rows;                  /* NULL: dense */
+};
+
+void tr_tensor_init(tr_tensor *tensor);      /* empty: dtype NONE, no memory */
+void tr_tensor_deinit(tr_tensor *tensor);
+
+static inline int64_t tr_tensor_count(const tr_tensor *tensor)
+{
+    return tr_shape_numel(&tensor->shape);
+}
+
+/* As tr_tensor_resize, for a tr_shape. Keeps LoD and rows as they are. */
+tr_status tr__tensor_reserve(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape);
+/* Point at memory owned by somebody else; drops the tensor's own. */
+void tr__tensor_point(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape, void *data);
+/* True when nobody else shares the memory. */
+bool tr__tensor_is_sole_owner(const tr_tensor *tensor);
+
+/* Take over the LoD of another tensor (shared, not copied); `from` without LoD clears it. */
+void tr__tensor_share_lod(tr_tensor *tensor, const tr_tensor *from);
+/* Room for `count` row indices, for the caller to fill (data shape is not touched); memory is kept when it
+ * is large enough and not shared. */
+tr_status tr__tensor_reserve_rows(tr_tensor *tensor, int64_t height, int64_t count, int64_t **index);
+void tr__tensor_drop_rows(tr_tensor *tensor);
+
+/* Counts every allocation of tensor memory, for the test that a repeated step makes none. */
+int64_t tr__tensor_allocations(void);
+
+#endif
