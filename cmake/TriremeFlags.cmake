@@ -26,9 +26,7 @@ target_compile_options(tr_flags INTERFACE
     -fno-math-errno -fno-trapping-math
     -Wall -Wextra -Wshadow -Wpointer-arith -Wwrite-strings -Wstrict-prototypes -Wmissing-prototypes -Wvla
     # Tables of operators name the fields that matter and leave the others zero.
-    -Wno-missing-field-initializers
-    # File names in messages are relative to the tree.
-    -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+    -Wno-missing-field-initializers)
 # GNU features (POSIX.1-2008, getline, memfd_create, ...) in every file alike.
 target_compile_definitions(tr_flags INTERFACE _GNU_SOURCE=)
 target_link_libraries(tr_flags INTERFACE Threads::Threads ${CMAKE_DL_LIBS} m rt)

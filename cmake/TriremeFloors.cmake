@@ -25,7 +25,8 @@ endfunction()
 function(tr_target_on_floor TARGET FLOOR)
     tr_floor_include_dir(dir ${FLOOR})
     target_include_directories(${TARGET} PRIVATE ${dir})
-    target_compile_options(${TARGET} PRIVATE -fmacro-prefix-map=${dir}/=)
+    # File names in messages are relative to the tree; of two prefixes that fit, the compiler takes the later.
+    target_compile_options(${TARGET} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=${dir}/=)
     target_link_libraries(${TARGET} PRIVATE tr_flags)
 endfunction()
 
@@ -49,11 +50,15 @@ function(tr_add_floor FLOOR)
     target_link_libraries(tr_${FLOOR} PUBLIC tr_${above})
 endfunction()
 
-# Give an executable or module the run path of the build tree and of an installation.
+# tr_target_run_path(target paths...): where TARGET finds what it opens once installed; in a plain build also
+# the build tree's package and OpenBLAS. One run path for both, because CMake pads one that it is to edit at
+# installation with empty entries, each of which means the current directory.
 function(tr_target_run_path TARGET)
-    set_target_properties(${TARGET} PROPERTIES
-        BUILD_RPATH "${PROJECT_BINARY_DIR}/python/trireme;${TR_BLAS_DIR}"
-        INSTALL_RPATH "${ARGN}")
+    set(paths ${ARGN})
+    if(NOT SKBUILD)
+        list(APPEND paths ${PROJECT_BINARY_DIR}/python/trireme ${TR_BLAS_DIR})
+    endif()
+    set_target_properties(${TARGET} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${paths}")
 endfunction()
 
 # tr_add_program(name source FLOOR floor): a program that needs no Python, in bin/.

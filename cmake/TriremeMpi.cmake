@@ -45,8 +45,13 @@ function(tr_add_mpi_transport)
         target_link_options(trireme_mpi PRIVATE -Wl,-z,defs)
     endif()
     set_target_properties(trireme_mpi PROPERTIES PREFIX ""
-        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/trireme
-        INSTALL_RPATH "$ORIGIN/../../..")
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/trireme)
+    cmake_path(GET MPI_mpi_LIBRARY PARENT_PATH mpi_dir)
+    set(paths $ORIGIN/../../..)                  # from site-packages/trireme to the environment's lib
+    if(NOT SKBUILD)
+        list(APPEND paths ${mpi_dir})
+    endif()
+    set_target_properties(trireme_mpi PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${paths}")
     install(TARGETS trireme_mpi LIBRARY DESTINATION ${TR_PACKAGE_DIR})
 endfunction()
 
