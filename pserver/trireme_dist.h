@@ -1,0 +1,192 @@
+/* trireme_dist.h - the C API of a Trireme job: trainers that share parameters through servers.
+ *
+ *     mpirun -np 2 trireme-pserver : -np 4 python train.py
+ *
+ * Every rank starts a job and learns who is who. Trainers then agree on the work and train:
+ *
+ *     tr_job *job = NULL;
+ *     tr_job_start(&job, TR_ROLE_TRAINER, NULL);
+ *     tr_job_setup(job, &spec);                    // programs, blocks and first values of the servers
+ *     tr_job_pull(job, n, blocks, memory, &ticket);
+ *     tr_job_wait(job, ticket);                    // now all trainers hold the same parameters
+ *     for (each step) {
+ *         for (each block)
+ *             tr_job_push(job, block, gradient, bytes, samples, NULL);
+ *         tr_job_step_end(job, NULL);              // the servers may apply what was pushed
+ *         tr_job_pull(job, n, blocks, memory, &ticket);
+ *         tr_job_wait(job, ticket);
+ *     }
+ *     tr_job_goodbye(job);                         // the others go on without this one
+ *     tr_job_free(job);
+ *
+ * A server's whole life is tr_job_start(TR_ROLE_SERVER), tr_job_serve, tr_job_free; the program
+ * `trireme-pserver` does that.
+ *
+ * Why tickets: a push or pull is only queued by its call; a thread of the job's own moves the data, so that
+ * computing and communicating overlap. A ticket is done when the servers have acknowledged all of it.
+ * Tickets are done in the order in which they were given out: waiting for one waits for all before it.
+ *
+ * What must stay true:
+ *   - Memory handed to a push or pull stays alive, and a pushed gradient unchanged, until its ticket is done.
+ *   - One thread of the program uses a job at a time.
+ *   - No call waits without a bound. When a rank dies, falls silent or refuses, every call of every other rank
+ *     fails with TR_EPEER, tr_error() names the rank and what was waited for, one rank of the job prints that
+ *     line, and a process that has not ended by itself after `grace` seconds is ended with exit code 1.
+ */
+#ifndef TRIREME_DIST_H
+#define TRIREME_DIST_H
+
+#include "framework/trireme.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tr_role {
+    TR_ROLE_TRAINER = 0,
+    TR_ROLE_SERVER = 1,
+    TR_ROLE_COUNT
+} tr_role;
+
+typedef struct tr_job tr_job;
+
+/* A promise of the job; 0 is one that is done. */
+typedef uint64_t tr_ticket;
+
+/* Times are in seconds. Zero and NULL stand for the default in every field. */
+typedef struct tr_job_options {
+    double      heartbeat;            /* a sign of life at least this often;                      0.5 */
+    double      timeout;              /* a rank silent for this long is dead;                     3 */
+    double      start_timeout;        /* all ranks must have said hello by then;                  60 */
+    double      wait_timeout;         /* no wait for living ranks lasts longer (they may compute); 3600 */
+    double      grace;                /* for this process to end after another one's death;       0.5 */
+    int64_t     chunk_bytes;          /* larger blocks travel in pieces of this size;             524288 */
+    int64_t     window_bytes;         /* pushed to a server and not yet acknowledged, at most;    67108864 */
+    const char *transport;            /* path of trireme_mpi.so; else TRIREME_TRANSPORT, else beside this library */
+} tr_job_options;
+
+/* True in a process that mpirun (or srun) started: it has a job to start. */
+TR_API bool tr_job_is_launched(void);
+
+/* Start MPI in a thread of the job's own and exchange hellos. Options may be NULL. At most one job per
+ * process: MPI starts only once. */
+TR_API tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options);
+/* The job that is started and not freed, or NULL: what the operators send and recv use. */
+TR_API tr_job *tr_job_current(void);
+/* Say goodbye if that was not done, wait (bounded) until all ranks are at their end, stop MPI, forget the
+ * job. Returns what went wrong in the job's life, if anything did; the job is gone in any case. */
+TR_API tr_status tr_job_free(tr_job *job);
+
+TR_API int     tr_job_rank(const tr_job *job);
+TR_API int     tr_job_size(const tr_job *job);
+TR_API tr_role tr_job_role(const tr_job *job);
+TR_API int     tr_job_index(const tr_job *job);               /* among the ranks of its role, from 0 */
+TR_API int     tr_job_servers(const tr_job *job);
+TR_API int     tr_job_trainers(const tr_job *job);
+/* "rank 1 (server 1, host n03, pid 4711)"; "?" for a number that is no rank. */
+TR_API const char *tr_job_rank_name(const tr_job *job, int rank);
+
+/* == servers ================================================================================= */
+
+/* Serve until every trainer has said goodbye (TR_OK) or the job has failed. */
+TR_API tr_status tr_job_serve(tr_job *job);
+
+/* == trainers: what the servers are to do ==================================================== */
+
+/* A part of one parameter: whole rows that lie on one server, under names of their own. */
+typedef struct tr_job_block {
+    const char *param;                /* name of the parameter's part in the server's program */
+    const char *grad;                 /* name of its gradient there */
+    int         server;               /* who holds it, 0 .. servers - 1 */
+    tr_dtype    dtype;                /* of both: TR_FP32 or TR_FP64 */
+    int64_t     bytes;                /* of both */
+} tr_job_block;
+
+/* The first value of a persistable variable of one server: parts of parameters and of the optimizers' state,
+ * learning rates. */
+typedef struct tr_job_value {
+    int            server;
+    const char    *name;
+    tr_dtype       dtype;
+    int            rank;
+    const int64_t *dims;
+    const void    *data;              /* must live until tr_job_setup returns */
+} tr_job_value;
+
+/* A serialized ProgramDesc; operators of block 0, in order, are one whole apply step. */
+typedef struct tr_job_program {
+    const void *bytes;
+    size_t      size;
+} tr_job_program;
+
+/* Something all trainers must agree on, in words: {"seed", "90"}, {"batch size", "32"}. */
+typedef struct tr_job_fact {
+    const char *key;
+    const char *value;
+} tr_job_fact;
+
+typedef struct tr_job_spec {
+    const char           *mode;       /* "sync" */
+    int                   program_count;      /* one for each server, in order */
+    const tr_job_program *programs;
+    int                   block_count;
+    const tr_job_block   *blocks;     /* a block's number in the calls below is its place in this list */
+    int                   value_count;        /* read from trainer 0 alone; others may leave it 0 */
+    const tr_job_value   *values;
+    int                   fact_count;
+    const tr_job_fact    *facts;
+} tr_job_spec;
+
+/* Give the servers their work (trainer 0) or prove to mean the same work (the others): every trainer calls
+ * this once. Versions, programs, blocks, number of trainers, mode and facts are compared; a difference fails
+ * with TR_EPEER on every rank and a text that says what differs between which ranks. Copies what it needs. */
+TR_API tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec);
+/* The number of the block whose parameter or gradient has this name; -1: there is none. */
+TR_API int     tr_job_find_block(const tr_job *job, const char *name);
+TR_API int     tr_job_block_count(const tr_job *job);
+TR_API int64_t tr_job_block_bytes(const tr_job *job, int block);
+
+/* == trainers: steps ========================================================================= */
+
+/* Samples behind the gradients that the operator `send` pushes from now on; 1 at first. */
+TR_API tr_status tr_job_set_weight(tr_job *job, double weight);
+TR_API double    tr_job_weight(const tr_job *job);
+/* Push a block's gradient for the step that is being made. The servers take the mean over the trainers,
+ * weighted by `weight` (number of samples; 0 is allowed), summed in the order of the trainers: the result is
+ * bitwise the same for any timing and any number of servers. `ticket` may be NULL here and below. */
+TR_API tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight,
+                             tr_ticket *ticket);
+/* The step is complete: every block was pushed once. */
+TR_API tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket);
+/* Fetch blocks as they are after the last ended step of all trainers (before the first one: as they were set
+ * up) into `data[i]`, which has room for the whole block. */
+TR_API tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket);
+/* Wait until the ticket, and all before it, are done. */
+TR_API tr_status tr_job_wait(tr_job *job, tr_ticket ticket);
+/* Is it done? Never waits. */
+TR_API bool      tr_job_is_done(const tr_job *job, tr_ticket ticket);
+/* The last ticket given out: waiting for it waits for everything. */
+TR_API tr_ticket tr_job_last_ticket(const tr_job *job);
+/* Steps that this trainer has ended. */
+TR_API int64_t   tr_job_step(const tr_job *job);
+/* This trainer's data has ended: wait for what is under way and leave the steps to the others. */
+TR_API tr_status tr_job_goodbye(tr_job *job);
+
+/* == watching ================================================================================ */
+
+typedef struct tr_job_stats {
+    int64_t steps;                    /* trainer: ended; server: applied */
+    int64_t messages_sent;
+    int64_t messages_received;
+    int64_t bytes_sent;               /* payload and headers */
+    int64_t bytes_received;
+    int64_t wait_nanoseconds;         /* trainer: inside tr_job_wait; server: nothing to do */
+    int64_t apply_nanoseconds;        /* server: running the optimizers */
+} tr_job_stats;
+
+TR_API void tr_job_get_stats(const tr_job *job, tr_job_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
