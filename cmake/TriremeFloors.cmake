@@ -81,7 +81,7 @@ endfunction()
 # folder of `pip install --target`.
 function(tr_program_run_paths OUT)
     set(sites ${TR_SCRIPTS_TO_SITE} ..)
-    foreach(minor RANGE 10 16)
+    foreach(minor RANGE 11 16)
         list(APPEND sites ../lib/python3.${minor}/site-packages)
     endforeach()
     list(REMOVE_DUPLICATES sites)

@@ -6,9 +6,9 @@ if(NOT Python_EXECUTABLE AND NOT SKBUILD AND EXISTS ${PROJECT_SOURCE_DIR}/.venv/
     set(Python_EXECUTABLE ${PROJECT_SOURCE_DIR}/.venv/bin/python CACHE FILEPATH "Python that builds the extension")
 endif()
 if(TR_PYTHON)
-    find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.SABIModule)
+    find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.SABIModule)
 else()
-    find_package(Python 3.10 COMPONENTS Interpreter)
+    find_package(Python 3.11 COMPONENTS Interpreter)
 endif()
 
 # What a line of Python prints; empty when it fails.
@@ -59,7 +59,7 @@ function(tr_add_python_package)
     add_custom_command(OUTPUT ${core_c}
         COMMAND ${Python_EXECUTABLE} ${builder} --cc ${CMAKE_C_COMPILER} --root ${PROJECT_SOURCE_DIR} --out ${core_c} ${headers}
         DEPENDS ${builder} ${headers} COMMENT "cffi: trireme._core" VERBATIM)
-    Python_add_library(_core MODULE USE_SABI 3.10 WITH_SOABI ${core_c})
+    Python_add_library(_core MODULE USE_SABI 3.11 WITH_SOABI ${core_c})
     tr_floor_include_dir(include trainer)
     target_include_directories(_core PRIVATE ${include})
     target_link_libraries(_core PRIVATE tr_trainer Threads::Threads)

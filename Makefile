@@ -1,0 +1,71 @@
+# A thin front: CMake builds (CMakePresets.json), ctest and pytest test, deploy/setup.sh sets up.
+#
+#   make test     set up, build, run every test          make demo     train digits on 2 servers, 2 trainers
+#   make asan     C tests under a sanitizer (tsan, ubsan)  make bench    benchmarks/run.py
+#   make fuzz     FUZZ_SECONDS for each parser            make soak     the fault tests for SOAK_SECONDS
+#   make wheel    a wheel in dist/                        make format   clang-format on what you changed
+PRESET       ?= dev
+FUZZ_SECONDS ?= 600
+SOAK_SECONDS ?= 600
+JOBS         ?= $(shell nproc)
+
+BIN    := .venv/bin
+PYTHON := $(CURDIR)/$(BIN)/python
+STAMP  := .venv/setup.stamp
+export PYTHONPATH = $(CURDIR)/build/$(PRESET)/python
+
+.PHONY: all setup build test demo asan tsan ubsan bench fuzz soak wheel format clean
+all: build
+
+setup: $(STAMP)
+$(STAMP): deploy/setup.sh $(wildcard requirements/*.txt)
+	deploy/setup.sh
+
+# $(call built,preset)
+define built
+$(BIN)/cmake --preset $(1) --log-level=WARNING
+$(BIN)/cmake --build --preset $(1) --parallel $(JOBS)
+endef
+
+build: setup
+	$(call built,$(PRESET))
+
+test: build
+	$(BIN)/ctest --preset $(PRESET) --parallel $(JOBS)
+	timeout --kill-after=10 1800 $(PYTHON) -m pytest tests/python
+
+asan tsan ubsan: setup
+	$(call built,$@)
+	$(BIN)/ctest --preset $@ --parallel $(JOBS)
+
+demo: build
+	$(PYTHON) -m trireme launch --servers 2 --trainers 2 examples/recognize_digits/demo.py
+
+# What is measured is what users get.
+bench: PRESET = release
+bench: setup
+	deploy/setup.sh bench
+	$(call built,release)
+	$(PYTHON) benchmarks/run.py
+
+fuzz: setup
+	deploy/setup.sh fuzz
+	$(call built,fuzz)
+	@set -e; for program in build/fuzz/tests/fuzz/fuzz_*; do \
+	    name=$${program##*/fuzz_}; found=build/fuzz/corpus/$$name; mkdir -p $$found; \
+	    echo "fuzz: $$name for $(FUZZ_SECONDS) s"; \
+	    $$program -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -artifact_prefix=build/fuzz/$$name- \
+	        $$found tests/fuzz/corpus/$$name; \
+	done
+
+soak: build
+	TRIREME_SOAK_SECONDS=$(SOAK_SECONDS) $(PYTHON) -m pytest -m soak --timeout=0 tests/python
+
+wheel: setup
+	$(PYTHON) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+format:
+	git clang-format --extensions c,h HEAD
+
+clean:
+	rm -rf build dist

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Prepare a Debian or Ubuntu for working on Trireme, starting from nothing but git, make and python3.
+#
+#   deploy/setup.sh            compiler, protobuf-c, cmocka; .venv with requirements/test.txt
+#   deploy/setup.sh bench      and requirements/bench.txt
+#   deploy/setup.sh fuzz       and clang
+#
+# Only what is missing is installed, so a second run changes nothing. System packages need root or sudo;
+# where they are all there, neither is asked for. PYTHON names another Python than python3.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+python=${PYTHON:-python3}
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+has_header() { echo "#include <$1>" | cc -E -x c - >/dev/null 2>&1; }
+has_python_header() {
+    "$python" -c 'import os, sys, sysconfig as s; sys.exit(not os.path.exists(s.get_path("include") + "/Python.h"))'
+}
+can_fuzz() {
+    local program status=0
+    program=$(mktemp)
+    echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n ? 0 : 0; }' |
+        clang -fsanitize=fuzzer,address -x c - -o "$program" >/dev/null 2>&1 || status=1
+    rm -f "$program"
+    return $status
+}
+
+# The packages that are missing, judged by what they would bring: it may be there in another way.
+missing_packages() {
+    has_header stdio.h && command -v make >/dev/null || echo build-essential
+    command -v protoc-c >/dev/null || echo protobuf-c-compiler
+    has_header protobuf-c/protobuf-c.h || echo libprotobuf-c-dev
+    { echo '#include <stdarg.h>'; echo '#include <stddef.h>'; echo '#include <setjmp.h>'
+      echo '#include <stdint.h>'; echo '#include <cmocka.h>'; } | cc -E -x c - >/dev/null 2>&1 || echo libcmocka-dev
+    [ -x .venv/bin/python ] || "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+    has_python_header || echo python3-dev
+    case " $* " in *" fuzz "*) can_fuzz || echo clang libclang-rt-dev ;; esac
+}
+
+install_packages() {
+    local as_root=()
+    command -v apt-get >/dev/null || die "no apt-get here; install the equivalents of: $*"
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || die "neither root nor sudo; ask an administrator for: apt-get install $*"
+        as_root=(sudo)
+    fi
+    say "installing system packages: $*"
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+}
+
+make_environment() {
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "Python 3.11 or newer is needed; $python is $("$python" -V)"
+    if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+        say "making the environment .venv with $("$python" -V)"
+        "$python" -m venv --clear .venv
+    fi
+    say "installing into .venv: $*"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "${@/#/--requirement=}"
+}
+
+requirements=(requirements/test.txt)
+for part in "$@"; do
+    case $part in
+        bench) requirements+=(requirements/bench.txt) ;;
+        fuzz) ;;
+        *) die "unknown part '$part': bench or fuzz" ;;
+    esac
+done
+
+command -v "$python" >/dev/null || install_packages python3
+mapfile -t packages < <(missing_packages "$@" | tr ' ' '\n')
+[ ${#packages[@]} = 0 ] || install_packages "${packages[@]}"
+make_environment "${requirements[@]}"
+touch .venv/setup.stamp
+say "ready"
