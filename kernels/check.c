@@ -1,0 +1,68 @@
+#include "kernels/check.h"
+
+tr_status tr__check_axis(int *out, const tr_infer *io, const char *attr, int axis, int rank)
+{
+    if (axis < -rank || axis >= rank)
+        return tr_fail(TR_ERANGE, "%s: %s is %d; for a tensor of rank %d it must be in [%d, %d]", io->type, attr,
+                       axis, rank, -rank, rank - 1);
+    *out = axis < 0 ? axis + rank : axis;
+    return TR_OK;
+}
+
+tr_status tr__check_rank(const tr_infer *io, const char *slot, const tr_meta *meta, int rank)
+{
+    if (meta->shape.rank != rank)
+        return tr_fail(TR_ESHAPE, "%s: %s must have rank %d, got %s", io->type, slot, rank,
+                       TR_SHAPE_STR(meta->shape));
+    return TR_OK;
+}
+
+tr_status tr__check_min_rank(const tr_infer *io, const char *slot, const tr_meta *meta, int rank)
+{
+    if (meta->shape.rank < rank)
+        return tr_fail(TR_ESHAPE, "%s: %s must have rank %d or more, got %s", io->type, slot, rank,
+                       TR_SHAPE_STR(meta->shape));
+    return TR_OK;
+}
+
+tr_status tr__check_shape(const tr_infer *io, const char *slot, const tr_meta *meta, const tr_shape *expected)
+{
+    if (!tr_shape_fits(&meta->shape, expected))
+        return tr_fail(TR_ESHAPE, "%s: %s must be %s, got %s", io->type, slot, tr_shape_str(expected),
+                       TR_SHAPE_STR(meta->shape));
+    return TR_OK;
+}
+
+tr_status tr__check_same_shape(const tr_infer *io, const char *slot, const tr_meta *meta, const char *other_slot,
+                               const tr_meta *other)
+{
+    if (!tr_shape_fits(&meta->shape, &other->shape))
+        return tr_fail(TR_ESHAPE, "%s: %s is %s, but %s is %s; they must be alike", io->type, slot,
+                       TR_SHAPE_STR(meta->shape), other_slot, TR_SHAPE_STR(other->shape));
+    return TR_OK;
+}
+
+tr_status tr__check_dtype(const tr_infer *io, const char *slot, const tr_meta *meta, tr_dtype expected)
+{
+    if (meta->dtype != expected && meta->dtype != TR_DTYPE_NONE)
+        return tr_fail(TR_EDTYPE, "%s: %s must be %s, got %s", io->type, slot, tr_dtype_name(expected),
+                       tr_dtype_name(meta->dtype));
+    return TR_OK;
+}
+
+tr_status tr__check_ids(const tr_infer *io, const char *slot, const tr_meta *meta, bool allow_int32)
+{
+    if (allow_int32 && meta->dtype == TR_INT32)
+        return TR_OK;
+    return tr__check_dtype(io, slot, meta, TR_INT64);
+}
+
+tr_status tr__check_one(const tr_infer *io, const char *slot, const tr_meta *meta)
+{
+    const int64_t count = tr_shape_numel(&meta->shape);
+
+    if (count != 1 && count != -1)
+        return tr_fail(TR_ESHAPE, "%s: %s must hold one element, got %s", io->type, slot,
+                       TR_SHAPE_STR(meta->shape));
+    return TR_OK;
+}
