@@ -14,6 +14,7 @@ python=${PYTHON:-python3}
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
+has_environment() { .venv/bin/python -m pip --version >/dev/null 2>&1; }
 has_header() { echo "#include <$1>" | cc -E -x c - >/dev/null 2>&1; }
 has_python_header() {
     "$python" -c 'import os, sys, sysconfig as s; sys.exit(not os.path.exists(s.get_path("include") + "/Python.h"))'
@@ -34,7 +35,7 @@ missing_packages() {
     has_header protobuf-c/protobuf-c.h || echo libprotobuf-c-dev
     { echo '#include <stdarg.h>'; echo '#include <stddef.h>'; echo '#include <setjmp.h>'
       echo '#include <stdint.h>'; echo '#include <cmocka.h>'; } | cc -E -x c - >/dev/null 2>&1 || echo libcmocka-dev
-    [ -x .venv/bin/python ] || "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+    has_environment || "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
     has_python_header || echo python3-dev
     case " $* " in *" fuzz "*) can_fuzz || echo clang libclang-rt-dev ;; esac
 }
@@ -53,7 +54,7 @@ install_packages() {
 
 make_environment() {
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "Python 3.11 or newer is needed; $python is $("$python" -V)"
-    if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    if ! has_environment; then
         say "making the environment .venv with $("$python" -V)"
         "$python" -m venv --clear .venv
     fi
