@@ -1,0 +1,349 @@
+/* threadpool.c - slices are claimed from one atomic ticket.
+ *
+ * The ticket holds the job's number and how many of its slices nobody has claimed yet. A thread claims one by
+ * decreasing the ticket; success proves that what it read of the job belongs to that number, because the fields change
+ * only when no slice is unclaimed and none is running. So the caller never waits for a worker that came late: only for
+ * slices that were claimed.
+ *
+ * Sleep: a worker that spun in vain counts itself in `sleepers`, looks once more and waits on `bell`; the caller
+ * publishes the ticket, then looks at `sleepers`. Both in sequential consistency, so one of them sees the other. The
+ * caller's own wait for the last slices works alike with `caller_sleeps` and `done`. */
+#include "framework/threadpool.h"
+
+#include "framework/compiler.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_THREADS = 256, SPIN_NS = 40000, PAUSES_PER_LOOK = 32 };
+
+static struct {
+    _Alignas(TR_CACHE_LINE) _Atomic uint64_t ticket;       /* job number << 32 | unclaimed slices */
+    _Atomic(tr_slice_fn)    fn;
+    _Atomic(void *)         payload;
+    _Atomic int64_t         slices;
+    _Alignas(TR_CACHE_LINE) atomic_uint done;              /* slices of the job that are finished */
+    _Alignas(TR_CACHE_LINE) atomic_uint bell;
+    atomic_uint             sleepers;
+    atomic_uint             caller_sleeps;
+    atomic_bool             stop;
+    _Alignas(TR_CACHE_LINE) atomic_bool busy;              /* one job, or one change of the pool, at a time */
+    int                     workers;                       /* that were started; only the one that is busy looks */
+    pthread_t               thread[MAX_THREADS];
+} pool;
+
+static atomic_int          wanted;                         /* threads in all; 0: not decided yet */
+static _Thread_local bool  in_slice;
+static pthread_once_t      once = PTHREAD_ONCE_INIT;
+static pthread_key_t       scratch_key;
+
+static void futex_wait(atomic_uint *word, unsigned expected)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *word, int count)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+static void pause_cpu(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
+}
+
+/* -- running slices --------------------------------------------------------------------------------------- */
+
+static void finish_one(int64_t slices)
+{
+    const unsigned done = atomic_fetch_add(&pool.done, 1) + 1;
+    if (done == (unsigned)slices && atomic_load(&pool.caller_sleeps))
+        futex_wake(&pool.done, 1);
+}
+
+/* Claim and run slices until none of the current job is left. */
+static void work(void)
+{
+    uint64_t ticket = atomic_load_explicit(&pool.ticket, memory_order_acquire);
+    while ((uint32_t)ticket > 0) {
+        const tr_slice_fn fn = atomic_load_explicit(&pool.fn, memory_order_relaxed);
+        void *const       payload = atomic_load_explicit(&pool.payload, memory_order_relaxed);
+        const int64_t     slices = atomic_load_explicit(&pool.slices, memory_order_relaxed);
+        if (atomic_compare_exchange_weak_explicit(&pool.ticket, &ticket, ticket - 1, memory_order_acq_rel,
+                                                  memory_order_acquire)) {
+            fn(payload, slices - (int64_t)(uint32_t)ticket);
+            finish_one(slices);
+            ticket = atomic_load_explicit(&pool.ticket, memory_order_acquire);
+        }
+    }
+}
+
+/* -- workers ----------------------------------------------------------------------------------------------- */
+
+static bool has_work(void)
+{
+    return (uint32_t)atomic_load_explicit(&pool.ticket, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&pool.stop, memory_order_relaxed);
+}
+
+static bool spin_for_work(void)
+{
+    const int64_t deadline = now_ns() + SPIN_NS;
+    do {
+        for (int i = 0; i < PAUSES_PER_LOOK; i++) {
+            if (has_work())
+                return true;
+            pause_cpu();
+        }
+    } while (now_ns() < deadline);
+    return false;
+}
+
+static void sleep_for_work(void)
+{
+    const unsigned bell = atomic_load(&pool.bell);
+    atomic_fetch_add(&pool.sleepers, 1);
+    if (!((uint32_t)atomic_load(&pool.ticket) > 0 || atomic_load(&pool.stop)))
+        futex_wait(&pool.bell, bell);
+    atomic_fetch_sub(&pool.sleepers, 1);
+}
+
+static void *worker(void *unused)
+{
+    in_slice = true;
+    while (!atomic_load(&pool.stop)) {
+        work();
+        if (!spin_for_work())
+            sleep_for_work();
+    }
+    return unused;
+}
+
+static void ring(int count)
+{
+    atomic_fetch_add(&pool.bell, 1);
+    futex_wake(&pool.bell, count);
+}
+
+/* The caller is busy. A thread that cannot be had is done without. */
+static void start_workers(int count)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);               /* signals are for the threads of the application */
+    while (pool.workers < count && pthread_create(&pool.thread[pool.workers], NULL, worker, NULL) == 0)
+        pool.workers++;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void stop_workers(void)
+{
+    atomic_store(&pool.stop, true);
+    ring(INT_MAX);
+    for (int i = 0; i < pool.workers; i++)
+        pthread_join(pool.thread[i], NULL);
+    pool.workers = 0;
+    atomic_store(&pool.stop, false);
+}
+
+static bool try_acquire(void)
+{
+    return !atomic_load_explicit(&pool.busy, memory_order_relaxed) &&
+           !atomic_exchange_explicit(&pool.busy, true, memory_order_acquire);
+}
+
+static void release(void)
+{
+    atomic_store_explicit(&pool.busy, false, memory_order_release);
+}
+
+/* -- once per process: fork and threads' ends ---------------------------------------------------------------- */
+
+/* Threads do not survive a fork: the child forgets them and whatever job was running. */
+static void forget_pool(void)
+{
+    memset(&pool, 0, sizeof pool);
+}
+
+static void free_scratch(void *slots)
+{
+    void **memory = slots;
+    for (int i = 0; i < TR_SCRATCH_COUNT; i++)
+        free(memory[i]);
+    free(memory);
+}
+
+static void init(void)
+{
+    pthread_atfork(NULL, NULL, forget_pool);
+    if (pthread_key_create(&scratch_key, free_scratch) != 0)
+        abort();
+}
+
+/* -- the thread count ----------------------------------------------------------------------------------------- */
+
+static int default_threads(void)
+{
+    const char *text = getenv("TRIREME_NUM_THREADS");
+    const long  asked = text ? strtol(text, NULL, 10) : 0;
+    cpu_set_t   cpus;
+    if (asked > 0)
+        return asked < MAX_THREADS ? (int)asked : MAX_THREADS;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
+        return 1;
+    const int count = CPU_COUNT(&cpus);
+    return count < 1 ? 1 : count < MAX_THREADS ? count : MAX_THREADS;
+}
+
+int tr_num_threads(void)
+{
+    int count = atomic_load_explicit(&wanted, memory_order_relaxed);
+    if (count == 0) {
+        int undecided = 0;
+        count = default_threads();
+        if (!atomic_compare_exchange_strong(&wanted, &undecided, count))
+            count = undecided;
+    }
+    return count;
+}
+
+void tr_set_num_threads(int count)
+{
+    if (count <= 0)
+        count = default_threads();
+    atomic_store(&wanted, count < MAX_THREADS ? count : MAX_THREADS);
+}
+
+/* -- jobs ------------------------------------------------------------------------------------------------------ */
+
+static void publish(int64_t slices, tr_slice_fn fn, void *payload)
+{
+    const uint64_t job = (atomic_load_explicit(&pool.ticket, memory_order_relaxed) >> 32) + 1;
+    atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool.fn, fn, memory_order_relaxed);
+    atomic_store_explicit(&pool.payload, payload, memory_order_relaxed);
+    atomic_store_explicit(&pool.slices, slices, memory_order_relaxed);
+    atomic_store(&pool.ticket, job << 32 | (uint64_t)slices);
+    if (atomic_load(&pool.sleepers) > 0)
+        ring(slices - 1 < INT_MAX ? (int)slices - 1 : INT_MAX);
+}
+
+/* Spin first: the last slices are about to end. Then sleep, for the worker that holds one may need this very core. */
+static void wait_for_slices(int64_t slices)
+{
+    int64_t deadline = 0;
+    for (unsigned spins = 1; atomic_load_explicit(&pool.done, memory_order_acquire) != (unsigned)slices; spins++) {
+        pause_cpu();
+        if (spins % PAUSES_PER_LOOK != 0)
+            continue;
+        const int64_t now = now_ns();
+        if (deadline == 0)
+            deadline = now + SPIN_NS;
+        if (now < deadline)
+            continue;
+        atomic_store(&pool.caller_sleeps, 1);
+        const unsigned done = atomic_load(&pool.done);
+        if (done != (unsigned)slices)
+            futex_wait(&pool.done, done);
+        atomic_store(&pool.caller_sleeps, 0);
+    }
+}
+
+static void run_inline(int64_t slices, tr_slice_fn fn, void *payload)
+{
+    for (int64_t i = 0; i < slices; i++)
+        fn(payload, i);
+}
+
+void tr_parallel(int64_t slices, tr_slice_fn fn, void *payload)
+{
+    const int threads = tr_num_threads();
+    if (slices <= 1 || threads <= 1 || slices > INT_MAX || in_slice || !try_acquire()) {
+        run_inline(slices, fn, payload);
+        return;
+    }
+    if (TR_UNLIKELY(pool.workers != threads - 1)) {
+        pthread_once(&once, init);
+        if (pool.workers > threads - 1)
+            stop_workers();
+        start_workers(threads - 1);
+    }
+    in_slice = true;
+    publish(slices, fn, payload);
+    work();
+    wait_for_slices(slices);
+    in_slice = false;
+    release();
+}
+
+/* -- cutting ----------------------------------------------------------------------------------------------------- */
+
+int64_t tr_slice_count(int64_t items, int64_t min_items)
+{
+    const int64_t slices = items / (min_items > 0 ? min_items : 1);
+    return slices < 1 ? 1 : slices < TR_MAX_SLICES ? slices : TR_MAX_SLICES;
+}
+
+void tr_slice_range(int64_t *begin, int64_t *end, int64_t items, int64_t grain, int64_t slices, int64_t slice)
+{
+    const int64_t grains = (items + grain - 1) / grain, each = grains / slices, more = grains % slices;
+    const int64_t from = slice * each + (slice < more ? slice : more);
+    const int64_t to = from + each + (slice < more);
+    *begin = from * grain < items ? from * grain : items;
+    *end = to * grain < items ? to * grain : items;
+}
+
+/* -- scratch ------------------------------------------------------------------------------------------------------ */
+
+static _Thread_local void **scratch;
+static _Thread_local size_t scratch_size[TR_SCRATCH_COUNT];
+
+static void out_of_memory(size_t bytes)
+{
+    fprintf(stderr, "trireme: no memory for %zu bytes of scratch space\n", bytes);
+    abort();
+}
+
+static void grow_scratch(tr_scratch slot, size_t bytes)
+{
+    const size_t page = 4096, size = (bytes + page - 1) / page * page;
+    pthread_once(&once, init);
+    if (!scratch) {
+        scratch = calloc(TR_SCRATCH_COUNT, sizeof *scratch);
+        if (!scratch || pthread_setspecific(scratch_key, scratch) != 0)
+            out_of_memory(bytes);
+    }
+    free(scratch[slot]);
+    scratch[slot] = aligned_alloc(page, size);
+    if (!scratch[slot])
+        out_of_memory(bytes);
+    scratch_size[slot] = size;
+}
+
+void *tr_thread_scratch(tr_scratch slot, size_t bytes)
+{
+    if (TR_UNLIKELY(bytes > scratch_size[slot]))
+        grow_scratch(slot, bytes);
+    return scratch ? scratch[slot] : NULL;
+}
