@@ -5,21 +5,20 @@
  * p and q are the parameters, in this order:
  *     brelu t_min t_max; relu6, soft_relu, hard_shrink, softshrink, thresholded_relu: threshold;
  *     leaky_relu, elu: alpha; pow: factor; stanh: scale_a scale_b; hard_sigmoid: slope offset; swish: beta;
- *     selu: scale alpha. The others ignore them. */
+ *     selu: scale alpha; cos: scale, as in cos(scale * x). The others ignore them. */
 #ifndef TR_MATH_ACTIVATION_H
 #define TR_MATH_ACTIVATION_H
 
 #include "framework/trireme.h"
 
-#define TR_ACT_LIST(X)                                                                              \
-    X(identity, NONE)    X(relu, OUT)         X(sigmoid, OUT)      X(tanh, OUT)       X(exp, OUT)   \
-    X(log, X)            X(sqrt, OUT)         X(rsqrt, OUT)        X(square, X)       X(abs, X)     \
-    X(reciprocal, OUT)   X(cos, X)            X(sin, X)            X(acos, X)         X(asin, X)    \
-    X(atan, X)           X(ceil, NONE)        X(floor, NONE)       X(round, NONE)     X(sign, NONE) \
-    X(softsign, X)       X(softplus, X)       X(logsigmoid, X)     X(tanh_shrink, X)  X(gelu, X)    \
-    X(relu6, OUT)        X(brelu, X)          X(leaky_relu, X)     X(elu, X)          X(pow, X)     \
-    X(stanh, X)          X(soft_relu, OUT)    X(hard_shrink, X)    X(softshrink, X)                 \
-    X(thresholded_relu, X) X(hard_sigmoid, OUT) X(swish, X)        X(selu, OUT)
+#define TR_ACT_LIST(DO)                                                                             \
+    DO(identity, NONE) DO(relu, OUT) DO(sigmoid, OUT) DO(tanh, OUT) DO(exp, OUT) DO(log, X)         \
+    DO(sqrt, OUT) DO(rsqrt, OUT) DO(square, X) DO(abs, X) DO(reciprocal, OUT) DO(cos, X)            \
+    DO(sin, X) DO(acos, X) DO(asin, X) DO(atan, X) DO(ceil, NONE) DO(floor, NONE)                   \
+    DO(round, NONE) DO(sign, NONE) DO(softsign, X) DO(softplus, X) DO(logsigmoid, X)                \
+    DO(tanh_shrink, X) DO(gelu, X) DO(relu6, OUT) DO(brelu, X) DO(leaky_relu, X) DO(elu, X)         \
+    DO(pow, X) DO(stanh, X) DO(soft_relu, OUT) DO(hard_shrink, X) DO(softshrink, X)                 \
+    DO(thresholded_relu, X) DO(hard_sigmoid, OUT) DO(swish, X) DO(selu, OUT)
 
 typedef enum tr_act {
 #define TR_ACT_ENUM(name, reads) TR_ACT_##name,

@@ -1,0 +1,21 @@
+/* shapes.h - shape inference that many operators share.
+ *
+ * What must stay true: these functions are pure, and they take a dimension of -1 (not known yet) as one
+ * that fits; the plan asks again when it knows. */
+#ifndef TR_KERNELS_SHAPES_H
+#define TR_KERNELS_SHAPES_H
+
+#include "framework/op.h"
+
+/* Whole rules, for `.infer`: output 0 is like input 0 in type, shape and sequences, */
+tr_status tr__infer_like_first(const tr_infer *io);
+/* or is one element, [1], of input 0's type. */
+tr_status tr__infer_one_element(const tr_infer *io);
+
+/* The shape that attribute `shape` gives; fails on negative dimensions and too many of them. */
+tr_status tr__shape_from_ints(tr_shape *out, const tr_infer *io, const tr_ints *dims);
+tr_status tr__shape_from_longs(tr_shape *out, const tr_infer *io, const tr_longs *dims);
+/* The type that attribute `dtype` gives. */
+tr_status tr__dtype_from_attr(tr_dtype *out, const tr_infer *io, int32_t dtype);
+
+#endif
