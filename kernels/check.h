@@ -1,21 +1,25 @@
-/* check.h - what operators ask of single inputs, with one wording for each mistake; shapes.h compares inputs.
+/* check.h - what many operators ask of their inputs, with one wording for each mistake.
  *
  * For shape inference: dimensions may be -1, which fits everything. Each message names the operator, the
  * slot, what was expected and what came. */
 #ifndef TR_KERNELS_CHECK_H
 #define TR_KERNELS_CHECK_H
 
-#include "kernels/shapes.h"
+#include "framework/op.h"
 
 /* A dense tensor, not selected rows. */
-tr_status tr__check_dense(const tr_infer *io, const tr_meta *arg, const char *slot);
-tr_status tr__check_rank(const tr_infer *io, const tr_meta *arg, const char *slot, int rank);
-tr_status tr__check_min_rank(const tr_infer *io, const tr_meta *arg, const char *slot, int rank);
-tr_status tr__check_shape(const tr_infer *io, const tr_meta *arg, const char *slot, const tr_shape *expected);
-tr_status tr__check_dtype(const tr_infer *io, const tr_meta *arg, const char *slot, tr_dtype expected);
+tr_status tr__check_dense(const tr_infer *io, const char *slot, const tr_meta *meta);
+/* *out = `axis` counted from the front; `axis` may be -rank .. rank-1. */
+tr_status tr__check_axis(int *out, const tr_infer *io, const char *attr, int axis, int rank);
+tr_status tr__check_rank(const tr_infer *io, const char *slot, const tr_meta *meta, int rank);
+tr_status tr__check_min_rank(const tr_infer *io, const char *slot, const tr_meta *meta, int rank);
+tr_status tr__check_shape(const tr_infer *io, const char *slot, const tr_meta *meta, const tr_shape *expected);
+tr_status tr__check_same_shape(const tr_infer *io, const char *slot, const tr_meta *meta, const char *other_slot,
+                               const tr_meta *other);
+tr_status tr__check_dtype(const tr_infer *io, const char *slot, const tr_meta *meta, tr_dtype expected);
 /* The two dtypes that index something: int64, and int32 where `allow_int32`. */
-tr_status tr__check_ids(const tr_infer *io, const tr_meta *arg, const char *slot, bool allow_int32);
+tr_status tr__check_ids(const tr_infer *io, const char *slot, const tr_meta *meta, bool allow_int32);
 /* A tensor of one element, such as a learning rate. */
-tr_status tr__check_one(const tr_infer *io, const tr_meta *arg, const char *slot);
+tr_status tr__check_one(const tr_infer *io, const char *slot, const tr_meta *meta);
 
 #endif
