@@ -2,9 +2,8 @@
  *
  * The library is loaded at first use. It is told to use one thread, and the core it chose is checked
  * against this CPU: a wrong choice costs a factor of five and is silent, so it is corrected by loading
- * again, or refused. A large product is cut along the longer side of the output; the cut depends on the
- * shape alone and no slice falls into the library's small-matrix path, so the bits of a result do not
- * depend on the number of threads.
+ * again, or refused. A large product is cut into a grid of tiles of the output; the grid depends on the
+ * shape alone, so the bits of a result do not depend on the number of threads.
  *
  * All matrices are row-major: op(A) is m x k, op(B) is k x n, C is m x n, and lda, ldb, ldc are the
  * distances of the stored rows in elements. With beta = 0 C is only written. Dimensions and strides
@@ -18,8 +17,8 @@
 tr_status tr_blas_init(void);
 /* The core that the library chose ("SkylakeX"); "" before tr_blas_init. */
 const char *tr_blas_core(void);
-/* Slices that a product of this shape is cut into (at most TR_MAX_SLICES), and whether along rows. */
-int64_t tr_gemm_slices(bool *by_rows, int64_t m, int64_t n, int64_t k);
+/* The grid that a product of this shape is cut into: rows * cols tiles of C, at most TR_MAX_SLICES. */
+void tr_gemm_grid(int64_t *rows, int64_t *cols, int64_t m, int64_t n, int64_t k);
 
 #define TR_TEMPLATE "kernels/math/blas.h"
 #include "kernels/math/each_float.h"
