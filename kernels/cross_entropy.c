@@ -1,0 +1,91 @@
+/* cross_entropy.c - Y[i] = -log X[i][Label[i]], or -sum_j Label[i][j] log X[i][j] with soft labels.
+ *
+ * X holds probabilities. Backward: dX[i][j] = -dY[i] / X[i][j] at the label, 0 elsewhere. */
+#ifndef T
+
+#include "kernels/check.h"
+#include "kernels/labels.h"
+#include "kernels/math/softmax.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { X, LABEL };
+enum { Y };
+enum { G_X, G_LABEL, G_DY };
+enum { G_DX };
+
+typedef struct attrs {
+    bool    soft_label;
+    int32_t ignore_index;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "The cross entropy between rows of probabilities and labels: Y[i] = -log X[i][Label[i]].",
+    .in = TR_SLOTS({"X", "[..., classes] float; each row a distribution"},
+                   {"Label", "[..., 1] int64, a class number for each row; with soft_label like X"}),
+    .out = TR_SLOTS({"Y", "[..., 1]; the loss of each row"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, soft_label, BOOL, "labels are distributions"),
+                     TR_ATTR(attrs, ignore_index, INT, "rows with this label cost nothing", .number = -100)),
+    .attrs_size = sizeof(attrs),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    const attrs *a = io->attrs;
+
+    TR_TRY(tr__labels_check(io, "X", &io->in[X], "Label", &io->in[LABEL], a->soft_label));
+    io->out[Y] = io->in[X];
+    io->out[Y].shape = tr__labels_column(&io->in[X].shape);
+    return TR_OK;
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/cross_entropy.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradient and registration ------------------------------------------------------------------- */
+static const tr_grad_rule grad = {
+    .op = "cross_entropy_grad",
+    .reads = {TR_IN(X), TR_IN(LABEL), TR_DOUT(Y)},
+    .makes = {TR_DIN(X)},
+};
+
+TR_REGISTER_OP(cross_entropy, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(cross_entropy),
+               .grad = &grad);
+TR_REGISTER_OP(cross_entropy_grad, .grad_of = &tr_op_record_cross_entropy,
+               .kernels = TR_FLOAT_KERNELS(cross_entropy_grad));
+
+#else /* the kernels, for each T */
+
+static tr_status NAME(cross_entropy)(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *x = io->in[X], *label = io->in[LABEL];
+    const int64_t    rows = tr__labels_rows(x), classes = tr__labels_classes(x);
+    T               *y = io->out[Y]->data;
+
+    if (a->soft_label) {
+        NAME(tr_cross_entropy_soft)(y, x->data, label->data, rows, classes);
+        return TR_OK;
+    }
+    const int64_t bad = NAME(tr_cross_entropy)(y, x->data, label->data, rows, classes, a->ignore_index);
+    return tr__labels_bad_row(io, "cross_entropy", LABEL, label, bad, classes, a->ignore_index);
+}
+
+static tr_status NAME(cross_entropy_grad)(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *x = io->in[G_X], *label = io->in[G_LABEL];
+    const int64_t    rows = tr__labels_rows(x), classes = tr__labels_classes(x);
+    const T         *dy = io->in[G_DY]->data;
+    T               *dx = io->out[G_DX]->data;
+
+    if (a->soft_label) {
+        NAME(tr_cross_entropy_soft_grad)(dx, dy, x->data, label->data, rows, classes);
+        return TR_OK;
+    }
+    const int64_t bad = NAME(tr_cross_entropy_grad)(dx, dy, x->data, label->data, rows, classes, a->ignore_index);
+    return tr__labels_bad_row(io, "cross_entropy_grad", G_LABEL, label, bad, classes, a->ignore_index);
+}
+
+#endif

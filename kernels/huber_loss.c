@@ -1,0 +1,91 @@
+/* huber_loss.c - quadratic for small errors, linear for large ones.
+ *
+ * Residual = Y - X; Out = Residual^2 / 2 within delta, delta (|Residual| - delta / 2) outside. Backward reads the
+ * residual alone: dY = clip(Residual, -delta, delta) dOut and dX = -dY. */
+#ifndef T
+
+#include "kernels/check.h"
+#include "kernels/math/loss.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { X, Y };
+enum { RESIDUAL, OUT };
+enum { G_RESIDUAL, G_DOUT };
+enum { G_DX, G_DY };
+
+typedef struct attrs {
+    float delta;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "With r = Y - X: Out = r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2).",
+    .in = TR_SLOTS({"X", "[n, 1] float; the prediction"}, {"Y", "like X; the truth"}),
+    .out = TR_SLOTS({"Residual", "like X; Y - X", TR_SLOT_INTERMEDIATE}, {"Out", "like X; the loss"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, delta, FLOAT, "where the loss turns linear", .required = true,
+                             .range = TR_GREATER(0))),
+    .attrs_size = sizeof(attrs),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    TR_TRY(tr__check_same_shape(io, "Y", &io->in[Y], "X", &io->in[X]));
+    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
+    io->out[RESIDUAL] = io->in[X];
+    io->out[OUT] = io->in[X];
+    return TR_OK;
+}
+
+static tr_status infer_grad(const tr_infer *io)
+{
+    io->out[G_DX] = io->in[G_RESIDUAL];
+    io->out[G_DY] = io->in[G_RESIDUAL];
+    return TR_OK;
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/huber_loss.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradient and registration ------------------------------------------------------------------- */
+static const tr_grad_rule grad = {
+    .op = "huber_loss_grad",
+    .reads = {TR_OUT(RESIDUAL), TR_DOUT(OUT)},
+    .makes = {TR_DIN(X), TR_DIN(Y)},
+};
+
+TR_REGISTER_OP(huber_loss, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(huber_loss), .grad = &grad,
+               .inplace = {{X, RESIDUAL}, {Y, OUT}}, .inplace_count = 2);
+TR_REGISTER_OP(huber_loss_grad, .grad_of = &tr_op_record_huber_loss, .infer = infer_grad,
+               .kernels = TR_FLOAT_KERNELS(huber_loss_grad));
+
+#else /* the kernels, for each T */
+
+static tr_status NAME(huber_loss)(const tr_run *io)
+{
+    const attrs  *a = io->attrs;
+    const int64_t n = tr_tensor_count(io->in[X]);
+    T            *residual;
+
+    if (io->out[RESIDUAL])
+        residual = io->out[RESIDUAL]->data;
+    else
+        TR_TRY(tr_run_scratch((void **)&residual, io, (size_t)n * sizeof(T)));
+    NAME(tr_huber)(io->out[OUT]->data, residual, io->in[X]->data, io->in[Y]->data, a->delta, n);
+    return TR_OK;
+}
+
+static tr_status NAME(huber_loss_grad)(const tr_run *io)
+{
+    const attrs  *a = io->attrs;
+    const int64_t n = tr_tensor_count(io->in[G_RESIDUAL]);
+    const T      *residual = io->in[G_RESIDUAL]->data, *dout = io->in[G_DOUT]->data;
+
+    if (io->out[G_DX])
+        NAME(tr_huber_grad)(io->out[G_DX]->data, dout, residual, a->delta, -1, n);
+    if (io->out[G_DY])
+        NAME(tr_huber_grad)(io->out[G_DY]->data, dout, residual, a->delta, 1, n);
+    return TR_OK;
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* labels.c - see labels.h. */
+#include "kernels/labels.h"
+
+#include <inttypes.h>
+
+#include "kernels/check.h"
+
+tr_shape tr__labels_column(const tr_shape *scores)
+{
+    tr_shape column = *scores;
+    column.dim[column.rank - 1] = 1;
+    return column;
+}
+
+tr_status tr__labels_check(const tr_infer *io, const char *scores_slot, const tr_meta *scores, const char *label_slot,
+                           const tr_meta *label, bool soft)
+{
+    TR_TRY(tr__check_min_rank(io, scores_slot, scores, 1));
+    if (soft) {
+        TR_TRY(tr__check_dtype(io, label_slot, label, scores->dtype));
+        return tr__check_same_shape(io, label_slot, label, scores_slot, scores);
+    }
+    const tr_shape column = tr__labels_column(&scores->shape);
+    TR_TRY(tr__check_ids(io, label_slot, label, false));
+    if (!tr_shape_fits(&label->shape, &column))
+        return tr_fail(TR_ESHAPE, "%s: %s is %s, so %s must be %s, one class number for each row; got %s", io->type,
+                       scores_slot, TR_SHAPE_STR(scores->shape), label_slot, TR_SHAPE_STR(column),
+                       TR_SHAPE_STR(label->shape));
+    return TR_OK;
+}
+
+tr_status tr__labels_bad_row(const tr_run *io, const char *type, int slot, const tr_tensor *label, int64_t row,
+                             int64_t classes, int64_t ignore)
+{
+    if (row < 0)
+        return TR_OK;
+    const int64_t value = ((const int64_t *)label->data)[row];
+    return tr_fail(TR_ERANGE, "%s: the label of row %" PRId64 " in '%s' is %" PRId64 "; it must be in [0, %" PRId64
+                   ") or the ignored %" PRId64, type, row, tr_run_in_name(io, slot, 0), value, classes, ignore);
+}

@@ -1,0 +1,25 @@
+/* labels.h - what the losses that compare rows of class scores with labels have in common.
+ *
+ * Scores are [..., classes]. A hard label is an int64 class number for each row, shape [..., 1]; a soft label is
+ * a distribution for each row, shaped and typed as the scores. */
+#ifndef TR_KERNELS_LABELS_H
+#define TR_KERNELS_LABELS_H
+
+#include "framework/op.h"
+
+/* The shape of one number for each row: [..., 1]. */
+tr_shape  tr__labels_column(const tr_shape *scores);
+tr_status tr__labels_check(const tr_infer *io, const char *scores_slot, const tr_meta *scores, const char *label_slot,
+                           const tr_meta *label, bool soft);
+/* The failure of a kernel that found label[row] outside the classes; TR_OK where row is -1. */
+tr_status tr__labels_bad_row(const tr_run *io, const char *type, int slot, const tr_tensor *label, int64_t row,
+                             int64_t classes, int64_t ignore);
+
+/* Scores as a matrix: rows and classes. */
+static inline int64_t tr__labels_classes(const tr_tensor *scores) { return scores->shape.dim[scores->shape.rank - 1]; }
+static inline int64_t tr__labels_rows(const tr_tensor *scores)
+{
+    return tr_shape_product(&scores->shape, 0, scores->shape.rank - 1);
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* log_loss.c - Loss = -Labels log(Predicted + epsilon) - (1 - Labels) log(1 - Predicted + epsilon).
+ *
+ * Backward: dPredicted = ((1 - Labels) / (1 - Predicted + epsilon) - Labels / (Predicted + epsilon)) dLoss. */
+#ifndef T
+
+#include "kernels/check.h"
+#include "kernels/math/loss.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { PREDICTED, LABELS };
+enum { LOSS };
+enum { G_PREDICTED, G_LABELS, G_DLOSS };
+enum { G_DPREDICTED };
+
+typedef struct attrs {
+    float epsilon;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "The negative log likelihood of yes-or-no Labels under the probabilities Predicted.",
+    .in = TR_SLOTS({"Predicted", "[n, 1] float; probabilities"}, {"Labels", "like Predicted; 0 or 1"}),
+    .out = TR_SLOTS({"Loss", "like Predicted"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "added to the probabilities before the logarithm",
+                             .required = true, .range = TR_AT_LEAST(0))),
+    .attrs_size = sizeof(attrs),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    TR_TRY(tr__check_same_shape(io, "Labels", &io->in[LABELS], "Predicted", &io->in[PREDICTED]));
+    TR_TRY(tr__check_dtype(io, "Labels", &io->in[LABELS], io->in[PREDICTED].dtype));
+    io->out[LOSS] = io->in[PREDICTED];
+    return TR_OK;
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/log_loss.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradient and registration ------------------------------------------------------------------- */
+static const tr_grad_rule grad = {
+    .op = "log_loss_grad",
+    .reads = {TR_IN(PREDICTED), TR_IN(LABELS), TR_DOUT(LOSS)},
+    .makes = {TR_DIN(PREDICTED)},
+};
+
+TR_REGISTER_OP(log_loss, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(log_loss), .grad = &grad,
+               .inplace = {{PREDICTED, LOSS}}, .inplace_count = 1);
+TR_REGISTER_OP(log_loss_grad, .grad_of = &tr_op_record_log_loss, .kernels = TR_FLOAT_KERNELS(log_loss_grad),
+               .inplace = {{G_DLOSS, G_DPREDICTED}, {G_PREDICTED, G_DPREDICTED}}, .inplace_count = 2);
+
+#else /* the kernels, for each T */
+
+static tr_status NAME(log_loss)(const tr_run *io)
+{
+    const attrs *a = io->attrs;
+
+    NAME(tr_log_loss)(io->out[LOSS]->data, io->in[PREDICTED]->data, io->in[LABELS]->data, a->epsilon,
+                      tr_tensor_count(io->in[PREDICTED]));
+    return TR_OK;
+}
+
+static tr_status NAME(log_loss_grad)(const tr_run *io)
+{
+    const attrs *a = io->attrs;
+
+    NAME(tr_log_loss_grad)(io->out[G_DPREDICTED]->data, io->in[G_DLOSS]->data, io->in[G_PREDICTED]->data,
+                           io->in[G_LABELS]->data, a->epsilon, tr_tensor_count(io->in[G_PREDICTED]));
+    return TR_OK;
+}
+
+#endif

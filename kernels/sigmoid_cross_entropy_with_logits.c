@@ -1,0 +1,87 @@
+/* sigmoid_cross_entropy_with_logits.c - the cross entropy of sigmoid(X) and Label, element by element.
+ *
+ * Out = max(X, 0) - X Label + log(1 + exp(-|X|)), never infinite for finite X. Backward: dX = (sigmoid(X) - Label)
+ * dOut. With `normalize` both are divided by the number of elements that are not ignored. */
+#ifndef T
+
+#include "kernels/check.h"
+#include "kernels/math/loss.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { X, LABEL };
+enum { OUT };
+enum { G_X, G_LABEL, G_DOUT };
+enum { G_DX };
+
+typedef struct attrs {
+    bool    normalize;
+    int32_t ignore_index;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Out = max(X, 0) - X * Label + log(1 + exp(-|X|)): independent yes-or-no questions, with X as log odds.",
+    .in = TR_SLOTS({"X", "[n, classes] float; log odds"}, {"Label", "like X; probabilities from 0 to 1"}),
+    .out = TR_SLOTS({"Out", "like X; the loss of each element"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, normalize, BOOL, "divide by the number of elements that are not ignored"),
+                     TR_ATTR(attrs, ignore_index, INT, "elements with this label cost nothing", .number = -100)),
+    .attrs_size = sizeof(attrs),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    TR_TRY(tr__check_same_shape(io, "Label", &io->in[LABEL], "X", &io->in[X]));
+    TR_TRY(tr__check_dtype(io, "Label", &io->in[LABEL], io->in[X].dtype));
+    io->out[OUT] = io->in[X];
+    return TR_OK;
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/sigmoid_cross_entropy_with_logits.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradient and registration ------------------------------------------------------------------- */
+static const tr_grad_rule grad = {
+    .op = "sigmoid_cross_entropy_with_logits_grad",
+    .reads = {TR_IN(X), TR_IN(LABEL), TR_DOUT(OUT)},
+    .makes = {TR_DIN(X)},
+};
+
+TR_REGISTER_OP(sigmoid_cross_entropy_with_logits, .proto = &proto, .infer = infer,
+               .kernels = TR_FLOAT_KERNELS(sigmoid_cross_entropy), .grad = &grad,
+               .inplace = {{X, OUT}}, .inplace_count = 1);
+TR_REGISTER_OP(sigmoid_cross_entropy_with_logits_grad, .grad_of = &tr_op_record_sigmoid_cross_entropy_with_logits,
+               .kernels = TR_FLOAT_KERNELS(sigmoid_cross_entropy_grad),
+               .inplace = {{G_DOUT, G_DX}, {G_X, G_DX}}, .inplace_count = 2);
+
+#else /* the kernels, for each T */
+
+static T NAME(factor)(const attrs *a, const tr_tensor *label)
+{
+    if (!a->normalize)
+        return 1;
+    const int64_t count = NAME(tr_count_not)(label->data, (T)a->ignore_index, tr_tensor_count(label));
+    return count > 0 ? 1 / (T)count : 0;
+}
+
+static tr_status NAME(sigmoid_cross_entropy)(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *label = io->in[LABEL];
+
+    NAME(tr_sigmoid_cross_entropy)(io->out[OUT]->data, io->in[X]->data, label->data, (T)a->ignore_index,
+                                   NAME(factor)(a, label), tr_tensor_count(label));
+    return TR_OK;
+}
+
+static tr_status NAME(sigmoid_cross_entropy_grad)(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *label = io->in[G_LABEL];
+
+    NAME(tr_sigmoid_cross_entropy_grad)(io->out[G_DX]->data, io->in[G_DOUT]->data, io->in[G_X]->data, label->data,
+                                        (T)a->ignore_index, NAME(factor)(a, label), tr_tensor_count(label));
+    return TR_OK;
+}
+
+#endif

@@ -1,0 +1,109 @@
+/* smooth_l1_loss.c - for each row the sum of a loss that is quadratic near 0 and linear beyond 1 / sigma^2.
+ *
+ * Diff = InsideWeight (X - Y). Backward reads Diff and the weights: dX = dOut InsideWeight OutsideWeight slope(Diff),
+ * dY = -dX. */
+#ifndef T
+
+#include "kernels/check.h"
+#include "kernels/math/loss.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { X, Y, INSIDE, OUTSIDE };
+enum { DIFF, OUT };
+enum { G_INSIDE, G_OUTSIDE, G_DIFF, G_DOUT };
+enum { G_DX, G_DY };
+
+typedef struct attrs {
+    float sigma;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "With d = InsideWeight (X - Y) and s = sigma^2: Out[i] = sum_j OutsideWeight * (s d^2 / 2 where |d| < 1/s, "
+           "else |d| - 1/(2 s)).",
+    .in = TR_SLOTS({"X", "[n, ...] float; the prediction"}, {"Y", "like X; the truth"},
+                   {"InsideWeight", "like X; multiplies the differences", TR_SLOT_OPTIONAL},
+                   {"OutsideWeight", "like X; multiplies the losses", TR_SLOT_OPTIONAL}),
+    .out = TR_SLOTS({"Diff", "like X", TR_SLOT_INTERMEDIATE}, {"Out", "[n, 1]; the loss of each row"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, sigma, FLOAT, "the bend is at 1 / sigma^2", .number = 1, .range = TR_GREATER(0))),
+    .attrs_size = sizeof(attrs),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status check_like_x(const tr_infer *io, const char *slot, const tr_meta *meta)
+{
+    TR_TRY(tr__check_dtype(io, slot, meta, io->in[X].dtype));
+    return tr__check_same_shape(io, slot, meta, "X", &io->in[X]);
+}
+
+static tr_status infer(const tr_infer *io)
+{
+    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 2));
+    TR_TRY(check_like_x(io, "Y", &io->in[Y]));
+    if ((io->in[INSIDE].kind == TR_KIND_NONE) != (io->in[OUTSIDE].kind == TR_KIND_NONE))
+        return tr_fail(TR_EINVAL, "%s: InsideWeight and OutsideWeight come together or not at all", io->type);
+    if (io->in[INSIDE].kind != TR_KIND_NONE) {
+        TR_TRY(check_like_x(io, "InsideWeight", &io->in[INSIDE]));
+        TR_TRY(check_like_x(io, "OutsideWeight", &io->in[OUTSIDE]));
+    }
+    io->out[DIFF] = io->in[X];
+    io->out[OUT] = tr_meta_dense(io->in[X].dtype, TR_SHAPE(io->in[X].shape.dim[0], 1));
+    return TR_OK;
+}
+
+static tr_status infer_grad(const tr_infer *io)
+{
+    io->out[G_DX] = io->in[G_DIFF];
+    io->out[G_DY] = io->in[G_DIFF];
+    return TR_OK;
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/smooth_l1_loss.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradient and registration ------------------------------------------------------------------- */
+static const tr_grad_rule grad = {
+    .op = "smooth_l1_loss_grad",
+    .reads = {TR_IN(INSIDE), TR_IN(OUTSIDE), TR_OUT(DIFF), TR_DOUT(OUT)},
+    .makes = {TR_DIN(X), TR_DIN(Y)},
+};
+
+TR_REGISTER_OP(smooth_l1_loss, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(smooth_l1_loss),
+               .grad = &grad, .inplace = {{X, DIFF}}, .inplace_count = 1);
+TR_REGISTER_OP(smooth_l1_loss_grad, .grad_of = &tr_op_record_smooth_l1_loss, .infer = infer_grad,
+               .kernels = TR_FLOAT_KERNELS(smooth_l1_loss_grad), .inplace = {{G_DIFF, G_DX}}, .inplace_count = 1,
+               .key = TR_KEY_IN_SLOT, .key_slot = G_DIFF);
+
+#else /* the kernels, for each T */
+
+static tr_status NAME(smooth_l1_loss)(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *x = io->in[X];
+    const int64_t    rows = x->shape.dim[0], cols = tr_shape_product(&x->shape, 1, x->shape.rank);
+    const T         *inside = io->in[INSIDE] ? io->in[INSIDE]->data : NULL;
+    const T         *outside = io->in[OUTSIDE] ? io->in[OUTSIDE]->data : NULL;
+    T               *diff;
+
+    if (io->out[DIFF])
+        diff = io->out[DIFF]->data;
+    else
+        TR_TRY(tr_run_scratch((void **)&diff, io, (size_t)(rows * cols) * sizeof(T)));
+    NAME(tr_smooth_l1)(io->out[OUT]->data, diff, x->data, io->in[Y]->data, inside, outside, a->sigma * a->sigma, rows,
+                       cols);
+    return TR_OK;
+}
+
+static tr_status NAME(smooth_l1_loss_grad)(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *diff = io->in[G_DIFF];
+    const int64_t    rows = diff->shape.dim[0], cols = tr_shape_product(&diff->shape, 1, diff->shape.rank);
+
+    NAME(tr_smooth_l1_grad)(io->out[G_DX] ? io->out[G_DX]->data : NULL, io->out[G_DY] ? io->out[G_DY]->data : NULL,
+                            io->in[G_DOUT]->data, diff->data, io->in[G_INSIDE] ? io->in[G_INSIDE]->data : NULL,
+                            io->in[G_OUTSIDE] ? io->in[G_OUTSIDE]->data : NULL, a->sigma * a->sigma, rows, cols);
+    return TR_OK;
+}
+
+#endif

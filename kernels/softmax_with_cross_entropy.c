@@ -1,0 +1,110 @@
+/* softmax_with_cross_entropy.c - Softmax = softmax(Logits) and Loss = the cross entropy of it with Label, in one.
+ *
+ * The loss comes from the logits, not from the probabilities, and is finite for finite logits. Backward:
+ * dLogits = (Softmax - onehot(Label)) * dLoss. It does not read Logits, so Softmax may lie in their memory,
+ * and dLogits in Softmax's. No gradient flows through Softmax, as in Fluid. */
+#ifndef T
+
+#include "kernels/check.h"
+#include "kernels/labels.h"
+#include "kernels/math/softmax.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { LOGITS, LABEL };
+enum { SOFTMAX, LOSS };
+enum { G_SOFTMAX, G_LABEL, G_DLOSS };
+enum { G_DLOGITS };
+
+typedef struct attrs {
+    bool    soft_label;
+    int32_t ignore_index;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Softmax of the rows of Logits and its cross entropy with Label; exact also where a probability is 0.",
+    .in = TR_SLOTS({"Logits", "[..., classes] float; unscaled log probabilities"},
+                   {"Label", "[..., 1] int64, a class number for each row; with soft_label like Logits"}),
+    .out = TR_SLOTS({"Softmax", "like Logits; may share their memory", TR_SLOT_INTERMEDIATE},
+                    {"Loss", "[..., 1]; the loss of each row"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, soft_label, BOOL, "labels are distributions"),
+                     TR_ATTR_IGNORED("numeric_stable_mode", BOOL, .number = 1),
+                     TR_ATTR(attrs, ignore_index, INT, "rows with this label cost nothing", .number = -100)),
+    .attrs_size = sizeof(attrs),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    const attrs *a = io->attrs;
+
+    TR_TRY(tr__labels_check(io, "Logits", &io->in[LOGITS], "Label", &io->in[LABEL], a->soft_label));
+    io->out[SOFTMAX] = io->in[LOGITS];
+    io->out[LOSS] = io->in[LOGITS];
+    io->out[LOSS].shape = tr__labels_column(&io->in[LOGITS].shape);
+    return TR_OK;
+}
+
+static tr_status infer_grad(const tr_infer *io)
+{
+    io->out[G_DLOGITS] = io->in[G_SOFTMAX];
+    return TR_OK;
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/softmax_with_cross_entropy.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradient and registration ------------------------------------------------------------------- */
+static const tr_grad_rule grad = {
+    .op = "softmax_with_cross_entropy_grad",
+    .reads = {TR_OUT(SOFTMAX), TR_IN(LABEL), TR_DOUT(LOSS)},
+    .makes = {TR_DIN(LOGITS)},
+};
+
+TR_REGISTER_OP(softmax_with_cross_entropy, .proto = &proto, .infer = infer,
+               .kernels = TR_FLOAT_KERNELS(softmax_with_cross_entropy), .grad = &grad,
+               .inplace = {{LOGITS, SOFTMAX}}, .inplace_count = 1);
+TR_REGISTER_OP(softmax_with_cross_entropy_grad, .grad_of = &tr_op_record_softmax_with_cross_entropy,
+               .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(softmax_with_cross_entropy_grad),
+               .inplace = {{G_SOFTMAX, G_DLOGITS}}, .inplace_count = 1);
+
+#else /* the kernels, for each T */
+
+static tr_status NAME(softmax_with_cross_entropy)(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *logits = io->in[LOGITS], *label = io->in[LABEL];
+    const int64_t    rows = tr__labels_rows(logits), classes = tr__labels_classes(logits);
+    T               *softmax, *loss = io->out[LOSS]->data;
+
+    if (io->out[SOFTMAX])
+        softmax = io->out[SOFTMAX]->data;
+    else
+        TR_TRY(tr_run_scratch((void **)&softmax, io, (size_t)(rows * classes) * sizeof(T)));
+    if (a->soft_label) {
+        NAME(tr_softmax_cross_entropy_soft)(softmax, loss, logits->data, label->data, rows, classes);
+        return TR_OK;
+    }
+    const int64_t bad = NAME(tr_softmax_cross_entropy)(softmax, loss, logits->data, label->data, rows, classes,
+                                                       a->ignore_index);
+    return tr__labels_bad_row(io, "softmax_with_cross_entropy", LABEL, label, bad, classes, a->ignore_index);
+}
+
+static tr_status NAME(softmax_with_cross_entropy_grad)(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *softmax = io->in[G_SOFTMAX], *label = io->in[G_LABEL];
+    const int64_t    rows = tr__labels_rows(softmax), classes = tr__labels_classes(softmax);
+    const T         *dloss = io->in[G_DLOSS]->data;
+    T               *dlogits = io->out[G_DLOGITS]->data;
+
+    if (a->soft_label) {
+        NAME(tr_softmax_cross_entropy_soft_grad)(dlogits, dloss, softmax->data, label->data, rows, classes);
+        return TR_OK;
+    }
+    const int64_t bad = NAME(tr_softmax_cross_entropy_grad)(dlogits, dloss, softmax->data, label->data, rows, classes,
+                                                            a->ignore_index);
+    return tr__labels_bad_row(io, "softmax_with_cross_entropy_grad", G_LABEL, label, bad, classes, a->ignore_index);
+}
+
+#endif
