@@ -1,0 +1,697 @@
+/* client.c - one stream of requests for each server; operations that count their requests down. */
+#include "pserver/client.h"
+
+#include "pserver/outbox.h"
+#include "proto/pserver.pb-c.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Blocks up to this size are gathered. */
+static const uint64_t SMALL = 16384;
+
+typedef struct request {
+    struct request *next;
+    tr_wire         wire;
+    const uint8_t  *payload;
+    uint8_t        *owned;            /* the payload, when it is the client's */
+    bool            is_done;
+    bool            is_flying;        /* counts in in_flight */
+    int64_t         sent_at;
+    uint32_t        parts;            /* pull: messages of the answer that are here or placed */
+    uint64_t        left;             /* pull: bytes that are not here */
+    uint64_t       *op;               /* operations it is part of */
+    uint32_t        op_count;
+    uint64_t        only_op;          /* the one, when op is NULL */
+} request;
+
+/* A small push or a pull that waits for company. */
+typedef struct gathered {
+    uint32_t    block;
+    const void *data;
+    uint64_t    op;
+} gathered;
+
+typedef struct list {
+    gathered *item;
+    uint32_t  count, capacity;
+    uint64_t  bytes;                  /* of the payload it will make */
+} list;
+
+typedef struct stream {
+    int       rank;
+    uint64_t  last_seq;
+    request  *first, **end;           /* all that are not done */
+    request  *unsent;                 /* the first that was not sent, or is to be sent again */
+    uint64_t  in_flight;              /* pushed bytes, sent and not done */
+    list      pushes, pulls;
+    double    weight;                 /* of the gathered pushes */
+} stream;
+
+typedef struct block {
+    int      server;
+    uint32_t local;                   /* number on its server */
+    uint64_t bytes;
+    uint8_t *pull_to;
+} block;
+
+struct tr_client {
+    const tr_roster  *roster;
+    tr_client_options options;
+    uint32_t          epoch;
+    tr_status         status;
+    char             *text;
+    int64_t           now;
+    uint64_t          step;           /* ended */
+    int               stream_count, turn;
+    stream           *stream;
+    uint32_t          block_count;
+    block            *block;
+    uint32_t        **global;         /* server, number there -> block */
+    uint32_t         *local_count;
+    uint64_t          op_first, op_count, op_capacity;     /* a ring of operations from op_first on */
+    uint32_t         *op_left;        /* requests that are not done, and 1 while it is being made */
+    request          *spare;
+};
+
+/* == life ===================================================================================== */
+
+tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *options)
+{
+    tr_client *client = calloc(1, sizeof *client);
+
+    client->roster = roster;
+    client->options = *options;
+    client->epoch = roster->rank[roster->self].epoch;
+    client->op_first = 1;
+    client->op_capacity = 256;
+    client->op_left = calloc(client->op_capacity, sizeof *client->op_left);
+    client->stream_count = roster->servers;
+    client->stream = calloc((size_t)roster->servers, sizeof *client->stream);
+    client->global = calloc((size_t)roster->servers, sizeof *client->global);
+    client->local_count = calloc((size_t)roster->servers, sizeof *client->local_count);
+    for (int i = 0; i < client->stream_count; i++) {
+        client->stream[i].rank = roster->server_rank[i];
+        client->stream[i].end = &client->stream[i].first;
+    }
+    return client;
+}
+
+static void free_requests(request *r)
+{
+    while (r) {
+        request *next = r->next;
+        free(r->owned);
+        free(r->op);
+        free(r);
+        r = next;
+    }
+}
+
+void tr_client_free(tr_client *client)
+{
+    if (!client)
+        return;
+    for (int i = 0; i < client->stream_count; i++) {
+        free_requests(client->stream[i].first);
+        free(client->stream[i].pushes.item);
+        free(client->stream[i].pulls.item);
+        free(client->global[i]);
+    }
+    free_requests(client->spare);
+    free(client->stream);
+    free(client->global);
+    free(client->local_count);
+    free(client->block);
+    free(client->op_left);
+    free(client->text);
+    free(client);
+}
+
+static void fail(tr_client *client, tr_status status)
+{
+    if (client->status == TR_OK) {
+        client->status = status;
+        client->text = strdup(tr_error());
+    }
+}
+
+/* == operations =============================================================================== */
+
+static uint32_t *op_at(tr_client *client, uint64_t op)
+{
+    return &client->op_left[op & (client->op_capacity - 1)];
+}
+
+static void grow_ops(tr_client *client)
+{
+    const uint64_t capacity = 2 * client->op_capacity;
+    uint32_t      *left = calloc(capacity, sizeof *left);
+
+    for (uint64_t op = client->op_first; op < client->op_first + client->op_count; op++)
+        left[op & (capacity - 1)] = *op_at(client, op);
+    free(client->op_left);
+    client->op_left = left;
+    client->op_capacity = capacity;
+}
+
+static uint64_t op_begin(tr_client *client)
+{
+    if (client->op_count == client->op_capacity)
+        grow_ops(client);
+    const uint64_t op = client->op_first + client->op_count++;
+    *op_at(client, op) = 1;
+    return op;
+}
+
+static void op_count_down(tr_client *client, uint64_t op)
+{
+    assert(*op_at(client, op) > 0);
+    --*op_at(client, op);
+    while (client->op_count && *op_at(client, client->op_first) == 0) {
+        client->op_first++;
+        client->op_count--;
+    }
+}
+
+uint64_t tr_client_done(const tr_client *client)
+{
+    return client->op_first - 1;
+}
+
+uint64_t tr_client_step(const tr_client *client)
+{
+    return client->step;
+}
+
+/* == requests ================================================================================= */
+
+static request *add_request(tr_client *client, stream *s, tr_wire_kind kind, uint64_t op, const void *payload,
+                            uint64_t bytes)
+{
+    request *r = client->spare;
+
+    if (r)
+        client->spare = r->next;
+    else
+        r = malloc(sizeof *r);
+    *r = (request){
+        .payload = payload, .only_op = op,
+        .wire = {.kind = kind, .epoch = client->epoch, .sender = (uint32_t)client->roster->self, .seq = ++s->last_seq,
+                 .step = client->step, .bytes = bytes}};
+    *s->end = r;
+    s->end = &r->next;
+    if (!s->unsent)
+        s->unsent = r;
+    if (op)
+        ++*op_at(client, op);
+    return r;
+}
+
+static bool is_push(const request *r)
+{
+    return r->wire.kind == TR_WIRE_PUSH || r->wire.kind == TR_WIRE_PUSH_MANY;
+}
+
+/* Mark it done and tell its operations. It leaves its stream by `reap`. */
+static void finish(tr_client *client, stream *s, request *r)
+{
+    r->is_done = true;
+    if (r->is_flying)
+        s->in_flight -= r->wire.bytes;
+    if (r->op)
+        for (uint32_t i = 0; i < r->op_count; i++)
+            op_count_down(client, r->op[i]);
+    else if (r->only_op)
+        op_count_down(client, r->only_op);
+}
+
+/* Take what is done off the head of the stream. */
+static void reap(tr_client *client, stream *s)
+{
+    while (s->first && s->first->is_done && s->first != s->unsent) {
+        request *gone = s->first;
+        s->first = gone->next;
+        if (!s->first)
+            s->end = &s->first;
+        free(gone->owned);
+        free(gone->op);
+        gone->owned = NULL;
+        gone->op = NULL;
+        gone->next = client->spare;
+        client->spare = gone;
+    }
+}
+
+/* == gathering ================================================================================ */
+
+static void gather(list *l, uint32_t index, const void *data, uint64_t op, uint64_t bytes)
+{
+    if (l->count == l->capacity) {
+        l->capacity = l->capacity ? 2 * l->capacity : 16;
+        l->item = realloc(l->item, l->capacity * sizeof *l->item);
+    }
+    l->item[l->count++] = (gathered){index, data, op};
+    l->bytes += bytes;
+}
+
+/* The operations of a list move to its request. */
+static void take_ops(request *r, const list *l)
+{
+    r->op = malloc(l->count * sizeof *r->op);
+    r->op_count = l->count;
+    for (uint32_t i = 0; i < l->count; i++)
+        r->op[i] = l->item[i].op;
+}
+
+static void flush_pushes(tr_client *client, stream *s)
+{
+    list    *l = &s->pushes;
+    uint64_t cursor = (uint64_t)l->count * TR_WIRE_ENTRY;
+
+    if (!l->count)
+        return;
+    uint8_t *payload = malloc(l->bytes);
+    for (uint32_t i = 0; i < l->count; i++) {
+        const block *b = &client->block[l->item[i].block];
+        memcpy(tr_wire_entry_put(payload, i, &cursor, b->local, b->bytes), l->item[i].data, b->bytes);
+    }
+    request *r = add_request(client, s, TR_WIRE_PUSH_MANY, 0, payload, l->bytes);
+    r->owned = payload;
+    r->wire.step = client->step + 1;
+    r->wire.block = l->count;
+    r->wire.weight = s->weight;
+    take_ops(r, l);
+    l->count = 0;
+    l->bytes = 0;
+}
+
+static void flush_pulls(tr_client *client, stream *s)
+{
+    list *l = &s->pulls;
+
+    if (!l->count)
+        return;
+    uint8_t *payload = malloc(4 * (size_t)l->count);
+    uint64_t left = 0;
+    for (uint32_t i = 0; i < l->count; i++) {
+        const block *b = &client->block[l->item[i].block];
+        tr_wire_put_u32(payload + 4 * i, b->local);
+        left += b->bytes;
+    }
+    request *r = add_request(client, s, TR_WIRE_PULL, 0, payload, 4 * (uint64_t)l->count);
+    r->owned = payload;
+    r->left = left;
+    take_ops(r, l);
+    l->count = 0;
+    l->bytes = 0;
+}
+
+static void flush_stream(tr_client *client, stream *s)
+{
+    flush_pushes(client, s);
+    flush_pulls(client, s);
+}
+
+void tr_client_flush(tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        flush_stream(client, &client->stream[i]);
+}
+
+/* == calls ==================================================================================== */
+
+static void index_blocks(tr_client *client, uint32_t count, const tr_client_block *blocks)
+{
+    client->block_count = count;
+    client->block = calloc(count + 1, sizeof *client->block);
+    for (uint32_t i = 0; i < count; i++) {
+        const int s = blocks[i].server;
+        client->block[i] = (block){s, client->local_count[s]++, blocks[i].bytes, NULL};
+    }
+    for (int s = 0; s < client->stream_count; s++)
+        client->global[s] = calloc(client->local_count[s] + 1, sizeof(uint32_t));
+    for (uint32_t i = 0; i < count; i++)
+        client->global[client->block[i].server][client->block[i].local] = i;
+}
+
+uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count,
+                             const tr_client_block *blocks)
+{
+    const uint64_t op = op_begin(client);
+
+    assert(!client->block);
+    index_blocks(client, block_count, blocks);
+    for (int i = 0; i < client->stream_count; i++) {
+        const tr_client_setup *setup = &setups[i];
+        stream                *s = &client->stream[i];
+        if (setup->setup)
+            add_request(client, s, TR_WIRE_SETUP, op, setup->setup, setup->setup_bytes)->owned = setup->setup;
+        for (uint32_t v = 0; v < setup->value_count; v++) {
+            const tr_client_value *value = &setup->values[v];
+            for (uint64_t offset = 0; offset < value->bytes; offset += client->options.chunk_bytes) {
+                const uint64_t left = value->bytes - offset;
+                const uint64_t bytes = left < client->options.chunk_bytes ? left : client->options.chunk_bytes;
+                request *r = add_request(client, s, TR_WIRE_VALUE, op, (const uint8_t *)value->data + offset, bytes);
+                r->wire.block = v;
+                r->wire.offset = offset;
+            }
+        }
+        add_request(client, s, TR_WIRE_JOIN, op, setup->join, setup->join_bytes)->owned = setup->join;
+    }
+    op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_push(tr_client *client, uint32_t index, const void *data, double weight)
+{
+    const block   *b = &client->block[index];
+    stream        *s = &client->stream[b->server];
+    const uint64_t op = op_begin(client);
+
+    if (b->bytes <= SMALL) {
+        const uint64_t size = tr_wire_entry_size(b->bytes);
+        if (s->pushes.count && (s->weight != weight || s->pushes.bytes + size > client->options.chunk_bytes))
+            flush_pushes(client, s);
+        s->weight = weight;
+        gather(&s->pushes, index, data, op, size);
+        return op;                                 /* its count of 1 is counted down by the request */
+    }
+    for (uint64_t offset = 0; offset < b->bytes; offset += client->options.chunk_bytes) {
+        const uint64_t left = b->bytes - offset;
+        const uint64_t bytes = left < client->options.chunk_bytes ? left : client->options.chunk_bytes;
+        request       *r = add_request(client, s, TR_WIRE_PUSH, op, (const uint8_t *)data + offset, bytes);
+        r->wire.step = client->step + 1;
+        r->wire.block = b->local;
+        r->wire.offset = offset;
+        r->wire.weight = weight;
+    }
+    op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_step_end(tr_client *client)
+{
+    const uint64_t op = op_begin(client);
+
+    tr_client_flush(client);
+    client->step++;
+    for (int i = 0; i < client->stream_count; i++)
+        add_request(client, &client->stream[i], TR_WIRE_STEP_END, op, NULL, 0);
+    op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, void *const *data)
+{
+    const uint64_t op = op_begin(client);
+
+    for (uint32_t i = 0; i < count; i++) {
+        block *b = &client->block[blocks[i]];
+        b->pull_to = data[i];
+        ++*op_at(client, op);
+        gather(&client->stream[b->server].pulls, (uint32_t)blocks[i], NULL, op, 4);
+    }
+    op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_goodbye(tr_client *client)
+{
+    const uint64_t op = op_begin(client);
+
+    tr_client_flush(client);
+    for (int i = 0; i < client->stream_count; i++)
+        add_request(client, &client->stream[i], TR_WIRE_GOODBYE, op, NULL, 0);
+    op_count_down(client, op);
+    return op;
+}
+
+/* == answers ================================================================================== */
+
+static stream *stream_of(tr_client *client, int peer)
+{
+    const tr_rank *rank = &client->roster->rank[peer];
+    return rank->role == TR_ROLE_SERVER ? &client->stream[rank->index] : NULL;
+}
+
+static void on_ack(tr_client *client, stream *s, uint64_t seq)
+{
+    for (request *r = s->first; r && r->wire.seq <= seq; r = r->next)
+        if (!r->is_done && r->wire.kind != TR_WIRE_PULL && r->sent_at)
+            finish(client, s, r);
+}
+
+/* The pull that this message answers, if the message is the next of its answer. */
+static request *pull_of(stream *s, const tr_wire *wire)
+{
+    for (request *r = s->first; r && r->wire.seq <= wire->seq; r = r->next)
+        if (r->wire.seq == wire->seq)
+            return r->wire.kind == TR_WIRE_PULL && !r->is_done && r->parts == wire->part ? r : NULL;
+    return NULL;
+}
+
+static uint8_t *pull_place(tr_client *client, const stream *s, uint32_t local, uint64_t offset, uint64_t bytes)
+{
+    const int server = (int)(s - client->stream);
+
+    if (local >= client->local_count[server])
+        return NULL;
+    const block *b = &client->block[client->global[server][local]];
+    return b->pull_to && offset <= b->bytes && bytes <= b->bytes - offset ? b->pull_to + offset : NULL;
+}
+
+static void *place(void *self, int peer, const tr_wire *wire)
+{
+    tr_client *client = self;
+    stream    *s = stream_of(client, peer);
+    request   *r;
+
+    if (!s || wire->epoch != client->epoch)
+        return NULL;
+    if (wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_MANY)
+        return malloc(wire->bytes);
+    r = pull_of(s, wire);
+    if (!r)
+        return NULL;
+    uint8_t *to = wire->kind == TR_WIRE_DATA ? pull_place(client, s, wire->block, wire->offset, wire->bytes)
+                                             : malloc(wire->bytes);
+    if (to)
+        r->parts++;
+    return to;
+}
+
+static tr_status on_many(tr_client *client, stream *s, const tr_wire *wire, const uint8_t *payload, uint64_t *got)
+{
+    tr_wire_entries entries;
+    uint32_t        local;
+    const uint8_t  *data;
+    uint64_t        bytes;
+
+    TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->block));
+    while (tr_wire_entries_next(&entries, &local, &data, &bytes)) {
+        uint8_t *to = pull_place(client, s, local, 0, bytes);
+        if (!to)
+            return tr_fail(TR_EFORMAT, "%s answers with a block that nobody pulled", tr_roster_name(client->roster, s->rank));
+        memcpy(to, data, bytes);
+        *got += bytes;
+    }
+    return TR_OK;
+}
+
+static void on_data(tr_client *client, stream *s, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+{
+    uint64_t got = wire->bytes;
+    request *r = s->first;
+
+    while (r && r->wire.seq != wire->seq)
+        r = r->next;
+    if (!r || r->is_done || r->wire.kind != TR_WIRE_PULL || (!is_placed && r->parts != wire->part))
+        return;
+    r->parts += !is_placed;                        /* a placed one was counted when it was placed */
+    if (wire->kind == TR_WIRE_DATA_MANY) {
+        got = 0;
+        const tr_status status = on_many(client, s, wire, payload, &got);
+        if (status != TR_OK) {
+            fail(client, status);
+            return;
+        }
+    } else if (!is_placed) {
+        uint8_t *to = pull_place(client, s, wire->block, wire->offset, wire->bytes);
+        if (!to) {
+            fail(client, tr_fail(TR_EFORMAT, "%s answers with a block that nobody pulled",
+                                 tr_roster_name(client->roster, s->rank)));
+            return;
+        }
+        memcpy(to, payload, wire->bytes);
+    }
+    r->left -= got < r->left ? got : r->left;
+    if (r->left == 0)
+        finish(client, s, r);
+}
+
+static void on_refused(tr_client *client, const uint8_t *payload, uint64_t bytes)
+{
+    Trireme__Pserver__Refusal *refusal = trireme__pserver__refusal__unpack(NULL, bytes, payload);
+
+    fail(client, tr_fail(TR_EPEER, "%s", refusal ? refusal->text : "a server refused, and its reason is damaged"));
+    if (refusal)
+        trireme__pserver__refusal__free_unpacked(refusal, NULL);
+}
+
+static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    tr_client *client = self;
+    stream    *s = stream_of(client, peer);
+
+    client->now = now;
+    if (s && wire->epoch == client->epoch) {
+        if (wire->kind == TR_WIRE_ACK)
+            on_ack(client, s, wire->seq);
+        else if (wire->kind == TR_WIRE_DATA || wire->kind == TR_WIRE_DATA_MANY)
+            on_data(client, s, wire, payload, is_placed);
+        else if (wire->kind == TR_WIRE_REFUSED)
+            on_refused(client, payload, wire->bytes);
+        reap(client, s);
+    }
+    if (is_placed && wire->kind != TR_WIRE_DATA)   /* data was placed where it belongs */
+        free(payload);
+}
+
+/* == sending ================================================================================== */
+
+static bool next_of(tr_client *client, stream *s, tr_message *out)
+{
+    while (s->unsent && s->unsent->is_done)
+        s->unsent = s->unsent->next;
+    request *r = s->unsent;
+    if (!r)
+        return false;
+    if (is_push(r) && s->in_flight && s->in_flight + r->wire.bytes > client->options.window_bytes)
+        return false;
+    if (is_push(r)) {
+        s->in_flight += r->wire.bytes;
+        r->is_flying = true;
+    }
+    s->unsent = r->next;
+    r->sent_at = client->now ? client->now : 1;
+    *out = (tr_message){.peer = s->rank, .wire = r->wire, .payload = r->payload};
+    return true;
+}
+
+static bool next(void *self, tr_message *out)
+{
+    tr_client *client = self;
+
+    if (client->status != TR_OK)
+        return false;
+    for (int i = 0; i < client->stream_count; i++) {
+        const int at = (client->turn + i) % client->stream_count;
+        if (next_of(client, &client->stream[at], out)) {
+            client->turn = (at + 1) % client->stream_count;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void sent(void *self, void *token)
+{
+    (void)self;
+    (void)token;
+}
+
+/* Send again all that is not done. */
+static void rewind_stream(stream *s)
+{
+    s->unsent = s->first;
+    s->in_flight = 0;
+    for (request *r = s->first; r; r = r->next)
+        r->is_flying = false;
+}
+
+static int64_t tick(void *self, int64_t now)
+{
+    tr_client *client = self;
+    int64_t    at = INT64_MAX;
+
+    client->now = now;
+    if (!client->options.retry)
+        return at;
+    for (int i = 0; i < client->stream_count; i++) {
+        stream  *s = &client->stream[i];
+        request *r = s->first;
+        while (r && r->is_done)
+            r = r->next;
+        if (!r || !r->sent_at || r == s->unsent)
+            continue;
+        if (now - r->sent_at >= client->options.retry)
+            rewind_stream(s);
+        else if (r->sent_at + client->options.retry < at)
+            at = r->sent_at + client->options.retry;
+    }
+    return at;
+}
+
+static tr_status status_of(const void *self, const char **text)
+{
+    const tr_client *client = self;
+    *text = client->text;
+    return client->status;
+}
+
+/* The oldest thing that is not done says it best. */
+static void describe(const void *self, char *out, size_t size)
+{
+    const tr_client *client = self;
+
+    out[0] = '\0';
+    for (int i = 0; i < client->stream_count; i++) {
+        const request *r = client->stream[i].first;
+        while (r && r->is_done)
+            r = r->next;
+        if (!r)
+            continue;
+        const unsigned long long step = (unsigned long long)r->wire.step;
+        switch (r->wire.kind) {
+        case TR_WIRE_PULL:
+            snprintf(out, size, "its parameters of step %llu from server %d", step, i);
+            return;
+        case TR_WIRE_PUSH:
+        case TR_WIRE_PUSH_MANY:
+        case TR_WIRE_STEP_END:
+            snprintf(out, size, "server %d to take its gradients of step %llu", i, step);
+            return;
+        case TR_WIRE_GOODBYE:
+            snprintf(out, size, "server %d to let it go after step %llu", i, step);
+            return;
+        default:
+            snprintf(out, size, "the setup by server %d", i);
+            return;
+        }
+    }
+}
+
+static void lost(void *self, int peer, const char *how)
+{
+    tr_client *client = self;
+    char       waiting[256];
+
+    if (client->status != TR_OK)
+        return;
+    const char *self_name = tr_roster_name(client->roster, client->roster->self);
+    describe(client, waiting, sizeof waiting);
+    if (waiting[0])
+        tr_fail(TR_EPEER, "%s %s; %s was waiting for %s", tr_roster_name(client->roster, peer), how, self_name, waiting);
+    else
+        tr_fail(TR_EPEER, "%s %s; %s had ended step %llu", tr_roster_name(client->roster, peer), how, self_name,
+                (unsigned long long)client->step);
+    fail(client, TR_EPEER);
+}
+
+tr_node tr_client_node(tr_client *client)
+{
+    return (tr_node){client, place, receive, lost, tick, next, sent, status_of, describe};
+}

@@ -1,0 +1,69 @@
+/* client.h - the protocol core of a trainer: its requests to all servers, and the tickets for them.
+ *
+ * Each server has a stream of requests, numbered from 1. A request stays in its stream until it is done: a pull
+ * when all its data is here, any other when the server's acknowledgement covers it. If an answer does not come
+ * in time (`retry`), everything unanswered is sent again; the server takes it once.
+ *
+ * Small pushes and pulls of blocks are gathered and leave by tr_client_flush in one message for each server.
+ * Large blocks travel in chunks from where they lie. No more than `window` pushed bytes are unacknowledged.
+ *
+ * Operations are numbered 1, 2, ... (tickets) and done in that order.
+ *
+ * What must stay true: the caller checks its calls (job.c): blocks exist, sizes fit, a block is pushed once a
+ * step, nothing is pushed while a pull is under way. Memory handed over lives until the ticket is done. */
+#ifndef TR_PSERVER_CLIENT_H
+#define TR_PSERVER_CLIENT_H
+
+#include "pserver/node.h"
+#include "pserver/roster.h"
+
+typedef struct tr_client_options {
+    uint64_t chunk_bytes, window_bytes;
+    int64_t  retry;                   /* nanoseconds; 0: never, the transport loses nothing */
+} tr_client_options;
+
+typedef struct tr_client_block {
+    int      server;
+    uint64_t bytes;
+} tr_client_block;
+
+/* What one server is told at the start: packed Setup (NULL unless trainer 0) and Join, which the client takes
+ * over and frees, and the first values in the order of the Setup. */
+typedef struct tr_client_value {
+    const void *data;
+    uint64_t    bytes;
+} tr_client_value;
+
+typedef struct tr_client_setup {
+    uint8_t               *setup;
+    size_t                 setup_bytes;
+    uint8_t               *join;
+    size_t                 join_bytes;
+    uint32_t               value_count;
+    const tr_client_value *values;    /* must live until the ticket is done */
+} tr_client_setup;
+
+typedef struct tr_client tr_client;
+
+/* The roster outlives it. */
+tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *options);
+void       tr_client_free(tr_client *client);
+tr_node    tr_client_node(tr_client *client);
+
+/* Operations. Each returns its ticket. */
+/* `setups` has one entry for each server; blocks are copied. */
+uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count,
+                             const tr_client_block *blocks);
+uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, double weight);
+uint64_t tr_client_step_end(tr_client *client);
+uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, void *const *data);
+uint64_t tr_client_goodbye(tr_client *client);
+/* Let go what was gathered. A driver does so when it has no more operations at hand. */
+void     tr_client_flush(tr_client *client);
+
+/* All operations up to this one are done. */
+uint64_t tr_client_done(const tr_client *client);
+/* Steps ended. */
+uint64_t tr_client_step(const tr_client *client);
+
+#endif

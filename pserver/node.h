@@ -1,0 +1,43 @@
+/* node.h - a protocol core as its driver sees it: messages in, messages and times out.
+ *
+ * The server core and the client core have this form. A driver moves the messages: the communication thread
+ * over MPI (comm.h), or a seeded scheduler that has all ranks of a job in one process (transport_sim.h).
+ *
+ * What must stay true: a core never blocks, never reads a clock, never calls MPI; times are nanoseconds of any
+ * origin. Calls come from one thread. A core that has failed or is done still answers. */
+#ifndef TR_PSERVER_NODE_H
+#define TR_PSERVER_NODE_H
+
+#include "pserver/wire.h"
+
+/* A message to send. The payload stays alive until `token` is given back by `sent`; without a token it is
+ * memory that the peer's next request says it does not need any more. */
+typedef struct tr_message {
+    int         peer;
+    tr_wire     wire;
+    const void *payload;
+    void       *token;
+} tr_message;
+
+typedef struct tr_node {
+    void *self;
+    /* Where the payload of a message goes that does not lie in memory yet; NULL: nobody wants it. Every
+     * placed message is received after it, in order; only an unwanted one is not. */
+    void *(*place)(void *self, int peer, const tr_wire *wire);
+    /* A message is here. `is_placed`: its payload lies where `place` said; otherwise it is the driver's, aligned
+     * to 8, and gone after the call. */
+    void (*receive)(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed);
+    /* A peer is dead, and how that is known: "died", "was silent for 3.0 s". */
+    void (*lost)(void *self, int peer, const char *how);
+    /* Do what time demands. Returns when it wants to be called again; INT64_MAX: never. */
+    int64_t (*tick)(void *self, int64_t now);
+    /* Take the next message to send; false: there is none now. Sent messages of one pair stay in order. */
+    bool (*next)(void *self, tr_message *out);
+    void (*sent)(void *self, void *token);
+    /* TR_OK, or why this core has failed; the text is in *text then. */
+    tr_status (*status)(const void *self, const char **text);
+    /* What it waits for now: "the parameters of step 17"; "" for nothing. */
+    void (*describe)(const void *self, char *out, size_t size);
+} tr_node;
+
+#endif

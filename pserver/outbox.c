@@ -1,0 +1,41 @@
+/* outbox.c - a ring that doubles when it is full. */
+#include "pserver/outbox.h"
+
+#include <stdlib.h>
+
+static void grow(tr_outbox *outbox)
+{
+    const size_t capacity = outbox->capacity ? 2 * outbox->capacity : 64;
+    tr_message  *item = malloc(capacity * sizeof *item);
+
+    for (size_t i = 0; i < outbox->count; i++)
+        item[i] = outbox->item[(outbox->first + i) & (outbox->capacity - 1)];
+    free(outbox->item);
+    *outbox = (tr_outbox){item, 0, outbox->count, capacity};
+}
+
+void tr_outbox_put(tr_outbox *outbox, const tr_message *message)
+{
+    if (outbox->count == outbox->capacity)
+        grow(outbox);
+    outbox->item[(outbox->first + outbox->count++) & (outbox->capacity - 1)] = *message;
+}
+
+bool tr_outbox_take(tr_outbox *outbox, tr_message *out)
+{
+    if (!outbox->count)
+        return false;
+    *out = outbox->item[outbox->first];
+    outbox->first = (outbox->first + 1) & (outbox->capacity - 1);
+    outbox->count--;
+    return true;
+}
+
+void tr_outbox_deinit(tr_outbox *outbox)
+{
+    tr_message message;
+
+    while (tr_outbox_take(outbox, &message))
+        free(message.token);
+    free(outbox->item);
+}

@@ -1,0 +1,349 @@
+/* server.c - requests: from whom, in which order, once; acknowledgements; the end. */
+#include "pserver/server_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* == memory ================================================================================= */
+
+/* Buffers of one chunk are used again, the last one first: it is in cache. A line before each holds its size. */
+enum { LINE = 64 };
+
+uint8_t *tr__server_buffer_new(tr_server *server, uint64_t bytes)
+{
+    const uint64_t capacity = bytes > server->chunk_bytes ? bytes : server->chunk_bytes;
+    uint8_t       *buffer = server->pool;
+
+    if (buffer && capacity == server->chunk_bytes) {
+        memcpy(&server->pool, buffer, sizeof server->pool);
+        return buffer;
+    }
+    buffer = aligned_alloc(LINE, LINE + ((capacity + LINE - 1) & ~(uint64_t)(LINE - 1)) + LINE);
+    memcpy(buffer, &capacity, sizeof capacity);
+    return buffer + LINE;
+}
+
+void tr__server_buffer_free(tr_server *server, uint8_t *buffer)
+{
+    uint64_t capacity;
+
+    if (!buffer)
+        return;
+    memcpy(&capacity, buffer - LINE, sizeof capacity);
+    if (capacity != server->chunk_bytes) {
+        free(buffer - LINE);
+        return;
+    }
+    memcpy(buffer, &server->pool, sizeof server->pool);
+    server->pool = buffer;
+}
+
+/* == life ==================================================================================== */
+
+tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
+{
+    tr_server *server = calloc(1, sizeof *server);
+
+    server->roster = roster;
+    server->store = *store;
+    server->self = roster->rank[roster->self].index;
+    server->trainer_count = roster->trainers;
+    server->trainer = calloc((size_t)roster->trainers, sizeof *server->trainer);
+    for (int i = 0; i < roster->trainers; i++) {
+        tr__trainer *t = &server->trainer[i];
+        t->rank = roster->trainer_rank[i];
+        t->epoch = roster->rank[t->rank].epoch;
+        t->held_end = &t->held;
+    }
+    return server;
+}
+
+static void free_trainer(tr_server *server, tr__trainer *trainer)
+{
+    while (trainer->held) {
+        tr__held *held = trainer->held;
+        trainer->held = held->next;
+        tr__server_buffer_free(server, held->payload);
+        free(held);
+    }
+    free(trainer->pushed);
+    while (trainer->pulls) {
+        tr__pull *pull = trainer->pulls;
+        trainer->pulls = pull->next;
+        free(pull);
+    }
+    if (trainer->join)
+        trireme__pserver__join__free_unpacked(trainer->join, NULL);
+}
+
+void tr_server_free(tr_server *server)
+{
+    if (!server)
+        return;
+    for (int i = 0; i < server->trainer_count; i++)
+        free_trainer(server, &server->trainer[i]);
+    while (server->pool) {
+        uint8_t *buffer = server->pool;
+        memcpy(&server->pool, buffer, sizeof server->pool);
+        free(buffer - LINE);
+    }
+    if (server->setup)
+        trireme__pserver__setup__free_unpacked(server->setup, NULL);
+    tr_outbox_deinit(&server->outbox);
+    free(server->trainer);
+    free(server->value_filled);
+    free(server->block);
+    free(server->chunk);
+    free(server->text);
+    free(server);
+}
+
+bool tr_server_is_done(const tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (!server->trainer[i].is_gone)
+            return false;
+    return true;
+}
+
+uint64_t tr_server_step(const tr_server *server)
+{
+    return server->applied;
+}
+
+const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *trainer)
+{
+    return tr_roster_name(server->roster, trainer->rank);
+}
+
+/* == failing ================================================================================= */
+
+static void refuse(tr_server *server, const tr__trainer *trainer)
+{
+    Trireme__Pserver__Refusal refusal = TRIREME__PSERVER__REFUSAL__INIT;
+    refusal.text = server->text;
+
+    const size_t size = trireme__pserver__refusal__get_packed_size(&refusal);
+    uint8_t     *payload = malloc(size);
+    trireme__pserver__refusal__pack(&refusal, payload);
+    tr_outbox_put(&server->outbox, &(tr_message){
+        .peer = trainer->rank, .payload = payload, .token = payload,
+        .wire = {.kind = TR_WIRE_REFUSED, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self,
+                 .bytes = size}});
+}
+
+tr_status tr__server_fail(tr_server *server, tr_status status)
+{
+    if (server->status != TR_OK)
+        return server->status;
+    server->status = status;
+    server->text = strdup(tr_error());
+    for (int i = 0; i < server->trainer_count; i++)
+        refuse(server, &server->trainer[i]);
+    return status;
+}
+
+static void lost(void *self, int peer, const char *how)
+{
+    tr_server *server = self;
+    char       waiting[512];
+
+    if (server->roster->rank[peer].role != TR_ROLE_TRAINER ||
+        server->trainer[server->roster->rank[peer].index].is_gone)
+        return;
+    tr__server_describe_step(server, waiting, sizeof waiting);
+    tr__server_fail(server, tr_fail(TR_EPEER, "%s %s; %s was waiting for %s", tr_roster_name(server->roster, peer), how,
+                                    tr_roster_name(server->roster, server->roster->self), waiting));
+}
+
+/* == requests ================================================================================ */
+
+static tr__trainer *trainer_of(tr_server *server, int peer)
+{
+    const tr_rank *rank = &server->roster->rank[peer];
+    return rank->role == TR_ROLE_TRAINER ? &server->trainer[rank->index] : NULL;
+}
+
+static void *place(void *self, int peer, const tr_wire *wire)
+{
+    tr_server   *server = self;
+    tr__trainer *trainer = trainer_of(server, peer);
+
+    if (!trainer || wire->epoch != trainer->epoch || server->status != TR_OK)
+        return NULL;
+    if (wire->kind == TR_WIRE_PUSH) {
+        uint8_t *sum = wire->seq > trainer->accepted ? tr__server_push_place(server, trainer, wire) : NULL;
+        if (sum)
+            return sum;
+    }
+    return tr__server_buffer_new(server, wire->bytes);
+}
+
+static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+{
+    switch (wire->kind) {
+    case TR_WIRE_SETUP:
+        if (trainer != &server->trainer[0])
+            return tr_fail(TR_EPEER, "%s: only trainer 0 says what is to be done",
+                           tr__server_trainer_name(server, trainer));
+        return tr__server_on_setup(server, payload, wire->bytes);
+    case TR_WIRE_VALUE: {
+        uint8_t *to = tr__server_value_place(server, wire);
+        if (!to)
+            return server->status;
+        memcpy(to, payload, wire->bytes);
+        return tr__server_on_value(server, wire);
+    }
+    case TR_WIRE_JOIN:
+        return tr__server_on_join(server, trainer, wire, payload);
+    case TR_WIRE_PUSH:
+    case TR_WIRE_PUSH_MANY:
+        return tr__server_on_push(server, trainer, wire, payload, is_owned);
+    case TR_WIRE_STEP_END:
+        return tr__server_on_step_end(server, trainer, wire);
+    case TR_WIRE_PULL:
+        return tr__server_on_pull(server, trainer, wire, payload);
+    case TR_WIRE_GOODBYE:
+        return tr__server_on_goodbye(server, trainer, wire);
+    default:
+        return tr_fail(TR_EFORMAT, "%s sent %s, which is no request", tr__server_trainer_name(server, trainer),
+                       tr_wire_kind_name(wire->kind));
+    }
+}
+
+/* Does the payload belong to us (and not to the driver, nor to the sum)? */
+static bool owns(const tr_server *server, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+{
+    if (!is_placed)
+        return false;
+    if (wire->kind != TR_WIRE_PUSH || wire->block >= server->block_count)
+        return true;
+    const tr__block *block = &server->block[wire->block];
+    return payload < block->sum || payload >= block->sum + block->bytes;
+}
+
+static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    tr_server   *server = self;
+    tr__trainer *trainer = trainer_of(server, peer);
+    bool         is_owned = owns(server, wire, payload, is_placed);
+
+    (void)now;
+    if (!trainer)
+        goto drop;
+    if (wire->epoch != trainer->epoch) {
+        /* A process that was declared dead and comes back: it is told, and nothing of it is used. */
+        refuse(server, trainer);
+        goto drop;
+    }
+    if (server->status != TR_OK) {
+        refuse(server, trainer);
+        goto drop;
+    }
+    if (wire->seq <= trainer->accepted) {
+        trainer->owes_ack = true;
+        if (wire->kind == TR_WIRE_PULL)
+            tr__server_pull_again(server, trainer, wire, payload);
+        goto drop;
+    }
+    if (wire->seq > trainer->accepted + 1)
+        goto drop;
+    trainer->accepted = wire->seq;
+    trainer->owes_ack = true;
+    if (trainer->is_gone) {
+        tr__server_fail(server, tr_fail(TR_EPEER, "%s sent %s after its goodbye", tr__server_trainer_name(server, trainer),
+                                        tr_wire_kind_name(wire->kind)));
+        goto drop;
+    }
+    const bool is_push = wire->kind == TR_WIRE_PUSH || wire->kind == TR_WIRE_PUSH_MANY;
+    const tr_status status = handle(server, trainer, wire, payload, is_owned);
+    if (status != TR_OK)
+        tr__server_fail(server, status);
+    else if (is_push)
+        is_owned = false;                          /* taken over */
+drop:
+    if (is_owned)
+        tr__server_buffer_free(server, payload);
+}
+
+/* == replies ================================================================================= */
+
+/* The last request up to which all are done. */
+static uint64_t done_seq(const tr__trainer *trainer)
+{
+    uint64_t seq = trainer->accepted;
+
+    if (trainer->held && trainer->held->wire.seq <= seq)
+        seq = trainer->held->wire.seq - 1;
+    if (trainer->join_seq && trainer->join_seq <= seq)
+        seq = trainer->join_seq - 1;
+    return seq;
+}
+
+/* Acknowledgements are made when messages are taken, so that one stands for all that came in between. */
+static bool next_ack(tr_server *server, tr_message *out)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        tr__trainer *t = &server->trainer[i];
+        if (!t->owes_ack)
+            continue;
+        t->owes_ack = false;
+        *out = (tr_message){
+            .peer = t->rank,
+            .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self,
+                     .seq = done_seq(t), .step = server->applied}};
+        return true;
+    }
+    return false;
+}
+
+static bool next(void *self, tr_message *out)
+{
+    tr_server *server = self;
+
+    return tr_outbox_take(&server->outbox, out) || (server->status == TR_OK && next_ack(server, out));
+}
+
+static void sent(void *self, void *token)
+{
+    (void)self;
+    free(token);
+}
+
+static int64_t tick(void *self, int64_t now)
+{
+    (void)self;
+    (void)now;
+    return INT64_MAX;
+}
+
+static tr_status status_of(const void *self, const char **text)
+{
+    const tr_server *server = self;
+    *text = server->text;
+    return server->status;
+}
+
+static void describe(const void *self, char *out, size_t size)
+{
+    tr__server_describe_step(self, out, size);
+}
+
+tr_node tr_server_node(tr_server *server)
+{
+    return (tr_node){server, place, receive, lost, tick, next, sent, status_of, describe};
+}
+
+void tr_server_applied(tr_server *server, tr_status status)
+{
+    if (server->status != TR_OK)
+        return;
+    if (status != TR_OK) {
+        tr_context(status, "while %s applied step %llu", tr_roster_name(server->roster, server->roster->self),
+                   (unsigned long long)server->applied + 1);
+        tr__server_fail(server, status);
+        return;
+    }
+    tr__server_step_applied(server);
+}

@@ -1,0 +1,187 @@
+/* server_setup.c - how trainers and a server come to mean the same work. */
+#include "pserver/server_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t CHUNK_MIN = 4096, CHUNK_MAX = (uint64_t)1 << 24;
+
+static tr_status check_setup(const tr_server *server, const Trireme__Pserver__Setup *setup)
+{
+    const char *name = tr_roster_name(server->roster, server->roster->self);
+
+    if (strcmp(setup->mode, "sync"))
+        return tr_fail(TR_EUNSUPPORTED, "%s: mode '%s' is not known; \"sync\" is", name, setup->mode);
+    if (setup->chunk_bytes < CHUNK_MIN || setup->chunk_bytes > CHUNK_MAX || setup->chunk_bytes % 64)
+        return tr_fail(TR_ERANGE, "%s: chunks of %llu bytes; a multiple of 64 from %llu to %llu is possible", name,
+                       (unsigned long long)setup->chunk_bytes, (unsigned long long)CHUNK_MIN,
+                       (unsigned long long)CHUNK_MAX);
+    for (size_t i = 0; i < setup->n_blocks; i++) {
+        const Trireme__Pserver__Block *b = setup->blocks[i];
+        if (b->dtype != TR_FP32 && b->dtype != TR_FP64)
+            return tr_fail(TR_EDTYPE, "%s: gradient '%s' is %s; float32 and float64 can be summed", name, b->grad,
+                           tr_dtype_name((tr_dtype)b->dtype));
+        if (b->bytes == 0 || b->bytes % (uint64_t)tr_dtype_size((tr_dtype)b->dtype) || b->bytes > INT64_MAX / 2)
+            return tr_fail(TR_ESHAPE, "%s: gradient '%s' of %llu bytes", name, b->grad, (unsigned long long)b->bytes);
+    }
+    return TR_OK;
+}
+
+static void lay_out(tr_server *server)
+{
+    const Trireme__Pserver__Setup *setup = server->setup;
+
+    server->chunk_bytes = setup->chunk_bytes;
+    server->block_count = (uint32_t)setup->n_blocks;
+    server->block = calloc(setup->n_blocks + 1, sizeof *server->block);
+    for (uint32_t i = 0; i < server->block_count; i++) {
+        tr__block *b = &server->block[i];
+        b->dtype = (tr_dtype)setup->blocks[i]->dtype;
+        b->bytes = setup->blocks[i]->bytes;
+        b->first_chunk = server->chunk_count;
+        b->chunks = (b->bytes + server->chunk_bytes - 1) / server->chunk_bytes;
+        server->chunk_count += b->chunks;
+    }
+    server->chunk = calloc(server->chunk_count + 1, sizeof *server->chunk);
+    for (int i = 0; i < server->trainer_count; i++)
+        server->trainer[i].pushed = calloc(server->chunk_count / 8 + 1, 1);
+}
+
+static tr_status finish_values(tr_server *server)
+{
+    if (server->values_missing)
+        return TR_OK;
+    TR_TRY(server->store.ready(server->store.self));
+    for (uint32_t i = 0; i < server->block_count; i++)
+        server->block[i].sum = server->store.grad(server->store.self, i);
+    server->is_set_up = true;
+    return TR_OK;
+}
+
+tr_status tr__server_on_setup(tr_server *server, const uint8_t *payload, uint64_t bytes)
+{
+    if (server->setup)
+        return tr_fail(TR_EPEER, "trainer 0 said twice what is to be done");
+    Trireme__Pserver__Setup *setup = trireme__pserver__setup__unpack(NULL, bytes, payload);
+    if (!setup)
+        return tr_fail(TR_EFORMAT, "the setup of trainer 0 is damaged");
+    server->setup = setup;
+    TR_TRY(check_setup(server, setup));
+    lay_out(server);
+    TR_TRY(server->store.setup(server->store.self, setup));
+    server->value_filled = calloc(setup->n_values + 1, sizeof *server->value_filled);
+    for (size_t i = 0; i < setup->n_values; i++)
+        server->values_missing += setup->values[i]->bytes != 0;
+    return finish_values(server);
+}
+
+uint8_t *tr__server_value_place(tr_server *server, const tr_wire *wire)
+{
+    const Trireme__Pserver__Setup *setup = server->setup;
+
+    if (!setup || wire->block >= setup->n_values || wire->offset != server->value_filled[wire->block] ||
+        wire->bytes > setup->values[wire->block]->bytes - wire->offset) {
+        tr__server_fail(server, tr_fail(TR_EFORMAT, "first value %u at %llu: no such piece is missing", wire->block,
+                                        (unsigned long long)wire->offset));
+        return NULL;
+    }
+    return (uint8_t *)server->store.value(server->store.self, wire->block) + wire->offset;
+}
+
+tr_status tr__server_on_value(tr_server *server, const tr_wire *wire)
+{
+    uint64_t *filled = &server->value_filled[wire->block];
+
+    *filled += wire->bytes;
+    if (wire->bytes && *filled == server->setup->values[wire->block]->bytes) {
+        server->values_missing--;
+        return finish_values(server);
+    }
+    return TR_OK;
+}
+
+/* == agreement ================================================================================ */
+
+static const char *value_of(const Trireme__Pserver__Join *join, const char *key)
+{
+    for (size_t i = 0; i < join->n_facts; i++)
+        if (!strcmp(join->facts[i]->key, key))
+            return join->facts[i]->value;
+    return NULL;
+}
+
+/* One line of a diff, while there is room. */
+static void say_difference(char *out, size_t size, const char *key, const char *a, const char *b)
+{
+    const size_t used = strlen(out);
+    snprintf(out + used, size - used, "\n  %s: %s%s%s here, %s%s%s there", key, a ? "\"" : "", a ? a : "nothing",
+             a ? "\"" : "", b ? "\"" : "", b ? b : "nothing", b ? "\"" : "");
+}
+
+static int diff(char *out, size_t size, const Trireme__Pserver__Join *a, const Trireme__Pserver__Join *b)
+{
+    enum { LINES_MAX = 12 };
+    int differences = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < a->n_facts; i++) {
+        const char *key = a->facts[i]->key, *mine = a->facts[i]->value;
+        /* Facts come in the same order nearly always. */
+        const char *theirs = i < b->n_facts && !strcmp(b->facts[i]->key, key) ? b->facts[i]->value : value_of(b, key);
+        if ((!theirs || strcmp(mine, theirs)) && differences++ < LINES_MAX)
+            say_difference(out, size, key, mine, theirs);
+    }
+    for (size_t i = 0; i < b->n_facts; i++)
+        if (!value_of(a, b->facts[i]->key) && differences++ < LINES_MAX)
+            say_difference(out, size, b->facts[i]->key, NULL, b->facts[i]->value);
+    if (differences > LINES_MAX) {
+        const size_t used = strlen(out);
+        snprintf(out + used, size - used, "\n  and %d more", differences - LINES_MAX);
+    }
+    return differences;
+}
+
+static tr_status compare(const tr_server *server)
+{
+    const tr__trainer *first = &server->trainer[0];
+    char               text[4096];
+
+    for (int i = 1; i < server->trainer_count; i++) {
+        const tr__trainer *other = &server->trainer[i];
+        if (diff(text, sizeof text, first->join, other->join)) {
+            char name[320];                        /* one of the two names may be in a shared buffer */
+            snprintf(name, sizeof name, "%s", tr__server_trainer_name(server, first));
+            return tr_fail(TR_EPEER, "%s (here) and %s (there) do not mean the same work:%s", name,
+                           tr__server_trainer_name(server, other), text);
+        }
+    }
+    return TR_OK;
+}
+
+tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    if (trainer->join)
+        return tr_fail(TR_EPEER, "%s joined twice", tr__server_trainer_name(server, trainer));
+    trainer->join = trireme__pserver__join__unpack(NULL, wire->bytes, payload);
+    if (!trainer->join)
+        return tr_fail(TR_EFORMAT, "the facts of %s are damaged", tr__server_trainer_name(server, trainer));
+    trainer->join_seq = wire->seq;
+    for (int i = 0; i < server->trainer_count; i++) {
+        if (server->trainer[i].is_gone)
+            return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
+                           tr__server_trainer_name(server, &server->trainer[i]));
+        if (!server->trainer[i].join)
+            return TR_OK;
+    }
+    if (!server->is_set_up)                        /* trainer 0 joins after its values */
+        return tr_fail(TR_EPEER, "%s joined before its first values were complete",
+                       tr__server_trainer_name(server, &server->trainer[0]));
+    TR_TRY(compare(server));
+    server->is_running = true;
+    for (int i = 0; i < server->trainer_count; i++) {
+        server->trainer[i].join_seq = 0;
+        server->trainer[i].owes_ack = true;
+    }
+    return TR_OK;
+}

@@ -1,0 +1,98 @@
+/* wire.h - what a message between ranks looks like.
+ *
+ * Every message is one fixed header of 64 bytes, little-endian, and a payload of `bytes` bytes: raw tensor
+ * data sent from where it lies, or a protobuf message (proto/pserver.proto) for what is said once. A header
+ * says all that a receiver needs to know in order to choose where the payload goes before it arrives.
+ *
+ * What must stay true: decoding trusts nothing. Whatever passes it is in range by itself; whether a block
+ * exists or a trainer may say this now is for the cores to check.
+ *
+ *   offset  0 magic "TRM1"       u32      24 step     u64
+ *           4 kind               u8       32 block    u32
+ *           5 zero               u8       36 part     u32
+ *           6 zero               u16      40 offset   u64
+ *           8 epoch              u32      48 bytes    u64
+ *          12 sender             u32      56 weight   f64
+ *          16 seq                u64
+ */
+#ifndef TR_PSERVER_WIRE_H
+#define TR_PSERVER_WIRE_H
+
+#include "framework/status.h"
+
+enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
+
+/* X(name, payload limit): no payload, a control message, or data. */
+#define TR_LIMIT_CONTROL ((uint64_t)1 << 30)
+#define TR_LIMIT_DATA    ((uint64_t)1 << 28)
+#define TR_WIRE_KINDS(X)                                                                                    \
+    X(HELLO,     TR_LIMIT_CONTROL)     /* any to any: Hello */                                               \
+    X(BEAT,      0)                   /* any to any: I live */                                              \
+    X(BYE,       0)                   /* any to any: I am done; my silence from now on means nothing */     \
+    X(ABORT,     TR_LIMIT_CONTROL)     /* any to any: Abort */                                               \
+    X(SETUP,     TR_LIMIT_CONTROL)     /* request: Setup */                                                  \
+    X(VALUE,     TR_LIMIT_DATA)        /* request: bytes [offset, offset + bytes) of value `block` */        \
+    X(JOIN,      TR_LIMIT_CONTROL)     /* request: Join */                                                   \
+    X(PUSH,      TR_LIMIT_DATA)        /* request: bytes [offset, offset + bytes) of a gradient */           \
+    X(PUSH_MANY, TR_LIMIT_DATA)        /* request: `block` whole small gradients (see entries below) */      \
+    X(STEP_END,  0)                   /* request: all of `step` was pushed */                               \
+    X(PULL,      TR_LIMIT_DATA)        /* request: u32 numbers of blocks, wanted as of `step` */             \
+    X(GOODBYE,   0)                   /* request: `step` was my last */                                     \
+    X(ACK,       0)                   /* reply: requests up to `seq` are done, but for pulls */             \
+    X(DATA,      TR_LIMIT_DATA)        /* reply to pull `seq`, number `part`: a piece of a parameter */      \
+    X(DATA_MANY, TR_LIMIT_DATA)        /* reply to pull `seq`, number `part`: `block` whole small ones */    \
+    X(REFUSED,   TR_LIMIT_CONTROL)     /* reply: Refusal */
+
+typedef enum tr_wire_kind {
+    TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */
+#define TR_WIRE_ENUM(name, limit) TR_WIRE_##name,
+    TR_WIRE_KINDS(TR_WIRE_ENUM)
+#undef TR_WIRE_ENUM
+    TR_WIRE_KIND_COUNT
+} tr_wire_kind;
+
+typedef struct tr_wire {
+    tr_wire_kind kind;
+    uint32_t     epoch;               /* of the trainer that asks, or is answered */
+    uint32_t     sender;              /* rank */
+    uint64_t     seq;                 /* of a trainer's requests to one server: 1, 2, ... */
+    uint64_t     step;
+    uint32_t     block;               /* of this server; in MANY kinds the number of entries */
+    uint32_t     part;                /* of a reply in more than one message */
+    uint64_t     offset;
+    uint64_t     bytes;               /* of the payload */
+    double       weight;              /* samples behind a gradient: finite, not negative */
+} tr_wire;
+
+const char *tr_wire_kind_name(tr_wire_kind kind);
+void        tr_wire_encode(uint8_t out[TR_WIRE_HEADER], const tr_wire *wire);
+/* TR_EFORMAT when these 64 bytes are no header of ours. */
+tr_status   tr_wire_decode(tr_wire *out, const uint8_t in[TR_WIRE_HEADER]);
+
+/* -- entries: the payload of PUSH_MANY and DATA_MANY ------------------------------------------------
+ * `block` entries of { u32 block, u32 zero, u64 bytes }, then their data in the same order, each padded
+ * to 8 bytes. */
+enum { TR_WIRE_ENTRY = 16 };
+
+/* Bytes that an entry with this much data adds to a payload. */
+uint64_t tr_wire_entry_size(uint64_t bytes);
+/* Write entry `index` of a payload that will have `count`; `cursor` is where its data goes, at first
+ * count * TR_WIRE_ENTRY, and moves on. Returns where the caller is to copy the data. */
+uint8_t *tr_wire_entry_put(uint8_t *payload, uint32_t index, uint64_t *cursor, uint32_t block, uint64_t bytes);
+
+typedef struct tr_wire_entries {
+    const uint8_t *payload;
+    uint64_t       size, cursor;
+    uint32_t       count, next;
+} tr_wire_entries;
+
+/* Check the whole payload before anything is read from it. */
+tr_status tr_wire_entries_open(tr_wire_entries *out, const uint8_t *payload, uint64_t size, uint32_t count);
+/* The next entry; false after the last. `data` is aligned to 8 where the payload is. */
+bool      tr_wire_entries_next(tr_wire_entries *entries, uint32_t *block, const uint8_t **data, uint64_t *bytes);
+
+/* Little-endian words, for payloads that are lists of numbers. */
+uint32_t tr_wire_get_u32(const uint8_t *in);
+void     tr_wire_put_u32(uint8_t *out, uint32_t value);
+
+#endif
