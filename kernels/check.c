@@ -75,3 +75,11 @@ tr_status tr__check_one(const tr_infer *io, const char *slot, const tr_meta *met
                        TR_SHAPE_STR(meta->shape));
     return TR_OK;
 }
+
+tr_status tr__check_pair(const char *type, const char *attr, const tr_ints *pair, int min)
+{
+    if (pair->count != 2 || pair->item[0] < min || pair->item[1] < min)
+        return tr_fail(TR_EINVAL, "%s: attribute %s must be two numbers of %d or more: [height, width]", type, attr,
+                       min);
+    return TR_OK;
+}

@@ -22,4 +22,7 @@ tr_status tr__check_ids(const tr_infer *io, const char *slot, const tr_meta *met
 /* A tensor of one element, such as a learning rate. */
 tr_status tr__check_one(const tr_infer *io, const char *slot, const tr_meta *meta);
 
+/* Of decoded attributes, for `.check`: two numbers of `min` or more, for height and width. */
+tr_status tr__check_pair(const char *type, const char *attr, const tr_ints *pair, int min);
+
 #endif

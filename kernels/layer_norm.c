@@ -1,0 +1,110 @@
+/* layer_norm.c - normalise each row over its elements, then scale and shift each column.
+ *
+ * The dimensions before begin_norm_axis make the rows, the others the columns. Backward reads X, Scale and the saved
+ * Mean and Variance. */
+#ifndef T
+
+#include "kernels/check.h"
+#include "kernels/math/norm.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { X, SCALE, BIAS };
+enum { Y, MEAN, VARIANCE };
+enum { G_X, G_SCALE, G_BIAS, G_MEAN, G_VARIANCE, G_DY };
+enum { G_DX, G_DSCALE, G_DBIAS };
+
+typedef struct attrs {
+    float   epsilon;
+    int32_t begin_norm_axis;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Y = (X - mean) / sqrt(variance + epsilon) * Scale + Bias for each row of X.",
+    .in = TR_SLOTS({"X", "[rows..., columns...] float; rows are the dimensions before begin_norm_axis"},
+                   {"Scale", "[columns]", TR_SLOT_OPTIONAL}, {"Bias", "[columns]", TR_SLOT_OPTIONAL}),
+    .out = TR_SLOTS({"Y", "like X; may share X's memory"}, {"Mean", "[rows]", TR_SLOT_INTERMEDIATE},
+                    {"Variance", "[rows]", TR_SLOT_INTERMEDIATE}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5,
+                             .range = TR_BETWEEN(0, 0.001)),
+                     TR_ATTR(attrs, begin_norm_axis, INT, "the first dimension that belongs to the columns",
+                             .number = 1, .range = TR_GREATER(0))),
+    .attrs_size = sizeof(attrs),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status check_vector(const tr_infer *io, const char *name, const tr_meta *meta, int64_t columns)
+{
+    if (meta->kind == TR_KIND_NONE)
+        return TR_OK;
+    TR_TRY(tr__check_dtype(io, name, meta, io->in[X].dtype));
+    return tr__check_shape(io, name, meta, &TR_SHAPE(columns));
+}
+
+static tr_status infer(const tr_infer *io)
+{
+    const attrs   *a = io->attrs;
+    const tr_shape x = io->in[X].shape;
+
+    if (a->begin_norm_axis >= x.rank)
+        return tr_fail(TR_ESHAPE, "%s: begin_norm_axis is %d; it must be below the rank of X %s", io->type,
+                       a->begin_norm_axis, TR_SHAPE_STR(x));
+    const int64_t rows = tr_shape_product(&x, 0, a->begin_norm_axis);
+    const int64_t columns = tr_shape_product(&x, a->begin_norm_axis, x.rank);
+    TR_TRY(check_vector(io, "Scale", &io->in[SCALE], columns));
+    TR_TRY(check_vector(io, "Bias", &io->in[BIAS], columns));
+    io->out[Y] = io->in[X];
+    io->out[MEAN] = tr_meta_dense(io->in[X].dtype, TR_SHAPE(rows));
+    io->out[VARIANCE] = io->out[MEAN];
+    return TR_OK;
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/layer_norm.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradient and registration ------------------------------------------------------------------- */
+static const tr_grad_rule grad = {
+    .op = "layer_norm_grad",
+    .reads = {TR_IN(X), TR_IN(SCALE), TR_IN_SHAPE(BIAS), TR_OUT(MEAN), TR_OUT(VARIANCE), TR_DOUT(Y)},
+    .makes = {TR_DIN(X), TR_DIN(SCALE), TR_DIN(BIAS)},
+};
+
+TR_REGISTER_OP(layer_norm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(layer_norm), .grad = &grad,
+               .inplace = {{X, Y}}, .inplace_count = 1);
+TR_REGISTER_OP(layer_norm_grad, .grad_of = &tr_op_record_layer_norm, .kernels = TR_FLOAT_KERNELS(layer_norm_grad),
+               .inplace = {{G_DY, G_DX}}, .inplace_count = 1);
+
+#else /* the kernels, for each T */
+
+static tr_status NAME(layer_norm)(const tr_run *io)
+{
+    const attrs    *a = io->attrs;
+    const tr_shape *x = &io->in[X]->shape;
+    const int64_t   rows = tr_shape_product(x, 0, a->begin_norm_axis);
+    const int64_t   cols = tr_shape_product(x, a->begin_norm_axis, x->rank);
+    T              *spare;
+
+    TR_TRY(tr_run_scratch((void **)&spare, io, 2 * (size_t)rows * sizeof(T)));
+    NAME(tr_layer_norm)(io->out[Y]->data, io->out[MEAN] ? io->out[MEAN]->data : spare,
+                        io->out[VARIANCE] ? io->out[VARIANCE]->data : spare + rows, io->in[X]->data,
+                        io->in[SCALE] ? io->in[SCALE]->data : NULL, io->in[BIAS] ? io->in[BIAS]->data : NULL,
+                        a->epsilon, rows, cols);
+    return TR_OK;
+}
+
+static tr_status NAME(layer_norm_grad)(const tr_run *io)
+{
+    const attrs    *a = io->attrs;
+    const tr_shape *x = &io->in[G_X]->shape;
+    T              *dx = io->out[G_DX] ? io->out[G_DX]->data : NULL;
+    T              *dscale = io->out[G_DSCALE] ? io->out[G_DSCALE]->data : NULL;
+    T              *dbias = io->out[G_DBIAS] ? io->out[G_DBIAS]->data : NULL;
+
+    NAME(tr_layer_norm_grad)(dx, dscale, dbias, io->in[G_DY]->data, io->in[G_X]->data, io->in[G_MEAN]->data,
+                             io->in[G_VARIANCE]->data, io->in[G_SCALE] ? io->in[G_SCALE]->data : NULL, a->epsilon,
+                             tr_shape_product(x, 0, a->begin_norm_axis),
+                             tr_shape_product(x, a->begin_norm_axis, x->rank));
+    return TR_OK;
+}
+
+#endif
