@@ -69,7 +69,7 @@ struct tr_block {
 struct tr_program {
     tr_block **block;
     int        block_count;
-    bool       has_version;
+    bool       has_version, has_version_number;   /* the message Version; the number in it */
     int64_t    version;
     int64_t    random_seed;           /* 0: none was set */
     uint64_t   id;                    /* never used twice in a process */

@@ -78,6 +78,12 @@ TR_API const char *tr_status_text(tr_status status);
 /* "0.1.0" */
 TR_API const char *tr_version(void);
 
+/* == start ================================================================================== */
+
+/* Makes the operators known. Call it before anything about programs; again does no harm, from any thread.
+ * OpenBLAS is not looked for here but when the first matrix product is computed, which fails when there is none. */
+TR_API tr_status tr_init(void);
+
 /* == data types ============================================================================= */
 
 /* The values are those of VarType.Type in framework.proto. */

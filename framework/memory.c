@@ -1,0 +1,60 @@
+/* memory.c - see memory.h. */
+#include "framework/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/trireme.h"
+
+static void *checked(void *memory, size_t size)
+{
+    if (!memory) {
+        fprintf(stderr, "trireme: out of memory: no %zu bytes for a part of a program\n", size);
+        abort();
+    }
+    return memory;
+}
+
+void *tr__must_alloc(size_t size)
+{
+    return checked(calloc(1, size ? size : 1), size);
+}
+
+void *tr__must_realloc(void *memory, size_t size)
+{
+    return checked(realloc(memory, size ? size : 1), size);
+}
+
+char *tr__must_copy(const void *bytes, size_t size)
+{
+    char *copy = checked(malloc(size + 1), size + 1);
+    if (size > 0)
+        memcpy(copy, bytes, size);
+    copy[size] = '\0';
+    return copy;
+}
+
+char *tr__must_strdup(const char *text)
+{
+    return tr__must_copy(text, strlen(text));
+}
+
+char *tr__must_format(const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = tr__must_alloc((size_t)(length > 0 ? length : 0) + 1);
+    vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+void tr_free(void *memory)
+{
+    free(memory);
+}

@@ -1,0 +1,337 @@
+/* op_attrs.c - see op_attrs.h. */
+#include "framework/op_attrs.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/attr.h"
+#include "framework/memory.h"
+#include "framework/nearest.h"
+#include "framework/op_registry.h"
+
+/* -- defaults --------------------------------------------------------------------------------- */
+
+/* One element of a default's text into the list. */
+static bool parse_element(tr_attr *attr, char *word)
+{
+    char *end = word;
+    const int at = attr->count++;
+
+    errno = 0;
+    switch (attr->type) {
+    case TR_ATTR_STRINGS:
+        attr->strings[at] = tr__must_strdup(word);
+        return true;
+    case TR_ATTR_FLOATS:
+        attr->floats[at] = strtof(word, &end);
+        break;
+    case TR_ATTR_LONGS:
+        attr->longs[at] = strtoll(word, &end, 10);
+        break;
+    case TR_ATTR_BOOLS:
+        attr->ints[at] = strcmp(word, "true") == 0 || strcmp(word, "1") == 0;
+        return attr->ints[at] || strcmp(word, "false") == 0 || strcmp(word, "0") == 0;
+    default:
+        attr->ints[at] = (int32_t)strtol(word, &end, 10);
+        break;
+    }
+    return errno == 0 && end != word && *end == '\0';
+}
+
+/* "1, 1" -> [1, 1]; blanks around commas do not count. */
+static bool parse_list(tr_attr *attr, const char *text)
+{
+    char *copy = tr__must_strdup(text), *next = copy, *word;
+    bool  ok = true;
+    size_t words = 1;
+
+    for (const char *c = text; *c; c++)
+        words += *c == ',';
+    attr->longs = tr__must_alloc(words * sizeof(int64_t));          /* the widest element of them all */
+    while (ok && *text && (word = strsep(&next, ","))) {
+        word += strspn(word, " ");
+        word[strcspn(word, " ")] = '\0';
+        ok = parse_element(attr, word);
+    }
+    free(copy);
+    return ok;
+}
+
+bool tr__attr_default(tr_attr *out, const tr_attr_def *def)
+{
+    const char *text = def->text ? def->text : "";
+
+    *out = (tr_attr){.name = tr__must_strdup(def->name), .type = def->type, .count = 1};
+    if (def->type == TR_ATTR_STRING) {
+        out->s = tr__must_strdup(text);
+        out->count = (int)strlen(text);
+        return true;
+    }
+    if (tr_attr_type_is_list(def->type)) {
+        out->count = 0;
+        return parse_list(out, text);
+    }
+    if (def->type == TR_ATTR_FLOAT)
+        out->f = (float)def->number;
+    else
+        out->i = (int64_t)def->number;
+    return true;
+}
+
+/* -- types ------------------------------------------------------------------------------------ */
+
+/* Can whole number `value` stand for an element of this type without a change? */
+static bool keeps_value(int64_t value, tr_attr_type element)
+{
+    switch (element) {
+    case TR_ATTR_LONG:  return true;
+    case TR_ATTR_INT:
+    case TR_ATTR_BLOCK: return value >= INT32_MIN && value <= INT32_MAX;
+    case TR_ATTR_BOOL:  return value == 0 || value == 1;
+    case TR_ATTR_FLOAT: return value >= -(1ll << 53) && value <= 1ll << 53 && (double)(float)value == (double)value;
+    default:            return false;
+    }
+}
+
+/* Only whole numbers are converted: an int or long given for a long, float, bool, block or int. */
+static bool is_convertible(const tr_attr *from, tr_attr_type to)
+{
+    const tr_attr_type element = tr_attr_type_element(from->type);
+
+    if (tr_attr_type_is_list(from->type) != tr_attr_type_is_list(to))
+        return false;
+    if (tr_attr_type_is_list(to) && from->count == 0)
+        return true;
+    if (element != TR_ATTR_INT && element != TR_ATTR_LONG)
+        return false;
+    for (int i = 0; i < from->count; i++)
+        if (!keeps_value(tr__attr_int(from, i), tr_attr_type_element(to)))
+            return false;
+    return true;
+}
+
+static void set_number(tr_attr *to, int index, int64_t value)
+{
+    switch (to->type) {
+    case TR_ATTR_FLOAT:  to->f = (float)value; break;
+    case TR_ATTR_FLOATS: to->floats[index] = (float)value; break;
+    case TR_ATTR_LONGS:  to->longs[index] = value; break;
+    case TR_ATTR_INTS:
+    case TR_ATTR_BOOLS:
+    case TR_ATTR_BLOCKS: to->ints[index] = (int32_t)value; break;
+    default:             to->i = value; break;
+    }
+}
+
+/* In place, without a new revision of the program: it means the same. */
+static void convert(tr_attr *attr, tr_attr_type type)
+{
+    tr_attr to = {.name = tr__must_strdup(attr->name), .type = type, .count = attr->count};
+
+    if (tr_attr_type_is_list(type))
+        to.longs = tr__must_alloc((size_t)attr->count * sizeof(int64_t));
+    for (int i = 0; i < attr->count; i++)
+        set_number(&to, i, tr__attr_int(attr, i));
+    tr__attr_deinit(attr);
+    *attr = to;
+}
+
+/* The value for a message: one rotating buffer would do, but failures are rare and texts may be long. */
+static tr_status fail_with_value(tr_status status, const tr_op *op, const tr_attr *attr, const char *must)
+{
+    tr_text text = {0};
+
+    tr__attr_print(&text, attr);
+    tr_fail(status, "%s: attribute '%s' must be %s, got %s", op->type, attr->name, must,
+            text.data ? text.data : "something else");
+    tr_text_deinit(&text);
+    return status;
+}
+
+static tr_status check_type(const tr_op *op, tr_attr *attr, tr_attr_type type)
+{
+    if (attr->type == type)
+        return TR_OK;
+    if (is_convertible(attr, type)) {
+        convert(attr, type);
+        return TR_OK;
+    }
+    return fail_with_value(TR_EINVAL, op, attr, tr_attr_type_text(type));
+}
+
+/* -- ranges ----------------------------------------------------------------------------------- */
+
+char *tr__attr_range_text(const tr_attr_range *range)
+{
+    tr_text text = {0};
+    char   *out;
+
+    if (range->has_min)
+        tr_text_add(&text, "%s %g", range->open_min ? ">" : ">=", range->min);
+    if (range->has_max)
+        tr_text_add(&text, "%s%s %g", range->has_min ? " and " : "", range->open_max ? "<" : "<=", range->max);
+    for (int i = 0; range->one_of && range->one_of[i]; i++)
+        tr_text_add(&text, "%s%s", i > 0 ? ", " : "one of ", range->one_of[i]);
+    return tr_text_take(&out, &text) == TR_OK ? out : tr__must_strdup("");
+}
+
+/* Written so that NaN lies in no interval. */
+static bool lies_within(double value, const tr_attr_range *range, double min, double max)
+{
+    if (range->has_min && !(range->open_min ? value > min : value >= min))
+        return false;
+    return !range->has_max || (range->open_max ? value < max : value <= max);
+}
+
+static bool is_one_of(const char *value, const char *const *one_of)
+{
+    for (int i = 0; one_of[i]; i++)
+        if (strcmp(one_of[i], value) == 0)
+            return true;
+    return false;
+}
+
+static bool is_in_range(const tr_attr *attr, const tr_attr_range *range)
+{
+    const bool   is_list = tr_attr_type_is_list(attr->type);
+    const int    count = is_list ? attr->count : 1;
+    /* 0.1 as a float is above 0.1: the bounds are rounded like the value. */
+    const bool   is_float = tr_attr_type_element(attr->type) == TR_ATTR_FLOAT;
+    const double min = is_float ? (float)range->min : range->min, max = is_float ? (float)range->max : range->max;
+
+    for (int i = 0; i < count; i++) {
+        const char *string = tr__attr_string(attr, i);
+        if (string ? range->one_of && !is_one_of(string, range->one_of)
+                   : !lies_within(tr__attr_float(attr, i), range, min, max))
+            return false;
+    }
+    return true;
+}
+
+static tr_status check_range(const tr_op *op, const tr_attr *attr, const tr_attr_range *range)
+{
+    if (is_in_range(attr, range))
+        return TR_OK;
+    char *bounds = tr__attr_range_text(range);
+    char *must = tr__must_format("%s%s", tr_attr_type_is_list(attr->type) ? "a list of values " : "", bounds);
+    fail_with_value(TR_ERANGE, op, attr, must);
+    free(bounds);
+    free(must);
+    return TR_ERANGE;
+}
+
+/* -- checking --------------------------------------------------------------------------------- */
+
+static const tr_attr_def *find_def(const tr_attr_def *defs, const char *name)
+{
+    for (; defs && defs->name; defs++)
+        if (strcmp(defs->name, name) == 0)
+            return defs;
+    return NULL;
+}
+
+static tr_status fail_unknown(const tr_op *op, const char *name)
+{
+    const tr_attr_def *defs = tr__op_proto(op)->attr;
+    tr_nearest         nearest = {.wanted = name};
+    tr_text            list = {0};
+
+    for (; defs && defs->name; defs++) {
+        tr_nearest_try(&nearest, defs->name);
+        tr_text_add(&list, "%s%s", list.size ? ", " : "", defs->name);
+    }
+    if (tr_nearest_is_close(&nearest))
+        tr_fail(TR_EINVAL, "%s: there is no attribute '%s'; did you mean '%s'?", op->type, name, nearest.best);
+    else
+        tr_fail(TR_EINVAL, "%s: there is no attribute '%s'; it has %s", op->type, name,
+                list.data ? list.data : "none");
+    tr_text_deinit(&list);
+    return TR_EINVAL;
+}
+
+static tr_status check_given(const tr_op *op, tr_op_desc *desc, bool lenient)
+{
+    const tr_attr_def *own = tr__op_proto(op)->attr;
+
+    for (int i = 0; i < desc->attr_count; i++) {
+        tr_attr           *attr = &desc->attr[i];
+        const tr_attr_def *def = find_def(own, attr->name);
+        if (!def)
+            def = find_def(tr__common_attrs, attr->name);
+        if (def) {
+            TR_TRY(check_type(op, attr, def->type));
+            TR_TRY(check_range(op, attr, &def->range));
+        } else if (attr->name[0] != '@' && !lenient) {
+            return fail_unknown(op, attr->name);
+        }
+    }
+    return TR_OK;
+}
+
+static tr_status complete(const tr_op *op, tr_op_desc *desc, bool lenient)
+{
+    const tr_attr_def *defs = tr__op_proto(op)->attr;
+
+    for (int i = 0; defs && defs[i].name; i++) {
+        if (tr__op_desc_attr(desc, defs[i].name))
+            continue;
+        if (defs[i].required)
+            return tr_fail(TR_EINVAL, "%s: attribute '%s' is missing: %s (%s)", op->type, defs[i].name,
+                           tr_attr_type_text(defs[i].type), defs[i].comment ? defs[i].comment : "no default");
+        if (!lenient)
+            tr__attr_copy(desc, tr__op_default(op, i));
+    }
+    if (!lenient && !tr__op_desc_attr(desc, "op_role"))
+        tr_op_desc_set_int(desc, "op_role", 0, TR_ATTR_INT);
+    return TR_OK;
+}
+
+tr_status tr__attrs_check(const tr_op *op, tr_op_desc *desc, bool lenient)
+{
+    TR_TRY(check_given(op, desc, lenient));
+    return complete(op, desc, lenient);
+}
+
+/* -- decoding --------------------------------------------------------------------------------- */
+
+static void decode(void *field, const tr_attr *attr)
+{
+    switch (attr->type) {
+    case TR_ATTR_INT:
+    case TR_ATTR_BLOCK:   *(int32_t *)field = (int32_t)attr->i; break;
+    case TR_ATTR_LONG:    *(int64_t *)field = attr->i; break;
+    case TR_ATTR_BOOL:    *(bool *)field = attr->i != 0; break;
+    case TR_ATTR_FLOAT:   *(float *)field = attr->f; break;
+    case TR_ATTR_STRING:  *(const char **)field = attr->s; break;
+    case TR_ATTR_INTS:
+    case TR_ATTR_BOOLS:
+    case TR_ATTR_BLOCKS:  *(tr_ints *)field = (tr_ints){attr->count, attr->ints}; break;
+    case TR_ATTR_LONGS:   *(tr_longs *)field = (tr_longs){attr->count, attr->longs}; break;
+    case TR_ATTR_FLOATS:  *(tr_floats *)field = (tr_floats){attr->count, attr->floats}; break;
+    case TR_ATTR_STRINGS:
+        *(tr_strings *)field = (tr_strings){attr->count, (const char *const *)attr->strings};
+        break;
+    default:
+        break;
+    }
+}
+
+tr_status tr__attrs_decode(void *out, const tr_op *op, const tr_op_desc *desc)
+{
+    const tr_attr_def *defs = tr__op_proto(op)->attr;
+
+    for (int i = 0; defs && defs[i].name; i++) {
+        const tr_attr *attr = tr__op_desc_attr(desc, defs[i].name);
+        if (defs[i].offset == TR_NO_FIELD)
+            continue;
+        if (!attr)
+            attr = tr__op_default(op, i);
+        if (!attr || attr->type != defs[i].type)
+            return tr_fail(TR_EINTERNAL, "%s: attribute '%s' was not checked before it was decoded", op->type,
+                           defs[i].name);
+        decode((char *)out + defs[i].offset, attr);
+    }
+    return TR_OK;
+}

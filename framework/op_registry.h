@@ -1,0 +1,35 @@
+/* op_registry.h - the operators of this process, by type.
+ *
+ * Records are constant data listed by the floors above (kernels/ops.def), which hand them over at start, before
+ * other threads look anything up; from then on the registry only changes inside its locked caches. */
+#ifndef TR_FRAMEWORK_OP_REGISTRY_H
+#define TR_FRAMEWORK_OP_REGISTRY_H
+
+#include "framework/program.h"
+
+/* Adding a record a second time does nothing. A record that contradicts itself ends the process. */
+void tr_registry_add(const tr_op *const *records, int count);
+/* All of them, in alphabetical order. */
+const tr_op *const *tr__op_records(int *count);
+
+/* What is derived from a record. */
+typedef struct tr_op_info {
+    const tr_op       *op;
+    const tr_op_proto *proto;             /* the record's, or that of its gradient rule */
+    int                in_count, out_count, attr_count;
+    tr_attr           *defaults;          /* attr_count; a required attribute has no name. Made when first asked for */
+    char             **default_text, **range_text;
+} tr_op_info;
+
+const tr_op_info  *tr__op_info(const tr_op *op);
+const tr_op_proto *tr__op_proto(const tr_op *op);
+/* The default of attribute `index`, which lives as long as the process; NULL: it is required. */
+const tr_attr     *tr__op_default(const tr_op *op, int index);
+/* Of all types the one most like `type`; "" when there are none. */
+const char        *tr__op_nearest(const char *type);
+
+/* The attributes that every operator accepts beside its own. */
+enum { TR_COMMON_ATTRS = 4 };
+extern const tr_attr_def tr__common_attrs[TR_COMMON_ATTRS + 1];
+
+#endif

@@ -1,0 +1,27 @@
+/* ops.c - the table of operators, made from ops.def, and the start of the library. */
+#include <pthread.h>
+
+#include "framework/compiler.h"
+#include "framework/op_registry.h"
+
+#define TR_OP(type) TR_DECLARE_OP(type);
+#include "kernels/ops.def"
+#undef TR_OP
+
+static void register_operators(void)
+{
+    static const tr_op *const records[] = {
+#define TR_OP(type) &tr_op_record_##type,
+#include "kernels/ops.def"
+#undef TR_OP
+    };
+    tr_registry_add(records, TR_COUNT(records));
+}
+
+tr_status tr_init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, register_operators);
+    return TR_OK;
+}
