@@ -1,20 +1,35 @@
-/* backward.h - turning gradient rules into operators of the program. */
+/* backward.h - turning gradient rules into operators of the program.
+ *
+ * Reverse mode over a block's operators: from the last to the first, each one that leads from something that
+ * wants a gradient to something that has one is asked for its rule. A variable read several times gets one
+ * contribution from each reader, summed just before its producer's turn. Values that a rule wants to read but
+ * that a later operator overwrites are saved by an assign in the forward block.
+ *
+ * Autodiff itself needs four operators: fill_constant, fill_zeros_like, sum, assign (and scale, for ones). */
 #ifndef TR_FRAMEWORK_BACKWARD_H
 #define TR_FRAMEWORK_BACKWARD_H
 
 #include "framework/program.h"
 
-/* What a rule that is a function works with. The forward operator is given; each tr_grad_op appends one
- * operator to the gradient's list. */
+/* What a rule that is a function works with: the turn of one forward operator. */
 typedef struct tr_grad_maker tr_grad_maker;
 
-/* The forward operator. */
 const tr_op_desc *tr_grad_forward(const tr_grad_maker *maker);
-/* Names: of the gradient of output `slot`'s argument i (NULL: it has none), and of the gradient wanted for
- * input `slot`'s argument i (NULL: nobody wants it). */
-const char *tr_grad_dout(tr_grad_maker *maker, const char *slot, int index);
-const char *tr_grad_din(tr_grad_maker *maker, const char *slot, int index);
-/* Start an operator, to be filled by tr_op_desc_set_...; the list owns it. */
-tr_op_desc *tr_grad_op(tr_grad_maker *maker, const char *type);
+/* The gradient of a variable that the forward operator writes; NULL: it has none. */
+const char *tr_grad_of_output(const tr_grad_maker *maker, const char *var);
+/* A new contribution to the gradient of a variable that the forward operator reads: the name to be written,
+ * or NULL when nobody wants it. Each call is one more contribution. */
+const char *tr_grad_for_input(tr_grad_maker *maker, const char *var);
+/* The name under which a value that the forward operator read (or wrote) can still be read. */
+const char *tr_grad_saved(tr_grad_maker *maker, const char *var, bool is_output);
+/* Append a gradient operator, which is taken over. Role and origin are filled in. */
+tr_status tr_grad_append(tr_grad_maker *maker, tr_op_desc *op);
+/* Declare a gradient variable that looks like `like`, before an operator that computes it is appended. */
+tr_status tr_grad_declare(tr_grad_maker *maker, const char *grad, const char *like);
+/* For operators with a sub-block: build the gradient block of `sub_block`. It expects the gradient of variable
+ * vars[i] of an outer block in grads[i] (NULL: not wanted) and leaves the new one there: replaced if the
+ * sub-block writes vars[i], added to otherwise. */
+tr_status tr_grad_sub_block(int *grad_block, tr_grad_maker *maker, int sub_block, int count, const char *const *vars,
+                            const char *const *grads);
 
 #endif

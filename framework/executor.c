@@ -1,0 +1,294 @@
+/* executor.c - finding or making a plan, and running it. */
+#include "framework/executor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/frame.h"
+
+enum { MAX_LAYOUTS = 16 };            /* per plan; the one used longest ago makes room */
+
+tr_executor *tr_executor_new(void)
+{
+    tr_executor *executor = calloc(1, sizeof *executor);
+    if (executor) {
+        tr_tensor_init(&executor->arena);
+        tr_tensor_init(&executor->scratch);
+    }
+    return executor;
+}
+
+void tr_executor_free(tr_executor *executor)
+{
+    if (!executor)
+        return;
+    while (executor->plans) {
+        tr_plan *next = executor->plans->next;
+        tr__plan_free(executor->plans);
+        executor->plans = next;
+    }
+    while (executor->counts) {
+        tr_run_count *next = executor->counts->next;
+        free(executor->counts);
+        executor->counts = next;
+    }
+    tr_tensor_deinit(&executor->arena);
+    tr_tensor_deinit(&executor->scratch);
+    free(executor);
+}
+
+void tr_executor_check_finite(tr_executor *executor, bool check)
+{
+    executor->check_finite = check;
+}
+
+tr_status tr__executor_grow(tr_tensor *memory, size_t bytes)
+{
+    if (memory->dtype != TR_DTYPE_NONE && (size_t)tr_tensor_bytes(memory) >= bytes)
+        return TR_OK;
+    const tr_shape shape = TR_SHAPE((int64_t)(bytes + bytes / 4 + 64));
+    return tr__tensor_reserve(memory, TR_UINT8, &shape);
+}
+
+/* -- plans ----------------------------------------------------------------------------------------------- */
+
+static uint64_t generation_of(const tr_scope *scope)
+{
+    uint64_t sum = 0;
+    for (; scope; scope = scope->parent)
+        sum += scope->generation;
+    return sum;
+}
+
+static bool same_names(char *const *have, int have_count, const char *const *want, int want_count)
+{
+    if (have_count != want_count)
+        return false;
+    for (int i = 0; i < want_count; i++)
+        if (strcmp(have[i], want[i]) != 0)
+            return false;
+    return true;
+}
+
+static tr_plan *find_plan(const tr_executor *executor, const tr_program *program, const tr_scope *scope, int feed_count,
+                          const char *const *feeds, int fetch_count, const char *const *fetches)
+{
+    for (tr_plan *plan = executor->plans; plan; plan = plan->next)
+        if (plan->program_id == program->id && plan->revision == program->revision && plan->scope_id == scope->id &&
+            same_names(plan->feed_name, plan->feed_count, feeds, feed_count) &&
+            same_names(plan->fetch_name, plan->fetch_count, fetches, fetch_count))
+            return plan;
+    return NULL;
+}
+
+/* Drop the plans of a program: all of them, or only those of older revisions. */
+static void drop_plans(tr_executor *executor, const tr_program *program, bool only_stale)
+{
+    for (tr_plan **link = &executor->plans; *link;) {
+        tr_plan *plan = *link;
+        if (plan->program_id == program->id && (!only_stale || plan->revision != program->revision)) {
+            *link = plan->next;
+            tr__plan_free(plan);
+        } else {
+            link = &plan->next;
+        }
+    }
+}
+
+void tr_executor_forget(tr_executor *executor, const tr_program *program)
+{
+    drop_plans(executor, program, false);
+}
+
+static uint64_t *run_counter(tr_executor *executor, uint64_t program_id, uint64_t scope_id)
+{
+    for (tr_run_count *count = executor->counts; count; count = count->next)
+        if (count->program_id == program_id && count->scope_id == scope_id)
+            return &count->runs;
+    tr_run_count *count = malloc(sizeof *count);
+    if (!count)
+        return NULL;
+    *count = (tr_run_count){program_id, scope_id, 0, executor->counts};
+    executor->counts = count;
+    return &count->runs;
+}
+
+static tr_status copy_names(char ***out, int count, const char *const *names)
+{
+    *out = calloc((size_t)count + 1, sizeof **out);
+    for (int i = 0; *out && i < count; i++)
+        if (!((*out)[i] = strdup(names[i])))
+            return tr_fail(TR_ENOMEM, "no memory for the names of a plan");
+    return *out ? TR_OK : tr_fail(TR_ENOMEM, "no memory for the names of a plan");
+}
+
+static tr_status new_plan(tr_plan **out, tr_executor *executor, tr_program *program, tr_scope *scope, int feed_count,
+                          const char *const *feeds, int fetch_count, const char *const *fetches)
+{
+    tr_plan  *plan = calloc(1, sizeof *plan);
+    tr_status status;
+
+    if (!plan)
+        return tr_fail(TR_ENOMEM, "no memory for a plan");
+    plan->executor = executor;
+    plan->program = program;
+    plan->block = tr_program_block(program, 0);
+    plan->root = plan;
+    plan->scope = scope;
+    plan->program_id = program->id;
+    plan->revision = program->revision;
+    plan->scope_id = scope->id;
+    plan->runs = run_counter(executor, program->id, scope->id);
+    if (!plan->runs) {
+        status = tr_fail(TR_ENOMEM, "no memory for a plan");
+        goto fail;
+    }
+    plan->feed_count = feed_count;
+    TR_TRY_GOTO(fail, copy_names(&plan->feed_name, feed_count, feeds));
+    plan->fetch_count = fetch_count;
+    TR_TRY_GOTO(fail, copy_names(&plan->fetch_name, fetch_count, fetches));
+    TR_TRY_GOTO(fail, tr__plan_build(plan));
+    TR_TRY_GOTO(fail, tr__frame_new(&plan->frame, plan, NULL));
+    plan->scope_generation = generation_of(scope);
+    *out = plan;
+    return TR_OK;
+fail:
+    tr__plan_free(plan);
+    return status;
+}
+
+tr_status tr_executor_prepare(tr_plan **out, tr_executor *executor, tr_program *program, tr_scope *scope, int feed_count,
+                              const char *const *feeds, int fetch_count, const char *const *fetches)
+{
+    *out = find_plan(executor, program, scope, feed_count, feeds, fetch_count, fetches);
+    if (*out)
+        return TR_OK;
+    drop_plans(executor, program, true);
+    TR_TRY(new_plan(out, executor, program, scope, feed_count, feeds, fetch_count, fetches));
+    (*out)->next = executor->plans;
+    executor->plans = *out;
+    return TR_OK;
+}
+
+/* -- one run ----------------------------------------------------------------------------------------------- */
+
+static tr_status check_feed(const tr_feed *feed, const tr_var_desc *desc)
+{
+    if (!tr_dtype_is_valid(feed->dtype) || feed->rank < 0 || feed->rank > TR_MAX_RANK)
+        return tr_fail(TR_EINVAL, "feed '%s': not a tensor", desc->name);
+    const tr_shape shape = tr_shape_of(feed->rank, feed->dims);
+    if (desc->dtype != TR_DTYPE_NONE && feed->dtype != desc->dtype)
+        return tr_fail(TR_EDTYPE, "feed '%s': the program declares %s, got %s", desc->name, tr_dtype_name(desc->dtype),
+                       tr_dtype_name(feed->dtype));
+    if (desc->shape.rank > 0 && !tr_shape_fits(&desc->shape, &shape))
+        return tr_fail(TR_ESHAPE, "feed '%s': the program declares shape %s, got %s", desc->name,
+                       TR_SHAPE_STR(desc->shape), TR_SHAPE_STR(shape));
+    return TR_OK;
+}
+
+static tr_status set_feed(tr_plan *plan, const tr_feed *feed, int v)
+{
+    const tr_plan_var *var = &plan->var[v];
+    tr_tensor         *tensor = &plan->frame->local[v].tensor;
+
+    TR_TRY(check_feed(feed, var->desc));
+    const tr_shape shape = tr_shape_of(feed->rank, feed->dims);
+    tr__tensor_point(tensor, feed->dtype, &shape, (void *)(uintptr_t)feed->data);
+    if (feed->lod_levels > 0 || tensor->lod) {
+        const tr_status status = tr_tensor_set_lod(tensor, feed->lod_levels, feed->lod_counts, feed->lod_offsets);
+        if (status != TR_OK)
+            return tr_context(status, "in feed '%s'", var->name);
+    }
+    if (var->captured && var->written) {      /* a sub-block writes it: not into the caller's memory */
+        tr_tensor borrowed = *tensor;
+        borrowed.buffer = NULL;
+        tr_tensor own;
+        tr_tensor_init(&own);
+        TR_TRY(tr_tensor_copy(&own, &borrowed));
+        tr_tensor_share(tensor, &own);
+        tr_tensor_deinit(&own);
+    }
+    return TR_OK;
+}
+
+/* The layout for the present shapes: the one in force, one of the others, or a new one. */
+static tr_status choose_layout(tr_plan *plan)
+{
+    tr_frame *frame = plan->frame;
+    int       count = 0;
+
+    if (frame->layout && tr__layout_fits(frame->layout, plan, frame->var)) {
+        if ((char *)plan->executor->arena.data == (char *)frame->arena)
+            return TR_OK;
+    }
+    tr_layout **link = &plan->layouts;
+    while (*link && !tr__layout_fits(*link, plan, frame->var)) {
+        count++;
+        if (count >= MAX_LAYOUTS && !(*link)->next && *link != frame->layout) {
+            tr__layout_free(*link);
+            *link = NULL;
+            break;
+        }
+        link = &(*link)->next;
+    }
+    tr_layout *layout = *link;
+    if (layout)
+        *link = layout->next;
+    else
+        TR_TRY(tr__layout_new(&layout, plan, frame->var));
+    layout->next = plan->layouts;
+    plan->layouts = layout;
+    TR_TRY(tr__executor_grow(&plan->executor->arena, (size_t)layout->arena_bytes));
+    frame->arena = plan->executor->arena.data;
+    return tr__frame_set_layout(frame, layout, frame->arena);
+}
+
+static tr_status give_fetch(tr_tensor *out, const tr_plan *plan, int fetch)
+{
+    const int     v = plan->fetch_var[fetch];
+    const tr_var *var = plan->frame->var[v];
+
+    if (var->kind != TR_KIND_TENSOR && var->kind != TR_KIND_SELECTED_ROWS)
+        return tr_fail(TR_EUNSUPPORTED, "fetch '%s': it is no tensor", plan->fetch_name[fetch]);
+    if (var->tensor.dtype == TR_DTYPE_NONE)
+        return tr_fail(TR_ENOTFOUND, "fetch '%s': the run gave it no value", plan->fetch_name[fetch]);
+    if (plan->var[v].place != TR_LOCAL)
+        return tr_tensor_copy(out, &var->tensor);
+    tr_tensor_share(out, &var->tensor);
+    return TR_OK;
+}
+
+static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetches)
+{
+    const uint64_t generation = generation_of(plan->scope);
+
+    if (generation != plan->scope_generation) {
+        TR_TRY(tr__frame_bind(plan->frame));
+        plan->scope_generation = generation_of(plan->scope);
+        plan->frame->layout = NULL;
+    }
+    for (int i = 0; i < plan->feed_count; i++)
+        if (plan->feed_var[i] >= 0)
+            TR_TRY(set_feed(plan, &feeds[i], plan->feed_var[i]));
+    TR_TRY(choose_layout(plan));
+    TR_TRY(tr__frame_prepare_outputs(plan->frame));
+    TR_TRY(tr__frame_run(plan->frame));
+    for (int i = 0; i < plan->fetch_count; i++)
+        TR_TRY(give_fetch(fetches[i], plan, i));
+    return TR_OK;
+}
+
+tr_status tr_plan_run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetches)
+{
+    const int64_t   before = tr__tensor_allocations();
+    const tr_status status = run(plan, feeds, fetches);
+
+    plan->allocations += tr__tensor_allocations() - before;
+    ++*plan->runs;
+    return status;
+}
+
+int64_t tr_plan_allocations(const tr_plan *plan)
+{
+    return plan->allocations;
+}

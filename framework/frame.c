@@ -1,0 +1,457 @@
+/* frame.c - see frame.h.
+ *
+ * A run of a root frame: the executor points fed variables at the caller's memory, sets the layout, and here
+ * the steps run one after the other: static ones with nothing before the kernel but LoD sharing, dynamic ones
+ * after inference and with outputs that own their memory.
+ *
+ * What is fetched must outlive the next run: its buffer is handed out, and the frame takes another. Two spare
+ * buffers per fetch are enough for a caller that holds the last result while it gets the next. */
+#include "framework/frame.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/executor.h"
+#include "framework/profiler.h"
+#include "framework/random.h"
+
+enum { SPARES = 2 };
+
+/* -- life --------------------------------------------------------------------------------------------- */
+
+void tr__frame_free(tr_frame *frame)
+{
+    if (!frame)
+        return;
+    for (int v = 0; frame->local && v < frame->plan->var_count; v++)
+        tr__var_deinit(&frame->local[v]);
+    for (int i = 0; frame->spare && i < frame->plan->fetch_count * SPARES; i++)
+        tr_tensor_deinit(&frame->spare[i]);
+    free(frame->local);
+    free(frame->var);
+    free(frame->arg);
+    free(frame->first);
+    free(frame->args);
+    free(frame->run);
+    free(frame->spare);
+    free(frame);
+}
+
+void tr__plan_free_frames(tr_plan *plan)
+{
+    tr__frame_free(plan->frame);
+    plan->frame = NULL;
+    while (plan->closed) {
+        tr_frame *next = plan->closed->next;
+        tr__frame_free(plan->closed);
+        plan->closed = next;
+    }
+}
+
+static tr_var *locate(tr_frame *frame, int v)
+{
+    const tr_plan_var *var = &frame->plan->var[v];
+    tr_var *found;
+
+    switch (var->place) {
+    case TR_SCOPE:
+        found = tr_scope_find(frame->plan->scope, var->name);
+        return found ? found : tr_scope_var(frame->plan->scope, var->name);
+    case TR_OUTER:
+        return frame->parent->var[var->outer];
+    default:
+        return &frame->local[v];
+    }
+}
+
+tr_status tr__frame_bind(tr_frame *frame)
+{
+    const tr_plan *plan = frame->plan;
+
+    for (int v = 0; v < plan->var_count; v++)
+        if (!(frame->var[v] = locate(frame, v)))
+            return tr_fail(TR_ENOMEM, "no memory for variable '%s'", plan->var[v].name);
+    for (int i = 0; i < plan->step_count; i++) {
+        const tr_step *step = &plan->step[i];
+        tr_tensor    **arg = frame->arg + step->first_arg;
+        int            a = 0;
+        for (int k = 0; k < step->arg_count; k++)
+            arg[k] = step->arg[k] >= 0 ? &frame->var[step->arg[k]]->tensor : NULL;
+        for (int s = 0; s < step->in_slots + step->out_slots; s++) {
+            frame->args[step->first_slot + s] = (tr_args){step->count[s], arg + a};
+            frame->first[step->first_slot + s] = step->count[s] > 0 ? arg[a] : NULL;
+            a += step->count[s];
+        }
+    }
+    return TR_OK;
+}
+
+static void fill_runs(tr_frame *frame)
+{
+    for (int i = 0; i < frame->plan->step_count; i++) {
+        const tr_step *step = &frame->plan->step[i];
+        frame->run[i] = (tr_run){.in = frame->first + step->first_slot,
+                                 .out = frame->first + step->first_slot + step->in_slots,
+                                 .ins = frame->args + step->first_slot,
+                                 .outs = frame->args + step->first_slot + step->in_slots,
+                                 .attrs = step->attrs, .frame = frame, .step = step};
+    }
+}
+
+tr_status tr__frame_new(tr_frame **out, tr_plan *plan, tr_frame *parent)
+{
+    tr_frame *frame = calloc(1, sizeof *frame);
+    tr_status status;
+
+    if (!frame)
+        return tr_fail(TR_ENOMEM, "no memory for a frame");
+    frame->plan = plan;
+    frame->parent = parent;
+    frame->local = calloc((size_t)plan->var_count + 1, sizeof *frame->local);
+    frame->var = calloc((size_t)plan->var_count + 1, sizeof *frame->var);
+    frame->arg = calloc((size_t)plan->total_args + 1, sizeof *frame->arg);
+    frame->first = calloc((size_t)plan->total_slots + 1, sizeof *frame->first);
+    frame->args = calloc((size_t)plan->total_slots + 1, sizeof *frame->args);
+    frame->run = calloc((size_t)plan->step_count + 1, sizeof *frame->run);
+    frame->spare = calloc((size_t)plan->fetch_count * SPARES + 1, sizeof *frame->spare);
+    if (!frame->local || !frame->var || !frame->arg || !frame->first || !frame->args || !frame->run || !frame->spare) {
+        status = tr_fail(TR_ENOMEM, "no memory for a frame of %d variables", plan->var_count);
+        goto fail;
+    }
+    for (int v = 0; v < plan->var_count; v++)
+        tr__var_init(&frame->local[v]);
+    for (int i = 0; i < plan->fetch_count * SPARES; i++)
+        tr_tensor_init(&frame->spare[i]);
+    TR_TRY_GOTO(fail, tr__frame_bind(frame));
+    fill_runs(frame);
+    *out = frame;
+    return TR_OK;
+fail:
+    tr__frame_free(frame);
+    return status;
+}
+
+/* -- memory ------------------------------------------------------------------------------------------- */
+
+static bool owns_nothing(const tr_tensor *tensor) { return !tensor->buffer; }
+
+tr_status tr__frame_set_layout(tr_frame *frame, tr_layout *layout, void *arena)
+{
+    const tr_plan *plan = frame->plan;
+
+    for (int v = 0; v < plan->var_count; v++) {
+        if (plan->var[v].place != TR_LOCAL)
+            continue;
+        tr_tensor *tensor = &frame->local[v].tensor;
+        tr_tensor  none = {.lod = NULL};
+        tr__tensor_share_lod(tensor, &none);
+        if (layout->offset[v] >= 0)
+            tr__tensor_point(tensor, layout->meta[v].dtype, &layout->meta[v].shape, (char *)arena + layout->offset[v]);
+        else if (layout->meta[v].shape.rank > 0 && tr_shape_is_known(&layout->meta[v].shape))
+            TR_TRY(tr__tensor_reserve(tensor, layout->meta[v].dtype, &layout->meta[v].shape));
+        else if (owns_nothing(tensor))
+            tr_tensor_deinit(tensor);
+    }
+    frame->layout = layout;
+    return TR_OK;
+}
+
+/* Take a buffer that nobody else holds: the variable's own, or a spare. */
+static void rotate_fetched(tr_frame *frame, int fetch)
+{
+    tr_tensor *tensor = &frame->var[frame->plan->fetch_var[fetch]]->tensor;
+
+    if (owns_nothing(tensor) || tr__tensor_is_sole_owner(tensor))
+        return;
+    for (int k = 0; k < SPARES; k++) {
+        tr_tensor *spare = &frame->spare[fetch * SPARES + k];
+        if (owns_nothing(spare) || tr__tensor_is_sole_owner(spare)) {
+            const tr_tensor held = *tensor;
+            *tensor = *spare;
+            *spare = held;
+            return;
+        }
+    }
+}
+
+tr_status tr__frame_prepare_outputs(tr_frame *frame)
+{
+    const tr_plan   *plan = frame->plan;
+    const tr_layout *layout = frame->layout;
+
+    for (int i = 0; i < plan->fetch_count; i++) {
+        const int v = plan->fetch_var[i];
+        if (plan->var[v].place != TR_LOCAL)
+            continue;
+        rotate_fetched(frame, i);
+        if (layout->meta[v].shape.rank > 0)
+            TR_TRY(tr__tensor_reserve(&frame->local[v].tensor, layout->meta[v].dtype, &layout->meta[v].shape));
+    }
+    for (int v = 0; v < plan->var_count; v++) {
+        tr_tensor *tensor = &frame->var[v]->tensor;
+        const tr_meta *meta = &layout->meta[v];
+        if (plan->var[v].place == TR_SCOPE && plan->var[v].written && meta->shape.rank > 0 &&
+            (tensor->dtype != meta->dtype || !tr_shape_equal(&tensor->shape, &meta->shape)))
+            TR_TRY(tr__tensor_reserve(tensor, meta->dtype, &meta->shape));
+    }
+    return TR_OK;
+}
+
+/* Memory for an output of a dynamic step. When the variable is an input as well, its contents stay. */
+static tr_status own_output(tr_tensor *tensor, const tr_meta *meta, bool is_input)
+{
+    const bool fits = tensor->dtype == meta->dtype && tr_shape_equal(&tensor->shape, &meta->shape);
+
+    if (meta->kind == TR_KIND_TENSOR && tensor->rows && !is_input)
+        tr__tensor_drop_rows(tensor);
+    if (fits && tr__tensor_is_sole_owner(tensor))
+        return TR_OK;
+    if (!is_input || !fits)
+        return tr__tensor_reserve(tensor, meta->dtype, &meta->shape);
+    const tr_tensor old = *tensor;                 /* shared or borrowed: write to a copy */
+    tr_tensor       copy;
+    tr_tensor_init(&copy);
+    TR_TRY(tr_tensor_copy(&copy, &old));
+    tr_tensor_share(tensor, &copy);
+    tr_tensor_deinit(&copy);
+    return TR_OK;
+}
+
+/* -- dynamic steps ----------------------------------------------------------------------------------------- */
+
+static tr_status meta_of_input(tr_meta *out, const tr_frame *frame, int v)
+{
+    const tr_var      *var = frame->var[v];
+    const tr_plan_var *pv = &frame->plan->var[v];
+
+    *out = tr_meta_dense(var->tensor.dtype, var->tensor.shape);
+    out->lod_level = tr_tensor_lod_levels(&var->tensor);
+    out->lod_source = v;
+    if (pv->desc && pv->desc->kind != TR_KIND_TENSOR && pv->desc->kind != TR_KIND_SELECTED_ROWS) {
+        *out = tr__meta_of_desc(pv->desc);
+        return TR_OK;
+    }
+    if (var->tensor.dtype == TR_DTYPE_NONE && var->kind == TR_KIND_TENSOR)
+        return tr_fail(TR_ENOTFOUND, "variable '%s' has no value yet", pv->name);
+    if (var->tensor.rows) {
+        out->kind = TR_KIND_SELECTED_ROWS;
+        out->height = var->tensor.rows->height;
+    }
+    return TR_OK;
+}
+
+static tr_status fill_metas(tr_frame *frame, tr_step *step)
+{
+    for (int a = 0; a < step->arg_count; a++) {
+        const int v = step->arg[a];
+        tr_meta  *meta = &step->infer->meta[a];
+        if (v < 0) {
+            *meta = (tr_meta){.kind = TR_KIND_NONE, .dtype = TR_DTYPE_NONE, .height = -1, .lod_source = -1};
+        } else if (a < step->in_args) {
+            TR_TRY(meta_of_input(meta, frame, v));
+        } else {
+            const tr_var_desc *desc = frame->plan->var[v].desc;
+            *meta = desc ? tr__meta_of_desc(desc) : tr_meta_dense(TR_DTYPE_NONE, (tr_shape){.rank = 0});
+            meta->lod_source = -1;
+        }
+    }
+    return TR_OK;
+}
+
+static bool is_input_of(const tr_step *step, int v)
+{
+    for (int a = 0; a < step->in_args; a++)
+        if (step->arg[a] == v)
+            return true;
+    return false;
+}
+
+static tr_status give_outputs(tr_frame *frame, const tr_step *step)
+{
+    for (int a = step->in_args; a < step->arg_count; a++) {
+        const int      v = step->arg[a];
+        const tr_meta *meta = &step->infer->meta[a];
+        if (v < 0 || (meta->kind != TR_KIND_TENSOR && meta->kind != TR_KIND_SELECTED_ROWS))
+            continue;
+        tr_tensor *tensor = &frame->var[v]->tensor;
+        if (meta->shape.rank > 0 && tr_shape_is_known(&meta->shape) && meta->dtype != TR_DTYPE_NONE)
+            TR_TRY(own_output(tensor, meta, is_input_of(step, v)));
+        if (meta->lod_source >= 0 && meta->lod_source != v)
+            tr__tensor_share_lod(tensor, &frame->var[meta->lod_source]->tensor);
+    }
+    return TR_OK;
+}
+
+static tr_status run_dynamic(tr_frame *frame, int i)
+{
+    tr_step *step = &frame->plan->step[i];
+
+    if (!step->sub) {
+        if (!step->infer) {
+            if (!(step->infer = calloc(1, sizeof *step->infer)))
+                return tr_fail(TR_ENOMEM, "%s: no memory to infer shapes", step->op->type);
+            TR_TRY(tr__infer_frame_init(step->infer, step->op, step->count));
+        }
+        TR_TRY(fill_metas(frame, step));
+        TR_TRY(tr__infer_frame_run(step->infer, step->op, step->attrs));
+        TR_TRY(give_outputs(frame, step));
+    }
+    return step->kernel(&frame->run[i]);
+}
+
+/* -- running ------------------------------------------------------------------------------------------------ */
+
+static void share_lods(tr_frame *frame, const tr_step *step)
+{
+    for (int a = step->in_args; a < step->arg_count; a++)
+        if (step->arg[a] >= 0 && frame->layout->lod_from[step->arg[a]] >= 0)
+            tr__tensor_share_lod(&frame->var[step->arg[a]]->tensor,
+                                 &frame->var[frame->layout->lod_from[step->arg[a]]]->tensor);
+}
+
+static inline tr_status run_step(tr_frame *frame, int i)
+{
+    const tr_layout *layout = frame->layout;
+
+    if (!layout || layout->dynamic[i])
+        return run_dynamic(frame, i);
+    if (layout->has_lod_copies[i])
+        share_lods(frame, &frame->plan->step[i]);
+    return frame->plan->step[i].kernel(&frame->run[i]);
+}
+
+static bool is_finite_tensor(const tr_tensor *tensor)
+{
+    const int64_t n = tr_tensor_count(tensor);
+
+    if (tensor->dtype == TR_FP32) {
+        for (int64_t i = 0; i < n; i++)
+            if (!isfinite(((const float *)tensor->data)[i]))
+                return false;
+    } else if (tensor->dtype == TR_FP64) {
+        for (int64_t i = 0; i < n; i++)
+            if (!isfinite(((const double *)tensor->data)[i]))
+                return false;
+    }
+    return true;
+}
+
+static tr_status check_outputs(const tr_frame *frame, const tr_step *step)
+{
+    for (int a = step->in_args; a < step->arg_count; a++) {
+        const int v = step->arg[a];
+        if (v >= 0 && frame->var[v]->kind == TR_KIND_TENSOR && !is_finite_tensor(&frame->var[v]->tensor))
+            return tr_fail(TR_ENAN, "variable '%s' has a value that is not finite (NaN or infinity)",
+                           frame->plan->var[v].name);
+    }
+    return TR_OK;
+}
+
+/* The loop with instruments: the profiler, the search for NaN. */
+static tr_status run_step_watched(tr_frame *frame, int i)
+{
+    const tr_step *step = &frame->plan->step[i];
+    const uint64_t start = tr_clock_ns();
+
+    TR_TRY(run_step(frame, i));
+    if (tr_profiler_is_on())
+        tr_profiler_record(step->op->type, frame->plan->parent ? "sub-block" : "step", start, tr_clock_ns());
+    if (frame->plan->executor->check_finite)
+        TR_TRY(check_outputs(frame, step));
+    return TR_OK;
+}
+
+static void set_random_keys(tr_frame *frame)
+{
+    tr_plan       *plan = frame->plan;
+    const uint64_t run = *plan->root->runs;
+
+    for (int i = 0; i < plan->step_count; i++)
+        if (plan->step[i].op->is_random)
+            frame->run[i].random_key = tr_random_key((uint64_t)plan->program->random_seed, plan->step[i].random_seed,
+                                                     plan->parent ? tr_hash_u64(run) + ++plan->activations : run);
+}
+
+tr_status tr__frame_run(tr_frame *frame)
+{
+    const int  count = frame->plan->step_count;
+    const bool watched = tr_profiler_is_on() || frame->plan->executor->check_finite;
+
+    set_random_keys(frame);
+    for (int i = 0; i < count; i++) {
+        const tr_status status = watched ? run_step_watched(frame, i) : run_step(frame, i);
+        if (__builtin_expect(status != TR_OK, 0))
+            return tr_context(status, "while running %s", tr__step_text(frame->plan, &frame->plan->step[i]));
+    }
+    return TR_OK;
+}
+
+/* -- for operators --------------------------------------------------------------------------------------------- */
+
+tr_status tr_frame_open(tr_frame **out, const tr_run *io, tr_frame *parent)
+{
+    tr_plan *plan = io->step->sub;
+
+    assert(plan);
+    if (!plan->closed)
+        return tr__frame_new(out, plan, parent);
+    tr_frame *frame = plan->closed;
+    plan->closed = frame->next;
+    frame->next = NULL;
+    frame->parent = parent;
+    *out = frame;
+    return tr__frame_bind(frame);
+}
+
+void tr_frame_close(tr_frame *frame)
+{
+    frame->next = frame->plan->closed;
+    frame->plan->closed = frame;
+}
+
+tr_status tr_frame_run(tr_frame *frame)
+{
+    return tr__frame_run(frame);
+}
+
+tr_var *tr_frame_find(tr_frame *frame, const char *name)
+{
+    for (; frame; frame = frame->parent) {
+        const int v = (int)(intptr_t)tr_map_find(&frame->plan->current, name) - 1;
+        if (v >= 0)
+            return frame->var[v];
+    }
+    return NULL;
+}
+
+tr_status tr_run_resize(const tr_run *io, int slot, int index, tr_dtype dtype, const tr_shape *shape)
+{
+    return tr__tensor_reserve(io->outs[slot].item[index], dtype, shape);
+}
+
+tr_status tr_run_scratch(void **out, const tr_run *io, size_t bytes)
+{
+    tr_tensor *scratch = &io->frame->plan->executor->scratch;
+
+    TR_TRY(tr__executor_grow(scratch, bytes));
+    *out = scratch->data;
+    return TR_OK;
+}
+
+static const char *arg_name(const tr_run *io, int slot, int index)
+{
+    int a = index;
+    for (int s = 0; s < slot; s++)
+        a += io->step->count[s];
+    const int v = index < io->step->count[slot] ? io->step->arg[a] : -1;
+    return v >= 0 ? io->frame->plan->var[v].name : "(absent)";
+}
+
+const char *tr_run_in_name(const tr_run *io, int slot, int index) { return arg_name(io, slot, index); }
+
+const char *tr_run_out_name(const tr_run *io, int slot, int index)
+{
+    return arg_name(io, io->step->in_slots + slot, index);
+}

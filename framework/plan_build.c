@@ -1,0 +1,459 @@
+/* plan_build.c - from a block's operators to steps on numbered variables. See plan.h. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/op_attrs.h"
+#include "framework/op_registry.h"
+#include "framework/plan.h"
+#include "framework/random.h"
+
+static bool is_empty_name(const char *name) { return strcmp(name, "@EMPTY@") == 0; }
+
+const char *tr__step_text(const tr_plan *plan, const tr_step *step)
+{
+    static _Thread_local char text[512];
+    const char *origin = tr__op_desc_origin(step->desc);
+
+    snprintf(text, sizeof text, "operator '%s' (block %d, operator %d%s%s)", step->op->type, plan->block->index,
+             step->op_index, *origin ? ", at " : "", origin);
+    return text;
+}
+
+/* -- which operators are needed ------------------------------------------------------------------- */
+
+/* Feeds and fetches are the plan's business, not steps. */
+static bool is_feed_or_fetch(const tr_op_desc *op)
+{
+    return strcmp(op->type, "feed") == 0 || strcmp(op->type, "fetch") == 0;
+}
+
+static bool is_persistable(tr_block *block, const char *name)
+{
+    const tr_var_desc *var = tr_block_find_var_recursive(block, name);
+    return var && var->persistable;
+}
+
+static tr_block *sub_block_of(tr_block *block, const tr_op_desc *op)
+{
+    const tr_attr *attr = tr__op_desc_attr(op, "sub_block");
+    return attr ? tr_program_block(block->program, (int)attr->i) : NULL;
+}
+
+static void need(tr_map *needed, const tr_slot *slots, int count)
+{
+    for (int s = 0; s < count; s++)
+        for (int i = 0; i < slots[s].count; i++)
+            tr_map_put(needed, slots[s].arg[i], slots[s].arg[i]);
+}
+
+/* Everything an operator may read: its inputs, and what its sub-block's operators name. */
+static void need_inputs(tr_map *needed, tr_block *block, const tr_op_desc *op)
+{
+    need(needed, op->in, op->in_count);
+    tr_block *sub = sub_block_of(block, op);
+    for (int i = 0; sub && i < sub->op_count; i++) {
+        need(needed, sub->op[i]->out, sub->op[i]->out_count);
+        need_inputs(needed, sub, sub->op[i]);
+    }
+}
+
+static bool is_needed(const tr_map *needed, tr_block *block, const tr_op_desc *op, const tr_op *record)
+{
+    if (record->has_effect)
+        return true;
+    for (int s = 0; s < op->out_count; s++)
+        for (int i = 0; i < op->out[s].count; i++)
+            if (tr_map_find(needed, op->out[s].arg[i]) || is_persistable(block, op->out[s].arg[i]))
+                return true;
+    return false;
+}
+
+/* keep[i]: operator i is wanted by a fetch, a persistable variable or an effect. */
+static tr_status mark_needed(bool *keep, const tr_plan *plan)
+{
+    tr_block *block = plan->block;
+    tr_map    needed = {0};
+
+    for (int i = 0; i < plan->fetch_count; i++)
+        tr_map_put(&needed, plan->fetch_name[i], plan->fetch_name[i]);
+    for (int i = block->op_count - 1; i >= 0; i--) {
+        const tr_op_desc *op = block->op[i];
+        const tr_op      *record = tr_op_find(op->type);
+        if (!record) {
+            tr_map_deinit(&needed);
+            return tr_fail(TR_EUNSUPPORTED, "the program uses operator '%s' (block %d, operator %d), which this version "
+                           "does not have", op->type, block->index, i);
+        }
+        /* A sub-block's steps all stay: a gradient block may look at any of them. */
+        keep[i] = !is_feed_or_fetch(op) && (plan->parent || is_needed(&needed, block, op, record));
+        if (keep[i])
+            need_inputs(&needed, block, op);
+    }
+    tr_map_deinit(&needed);
+    return TR_OK;
+}
+
+/* -- variables -------------------------------------------------------------------------------------- */
+
+static tr_status add_var(int *out, tr_plan *plan, const char *name, tr_place place, int outer)
+{
+    if (plan->var_count == plan->var_capacity) {
+        const int    capacity = plan->var_capacity ? plan->var_capacity * 2 : 64;
+        tr_plan_var *var = realloc(plan->var, (size_t)capacity * sizeof *var);
+        if (!var)
+            return tr_fail(TR_ENOMEM, "no memory for a plan of %d variables", capacity);
+        plan->var = var;
+        plan->var_capacity = capacity;
+    }
+    tr_plan_var *var = &plan->var[plan->var_count];
+    *var = (tr_plan_var){.name = strdup(name), .place = place, .outer = outer,
+                         .desc = tr_block_find_var_recursive(plan->block, name)};
+    if (!var->name)
+        return tr_fail(TR_ENOMEM, "no memory for the name of a variable");
+    /* The key must not move with the array: strdup'ed names do not. */
+    if (tr_map_put(&plan->current, var->name, (void *)(intptr_t)(plan->var_count + 1)) != 0)
+        return tr_fail(TR_ENOMEM, "no memory for the names of a plan");
+    *out = plan->var_count++;
+    return TR_OK;
+}
+
+static int current_var(const tr_plan *plan, const char *name)
+{
+    return (int)(intptr_t)tr_map_find(&plan->current, name) - 1;
+}
+
+static int feed_number(const tr_plan *plan, const char *name)
+{
+    for (int i = 0; i < plan->feed_count; i++)
+        if (strcmp(plan->feed_name[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static tr_status resolve_in_root(int *out, tr_plan *plan, const char *name)
+{
+    const int feed = feed_number(plan, name);
+
+    if (feed >= 0)
+        return add_var(out, plan, name, TR_FED, feed);
+    if (is_persistable(plan->block, name) || tr_scope_find(plan->scope, name))
+        return add_var(out, plan, name, TR_SCOPE, -1);
+    if (!tr_block_find_var(plan->block, name))
+        return tr_fail(TR_ENOTFOUND, "there is no variable '%s' in the program or the scope", name);
+    return tr_fail(TR_ENOTFOUND, "variable '%s' is used, but it is neither fed nor computed before; add it to feed",
+                   name);
+}
+
+tr_status tr__plan_resolve(int *out, tr_plan *plan, const char *name)
+{
+    int outer;
+
+    *out = current_var(plan, name);
+    if (*out >= 0)
+        return TR_OK;
+    if (!plan->parent)
+        return resolve_in_root(out, plan, name);
+    TR_TRY(tr__plan_resolve(&outer, plan->parent, name));
+    plan->parent->var[outer].captured = true;
+    return add_var(out, plan, name, TR_OUTER, outer);
+}
+
+/* A write. A temporary of this block gets a new version; what belongs to others is written where it is. */
+static tr_status resolve_output(int *out, tr_plan *plan, const char *name, bool keep_version)
+{
+    const int  now = current_var(plan, name);
+    const bool is_mine = tr_block_find_var(plan->block, name) != NULL;
+
+    if (now >= 0 && (plan->var[now].place == TR_SCOPE || plan->var[now].place == TR_OUTER || keep_version)) {
+        *out = now;
+    } else if (is_persistable(plan->block, name)) {
+        TR_TRY(plan->parent ? tr__plan_resolve(out, plan, name) : add_var(out, plan, name, TR_SCOPE, -1));
+    } else if (!is_mine && plan->parent) {
+        int outer;
+        TR_TRY(resolve_output(&outer, plan->parent, name, true));
+        plan->parent->var[outer].captured = true;
+        TR_TRY(add_var(out, plan, name, TR_OUTER, outer));
+    } else {
+        TR_TRY(add_var(out, plan, name, TR_LOCAL, -1));
+    }
+    plan->var[*out].written = true;
+    return TR_OK;
+}
+
+/* -- steps ------------------------------------------------------------------------------------------- */
+
+void tr__step_deinit(tr_step *step)
+{
+    tr_op_desc_free(step->desc);
+    free(step->attrs);
+    free(step->count);
+    free(step->arg);
+    tr__plan_free(step->sub);
+    if (step->infer)
+        tr__infer_frame_deinit(step->infer);
+    free(step->infer);
+    *step = (tr_step){0};
+}
+
+tr_status tr__step_alloc(tr_step *step, const tr_op *op, tr_op_desc *desc)
+{
+    const tr_op_proto *proto = tr__op_proto(op);
+
+    *step = (tr_step){.op = op, .desc = desc};
+    step->in_slots = tr__slot_count(proto->in);
+    step->out_slots = tr__slot_count(proto->out);
+    step->count = calloc((size_t)(step->in_slots + step->out_slots) + 1, sizeof *step->count);
+    step->attrs = calloc(1, proto->attrs_size + 1);
+    if (!step->count || !step->attrs)
+        return tr_fail(TR_ENOMEM, "%s: no memory to plan it", op->type);
+    for (int s = 0; s < step->in_slots + step->out_slots; s++) {
+        const bool           output = s >= step->in_slots;
+        const tr_slot_def   *def = output ? &proto->out[s - step->in_slots] : &proto->in[s];
+        const tr_slot       *slot = tr__op_desc_slot(desc, output, def->name);
+        step->count[s] = slot ? slot->count : 0;
+        step->arg_count += step->count[s];
+        if (!output)
+            step->in_args = step->arg_count;
+    }
+    step->arg = malloc((size_t)(step->arg_count + 1) * sizeof *step->arg);
+    return step->arg ? TR_OK : tr_fail(TR_ENOMEM, "%s: no memory to plan it", op->type);
+}
+
+static tr_status bind_inputs(tr_plan *plan, tr_step *step)
+{
+    const tr_op_proto *proto = tr__op_proto(step->op);
+    int a = 0;
+
+    for (int s = 0; s < step->in_slots; s++) {
+        const tr_slot *slot = tr__op_desc_slot(step->desc, false, proto->in[s].name);
+        for (int i = 0; i < step->count[s]; i++, a++) {
+            if (is_empty_name(slot->arg[i])) {
+                step->arg[a] = -1;
+                continue;
+            }
+            TR_TRY(tr__plan_resolve(&step->arg[a], plan, slot->arg[i]));
+            plan->var[step->arg[a]].read = true;
+        }
+    }
+    return TR_OK;
+}
+
+static tr_status bind_outputs(tr_plan *plan, tr_step *step)
+{
+    const tr_op_proto *proto = tr__op_proto(step->op);
+    int a = step->in_args;
+
+    for (int s = 0; s < step->out_slots; s++) {
+        const tr_slot *slot = tr__op_desc_slot(step->desc, true, proto->out[s].name);
+        for (int i = 0; i < step->count[step->in_slots + s]; i++, a++) {
+            if (is_empty_name(slot->arg[i]))
+                step->arg[a] = -1;
+            else
+                TR_TRY(resolve_output(&step->arg[a], plan, slot->arg[i], step->op->has_block));
+        }
+    }
+    return TR_OK;
+}
+
+static tr_step *find_step_of_block(tr_plan *plan, int block_index)
+{
+    for (; plan; plan = plan->parent)
+        for (int i = 0; i < plan->step_count; i++)
+            if (plan->step[i].sub && plan->step[i].sub->block->index == block_index)
+                return &plan->step[i];
+    return NULL;
+}
+
+/* A gradient block lives under its forward block's plan, any other one under the plan of its step. */
+static tr_status build_sub_plan(tr_plan *plan, tr_step *step)
+{
+    tr_block *block = sub_block_of(plan->block, step->desc);
+    tr_plan  *parent = plan;
+
+    if (!block)
+        return tr_fail(TR_EFORMAT, "%s: attribute sub_block names no block", step->op->type);
+    if (block->forward >= 0) {
+        tr_step *forward = find_step_of_block(plan, block->forward);
+        if (!forward)
+            return tr_fail(TR_EFORMAT, "%s: its forward block %d is not run before it", step->op->type, block->forward);
+        parent = forward->sub;
+    }
+    tr_plan *sub = calloc(1, sizeof *sub);
+    if (!sub)
+        return tr_fail(TR_ENOMEM, "no memory for the plan of block %d", block->index);
+    step->sub = sub;
+    sub->executor = plan->executor;
+    sub->program = plan->program;
+    sub->block = block;
+    sub->parent = parent;
+    sub->root = plan->root;
+    sub->scope = plan->scope;
+    return tr__plan_build(sub);
+}
+
+/* The type that chooses the kernel. */
+static tr_dtype key_dtype(const tr_plan *plan, const tr_step *step)
+{
+    int from = 0, to = step->in_args;
+
+    if (step->op->key == TR_KEY_OUT) {
+        from = step->in_args;
+        to = step->arg_count;
+    } else if (step->op->key == TR_KEY_IN_SLOT) {
+        for (int s = 0; s < step->op->key_slot; s++)
+            from += step->count[s];
+        to = from + step->count[step->op->key_slot];
+    }
+    for (int a = from; a < to; a++)
+        if (step->arg[a] >= 0 && plan->var[step->arg[a]].desc)
+            return plan->var[step->arg[a]].desc->dtype;
+    return TR_DTYPE_NONE;
+}
+
+tr_status tr__step_finish(tr_plan *plan, tr_step *step)
+{
+    TR_TRY(tr__attrs_check(step->op, step->desc, true));
+    TR_TRY(tr__attrs_decode(step->attrs, step->op, step->desc));
+    if (step->op->check)
+        TR_TRY(step->op->check(step->attrs));
+    if (step->op->is_random && step->arg_count > step->in_args && step->arg[step->in_args] >= 0) {
+        const char *name = plan->var[step->arg[step->in_args]].name;
+        step->random_seed = tr_hash_bytes(name, strlen(name));
+    }
+    step->kernel = step->op->run;
+    if (!step->kernel) {
+        const tr_dtype dtype = key_dtype(plan, step);
+        if (dtype >= 0 && dtype < TR_DTYPE_COUNT)
+            step->kernel = step->op->kernels.of[dtype];
+        if (!step->kernel)
+            return tr_fail(TR_EDTYPE, "%s has no kernel for %s", step->op->type,
+                           dtype == TR_DTYPE_NONE ? "a variable of unknown type" : tr_dtype_name(dtype));
+    }
+    return TR_OK;
+}
+
+bool tr__step_reads_data(const tr_step *step, int arg)
+{
+    const tr_op *forward = step->op->grad_of;
+    int slot = 0;
+
+    if (!forward || !forward->grad || step->op->proto)
+        return true;
+    for (int a = arg; a >= step->count[slot]; a -= step->count[slot++])
+        ;
+    return !forward->grad->reads[slot].shape_only;
+}
+
+static tr_status build_step(tr_plan *plan, int op_index)
+{
+    tr_step    *step = &plan->step[plan->step_count++];
+    tr_op_desc *desc = tr__op_desc_clone(plan->block->op[op_index]);
+    tr_status   status;
+
+    TR_TRY_GOTO(fail, tr__step_alloc(step, tr_op_find(desc->type), desc));
+    step->op_index = op_index;
+    TR_TRY_GOTO(fail, bind_inputs(plan, step));
+    TR_TRY_GOTO(fail, bind_outputs(plan, step));
+    if (step->op->has_block)
+        TR_TRY_GOTO(fail, build_sub_plan(plan, step));
+    TR_TRY_GOTO(fail, tr__step_finish(plan, step));
+    return TR_OK;
+fail:
+    return tr_context(status, "while planning %s", tr__step_text(plan, step));
+}
+
+/* -- the whole ------------------------------------------------------------------------------------------ */
+
+static tr_status bind_feeds_and_fetches(tr_plan *plan)
+{
+    plan->feed_var = calloc((size_t)plan->feed_count + 1, sizeof *plan->feed_var);
+    plan->fetch_var = calloc((size_t)plan->fetch_count + 1, sizeof *plan->fetch_var);
+    if (!plan->feed_var || !plan->fetch_var)
+        return tr_fail(TR_ENOMEM, "no memory for a plan");
+    for (int i = 0; i < plan->fetch_count; i++) {
+        int var;
+        if (tr__plan_resolve(&var, plan, plan->fetch_name[i]) != TR_OK)
+            return tr_fail(TR_ENOTFOUND, "fetch '%s': the program computes no such variable and the scope has none",
+                           plan->fetch_name[i]);
+        plan->var[var].fetched = plan->var[var].read = true;
+        plan->fetch_var[i] = var;
+    }
+    for (int i = 0; i < plan->feed_count; i++) {
+        plan->feed_var[i] = -1;
+        if (!tr_block_find_var(plan->block, plan->feed_name[i]))
+            return tr_fail(TR_ENOTFOUND, "feed '%s': the program has no such variable", plan->feed_name[i]);
+        for (int v = 0; v < plan->var_count; v++)
+            if (plan->var[v].place == TR_FED && plan->var[v].outer == i)
+                plan->feed_var[i] = v;
+    }
+    return TR_OK;
+}
+
+/* Where each step's pointers stand in a frame's tables. */
+static void number_steps(tr_plan *plan)
+{
+    plan->total_args = plan->total_slots = 0;
+    for (int i = 0; i < plan->step_count; i++) {
+        plan->step[i].first_arg = plan->total_args;
+        plan->step[i].first_slot = plan->total_slots;
+        plan->total_args += plan->step[i].arg_count;
+        plan->total_slots += plan->step[i].in_slots + plan->step[i].out_slots;
+    }
+}
+
+tr_status tr__plan_build(tr_plan *plan)
+{
+    const int ops = plan->block->op_count;
+    tr_status status;
+    bool     *keep = calloc((size_t)ops + 1, sizeof *keep);
+
+    plan->step = calloc((size_t)ops + 1, sizeof *plan->step);
+    if (!keep || !plan->step) {
+        status = tr_fail(TR_ENOMEM, "no memory for a plan of %d operators", ops);
+        goto done;
+    }
+    TR_TRY_GOTO(done, mark_needed(keep, plan));
+    for (int i = 0; i < ops; i++)
+        if (keep[i])
+            TR_TRY_GOTO(done, build_step(plan, i));
+    TR_TRY_GOTO(done, bind_feeds_and_fetches(plan));
+    if (!plan->parent)
+        TR_TRY_GOTO(done, tr__plan_fuse(plan));
+    number_steps(plan);
+done:
+    free(keep);
+    return status;
+}
+
+static void free_names(char **names, int count)
+{
+    for (int i = 0; names && i < count; i++)
+        free(names[i]);
+    free(names);
+}
+
+void tr__plan_free(tr_plan *plan)
+{
+    if (!plan)
+        return;
+    tr__plan_free_frames(plan);
+    for (int i = 0; i < plan->step_count; i++)
+        tr__step_deinit(&plan->step[i]);
+    for (int v = 0; v < plan->var_count; v++)
+        free(plan->var[v].name);
+    while (plan->layouts) {
+        tr_layout *next = plan->layouts->next;
+        tr__layout_free(plan->layouts);
+        plan->layouts = next;
+    }
+    free_names(plan->feed_name, plan->feed_count);
+    free_names(plan->fetch_name, plan->fetch_count);
+    tr_map_deinit(&plan->current);
+    free(plan->feed_var);
+    free(plan->fetch_var);
+    free(plan->step);
+    free(plan->var);
+    free(plan);
+}

@@ -1,0 +1,410 @@
+/* plan_layout.c - shapes and memory of a root plan's temporaries, for one set of shapes of what it is given.
+ *
+ * Offsets: temporaries are placed from the largest to the smallest, each at the lowest offset where no other
+ * one that lives at the same time lies (greedy by size; Pisarchyk and Lee, 2020). An output that may take over
+ * an input's memory, and is computed by that input's last reader, shares its offset instead. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/op_registry.h"
+#include "framework/plan.h"
+
+enum { ALIGNMENT = 64 };
+
+void tr__layout_free(tr_layout *layout)
+{
+    if (!layout)
+        return;
+    free(layout->meta);
+    free(layout->offset);
+    free(layout->shares);
+    free(layout->dynamic);
+    free(layout->lod_from);
+    free(layout->has_lod_copies);
+    free(layout);
+}
+
+static tr_layout *layout_alloc(int vars, int steps)
+{
+    tr_layout *layout = calloc(1, sizeof *layout);
+    if (!layout)
+        return NULL;
+    layout->meta = calloc((size_t)vars + 1, sizeof *layout->meta);
+    layout->offset = malloc(((size_t)vars + 1) * sizeof *layout->offset);
+    layout->shares = malloc(((size_t)vars + 1) * sizeof *layout->shares);
+    layout->lod_from = malloc(((size_t)vars + 1) * sizeof *layout->lod_from);
+    layout->dynamic = calloc((size_t)steps + 1, sizeof *layout->dynamic);
+    layout->has_lod_copies = calloc((size_t)steps + 1, sizeof *layout->has_lod_copies);
+    if (!layout->meta || !layout->offset || !layout->shares || !layout->dynamic || !layout->lod_from ||
+        !layout->has_lod_copies) {
+        tr__layout_free(layout);
+        return NULL;
+    }
+    return layout;
+}
+
+/* -- what is known before the run ------------------------------------------------------------------- */
+
+static tr_meta unknown_meta(int var)
+{
+    tr_meta meta = tr_meta_dense(TR_DTYPE_NONE, (tr_shape){.rank = 0});
+    meta.lod_source = var;
+    return meta;
+}
+
+static bool is_known(const tr_meta *meta)
+{
+    return meta->shape.rank > 0 && tr_shape_is_known(&meta->shape) && meta->dtype != TR_DTYPE_NONE;
+}
+
+static tr_meta meta_of_tensor(const tr_var *var, int number)
+{
+    tr_meta meta = unknown_meta(number);
+    const tr_tensor *tensor = &var->tensor;
+
+    if (var->kind != TR_KIND_TENSOR || tensor->dtype == TR_DTYPE_NONE)
+        return meta;
+    meta.dtype = tensor->dtype;
+    meta.shape = tensor->shape;
+    meta.lod_level = tr_tensor_lod_levels(tensor);
+    if (tensor->rows) {
+        meta.kind = TR_KIND_SELECTED_ROWS;
+        meta.height = tensor->rows->height;
+    }
+    return meta;
+}
+
+static bool given_from_outside(const tr_plan_var *var)
+{
+    return var->place == TR_FED || (var->place == TR_SCOPE && var->read);
+}
+
+bool tr__layout_fits(const tr_layout *layout, const tr_plan *plan, tr_var *const *vars)
+{
+    for (int v = 0; v < plan->var_count; v++) {
+        if (!given_from_outside(&plan->var[v]))
+            continue;
+        const tr_meta   *meta = &layout->meta[v];
+        const tr_tensor *tensor = &vars[v]->tensor;
+        if (tensor->dtype != meta->dtype && vars[v]->kind == TR_KIND_TENSOR && meta->dtype != TR_DTYPE_NONE)
+            return false;
+        if (meta->shape.rank > 0 && (!tr_shape_equal(&tensor->shape, &meta->shape) ||
+                                     tr_tensor_lod_levels(tensor) != meta->lod_level))
+            return false;
+    }
+    return true;
+}
+
+/* -- inference ----------------------------------------------------------------------------------------- */
+
+static void mark_dynamic(tr_layout *layout, const tr_step *step, int index)
+{
+    layout->dynamic[index] = true;
+    for (int a = step->in_args; a < step->arg_count; a++)
+        if (step->arg[a] >= 0)
+            layout->meta[step->arg[a]] = unknown_meta(step->arg[a]);
+}
+
+/* Everything that the steps of a sub-plan (and theirs) may write in the root. */
+static void forget_written(tr_layout *layout, const tr_plan *sub, const tr_plan *root)
+{
+    for (int v = 0; v < sub->var_count; v++) {
+        if (sub->var[v].place != TR_OUTER || !sub->var[v].written)
+            continue;
+        const tr_plan *plan = sub;
+        int            at = v;
+        while (plan != root && plan->var[at].place == TR_OUTER) {
+            at = plan->var[at].outer;
+            plan = plan->parent;
+        }
+        if (plan == root)
+            layout->meta[at] = unknown_meta(at);
+    }
+    for (int i = 0; i < sub->step_count; i++)
+        if (sub->step[i].sub)
+            forget_written(layout, sub->step[i].sub, root);
+}
+
+/* Outputs take the LoD of the input that infer names, if that one has any. */
+static void plan_lod(tr_layout *layout, const tr_step *step, int index, const tr_meta *out, int var)
+{
+    const int source = out->lod_source;
+
+    layout->lod_from[var] = -1;
+    if (source < 0 || source == var || (layout->meta[source].lod_level == 0 && layout->lod_from[source] < 0))
+        return;
+    layout->lod_from[var] = source;
+    layout->has_lod_copies[index] = true;
+    (void)step;
+}
+
+static tr_status infer_step(tr_layout *layout, const tr_plan *plan, int index)
+{
+    const tr_step *step = &plan->step[index];
+    tr_infer_frame frame;
+    tr_status      status;
+    bool           all_known = !step->sub;
+
+    for (int a = 0; a < step->in_args; a++)
+        if (step->arg[a] >= 0)
+            all_known = all_known && is_known(&layout->meta[step->arg[a]]);
+    if (!all_known) {
+        mark_dynamic(layout, step, index);
+        if (step->sub)
+            forget_written(layout, step->sub, plan);
+        return TR_OK;
+    }
+    TR_TRY(tr__infer_frame_init(&frame, step->op, step->count));
+    for (int a = 0; a < step->arg_count; a++) {
+        const int v = step->arg[a];
+        frame.meta[a] = v < 0 ? (tr_meta){.kind = TR_KIND_NONE, .dtype = TR_DTYPE_NONE, .height = -1, .lod_source = -1}
+                        : a < step->in_args ? layout->meta[v]
+                        : plan->var[v].desc ? tr__meta_of_desc(plan->var[v].desc) : unknown_meta(v);
+        if (v >= 0)
+            frame.meta[a].lod_source = v;
+    }
+    TR_TRY_GOTO(done, tr__infer_frame_run(&frame, step->op, step->attrs));
+    for (int a = step->in_args; a < step->arg_count; a++)
+        all_known = all_known && (step->arg[a] < 0 || is_known(&frame.meta[a]));
+    if (!all_known) {
+        mark_dynamic(layout, step, index);
+        goto done;
+    }
+    for (int a = step->in_args; a < step->arg_count; a++) {
+        const int v = step->arg[a];
+        if (v < 0)
+            continue;
+        plan_lod(layout, step, index, &frame.meta[a], v);
+        layout->meta[v] = frame.meta[a];
+        layout->meta[v].lod_source = v;
+    }
+done:
+    tr__infer_frame_deinit(&frame);
+    return status == TR_OK ? TR_OK : tr_context(status, "while laying out %s", tr__step_text(plan, step));
+}
+
+static tr_status check_initialised(const tr_plan *plan, int v, const tr_var *var, const bool *written)
+{
+    const tr_plan_var *pv = &plan->var[v];
+
+    if (pv->place != TR_SCOPE || written[v] || var->kind != TR_KIND_TENSOR || var->tensor.dtype != TR_DTYPE_NONE ||
+        (pv->desc && pv->desc->kind != TR_KIND_TENSOR && pv->desc->kind != TR_KIND_SELECTED_ROWS))
+        return TR_OK;
+    return tr_fail(TR_ENOTFOUND, "variable '%s' has no value yet: run the startup program (or load it) first", pv->name);
+}
+
+static tr_status infer_all(tr_layout *layout, const tr_plan *plan, tr_var *const *vars)
+{
+    tr_status status = TR_OK;
+    bool     *written = calloc((size_t)plan->var_count + 1, sizeof *written);
+
+    if (!written)
+        return tr_fail(TR_ENOMEM, "no memory for a layout");
+    for (int v = 0; v < plan->var_count; v++) {
+        layout->lod_from[v] = -1;
+        layout->meta[v] = given_from_outside(&plan->var[v]) ? meta_of_tensor(vars[v], v) : unknown_meta(v);
+    }
+    for (int i = 0; i < plan->step_count; i++) {
+        const tr_step *step = &plan->step[i];
+        for (int a = 0; a < step->in_args; a++)
+            if (step->arg[a] >= 0) {
+                status = check_initialised(plan, step->arg[a], vars[step->arg[a]], written);
+                if (status != TR_OK) {
+                    tr_context(status, "wanted by %s", tr__step_text(plan, step));
+                    goto done;
+                }
+            }
+        TR_TRY_GOTO(done, infer_step(layout, plan, i));
+        for (int a = step->in_args; a < step->arg_count; a++)
+            if (step->arg[a] >= 0)
+                written[step->arg[a]] = true;
+    }
+    for (int i = 0; i < plan->fetch_count; i++)
+        TR_TRY_GOTO(done, check_initialised(plan, plan->fetch_var[i], vars[plan->fetch_var[i]], written));
+done:
+    free(written);
+    return status;
+}
+
+/* -- memory ----------------------------------------------------------------------------------------------- */
+
+typedef struct span {
+    int     var;
+    int     from, to;                 /* first and last step that needs it */
+    int64_t bytes;
+    int64_t offset;
+} span;
+
+static int64_t bytes_of(const tr_meta *meta)
+{
+    const int64_t bytes = tr_shape_numel(&meta->shape) * tr_dtype_size(meta->dtype);
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Does the arena hold it? */
+static bool is_placed(const tr_layout *layout, const tr_plan *plan, int v, const bool *made_dynamically)
+{
+    const tr_plan_var *var = &plan->var[v];
+    return var->place == TR_LOCAL && !var->captured && !var->fetched && !made_dynamically[v] && is_known(&layout->meta[v]);
+}
+
+static void find_spans(span *spans, const tr_plan *plan)
+{
+    for (int v = 0; v < plan->var_count; v++)
+        spans[v] = (span){.var = v, .from = -1, .to = -1};
+    for (int i = 0; i < plan->step_count; i++) {
+        const tr_step *step = &plan->step[i];
+        for (int a = 0; a < step->arg_count; a++) {
+            const int v = step->arg[a];
+            if (v < 0)
+                continue;
+            if (a < step->in_args && !tr__step_reads_data(step, a))
+                continue;
+            if (spans[v].from < 0)
+                spans[v].from = i;
+            spans[v].to = i;
+        }
+    }
+}
+
+static int first_arg_of_slot(const tr_step *step, int slot)
+{
+    int a = 0;
+    for (int s = 0; s < slot; s++)
+        a += step->count[s];
+    return a;
+}
+
+static int times_read(const tr_step *step, int var)
+{
+    int n = 0;
+    for (int a = 0; a < step->in_args; a++)
+        n += step->arg[a] == var && tr__step_reads_data(step, a);
+    return n;
+}
+
+/* Let the outputs of step `i` take over the memory of inputs that nobody needs any more. `root[v]` is whose
+ * memory v lies in; the span of that one grows. */
+static void share_in_place(tr_layout *layout, const tr_plan *plan, int i, span *spans, const int64_t *placed_bytes)
+{
+    const tr_step *step = &plan->step[i];
+
+    for (int k = 0; k < step->op->inplace_count; k++) {
+        const int in_slot = step->op->inplace[k].in, out_slot = step->in_slots + step->op->inplace[k].out;
+        if (step->count[in_slot] != 1 || step->count[out_slot] != 1)
+            continue;
+        const int in = step->arg[first_arg_of_slot(step, in_slot)];
+        const int out = step->arg[first_arg_of_slot(step, out_slot)];
+        if (in < 0 || out < 0 || in == out || placed_bytes[in] == 0 || placed_bytes[out] == 0 ||
+            placed_bytes[in] != placed_bytes[out] || layout->shares[out] >= 0 || times_read(step, in) != 1)
+            continue;
+        const int root = layout->shares[in] >= 0 ? layout->shares[in] : in;
+        if (spans[in].to != i || spans[root].to != i)
+            continue;
+        layout->shares[out] = root;
+        spans[root].to = spans[out].to > spans[root].to ? spans[out].to : spans[root].to;
+    }
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const span *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->var - y->var;
+}
+
+/* The lowest offset for spans[n] among spans[0..n), which are placed and sorted by nothing. */
+static int64_t lowest_offset(const span *spans, int n)
+{
+    const span *mine = &spans[n];
+    int64_t offset = 0;
+
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int k = 0; k < n; k++) {
+            const span *other = &spans[k];
+            const bool  together = other->from <= mine->to && mine->from <= other->to;
+            const bool  overlap = offset < other->offset + other->bytes && other->offset < offset + mine->bytes;
+            if (together && overlap) {
+                offset = other->offset + other->bytes;
+                moved = true;
+            }
+        }
+    }
+    return offset;
+}
+
+static void place(tr_layout *layout, span *spans, int count)
+{
+    qsort(spans, (size_t)count, sizeof *spans, larger_first);
+    for (int n = 0; n < count; n++) {
+        spans[n].offset = lowest_offset(spans, n);
+        layout->offset[spans[n].var] = spans[n].offset;
+        if (spans[n].offset + spans[n].bytes > layout->arena_bytes)
+            layout->arena_bytes = spans[n].offset + spans[n].bytes;
+    }
+}
+
+static void mark_made_dynamically(bool *made, const tr_layout *layout, const tr_plan *plan)
+{
+    for (int i = 0; i < plan->step_count; i++)
+        for (int a = plan->step[i].in_args; layout->dynamic[i] && a < plan->step[i].arg_count; a++)
+            if (plan->step[i].arg[a] >= 0)
+                made[plan->step[i].arg[a]] = true;
+}
+
+static tr_status assign_memory(tr_layout *layout, const tr_plan *plan)
+{
+    const size_t vars = (size_t)plan->var_count + 1;
+    tr_status    status = TR_OK;
+    span        *spans = malloc(vars * sizeof *spans);
+    int64_t     *bytes = calloc(vars, sizeof *bytes);
+    bool        *made = calloc(vars, sizeof *made);
+    int          count = 0;
+
+    if (!spans || !bytes || !made) {
+        status = tr_fail(TR_ENOMEM, "no memory for a layout of %d variables", plan->var_count);
+        goto done;
+    }
+    mark_made_dynamically(made, layout, plan);
+    find_spans(spans, plan);
+    for (int v = 0; v < plan->var_count; v++) {
+        layout->offset[v] = layout->shares[v] = -1;
+        if (spans[v].from >= 0 && is_placed(layout, plan, v, made))
+            spans[v].bytes = bytes[v] = bytes_of(&layout->meta[v]);
+    }
+    for (int i = 0; i < plan->step_count; i++)
+        share_in_place(layout, plan, i, spans, bytes);
+    for (int v = 0; v < plan->var_count; v++)
+        if (bytes[v] > 0 && layout->shares[v] < 0)
+            spans[count++] = spans[v];
+    place(layout, spans, count);
+    for (int v = 0; v < plan->var_count; v++)
+        if (layout->shares[v] >= 0)
+            layout->offset[v] = layout->offset[layout->shares[v]];
+        else if (is_placed(layout, plan, v, made) && bytes[v] == 0)
+            layout->offset[v] = 0;            /* empty, or only its shape is ever used */
+done:
+    free(spans);
+    free(bytes);
+    free(made);
+    return status;
+}
+
+tr_status tr__layout_new(tr_layout **out, const tr_plan *plan, tr_var *const *vars)
+{
+    tr_layout *layout = layout_alloc(plan->var_count, plan->step_count);
+    tr_status  status;
+
+    if (!layout)
+        return tr_fail(TR_ENOMEM, "no memory for a layout of %d variables", plan->var_count);
+    TR_TRY_GOTO(fail, infer_all(layout, plan, vars));
+    TR_TRY_GOTO(fail, assign_memory(layout, plan));
+    *out = layout;
+    return TR_OK;
+fail:
+    tr__layout_free(layout);
+    return status;
+}
