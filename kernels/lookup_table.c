@@ -1,0 +1,146 @@
+/* lookup_table.c - rows of an embedding table:  Out[i] = W[Ids[i]], zeros where Ids[i] is padding_idx.
+ *
+ * The gradient of W is selected rows (is_sparse: one row for each id, repeated ids included, in the order of Ids) or
+ * a dense table with the rows added up. It reads W's shape alone: a table may be updated before its gradient exists. */
+#ifndef T
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "kernels/check.h"
+#include "kernels/math/rows.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { W, IDS };
+enum { OUT };
+enum { G_W, G_IDS, G_DOUT };
+enum { G_DW };
+
+typedef struct attrs {
+    bool    is_sparse;
+    int64_t padding_idx;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Looks rows up in an embedding table: Out[i] = W[Ids[i]].",
+    .in = TR_SLOTS({"W", "[height, width] float; the table"}, {"Ids", "[..., 1] int64; row numbers"}),
+    .out = TR_SLOTS({"Out", "[..., width]"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
+                     TR_ATTR_IGNORED("is_distributed", BOOL),
+                     TR_ATTR(attrs, padding_idx, LONG, "this id gives zeros and trains nothing; -1 is none",
+                             .number = -1),
+                     TR_ATTR_IGNORED("grad_inplace", BOOL), TR_ATTR_IGNORED("remote_prefetch", BOOL),
+                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("height_sections", LONGS),
+                     TR_ATTR_IGNORED("epmap", STRINGS), TR_ATTR_IGNORED("table_names", STRINGS)),
+    .attrs_size = sizeof(attrs),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    const tr_meta *w = &io->in[W], *ids = &io->in[IDS];
+
+    TR_TRY(tr__check_dense(io, "W", w));
+    TR_TRY(tr__check_rank(io, "W", w, 2));
+    TR_TRY(tr__check_ids(io, "Ids", ids, false));
+    TR_TRY(tr__check_min_rank(io, "Ids", ids, 1));
+    const int last = ids->shape.rank - 1;
+    if (ids->shape.dim[last] != 1 && ids->shape.dim[last] != -1)
+        return tr_fail(TR_ESHAPE, "%s: the last dimension of Ids must be 1, got %s", io->type,
+                       TR_SHAPE_STR(ids->shape));
+    io->out[OUT] = *ids;
+    io->out[OUT].dtype = w->dtype;
+    io->out[OUT].shape.dim[last] = w->shape.dim[1];
+    return TR_OK;
+}
+
+static tr_status infer_grad(const tr_infer *io)
+{
+    const attrs   *a = io->attrs;
+    const tr_meta *w = &io->in[G_W];
+
+    io->out[G_DW] = tr_meta_dense(w->dtype, w->shape);
+    if (a->is_sparse) {
+        io->out[G_DW].kind = TR_KIND_SELECTED_ROWS;
+        io->out[G_DW].height = w->shape.dim[0];
+        io->out[G_DW].shape.dim[0] = tr_shape_numel(&io->in[G_IDS].shape);
+    }
+    return TR_OK;
+}
+
+static tr_status check_ids(const tr_run *io, const char *type, int w_slot, int ids_slot)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *w = io->in[w_slot], *ids = io->in[ids_slot];
+    const int64_t    height = w->shape.dim[0];
+    const int64_t    bad = tr_rows_check(ids->data, tr_tensor_count(ids), height, a->padding_idx);
+
+    if (bad < 0)
+        return TR_OK;
+    return tr_fail(TR_ERANGE, "%s: id %" PRId64 " at position %" PRId64 " of '%s' is no row of '%s', which has %" PRId64,
+                   type, ((const int64_t *)ids->data)[bad], bad, tr_run_in_name(io, ids_slot, 0),
+                   tr_run_in_name(io, w_slot, 0), height);
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/lookup_table.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradient and registration ------------------------------------------------------------------- */
+static const tr_grad_rule grad = {
+    .op = "lookup_table_grad",
+    .reads = {TR_IN_SHAPE(W), TR_IN(IDS), TR_DOUT(OUT)},
+    .makes = {TR_DIN(W)},
+};
+
+TR_REGISTER_OP(lookup_table, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lookup_table), .grad = &grad);
+TR_REGISTER_OP(lookup_table_grad, .grad_of = &tr_op_record_lookup_table, .infer = infer_grad,
+               .kernels = TR_FLOAT_KERNELS(lookup_table_grad), .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT);
+
+#else /* the kernels, for each T */
+
+static tr_status NAME(lookup_table)(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *w = io->in[W], *ids = io->in[IDS];
+
+    TR_TRY(check_ids(io, "lookup_table", W, IDS));
+    tr_rows_gather(io->out[OUT]->data, w->data, ids->data, tr_tensor_count(ids),
+                   w->shape.dim[1] * (int64_t)sizeof(T), a->padding_idx);
+    return TR_OK;
+}
+
+/* One row for each id; those of the padding are zeros. */
+static tr_status NAME(sparse_grad)(tr_tensor *dw, const int64_t *ids, const T *dout, int64_t count, int64_t height,
+                                   int64_t width, int64_t padding)
+{
+    int64_t *rows;
+    T       *values = dw->data;
+
+    TR_TRY(tr__tensor_reserve_rows(dw, height, count, &rows));
+    memcpy(rows, ids, (size_t)count * sizeof *rows);
+    memcpy(values, dout, (size_t)(count * width) * sizeof(T));
+    for (int64_t i = 0; i < count && padding >= 0; i++)
+        if (ids[i] == padding)
+            memset(values + i * width, 0, (size_t)width * sizeof(T));
+    return TR_OK;
+}
+
+static tr_status NAME(lookup_table_grad)(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *ids = io->in[G_IDS];
+    const T         *dout = io->in[G_DOUT]->data;
+    tr_tensor       *dw = io->out[G_DW];
+    const int64_t    count = tr_tensor_count(ids);
+    const int64_t    height = io->in[G_W]->shape.dim[0], width = io->in[G_W]->shape.dim[1];
+
+    TR_TRY(check_ids(io, "lookup_table_grad", G_W, G_IDS));
+    if (a->is_sparse)
+        return NAME(sparse_grad)(dw, ids->data, dout, count, height, width, a->padding_idx);
+    memset(dw->data, 0, (size_t)(height * width) * sizeof(T));
+    NAME(tr_rows_scatter_add)(dw->data, ids->data, dout, count, width, a->padding_idx);
+    return TR_OK;
+}
+
+#endif
