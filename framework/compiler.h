@@ -13,6 +13,16 @@
 #define TR_CLONES
 #endif
 
+/* Before a loop whose iterations do not depend on each other, although its arrays may be the same array (in place):
+ * the compiler need not check for overlap and fall back to one element at a time. */
+#if defined(__clang__)
+#define TR_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define TR_IVDEP _Pragma("GCC ivdep")
+#else
+#define TR_IVDEP
+#endif
+
 #define TR_INLINE      static inline __attribute__((always_inline))
 #define TR_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define TR_UNLIKELY(x) __builtin_expect(!!(x), 0)

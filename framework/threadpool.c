@@ -314,6 +314,33 @@ void tr_slice_range(int64_t *begin, int64_t *end, int64_t items, int64_t grain, 
     *end = to * grain < items ? to * grain : items;
 }
 
+typedef struct range {
+    tr_range_fn fn;
+    void       *payload;
+    int64_t     items, grain, slices;
+} range;
+
+static void range_slice(void *payload, int64_t slice)
+{
+    const range *r = payload;
+    int64_t      begin, end;
+    tr_slice_range(&begin, &end, r->items, r->grain, r->slices, slice);
+    if (begin < end)
+        r->fn(r->payload, begin, end);
+}
+
+void tr_parallel_range(int64_t items, int64_t min_items, tr_range_fn fn, void *payload)
+{
+    if (items <= 0)
+        return;
+    if (items < 2 * min_items) {
+        fn(payload, 0, items);
+        return;
+    }
+    range r = {fn, payload, items, min_items < 64 ? 1 : 64, tr_slice_count(items, min_items)};
+    tr_parallel(r.slices, range_slice, &r);
+}
+
 /* -- scratch ------------------------------------------------------------------------------------------------------ */
 
 static _Thread_local void **scratch;

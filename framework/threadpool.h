@@ -28,6 +28,11 @@ int64_t tr_slice_count(int64_t items, int64_t min_items);
  * cut but the last lies at a multiple of `grain` (1: anywhere). */
 void tr_slice_range(int64_t *begin, int64_t *end, int64_t items, int64_t grain, int64_t slices, int64_t slice);
 
+/* Run fn(payload, begin, end) over all of 0 .. items-1 in slices of at least `min_items`; one slice is a plain call.
+ * Cuts lie at multiples of 64 items where slices are that large, so that arrays are cut at cache lines. */
+typedef void (*tr_range_fn)(void *payload, int64_t begin, int64_t end);
+void tr_parallel_range(int64_t items, int64_t min_items, tr_range_fn fn, void *payload);
+
 /* Memory of the calling thread, at least `bytes` long, aligned to 64, contents undefined: for what one
  * slice needs while it runs. Each slot keeps its largest size until the thread ends, so that a repeated
  * step allocates nothing. A slot belongs to the function that asked last: use it within one kernel only.
