@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks up to this size are gathered. */
-static const uint64_t SMALL = 16384;
-
 typedef struct request {
     struct request *next;
     tr_wire         wire;
@@ -371,7 +368,7 @@ uint64_t tr_client_push(tr_client *client, uint32_t index, const void *data, dou
     stream        *s = &client->stream[b->server];
     const uint64_t op = op_begin(client);
 
-    if (b->bytes <= SMALL) {
+    if (tr_wire_is_small(b->bytes, client->options.chunk_bytes)) {
         const uint64_t size = tr_wire_entry_size(b->bytes);
         if (s->pushes.count && (s->weight != weight || s->pushes.bytes + size > client->options.chunk_bytes))
             flush_pushes(client, s);

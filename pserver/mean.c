@@ -69,8 +69,9 @@ void tr_mean_add(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int
     mean->count++;
 }
 
-void tr_mean_finish(const tr_mean *mean, tr_dtype dtype, void *sum, int64_t count)
+void tr_mean_finish(tr_mean *mean, tr_dtype dtype, void *sum, int64_t count)
 {
+    mean->is_whole = true;
     if (mean->total == 0)                          /* nobody had a sample: no step in any direction */
         memset(sum, 0, (size_t)(count * tr_dtype_size(dtype)));
     else if (mean->is_uneven)

@@ -14,12 +14,13 @@
 typedef struct tr_mean {
     int    turn;                      /* index of the trainer whose part is next */
     int    count;                     /* parts added */
+    bool   is_whole;                  /* all parts are in, and `sum` is the mean */
     bool   is_uneven;                 /* a weight differed from the first */
     double first, total;              /* the first weight; the sum of all */
 } tr_mean;
 
 /* `part` may be `sum` itself when it is the first. `count` elements, of TR_FP32 or TR_FP64. */
 void tr_mean_add(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int64_t count, double weight);
-void tr_mean_finish(const tr_mean *mean, tr_dtype dtype, void *sum, int64_t count);
+void tr_mean_finish(tr_mean *mean, tr_dtype dtype, void *sum, int64_t count);
 
 #endif

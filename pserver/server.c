@@ -144,13 +144,19 @@ tr_status tr__server_fail(tr_server *server, tr_status status)
     return status;
 }
 
+static tr__trainer *trainer_of(tr_server *server, int peer)
+{
+    const tr_rank *rank = &server->roster->rank[peer];
+    return rank->role == TR_ROLE_TRAINER ? &server->trainer[rank->index] : NULL;
+}
+
 static void lost(void *self, int peer, const char *how)
 {
     tr_server *server = self;
     char       waiting[512];
 
-    if (server->roster->rank[peer].role != TR_ROLE_TRAINER ||
-        server->trainer[server->roster->rank[peer].index].is_gone)
+    const tr__trainer *trainer = trainer_of(server, peer);
+    if (trainer && trainer->is_gone)
         return;
     tr__server_describe_step(server, waiting, sizeof waiting);
     tr__server_fail(server, tr_fail(TR_EPEER, "%s %s; %s was waiting for %s", tr_roster_name(server->roster, peer), how,
@@ -158,12 +164,6 @@ static void lost(void *self, int peer, const char *how)
 }
 
 /* == requests ================================================================================ */
-
-static tr__trainer *trainer_of(tr_server *server, int peer)
-{
-    const tr_rank *rank = &server->roster->rank[peer];
-    return rank->role == TR_ROLE_TRAINER ? &server->trainer[rank->index] : NULL;
-}
 
 static void *place(void *self, int peer, const tr_wire *wire)
 {

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks up to this size travel together. */
-static const uint64_t SMALL = 16384;
-
 /* == whose turn ================================================================================ */
 
 /* A trainer that has left takes part in the steps that it ended. */
@@ -34,7 +31,7 @@ static void move_on(tr_server *server, const tr__block *block, uint64_t chunk)
     const uint64_t offset = (chunk - block->first_chunk) * server->chunk_bytes;
     const uint64_t bytes = block->bytes - offset < server->chunk_bytes ? block->bytes - offset : server->chunk_bytes;
 
-    if (mean->turn == server->trainer_count)
+    if (mean->is_whole)
         return;
     while (mean->turn < server->trainer_count && !takes_part(&server->trainer[mean->turn], server->applied + 1))
         mean->turn++;
@@ -312,6 +309,11 @@ static void put_reply(reply *r, tr_wire_kind kind, uint32_t block, uint64_t offs
                  .step = r->step, .block = block, .part = r->part++, .offset = offset, .bytes = bytes}});
 }
 
+static bool is_small(const tr_server *server, uint32_t index)
+{
+    return tr_wire_is_small(server->block[index].bytes, server->chunk_bytes);
+}
+
 static void reply_large(reply *r, uint32_t index)
 {
     tr_server       *server = r->server;
@@ -334,7 +336,7 @@ static uint32_t reply_small(reply *r, const uint32_t *blocks, uint32_t count, ui
 
     for (; to < count; to++) {
         const uint64_t bytes = server->block[blocks[to]].bytes;
-        if (bytes > SMALL)
+        if (!is_small(server, blocks[to]))
             continue;
         if (n && size + tr_wire_entry_size(bytes) > server->chunk_bytes)
             break;
@@ -347,7 +349,7 @@ static uint32_t reply_small(reply *r, const uint32_t *blocks, uint32_t count, ui
     cursor = (uint64_t)n * TR_WIRE_ENTRY;
     for (uint32_t i = from; i < to; i++) {
         const uint64_t bytes = server->block[blocks[i]].bytes;
-        if (bytes <= SMALL)
+        if (is_small(server, blocks[i]))
             memcpy(tr_wire_entry_put(payload, index++, &cursor, blocks[i], bytes),
                    server->store.param(server->store.self, blocks[i]), bytes);
     }
@@ -361,7 +363,7 @@ static void answer(tr_server *server, const tr__trainer *trainer, uint64_t seq, 
     reply r = {server, trainer, seq, step, 0};
 
     for (uint32_t i = 0; i < count; i++)
-        if (server->block[blocks[i]].bytes > SMALL)
+        if (!is_small(server, blocks[i]))
             reply_large(&r, blocks[i]);
     for (uint32_t i = 0; i < count;)
         i = reply_small(&r, blocks, count, i);

@@ -98,6 +98,12 @@ static uint64_t padded(uint64_t bytes)
     return (bytes + 7) & ~(uint64_t)7;
 }
 
+bool tr_wire_is_small(uint64_t bytes, uint64_t chunk_bytes)
+{
+    static const uint64_t LIMIT = 16384;
+    return bytes <= LIMIT && tr_wire_entry_size(bytes) <= chunk_bytes;
+}
+
 uint64_t tr_wire_entry_size(uint64_t bytes)
 {
     return TR_WIRE_ENTRY + padded(bytes);

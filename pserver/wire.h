@@ -26,22 +26,22 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
 #define TR_LIMIT_CONTROL ((uint64_t)1 << 30)
 #define TR_LIMIT_DATA    ((uint64_t)1 << 28)
 #define TR_WIRE_KINDS(X)                                                                                    \
-    X(HELLO,     TR_LIMIT_CONTROL)     /* any to any: Hello */                                               \
-    X(BEAT,      0)                   /* any to any: I live */                                              \
-    X(BYE,       0)                   /* any to any: I am done; my silence from now on means nothing */     \
-    X(ABORT,     TR_LIMIT_CONTROL)     /* any to any: Abort */                                               \
-    X(SETUP,     TR_LIMIT_CONTROL)     /* request: Setup */                                                  \
-    X(VALUE,     TR_LIMIT_DATA)        /* request: bytes [offset, offset + bytes) of value `block` */        \
-    X(JOIN,      TR_LIMIT_CONTROL)     /* request: Join */                                                   \
-    X(PUSH,      TR_LIMIT_DATA)        /* request: bytes [offset, offset + bytes) of a gradient */           \
-    X(PUSH_MANY, TR_LIMIT_DATA)        /* request: `block` whole small gradients (see entries below) */      \
-    X(STEP_END,  0)                   /* request: all of `step` was pushed */                               \
-    X(PULL,      TR_LIMIT_DATA)        /* request: u32 numbers of blocks, wanted as of `step` */             \
-    X(GOODBYE,   0)                   /* request: `step` was my last */                                     \
-    X(ACK,       0)                   /* reply: requests up to `seq` are done, but for pulls */             \
-    X(DATA,      TR_LIMIT_DATA)        /* reply to pull `seq`, number `part`: a piece of a parameter */      \
-    X(DATA_MANY, TR_LIMIT_DATA)        /* reply to pull `seq`, number `part`: `block` whole small ones */    \
-    X(REFUSED,   TR_LIMIT_CONTROL)     /* reply: Refusal */
+    X(HELLO,     TR_LIMIT_CONTROL)  /* any to any: Hello */                                                 \
+    X(BEAT,      0)                 /* any to any: I live */                                                \
+    X(BYE,       0)                 /* any to any: I am done; my silence from now on means nothing */       \
+    X(ABORT,     TR_LIMIT_CONTROL)  /* any to any: Abort */                                                 \
+    X(SETUP,     TR_LIMIT_CONTROL)  /* request: Setup */                                                    \
+    X(VALUE,     TR_LIMIT_DATA)     /* request: bytes [offset, offset + bytes) of value `block` */          \
+    X(JOIN,      TR_LIMIT_CONTROL)  /* request: Join */                                                     \
+    X(PUSH,      TR_LIMIT_DATA)     /* request: bytes [offset, offset + bytes) of a gradient */             \
+    X(PUSH_MANY, TR_LIMIT_DATA)     /* request: `block` whole small gradients (see entries below) */        \
+    X(STEP_END,  0)                 /* request: all of `step` was pushed */                                 \
+    X(PULL,      TR_LIMIT_DATA)     /* request: u32 numbers of blocks, wanted as of `step` */               \
+    X(GOODBYE,   0)                 /* request: `step` was my last */                                       \
+    X(ACK,       0)                 /* reply: requests up to `seq` are done, but for pulls */               \
+    X(DATA,      TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: a piece of a parameter */        \
+    X(DATA_MANY, TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: `block` whole small ones */      \
+    X(REFUSED,   TR_LIMIT_CONTROL)  /* reply: Refusal */
 
 typedef enum tr_wire_kind {
     TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */
@@ -74,6 +74,8 @@ tr_status   tr_wire_decode(tr_wire *out, const uint8_t in[TR_WIRE_HEADER]);
  * to 8 bytes. */
 enum { TR_WIRE_ENTRY = 16 };
 
+/* Whether blocks of this size travel together in MANY messages. */
+bool     tr_wire_is_small(uint64_t bytes, uint64_t chunk_bytes);
 /* Bytes that an entry with this much data adds to a payload. */
 uint64_t tr_wire_entry_size(uint64_t bytes);
 /* Write entry `index` of a payload that will have `count`; `cursor` is where its data goes, at first
