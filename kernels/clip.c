@@ -1,0 +1,71 @@
+/* clip.c - Out = min(max(X, min), max).
+ *
+ * Backward: the gradient passes where X lies between the bounds. */
+#ifndef T
+
+#include "kernels/math/elementwise.h"
+#include "kernels/shapes.h"
+
+/* -- interface ------------------------------------------------------------------------------ */
+
+enum { X };             enum { OUT };      /* slots of clip: inputs, outputs */
+enum { GX, GDOUT };     enum { GDX };      /* of clip_grad; GX is X */
+
+typedef struct attrs {
+    float min, max;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Out = min(max(X, min), max)",
+    .in = TR_SLOTS({"X", "any shape, float"}),
+    .out = TR_SLOTS({"Out", "like X"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, min, FLOAT, "the least value", .required = true),
+                     TR_ATTR(attrs, max, FLOAT, "the greatest value", .required = true)),
+    .attrs_size = sizeof(attrs),
+};
+
+static tr_status check(const void *decoded)
+{
+    const attrs *a = decoded;
+
+    if (!(a->min <= a->max))
+        return tr_fail(TR_ERANGE, "clip: min is %g, which is more than max, %g", (double)a->min, (double)a->max);
+    return TR_OK;
+}
+
+/* -- kernels: the end of this file, once for each type ---------------------------------------- */
+
+#define TR_TEMPLATE "kernels/clip.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradient and registration ------------------------------------------------------------------ */
+
+static const tr_grad_rule grad = {
+    .op = "clip_grad", .reads = {TR_IN(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
+};
+
+TR_REGISTER_OP(clip, .proto = &proto, .infer = tr__infer_like_first, .kernels = TR_FLOAT_KERNELS(clip),
+               .grad = &grad, .check = check, .inplace = {{X, OUT}}, .inplace_count = 1);
+TR_REGISTER_OP(clip_grad, .grad_of = &tr_op_record_clip, .kernels = TR_FLOAT_KERNELS(clip_grad),
+               .inplace = {{GDOUT, GDX}}, .inplace_count = 1);
+
+#else /* -- kernels ---------------------------------------------------------------------------- */
+
+static tr_status NAME(clip)(const tr_run *io)
+{
+    const attrs *a = io->attrs;
+
+    NAME(tr_clip)(io->out[OUT]->data, io->in[X]->data, a->min, a->max, tr_tensor_count(io->in[X]));
+    return TR_OK;
+}
+
+static tr_status NAME(clip_grad)(const tr_run *io)
+{
+    const attrs *a = io->attrs;
+
+    NAME(tr_clip_grad)(io->out[GDX]->data, io->in[GDOUT]->data, io->in[GX]->data, a->min, a->max,
+                       tr_tensor_count(io->in[GX]));
+    return TR_OK;
+}
+
+#endif

@@ -1,0 +1,126 @@
+/* mul.c - the product of two matrices:  Out = X Y.
+ *
+ * Tensors of higher rank are taken as matrices: the first x_num_col_dims dimensions of X are its rows, the rest its
+ * columns; y_num_col_dims does the same for Y.
+ *
+ * Backward: dX = dOut Y^T and dY = X^T dOut. */
+#ifndef T
+
+#include "kernels/check.h"
+#include "kernels/math/blas.h"
+
+/* -- interface ------------------------------------------------------------------------------ */
+
+enum { X, Y };             enum { OUT };          /* slots of mul: inputs, outputs */
+enum { GX, GY, GDOUT };    enum { GDX, GDY };     /* of mul_grad; GX and GY are X and Y */
+
+typedef struct attrs {
+    int32_t x_num_col_dims, y_num_col_dims;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Out = X Y, the product of matrices. Tensors of higher rank are flattened to matrices first.",
+    .in = TR_SLOTS({"X", "[n..., k...] float"}, {"Y", "[k..., m...], as many k as X has, same dtype"}),
+    .out = TR_SLOTS({"Out", "[n..., m...]; has X's sequences"}),
+    .attr = TR_ATTRS(
+        TR_ATTR(attrs, x_num_col_dims, INT, "how many of X's dimensions are rows", .number = 1,
+                .range = TR_AT_LEAST(1)),
+        TR_ATTR(attrs, y_num_col_dims, INT, "how many of Y's dimensions are rows", .number = 1,
+                .range = TR_AT_LEAST(1))),
+    .attrs_size = sizeof(attrs),
+};
+
+/* -- shapes ----------------------------------------------------------------------------------- */
+
+static tr_status check_split(const tr_infer *io, const char *slot, const tr_shape *shape, int rows)
+{
+    if (rows >= shape->rank)
+        return tr_fail(TR_ESHAPE, "mul: %s is %s; of its %d dimensions %d are to be rows, which leaves none for columns",
+                       slot, tr_shape_str(shape), shape->rank, rows);
+    return tr__check_dense(io, slot, &io->in[slot[0] == 'X' ? X : Y]);
+}
+
+static tr_status infer(const tr_infer *io)
+{
+    const attrs   *a = io->attrs;
+    const tr_shape x = io->in[X].shape, y = io->in[Y].shape;
+    const int      x_rows = a->x_num_col_dims, y_rows = a->y_num_col_dims;
+    tr_shape       out = {.rank = x_rows + y.rank - y_rows};
+
+    TR_TRY(check_split(io, "X", &x, x_rows));
+    TR_TRY(check_split(io, "Y", &y, y_rows));
+    TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
+    const int64_t x_width = tr_shape_product(&x, x_rows, x.rank), y_height = tr_shape_product(&y, 0, y_rows);
+    if (x_width >= 0 && y_height >= 0 && x_width != y_height)
+        return tr_fail(TR_ESHAPE, "mul: X is %s with rows of %lld, so Y must have %lld rows; got %s, which has %lld",
+                       TR_SHAPE_STR(x), (long long)x_width, (long long)x_width, TR_SHAPE_STR(y),
+                       (long long)y_height);
+    if (out.rank > TR_MAX_RANK)
+        return tr_fail(TR_ESHAPE, "mul: X is %s and Y is %s, so Out would have %d dimensions; %d are possible",
+                       TR_SHAPE_STR(x), TR_SHAPE_STR(y), out.rank, TR_MAX_RANK);
+    for (int i = 0; i < out.rank; i++)
+        out.dim[i] = i < x_rows ? x.dim[i] : y.dim[y_rows + i - x_rows];
+    io->out[OUT] = io->in[X];
+    io->out[OUT].shape = out;
+    return TR_OK;
+}
+
+/* X is m x k, Y k x n. */
+typedef struct sizes {
+    int64_t m, n, k;
+} sizes;
+
+static sizes sizes_of(const tr_run *io)
+{
+    const attrs    *a = io->attrs;
+    const tr_shape *x = &io->in[X]->shape, *y = &io->in[Y]->shape;
+
+    return (sizes){
+        .m = tr_shape_product(x, 0, a->x_num_col_dims),
+        .n = tr_shape_product(y, a->y_num_col_dims, y->rank),
+        .k = tr_shape_product(y, 0, a->y_num_col_dims),
+    };
+}
+
+/* -- kernels: the end of this file, once for each type ---------------------------------------- */
+
+#define TR_TEMPLATE "kernels/mul.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradient and registration ------------------------------------------------------------------ */
+
+static const tr_grad_rule grad = {
+    .op = "mul_grad",
+    .reads = {TR_IN(X), TR_IN(Y), TR_DOUT(OUT)},
+    .makes = {TR_DIN(X), TR_DIN(Y)},
+};
+
+TR_REGISTER_OP(mul, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(mul), .grad = &grad);
+TR_REGISTER_OP(mul_grad, .grad_of = &tr_op_record_mul, .kernels = TR_FLOAT_KERNELS(mul_grad));
+
+#else /* -- kernels ---------------------------------------------------------------------------- */
+
+static tr_status NAME(mul)(const tr_run *io)
+{
+    const sizes s = sizes_of(io);
+
+    TR_TRY(tr_blas_init());
+    NAME(tr_gemm)(false, false, s.m, s.n, s.k, 1, io->in[X]->data, s.k, io->in[Y]->data, s.n, 0,
+                  io->out[OUT]->data, s.n);
+    return TR_OK;
+}
+
+static tr_status NAME(mul_grad)(const tr_run *io)
+{
+    const sizes s = sizes_of(io);
+    const T    *x = io->in[GX]->data, *y = io->in[GY]->data, *dout = io->in[GDOUT]->data;
+
+    TR_TRY(tr_blas_init());
+    if (io->out[GDX])
+        NAME(tr_gemm)(false, true, s.m, s.k, s.n, 1, dout, s.n, y, s.n, 0, io->out[GDX]->data, s.k);
+    if (io->out[GDY])
+        NAME(tr_gemm)(true, false, s.k, s.n, s.m, 1, x, s.k, dout, s.n, 0, io->out[GDY]->data, s.n);
+    return TR_OK;
+}
+
+#endif
