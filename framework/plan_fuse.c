@@ -157,7 +157,7 @@ static bool is_seen_early(const tr_plan *plan, const int *matched, int n)
 
 static tr_status fuse_matched(tr_plan *plan, const tr_fusion *fusion, const int *matched, int n, bool *done)
 {
-    const tr_op_desc *descs[TR_FUSION_MAX];
+    const tr_op_desc *descs[TR_FUSION_MAX] = {NULL};
     tr_op_desc       *desc = tr_op_desc_new(fusion->into);
     tr_step           fused;
 

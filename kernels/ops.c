@@ -3,6 +3,7 @@
 
 #include "framework/compiler.h"
 #include "framework/op_registry.h"
+#include "kernels/fusions.h"
 
 #define TR_OP(type) TR_DECLARE_OP(type);
 #include "kernels/ops.def"
@@ -16,6 +17,7 @@ static void register_operators(void)
 #undef TR_OP
     };
     tr_registry_add(records, TR_COUNT(records));
+    tr__fusions_register();
 }
 
 tr_status tr_init(void)
