@@ -1,0 +1,85 @@
+"""The native core as Python objects.
+
+Programs (``ProgramDesc``, ``BlockDesc``, ``OpDesc``, ``VarDesc``), memory (``Scope``, ``LoDTensor``,
+``SelectedRows``, ``LoDTensorArray``), what the operators say of themselves (``op_proto``), and the
+exceptions that a failure raises.
+"""
+
+from __future__ import annotations
+
+from ._core import ffi, lib
+from .desc import BlockDesc, OpDesc, OpProto, ProgramDesc, VarDesc, get_all_op_protos, op_proto, op_types
+from .dtypes import VarType, convert_dtype, numpy_dtype
+from .errors import (DTypeError, EnforceNotMet, ExistsError, FileError, FormatError, InvalidArgumentError,
+                     NotFiniteError, NotFoundError, OutOfMemoryError, PeerError, RangeError, ShapeError,
+                     TimedOutError, TriremeError, UnsupportedError)
+from .tensor import CPUPlace, LoDTensor, LoDTensorArray, Scope, ScopeVariable, SelectedRows
+
+__version__: str = ffi.string(lib.tr_version()).decode()
+
+GRAD_SUFFIX = "@GRAD"
+
+
+def grad_var_suffix() -> str:
+    return GRAD_SUFFIX
+
+
+def kEmptyVarName() -> str:
+    return "@EMPTY@"
+
+
+def is_compiled_with_cuda() -> bool:
+    """Return False: every operator runs on the processor."""
+    return False
+
+
+def set_num_threads(count: int) -> None:
+    """Set the threads that operators use; 0 is the default. Results do not depend on it."""
+    if count < 0:
+        raise ValueError(f"the number of threads must be at least 0, got {count!r}")
+    lib.tr_set_num_threads(count)
+
+
+def num_threads() -> int:
+    return lib.tr_num_threads()
+
+
+class op_proto_and_checker_maker:
+    """Names of the attributes that every operator carries."""
+
+    class OpRole:
+        Forward = 0x0000
+        Backward = 0x0001
+        Optimize = 0x0002
+        RPC = 0x0004
+        Dist = 0x0008
+        LRSched = 0x0010
+        Loss = 0x0100
+        NotSpecified = 0x1000
+
+    @staticmethod
+    def kOpRoleAttrName() -> str:
+        return "op_role"
+
+    @staticmethod
+    def kOpRoleVarAttrName() -> str:
+        return "op_role_var"
+
+    @staticmethod
+    def kOpNameScopeAttrName() -> str:
+        return "op_namescope"
+
+    @staticmethod
+    def kOpCreationCallstackAttrName() -> str:
+        return "op_callstack"
+
+
+OpRole = op_proto_and_checker_maker.OpRole
+
+__all__ = ["ProgramDesc", "BlockDesc", "OpDesc", "VarDesc", "OpProto", "op_proto", "op_types", "get_all_op_protos",
+           "VarType", "convert_dtype", "numpy_dtype", "Scope", "ScopeVariable", "LoDTensor", "SelectedRows",
+           "LoDTensorArray", "CPUPlace", "OpRole", "op_proto_and_checker_maker", "TriremeError", "EnforceNotMet",
+           "InvalidArgumentError", "ShapeError", "DTypeError", "RangeError", "NotFoundError", "ExistsError",
+           "FileError", "FormatError", "OutOfMemoryError", "NotFiniteError", "UnsupportedError", "TimedOutError",
+           "PeerError", "grad_var_suffix", "kEmptyVarName", "is_compiled_with_cuda", "set_num_threads",
+           "num_threads"]

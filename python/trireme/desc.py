@@ -1,0 +1,538 @@
+"""Handles to the descriptions of programs, which live in the native core.
+
+A handle is unique: the same variable, operator or block always has the same one. What was removed from its
+program raises when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ._core import ffi, lib
+from .dtypes import VarType, convert_dtype
+from .errors import check
+from .native import Native
+
+if TYPE_CHECKING:
+    from .tensor import Scope
+
+_string = ffi.string
+
+
+def _text(chars: Any) -> str:
+    return _string(chars).decode("utf-8", "surrogateescape")
+
+
+def _names(names: Iterable[str]) -> tuple[int, Any, list[Any]]:
+    """Return (count, char *[], what keeps it alive)."""
+    chars = [ffi.new("char[]", name.encode("utf-8", "surrogateescape")) for name in names]
+    return len(chars), ffi.new("char *[]", chars), chars
+
+
+def take_bytes(out: Any, size: Any) -> bytes:
+    """Return the bytes that the core allocated, and free them."""
+    data = bytes(ffi.buffer(out[0], size[0])) if size[0] else b""
+    lib.tr_free(out[0])
+    return data
+
+
+def take_text(out: Any) -> str:
+    """Return the text that the core allocated, and free it."""
+    text = _text(out[0])
+    lib.tr_free(out[0])
+    return text
+
+
+class VarDesc:
+    """A variable of a block: its name, kind, data type, shape."""
+
+    VarType = VarType
+    __slots__ = ("_ptr", "_block")
+
+    def __init__(self, ptr: Any, block: BlockDesc) -> None:
+        self._ptr = ptr
+        self._block = block
+
+    def name(self) -> str:
+        return _text(lib.tr_var_desc_name(self._ptr))
+
+    def type(self) -> VarType:
+        return VarType(lib.tr_var_desc_kind(self._ptr))
+
+    def set_type(self, kind: int) -> None:
+        lib.tr_var_desc_set_kind(self._ptr, int(kind))
+
+    def dtype(self) -> VarType | None:
+        """Return the type of the elements, or None when it is not known."""
+        code = lib.tr_var_desc_dtype(self._ptr)
+        return VarType(code) if code >= 0 else None
+
+    def set_dtype(self, dtype: Any) -> None:
+        lib.tr_var_desc_set_dtype(self._ptr, int(convert_dtype(dtype)))
+
+    def shape(self) -> list[int]:
+        """Return the dimensions; -1 is one that is not known before the run."""
+        return ffi.unpack(lib.tr_var_desc_dims(self._ptr), lib.tr_var_desc_rank(self._ptr))
+
+    def set_shape(self, shape: Iterable[int | None]) -> None:
+        dims = [-1 if dim is None else int(dim) for dim in shape]
+        check(lib.tr_var_desc_set_shape(self._ptr, len(dims), dims))
+
+    def lod_level(self) -> int:
+        return lib.tr_var_desc_lod_level(self._ptr)
+
+    def set_lod_level(self, level: int) -> None:
+        lib.tr_var_desc_set_lod_level(self._ptr, level)
+
+    def persistable(self) -> bool:
+        return lib.tr_var_desc_persistable(self._ptr)
+
+    def set_persistable(self, persistable: bool) -> None:
+        lib.tr_var_desc_set_persistable(self._ptr, bool(persistable))
+
+    def __repr__(self) -> str:
+        return f"<VarDesc {self.name()!r}>"
+
+
+# Types of attributes, as AttrType numbers them.
+INT, FLOAT, STRING, INTS, FLOATS, STRINGS, BOOL, BOOLS, BLOCK, LONG, BLOCKS, LONGS = range(12)
+ATTR_NAMES = ("INT", "FLOAT", "STRING", "INTS", "FLOATS", "STRINGS", "BOOLEAN", "BOOLEANS", "BLOCK", "LONG",
+              "BLOCKS", "LONGS")
+_WHOLE = (INT, LONG, BOOL, BLOCK)
+_WHOLES = (INTS, LONGS, BOOLS, BLOCKS)
+
+
+class OpDesc:
+    """An operator: its type, the variables in its slots, its attributes."""
+
+    __slots__ = ("_ptr", "_block")
+
+    def __init__(self, type: str, _ptr: Any = None, _block: BlockDesc | None = None) -> None:
+        self._block = _block
+        self._ptr = lib.tr_op_desc_new(type.encode()) if _ptr is None else _ptr
+
+    def __del__(self) -> None:
+        if self._block is None and self._ptr:          # no block owns it
+            lib.tr_op_desc_free(self._ptr)
+
+    def type(self) -> str:
+        return _text(lib.tr_op_desc_type(self._ptr))
+
+    def set_input(self, slot: str, names: Sequence[str]) -> None:
+        count, pointers, _keep = _names(names)
+        lib.tr_op_desc_set_input(self._ptr, slot.encode(), count, pointers)
+
+    def set_output(self, slot: str, names: Sequence[str]) -> None:
+        count, pointers, _keep = _names(names)
+        lib.tr_op_desc_set_output(self._ptr, slot.encode(), count, pointers)
+
+    def input_names(self) -> list[str]:
+        ptr = self._ptr
+        return [_text(lib.tr_op_desc_input_slot(ptr, i)) for i in range(lib.tr_op_desc_input_slots(ptr))]
+
+    def output_names(self) -> list[str]:
+        ptr = self._ptr
+        return [_text(lib.tr_op_desc_output_slot(ptr, i)) for i in range(lib.tr_op_desc_output_slots(ptr))]
+
+    def input(self, slot: str) -> list[str]:
+        ptr, chars = self._ptr, slot.encode()
+        return [_text(lib.tr_op_desc_input(ptr, chars, i)) for i in range(lib.tr_op_desc_input_count(ptr, chars))]
+
+    def output(self, slot: str) -> list[str]:
+        ptr, chars = self._ptr, slot.encode()
+        return [_text(lib.tr_op_desc_output(ptr, chars, i)) for i in range(lib.tr_op_desc_output_count(ptr, chars))]
+
+    def inputs(self) -> dict[str, list[str]]:
+        return {slot: self.input(slot) for slot in self.input_names()}
+
+    def outputs(self) -> dict[str, list[str]]:
+        return {slot: self.output(slot) for slot in self.output_names()}
+
+    def input_arg_names(self) -> list[str]:
+        return [name for slot in self.input_names() for name in self.input(slot)]
+
+    def output_arg_names(self) -> list[str]:
+        return [name for slot in self.output_names() for name in self.output(slot)]
+
+    def attr_names(self) -> list[str]:
+        return [_text(lib.tr_op_desc_attr_name(self._ptr, i)) for i in range(lib.tr_op_desc_attr_count(self._ptr))]
+
+    def has_attr(self, name: str) -> bool:
+        return lib.tr_op_desc_has_attr(self._ptr, name.encode())
+
+    def attr_type(self, name: str) -> int:
+        return lib.tr_op_desc_attr_type(self._ptr, name.encode())
+
+    def attr(self, name: str) -> Any:
+        """Return an attribute's value; a block is its index."""
+        ptr, chars = self._ptr, name.encode()
+        if not lib.tr_op_desc_has_attr(ptr, chars):
+            raise KeyError(f"{self.type()} has no attribute {name!r}; it has {', '.join(self.attr_names())}")
+        kind = lib.tr_op_desc_attr_type(ptr, chars)
+        read = _READERS[kind]
+        if kind in (INTS, FLOATS, STRINGS, BOOLS, BLOCKS, LONGS):
+            return [read(ptr, chars, i) for i in range(lib.tr_op_desc_attr_size(ptr, chars))]
+        return read(ptr, chars, 0)
+
+    def set_attr(self, name: str, value: Any, kind: int | None = None) -> None:
+        """Set an attribute. Its type is ``kind``, or what the operator's proto says, or what the value suggests."""
+        if kind is None:
+            kind = _attr_kind(self.type(), name, value)
+        ptr, chars = self._ptr, name.encode()
+        try:
+            if kind in _WHOLE:
+                lib.tr_op_desc_set_int(ptr, chars, _as_int(value, kind), kind)
+            elif kind == FLOAT:
+                lib.tr_op_desc_set_float(ptr, chars, float(value))
+            elif kind == STRING:
+                data = value if isinstance(value, bytes) else _as_str(value).encode("utf-8", "surrogateescape")
+                lib.tr_op_desc_set_string(ptr, chars, data, len(data))
+            elif kind in _WHOLES:
+                numbers = [_as_int(x, kind) for x in _as_list(value)]
+                lib.tr_op_desc_set_ints(ptr, chars, len(numbers), numbers, kind)
+            elif kind == FLOATS:
+                floats = [float(x) for x in _as_list(value)]
+                lib.tr_op_desc_set_floats(ptr, chars, len(floats), floats)
+            else:
+                count, pointers, _keep = _names([_as_str(x) for x in _as_list(value)])
+                lib.tr_op_desc_set_strings(ptr, chars, count, pointers)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TypeError(f"{self.type()}: attribute {name!r} is {ATTR_NAMES[kind]}, got {value!r} ({error})") from None
+
+    def remove_attr(self, name: str) -> None:
+        lib.tr_op_desc_remove_attr(self._ptr, name.encode())
+
+    def __repr__(self) -> str:
+        return f"<OpDesc {self.type()!r}>"
+
+
+def _read_string(ptr: Any, name: bytes, index: int) -> str:
+    size = ffi.new("size_t *")
+    chars = lib.tr_op_desc_attr_string(ptr, name, index, size)
+    return bytes(ffi.buffer(chars, size[0])).decode("utf-8", "surrogateescape")
+
+
+def _read_bool(ptr: Any, name: bytes, index: int) -> bool:
+    return bool(lib.tr_op_desc_attr_int(ptr, name, index))
+
+
+_READERS = {INT: lib.tr_op_desc_attr_int, LONG: lib.tr_op_desc_attr_int, BLOCK: lib.tr_op_desc_attr_int,
+            INTS: lib.tr_op_desc_attr_int, LONGS: lib.tr_op_desc_attr_int, BLOCKS: lib.tr_op_desc_attr_int,
+            FLOAT: lib.tr_op_desc_attr_float, FLOATS: lib.tr_op_desc_attr_float,
+            STRING: _read_string, STRINGS: _read_string, BOOL: _read_bool, BOOLS: _read_bool}
+
+
+def _as_int(value: Any, kind: int) -> int:
+    if kind in (BOOL, BOOLS):
+        if value not in (0, 1, True, False):
+            raise TypeError("neither True nor False")
+        return int(value)
+    if kind in (BLOCK, BLOCKS):
+        return int(getattr(value, "idx", value))
+    if isinstance(value, str) or (isinstance(value, type)):
+        raise TypeError("not a whole number")
+    number = int(value)
+    if number != value:
+        raise TypeError("not a whole number")
+    low, high = (-2**31, 2**31) if kind in (INT, INTS) else (-2**63, 2**63)
+    if not low <= number < high:
+        raise OverflowError(f"outside [{low}, {high})")
+    return number
+
+
+def _as_str(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if not isinstance(value, str):
+        raise TypeError("not a string")
+    return str.__str__(value)
+
+
+def _as_list(value: Any) -> list[Any]:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        raise TypeError("not a list")
+    return list(value)
+
+
+COMMON_ATTRS = {"op_role": INT, "op_role_var": STRINGS, "op_namescope": STRING, "op_callstack": STRINGS}
+_DTYPE_ATTRS = ("dtype", "in_dtype", "out_dtype")
+
+
+def _attr_kind(op: str, name: str, value: Any) -> int:
+    """Return the type of an attribute: as the proto has it, else (the core will refuse it) as the value looks."""
+    proto = op_proto(op)
+    if name in COMMON_ATTRS:
+        return COMMON_ATTRS[name]
+    if proto is not None and name in proto.attrs:
+        return proto.attrs[name].type
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        return INT if -2**31 <= value < 2**31 else LONG
+    if isinstance(value, float):
+        return FLOAT
+    if isinstance(value, (list, tuple)):
+        first = value[0] if value else 0
+        return {bool: BOOLS, float: FLOATS, str: STRINGS}.get(type(first), INTS)
+    return STRING
+
+
+class BlockDesc:
+    """A block: its variables by name, its operators in order."""
+
+    __slots__ = ("_ptr", "_program", "_vars", "_ops")
+
+    def __init__(self, ptr: Any, program: ProgramDesc) -> None:
+        self._ptr = ptr
+        self._program = program
+        self._vars: dict[int, VarDesc] = {}            # by address
+        self._ops: dict[int, OpDesc] = {}
+
+    @property
+    def id(self) -> int:
+        return lib.tr_block_index(self._ptr)
+
+    @property
+    def parent(self) -> int:
+        """The parent's index; -1 for the global block."""
+        return lib.tr_block_parent(self._ptr)
+
+    @property
+    def forward_block_idx(self) -> int:
+        return lib.tr_block_forward(self._ptr)
+
+    def _wrap_var(self, ptr: Any) -> VarDesc | None:
+        if not ptr:
+            return None
+        address = int(ffi.cast("intptr_t", ptr))
+        var = self._vars.get(address)
+        if var is None:
+            var = self._vars[address] = VarDesc(ptr, self)
+        return var
+
+    def _wrap_op(self, ptr: Any) -> OpDesc:
+        address = int(ffi.cast("intptr_t", ptr))
+        op = self._ops.get(address)
+        if op is None:
+            op = self._ops[address] = OpDesc("", ptr, self)
+        return op
+
+    def var(self, name: str) -> VarDesc:
+        """Return the variable of this block, made when there is none."""
+        return self._wrap_var(lib.tr_block_create_var(self._ptr, name.encode("utf-8", "surrogateescape")))
+
+    def find_var(self, name: str) -> VarDesc | None:
+        return self._wrap_var(lib.tr_block_find_var(self._ptr, name.encode("utf-8", "surrogateescape")))
+
+    def has_var_recursive(self, name: str) -> bool:
+        return bool(lib.tr_block_find_var_recursive(self._ptr, name.encode("utf-8", "surrogateescape")))
+
+    def all_vars(self) -> list[VarDesc]:
+        return [self._wrap_var(lib.tr_block_var_at(self._ptr, i)) for i in range(lib.tr_block_var_count(self._ptr))]
+
+    def remove_var(self, name: str) -> None:
+        var = self.find_var(name)
+        if var is None:
+            raise KeyError(f"block {self.id} has no variable {name!r}")
+        del self._vars[int(ffi.cast("intptr_t", var._ptr))]
+        lib.tr_block_remove_var(self._ptr, name.encode("utf-8", "surrogateescape"))
+        var._ptr = None
+
+    def rename_var(self, old: str, new: str) -> None:
+        check(lib.tr_block_rename_var(self._ptr, old.encode(), new.encode()))
+
+    def op_size(self) -> int:
+        return lib.tr_block_op_count(self._ptr)
+
+    def op(self, index: int) -> OpDesc:
+        if not 0 <= index < self.op_size():
+            raise IndexError(f"block {self.id} has {self.op_size()} operators, there is no number {index}")
+        return self._wrap_op(lib.tr_block_op_at(self._ptr, index))
+
+    def insert_op(self, index: int, op: OpDesc) -> None:
+        """Check ``op``, infer the shapes of its outputs and put it before ``index`` (-1: at the end)."""
+        if op._block is not None:
+            raise ValueError(f"{op.type()} is in a block already")
+        check(lib.tr_block_insert_op(self._ptr, index, op._ptr))
+        op._block = self
+        self._ops[int(ffi.cast("intptr_t", op._ptr))] = op
+
+    def append_op(self, op: OpDesc) -> None:
+        self.insert_op(-1, op)
+
+    def prepend_op(self, op: OpDesc) -> None:
+        self.insert_op(0, op)
+
+    def remove_op(self, index: int) -> None:
+        op = self.op(index)
+        del self._ops[int(ffi.cast("intptr_t", op._ptr))]
+        lib.tr_block_remove_op(self._ptr, index)
+        op._ptr = None
+
+
+class ProgramDesc:
+    """A program: a list of blocks. ``ProgramDesc(data)`` parses a serialised one.
+
+    >>> desc = fluid.core.ProgramDesc()
+    >>> desc.num_blocks(), desc.block(0).parent
+    (1, -1)
+    """
+
+    __slots__ = ("_native", "_blocks", "_executors", "__weakref__")
+
+    def __init__(self, data: bytes | None = None, *, _ptr: Any = None) -> None:
+        if _ptr is None and data is None:
+            _ptr = lib.tr_program_new()
+        elif _ptr is None:
+            out = ffi.new("tr_program **")
+            check(lib.tr_program_parse(out, data, len(data)))
+            _ptr = out[0]
+        self._blocks: list[BlockDesc] = []
+        self._executors: list[Native] = []             # whose plans look at this program
+        self._native = Native(_ptr, lib.tr_program_free)
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is None:
+            return
+        for executor in self._executors:
+            if executor.ptr is not None:
+                lib.tr_executor_forget(executor.ptr, native.ptr)
+            executor.release()
+        native.release()
+
+    @classmethod
+    def load(cls, path: str) -> ProgramDesc:
+        """Read a program from a file."""
+        out = ffi.new("tr_program **")
+        check(lib.tr_program_load(out, str(path).encode("utf-8", "surrogateescape")))
+        return cls(_ptr=out[0])
+
+    def clone(self) -> ProgramDesc:
+        return ProgramDesc(_ptr=lib.tr_program_clone(self._native.ptr))
+
+    def serialize_to_string(self) -> bytes:
+        out, size = ffi.new("void **"), ffi.new("size_t *")
+        check(lib.tr_program_serialize(out, size, self._native.ptr))
+        return take_bytes(out, size)
+
+    def to_string(self) -> str:
+        out = ffi.new("char **")
+        check(lib.tr_program_to_string(out, self._native.ptr))
+        return take_text(out)
+
+    def num_blocks(self) -> int:
+        return lib.tr_program_block_count(self._native.ptr)
+
+    def block(self, index: int) -> BlockDesc:
+        count = self.num_blocks()
+        if not 0 <= index < count:
+            raise IndexError(f"the program has {count} blocks, there is no number {index}")
+        for i in range(len(self._blocks), count):
+            self._blocks.append(BlockDesc(lib.tr_program_block(self._native.ptr, i), self))
+        return self._blocks[index]
+
+    def append_block(self, parent: BlockDesc | int) -> BlockDesc:
+        index = parent if isinstance(parent, int) else parent.id
+        if not lib.tr_program_append_block(self._native.ptr, index):
+            raise IndexError(f"the program has {self.num_blocks()} blocks, there is no parent {index}")
+        return self.block(self.num_blocks() - 1)
+
+    @property
+    def revision(self) -> int:
+        """Changes with every change of the program."""
+        return lib.tr_program_revision(self._native.ptr)
+
+    @property
+    def random_seed(self) -> int:
+        return lib.tr_program_random_seed(self._native.ptr)
+
+    @random_seed.setter
+    def random_seed(self, seed: int) -> None:
+        lib.tr_program_set_random_seed(self._native.ptr, seed)
+
+    def append_backward(self, loss: str, no_grad: Iterable[str]) -> None:
+        """Append the operators that compute the gradient of ``loss``."""
+        count, pointers, _keep = _names(no_grad)
+        check(lib.tr_append_backward(self._native.ptr, loss.encode(), count, pointers))
+
+    def append_gradients(self, targets: Sequence[str], grads: Sequence[str | None], no_grad: Iterable[str]) -> None:
+        """The same for any targets, whose gradients are ``grads``, or ones where that is None."""
+        given = [ffi.NULL if grad is None else ffi.new("char[]", grad.encode()) for grad in grads]
+        target_count, target_names, _keep = _names(targets)
+        count, pointers, _keep_too = _names(no_grad)
+        check(lib.tr_append_gradients(self._native.ptr, target_count, target_names,
+                                      ffi.new("char *[]", given), count, pointers))
+
+
+class SlotProto:
+    """A named input or output of an operator's proto."""
+
+    __slots__ = ("name", "comment", "duplicable", "dispensable", "intermediate")
+
+    def __init__(self, name: str, comment: str, flags: int) -> None:
+        self.name = name
+        self.comment = comment
+        self.duplicable = bool(flags & lib.TR_SLOT_REPEATED)
+        self.dispensable = bool(flags & lib.TR_SLOT_OPTIONAL)
+        self.intermediate = bool(flags & lib.TR_SLOT_INTERMEDIATE)
+
+
+class AttrProto:
+    """An attribute of an operator's proto; default and range as text, ``""`` when there is none."""
+
+    __slots__ = ("name", "type", "comment", "required", "default", "range")
+
+    def __init__(self, op: Any, index: int) -> None:
+        self.name = _text(lib.tr_op_attr_name(op, index))
+        self.type = lib.tr_op_attr_type(op, index)
+        self.comment = _text(lib.tr_op_attr_comment(op, index))
+        self.required = lib.tr_op_attr_required(op, index)
+        self.default = _text(lib.tr_op_attr_default(op, index))
+        self.range = _text(lib.tr_op_attr_range(op, index))
+
+
+class OpProto:
+    """What an operator says of itself: its slots, its attributes with default and range, its comment."""
+
+    __slots__ = ("type", "comment", "inputs", "outputs", "attrs", "has_grad", "_ptr")
+
+    def __init__(self, op: Any) -> None:
+        self._ptr = op
+        self.type = _text(lib.tr_op_type(op))
+        self.comment = _text(lib.tr_op_doc(op))
+        self.has_grad = lib.tr_op_has_grad(op)
+        self.inputs = [SlotProto(_text(lib.tr_op_input_name(op, i)), _text(lib.tr_op_input_comment(op, i)),
+                                 lib.tr_op_input_flags(op, i)) for i in range(lib.tr_op_input_count(op))]
+        self.outputs = [SlotProto(_text(lib.tr_op_output_name(op, i)), _text(lib.tr_op_output_comment(op, i)),
+                                  lib.tr_op_output_flags(op, i)) for i in range(lib.tr_op_output_count(op))]
+        attrs = [AttrProto(op, i) for i in range(lib.tr_op_attr_count(op))]
+        self.attrs = {attr.name: attr for attr in attrs}
+
+    def serialize_to_string(self) -> bytes:
+        """Return the OpProto message of ``framework.proto``."""
+        out, size = ffi.new("void **"), ffi.new("size_t *")
+        check(lib.tr_op_serialize_proto(out, size, self._ptr))
+        return take_bytes(out, size)
+
+
+_protos: dict[str, OpProto | None] = {}
+
+
+def op_proto(type: str) -> OpProto | None:
+    """Return the proto of an operator, or None when there is no such operator."""
+    if type not in _protos:
+        op = lib.tr_op_find(type.encode())
+        _protos[type] = OpProto(op) if op else None
+    return _protos[type]
+
+
+def op_types() -> list[str]:
+    """Return the names of all operators, in alphabetical order."""
+    return [_text(lib.tr_op_type(lib.tr_op_at(i))) for i in range(lib.tr_op_count())]
+
+
+def get_all_op_protos() -> list[OpProto]:
+    """Return the protos of all operators."""
+    return [op_proto(name) for name in op_types()]

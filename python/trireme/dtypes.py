@@ -1,0 +1,108 @@
+"""Data types and kinds of variables, numbered as the saved programs number them."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+
+class VarType(enum.IntEnum):
+    """What a variable holds (``LOD_TENSOR``, ...) or the type of its elements (``FP32``, ...).
+
+    >>> fluid.core.VarDesc.VarType.FP32 == "float32" == np.float32
+    True
+    >>> str(fluid.core.VarDesc.VarType.INT64)
+    'int64'
+    """
+
+    BOOL = 0
+    INT16 = 1
+    INT32 = 2
+    INT64 = 3
+    FP16 = 4
+    FP32 = 5
+    FP64 = 6
+    LOD_TENSOR = 7
+    SELECTED_ROWS = 8
+    FEED_MINIBATCH = 9
+    FETCH_LIST = 10
+    STEP_SCOPES = 11
+    LOD_RANK_TABLE = 12
+    LOD_TENSOR_ARRAY = 13
+    PLACE_LIST = 14
+    READER = 15
+    RAW = 17
+    TUPLE = 18
+    SIZE_T = 19
+    UINT8 = 20
+    INT8 = 21
+    BF16 = 22
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            return int(self) == int(other)
+        if isinstance(other, (str, np.dtype)) or (isinstance(other, type) and issubclass(other, np.generic)):
+            return _BY_NAME.get(_name_of(other)) is self
+        return NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = int.__hash__
+
+    def __str__(self) -> str:
+        return _NAMES.get(int(self), self.name)
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+    def __repr__(self) -> str:
+        return f"VarType.{self.name}"
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy type of the elements; bfloat16, which NumPy has not, as the 16 bits it is made of."""
+        return numpy_dtype(self)
+
+
+_NAMES = {0: "bool", 1: "int16", 2: "int32", 3: "int64", 4: "float16", 5: "float32", 6: "float64",
+          19: "size_t", 20: "uint8", 21: "int8", 22: "bfloat16"}
+_NUMPY_NAMES = {**_NAMES, 19: "uint64", 22: "uint16"}
+_BY_NAME = {name: VarType(value) for value, name in _NAMES.items()}
+_BY_NAME.update({"uint64": VarType.SIZE_T, "float": VarType.FP32, "double": VarType.FP64,
+                 "int": VarType.INT32, "half": VarType.FP16})
+NUMPY_DTYPES: dict[int, np.dtype] = {value: np.dtype(name) for value, name in _NUMPY_NAMES.items()}
+FROM_NUMPY: dict[np.dtype, int] = {np.dtype(_NAMES[value]): value for value in (0, 1, 2, 3, 4, 5, 6, 20, 21)}
+FROM_NUMPY[np.dtype("uint64")] = 19
+
+
+def _name_of(dtype: Any) -> str:
+    return dtype if isinstance(dtype, str) else np.dtype(dtype).name
+
+
+def convert_dtype(dtype: Any) -> VarType:
+    """Return the VarType for a name, a NumPy type, a number or a VarType.
+
+    >>> fluid.core.convert_dtype("float32"), fluid.core.convert_dtype(np.int64)
+    (VarType.FP32, VarType.INT64)
+    """
+    if isinstance(dtype, VarType):
+        return dtype
+    if isinstance(dtype, int) and not isinstance(dtype, bool) and dtype in _NAMES:
+        return VarType(dtype)
+    try:
+        found = _BY_NAME.get(_name_of(dtype))
+    except TypeError:
+        found = None
+    if found is None:
+        raise TypeError(f"dtype must be one of {', '.join(_NAMES.values())} or a NumPy type, got {dtype!r}")
+    return found
+
+
+def numpy_dtype(dtype: Any) -> np.dtype:
+    """Return the NumPy type of the elements."""
+    value = int(convert_dtype(dtype))
+    return NUMPY_DTYPES[value]

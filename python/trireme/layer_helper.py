@@ -1,0 +1,180 @@
+"""What layers have in common: names, parameters in both programs, bias and activation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import unique_name
+from .dtypes import VarType, convert_dtype
+from .framework import (Operator, Parameter, Program, Variable, default_main_program, default_startup_program)
+from .initializer import Constant, Initializer, Xavier
+from .param_attr import ParamAttr
+
+
+class LayerHelper:
+    """The parts of one layer; ``kwargs`` are the layer's own arguments.
+
+    A layer's variables are named after it: ``fc_0.w_0``, ``fc_0.b_0``, ``fc_0.tmp_0``.
+    """
+
+    def __init__(self, layer_type: str, **kwargs: Any) -> None:
+        self.layer_type = layer_type
+        self.kwargs = kwargs
+        name = kwargs.get("name")
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"{layer_type}: name must be a string, got {name!r}")
+        self.name: str = name if name is not None else unique_name.generate(layer_type)
+
+    @property
+    def main_program(self) -> Program:
+        return default_main_program()
+
+    @property
+    def startup_program(self) -> Program:
+        return default_startup_program()
+
+    # -- operators and variables -----------------------------------------------------------------
+
+    def append_op(self, *args: Any, **kwargs: Any) -> Operator:
+        return self.main_program.current_block().append_op(*args, **kwargs)
+
+    def create_variable_for_type_inference(self, dtype: Any = None, stop_gradient: bool = False) -> Variable:
+        """Return a new variable of the current block, whose shape its operator will tell."""
+        return self.main_program.current_block().create_var(
+            name=unique_name.generate(f"{self.name}.tmp"), dtype=dtype, stop_gradient=stop_gradient)
+
+    create_tmp_variable = create_variable_for_type_inference
+
+    def create_variable(self, *args: Any, **kwargs: Any) -> Variable:
+        return self.main_program.current_block().create_var(*args, **kwargs)
+
+    def create_global_variable(self, persistable: bool = False, *args: Any, **kwargs: Any) -> Variable:
+        kwargs.setdefault("name", unique_name.generate(f"{self.name}.tmp"))
+        return self.main_program.global_block().create_var(*args, persistable=persistable, **kwargs)
+
+    def create_or_get_global_variable(self, name: str, *args: Any, **kwargs: Any) -> tuple[Variable, bool]:
+        """Return the global variable and whether it was made now."""
+        block = self.main_program.global_block()
+        if block.has_var(name):
+            return block.var(name), False
+        return self.create_global_variable(*args, name=name, **kwargs), True
+
+    def set_variable_initializer(self, var: Variable, initializer: Initializer) -> Variable:
+        """Give a persistable variable its first value in the startup program."""
+        block = self.startup_program.global_block()
+        return block.create_var(name=var.name, type=var.type, dtype=var.dtype, shape=var.shape, persistable=True,
+                                initializer=initializer)
+
+    def append(self, type: str, inputs: dict[str, Any], attrs: dict[str, Any] | None = None, *, slot: str = "Out",
+               dtype: Any = None, stop_gradient: bool = False, extra: Sequence[str] = ()) -> Variable:
+        """Append an operator with one new output and return that; ``extra`` slots are filled and forgotten."""
+        if dtype is None:
+            dtype = self._dtype_of(inputs)
+        out = self.create_variable_for_type_inference(dtype, stop_gradient)
+        outputs = {slot: [out]}
+        for name in extra:
+            outputs[name] = [self.create_variable_for_type_inference(None, stop_gradient=True)]
+        self.append_op(type=type, inputs=inputs, outputs=outputs, attrs=attrs)
+        return out
+
+    @staticmethod
+    def _dtype_of(inputs: dict[str, Any]) -> Any:
+        for args in inputs.values():
+            for var in args if isinstance(args, (list, tuple)) else (args,):
+                if isinstance(var, Variable):
+                    return var.dtype
+        return None
+
+    # -- inputs ------------------------------------------------------------------------------------
+
+    def multiple_input(self, input_param_name: str = "input") -> list[Variable]:
+        inputs = self.kwargs.get(input_param_name, [])
+        inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        for var in inputs:
+            self.check_variable(var, input_param_name)
+        return inputs
+
+    def input(self, input_param_name: str = "input") -> Variable:
+        inputs = self.multiple_input(input_param_name)
+        if len(inputs) != 1:
+            raise ValueError(f"{self.layer_type} takes one {input_param_name}, got {len(inputs)}")
+        return inputs[0]
+
+    def check_variable(self, var: Any, what: str) -> Variable:
+        if not isinstance(var, Variable):
+            raise TypeError(f"{self.layer_type}: {what} must be a Variable, got {var!r}")
+        return var
+
+    def input_dtype(self, input_param_name: str = "input") -> VarType:
+        inputs = self.multiple_input(input_param_name)
+        dtype = inputs[0].dtype
+        for var in inputs[1:]:
+            if var.dtype != dtype:
+                raise ValueError(f"{self.layer_type}: inputs differ in type: {inputs[0].name} is {dtype}, "
+                                 f"{var.name} is {var.dtype}")
+        return dtype
+
+    # -- parameters --------------------------------------------------------------------------------
+
+    @property
+    def param_attr(self) -> Any:
+        return ParamAttr._to_attr(self.kwargs.get("param_attr"))
+
+    @property
+    def bias_attr(self) -> Any:
+        return ParamAttr._to_attr(self.kwargs.get("bias_attr"))
+
+    def multiple_param_attr(self, length: int) -> list[Any]:
+        attr = self.param_attr
+        attrs = attr if isinstance(attr, list) else [attr]
+        if len(attrs) == 1:
+            return [attrs[0]] + [attrs[0]._copy() if attrs[0] else attrs[0] for _ in range(length - 1)]
+        if len(attrs) != length:
+            raise ValueError(f"{self.layer_type} has {length} inputs, got {len(attrs)} of param_attr")
+        return attrs
+
+    def create_parameter(self, attr: Any, shape: Sequence[int], dtype: Any, is_bias: bool = False,
+                         default_initializer: Initializer | None = None, stop_gradient: bool = False) -> Any:
+        """Create a parameter in the main program and, with its first value, in the startup program."""
+        attr = ParamAttr._to_attr(attr)
+        if attr is False:
+            return None
+        attr = attr._copy()
+        dtype = convert_dtype(dtype)
+        if default_initializer is None:
+            default_initializer = Constant(0.0) if is_bias else Xavier()
+        attr._set_default_initializer(default_initializer)
+        if attr.name is None:
+            attr.name = unique_name.generate(f"{self.name}.{'b' if is_bias else 'w'}")
+        shape = [int(dim) if dim is not None else -1 for dim in shape]
+        startup = self.startup_program.global_block()
+        if not isinstance(startup._vars.get(attr.name), Parameter):
+            startup.create_parameter(shape=shape, dtype=dtype, **attr._to_kwargs(with_initializer=True))
+        return self.main_program.global_block().create_parameter(
+            shape=shape, dtype=dtype, stop_gradient=stop_gradient, initialize_attrs=attr.initializer, **attr._to_kwargs())
+
+    # -- what most layers end with -------------------------------------------------------------------
+
+    def append_bias_op(self, var: Variable, dim_start: int = 1, dim_end: int | None = None) -> Variable:
+        """Return ``var`` plus a bias over its dimensions [dim_start, dim_end), unless bias_attr is False."""
+        attr = self.bias_attr
+        if attr is False:
+            return var
+        bias = self.create_parameter(attr, shape=var.shape[dim_start:dim_end], dtype=var.dtype, is_bias=True)
+        return self.append("elementwise_add", {"X": [var], "Y": [bias]}, {"axis": dim_start})
+
+    def append_activation(self, var: Variable) -> Variable:
+        """Return ``act(var)``; ``act`` is a name, or a dict of ``type`` and attributes, or None."""
+        act = self.kwargs.get("act")
+        if act is None or act == "" or act == "linear" or act == "identity":
+            return var
+        attrs = {"type": act} if isinstance(act, str) else dict(act)
+        type = attrs.pop("type", None)
+        from .layers.ops import activations
+        if type not in activations:
+            raise ValueError(f"{self.layer_type}: act must be one of {', '.join(sorted(activations))}; got {act!r}")
+        return self.append(type, {"X": [var]}, attrs)
+
+
+__all__ = ["LayerHelper"]

@@ -1,0 +1,199 @@
+"""Loops, conditions, arrays of tensors, comparison, printing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..dtypes import VarType
+from ..framework import Block, Variable, default_main_program
+from ..layer_helper import LayerHelper
+
+
+def _outer_names(block: Block, parent: Block) -> tuple[list[str], list[str]]:
+    """Return what a block reads from outside, and what it writes there; each name once, in order of use."""
+    reads: dict[str, None] = {}
+    writes: dict[str, None] = {}
+    for op in block.ops:
+        for name in op.input_arg_names:
+            if name not in writes and not block.has_var(name):
+                reads[name] = None
+        for name in op.output_arg_names:
+            if parent.has_var_recursive(name):
+                writes[name] = None
+    return [name for name in reads if parent.has_var_recursive(name)], list(writes)
+
+
+class _BlockLayer:
+    """A layer that runs a block of its own."""
+
+    def __init__(self, type: str, name: str | None) -> None:
+        self.helper = LayerHelper(type, name=name)
+
+    @contextlib.contextmanager
+    def block(self) -> Iterator[Block]:
+        """Add what stands inside the ``with`` to the layer's block."""
+        program = default_main_program()
+        block = program.create_block()
+        try:
+            yield block
+        finally:
+            program.rollback()
+        self._complete(block, program.current_block())
+
+    def _complete(self, block: Block, parent: Block) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def _step_scopes(parent: Block) -> Variable:
+        return parent.create_var(type=VarType.STEP_SCOPES, prefix="step_scopes")
+
+
+class While(_BlockLayer):
+    """Run a block again and again while ``cond`` (bool [1]) is true. The block must change ``cond``.
+
+    >>> i = fluid.layers.fill_constant([1], "int64", 0)
+    >>> n = fluid.layers.fill_constant([1], "int64", 10)
+    >>> cond = fluid.layers.less_than(i, n)
+    >>> loop = fluid.layers.While(cond)
+    >>> with loop.block():
+    ...     _ = fluid.layers.increment(i, 1)
+    ...     _ = fluid.layers.less_than(i, n, cond=cond)
+    >>> fluid.Executor().run(fetch_list=[i])[0]
+    array([10])
+    """
+
+    def __init__(self, cond: Variable, is_test: bool = False, name: str | None = None) -> None:
+        super().__init__("while", name)
+        self.helper.check_variable(cond, "cond")
+        if cond.dtype != VarType.BOOL:
+            raise TypeError(f"While: cond must be bool, got {cond!r}")
+        if cond.shape not in ((1,), ()):
+            raise ValueError(f"While: cond must have one element, got {cond!r}")
+        self.cond_var = cond
+        self.is_test = is_test
+
+    def _complete(self, block: Block, parent: Block) -> None:
+        reads, writes = _outer_names(block, parent)
+        if self.cond_var.name not in writes:
+            raise ValueError(f"While: the block never changes {self.cond_var.name}, so it would not end")
+        parent.append_op(type="while", inputs={"X": reads, "Condition": [self.cond_var]},
+                         outputs={"Out": writes, "StepScopes": [self._step_scopes(parent)]},
+                         attrs={"sub_block": block, "is_test": self.is_test})
+
+
+class ConditionalBlock(_BlockLayer):
+    """Run a block once, if ``inputs`` are not empty, or, with ``is_scalar_condition``, if the one input is true.
+
+    >>> x = fluid.layers.fill_constant([1], "float32", 3.0)
+    >>> y = fluid.layers.fill_constant([1], "float32", 0.0)
+    >>> if_positive = fluid.layers.ConditionalBlock([x > 0.0], is_scalar_condition=True)
+    >>> with if_positive.block():
+    ...     _ = fluid.layers.assign(x * 2.0, y)
+    >>> fluid.Executor().run(fetch_list=[y])[0]
+    array([6.], dtype=float32)
+    """
+
+    def __init__(self, inputs: Sequence[Variable], is_scalar_condition: bool = False,
+                 name: str | None = None) -> None:
+        super().__init__("conditional_block", name)
+        self.inputs = [self.helper.check_variable(var, "inputs") for var in inputs]
+        self.is_scalar_condition = is_scalar_condition
+
+    def _complete(self, block: Block, parent: Block) -> None:
+        reads, writes = _outer_names(block, parent)
+        conditions = {var.name for var in self.inputs}
+        parent.append_op(type="conditional_block",
+                         inputs={"Cond": self.inputs, "Input": [name for name in reads if name not in conditions]},
+                         outputs={"Out": writes, "Scope": [self._step_scopes(parent)]},
+                         attrs={"sub_block": block, "is_scalar_condition": self.is_scalar_condition})
+
+
+_COMPARE = {"less_than": "x < y", "less_equal": "x <= y", "greater_than": "x > y", "greater_equal": "x >= y",
+            "equal": "x == y", "not_equal": "x != y"}
+_LOGICAL = {"logical_and": "x and y", "logical_or": "x or y", "logical_xor": "one of x and y, not both"}
+
+
+def _into(helper: LayerHelper, out: Variable | None, type: str, inputs: dict[str, Any]) -> Variable:
+    if out is None:
+        return helper.append(type, inputs, dtype=VarType.BOOL, stop_gradient=True)
+    helper.append_op(type=type, inputs=inputs, outputs={"Out": [out]})
+    return out
+
+
+def _binary(type: str, formula: str, out_name: str, dtype: str) -> Callable[..., Variable]:
+    def layer(x: Variable, y: Variable, *args: Any, **options: Any) -> Variable:
+        options.pop("force_cpu", None)
+        options.pop("name", None)
+        out = options.pop(out_name, args[-1] if args and isinstance(args[-1], Variable) else None)
+        if options:
+            raise TypeError(f"{type} takes x, y, {out_name}; got {', '.join(options)}")
+        helper = LayerHelper(type)
+        helper.check_variable(x, "x")
+        helper.check_variable(y, "y")
+        return _into(helper, out, type, {"X": [x], "Y": [y]})
+
+    layer.__name__ = layer.__qualname__ = type
+    layer.__module__ = __name__
+    layer.__doc__ = (f"``{type}(x, y, {out_name}=None)``: return {formula}, element by element, as bool.\n\n"
+                     f"    >>> x, y = (fluid.layers.data(name, [4], dtype=\"{dtype}\") for name in \"xy\")\n"
+                     f"    >>> fluid.layers.{type}(x, y)\n"
+                     f"    Variable('{type}_0.tmp_0', bool[?, 4])\n    ")
+    return layer
+
+
+for _type, _formula in _COMPARE.items():
+    globals()[_type] = _binary(_type, _formula, "cond", "float32")
+for _type, _formula in _LOGICAL.items():
+    globals()[_type] = _binary(_type, _formula, "out", "bool")
+
+
+def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
+    """Return not x, element by element."""
+    return _into(LayerHelper("logical_not", name=name), out, "logical_not", {"X": [x]})
+
+
+def Print(input: Variable, first_n: int = -1, message: str | None = None, summarize: int = -1,
+          print_tensor_name: bool = True, print_tensor_type: bool = True, print_tensor_shape: bool = True,
+          print_tensor_lod: bool = True, print_phase: str = "both") -> Variable:
+    """Print a tensor in every run (or only the first ``first_n`` times), and return it."""
+    return LayerHelper("print").append(
+        "print", {"In": [input]}, {"first_n": first_n, "summarize": summarize, "message": message or "",
+                                   "print_tensor_name": print_tensor_name, "print_tensor_type": print_tensor_type,
+                                   "print_tensor_shape": print_tensor_shape, "print_tensor_lod": print_tensor_lod,
+                                   "print_phase": print_phase.upper()})
+
+
+def create_array(dtype: Any) -> Variable:
+    """Return an empty list of tensors, for ``array_write``."""
+    return LayerHelper("array").create_variable(prefix="array", type=VarType.LOD_TENSOR_ARRAY, dtype=dtype)
+
+
+def array_write(x: Variable, i: Variable, array: Variable | None = None) -> Variable:
+    """Write ``x`` at place ``i`` (int64 [1]) of a list of tensors, which grows as needed."""
+    array = create_array(x.dtype) if array is None else array
+    LayerHelper("array_write").append_op(type="write_to_array", inputs={"X": [x], "I": [i]}, outputs={"Out": [array]})
+    return array
+
+
+def array_read(array: Variable, i: Variable) -> Variable:
+    """Return the tensor at place ``i`` (int64 [1]) of a list."""
+    if array.type != VarType.LOD_TENSOR_ARRAY:
+        raise TypeError(f"array_read: array must be a list of tensors, got {array!r}")
+    return LayerHelper("array_read").append("read_from_array", {"X": [array], "I": [i]})
+
+
+def array_length(array: Variable) -> Variable:
+    """Return how many tensors a list has, int64 [1]."""
+    return LayerHelper("array_length").append("lod_array_length", {"X": [array]}, dtype=VarType.INT64,
+                                              stop_gradient=True)
+
+
+def is_empty(x: Variable, cond: Variable | None = None) -> Variable:
+    """Return whether ``x`` has no element, bool [1]."""
+    return _into(LayerHelper("is_empty"), cond, "is_empty", {"X": [x]})
+
+
+__all__ = ["While", "ConditionalBlock", "logical_not", "Print", "create_array", "array_write", "array_read",
+           "array_length", "is_empty", *_COMPARE, *_LOGICAL]

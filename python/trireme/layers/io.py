@@ -1,0 +1,33 @@
+"""Where data enters a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..dtypes import VarType
+from ..framework import Variable, default_main_program
+
+
+def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True, dtype: Any = "float32",
+         lod_level: int = 0, type: Any = VarType.LOD_TENSOR, stop_gradient: bool = True) -> Variable:
+    """Return a variable that is fed: ``exe.run(feed={name: array})``.
+
+    ``shape`` is that of one sample; a batch dimension is put before it, unless ``append_batch_size`` is False
+    or a dimension is given as -1 or None.
+
+    >>> fluid.layers.data("image", [1, 28, 28])
+    Variable('image', float32[?, 1, 28, 28])
+    >>> fluid.layers.data("table", [3, 4], append_batch_size=False)
+    Variable('table', float32[3, 4])
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"data: name must be a string with at least one letter, got {name!r}")
+    dims = [-1 if dim is None else dim for dim in shape]
+    if append_batch_size and not any(dim < 0 for dim in dims):
+        dims = [-1, *dims]
+    return default_main_program().global_block().create_var(
+        name=name, shape=dims, dtype=dtype, type=type, stop_gradient=stop_gradient, lod_level=lod_level, is_data=True)
+
+
+__all__ = ["data"]

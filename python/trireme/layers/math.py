@@ -1,0 +1,184 @@
+"""Sums, products, reductions, norms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..framework import Variable
+from ..layer_helper import LayerHelper
+
+
+def mean(x: Variable, name: str | None = None) -> Variable:
+    """Return the mean of all elements, [1].
+
+    >>> fluid.layers.mean(fluid.layers.data("x", [4]))
+    Variable('mean_0.tmp_0', float32[1])
+    """
+    return LayerHelper("mean", name=name).append("mean", {"X": [x]})
+
+
+def mul(x: Variable, y: Variable, x_num_col_dims: int = 1, y_num_col_dims: int = 1,
+        name: str | None = None) -> Variable:
+    """Return the product of two matrices, into which both are flattened after so many dimensions.
+
+    >>> x, y = fluid.layers.data("x", [4]), fluid.layers.data("y", [4, 3], append_batch_size=False)
+    >>> fluid.layers.mul(x, y)
+    Variable('mul_0.tmp_0', float32[?, 3])
+    """
+    return LayerHelper("mul", name=name).append(
+        "mul", {"X": [x], "Y": [y]}, {"x_num_col_dims": x_num_col_dims, "y_num_col_dims": y_num_col_dims})
+
+
+def matmul(x: Variable, y: Variable, transpose_x: bool = False, transpose_y: bool = False, alpha: float = 1.0,
+           name: str | None = None) -> Variable:
+    """Return ``alpha x @ y``, the last two dimensions as matrices, those before as a batch of them.
+
+    >>> x, y = fluid.layers.data("x", [5, 4]), fluid.layers.data("y", [5, 3])
+    >>> fluid.layers.matmul(x, y, transpose_x=True)
+    Variable('matmul_0.tmp_0', float32[?, 4, 3])
+    """
+    return LayerHelper("matmul", name=name).append(
+        "matmul", {"X": [x], "Y": [y]}, {"transpose_X": transpose_x, "transpose_Y": transpose_y, "alpha": float(alpha)})
+
+
+def scale(x: Variable, scale: float = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None,
+          name: str | None = None) -> Variable:
+    """Return ``scale x + bias``, or ``scale (x + bias)``.
+
+    >>> fluid.layers.scale(fluid.layers.data("x", [4]), scale=2.0, bias=1.0)
+    Variable('scale_0.tmp_0', float32[?, 4])
+    """
+    helper = LayerHelper("scale", name=name, act=act)
+    out = helper.append("scale", {"X": [x]}, {"scale": float(scale), "bias": float(bias),
+                                              "bias_after_scale": bias_after_scale})
+    return helper.append_activation(out)
+
+
+def sums(input: Any, out: Variable | None = None) -> Variable:
+    """Return the sum of tensors of one shape.
+
+    >>> a, b = fluid.layers.data("a", [3]), fluid.layers.data("b", [3])
+    >>> fluid.layers.sums([a, b])
+    Variable('sum_0.tmp_0', float32[?, 3])
+    """
+    helper = LayerHelper("sum")
+    tensors = list(input) if isinstance(input, (list, tuple)) else [input]
+    if out is None:
+        return helper.append("sum", {"X": tensors})
+    helper.append_op(type="sum", inputs={"X": tensors}, outputs={"Out": [out]})
+    return out
+
+
+def sum(x: Any) -> Variable:
+    """Return the sum of tensors of one shape."""
+    return sums(x)
+
+
+def clip(x: Variable, min: float, max: float, name: str | None = None) -> Variable:
+    """Return each element moved into [min, max].
+
+    >>> fluid.layers.clip(fluid.layers.data("x", [4]), -1.0, 1.0)
+    Variable('clip_0.tmp_0', float32[?, 4])
+    """
+    return LayerHelper("clip", name=name).append("clip", {"X": [x]}, {"min": float(min), "max": float(max)})
+
+
+def clip_by_norm(x: Variable, max_norm: float, name: str | None = None) -> Variable:
+    """Return ``x``, shortened to the length ``max_norm`` when it is longer.
+
+    >>> fluid.layers.clip_by_norm(fluid.layers.data("x", [4]), 1.0)
+    Variable('clip_by_norm_0.tmp_0', float32[?, 4])
+    """
+    return LayerHelper("clip_by_norm", name=name).append("clip_by_norm", {"X": [x]}, {"max_norm": float(max_norm)})
+
+
+def l2_normalize(x: Variable, axis: int, epsilon: float = 1e-12, name: str | None = None) -> Variable:
+    """Return ``x / sqrt(max(sum(x x), epsilon))``, the sum along ``axis``.
+
+    >>> fluid.layers.l2_normalize(fluid.layers.data("x", [4]), axis=1)
+    Variable('l2_normalize_0.tmp_4', float32[?, 4])
+    """
+    helper = LayerHelper("l2_normalize", name=name)
+    square = helper.append("square", {"X": [x]})
+    total = helper.append("reduce_sum", {"X": [square]}, {"dim": [axis], "keep_dim": True})
+    bounded = helper.append("clip", {"X": [total]}, {"min": float(epsilon), "max": 3.4e38})
+    root = helper.append("rsqrt", {"X": [bounded]})
+    rank = len(x.shape)
+    axis = axis + rank if axis < 0 else axis
+    if 0 < axis < rank - 1:                            # a 1 in the middle does not broadcast
+        if x.shape[axis] is None:
+            raise ValueError(f"l2_normalize: dimension {axis} of {x!r} must be known")
+        times = [1] * rank
+        times[axis] = x.shape[axis]
+        root = helper.append("expand", {"X": [root]}, {"expand_times": times})
+    elif axis == 0 and rank > 1:
+        root = helper.append("squeeze", {"X": [root]}, {"axes": [0]})
+        return helper.append("elementwise_mul", {"X": [x], "Y": [root]}, {"axis": 1})
+    return helper.append("elementwise_mul", {"X": [x], "Y": [root]}, {"axis": 0})
+
+
+_ELEMENTWISE = {
+    "elementwise_add": "x + y", "elementwise_sub": "x - y", "elementwise_mul": "x y", "elementwise_div": "x / y",
+    "elementwise_max": "max(x, y)", "elementwise_min": "min(x, y)", "elementwise_pow": "x to the power y",
+    "elementwise_mod": "the rest of x / y", "elementwise_floordiv": "x / y rounded down",
+}
+
+
+def _elementwise(type: str, formula: str) -> Callable[..., Variable]:
+    def layer(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
+        helper = LayerHelper(type, name=name, act=act)
+        helper.check_variable(x, "x")
+        helper.check_variable(y, "y")
+        return helper.append_activation(helper.append(type, {"X": [x], "Y": [y]}, {"axis": axis}))
+
+    layer.__name__ = layer.__qualname__ = type
+    layer.__module__ = __name__
+    layer.__doc__ = (f"Return {formula}, element by element.\n\n"
+                     "    The shape of ``y`` is part of that of ``x``: it begins at dimension ``axis``, or ends with\n"
+                     "    it when ``axis`` is -1. The output has the shape of ``x``.\n\n"
+                     f"    >>> x, y = fluid.layers.data(\"x\", [4]), fluid.layers.data(\"y\", [4])\n"
+                     f"    >>> fluid.layers.{type}(x, y)\n"
+                     f"    Variable('{type}_0.tmp_0', float32[?, 4])\n    ")
+    return layer
+
+
+_REDUCE = {"reduce_sum": "sum", "reduce_mean": "mean", "reduce_max": "greatest", "reduce_min": "least",
+           "reduce_prod": "product"}
+
+
+def _reduce(type: str, what: str) -> Callable[..., Variable]:
+    def layer(input: Variable, dim: int | Sequence[int] | None = None, keep_dim: bool = False,
+              name: str | None = None) -> Variable:
+        helper = LayerHelper(type, name=name)
+        helper.check_variable(input, "input")
+        dims = [0] if dim is None else list(dim) if isinstance(dim, (list, tuple)) else [dim]
+        return helper.append(type, {"X": [input]}, {"dim": dims, "keep_dim": keep_dim, "reduce_all": dim is None})
+
+    layer.__name__ = layer.__qualname__ = type
+    layer.__module__ = __name__
+    layer.__doc__ = (f"Return the {what} of the elements along ``dim`` (a number or a list), or of all of them.\n\n"
+                     f"    >>> fluid.layers.{type}(fluid.layers.data(\"x\", [4, 3]), dim=1)\n"
+                     f"    Variable('{type}_0.tmp_0', float32[?, 3])\n    ")
+    return layer
+
+
+for _type, _formula in _ELEMENTWISE.items():
+    globals()[_type] = _elementwise(_type, _formula)
+for _type, _what in _REDUCE.items():
+    globals()[_type] = _reduce(_type, _what)
+
+
+def cumsum(x: Variable, axis: int = -1, exclusive: bool = False, reverse: bool = False) -> Variable:
+    """Return running sums along ``axis``."""
+    return LayerHelper("cumsum").append("cumsum", {"X": [x]}, {"axis": axis, "exclusive": exclusive,
+                                                               "reverse": reverse})
+
+
+def cos_sim(X: Variable, Y: Variable) -> Variable:
+    """Return the cosine of the angle between rows of ``X`` and of ``Y``, [n, 1]."""
+    return LayerHelper("cos_sim").append("cos_sim", {"X": [X], "Y": [Y]}, extra=["XNorm", "YNorm"])
+
+
+__all__ = ["mean", "mul", "matmul", "scale", "sums", "sum", "clip", "clip_by_norm", "l2_normalize", "cumsum",
+           "cos_sim", *_ELEMENTWISE, *_REDUCE]

@@ -1,0 +1,258 @@
+"""Layers with parameters, and what stands between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..dtypes import VarType, convert_dtype
+from ..framework import Variable
+from ..initializer import Constant, Normal
+from ..layer_helper import LayerHelper
+from ..param_attr import ParamAttr
+
+
+def fc(input: Any, size: int, num_flatten_dims: int = 1, param_attr: Any = None, bias_attr: Any = None,
+       act: Any = None, is_test: bool = False, name: str | None = None, *, with_bias: bool = True,
+       activation: Any = None) -> Variable:
+    """Return ``act(x @ w + b)``: fully connected, ``w: [features, size]``, ``b: [size]``.
+
+    Dimensions of ``input`` from ``num_flatten_dims`` on are its features. A list of inputs gets a matrix each;
+    the products are summed. ``with_bias=False`` is ``bias_attr=False``, ``activation`` is ``act``.
+
+    >>> x = fluid.layers.data("x", [28, 28])
+    >>> fluid.layers.fc(x, size=10, act="softmax")
+    Variable('fc_0.tmp_2', float32[?, 10])
+    >>> [p.name for p in fluid.default_main_program().all_parameters()]
+    ['fc_0.w_0', 'fc_0.b_0']
+    """
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"fc: size must be a positive int, got {size!r}")
+    if not with_bias:
+        bias_attr = False
+    helper = LayerHelper("fc", input=input, param_attr=param_attr, bias_attr=bias_attr,
+                         act=activation if act is None else act, name=name)
+    inputs = helper.multiple_input()
+    dtype = helper.input_dtype()
+    products = []
+    for x, attr in zip(inputs, helper.multiple_param_attr(len(inputs))):
+        if not 1 <= num_flatten_dims < len(x.shape):
+            raise ValueError(f"fc: {x!r} cannot be flattened after {num_flatten_dims!r} dimensions")
+        features = x.shape[num_flatten_dims:]
+        if None in features:
+            raise ValueError(f"fc: the features of {x!r}, from dimension {num_flatten_dims} on, must be known")
+        w = helper.create_parameter(attr, [math.prod(features), size], dtype)
+        if w is None:
+            raise ValueError("fc: param_attr=False leaves nothing to multiply by")
+        products.append(helper.append("mul", {"X": [x], "Y": [w]},
+                                      {"x_num_col_dims": num_flatten_dims, "y_num_col_dims": 1}))
+    out = products[0] if len(products) == 1 else helper.append("sum", {"X": products})
+    return helper.append_activation(helper.append_bias_op(out, dim_start=num_flatten_dims))
+
+
+fc_layer = fc
+
+
+def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_distributed: bool = False,
+              padding_idx: int | None = None, param_attr: Any = None, dtype: Any = "float32") -> Variable:
+    """Return the rows of a table ``size = [rows, width]`` that the int64 ids ``input [..., 1]`` name.
+
+    ``is_sparse`` makes its gradient the rows that were used; ``is_distributed`` lets the table live on
+    parameter servers and grow there. Rows for ``padding_idx`` are zero.
+
+    >>> ids = fluid.layers.data("ids", [1], dtype="int64")
+    >>> fluid.layers.embedding(ids, size=[1000, 16], is_sparse=True)
+    Variable('embedding_0.tmp_0', float32[?, 16])
+    """
+    if len(size) != 2 or any(not isinstance(dim, int) or dim < 1 for dim in size):
+        raise ValueError(f"embedding: size must be [rows, width], got {size!r}")
+    helper = LayerHelper("embedding", param_attr=param_attr)
+    helper.check_variable(input, "input")
+    table = helper.create_parameter(helper.param_attr, list(size), dtype)
+    table.is_distributed = is_distributed
+    padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else size[0] + padding_idx
+    return helper.append("lookup_table", {"W": [table], "Ids": [input]},
+                         {"is_sparse": is_sparse, "is_distributed": is_distributed, "padding_idx": padding},
+                         dtype=convert_dtype(dtype))
+
+
+def _pair(value: Any, what: str) -> list[int]:
+    pair = list(value) if isinstance(value, (list, tuple)) else [value, value]
+    if len(pair) != 2 or any(isinstance(x, bool) or not isinstance(x, int) for x in pair):
+        raise ValueError(f"{what} must be an int or two of them, got {value!r}")
+    return pair
+
+
+def conv2d(input: Variable, num_filters: int, filter_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int | None = None, param_attr: Any = None, bias_attr: Any = None, use_cudnn: bool = True,
+           act: Any = None, name: str | None = None) -> Variable:
+    """Return images [n, c, h, w] convolved with ``num_filters`` filters: [n, num_filters, h', w'].
+
+    >>> image = fluid.layers.data("image", [1, 28, 28])
+    >>> fluid.layers.conv2d(image, num_filters=20, filter_size=5, act="relu")
+    Variable('conv2d_0.tmp_2', float32[?, 20, 24, 24])
+    """
+    helper = LayerHelper("conv2d", input=input, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
+    helper.check_variable(input, "input")
+    groups = groups or 1
+    if len(input.shape) != 4 or input.shape[1] is None:
+        raise ValueError(f"conv2d: input must be [n, channels, height, width], got {input!r}")
+    channels = input.shape[1]
+    if channels % groups or num_filters % groups:
+        raise ValueError(f"conv2d: {channels} channels and {num_filters} filters cannot be cut into {groups} groups")
+    window = _pair(filter_size, "conv2d: filter_size")
+    fan_in = window[0] * window[1] * channels
+    w = helper.create_parameter(helper.param_attr, [num_filters, channels // groups, *window], input.dtype,
+                                default_initializer=Normal(0.0, math.sqrt(2.0 / fan_in)))
+    depthwise = groups == channels and num_filters % channels == 0 and groups > 1
+    out = helper.append("depthwise_conv2d" if depthwise else "conv2d", {"Input": [input], "Filter": [w]},
+                        {"strides": _pair(stride, "conv2d: stride"), "paddings": _pair(padding, "conv2d: padding"),
+                         "dilations": _pair(dilation, "conv2d: dilation"), "groups": groups}, slot="Output")
+    return helper.append_activation(helper.append_bias_op(out, dim_start=1, dim_end=2))
+
+
+def pool2d(input: Variable, pool_size: Any = -1, pool_type: str = "max", pool_stride: Any = 1, pool_padding: Any = 0,
+           global_pooling: bool = False, use_cudnn: bool = True, ceil_mode: bool = False, name: str | None = None,
+           exclusive: bool = True) -> Variable:
+    """Return the greatest element (or the mean, ``"avg"``) of each window of images [n, c, h, w].
+
+    >>> image = fluid.layers.data("image", [1, 28, 28])
+    >>> fluid.layers.pool2d(image, pool_size=2, pool_stride=2)
+    Variable('pool2d_0.tmp_0', float32[?, 1, 14, 14])
+    """
+    if pool_type not in ("max", "avg"):
+        raise ValueError(f"pool2d: pool_type must be 'max' or 'avg', got {pool_type!r}")
+    if pool_size == -1 and not global_pooling:
+        raise ValueError("pool2d: give pool_size, or global_pooling=True")
+    size = [1, 1] if pool_size == -1 else _pair(pool_size, "pool2d: pool_size")
+    return LayerHelper("pool2d", name=name).append(
+        "pool2d", {"X": [input]},
+        {"pooling_type": pool_type, "ksize": size, "global_pooling": global_pooling,
+         "strides": _pair(pool_stride, "pool2d: pool_stride"),
+         "paddings": _pair(pool_padding, "pool2d: pool_padding"), "ceil_mode": ceil_mode, "exclusive": exclusive})
+
+
+def batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum: float = 0.9, epsilon: float = 1e-5,
+               param_attr: Any = None, bias_attr: Any = None, data_layout: str = "NCHW", in_place: bool = False,
+               name: str | None = None, moving_mean_name: str | None = None, moving_variance_name: str | None = None,
+               do_model_average_for_mean_and_var: bool = False, fuse_with_relu: bool = False,
+               use_global_stats: bool = False) -> Variable:
+    """Return each channel with mean 0 and variance 1 over the batch, then scaled and shifted.
+
+    Training keeps running averages of means and variances; ``is_test`` (a program cloned for tests) uses them.
+
+    >>> image = fluid.layers.data("image", [3, 8, 8])
+    >>> fluid.layers.batch_norm(image)
+    Variable('batch_norm_0.tmp_2', float32[?, 3, 8, 8])
+    """
+    helper = LayerHelper("batch_norm", param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
+    helper.check_variable(input, "input")
+    if data_layout not in ("NCHW", "NHWC"):
+        raise ValueError(f"batch_norm: data_layout must be 'NCHW' or 'NHWC', got {data_layout!r}")
+    channels = input.shape[1 if data_layout == "NCHW" else -1]
+    if channels is None:
+        raise ValueError(f"batch_norm: the number of channels of {input!r} must be known")
+    dtype = VarType.FP32 if input.dtype == VarType.FP16 else input.dtype
+    scale = helper.create_parameter(helper.param_attr, [channels], dtype, default_initializer=Constant(1.0))
+    bias = helper.create_parameter(helper.bias_attr, [channels], dtype, is_bias=True)
+
+    def moving(name: str | None, value: float) -> Variable:
+        var = helper.create_parameter(ParamAttr(name=name, initializer=Constant(value), trainable=False,
+                                                do_model_average=do_model_average_for_mean_and_var), [channels], dtype)
+        var.stop_gradient = True
+        return var
+
+    mean, variance = moving(moving_mean_name, 0.0), moving(moving_variance_name, 1.0)
+    saved = [helper.create_variable_for_type_inference(dtype, stop_gradient=True) for _ in range(2)]
+    out = input if in_place else helper.create_variable_for_type_inference(input.dtype)
+    helper.append_op(type="batch_norm",
+                     inputs={"X": [input], "Scale": [scale], "Bias": [bias], "Mean": [mean], "Variance": [variance]},
+                     outputs={"Y": [out], "MeanOut": [mean], "VarianceOut": [variance], "SavedMean": [saved[0]],
+                              "SavedVariance": [saved[1]]},
+                     attrs={"momentum": momentum, "epsilon": epsilon, "is_test": is_test, "data_layout": data_layout,
+                            "use_global_stats": use_global_stats})
+    return helper.append_activation(out)
+
+
+def layer_norm(input: Variable, scale: bool = True, shift: bool = True, begin_norm_axis: int = 1,
+               epsilon: float = 1e-5, param_attr: Any = None, bias_attr: Any = None, act: Any = None,
+               name: str | None = None) -> Variable:
+    """Return each sample with mean 0 and variance 1 over its dimensions from ``begin_norm_axis`` on.
+
+    >>> fluid.layers.layer_norm(fluid.layers.data("x", [8]))
+    Variable('layer_norm_0.tmp_2', float32[?, 8])
+    """
+    helper = LayerHelper("layer_norm", param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
+    helper.check_variable(input, "input")
+    features = input.shape[begin_norm_axis:]
+    if not features or None in features:
+        raise ValueError(f"layer_norm: the dimensions of {input!r} from {begin_norm_axis} on must be known")
+    size = math.prod(features)
+    inputs = {"X": [input]}
+    if scale:
+        inputs["Scale"] = [helper.create_parameter(helper.param_attr, [size], input.dtype,
+                                                   default_initializer=Constant(1.0))]
+    if shift:
+        inputs["Bias"] = [helper.create_parameter(helper.bias_attr, [size], input.dtype, is_bias=True)]
+    saved = [helper.create_variable_for_type_inference(input.dtype, stop_gradient=True) for _ in range(2)]
+    out = helper.create_variable_for_type_inference(input.dtype)
+    helper.append_op(type="layer_norm", inputs=inputs,
+                     outputs={"Y": [out], "Mean": [saved[0]], "Variance": [saved[1]]},
+                     attrs={"epsilon": epsilon, "begin_norm_axis": begin_norm_axis})
+    return helper.append_activation(out)
+
+
+def dropout(x: Variable, dropout_prob: float, is_test: bool = False, seed: int | None = None, name: str | None = None,
+            dropout_implementation: str = "downgrade_in_infer") -> Variable:
+    """Return ``x`` with each element zero with probability ``dropout_prob``.
+
+    ``"downgrade_in_infer"`` multiplies by 1 - dropout_prob in tests, ``"upscale_in_train"`` divides in training.
+
+    >>> fluid.layers.dropout(fluid.layers.data("x", [8]), dropout_prob=0.5)
+    Variable('dropout_0.tmp_0', float32[?, 8])
+    """
+    if not 0 <= dropout_prob <= 1:
+        raise ValueError(f"dropout: dropout_prob must be in [0, 1], got {dropout_prob!r}")
+    if dropout_implementation not in ("downgrade_in_infer", "upscale_in_train"):
+        raise ValueError("dropout: dropout_implementation must be 'downgrade_in_infer' or 'upscale_in_train', "
+                         f"got {dropout_implementation!r}")
+    return LayerHelper("dropout", name=name).append(
+        "dropout", {"X": [x]}, {"dropout_prob": float(dropout_prob), "is_test": is_test, "fix_seed": seed is not None,
+                                "seed": seed or 0, "dropout_implementation": dropout_implementation}, extra=["Mask"])
+
+
+def softmax(input: Variable, use_cudnn: bool = True, name: str | None = None, axis: int = -1) -> Variable:
+    """Return ``exp(x) / sum(exp(x))`` along ``axis``.
+
+    >>> fluid.layers.softmax(fluid.layers.data("x", [10]))
+    Variable('softmax_0.tmp_0', float32[?, 10])
+    """
+    return LayerHelper("softmax", name=name).append("softmax", {"X": [input]}, {"axis": axis})
+
+
+def topk(input: Variable, k: int, name: str | None = None) -> tuple[Variable, Variable]:
+    """Return the ``k`` greatest elements of each row, and where they are (int64).
+
+    >>> [v.shape for v in fluid.layers.topk(fluid.layers.data("x", [10]), 3)]
+    [(None, 3), (None, 3)]
+    """
+    helper = LayerHelper("top_k", name=name)
+    values = helper.create_variable_for_type_inference(input.dtype)
+    indices = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
+    helper.append_op(type="top_k", inputs={"X": [input]}, outputs={"Out": [values], "Indices": [indices]},
+                     attrs={"k": k})
+    return values, indices
+
+
+def label_smooth(label: Variable, prior_dist: Variable | None = None, epsilon: float = 0.1, dtype: Any = "float32",
+                 name: str | None = None) -> Variable:
+    """Return ``(1 - epsilon) label + epsilon / classes`` (or times ``prior_dist``) for one-hot labels."""
+    inputs = {"X": [label]}
+    if prior_dist is not None:
+        inputs["PriorDist"] = [prior_dist]
+    return LayerHelper("label_smooth", name=name).append("label_smooth", inputs, {"epsilon": float(epsilon)})
+
+
+__all__ = ["fc", "fc_layer", "embedding", "conv2d", "pool2d", "batch_norm", "layer_norm", "dropout", "softmax",
+           "topk", "label_smooth"]

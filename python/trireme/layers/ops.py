@@ -1,0 +1,117 @@
+"""Functions of each element: activations, roots, rounding; and the random fills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..dtypes import convert_dtype
+from ..framework import Variable
+from ..layer_helper import LayerHelper
+
+# Operator -> formula, and its attributes with their defaults.
+_UNARY: dict[str, tuple[str, dict[str, Any]]] = {
+    "abs": ("|x|", {}),
+    "acos": ("the angle whose cosine is x", {}),
+    "asin": ("the angle whose sine is x", {}),
+    "atan": ("the angle whose tangent is x", {}),
+    "brelu": ("min(max(x, t_min), t_max)", {"t_min": 0.0, "t_max": 24.0}),
+    "ceil": ("the least whole number that is not below x", {}),
+    "cos": ("cos(x)", {}),
+    "elu": ("x where x > 0, else alpha (exp(x) - 1)", {"alpha": 1.0}),
+    "exp": ("exp(x)", {}),
+    "floor": ("the greatest whole number that is not above x", {}),
+    "gelu": ("x (1 + erf(x / sqrt(2))) / 2", {}),
+    "hard_shrink": ("x where |x| > threshold, else 0", {"threshold": 0.5}),
+    "hard_sigmoid": ("min(max(slope x + offset, 0), 1)", {"slope": 0.2, "offset": 0.5}),
+    "leaky_relu": ("x where x > 0, else alpha x", {"alpha": 0.02}),
+    "log": ("the natural logarithm of x", {}),
+    "logsigmoid": ("log(1 / (1 + exp(-x)))", {}),
+    "pow": ("x to the power factor", {"factor": 1.0}),
+    "reciprocal": ("1 / x", {}),
+    "relu": ("max(x, 0)", {}),
+    "relu6": ("min(max(x, 0), threshold)", {"threshold": 6.0}),
+    "round": ("the whole number nearest to x", {}),
+    "rsqrt": ("1 / sqrt(x)", {}),
+    "selu": ("scale x where x > 0, else scale alpha (exp(x) - 1)",
+             {"scale": 1.0507009873554805, "alpha": 1.6732632423543772}),
+    "sigmoid": ("1 / (1 + exp(-x))", {}),
+    "sign": ("-1, 0 or 1", {}),
+    "sin": ("sin(x)", {}),
+    "soft_relu": ("log(1 + exp(min(max(x, -threshold), threshold)))", {"threshold": 40.0}),
+    "softplus": ("log(1 + exp(x))", {}),
+    "softshrink": ("x - lambda where x > lambda, x + lambda where x < -lambda, else 0", {"lambda": 0.5}),
+    "softsign": ("x / (1 + |x|)", {}),
+    "sqrt": ("the square root of x", {}),
+    "square": ("x x", {}),
+    "stanh": ("scale_b tanh(scale_a x)", {"scale_a": 2.0 / 3.0, "scale_b": 1.7159}),
+    "swish": ("x / (1 + exp(-beta x))", {"beta": 1.0}),
+    "tanh": ("tanh(x)", {}),
+    "tanh_shrink": ("x - tanh(x)", {}),
+    "thresholded_relu": ("x where x > threshold, else 0", {"threshold": 1.0}),
+}
+
+#: What ``act=`` of a layer may be, beside None and "linear".
+activations = frozenset(_UNARY) | {"softmax"}
+
+# Python words that cannot be parameters, and what Fluid calls the parameter instead.
+_RENAMED = {"lambda": "alpha"}
+
+
+def _unary(type: str, formula: str, attrs: dict[str, Any]) -> Callable[..., Variable]:
+    names = list(attrs)
+
+    def layer(x: Variable, *args: Any, name: str | None = None, **options: Any) -> Variable:
+        helper = LayerHelper(type, name=name)
+        helper.check_variable(x, "x")
+        if len(args) > len(names):
+            if len(args) != len(names) + 1 or name is not None:
+                raise TypeError(f"{type} takes x, {', '.join([*names, 'name'])}; got {len(args)} values after x")
+            helper.name, args = LayerHelper(type, name=args[-1]).name, args[:-1]
+        values = {**attrs, **dict(zip(names, args))}
+        for key, value in options.items():
+            key = next((word for word, other in _RENAMED.items() if other == key and word in attrs), key)
+            if key not in attrs:
+                raise TypeError(f"{type} takes x, {', '.join([*names, 'name'])}; got {key}={value!r}")
+            values[key] = value
+        return helper.append(type, {"X": [x]}, values)
+
+    options = ", ".join(f"{_RENAMED.get(key, key)}={value:.6g}" for key, value in attrs.items())
+    layer.__name__ = layer.__qualname__ = type
+    layer.__module__ = __name__
+    layer.__doc__ = (f"``{type}(x{', ' + options if options else ''}, name=None)``: for each element, {formula}.\n\n"
+                     f"    Any shape; the output has the shape and type of ``x``.\n\n"
+                     f"    >>> fluid.layers.{type}(fluid.layers.data(\"x\", [4]))\n"
+                     f"    Variable('{type}_0.tmp_0', float32[?, 4])\n    ")
+    return layer
+
+
+for _type, (_formula, _attrs) in _UNARY.items():
+    globals()[_type] = _unary(_type, _formula, _attrs)
+
+
+def uniform_random(shape: Sequence[int], dtype: Any = "float32", min: float = -1.0, max: float = 1.0,
+                   seed: int = 0) -> Variable:
+    """Return numbers uniform in [min, max), the same in every run of the program with the same seeds.
+
+    >>> fluid.layers.uniform_random([2, 3])
+    Variable('uniform_random_0.tmp_0', float32[2, 3])
+    """
+    return LayerHelper("uniform_random").append(
+        "uniform_random", {}, {"shape": list(shape), "dtype": int(convert_dtype(dtype)), "min": min, "max": max,
+                               "seed": seed}, dtype=dtype, stop_gradient=True)
+
+
+def gaussian_random(shape: Sequence[int], mean: float = 0.0, std: float = 1.0, seed: int = 0,
+                    dtype: Any = "float32") -> Variable:
+    """Return normal numbers with the given mean and standard deviation.
+
+    >>> fluid.layers.gaussian_random([2, 3])
+    Variable('gaussian_random_0.tmp_0', float32[2, 3])
+    """
+    return LayerHelper("gaussian_random").append(
+        "gaussian_random", {}, {"shape": list(shape), "dtype": int(convert_dtype(dtype)), "mean": mean, "std": std,
+                                "seed": seed}, dtype=dtype, stop_gradient=True)
+
+
+__all__ = [*_UNARY, "uniform_random", "gaussian_random"]

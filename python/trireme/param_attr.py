@@ -1,0 +1,72 @@
+"""How a layer's parameter is named, started and trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ParamAttr:
+    """Name, initializer, learning rate, regularizer, clipping of one parameter.
+
+    Where a layer takes ``param_attr`` or ``bias_attr``, a string is a name, an initializer or a regularizer
+    stands for a ParamAttr with only that, None is the default, and False means: no such parameter.
+
+    >>> x = fluid.layers.data("x", [4])
+    >>> y = fluid.layers.fc(x, 2, param_attr=fluid.ParamAttr(name="w", learning_rate=0.5), bias_attr=False)
+    >>> fluid.default_main_program().global_block().var("w").optimize_attr
+    {'learning_rate': 0.5}
+    """
+
+    def __init__(self, name: str | None = None, initializer: Any = None, learning_rate: float = 1.0,
+                 regularizer: Any = None, trainable: bool = True, gradient_clip: Any = None,
+                 do_model_average: bool = False) -> None:
+        if name is not None and (not isinstance(name, str) or not name):
+            raise TypeError(f"ParamAttr: name must be a string with at least one letter, got {name!r}")
+        self.name = name
+        self.initializer = initializer
+        self.learning_rate = learning_rate
+        self.regularizer = regularizer
+        self.trainable = trainable
+        self.gradient_clip = gradient_clip
+        self.do_model_average = do_model_average
+
+    @staticmethod
+    def _to_attr(arg: Any) -> Any:
+        """Return a ParamAttr, a list of them, or False."""
+        from .initializer import Initializer
+        from .regularizer import WeightDecayRegularizer
+
+        if arg is None or arg is True:
+            return ParamAttr()
+        if isinstance(arg, (list, tuple)):
+            return [ParamAttr._to_attr(item) for item in arg]
+        if arg is False or isinstance(arg, ParamAttr):
+            return arg
+        if isinstance(arg, str):
+            return ParamAttr(name=arg)
+        if isinstance(arg, Initializer):
+            return ParamAttr(initializer=arg)
+        if isinstance(arg, WeightDecayRegularizer):
+            return ParamAttr(regularizer=arg)
+        raise TypeError("a parameter's attribute is a ParamAttr, a name, an initializer, a regularizer, None or "
+                        f"False; got {arg!r}")
+
+    def _copy(self) -> ParamAttr:
+        copy = ParamAttr.__new__(ParamAttr)
+        copy.__dict__.update(self.__dict__)
+        return copy
+
+    def _set_default_initializer(self, initializer: Any) -> None:
+        if self.initializer is None:
+            self.initializer = initializer
+
+    def _to_kwargs(self, with_initializer: bool = False) -> dict[str, Any]:
+        kwargs = {"name": self.name, "optimize_attr": {"learning_rate": self.learning_rate},
+                  "regularizer": self.regularizer, "trainable": self.trainable,
+                  "gradient_clip_attr": self.gradient_clip, "do_model_average": self.do_model_average}
+        if with_initializer:
+            kwargs["initializer"] = self.initializer
+        return kwargs
+
+
+__all__ = ["ParamAttr"]

@@ -1,0 +1,373 @@
+"""Tensors and scopes of the native core, and their way to and from NumPy.
+
+Arrays that come out of here are views: they share the core's memory, which is counted, so that they stay
+valid and unchanged whatever the program computes afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._core import ffi, lib
+from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, convert_dtype
+from .errors import check
+from .native import Native
+
+_new_tensor = lib.tr_tensor_new
+_free_tensor = lib.tr_tensor_free
+
+
+class CPUPlace:
+    """The processor; every operator runs there."""
+
+    def __repr__(self) -> str:
+        return "CPUPlace"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CPUPlace)
+
+    def __hash__(self) -> int:
+        return hash(CPUPlace)
+
+
+def view_of_owned(tensor: Any) -> np.ndarray:
+    """Return the tensor's data as an array which frees the tensor at its end."""
+    dtype = lib.tr_tensor_dtype(tensor)
+    rank = lib.tr_tensor_rank(tensor)
+    data = lib.tr_tensor_data(tensor)
+    shape = tuple(ffi.unpack(lib.tr_tensor_dims(tensor), rank)) if rank else ()
+    size = lib.tr_tensor_bytes(tensor)
+    if not data or not size:
+        _free_tensor(tensor)
+        return np.empty(shape, NUMPY_DTYPES.get(dtype, np.float32))
+    owner = ffi.gc(ffi.cast("char *", data), lambda _, free=_free_tensor: free(tensor))
+    return np.ndarray(shape, NUMPY_DTYPES[dtype], ffi.buffer(owner, size))
+
+
+def _tensor_dtype(array: np.ndarray) -> int:
+    code = FROM_NUMPY.get(array.dtype)
+    if code is None:
+        raise TypeError(f"no tensor can hold a NumPy array of {array.dtype} (shape {list(array.shape)}); "
+                        f"types are {', '.join(str(dtype) for dtype in FROM_NUMPY)}")
+    return code
+
+
+def _offsets(lod: Sequence[Sequence[int]]) -> tuple[Any, Any, list[Any]]:
+    """Return (counts, pointers, what keeps them alive) for the C API."""
+    levels = [ffi.new("int64_t[]", [int(x) for x in level]) for level in lod]
+    counts = ffi.new("int64_t[]", [len(level) for level in lod])
+    return counts, ffi.new("int64_t *[]", levels), levels
+
+
+class _Tensor:
+    """What LoDTensor and SelectedRows share: one native tensor, of its own or in a scope."""
+
+    def __init__(self, _native: Native | None = None, _ptr: Any = None) -> None:
+        if _native is None:
+            _native = Native(_new_tensor(), _free_tensor)
+        else:
+            _native.retain()
+        self._native = _native
+        self._ptr = _native.ptr if _ptr is None else _ptr
+
+    @classmethod
+    def _adopt(cls, ptr: Any) -> Any:
+        """Wrap a tensor that is freed with the wrapper."""
+        native = Native(ptr, _free_tensor)
+        tensor = cls(native)
+        native.release()
+        return tensor
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is not None:
+            native.release()
+
+    def shape(self) -> list[int]:
+        return ffi.unpack(lib.tr_tensor_dims(self._ptr), lib.tr_tensor_rank(self._ptr))
+
+    def _is_initialized(self) -> bool:
+        return lib.tr_tensor_dtype(self._ptr) >= 0
+
+    def _dtype(self) -> VarType:
+        code = lib.tr_tensor_dtype(self._ptr)
+        if code < 0:
+            raise ValueError("the tensor was never set: it has no data type")
+        return VarType(code)
+
+    def numpy(self) -> np.ndarray:
+        """Return the data as an array that shares the memory; see the head of this module."""
+        shared = _new_tensor()
+        lib.tr_tensor_share(shared, self._ptr)
+        return view_of_owned(shared)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def _set(self, array: Any) -> None:
+        array = np.asarray(array)
+        if array.dtype not in FROM_NUMPY and array.dtype.kind in "iu":
+            array = array.astype(np.int64)
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        code = _tensor_dtype(array)
+        check(lib.tr_tensor_resize(self._ptr, code, array.ndim, list(array.shape)))
+        if array.nbytes:
+            ffi.memmove(lib.tr_tensor_data(self._ptr), ffi.from_buffer(array), array.nbytes)
+
+
+class LoDTensor(_Tensor):
+    """A dense array, perhaps of sequences one after the other ("level of detail").
+
+    >>> t = fluid.core.LoDTensor()
+    >>> t.set(np.zeros((5, 2), "float32"))
+    >>> t.set_recursive_sequence_lengths([[2, 3]])
+    >>> t
+    LoDTensor(float32[5, 2], lod=[[0, 2, 5]])
+    >>> np.asarray(t).shape
+    (5, 2)
+    """
+
+    def set(self, array: Any, place: CPUPlace | None = None) -> None:
+        """Copy ``array`` into the tensor; sequence offsets are dropped."""
+        self._set(array)
+
+    def lod(self) -> list[list[int]]:
+        """Return the offsets of every level, the outermost first."""
+        ptr = self._ptr
+        return [ffi.unpack(lib.tr_tensor_lod_offsets(ptr, i), lib.tr_tensor_lod_count(ptr, i))
+                for i in range(lib.tr_tensor_lod_levels(ptr))]
+
+    def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
+        counts, pointers, levels = _offsets(lod)
+        check(lib.tr_tensor_set_lod(self._ptr, len(levels), counts, pointers))
+
+    def recursive_sequence_lengths(self) -> list[list[int]]:
+        return [[b - a for a, b in zip(level, level[1:])] for level in self.lod()]
+
+    def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
+        self.set_lod(lengths_to_offsets(lengths))
+
+    def has_valid_recursive_sequence_lengths(self) -> bool:
+        """Return whether the offsets fit each other and the rows. They always do: ``set_lod`` refuses others."""
+        return True
+
+    def __repr__(self) -> str:
+        if not self._is_initialized():
+            return "LoDTensor(not set)"
+        lod = self.lod()
+        return f"LoDTensor({self._dtype()}{self.shape()}" + (f", lod={lod})" if lod else ")")
+
+
+class SelectedRows(_Tensor):
+    """Some rows of a tensor ``height`` rows high; a row that stands twice adds up.
+
+    >>> rows = fluid.core.SelectedRows([4, 7], 10)
+    >>> rows.set(np.ones((2, 3), "float32"))
+    >>> rows
+    SelectedRows(float32[2, 3], rows=[4, 7], height=10)
+    """
+
+    def __init__(self, rows: Iterable[int] = (), height: int = 0, *, _native: Native | None = None,
+                 _ptr: Any = None) -> None:
+        super().__init__(_native, _ptr)
+        self._pending = ([int(row) for row in rows], int(height)) if _native is None else None
+
+    @classmethod
+    def _adopt(cls, ptr: Any) -> SelectedRows:
+        native = Native(ptr, _free_tensor)
+        tensor = cls(_native=native)
+        native.release()
+        return tensor
+
+    def set(self, array: Any, rows: Iterable[int] | None = None, height: int | None = None) -> None:
+        """Copy ``array`` (one line per row) in; ``rows`` and ``height`` default to those there are."""
+        keep = self._pending or (self.rows(), self.height())
+        rows = [int(row) for row in rows] if rows is not None else keep[0]
+        height = int(height) if height is not None else keep[1]
+        self._set(array)
+        check(lib.tr_tensor_set_rows(self._ptr, height, len(rows), rows))
+        self._pending = None
+
+    def rows(self) -> list[int]:
+        if self._pending:
+            return list(self._pending[0])
+        if not lib.tr_tensor_has_rows(self._ptr):
+            return []
+        return ffi.unpack(lib.tr_tensor_rows(self._ptr), lib.tr_tensor_dims(self._ptr)[0])
+
+    def height(self) -> int:
+        return self._pending[1] if self._pending else lib.tr_tensor_height(self._ptr)
+
+    def get_tensor(self) -> LoDTensor:
+        """Return the rows' values, sharing the memory."""
+        return LoDTensor(self._native, self._ptr)
+
+    def to_dense(self) -> np.ndarray:
+        """Return the whole tensor: rows that were not selected are zero."""
+        values = self.numpy()
+        dense = np.zeros((self.height(), *values.shape[1:]), values.dtype)
+        np.add.at(dense, self.rows(), values)
+        return dense
+
+    def __repr__(self) -> str:
+        what = f"{self._dtype()}{self.shape()}" if self._is_initialized() else "not set"
+        return f"SelectedRows({what}, rows={self.rows()}, height={self.height()})"
+
+
+class LoDTensorArray(Sequence):
+    """A growing list of tensors: what ``array_write`` writes."""
+
+    def __init__(self, _native: Native, _ptr: Any) -> None:
+        self._native = _native.retain()
+        self._ptr = _ptr
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is not None:
+            native.release()
+
+    def __len__(self) -> int:
+        return lib.tr_var_array_count(self._ptr)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
+            raise IndexError(f"the array has {len(self)} tensors, there is no number {index}")
+        return LoDTensor(self._native, lib.tr_var_array_item(self._ptr, position))
+
+
+class ScopeVariable:
+    """A variable of a scope, by ``scope.var(name)`` or ``scope.find_var(name)``."""
+
+    def __init__(self, scope: Scope, ptr: Any, name: str) -> None:
+        self._scope = scope
+        self._ptr = ptr
+        self.name = name
+
+    def kind(self) -> VarType | None:
+        """Return what it holds, or None when nothing was written yet."""
+        code = lib.tr_var_kind_of(self._ptr)
+        return VarType(code) if code >= 0 else None
+
+    def get_tensor(self) -> LoDTensor:
+        return LoDTensor(self._scope._native, lib.tr_var_tensor(self._ptr))
+
+    def get_selected_rows(self) -> SelectedRows:
+        return SelectedRows(_native=self._scope._native, _ptr=lib.tr_var_tensor(self._ptr))
+
+    def get_lod_tensor_array(self) -> LoDTensorArray:
+        return LoDTensorArray(self._scope._native, self._ptr)
+
+    def __repr__(self) -> str:
+        return f"<variable {self.name!r} of a scope>"
+
+
+class Scope:
+    """Variables by name. A scope looks a name up in itself and then in its parents.
+
+    >>> scope = fluid.core.Scope()
+    >>> scope.var("w").get_tensor().set(np.ones(3, "float32"))
+    >>> scope.new_scope().find_var("w").get_tensor()
+    LoDTensor(float32[3])
+    >>> scope.find_var("v") is None
+    True
+    """
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        needs = (parent._native,) if parent is not None else ()
+        self._native = Native(lib.tr_scope_new(parent._native.ptr if parent is not None else ffi.NULL),
+                              lib.tr_scope_free, needs)
+        self._kids: list[Scope] = []
+        self._erased = 0                      # prepared runs are looked up anew when this changes
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is not None:
+            native.release()
+
+    def var(self, name: str) -> ScopeVariable:
+        """Return the variable of this scope, made when there is none."""
+        return ScopeVariable(self, lib.tr_scope_var(self._native.ptr, name.encode()), name)
+
+    def find_var(self, name: str) -> ScopeVariable | None:
+        """Return the variable, here or in a parent, or None."""
+        ptr = lib.tr_scope_find(self._native.ptr, name.encode())
+        return ScopeVariable(self, ptr, name) if ptr else None
+
+    def new_scope(self) -> Scope:
+        """Return a scope inside this one, which lives until ``drop_kids``."""
+        kid = Scope(self)
+        self._kids.append(kid)
+        return kid
+
+    def drop_kids(self) -> None:
+        self._kids.clear()
+
+    def erase(self, names: Iterable[str]) -> None:
+        self._erased += 1
+        for name in names:
+            lib.tr_scope_erase(self._native.ptr, name.encode())
+
+    def local_var_names(self) -> list[str]:
+        ptr = self._native.ptr
+        return [ffi.string(lib.tr_scope_name(ptr, i)).decode() for i in range(lib.tr_scope_count(ptr))]
+
+    def __contains__(self, name: str) -> bool:
+        return bool(lib.tr_scope_find(self._native.ptr, name.encode()))
+
+    def __repr__(self) -> str:
+        return f"<Scope of {lib.tr_scope_count(self._native.ptr)} variables>"
+
+
+def lengths_to_offsets(lengths: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return ``[[0, 2, 5]]`` for ``[[2, 3]]``."""
+    result = []
+    for level in lengths:
+        offsets = [0]
+        for length in level:
+            offsets.append(offsets[-1] + int(length))
+        result.append(offsets)
+    return result
+
+
+def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]], place: CPUPlace | None = None) -> LoDTensor:
+    """Return a LoDTensor of an array, of another LoDTensor, or of a list of sequences of int64 numbers.
+
+    >>> fluid.create_lod_tensor(np.zeros((5, 1), "int64"), [[2, 3]], fluid.CPUPlace())
+    LoDTensor(int64[5, 1], lod=[[0, 2, 5]])
+    >>> fluid.create_lod_tensor([[1, 2], [3, 4, 5]], [[2, 3]])
+    LoDTensor(int64[5, 1], lod=[[0, 2, 5]])
+    """
+    if isinstance(data, list):
+        lengths = [len(sequence) for sequence in data]
+        if list(recursive_seq_lens[-1]) != lengths:
+            raise ValueError(f"recursive_seq_lens says the sequences have {list(recursive_seq_lens[-1])} elements, "
+                             f"the data has {lengths}")
+        data = np.concatenate([np.asarray(sequence) for sequence in data]).astype(np.int64).reshape(-1, 1)
+    elif isinstance(data, LoDTensor):
+        data = data.numpy()
+    tensor = LoDTensor()
+    tensor.set(data, place)
+    tensor.set_recursive_sequence_lengths(recursive_seq_lens)
+    return tensor
+
+
+def create_random_int_lodtensor(recursive_seq_lens: Sequence[Sequence[int]], base_shape: Sequence[int],
+                                place: CPUPlace | None, low: int, high: int) -> LoDTensor:
+    """Return a LoDTensor of random int64 numbers from ``low`` to ``high``, both included."""
+    rows = sum(recursive_seq_lens[-1])
+    data = np.random.randint(low, high + 1, [rows, *base_shape]).astype(np.int64)
+    return create_lod_tensor(data, recursive_seq_lens, place)
+
+
+__all__ = ["CPUPlace", "LoDTensor", "SelectedRows", "LoDTensorArray", "Scope", "ScopeVariable", "VarType",
+           "convert_dtype", "create_lod_tensor", "create_random_int_lodtensor", "lengths_to_offsets",
+           "view_of_owned"]
