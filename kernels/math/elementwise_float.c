@@ -93,6 +93,12 @@ static void NAME(same_range)(void *payload, int64_t begin, int64_t end)
     j->fn(j->out + begin, j->d + begin, j->a + begin, j->b + begin, 1, end - begin);
 }
 
+static void NAME(scalar_range)(void *payload, int64_t begin, int64_t end)
+{
+    const NAME(grad_job) *j = payload;
+    j->fn(j->out + begin, j->d + begin, j->a + begin, j->b, 0, end - begin);
+}
+
 /* Rows of n against the row b (post = 1), or rows of post against one element each. */
 static void NAME(rows_range)(void *payload, int64_t begin, int64_t end)
 {
@@ -109,6 +115,8 @@ static void NAME(grad_terms)(NAME(grad_job) *j, int64_t pre)
     const int64_t length = j->post == 1 ? j->n : j->post;
     if (pre == 1 && j->post == 1)
         tr_parallel_range(j->n, MIN_ITEMS, NAME(same_range), j);
+    else if (j->n == 1)
+        tr_parallel_range(pre * j->post, MIN_ITEMS, NAME(scalar_range), j);
     else if (length > 0)
         tr_parallel_range(j->post == 1 ? pre : pre * j->n, 1 + MIN_ITEMS / length, NAME(rows_range), j);
 }

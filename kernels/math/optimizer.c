@@ -1,0 +1,264 @@
+/* optimizer.c - the formulas on one element, and two ways to walk: a whole parameter, or some rows of a table.
+ *
+ * A formula is an inline function of the element's values; the loops inline it, so that both walks give the same bits.
+ * Non-temporal stores are not used: parameters and states are read again in the next step. */
+#ifndef T
+#include "kernels/math/optimizer.h"
+
+#include "framework/compiler.h"
+#include "framework/threadpool.h"
+
+#include <tgmath.h>
+
+enum { MIN_ITEMS = 8192 };                                   /* elements of a slice */
+
+#define TR_TEMPLATE "kernels/math/optimizer.c"
+#include "kernels/math/each_float.h"
+#else
+
+/* s, u and v are the states that an optimizer has; a to e its numbers. */
+typedef struct {
+    T             *p, *s, *u, *v;
+    const T       *g;
+    T              lr, a, b, c, d, e;
+    bool           flag;
+    const int64_t *rows;
+    int64_t        width;
+} NAME(job);
+
+/* -- formulas ------------------------------------------------------------------------------------------------------------ */
+
+TR_INLINE void NAME(sgd_one)(T *p, T g, T lr)
+{
+    *p -= lr * g;
+}
+
+TR_INLINE void NAME(momentum_one)(T *p, T *v, T g, T lr, T mu, bool nesterov)
+{
+    const T velocity = mu * *v + g;
+    *v = velocity;
+    *p -= lr * (nesterov ? g + mu * velocity : velocity);
+}
+
+TR_INLINE void NAME(adam_one)(T *p, T *m1, T *m2, T g, T lr, T beta1, T beta2, T epsilon)
+{
+    const T first = beta1 * *m1 + (1 - beta1) * g, second = beta2 * *m2 + (1 - beta2) * (g * g);
+    *m1 = first;
+    *m2 = second;
+    *p -= lr * (first / (sqrt(second) + epsilon));
+}
+
+TR_INLINE void NAME(adagrad_one)(T *p, T *m, T g, T lr, T epsilon)
+{
+    const T moment = *m + g * g;
+    *m = moment;
+    *p -= lr * g / (sqrt(moment) + epsilon);
+}
+
+/* The proximal step: towards zero by l1, and shrunk by l2. */
+TR_INLINE T NAME(shrunk)(T q, T lr, T l1, T l2)
+{
+    const T size = fabs(q) - lr * l1, left = size < 0 ? 0 : size;
+    return (q < 0 ? -left : left) / (1 + lr * l2);
+}
+
+/* -- whole parameters ------------------------------------------------------------------------------------------------------ */
+
+#define WALK(name, BODY)                                                                  \
+    TR_CLONES static void NAME(name##_range)(void *payload, int64_t begin, int64_t end)   \
+    {                                                                                     \
+        const NAME(job) j = *(const NAME(job) *)payload;                                  \
+        T              *p = j.p, *s = j.s, *u = j.u, *v = j.v;                            \
+        const T        *g = j.g;                                                          \
+        (void)s, (void)u, (void)v;                                                        \
+        TR_IVDEP                                                                          \
+        for (int64_t i = begin; i < end; i++) {                                           \
+            BODY                                                                          \
+        }                                                                                 \
+    }
+
+WALK(sgd,              NAME(sgd_one)(p + i, g[i], j.lr);)
+WALK(momentum,         NAME(momentum_one)(p + i, s + i, g[i], j.lr, j.a, false);)
+WALK(nesterov,         NAME(momentum_one)(p + i, s + i, g[i], j.lr, j.a, true);)
+WALK(adam,             NAME(adam_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
+WALK(adagrad,          NAME(adagrad_one)(p + i, s + i, g[i], j.lr, j.e);)
+WALK(decayed_adagrad,
+     const T moment = j.a * s[i] + (1 - j.a) * (g[i] * g[i]);
+     s[i] = moment;
+     p[i] -= j.lr * g[i] / (sqrt(moment) + j.e);)
+WALK(adamax,
+     const T moment = j.a * s[i] + (1 - j.a) * g[i], decayed = j.b * u[i] + j.e, size = fabs(g[i]);
+     const T norm = size > decayed ? size : decayed;
+     s[i] = moment;
+     u[i] = norm;
+     p[i] -= j.lr * (moment / norm);)
+WALK(adadelta,
+     const T square = j.a * s[i] + (1 - j.a) * (g[i] * g[i]);
+     const T step = -sqrt((u[i] + j.e) / (square + j.e)) * g[i];
+     s[i] = square;
+     u[i] = j.a * u[i] + (1 - j.a) * (step * step);
+     p[i] += step;)
+WALK(rmsprop,
+     const T square = j.a * u[i] + (1 - j.a) * (g[i] * g[i]);
+     const T step = j.b * s[i] + j.lr * g[i] / sqrt(square + j.e);
+     u[i] = square;
+     s[i] = step;
+     p[i] -= step;)
+WALK(rmsprop_centered,
+     const T square = j.a * u[i] + (1 - j.a) * (g[i] * g[i]), mean = j.a * v[i] + (1 - j.a) * g[i];
+     const T step = j.b * s[i] + j.lr * g[i] / sqrt(square - mean * mean + j.e);
+     u[i] = square;
+     v[i] = mean;
+     s[i] = step;
+     p[i] -= step;)
+WALK(ftrl_sqrt,
+     const T sum = s[i] + g[i] * g[i], root = sqrt(sum);
+     const T linear = u[i] + g[i] - (root - sqrt(s[i])) / j.lr * p[i];
+     const T excess = linear < 0 ? -j.a - linear : j.a - linear;
+     p[i] = fabs(linear) > j.a ? excess / (root / j.lr + 2 * j.b) : 0;
+     u[i] = linear;
+     s[i] = sum;)
+WALK(ftrl_pow,
+     const T sum = s[i] + g[i] * g[i], power = pow(sum, -j.c);
+     const T linear = u[i] + g[i] - (power - pow(s[i], -j.c)) / j.lr * p[i];
+     const T excess = linear < 0 ? -j.a - linear : j.a - linear;
+     p[i] = fabs(linear) > j.a ? excess / (power / j.lr + 2 * j.b) : 0;
+     u[i] = linear;
+     s[i] = sum;)
+WALK(proximal_gd,      p[i] = NAME(shrunk)(p[i] - j.lr * g[i], j.lr, j.a, j.b);)
+WALK(proximal_adagrad,
+     const T moment = s[i] + g[i] * g[i];
+     s[i] = moment;
+     p[i] = NAME(shrunk)(p[i] - j.lr * g[i] / sqrt(moment), j.lr, j.a, j.b);)
+#undef WALK
+
+void NAME(tr_sgd)(T *p, const T *g, T lr, int64_t n)
+{
+    NAME(job) j = {.p = p, .g = g, .lr = lr};
+    tr_parallel_range(n, MIN_ITEMS, NAME(sgd_range), &j);
+}
+
+void NAME(tr_momentum)(T *p, T *v, const T *g, T lr, T mu, bool nesterov, int64_t n)
+{
+    NAME(job) j = {.p = p, .s = v, .g = g, .lr = lr, .a = mu};
+    tr_parallel_range(n, MIN_ITEMS, nesterov ? NAME(nesterov_range) : NAME(momentum_range), &j);
+}
+
+void NAME(tr_adam)(T *p, T *m1, T *m2, const T *g, T lr, T beta1, T beta2, T epsilon, int64_t n)
+{
+    NAME(job) j = {.p = p, .s = m1, .u = m2, .g = g, .lr = lr, .a = beta1, .b = beta2, .e = epsilon};
+    tr_parallel_range(n, MIN_ITEMS, NAME(adam_range), &j);
+}
+
+T NAME(tr_adam_rate)(T lr, T beta1_pow, T beta2_pow)
+{
+    return lr * sqrt(1 - beta2_pow) / (1 - beta1_pow);
+}
+
+void NAME(tr_adagrad)(T *p, T *m, const T *g, T lr, T epsilon, int64_t n)
+{
+    NAME(job) j = {.p = p, .s = m, .g = g, .lr = lr, .e = epsilon};
+    tr_parallel_range(n, MIN_ITEMS, NAME(adagrad_range), &j);
+}
+
+void NAME(tr_decayed_adagrad)(T *p, T *m, const T *g, T lr, T decay, T epsilon, int64_t n)
+{
+    NAME(job) j = {.p = p, .s = m, .g = g, .lr = lr, .a = decay, .e = epsilon};
+    tr_parallel_range(n, MIN_ITEMS, NAME(decayed_adagrad_range), &j);
+}
+
+void NAME(tr_adamax)(T *p, T *m, T *u, const T *g, T lr, T beta1, T beta2, T epsilon, T beta1_pow, int64_t n)
+{
+    NAME(job) j = {.p = p, .s = m, .u = u, .g = g, .lr = lr / (1 - beta1_pow), .a = beta1, .b = beta2, .e = epsilon};
+    tr_parallel_range(n, MIN_ITEMS, NAME(adamax_range), &j);
+}
+
+void NAME(tr_adadelta)(T *p, T *s, T *u, const T *g, T rho, T epsilon, int64_t n)
+{
+    NAME(job) j = {.p = p, .s = s, .u = u, .g = g, .a = rho, .e = epsilon};
+    tr_parallel_range(n, MIN_ITEMS, NAME(adadelta_range), &j);
+}
+
+void NAME(tr_rmsprop)(T *p, T *v, T *ms, T *mg, const T *g, T lr, T rho, T mu, T epsilon, int64_t n)
+{
+    NAME(job) j = {.p = p, .s = v, .u = ms, .v = mg, .g = g, .lr = lr, .a = rho, .b = mu, .e = epsilon};
+    tr_parallel_range(n, MIN_ITEMS, mg ? NAME(rmsprop_centered_range) : NAME(rmsprop_range), &j);
+}
+
+void NAME(tr_ftrl)(T *p, T *s, T *l, const T *g, T lr, T l1, T l2, T lr_power, int64_t n)
+{
+    NAME(job) j = {.p = p, .s = s, .u = l, .g = g, .lr = lr, .a = l1, .b = l2, .c = lr_power};
+    tr_parallel_range(n, MIN_ITEMS, lr_power == (T)-0.5 ? NAME(ftrl_sqrt_range) : NAME(ftrl_pow_range), &j);
+}
+
+void NAME(tr_proximal_gd)(T *p, const T *g, T lr, T l1, T l2, int64_t n)
+{
+    NAME(job) j = {.p = p, .g = g, .lr = lr, .a = l1, .b = l2};
+    tr_parallel_range(n, MIN_ITEMS, NAME(proximal_gd_range), &j);
+}
+
+void NAME(tr_proximal_adagrad)(T *p, T *m, const T *g, T lr, T l1, T l2, int64_t n)
+{
+    NAME(job) j = {.p = p, .s = m, .g = g, .lr = lr, .a = l1, .b = l2};
+    tr_parallel_range(n, MIN_ITEMS, NAME(proximal_adagrad_range), &j);
+}
+
+/* -- rows of a table ---------------------------------------------------------------------------------------------------------- */
+
+/* Element k of row r; `i` is its place in the table, `k` that in the gradient. */
+#define WALK_ROWS(name, BODY)                                                                 \
+    TR_CLONES static void NAME(name##_rows_range)(void *payload, int64_t begin, int64_t end)  \
+    {                                                                                         \
+        const NAME(job) j = *(const NAME(job) *)payload;                                      \
+        for (int64_t r = begin; r < end; r++) {                                               \
+            const int64_t at = j.rows[r] * j.width;                                           \
+            T            *p = j.p + at, *s = j.s ? j.s + at : NULL, *u = j.u ? j.u + at : NULL; \
+            const T      *g = j.g + r * j.width;                                              \
+            (void)s, (void)u;                                                                 \
+            TR_IVDEP                                                                          \
+            for (int64_t i = 0; i < j.width; i++) {                                           \
+                BODY                                                                          \
+            }                                                                                 \
+        }                                                                                     \
+    }
+
+WALK_ROWS(sgd,      NAME(sgd_one)(p + i, g[i], j.lr);)
+WALK_ROWS(momentum, NAME(momentum_one)(p + i, s + i, g[i], j.lr, j.a, j.flag);)
+WALK_ROWS(adam,     NAME(adam_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
+WALK_ROWS(adagrad,  NAME(adagrad_one)(p + i, s + i, g[i], j.lr, j.e);)
+#undef WALK_ROWS
+
+static void NAME(walk_rows)(NAME(job) *j, int64_t count, tr_range_fn fn)
+{
+    if (j->width > 0)
+        tr_parallel_range(count, 1 + MIN_ITEMS / 2 / j->width, fn, j);
+}
+
+void NAME(tr_sgd_rows)(T *p, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr)
+{
+    NAME(job) j = {.p = p, .g = g, .lr = lr, .rows = rows, .width = width};
+    NAME(walk_rows)(&j, count, NAME(sgd_rows_range));
+}
+
+void NAME(tr_momentum_rows)(T *p, T *v, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr, T mu,
+                            bool nesterov)
+{
+    NAME(job) j = {.p = p, .s = v, .g = g, .lr = lr, .a = mu, .flag = nesterov, .rows = rows, .width = width};
+    NAME(walk_rows)(&j, count, NAME(momentum_rows_range));
+}
+
+void NAME(tr_adam_rows)(T *p, T *m1, T *m2, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr, T beta1,
+                        T beta2, T epsilon)
+{
+    NAME(job) j = {.p = p, .s = m1, .u = m2, .g = g, .lr = lr, .a = beta1, .b = beta2, .e = epsilon,
+                   .rows = rows, .width = width};
+    NAME(walk_rows)(&j, count, NAME(adam_rows_range));
+}
+
+void NAME(tr_adagrad_rows)(T *p, T *m, const T *g, const int64_t *rows, int64_t count, int64_t width, T lr, T epsilon)
+{
+    NAME(job) j = {.p = p, .s = m, .g = g, .lr = lr, .e = epsilon, .rows = rows, .width = width};
+    NAME(walk_rows)(&j, count, NAME(adagrad_rows_range));
+}
+
+#endif
