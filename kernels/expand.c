@@ -66,6 +66,7 @@ static tr_status infer(const tr_infer *io)
     run_of_dims  runs[TR_MAX_RANK];
 
     TR_TRY(tr__check_dense(io, "X", &io->in[X]));
+    TR_TRY(tr__check_min_rank(io, "X", &io->in[X], 1));
     if (a->expand_times.count != out.rank)
         return tr_fail(TR_ESHAPE, "%s: expand_times has %d elements, but X is %s", io->type, a->expand_times.count,
                        TR_SHAPE_STR(out));

@@ -1,0 +1,47 @@
+/* accuracy.c - the share of rows whose label is among their k best guesses. */
+#include "kernels/check.h"
+#include "kernels/math/metric.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { OUT, INDICES, LABEL };
+enum { ACCURACY, CORRECT, TOTAL };
+
+static const tr_op_proto proto = {
+    .doc = "The share of rows whose label is among their guesses, as top_k gives them.",
+    .in = TR_SLOTS({"Out", "[n, k] float; the scores of the guesses"}, {"Indices", "[n, k] int64; the guesses"},
+                   {"Label", "[n, 1] int64"}),
+    .out = TR_SLOTS({"Accuracy", "[1] float32; Correct / Total, 0 of nothing"},
+                    {"Correct", "[1] int32; rows with a right guess"}, {"Total", "[1] int32; rows"}),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    const tr_meta *indices = &io->in[INDICES];
+
+    TR_TRY(tr__check_rank(io, "Indices", indices, 2));
+    TR_TRY(tr__check_ids(io, "Indices", indices, false));
+    TR_TRY(tr__check_ids(io, "Label", &io->in[LABEL], false));
+    TR_TRY(tr__check_same_shape(io, "Out", &io->in[OUT], "Indices", indices));
+    TR_TRY(tr__check_shape(io, "Label", &io->in[LABEL], &TR_SHAPE(indices->shape.dim[0], 1)));
+    io->out[ACCURACY] = tr_meta_dense(TR_FP32, TR_SHAPE(1));
+    io->out[CORRECT] = tr_meta_dense(TR_INT32, TR_SHAPE(1));
+    io->out[TOTAL] = tr_meta_dense(TR_INT32, TR_SHAPE(1));
+    return TR_OK;
+}
+
+/* -- kernel ---------------------------------------------------------------------------------------- */
+static tr_status run(const tr_run *io)
+{
+    const tr_shape *guesses = &io->in[INDICES]->shape;
+    const int64_t   rows = guesses->dim[0];
+    const int64_t   hits = tr_count_hits(io->in[INDICES]->data, io->in[LABEL]->data, rows, guesses->dim[1]);
+
+    *(float *)io->out[ACCURACY]->data = rows > 0 ? (float)((double)hits / (double)rows) : 0.0f;
+    *(int32_t *)io->out[CORRECT]->data = (int32_t)hits;
+    *(int32_t *)io->out[TOTAL]->data = (int32_t)rows;
+    return TR_OK;
+}
+
+/* -- registration ---------------------------------------------------------------------------------- */
+TR_REGISTER_OP(accuracy, .proto = &proto, .infer = infer, .run = run);
