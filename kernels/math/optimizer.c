@@ -62,6 +62,66 @@ TR_INLINE T NAME(shrunk)(T q, T lr, T l1, T l2)
     return (q < 0 ? -left : left) / (1 + lr * l2);
 }
 
+TR_INLINE void NAME(decayed_adagrad_one)(T *p, T *m, T g, T lr, T decay, T epsilon)
+{
+    const T moment = decay * *m + (1 - decay) * (g * g);
+    *m = moment;
+    *p -= lr * g / (sqrt(moment) + epsilon);
+}
+
+TR_INLINE void NAME(adamax_one)(T *p, T *m, T *u, T g, T lr, T beta1, T beta2, T epsilon)
+{
+    const T moment = beta1 * *m + (1 - beta1) * g, decayed = beta2 * *u + epsilon, size = fabs(g);
+    const T norm = size > decayed ? size : decayed;
+    *m = moment;
+    *u = norm;
+    *p -= lr * (moment / norm);
+}
+
+TR_INLINE void NAME(adadelta_one)(T *p, T *s, T *u, T g, T rho, T epsilon)
+{
+    const T square = rho * *s + (1 - rho) * (g * g);
+    const T step = -sqrt((*u + epsilon) / (square + epsilon)) * g;
+    *s = square;
+    *u = rho * *u + (1 - rho) * (step * step);
+    *p += step;
+}
+
+/* `around` is the square of the gradient's mean, or 0. */
+TR_INLINE void NAME(rmsprop_one)(T *p, T *v, T *ms, T g, T around, T lr, T rho, T mu, T epsilon)
+{
+    const T square = rho * *ms + (1 - rho) * (g * g);
+    const T step = mu * *v + lr * g / sqrt(square - around + epsilon);
+    *ms = square;
+    *v = step;
+    *p -= step;
+}
+
+TR_INLINE void NAME(rmsprop_centered_one)(T *p, T *v, T *ms, T *mg, T g, T lr, T rho, T mu, T epsilon)
+{
+    const T mean = rho * *mg + (1 - rho) * g;
+    *mg = mean;
+    NAME(rmsprop_one)(p, v, ms, g, mean * mean, lr, rho, mu, epsilon);
+}
+
+TR_INLINE void NAME(ftrl_one)(T *p, T *s, T *l, T g, T lr, T l1, T l2, T lr_power)
+{
+    const bool is_root = lr_power == (T)-0.5;
+    const T    sum = *s + g * g, power = is_root ? sqrt(sum) : pow(sum, -lr_power);
+    const T    before = is_root ? sqrt(*s) : pow(*s, -lr_power);
+    const T    linear = *l + g - (power - before) / lr * *p, excess = linear < 0 ? -l1 - linear : l1 - linear;
+    *p = fabs(linear) > l1 ? excess / (power / lr + 2 * l2) : 0;
+    *l = linear;
+    *s = sum;
+}
+
+TR_INLINE void NAME(proximal_adagrad_one)(T *p, T *m, T g, T lr, T l1, T l2)
+{
+    const T moment = *m + g * g;
+    *m = moment;
+    *p = NAME(shrunk)(*p - lr * g / sqrt(moment), lr, l1, l2);
+}
+
 /* -- whole parameters ------------------------------------------------------------------------------------------------------ */
 
 #define WALK(name, BODY)                                                                  \
@@ -82,54 +142,15 @@ WALK(momentum,         NAME(momentum_one)(p + i, s + i, g[i], j.lr, j.a, false);
 WALK(nesterov,         NAME(momentum_one)(p + i, s + i, g[i], j.lr, j.a, true);)
 WALK(adam,             NAME(adam_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
 WALK(adagrad,          NAME(adagrad_one)(p + i, s + i, g[i], j.lr, j.e);)
-WALK(decayed_adagrad,
-     const T moment = j.a * s[i] + (1 - j.a) * (g[i] * g[i]);
-     s[i] = moment;
-     p[i] -= j.lr * g[i] / (sqrt(moment) + j.e);)
-WALK(adamax,
-     const T moment = j.a * s[i] + (1 - j.a) * g[i], decayed = j.b * u[i] + j.e, size = fabs(g[i]);
-     const T norm = size > decayed ? size : decayed;
-     s[i] = moment;
-     u[i] = norm;
-     p[i] -= j.lr * (moment / norm);)
-WALK(adadelta,
-     const T square = j.a * s[i] + (1 - j.a) * (g[i] * g[i]);
-     const T step = -sqrt((u[i] + j.e) / (square + j.e)) * g[i];
-     s[i] = square;
-     u[i] = j.a * u[i] + (1 - j.a) * (step * step);
-     p[i] += step;)
-WALK(rmsprop,
-     const T square = j.a * u[i] + (1 - j.a) * (g[i] * g[i]);
-     const T step = j.b * s[i] + j.lr * g[i] / sqrt(square + j.e);
-     u[i] = square;
-     s[i] = step;
-     p[i] -= step;)
-WALK(rmsprop_centered,
-     const T square = j.a * u[i] + (1 - j.a) * (g[i] * g[i]), mean = j.a * v[i] + (1 - j.a) * g[i];
-     const T step = j.b * s[i] + j.lr * g[i] / sqrt(square - mean * mean + j.e);
-     u[i] = square;
-     v[i] = mean;
-     s[i] = step;
-     p[i] -= step;)
-WALK(ftrl_sqrt,
-     const T sum = s[i] + g[i] * g[i], root = sqrt(sum);
-     const T linear = u[i] + g[i] - (root - sqrt(s[i])) / j.lr * p[i];
-     const T excess = linear < 0 ? -j.a - linear : j.a - linear;
-     p[i] = fabs(linear) > j.a ? excess / (root / j.lr + 2 * j.b) : 0;
-     u[i] = linear;
-     s[i] = sum;)
-WALK(ftrl_pow,
-     const T sum = s[i] + g[i] * g[i], power = pow(sum, -j.c);
-     const T linear = u[i] + g[i] - (power - pow(s[i], -j.c)) / j.lr * p[i];
-     const T excess = linear < 0 ? -j.a - linear : j.a - linear;
-     p[i] = fabs(linear) > j.a ? excess / (power / j.lr + 2 * j.b) : 0;
-     u[i] = linear;
-     s[i] = sum;)
+WALK(decayed_adagrad,  NAME(decayed_adagrad_one)(p + i, s + i, g[i], j.lr, j.a, j.e);)
+WALK(adamax,           NAME(adamax_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
+WALK(adadelta,         NAME(adadelta_one)(p + i, s + i, u + i, g[i], j.a, j.e);)
+WALK(rmsprop,          NAME(rmsprop_one)(p + i, s + i, u + i, g[i], 0, j.lr, j.a, j.b, j.e);)
+WALK(rmsprop_centered, NAME(rmsprop_centered_one)(p + i, s + i, u + i, v + i, g[i], j.lr, j.a, j.b, j.e);)
+WALK(ftrl_sqrt,        NAME(ftrl_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, (T)-0.5);)
+WALK(ftrl_pow,         NAME(ftrl_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.c);)
 WALK(proximal_gd,      p[i] = NAME(shrunk)(p[i] - j.lr * g[i], j.lr, j.a, j.b);)
-WALK(proximal_adagrad,
-     const T moment = s[i] + g[i] * g[i];
-     s[i] = moment;
-     p[i] = NAME(shrunk)(p[i] - j.lr * g[i] / sqrt(moment), j.lr, j.a, j.b);)
+WALK(proximal_adagrad, NAME(proximal_adagrad_one)(p + i, s + i, g[i], j.lr, j.a, j.b);)
 #undef WALK
 
 void NAME(tr_sgd)(T *p, const T *g, T lr, int64_t n)
