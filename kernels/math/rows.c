@@ -1,0 +1,165 @@
+/* rows.c - gathers copy rows; scatter-add lets each slice own some rows of the table.
+ *
+ * Every slice of a scatter-add reads the whole list of numbers and adds the values of its own rows, in the order of the
+ * list: no sorting, no atomics, and the same sums for any number of slices. Which rows a slice owns is a hash of the row,
+ * so that a skewed list balances. */
+#ifndef T
+#include "kernels/math/rows.h"
+
+#include "framework/compiler.h"
+#include "framework/random.h"
+#include "framework/threadpool.h"
+
+#include <string.h>
+
+enum { MIN_BYTES = 32768, MIN_ITEMS = 16384, MAX_OWNERS = 8, AHEAD = 8 };
+
+int64_t tr_rows_check(const int64_t *ids, int64_t count, int64_t height, int64_t padding)
+{
+    for (int64_t i = 0; i < count; i++)
+        if ((ids[i] < 0 || ids[i] >= height) && (ids[i] != padding || padding == -1))
+            return i;
+    return -1;
+}
+
+typedef struct copy_job {
+    char          *to;
+    const char    *from;
+    const int64_t *ids;
+    int64_t        count, bytes, padding;
+} copy_job;
+
+/* Rows of a large table are rarely in cache: ask for them some rows ahead. */
+static void gather_range(void *payload, int64_t begin, int64_t end)
+{
+    const copy_job *j = payload;
+    for (int64_t i = begin; i < end; i++) {
+        char *row = j->to + i * j->bytes;
+        if (i + AHEAD < end)
+            __builtin_prefetch(j->from + j->ids[i + AHEAD] * j->bytes);
+        if (j->padding != -1 && j->ids[i] == j->padding)
+            memset(row, 0, (size_t)j->bytes);
+        else
+            memcpy(row, j->from + j->ids[i] * j->bytes, (size_t)j->bytes);
+    }
+}
+
+void tr_rows_gather(void *out, const void *table, const int64_t *ids, int64_t count, int64_t row_bytes, int64_t padding)
+{
+    copy_job j = {out, table, ids, count, row_bytes, padding};
+    if (row_bytes > 0)
+        tr_parallel_range(count, 1 + MIN_BYTES / row_bytes, gather_range, &j);
+}
+
+void tr_rows_scatter(void *table, const int64_t *ids, const void *values, int64_t count, int64_t row_bytes)
+{
+    for (int64_t i = 0; i < count; i++)
+        memcpy((char *)table + ids[i] * row_bytes, (const char *)values + i * row_bytes, (size_t)row_bytes);
+}
+
+/* -- grouping: a radix sort of (id, position), eight bits at a time ---------------------------------------------------- */
+
+enum { DIGITS = 256 };
+
+/* One pass, stable; both arrays move together. Returns false when all digits are equal, and moves nothing. */
+static bool sort_by_digit(int64_t *to_id, int64_t *to_at, const int64_t *id, const int64_t *at, int64_t count, int shift)
+{
+    int64_t start[DIGITS + 1] = {0};
+    for (int64_t i = 0; i < count; i++)
+        start[((uint64_t)id[i] >> shift & (DIGITS - 1)) + 1]++;
+    if (start[((uint64_t)id[0] >> shift & (DIGITS - 1)) + 1] == count)
+        return false;
+    for (int d = 0; d < DIGITS; d++)
+        start[d + 1] += start[d];
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t place = start[(uint64_t)id[i] >> shift & (DIGITS - 1)]++;
+        to_id[place] = id[i];
+        to_at[place] = at[i];
+    }
+    return true;
+}
+
+/* Ids are not negative, so the digits of the bits order them. */
+int64_t tr_rows_group(int64_t *unique, int64_t *first, int64_t *order, int64_t *work, const int64_t *ids, int64_t count)
+{
+    int64_t *id = unique, *at = order, *other_id = work, *other_at = work + count, groups = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        id[i] = ids[i];
+        at[i] = i;
+    }
+    for (int shift = 0; shift < 64 && count > 1; shift += 8)
+        if (sort_by_digit(other_id, other_at, id, at, count, shift)) {
+            int64_t *swap = id;
+            id = other_id, other_id = swap;
+            swap = at, at = other_at, other_at = swap;
+        }
+    for (int64_t i = 0; i < count; i++)                       /* groups <= i: what is read is not yet overwritten */
+        if (i == 0 || id[i] != unique[groups - 1]) {
+            first[groups] = i;
+            unique[groups++] = id[i];
+        }
+    first[groups] = count;
+    if (at != order)
+        memcpy(order, at, (size_t)count * sizeof *order);
+    return groups;
+}
+
+#define TR_TEMPLATE "kernels/math/rows.c"
+#include "kernels/math/each_number.h"
+#else
+
+typedef struct {
+    T             *to;
+    const T       *values;
+    const int64_t *ids, *first, *order;
+    int64_t        count, width, padding, owners;
+} NAME(job);
+
+TR_CLONES static void NAME(add_row)(T *to, const T *x, int64_t width)
+{
+    TR_IVDEP
+    for (int64_t k = 0; k < width; k++)
+        to[k] += x[k];
+}
+
+static void NAME(scatter_owner)(void *payload, int64_t owner)
+{
+    const NAME(job) *j = payload;
+    for (int64_t i = 0; i < j->count; i++) {
+        const int64_t id = j->ids[i];
+        if (j->owners > 1 && (int64_t)(tr_hash_u64((uint64_t)id) % (uint64_t)j->owners) != owner)
+            continue;
+        if (j->padding == -1 || id != j->padding)
+            NAME(add_row)(j->to + id * j->width, j->values + i * j->width, j->width);
+    }
+}
+
+void NAME(tr_rows_scatter_add)(T *table, const int64_t *ids, const T *values, int64_t count, int64_t width, int64_t padding)
+{
+    NAME(job)     j = {.to = table, .values = values, .ids = ids, .count = count, .width = width, .padding = padding};
+    const int64_t owners = tr_slice_count(count * width, MIN_ITEMS);
+    j.owners = owners < MAX_OWNERS ? owners : MAX_OWNERS;
+    tr_parallel(j.owners, NAME(scatter_owner), &j);
+}
+
+static void NAME(groups_range)(void *payload, int64_t begin, int64_t end)
+{
+    const NAME(job) *j = payload;
+    for (int64_t g = begin; g < end; g++) {
+        T *to = j->to + g * j->width;
+        memcpy(to, j->values + j->order[j->first[g]] * j->width, (size_t)j->width * sizeof(T));
+        for (int64_t i = j->first[g] + 1; i < j->first[g + 1]; i++)
+            NAME(add_row)(to, j->values + j->order[i] * j->width, j->width);
+    }
+}
+
+void NAME(tr_rows_sum_groups)(T *out, const T *values, const int64_t *first, const int64_t *order, int64_t groups,
+                              int64_t width)
+{
+    NAME(job) j = {.to = out, .values = values, .first = first, .order = order, .width = width};
+    if (width > 0)
+        tr_parallel_range(groups, 1 + MIN_ITEMS / 2 / width, NAME(groups_range), &j);
+}
+
+#endif
