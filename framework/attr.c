@@ -173,23 +173,40 @@ const char *tr__attr_string(const tr_attr *attr, int index)
 
 enum { SHOWN_ELEMENTS = 16, SHOWN_BYTES = 160 };
 
+/* Bytes of the UTF-8 character that begins here, 0 if none does. */
+static size_t character(const unsigned char *at, size_t left)
+{
+    const size_t size = *at < 0x80 ? 1 : *at >> 5 == 6 ? 2 : *at >> 4 == 14 ? 3 : *at >> 3 == 30 ? 4 : 0;
+
+    if (size > left)
+        return 0;
+    for (size_t i = 1; i < size; i++)
+        if (at[i] >> 6 != 2)
+            return 0;
+    return size;
+}
+
 static void print_string(tr_text *text, const char *string, size_t size)
 {
-    const size_t shown = size > SHOWN_BYTES ? SHOWN_BYTES : size;
+    const unsigned char *at = (const unsigned char *)string, *end = at + size;
 
     tr_text_add_bytes(text, "\"", 1);
-    for (size_t i = 0; i < shown; i++) {
-        const unsigned char c = (unsigned char)string[i];
-        if (c == '"' || c == '\\')
-            tr_text_add(text, "\\%c", c);
-        else if (c == '\n')
+    while (at < end && (const char *)at - string < SHOWN_BYTES) {
+        const size_t length = character(at, (size_t)(end - at));
+        if (*at == '"' || *at == '\\')
+            tr_text_add(text, "\\%c", *at);
+        else if (*at == '\n')
             tr_text_add(text, "\\n");
-        else if (c < ' ' || c == 127)
-            tr_text_add(text, "\\x%02x", c);
+        else if (length == 0 || *at < ' ' || *at == 127)
+            tr_text_add(text, "\\x%02x", *at);
         else
-            tr_text_add_bytes(text, string + i, 1);
+            tr_text_add_bytes(text, (const char *)at, length);
+        at += length ? length : 1;
     }
-    tr_text_add(text, size > shown ? "...\" (%zu bytes)" : "\"", size);
+    if (at < end)
+        tr_text_add(text, "...\" (%zu bytes)", size);
+    else
+        tr_text_add(text, "\"");
 }
 
 /* The fewest digits that mean the same float. */

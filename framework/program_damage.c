@@ -13,8 +13,9 @@
 
 typedef struct field {
     uint32_t       number, kind;
-    const uint8_t *data;                  /* of kind LENGTH */
+    const uint8_t *data;                  /* of kind LENGTH: as much as is there */
     size_t         size;
+    uint64_t       missing;               /* of kind LENGTH: bytes that it should have beyond the end */
 } field;
 
 typedef struct cursor {
@@ -61,8 +62,9 @@ static bool next_field(cursor *c, field *f)
         if (!read_varint(c, &size))
             return false;
         f->data = c->at;
-        f->size = (size_t)size;
-        return skip(c, size);
+        f->size = size < (uint64_t)(c->end - c->at) ? (size_t)size : (size_t)(c->end - c->at);
+        f->missing = size - f->size;
+        return skip(c, f->size);
     default:
         return false;
     }
@@ -134,12 +136,17 @@ static void describe(char *out, size_t room, const ProtobufCMessageDescriptor *t
     uint64_t seen = 0;
     field    f;
 
-    while (next_field(&c, &f))
+    while (next_field(&c, &f)) {
         if (f.number < 64)
             seen |= 1ull << f.number;
+        if (f.kind == LENGTH && f.missing) {
+            snprintf(out, room, "it is cut short: field %u lacks %llu of its bytes", f.number,
+                     (unsigned long long)f.missing);
+            return;
+        }
+    }
     if (c.at != c.end) {
-        snprintf(out, room, "it ends in the middle of a field, or holds none at byte %zu of its %zu",
-                 (size_t)(c.at - data), size);
+        snprintf(out, room, "at byte %zu of its %zu there is no whole field", (size_t)(c.at - data), size);
         return;
     }
     for (unsigned i = 0; i < type->n_fields; i++)
@@ -163,12 +170,15 @@ static void locate(place *p, char *out, size_t room, const ProtobufCMessageDescr
         if (!part || part->type != PROTOBUF_C_TYPE_MESSAGE || f.kind != LENGTH)
             continue;
         const int index = f.number < 16 ? count[f.number]++ : 0;
-        if (is_readable(part->descriptor, f.data, f.size))
+        if (!f.missing && is_readable(part->descriptor, f.data, f.size))
             continue;
         go_into(p, plain_name(part->descriptor), index);
         if (name_field(part->descriptor))
             add_name(p, f.data, f.size, name_field(part->descriptor));
-        locate(p, out, room, part->descriptor, f.data, f.size);
+        if (f.missing && is_readable(part->descriptor, f.data, f.size))       /* cut between its fields */
+            snprintf(out, room, "it is cut short by %llu bytes", (unsigned long long)f.missing);
+        else
+            locate(p, out, room, part->descriptor, f.data, f.size);
         return;
     }
     describe(out, room, type, data, size);
