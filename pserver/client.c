@@ -594,12 +594,6 @@ static bool next(void *self, tr_message *out)
     return false;
 }
 
-static void sent(void *self, void *token)
-{
-    (void)self;
-    (void)token;
-}
-
 /* Send again all that is not done. */
 static void rewind_stream(stream *s)
 {
@@ -690,5 +684,5 @@ static void lost(void *self, int peer, const char *how)
 
 tr_node tr_client_node(tr_client *client)
 {
-    return (tr_node){client, place, receive, lost, tick, next, sent, status_of, describe};
+    return (tr_node){client, place, receive, lost, tick, next, status_of, describe};
 }

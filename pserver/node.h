@@ -10,13 +10,13 @@
 
 #include "pserver/wire.h"
 
-/* A message to send. The payload stays alive until `token` is given back by `sent`; without a token it is
- * memory that the peer's next request says it does not need any more. */
+/* A message to send. The driver frees `owned` when it was sent; without it the payload is memory that stays as
+ * it is until the peer says that it has the message. */
 typedef struct tr_message {
     int         peer;
     tr_wire     wire;
     const void *payload;
-    void       *token;
+    void       *owned;                /* the payload, malloc'ed; or NULL */
 } tr_message;
 
 typedef struct tr_node {
@@ -33,7 +33,6 @@ typedef struct tr_node {
     int64_t (*tick)(void *self, int64_t now);
     /* Take the next message to send; false: there is none now. Sent messages of one pair stay in order. */
     bool (*next)(void *self, tr_message *out);
-    void (*sent)(void *self, void *token);
     /* TR_OK, or why this core has failed; the text is in *text then. */
     tr_status (*status)(const void *self, const char **text);
     /* What it waits for now: "the parameters of step 17"; "" for nothing. */

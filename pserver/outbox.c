@@ -36,6 +36,6 @@ void tr_outbox_deinit(tr_outbox *outbox)
     tr_message message;
 
     while (tr_outbox_take(outbox, &message))
-        free(message.token);
+        free(message.owned);
     free(outbox->item);
 }

@@ -11,7 +11,7 @@ typedef struct tr_outbox {
 
 void tr_outbox_put(tr_outbox *outbox, const tr_message *message);
 bool tr_outbox_take(tr_outbox *outbox, tr_message *out);
-/* Free the ring and every token that was not sent. */
+/* Free the ring and what was not sent. */
 void tr_outbox_deinit(tr_outbox *outbox);
 
 #endif

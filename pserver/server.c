@@ -128,7 +128,7 @@ static void refuse(tr_server *server, const tr__trainer *trainer)
     uint8_t     *payload = malloc(size);
     trireme__pserver__refusal__pack(&refusal, payload);
     tr_outbox_put(&server->outbox, &(tr_message){
-        .peer = trainer->rank, .payload = payload, .token = payload,
+        .peer = trainer->rank, .payload = payload, .owned = payload,
         .wire = {.kind = TR_WIRE_REFUSED, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self,
                  .bytes = size}});
 }
@@ -305,12 +305,6 @@ static bool next(void *self, tr_message *out)
     return tr_outbox_take(&server->outbox, out) || (server->status == TR_OK && next_ack(server, out));
 }
 
-static void sent(void *self, void *token)
-{
-    (void)self;
-    free(token);
-}
-
 static int64_t tick(void *self, int64_t now)
 {
     (void)self;
@@ -332,7 +326,7 @@ static void describe(const void *self, char *out, size_t size)
 
 tr_node tr_server_node(tr_server *server)
 {
-    return (tr_node){server, place, receive, lost, tick, next, sent, status_of, describe};
+    return (tr_node){server, place, receive, lost, tick, next, status_of, describe};
 }
 
 void tr_server_applied(tr_server *server, tr_status status)

@@ -301,10 +301,10 @@ typedef struct reply {
     uint32_t           part;
 } reply;
 
-static void put_reply(reply *r, tr_wire_kind kind, uint32_t block, uint64_t offset, uint64_t bytes, void *payload, void *token)
+static void put_reply(reply *r, tr_wire_kind kind, uint32_t block, uint64_t offset, uint64_t bytes, void *payload, void *owned)
 {
     tr_outbox_put(&r->server->outbox, &(tr_message){
-        .peer = r->trainer->rank, .payload = payload, .token = token,
+        .peer = r->trainer->rank, .payload = payload, .owned = owned,
         .wire = {.kind = kind, .epoch = r->trainer->epoch, .sender = (uint32_t)r->server->roster->self, .seq = r->seq,
                  .step = r->step, .block = block, .part = r->part++, .offset = offset, .bytes = bytes}});
 }

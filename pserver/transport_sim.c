@@ -161,18 +161,16 @@ static void pump(tr_sim *sim, int rank)
 
     if (!node->self || sim->is_dead[rank])
         return;
-    sim->tick_at[rank] = node->tick(node->self, sim->now);
+    node->tick(node->self, sim->now);
     while (node->next(node->self, &message)) {
         if (!happens(sim, sim->options.drop)) {
             send_copy(sim, rank, &message);
             if (happens(sim, sim->options.duplicate))
                 send_copy(sim, rank, &message);
         }
-        if (message.token)
-            node->sent(node->self, message.token);
+        free(message.owned);
     }
-    const int64_t at = node->tick(node->self, sim->now);
-    sim->tick_at[rank] = at;
+    sim->tick_at[rank] = node->tick(node->self, sim->now);
 }
 
 static void pump_all(tr_sim *sim)

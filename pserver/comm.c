@@ -1,0 +1,559 @@
+/* comm.c - the loop of the communication thread, and the owner's side of it. */
+#include "pserver/comm_state.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+/* How long a thread without work polls hot and then yields before it naps; the naps. Nanoseconds. */
+static const int64_t HOT = 30000, YIELDING = 150000, NAP_MIN = 20000, NAP_MAX = 1000000;
+
+/* == sending =================================================================================== */
+
+static bool hand_over(tr_comm *comm, const tr_message *message)
+{
+    uint8_t header[TR_WIRE_HEADER];
+
+    tr_wire_encode(header, &message->wire);
+    if (!comm->table->send(comm->transport, message->peer, header, message->payload, (int64_t)message->wire.bytes,
+                           message->owned))
+        return false;
+    tr_liveness_sent(comm->liveness, message->peer, comm->now);
+    atomic_fetch_add_explicit(&comm->messages_sent, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&comm->bytes_sent, TR_WIRE_HEADER + message->wire.bytes, memory_order_relaxed);
+    return true;
+}
+
+/* A peer that is slow holds up nobody else: it has a line of its own. */
+static void post_message(tr_comm *comm, const tr_message *message)
+{
+    tr_outbox *out = &comm->out[message->peer];
+
+    if (out->count || !hand_over(comm, message)) {
+        tr_outbox_put(out, message);
+        comm->out_waiting++;
+    }
+}
+
+void tr__comm_send(tr_comm *comm, int peer, tr_wire_kind kind, void *payload, uint64_t bytes)
+{
+    const tr_message message = {
+        .peer = peer, .payload = payload, .owned = payload,
+        .wire = {.kind = kind, .sender = (uint32_t)comm->roster->self, .epoch = comm->options.epoch, .bytes = bytes}};
+    post_message(comm, &message);
+}
+
+static int send_waiting(tr_comm *comm)
+{
+    int count = 0;
+
+    for (int i = 0; comm->out_waiting && i < comm->roster->size; i++) {
+        tr_outbox *out = &comm->out[i];
+        while (out->count && hand_over(comm, &out->item[out->first])) {
+            tr_message message;
+            tr_outbox_take(out, &message);
+            comm->out_waiting--;
+            count++;
+        }
+    }
+    return count;
+}
+
+static int send_core(tr_comm *comm)
+{
+    tr_message message;
+    int        count = 0;
+
+    while (comm->has_node && comm->node.next(comm->node.self, &message)) {
+        post_message(comm, &message);
+        count++;
+    }
+    return count;
+}
+
+/* == what the transport calls ================================================================== */
+
+static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
+{
+    tr_comm *comm = self;
+    tr_wire  wire;
+
+    *to = NULL;
+    if (tr_wire_decode(&wire, header) != TR_OK) {
+        tr__comm_failed(comm, TR_EFORMAT, peer, tr_error());
+        return -1;
+    }
+    if (wire.bytes) {
+        if (wire.kind < TR_WIRE_SETUP || !comm->has_node)
+            *to = aligned_alloc(64, (wire.bytes + 63) & ~(uint64_t)63);
+        else
+            *to = comm->node.place(comm->node.self, peer, &wire);
+    }
+    return (int64_t)wire.bytes;
+}
+
+static void keep_for_later(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    tr__early *early = malloc(sizeof *early);
+
+    if (!is_placed && wire->bytes) {
+        void *copy = aligned_alloc(64, (wire->bytes + 63) & ~(uint64_t)63);
+        memcpy(copy, payload, wire->bytes);
+        payload = copy;
+    }
+    *early = (tr__early){NULL, peer, *wire, payload};
+    *comm->early_end = early;
+    comm->early_end = &early->next;
+}
+
+static void on_hello(tr_comm *comm, int peer, const uint8_t *payload, uint64_t bytes)
+{
+    const tr_status status = tr_roster_hear(comm->roster, peer, payload, bytes);
+
+    if (status != TR_OK)
+        tr__comm_failed(comm, status, comm->roster->self, tr_error());
+}
+
+/* Messages between the threads themselves. */
+static void receive_own(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    if (wire->kind == TR_WIRE_HELLO)
+        on_hello(comm, peer, payload, wire->bytes);
+    else if (wire->kind == TR_WIRE_BYE)
+        tr_liveness_left(comm->liveness, peer);
+    else if (wire->kind == TR_WIRE_ABORT)
+        tr__comm_on_abort(comm, peer, payload, wire->bytes);
+    if (is_placed)
+        free(payload);
+}
+
+static void check_core(tr_comm *comm, int peer)
+{
+    const char     *text;
+    const tr_status status = comm->node.status(comm->node.self, &text);
+
+    if (status == TR_OK)
+        return;
+    /* A refusal is printed by who refuses. */
+    const bool is_told = comm->roster->rank[comm->roster->self].role == TR_ROLE_TRAINER && status == TR_EPEER;
+    tr__comm_failed(comm, status, is_told ? peer : comm->roster->self, text);
+}
+
+static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed)
+{
+    tr_comm *comm = self;
+    tr_wire  wire;
+
+    if (tr_wire_decode(&wire, header) != TR_OK || (int64_t)wire.bytes != bytes) {
+        tr__comm_failed(comm, TR_EFORMAT, peer, "a message has another size than its header says");
+        return;
+    }
+    tr_liveness_heard(comm->liveness, peer, comm->now);
+    atomic_fetch_add_explicit(&comm->messages_received, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&comm->bytes_received, TR_WIRE_HEADER + wire.bytes, memory_order_relaxed);
+    if (wire.kind < TR_WIRE_SETUP)
+        receive_own(comm, peer, &wire, payload, is_placed);
+    else if (!comm->has_node)
+        keep_for_later(comm, peer, &wire, payload, is_placed);
+    else {
+        comm->node.receive(comm->node.self, comm->now, peer, &wire, payload, is_placed);
+        check_core(comm, peer);
+    }
+}
+
+static void on_sent(void *self, void *token)
+{
+    (void)self;
+    free(token);
+}
+
+static void on_dead(void *self, int peer)
+{
+    tr_comm *comm = self;
+
+    if (tr_liveness_of(comm->liveness, peer) == TR_LIFE_ALIVE)
+        tr__comm_dead(comm, peer, "died");
+}
+
+/* == the thread ================================================================================ */
+
+static bool load_transport(tr_comm *comm, char *error, size_t size)
+{
+    /* The library of the mpirun that started us comes first; the transport's own run path is for when there is
+     * none on the loader's path. */
+    dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
+    void *library = dlopen(comm->transport_path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        snprintf(error, size, "cannot load the MPI transport: %s", dlerror());
+        return false;
+    }
+    comm->table = dlsym(library, "tr_transport_mpi");
+    if (!comm->table || comm->table->version != TR_TRANSPORT_VERSION) {
+        snprintf(error, size, "'%s' is not the transport of this version of Trireme", comm->transport_path);
+        return false;
+    }
+    return true;
+}
+
+static bool begin(tr_comm *comm)
+{
+    const tr_transport_events events = {comm, on_place, on_receive, on_sent, on_dead};
+    char                      error[2048] = "";
+    uint8_t                  *hello;
+    size_t                    size;
+
+    comm->now = tr__clock();
+    if (load_transport(comm, error, sizeof error))
+        comm->transport = comm->table->start(&events, error, sizeof error);
+    if (!comm->transport) {
+        pthread_mutex_lock(&comm->lock);
+        comm->status = TR_EPEER;
+        snprintf(comm->text, sizeof comm->text, "%s", error);
+        pthread_mutex_unlock(&comm->lock);
+        atomic_store(&comm->state, TR__FAILED);
+        tr__bell_ring(&comm->owner_bell);
+        return false;
+    }
+    const int rank = comm->table->rank(comm->transport), ranks = comm->table->size(comm->transport);
+    comm->now = tr__clock();
+    comm->start_deadline = comm->now + comm->options.start_timeout;
+    comm->roster = tr_roster_new(rank, ranks);
+    comm->liveness = tr_liveness_new(rank, ranks, comm->options.heartbeat, comm->options.timeout, comm->now);
+    comm->out = calloc((size_t)ranks, sizeof *comm->out);
+    comm->gone_at = calloc((size_t)ranks, sizeof *comm->gone_at);
+    comm->pidfd = malloc((size_t)ranks * sizeof *comm->pidfd);
+    for (int i = 0; i < ranks; i++) {
+        comm->pidfd[i] = -1;
+        if (tr_roster_pack_hello(&hello, &size, comm->options.role, comm->options.epoch) != TR_OK)
+            continue;
+        if (i != rank) {
+            tr__comm_send(comm, i, TR_WIRE_HELLO, hello, size);
+            continue;
+        }
+        tr_roster_hear(comm->roster, rank, hello, size);
+        free(hello);
+    }
+    return true;
+}
+
+/* All ranks are known: number them, make the core, give it what came too early. */
+static void begin_core(tr_comm *comm)
+{
+    const tr_status status = tr_roster_close(comm->roster);
+
+    if (status != TR_OK) {
+        tr__comm_failed(comm, status, comm->roster->self, tr_error());
+        return;
+    }
+    comm->node = comm->core.make(comm->core.self, comm->roster);
+    comm->has_node = true;
+    tr__comm_watch_begin(comm);
+    while (comm->early) {
+        tr__early *early = comm->early;
+        comm->early = early->next;
+        comm->node.receive(comm->node.self, comm->now, early->peer, &early->wire, early->payload, false);
+        check_core(comm, early->peer);
+        free(early->payload);
+        free(early);
+    }
+    int expected = TR__STARTING;
+    atomic_compare_exchange_strong(&comm->state, &expected, TR__RUNNING);
+    tr__bell_ring(&comm->owner_bell);
+}
+
+static int take_commands(tr_comm *comm)
+{
+    const unsigned tail = atomic_load_explicit(&comm->ring_tail, memory_order_acquire);
+    unsigned       head = atomic_load_explicit(&comm->ring_head, memory_order_relaxed);
+    const unsigned count = tail - head;
+
+    for (; head != tail; head++) {
+        comm->core.command(comm->core.self, &comm->ring[head % TR__RING]);
+        atomic_store_explicit(&comm->ring_head, head + 1, memory_order_release);
+    }
+    if (count)
+        comm->core.flush(comm->core.self);
+    return (int)count;
+}
+
+static void publish(tr_comm *comm)
+{
+    const uint64_t done = comm->core.done(comm->core.self);
+
+    if (done == atomic_load_explicit(&comm->done, memory_order_relaxed))
+        return;
+    atomic_store(&comm->done, done);
+    if (atomic_load(&comm->owner_waits))
+        tr__bell_ring(&comm->owner_bell);
+}
+
+/* Nothing moves: the longer the quiet, the deeper the sleep. */
+static void rest(tr_comm *comm, int64_t quiet, int64_t *nap)
+{
+    if (quiet < HOT) {
+        tr__pause();
+        return;
+    }
+    if (quiet < YIELDING) {
+        sched_yield();
+        *nap = NAP_MIN;
+        return;
+    }
+    const unsigned seen = atomic_load(&comm->thread_bell);
+    atomic_store(&comm->thread_sleeps, true);
+    if (atomic_load(&comm->ring_head) == atomic_load(&comm->ring_tail) &&
+        (!atomic_load(&comm->is_leaving) || comm->said_bye) && !atomic_load(&comm->is_parked))
+        tr__bell_wait(&comm->thread_bell, seen, *nap);
+    atomic_store(&comm->thread_sleeps, false);
+    *nap = *nap * 3 / 2 < NAP_MAX ? *nap * 3 / 2 : NAP_MAX;
+}
+
+static bool is_quiet(const tr_comm *comm)
+{
+    return !comm->out_waiting && comm->table->unsent(comm->transport) == 0;
+}
+
+/* This rank's end: a BYE to everybody when all else is sent; the thread stays until everybody's has come. */
+static bool may_end(tr_comm *comm)
+{
+    if (!atomic_load(&comm->is_leaving) || comm->status != TR_OK || !is_quiet(comm))
+        return false;
+    if (!comm->said_bye) {
+        comm->said_bye = true;
+        for (int i = 0; i < comm->roster->size; i++)
+            if (i != comm->roster->self)
+                tr__comm_send(comm, i, TR_WIRE_BYE, NULL, 0);
+        return false;
+    }
+    return tr_liveness_all_left(comm->liveness);
+}
+
+static int turn(tr_comm *comm)
+{
+    int moved = comm->table->poll(comm->transport);
+
+    if (!comm->has_node && comm->status == TR_OK && comm->roster->known == comm->roster->size)
+        begin_core(comm);
+    if (comm->has_node && comm->status == TR_OK) {
+        moved += take_commands(comm);
+        comm->node.tick(comm->node.self, comm->now);
+        check_core(comm, comm->roster->self);
+        publish(comm);
+    }
+    moved += send_core(comm);
+    moved += send_waiting(comm);
+    tr__comm_watch(comm);
+    return moved;
+}
+
+static void *run(void *payload)
+{
+    tr_comm *comm = payload;
+    int64_t  quiet_since, nap = NAP_MIN;
+
+    prctl(PR_SET_NAME, "trireme-comm");
+    prctl(PR_SET_TIMERSLACK, 1000);
+    if (!begin(comm))
+        return NULL;
+    quiet_since = comm->now;
+    for (;;) {
+        comm->now = tr__clock();
+        const int moved = turn(comm);
+        if (atomic_load_explicit(&comm->is_parked, memory_order_relaxed))
+            return NULL;
+        if (may_end(comm))
+            break;
+        if (moved) {
+            quiet_since = comm->now;
+            nap = NAP_MIN;
+        } else {
+            rest(comm, comm->now - quiet_since, &nap);
+        }
+    }
+    comm->table->stop(comm->transport, true);
+    atomic_store(&comm->state, TR__ENDED);
+    tr__bell_ring(&comm->owner_bell);
+    return NULL;
+}
+
+/* == the owner's side =========================================================================== */
+
+tr_status tr_comm_status(tr_comm *comm)
+{
+    if (atomic_load(&comm->state) != TR__FAILED)
+        return TR_OK;
+    pthread_mutex_lock(&comm->lock);
+    const tr_status status = tr_fail(comm->status, "%s", comm->text);
+    pthread_mutex_unlock(&comm->lock);
+    return status;
+}
+
+/* Sleep until the bell rings or the deadline is near. */
+static void owner_rest(tr_comm *comm, unsigned seen, int64_t left)
+{
+    atomic_store(&comm->owner_waits, true);
+    tr__bell_wait(&comm->owner_bell, seen, left < 50000000 ? left : 50000000);
+    atomic_store(&comm->owner_waits, false);
+}
+
+static tr_status wait_state(tr_comm *comm, tr__comm_state state, int64_t timeout)
+{
+    const int64_t deadline = tr__clock() + timeout;
+
+    for (;;) {
+        const unsigned seen = atomic_load(&comm->owner_bell);
+        const int      now = atomic_load(&comm->state);
+        if (now == TR__FAILED)
+            return tr_comm_status(comm);
+        if (now >= (int)state)
+            return TR_OK;
+        const int64_t left = deadline - tr__clock();
+        if (left <= 0)
+            return tr_fail(TR_ETIMEOUT, "timed out after %.1f s", (double)timeout / 1e9);
+        owner_rest(comm, seen, left);
+    }
+}
+
+tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_comm_core *core)
+{
+    tr_comm *comm = aligned_alloc(64, (sizeof *comm + 63) & ~(size_t)63);
+
+    memset(comm, 0, sizeof *comm);
+    comm->options = *options;
+    comm->core = *core;
+    comm->early_end = &comm->early;
+    snprintf(comm->transport_path, sizeof comm->transport_path, "%s", options->transport);
+    pthread_mutex_init(&comm->lock, NULL);
+    *out = comm;
+    if (pthread_create(&comm->thread, NULL, run, comm))
+        return tr_fail(TR_ENOMEM, "cannot start the communication thread");
+    comm->has_thread = true;
+    /* The thread's own deadline comes first, and says who is missing; beyond it MPI_Init itself hangs. */
+    const tr_status status = wait_state(comm, TR__RUNNING, options->start_timeout + 2000000000);
+    if (status == TR_ETIMEOUT)
+        return tr_fail(TR_ETIMEOUT, "MPI did not start within %.0f s: did a rank die before the others had started?",
+                       (double)options->start_timeout / 1e9);
+    return status;
+}
+
+const tr_roster *tr_comm_roster(const tr_comm *comm)
+{
+    return comm->roster;
+}
+
+static void wake_thread(tr_comm *comm)
+{
+    if (atomic_load(&comm->thread_sleeps))
+        tr__bell_ring(&comm->thread_bell);
+}
+
+tr_status tr_comm_post(tr_comm *comm, const tr_command *command)
+{
+    const unsigned tail = atomic_load_explicit(&comm->ring_tail, memory_order_relaxed);
+
+    while (tail - atomic_load_explicit(&comm->ring_head, memory_order_acquire) == TR__RING) {
+        TR_TRY(tr_comm_status(comm));
+        sched_yield();
+    }
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) == TR__FAILED)
+        return tr_comm_status(comm);
+    comm->ring[tail % TR__RING] = *command;
+    atomic_store(&comm->ring_tail, tail + 1);
+    wake_thread(comm);
+    return TR_OK;
+}
+
+uint64_t tr_comm_done(const tr_comm *comm)
+{
+    return atomic_load_explicit(&comm->done, memory_order_acquire);
+}
+
+tr_status tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout)
+{
+    int64_t deadline = 0;
+
+    for (int i = 0; i < 200; i++) {
+        if (tr_comm_done(comm) >= done)
+            return TR_OK;
+        tr__pause();
+    }
+    for (int round = 0;; round++) {
+        const unsigned seen = atomic_load(&comm->owner_bell);
+        if (tr_comm_done(comm) >= done)
+            return TR_OK;
+        if (atomic_load(&comm->state) == TR__FAILED)
+            return tr_comm_status(comm);
+        if (round < 16) {
+            sched_yield();
+            continue;
+        }
+        const int64_t now = tr__clock();
+        deadline = deadline ? deadline : now + timeout;
+        if (now >= deadline)
+            return tr_fail(TR_ETIMEOUT, "waited %.1f s for the servers", (double)timeout / 1e9);
+        atomic_store(&comm->owner_waits, true);
+        if (tr_comm_done(comm) < done)
+            owner_rest(comm, seen, deadline - now);
+        atomic_store(&comm->owner_waits, false);
+    }
+}
+
+static void free_comm(tr_comm *comm)
+{
+    for (int i = 0; comm->out && i < comm->roster->size; i++)
+        tr_outbox_deinit(&comm->out[i]);
+    tr__comm_watch_end(comm);
+    tr_roster_free(comm->roster);
+    tr_liveness_free(comm->liveness);
+    free(comm->out);
+    free(comm->pidfd);
+    free(comm->gone_at);
+    pthread_mutex_destroy(&comm->lock);
+    free(comm);
+}
+
+/* The failure is told when somebody has printed it; a little later the messages about it are on their way. */
+static void leave_failed(tr_comm *comm)
+{
+    const int64_t deadline = tr__clock() + comm->options.grace;
+
+    while (comm->transport && !atomic_load(&comm->is_told) && tr__clock() < deadline)
+        owner_rest(comm, atomic_load(&comm->owner_bell), 5000000);
+    if (comm->transport)
+        usleep(50000);
+    atomic_store(&comm->is_parked, true);
+    tr__bell_ring(&comm->thread_bell);
+    pthread_join(comm->thread, NULL);              /* MPI stays as it is, and what it may write into */
+}
+
+tr_status tr_comm_leave(tr_comm *comm, int64_t timeout)
+{
+    if (!comm->has_thread) {
+        free_comm(comm);
+        return TR_OK;
+    }
+    atomic_store(&comm->is_leaving, true);
+    tr__bell_ring(&comm->thread_bell);
+    const tr_status status = wait_state(comm, TR__ENDED, timeout);
+    if (status == TR_OK) {
+        pthread_join(comm->thread, NULL);
+        free_comm(comm);
+    } else if (status != TR_ETIMEOUT) {
+        char text[4096];
+        snprintf(text, sizeof text, "%s", tr_error());
+        leave_failed(comm);
+        return tr_fail(status, "%s", text);
+    }
+    return status;
+}
+
+void tr_comm_stats(const tr_comm *comm, tr_job_stats *stats)
+{
+    stats->messages_sent = (int64_t)atomic_load_explicit(&comm->messages_sent, memory_order_relaxed);
+    stats->messages_received = (int64_t)atomic_load_explicit(&comm->messages_received, memory_order_relaxed);
+    stats->bytes_sent = (int64_t)atomic_load_explicit(&comm->bytes_sent, memory_order_relaxed);
+    stats->bytes_received = (int64_t)atomic_load_explicit(&comm->bytes_received, memory_order_relaxed);
+}

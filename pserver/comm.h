@@ -1,0 +1,65 @@
+/* comm.h - the communication thread: it owns MPI, drives this rank's core, watches the other ranks.
+ *
+ * One thread of each process makes every MPI call and every call of the core, so neither needs a lock: a message goes
+ * from the wire to its place, and the answer out, without a change of thread. The owner (a Python program, or a server's
+ * main thread) hands commands over in a ring and reads one number, the last operation that is done. While the owner
+ * computes, data moves and heartbeats go on.
+ *
+ * With nothing to do the thread polls hot, then yields, then sleeps in growing naps; a command wakes it at once.
+ *
+ * When the job fails: this rank's core says what it was waiting for. One rank prints that (the first of the ranks of
+ * the other role than the dead one's; the others follow with a growing delay unless they hear of it) and tells
+ * all. The owner's calls fail from then on; a process that still lives after `grace` ends by _exit(1).
+ *
+ * What must stay true: one owner thread posts commands. After a failure MPI is not finalized. */
+#ifndef TR_PSERVER_COMM_H
+#define TR_PSERVER_COMM_H
+
+#include "pserver/node.h"
+#include "pserver/roster.h"
+#include "pserver/trireme_dist.h"
+
+/* Times in nanoseconds. */
+typedef struct tr_comm_options {
+    tr_role     role;
+    uint32_t    epoch;
+    int64_t     heartbeat, timeout, start_timeout, grace;
+    const char *transport;            /* path of the shared object */
+} tr_comm_options;
+
+typedef struct tr_command {
+    int      kind;                    /* a meaning for the core's `command` */
+    int      block;
+    void    *data;
+    double   weight;
+} tr_command;
+
+/* The core of this rank, made when all ranks are known. All are called by the communication thread. */
+typedef struct tr_comm_core {
+    void *self;
+    tr_node  (*make)(void *self, const tr_roster *roster);
+    void     (*command)(void *self, const tr_command *command);
+    /* After some commands, when there are no more at hand. */
+    void     (*flush)(void *self);
+    /* The last operation that is done: what tr_comm_wait waits for. */
+    uint64_t (*done)(void *self);
+} tr_comm_core;
+
+typedef struct tr_comm tr_comm;
+
+/* Start the thread and wait until all ranks are known. */
+tr_status        tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_comm_core *core);
+const tr_roster *tr_comm_roster(const tr_comm *comm);
+/* Hand a command over; waits only while the ring is full. Fails when the job has failed. */
+tr_status        tr_comm_post(tr_comm *comm, const tr_command *command);
+/* Wait until `done` reaches this. TR_ETIMEOUT says what for. */
+tr_status        tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout);
+uint64_t         tr_comm_done(const tr_comm *comm);
+/* TR_OK, or the job's failure (text in tr_error()). */
+tr_status        tr_comm_status(tr_comm *comm);
+/* Tell the others that this rank is at its end, wait for theirs, stop MPI and the thread, free all. After a
+ * failure: see that it is told, leave MPI alone. */
+tr_status        tr_comm_leave(tr_comm *comm, int64_t timeout);
+void             tr_comm_stats(const tr_comm *comm, tr_job_stats *stats);
+
+#endif

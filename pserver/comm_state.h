@@ -1,0 +1,79 @@
+/* comm_state.h - the inside of the communication thread, shared by comm.c (moving messages, owner's calls),
+ * comm_watch.c (who lives; what happens when somebody does not). */
+#ifndef TR_PSERVER_COMM_STATE_H
+#define TR_PSERVER_COMM_STATE_H
+
+#include "pserver/comm.h"
+#include "pserver/liveness.h"
+#include "pserver/outbox.h"
+#include "pserver/transport.h"
+#include "pserver/wake.h"
+
+#include <pthread.h>
+
+enum { TR__RING = 4096 };
+
+/* What the owner sees. Grows only. */
+typedef enum tr__comm_state { TR__STARTING, TR__RUNNING, TR__FAILED, TR__ENDED } tr__comm_state;
+
+/* A message that came before the core was there. */
+typedef struct tr__early {
+    struct tr__early *next;
+    int               peer;
+    tr_wire           wire;
+    void             *payload;
+} tr__early;
+
+struct tr_comm {
+    tr_comm_options options;
+    tr_comm_core    core;
+    char            transport_path[1024];
+    pthread_t       thread;
+    bool            has_thread;
+
+    /* between the threads */
+    atomic_int       state;
+    atomic_ullong    done;
+    atomic_uint      owner_bell, thread_bell;
+    atomic_bool      owner_waits, thread_sleeps;
+    atomic_uint      ring_head, ring_tail;        /* taken by the thread, put by the owner */
+    tr_command       ring[TR__RING];
+    atomic_bool      is_leaving, is_parked;
+    atomic_bool      is_told;                     /* the failure was printed, here or elsewhere */
+    atomic_ullong    messages_sent, messages_received, bytes_sent, bytes_received;
+    pthread_mutex_t  lock;                        /* of the two below */
+    tr_status        status;
+    char             text[4096];
+
+    /* the thread's own */
+    const tr_transport_table *table;
+    tr_transport    *transport;
+    tr_roster       *roster;
+    tr_liveness     *liveness;
+    tr_outbox       *out;                         /* for each peer */
+    int              out_waiting;                 /* messages in them */
+    tr_node          node;
+    bool             has_node;
+    tr__early       *early, **early_end;
+    int             *pidfd;                       /* of each peer on this host, or -1 */
+    int64_t         *gone_at;                     /* when its process was seen to have ended; 0: it has not */
+    int64_t          now, watched_at, start_deadline;
+    int64_t          failed_at, report_at;
+    int              culprit;
+    bool             said_bye;
+};
+
+/* == comm.c == */
+void tr__comm_send(tr_comm *comm, int peer, tr_wire_kind kind, void *payload, uint64_t bytes);
+
+/* == comm_watch.c == */
+void tr__comm_watch_begin(tr_comm *comm);
+void tr__comm_watch_end(tr_comm *comm);
+/* Beats, silence, processes that ended, what a failure demands: called all the time. */
+void tr__comm_watch(tr_comm *comm);
+void tr__comm_dead(tr_comm *comm, int peer, const char *how);
+/* The job has failed, with this text, because of this rank. */
+void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *text);
+void tr__comm_on_abort(tr_comm *comm, int peer, const uint8_t *payload, uint64_t bytes);
+
+#endif

@@ -1,0 +1,203 @@
+/* comm_watch.c - three sources say that a rank is dead: our own time-out (always), MPI's error (if it gives one),
+ * the kernel for a process on the same host. One of the living says it aloud. */
+#include "pserver/comm_state.h"
+
+#include "proto/pserver.pb-c.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t MILLISECOND = 1000000;
+
+/* == processes of this host ==================================================================== */
+
+void tr__comm_watch_begin(tr_comm *comm)
+{
+    const tr_rank *self = &comm->roster->rank[comm->roster->self];
+
+    for (int i = 0; i < comm->roster->size; i++) {
+        const tr_rank *r = &comm->roster->rank[i];
+        tr_liveness_heard(comm->liveness, i, comm->now);
+        if (i != comm->roster->self && r->host_id[0] && !strcmp(r->host_id, self->host_id))
+            comm->pidfd[i] = (int)syscall(SYS_pidfd_open, (pid_t)r->pid, 0);
+    }
+}
+
+void tr__comm_watch_end(tr_comm *comm)
+{
+    for (int i = 0; comm->pidfd && i < comm->roster->size; i++)
+        if (comm->pidfd[i] >= 0)
+            close(comm->pidfd[i]);
+}
+
+/* A process that has ended may have left messages, a BYE among them, that are still to be read. */
+static void watch_processes(tr_comm *comm)
+{
+    for (int i = 0; i < comm->roster->size; i++) {
+        struct pollfd fd = {comm->pidfd[i], POLLIN, 0};
+        if (fd.fd < 0 || tr_liveness_of(comm->liveness, i) != TR_LIFE_ALIVE)
+            continue;
+        if (!comm->gone_at[i] && poll(&fd, 1, 0) == 1)
+            comm->gone_at[i] = comm->now;
+        else if (comm->gone_at[i] && comm->now - comm->gone_at[i] > 20 * MILLISECOND)
+            tr__comm_dead(comm, i, "died");
+    }
+}
+
+static void watch_silence(tr_comm *comm)
+{
+    char how[64];
+    int  peer;
+
+    while ((peer = tr_liveness_beat(comm->liveness, comm->now)) >= 0)
+        tr__comm_send(comm, peer, TR_WIRE_BEAT, NULL, 0);
+    if (!comm->has_node)                           /* those who start slowly have their own time-out */
+        return;
+    snprintf(how, sizeof how, "was silent for %.1f s", (double)comm->options.timeout / 1e9);
+    while ((peer = tr_liveness_silent(comm->liveness, comm->now)) >= 0) {
+        tr_liveness_kill(comm->liveness, peer);
+        tr__comm_dead(comm, peer, how);
+    }
+}
+
+static void watch_start(tr_comm *comm)
+{
+    char missing[256];
+
+    if (comm->now < comm->start_deadline)
+        return;
+    tr_roster_missing(comm->roster, missing, sizeof missing);
+    tr_fail(TR_ETIMEOUT, "%s waited %.0f s for the hello of %s", tr_roster_name(comm->roster, comm->roster->self),
+            (double)comm->options.start_timeout / 1e9, missing);
+    tr__comm_failed(comm, TR_ETIMEOUT, comm->roster->self, tr_error());
+}
+
+/* == failure =================================================================================== */
+
+/* Where this rank stands in the order of those who might say it. */
+static int place_in_line(const tr_comm *comm)
+{
+    const tr_roster *roster = comm->roster;
+    int              before = 0;
+
+    if (comm->culprit == roster->self && roster->rank[roster->self].role == TR_ROLE_SERVER)
+        return roster->rank[roster->self].index;
+    if (!comm->has_node)
+        return roster->self;
+    const tr_role dead_role = roster->rank[comm->culprit].role;
+    const bool    is_other = roster->rank[roster->self].role != dead_role;
+    for (int i = 0; i < roster->size; i++) {
+        const bool is_candidate = i != comm->culprit && (i == roster->self || tr_liveness_of(comm->liveness, i) == TR_LIFE_ALIVE);
+        const bool is_first = roster->rank[i].role != dead_role;
+        before += is_candidate && (is_first == is_other ? i < roster->self : is_first);
+    }
+    return before;
+}
+
+void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *text)
+{
+    pthread_mutex_lock(&comm->lock);
+    const bool is_news = comm->status == TR_OK;
+    if (is_news) {
+        comm->status = status;
+        snprintf(comm->text, sizeof comm->text, "%s", text);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    if (!is_news)
+        return;
+    comm->culprit = culprit;
+    comm->failed_at = comm->now;
+    const int place = place_in_line(comm);
+    comm->report_at = comm->now + (place < 8 ? place : 8) * 30 * MILLISECOND;
+    atomic_store(&comm->state, TR__FAILED);
+    tr__bell_ring(&comm->owner_bell);
+}
+
+void tr__comm_dead(tr_comm *comm, int peer, const char *how)
+{
+    const char *text;
+
+    tr_liveness_kill(comm->liveness, peer);
+    comm->table->drop(comm->transport, peer);
+    if (comm->status != TR_OK)                     /* written by this thread alone */
+        return;
+    if (!comm->has_node) {
+        tr_fail(TR_EPEER, "%s %s at the start of the job", tr_roster_name(comm->roster, peer), how);
+        tr__comm_failed(comm, TR_EPEER, peer, tr_error());
+        return;
+    }
+    comm->node.lost(comm->node.self, peer, how);
+    const tr_status status = comm->node.status(comm->node.self, &text);
+    if (status != TR_OK)
+        tr__comm_failed(comm, status, peer, text);
+}
+
+void tr__comm_on_abort(tr_comm *comm, int peer, const uint8_t *payload, uint64_t bytes)
+{
+    Trireme__Pserver__Abort *abort_ = trireme__pserver__abort__unpack(NULL, bytes, payload);
+
+    if (abort_ && abort_->rank < (uint32_t)comm->roster->size) {
+        atomic_store(&comm->is_told, true);        /* whoever sends this has printed it */
+        tr__comm_failed(comm, TR_EPEER, (int)abort_->rank, abort_->text);
+    } else {
+        tr__comm_failed(comm, TR_EPEER, peer, "a rank ended the job and its reason is damaged");
+    }
+    if (abort_)
+        trireme__pserver__abort__free_unpacked(abort_, NULL);
+}
+
+static void tell_all(tr_comm *comm)
+{
+    Trireme__Pserver__Abort abort_ = TRIREME__PSERVER__ABORT__INIT;
+
+    abort_.rank = (uint32_t)comm->culprit;
+    abort_.text = comm->text;
+    const size_t size = trireme__pserver__abort__get_packed_size(&abort_);
+    for (int i = 0; i < comm->roster->size; i++) {
+        if (i == comm->roster->self || tr_liveness_of(comm->liveness, i) != TR_LIFE_ALIVE)
+            continue;
+        uint8_t *payload = malloc(size);
+        trireme__pserver__abort__pack(&abort_, payload);
+        tr__comm_send(comm, i, TR_WIRE_ABORT, payload, size);
+    }
+}
+
+/* In one write, so that lines of several ranks do not mix. */
+static void print(const char *text)
+{
+    char      line[4200];
+    const int length = snprintf(line, sizeof line, "trireme: %s\n", text);
+
+    if (write(STDERR_FILENO, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1) < 0)
+        return;                                    /* nobody listens */
+}
+
+static void watch_failure(tr_comm *comm)
+{
+    if (!atomic_load(&comm->is_told) && comm->now >= comm->report_at) {
+        print(comm->text);
+        tell_all(comm);
+        atomic_store(&comm->is_told, true);
+        tr__bell_ring(&comm->owner_bell);
+    }
+    if (comm->now - comm->failed_at > comm->options.grace)
+        _exit(1);
+}
+
+void tr__comm_watch(tr_comm *comm)
+{
+    if (comm->status != TR_OK) {
+        watch_failure(comm);
+        return;
+    }
+    if (comm->now - comm->watched_at < 5 * MILLISECOND)
+        return;
+    comm->watched_at = comm->now;
+    watch_silence(comm);
+    if (comm->has_node)
+        watch_processes(comm);
+    else
+        watch_start(comm);
+}

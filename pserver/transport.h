@@ -1,0 +1,57 @@
+/* transport.h - what moves the messages of one process: a table of functions.
+ *
+ * `trireme_mpi.so` exports one symbol, tr_transport_mpi, which is such a table; it depends on nothing of ours, so
+ * that a process that needs no MPI loads none. The simulator (transport_sim.h) drives cores directly instead.
+ *
+ * A message is a header of 64 bytes and a payload. Small ones travel in one piece. The payload of a larger one
+ * follows its header, so that the receiver can say where it goes.
+ *
+ * What must stay true: every function is called by one and the same thread; none waits for a peer. Messages
+ * of one pair arrive in order. What is sent stays as it is until it is given back by `sent`. */
+#ifndef TR_PSERVER_TRANSPORT_H
+#define TR_PSERVER_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TR_TRANSPORT_VERSION = 1, TR_TRANSPORT_HEADER = 64 };
+
+typedef struct tr_transport tr_transport;
+
+/* Called by `poll` and `send`. */
+typedef struct tr_transport_events {
+    void *self;
+    /* A header whose payload follows is here: how many bytes, and where to; *to = NULL: they are thrown away.
+     * Negative: this is no message of ours, and the peer is dropped. Not called for small messages. */
+    int64_t (*place)(void *self, int peer, const uint8_t *header, void **to);
+    /* A whole message is here. A payload that was not placed is gone after the call. */
+    void (*receive)(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed);
+    /* The memory of a message is not needed any more. */
+    void (*sent)(void *self, void *token);
+    /* MPI says that the peer is dead. Nothing more comes from it. */
+    void (*dead)(void *self, int peer);
+} tr_transport_events;
+
+typedef struct tr_transport_table {
+    int         version;              /* TR_TRANSPORT_VERSION */
+    const char *name;
+    /* Start in this thread. NULL: the text in `error` says why not. */
+    tr_transport *(*start)(const tr_transport_events *events, char *error, size_t error_size);
+    int  (*rank)(const tr_transport *transport);
+    int  (*size)(const tr_transport *transport);
+    /* False: too much is under way to this peer, try again later. A message to a dead peer is dropped. */
+    bool (*send)(tr_transport *transport, int peer, const uint8_t *header, const void *payload, int64_t bytes,
+                 void *token);
+    /* Let things move. Returns the number of messages that arrived or were sent. */
+    int  (*poll)(tr_transport *transport);
+    /* Have nothing more to do with a peer. */
+    void (*drop)(tr_transport *transport, int peer);
+    /* Messages under way to living peers. */
+    int  (*unsent)(const tr_transport *transport);
+    /* `is_clean`: all peers are alive and stop too, nothing is under way. Otherwise MPI is left as it is, and the
+     * process must end by _exit. */
+    void (*stop)(tr_transport *transport, bool is_clean);
+} tr_transport_table;
+
+#endif

@@ -1,0 +1,42 @@
+/* wake.h - sleep until somebody rings, with a bound: a futex word.
+ *
+ * A waiter reads the word, looks whether there is something to do, and sleeps only while the word is unchanged;
+ * who has something to do for it changes the word first. So no ring is lost. */
+#ifndef TR_PSERVER_WAKE_H
+#define TR_PSERVER_WAKE_H
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static inline int64_t tr__clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline void tr__bell_wait(atomic_uint *bell, unsigned seen, int64_t nanoseconds)
+{
+    const struct timespec t = {nanoseconds / 1000000000, nanoseconds % 1000000000};
+    syscall(SYS_futex, bell, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
+}
+
+static inline void tr__bell_ring(atomic_uint *bell)
+{
+    atomic_fetch_add(bell, 1);
+    syscall(SYS_futex, bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static inline void tr__pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+#endif
