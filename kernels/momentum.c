@@ -1,0 +1,63 @@
+/* momentum.c - gradient descent with momentum.
+ *
+ * Velocity = mu Velocity + Grad; Param -= LearningRate Velocity, or with Nesterov LearningRate (Grad + mu Velocity). */
+#ifndef T
+
+#include "kernels/math/optimizer.h"
+#include "kernels/optimizer.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { PARAM, GRAD, VELOCITY, LEARNING_RATE };
+enum { PARAM_OUT, VELOCITY_OUT };
+
+typedef struct attrs {
+    float mu;
+    bool  use_nesterov;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Velocity = mu * Velocity + Grad; ParamOut = Param - LearningRate * Velocity.",
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows"},
+                   {"Velocity", "like Param; the running sum of gradients"}, {"LearningRate", "[1] float"}),
+    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"VelocityOut", "the same variable as Velocity"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),
+                     TR_ATTR(attrs, use_nesterov, BOOL, "look ahead by one step")),
+    .attrs_size = sizeof(attrs),
+};
+
+static const tr_optimizer_slot slots[] = {
+    {"Param", PARAM, PARAM_OUT}, {"Velocity", VELOCITY, VELOCITY_OUT},
+    {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
+    {.name = NULL},
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    return tr__optimizer_infer(io, GRAD, slots);
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/momentum.c"
+#include "kernels/math/each_float.h"
+
+/* -- registration ---------------------------------------------------------------------------------- */
+TR_REGISTER_OP(momentum, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(momentum));
+
+#else /* the kernel, for each T */
+
+static tr_status NAME(momentum)(const tr_run *io)
+{
+    const attrs   *a = io->attrs;
+    const T        lr = (T)tr__optimizer_number(io->in[LEARNING_RATE]);
+    T             *p = io->out[PARAM_OUT]->data, *v = io->out[VELOCITY_OUT]->data;
+    NAME(tr_sweep) s;
+
+    tr__optimizer_load(io, slots);
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, PARAM, GRAD));
+    while (NAME(tr__sweep_next)(&s))
+        NAME(tr_momentum)(p + s.begin, v + s.begin, s.g, lr, a->mu, a->use_nesterov, s.count);
+    return TR_OK;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* sgd.c - stochastic gradient descent:  ParamOut = Param - LearningRate Grad. */
+#ifndef T
+
+#include "kernels/math/optimizer.h"
+#include "kernels/optimizer.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { PARAM, LEARNING_RATE, GRAD };
+enum { PARAM_OUT };
+
+static const tr_op_proto proto = {
+    .doc = "ParamOut = Param - LearningRate * Grad.",
+    .in = TR_SLOTS({"Param", "[...] float"}, {"LearningRate", "[1] float"},
+                   {"Grad", "like Param, dense or selected rows"}),
+    .out = TR_SLOTS({"ParamOut", "the same variable as Param"}),
+};
+
+static const tr_optimizer_slot slots[] = {
+    {"Param", PARAM, PARAM_OUT}, {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
+    {.name = NULL},
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    return tr__optimizer_infer(io, GRAD, slots);
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/sgd.c"
+#include "kernels/math/each_float.h"
+
+/* -- registration ---------------------------------------------------------------------------------- */
+TR_REGISTER_OP(sgd, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(sgd));
+
+#else /* the kernel, for each T */
+
+static tr_status NAME(sgd)(const tr_run *io)
+{
+    const T      lr = (T)tr__optimizer_number(io->in[LEARNING_RATE]);
+    T           *p = io->out[PARAM_OUT]->data;
+    tr_grad_rows g;
+
+    tr__optimizer_load(io, slots);
+    if (!io->in[GRAD]->rows) {
+        NAME(tr_sgd)(p, io->in[GRAD]->data, lr, tr_tensor_count(io->in[PARAM]));
+        return TR_OK;
+    }
+    TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
+    NAME(tr_sgd_rows)(p, g.values, g.rows, g.count, g.width, lr);
+    return TR_OK;
+}
+
+#endif
