@@ -1,0 +1,37 @@
+/* feed.c - Out = item `col` of the list of arrays given to a run.
+ *
+ * Saved programs begin with these operators. A plan turns them into places where it takes the caller's memory; none
+ * becomes a step, so the kernel only says so if one does. */
+#include "framework/op.h"
+
+/* -- interface ------------------------------------------------------------------------------ */
+
+enum { OUT };
+
+typedef struct attrs {
+    int32_t col;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Out = item col of the list of arrays given to the run.",
+    .in = TR_SLOTS({"X", "the feed list"}),
+    .out = TR_SLOTS({"Out", "the array; its type and shape are those its variable declares"}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, col, INT, "which item, from 0", .required = true, .range = TR_AT_LEAST(0))),
+    .attrs_size = sizeof(attrs),
+};
+
+/* -- shapes and kernel ------------------------------------------------------------------------ */
+
+static tr_status infer(const tr_infer *io)
+{
+    (void)io;                             /* Out stays as it was declared */
+    return TR_OK;
+}
+
+static tr_status run(const tr_run *io)
+{
+    return tr_fail(TR_EUNSUPPORTED, "feed: '%s' was to be fed by an operator that runs; feeds belong to the global "
+                   "block", tr_run_out_name(io, OUT, 0));
+}
+
+TR_REGISTER_OP(feed, .proto = &proto, .infer = infer, .run = run);
