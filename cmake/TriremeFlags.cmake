@@ -28,7 +28,7 @@ target_compile_options(tr_flags INTERFACE
     # Tables of operators name the fields that matter and leave the others zero.
     -Wno-missing-field-initializers
     # A text that is cut to its buffer is what snprintf is used for.
-    -Wno-format-truncation)
+    $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>)
 # GNU features (POSIX.1-2008, getline, memfd_create, ...) in every file alike.
 target_compile_definitions(tr_flags INTERFACE _GNU_SOURCE=)
 target_link_libraries(tr_flags INTERFACE Threads::Threads ${CMAKE_DL_LIBS} m rt)
