@@ -214,13 +214,22 @@ static bool is_overwritten(const walk *w, const char *var, bool is_output)
     return false;
 }
 
+/* How often the block has written `var` before (or up to) the operator whose turn it is. */
+static int version_of(const walk *w, const char *var, bool is_output)
+{
+    int writers = 0;
+    for (int i = 0; i < w->position + (is_output ? 1 : 0); i++)
+        writers += writes(w->block->op[i], var);
+    return writers;
+}
+
 const char *tr_grad_saved(tr_grad_maker *maker, const char *var, bool is_output)
 {
     walk *w = maker->w;
 
     if (is_empty_name(var) || !is_overwritten(w, var, is_output))
         return var;
-    const char *saved = intern(w, "%s@SAVED@%d_%d", var, w->position, is_output);
+    const char *saved = intern(w, "%s@SAVED@%d", var, version_of(w, var, is_output));
     if (!tr_block_find_var(w->block, saved)) {
         tr_op_desc *assign = unary("assign", var, saved);
         if (tr_block_insert_op(w->block, w->position + (is_output ? 1 : 0), assign) != TR_OK) {

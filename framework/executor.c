@@ -148,7 +148,7 @@ static tr_status new_plan(tr_plan **out, tr_executor *executor, tr_program *prog
     plan->fetch_count = fetch_count;
     TR_TRY_GOTO(fail, copy_names(&plan->fetch_name, fetch_count, fetches));
     TR_TRY_GOTO(fail, tr__plan_build(plan));
-    TR_TRY_GOTO(fail, tr__frame_new(&plan->frame, plan, NULL));
+    TR_TRY_GOTO(fail, tr__frame_new(&plan->frame, plan, NULL, NULL));
     plan->scope_generation = generation_of(scope);
     *out = plan;
     return TR_OK;

@@ -61,6 +61,8 @@ static tr_var *locate(tr_frame *frame, int v)
         return found ? found : tr_scope_var(frame->plan->scope, var->name);
     case TR_OUTER:
         return frame->parent->var[var->outer];
+    case TR_CALLERS:
+        return frame->caller->var[var->outer];
     default:
         return &frame->local[v];
     }
@@ -100,7 +102,7 @@ static void fill_runs(tr_frame *frame)
     }
 }
 
-tr_status tr__frame_new(tr_frame **out, tr_plan *plan, tr_frame *parent)
+tr_status tr__frame_new(tr_frame **out, tr_plan *plan, tr_frame *parent, tr_frame *caller)
 {
     tr_frame *frame = calloc(1, sizeof *frame);
     tr_status status;
@@ -109,6 +111,7 @@ tr_status tr__frame_new(tr_frame **out, tr_plan *plan, tr_frame *parent)
         return tr_fail(TR_ENOMEM, "no memory for a frame");
     frame->plan = plan;
     frame->parent = parent;
+    frame->caller = caller;
     frame->local = calloc((size_t)plan->var_count + 1, sizeof *frame->local);
     frame->var = calloc((size_t)plan->var_count + 1, sizeof *frame->var);
     frame->arg = calloc((size_t)plan->total_args + 1, sizeof *frame->arg);
@@ -396,11 +399,12 @@ tr_status tr_frame_open(tr_frame **out, const tr_run *io, tr_frame *parent)
 
     assert(plan);
     if (!plan->closed)
-        return tr__frame_new(out, plan, parent);
+        return tr__frame_new(out, plan, parent, io->frame);
     tr_frame *frame = plan->closed;
     plan->closed = frame->next;
     frame->next = NULL;
     frame->parent = parent;
+    frame->caller = io->frame;
     *out = frame;
     return tr__frame_bind(frame);
 }

@@ -6,7 +6,8 @@
 
 struct tr_frame {
     tr_plan     *plan;
-    tr_frame    *parent;
+    tr_frame    *parent;              /* where OUTER variables are */
+    tr_frame    *caller;              /* where the CALLER'S are */
     tr_var      *local;               /* one per variable; only LOCAL and FED ones are used */
     tr_var     **var;                 /* one per variable: where it really is */
     tr_tensor  **arg;                 /* one per argument of every step */
@@ -19,7 +20,7 @@ struct tr_frame {
     tr_frame    *next;
 };
 
-tr_status tr__frame_new(tr_frame **out, tr_plan *plan, tr_frame *parent);
+tr_status tr__frame_new(tr_frame **out, tr_plan *plan, tr_frame *parent, tr_frame *caller);
 void      tr__frame_free(tr_frame *frame);
 /* Look the scope's (or the parent frame's) variables up again. */
 tr_status tr__frame_bind(tr_frame *frame);

@@ -13,22 +13,24 @@
  *   frame.c        a frame is the storage of one activation of a plan; tables of pointers made with it let a
  *                  step run without any look-up. Loops open a frame per iteration; closed ones are kept.
  *
- * A variable is in one place: LOCAL to the frame, FED by the caller, in the SCOPE, or OUTER: a variable of the
- * plan around. Sub-plans are always dynamic. */
+ * A variable is in one place: LOCAL to the frame, FED by the user, in the SCOPE, OUTER: a variable of the plan
+ * around, or the CALLER'S: a gradient block's parent is its forward block, but when it is nested in another
+ * gradient block it also sees the gradients there. Sub-plans are always dynamic. */
 #ifndef TR_FRAMEWORK_PLAN_H
 #define TR_FRAMEWORK_PLAN_H
 
 #include "framework/infer.h"
 #include "framework/program.h"
 
-typedef enum tr_place { TR_LOCAL, TR_FED, TR_SCOPE, TR_OUTER } tr_place;
+typedef enum tr_place { TR_LOCAL, TR_FED, TR_SCOPE, TR_OUTER, TR_CALLERS } tr_place;
 
 typedef struct tr_plan_var {
     char        *name;
     tr_var_desc *desc;                /* NULL: not declared (made by a fusion) */
     tr_place     place;
-    int          outer;               /* OUTER: variable of the parent plan; FED: number of the feed */
+    int          outer;               /* OUTER, CALLERS: variable of that plan; FED: number of the feed */
     bool         captured;            /* a sub-plan looks at it: never in the arena, never shared in place */
+    bool         written_inside;      /* a sub-plan writes it: its shape is never known before the run */
     bool         fetched;
     bool         read, written;
 } tr_plan_var;
@@ -55,6 +57,7 @@ struct tr_plan {
     tr_program  *program;
     tr_block    *block;
     tr_plan     *parent;              /* whose variables OUTER ones are; NULL: the root */
+    tr_plan     *caller;              /* the plan of the step that runs this one: mostly the parent */
     tr_plan     *root;
     /* what it was made for */
     uint64_t     program_id, revision, scope_id, scope_generation;

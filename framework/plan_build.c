@@ -146,6 +146,29 @@ static tr_status resolve_in_root(int *out, tr_plan *plan, const char *name)
                    name);
 }
 
+/* Is it a variable of a gradient block that this gradient block is nested in? */
+static bool is_callers(const tr_plan *plan, const char *name)
+{
+    if (plan->caller == plan->parent)
+        return false;
+    for (const tr_plan *caller = plan->caller; caller->parent; caller = caller->caller)
+        if (tr_block_find_var(caller->block, name))
+            return true;
+    return false;
+}
+
+/* The plan in which a name that is not this plan's own is looked up. */
+static tr_plan *plan_around(const tr_plan *plan, const char *name)
+{
+    return is_callers(plan, name) ? plan->caller : plan->parent;
+}
+
+static tr_status add_outer_var(int *out, tr_plan *plan, const char *name, tr_plan *around, int outer)
+{
+    around->var[outer].captured = true;
+    return add_var(out, plan, name, around == plan->parent ? TR_OUTER : TR_CALLERS, outer);
+}
+
 tr_status tr__plan_resolve(int *out, tr_plan *plan, const char *name)
 {
     int outer;
@@ -155,30 +178,42 @@ tr_status tr__plan_resolve(int *out, tr_plan *plan, const char *name)
         return TR_OK;
     if (!plan->parent)
         return resolve_in_root(out, plan, name);
-    TR_TRY(tr__plan_resolve(&outer, plan->parent, name));
-    plan->parent->var[outer].captured = true;
-    return add_var(out, plan, name, TR_OUTER, outer);
+    tr_plan *around = plan_around(plan, name);
+    TR_TRY(tr__plan_resolve(&outer, around, name));
+    return add_outer_var(out, plan, name, around, outer);
 }
 
 /* A write. A temporary of this block gets a new version; what belongs to others is written where it is. */
+static void mark_written(tr_plan *plan, int v)
+{
+    plan->var[v].written = true;
+    while (plan->var[v].place == TR_OUTER || plan->var[v].place == TR_CALLERS) {
+        tr_plan *around = plan->var[v].place == TR_OUTER ? plan->parent : plan->caller;
+        v = plan->var[v].outer;
+        plan = around;
+        plan->var[v].written = plan->var[v].written_inside = true;
+    }
+}
+
 static tr_status resolve_output(int *out, tr_plan *plan, const char *name, bool keep_version)
 {
     const int  now = current_var(plan, name);
     const bool is_mine = tr_block_find_var(plan->block, name) != NULL;
 
-    if (now >= 0 && (plan->var[now].place == TR_SCOPE || plan->var[now].place == TR_OUTER || keep_version)) {
+    if (now >= 0 && (plan->var[now].place == TR_SCOPE || plan->var[now].place == TR_OUTER ||
+                     plan->var[now].place == TR_CALLERS || keep_version)) {
         *out = now;
     } else if (is_persistable(plan->block, name)) {
         TR_TRY(plan->parent ? tr__plan_resolve(out, plan, name) : add_var(out, plan, name, TR_SCOPE, -1));
     } else if (!is_mine && plan->parent) {
-        int outer;
-        TR_TRY(resolve_output(&outer, plan->parent, name, true));
-        plan->parent->var[outer].captured = true;
-        TR_TRY(add_var(out, plan, name, TR_OUTER, outer));
+        tr_plan *around = plan_around(plan, name);
+        int      outer;
+        TR_TRY(resolve_output(&outer, around, name, true));
+        TR_TRY(add_outer_var(out, plan, name, around, outer));
     } else {
         TR_TRY(add_var(out, plan, name, TR_LOCAL, -1));
     }
-    plan->var[*out].written = true;
+    mark_written(plan, *out);
     return TR_OK;
 }
 
@@ -288,6 +323,7 @@ static tr_status build_sub_plan(tr_plan *plan, tr_step *step)
     sub->program = plan->program;
     sub->block = block;
     sub->parent = parent;
+    sub->caller = plan;
     sub->root = plan->root;
     sub->scope = plan->scope;
     return tr__plan_build(sub);

@@ -106,26 +106,6 @@ static void mark_dynamic(tr_layout *layout, const tr_step *step, int index)
             layout->meta[step->arg[a]] = unknown_meta(step->arg[a]);
 }
 
-/* Everything that the steps of a sub-plan (and theirs) may write in the root. */
-static void forget_written(tr_layout *layout, const tr_plan *sub, const tr_plan *root)
-{
-    for (int v = 0; v < sub->var_count; v++) {
-        if (sub->var[v].place != TR_OUTER || !sub->var[v].written)
-            continue;
-        const tr_plan *plan = sub;
-        int            at = v;
-        while (plan != root && plan->var[at].place == TR_OUTER) {
-            at = plan->var[at].outer;
-            plan = plan->parent;
-        }
-        if (plan == root)
-            layout->meta[at] = unknown_meta(at);
-    }
-    for (int i = 0; i < sub->step_count; i++)
-        if (sub->step[i].sub)
-            forget_written(layout, sub->step[i].sub, root);
-}
-
 /* Outputs take the LoD of the input that infer names, if that one has any. */
 static void plan_lod(tr_layout *layout, const tr_step *step, int index, const tr_meta *out, int var)
 {
@@ -146,13 +126,12 @@ static tr_status infer_step(tr_layout *layout, const tr_plan *plan, int index)
     tr_status      status;
     bool           all_known = !step->sub;
 
-    for (int a = 0; a < step->in_args; a++)
+    for (int a = 0; a < step->arg_count; a++)
         if (step->arg[a] >= 0)
-            all_known = all_known && is_known(&layout->meta[step->arg[a]]);
+            all_known = all_known && (a < step->in_args ? is_known(&layout->meta[step->arg[a]])
+                                                        : !plan->var[step->arg[a]].written_inside);
     if (!all_known) {
         mark_dynamic(layout, step, index);
-        if (step->sub)
-            forget_written(layout, step->sub, plan);
         return TR_OK;
     }
     TR_TRY(tr__infer_frame_init(&frame, step->op, step->count));
@@ -203,7 +182,7 @@ static tr_status infer_all(tr_layout *layout, const tr_plan *plan, tr_var *const
         return tr_fail(TR_ENOMEM, "no memory for a layout");
     for (int v = 0; v < plan->var_count; v++) {
         layout->lod_from[v] = -1;
-        layout->meta[v] = given_from_outside(&plan->var[v]) ? meta_of_tensor(vars[v], v) : unknown_meta(v);
+        layout->meta[v] = given_from_outside(&plan->var[v]) && !plan->var[v].written_inside ? meta_of_tensor(vars[v], v) : unknown_meta(v);
     }
     for (int i = 0; i < plan->step_count; i++) {
         const tr_step *step = &plan->step[i];

@@ -165,6 +165,9 @@ tr_var_desc *tr_block_find_var_recursive(tr_block *block, const char *name)
 {
     for (; block; block = tr_program_block(block->program, block->parent)) {
         tr_var_desc *var = tr_block_find_var(block, name);
+        /* A gradient block sees what its forward block sees, then what is around itself. */
+        if (!var && block->forward >= 0 && block->forward < block->index)
+            var = tr_block_find_var_recursive(tr_program_block(block->program, block->forward), name);
         if (var)
             return var;
     }

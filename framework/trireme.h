@@ -228,7 +228,8 @@ TR_API void         tr_block_set_forward(tr_block *block, int forward);
 TR_API int          tr_block_var_count(const tr_block *block);
 TR_API tr_var_desc *tr_block_var_at(tr_block *block, int index);
 TR_API tr_var_desc *tr_block_find_var(tr_block *block, const char *name);            /* here only */
-TR_API tr_var_desc *tr_block_find_var_recursive(tr_block *block, const char *name);  /* and outwards */
+TR_API tr_var_desc *tr_block_find_var_recursive(tr_block *block, const char *name);  /* and outwards;
+                                                       a gradient block looks into its forward block, too */
 TR_API tr_var_desc *tr_block_create_var(tr_block *block, const char *name);          /* or the one there is */
 TR_API void         tr_block_remove_var(tr_block *block, const char *name);
 TR_API tr_status    tr_block_rename_var(tr_block *block, const char *from, const char *to);
