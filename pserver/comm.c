@@ -210,7 +210,7 @@ static bool begin(tr_comm *comm)
         comm->transport = comm->table->start(&events, error, sizeof error);
     if (!comm->transport) {
         pthread_mutex_lock(&comm->lock);
-        comm->status = TR_EPEER;
+        comm->status = TR_EUNSUPPORTED;
         snprintf(comm->text, sizeof comm->text, "%s", error);
         pthread_mutex_unlock(&comm->lock);
         atomic_store(&comm->state, TR__FAILED);

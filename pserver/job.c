@@ -1,0 +1,332 @@
+/* job.c - a process's place in a job: start, roles, a server's life, the end. */
+#include "pserver/job.h"
+
+#include "pserver/wake.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static tr_job *current;               /* MPI starts once in a process, so there is one at most */
+static bool    was_started;
+
+bool tr_job_is_launched(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
+}
+
+tr_job *tr_job_current(void)
+{
+    return current;
+}
+
+int64_t tr__seconds(double seconds)
+{
+    return (int64_t)(seconds * 1e9);
+}
+
+/* == options =================================================================================== */
+
+static tr_status take_seconds(double *out, double given, double otherwise, const char *what)
+{
+    *out = given == 0 ? otherwise : given;
+    return *out > 0 && *out < 1e8 ? TR_OK : tr_fail(TR_ERANGE, "job: %s is %g s", what, given);
+}
+
+static tr_status take_options(tr_job_options *out, const tr_job_options *given)
+{
+    static const tr_job_options none;
+    const tr_job_options       *o = given ? given : &none;
+
+    *out = *o;
+    TR_TRY(take_seconds(&out->heartbeat, o->heartbeat, 0.5, "heartbeat"));
+    TR_TRY(take_seconds(&out->timeout, o->timeout, 3, "timeout"));
+    TR_TRY(take_seconds(&out->start_timeout, o->start_timeout, 60, "start_timeout"));
+    TR_TRY(take_seconds(&out->wait_timeout, o->wait_timeout, 3600, "wait_timeout"));
+    TR_TRY(take_seconds(&out->grace, o->grace, 0.5, "grace"));
+    if (out->timeout < 2 * out->heartbeat)
+        return tr_fail(TR_ERANGE, "job: a timeout of %g s with a heartbeat each %g s: at least two heartbeats are needed",
+                       out->timeout, out->heartbeat);
+    out->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : 524288;
+    out->window_bytes = o->window_bytes ? o->window_bytes : 64 << 20;
+    if (out->chunk_bytes < 4096 || out->chunk_bytes > 1 << 24 || out->chunk_bytes % 64)
+        return tr_fail(TR_ERANGE, "job: chunk_bytes is %lld; a multiple of 64 from 4096 to 16777216 is possible",
+                       (long long)out->chunk_bytes);
+    if (out->window_bytes < out->chunk_bytes)
+        return tr_fail(TR_ERANGE, "job: window_bytes is %lld, less than a chunk of %lld", (long long)out->window_bytes,
+                       (long long)out->chunk_bytes);
+    return TR_OK;
+}
+
+/* Beside the library or program that this code is in; else wherever its run path leads. */
+static void find_transport(char *out, size_t size, const char *given)
+{
+    static const char name[] = "trireme_mpi.so";
+    Dl_info           info;
+
+    if (!given)
+        given = getenv("TRIREME_TRANSPORT");
+    if (given) {
+        snprintf(out, size, "%s", given);
+        return;
+    }
+    if (dladdr((const void *)(uintptr_t)tr_job_start, &info) && info.dli_fname && strrchr(info.dli_fname, '/')) {
+        snprintf(out, size, "%.*s/%s", (int)(strrchr(info.dli_fname, '/') - info.dli_fname), info.dli_fname, name);
+        if (access(out, R_OK) == 0)
+            return;
+    }
+    snprintf(out, size, "%s", name);
+}
+
+/* == the core of this rank ====================================================================== */
+
+static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup)
+{
+    return tr_server_program_setup(((tr_job *)self)->program, setup);
+}
+
+static void *store_value(void *self, uint32_t index)
+{
+    return tr_server_program_value(((tr_job *)self)->program, index);
+}
+
+static tr_status store_ready(void *self)
+{
+    return tr_server_program_ready(((tr_job *)self)->program);
+}
+
+static void *store_grad(void *self, uint32_t index)
+{
+    return tr_server_program_grad(((tr_job *)self)->program, index);
+}
+
+static void *store_param(void *self, uint32_t index)
+{
+    return tr_server_program_param(((tr_job *)self)->program, index);
+}
+
+/* The program runs in the main thread: messages and heartbeats go on meanwhile. */
+static void store_apply(void *self, uint64_t step)
+{
+    tr_job *job = self;
+
+    atomic_store(&job->apply_step, step);
+    tr__bell_ring(&job->bell);
+}
+
+static tr_node make_core(void *self, const tr_roster *roster)
+{
+    tr_job *job = self;
+
+    if (job->role == TR_ROLE_SERVER) {
+        const tr_store store = {job, store_setup, store_value, store_ready, store_grad, store_param, store_apply};
+        job->server = tr_server_new(roster, &store);
+        return tr_server_node(job->server);
+    }
+    const tr_client_options options = {(uint64_t)job->options.chunk_bytes, (uint64_t)job->options.window_bytes, 0};
+    job->client = tr_client_new(roster, &options);
+    return tr_client_node(job->client);
+}
+
+static void on_command(void *self, const tr_command *command)
+{
+    tr_job *job = self;
+
+    if (job->role == TR_ROLE_TRAINER) {
+        tr__job_trainer_command(job, command);
+        return;
+    }
+    if (command->data)
+        tr_fail((tr_status)command->block, "%s", (char *)command->data);
+    tr_server_applied(job->server, (tr_status)command->block);
+    free(command->data);
+}
+
+static void on_flush(void *self)
+{
+    tr_job *job = self;
+
+    if (job->client)
+        tr_client_flush(job->client);
+}
+
+static uint64_t core_done(void *self)
+{
+    tr_job *job = self;
+
+    if (job->client)
+        return tr_client_done(job->client);
+    if (tr_server_is_done(job->server) && !atomic_load_explicit(&job->is_done, memory_order_relaxed)) {
+        atomic_store(&job->is_done, true);
+        tr__bell_ring(&job->bell);
+    }
+    return 0;
+}
+
+/* == life ======================================================================================= */
+
+static void free_job(tr_job *job)
+{
+    tr_client_free(job->client);
+    tr_server_free(job->server);
+    tr_server_program_free(job->program);
+    for (int i = 0; i < job->block_count; i++) {
+        free(job->block[i].param);
+        free(job->block[i].grad);
+    }
+    free(job->block);
+    free(job);
+    current = NULL;
+}
+
+static tr_status check_start(tr_role role)
+{
+    if (role < 0 || role >= TR_ROLE_COUNT)
+        return tr_fail(TR_EINVAL, "job: there is no role %d", (int)role);
+    if (was_started)
+        return tr_fail(TR_EEXIST, "job: this process has started one already, and MPI starts only once");
+    if (!tr_job_is_launched())
+        return tr_fail(TR_EUNSUPPORTED, "job: this process was not started by mpirun; a job is started like "
+                       "`mpirun -np 1 trireme-pserver : -np 2 python train.py`");
+    return TR_OK;
+}
+
+tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options)
+{
+    char           transport[1024];
+    tr_job_options taken;
+
+    TR_TRY(check_start(role));
+    TR_TRY(take_options(&taken, options));
+    tr_job *job = calloc(1, sizeof *job);
+    if (!job)
+        return tr_fail(TR_ENOMEM, "job: no memory");
+    job->role = role;
+    job->options = taken;
+    job->weight = 1;
+    if (role == TR_ROLE_SERVER)
+        job->program = tr_server_program_new();
+    find_transport(transport, sizeof transport, taken.transport);
+    job->options.transport = NULL;                 /* the caller's text need not live on */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* not to outlive mpirun, which ends only ranks inside MPI */
+    const tr_comm_options comm = {role, 1, tr__seconds(taken.heartbeat), tr__seconds(taken.timeout),
+                                  tr__seconds(taken.start_timeout), tr__seconds(taken.grace), transport};
+    const tr_comm_core    core = {job, make_core, on_command, on_flush, core_done};
+    was_started = true;
+    current = job;
+    const tr_status status = tr_comm_start(&job->comm, &comm, &core);
+    if (status == TR_OK) {
+        *out = job;
+        return TR_OK;
+    }
+    /* The thread may be inside MPI for ever: what it uses is left to it. */
+    if (status != TR_ETIMEOUT)
+        tr_comm_leave(job->comm, 0);
+    current = NULL;
+    return status;
+}
+
+tr_status tr_job_free(tr_job *job)
+{
+    tr_status status = TR_OK;
+
+    if (!job)
+        return TR_OK;
+    if (job->role == TR_ROLE_TRAINER && !job->has_left)
+        status = tr_job_goodbye(job);
+    const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout));
+    if (left == TR_OK)
+        free_job(job);
+    else
+        current = NULL;                            /* after a failure MPI may still write into what we would free */
+    return status != TR_OK ? status : left;
+}
+
+/* == who is who ================================================================================== */
+
+int tr_job_rank(const tr_job *job)
+{
+    return tr_comm_roster(job->comm)->self;
+}
+
+int tr_job_size(const tr_job *job)
+{
+    return tr_comm_roster(job->comm)->size;
+}
+
+tr_role tr_job_role(const tr_job *job)
+{
+    return job->role;
+}
+
+int tr_job_index(const tr_job *job)
+{
+    const tr_roster *roster = tr_comm_roster(job->comm);
+    return roster->rank[roster->self].index;
+}
+
+int tr_job_servers(const tr_job *job)
+{
+    return tr_comm_roster(job->comm)->servers;
+}
+
+int tr_job_trainers(const tr_job *job)
+{
+    return tr_comm_roster(job->comm)->trainers;
+}
+
+const char *tr_job_rank_name(const tr_job *job, int rank)
+{
+    const tr_roster *roster = tr_comm_roster(job->comm);
+    return rank >= 0 && rank < roster->size ? tr_roster_name(roster, rank) : "?";
+}
+
+/* == a server ==================================================================================== */
+
+static tr_status apply(tr_job *job)
+{
+    const int64_t   from = tr__clock();
+    const tr_status status = tr_server_program_run(job->program);
+    tr_command      command = {.kind = TR__APPLIED, .block = (int)status};
+
+    if (status != TR_OK)
+        command.data = strdup(tr_error());
+    atomic_store(&job->apply_step, 0);
+    job->steps++;
+    job->apply_nanoseconds += tr__clock() - from;
+    return tr_comm_post(job->comm, &command);
+}
+
+tr_status tr_job_serve(tr_job *job)
+{
+    if (job->role != TR_ROLE_SERVER)
+        return tr_fail(TR_EINVAL, "job: a trainer cannot serve");
+    for (;;) {
+        const unsigned seen = atomic_load(&job->bell);
+        if (atomic_load(&job->apply_step))
+            TR_TRY(apply(job));
+        TR_TRY(tr_comm_status(job->comm));
+        if (atomic_load(&job->is_done))
+            return TR_OK;
+        if (atomic_load(&job->apply_step))
+            continue;
+        const int64_t from = tr__clock();
+        tr__bell_wait(&job->bell, seen, 50000000);
+        job->idle_nanoseconds += tr__clock() - from;
+    }
+}
+
+void tr_job_get_stats(const tr_job *job, tr_job_stats *stats)
+{
+    *stats = (tr_job_stats){
+        .steps = job->role == TR_ROLE_SERVER ? job->steps : job->step,
+        .wait_nanoseconds = job->role == TR_ROLE_SERVER ? job->idle_nanoseconds : job->wait_nanoseconds,
+        .apply_nanoseconds = job->apply_nanoseconds,
+    };
+    tr_comm_stats(job->comm, stats);
+}

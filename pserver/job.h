@@ -1,0 +1,88 @@
+/* job.h - the inside of a job, shared by job.c (life, servers), job_train.c (trainers' calls) and job_setup.c (what
+ * the servers are told). The public part is trireme_dist.h.
+ *
+ * Calls are checked here, in the caller's thread, so that a mistake is reported where it is made; then they become
+ * commands of the communication thread, whose core may rely on them.
+ *
+ * What must stay true: `server` and `client` are used by the communication thread alone once it runs; the rest by
+ * the owner alone. */
+#ifndef TR_PSERVER_JOB_H
+#define TR_PSERVER_JOB_H
+
+#include "pserver/client.h"
+#include "pserver/comm.h"
+#include "pserver/server_program.h"
+
+#include <stdatomic.h>
+
+typedef struct tr__job_block {
+    char     *param, *grad;
+    int       server;
+    int64_t   bytes;
+    bool      is_pushed;              /* in the step that is being made */
+    uint64_t  pull;                   /* ticket of its last pull */
+} tr__job_block;
+
+struct tr_job {
+    tr_role        role;
+    tr_job_options options;           /* with the defaults filled in */
+    tr_comm       *comm;
+
+    /* trainers, owner's thread */
+    bool           is_set_up, has_left;
+    int            block_count;
+    tr__job_block *block;
+    int            pushed;            /* blocks, in the step that is being made */
+    int64_t        step;              /* ended */
+    uint64_t       last_ticket, last_pull;
+    double         weight;
+    int64_t        wait_nanoseconds;
+
+    /* servers */
+    tr_server_program *program;
+    atomic_ullong  apply_step;        /* asked for by the core; 0: nothing is */
+    atomic_bool    is_done;           /* all trainers have left */
+    atomic_uint    bell;
+    int64_t        steps, idle_nanoseconds, apply_nanoseconds;
+
+    /* the communication thread */
+    tr_client     *client;
+    tr_server     *server;
+};
+
+/* Commands, to a trainer's core and to a server's. */
+typedef enum tr__command {
+    TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__GOODBYE,
+    TR__APPLIED
+} tr__command;
+
+/* The data of TR__PULL, malloc'ed in one piece; the command frees it. */
+typedef struct tr__pull_call {
+    uint32_t count;
+    int     *block;
+    void   **to;
+} tr__pull_call;
+
+/* The data of TR__SETUP; lives until the ticket is done. */
+typedef struct tr__setup_call {
+    tr_client_setup *server;          /* for each */
+    uint32_t         block_count;
+    tr_client_block *block;
+    tr_client_value *value;           /* of all servers */
+    int              servers;
+} tr__setup_call;
+
+/* job_setup.c */
+tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec);
+tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_job_spec *spec);
+/* The packed messages belong to the client once they were handed over. */
+void      tr__job_free_setup(tr__setup_call *setup, bool is_handed_over);
+
+/* job_train.c */
+void      tr__job_trainer_command(tr_job *job, const tr_command *command);
+/* The operation is the next one. Counts it, hands it over. */
+tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket);
+tr_status tr__job_check_trainer(const tr_job *job, const char *call);
+int64_t   tr__seconds(double seconds);
+
+#endif

@@ -1,0 +1,250 @@
+/* job_setup.c - what the servers are told, and the facts that all trainers must agree on. */
+#include "pserver/job.h"
+
+#include "proto/pserver.pb-c.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* == checks ====================================================================================== */
+
+static tr_status check_blocks(const tr_job *job, const tr_job_spec *spec)
+{
+    for (int i = 0; i < spec->block_count; i++) {
+        const tr_job_block *b = &spec->blocks[i];
+        if (!b->param || !b->grad)
+            return tr_fail(TR_EINVAL, "tr_job_setup: block %d has no name", i);
+        if (b->server < 0 || b->server >= tr_job_servers(job))
+            return tr_fail(TR_ERANGE, "tr_job_setup: block '%s' on server %d; there are %d servers", b->param, b->server,
+                           tr_job_servers(job));
+        if (b->dtype != TR_FP32 && b->dtype != TR_FP64)
+            return tr_fail(TR_EDTYPE, "tr_job_setup: block '%s' is %s; float32 and float64 are possible", b->param,
+                           tr_dtype_name(b->dtype));
+        if (b->bytes <= 0 || b->bytes % tr_dtype_size(b->dtype))
+            return tr_fail(TR_ESHAPE, "tr_job_setup: block '%s' has %lld bytes", b->param, (long long)b->bytes);
+    }
+    return TR_OK;
+}
+
+tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec)
+{
+    if (!spec->mode || strcmp(spec->mode, "sync"))
+        return tr_fail(TR_EUNSUPPORTED, "tr_job_setup: mode '%s'; \"sync\" is possible", spec->mode ? spec->mode : "");
+    if (spec->program_count != tr_job_servers(job))
+        return tr_fail(TR_EINVAL, "tr_job_setup: %d programs for %d servers", spec->program_count, tr_job_servers(job));
+    for (int i = 0; i < spec->value_count; i++)
+        if (spec->values[i].server < 0 || spec->values[i].server >= tr_job_servers(job))
+            return tr_fail(TR_ERANGE, "tr_job_setup: first value of '%s' for server %d; there are %d servers",
+                           spec->values[i].name, spec->values[i].server, tr_job_servers(job));
+    return check_blocks(job, spec);
+}
+
+/* == facts ======================================================================================= */
+
+typedef struct facts {
+    size_t                   count, capacity;
+    Trireme__Pserver__Fact **item;
+} facts;
+
+static void add_fact(facts *f, const char *key, const char *value)
+{
+    Trireme__Pserver__Fact *fact = malloc(sizeof *fact);
+
+    trireme__pserver__fact__init(fact);
+    fact->key = strdup(key);
+    fact->value = strdup(value);
+    if (f->count == f->capacity) {
+        f->capacity = f->capacity ? 2 * f->capacity : 32;
+        f->item = realloc(f->item, f->capacity * sizeof(void *));
+    }
+    f->item[f->count++] = fact;
+}
+
+static void free_facts(facts *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        free(f->item[i]->key);
+        free(f->item[i]->value);
+        free(f->item[i]);
+    }
+    free(f->item);
+}
+
+/* FNV-1a */
+static uint64_t digest(const uint8_t *bytes, size_t size)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* "sgd Param=w.block0 Grad=w.block0@GRAD": what an operator is, as far as a diff needs it. */
+static void describe_op(char *out, size_t size, const tr_op_desc *op)
+{
+    size_t used = (size_t)snprintf(out, size, "%s", tr_op_desc_type(op));
+
+    for (int s = 0; s < tr_op_desc_input_slots(op) && used < size; s++) {
+        const char *slot = tr_op_desc_input_slot(op, s);
+        if (tr_op_desc_input_count(op, slot))
+            used += (size_t)snprintf(out + used, size - used, " %s=%s", slot, tr_op_desc_input(op, slot, 0));
+    }
+}
+
+static tr_status add_program(facts *f, int server, const tr_job_program *bytes)
+{
+    char        key[64], value[512];
+    tr_program *program;
+
+    TR_TRY(tr_program_parse(&program, bytes->bytes, bytes->size));
+    tr_block *global = tr_program_block(program, 0);
+    for (int i = 0; i < tr_block_op_count(global); i++) {
+        snprintf(key, sizeof key, "operator %d of server %d", i, server);
+        describe_op(value, sizeof value, tr_block_op_at(global, i));
+        add_fact(f, key, value);
+    }
+    tr_program_free(program);
+    /* Attributes and shapes are in it too. */
+    snprintf(key, sizeof key, "program of server %d", server);
+    snprintf(value, sizeof value, "%zu bytes, digest %016" PRIx64, bytes->size, digest(bytes->bytes, bytes->size));
+    add_fact(f, key, value);
+    return TR_OK;
+}
+
+static tr_status collect_facts(facts *f, const tr_job *job, const tr_job_spec *spec)
+{
+    char key[64], value[768];
+
+    add_fact(f, "mode", spec->mode);
+    snprintf(value, sizeof value, "%lld", (long long)job->options.chunk_bytes);
+    add_fact(f, "chunk_bytes", value);
+    snprintf(value, sizeof value, "%d", spec->block_count);
+    add_fact(f, "blocks", value);
+    for (int i = 0; i < spec->fact_count; i++)
+        add_fact(f, spec->facts[i].key, spec->facts[i].value);
+    for (int i = 0; i < spec->block_count; i++) {
+        const tr_job_block *b = &spec->blocks[i];
+        snprintf(key, sizeof key, "block %d", i);
+        snprintf(value, sizeof value, "%.300s (%.300s), %s, %lld bytes on server %d", b->param, b->grad,
+                 tr_dtype_name(b->dtype), (long long)b->bytes, b->server);
+        add_fact(f, key, value);
+    }
+    for (int i = 0; i < spec->program_count; i++)
+        TR_TRY(add_program(f, i, &spec->programs[i]));
+    return TR_OK;
+}
+
+/* == messages ==================================================================================== */
+
+static void pack_join(tr_client_setup *out, const facts *f)
+{
+    Trireme__Pserver__Join join = TRIREME__PSERVER__JOIN__INIT;
+
+    join.n_facts = f->count;
+    join.facts = f->item;
+    out->join_bytes = trireme__pserver__join__get_packed_size(&join);
+    out->join = malloc(out->join_bytes);
+    trireme__pserver__join__pack(&join, out->join);
+}
+
+static int64_t value_bytes(const tr_job_value *value)
+{
+    int64_t bytes = tr_dtype_size(value->dtype);
+
+    for (int i = 0; i < value->rank; i++)
+        bytes *= value->dims[i];
+    return bytes;
+}
+
+/* What server `server` gets of the lists; `values` continues the list of all servers. */
+static void pack_setup(tr_client_setup *out, tr_client_value *values, const tr_job *job, const tr_job_spec *spec, int server)
+{
+    Trireme__Pserver__Setup  setup = TRIREME__PSERVER__SETUP__INIT;
+    Trireme__Pserver__Block *block = calloc((size_t)spec->block_count + 1, sizeof *block);
+    Trireme__Pserver__Value *value = calloc((size_t)spec->value_count + 1, sizeof *value);
+    Trireme__Pserver__Block **blocks = calloc((size_t)spec->block_count + 1, sizeof *blocks);
+    Trireme__Pserver__Value **firsts = calloc((size_t)spec->value_count + 1, sizeof *firsts);
+
+    for (int i = 0; i < spec->block_count; i++) {
+        const tr_job_block *from = &spec->blocks[i];
+        if (from->server != server)
+            continue;
+        Trireme__Pserver__Block *b = blocks[setup.n_blocks] = &block[setup.n_blocks];
+        trireme__pserver__block__init(b);
+        b->param = (char *)(uintptr_t)from->param;
+        b->grad = (char *)(uintptr_t)from->grad;
+        b->dtype = (uint32_t)from->dtype;
+        b->bytes = (uint64_t)from->bytes;
+        setup.n_blocks++;
+    }
+    for (int i = 0; i < spec->value_count; i++) {
+        const tr_job_value *from = &spec->values[i];
+        if (from->server != server)
+            continue;
+        Trireme__Pserver__Value *v = firsts[setup.n_values] = &value[setup.n_values];
+        trireme__pserver__value__init(v);
+        v->name = (char *)(uintptr_t)from->name;
+        v->dtype = (uint32_t)from->dtype;
+        v->n_dims = (size_t)from->rank;
+        v->dims = (int64_t *)(uintptr_t)from->dims;
+        v->bytes = (uint64_t)value_bytes(from);
+        values[setup.n_values++] = (tr_client_value){from->data, v->bytes};
+    }
+    setup.mode = (char *)(uintptr_t)spec->mode;
+    setup.chunk_bytes = (uint64_t)job->options.chunk_bytes;
+    setup.program.data = (uint8_t *)(uintptr_t)spec->programs[server].bytes;
+    setup.program.len = spec->programs[server].size;
+    setup.blocks = blocks;
+    setup.values = firsts;
+    out->setup_bytes = trireme__pserver__setup__get_packed_size(&setup);
+    out->setup = malloc(out->setup_bytes);
+    trireme__pserver__setup__pack(&setup, out->setup);
+    out->values = values;
+    out->value_count = (uint32_t)setup.n_values;
+    free(block);
+    free(value);
+    free(blocks);
+    free(firsts);
+}
+
+tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_job_spec *spec)
+{
+    facts     f = {0};
+    tr_status status = collect_facts(&f, job, spec);
+
+    if (status != TR_OK) {
+        free_facts(&f);
+        return status;
+    }
+    out->servers = tr_job_servers(job);
+    out->server = calloc((size_t)out->servers, sizeof *out->server);
+    out->value = calloc((size_t)spec->value_count + 1, sizeof *out->value);
+    out->block_count = (uint32_t)spec->block_count;
+    out->block = calloc((size_t)spec->block_count + 1, sizeof *out->block);
+    for (int i = 0; i < spec->block_count; i++)
+        out->block[i] = (tr_client_block){spec->blocks[i].server, (uint64_t)spec->blocks[i].bytes};
+    tr_client_value *values = out->value;
+    for (int s = 0; s < out->servers; s++) {
+        pack_join(&out->server[s], &f);
+        if (tr_job_index(job) == 0) {
+            pack_setup(&out->server[s], values, job, spec, s);
+            values += out->server[s].value_count;
+        }
+    }
+    free_facts(&f);
+    return TR_OK;
+}
+
+void tr__job_free_setup(tr__setup_call *setup, bool is_handed_over)
+{
+    for (int s = 0; !is_handed_over && s < setup->servers; s++) {
+        free(setup->server[s].setup);
+        free(setup->server[s].join);
+    }
+    free(setup->server);
+    free(setup->block);
+    free(setup->value);
+}

@@ -1,0 +1,244 @@
+/* job_train.c - a trainer's calls: checked here, carried out by the communication thread. */
+#include "pserver/job.h"
+
+#include "pserver/wake.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tr__job_trainer_command(tr_job *job, const tr_command *command)
+{
+    switch ((tr__command)command->kind) {
+    case TR__SETUP: {
+        const tr__setup_call *call = command->data;
+        tr_client_setup_all(job->client, call->server, call->block_count, call->block);
+        break;
+    }
+    case TR__PUSH:
+        tr_client_push(job->client, (uint32_t)command->block, command->data, command->weight);
+        break;
+    case TR__STEP_END:
+        tr_client_step_end(job->client);
+        break;
+    case TR__PULL: {
+        tr__pull_call *call = command->data;
+        tr_client_pull(job->client, call->count, call->block, call->to);
+        free(call);
+        break;
+    }
+    case TR__GOODBYE:
+        tr_client_goodbye(job->client);
+        break;
+    case TR__APPLIED:                              /* a server's */
+        break;
+    }
+}
+
+tr_status tr__job_check_trainer(const tr_job *job, const char *call)
+{
+    if (job->role != TR_ROLE_TRAINER)
+        return tr_fail(TR_EINVAL, "%s: this rank is a server", call);
+    if (job->has_left)
+        return tr_fail(TR_EINVAL, "%s: this trainer has said goodbye", call);
+    return TR_OK;
+}
+
+static tr_status check_ready(const tr_job *job, const char *call)
+{
+    TR_TRY(tr__job_check_trainer(job, call));
+    if (!job->is_set_up)
+        return tr_fail(TR_EINVAL, "%s: tr_job_setup comes first", call);
+    return TR_OK;
+}
+
+static tr_status check_block(const tr_job *job, int block, const char *call)
+{
+    if (block < 0 || block >= job->block_count)
+        return tr_fail(TR_ERANGE, "%s: block %d; there are %d", call, block, job->block_count);
+    return TR_OK;
+}
+
+tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket)
+{
+    TR_TRY(tr_comm_post(job->comm, command));
+    job->last_ticket++;
+    if (ticket)
+        *ticket = job->last_ticket;
+    return TR_OK;
+}
+
+/* == what the servers are to do ================================================================== */
+
+static void keep_blocks(tr_job *job, const tr_job_spec *spec)
+{
+    job->block_count = spec->block_count;
+    job->block = calloc((size_t)spec->block_count + 1, sizeof *job->block);
+    for (int i = 0; i < spec->block_count; i++) {
+        const tr_job_block *from = &spec->blocks[i];
+        job->block[i] = (tr__job_block){.param = strdup(from->param), .grad = strdup(from->grad), .server = from->server,
+                                        .bytes = from->bytes};
+    }
+}
+
+tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
+{
+    tr__setup_call call = {0};
+    tr_ticket      ticket = 0;
+    tr_status      status;
+
+    TR_TRY(tr__job_check_trainer(job, "tr_job_setup"));
+    if (job->is_set_up)
+        return tr_fail(TR_EEXIST, "tr_job_setup: the servers have their work already");
+    TR_TRY(tr__job_check_spec(job, spec));
+    TR_TRY(tr__job_make_setup(&call, job, spec));
+    status = tr__job_call(job, &(tr_command){.kind = TR__SETUP, .data = &call}, &ticket);
+    if (status != TR_OK) {
+        tr__job_free_setup(&call, false);
+        return status;
+    }
+    status = tr_job_wait(job, ticket);
+    if (status != TR_OK)
+        return status;                             /* the thread may still read what was handed over */
+    tr__job_free_setup(&call, true);
+    keep_blocks(job, spec);
+    job->is_set_up = true;
+    return TR_OK;
+}
+
+int tr_job_find_block(const tr_job *job, const char *name)
+{
+    for (int i = 0; i < job->block_count; i++)
+        if (!strcmp(job->block[i].param, name) || !strcmp(job->block[i].grad, name))
+            return i;
+    return -1;
+}
+
+int tr_job_block_count(const tr_job *job)
+{
+    return job->block_count;
+}
+
+int64_t tr_job_block_bytes(const tr_job *job, int block)
+{
+    return block >= 0 && block < job->block_count ? job->block[block].bytes : 0;
+}
+
+/* == steps ======================================================================================= */
+
+tr_status tr_job_set_weight(tr_job *job, double weight)
+{
+    if (!isfinite(weight) || weight < 0)
+        return tr_fail(TR_ERANGE, "tr_job_set_weight: %g", weight);
+    job->weight = weight;
+    return TR_OK;
+}
+
+double tr_job_weight(const tr_job *job)
+{
+    return job->weight;
+}
+
+tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight, tr_ticket *ticket)
+{
+    TR_TRY(check_ready(job, "tr_job_push"));
+    TR_TRY(check_block(job, block, "tr_job_push"));
+    tr__job_block *b = &job->block[block];
+    if (bytes != b->bytes)
+        return tr_fail(TR_ESHAPE, "tr_job_push: '%s' has %lld bytes, got %lld", b->grad, (long long)b->bytes,
+                       (long long)bytes);
+    if (!isfinite(weight) || weight < 0)
+        return tr_fail(TR_ERANGE, "tr_job_push: '%s' with a weight of %g", b->grad, weight);
+    if (b->is_pushed)
+        return tr_fail(TR_EINVAL, "tr_job_push: '%s' was pushed already in step %lld", b->grad, (long long)job->step + 1);
+    TR_TRY(tr__job_call(job, &(tr_command){TR__PUSH, block, (void *)(uintptr_t)data, weight}, ticket));
+    b->is_pushed = true;
+    job->pushed++;
+    return TR_OK;
+}
+
+tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
+{
+    TR_TRY(check_ready(job, "tr_job_step_end"));
+    for (int i = 0; job->pushed < job->block_count && i < job->block_count; i++)
+        if (!job->block[i].is_pushed)
+            return tr_fail(TR_EINVAL, "tr_job_step_end: '%s' was not pushed in step %lld", job->block[i].grad,
+                           (long long)job->step + 1);
+    if (!tr_job_is_done(job, job->last_pull))
+        return tr_fail(TR_EINVAL, "tr_job_step_end: parameters of step %lld are still being pulled; wait for them first",
+                       (long long)job->step);
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_END}, ticket));
+    job->step++;
+    job->pushed = 0;
+    for (int i = 0; i < job->block_count; i++)
+        job->block[i].is_pushed = false;
+    return TR_OK;
+}
+
+tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket)
+{
+    TR_TRY(check_ready(job, "tr_job_pull"));
+    if (count < 0)
+        return tr_fail(TR_ERANGE, "tr_job_pull: %d blocks", count);
+    for (int i = 0; i < count; i++) {
+        TR_TRY(check_block(job, blocks[i], "tr_job_pull"));
+        tr__job_block *b = &job->block[blocks[i]];
+        if (b->pull == job->last_ticket + 1 || !tr_job_is_done(job, b->pull))
+            return tr_fail(TR_EINVAL, "tr_job_pull: '%s' is being pulled already", b->param);
+        b->pull = job->last_ticket + 1;
+    }
+    tr__pull_call *call = malloc(sizeof *call + (size_t)count * (sizeof *call->to + sizeof *call->block));
+    if (!call)
+        return tr_fail(TR_ENOMEM, "tr_job_pull: no memory for a list of %d blocks", count);
+    call->count = (uint32_t)count;
+    call->to = (void **)(call + 1);
+    call->block = (int *)(call->to + count);
+    memcpy(call->to, data, (size_t)count * sizeof *data);
+    memcpy(call->block, blocks, (size_t)count * sizeof *blocks);
+    const tr_status status = tr__job_call(job, &(tr_command){.kind = TR__PULL, .data = call}, ticket);
+    if (status != TR_OK) {
+        free(call);
+        return status;
+    }
+    job->last_pull = job->last_ticket;
+    return TR_OK;
+}
+
+tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
+{
+    if (ticket > job->last_ticket)
+        return tr_fail(TR_ERANGE, "tr_job_wait: ticket %llu was not given out yet", (unsigned long long)ticket);
+    if (tr_job_is_done(job, ticket))
+        return tr_comm_status(job->comm);
+    const int64_t   from = tr__clock();
+    const tr_status status = tr_comm_wait(job->comm, ticket, tr__seconds(job->options.wait_timeout));
+    job->wait_nanoseconds += tr__clock() - from;
+    return status;
+}
+
+bool tr_job_is_done(const tr_job *job, tr_ticket ticket)
+{
+    return tr_comm_done(job->comm) >= ticket;
+}
+
+tr_ticket tr_job_last_ticket(const tr_job *job)
+{
+    return job->last_ticket;
+}
+
+int64_t tr_job_step(const tr_job *job)
+{
+    return job->step;
+}
+
+tr_status tr_job_goodbye(tr_job *job)
+{
+    tr_ticket ticket = 0;
+
+    TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
+    if (job->pushed)
+        return tr_fail(TR_EINVAL, "tr_job_goodbye: in the middle of step %lld: end it first", (long long)job->step + 1);
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE}, &ticket));
+    job->has_left = true;
+    return tr_job_wait(job, ticket);
+}

@@ -1,0 +1,84 @@
+/* trireme_pserver.c - the program of a parameter server: ranks of an MPI job that need no Python.
+ *
+ *     mpirun -np 2 trireme-pserver : -np 4 python train.py */
+#include "pserver/trireme_dist.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: trireme-pserver [options]\n"
+    "A parameter server of a Trireme job. Started by mpirun beside the trainers:\n"
+    "    mpirun -np 2 trireme-pserver : -np 4 python train.py\n"
+    "It gets its work from the trainers and ends when all of them have.\n"
+    "  --timeout SECONDS        a rank that is silent for so long is dead      (3)\n"
+    "  --heartbeat SECONDS      a sign of life at least this often             (0.5)\n"
+    "  --start-timeout SECONDS  all ranks must have said hello by then         (60)\n"
+    "  --grace SECONDS          to end by itself after another rank's death    (0.5)\n"
+    "  --help, --version\n";
+
+/* 2, the exit code for a wrong command line. */
+static int refuse(const char *what, const char *value)
+{
+    fprintf(stderr, "trireme-pserver: %s '%s'; see trireme-pserver --help\n", what, value);
+    return 2;
+}
+
+static int read_seconds(double *out, const char *text)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtod(text, &end);
+    return errno || end == text || *end || !(*out > 0) || *out > 1e7 ? -1 : 0;
+}
+
+/* 0: go on; 1: nothing more to do; 2: wrong. */
+static int read_options(tr_job_options *options, int argc, char **argv)
+{
+    enum { TIMEOUT = 1, HEARTBEAT, START_TIMEOUT, GRACE, HELP, VERSION };
+    static const struct option names[] = {
+        {"timeout", required_argument, NULL, TIMEOUT}, {"heartbeat", required_argument, NULL, HEARTBEAT},
+        {"start-timeout", required_argument, NULL, START_TIMEOUT}, {"grace", required_argument, NULL, GRACE},
+        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
+    };
+    double *const seconds[] = {NULL, &options->timeout, &options->heartbeat, &options->start_timeout, &options->grace};
+
+    opterr = 0;
+    for (int found, at; at = optind, (found = getopt_long(argc, argv, ":", names, NULL)) != -1;) {
+        if (found == '?' || found == ':')
+            return refuse(found == '?' ? "there is no option" : "a value is missing after", argv[at]);
+        if (found == HELP || found == VERSION) {
+            printf("%s%s", found == HELP ? usage : tr_version(), found == HELP ? "" : "\n");
+            return 1;
+        }
+        if (read_seconds(seconds[found], optarg))
+            return refuse("not a number of seconds above 0:", optarg);
+    }
+    return optind < argc ? refuse("not an option:", argv[optind]) : 0;
+}
+
+int main(int argc, char **argv)
+{
+    tr_job_options options = {0};
+    tr_job        *job = NULL;
+    const int      found = read_options(&options, argc, argv);
+
+    if (found)
+        return found == 1 ? 0 : found;
+    tr_status status = tr_job_start(&job, TR_ROLE_SERVER, &options);
+    if (status == TR_OK)
+        status = tr_job_serve(job);
+    /* What fails in a job's life is printed once for the job; what keeps one from starting, here. */
+    if (!job && status != TR_EPEER)
+        fprintf(stderr, "trireme-pserver: %s\n", tr_error());
+    const tr_status end = tr_job_free(job);
+    if (status == TR_OK && end == TR_OK)
+        return 0;
+    fflush(NULL);
+    _exit(1);                                      /* MPI is not finalized after a failure */
+}
