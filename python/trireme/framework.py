@@ -689,28 +689,34 @@ class Program:
         >>> [op.type for op in program.prune([b]).global_block().ops]
         ['sqrt']
         """
-        wanted: set[str] = set()
+        wanted: list[str] = []
         for target in targets if isinstance(targets, (list, tuple)) else [targets]:
             if isinstance(target, Operator):
-                wanted.update(target.output_arg_names)
+                wanted += target.output_arg_names
             else:
-                wanted.add(target.name if isinstance(target, Variable) else str(target))
-        keep = set(wanted)
+                wanted.append(target.name if isinstance(target, Variable) else str(target))
+        return self._prune_between([], wanted)
+
+    def _prune_between(self, feeds: Sequence[str], targets: Sequence[str]) -> Program:
+        """Return a copy with only what computes ``targets`` when ``feeds`` are given."""
         program = Program(self.desc.clone())
         program._copy_python_side(self)
         block = program.global_block()
+        for name in targets:
+            block.var(name)
+        wanted, given = set(targets), set(feeds)
         for index in reversed(range(len(block.ops))):
             op = block.ops[index]
-            if wanted.isdisjoint(op.output_arg_names):
+            if wanted.isdisjoint(set(op.output_arg_names) - given):
                 block._remove_op(index)
                 continue
             wanted.update(op.input_arg_names)
             for sub in program._sub_blocks(op):
                 wanted.update(name for inner in sub.ops for name in inner.input_arg_names)
-        used = program._used_names()
+        used = program._used_names().union(targets, feeds)
         for one in program.blocks:
             for name in list(one.vars):
-                if name not in used and name not in keep:
+                if name not in used:
                     one._remove_var(name)
         return program
 

@@ -1,0 +1,109 @@
+"""Gradients: the core turns every operator's rule into operators of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .core import OpRole
+from .framework import Parameter, Program, Variable, grad_var_name
+
+
+def _name(var: Any) -> str:
+    return var.name if isinstance(var, Variable) else str(var)
+
+
+def _without_gradient(program: Program, no_grad_set: Iterable[Any] | None, wanted: Iterable[str] = ()) -> list[str]:
+    """Return the names of the variables that want no gradient."""
+    names = {_name(var) for var in no_grad_set or ()}
+    for block in program.blocks:
+        for name, var in block._vars.items():
+            if var.stop_gradient or (isinstance(var, Parameter) and not var.trainable):
+                names.add(name)
+    return sorted(names.difference(wanted))
+
+
+def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
+                    no_grad_set: Iterable[Any] | None = None,
+                    callbacks: Any = None) -> list[tuple[Parameter, Variable]]:
+    """Append the operators for the gradient of ``loss`` ([1]); return pairs of parameter and gradient.
+
+    The gradient of ``w`` is ``w@GRAD``. ``parameter_list`` (default: all that are trainable) says which pairs
+    are returned; variables of ``no_grad_set``, and those with ``stop_gradient``, get none.
+
+    >>> x = fluid.layers.data("x", [13])
+    >>> loss = fluid.layers.mean(fluid.layers.fc(x, 1))
+    >>> [(p.name, g.name) for p, g in fluid.backward.append_backward(loss)]
+    [('fc_0.w_0', 'fc_0.w_0@GRAD'), ('fc_0.b_0', 'fc_0.b_0@GRAD')]
+    """
+    if not isinstance(loss, Variable):
+        raise TypeError(f"append_backward: loss must be a Variable, got {loss!r}")
+    program = loss.block.program
+    if loss.block.idx != 0:
+        raise ValueError(f"append_backward: {loss.name} is a variable of block {loss.block.idx}, not of the global one")
+    if loss.shape not in ((1,), ()):
+        raise ValueError(f"append_backward: the loss must have one element, got {loss!r}; take layers.mean of it")
+    if loss.op is not None and not loss.op.attr("op_role") & OpRole.Loss:
+        loss.op._set_attr("op_role", OpRole.Forward | OpRole.Loss)
+    program.desc.append_backward(loss.name, _without_gradient(program, no_grad_set))
+    _clip_errors(program)
+    block = program.global_block()
+    if parameter_list is None:
+        params = [param for param in program.all_parameters() if param.trainable]
+    else:
+        params = [block.var(_name(param)) for param in parameter_list]
+    pairs = []
+    for param in params:
+        grad = block._find(grad_var_name(param.name))
+        if grad is not None:
+            pairs.append((param, grad))
+    if parameter_list is not None and len(pairs) < len(params):
+        found = {param.name for param, _ in pairs}
+        lost = ", ".join(param.name for param in params if param.name not in found)
+        raise ValueError(f"append_backward: {loss.name} does not depend on {lost}")
+    return pairs
+
+
+def _clip_errors(program: Program) -> None:
+    """Insert what a variable's ``error_clip`` asks for, behind the operator that makes its gradient."""
+    block = program.global_block()
+    for name, var in list(block.vars.items()):
+        if var.error_clip is None or not block.has_var(grad_var_name(name)):
+            continue
+        grad = grad_var_name(name)
+        makers = [i for i, op in enumerate(block.ops) if grad in op.output_arg_names]
+        if makers:
+            with program._backward_role_guard():
+                var.error_clip._insert(block, makers[-1] + 1, grad)
+
+
+def calc_gradient(targets: Any, inputs: Any, target_gradients: Any = None,
+                  no_grad_set: Iterable[Any] | None = None) -> list[Variable | None]:
+    """Append the operators for the gradient of ``targets`` with respect to ``inputs``; return one for each input.
+
+    ``target_gradients`` weigh the targets' elements (default: ones). None is returned for an input that no
+    target depends on.
+
+    >>> x = fluid.layers.data("x", [3])
+    >>> x.stop_gradient = False
+    >>> fluid.backward.gradients([fluid.layers.square(x)], [x])
+    [Variable('x@GRAD', float32[?, 3])]
+    """
+    targets = list(targets) if isinstance(targets, (list, tuple)) else [targets]
+    inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    grads = list(target_gradients) if isinstance(target_gradients, (list, tuple)) else [target_gradients]
+    if target_gradients is None:
+        grads = [None] * len(targets)
+    if len(grads) != len(targets):
+        raise ValueError(f"gradients: {len(targets)} targets, but {len(grads)} target_gradients")
+    program = targets[0].block.program
+    wanted = [var.name for var in inputs]
+    program.desc.append_gradients([var.name for var in targets], [None if g is None else g.name for g in grads],
+                                  _without_gradient(program, no_grad_set, wanted))
+    block = program.global_block()
+    return [block._find(grad_var_name(name)) for name in wanted]
+
+
+gradients = calc_gradient
+
+__all__ = ["append_backward", "calc_gradient", "gradients"]

@@ -1,0 +1,159 @@
+"""Gradients kept small: each value, each gradient, or all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import layers
+from .dtypes import VarType
+from .framework import Block, Parameter, Program, Variable, default_main_program
+
+
+class BaseErrorClipAttr:
+    """Base of what ``variable.error_clip`` may be."""
+
+    def _insert(self, block: Block, index: int, grad_name: str) -> None:
+        raise NotImplementedError
+
+
+class ErrorClipByValue(BaseErrorClipAttr):
+    """Move each value of the gradient *of a variable* into [min, max] on its way back."""
+
+    def __init__(self, max: float, min: float | None = None) -> None:
+        self.max, self.min = _bounds(max, min)
+
+    def _insert(self, block: Block, index: int, grad_name: str) -> None:
+        block._insert_op(index, "clip", {"X": [grad_name]}, {"Out": [grad_name]}, {"min": self.min, "max": self.max})
+
+
+def _bounds(max: float, min: float | None) -> tuple[float, float]:
+    low = -float(max) if min is None else float(min)
+    if low > max:
+        raise ValueError(f"clip: min must not be above max, got min={min!r}, max={max!r}")
+    return float(max), low
+
+
+class BaseGradientClipAttr:
+    """Base of what limits gradients; ``clip(params_grads)`` returns the pairs with new gradients."""
+
+    def __call__(self, params_grads: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        result = []
+        for param, grad in params_grads:
+            if grad is None:
+                result.append((param, grad))
+                continue
+            with grad.block.program._optimized_guard([param, grad]):
+                result.append((param, self._clip(grad)))
+        return result
+
+    def _clip(self, grad: Variable) -> Variable:
+        raise NotImplementedError
+
+
+class GradientClipByValue(BaseGradientClipAttr):
+    """Move each value into [min, max]; ``min`` is ``-max`` unless given."""
+
+    def __init__(self, max: float, min: float | None = None) -> None:
+        self.max, self.min = _bounds(max, min)
+
+    def _clip(self, grad: Variable) -> Variable:
+        return layers.clip(_merged(grad), self.min, self.max)
+
+
+class GradientClipByNorm(BaseGradientClipAttr):
+    """Shorten each gradient to the length ``clip_norm``, when it is longer."""
+
+    def __init__(self, clip_norm: float) -> None:
+        self.clip_norm = float(clip_norm)
+
+    def _clip(self, grad: Variable) -> Variable:
+        return layers.clip_by_norm(_merged(grad), self.clip_norm)
+
+
+class GradientClipByGlobalNorm(BaseGradientClipAttr):
+    """Shorten all gradients alike, when their common length ``sqrt(sum of squares)`` is above ``clip_norm``."""
+
+    def __init__(self, clip_norm: float, group_name: str = "default_group") -> None:
+        self.clip_norm = float(clip_norm)
+        self.group_name = group_name
+
+    def __call__(self, params_grads: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        pairs = [(param, grad) for param, grad in params_grads if grad is not None]
+        if not pairs:
+            return list(params_grads)
+        program = pairs[0][1].block.program
+        squares, merged = [], {}
+        for param, grad in pairs:
+            with program._optimized_guard([param, grad]):
+                merged[param.name] = _merged(grad)
+                dense = _values(merged[param.name])
+                squares.append(layers.reduce_sum(layers.square(dense)))
+        with program._optimized_guard([]):
+            norm = layers.sqrt(layers.sums(squares))
+            limit = layers.fill_constant([1], norm.dtype, self.clip_norm)
+            factor = layers.elementwise_div(limit, layers.elementwise_max(norm, limit))
+        result = []
+        for param, grad in params_grads:
+            if grad is not None:
+                with program._optimized_guard([param, grad]):
+                    grad = layers.elementwise_mul(merged[param.name], factor)
+            result.append((param, grad))
+        return result
+
+
+def _is_sparse(grad: Variable) -> bool:
+    return grad.type == VarType.SELECTED_ROWS
+
+
+def _merged(grad: Variable) -> Variable:
+    """Return the gradient with each row once."""
+    if not _is_sparse(grad):
+        return grad
+    block = grad.block
+    out = block.create_var(type=VarType.SELECTED_ROWS, dtype=grad.dtype, prefix=f"{grad.name}.merged")
+    block.append_op(type="merge_selected_rows", inputs={"X": [grad]}, outputs={"Out": [out]})
+    return out
+
+
+def _values(grad: Variable) -> Variable:
+    """Return the rows' values as a dense tensor."""
+    if not _is_sparse(grad):
+        return grad
+    block = grad.block
+    out = block.create_var(dtype=grad.dtype, prefix=f"{grad.name}.values")
+    block.append_op(type="get_tensor_from_selected_rows", inputs={"X": [grad]}, outputs={"Out": [out]})
+    return out
+
+
+def set_gradient_clip(clip: BaseGradientClipAttr, param_list: Sequence[Any] | None = None,
+                      program: Program | None = None) -> None:
+    """Limit the gradients of these parameters (default: of all there are) by ``clip``."""
+    if not isinstance(clip, BaseGradientClipAttr):
+        raise TypeError(f"set_gradient_clip takes GradientClipByValue, ByNorm or ByGlobalNorm, got {clip!r}")
+    program = program or default_main_program()
+    params = program.all_parameters() if param_list is None else [
+        program.global_block().var(param) if isinstance(param, str) else param for param in param_list]
+    for param in params:
+        if not isinstance(param, Parameter):
+            raise TypeError(f"set_gradient_clip: {param!r} is no parameter")
+        param.gradient_clip_attr = clip
+
+
+def append_gradient_clip_ops(params_grads: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Return the pairs with gradients limited as their parameters ask for."""
+    groups: dict[Any, list[tuple[Any, Any]]] = {}
+    for param, grad in params_grads:
+        clip = getattr(param, "gradient_clip_attr", None)
+        if clip is not None and grad is not None:
+            key = (clip.group_name, clip.clip_norm) if isinstance(clip, GradientClipByGlobalNorm) else id(clip)
+            groups.setdefault(key, []).append((param, grad))
+    clipped = {}
+    for pairs in groups.values():
+        for param, grad in pairs[0][0].gradient_clip_attr(pairs):
+            clipped[param.name] = grad
+    return [(param, clipped.get(param.name, grad)) for param, grad in params_grads]
+
+
+__all__ = ["ErrorClipByValue", "GradientClipByValue", "GradientClipByNorm", "GradientClipByGlobalNorm",
+           "set_gradient_clip", "append_gradient_clip_ops"]

@@ -1,0 +1,67 @@
+"""From a list of samples, as readers yield them, to what ``Executor.run`` is fed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .framework import Program, Variable, default_main_program
+from .tensor import CPUPlace, LoDTensor
+
+
+class DataFeeder:
+    """Makes a feed of a batch: sample i has one field for each variable of ``feed_list``.
+
+    Fields become arrays of the variable's type and shape; those of a variable with ``lod_level`` are sequences
+    and become LoDTensors.
+
+    >>> x, y = fluid.layers.data("x", [2]), fluid.layers.data("y", [1], dtype="int64")
+    >>> feeder = fluid.DataFeeder([x, y], fluid.CPUPlace())
+    >>> feed = feeder.feed([([1, 2], 0), ([3, 4], 1)])
+    >>> feed["x"].shape, feed["y"].tolist()
+    ((2, 2), [[0], [1]])
+    """
+
+    def __init__(self, feed_list: Sequence[Any], place: CPUPlace | None = None, program: Program | None = None) -> None:
+        block = (program or default_main_program()).global_block()
+        self.vars = [block.var(var) if isinstance(var, str) else var for var in feed_list]
+        for var in self.vars:
+            if not isinstance(var, Variable):
+                raise TypeError(f"DataFeeder: feed_list holds Variables or names, got {var!r}")
+        self.place = place
+        self._fields = [(var.name, var.dtype.dtype, [-1 if dim is None else dim for dim in var.shape][1:],
+                         var.lod_level) for var in self.vars]
+
+    def feed(self, iterable: Iterable[Sequence[Any]]) -> dict[str, Any]:
+        """Return the feed of one batch."""
+        samples = list(iterable)
+        for i, sample in enumerate(samples):
+            if len(sample) != len(self._fields):
+                raise ValueError(f"sample {i} has {len(sample)} fields, the feed list {len(self._fields)}: "
+                                 f"{', '.join(field[0] for field in self._fields)}")
+        return {name: self._field([sample[i] for sample in samples], name, dtype, dims, level)
+                for i, (name, dtype, dims, level) in enumerate(self._fields)}
+
+    @staticmethod
+    def _field(values: list[Any], name: str, dtype: np.dtype, dims: list[int], level: int) -> Any:
+        if level == 0:
+            try:
+                array = np.asarray(values, dtype)
+                return array.reshape([len(values), *dims]) if -1 not in dims else array
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"feed {name!r}: {len(values)} samples do not make a {dtype} array of "
+                                 f"[{len(values)}, {', '.join(map(str, dims))}]: {error}") from None
+        lengths: list[list[int]] = [[] for _ in range(level)]
+        flat = values
+        for depth in range(level):
+            lengths[depth] = [len(item) for item in flat]
+            flat = [part for item in flat for part in item]
+        tensor = LoDTensor()
+        tensor.set(np.asarray(flat, dtype).reshape([len(flat), *dims]))
+        tensor.set_recursive_sequence_lengths(lengths)
+        return tensor
+
+
+__all__ = ["DataFeeder"]

@@ -1,0 +1,18 @@
+"""Well-known data sets as readers. See ``dataset.common`` for where their files are looked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["adult", "common", "digits", "mnist", "uci_housing"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        import importlib
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"there is no data set {name!r}; there are {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

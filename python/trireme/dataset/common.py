@@ -1,0 +1,95 @@
+"""Finding the files of data sets.
+
+A file is looked for in ``$TRIREME_DATA_HOME/<set>/``, then in the user's cache (``~/.cache/trireme/data/<set>/``).
+When it is in neither, it is fetched from where its makers publish it, its checksum is compared, and it is
+kept in the cache.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+
+from ..errors import TriremeError
+
+
+class DataSetError(TriremeError, OSError):
+    """A data set's file is neither here nor to be had."""
+
+    status = "EIO"
+
+
+def cache_home() -> str:
+    """Return the folder in which fetched files are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "trireme", "data")
+
+
+def roots() -> list[str]:
+    """Return the folders in which files are looked for."""
+    given = os.environ.get("TRIREME_DATA_HOME")
+    return [given, cache_home()] if given else [cache_home()]
+
+
+def find(folder: str, name: str) -> str | None:
+    """Return the path of a file, or of the same with ``.gz``, or None."""
+    for root in roots():
+        for path in (os.path.join(root, folder, name), os.path.join(root, folder, name + ".gz")):
+            if os.path.isfile(path):
+                return path
+    return None
+
+
+def sha256_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def read(folder: str, name: str, url: str, sha256: str) -> bytes:
+    """Return the content of a data set's file, unpacked when it is gzipped; ``sha256`` is that of the content."""
+    path = find(folder, name)
+    if path is None:
+        path = _fetch(folder, name, url, sha256)
+    with open(path, "rb") as file:
+        data = file.read()
+    data = _unpack(data, path)
+    if sha256_of(data) != sha256:
+        raise DataSetError(f"{path} is not the file that is expected: its content has the SHA-256 {sha256_of(data)}, "
+                           f"not {sha256}; remove it to fetch it again")
+    return data
+
+
+def _unpack(data: bytes, path: str) -> bytes:
+    if data[:2] != b"\x1f\x8b":
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError) as error:
+        raise DataSetError(f"{path} is damaged: {error}") from error
+
+
+def _fetch(folder: str, name: str, url: str, sha256: str) -> str:
+    """Fetch a file into the cache; it appears there whole or not at all."""
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    path = os.path.join(cache_home(), folder, name)
+    looked = " and ".join(os.path.join(root, folder) for root in roots())
+    try:
+        with urlopen(url, timeout=60) as answer:
+            data = answer.read()
+    except (URLError, OSError) as error:
+        raise DataSetError(f"{name} is not in {looked}, and {url} cannot be fetched: {error}. Put the file there, or "
+                           "set TRIREME_DATA_HOME to a folder that has it") from error
+    content = _unpack(data, url)
+    if sha256_of(content) != sha256:
+        raise DataSetError(f"{url} gave a file with the SHA-256 {sha256_of(content)}, not {sha256}")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    part = f"{path}.{os.getpid()}.part"
+    with open(part, "wb") as file:
+        file.write(data)
+    os.replace(part, path)
+    return path
+
+
+__all__ = ["cache_home", "roots", "find", "read", "sha256_of", "DataSetError"]

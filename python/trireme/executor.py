@@ -1,0 +1,296 @@
+"""Running programs.
+
+A run costs a few microseconds beyond its operators: what was worked out for a (program, feeds, fetches, scope)
+is kept on the program. Feeds lend NumPy's memory to the core for the time of the run, fetches are arrays over
+the core's memory; nothing is copied unless an array is not contiguous.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._core import ffi, lib
+from .desc import _names, take_text
+from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType
+from .errors import DTypeError, NotFoundError, ShapeError, check, user_line
+from .framework import Program, Variable, _similar, default_main_program
+from .native import Native
+from .tensor import CPUPlace, LoDTensor, Scope, SelectedRows, view_of_owned
+
+_global_scope = Scope()
+
+_from_buffer = ffi.from_buffer
+_plan_run = lib.tr_plan_run
+_revision = lib.tr_program_revision
+_new_tensor = lib.tr_tensor_new
+_MAX_KEPT = 32                       # prepared runs per program
+
+
+def global_scope() -> Scope:
+    """Return the scope that programs run in unless another is given."""
+    return _global_scope
+
+
+@contextlib.contextmanager
+def scope_guard(scope: Scope) -> Iterator[None]:
+    """Make ``scope`` the global one inside the block."""
+    global _global_scope
+    if not isinstance(scope, Scope):
+        raise TypeError(f"scope_guard takes a Scope, got {scope!r}")
+    old, _global_scope = _global_scope, scope
+    try:
+        yield
+    finally:
+        _global_scope = old
+
+
+class _Feed:
+    """One fed variable of a prepared run: what it must be, and the place where the core reads it."""
+
+    __slots__ = ("name", "code", "dtype", "dims", "native", "_dims", "_shape", "_keep")
+
+    def __init__(self, name: str, var: Variable, native: Any) -> None:
+        self.name = name
+        self.code = int(var.dtype) if var.dtype is not None else -1
+        self.dtype = NUMPY_DTYPES.get(self.code)
+        self.dims = var.desc.shape()
+        self._dims = ffi.new("int64_t[9]")
+        self._keep = ffi.new("char[]", name.encode())
+        self.native = native
+        native.name = self._keep
+        native.dims = self._dims
+        self._shape: Any = None
+
+    def set(self, value: Any) -> Any:
+        """Point the core at the array; return what must stay alive during the run."""
+        native = self.native
+        if type(value) is not np.ndarray:
+            if isinstance(value, LoDTensor):
+                return self._set_tensor(value)
+            value = np.asarray(value, None if isinstance(value, np.ndarray) else self.dtype)
+        if value.dtype != self.dtype:
+            self._refuse_dtype(value)
+        if value.shape != self._shape:
+            self._set_shape(value.shape)
+        if not value.flags.c_contiguous:
+            value = np.ascontiguousarray(value)
+        native.lod_levels = 0
+        buffer = _from_buffer(value)
+        native.data = buffer
+        return buffer
+
+    def _set_shape(self, shape: tuple[int, ...]) -> None:
+        native = self.native
+        dims = self.dims
+        fits = len(dims) == len(shape) and all(want < 0 or want == got for want, got in zip(dims, shape))
+        if dims and not fits:
+            want = ["?" if dim < 0 else dim for dim in dims]
+            raise ShapeError(f"feed {self.name!r} has the shape {list(shape)}, the program wants "
+                             f"[{', '.join(map(str, want))}]\n  your line: {user_line()}")
+        if len(shape) > 9:
+            raise ShapeError(f"feed {self.name!r} has {len(shape)} dimensions, at most 9 are possible")
+        native.rank = len(shape)
+        self._dims[0:len(shape)] = shape
+        native.dtype = self.code
+        self._shape = shape
+
+    def _refuse_dtype(self, value: np.ndarray) -> None:
+        if self.dtype is None:
+            if value.dtype not in FROM_NUMPY:
+                raise DTypeError(f"feed {self.name!r} is {value.dtype}, which no tensor can hold")
+            self.dtype, self.code = value.dtype, FROM_NUMPY[value.dtype]
+            return
+        raise DTypeError(f"feed {self.name!r} is {value.dtype}, the program wants {self.dtype}: "
+                         f"give {self.name}.astype({str(self.dtype)!r})\n  your line: {user_line()}")
+
+    def _set_tensor(self, tensor: LoDTensor) -> Any:
+        keep = self.set(tensor.numpy())
+        lod = tensor.lod()
+        counts = ffi.new("int64_t[]", [len(level) for level in lod])
+        levels = [ffi.new("int64_t[]", level) for level in lod]
+        pointers = ffi.new("int64_t *[]", levels)
+        self.native.lod_counts, self.native.lod_offsets = counts, pointers
+        self.native.lod_levels = len(lod)
+        return keep, counts, levels, pointers
+
+
+class _Prepared:
+    """A plan of the core with the memory for its feeds and fetches."""
+
+    __slots__ = ("plan", "revision", "erased", "feeds", "natives", "fetches", "count", "executor", "scope")
+
+    def __init__(self, executor: Native, program: Program, scope: Scope, feed: Sequence[str],
+                 fetch: Sequence[str]) -> None:
+        block = program.global_block()
+        for name in feed:
+            if not isinstance(name, str):
+                raise TypeError(f"feed maps names to arrays, got the key {name!r}")
+            if not block.has_var(name):
+                raise NotFoundError(f"feed {name!r} is no variable of the program{_similar(name, block.vars)}\n"
+                                    f"  your line: {user_line()}")
+        out = ffi.new("tr_plan **")
+        feed_count, feed_names, _keep = _names(feed)
+        fetch_count, fetch_names, _keep_too = _names(fetch)
+        native = program.desc._native
+        executors = program.desc._executors
+        if not any(one is executor for one in executors):
+            executors.append(executor.retain())
+        check(lib.tr_executor_prepare(out, executor.ptr, native.ptr, scope._native.ptr, feed_count, feed_names,
+                                      fetch_count, fetch_names))
+        self.plan = out[0]
+        self.natives = ffi.new("tr_feed[]", feed_count)
+        self.feeds = [(name, _Feed(name, block.var(name), self.natives[i])) for i, name in enumerate(feed)]
+        self.fetches = ffi.new("tr_tensor *[]", fetch_count)
+        self.count = fetch_count
+        self.executor = executor
+        self.scope = scope
+        self.revision = _revision(native.ptr)
+        self.erased = scope._erased
+
+    def run(self, feed: dict[str, Any], return_numpy: bool, names: Sequence[str]) -> list[Any]:
+        keep = [one.set(feed[name]) for name, one in self.feeds]
+        fetches = self.fetches
+        for i in range(self.count):
+            fetches[i] = _new_tensor()
+        status = _plan_run(self.plan, self.natives, fetches)
+        del keep
+        results = []
+        if status:
+            for i in range(self.count):
+                lib.tr_tensor_free(fetches[i])
+            check(status)
+        for i in range(self.count):
+            tensor = fetches[i]
+            if lib.tr_tensor_has_rows(tensor):
+                results.append(SelectedRows._adopt(tensor))
+            elif not return_numpy:
+                results.append(LoDTensor._adopt(tensor))
+            elif lib.tr_tensor_lod_levels(tensor):
+                for j in range(i, self.count):
+                    lib.tr_tensor_free(fetches[j])
+                raise ValueError(f"{names[i]!r} has sequence offsets, which a NumPy array would lose: "
+                                 "fetch it with return_numpy=False")
+            else:
+                results.append(view_of_owned(tensor))
+        return results
+
+
+class Executor:
+    """Runs programs.
+
+    >>> x = fluid.layers.data("x", [2])
+    >>> y = fluid.layers.scale(x, scale=3.0)
+    >>> exe = fluid.Executor(fluid.CPUPlace())
+    >>> exe.run(fluid.default_main_program(), feed={"x": np.ones((1, 2), "float32")}, fetch_list=[y])
+    [array([[3., 3.]], dtype=float32)]
+    """
+
+    def __init__(self, place: Any = None, *, check_nan: bool = False) -> None:
+        if place is not None and not isinstance(place, CPUPlace):
+            raise TypeError(f"Executor: the place must be CPUPlace(), got {place!r}")
+        self.place = place or CPUPlace()
+        self._native = Native(lib.tr_executor_new(), lib.tr_executor_free)
+        self.check_nan = check_nan
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is not None:
+            native.release()
+
+    @property
+    def check_nan(self) -> bool:
+        """Whether every operator's results are checked for NaN and infinity; a run then fails at the first."""
+        return self._check_nan
+
+    @check_nan.setter
+    def check_nan(self, check_nan: bool) -> None:
+        self._check_nan = bool(check_nan)
+        lib.tr_executor_check_finite(self._native.ptr, self._check_nan)
+
+    def run(self, program: Program | None = None, feed: dict[str, Any] | None = None,
+            fetch_list: Sequence[Any] | None = None, feed_var_name: str = "feed", fetch_var_name: str = "fetch",
+            scope: Scope | None = None, return_numpy: bool = True, use_program_cache: bool = False) -> list[Any]:
+        """Run ``program`` once and return the values of ``fetch_list``: variables or their names.
+
+        ``feed`` maps names to arrays; a LoDTensor brings sequence offsets. ``return_numpy=False`` returns
+        LoDTensors. Variables that persist live in ``scope``.
+        """
+        if program is None:
+            program = default_main_program()
+        if scope is None:
+            scope = _global_scope
+        if feed is None:
+            feed = {}
+        try:
+            names = tuple([var if type(var) is str else var._name for var in fetch_list]) if fetch_list else ()
+            key = (self._native, scope._native, *feed, None, *names)
+            prepared = program._prepared.get(key)
+        except (AttributeError, TypeError):
+            self._explain(program, feed, fetch_list, scope)
+            raise
+        if (prepared is None or prepared.revision != _revision(program.desc._native.ptr)
+                or prepared.erased != scope._erased):
+            prepared = self._prepare(program, scope, feed, names, key)
+        return prepared.run(feed, return_numpy, names)
+
+    def _prepare(self, program: Program, scope: Scope, feed: dict[str, Any], names: Sequence[str],
+                 key: Any) -> _Prepared:
+        prepared = _Prepared(self._native, program, scope, list(feed), names)
+        kept = program._prepared
+        kept.pop(key, None)
+        while len(kept) >= _MAX_KEPT:
+            del kept[next(iter(kept))]
+        kept[key] = prepared
+        return prepared
+
+    @staticmethod
+    def _explain(program: Any, feed: Any, fetch_list: Any, scope: Any) -> None:
+        """Raise for arguments that are not what they should be."""
+        if not isinstance(program, Program):
+            raise TypeError(f"Executor.run: program must be a Program, got {program!r}")
+        if not isinstance(scope, Scope):
+            raise TypeError(f"Executor.run: scope must be a Scope, got {scope!r}")
+        if not isinstance(feed, dict):
+            raise TypeError(f"Executor.run: feed must be a dict of names to arrays, got {feed!r}")
+        if not isinstance(fetch_list, (list, tuple)):
+            raise TypeError(f"Executor.run: fetch_list must be a list, got {fetch_list!r}")
+        for var in fetch_list:
+            if not isinstance(var, (Variable, str)):
+                raise TypeError(f"Executor.run: fetch_list holds Variables or names, got {var!r}")
+
+    def plan(self, program: Program | None = None, feed: Sequence[str] = (), fetch_list: Sequence[Any] = (),
+             scope: Scope | None = None) -> str:
+        """Return the plan for such a run as text: its steps, what was fused, what shares memory."""
+        program = program or default_main_program()
+        names = [var if isinstance(var, str) else var.name for var in fetch_list]
+        prepared = _Prepared(self._native, program, scope or _global_scope, list(feed), names)
+        out = ffi.new("char **")
+        check(lib.tr_plan_to_string(out, prepared.plan))
+        return take_text(out)
+
+    def close(self) -> None:
+        """Nothing is left open by a run in one process; Fluid's scripts call this at their end."""
+
+
+def as_numpy(tensor: Any) -> Any:
+    """Return the array of a LoDTensor, or a list of them."""
+    if isinstance(tensor, (list, tuple)):
+        return [as_numpy(one) for one in tensor]
+    return np.asarray(tensor)
+
+
+def fetch_var(name: str | Variable, scope: Scope | None = None, return_numpy: bool = True) -> Any:
+    """Return the value that a variable has in a scope."""
+    name = name.name if isinstance(name, Variable) else name
+    var = (scope or _global_scope).find_var(name)
+    if var is None or var.kind() is None:
+        raise NotFoundError(f"the scope has no variable {name!r} with a value")
+    tensor = var.get_selected_rows() if var.kind() == VarType.SELECTED_ROWS else var.get_tensor()
+    return np.array(tensor) if return_numpy else tensor
+
+
+__all__ = ["Executor", "global_scope", "scope_guard", "as_numpy", "fetch_var"]

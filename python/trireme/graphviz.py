@@ -1,0 +1,87 @@
+"""Drawing a program: its operators as boxes, its variables as the lines between them."""
+
+from __future__ import annotations
+
+import os
+
+from .framework import Block, OpRole, Parameter, Program
+
+_COLOURS = {OpRole.Forward: "#dbe9f6", OpRole.Backward: "#fde0cf", OpRole.Optimize: "#d9efd3"}
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _role(op: object) -> int:
+    role = op.attr("op_role") if op.has_attr("op_role") else 0
+    return role & (OpRole.Backward | OpRole.Optimize)
+
+
+def _block_lines(block: Block, highlights: set[str]) -> list[str]:
+    index = block.idx
+    lines = [f"  subgraph cluster_{index} {{", f"    label = {_quote('block ' + str(index))};"]
+    used: dict[str, None] = {}
+    edges = []
+    for i, op in enumerate(block.ops):
+        node = f"op_{index}_{i}"
+        lines.append(f"    {node} [label={_quote(op.type)} shape=box style=\"rounded,filled\" "
+                     f"fillcolor={_quote(_COLOURS.get(_role(op), '#eeeeee'))}];")
+        for slot in op.input_names:
+            for name in op.input(slot):
+                used[name] = None
+                edges.append(f"    {_quote(f'{index}/{name}')} -> {node} [taillabel={_quote(slot)}];")
+        for slot in op.output_names:
+            for name in op.output(slot):
+                used[name] = None
+                edges.append(f"    {node} -> {_quote(f'{index}/{name}')};")
+    for name in used:
+        var = block._find_var_recursive(name)
+        shape = f"\\n{var._type_text()}" if var is not None else ""
+        look = " style=filled fillcolor=\"#fff3b0\"" if isinstance(var, Parameter) else ""
+        if name in highlights:
+            look += " color=red penwidth=2"
+        label = _quote(name)[:-1] + shape + '"'
+        lines.append(f"    {_quote(f'{index}/{name}')} [label={label} shape=ellipse{look}];")
+    return [*lines, *edges, "  }"]
+
+
+def to_dot(program: Program, highlights: object = ()) -> str:
+    """Return a program in Graphviz' language; ``highlights`` are names to mark.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1)
+    >>> print(fluid.graphviz.to_dot(fluid.default_main_program()).splitlines()[0])
+    digraph program {
+    """
+    lines = ["digraph program {", "  graph [rankdir=TB fontname=sans];", "  node [fontname=sans fontsize=10];",
+             "  edge [fontname=sans fontsize=8];"]
+    for block in program.blocks:
+        lines += _block_lines(block, set(highlights))
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def draw(program: Program, path: str, highlights: object = ()) -> str:
+    """Write a drawing to ``path``: ``.dot`` is text, other endings (``.svg``, ``.png``, ``.pdf``) need Graphviz."""
+    text = to_dot(program, highlights)
+    ending = os.path.splitext(path)[1].lstrip(".").lower()
+    if ending in ("dot", "gv", ""):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+    import shutil
+    import subprocess
+
+    tool = shutil.which("dot")
+    if tool is None:
+        raise FileNotFoundError(f"a drawing as {ending!r} needs Graphviz' program 'dot'; a path that ends with .dot "
+                                "gives the text for it")
+    subprocess.run([tool, f"-T{ending}", "-o", path], input=text, text=True, check=True, timeout=300)
+    return path
+
+
+def draw_block_graphviz(block: Block, highlights: object = None, path: str = "./temp.dot") -> str:
+    """Write the drawing of a block's program."""
+    return draw(block.program, path, highlights or ())
+
+
+__all__ = ["to_dot", "draw", "draw_block_graphviz"]

@@ -1,0 +1,220 @@
+"""Saving and loading: variables, parameters, whole models for inference.
+
+Variables are written by the operators ``save`` and ``save_combine`` in the format of Fluid 1.x, one file each or
+all in one (``filename``). A program's file holds its serialised description.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .desc import ProgramDesc
+from .dtypes import VarType
+from .executor import Executor, fetch_var
+from .framework import Parameter, Program, Variable, default_main_program
+
+_NOT_SAVED = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER, VarType.RAW, VarType.STEP_SCOPES)
+
+
+def is_parameter(var: Variable) -> bool:
+    """Return whether a variable is a parameter."""
+    return isinstance(var, Parameter)
+
+
+def is_persistable(var: Variable) -> bool:
+    """Return whether a variable outlives a run and can be saved."""
+    return var.persistable and var.type not in _NOT_SAVED
+
+
+def _chosen(program: Program | None, vars: Iterable[Any] | None, predicate: Callable[[Variable], bool] | None,
+            what: str) -> list[Variable]:
+    program = default_main_program() if program is None else program
+    if not isinstance(program, Program):
+        raise TypeError(f"{what}: main_program must be a Program, got {program!r}")
+    if vars is None:
+        if predicate is None:
+            raise ValueError(f"{what}: say which variables by vars or predicate")
+        chosen = [var for var in program.list_vars() if predicate(var)]
+    else:
+        chosen = [program.global_block().var(var) if isinstance(var, str) else var for var in vars]
+    return sorted({var.name: var for var in chosen}.values(), key=lambda var: var.name)
+
+
+def _copy_of(block: Any, var: Variable) -> Variable:
+    return block.create_var(name=var.name, type=var.type, dtype=var.dtype, shape=var.shape or None,
+                            lod_level=var.lod_level, persistable=True)
+
+
+def save_vars(executor: Executor, dirname: str, main_program: Program | None = None,
+              vars: Iterable[Any] | None = None, predicate: Callable[[Variable], bool] | None = None,
+              filename: str | None = None) -> None:
+    """Write variables into a folder: one file each, named as they are, or all into ``filename``."""
+    chosen = _chosen(main_program, vars, predicate, "save_vars")
+    if not chosen:
+        return
+    os.makedirs(dirname or ".", exist_ok=True)
+    program = Program()
+    block = program.global_block()
+    copies = [_copy_of(block, var) for var in chosen]
+    if filename is not None:
+        block.append_op(type="save_combine", inputs={"X": copies}, attrs={"file_path": os.path.join(dirname, filename)})
+    else:
+        for var in copies:
+            path = os.path.join(dirname, var.name)
+            if os.sep in var.name:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            block.append_op(type="save", inputs={"X": [var]}, attrs={"file_path": path})
+    executor.run(program)
+
+
+def load_vars(executor: Executor, dirname: str, main_program: Program | None = None,
+              vars: Iterable[Any] | None = None, predicate: Callable[[Variable], bool] | None = None,
+              filename: str | None = None) -> None:
+    """Read variables that ``save_vars`` wrote. Their shapes must be those of the program."""
+    chosen = _chosen(main_program, vars, predicate, "load_vars")
+    if not chosen:
+        return
+    program = Program()
+    block = program.global_block()
+    copies = [_copy_of(block, var) for var in chosen]
+    if filename is not None:
+        block.append_op(type="load_combine", outputs={"Out": copies},
+                        attrs={"file_path": os.path.join(dirname, filename)})
+    else:
+        for var in copies:
+            block.append_op(type="load", outputs={"Out": [var]}, attrs={"file_path": os.path.join(dirname, var.name)})
+    executor.run(program)
+
+
+def save_params(executor: Executor, dirname: str, main_program: Program | None = None,
+                filename: str | None = None) -> None:
+    """Write all parameters."""
+    save_vars(executor, dirname, main_program, predicate=is_parameter, filename=filename)
+
+
+def load_params(executor: Executor, dirname: str, main_program: Program | None = None,
+                filename: str | None = None) -> None:
+    """Read all parameters."""
+    load_vars(executor, dirname, main_program, predicate=is_parameter, filename=filename)
+
+
+def save_persistables(executor: Executor, dirname: str, main_program: Program | None = None,
+                      filename: str | None = None) -> None:
+    """Write all that persists: parameters, and what optimizers and schedules remember."""
+    save_vars(executor, dirname, main_program, predicate=is_persistable, filename=filename)
+
+
+def load_persistables(executor: Executor, dirname: str, main_program: Program | None = None,
+                      filename: str | None = None) -> None:
+    """Read all that persists: training goes on where it was."""
+    load_vars(executor, dirname, main_program, predicate=is_persistable, filename=filename)
+
+
+def _write(path: str, data: bytes) -> None:
+    """Write a file, which is there whole or not at all."""
+    part = f"{path}.{os.getpid()}.part"
+    with open(part, "wb") as file:
+        file.write(data)
+    os.replace(part, path)
+
+
+def save_program(program: Program, path: str) -> None:
+    """Write a program to a file."""
+    _write(path, program.serialize_to_string())
+
+
+def load_program(path: str) -> Program:
+    """Read a program from a file; a damaged one is refused."""
+    return Program(ProgramDesc.load(path))
+
+
+def _inference_program(program: Program, feeds: Sequence[str], targets: Sequence[Variable]) -> Program:
+    """Return what computes ``targets`` from ``feeds``, with operators that say so at both ends."""
+    program = program.clone(for_test=True)._prune_between(feeds, [var.name for var in targets])
+    block = program.global_block()
+    feed = block.create_var(name="feed", type=VarType.FEED_MINIBATCH, persistable=True)
+    fetch = block.create_var(name="fetch", type=VarType.FETCH_LIST, persistable=True)
+    for i, name in reversed(list(enumerate(feeds))):
+        block.prepend_op(type="feed", inputs={"X": [feed]}, outputs={"Out": [name]}, attrs={"col": i})
+    for i, var in enumerate(targets):
+        block.append_op(type="fetch", inputs={"X": [var.name]}, outputs={"Out": [fetch]}, attrs={"col": i})
+    return program
+
+
+def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_vars: Sequence[Variable],
+                         executor: Executor, main_program: Program | None = None, model_filename: str | None = None,
+                         params_filename: str | None = None, export_for_deployment: bool = True) -> list[str]:
+    """Write what computes ``target_vars`` from the variables to feed, and the parameters it needs.
+
+    The program is written to ``__model__`` (or ``model_filename``), the parameters one by one or all into
+    ``params_filename``. Returns the targets' names.
+    """
+    program = main_program or default_main_program()
+    feeds = [feeded_var_names] if isinstance(feeded_var_names, str) else list(feeded_var_names)
+    targets = [target_vars] if isinstance(target_vars, Variable) else list(target_vars)
+    for name in feeds:
+        if not isinstance(name, str):
+            raise TypeError(f"save_inference_model: feeded_var_names holds names, got {name!r}")
+        program.global_block().var(name)
+    for var in targets:
+        if not isinstance(var, Variable):
+            raise TypeError(f"save_inference_model: target_vars holds Variables, got {var!r}")
+    os.makedirs(dirname, exist_ok=True)
+    model = _inference_program(program, feeds, targets)
+    _write(os.path.join(dirname, os.path.basename(model_filename or "__model__")), model.serialize_to_string())
+    save_persistables(executor, dirname, model, params_filename)
+    return [var.name for var in targets]
+
+
+def load_inference_model(dirname: str, executor: Executor, model_filename: str | None = None,
+                         params_filename: str | None = None,
+                         pserver_endpoints: Any = None) -> tuple[Program, list[str], list[Variable]]:
+    """Read a model; return its program, the names to feed, and the variables to fetch.
+
+        program, feeds, targets = fluid.io.load_inference_model("model", exe)
+        exe.run(program, feed={feeds[0]: image}, fetch_list=targets)
+    """
+    if not os.path.isdir(dirname):
+        raise ValueError(f"load_inference_model: there is no folder {dirname!r}")
+    program = load_program(os.path.join(dirname, os.path.basename(model_filename or "__model__")))
+    feeds, fetches = _take_ends(program)
+    load_persistables(executor, dirname, program, params_filename)
+    block = program.global_block()
+    return program, feeds, [block.var(name) for name in fetches]
+
+
+def _take_ends(program: Program) -> tuple[list[str], list[str]]:
+    """Remove the feed and fetch operators, which an Executor puts in itself; return the names in their columns."""
+    block = program.global_block()
+    feeds: dict[int, str] = {}
+    fetches: dict[int, str] = {}
+    for index in reversed(range(len(block.ops))):
+        op = block.ops[index]
+        if op.type == "feed":
+            feeds[op.attr("col")] = op.output("Out")[0]
+        elif op.type == "fetch":
+            fetches[op.attr("col")] = op.input("X")[0]
+        else:
+            continue
+        block._remove_op(index)
+    for name, var in list(block.vars.items()):
+        if var.type in (VarType.FEED_MINIBATCH, VarType.FETCH_LIST):
+            block._remove_var(name)
+    return [feeds[i] for i in sorted(feeds)], [fetches[i] for i in sorted(fetches)]
+
+
+def get_inference_program(target_vars: Any, main_program: Program | None = None) -> Program:
+    """Return what computes ``target_vars``, as tests run it."""
+    return (main_program or default_main_program()).clone(for_test=True).prune(target_vars)
+
+
+def get_parameter_value(para: Parameter, executor: Executor) -> Any:
+    """Return a parameter's value in the global scope."""
+    return fetch_var(para.name)
+
+
+__all__ = ["save_vars", "load_vars", "save_params", "load_params", "save_persistables", "load_persistables",
+           "save_inference_model", "load_inference_model", "save_program", "load_program", "get_inference_program",
+           "get_parameter_value", "is_parameter", "is_persistable"]

@@ -1,0 +1,159 @@
+"""Metrics over many batches, computed in Python from fetched values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class MetricBase:
+    """Base: ``update`` with each batch, ``eval`` at the end, ``reset`` to begin anew."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self._name = name or type(self).__name__
+        self.reset()
+
+    def __str__(self) -> str:
+        return self._name
+
+    def reset(self) -> None:
+        raise NotImplementedError
+
+    def update(self, preds: Any, labels: Any) -> None:
+        raise NotImplementedError
+
+    def eval(self) -> Any:
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        return {"name": self._name, **{k: v for k, v in self.__dict__.items() if not k.startswith("_")}}
+
+
+class Accuracy(MetricBase):
+    """The mean of batches' accuracies, weighted by their sizes.
+
+    >>> metric = fluid.metrics.Accuracy()
+    >>> metric.update(value=0.5, weight=10)
+    >>> metric.update(value=1.0, weight=30)
+    >>> metric.eval()
+    0.875
+    """
+
+    def reset(self) -> None:
+        self.value = self.weight = 0.0
+
+    def update(self, value: Any, weight: Any) -> None:
+        value, weight = (float(np.asarray(x).reshape(-1)[0]) for x in (value, weight))
+        if weight < 0:
+            raise ValueError(f"Accuracy: weight must be at least 0, got {weight!r}")
+        self.value += value * weight
+        self.weight += weight
+
+    def eval(self) -> float:
+        if self.weight == 0:
+            raise ValueError("Accuracy: there was no data: call update first")
+        return self.value / self.weight
+
+
+class _Counts(MetricBase):
+    """Counts of right and wrong yes and no; a prediction of at least 0.5 is a yes."""
+
+    def reset(self) -> None:
+        self.tp = self.fp = self.fn = 0
+
+    def update(self, preds: Any, labels: Any) -> None:
+        yes = np.rint(np.asarray(preds).reshape(-1)).astype(bool)
+        true = np.asarray(labels).reshape(-1).astype(bool)
+        if yes.shape != true.shape:
+            raise ValueError(f"{self._name}: {yes.size} predictions, but {true.size} labels")
+        self.tp += int((yes & true).sum())
+        self.fp += int((yes & ~true).sum())
+        self.fn += int((~yes & true).sum())
+
+
+class Precision(_Counts):
+    """The share of right ones among what was predicted as 1.
+
+    >>> metric = fluid.metrics.Precision()
+    >>> metric.update(np.array([0.9, 0.8, 0.1]), np.array([1, 0, 1]))
+    >>> metric.eval()
+    0.5
+    """
+
+    def eval(self) -> float:
+        return self.tp / (self.tp + self.fp) if self.tp + self.fp else 0.0
+
+
+class Recall(_Counts):
+    """The share of the ones that were predicted as 1."""
+
+    def eval(self) -> float:
+        return self.tp / (self.tp + self.fn) if self.tp + self.fn else 0.0
+
+
+class Auc(MetricBase):
+    """The area under the curve of true over false positives, from counts in equal steps of the prediction.
+
+    >>> metric = fluid.metrics.Auc("auc")
+    >>> metric.update(np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), np.array([[0], [1], [1]]))
+    >>> metric.eval()
+    1.0
+    """
+
+    def __init__(self, name: str | None = None, curve: str = "ROC", num_thresholds: int = 4095) -> None:
+        if curve != "ROC":
+            raise ValueError(f"Auc: curve must be 'ROC', got {curve!r}")
+        self._num_thresholds = num_thresholds
+        super().__init__(name)
+
+    def reset(self) -> None:
+        self._positives = np.zeros(self._num_thresholds + 1, np.int64)
+        self._negatives = np.zeros(self._num_thresholds + 1, np.int64)
+
+    def update(self, preds: Any, labels: Any) -> None:
+        preds, labels = np.asarray(preds), np.asarray(labels).reshape(-1).astype(bool)
+        values = preds[:, 1] if preds.ndim == 2 and preds.shape[1] == 2 else preds.reshape(-1)
+        if values.shape != labels.shape:
+            raise ValueError(f"{self._name}: {values.size} predictions, but {labels.size} labels")
+        if values.size and not (values.min() >= 0 and values.max() <= 1):
+            raise ValueError(f"{self._name}: predictions must be in [0, 1], got {values.min()} to {values.max()}")
+        bins = (values * self._num_thresholds).astype(np.int64)
+        np.add.at(self._positives, bins[labels], 1)
+        np.add.at(self._negatives, bins[~labels], 1)
+
+    def eval(self) -> float:
+        """Return the area by trapezoids; 0 when there was only one kind of label."""
+        true = np.concatenate([[0], np.cumsum(self._positives[::-1])]).astype(np.float64)
+        false = np.concatenate([[0], np.cumsum(self._negatives[::-1])]).astype(np.float64)
+        if true[-1] == 0 or false[-1] == 0:
+            return 0.0
+        area = np.sum((false[1:] - false[:-1]) * (true[1:] + true[:-1]) / 2)
+        return float(area / (true[-1] * false[-1]))
+
+
+class CompositeMetric(MetricBase):
+    """Several metrics of the same predictions and labels."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self._metrics: list[MetricBase] = []
+        super().__init__(name)
+
+    def add_metric(self, metric: MetricBase) -> None:
+        if not isinstance(metric, MetricBase):
+            raise TypeError(f"add_metric takes a metric, got {metric!r}")
+        self._metrics.append(metric)
+
+    def reset(self) -> None:
+        for metric in self._metrics:
+            metric.reset()
+
+    def update(self, preds: Any, labels: Any) -> None:
+        for metric in self._metrics:
+            metric.update(preds, labels)
+
+    def eval(self) -> list[Any]:
+        return [metric.eval() for metric in self._metrics]
+
+
+__all__ = ["MetricBase", "Accuracy", "Precision", "Recall", "Auc", "CompositeMetric"]

@@ -1,0 +1,77 @@
+"""Where the time of runs goes: a Chrome trace of every step of every plan, and a table of it.
+
+Open the file at ``chrome://tracing`` or in Perfetto.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+
+from ._core import lib
+from .errors import check
+
+_SORTED = {"default": None, "calls": 0, "total": 1, "max": 2, "min": 3, "ave": 4}
+_COLUMNS = ("Calls", "Total ms", "Max ms", "Min ms", "Ave ms", "Share")
+
+
+def start_profiler(state: str = "CPU", tracer_option: str | None = None) -> None:
+    """Record from now on."""
+    if state not in ("CPU", "All", "GPU"):
+        raise ValueError(f"the profiler's state must be 'CPU' or 'All', got {state!r}")
+    lib.tr_profiler_start()
+
+
+def stop_profiler(sorted_key: str | None = None, profile_path: str | None = None) -> None:
+    """Stop recording, write the trace to ``profile_path``, and print a table if ``sorted_key`` is given.
+
+    ``sorted_key`` is one of default, calls, total, max, min, ave.
+    """
+    if sorted_key is not None and sorted_key not in _SORTED:
+        raise ValueError(f"sorted_key must be one of {', '.join(_SORTED)}; got {sorted_key!r}")
+    path = profile_path or os.path.join(tempfile.gettempdir(), f"trireme-profile-{os.getpid()}.json")
+    check(lib.tr_profiler_stop(path.encode()))
+    if sorted_key is not None:
+        print(summary(path, sorted_key))
+
+
+def summary(path: str, sorted_key: str = "total") -> str:
+    """Return the table of a trace: for each operator, how often it ran and how long."""
+    with open(path, encoding="utf-8") as file:
+        trace = json.load(file)
+    events = trace["traceEvents"] if isinstance(trace, dict) else trace
+    times: dict[str, list[float]] = {}
+    for event in events:
+        if event.get("ph") == "X":
+            times.setdefault(event["name"], []).append(event["dur"] / 1000.0)
+    whole = sum(map(sum, times.values())) or 1.0
+    rows = {name: (len(t), sum(t), max(t), min(t), sum(t) / len(t), sum(t) / whole) for name, t in times.items()}
+    column = _SORTED[sorted_key]
+    names = list(rows) if column is None else sorted(rows, key=lambda name: rows[name][column], reverse=True)
+    lines = [f"{'Operator':<36}" + "".join(f"{title:>12}" for title in _COLUMNS)]
+    for name in names:
+        calls, *rest, share = rows[name]
+        lines.append(f"{name[:35]:<36}{calls:>12}" + "".join(f"{value:>12.4f}" for value in rest) + f"{share:>12.1%}")
+    return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def profiler(state: str = "CPU", sorted_key: str | None = None, profile_path: str | None = None,
+             tracer_option: str | None = None) -> Iterator[None]:
+    """Record inside the block."""
+    start_profiler(state, tracer_option)
+    try:
+        yield
+    finally:
+        stop_profiler(sorted_key, profile_path)
+
+
+def reset_profiler() -> None:
+    """Forget what was recorded, and go on recording."""
+    lib.tr_profiler_start()
+
+
+__all__ = ["profiler", "start_profiler", "stop_profiler", "reset_profiler", "summary"]

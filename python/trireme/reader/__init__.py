@@ -1,0 +1,15 @@
+"""Readers: functions without arguments whose call returns an iterator over samples.
+
+    def reader():
+        for line in open("data.txt"):
+            yield parse(line)
+
+The decorators here return readers. Their threads end with the iteration: at its end, when a reader or a
+mapper raises (the error comes out of the iteration), and when the consumer stops early.
+"""
+
+from .decorator import (ComposeNotAligned, batch, buffered, cache, chain, compose, firstn, map_readers, shuffle,
+                        xmap_readers)
+
+__all__ = ["batch", "buffered", "cache", "chain", "compose", "ComposeNotAligned", "firstn", "map_readers", "shuffle",
+           "xmap_readers"]
