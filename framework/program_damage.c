@@ -45,12 +45,11 @@ static bool skip(cursor *c, uint64_t size)
     return true;
 }
 
-/* False: the end, or something that is no field. */
-static bool next_field(cursor *c, field *f)
+static bool read_field(cursor *c, field *f)
 {
     uint64_t key, size;
 
-    if (c->at == c->end || !read_varint(c, &key))
+    if (!read_varint(c, &key))
         return false;
     f->number = (uint32_t)(key >> 3);
     f->kind = (uint32_t)(key & 7);
@@ -68,6 +67,17 @@ static bool next_field(cursor *c, field *f)
     default:
         return false;
     }
+}
+
+/* False: the end, or something that is no field; then the cursor stands before it. */
+static bool next_field(cursor *c, field *f)
+{
+    const uint8_t *start = c->at;
+
+    if (c->at < c->end && read_field(c, f))
+        return true;
+    c->at = start;
+    return false;
 }
 
 /* -- which part is it ------------------------------------------------------------------------------- */
@@ -146,7 +156,7 @@ static void describe(char *out, size_t room, const ProtobufCMessageDescriptor *t
         }
     }
     if (c.at != c.end) {
-        snprintf(out, room, "at byte %zu of its %zu there is no whole field", (size_t)(c.at - data), size);
+        snprintf(out, room, "it is cut short or garbled: at byte %zu of its %zu there is no whole field", (size_t)(c.at - data), size);
         return;
     }
     for (unsigned i = 0; i < type->n_fields; i++)
