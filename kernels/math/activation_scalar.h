@@ -66,8 +66,8 @@ DACT(abs) { NO_PARAMETERS; return v > 0 ? d : v < 0 ? -d : 0; }
 ACT(reciprocal)  { NO_PARAMETERS; return 1 / x; }
 DACT(reciprocal) { NO_PARAMETERS; return -d * v * v; }
 
-ACT(cos)  { NO_PARAMETERS; return cos(x); }
-DACT(cos) { NO_PARAMETERS; return -d * sin(v); }
+ACT(cos)  { (void)q; return cos(p * x); }
+DACT(cos) { (void)q; return -d * p * sin(p * v); }
 ACT(sin)  { NO_PARAMETERS; return sin(x); }
 DACT(sin) { NO_PARAMETERS; return d * cos(v); }
 ACT(acos)  { NO_PARAMETERS; return acos(x); }
@@ -124,12 +124,17 @@ ACT(soft_relu)
     x = x < -p ? -p : x;
     return NAME(tr_log_one_plus_exp)(x);
 }
-DACT(soft_relu) { (void)q; return v < p ? -d * NAME(tr_exp_minus_one)(-v) : 0; }
-ACT(hard_shrink)  { (void)q; return (x > p) | (x < -p) ? x : 0; }
+DACT(soft_relu)
+{
+    (void)q;
+    const T low = NAME(tr_log_one_plus_exp)(-p), high = p + low;      /* what -p and p give, to the bit */
+    return (v > low) & (v < high) ? -d * NAME(tr_exp_minus_one)(-v) : 0;
+}
+ACT(hard_shrink)  { (void)q; return (x <= p) & (x >= -p) ? 0 : x; }
 DACT(hard_shrink) { (void)q; return (v > p) | (v < -p) ? d : 0; }
-ACT(softshrink)  { (void)q; return x > p ? x - p : x < -p ? x + p : 0; }
+ACT(softshrink)  { (void)q; return x > p ? x - p : x >= -p ? 0 : x + p; }
 DACT(softshrink) { (void)q; return (v > p) | (v < -p) ? d : 0; }
-ACT(thresholded_relu)  { (void)q; return x > p ? x : 0; }
+ACT(thresholded_relu)  { (void)q; return x <= p ? 0 : x; }
 DACT(thresholded_relu) { (void)q; return v > p ? d : 0; }
 ACT(hard_sigmoid)  { const T y = p * x + q; return y < 0 ? 0 : y > 1 ? 1 : y; }
 DACT(hard_sigmoid) { (void)q; return (v > 0) & (v < 1) ? d * p : 0; }

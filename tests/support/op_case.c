@@ -1,0 +1,159 @@
+/* op_case.c - see op_case.h. */
+#include "tests/support/op_case.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double op_case_number(const op_case *c, const char *attr, double otherwise)
+{
+    for (int i = 0; i < OP_MAX_ATTRS && c->attr[i].name; i++)
+        if (strcmp(c->attr[i].name, attr) == 0)
+            return c->attr[i].number;
+    return otherwise;
+}
+
+int op_case_inputs(const op_case *c)
+{
+    int count = OP_MAX_ARGS;
+
+    while (count > 0 && c->in[count - 1].rank == 0)
+        count--;
+    return count;
+}
+
+static void set_list(tr_op_desc *op, const op_attr *attr)
+{
+    int64_t whole[16];
+
+    if (attr->type == TR_ATTR_FLOATS) {
+        tr_op_desc_set_floats(op, attr->name, attr->count, attr->list);
+        return;
+    }
+    assert(attr->count <= 16);
+    for (int i = 0; i < attr->count; i++)
+        whole[i] = (int64_t)attr->list[i];
+    tr_op_desc_set_ints(op, attr->name, attr->count, whole, attr->type);
+}
+
+void op_case_set_attrs(tr_op_desc *op, const op_case *c)
+{
+    for (int i = 0; i < OP_MAX_ATTRS && c->attr[i].name; i++) {
+        const op_attr *attr = &c->attr[i];
+        switch (attr->type) {
+        case TR_ATTR_INT:
+        case TR_ATTR_LONG:
+        case TR_ATTR_BOOL:   tr_op_desc_set_int(op, attr->name, (int64_t)attr->number, attr->type); break;
+        case TR_ATTR_FLOAT:  tr_op_desc_set_float(op, attr->name, attr->number); break;
+        case TR_ATTR_STRING: tr_op_desc_set_string(op, attr->name, attr->text, strlen(attr->text)); break;
+        default:             set_list(op, attr);
+        }
+    }
+}
+
+/* -- arrays ---------------------------------------------------------------------------------------- */
+
+/* A finalizer of splitmix64: any two streams differ. */
+double op_random(uint64_t stream, uint64_t index)
+{
+    uint64_t z = (stream + 1) * 0x9e3779b97f4a7c15u + (index + 1) * 0xd1342543de82ef95u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+double op_round(tr_dtype dtype, double x)
+{
+    return dtype == TR_FP32 ? (double)(float)x : x;
+}
+
+static op_array array_new(int rank, const int64_t *dims, tr_dtype dtype)
+{
+    op_array array = {.rank = rank, .count = 1, .dtype = dtype};
+
+    for (int i = 0; i < rank; i++) {
+        array.dims[i] = dims[i];
+        array.count *= dims[i];
+    }
+    array.data = calloc((size_t)array.count + 1, sizeof *array.data);
+    assert(array.data);
+    return array;
+}
+
+void op_array_free(op_array *array)
+{
+    free(array->data);
+    free(array->rows);
+    *array = (op_array){.rank = 0};
+}
+
+tr_dtype op_case_dtype(const op_case *c, int index, tr_dtype tested)
+{
+    return c->in[index].is_typed ? c->in[index].dtype : tested;
+}
+
+op_array op_array_of_input(const op_case *c, int index, tr_dtype tested)
+{
+    const op_arg *arg = &c->in[index];
+    op_array      array = array_new(arg->rank, arg->dims, op_case_dtype(c, index, tested));
+    const bool    is_whole = arg->is_typed && arg->dtype != TR_FP32 && arg->dtype != TR_FP64;
+    const bool    is_default = arg->low == 0 && arg->high == 0;
+    const double  low = is_default ? -1 : arg->low, high = is_default ? 1 : arg->high;
+
+    if (arg->rank == 0)
+        array.count = 0;
+    for (int64_t i = 0; i < array.count; i++) {
+        const double x = arg->values ? arg->values[i] : low + (high - low) * op_random((uint64_t)index, (uint64_t)i);
+        array.data[i] = is_whole ? floor(x) : op_round(array.dtype, x);
+    }
+    return array;
+}
+
+#define EACH_DTYPE(X) \
+    X(TR_BOOL, uint8_t) X(TR_UINT8, uint8_t) X(TR_INT32, int32_t) X(TR_INT64, int64_t) X(TR_FP32, float) \
+    X(TR_FP64, double)
+
+void *op_array_encode(const op_array *array)
+{
+    void *bytes = malloc((size_t)(array->count + 1) * sizeof(double));
+
+    assert(bytes);
+    switch (array->dtype) {
+#define ENCODE(dtype, type)                                                                          \
+    case dtype:                                                                                      \
+        for (int64_t i = 0; i < array->count; i++)                                                   \
+            ((type *)bytes)[i] = (type)array->data[i];                                               \
+        break;
+        EACH_DTYPE(ENCODE)
+#undef ENCODE
+    default: assert(!"a data type that op_case.c does not know");
+    }
+    return bytes;
+}
+
+op_array op_array_of_tensor(tr_tensor *tensor)
+{
+    op_array    array = array_new(tr_tensor_rank(tensor), tr_tensor_dims(tensor), tr_tensor_dtype(tensor));
+    const void *bytes = tr_tensor_data(tensor);
+
+    switch (array.dtype) {
+#define DECODE(dtype, type)                                                                          \
+    case dtype:                                                                                      \
+        for (int64_t i = 0; i < array.count; i++)                                                    \
+            array.data[i] = (double)((const type *)bytes)[i];                                        \
+        break;
+        EACH_DTYPE(DECODE)
+#undef DECODE
+    default: assert(!"a data type that op_case.c does not know");
+    }
+    if (tr_tensor_has_rows(tensor)) {
+        array.row_count = tr_tensor_dims(tensor)[0];
+        array.height = tr_tensor_height(tensor);
+        array.rows = malloc((size_t)(array.row_count + 1) * sizeof *array.rows);
+        assert(array.rows);
+        memcpy(array.rows, tr_tensor_rows(tensor), (size_t)array.row_count * sizeof *array.rows);
+    }
+    return array;
+}
