@@ -337,6 +337,14 @@ static bool any_input_wants(const walk *w, const tr_op_desc *op)
     return false;
 }
 
+static int count_inputs(const tr_op_desc *op)
+{
+    int count = 0;
+    for (int s = 0; s < op->in_count; s++)
+        count += op->in[s].count;
+    return count;
+}
+
 static bool has_pending_output(const walk *w, const tr_op_desc *op)
 {
     for (int s = 0; s < op->out_count; s++)
@@ -387,7 +395,8 @@ static void find_wants(walk *w, int count)
     for (int n = 0; n < count; n++) {
         const tr_op_desc *op = w->block->op[n];
         const tr_op      *record = tr_op_find(op->type);
-        const bool        flows = record && record->grad && any_input_wants(w, op);
+        /* What comes from nothing (an initializer, a constant) is a leaf. */
+        const bool        flows = record && (count_inputs(op) == 0 || (record->grad && any_input_wants(w, op)));
         for (int s = 0; s < op->out_count; s++)
             for (int i = 0; i < op->out[s].count; i++) {
                 const char *name = op->out[s].arg[i];

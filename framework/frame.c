@@ -152,6 +152,8 @@ tr_status tr__frame_set_layout(tr_frame *frame, tr_layout *layout, void *arena)
         tr__tensor_share_lod(tensor, &none);
         if (layout->offset[v] >= 0)
             tr__tensor_point(tensor, layout->meta[v].dtype, &layout->meta[v].shape, (char *)arena + layout->offset[v]);
+        else if (plan->var[v].fetched)
+            continue;                 /* tr__frame_prepare_outputs */
         else if (layout->meta[v].shape.rank > 0 && tr_shape_is_known(&layout->meta[v].shape))
             TR_TRY(tr__tensor_reserve(tensor, layout->meta[v].dtype, &layout->meta[v].shape));
         else if (owns_nothing(tensor))

@@ -71,13 +71,16 @@ static tr_status kept_start(kept_frames **out, tr_tensor *scopes, bool is_wanted
     return TR_OK;
 }
 
-/* Does a step of the plan read the variable of this output slot? */
+/* Does a step of the plan, or of a gradient block under it, read the variable of this output slot? */
 static bool is_read_later(const tr_run *io, int slot)
 {
     int a = io->step->in_args;
     for (int s = 0; s < slot; s++)
         a += io->step->count[io->step->in_slots + s];
-    return io->step->count[io->step->in_slots + slot] > 0 && io->frame->plan->var[io->step->arg[a]].read;
+    if (io->step->count[io->step->in_slots + slot] == 0)
+        return false;
+    const tr_plan_var *var = &io->frame->plan->var[io->step->arg[a]];
+    return var->read || var->captured;
 }
 
 /* Run the sub-block once; the frame is kept, or goes back. */

@@ -1,0 +1,308 @@
+/* test_plan.c - what a plan leaves out, fuses, shares and remembers; what it says when it cannot run. */
+#include "tests/support/net.h"
+
+#define TEST(name) static void name(void **state __attribute__((unused)))
+
+static const float ones[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+/* x -> mul w -> add b -> relu -> mean, with w and b filled by a program of their own. */
+static void build_layer(net *n)
+{
+    net_init(n);
+    net_parameter(n, "w", TR_FP32, 2, 4, 3);
+    net_parameter(n, "b", TR_FP32, 1, 3);
+    net_op(n, 0, "fill_constant", "", "Out=w", "shape=[4,3] value=0.5");
+    net_op(n, 0, "fill_constant", "", "Out=b", "shape=[3] value=0.25");
+    net_var(n, "x", TR_FP32, 2, -1, 4);
+    net_op(n, 0, "mul", "X=x Y=w", "Out=h", "");
+    net_op(n, 0, "elementwise_add", "X=h Y=b", "Out=s", "axis=1");
+    net_op(n, 0, "relu", "X=s", "Out=r", "");
+    net_op(n, 0, "mean", "X=r", "Out=loss", "");
+    net_feed(n, "x", ones, 2, 2, 4);
+}
+
+TEST(a_layer_becomes_one_step)
+{
+    net n;
+    build_layer(&n);
+    net_run(&n, "loss");
+    assert_true(net_plan_says(&n, "= fc(Input=x, W=w, Bias=b)"));
+    assert_false(net_plan_says(&n, "relu("));
+    assert_float_equal(net_f32(&n, 0)[0], 2.25, 1e-6);
+    net_deinit(&n);
+}
+
+TEST(a_fetched_intermediate_keeps_its_step)
+{
+    net n;
+    build_layer(&n);
+    net_run(&n, "loss h");
+    assert_false(net_plan_says(&n, "= fc("));
+    assert_float_equal(net_f32(&n, 1)[0], 2.0, 1e-6);
+    net_run(&n, "loss s");
+    assert_true(net_plan_says(&n, "s : float32[2, 3] (fetched) = fc("));
+    net_deinit(&n);
+}
+
+TEST(a_fused_layer_trains_like_a_plain_one)
+{
+    net n;
+    float fused[12];
+    build_layer(&n);
+    net_ok(tr_append_backward(n.program, "loss", 0, NULL));
+    net_run(&n, "w@GRAD b@GRAD");
+    assert_true(net_plan_says(&n, "= fc("));
+    memcpy(fused, net_f32(&n, 0), sizeof fused);
+    net_run(&n, "w@GRAD b@GRAD h s r");
+    assert_false(net_plan_says(&n, "= fc("));
+    assert_memory_equal(net_f32(&n, 0), fused, sizeof fused);
+    net_deinit(&n);
+}
+
+TEST(what_nobody_wants_is_not_run)
+{
+    net n;
+    build_layer(&n);
+    net_op(&n, 0, "exp", "X=r", "Out=unused", "");
+    net_run(&n, "loss");
+    assert_false(net_plan_says(&n, "exp"));
+    net_run(&n, "unused");
+    assert_true(net_plan_says(&n, "exp"));
+    assert_false(net_plan_says(&n, "mean"));
+    net_deinit(&n);
+}
+
+TEST(temporaries_share_memory)
+{
+    net n;
+    net_init(&n);
+    net_var(&n, "x", TR_FP32, 1, -1);
+    net_op(&n, 0, "exp", "X=x", "Out=a", "");
+    net_op(&n, 0, "relu", "X=a", "Out=b", "");
+    net_op(&n, 0, "sigmoid", "X=b", "Out=c", "");
+    net_op(&n, 0, "elementwise_add", "X=c Y=x", "Out=d", "");
+    net_feed(&n, "x", ones, 1, 20);
+    net_run(&n, "d");
+    assert_true(net_plan_says(&n, "arena of 128 bytes"));       /* one of 20 floats, rounded up */
+    assert_true(net_plan_says(&n, "b : float32[20] (in place of a)"));
+    net_deinit(&n);
+}
+
+TEST(a_value_that_is_read_later_is_not_overwritten)
+{
+    net n;
+    net_init(&n);
+    net_var(&n, "x", TR_FP32, 1, -1);
+    net_op(&n, 0, "scale", "X=x", "Out=a", "scale=3.0");
+    net_op(&n, 0, "scale", "X=a", "Out=b", "scale=2.0");
+    net_op(&n, 0, "elementwise_add", "X=a Y=b", "Out=c", "");
+    net_feed(&n, "x", ones, 1, 5);
+    net_run(&n, "c");
+    assert_float_equal(net_f32(&n, 0)[4], 9.0, 1e-6);
+    net_deinit(&n);
+}
+
+TEST(a_name_written_twice_is_two_variables)
+{
+    net n;
+    net_init(&n);
+    net_var(&n, "x", TR_FP32, 1, -1);
+    net_op(&n, 0, "scale", "X=x", "Out=a", "scale=3.0");
+    net_op(&n, 0, "scale", "X=a", "Out=b", "");
+    net_op(&n, 0, "scale", "X=b", "Out=a", "scale=5.0");
+    net_op(&n, 0, "elementwise_add", "X=a Y=b", "Out=c", "");
+    net_feed(&n, "x", ones, 1, 5);
+    net_run(&n, "c");
+    assert_float_equal(net_f32(&n, 0)[0], 18.0, 1e-6);
+    net_deinit(&n);
+}
+
+TEST(a_repeated_step_allocates_nothing)
+{
+    net n;
+    build_layer(&n);
+    net_ok(tr_append_backward(n.program, "loss", 0, NULL));
+    for (int i = 0; i < 3; i++)
+        net_run(&n, "loss w@GRAD");
+    const int64_t before = tr_plan_allocations(n.plan);
+    for (int i = 0; i < 50; i++)
+        net_run(&n, "loss w@GRAD");
+    assert_int_equal(tr_plan_allocations(n.plan), before);
+    net_deinit(&n);
+}
+
+TEST(batch_sizes_take_turns_without_allocating)
+{
+    net n;
+    build_layer(&n);
+    for (int i = 0; i < 8; i++) {
+        net_feed(&n, "x", ones, 2, 1 + i % 4, 4);
+        net_run(&n, "loss");
+    }
+    const int64_t before = tr_plan_allocations(n.plan);
+    for (int i = 0; i < 40; i++) {
+        net_feed(&n, "x", ones, 2, 1 + i % 4, 4);
+        net_run(&n, "loss");
+        assert_float_equal(net_f32(&n, 0)[0], 2.25, 1e-6);
+    }
+    assert_int_equal(tr_plan_allocations(n.plan), before);
+    net_deinit(&n);
+}
+
+TEST(what_was_fetched_survives_the_next_run)
+{
+    net n;
+    tr_tensor *kept = tr_tensor_new();
+    float other[4] = {2, 2, 2, 2};
+    build_layer(&n);
+    net_run(&n, "r");
+    tr_tensor_share(kept, n.result[0]);
+    net_feed(&n, "x", other, 2, 1, 4);
+    net_run(&n, "r");
+    assert_float_equal(((const float *)tr_tensor_data(kept))[0], 2.25, 1e-6);
+    assert_float_equal(net_f32(&n, 0)[0], 4.25, 1e-6);
+    tr_tensor_free(kept);
+    net_deinit(&n);
+}
+
+TEST(a_plan_is_found_again_until_the_program_changes)
+{
+    net n;
+    build_layer(&n);
+    net_run(&n, "loss");
+    const tr_plan *first = n.plan;
+    net_run(&n, "loss");
+    assert_ptr_equal(n.plan, first);
+    net_op(&n, 0, "scale", "X=loss", "Out=loss2", "scale=2.0");
+    net_run(&n, "loss2");
+    assert_float_equal(net_f32(&n, 0)[0], 4.5, 1e-6);
+    net_deinit(&n);
+}
+
+TEST(a_scope_variable_may_be_replaced_between_runs)
+{
+    net n;
+    net_init(&n);
+    net_parameter(&n, "p", TR_FP32, 1, -1);
+    net_op(&n, 0, "scale", "X=p", "Out=q", "scale=2.0");
+    tr_tensor *p = tr_var_tensor(tr_scope_var(n.scope, "p"));
+    for (int64_t size = 1; size < 6; size++) {
+        net_ok(tr_tensor_resize(p, TR_FP32, 1, &size));
+        for (int64_t i = 0; i < size; i++)
+            ((float *)tr_tensor_data(p))[i] = (float)size;
+        net_run(&n, "q");
+        assert_int_equal(tr_tensor_numel(n.result[0]), size);
+        assert_float_equal(net_f32(&n, 0)[size - 1], 2.0 * (double)size, 1e-6);
+    }
+    net_deinit(&n);
+}
+
+/* -- what it says when it cannot --------------------------------------------------------------- */
+
+TEST(a_missing_feed_is_named)
+{
+    net n;
+    build_layer(&n);
+    n.feed_count = 0;
+    NET_FAILS(TR_ENOTFOUND, "variable 'x' is used, but it is neither fed nor computed before", net_try_run(&n, "loss"));
+    net_deinit(&n);
+}
+
+TEST(an_unknown_fetch_is_named)
+{
+    net n;
+    build_layer(&n);
+    NET_FAILS(TR_ENOTFOUND, "fetch 'lost'", net_try_run(&n, "lost"));
+    net_deinit(&n);
+}
+
+TEST(an_unknown_feed_is_named)
+{
+    net n;
+    build_layer(&n);
+    net_feed(&n, "y", ones, 1, 3);
+    NET_FAILS(TR_ENOTFOUND, "feed 'y': the program has no such variable", net_try_run(&n, "loss"));
+    net_deinit(&n);
+}
+
+TEST(a_feed_of_the_wrong_shape_is_explained)
+{
+    net n;
+    build_layer(&n);
+    net_feed(&n, "x", ones, 2, 2, 5);
+    NET_FAILS(TR_ESHAPE, "feed 'x': the program declares shape [?, 4], got [2, 5]", net_try_run(&n, "loss"));
+    net_deinit(&n);
+}
+
+TEST(a_feed_of_the_wrong_type_is_explained)
+{
+    net n;
+    build_layer(&n);
+    n.feed[0].dtype = TR_FP64;
+    NET_FAILS(TR_EDTYPE, "feed 'x': the program declares float32, got float64", net_try_run(&n, "loss"));
+    net_deinit(&n);
+}
+
+TEST(an_uninitialised_parameter_is_named)
+{
+    net n;
+    net_init(&n);
+    net_parameter(&n, "w", TR_FP32, 1, 3);
+    net_op(&n, 0, "relu", "X=w", "Out=y", "");
+    NET_FAILS(TR_ENOTFOUND, "variable 'w' has no value yet: run the startup program", net_try_run(&n, "y"));
+    assert_non_null(strstr(tr_error(), "operator 'relu' (block 0, operator 0)"));
+    net_deinit(&n);
+}
+
+TEST(a_value_that_is_not_finite_is_found)
+{
+    net n;
+    const float x[1] = {-1};
+    net_init(&n);
+    net_var(&n, "x", TR_FP32, 1, -1);
+    net_op(&n, 0, "log", "X=x", "Out=y", "");
+    net_op(&n, 0, "scale", "X=y", "Out=z", "");
+    net_feed(&n, "x", x, 1, 1);
+    net_run(&n, "z");
+    tr_executor_check_finite(n.executor, true);
+    NET_FAILS(TR_ENAN, "variable 'y' has a value that is not finite", net_try_run(&n, "z"));
+    assert_non_null(strstr(tr_error(), "operator 'log'"));
+    net_deinit(&n);
+}
+
+TEST(an_unknown_operator_is_named_and_a_near_one_offered)
+{
+    net n;
+    net_init(&n);
+    net_var(&n, "x", TR_FP32, 1, -1);
+    NET_FAILS(TR_ENOTFOUND, "there is no operator 'rellu'; did you mean 'relu'", net_try_op(&n, 0, "rellu", "X=x", "Out=y", ""));
+    assert_null(tr_block_find_var(tr_program_block(n.program, 0), "y"));
+    net_deinit(&n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_layer_becomes_one_step),
+        cmocka_unit_test(a_fetched_intermediate_keeps_its_step),
+        cmocka_unit_test(a_fused_layer_trains_like_a_plain_one),
+        cmocka_unit_test(what_nobody_wants_is_not_run),
+        cmocka_unit_test(temporaries_share_memory),
+        cmocka_unit_test(a_value_that_is_read_later_is_not_overwritten),
+        cmocka_unit_test(a_name_written_twice_is_two_variables),
+        cmocka_unit_test(a_repeated_step_allocates_nothing),
+        cmocka_unit_test(batch_sizes_take_turns_without_allocating),
+        cmocka_unit_test(what_was_fetched_survives_the_next_run),
+        cmocka_unit_test(a_plan_is_found_again_until_the_program_changes),
+        cmocka_unit_test(a_scope_variable_may_be_replaced_between_runs),
+        cmocka_unit_test(a_missing_feed_is_named),
+        cmocka_unit_test(an_unknown_fetch_is_named),
+        cmocka_unit_test(an_unknown_feed_is_named),
+        cmocka_unit_test(a_feed_of_the_wrong_shape_is_explained),
+        cmocka_unit_test(a_feed_of_the_wrong_type_is_explained),
+        cmocka_unit_test(an_uninitialised_parameter_is_named),
+        cmocka_unit_test(a_value_that_is_not_finite_is_found),
+        cmocka_unit_test(an_unknown_operator_is_named_and_a_near_one_offered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

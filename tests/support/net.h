@@ -1,0 +1,69 @@
+/* net.h - small programs for tests, written down quickly.
+ *
+ *     net n;
+ *     net_init(&n);
+ *     net_var(&n, "x", TR_FP64, 2, -1, 3);
+ *     net_op(&n, 0, "mul", "X=x Y=w", "Out=h", "x_num_col_dims=1");
+ *     net_feed(&n, "x", x, 2, 5, 3);
+ *     net_run(&n, "h w@GRAD");                    // fetched: n.result[0], n.result[1]
+ *     net_deinit(&n);
+ *
+ * A failure anywhere fails the test with tr_error(). */
+#ifndef TR_TESTS_SUPPORT_NET_H
+#define TR_TESTS_SUPPORT_NET_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "framework/trireme.h"
+
+enum { NET_MAX = 16 };
+
+typedef struct net {
+    tr_program  *program;
+    tr_scope    *scope;
+    tr_executor *executor;
+    tr_plan     *plan;                /* of the last run */
+    int          feed_count;
+    const char  *feed_name[NET_MAX];
+    tr_feed      feed[NET_MAX];
+    int64_t      dims[NET_MAX][TR_MAX_RANK];
+    tr_tensor   *result[NET_MAX];
+} net;
+
+void net_init(net *n);
+void net_deinit(net *n);
+/* Declare a variable of the global block; dimensions are `rank` ints. */
+void net_var(net *n, const char *name, tr_dtype dtype, int rank, ...);
+void net_parameter(net *n, const char *name, tr_dtype dtype, int rank, ...);
+/* Append an operator to a block. Slots: "X=a,b Y=c". Attributes: "axis=1 scale=0.5 flag=true shape=[2,3] mode=avg
+ * sub_block=block:1": the type is that of the operator's proto. */
+tr_status net_try_op(net *n, int block, const char *type, const char *inputs, const char *outputs, const char *attrs);
+void      net_op(net *n, int block, const char *type, const char *inputs, const char *outputs, const char *attrs);
+int       net_block(net *n, int parent);
+/* Feed memory that stays where it is; the type is that of the declared variable. A second call replaces it. */
+void net_feed(net *n, const char *name, const void *data, int rank, ...);
+tr_status net_try_run(net *n, const char *fetches);
+void      net_run(net *n, const char *fetches);
+/* Fetched result `i`. */
+const float   *net_f32(const net *n, int i);
+const double  *net_f64(const net *n, int i);
+const int64_t *net_i64(const net *n, int i);
+/* Does the plan of the last run print this? */
+bool net_plan_says(const net *n, const char *text);
+void net_ok(tr_status status);
+
+/* The text of the failure must hold `text`. */
+#define NET_FAILS(code, text, call)                                                                \
+    do {                                                                                           \
+        assert_int_equal(call, code);                                                              \
+        if (!strstr(tr_error(), text))                                                             \
+            fail_msg("expected \"%s\" in \"%s\"", text, tr_error());                               \
+    } while (0)
+
+#endif
