@@ -137,9 +137,9 @@ static void check_core(tr_comm *comm, int peer)
 
     if (status == TR_OK)
         return;
-    /* A refusal is printed by who refuses. */
-    const bool is_told = comm->roster->rank[comm->roster->self].role == TR_ROLE_TRAINER && status == TR_EPEER;
-    tr__comm_failed(comm, status, is_told ? peer : comm->roster->self, text);
+    /* A trainer's core fails with EPEER when a server refuses. */
+    const bool is_refused = comm->roster->rank[comm->roster->self].role == TR_ROLE_TRAINER && status == TR_EPEER;
+    tr__comm_failed(comm, status, is_refused ? peer : comm->roster->self, text);
 }
 
 static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed)

@@ -76,16 +76,20 @@ static void watch_start(tr_comm *comm)
 
 /* == failure =================================================================================== */
 
+enum { LAST_IN_LINE = 8 };
+
 /* Where this rank stands in the order of those who might say it. */
 static int place_in_line(const tr_comm *comm)
 {
     const tr_roster *roster = comm->roster;
     int              before = 0;
 
-    if (comm->culprit == roster->self && roster->rank[roster->self].role == TR_ROLE_SERVER)
-        return roster->rank[roster->self].index;
     if (!comm->has_node)
         return roster->self;
+    if (comm->culprit == roster->self)
+        return roster->rank[roster->self].index;
+    if (tr_liveness_of(comm->liveness, comm->culprit) == TR_LIFE_ALIVE)
+        return LAST_IN_LINE;                       /* it refuses, and says so itself */
     const tr_role dead_role = roster->rank[comm->culprit].role;
     const bool    is_other = roster->rank[roster->self].role != dead_role;
     for (int i = 0; i < roster->size; i++) {
@@ -110,7 +114,7 @@ void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *t
     comm->culprit = culprit;
     comm->failed_at = comm->now;
     const int place = place_in_line(comm);
-    comm->report_at = comm->now + (place < 8 ? place : 8) * 30 * MILLISECOND;
+    comm->report_at = comm->now + (place < LAST_IN_LINE ? place : LAST_IN_LINE) * 30 * MILLISECOND;
     atomic_store(&comm->state, TR__FAILED);
     tr__bell_ring(&comm->owner_bell);
 }

@@ -177,7 +177,9 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
     if (!server->is_set_up)                        /* trainer 0 joins after its values */
         return tr_fail(TR_EPEER, "%s joined before its first values were complete",
                        tr__server_trainer_name(server, &server->trainer[0]));
-    TR_TRY(compare(server));
+    const tr_status status = compare(server);
+    if (status != TR_OK)
+        return status;                             /* the diff stands for itself */
     server->is_running = true;
     for (int i = 0; i < server->trainer_count; i++) {
         server->trainer[i].join_seq = 0;

@@ -446,7 +446,8 @@ void tr__server_step_applied(tr_server *server)
 
 void tr__server_describe_step(const tr_server *server, char *out, size_t size)
 {
-    size_t used = 0;
+    const char *before = " ";
+    size_t      used = 0;
 
     if (server->is_applying) {
         snprintf(out, size, "its optimizers in step %llu", (unsigned long long)server->applied + 1);
@@ -459,7 +460,9 @@ void tr__server_describe_step(const tr_server *server, char *out, size_t size)
     for (int i = 0; i < server->trainer_count && used < size; i++) {
         const tr__trainer *t = &server->trainer[i];
         const bool is_awaited = server->is_running ? !t->is_gone && t->ended <= server->applied : !t->join;
-        if (is_awaited)
-            used += (size_t)snprintf(out + used, size - used, " trainer %d", i);
+        if (is_awaited) {
+            used += (size_t)snprintf(out + used, size - used, "%strainer %d", before, i);
+            before = ", ";
+        }
     }
 }
