@@ -1,0 +1,211 @@
+/* test_threadpool.c - slices run once each, on any number of threads, nested, concurrently and after a fork. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "framework/threadpool.h"
+
+enum { MANY = 1000 };
+
+typedef struct tally {
+    atomic_int seen[MANY];
+} tally;
+
+static void count(void *payload, int64_t slice)
+{
+    atomic_fetch_add(&((tally *)payload)->seen[slice], 1);
+}
+
+static void run_and_check(int64_t slices)
+{
+    tally t = {0};
+    tr_parallel(slices, count, &t);
+    for (int64_t i = 0; i < MANY; i++)
+        assert_int_equal(t.seen[i], i < slices);
+}
+
+static void every_slice_runs_once(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 5; threads++) {
+        tr_set_num_threads(threads);
+        assert_int_equal(tr_num_threads(), threads);
+        for (int round = 0; round < 200; round++)
+            run_and_check(round % 17);
+        run_and_check(MANY);
+    }
+}
+
+static void jobs_after_a_pause_wake_the_workers(void **state)
+{
+    (void)state;
+    tr_set_num_threads(4);
+    for (int round = 0; round < 20; round++) {
+        run_and_check(8);
+        usleep(round % 2 ? 100 : 2000);
+    }
+}
+
+static void nested(void *payload, int64_t slice)
+{
+    tally inner = {0};
+    tr_parallel(10, count, &inner);
+    for (int i = 0; i < 10; i++)
+        if (inner.seen[i] != 1)
+            return;
+    count(payload, slice);
+}
+
+static void nested_calls_run_inline(void **state)
+{
+    (void)state;
+    tally t = {0};
+    tr_set_num_threads(3);
+    tr_parallel(50, nested, &t);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(t.seen[i], 1);
+}
+
+static void *caller(void *failures)
+{
+    for (int round = 0; round < 500; round++) {
+        tally t = {0};
+        tr_parallel(7, count, &t);
+        for (int i = 0; i < 7; i++)
+            if (t.seen[i] != 1)
+                atomic_fetch_add((atomic_int *)failures, 1);
+    }
+    return NULL;
+}
+
+static void callers_share_the_pool(void **state)
+{
+    (void)state;
+    pthread_t  thread[4];
+    atomic_int failures = 0;
+    tr_set_num_threads(3);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, caller, &failures), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(failures, 0);
+}
+
+static void a_forked_child_has_a_pool_of_its_own(void **state)
+{
+    (void)state;
+    int status;
+    tr_set_num_threads(3);
+    run_and_check(20);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        tally t = {0};
+        for (int round = 0; round < 100; round++)
+            tr_parallel(20, count, &t);
+        for (int i = 0; i < 20; i++)
+            if (t.seen[i] != 100)
+                _exit(1);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    run_and_check(20);
+}
+
+static void the_environment_sets_the_default(void **state)
+{
+    (void)state;
+    setenv("TRIREME_NUM_THREADS", "3", 1);
+    tr_set_num_threads(0);
+    assert_int_equal(tr_num_threads(), 3);
+    unsetenv("TRIREME_NUM_THREADS");
+    tr_set_num_threads(0);
+    assert_true(tr_num_threads() >= 1);
+}
+
+static void ranges_cover_everything_in_order(void **state)
+{
+    (void)state;
+    const int64_t items[] = {0, 1, 15, 16, 17, 100, 1000}, grains[] = {1, 16, 64};
+    for (int i = 0; i < 7; i++)
+        for (int g = 0; g < 3; g++)
+            for (int64_t slices = 1; slices <= 9; slices++) {
+                int64_t at = 0, begin, end;
+                for (int64_t s = 0; s < slices; s++, at = end) {
+                    tr_slice_range(&begin, &end, items[i], grains[g], slices, s);
+                    assert_int_equal(begin, at);
+                    assert_true(end >= begin);
+                    assert_true(end == items[i] || end % grains[g] == 0);
+                }
+                assert_int_equal(at, items[i]);
+            }
+}
+
+static void small_work_is_one_slice(void **state)
+{
+    (void)state;
+    assert_int_equal(tr_slice_count(0, 100), 1);
+    assert_int_equal(tr_slice_count(199, 100), 1);
+    assert_int_equal(tr_slice_count(200, 100), 2);
+    assert_int_equal(tr_slice_count(INT64_MAX, 1), TR_MAX_SLICES);
+}
+
+static void mark(void *payload, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        ((unsigned char *)payload)[i]++;
+}
+
+static void parallel_range_visits_each_item_once(void **state)
+{
+    (void)state;
+    static unsigned char seen[100000];
+    const int64_t        items[] = {0, 1, 63, 64, 1000, 99999};
+    tr_set_num_threads(4);
+    for (int i = 0; i < 6; i++) {
+        memset(seen, 0, sizeof seen);
+        tr_parallel_range(items[i], 100, mark, seen);
+        for (int64_t k = 0; k < (int64_t)sizeof seen; k++)
+            assert_int_equal(seen[k], k < items[i]);
+    }
+}
+
+static void scratch_keeps_its_size_and_alignment(void **state)
+{
+    (void)state;
+    char *large = tr_thread_scratch(TR_SCRATCH_COLUMNS, 100000);
+    assert_int_equal((uintptr_t)large % 64, 0);
+    memset(large, 1, 100000);
+    assert_ptr_equal(tr_thread_scratch(TR_SCRATCH_COLUMNS, 10), large);
+    char *other = tr_thread_scratch(TR_SCRATCH_PACK, 10);
+    assert_true(other + 10 <= large || other >= large + 100000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_slice_runs_once),
+        cmocka_unit_test(jobs_after_a_pause_wake_the_workers),
+        cmocka_unit_test(nested_calls_run_inline),
+        cmocka_unit_test(callers_share_the_pool),
+        cmocka_unit_test(a_forked_child_has_a_pool_of_its_own),
+        cmocka_unit_test(the_environment_sets_the_default),
+        cmocka_unit_test(ranges_cover_everything_in_order),
+        cmocka_unit_test(small_work_is_one_slice),
+        cmocka_unit_test(parallel_range_visits_each_item_once),
+        cmocka_unit_test(scratch_keeps_its_size_and_alignment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
