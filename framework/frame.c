@@ -373,10 +373,13 @@ static void set_random_keys(tr_frame *frame)
     tr_plan       *plan = frame->plan;
     const uint64_t run = *plan->root->runs;
 
-    for (int i = 0; i < plan->step_count; i++)
-        if (plan->step[i].op->is_random)
-            frame->run[i].random_key = tr_random_key((uint64_t)plan->program->random_seed, plan->step[i].random_seed,
-                                                     plan->parent ? tr_hash_u64(run) + ++plan->activations : run);
+    for (int i = 0; i < plan->step_count; i++) {
+        const tr_op *op = plan->step[i].op;
+        if (!op->is_random)
+            continue;
+        const uint64_t turn = !op->is_varying ? 0 : plan->parent ? tr_hash_u64(run) + ++plan->activations : run;
+        frame->run[i].random_key = tr_random_key((uint64_t)plan->program->random_seed, plan->step[i].random_seed, turn);
+    }
 }
 
 tr_status tr__frame_run(tr_frame *frame)
