@@ -72,6 +72,30 @@ TEST(not_matches_reference)
     EACH_OF(c, one) check_forward(current->op, c, reference, 0);
 }
 
+/* Whether the whole tensor is finite, holds infinities, holds NaN. */
+static void expect_kind(const op_case *c, bool finite, bool has_inf, bool has_nan)
+{
+    static const char *const ops[] = {"isfinite", "isinf", "isnan"};
+    const bool               want[] = {finite, has_inf, has_nan};
+
+    for (int i = 0; i < 3; i++) {
+        op_values v = run_op(ops[i], c, TR_FP32);
+        if (v.out[0].data[0] != want[i])
+            fail_msg("%s of '%s' is %g", ops[i], c->name, v.out[0].data[0]);
+        op_values_free(&v);
+    }
+}
+
+TEST(what_is_not_finite_is_found)
+{
+    expect_kind(&(op_case){"numbers", {DIMS(67, 1031)}}, true, false, false);
+    expect_kind(&(op_case){"nothing", {DIMS(0, 3)}}, true, false, false);
+    expect_kind(&(op_case){"infinity", {VALUES(LIST(1, -INFINITY, 2), 3)}}, false, true, false);
+    expect_kind(&(op_case){"NaN", {VALUES(LIST(1, 2, NAN), 3)}}, false, false, true);
+    expect_kind(&(op_case){"both", {VALUES(LIST(INFINITY, 2, NAN), 3)}}, false, true, true);
+    check_forward("isnan", &(op_case){"repeated", {DIMS(3, 17)}, .out = BOOL_OUT(1)}, NULL, 0);
+}
+
 TEST(mistakes_are_explained)
 {
     EXPECT_FAIL(TR_EDTYPE, "Y must be int64", infer_shapes("equal", {INT64S(0, 3, 5), INT32S(0, 3, 5)}));
@@ -86,6 +110,7 @@ int main(void)
         cmocka_unit_test(comparisons_match_reference),
         cmocka_unit_test(logic_matches_reference),
         cmocka_unit_test(not_matches_reference),
+        cmocka_unit_test(what_is_not_finite_is_found),
         cmocka_unit_test(mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,30 @@ TEST(shape_gives_dimensions)
     check_forward("shape", &(op_case){"three", {DIMS(2, 0, 7)}, .out = OUT_OF(TR_INT32, 3)}, dimensions, 0);
 }
 
+static void ranged(op_values *v)
+{
+    for (int64_t i = 0; i < v->out[0].count; i++)
+        v->out[0].data[i] = v->in[0].data[0] + (double)i * v->in[2].data[0];
+}
+
+#define NUMBER(value)   VALUES(LIST(value), 1)
+#define INTEGER(value)  {SIZE(1), TYPED(TR_INT64, 0, 0), .values = LIST(value)}
+
+TEST(range_stops_before_its_end)
+{
+    const op_case ranges[] = {
+        {"up",       {NUMBER(0), NUMBER(5), NUMBER(1)}, .out = {DIMS(5)}},
+        {"partly",   {NUMBER(0), NUMBER(1), NUMBER(0.375)}, .out = {DIMS(3)}},
+        {"down",     {NUMBER(3), NUMBER(0), NUMBER(-2)}, .out = {DIMS(2)}},
+        {"integers", {INTEGER(-2), INTEGER(9), INTEGER(5)}, .out = OUT_OF(TR_INT64, 3)},
+        {"none",     {NUMBER(3), NUMBER(3), NUMBER(1)}, .out = {DIMS(0)}},
+    };
+
+    EACH_OF(c, ranges) check_forward("range", c, ranged, 0);
+    EXPECT_FAIL(TR_ERANGE, "Step must be neither 0", run_status("range", {NUMBER(0), NUMBER(1), NUMBER(0)}));
+    EXPECT_FAIL(TR_ESHAPE, "End must hold one element", infer_shapes("range", {NUMBER(0), DIMS(2), NUMBER(1)}));
+}
+
 /* -- random numbers -------------------------------------------------------------------------------------------- */
 
 #define MANY LONGS_ATTR("shape", 100, 1000)
@@ -165,6 +189,7 @@ int main(void)
         cmocka_unit_test(zeros_are_like_x),
         cmocka_unit_test(assign_value_gives_values),
         cmocka_unit_test(shape_gives_dimensions),
+        cmocka_unit_test(range_stops_before_its_end),
         cmocka_unit_test(random_numbers_have_their_distribution),
         cmocka_unit_test(seed_decides_the_numbers),
     };
