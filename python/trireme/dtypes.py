@@ -11,8 +11,9 @@ import numpy as np
 class VarType(enum.IntEnum):
     """What a variable holds (``LOD_TENSOR``, ...) or the type of its elements (``FP32``, ...).
 
-    >>> fluid.core.VarDesc.VarType.FP32 == "float32" == np.float32
-    True
+    >>> FP32 = fluid.core.VarDesc.VarType.FP32
+    >>> FP32 == "float32", FP32 == np.float32, FP32 == 5
+    (True, True, True)
     >>> str(fluid.core.VarDesc.VarType.INT64)
     'int64'
     """

@@ -123,3 +123,6 @@ def check(status: int) -> None:
     """Raise the exception that belongs to ``status``, unless it says success."""
     if status:
         raise error_of(status)
+
+
+check(lib.tr_init())                 # nothing of the core is used before its errors can be raised

@@ -70,9 +70,9 @@ class VariableMath:
 
     >>> x = fluid.layers.data("x", [3])
     >>> (2 * x + 1) / x
-    Variable('tmp_3', float32[?, 3])
+    Variable('tmp_2', float32[?, 3])
     >>> x < 0.5
-    Variable('tmp_5', bool[?, 3])
+    Variable('tmp_4', bool[?, 3])
     """
 
     def _is_operand(self, other: Any) -> bool:

@@ -43,8 +43,7 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
     helper = LayerHelper("auc")
 
     def counts(steps: int) -> list[Variable]:
-        size = (1 if steps == 0 else steps) * (num_thresholds + 1) + (1 if steps else 0)
-        shape = [1, size] if steps == 0 else [size]
+        shape = [max(1, steps), num_thresholds + 1]
         made = [helper.create_global_variable(persistable=True, dtype="int64", shape=shape) for _ in range(2)]
         for var in made:
             var.stop_gradient = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,6 +38,8 @@ def shuffle(reader: Reader, buf_size: int, *, seed: int | None = None) -> Reader
     [0, 1, 2, 3, 4]
     """
     def shuffled() -> Iterator[Any]:
+        import random
+
         source = random.Random(seed) if seed is not None else random
         samples = iter(reader())
         while buffer := list(itertools.islice(samples, buf_size)):

@@ -1,0 +1,224 @@
+"""What of a program the servers run, and which of it can be cut into rows.
+
+The operators of role Optimize (updates, weight decay, clipping) belong to one parameter each, those of role LRSched
+to none. A parameter may be cut when every operator that belongs to it works row by row; then a variable of the
+parameter's shape is cut like it, and one of a single element is kept once for each part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..core import OpRole, VarType
+from ..errors import UnsupportedError
+from ..framework import Block, Operator, Parameter, Program, Variable
+
+# Row i of the outputs depends on row i of the inputs alone, and on numbers.
+ROW_BY_ROW = frozenset(
+    "sgd momentum adam adagrad decayed_adagrad adamax adadelta rmsprop ftrl "
+    "elementwise_add elementwise_sub elementwise_mul elementwise_div elementwise_max elementwise_min elementwise_pow "
+    "minus sum scale sign abs clip square sqrt rsqrt reciprocal exp log pow tanh sigmoid relu floor ceil round "
+    "cast assign fill_zeros_like merge_selected_rows get_tensor_from_selected_rows "
+    "equal not_equal less_than less_equal greater_than greater_equal logical_and logical_or logical_not".split())
+# Of dense gradients these are nothing but copies.
+COPIES = frozenset({"merge_selected_rows", "get_tensor_from_selected_rows"})
+
+
+def role_of(op: Operator) -> int:
+    return op.attr("op_role") if op.has_attr("op_role") else OpRole.Forward
+
+
+def is_schedule(op: Operator) -> bool:
+    return bool(role_of(op) & OpRole.LRSched)
+
+
+def is_optimize(op: Operator) -> bool:
+    return bool(role_of(op) & OpRole.Optimize) and not is_schedule(op)
+
+
+def is_training(program: Program) -> bool:
+    """Return whether the program updates parameters."""
+    return any(is_optimize(op) for op in program.global_block().ops)
+
+
+class OptimizePart:
+    """The part of ``program`` that moves to the servers.
+
+    ``ops`` are its operators in order, ``grads`` maps the gradients that it gets to their parameters, ``owner`` maps
+    variables to the parameter that they belong to, ``whole`` maps parameters that must not be cut to the reason.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.block: Block = program.global_block()
+        self.ops = [op for op in self.block.ops if is_schedule(op) or is_optimize(op)]
+        self.params = self._trained()
+        self._explicit = {id(op): self._explicit_owner(op) for op in self.ops}
+        self.owner = self._owners()
+        self.grads: dict[str, str] = {}
+        self.whole: dict[str, str] = {}
+        self.joint: tuple[Operator, list[str]] | None = None   # the first operator that belongs to several parameters
+        self._made_before = {name for op in self.block.ops if not (is_schedule(op) or is_optimize(op))
+                             for name in op.output_arg_names}
+        for op in self.ops:
+            self._look_at(op)
+        self._check()
+
+    def var(self, name: str) -> Variable:
+        return self.block._var_recursive(name)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a variable; of selected rows that of the whole."""
+        var = self.var(name)
+        if var.type == VarType.SELECTED_ROWS and name in self.owner:
+            return tuple(self.var(self.owner[name]).desc.shape())
+        return tuple(var.desc.shape())
+
+    def is_cut_like(self, name: str, param: str) -> bool:
+        """Whether a variable has the rows of its parameter."""
+        return self.owner.get(name) == param and self.shape(name) == self.shape(param)
+
+    # -- who belongs to whom ----------------------------------------------------------------------------
+
+    def _trained(self) -> dict[str, Parameter]:
+        written = dict.fromkeys(name for op in self.ops if is_optimize(op) for name in op.output_arg_names)
+        return {name: var for name in written if isinstance(var := self.block._find(name), Parameter)}
+
+    def _explicit_owner(self, op: Operator) -> str | None:
+        """The parameter an operator says that it belongs to."""
+        role_vars = op.attr("op_role_var") if op.has_attr("op_role_var") else []
+        for name in [*role_vars[:1], *op.input("Param")]:
+            if name in self.params:
+                return name
+        return None
+
+    def _owners(self) -> dict[str, str]:
+        """Variables that are used for one parameter alone, and that are written or have its shape, are its own."""
+        users: dict[str, set[str | None]] = {}
+        written, scheduled = set(), set()
+        for op in self.ops:
+            (scheduled if is_schedule(op) else written).update(op.output_arg_names)
+            if is_optimize(op):
+                for name in [*op.input_arg_names, *op.output_arg_names]:
+                    users.setdefault(name, set()).add(self._explicit[id(op)])
+        owner = {name: name for name in self.params}
+        for name, who in users.items():
+            who.discard(None)
+            if len(who) != 1 or name in owner or name in scheduled:
+                continue
+            param = next(iter(who))
+            is_like = tuple(self.var(name).desc.shape()) == tuple(self.params[param].desc.shape())
+            if name in written or is_like or self.var(name).type == VarType.SELECTED_ROWS:
+                owner[name] = param
+        return owner
+
+    def owner_of(self, op: Operator) -> str | None:
+        """The parameter an operator belongs to; None: to none, or to several."""
+        owners = self._owners_of(op)
+        return owners[0] if len(owners) == 1 else None
+
+    def _owners_of(self, op: Operator) -> list[str]:
+        explicit = self._explicit[id(op)]
+        names = [*op.input_arg_names, *op.output_arg_names]
+        found = dict.fromkeys(self.owner[name] for name in names if name in self.owner)
+        if explicit is not None:
+            found.setdefault(explicit)
+        return list(found)
+
+    # -- what an operator demands -------------------------------------------------------------------------
+
+    def _look_at(self, op: Operator) -> None:
+        if any(op.attr_type(name) == 8 for name in op.attr_names):         # BLOCK
+            raise UnsupportedError(
+                f"{op.type}: an operator with a block of its own cannot run on a parameter server; build the learning "
+                "rate of layers.piecewise_decay and its kind, or of arithmetic")
+        if is_schedule(op):
+            return
+        owners = self._owners_of(op)
+        if len(owners) > 1 and self.joint is None:
+            self.joint = op, owners
+        for name in op.input_arg_names:
+            if name in self._made_before and name not in self.grads and name not in self.params:
+                self.grads[name] = self._param_of_grad(op, name, owners)
+        for param in owners:
+            self._may_cut(op, param)
+        for name in op.output_arg_names:
+            if len(owners) == 1:
+                self.owner.setdefault(name, owners[0])
+        self._refuse_lazy(op)
+
+    def _param_of_grad(self, op: Operator, name: str, owners: list[str]) -> str:
+        if len(owners) != 1:
+            raise UnsupportedError(
+                f"{op.type} of the optimizers reads {name!r}, which the forward or backward part computes and which is "
+                "no parameter's gradient: only gradients travel to the servers")
+        self.owner.setdefault(name, owners[0])
+        if self.shape(name) != self.shape(owners[0]):
+            raise UnsupportedError(
+                f"{op.type} of parameter {owners[0]!r} reads {name!r} of shape {list(self.shape(name))}, which the "
+                f"forward or backward part computes: only gradients, like the parameter "
+                f"{list(self.shape(owners[0]))}, travel to the servers")
+        return owners[0]
+
+    def _may_cut(self, op: Operator, param: str) -> None:
+        names = [*op.input_arg_names, *op.output_arg_names]
+        like = [name for name in names if self.owner.get(name) == param and self.shape(name) == self.shape(param)]
+        # An output that appears here for the first time has no owner yet.
+        is_touched = bool(like) or any(self.shape(name) == self.shape(param) for name in op.output_arg_names)
+        if not is_touched or param in self.whole:
+            return
+        is_maker = op.type == "fill_constant"
+        others = [name for name in names if self.shape(name) != self.shape(param) and _numel(self.shape(name)) != 1]
+        if not (op.type in ROW_BY_ROW or is_maker) or others:
+            self.whole[param] = op.type
+
+    def _refuse_lazy(self, op: Operator) -> None:
+        if op.has_attr("lazy_mode") and op.attr("lazy_mode"):
+            sparse = [name for name in op.input("Grad") if self.var(name).type == VarType.SELECTED_ROWS]
+            if sparse:
+                raise UnsupportedError(
+                    f"{op.type} of {op.input('Param')[0]!r} has lazy_mode, which needs the sparse gradient; gradients "
+                    "travel dense: build the optimizer with lazy_mode=False, or the embedding with is_sparse=False")
+
+    # -- what must hold --------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if not self.params:
+            raise UnsupportedError("the program's optimizers update no parameter: there is nothing for the servers to do")
+        by_param: dict[str, str] = {}
+        for grad, param in self.grads.items():
+            if param in by_param:
+                raise UnsupportedError(f"parameter {param!r} has two gradients, {by_param[param]!r} and {grad!r}; "
+                                       "use one optimizer for each parameter")
+            by_param[param] = grad
+        for param in self.params:
+            if param not in by_param:
+                raise UnsupportedError(f"parameter {param!r} is updated without a gradient; the servers' updates "
+                                       "need one")
+        read = {name for op in self.block.ops if not (is_schedule(op) or is_optimize(op))
+                for name in op.input_arg_names}
+        for op in self.ops:
+            for name in op.output_arg_names if is_optimize(op) else ():
+                if name in read and name not in self.params and name not in self._made_before:
+                    raise UnsupportedError(f"{op.type} of the optimizers writes {name!r}, which the forward part reads; "
+                                           "only parameters travel back from the servers")
+
+    def require_separate(self, servers: int) -> None:
+        """Refuse operators that need several parameters in one place."""
+        if self.joint is None or servers == 1:
+            return
+        op, params = self.joint
+        some = ", ".join(repr(name) for name in params[:3]) + (", ..." if len(params) > 3 else "")
+        raise UnsupportedError(
+            f"{op.type} of the optimizers needs parameters {some} ({len(params)} of them) in one place, but there are "
+            f"{servers} servers: run with one server, or clip each gradient by itself (GradientClipByNorm, "
+            "GradientClipByValue) instead of by the global norm")
+
+
+def _numel(shape: Iterable[int]) -> int:
+    count = 1
+    for dim in shape:
+        count *= dim
+    return count
+
+
+__all__ = ["OptimizePart", "is_training", "is_optimize", "is_schedule", "role_of", "COPIES"]

@@ -1,0 +1,103 @@
+"""Which server holds which rows of which parameter.
+
+A parameter is cut along its first dimension, so that a block is one piece of memory; at most one block of a
+parameter lies on a server. What cannot be cut is placed first, the largest first, each on the server with the
+least; the large ones then fill up what is uneven. The result depends on nothing but the arguments: every trainer
+computes it by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Item:
+    """A parameter to be placed: ``rows`` rows of ``row_bytes``; one that ``is_whole`` must not be cut."""
+
+    name: str
+    rows: int
+    row_bytes: int
+    is_whole: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows ``begin`` to ``end`` of a parameter, on ``server``; number ``index`` of ``count`` parts."""
+
+    name: str
+    index: int
+    count: int
+    begin: int
+    end: int
+    server: int
+
+    @property
+    def rows(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def suffix(self) -> str:
+        """What is appended to names: nothing where there is one part alone."""
+        return f".block{self.index}" if self.count > 1 else ""
+
+
+def place(items: Sequence[Item], servers: int, min_bytes: int = 32768) -> dict[str, list[Part]]:
+    """Return the parts of each parameter, in the order of their rows. No part is smaller than ``min_bytes``,
+    unless its parameter is.
+
+    >>> parts = place([Item("table", 1000, 400), Item("w", 10, 40)], 2)
+    >>> [(p.server, p.begin, p.end) for p in parts["table"]]
+    [(0, 0, 500), (1, 500, 1000)]
+    """
+    if servers < 1:
+        raise ValueError(f"place: there must be at least one server, got {servers}")
+    loads = [0] * servers
+    pieces = {item.name: _pieces(item, servers, min_bytes) for item in items}
+    order = sorted(items, key=lambda item: (pieces[item.name] > 1, -item.bytes))
+    placed: dict[str, list[Part]] = {}
+    for item in order:
+        shares = _level(item, loads, pieces[item.name], min_bytes)
+        for server, rows in shares:
+            loads[server] += rows * item.row_bytes
+        placed[item.name] = _parts(item.name, shares)
+    return {item.name: placed[item.name] for item in items}
+
+
+def _pieces(item: Item, servers: int, min_bytes: int) -> int:
+    if item.is_whole:
+        return 1
+    return max(1, min(servers, item.rows, item.bytes // max(min_bytes, 1)))
+
+
+def _level(item: Item, loads: Sequence[int], pieces: int, min_bytes: int) -> list[tuple[int, int]]:
+    """Return (server, rows) for the servers with the least, so that they have as equal loads as can be afterwards."""
+    servers = sorted(range(len(loads)), key=lambda server: (loads[server], server))[:pieces]
+    least = -(-min_bytes // item.row_bytes) if item.row_bytes else 0       # rows
+    while len(servers) > 1:
+        level = (sum(loads[server] for server in servers) + item.bytes) / len(servers)
+        if level - loads[servers[-1]] >= min(least, item.rows) * item.row_bytes:
+            break
+        servers.pop()                                  # it has enough already: its part would be too small
+    level = (sum(loads[server] for server in servers) + item.bytes) / len(servers)
+    shares = [int((level - loads[server]) // item.row_bytes) if len(servers) > 1 else item.rows for server in servers]
+    for i in range(item.rows - sum(shares)):           # what rounding left over
+        shares[i % len(shares)] += 1
+    return sorted(zip(servers, shares))
+
+
+def _parts(name: str, shares: Iterable[tuple[int, int]]) -> list[Part]:
+    shares = list(shares)
+    parts, begin = [], 0
+    for index, (server, rows) in enumerate(shares):
+        parts.append(Part(name, index, len(shares), begin, begin + rows, server))
+        begin += rows
+    return parts
+
+
+__all__ = ["Item", "Part", "place"]

@@ -1,0 +1,363 @@
+"""From one training program: what each trainer and each server runs.
+
+A trainer keeps the forward and backward part. Each gradient is sent as soon as it exists; when the servers have all
+of them (``send_barrier``) it gets the new parameters. A server runs the optimizers' operators on the rows that it
+holds: the same operators, in the same order, as one process would.
+
+The loss, and what ``all_mean`` was called for, travels like a gradient whose update is "take the mean": a trainer
+that fetches it gets the mean over the samples of all trainers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..core import OpDesc, OpRole, VarType
+from ..errors import InvalidArgumentError, UnsupportedError
+from ..framework import Operator, Program, Variable, default_main_program, default_startup_program
+from .optimize_part import COPIES, OptimizePart, is_optimize, is_schedule, is_training, role_of
+from .placement import Item, Part, place
+
+MEAN = "@MEAN"
+_NOT_COPIED = ("op_callstack", "op_namescope")         # they say where, not what
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a parameter, or of what is averaged, with its gradient: names in the server's program."""
+
+    param: str
+    grad: str
+    server: int
+    dtype: VarType
+    bytes: int
+    source: str                        # the trainer's variable ...
+    begin: int                         # ... and the rows of it
+    end: int
+
+
+@dataclass(frozen=True)
+class Value:
+    """A variable that server ``server`` starts with: rows of a variable of trainer 0, or (begin < 0) all of it."""
+
+    server: int
+    name: str
+    source: str
+    begin: int = -1
+    end: int = -1
+
+
+@dataclass
+class Transpiled:
+    """The programs of a job, and what of them belongs together."""
+
+    trainer: Program
+    servers: list[Program]
+    blocks: list[Block]
+    values: list[Value]
+    means: dict[str, str]              # a variable -> the trainers' mean of it
+    on_servers: set[str] = field(default_factory=set)  # what a trainer cannot fetch
+
+
+def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, slice_params: bool = True,
+              trainer: int = 0) -> Transpiled:
+    """Return what ``trainer`` and each of the ``servers`` run of a training program."""
+    if servers < 1:
+        raise InvalidArgumentError(
+            "this job has no server: start some beside the trainers, "
+            "`trireme launch --servers 1 ...` or `mpirun -np 1 trireme-pserver : -np 2 python train.py`; "
+            "TRIREME_LOCAL=1 in the environment trains each process by itself")
+    if not is_training(program):
+        raise InvalidArgumentError("there is nothing to distribute: the program has no optimizer (call minimize first)")
+    part = OptimizePart(program)
+    part.require_separate(servers)
+    items = [_item(part, name, slice_params) for name in part.params]
+    parts = place(items, servers, min_block_bytes)
+    means = _averaged(program)
+    result = Transpiled(program, [], [], [], {name: name + MEAN for name in means})
+    for server in range(servers):
+        result.servers.append(_ServerProgram(part, parts, server, result).build(means if server == 0 else ()))
+    order = {name: i for i, name in enumerate(part.params)}
+    result.blocks.sort(key=lambda block: (order.get(block.source, len(order)), block.begin))
+    result.trainer = _trainer_program(program, part, result, trainer)
+    kept = {name for op in result.trainer.global_block().ops for name in (*op.input_arg_names, *op.output_arg_names)}
+    result.on_servers = {name for op in part.ops if is_optimize(op) for name in op.output_arg_names} - kept
+    return result
+
+
+def _item(part: OptimizePart, name: str, slice_params: bool) -> Item:
+    shape, dtype = part.shape(name), part.var(name).dtype
+    if dtype not in (VarType.FP32, VarType.FP64):
+        raise UnsupportedError(f"parameter {name!r} is {dtype}; the servers sum gradients of float32 and float64")
+    row = dtype.dtype.itemsize
+    for dim in shape[1:]:
+        row *= dim
+    return Item(name, shape[0], row, is_whole=not slice_params or name in part.whole)
+
+
+def _averaged(program: Program) -> list[str]:
+    """The losses, and what all_mean marked: numbers that are averaged over the trainers."""
+    block = program.global_block()
+    names = [name for op in block.ops if role_of(op) & OpRole.Loss and not role_of(op) & OpRole.Backward
+             for name in op.output_arg_names]
+    names += getattr(program, "_means", [])
+    def fits(name: str) -> bool:
+        var = block._find(name)
+        return (var is not None and var.type == VarType.LOD_TENSOR and var.dtype in (VarType.FP32, VarType.FP64)
+                and all(dim > 0 for dim in var.desc.shape()))
+    return [name for name in dict.fromkeys(names) if fits(name)]
+
+
+# -- a server's program -------------------------------------------------------------------------------------
+
+
+class _ServerProgram:
+    """Builds the program of one server, and adds its blocks and first values to the result."""
+
+    def __init__(self, part: OptimizePart, parts: dict[str, list[Part]], server: int, result: Transpiled) -> None:
+        self.part, self.server, self.result = part, server, result
+        self.mine = {name: one for name, all in parts.items() for one in all if one.server == server}
+        self.program = Program()
+        self.program.random_seed = part.block.program.random_seed
+        self.block = self.program.global_block()
+        self.written: set[str] = set()
+
+    def build(self, means: Iterable[str]) -> Program:
+        grads = {param: grad for grad, param in self.part.grads.items()}
+        for name, one in self.mine.items():
+            self._add_block(name, grads[name], one)
+        for op in self.part.ops:
+            owner = self.part.owner_of(op)
+            if owner is None or owner in self.mine:
+                self._copy(op, self.mine.get(owner))
+        for name in means:
+            self._add_mean(name)
+        return self.program
+
+    def _add_block(self, param: str, grad: str, one: Part) -> None:
+        dtype = self.part.var(param).dtype
+        names = self._var(param, one), self._var(grad, one)
+        rows = self.part.shape(param)[0]
+        size = dtype.dtype.itemsize
+        for dim in (one.rows, *self.part.shape(param)[1:]):
+            size *= dim
+        assert one.end <= rows
+        self.written.add(names[1])
+        self.result.blocks.append(Block(*names, self.server, dtype, size, param, one.begin, one.end))
+
+    def _add_mean(self, name: str) -> None:
+        var = self.part.var(name)
+        mean = self.block.create_var(name=name + MEAN, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
+        self.block.create_var(name=name, shape=var.desc.shape(), dtype=var.dtype)
+        self.block.append_op(type="assign", inputs={"X": name}, outputs={"Out": mean},
+                             attrs={"op_role": OpRole.Optimize})
+        self.block.ops[-1].desc.remove_attr("op_callstack")
+        size = var.dtype.dtype.itemsize
+        for dim in var.desc.shape():
+            size *= dim
+        self.result.blocks.append(Block(mean.name, name, self.server, var.dtype, size, name, 0, 1))
+        self.result.values.append(Value(self.server, mean.name, name + MEAN))
+
+    def _var(self, name: str, one: Part | None) -> str:
+        """Return the name that a variable has here; make it when it is new."""
+        part = self.part
+        owner = part.owner.get(name)
+        mine = self.mine.get(owner) if one is None else one
+        is_own = mine is not None and owner == mine.name
+        here = name + mine.suffix if is_own else name
+        if self.block.has_var(here):
+            return here
+        var = part.var(name)
+        shape = list(part.shape(name))
+        is_cut = is_own and mine.count > 1 and part.is_cut_like(name, mine.name)
+        if is_cut:
+            shape[0] = mine.rows
+        is_kept = var.persistable
+        self.block.create_var(name=here, shape=shape, dtype=var.dtype, persistable=is_kept)
+        if is_kept:
+            rows = (mine.begin, mine.end) if is_cut else (-1, -1)
+            self.result.values.append(Value(self.server, here, name, *rows))
+        return here
+
+    def _copy(self, op: Operator, one: Part | None) -> None:
+        desc = OpDesc("assign" if op.type in COPIES else op.type)
+        for slot in op.input_names:
+            desc.set_input(slot, [self._var(name, one) for name in op.input(slot)])
+        for slot in op.output_names:
+            desc.set_output(slot, [self._var(name, one) for name in op.output(slot)])
+        if op.type not in COPIES:
+            for name in op.attr_names:
+                if name not in _NOT_COPIED:
+                    desc.set_attr(name, self._attr(op, name, one), op.attr_type(name))
+        desc.set_attr("op_role", role_of(op))
+        self.block.desc.insert_op(-1, desc)
+
+    def _attr(self, op: Operator, name: str, one: Part | None) -> Any:
+        value = op.attr(name)
+        is_cut = one is not None and one.count > 1
+        if name == "op_role_var":
+            return [self._var(var, one) if self.part.owner.get(var) in self.mine else var for var in value]
+        if is_cut and name == "shape" and tuple(value) == self.part.shape(one.name):
+            return [one.rows, *value[1:]]
+        return value
+
+
+# -- a trainer's program ------------------------------------------------------------------------------------
+
+
+def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, trainer: int) -> Program:
+    copy = program.clone()
+    # Each trainer draws its own random numbers (dropout); trainer 0 those of one process.
+    copy.random_seed = program.random_seed + 1_000_003 * trainer
+    block = copy.global_block()
+    for index in reversed(range(len(block.ops))):
+        if is_optimize(block.ops[index]):
+            block._remove_op(index)
+    _make_dense(copy, part)
+    sent = [*part.grads, *result.means]
+    last = {name: i for i, op in enumerate(block.ops) for name in op.output_arg_names}
+    by_source: dict[str, list[Block]] = {}
+    for one in result.blocks:
+        by_source.setdefault(one.source, []).append(one)
+    for name in sorted(sent, key=lambda name: last[name], reverse=True):
+        pieces = by_source[part.grads.get(name, name)]
+        block._insert_op(last[name] + 1, "send", {"X": [name]}, {},
+                         {"send_varnames": [one.grad for one in pieces], "op_role": OpRole.RPC})
+    received = [*part.params, *result.means.values()]
+    for name, mean in result.means.items():
+        var = block.var(name)
+        block.create_var(name=mean, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
+    order = [one.param for name in [*part.params, *result.means] for one in by_source[name]]
+    with copy._role_guard(OpRole.RPC):
+        block.append_op(type="send_barrier", inputs={"X": sent})
+        block.append_op(type="recv", outputs={"Out": received}, attrs={"recv_varnames": order})
+        block.append_op(type="fetch_barrier", outputs={"Out": received})
+    used = copy._used_names()
+    for name, var in list(block.vars.items()):
+        if name not in used and not var.persistable and not var.is_data and name in _made_by(part.ops):
+            block._remove_var(name)
+    return copy
+
+
+def _made_by(ops: Sequence[Operator]) -> set[str]:
+    return {name for op in ops for name in op.output_arg_names}
+
+
+def _make_dense(program: Program, part: OptimizePart) -> None:
+    """Let the gradients of embeddings be dense: what travels is a block of memory."""
+    for block in program.blocks:
+        for op in block.ops:
+            if op.has_attr("is_sparse") and op.attr("is_sparse"):
+                op._set_attr("is_sparse", False)
+        for name, var in block.vars.items():
+            if var.type == VarType.SELECTED_ROWS:
+                param = name.split("@GRAD")[0]
+                shape = part.var(param).desc.shape() if part.block.has_var(param) else var.desc.shape()
+                var.desc.set_type(VarType.LOD_TENSOR)
+                var.desc.set_shape(shape)
+
+
+# -- Fluid's class ----------------------------------------------------------------------------------------------
+
+
+class DistributeTranspilerConfig:
+    """How a program is cut: ``slice_var_up`` cuts parameters at all; no part has less than ``min_block_size`` elements."""
+
+    slice_var_up = True
+    split_method = None
+    min_block_size = 8192
+    sync_mode = True
+    print_log = False
+
+
+class DistributeTranspiler:
+    """Fluid's way to the programs of a job. A script need not use it: ``Executor.run`` does in a job.
+
+    >>> x = fluid.layers.data("x", [4])
+    >>> loss = fluid.layers.mean(fluid.layers.fc(x, 1))
+    >>> _ = fluid.optimizer.SGD(0.1).minimize(loss)
+    >>> t = fluid.DistributeTranspiler()
+    >>> t.transpile(trainer_id=0, pservers="a:1,b:1", trainers=2)
+    >>> [op.type for op in t.get_trainer_program().global_block().ops][-3:]
+    ['send_barrier', 'recv', 'fetch_barrier']
+    >>> [op.type for op in t.get_pserver_program("a:1").global_block().ops]
+    ['sgd', 'assign']
+    """
+
+    def __init__(self, config: DistributeTranspilerConfig | None = None) -> None:
+        self.config = config or DistributeTranspilerConfig()
+        self._result: Transpiled | None = None
+        self._endpoints: list[str] = []
+        self._startup: Program | None = None
+
+    def transpile(self, trainer_id: int, program: Program | None = None, pservers: str = "127.0.0.1:6174",
+                  trainers: int = 1, sync_mode: bool = True, startup_program: Program | None = None,
+                  current_endpoint: str = "") -> None:
+        """Cut ``program``. ``pservers`` names the servers: how many there are is what matters, MPI finds them."""
+        if not sync_mode:
+            raise UnsupportedError("transpile: sync_mode=False; \"sync\" is the mode that there is")
+        if not isinstance(trainers, int) or trainers < 1 or not 0 <= trainer_id < trainers:
+            raise InvalidArgumentError(f"transpile: trainer_id={trainer_id!r} of trainers={trainers!r}")
+        self._endpoints = [name.strip() for name in pservers.split(",") if name.strip()]
+        if len(set(self._endpoints)) != len(self._endpoints):
+            raise InvalidArgumentError(f"transpile: a server stands twice in pservers={pservers!r}")
+        self._startup = startup_program or default_startup_program()
+        self._result = transpile(program or default_main_program(), len(self._endpoints), trainer=trainer_id,
+                                 min_block_bytes=4 * self.config.min_block_size,
+                                 slice_params=self.config.slice_var_up)
+        self._result.trainer._transpiled = self._result
+
+    def _done(self) -> Transpiled:
+        if self._result is None:
+            raise InvalidArgumentError("DistributeTranspiler: call transpile first")
+        return self._result
+
+    def _server(self, endpoint: str) -> int:
+        self._done()
+        if endpoint not in self._endpoints:
+            raise InvalidArgumentError(f"there is no server {endpoint!r}; there are {', '.join(self._endpoints)}")
+        return self._endpoints.index(endpoint)
+
+    def get_trainer_program(self, wait_port: bool = True) -> Program:
+        return self._done().trainer
+
+    def get_pserver_program(self, endpoint: str) -> Program:
+        """Return what a server runs each step. In a job ``trireme-pserver`` gets it from trainer 0."""
+        return self._done().servers[self._server(endpoint)]
+
+    def get_pserver_programs(self, endpoint: str) -> tuple[Program, Program]:
+        return self.get_pserver_program(endpoint), self.get_startup_program(endpoint)
+
+    def get_startup_program(self, endpoint: str, pserver_program: Program | None = None,
+                            startup_program: Program | None = None) -> Program:
+        """Return a program that makes a server's first values: those of one process, cut."""
+        index = self._server(endpoint)
+        result = (startup_program or self._startup).clone()
+        block = result.global_block()
+        for value in self._done().values:
+            if value.server != index:
+                continue
+            if value.source.endswith(MEAN):
+                var = self._done().servers[index].global_block().var(value.name)
+                out = block.create_var(name=value.name, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
+                block.append_op(type="fill_constant", outputs={"Out": out},
+                                attrs={"shape": var.desc.shape(), "dtype": int(var.dtype), "value": 0.0})
+            elif value.name != value.source:
+                self._cut(block, value)
+        return result
+
+    @staticmethod
+    def _cut(block: Any, value: Value) -> Variable:
+        source = block.var(value.source)
+        out = block.create_var(name=value.name, dtype=source.dtype, persistable=True)
+        if value.begin < 0:
+            block.append_op(type="assign", inputs={"X": source}, outputs={"Out": out})
+        else:
+            block.append_op(type="slice", inputs={"Input": source}, outputs={"Out": out},
+                            attrs={"axes": [0], "starts": [value.begin], "ends": [value.end]})
+        return out
+
+
+__all__ = ["transpile", "Transpiled", "Block", "Value", "DistributeTranspiler", "DistributeTranspilerConfig"]

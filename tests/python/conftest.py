@@ -1,0 +1,48 @@
+"""Every test builds its programs anew and runs them in a scope of its own."""
+
+import os
+
+import numpy as np
+import pytest
+
+import trireme as fluid
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """New default programs, names that count from 0, an empty global scope."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), \
+            fluid.scope_guard(fluid.Scope()):
+        yield
+
+
+@pytest.fixture
+def exe():
+    return fluid.Executor(fluid.CPUPlace())
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20240229)
+
+
+@pytest.fixture
+def run(exe):
+    """Run the startup program, then the main program, and return the fetches."""
+    def run(feed=None, fetch_list=()):
+        exe.run(fluid.default_startup_program())
+        return exe.run(feed=feed or {}, fetch_list=list(fetch_list))
+
+    return run
+
+
+@pytest.fixture
+def line():
+    """Return ``file:line`` of the call, plus ``offset`` lines: what an error must show."""
+    import sys
+
+    def line(offset=0):
+        frame = sys._getframe(1)
+        return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno + offset}"
+
+    return line

@@ -1,0 +1,40 @@
+"""The examples of the documentation run and print what they say."""
+
+import doctest
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import trireme as fluid
+
+NEEDS_A_JOB = {"trireme.distributed", "trireme.cli"}
+
+
+def modules():
+    for info in pkgutil.walk_packages(fluid.__path__, "trireme."):
+        if info.name.rpartition(".")[2] not in ("_core", "trireme_mpi", "__main__") and info.name not in NEEDS_A_JOB:
+            yield importlib.import_module(info.name)
+    yield fluid
+
+
+def examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    for module in modules():
+        for test in finder.find(module, module.__name__):
+            if test.examples:
+                yield pytest.param(test, id=test.name)
+
+
+@pytest.mark.parametrize("example", list(examples()))
+def test_example_prints_what_it_says(example):
+    example.globs.update(fluid=fluid, np=np)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    report = []
+    runner.run(example, out=report.append)
+    assert runner.failures == 0, "".join(report)
+
+
+def test_there_are_examples():
+    assert len(list(examples())) > 80
