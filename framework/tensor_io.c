@@ -100,6 +100,7 @@ typedef struct header {
     bool     has_rows;
     int64_t *rows;
     int64_t  row_count, height;
+    bool     is_described;                /* a tensor's description stood where it should */
     tr_dtype dtype;
     tr_shape shape;
     int64_t  bytes;                       /* of the data */
@@ -225,6 +226,7 @@ static tr_status get_desc(reader *r, header *h)
         &paddle__framework__proto__var_type__tensor_desc__descriptor, NULL, (size_t)size, bytes);
     if (!desc)
         return bad(r, "the %d bytes before are no description of a tensor", (int)size);
+    h->is_described = true;
     const tr_status status = check_desc(r, h, desc);
     protobuf_c_message_free_unpacked(&desc->base, NULL);
     return status;
@@ -270,8 +272,8 @@ static tr_status reader_init(reader *r, FILE *in)
     return seek(r, r->at);
 }
 
-/* As a LoDTensor; if that makes no sense, as SelectedRows. If neither does, the message is that of the reading
- * that came further. */
+/* As a LoDTensor; if that makes no sense, as SelectedRows. If neither does, the message is about a LoDTensor, unless
+ * the record was recognised as SelectedRows by the description of its tensor. */
 static tr_status get_any_header(reader *r, header *h)
 {
     const int64_t start = r->at;
@@ -280,12 +282,11 @@ static tr_status get_any_header(reader *r, header *h)
     const tr_status status = get_header(r, h, false);
     if (status != TR_EFORMAT)
         return status;
-    const int64_t reached = r->at;
     snprintf(as_tensor, sizeof as_tensor, "%s", tr_error());
     header_deinit(h);
     TR_TRY(seek(r, start));
     const tr_status again = get_header(r, h, true);
-    if (again == TR_EFORMAT && r->at <= reached)
+    if (again == TR_EFORMAT && !h->is_described)
         return tr_fail(TR_EFORMAT, "%s", as_tensor);
     return again;
 }
