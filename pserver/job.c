@@ -178,6 +178,7 @@ static void free_job(tr_job *job)
     for (int i = 0; i < job->block_count; i++) {
         free(job->block[i].param);
         free(job->block[i].grad);
+        free(job->block[i].stage);
     }
     free(job->block);
     free(job);
@@ -201,7 +202,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     char           transport[1024];
     tr_job_options taken;
 
-    TR_TRY(tr_init());
+    TR_TRY(tr_dist_init());
     TR_TRY(check_start(role));
     TR_TRY(take_options(&taken, options));
     tr_job *job = calloc(1, sizeof *job);

@@ -20,7 +20,8 @@ typedef struct tr__job_block {
     int       server;
     int64_t   bytes;
     bool      is_pushed;              /* in the step that is being made */
-    uint64_t  pull;                   /* ticket of its last pull */
+    uint64_t  pull, push;             /* tickets of its last pull and push */
+    void     *stage;                  /* a copy of the gradient, for callers that cannot keep it */
 } tr__job_block;
 
 struct tr_job {
@@ -83,6 +84,8 @@ void      tr__job_trainer_command(tr_job *job, const tr_command *command);
 /* The operation is the next one. Counts it, hands it over. */
 tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket);
 tr_status tr__job_check_trainer(const tr_job *job, const char *call);
+/* Copy a gradient to where it stays until it was pushed; *out is where. Waits for the last push from there. */
+tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data);
 int64_t   tr__seconds(double seconds);
 
 #endif

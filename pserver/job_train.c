@@ -153,7 +153,22 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
         return tr_fail(TR_EINVAL, "tr_job_push: '%s' was pushed already in step %lld", b->grad, (long long)job->step + 1);
     TR_TRY(tr__job_call(job, &(tr_command){TR__PUSH, block, (void *)(uintptr_t)data, weight}, ticket));
     b->is_pushed = true;
+    b->push = job->last_ticket;
     job->pushed++;
+    return TR_OK;
+}
+
+tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data)
+{
+    tr__job_block *b = &job->block[block];
+
+    TR_TRY(tr_job_wait(job, b->push));
+    if (!b->stage)
+        b->stage = aligned_alloc(64, ((size_t)b->bytes + 63) & ~(size_t)63);
+    if (!b->stage)
+        return tr_fail(TR_ENOMEM, "send: no memory for a copy of '%s', %lld bytes", b->grad, (long long)b->bytes);
+    memcpy(b->stage, data, (size_t)b->bytes);
+    *out = b->stage;
     return TR_OK;
 }
 

@@ -65,6 +65,10 @@ typedef struct tr_job_options {
     const char *transport;            /* path of trireme_mpi.so; else TRIREME_TRANSPORT, else beside this library */
 } tr_job_options;
 
+/* What tr_init does, and makes known the operators that talk to servers: send, recv, send_barrier, fetch_barrier,
+ * listen_and_serv. A process that uses this header calls it instead of tr_init. */
+TR_API tr_status tr_dist_init(void);
+
 /* True in a process that mpirun (or srun) started: it has a job to start. */
 TR_API bool tr_job_is_launched(void);
 
