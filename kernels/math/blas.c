@@ -38,6 +38,7 @@ typedef void (*dgemv_fn)(int order, int trans, int m, int n, double alpha, const
 static struct {
     void    *handle;
     char     core[32];
+    bool     multiplies_unpacked;                          /* has a path for small matrices */
     sgemm_fn gemm_f32;
     dgemm_fn gemm_f64;
     sgemv_fn gemv_f32;
@@ -171,7 +172,10 @@ static tr_status check_core(void)
 static tr_status load_and_check(void)
 {
     TR_TRY(load(NULL));
-    return check_core();
+    TR_TRY(check_core());
+    blas.multiplies_unpacked = strcasecmp(blas.core, "SkylakeX") == 0 || strcasecmp(blas.core, "Cooperlake") == 0 ||
+                               strcasecmp(blas.core, "SapphireRapids") == 0;
+    return TR_OK;
 }
 
 static void init(void)
@@ -196,10 +200,9 @@ const char *tr_blas_core(void)
 
 /* -- cutting ------------------------------------------------------------------------------------------------------ */
 
-/* More tiles use more cores and balance them better, but each packs its parts of A and B again: measured on one
- * thread, 2 tiles cost nothing, 4 about 2 %, 8 about 5 %. So the number grows with the work, from two tiles on at a
- * work of 3e6 (some 40 microseconds). Nothing is cut below, and no tile comes out below 1e6, where OpenBLAS takes another
- * path whose sums have another order: so the cut changes no bit of the product. */
+/* More tiles use more cores and balance them better, but each packs its parts of A and B again: measured on one thread, 2
+ * tiles cost nothing, 4 about 2 %, 8 about 5 %. So the number grows with the work, from two tiles on at a work of 3e6 (some 40
+ * microseconds). */
 static int64_t tiles_of(double work)
 {
     static const double least[] = {3e6, 24e6, 200e6, 1e9, 4e9, 16e9};
@@ -209,14 +212,29 @@ static int64_t tiles_of(double work)
     return tiles;
 }
 
-/* Halve the longer side of the tiles again and again: near squares pack least. A side stays a multiple of the widest
- * register tile, GRAIN, and at least TILE_SIDE long. */
-enum { GRAIN = 16, TILE_SIDE = 32 };
+/* The AVX-512 cores multiply without packing up to a work of 100^3, which is up to a quarter faster than packing a product of
+ * some times that: such a product is cut into tiles that small. (Not A B^T with a short inner dimension, where that path is
+ * slower.) */
+static const double SMALL_TILE = 1e6, SMALL_PRODUCT = 12e6;
+enum { LONG_INNER = 512 };
 
-void tr_gemm_grid(int64_t *rows, int64_t *cols, int64_t m, int64_t n, int64_t k)
+static double small_tiles_of(bool trans_a, bool trans_b, int64_t k, double work)
 {
+    const bool fits = work <= SMALL_PRODUCT && (trans_a || !trans_b || k >= LONG_INNER);
+    return blas.multiplies_unpacked && fits ? work / SMALL_TILE : 1;
+}
+
+/* Halve the longer side of the tiles again and again: near squares pack least. Cuts lie at multiples of GRAIN, the widest
+ * register tile, and tiles are at least TILE_SIDE long. */
+enum { GRAIN = 16, TILE_SIDE = 16 };
+
+void tr_gemm_grid(int64_t *rows, int64_t *cols, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k)
+{
+    const double  work = (double)m * (double)n * (double)k, small_tiles = small_tiles_of(trans_a, trans_b, k, work);
+    const int64_t tiles = tiles_of(work);
+
     *rows = *cols = 1;
-    for (int64_t tiles = tiles_of((double)m * (double)n * (double)k); tiles > 1; tiles /= 2) {
+    while (*rows * *cols < tiles || (double)(*rows * *cols) < small_tiles) {
         int64_t      *longer = m / *rows >= n / *cols ? rows : cols;
         const int64_t side = longer == rows ? m / *rows : n / *cols;
         if (side < 2 * TILE_SIDE)
@@ -265,7 +283,7 @@ void NAME(tr_gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, 
                    const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
 {
     int64_t rows, cols;
-    tr_gemm_grid(&rows, &cols, m, n, k);
+    tr_gemm_grid(&rows, &cols, trans_a, trans_b, m, n, k);
     if (rows * cols == 1) {
         NAME(tr_gemm_one)(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         return;

@@ -17,8 +17,8 @@
 tr_status tr_blas_init(void);
 /* The core that the library chose ("SkylakeX"); "" before tr_blas_init. */
 const char *tr_blas_core(void);
-/* The grid that a product of this shape is cut into: rows * cols tiles of C, at most TR_MAX_SLICES. */
-void tr_gemm_grid(int64_t *rows, int64_t *cols, int64_t m, int64_t n, int64_t k);
+/* The grid that such a product is cut into: rows * cols tiles of C, at most TR_MAX_SLICES. */
+void tr_gemm_grid(int64_t *rows, int64_t *cols, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k);
 
 #define TR_TEMPLATE "kernels/math/blas.h"
 #include "kernels/math/each_float.h"
