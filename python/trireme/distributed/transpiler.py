@@ -224,15 +224,17 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     for name in sorted(sent, key=lambda name: last[name], reverse=True):
         pieces = by_source[part.grads.get(name, name)]
         block._insert_op(last[name] + 1, "send", {"X": [name]}, {},
-                         {"send_varnames": [one.grad for one in pieces], "op_role": OpRole.RPC})
+                         {"send_varnames": [one.grad for one in pieces], "zero_copy": True, "op_role": OpRole.RPC})
     received = [*part.params, *result.means.values()]
     for name, mean in result.means.items():
         var = block.var(name)
         block.create_var(name=mean, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
-    order = [one.param for name in [*part.params, *result.means] for one in by_source[name]]
     with copy._role_guard(OpRole.RPC):
-        block.append_op(type="send_barrier", inputs={"X": sent})
-        block.append_op(type="recv", outputs={"Out": received}, attrs={"recv_varnames": order})
+        block.append_op(type="send_barrier", inputs={"X": sent})      # their memory stays until here
+        for name in [*part.params, *result.means]:
+            pieces = by_source[name]
+            block.append_op(type="recv", outputs={"Out": result.means.get(name, name)},
+                            attrs={"recv_varnames": [one.param for one in pieces]})
         block.append_op(type="fetch_barrier", outputs={"Out": received})
     used = copy._used_names()
     for name, var in list(block.vars.items()):
