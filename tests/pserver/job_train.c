@@ -17,7 +17,7 @@
 enum { PARAMS = 3, BLOCKS_MAX = 64 };
 
 static struct {
-    int    steps, sleep_ms, uneven, rows;
+    int    steps, sleep_ms, uneven, rows, operators;
     double timeout, heartbeat, grace;
     char  *seed;
 } args = {.steps = 10, .rows = 1000, .seed = (char *)"90"};
@@ -201,6 +201,90 @@ static void pull(float *param)
     must(tr_job_wait(job, ticket), "wait");
 }
 
+/* -- the same by operators: a program that is fed the gradients --------------------------------------- */
+
+static tr_plan   *plan;
+static tr_tensor *received[PARAMS];
+
+static void add_op(tr_block *block, const char *type, int in, const char *const *x, int out, const char *const *to,
+                   const char *attr, int count, const char *const *names)
+{
+    tr_op_desc *op = tr_op_desc_new(type);
+
+    tr_op_desc_set_input(op, "X", in, x);
+    tr_op_desc_set_output(op, "Out", out, to);
+    if (attr)
+        tr_op_desc_set_strings(op, attr, count, names);
+    if (!strcmp(type, "send"))                     /* send_barrier lists the gradients */
+        tr_op_desc_set_int(op, "zero_copy", args.operators > 1, TR_ATTR_BOOL);
+    must(tr_block_insert_op(block, -1, op), type);
+}
+
+static int names_of(const char **out, int param)
+{
+    int count = 0;
+    for (int i = 0; i < cut_count; i++)
+        if (cuts[i].param == param)
+            out[count++] = cuts[i].name;
+    return count;
+}
+
+static void make_plan(void)
+{
+    static char  grads[PARAMS][16], params[PARAMS][16];
+    const char  *grad[PARAMS], *param[PARAMS], *names[BLOCKS_MAX];
+    tr_program  *program = tr_program_new();
+    tr_scope    *scope = tr_scope_new(NULL);
+    tr_block    *block = tr_program_block(program, 0);
+
+    for (int p = 0; p < PARAMS; p++) {
+        const int64_t dims[2] = {param_rows[p], WIDTH};
+        snprintf(grads[p], sizeof grads[p], "p%d@GRAD", p);
+        snprintf(params[p], sizeof params[p], "p%d", p);
+        grad[p] = grads[p];
+        param[p] = params[p];
+        add_var(block, grad[p], 2, dims, false);
+        add_var(block, param[p], 2, dims, true);
+        received[p] = tr_var_tensor(tr_scope_var(scope, param[p]));
+        must(tr_tensor_resize(received[p], TR_FP32, 2, dims), "resize");
+    }
+    for (int p = PARAMS - 1; p >= 0; p--)
+        add_op(block, "send", 1, &grad[p], 0, NULL, "send_varnames", names_of(names, p), names);
+    add_op(block, "send_barrier", PARAMS, grad, 0, NULL, NULL, 0, NULL);
+    for (int p = 0; p < PARAMS; p++)
+        add_op(block, "recv", 0, NULL, 1, &param[p], "recv_varnames", names_of(names, p), names);
+    add_op(block, "fetch_barrier", 0, NULL, PARAMS, param, NULL, 0, NULL);
+    must(tr_executor_prepare(&plan, tr_executor_new(), program, scope, PARAMS, grad, 0, NULL), "prepare");
+}
+
+static void step_by_operators(float *param, const float *grad, double weight)
+{
+    int64_t dims[PARAMS][2], at = 0;
+    tr_feed feeds[PARAMS];
+
+    for (int p = 0; p < PARAMS; p++) {
+        dims[p][0] = param_rows[p];
+        dims[p][1] = WIDTH;
+        feeds[p] = (tr_feed){.dtype = TR_FP32, .rank = 2, .dims = dims[p], .data = grad + at * WIDTH};
+        at += param_rows[p];
+    }
+    must(tr_job_set_weight(job, weight), "weight");
+    must(tr_plan_run(plan, feeds, NULL), "run");
+    at = 0;
+    for (int p = 0; p < PARAMS; p++) {
+        memcpy(param + at * WIDTH, tr_tensor_data(received[p]), (size_t)tr_tensor_bytes(received[p]));
+        at += param_rows[p];
+    }
+}
+
+static void step_by_calls(float *param, const float *grad, double weight)
+{
+    for (int i = 0; i < cut_count; i++)
+        must(tr_job_push(job, i, grad + cuts[i].at * WIDTH, cuts[i].rows * WIDTH * 4, weight, NULL), "push");
+    must(tr_job_step_end(job, NULL), "step_end");
+    pull(param);
+}
+
 static void train(void)
 {
     const size_t size = (size_t)(total * WIDTH) * sizeof(float);
@@ -210,6 +294,8 @@ static void train(void)
     for (int64_t i = 0; i < total * WIDTH; i++)
         want[i] = param[i] = (float)((i * 7919) % 1009) / 1009.0f - 0.5f;
     set_up(param);
+    if (args.operators)
+        make_plan();
     memset(param, 0, size);
     pull(param);
     compare(param, want, 0);
@@ -218,12 +304,11 @@ static void train(void)
             usleep((useconds_t)args.sleep_ms * 1000);
         memcpy(want, param, size);
         gradient(grad, param, who, step);
-        for (int i = 0; i < cut_count; i++)
-            must(tr_job_push(job, i, grad + cuts[i].at * WIDTH, cuts[i].rows * WIDTH * 4, weight_of(who, step), NULL), "push");
-        must(tr_job_step_end(job, NULL), "step_end");
         expect(want, sum, other, param, step);
-        memcpy(other, param, size);
-        pull(param);
+        if (args.operators)
+            step_by_operators(param, grad, weight_of(who, step));
+        else
+            step_by_calls(param, grad, weight_of(who, step));
         compare(param, want, step);
     }
     must(tr_job_goodbye(job), "goodbye");
@@ -242,6 +327,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--sleep-ms")) args.sleep_ms = atoi(value);
         else if (!strcmp(argv[i], "--uneven")) args.uneven = atoi(value);
         else if (!strcmp(argv[i], "--rows")) args.rows = atoi(value);
+        else if (!strcmp(argv[i], "--operators")) args.operators = atoi(value);
         else if (!strcmp(argv[i], "--timeout")) args.timeout = atof(value);
         else if (!strcmp(argv[i], "--heartbeat")) args.heartbeat = atof(value);
         else if (!strcmp(argv[i], "--grace")) args.grace = atof(value);
