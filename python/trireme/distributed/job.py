@@ -1,0 +1,138 @@
+"""This process's place in a job: start, who is who, the end.
+
+A process that mpirun started is a trainer of a job, unless TRIREME_LOCAL=1 says that it trains by itself. The job
+starts when it is first asked for: MPI costs nothing before. At the process's end the others learn how it ended: a
+goodbye, or the error that the script ended with.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import random
+import sys
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from .._core import ffi, lib
+from ..errors import InvalidArgumentError, PeerError, check
+
+_TRAINER = 0                           # TR_ROLE_TRAINER
+_STARTED_BY = "TRIREME_JOB_PID"        # children of a trainer inherit mpirun's variables, but are no ranks
+
+
+def is_launched() -> bool:
+    """Return whether this process is a rank of a job of several."""
+    return (lib.tr_job_is_launched() and os.environ.get("TRIREME_LOCAL", "0") in ("", "0")
+            and os.environ.get("OMPI_COMM_WORLD_SIZE") != "1"
+            and os.environ.get(_STARTED_BY, str(os.getpid())) == str(os.getpid()))
+
+
+class Job:
+    """A started job, as a trainer sees it."""
+
+    def __init__(self) -> None:
+        out = ffi.new("tr_job **")
+        options = ffi.new("tr_job_options *")
+        options.timeout = _seconds("TRIREME_TIMEOUT")
+        options.start_timeout = _seconds("TRIREME_START_TIMEOUT")
+        check(lib.tr_job_start(out, _TRAINER, options))
+        self.ptr = out[0]
+        self.index: int = lib.tr_job_index(self.ptr)
+        self.trainers: int = lib.tr_job_trainers(self.ptr)
+        self.servers: int = lib.tr_job_servers(self.ptr)
+        self.pid = os.getpid()
+        self.failure: str | None = None                # why this process ends the job
+        self.exit_code: Any = 0                        # the last argument of sys.exit
+
+    def free(self) -> bool:
+        """Leave the job. Return whether all went well."""
+        ptr, self.ptr = self.ptr, None
+        if self.failure is not None:
+            lib.tr_job_abort(ptr, self.failure.encode())
+        return lib.tr_job_free(ptr) == 0
+
+
+_job: Job | None = None
+
+
+def _seconds(name: str) -> float:
+    text = os.environ.get(name, "")
+    try:
+        return float(text) if text else 0.0
+    except ValueError:
+        raise InvalidArgumentError(f"{name} is a number of seconds, got {text!r}") from None
+
+
+def current() -> Job | None:
+    """Return the job, started when it was not; None in a process that trains by itself."""
+    if _job is None and is_launched():
+        _start()
+    return _job if _job is not None and _job.pid == os.getpid() and _job.ptr is not None else None
+
+
+def _start() -> None:
+    global _job
+    _job = Job()
+    os.environ[_STARTED_BY] = str(os.getpid())
+    _watch_end()
+
+
+def seed_alike() -> None:
+    """Let the random numbers that readers shuffle by be the same in all trainers of a job.
+
+    Each takes its slice of the same batches. A script that seeds them itself overrides this.
+    """
+    name = os.environ.get("PMIX_NAMESPACE") or os.environ.get("OMPI_MCA_ess_base_jobid") or "trireme"
+    random.seed(name)
+    np.random.seed(sum(name.encode()) + 256 * len(name))
+
+
+# -- the end ----------------------------------------------------------------------------------------------------
+
+
+def _watch_end() -> None:
+    """See how the script ends: by an exception, by sys.exit, or at its last line."""
+    shown, exit_ = sys.excepthook, sys.exit
+
+    def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if _job is not None and _job.ptr is not None and _job.pid == os.getpid():
+            if isinstance(error, PeerError) and error.status == "EPEER":
+                return                                 # one rank of the job has printed it
+            name = lib.tr_job_rank_name(_job.ptr, lib.tr_job_rank(_job.ptr))
+            _job.failure = f"{ffi.string(name).decode()} ended by {kind.__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        shown(kind, error, trace)
+
+    def exit(code: Any = None) -> None:                # noqa: A001 - it takes the place of sys.exit
+        if _job is not None:
+            _job.exit_code = code
+        exit_(code)
+
+    sys.excepthook, sys.exit = excepthook, exit
+    atexit.register(_end)
+
+
+def _end() -> None:
+    job = _job
+    if job is None or job.ptr is None or job.pid != os.getpid():
+        return
+    if job.failure is None and job.exit_code not in (None, 0):
+        name = ffi.string(lib.tr_job_rank_name(job.ptr, lib.tr_job_rank(job.ptr))).decode()
+        job.failure = f"{name} ended with exit code {job.exit_code if isinstance(job.exit_code, int) else 1}"
+    _flush()
+    if not job.free():
+        code = job.exit_code if isinstance(job.exit_code, int) and job.exit_code else 1
+        os._exit(code)                                 # MPI is left as it is
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, ValueError, OSError):
+            pass                                       # closed, or nobody reads it
+
+
+__all__ = ["Job", "current", "is_launched", "seed_alike"]

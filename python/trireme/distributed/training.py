@@ -1,0 +1,198 @@
+"""A trainer's steps: what ``Executor.run`` does with a program in a job.
+
+The first run of a program that trains gives the servers their work and makes all parameters equal; from then on its
+trainer's part runs in its place. All other programs run as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import ffi, lib
+from ..core import LoDTensor, Scope
+from ..dtypes import FROM_NUMPY
+from ..errors import InvalidArgumentError, NotFoundError, check
+from ..framework import Program
+from . import job as jobs
+from .job import Job
+from .optimize_part import is_training
+from .transpiler import Transpiled, transpile
+
+
+class _Training:
+    """The program that a job trains."""
+
+    def __init__(self, job: Job, program: Program, scope: Scope) -> None:
+        self.job, self.scope = job, scope
+        self.result: Transpiled = getattr(program, "_transpiled", None) or transpile(
+            program, job.servers, trainer=job.index)
+        if len(self.result.servers) != job.servers:
+            raise InvalidArgumentError(f"the program was transpiled for {len(self.result.servers)} servers, "
+                                       f"the job has {job.servers}")
+        self.program = self.result.trainer
+        self.revision = program.desc.revision
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self.weight: float | None = None               # what set_batch_weight was told
+        self._last = -1.0
+        for name in self.result.means.values():
+            var = self.program.global_block().var(name)
+            scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
+        self._set_up(program)
+        self._pull()
+
+    # -- the servers' work ----------------------------------------------------------------------------------
+
+    def _array(self, name: str) -> np.ndarray:
+        var = self.scope.find_var(name)
+        if var is None or var.kind() is None or not var.get_tensor()._is_initialized():
+            raise NotFoundError(f"{name!r} has no value yet: run the startup program before the first step")
+        return np.ascontiguousarray(var.get_tensor().numpy())
+
+    def _set_up(self, program: Program) -> None:
+        result, keep = self.result, []
+        spec = ffi.new("tr_job_spec *")
+
+        def chars(text: str) -> Any:
+            keep.append(ffi.new("char[]", text.encode("utf-8", "surrogateescape")))
+            return keep[-1]
+
+        programs = ffi.new("tr_job_program[]", len(result.servers))
+        for i, one in enumerate(result.servers):
+            data = one.serialize_to_string()
+            keep.append(ffi.from_buffer(data))
+            programs[i].bytes, programs[i].size = keep[-1], len(data)
+        blocks = ffi.new("tr_job_block[]", len(result.blocks))
+        for i, block in enumerate(result.blocks):
+            blocks[i].param, blocks[i].grad = chars(block.param), chars(block.grad)
+            blocks[i].server, blocks[i].dtype, blocks[i].bytes = block.server, int(block.dtype), block.bytes
+        values = ffi.new("tr_job_value[]", len(result.values))
+        for i, value in enumerate(result.values):
+            array = self._array(value.source)
+            array = array[value.begin:value.end] if value.begin >= 0 else array
+            dims = ffi.new("int64_t[]", list(array.shape))
+            keep.extend([array, dims, ffi.from_buffer(array)])
+            values[i].server, values[i].name, values[i].dtype = value.server, chars(value.name), FROM_NUMPY[array.dtype]
+            values[i].rank, values[i].dims, values[i].data = array.ndim, dims, keep[-1]
+        told = self._facts(program)
+        facts = ffi.new("tr_job_fact[]", len(told))
+        for i, (key, text) in enumerate(told):
+            facts[i].key, facts[i].value = chars(key), chars(text)
+        spec.mode = chars("sync")
+        spec.programs, spec.program_count = programs, len(result.servers)
+        spec.blocks, spec.block_count = blocks, len(result.blocks)
+        spec.values, spec.value_count = values, len(result.values)
+        spec.facts, spec.fact_count = facts, len(told)
+        check(lib.tr_job_setup(self.job.ptr, spec))
+
+    def _facts(self, program: Program) -> list[tuple[str, str]]:
+        """What all trainers must agree on beside the servers' programs: the operators of the trainers' part."""
+        facts = [("random seed", str(program.random_seed))]
+        for i, op in enumerate(self.program.global_block().ops):
+            facts.append((f"operator {i} of the trainers", repr(op)))
+        return facts
+
+    def _pull(self) -> None:
+        """Take over trainer 0's parameters."""
+        arrays: dict[str, np.ndarray] = {}
+        count = len(self.result.blocks)
+        places = ffi.new("void *[]", count)
+        keep = []
+        for i, block in enumerate(self.result.blocks):
+            source = self.result.means.get(block.source, block.source)
+            if source not in arrays:
+                arrays[source] = self._array(source).copy()
+            part = arrays[source][block.begin:block.end]
+            keep.append(ffi.from_buffer(part, require_writable=True))
+            places[i] = keep[-1]
+        ticket = ffi.new("tr_ticket *")
+        check(lib.tr_job_pull(self.job.ptr, count, list(range(count)), places, ticket))
+        check(lib.tr_job_wait(self.job.ptr, ticket[0]))
+        for name, array in arrays.items():
+            self.scope.var(name).get_tensor().set(array)
+
+    # -- each step ------------------------------------------------------------------------------------------------
+
+    def set_weight(self, feed: dict[str, Any]) -> None:
+        weight = _samples(feed) if self.weight is None else self.weight
+        if weight != self._last:
+            check(lib.tr_job_set_weight(self.job.ptr, weight))
+            self._last = weight
+
+    def fetched(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names to fetch in the place of these."""
+        known = self._names.get(names)
+        if known is None:
+            for name in names:
+                if name in self.result.on_servers:
+                    raise NotFoundError(f"{name!r} is computed on the parameter servers: a trainer cannot fetch it")
+            known = self._names[names] = tuple([self.result.means.get(name, name) for name in names])
+        return known
+
+
+def _samples(feed: dict[str, Any]) -> float:
+    """The number of samples of a batch: sequences, or rows, of what is fed first."""
+    for value in feed.values():
+        if isinstance(value, LoDTensor):
+            lod = value.lod()
+            return float(len(lod[0]) - 1 if lod else (value.shape() or [1])[0])
+        shape = np.shape(value)
+        return float(shape[0] if shape else 1)
+    return 1.0
+
+
+_training: _Training | None = None
+_trained: Program | None = None
+
+
+def before_run(program: Program, scope: Scope, feed: dict[str, Any],
+               names: tuple[str, ...]) -> tuple[Program, tuple[str, ...]]:
+    """Return what to run, and what to fetch, in the place of ``program`` and ``names``: ``Executor.run`` asks."""
+    training = _training
+    if program is not _trained or training is None:
+        training = _first_run(program, scope)
+        if training is None:
+            return program, names
+    elif program.desc.revision != training.revision:
+        raise InvalidArgumentError("the program was changed after its first step in this job; the servers have their "
+                                   "work already")
+    if scope is not training.scope:
+        raise InvalidArgumentError("a job trains in one scope: the one of its first step")
+    training.set_weight(feed)
+    return training.program, training.fetched(names)
+
+
+def _first_run(program: Program, scope: Scope) -> _Training | None:
+    global _training, _trained
+    seen = program.__dict__.get("_seen_by_job")
+    revision = program.desc.revision
+    if seen != revision and (is_training(program) or hasattr(program, "_transpiled")):
+        if _training is not None:
+            raise InvalidArgumentError("a job trains one program, and this is a second one: minimize the sum of both "
+                                       "losses, or train each in a job of its own")
+        job = jobs.current()
+        if job is not None:
+            _training, _trained = _Training(job, program, scope), program
+            return _training
+    elif seen != revision and "TRIREME_JOB" in os.environ:
+        jobs.current()                                 # the launcher promises servers: be known to them early
+    program._seen_by_job = revision
+    return None
+
+
+def set_batch_weight(weight: float | None) -> None:
+    """Let the gradients of the next steps weigh as ``weight`` samples.
+
+    None, the default, takes the number of samples of the batch; a loss that is a mean over something else (tokens,
+    say) needs the number of those. Without effect in one process.
+    """
+    if weight is not None and not weight >= 0:
+        raise InvalidArgumentError(f"set_batch_weight: {weight!r}; a number of samples, or None, is possible")
+    if _training is not None:
+        _training.weight = weight
+
+
+__all__ = ["before_run", "set_batch_weight"]

@@ -1,0 +1,258 @@
+"""What the transpiler makes of a program, run without MPI: trainers and servers by turns in one process."""
+
+import numpy as np
+import pytest
+
+import trireme as fluid
+from trireme.core import OpRole
+from trireme.distributed.transpiler import DistributeTranspiler, transpile
+
+ROWS, WIDTH, CLASSES, TABLE = 12, 6, 5, 40
+
+
+def build(optimizer, *, is_sparse=False):
+    """A net with an embedding, two layers and a schedule's worth of parameters; returns its loss."""
+    fluid.default_startup_program().random_seed = 7
+    ids = fluid.layers.data("ids", [1], dtype="int64")
+    x = fluid.layers.data("x", [WIDTH])
+    label = fluid.layers.data("label", [1], dtype="int64")
+    word = fluid.layers.embedding(ids, [TABLE, WIDTH], is_sparse=is_sparse)
+    hidden = fluid.layers.fc([x, word], 9, act="tanh")
+    predict = fluid.layers.fc(hidden, CLASSES, act="softmax")
+    loss = fluid.layers.mean(fluid.layers.cross_entropy(predict, label))
+    optimizer().minimize(loss)
+    return loss
+
+
+def batches(count):
+    rng = np.random.default_rng(3)
+    for _ in range(count):
+        yield {"ids": rng.integers(0, TABLE, (ROWS, 1)), "x": rng.normal(size=(ROWS, WIDTH)).astype("float32"),
+               "label": rng.integers(0, CLASSES, (ROWS, 1))}
+
+
+def value(scope, name):
+    return np.array(scope.find_var(name).get_tensor())
+
+
+def train_alone(loss, steps):
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    losses = [exe.run(feed=feed, fetch_list=[loss])[0].item() for feed in batches(steps)]
+    return losses, {p.name: value(fluid.global_scope(), p.name) for p in fluid.default_main_program().all_parameters()}
+
+
+class Cluster:
+    """The servers, and trainers that share one scope: each step's gradients are carried over by hand."""
+
+    def __init__(self, servers, min_block=16):
+        config = fluid.DistributeTranspilerConfig()
+        config.min_block_size = min_block
+        self.transpiler = DistributeTranspiler(config)
+        self.names = [f"s{i}" for i in range(servers)]
+        self.transpiler.transpile(0, pservers=",".join(self.names))
+        self.result = self.transpiler._result
+        self.exe = fluid.Executor()
+        self.scopes = []
+        for name in self.names:
+            scope = fluid.Scope()
+            self.exe.run(self.transpiler.get_startup_program(name), scope=scope)
+            self.scopes.append(scope)
+        self.exe.run(fluid.default_startup_program())
+        self.local = self.result.trainer.clone()
+        block = self.local.global_block()
+        for index in reversed(range(len(block.ops))):
+            if block.ops[index].attr("op_role") & OpRole.RPC:
+                block._remove_op(index)
+
+    def grad_of(self, one):
+        sent = {name: op.input("X")[0] for op in self.result.trainer.global_block().ops if op.type == "send"
+                for name in op.attr("send_varnames")}
+        return sent[one.grad]
+
+    def step(self, shards):
+        blocks = self.result.blocks
+        names = list(dict.fromkeys(self.grad_of(one) for one in blocks))
+        total = {name: 0.0 for name in names}
+        size = sum(len(feed["x"]) for feed in shards)
+        for feed in shards:
+            for name, grad in zip(names, self.exe.run(self.local, feed=feed, fetch_list=names)):
+                total[name] = total[name] + grad.astype("float64") * (len(feed["x"]) / size)
+        for server, name in enumerate(self.names):
+            mine = [one for one in blocks if one.server == server]
+            feed = {one.grad: np.float32(total[self.grad_of(one)][one.begin:one.end]) for one in mine}
+            self.exe.run(self.transpiler.get_pserver_program(name), feed=feed, scope=self.scopes[server])
+        loss = None
+        for one in blocks:
+            got = value(self.scopes[one.server], one.param)
+            assert got.nbytes == one.bytes
+            if one.source in self.result.means:
+                loss = got.item()
+            else:
+                whole = value(fluid.global_scope(), one.source)
+                whole[one.begin:one.end] = got
+                fluid.global_scope().find_var(one.source).get_tensor().set(whole)
+        return loss
+
+
+def train_together(servers, trainers, steps):
+    cluster = Cluster(servers)
+    losses = []
+    for feed in batches(steps):
+        shards = [{name: fluid.distributed.slice_of(array, i, trainers) for name, array in feed.items()}
+                  for i in range(trainers)]
+        losses.append(cluster.step([shard for shard in shards if len(shard["x"])]))
+    return losses, {p.name: value(fluid.global_scope(), p.name) for p in fluid.default_main_program().all_parameters()}
+
+
+L2 = fluid.regularizer.L2Decay
+OPTIMIZERS = {
+    "sgd": lambda: fluid.optimizer.SGD(0.1),
+    "sgd, rate halved every 3 steps, l2": lambda: fluid.optimizer.SGD(
+        fluid.layers.exponential_decay(0.1, 3, 0.5, staircase=True), regularization=L2(0.01)),
+    "momentum, piecewise": lambda: fluid.optimizer.Momentum(fluid.layers.piecewise_decay([2, 4], [0.1, 0.05, 0.01]), 0.9),
+    "nesterov, l1": lambda: fluid.optimizer.Momentum(0.05, 0.9, use_nesterov=True,
+                                                     regularization=fluid.regularizer.L1Decay(0.001)),
+    "adam, noam, l2": lambda: fluid.optimizer.Adam(fluid.layers.noam_decay(WIDTH, 3, 0.2), regularization=L2(0.02)),
+    "adam, clipped by value": lambda: fluid.optimizer.Adam(0.01, grad_clip=fluid.clip.GradientClipByValue(0.02)),
+    "adagrad, clipped by norm": lambda: fluid.optimizer.Adagrad(0.05, grad_clip=fluid.clip.GradientClipByNorm(0.1)),
+    "adamax": lambda: fluid.optimizer.Adamax(0.02),
+    "adadelta": lambda: fluid.optimizer.Adadelta(1.0),
+    "decayed adagrad": lambda: fluid.optimizer.DecayedAdagrad(0.05),
+    "rmsprop, centered": lambda: fluid.optimizer.RMSProp(0.01, momentum=0.5, centered=True),
+    "ftrl": lambda: fluid.optimizer.Ftrl(0.1, l1=0.001, l2=0.001),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_servers_update_bit_by_bit_like_one_process(name):
+    loss = build(OPTIMIZERS[name])
+    losses, alone = train_alone(loss, 6)
+    for servers in (1, 2, 3):
+        with fluid.scope_guard(fluid.Scope()):
+            got, params = train_together(servers, 1, 6)
+        assert got == losses
+        for param, array in alone.items():
+            np.testing.assert_array_equal(params[param], array, err_msg=f"{param}, {servers} servers")
+
+
+@pytest.mark.parametrize("trainers", [2, 3, 5])
+def test_trainers_follow_the_whole_batch(trainers):
+    loss = build(OPTIMIZERS["adam, noam, l2"])
+    losses, alone = train_alone(loss, 6)
+    with fluid.scope_guard(fluid.Scope()):
+        got, params = train_together(2, trainers, 6)
+    np.testing.assert_allclose(got, losses, rtol=1e-6)
+    for param, array in alone.items():
+        np.testing.assert_allclose(params[param], array, rtol=1e-5, atol=1e-6, err_msg=param)
+
+
+def test_sparse_gradients_travel_dense():
+    loss = build(OPTIMIZERS["momentum, piecewise"], is_sparse=True)
+    losses, alone = train_alone(loss, 5)
+    with fluid.scope_guard(fluid.Scope()):
+        got, params = train_together(2, 1, 5)
+    np.testing.assert_allclose(got, losses, rtol=1e-6)
+    for param, array in alone.items():
+        np.testing.assert_allclose(params[param], array, rtol=1e-5, atol=1e-7, err_msg=param)
+
+
+def test_a_gradient_leaves_as_soon_as_it_exists():
+    build(OPTIMIZERS["sgd"])
+    ops = transpile(fluid.default_main_program(), 2).trainer.global_block().ops
+    for i, op in enumerate(ops):
+        if op.type == "send":
+            assert op.input("X")[0] in ops[i - 1].output_arg_names
+            assert not any(op.input("X")[0] in later.output_arg_names for later in ops[i:])
+    kinds = [op.type for op in ops]
+    last = len(kinds) - kinds[::-1].index("send")
+    assert set(kinds[last:]) == {"send_barrier", "recv", "fetch_barrier"}
+    barrier = next(op for op in ops if op.type == "send_barrier")
+    assert sorted(barrier.input("X")) == sorted(op.input("X")[0] for op in ops if op.type == "send")
+
+
+def test_schedules_run_on_both_sides_and_updates_on_the_servers_alone():
+    build(OPTIMIZERS["sgd, rate halved every 3 steps, l2"])
+    result = transpile(fluid.default_main_program(), 2)
+    here = [op.type for op in result.trainer.global_block().ops]
+    assert "increment" in here and "sgd" not in here
+    for server in result.servers:
+        there = [op.type for op in server.global_block().ops]
+        assert there.count("increment") == 1 and "sgd" in there and "mul" not in there
+
+
+def test_the_programs_are_the_same_on_every_trainer():
+    build(OPTIMIZERS["adam, noam, l2"])
+    program = fluid.default_main_program()
+    a, b = transpile(program, 3, trainer=0), transpile(program, 3, trainer=1)
+    assert [s.serialize_to_string() for s in a.servers] == [s.serialize_to_string() for s in b.servers]
+    assert a.blocks == b.blocks and a.values == b.values
+    assert [repr(op) for op in a.trainer.global_block().ops] == [repr(op) for op in b.trainer.global_block().ops]
+
+
+def test_what_needs_all_of_a_parameter_keeps_it_whole():
+    build(OPTIMIZERS["adagrad, clipped by norm"])
+    result = transpile(fluid.default_main_program(), 3, min_block_bytes=4)
+    assert all(one.param == one.source for one in result.blocks if one.source not in result.means)
+
+
+def test_the_global_norm_needs_one_server():
+    loss = build(lambda: fluid.optimizer.SGD(0.5, grad_clip=fluid.clip.GradientClipByGlobalNorm(0.1)))
+    losses, alone = train_alone(loss, 4)
+    with fluid.scope_guard(fluid.Scope()):
+        got, params = train_together(1, 1, 4)
+    assert got == losses
+    for param, array in alone.items():
+        np.testing.assert_array_equal(params[param], array)
+    with pytest.raises(fluid.core.UnsupportedError, match=r"sum of the optimizers needs parameters 'embedding_0.w_0'.* "
+                                                          r"2 servers: run with one server"):
+        transpile(fluid.default_main_program(), 2)
+
+
+def test_lazy_adam_with_a_sparse_gradient_is_refused():
+    build(lambda: fluid.optimizer.Adam(0.01, lazy_mode=True), is_sparse=True)
+    with pytest.raises(fluid.core.UnsupportedError, match="adam of 'embedding_0.w_0' has lazy_mode"):
+        transpile(fluid.default_main_program(), 2)
+
+
+def test_a_job_without_servers_is_refused():
+    build(OPTIMIZERS["sgd"])
+    with pytest.raises(fluid.core.InvalidArgumentError, match="this job has no server: start some beside the trainers"):
+        transpile(fluid.default_main_program(), 0)
+
+
+def test_a_program_without_optimizer_is_refused():
+    with pytest.raises(fluid.core.InvalidArgumentError, match="no optimizer"):
+        transpile(fluid.Program(), 1)
+
+
+def test_only_gradients_travel():
+    x = fluid.layers.data("x", [WIDTH])
+    out = fluid.layers.fc(x, 3)
+    loss = fluid.layers.mean(out)
+    _, pairs = fluid.optimizer.SGD(0.1).minimize(loss)
+    with fluid.default_main_program()._optimized_guard(pairs[0]):
+        fluid.layers.scale(out, 2.0)
+    with pytest.raises(fluid.core.UnsupportedError, match="scale of parameter 'fc_0.[wb]_0' reads .* only gradients"):
+        transpile(fluid.default_main_program(), 1)
+
+
+def test_float64_travels_as_float64():
+    x = fluid.layers.data("x", [WIDTH], dtype="float64")
+    loss = fluid.layers.mean(fluid.layers.fc(x, 3))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    result = transpile(fluid.default_main_program(), 1)
+    assert {one.dtype for one in result.blocks} == {fluid.core.VarType.FP64}
+
+
+def test_all_mean_needs_a_number():
+    x = fluid.layers.data("x", [WIDTH])
+    with pytest.raises(ValueError, match="must have a known shape"):
+        fluid.distributed.all_mean(x)
+
+
+def test_all_mean_is_averaged_like_the_loss():
+    loss = build(OPTIMIZERS["sgd"])
+    half = fluid.distributed.all_mean(fluid.layers.scale(loss, 0.5))
+    result = transpile(fluid.default_main_program(), 2)
+    assert set(result.means) == {loss.name, half.name}
