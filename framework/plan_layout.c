@@ -215,10 +215,14 @@ typedef struct span {
     int64_t offset;
 } span;
 
+static int64_t exact_bytes(const tr_meta *meta)
+{
+    return tr_shape_numel(&meta->shape) * tr_dtype_size(meta->dtype);
+}
+
 static int64_t bytes_of(const tr_meta *meta)
 {
-    const int64_t bytes = tr_shape_numel(&meta->shape) * tr_dtype_size(meta->dtype);
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return (exact_bytes(meta) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 /* Does the arena hold it? */
@@ -276,7 +280,8 @@ static void share_in_place(tr_layout *layout, const tr_plan *plan, int i, span *
         const int in = step->arg[first_arg_of_slot(step, in_slot)];
         const int out = step->arg[first_arg_of_slot(step, out_slot)];
         if (in < 0 || out < 0 || in == out || placed_bytes[in] == 0 || placed_bytes[out] == 0 ||
-            placed_bytes[in] != placed_bytes[out] || layout->shares[out] >= 0 || times_read(step, in) != 1)
+            exact_bytes(&layout->meta[in]) != exact_bytes(&layout->meta[out]) || layout->shares[out] >= 0 ||
+            times_read(step, in) != 1)
             continue;
         const int root = layout->shares[in] >= 0 ? layout->shares[in] : in;
         if (spans[in].to != i || spans[root].to != i)
