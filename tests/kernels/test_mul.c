@@ -15,6 +15,7 @@ static int64_t product(const op_array *a, int from, int to)
 static const op_case mul_cases[] = {
     {"one element",  {DIMS(1, 1), DIMS(1, 1)}},
     {"ragged",       {DIMS(3, 17), DIMS(17, 5)}, .out = {DIMS(3, 5)}},
+    {"square",       {DIMS(6, 6), DIMS(6, 6)}},
     {"flattened X",  {DIMS(2, 3, 4), DIMS(12, 5)}, .out = {DIMS(2, 5)}},
     {"two rows dims", {DIMS(2, 3, 4), DIMS(4, 5)}, {INT_ATTR("x_num_col_dims", 2)}, {DIMS(2, 3, 5)}},
     {"flattened Y",  {DIMS(2, 12), DIMS(3, 4, 5, 2)}, {INT_ATTR("y_num_col_dims", 2)}, {DIMS(2, 5, 2)}},
@@ -68,6 +69,7 @@ TEST(mul_explains_mistakes)
 
 static const op_case matmul_cases[] = {
     {"matrices",          {DIMS(3, 4), DIMS(4, 5)}, .out = {DIMS(3, 5)}},
+    {"square",            {DIMS(6, 6), DIMS(6, 6)}},
     {"X transposed",      {DIMS(4, 3), DIMS(4, 5)}, {TRANSPOSE_X}, {DIMS(3, 5)}},
     {"Y transposed",      {DIMS(3, 4), DIMS(5, 4)}, {TRANSPOSE_Y, FLOAT_ATTR("alpha", 0.5)}, {DIMS(3, 5)}},
     {"both transposed",   {DIMS(4, 3), DIMS(5, 4)}, {TRANSPOSE_X, TRANSPOSE_Y}, {DIMS(3, 5)}},
@@ -130,6 +132,7 @@ TEST(matmul_explains_mistakes)
 
 static const op_case fc_cases[] = {
     {"without bias",  {DIMS(3, 17), DIMS(17, 5)}, .out = {DIMS(3, 5)}},
+    {"square",        {DIMS(6, 6), DIMS(6, 6), DIMS(6)}, {ACT("relu")}},
     {"with bias",     {DIMS(3, 17), DIMS(17, 5), DIMS(5)}},
     {"bias of rank 2", {DIMS(3, 4), DIMS(4, 5), DIMS(1, 5)}},
     {"relu",          {DIMS(3, 4), DIMS(4, 5), DIMS(5)}, {ACT("relu")}},

@@ -188,23 +188,34 @@ static void expect_repeatable(op_rig *rig, const op_values *first)
                  (long long)(allocations(rig) - before));
 }
 
-/* Fetched beside the outputs, inputs are what was fed. The program does not know any dimension. */
-static void expect_inputs_untouched(const char *op, const op_case *c, tr_dtype dtype, const op_values *first)
+/* Fetched after the run, inputs are what was fed, and outputs are what they were. All inputs are fetched, or all but
+ * `dying`, whose memory an output may take over then. */
+static void expect_inputs_untouched(op_rig *rig, const op_values *first, int dying)
 {
+    op_rig_fetch_nothing(rig);
+    for (int i = 0; i < rig->out_count; i++)
+        op_rig_fetch(rig, dying < 0 ? "out%d" : "copy%d", i);
+    for (int i = 0; i < rig->in_count; i++)
+        if (rig->c->in[i].rank > 0 && i != dying)
+            op_rig_fetch(rig, "x%d", i);
+    must(rig, op_rig_run(rig), "running with inputs fetched");
+    for (int i = 0; i < rig->out_count; i++)
+        expect_same_bits(rig, "with inputs fetched, output", i, rig->result[i], &first->out[i]);
+    for (int i = 0, at = rig->out_count; i < rig->in_count; i++)
+        if (rig->c->in[i].rank > 0 && i != dying)
+            expect_same_bits(rig, "after the run, input", i, rig->result[at++], &rig->in[i]);
+}
+
+/* As before, in a program that does not know any dimension; each input in turn is the one that dies. */
+static void expect_the_same_in_place(const char *op, const op_case *c, tr_dtype dtype, const op_values *first)
+{
+    enum { NOBODY = -1 };
     op_rig rig;
 
     must(&(op_rig){.op = op, .c = c, .dtype = dtype}, op_rig_init(&rig, op, c, dtype, OP_UNKNOWN_DIMS),
          "building without known dimensions");
-    op_rig_fetch_outputs(&rig);
-    for (int i = 0; i < rig.in_count; i++)
-        if (c->in[i].rank > 0)
-            op_rig_fetch(&rig, "x%d", i);
-    must(&rig, op_rig_run(&rig), "running without known dimensions");
-    for (int i = 0; i < rig.out_count; i++)
-        expect_same_bits(&rig, "with inputs fetched, output", i, rig.result[i], &first->out[i]);
-    for (int i = 0, at = rig.out_count; i < rig.in_count; i++)
-        if (c->in[i].rank > 0)
-            expect_same_bits(&rig, "after the run, input", i, rig.result[at++], &rig.in[i]);
+    for (int dying = NOBODY; dying < rig.in_count; dying++)
+        expect_inputs_untouched(&rig, first, dying);
     op_rig_deinit(&rig);
 }
 
@@ -230,7 +241,7 @@ static void check_forward_in(const char *op, const op_case *c, op_reference refe
         expect_close(&rig, "output", i, &first.out[i], &expected.out[i], tolerance);
     expect_repeatable(&rig, &first);
     op_rig_deinit(&rig);
-    expect_inputs_untouched(op, c, dtype, &first);
+    expect_the_same_in_place(op, c, dtype, &first);
     op_values_free(&first);
     op_values_free(&expected);
 }
@@ -292,9 +303,7 @@ static void gradient_rig(op_rig *rig, const char *op, const op_case *c, tr_dtype
 
     must(&(op_rig){.op = op, .c = c, .dtype = dtype}, op_rig_init(rig, op, c, dtype, OP_PLAIN), "building");
     must(rig, op_rig_add_gradients(rig, plain.out, without), "appending gradients");
-    for (int i = 0; i < rig->in_count; i++)
-        if (i != without && op_rig_has_gradient(rig, i))
-            op_rig_fetch(rig, "feed%d@GRAD", i);
+    op_rig_fetch_gradients(rig, without);
     must(rig, op_rig_run(rig), "running the gradient");
     op_values_free(&plain);
 }
@@ -315,7 +324,7 @@ static void expect_variants(const op_rig *full)
     op_rig rig;
 
     gradient_rig(&rig, full->op, full->c, TR_FP32, EVERY_ONE);
-    for (int n = 0; n < full->fetch_count; n++) {
+    for (int n = 0; n < full->gradient_count; n++) {
         op_array got = op_array_of_tensor(rig.result[n]), want = op_array_of_tensor(full->result[n]);
         expect_close(&rig, "float32 beside float64, gradient", n, &got, &want, 1e-4);
         op_array_free(&got);

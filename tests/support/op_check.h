@@ -15,7 +15,8 @@
  *
  * What else check_forward and check_gradient see to: inputs are left as they are although the operator may run in
  * place; a repeated run allocates nothing; one thread and four give the same bits; nothing depends on dimensions
- * being known when the program is built; the gradient of one input does not need that another is wanted, too. */
+ * being known when the program is built; the gradient of one input does not need that another is wanted, too; it
+ * reads nothing but what its rule says. */
 #ifndef TR_TESTS_SUPPORT_OP_CHECK_H
 #define TR_TESTS_SUPPORT_OP_CHECK_H
 

@@ -16,14 +16,14 @@
 /* "x3" and the like, for ever: there are few. */
 static const char *name_of(const char *format, int index)
 {
-    static char names[256][24];
+    static char names[320][24];
     char        name[24];
     int         i = 0;
 
     snprintf(name, sizeof name, format, index);
-    while (i < 256 && names[i][0] && strcmp(names[i], name) != 0)
+    while (i < 320 && names[i][0] && strcmp(names[i], name) != 0)
         i++;
-    assert(i < 256);
+    assert(i < 320);
     strcpy(names[i], name);
     return names[i];
 }
@@ -99,6 +99,15 @@ static tr_status insert(op_rig *rig, tr_op_desc *op)
     return status;
 }
 
+static tr_status insert_unary(op_rig *rig, const char *type, const char *x, const char *out)
+{
+    tr_op_desc *op = tr_op_desc_new(type);
+
+    tr_op_desc_set_input(op, "X", 1, &x);
+    tr_op_desc_set_output(op, "Out", 1, &out);
+    return insert(rig, op);
+}
+
 static tr_status add_input(op_rig *rig, int i, op_rig_flags flags)
 {
     const char *feed = name_of("feed%d", i), *x = name_of("x%d", i);
@@ -117,10 +126,7 @@ static tr_status add_input(op_rig *rig, int i, op_rig_flags flags)
         add_feed(rig, feed, &rig->in[i], rig->bytes[i]);
         feed_sequences(rig, &rig->c->in[i]);
     }
-    tr_op_desc *assign = tr_op_desc_new("assign");
-    tr_op_desc_set_input(assign, "X", 1, &feed);
-    tr_op_desc_set_output(assign, "Out", 1, &x);
-    return insert(rig, assign);
+    return insert_unary(rig, "assign", feed, x);
 }
 
 /* Arguments to slots: each that is not one more of the slot before begins the next slot. */
@@ -171,7 +177,10 @@ static tr_status build(op_rig *rig, op_rig_flags flags)
     set_inputs(rig, op, record);
     set_outputs(rig, op, record);
     op_case_set_attrs(op, rig->c);
-    return insert(rig, op);
+    TRY(insert(rig, op));
+    for (int i = 0; i < rig->out_count && !(flags & OP_SHAPES_ONLY); i++)
+        TRY(insert_unary(rig, "assign", name_of("out%d", i), name_of("copy%d", i)));
+    return TR_OK;
 }
 
 tr_status op_rig_init(op_rig *rig, const char *op, const op_case *c, tr_dtype dtype, op_rig_flags flags)
@@ -226,9 +235,9 @@ static bool is_intermediate(const op_rig *rig, int out)
     return tr_op_output_flags(record, slot) & TR_SLOT_INTERMEDIATE;
 }
 
-static void add_weight(op_rig *rig, int i, const op_array *output)
+static tr_status add_weight(op_rig *rig, int i, const op_array *output)
 {
-    const char *name = name_of("weight%d", i);
+    const char *name = name_of("fed_weight%d", i);
     op_array   *weight = &rig->weight[i];
 
     *weight = *output;
@@ -243,6 +252,33 @@ static void add_weight(op_rig *rig, int i, const op_array *output)
     tr_var_desc_set_dtype(var, weight->dtype);
     (void)tr_var_desc_set_shape(var, weight->rank, weight->dims);
     add_feed(rig, name, weight, rig->weight_bytes[i]);
+    return insert_unary(rig, "assign", name, name_of("weight%d", i));
+}
+
+/* Between forward and backward, write over all memory that the plan takes for free: a gradient operator that reads
+ * what its rule does not say then reads this. */
+static tr_status spoil_free_memory(op_rig *rig, const op_array *like, int i)
+{
+    const char *spoiler = name_of("spoiler%d", i), *seen = name_of("spoiled%d", i);
+    tr_op_desc *fill = tr_op_desc_new("fill_constant");
+
+    tr_op_desc_set_ints(fill, "shape", like->rank, like->dims, TR_ATTR_LONGS);
+    tr_op_desc_set_int(fill, "dtype", rig->dtype, TR_ATTR_INT);
+    tr_op_desc_set_float(fill, "value", 1e4);
+    tr_op_desc_set_output(fill, "Out", 1, &spoiler);
+    rig->spoiled_count = i + 1;
+    TRY(insert(rig, fill));
+    return insert_unary(rig, "scale", spoiler, seen);
+}
+
+static tr_status spoil(op_rig *rig, const op_array *outputs)
+{
+    for (int i = 0; i < rig->in_count; i++)
+        if (rig->c->in[i].rank > 0)
+            TRY(spoil_free_memory(rig, &rig->in[i], rig->spoiled_count));
+    for (int i = 0; i < rig->out_count; i++)
+        TRY(spoil_free_memory(rig, &outputs[i], rig->spoiled_count));
+    return TR_OK;
 }
 
 tr_status op_rig_add_gradients(op_rig *rig, const op_array *outputs, int without)
@@ -250,10 +286,11 @@ tr_status op_rig_add_gradients(op_rig *rig, const op_array *outputs, int without
     const char *targets[OP_MAX_ARGS], *weights[OP_MAX_ARGS], *stopped[OP_MAX_ARGS];
     int         target_count = 0, stopped_count = 0;
 
+    TRY(spoil(rig, outputs));
     for (int i = 0; i < rig->out_count; i++) {
         if (!is_float(outputs[i].dtype) || is_intermediate(rig, i))
             continue;
-        add_weight(rig, i, &outputs[i]);
+        TRY(add_weight(rig, i, &outputs[i]));
         targets[target_count] = name_of("out%d", i);
         weights[target_count++] = name_of("weight%d", i);
     }
@@ -285,7 +322,18 @@ void op_rig_fetch_outputs(op_rig *rig)
 {
     op_rig_fetch_nothing(rig);
     for (int i = 0; i < rig->out_count; i++)
-        op_rig_fetch(rig, "out%d", i);
+        op_rig_fetch(rig, "copy%d", i);
+}
+
+void op_rig_fetch_gradients(op_rig *rig, int without)
+{
+    op_rig_fetch_nothing(rig);
+    for (int i = 0; i < rig->in_count; i++)
+        if (i != without && op_rig_has_gradient(rig, i))
+            op_rig_fetch(rig, "feed%d@GRAD", i);
+    rig->gradient_count = rig->fetch_count;
+    for (int i = 0; i < rig->spoiled_count; i++)          /* so that the plan does not leave them out */
+        op_rig_fetch(rig, "spoiled%d", i);
 }
 
 tr_status op_rig_run(op_rig *rig)

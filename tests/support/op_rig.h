@@ -1,14 +1,15 @@
 /* op_rig.h - a program around one operator, ready to be run again and again.
  *
- * Each input is fed as feed0, feed1, ... and copied by an assign to x0, x1, ..., which the operator reads: the
- * copies are temporaries, so that a plan may run the operator in place. Outputs are out0, out1, ...; of the gradient
- * program, the outputs' gradients are fed as weight0, ... and the results are feed0@GRAD, ... */
+ * Each input is fed as feed0, feed1, ... and copied by an assign to x0, x1, ..., which the operator reads; its outputs,
+ * out0, out1, ..., are copied to copy0, copy1, ..., which are fetched. So what the operator works on are
+ * temporaries, and the plan may let outputs take over the memory of inputs. Of the gradient program, the outputs'
+ * gradients are fed as fed_weight0, ... and copied to weight0, ..., and the results are feed0@GRAD, ... */
 #ifndef TR_TESTS_SUPPORT_OP_RIG_H
 #define TR_TESTS_SUPPORT_OP_RIG_H
 
 #include "tests/support/op_case.h"
 
-enum { OP_MAX_NAMES = 4 * OP_MAX_ARGS };
+enum { OP_MAX_NAMES = 4 * OP_MAX_ARGS };       /* of feeds, of fetches */
 
 typedef enum op_rig_flags {
     OP_PLAIN = 0,
@@ -29,7 +30,7 @@ typedef struct op_rig {
     void        *bytes[OP_MAX_ARGS];  /* of in, as fed */
     op_array     weight[OP_MAX_ARGS]; /* rank 0: the output has no gradient */
     void        *weight_bytes[OP_MAX_ARGS];
-    int          feed_count, fetch_count;
+    int          feed_count, fetch_count, gradient_count, spoiled_count;
     tr_feed      feed[OP_MAX_NAMES];
     const char  *feed_name[OP_MAX_NAMES], *fetch_name[OP_MAX_NAMES];
     tr_tensor   *result[OP_MAX_NAMES];
@@ -48,6 +49,8 @@ bool      op_rig_has_gradient(const op_rig *rig, int i);
 void      op_rig_fetch_nothing(op_rig *rig);
 void      op_rig_fetch(op_rig *rig, const char *format, int index);
 void      op_rig_fetch_outputs(op_rig *rig);
+/* The gradients that op_rig_add_gradients made, gradient_count of them; then what keeps it honest. */
+void      op_rig_fetch_gradients(op_rig *rig, int without);
 tr_status op_rig_run(op_rig *rig);
 
 #endif
