@@ -100,7 +100,8 @@ static tr_cut counts(const tr_run *io)
 NUMBER_OPERATOR(elementwise_add, ADD, "Out = X + Y", infer, TR_IN_SHAPE)
 NUMBER_OPERATOR(elementwise_sub, SUB, "Out = X - Y", infer, TR_IN_SHAPE)
 NUMBER_OPERATOR(elementwise_mul, MUL, "Out = X * Y", infer_scaling, TR_IN)
-NUMBER_OPERATOR(elementwise_div, DIV, "Out = X / Y; of integers cut towards 0, and 0 where Y is 0", infer_scaling, TR_IN)
+NUMBER_OPERATOR(elementwise_div, DIV, "Out = X / Y; of integers cut towards 0, and 0 where Y is 0", infer_scaling,
+                TR_IN)
 NUMBER_OPERATOR(elementwise_max, MAX, "Out = max(X, Y); where they are equal the gradient is Y's", infer, TR_IN)
 NUMBER_OPERATOR(elementwise_min, MIN, "Out = min(X, Y); where they are equal the gradient is Y's", infer, TR_IN)
 

@@ -35,8 +35,8 @@ static const tr_op_proto proto = {
 static tr_status check_split(const tr_infer *io, const char *slot, const tr_shape *shape, int rows)
 {
     if (rows >= shape->rank)
-        return tr_fail(TR_ESHAPE, "mul: %s is %s; of its %d dimensions %d are to be rows, which leaves none for columns",
-                       slot, tr_shape_str(shape), shape->rank, rows);
+        return tr_fail(TR_ESHAPE, "mul: %s is %s; %d of its %d dimensions are to be rows, which leaves none for "
+                       "columns", slot, tr_shape_str(shape), rows, shape->rank);
     return tr__check_dense(io, slot, &io->in[slot[0] == 'X' ? X : Y]);
 }
 

@@ -29,7 +29,8 @@ static const struct operator *current;
 #define BOOL_OUT(...) {{SIZE(__VA_ARGS__), .is_typed = true, .dtype = TR_BOOL}}
 
 static const op_case cases[] = {
-    {"numbers that meet", {VALUES(LIST(1, 2, 3, NAN, -0.0), 5), VALUES(LIST(1, 3, 2, NAN, 0.0), 5)}, .out = BOOL_OUT(5)},
+    {"numbers that meet", {VALUES(LIST(1, 2, 3, NAN, -0.0), 5), VALUES(LIST(1, 3, 2, NAN, 0.0), 5)},
+                          .out = BOOL_OUT(5)},
     {"ragged",            {DIMS(3, 17), DIMS(3, 17)}},
     {"large",             {DIMS(67, 1031), DIMS(67, 1031)}},
     {"a row",             {INT64S(0, 3, 5, 7), INT64S(0, 3, 7)}},

@@ -157,7 +157,8 @@ TEST(mistakes_are_explained)
 {
     EXPECT_FAIL(TR_ESHAPE, "Y's dimension 0 must be 4", infer_shapes("elementwise_add", {DIMS(3, 4), DIMS(5)}));
     EXPECT_FAIL(TR_ESHAPE, "must be a run of X's", infer_shapes("elementwise_add", {DIMS(4), DIMS(3, 4)}));
-    EXPECT_FAIL(TR_ESHAPE, "axis is 2", infer_shapes("elementwise_sub", {DIMS(2, 3, 4), DIMS(3, 4)}, {INT_ATTR("axis", 2)}));
+    EXPECT_FAIL(TR_ESHAPE, "axis is 2",
+                infer_shapes("elementwise_sub", {DIMS(2, 3, 4), DIMS(3, 4)}, {INT_ATTR("axis", 2)}));
     EXPECT_FAIL(TR_ERANGE, "axis", infer_shapes("elementwise_mul", {DIMS(3), DIMS(3)}, {INT_ATTR("axis", -2)}));
     EXPECT_FAIL(TR_EDTYPE, "Y must be float32", infer_shapes("elementwise_div", {DIMS(3), INT32S(0, 5, 3)}));
     EXPECT_FAIL(TR_ESHAPE, "selected rows", infer_shapes("elementwise_mul", {ROWS(9, OFFSETS(7), 1, 4), DIMS(4)}));

@@ -1,6 +1,7 @@
 /* Tensors from nothing: constants, given values, random numbers; and the shape as numbers. */
 #include "tests/support/op_check.h"
 
+#define DTYPE(type)       INT_ATTR("dtype", type)
 #define OUT_OF(type, ...) {{SIZE(__VA_ARGS__), .is_typed = true, .dtype = (type)}}
 
 /* -- constants --------------------------------------------------------------------------------------------- */
@@ -13,9 +14,9 @@ static void constant(op_values *v)
 
 static const op_case cases[] = {
     {"default",  {ABSENT}, {LONGS_ATTR("shape", 3, 17)}, OUT_OF(TR_FP32, 3, 17)},
-    {"float64",  {ABSENT}, {LONGS_ATTR("shape", 5), INT_ATTR("dtype", TR_FP64), FLOAT_ATTR("value", -2.5)}, OUT_OF(TR_FP64, 5)},
-    {"int64",    {ABSENT}, {LONGS_ATTR("shape", 5), INT_ATTR("dtype", TR_INT64), FLOAT_ATTR("value", 7)}, OUT_OF(TR_INT64, 5)},
-    {"bool",     {ABSENT}, {LONGS_ATTR("shape", 2), INT_ATTR("dtype", TR_BOOL), FLOAT_ATTR("value", 1)}, OUT_OF(TR_BOOL, 2)},
+    {"float64",  {ABSENT}, {LONGS_ATTR("shape", 5), DTYPE(TR_FP64), FLOAT_ATTR("value", -2.5)}, OUT_OF(TR_FP64, 5)},
+    {"int64",    {ABSENT}, {LONGS_ATTR("shape", 5), DTYPE(TR_INT64), FLOAT_ATTR("value", 7)}, OUT_OF(TR_INT64, 5)},
+    {"bool",     {ABSENT}, {LONGS_ATTR("shape", 2), DTYPE(TR_BOOL), FLOAT_ATTR("value", 1)}, OUT_OF(TR_BOOL, 2)},
     {"large",    {ABSENT}, {LONGS_ATTR("shape", 211, 501), FLOAT_ATTR("value", 0.5)}},
     {"empty",    {ABSENT}, {LONGS_ATTR("shape", 0, 4)}},
 };
@@ -24,8 +25,10 @@ TEST(fill_constant_fills) { EACH(c) check_forward("fill_constant", c, constant, 
 
 TEST(fill_constant_explains_mistakes)
 {
-    EXPECT_FAIL(TR_EDTYPE, "dtype is 99", infer_shapes("fill_constant", {ABSENT}, {LONGS_ATTR("shape", 3), INT_ATTR("dtype", 99)}));
-    EXPECT_FAIL(TR_ESHAPE, "dimension 1 of attribute shape is -1", infer_shapes("fill_constant", {ABSENT}, {LONGS_ATTR("shape", 3, -1)}));
+    EXPECT_FAIL(TR_EDTYPE, "dtype is 99",
+                infer_shapes("fill_constant", {ABSENT}, {LONGS_ATTR("shape", 3), DTYPE(99)}));
+    EXPECT_FAIL(TR_ESHAPE, "dimension 1 of attribute shape is -1",
+                infer_shapes("fill_constant", {ABSENT}, {LONGS_ATTR("shape", 3, -1)}));
 }
 
 TEST(batch_size_comes_from_input)
@@ -33,8 +36,8 @@ TEST(batch_size_comes_from_input)
     static const int64_t three[] = {0, 2, 3, 5};
     const op_case        likes[] = {
         {"rows",      {DIMS(5, 3)}, {INTS_ATTR("shape", -1, 4), FLOAT_ATTR("value", 2)}, OUT_OF(TR_FP32, 5, 4)},
-        {"other dims", {DIMS(5, 3)}, {INTS_ATTR("shape", 4, 0), INT_ATTR("input_dim_idx", 1), INT_ATTR("output_dim_idx", 1),
-                       INT_ATTR("dtype", TR_INT64)}, OUT_OF(TR_INT64, 4, 3)},
+        {"other dims", {DIMS(5, 3)}, {INTS_ATTR("shape", 4, 0), INT_ATTR("input_dim_idx", 1),
+                                      INT_ATTR("output_dim_idx", 1), DTYPE(TR_INT64)}, OUT_OF(TR_INT64, 4, 3)},
         {"sequences", {{SIZE(5, 3), .lod = {{4, three}}}}, {INTS_ATTR("shape", -1, 4)}, OUT_OF(TR_FP32, 3, 4)},
     };
 
@@ -42,8 +45,8 @@ TEST(batch_size_comes_from_input)
     EXPECT_SHAPE("float32[?, 4]", "fill_constant_batch_size_like", {DIMS(-1, 3)}, {INTS_ATTR("shape", 1, 4)});
     EXPECT_FAIL(TR_ERANGE, "input_dim_idx is 2", infer_shapes("fill_constant_batch_size_like", {DIMS(5, 3)},
                 {INTS_ATTR("shape", 1, 4), INT_ATTR("input_dim_idx", 2)}));
-    EXPECT_FAIL(TR_ESHAPE, "dimension 1 of attribute shape is -1", infer_shapes("fill_constant_batch_size_like", {DIMS(5, 3)},
-                {INTS_ATTR("shape", 1, -1)}));
+    EXPECT_FAIL(TR_ESHAPE, "dimension 1 of attribute shape is -1",
+                infer_shapes("fill_constant_batch_size_like", {DIMS(5, 3)}, {INTS_ATTR("shape", 1, -1)}));
 }
 
 TEST(zeros_are_like_x)
@@ -68,8 +71,10 @@ static void given(op_values *v)
 TEST(assign_value_gives_values)
 {
     const op_case values[] = {
-        {"floats", {ABSENT}, {INTS_ATTR("shape", 2, 2), INT_ATTR("dtype", TR_FP32), FLOATS_ATTR("fp32_values", 1, 2, 3, 4)}, OUT_OF(TR_FP32, 2, 2)},
-        {"int32",  {ABSENT}, {INTS_ATTR("shape", 3), INT_ATTR("dtype", TR_INT32), INTS_ATTR("int32_values", 1, 2, 3)}, OUT_OF(TR_INT32, 3)},
+        {"floats", {ABSENT}, {INTS_ATTR("shape", 2, 2), DTYPE(TR_FP32), FLOATS_ATTR("fp32_values", 1, 2, 3, 4)},
+                   OUT_OF(TR_FP32, 2, 2)},
+        {"int32",  {ABSENT}, {INTS_ATTR("shape", 3), DTYPE(TR_INT32), INTS_ATTR("int32_values", 1, 2, 3)},
+                   OUT_OF(TR_INT32, 3)},
     };
 
     EACH_OF(c, values) check_forward("assign_value", c, given, 0);
@@ -147,24 +152,32 @@ static void expect_moments(const char *op, const op_case *c, double want_mean, d
 
 TEST(random_numbers_have_their_distribution)
 {
-    static const double spread = 0.57735026918962576, cut = 0.87962566103423978;     /* 1/sqrt(3); std of a normal cut at 2 */
+    static const double spread = 0.57735026918962576;      /* 1 / sqrt(3) */
+    static const double cut = 0.87962566103423978;         /* of a normal distribution that ends at 2 */
 
     expect_moments("uniform_random", &(op_case){"default", {ABSENT}, {MANY}}, 0, spread, 1);
     expect_moments("uniform_random", &(op_case){"range", {ABSENT}, {MANY, FLOAT_ATTR("min", 2), FLOAT_ATTR("max", 6),
                    INT_ATTR("dtype", TR_FP64)}}, 4, 2 * spread, 2);
     expect_moments("gaussian_random", &(op_case){"default", {ABSENT}, {MANY}}, 0, 1, 7);
-    expect_moments("gaussian_random", &(op_case){"moved", {ABSENT}, {MANY, FLOAT_ATTR("mean", 3), FLOAT_ATTR("std", 0.5)}}, 3, 0.5, 3.5);
-    expect_moments("truncated_gaussian_random", &(op_case){"default", {ABSENT}, {INTS_ATTR("shape", 100, 1000)}}, 0, cut, 2);
+    expect_moments("gaussian_random", &(op_case){"moved", {ABSENT}, {MANY, FLOAT_ATTR("mean", 3),
+                   FLOAT_ATTR("std", 0.5)}}, 3, 0.5, 3.5);
+    expect_moments("truncated_gaussian_random", &(op_case){"default", {ABSENT}, {INTS_ATTR("shape", 100, 1000)}}, 0,
+                   cut, 2);
     expect_moments("uniform_random_batch_size_like", &(op_case){"like", {DIMS(100, 1)}, {INTS_ATTR("shape", 1, 1000)},
                    {DIMS(100, 1000)}}, 0, spread, 1);
     expect_moments("gaussian_random_batch_size_like", &(op_case){"like", {DIMS(100, 1)}, {INTS_ATTR("shape", 1, 1000)},
                    {DIMS(100, 1000)}}, 0, 1, 7);
 }
 
+static op_values numbers(int seed)
+{
+    return run_op("gaussian_random", &(op_case){"seeded", {ABSENT}, {LONGS_ATTR("shape", 64), INT_ATTR("seed", seed)}},
+                  TR_FP32);
+}
+
 static bool same_numbers(int seed, int other_seed)
 {
-    op_values a = run_op("gaussian_random", &(op_case){"a", {ABSENT}, {LONGS_ATTR("shape", 64), INT_ATTR("seed", seed)}}, TR_FP32);
-    op_values b = run_op("gaussian_random", &(op_case){"b", {ABSENT}, {LONGS_ATTR("shape", 64), INT_ATTR("seed", other_seed)}}, TR_FP32);
+    op_values  a = numbers(seed), b = numbers(other_seed);
     const bool same = memcmp(a.out[0].data, b.out[0].data, 64 * sizeof(double)) == 0;
 
     op_values_free(&a);

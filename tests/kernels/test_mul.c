@@ -57,7 +57,8 @@ TEST(mul_explains_mistakes)
 {
     EXPECT_FAIL(TR_ESHAPE, "Y must have 4 rows; got [5, 2]", infer_shapes("mul", {DIMS(3, 4), DIMS(5, 2)}));
     EXPECT_FAIL(TR_ESHAPE, "none for columns", infer_shapes("mul", {DIMS(3), DIMS(3, 2)}));
-    EXPECT_FAIL(TR_ERANGE, "x_num_col_dims", infer_shapes("mul", {DIMS(3, 4), DIMS(4, 2)}, {INT_ATTR("x_num_col_dims", 0)}));
+    EXPECT_FAIL(TR_ERANGE, "x_num_col_dims",
+                infer_shapes("mul", {DIMS(3, 4), DIMS(4, 2)}, {INT_ATTR("x_num_col_dims", 0)}));
     EXPECT_FAIL(TR_EDTYPE, "Y must be float32", infer_shapes("mul", {DIMS(3, 4), INT32S(0, 5, 4, 2)}));
     EXPECT_SHAPE("float32[?, 10]", "mul", {DIMS(-1, 784), DIMS(784, 10)});
 }
@@ -74,7 +75,8 @@ static const op_case matmul_cases[] = {
     {"Y transposed",      {DIMS(3, 4), DIMS(5, 4)}, {TRANSPOSE_Y, FLOAT_ATTR("alpha", 0.5)}, {DIMS(3, 5)}},
     {"both transposed",   {DIMS(4, 3), DIMS(5, 4)}, {TRANSPOSE_X, TRANSPOSE_Y}, {DIMS(3, 5)}},
     {"batches",           {DIMS(2, 3, 4), DIMS(2, 4, 5)}, .out = {DIMS(2, 3, 5)}},
-    {"batches of heads",  {DIMS(2, 2, 3, 4), DIMS(2, 2, 5, 4)}, {TRANSPOSE_Y, FLOAT_ATTR("alpha", 0.5)}, {DIMS(2, 2, 3, 5)}},
+    {"batches of heads",  {DIMS(2, 2, 3, 4), DIMS(2, 2, 5, 4)}, {TRANSPOSE_Y, FLOAT_ATTR("alpha", 0.5)},
+                          {DIMS(2, 2, 3, 5)}},
     {"batches, transposed", {DIMS(2, 4, 3), DIMS(2, 5, 4)}, {TRANSPOSE_X, TRANSPOSE_Y}, {DIMS(2, 3, 5)}},
     {"many times one",    {DIMS(2, 3, 4), DIMS(4, 5)}, .out = {DIMS(2, 3, 5)}},
     {"many times one, Y transposed", {DIMS(2, 3, 4), DIMS(5, 4)}, {TRANSPOSE_Y}, {DIMS(2, 3, 5)}},
@@ -138,7 +140,8 @@ static const op_case fc_cases[] = {
     {"relu",          {DIMS(3, 4), DIMS(4, 5), DIMS(5)}, {ACT("relu")}},
     {"sigmoid",       {DIMS(3, 4), DIMS(4, 5), DIMS(5)}, {ACT("sigmoid")}},
     {"tanh",          {DIMS(3, 4), DIMS(4, 5)}, {ACT("tanh")}},
-    {"rows of two dims", {DIMS(2, 3, 4), DIMS(4, 5), DIMS(5)}, {INT_ATTR("in_num_col_dims", 2), ACT("relu")}, {DIMS(2, 3, 5)}},
+    {"rows of two dims", {DIMS(2, 3, 4), DIMS(4, 5), DIMS(5)}, {INT_ATTR("in_num_col_dims", 2), ACT("relu")},
+                         {DIMS(2, 3, 5)}},
     {"flattened",     {DIMS(2, 3, 4), DIMS(12, 5)}, .out = {DIMS(2, 5)}},
     {"empty batch",   {DIMS(0, 4), DIMS(4, 5), DIMS(5)}, {ACT("tanh")}, {DIMS(0, 5)}},
 };

@@ -82,7 +82,8 @@ static const op_case scale_cases[] = {
     {"default",      {DIMS(3, 17)}},
     {"scale",        {DIMS(67, 1031)}, {FLOAT_ATTR("scale", 0.5)}},
     {"bias after",   {DIMS(3, 17)}, {FLOAT_ATTR("scale", 0.5), FLOAT_ATTR("bias", 2)}},
-    {"bias before",  {DIMS(3, 17)}, {FLOAT_ATTR("scale", 0.5), FLOAT_ATTR("bias", 2), BOOL_ATTR("bias_after_scale", 0)}},
+    {"bias before",  {DIMS(3, 17)},
+                     {FLOAT_ATTR("scale", 0.5), FLOAT_ATTR("bias", 2), BOOL_ATTR("bias_after_scale", 0)}},
     {"integers",     {INT32S(-5, 5, 9)}, {FLOAT_ATTR("scale", 3), FLOAT_ATTR("bias", -1)}},
     {"empty",        {DIMS(0)}, {FLOAT_ATTR("scale", 3)}},
 };
