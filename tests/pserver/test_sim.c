@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,10 +68,11 @@ static void first_params(float *param)
         param[i] = (float)((i * 7919) % 1009) / 1009.0f - 0.5f;
 }
 
-static void gradient(float *grad, const float *param, int who, int step)
+/* Over no sample it is no number. */
+static void gradient(float *grad, const float *param, int who, int step, double weight)
 {
     for (int i = 0; i < TOTAL; i++)
-        grad[i] = 0.3f * param[i] + (float)((i * 31 + who * 97 + step * 17) % 263) / 263.0f - 0.5f;
+        grad[i] = weight == 0 ? NAN : 0.3f * param[i] + (float)((i * 31 + who * 97 + step * 17) % 263) / 263.0f - 0.5f;
 }
 
 static void descend(float *param, float *momentum, const float *grad, int64_t count)
@@ -210,7 +212,7 @@ static void push_all(trainer *t)
 {
     const int n = t->job->blocks, start = (int)tr_sim_random(t->job->sim, (uint64_t)n);
 
-    gradient(t->grad, t->param, t->index, t->step);
+    gradient(t->grad, t->param, t->index, t->step, t->weight);
     for (int i = 0; i < n; i++) {                  /* in an order of its own */
         const int b = (start + i) % n;
         tr_client_push(t->client, (uint32_t)b, &t->grad[t->job->block[b].at], t->weight);
@@ -351,10 +353,10 @@ static void oracle(const job *j, float after[TRAINERS_MAX][TOTAL])
         for (int i = 0; i < j->trainers; i++) {
             if (j->trainer[i].steps < step)
                 continue;
-            gradient(grad, param, i, step);
+            gradient(grad, param, i, step, weight_of(i, step, is_even));
             tr_mean_add(&mean, TR_FP32, sum, grad, TOTAL, weight_of(i, step, is_even));
         }
-        if (!mean.count)
+        if (!mean.parts)
             return;
         tr_mean_finish(&mean, TR_FP32, sum, TOTAL);
         descend(param, momentum, sum, TOTAL);

@@ -1,0 +1,216 @@
+/* test_client_core.c - one trainer and two servers: what is sent when, what a ticket waits for. */
+#include "tests/support/expect.h"
+
+#include "pserver/client.h"
+
+#include <stdio.h>
+
+enum { TRAINER = 2, CHUNK = 4096, SMALL = 16, LARGE = 3 * CHUNK };
+/* Blocks: 0 and 1 are small and on server 0; 2 is large, 3 small, on server 1. */
+static const tr_client_block blocks[4] = {{0, SMALL}, {0, SMALL}, {1, LARGE}, {1, SMALL}};
+
+typedef struct rig {
+    tr_roster *roster;
+    tr_client *client;
+    tr_node    node;
+    uint64_t   seq[2];                /* the last that was sent to each server */
+} rig;
+
+static int take(rig *r, tr_message *out, int max)
+{
+    int count = 0;
+    while (count < max && r->node.next(r->node.self, &out[count])) {
+        r->seq[out[count].peer] = out[count].wire.seq;
+        count++;
+    }
+    return count;
+}
+
+static void hear(rig *r, int from, tr_wire wire, void *payload)
+{
+    wire.epoch = 1;
+    r->node.receive(r->node.self, 1, from, &wire, payload, false);
+}
+
+static void acknowledge(rig *r, int from)
+{
+    hear(r, from, (tr_wire){.kind = TR_WIRE_ACK, .seq = r->seq[from]}, NULL);
+}
+
+static rig make(uint64_t window, int64_t retry)
+{
+    const tr_client_options options = {CHUNK, window, retry};
+    tr_client_setup         setups[2] = {{0}};
+    tr_message              m[8];
+    rig                     r = {.roster = tr_roster_new(TRAINER, 3)};
+
+    for (int i = 0; i < 3; i++)
+        tr_roster_put(r.roster, i, i == TRAINER ? TR_ROLE_TRAINER : TR_ROLE_SERVER, 1, 100 + i, "h", "");
+    EXPECT_OK(tr_roster_close(r.roster));
+    r.client = tr_client_new(r.roster, &options);
+    r.node = tr_client_node(r.client);
+    for (int s = 0; s < 2; s++) {
+        setups[s].join = calloc(1, 1);
+        setups[s].join_bytes = 1;
+    }
+    assert_int_equal(tr_client_setup_all(r.client, setups, 4, blocks), 1);
+    assert_int_equal(take(&r, m, 8), 2);
+    acknowledge(&r, 0);
+    assert_int_equal(tr_client_done(r.client), 0);
+    acknowledge(&r, 1);
+    assert_int_equal(tr_client_done(r.client), 1);
+    return r;
+}
+
+static void unmake(rig *r)
+{
+    tr_client_free(r->client);
+    tr_roster_free(r->roster);
+}
+
+static float memory[LARGE / 4];
+
+TEST(small_pushes_travel_together_large_ones_in_chunks)
+{
+    rig        r = make(1 << 20, 0);
+    tr_message m[8];
+
+    for (uint32_t b = 0; b < 4; b++)
+        tr_client_push(r.client, b, memory, 2);
+    tr_client_flush(r.client);
+    assert_int_equal(take(&r, m, 8), 5);
+    int many = 0, chunks = 0;
+    for (int i = 0; i < 5; i++) {
+        many += m[i].wire.kind == TR_WIRE_PUSH_MANY;
+        assert_int_equal(m[i].wire.step, 1);
+        if (m[i].wire.kind == TR_WIRE_PUSH) {
+            assert_int_equal(m[i].wire.offset, chunks * CHUNK);
+            assert_ptr_equal(m[i].payload, (char *)memory + chunks * CHUNK);    /* from where it lies */
+            chunks++;
+        }
+    }
+    assert_int_equal(many, 2);
+    assert_int_equal(chunks, 3);
+    unmake(&r);
+}
+
+TEST(a_ticket_is_done_when_all_before_it_are)
+{
+    rig            r = make(1 << 20, 0);
+    tr_message     m[8];
+    const uint64_t first = tr_client_push(r.client, 2, memory, 1), second = tr_client_push(r.client, 0, memory, 1);
+
+    tr_client_flush(r.client);
+    take(&r, m, 8);
+    acknowledge(&r, 0);
+    assert_int_equal(tr_client_done(r.client), first - 1);
+    acknowledge(&r, 1);
+    assert_int_equal(tr_client_done(r.client), second);
+    unmake(&r);
+}
+
+TEST(no_more_than_a_window_is_under_way)
+{
+    rig        r = make(2 * CHUNK, 0);
+    tr_message m[8];
+
+    tr_client_push(r.client, 2, memory, 1);
+    assert_int_equal(take(&r, m, 8), 2);
+    hear(&r, 1, (tr_wire){.kind = TR_WIRE_ACK, .seq = m[0].wire.seq}, NULL);
+    assert_int_equal(take(&r, m, 8), 1);
+    assert_int_equal(m[0].wire.offset, 2 * CHUNK);
+    unmake(&r);
+}
+
+TEST(a_pull_is_done_when_all_bytes_are_here)
+{
+    rig            r = make(1 << 20, 0);
+    tr_message     m[8];
+    static uint8_t to[LARGE], data[CHUNK];
+    const int      block = 2;
+    void *const    at = to;
+    const uint64_t ticket = tr_client_pull(r.client, 1, &block, &at);
+
+    tr_client_flush(r.client);
+    assert_int_equal(take(&r, m, 8), 1);
+    acknowledge(&r, 1);                            /* does not answer a pull */
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(tr_client_done(r.client) < ticket);
+        memset(data, (int)i + 1, sizeof data);
+        const tr_wire wire = {.kind = TR_WIRE_DATA, .seq = m[0].wire.seq, .block = 0, .part = i, .offset = i * CHUNK, .bytes = CHUNK};
+        hear(&r, 1, wire, data);
+        hear(&r, 1, wire, data);                   /* twice is once */
+    }
+    assert_int_equal(tr_client_done(r.client), ticket);
+    assert_int_equal(to[0], 1);
+    assert_int_equal(to[LARGE - 1], 3);
+    unmake(&r);
+}
+
+TEST(what_is_not_answered_is_sent_again_in_order)
+{
+    rig        r = make(1 << 20, 100);
+    tr_message m[8], again[8];
+
+    r.node.tick(r.node.self, 1000);
+    tr_client_push(r.client, 2, memory, 1);
+    tr_client_step_end(r.client);
+    assert_int_equal(take(&r, m, 8), 5);
+    assert_int_equal(r.node.tick(r.node.self, 1050), 1100);
+    assert_int_equal(take(&r, again, 8), 0);
+    r.node.tick(r.node.self, 1100);
+    assert_int_equal(take(&r, again, 8), 5);
+    assert_int_equal(again[0].wire.seq, 2);
+    unmake(&r);
+}
+
+TEST(a_block_that_nobody_pulled_is_refused)
+{
+    rig            r = make(1 << 20, 0);
+    tr_message     m[8];
+    static uint8_t to[SMALL], data[CHUNK];
+    const int      block = 3;
+    void *const    at = to;
+    const char    *text = NULL;
+
+    tr_client_pull(r.client, 1, &block, &at);
+    tr_client_flush(r.client);
+    take(&r, m, 8);
+    hear(&r, 1, (tr_wire){.kind = TR_WIRE_DATA, .seq = m[0].wire.seq, .block = 1, .offset = 8, .bytes = CHUNK}, data);
+    assert_int_equal(r.node.status(r.node.self, &text), TR_EFORMAT);
+    assert_non_null(strstr(text, "answers with a block that nobody pulled"));
+    unmake(&r);
+}
+
+TEST(a_death_says_what_was_waited_for)
+{
+    rig            r = make(1 << 20, 0);
+    static uint8_t to[SMALL];
+    const int      block = 3;
+    void *const    at = to;
+    tr_message     m[8];
+    const char    *text = NULL;
+
+    tr_client_pull(r.client, 1, &block, &at);
+    tr_client_flush(r.client);
+    take(&r, m, 8);
+    r.node.lost(r.node.self, 1, "died");
+    assert_int_equal(r.node.status(r.node.self, &text), TR_EPEER);
+    assert_string_equal(text, "rank 1 (server 1, host h, pid 101) died; rank 2 (trainer 0, host h, pid 102) was waiting for "
+                              "its parameters of step 0 from server 1");
+    unmake(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_pushes_travel_together_large_ones_in_chunks),
+        cmocka_unit_test(a_ticket_is_done_when_all_before_it_are),
+        cmocka_unit_test(no_more_than_a_window_is_under_way),
+        cmocka_unit_test(a_pull_is_done_when_all_bytes_are_here),
+        cmocka_unit_test(what_is_not_answered_is_sent_again_in_order),
+        cmocka_unit_test(a_block_that_nobody_pulled_is_refused),
+        cmocka_unit_test(a_death_says_what_was_waited_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,342 @@
+/* test_server_core.c - one server, two trainers, messages by hand: what is taken, what waits, what is refused. */
+#include "tests/support/expect.h"
+
+#include "pserver/server.h"
+
+#include <stdio.h>
+
+enum { SERVER, TRAINER0, TRAINER1, CHUNK = 4096 };
+
+static float  param[2][2048], grad[2][2048];
+static uint64_t applying;
+
+typedef struct rig {
+    tr_roster *roster;
+    tr_server *server;
+    tr_node    node;
+    uint64_t   seq[3];
+} rig;
+
+static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup)
+{
+    (void)self;
+    assert_int_equal(setup->n_blocks, 2);
+    return TR_OK;
+}
+
+static void *value_of(void *self, uint32_t index) { (void)self; return param[index]; }
+static void *grad_of(void *self, uint32_t index) { (void)self; return grad[index]; }
+static tr_status ready(void *self) { (void)self; return TR_OK; }
+static void begin_apply(void *self, uint64_t step) { (void)self; applying = step; }
+
+static rig make(void)
+{
+    const tr_store store = {NULL, set_up, value_of, ready, grad_of, value_of, begin_apply};
+    rig            r = {.roster = tr_roster_new(SERVER, 3)};
+
+    memset(param, 0, sizeof param);
+    memset(grad, 0xff, sizeof grad);
+    applying = 0;
+    for (int i = 0; i < 3; i++)
+        tr_roster_put(r.roster, i, i == SERVER ? TR_ROLE_SERVER : TR_ROLE_TRAINER, 1, 100 + i, "h", "");
+    EXPECT_OK(tr_roster_close(r.roster));
+    r.server = tr_server_new(r.roster, &store);
+    r.node = tr_server_node(r.server);
+    return r;
+}
+
+static void unmake(rig *r)
+{
+    tr_server_free(r->server);
+    tr_roster_free(r->roster);
+}
+
+static void say(rig *r, int from, tr_wire wire, const void *payload)
+{
+    uint8_t *copy = aligned_alloc(64, (wire.bytes + 63) / 64 * 64 + 64);
+
+    memcpy(copy, payload ? payload : "", wire.bytes);
+    wire.epoch = wire.epoch ? wire.epoch : 1;
+    wire.seq = wire.seq ? wire.seq : ++r->seq[from];
+    r->node.receive(r->node.self, 0, from, &wire, copy, false);
+    free(copy);
+}
+
+static void say_setup(rig *r, const char *mode, uint32_t dtype)
+{
+    Trireme__Pserver__Setup  setup = TRIREME__PSERVER__SETUP__INIT;
+    Trireme__Pserver__Block  block[2], *blocks[2] = {&block[0], &block[1]};
+    uint8_t                  packed[512];
+
+    for (int i = 0; i < 2; i++) {
+        trireme__pserver__block__init(&block[i]);
+        block[i].param = (char *)(i ? "w" : "b");
+        block[i].grad = (char *)(i ? "w@GRAD" : "b@GRAD");
+        block[i].dtype = dtype;
+        block[i].bytes = i ? 8192 : 16;
+    }
+    setup.mode = (char *)(uintptr_t)mode;
+    setup.chunk_bytes = CHUNK;
+    setup.n_blocks = 2;
+    setup.blocks = blocks;
+    const size_t size = trireme__pserver__setup__pack(&setup, packed);
+    say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = size}, packed);
+}
+
+static void say_join(rig *r, int from)
+{
+    say(r, from, (tr_wire){.kind = TR_WIRE_JOIN}, NULL);
+}
+
+static rig make_running(void)
+{
+    rig r = make();
+    say_setup(&r, "sync", TR_FP32);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    return r;
+}
+
+/* Chunk `chunk` of block 1, all of it `value`; block 0 in a PUSH_MANY. */
+static void push_large(rig *r, int from, uint64_t step, int chunk, float value)
+{
+    float data[CHUNK / 4];
+    for (int i = 0; i < CHUNK / 4; i++)
+        data[i] = value;
+    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH, .step = step, .block = 1, .offset = (uint64_t)chunk * CHUNK, .bytes = CHUNK,
+                           .weight = 1}, data);
+}
+
+static void push_small(rig *r, int from, uint64_t step, float value)
+{
+    const float data[4] = {value, value, value, value};
+    uint8_t     payload[64];
+    uint64_t    cursor = TR_WIRE_ENTRY;
+
+    memcpy(tr_wire_entry_put(payload, 0, &cursor, 0, 16), data, 16);
+    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH_MANY, .step = step, .block = 1, .bytes = cursor, .weight = 1}, payload);
+}
+
+static void push_step(rig *r, int from, uint64_t step, float value)
+{
+    push_large(r, from, step, 1, value);
+    push_small(r, from, step, value);
+    push_large(r, from, step, 0, value);
+    say(r, from, (tr_wire){.kind = TR_WIRE_STEP_END, .step = step}, NULL);
+}
+
+static tr_status status_of(const rig *r, const char **text)
+{
+    return r->node.status(r->node.self, text);
+}
+
+#define EXPECT_REFUSED(rig_, text_)                                  \
+    do {                                                             \
+        const char *why = NULL;                                      \
+        assert_int_not_equal(status_of(rig_, &why), TR_OK);          \
+        if (!strstr(why, text_))                                     \
+            fail_msg("\"%s\" does not say \"%s\"", why, text_);      \
+    } while (0)
+
+/* The last acknowledgement that a trainer gets now; -1: none. */
+static int64_t take_ack(rig *r, int to, int *data)
+{
+    tr_message m;
+    int64_t    seq = -1;
+
+    while (r->node.next(r->node.self, &m)) {
+        if (m.peer == to && m.wire.kind == TR_WIRE_ACK)
+            seq = (int64_t)m.wire.seq;
+        if (data && m.peer == to && (m.wire.kind == TR_WIRE_DATA || m.wire.kind == TR_WIRE_DATA_MANY))
+            ++*data;
+        free(m.owned);
+    }
+    return seq;
+}
+
+TEST(the_mean_waits_for_all_and_is_taken_in_trainer_order)
+{
+    rig r = make_running();
+
+    push_step(&r, TRAINER1, 1, 3);                 /* too early: trainer 0 comes first */
+    assert_int_equal(applying, 0);
+    assert_true(grad[1][0] != 3);
+    push_step(&r, TRAINER0, 1, 1);
+    assert_int_equal(applying, 1);
+    for (int i = 0; i < 4; i++)
+        assert_true(grad[0][i] == 2);
+    for (int i = 0; i < 2048; i++)
+        assert_true(grad[1][i] == 2);
+    unmake(&r);
+}
+
+TEST(a_part_is_acknowledged_when_it_is_summed)
+{
+    rig r = make_running();
+
+    take_ack(&r, TRAINER1, NULL);
+    push_large(&r, TRAINER1, 1, 0, 1);
+    assert_int_equal(take_ack(&r, TRAINER1, NULL), 1);          /* its join */
+    push_large(&r, TRAINER0, 1, 0, 1);
+    assert_int_equal(take_ack(&r, TRAINER1, NULL), 2);
+    unmake(&r);
+}
+
+TEST(a_repeated_request_is_taken_once_and_acknowledged_again)
+{
+    rig         r = make_running();
+    const float data[CHUNK / 4] = {5};
+
+    push_large(&r, TRAINER0, 1, 0, 1);
+    take_ack(&r, TRAINER0, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH, .seq = 3, .step = 1, .block = 1, .bytes = CHUNK, .weight = 1}, data);
+    assert_true(grad[1][0] == 1);
+    assert_int_equal(take_ack(&r, TRAINER0, NULL), 3);
+    unmake(&r);
+}
+
+TEST(a_request_whose_predecessor_is_missing_is_dropped)
+{
+    rig r = make_running();
+
+    take_ack(&r, TRAINER0, NULL);
+    r.seq[TRAINER0]++;
+    push_large(&r, TRAINER0, 1, 0, 1);
+    assert_int_equal(take_ack(&r, TRAINER0, NULL), -1);
+    r.seq[TRAINER0] -= 2;
+    push_large(&r, TRAINER0, 1, 0, 1);
+    assert_int_equal(take_ack(&r, TRAINER0, NULL), 3);
+    unmake(&r);
+}
+
+TEST(a_pull_waits_for_its_step)
+{
+    rig r = make_running();
+    int data = 0;
+
+    push_step(&r, TRAINER0, 1, 1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL, .step = 1, .bytes = 8}, "\1\0\0\0\0\0\0\0");
+    push_step(&r, TRAINER1, 1, 1);
+    take_ack(&r, TRAINER0, &data);
+    assert_int_equal(data, 0);
+    tr_server_applied(r.server, TR_OK);
+    take_ack(&r, TRAINER0, &data);
+    assert_int_equal(data, 3);                     /* two chunks, one small block */
+    assert_int_equal(tr_server_step(r.server), 1);
+    unmake(&r);
+}
+
+TEST(the_others_go_on_without_a_trainer_that_says_goodbye)
+{
+    rig r = make_running();
+
+    push_step(&r, TRAINER0, 1, 4);
+    assert_int_equal(applying, 0);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE}, NULL);
+    assert_int_equal(applying, 1);
+    assert_true(grad[1][0] == 4);
+    tr_server_applied(r.server, TR_OK);
+    assert_false(tr_server_is_done(r.server));
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 1}, NULL);
+    assert_true(tr_server_is_done(r.server));
+    unmake(&r);
+}
+
+TEST(an_old_epoch_is_told_and_not_used)
+{
+    rig        r = make_running();
+    tr_message m;
+    bool       is_told = false;
+
+    take_ack(&r, TRAINER0, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .epoch = 7, .step = 1}, NULL);
+    while (r.node.next(r.node.self, &m)) {
+        is_told |= m.peer == TRAINER0 && m.wire.kind == TR_WIRE_REFUSED;
+        free(m.owned);
+    }
+    assert_true(is_told);
+    const char *text;
+    assert_int_equal(status_of(&r, &text), TR_OK);
+    unmake(&r);
+}
+
+TEST(mistakes_are_refused_by_name)
+{
+    rig r = make_running();
+    push_large(&r, TRAINER0, 1, 0, 1);
+    push_large(&r, TRAINER0, 1, 0, 1);
+    EXPECT_REFUSED(&r, "rank 1 (trainer 0, host h, pid 101) pushed 'w@GRAD' twice in step 1");
+    unmake(&r);
+    r = make_running();
+    push_large(&r, TRAINER0, 1, 0, 1);
+    push_large(&r, TRAINER0, 1, 1, 1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 1}, NULL);
+    EXPECT_REFUSED(&r, "ended step 1 without the gradient 'b@GRAD'");
+    unmake(&r);
+    r = make_running();
+    push_large(&r, TRAINER0, 2, 0, 1);
+    EXPECT_REFUSED(&r, "sent PUSH for step 2 instead of 1");
+    unmake(&r);
+    r = make_running();
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH, .step = 1, .block = 1, .offset = 64, .bytes = 8}, "12345678");
+    EXPECT_REFUSED(&r, "pushed 8 bytes at 64 of block 1, which is no piece of one");
+    unmake(&r);
+    r = make_running();
+    push_large(&r, TRAINER0, 1, 0, 1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_GOODBYE}, NULL);
+    EXPECT_REFUSED(&r, "said goodbye in the middle of step 1");
+    unmake(&r);
+    r = make();
+    push_large(&r, TRAINER0, 1, 0, 1);
+    EXPECT_REFUSED(&r, "sent PUSH before all trainers had agreed on the work");
+    unmake(&r);
+    r = make();
+    say_setup(&r, "async", TR_FP32);
+    EXPECT_REFUSED(&r, "mode 'async' is not known; \"sync\" is");
+    unmake(&r);
+    r = make();
+    say_setup(&r, "sync", TR_INT32);
+    EXPECT_REFUSED(&r, "gradient 'b@GRAD' is int32; float32 and float64 can be summed");
+    unmake(&r);
+}
+
+TEST(an_optimizer_that_fails_ends_the_job_with_its_text)
+{
+    rig r = make_running();
+
+    push_step(&r, TRAINER0, 1, 1);
+    push_step(&r, TRAINER1, 1, 1);
+    tr_fail(TR_ENAN, "sgd: a value is not finite");
+    tr_server_applied(r.server, TR_ENAN);
+    EXPECT_REFUSED(&r, "sgd: a value is not finite");
+    EXPECT_REFUSED(&r, "while rank 0 (server 0, host h, pid 100) applied step 1");
+    unmake(&r);
+}
+
+TEST(a_death_says_what_was_waited_for)
+{
+    rig r = make_running();
+
+    push_step(&r, TRAINER0, 1, 1);
+    r.node.lost(r.node.self, TRAINER1, "died");
+    EXPECT_REFUSED(&r, "rank 2 (trainer 1, host h, pid 102) died; rank 0 (server 0, host h, pid 100) was waiting for the "
+                       "gradients of step 1 of trainer 1");
+    unmake(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_mean_waits_for_all_and_is_taken_in_trainer_order),
+        cmocka_unit_test(a_part_is_acknowledged_when_it_is_summed),
+        cmocka_unit_test(a_repeated_request_is_taken_once_and_acknowledged_again),
+        cmocka_unit_test(a_request_whose_predecessor_is_missing_is_dropped),
+        cmocka_unit_test(a_pull_waits_for_its_step),
+        cmocka_unit_test(the_others_go_on_without_a_trainer_that_says_goodbye),
+        cmocka_unit_test(an_old_epoch_is_told_and_not_used),
+        cmocka_unit_test(mistakes_are_refused_by_name),
+        cmocka_unit_test(an_optimizer_that_fails_ends_the_job_with_its_text),
+        cmocka_unit_test(a_death_says_what_was_waited_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
