@@ -42,7 +42,7 @@ _LAZY = {
     "dataset": ("dataset", None), "distributed": ("distributed", None), "graphviz": ("graphviz", None),
     "layer": ("layer", None), "lod_tensor": ("lod_tensor", None), "metrics": ("metrics", None),
     "operator": ("operator", None), "profiler": ("profiler", None), "reader": ("reader", None),
-    "trainer": ("trainer", None), "Trainer": ("trainer", "Trainer"),
+    "trainer": ("trainer", None), "Trainer": ("trainer", "Trainer"), "Progress": ("progress", "Progress"),
     "DistributeTranspiler": ("distributed", "DistributeTranspiler"),
     "DistributeTranspilerConfig": ("distributed", "DistributeTranspilerConfig"),
 }

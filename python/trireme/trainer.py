@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import io
+from . import distributed, io
 from .data_feeder import DataFeeder
 from .executor import Executor, global_scope, scope_guard
 from .framework import Program, Variable, default_startup_program
@@ -45,7 +45,7 @@ class BeginIteration(Event):
 
 
 class EndIteration(Event):
-    """A batch has ended: ``pass_id``, ``batch_id``, its ``cost``, its ``metrics`` by name."""
+    """A batch has ended: ``pass_id``, ``batch_id``, its ``cost``, its ``metrics`` by name, its number of ``samples``."""
 
 
 class TestResult(Event):
@@ -99,19 +99,20 @@ class Trainer:
 
     def train(self, reader: Callable[[], Iterable[Any]], epochs: int = 1,
               event_handler: Callable[[Event], None] | None = None) -> None:
-        """Go over the reader's batches ``epochs`` times."""
+        """Go over the reader's batches ``epochs`` times. In a job every trainer takes its slice of each batch."""
         handle = event_handler or (lambda event: None)
         try:
             for pass_id in range(epochs):
                 handle(BeginPass(pass_id=pass_id))
                 costs, metrics, sizes = [], [], []
-                for batch_id, batch in enumerate(reader()):
+                for batch_id, batch in enumerate(distributed.shard(reader)()):
                     handle(BeginIteration(pass_id=pass_id, batch_id=batch_id))
                     cost, values = self._run(self.program, batch)
                     costs.append(cost)
                     metrics.append(values)
                     sizes.append(len(batch))
-                    handle(EndIteration(pass_id=pass_id, batch_id=batch_id, cost=cost, metrics=values))
+                    handle(EndIteration(pass_id=pass_id, batch_id=batch_id, cost=cost, metrics=values,
+                                        samples=len(batch)))
                 if not costs:
                     raise ValueError("the reader gave no batch")
                 handle(EndPass(pass_id=pass_id, cost=_mean(costs, sizes), metrics=self._means(metrics, sizes)))

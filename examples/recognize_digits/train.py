@@ -1,0 +1,44 @@
+"""Recognize handwritten digits (MNIST) with a multi-layer perceptron or a convolutional network.
+
+    python examples/recognize_digits/train.py --network conv
+    trireme launch --servers 2 --trainers 2 examples/recognize_digits/train.py --network conv
+"""
+
+import argparse
+
+import numpy as np
+
+import trireme as fluid
+from networks import NETWORKS
+
+
+def images(reader):
+    """Samples of (image [1, 28, 28], digit)."""
+    return fluid.reader.map_readers(lambda sample: (np.reshape(sample[0], (1, 28, 28)), sample[1]), reader)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options.add_argument("--network", choices=NETWORKS, default="conv")
+    options.add_argument("--epochs", type=int, default=3)
+    options.add_argument("--batch", type=int, default=64, help="samples of a step, of all trainers together")
+    options = options.parse_args()
+
+    fluid.default_startup_program().random_seed = 1
+    image = fluid.layers.data("image", shape=[1, 28, 28])
+    digit = fluid.layers.data("digit", shape=[1], dtype="int64")
+    guess = NETWORKS[options.network](image)
+    loss = fluid.layers.mean(fluid.layers.cross_entropy(guess, digit))
+    accuracy = fluid.layers.accuracy(guess, digit)
+
+    train = fluid.reader.shuffle(images(fluid.dataset.mnist.train()), 60000, seed=1)
+    trainer = fluid.Trainer(loss, fluid.optimizer.Adam(learning_rate=0.001), metrics={"accuracy": accuracy})
+    trainer.train(fluid.batch(train, options.batch), options.epochs,
+                  fluid.Progress(options.epochs, -(-60000 // options.batch)))
+    result = trainer.test(fluid.batch(images(fluid.dataset.mnist.test()), 500))
+    if fluid.distributed.trainer_index() == 0:
+        print(f"test accuracy: {100 * result.metrics['accuracy']:.2f} % of {result.samples} images")
+
+
+if __name__ == "__main__":
+    main()
