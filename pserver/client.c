@@ -426,6 +426,11 @@ uint64_t tr_client_goodbye(tr_client *client)
     return op;
 }
 
+void tr_client_abort(tr_client *client, const char *text)
+{
+    fail(client, tr_fail(TR_EPEER, "%s", text));
+}
+
 /* == answers ================================================================================== */
 
 static stream *stream_of(tr_client *client, int peer)

@@ -58,6 +58,8 @@ uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, dou
 uint64_t tr_client_step_end(tr_client *client);
 uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, void *const *data);
 uint64_t tr_client_goodbye(tr_client *client);
+/* This trainer ends the job, for this reason. */
+void     tr_client_abort(tr_client *client, const char *text);
 /* Let go what was gathered. A driver does so when it has no more operations at hand. */
 void     tr_client_flush(tr_client *client);
 

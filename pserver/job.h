@@ -53,7 +53,7 @@ struct tr_job {
 
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
-    TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__GOODBYE,
+    TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__GOODBYE, TR__ABORT,
     TR__APPLIED
 } tr__command;
 

@@ -30,6 +30,10 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
     case TR__GOODBYE:
         tr_client_goodbye(job->client);
         break;
+    case TR__ABORT:
+        tr_client_abort(job->client, command->data);
+        free(command->data);
+        break;
     case TR__APPLIED:                              /* a server's */
         break;
     }
@@ -256,4 +260,20 @@ tr_status tr_job_goodbye(tr_job *job)
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE}, &ticket));
     job->has_left = true;
     return tr_job_wait(job, ticket);
+}
+
+tr_status tr_job_abort(tr_job *job, const char *why)
+{
+    char *text;
+
+    if (job->role != TR_ROLE_TRAINER)
+        return tr_fail(TR_EINVAL, "tr_job_abort: this rank is a server");
+    text = strdup(why);
+    job->has_left = true;
+    const tr_status status = tr_comm_post(job->comm, &(tr_command){.kind = TR__ABORT, .data = text});
+    if (status != TR_OK) {
+        free(text);
+        return status;
+    }
+    return tr_comm_wait(job->comm, UINT64_MAX, tr__seconds(job->options.timeout));
 }

@@ -51,6 +51,9 @@ void tr_mean_add(tr_mean *mean, tr_dtype dtype, void *sum, const void *part, int
 {
     assert(dtype == TR_FP32 || dtype == TR_FP64);
     assert(mean->count == 0 || sum != part);
+    mean->parts++;
+    if (weight == 0)
+        return;
     if (mean->count == 0) {
         if (sum != part)
             memcpy(sum, part, (size_t)(count * tr_dtype_size(dtype)));

@@ -35,7 +35,7 @@ static void move_on(tr_server *server, const tr__block *block, uint64_t chunk)
         return;
     while (mean->turn < server->trainer_count && !takes_part(&server->trainer[mean->turn], server->applied + 1))
         mean->turn++;
-    if (mean->turn == server->trainer_count && mean->count) {
+    if (mean->turn == server->trainer_count && mean->parts) {
         tr_mean_finish(mean, block->dtype, block->sum + offset, (int64_t)bytes / tr_dtype_size(block->dtype));
         server->chunks_whole++;
     }

@@ -175,6 +175,9 @@ TR_API tr_ticket tr_job_last_ticket(const tr_job *job);
 TR_API int64_t   tr_job_step(const tr_job *job);
 /* This trainer's data has ended: wait for what is under way and leave the steps to the others. */
 TR_API tr_status tr_job_goodbye(tr_job *job);
+/* End the job because of an error of this trainer's program: it fails on every rank, with this text, which one rank
+ * prints. Returns TR_EPEER; tr_job_free comes next. */
+TR_API tr_status tr_job_abort(tr_job *job, const char *why);
 
 /* == watching ================================================================================ */
 

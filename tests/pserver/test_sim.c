@@ -9,10 +9,10 @@
 #include "pserver/transport_sim.h"
 #include "proto/pserver.pb-c.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
