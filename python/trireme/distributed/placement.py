@@ -51,9 +51,10 @@ def place(items: Sequence[Item], servers: int, min_bytes: int = 32768) -> dict[s
     """Return the parts of each parameter, in the order of their rows. No part is smaller than ``min_bytes``,
     unless its parameter is.
 
+    >>> from trireme.distributed.placement import Item, place
     >>> parts = place([Item("table", 1000, 400), Item("w", 10, 40)], 2)
     >>> [(p.server, p.begin, p.end) for p in parts["table"]]
-    [(0, 0, 500), (1, 500, 1000)]
+    [(0, 0, 499), (1, 499, 1000)]
     """
     if servers < 1:
         raise ValueError(f"place: there must be at least one server, got {servers}")

@@ -281,11 +281,11 @@ class DistributeTranspiler:
     >>> loss = fluid.layers.mean(fluid.layers.fc(x, 1))
     >>> _ = fluid.optimizer.SGD(0.1).minimize(loss)
     >>> t = fluid.DistributeTranspiler()
-    >>> t.transpile(trainer_id=0, pservers="a:1,b:1", trainers=2)
-    >>> [op.type for op in t.get_trainer_program().global_block().ops][-3:]
-    ['send_barrier', 'recv', 'fetch_barrier']
+    >>> t.transpile(trainer_id=0, pservers="a:1", trainers=2)
+    >>> [op.type for op in t.get_trainer_program().global_block().ops][-5:]
+    ['send_barrier', 'recv', 'recv', 'recv', 'fetch_barrier']
     >>> [op.type for op in t.get_pserver_program("a:1").global_block().ops]
-    ['sgd', 'assign']
+    ['sgd', 'sgd', 'assign']
     """
 
     def __init__(self, config: DistributeTranspilerConfig | None = None) -> None:
