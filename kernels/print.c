@@ -80,7 +80,7 @@ static void show_numbers(tr_text *text, const int64_t *numbers, int64_t count)
 
 static void show_lod(tr_text *text, const tr_tensor *x)
 {
-    tr_text_add(text, " lod [");
+    tr_text_add(text, "lod [");
     for (int l = 0; l < tr_tensor_lod_levels(x); l++) {
         tr_text_add(text, "%s", l > 0 ? ", " : "");
         show_numbers(text, tr_tensor_lod_offsets(x, l), tr_tensor_lod_count(x, l));
@@ -100,23 +100,36 @@ static void show_values(tr_text *text, const tr_tensor *x, int32_t summarize)
     tr_text_add(text, "%s]", shown < count ? shown > 0 ? ", ..." : "..." : "");
 }
 
+/* Parts of the line are apart by one space. */
+static void show_gap(tr_text *text)
+{
+    if (text->size > 0)
+        tr_text_add(text, " ");
+}
+
 static void show(tr_text *text, const attrs *a, const char *name, const tr_tensor *x)
 {
-    if (*a->message)
-        tr_text_add(text, "%s ", a->message);
-    if (a->print_tensor_name)
-        tr_text_add(text, "%s%s ", name, a->is_forward ? "" : " (gradient)");
-    if (a->print_tensor_type)
-        tr_text_add(text, "%s", tr_dtype_name(x->dtype));
-    if (a->print_tensor_shape)
-        tr_text_add(text, "%s", TR_SHAPE_STR(x->shape));
-    if (a->print_tensor_lod && tr_tensor_lod_levels(x) > 0)
+    tr_text_add(text, "%s", a->message);
+    if (a->print_tensor_name) {
+        show_gap(text);
+        tr_text_add(text, "%s%s", name, a->is_forward ? "" : " (gradient)");
+    }
+    if (a->print_tensor_type || a->print_tensor_shape) {
+        show_gap(text);
+        tr_text_add(text, "%s%s", a->print_tensor_type ? tr_dtype_name(x->dtype) : "",
+                    a->print_tensor_shape ? TR_SHAPE_STR(x->shape) : "");
+    }
+    if (a->print_tensor_lod && tr_tensor_lod_levels(x) > 0) {
+        show_gap(text);
         show_lod(text, x);
+    }
     if (tr_tensor_has_rows(x)) {
-        tr_text_add(text, " rows ");
+        show_gap(text);
+        tr_text_add(text, "rows ");
         show_numbers(text, tr_tensor_rows(x), x->rows->count);
     }
-    tr_text_add(text, " = ");
+    show_gap(text);
+    tr_text_add(text, "= ");
     show_values(text, x, a->summarize);
     tr_text_add(text, "\n");
 }
