@@ -178,7 +178,7 @@ static void NAME(batches_are_products)(void **state)
         SAME_FOR_ALL_THREADS(c, batch * m * n * (int64_t)sizeof(T), (void)0,
                              NAME(tr_gemm_batched)(false, false, batch, m, n, k, 1, a, k, m * k, b, n, 0, 0, c, n, m * n));
         for (int64_t p = 0; p < batch; p++)
-            NAME(tr_gemm_one)(false, false, m, n, k, 1, a + p * m * k, k, b, n, 0, want + p * m * n, n);
+            NAME(tr_gemm)(false, false, m, n, k, 1, a + p * m * k, k, b, n, 0, want + p * m * n, n);
         assert_memory_equal(c, want, (size_t)(batch * m * n) * sizeof(T));
         free(a), free(b), free(c), free(want);
     }

@@ -1,0 +1,149 @@
+/* test_conv.c - convolutions and their gradients against seven nested loops; im2col and col2im are adjoint. */
+#ifndef T
+#include "kernels/math/conv.h"
+
+#include "kernels/math/blas.h"
+#include "tests/kernels/math/check.h"
+
+#define CONV(b, ic, oc, g, ...) {.batch = b, .in_channels = ic, .out_channels = oc, .groups = g, __VA_ARGS__}
+static tr_conv_shape shapes[] = {
+    CONV(2, 1, 3, 1, .in = {1, 5, 5}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(3, 4, 6, 2, .in = {1, 7, 6}, .kernel = {1, 3, 2}, .stride = {1, 2, 1}, .pad = {0, 1, 1}, .dilation = {1, 1, 2}),
+    CONV(2, 6, 6, 6, .in = {1, 9, 8}, .kernel = {1, 3, 3}, .stride = {1, 1, 2}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(4, 5, 7, 1, .in = {1, 6, 6}, .kernel = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(2, 3, 4, 1, .in = {1, 6, 6}, .kernel = {1, 1, 1}, .stride = {1, 2, 2}, .dilation = {1, 1, 1}),
+    CONV(2, 2, 3, 1, .in = {4, 5, 6}, .kernel = {2, 3, 2}, .stride = {1, 2, 1}, .pad = {1, 1, 0}, .dilation = {2, 1, 1}),
+    CONV(0, 2, 3, 1, .in = {1, 5, 5}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(1, 8, 16, 1, .in = {1, 30, 30}, .kernel = {1, 5, 5}, .stride = {1, 1, 1}, .pad = {0, 2, 2}, .dilation = {1, 1, 1}),
+    CONV(9, 1, 20, 1, .in = {1, 28, 28}, .kernel = {1, 5, 5}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}),
+    CONV(1, 1, 1, 1, .in = {1, 3, 3}, .kernel = {1, 3, 3}, .stride = {1, 1, 1}, .pad = {0, 4, 4}, .dilation = {1, 1, 1}),
+};
+enum { CASES = sizeof shapes / sizeof *shapes };
+
+static int64_t volume(const int64_t extent[3])
+{
+    return extent[0] * extent[1] * extent[2];
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    for (int c = 0; c < CASES; c++)
+        for (int a = 0; a < 3; a++)
+            shapes[c].out[a] = tr_conv_extent(shapes[c].in[a], shapes[c].kernel[a], shapes[c].stride[a], shapes[c].pad[a],
+                                              shapes[c].dilation[a]);
+    return tr_blas_init() == TR_OK ? 0 : -1;
+}
+
+/* The place in the plane that tap k of output o reads, or -1. */
+static int64_t place(const tr_conv_shape *s, int64_t o, int64_t k)
+{
+    const int64_t out[3] = {o / s->out[2] / s->out[1], o / s->out[2] % s->out[1], o % s->out[2]};
+    const int64_t tap[3] = {k / s->kernel[2] / s->kernel[1], k / s->kernel[2] % s->kernel[1], k % s->kernel[2]};
+    int64_t       at = 0;
+    for (int a = 0; a < 3; a++) {
+        const int64_t in = out[a] * s->stride[a] - s->pad[a] + tap[a] * s->dilation[a];
+        if (in < 0 || in >= s->in[a])
+            return -1;
+        at = at * s->in[a] + in;
+    }
+    return at;
+}
+
+static void extents_follow_the_formula(void **state)
+{
+    (void)state;
+    assert_int_equal(tr_conv_extent(28, 5, 1, 0, 1), 24);
+    assert_int_equal(tr_conv_extent(32, 3, 2, 1, 1), 16);
+    assert_int_equal(tr_conv_extent(7, 3, 1, 0, 3), 1);
+}
+
+#define TR_TEMPLATE "tests/kernels/math/test_conv.c"
+#include "kernels/math/each_float.h"
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(extents_follow_the_formula), BOTH(convolutions_match), BOTH(columns_are_adjoint_to_images),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
+#else
+
+/* All three products of one pass over (image, filter, channel, output, tap). */
+static void NAME(reference)(double *out, double *dx, double *dw, const T *x, const T *w, const T *d, const tr_conv_shape *s)
+{
+    const int64_t in = volume(s->in), outs = volume(s->out), taps = volume(s->kernel);
+    const int64_t channels = s->in_channels / s->groups, filters = s->out_channels / s->groups;
+    for (int64_t b = 0; b < s->batch; b++)
+        for (int64_t f = 0; f < s->out_channels; f++)
+            for (int64_t c = 0; c < channels; c++)
+                for (int64_t o = 0; o < outs; o++)
+                    for (int64_t k = 0; k < taps; k++) {
+                        const int64_t at = place(s, o, k), y = (b * s->out_channels + f) * outs + o;
+                        const int64_t i = (b * s->in_channels + f / filters * channels + c) * in + at;
+                        const int64_t v = (f * channels + c) * taps + k;
+                        if (at < 0)
+                            continue;
+                        out[y] += (double)x[i] * (double)w[v];
+                        dx[i] += (double)d[y] * (double)w[v];
+                        dw[v] += (double)d[y] * (double)x[i];
+                    }
+}
+
+static void NAME(check_conv)(const tr_conv_shape *s)
+{
+    const int64_t xs = s->batch * s->in_channels * volume(s->in), ys = s->batch * s->out_channels * volume(s->out);
+    const int64_t ws = s->out_channels * s->in_channels / s->groups * volume(s->kernel), plane = volume(s->out);
+    T *x = NAME(random)(xs, 1, -1, 1), *w = NAME(random)(ws, 2, -1, 1), *d = NAME(random)(ys, 3, -1, 1);
+    T *bias = NAME(random)(s->out_channels, 4, -1, 1);
+    T *y = array_new(ys, sizeof(T)), *dx = array_new(xs, sizeof(T)), *dw = array_new(ws, sizeof(T));
+    double *out = calloc((size_t)ys + 1, 8), *dx0 = calloc((size_t)xs + 1, 8), *dw0 = calloc((size_t)ws + 1, 8);
+    NAME(reference)(out, dx0, dw0, x, w, d, s);
+    SAME_FOR_ALL_THREADS(y, ys * (int64_t)sizeof(T), (void)0, NAME(tr_conv)(y, x, w, NULL, s));
+    for (int64_t i = 0; i < ys; i++)
+        NAME(near)((double)y[i], out[i], 20, 16, "y", i);
+    NAME(tr_conv)(y, x, w, bias, s);
+    for (int64_t i = 0; i < ys; i++)
+        NAME(near)((double)y[i], out[i] + (double)bias[i / plane % s->out_channels], 20, 16, "y with bias", i);
+    SAME_FOR_ALL_THREADS(dx, xs * (int64_t)sizeof(T), (void)0, NAME(tr_conv_grad_input)(dx, d, w, s));
+    for (int64_t i = 0; i < xs; i++)
+        NAME(near)((double)dx[i], dx0[i], 20, 16, "dx", i);
+    SAME_FOR_ALL_THREADS(dw, ws * (int64_t)sizeof(T), (void)0, NAME(tr_conv_grad_filter)(dw, d, x, s));
+    for (int64_t i = 0; i < ws; i++)
+        NAME(near)((double)dw[i], dw0[i], 80, 16, "dw", i);
+    free(x), free(w), free(d), free(bias), free(y), free(dx), free(dw), free(out), free(dx0), free(dw0);
+}
+
+static void NAME(convolutions_match)(void **state)
+{
+    (void)state;
+    for (int c = 0; c < CASES; c++)
+        NAME(check_conv)(&shapes[c]);
+}
+
+/* <im2col(x), c> = <x, col2im(c)>, and im2col puts every patch where the reference reads it. */
+static void NAME(columns_are_adjoint_to_images)(void **state)
+{
+    (void)state;
+    for (int c = 0; c < CASES; c++) {
+        const tr_conv_shape *s = &shapes[c];
+        const int64_t in = volume(s->in), outs = volume(s->out), taps = volume(s->kernel), channels = 3;
+        T *x = NAME(random)(channels * in, 1, -1, 1), *cols = NAME(random)(channels * taps * outs, 2, -1, 1);
+        T *patches = array_new(channels * taps * outs, sizeof(T)), *image = calloc((size_t)(channels * in), sizeof(T));
+        double left = 0, right = 0;
+        NAME(tr_im2col)(patches, x, s, channels);
+        NAME(tr_col2im)(image, cols, s, channels);
+        for (int64_t i = 0; i < channels * taps * outs; i++) {
+            const int64_t at = place(s, i % outs, i / outs % taps);
+            assert_true(patches[i] == (at < 0 ? 0 : x[i / outs / taps * in + at]));
+            left += (double)patches[i] * (double)cols[i];
+        }
+        for (int64_t i = 0; i < channels * in; i++)
+            right += (double)image[i] * (double)x[i];
+        NAME(near)(left, right, (double)(channels * taps * outs), 4, "product", c);
+        free(x), free(cols), free(patches), free(image);
+    }
+}
+
+#endif
