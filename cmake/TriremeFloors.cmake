@@ -91,3 +91,16 @@ function(tr_program_run_paths OUT)
     endforeach()
     set(${OUT} ${paths} PARENT_SCOPE)
 endfunction()
+
+# libtrireme.so: the C API of trireme.h (framework and kernels) for programs of others.
+function(tr_add_shared_library)
+    add_library(trireme SHARED $<TARGET_OBJECTS:tr_proto> $<TARGET_OBJECTS:tr_framework> $<TARGET_OBJECTS:tr_kernels>)
+    target_link_libraries(trireme PRIVATE tr_flags ${TR_PROTOBUF_C_LIBRARY})
+    target_link_options(trireme PRIVATE -Wl,--as-needed -Wl,--exclude-libs,ALL)
+    target_include_directories(trireme INTERFACE ${PROJECT_SOURCE_DIR}/framework)
+    set_target_properties(trireme PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+    tr_target_run_path(trireme $ORIGIN)
+    install(TARGETS trireme LIBRARY DESTINATION lib)
+    install(FILES ${PROJECT_SOURCE_DIR}/framework/trireme.h DESTINATION include)
+endfunction()
