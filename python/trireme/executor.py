@@ -30,6 +30,15 @@ _new_tensor = lib.tr_tensor_new
 _MAX_KEPT = 32                       # prepared runs per program
 
 
+def _job_hook() -> Any:
+    """Return what replaces a training program by its trainer's part, in a process of a job; else None."""
+    if not lib.tr_job_is_launched():
+        return None
+    from .distributed import job, training
+    return training.before_run if job.is_launched() else None
+
+
+
 def global_scope() -> Scope:
     """Return the scope that programs run in unless another is given."""
     return _global_scope
@@ -194,6 +203,7 @@ class Executor:
             raise TypeError(f"Executor: the place must be CPUPlace(), got {place!r}")
         self.place = place or CPUPlace()
         self._native = Native(lib.tr_executor_new(), lib.tr_executor_free)
+        self._before_run = _job_hook()
         self.check_nan = check_nan
 
     def __del__(self) -> None:
@@ -227,6 +237,8 @@ class Executor:
             feed = {}
         try:
             names = tuple([var if type(var) is str else var._name for var in fetch_list]) if fetch_list else ()
+            if self._before_run is not None:
+                program, names = self._before_run(program, scope, feed, names)
             key = (self._native, scope._native, *feed, None, *names)
             prepared = program._prepared.get(key)
         except (AttributeError, TypeError):

@@ -62,9 +62,9 @@ class _Training:
 
         programs = ffi.new("tr_job_program[]", len(result.servers))
         for i, one in enumerate(result.servers):
-            data = one.serialize_to_string()
-            keep.append(ffi.from_buffer(data))
-            programs[i].bytes, programs[i].size = keep[-1], len(data)
+            data = ffi.from_buffer(one.serialize_to_string())
+            keep.append(data)
+            programs[i].bytes, programs[i].size = data, len(data)
         blocks = ffi.new("tr_job_block[]", len(result.blocks))
         for i, block in enumerate(result.blocks):
             blocks[i].param, blocks[i].grad = chars(block.param), chars(block.grad)
@@ -73,10 +73,10 @@ class _Training:
         for i, value in enumerate(result.values):
             array = self._array(value.source)
             array = array[value.begin:value.end] if value.begin >= 0 else array
-            dims = ffi.new("int64_t[]", list(array.shape))
-            keep.extend([array, dims, ffi.from_buffer(array)])
+            dims, data = ffi.new("int64_t[]", list(array.shape)), ffi.from_buffer(array)
+            keep.extend([dims, data])
             values[i].server, values[i].name, values[i].dtype = value.server, chars(value.name), FROM_NUMPY[array.dtype]
-            values[i].rank, values[i].dims, values[i].data = array.ndim, dims, keep[-1]
+            values[i].rank, values[i].dims, values[i].data = array.ndim, dims, data
         told = self._facts(program)
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):

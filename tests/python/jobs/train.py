@@ -1,0 +1,79 @@
+"""A script as users write it: trains a small net; the same in one process and in a job.
+
+Trainer 0 writes its losses and the parameters to OUT. FAULT makes one trainer misbehave in the middle.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+
+import trireme as fluid
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--optimizer", default="sgd")
+parser.add_argument("--steps", type=int, default=20)
+parser.add_argument("--batch", type=int, default=12)
+parser.add_argument("--seed", type=int, default=7)
+parser.add_argument("--width", type=int, default=9)
+parser.add_argument("--pause", type=float, default=0.0)
+parser.add_argument("--out")
+parser.add_argument("--fault", default="")
+parser.add_argument("--fault-trainer", type=int, default=0)
+args = parser.parse_args()
+
+L2 = fluid.regularizer.L2Decay(0.01)
+OPTIMIZERS = {
+    "sgd": lambda: fluid.optimizer.SGD(fluid.layers.exponential_decay(0.2, 5, 0.7), regularization=L2),
+    "momentum": lambda: fluid.optimizer.Momentum(fluid.layers.piecewise_decay([5, 12], [0.1, 0.05, 0.02]), 0.9,
+                                                 regularization=L2),
+    "adam": lambda: fluid.optimizer.Adam(fluid.layers.noam_decay(6, 8, 0.1), regularization=L2),
+}
+
+
+def reader():
+    rng = np.random.default_rng(11)
+    for step in range(args.steps):
+        # The last batches are small: some trainers get uneven slices, and at the end some get none.
+        size = args.batch if step < args.steps - 4 else args.steps - step
+        yield [(rng.normal(size=6).astype("float32"), int(rng.integers(0, 40)), int(rng.integers(0, 5)))
+               for _ in range(size)]
+
+
+def misbehave():
+    if args.fault == "raise":
+        raise ValueError("the data is bad")
+    if args.fault == "exit":
+        sys.exit(3)
+    if args.fault == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+fluid.default_startup_program().random_seed = args.seed
+x = fluid.layers.data("x", [6])
+word = fluid.layers.data("word", [1], dtype="int64")
+label = fluid.layers.data("label", [1], dtype="int64")
+hidden = fluid.layers.fc([x, fluid.layers.embedding(word, [40, 6], is_sparse=True)], args.width, act="tanh")
+predict = fluid.layers.fc(hidden, 5, act="softmax")
+loss = fluid.layers.mean(fluid.layers.cross_entropy(predict, label))
+OPTIMIZERS[args.optimizer]().minimize(loss)
+
+exe = fluid.Executor(fluid.CPUPlace())
+exe.run(fluid.default_startup_program())
+feeder = fluid.DataFeeder([x, word, label])
+losses = []
+for step, batch in enumerate(fluid.distributed.shard(reader)()):
+    if args.fault and step == args.steps // 2 and fluid.distributed.trainer_index() == args.fault_trainer:
+        misbehave()
+    value, = exe.run(feed=feeder.feed(batch), fetch_list=[loss])
+    losses.append(value.item())
+    time.sleep(args.pause)
+if args.out and fluid.distributed.trainer_index() == 0:
+    params = {param.name: np.array(fluid.global_scope().find_var(param.name).get_tensor())
+              for param in fluid.default_main_program().all_parameters()}
+    np.savez(args.out, losses=np.array(losses), **params)
+print(f"trainer {fluid.distributed.trainer_index()} of {fluid.distributed.trainer_count()}: "
+      f"{losses[0]:.6f} -> {losses[-1]:.6f}", flush=True)
