@@ -250,29 +250,44 @@ static tr_status check_lod(const tr_tensor *tensor, int levels, const int64_t *c
     return TR_OK;
 }
 
+/* Room for that many numbers: the tensor's own LoD if it is large enough and not shared, or a new one. */
+static tr_status reserve_lod(tr_tensor *tensor, int64_t numbers)
+{
+    tr_lod *lod = tensor->lod;
+
+    if (lod && lod->capacity >= numbers && __atomic_load_n(&lod->refs, __ATOMIC_ACQUIRE) == 1)
+        return TR_OK;
+    lod = counted_alloc(sizeof *lod + (size_t)numbers * sizeof(int64_t));
+    if (!lod)
+        return tr_fail(TR_ENOMEM, "no memory for %lld sequence offsets", (long long)numbers);
+    *lod = (tr_lod){.refs = 1, .capacity = numbers, .start = (int64_t *)(lod + 1)};
+    lod_unref(tensor->lod);
+    tensor->lod = lod;
+    return TR_OK;
+}
+
 tr_status tr_tensor_set_lod(tr_tensor *tensor, int levels, const int64_t *counts, const int64_t *const *offsets)
 {
     int64_t total = 0, used = 0;
 
     TR_TRY(check_lod(tensor, levels, counts, offsets));
-    lod_unref(tensor->lod);
-    tensor->lod = NULL;
-    if (levels == 0)
+    if (levels == 0) {
+        lod_unref(tensor->lod);
+        tensor->lod = NULL;
         return TR_OK;
+    }
     for (int l = 0; l < levels; l++)
         total += counts[l];
-    tr_lod *lod = counted_alloc(sizeof *lod + (size_t)(levels + 1 + total) * sizeof(int64_t));
-    if (!lod)
-        return tr_fail(TR_ENOMEM, "no memory for %lld sequence offsets", (long long)total);
-    *lod = (tr_lod){.refs = 1, .levels = levels, .start = (int64_t *)(lod + 1)};
+    TR_TRY(reserve_lod(tensor, levels + 1 + total));
+    tr_lod *lod = tensor->lod;
+    lod->levels = levels;
     lod->offset = lod->start + levels + 1;
     for (int l = 0; l < levels; l++) {
         lod->start[l] = used;
-        memcpy(lod->offset + used, offsets[l], (size_t)counts[l] * sizeof(int64_t));
+        memmove(lod->offset + used, offsets[l], (size_t)counts[l] * sizeof(int64_t));
         used += counts[l];
     }
     lod->start[levels] = used;
-    tensor->lod = lod;
     return TR_OK;
 }
 
