@@ -137,7 +137,7 @@ def test_every_parameter_comes_back_as_expected(name: str, servers: int, trainer
 @pytest.mark.parametrize("name", MPIRUNS)
 def test_trainers_that_disagree_are_refused_with_one_diff(name: str) -> None:
     job = Job(MPIRUNS[name], 2, 2, "--steps", "3", "--seed-of-1", "91")
-    assert job.end(30) != 0 or name == "4-recovery"
+    assert job.end(30) != 0 or name in ("4-recovery", "5-ulfm")
     assert len(job.lines()) == 1, job.text
     assert 'seed: "90" here, "91" there' in job.text
 
@@ -155,7 +155,7 @@ def test_a_killed_rank_ends_its_job_with_one_line(name: str, victim: int) -> Non
         others = [pid for rank, pid in pids.items() if rank != victim]
         assert wait_for_end(others, 5 if name.startswith("4") else 2) == [], job.text
         code = job.end(20)
-        assert code != 0 or name == "4-recovery", job.text        # there mpirun's code says nothing
+        assert code != 0 or name in ("4-recovery", "5-ulfm"), job.text     # there mpirun's code says nothing
         role = "server" if victim < 2 else "trainer"
         if name == "5":                            # mpirun kills all ranks at once; they may not get to speak
             assert len(job.lines()) <= 1, job.text
