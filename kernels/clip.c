@@ -1,10 +1,11 @@
 /* clip.c - Out = min(max(X, min), max).
  *
- * Backward: the gradient passes where X lies between the bounds. */
+ * X may be selected rows: rows with equal numbers are added up first, because the bounds are those of the tensor
+ * they stand for. Backward: the gradient passes where X lies between the bounds. */
 #ifndef T
 
 #include "kernels/math/elementwise.h"
-#include "kernels/shapes.h"
+#include "kernels/selected_rows.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
 
@@ -17,8 +18,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Out = min(max(X, min), max)",
-    .in = TR_SLOTS({"X", "any shape, float"}),
-    .out = TR_SLOTS({"Out", "like X"}),
+    .in = TR_SLOTS({"X", "any shape, float; selected rows too"}),
+    .out = TR_SLOTS({"Out", "like X; rows with equal numbers are added up"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, min, FLOAT, "the least value", .required = true),
                      TR_ATTR(attrs, max, FLOAT, "the greatest value", .required = true)),
     .attrs_size = sizeof(attrs),
@@ -33,6 +34,16 @@ static tr_status check(const void *decoded)
     return TR_OK;
 }
 
+/* -- shapes ----------------------------------------------------------------------------------- */
+
+static tr_status infer(const tr_infer *io)
+{
+    io->out[OUT] = io->in[X];
+    if (io->in[X].kind == TR_KIND_SELECTED_ROWS)
+        io->out[OUT].shape.dim[0] = -1;
+    return TR_OK;
+}
+
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/clip.c"
@@ -44,7 +55,7 @@ static const tr_grad_rule grad = {
     .op = "clip_grad", .reads = {TR_IN(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };
 
-TR_REGISTER_OP(clip, .proto = &proto, .infer = tr__infer_like_first, .kernels = TR_FLOAT_KERNELS(clip),
+TR_REGISTER_OP(clip, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(clip),
                .grad = &grad, .check = check, .inplace = {{X, OUT}}, .inplace_count = 1);
 TR_REGISTER_OP(clip_grad, .grad_of = &tr_op_record_clip, .kernels = TR_FLOAT_KERNELS(clip_grad),
                .inplace = {{GDOUT, GDX}}, .inplace_count = 1);
@@ -53,9 +64,14 @@ TR_REGISTER_OP(clip_grad, .grad_of = &tr_op_record_clip, .kernels = TR_FLOAT_KER
 
 static tr_status NAME(clip)(const tr_run *io)
 {
-    const attrs *a = io->attrs;
+    const attrs     *a = io->attrs;
+    const tr_tensor *x = io->in[X], *out = io->out[OUT];
 
-    NAME(tr_clip)(io->out[OUT]->data, io->in[X]->data, a->min, a->max, tr_tensor_count(io->in[X]));
+    if (x->rows) {
+        TR_TRY(tr__rows_merge(io, OUT, x));
+        x = out;
+    }
+    NAME(tr_clip)(out->data, x->data, a->min, a->max, tr_tensor_count(x));
     return TR_OK;
 }
 

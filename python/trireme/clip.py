@@ -8,6 +8,7 @@ from typing import Any
 from . import layers
 from .dtypes import VarType
 from .framework import Block, Parameter, Program, Variable, default_main_program
+from .layer_helper import LayerHelper
 
 
 class BaseErrorClipAttr:
@@ -58,7 +59,7 @@ class GradientClipByValue(BaseGradientClipAttr):
         self.max, self.min = _bounds(max, min)
 
     def _clip(self, grad: Variable) -> Variable:
-        return layers.clip(_merged(grad), self.min, self.max)
+        return layers.clip(grad, self.min, self.max)
 
 
 class GradientClipByNorm(BaseGradientClipAttr):
@@ -68,7 +69,7 @@ class GradientClipByNorm(BaseGradientClipAttr):
         self.clip_norm = float(clip_norm)
 
     def _clip(self, grad: Variable) -> Variable:
-        return layers.clip_by_norm(_merged(grad), self.clip_norm)
+        return layers.clip_by_norm(grad, self.clip_norm)
 
 
 class GradientClipByGlobalNorm(BaseGradientClipAttr):
@@ -83,12 +84,10 @@ class GradientClipByGlobalNorm(BaseGradientClipAttr):
         if not pairs:
             return list(params_grads)
         program = pairs[0][1].block.program
-        squares, merged = [], {}
+        squares = []
         for param, grad in pairs:
             with program._optimized_guard([param, grad]):
-                merged[param.name] = _merged(grad)
-                dense = _values(merged[param.name])
-                squares.append(layers.reduce_sum(layers.square(dense)))
+                squares.append(layers.reduce_sum(layers.square(_values(grad))))
         with program._optimized_guard([]):
             norm = layers.sqrt(layers.sums(squares))
             limit = layers.fill_constant([1], norm.dtype, self.clip_norm)
@@ -97,33 +96,18 @@ class GradientClipByGlobalNorm(BaseGradientClipAttr):
         for param, grad in params_grads:
             if grad is not None:
                 with program._optimized_guard([param, grad]):
-                    grad = layers.elementwise_mul(merged[param.name], factor)
+                    grad = layers.elementwise_mul(grad, factor)
             result.append((param, grad))
         return result
 
 
-def _is_sparse(grad: Variable) -> bool:
-    return grad.type == VarType.SELECTED_ROWS
-
-
-def _merged(grad: Variable) -> Variable:
-    """Return the gradient with each row once."""
-    if not _is_sparse(grad):
-        return grad
-    block = grad.block
-    out = block.create_var(type=VarType.SELECTED_ROWS, dtype=grad.dtype, prefix=f"{grad.name}.merged")
-    block.append_op(type="merge_selected_rows", inputs={"X": [grad]}, outputs={"Out": [out]})
-    return out
-
-
 def _values(grad: Variable) -> Variable:
-    """Return the rows' values as a dense tensor."""
-    if not _is_sparse(grad):
+    """Return the values of a gradient; of a sparse one those of its rows, each row once."""
+    if grad.type != VarType.SELECTED_ROWS:
         return grad
-    block = grad.block
-    out = block.create_var(dtype=grad.dtype, prefix=f"{grad.name}.values")
-    block.append_op(type="get_tensor_from_selected_rows", inputs={"X": [grad]}, outputs={"Out": [out]})
-    return out
+    helper = LayerHelper("merge_selected_rows")
+    merged = helper.append("merge_selected_rows", {"X": [grad]})
+    return helper.append("get_tensor_from_selected_rows", {"X": [merged]})
 
 
 def set_gradient_clip(clip: BaseGradientClipAttr, param_list: Sequence[Any] | None = None,

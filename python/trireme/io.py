@@ -12,8 +12,10 @@ from typing import Any
 
 from .desc import ProgramDesc
 from .dtypes import VarType
-from .executor import Executor, fetch_var
+from .errors import DTypeError, ShapeError
+from .executor import Executor, fetch_var, global_scope
 from .framework import Parameter, Program, Variable, default_main_program
+from .tensor import LoDTensor, Scope
 
 _NOT_SAVED = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER, VarType.RAW, VarType.STEP_SCOPES)
 
@@ -72,7 +74,7 @@ def save_vars(executor: Executor, dirname: str, main_program: Program | None = N
 def load_vars(executor: Executor, dirname: str, main_program: Program | None = None,
               vars: Iterable[Any] | None = None, predicate: Callable[[Variable], bool] | None = None,
               filename: str | None = None) -> None:
-    """Read variables that ``save_vars`` wrote. Their shapes must be those of the program."""
+    """Read variables that ``save_vars`` wrote, into the global scope: all of them, or none when one does not fit."""
     chosen = _chosen(main_program, vars, predicate, "load_vars")
     if not chosen:
         return
@@ -85,7 +87,22 @@ def load_vars(executor: Executor, dirname: str, main_program: Program | None = N
     else:
         for var in copies:
             block.append_op(type="load", outputs={"Out": [var]}, attrs={"file_path": os.path.join(dirname, var.name)})
-    executor.run(program)
+    loaded = Scope()
+    executor.run(program, scope=loaded)
+    tensors = [(var, loaded.var(var.name).get_tensor()) for var in chosen]
+    for var, tensor in tensors:
+        _check_fit(var, tensor, dirname)
+    for var, tensor in tensors:
+        global_scope().var(var.name).get_tensor()._share(tensor)
+    loaded.erase([var.name for var in chosen])
+
+
+def _check_fit(var: Variable, tensor: LoDTensor, dirname: str) -> None:
+    want, got = var.desc.shape(), tensor.shape()
+    if len(want) != len(got) or any(a >= 0 and a != b for a, b in zip(want, got)):
+        raise ShapeError(f"{var.name} in {dirname!r} has the shape {got}, the program wants {want}")
+    if var.dtype is not None and tensor._dtype() != var.dtype:
+        raise DTypeError(f"{var.name} in {dirname!r} is {tensor._dtype()}, the program wants {var.dtype}")
 
 
 def save_params(executor: Executor, dirname: str, main_program: Program | None = None,

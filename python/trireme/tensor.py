@@ -104,6 +104,10 @@ class _Tensor:
         lib.tr_tensor_share(shared, self._ptr)
         return view_of_owned(shared)
 
+    def _share(self, other: _Tensor) -> None:
+        """Look at the memory of another tensor from now on."""
+        lib.tr_tensor_share(self._ptr, other._ptr)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
@@ -221,7 +225,7 @@ class SelectedRows(_Tensor):
 
 
 class LoDTensorArray(Sequence):
-    """A growing list of tensors: what ``array_write`` writes."""
+    """A growing list of tensors, in a variable of a scope."""
 
     def __init__(self, _native: Native, _ptr: Any) -> None:
         self._native = _native.retain()

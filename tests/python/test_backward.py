@@ -76,15 +76,15 @@ def test_classification(exe, rng):
 def test_a_loop_has_a_gradient(exe, rng):
     def build(x):
         i, n = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 3)
-        array = layers.array_write(x, i)
+        state = layers.assign(x)
+        state.stop_gradient = False
         cond = layers.less_than(i, n)
         loop = layers.While(cond)
         with loop.block():
-            state = layers.array_read(array, i)
+            layers.assign(layers.tanh(state) * state, state)
             layers.increment(i, 1)
-            layers.array_write(layers.tanh(state) * state, i, array)
             layers.less_than(i, n, cond=cond)
-        return total(layers.array_read(array, n))
+        return total(state * x)
 
     check_input_gradient(exe, build, (2, 3), rng)
 

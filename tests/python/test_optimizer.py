@@ -279,3 +279,35 @@ def test_what_has_no_gradient_is_refused():
     loss = layers.mean(layers.data("x", [1]))
     with pytest.raises(ValueError, match="SGDOptimizer: no parameter has a gradient"):
         fluid.optimizer.SGD(0.1).minimize(loss)
+
+
+@pytest.mark.parametrize("name", CLIPS)
+def test_clipped_sparse_gradients(name, exe):
+    make, clip = CLIPS[name]
+    ids = layers.data("ids", [1], dtype="int64")
+    rows = layers.embedding(ids, [6, 2], is_sparse=True, param_attr=fluid.ParamAttr(
+        name="t", initializer=fluid.initializer.Constant(0.0)))
+    weight = layers.data("weight", [2])
+    loss = layers.reduce_sum(rows * weight)
+    fluid.optimizer.SGD(1.0, grad_clip=make()).minimize(loss)
+    exe.run(fluid.default_startup_program())
+    weights = np.array([[0.04, -0.2], [0.01, 0.3], [0.04, 0.5]], "float32")
+    exe.run(feed={"ids": np.array([[4], [1], [4]]), "weight": weights})
+    g = np.zeros((6, 2))
+    np.add.at(g, [4, 1, 4], weights)
+    np.testing.assert_allclose(fluid.fetch_var("t"), -clip(g), rtol=1e-5, atol=1e-7)
+
+
+def test_rows_are_merged_in_ascending_order(exe):
+    block = fluid.default_main_program().global_block()
+    x = block.create_var(name="x", type=fluid.core.VarType.SELECTED_ROWS, dtype="float32", shape=[-1, 2],
+                         persistable=True)
+    merged = fluid.operator.merge_selected_rows(X=x)
+    values = fluid.operator.get_tensor_from_selected_rows(X=merged)
+    rows = fluid.global_scope().var("x").get_selected_rows()
+    rows.set(np.array([[1, 2], [3, 4], [5, 6]], "float32"), rows=[7, 2, 7], height=9)
+    got, dense = exe.run(fetch_list=[merged, values])
+    assert got.rows() == [2, 7] and got.height() == 9
+    assert dense.tolist() == [[3, 4], [6, 8]]
+    with pytest.raises(fluid.core.InvalidArgumentError, match="X must be selected rows, got a dense tensor"):
+        fluid.operator.merge_selected_rows(X=layers.data("d", [2]))

@@ -1,4 +1,4 @@
-"""Loops, conditions, arrays of tensors, comparison, printing."""
+"""Loops, conditions, comparison, printing."""
 
 from __future__ import annotations
 
@@ -165,35 +165,4 @@ def Print(input: Variable, first_n: int = -1, message: str | None = None, summar
                                    "print_phase": print_phase.upper()})
 
 
-def create_array(dtype: Any) -> Variable:
-    """Return an empty list of tensors, for ``array_write``."""
-    return LayerHelper("array").create_variable(prefix="array", type=VarType.LOD_TENSOR_ARRAY, dtype=dtype)
-
-
-def array_write(x: Variable, i: Variable, array: Variable | None = None) -> Variable:
-    """Write ``x`` at place ``i`` (int64 [1]) of a list of tensors, which grows as needed."""
-    array = create_array(x.dtype) if array is None else array
-    LayerHelper("array_write").append_op(type="write_to_array", inputs={"X": [x], "I": [i]}, outputs={"Out": [array]})
-    return array
-
-
-def array_read(array: Variable, i: Variable) -> Variable:
-    """Return the tensor at place ``i`` (int64 [1]) of a list."""
-    if array.type != VarType.LOD_TENSOR_ARRAY:
-        raise TypeError(f"array_read: array must be a list of tensors, got {array!r}")
-    return LayerHelper("array_read").append("read_from_array", {"X": [array], "I": [i]})
-
-
-def array_length(array: Variable) -> Variable:
-    """Return how many tensors a list has, int64 [1]."""
-    return LayerHelper("array_length").append("lod_array_length", {"X": [array]}, dtype=VarType.INT64,
-                                              stop_gradient=True)
-
-
-def is_empty(x: Variable, cond: Variable | None = None) -> Variable:
-    """Return whether ``x`` has no element, bool [1]."""
-    return _into(LayerHelper("is_empty"), cond, "is_empty", {"X": [x]})
-
-
-__all__ = ["While", "ConditionalBlock", "logical_not", "Print", "create_array", "array_write", "array_read",
-           "array_length", "is_empty", *_COMPARE, *_LOGICAL]
+__all__ = ["While", "ConditionalBlock", "logical_not", "Print", *_COMPARE, *_LOGICAL]

@@ -169,16 +169,22 @@ for _type, _what in _REDUCE.items():
     globals()[_type] = _reduce(_type, _what)
 
 
-def cumsum(x: Variable, axis: int = -1, exclusive: bool = False, reverse: bool = False) -> Variable:
-    """Return running sums along ``axis``."""
-    return LayerHelper("cumsum").append("cumsum", {"X": [x]}, {"axis": axis, "exclusive": exclusive,
-                                                               "reverse": reverse})
-
-
 def cos_sim(X: Variable, Y: Variable) -> Variable:
-    """Return the cosine of the angle between rows of ``X`` and of ``Y``, [n, 1]."""
-    return LayerHelper("cos_sim").append("cos_sim", {"X": [X], "Y": [Y]}, extra=["XNorm", "YNorm"])
+    """Return the cosine of the angle between rows of ``X`` and of ``Y`` [n, d]: [n, 1].
+
+    >>> x, y = fluid.layers.data("x", [4]), fluid.layers.data("y", [4])
+    >>> fluid.layers.cos_sim(x, y).shape
+    (None, 1)
+    """
+    helper = LayerHelper("cos_sim")
+
+    def dot(a: Variable, b: Variable) -> Variable:
+        product = helper.append("elementwise_mul", {"X": [a], "Y": [b]}, {"axis": -1})
+        return helper.append("reduce_sum", {"X": [product]}, {"dim": [1], "keep_dim": True})
+
+    lengths = helper.append("elementwise_mul", {"X": [dot(X, X)], "Y": [dot(Y, Y)]}, {"axis": -1})
+    return helper.append("elementwise_div", {"X": [dot(X, Y)], "Y": [helper.append("sqrt", {"X": [lengths]})]},
+                         {"axis": -1})
 
 
-__all__ = ["mean", "mul", "matmul", "scale", "sums", "sum", "clip", "clip_by_norm", "l2_normalize", "cumsum",
-           "cos_sim", *_ELEMENTWISE, *_REDUCE]
+__all__ = ["mean", "mul", "matmul", "scale", "sums", "sum", "clip", "clip_by_norm", "l2_normalize", "cos_sim", *_ELEMENTWISE, *_REDUCE]

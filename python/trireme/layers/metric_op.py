@@ -38,7 +38,7 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
     >>> x, label = fluid.layers.data("x", [2]), fluid.layers.data("label", [1], dtype="int64")
     >>> area, batch_area, _ = fluid.layers.auc(x, label)
     >>> area
-    Variable('auc_0.tmp_0', float64[1])
+    Variable('auc_0.tmp_2', float64[1])
     """
     helper = LayerHelper("auc")
 

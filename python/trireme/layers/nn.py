@@ -247,11 +247,22 @@ def topk(input: Variable, k: int, name: str | None = None) -> tuple[Variable, Va
 
 def label_smooth(label: Variable, prior_dist: Variable | None = None, epsilon: float = 0.1, dtype: Any = "float32",
                  name: str | None = None) -> Variable:
-    """Return ``(1 - epsilon) label + epsilon / classes`` (or times ``prior_dist``) for one-hot labels."""
-    inputs = {"X": [label]}
-    if prior_dist is not None:
-        inputs["PriorDist"] = [prior_dist]
-    return LayerHelper("label_smooth", name=name).append("label_smooth", inputs, {"epsilon": float(epsilon)})
+    """Return ``(1 - epsilon) label + epsilon / classes``, or ``+ epsilon prior_dist``, for one-hot labels [n, classes].
+
+    >>> fluid.layers.label_smooth(fluid.layers.data("label", [10]))
+    Variable('label_smooth_0.tmp_0', float32[?, 10])
+    """
+    if not 0 <= epsilon <= 1:
+        raise ValueError(f"label_smooth: epsilon must be in [0, 1], got {epsilon!r}")
+    helper = LayerHelper("label_smooth", name=name)
+    if prior_dist is None:
+        classes = label.shape[-1]
+        if classes is None:
+            raise ValueError(f"label_smooth: the number of classes of {label!r} must be known")
+        return helper.append("scale", {"X": [label]}, {"scale": 1.0 - epsilon, "bias": epsilon / classes})
+    kept = helper.append("scale", {"X": [label]}, {"scale": 1.0 - epsilon})
+    prior = helper.append("scale", {"X": [prior_dist]}, {"scale": float(epsilon)})
+    return helper.append("elementwise_add", {"X": [kept], "Y": [prior]}, {"axis": -1})
 
 
 __all__ = ["fc", "fc_layer", "embedding", "conv2d", "pool2d", "batch_norm", "layer_norm", "dropout", "softmax",

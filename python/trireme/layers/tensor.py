@@ -288,15 +288,29 @@ def shape(input: Variable) -> Variable:
 
 
 def argmax(x: Variable, axis: int = 0) -> Variable:
-    """Return where along ``axis`` the greatest elements are (int64)."""
-    return LayerHelper("arg_max").append("arg_max", {"X": [x]}, {"axis": axis}, dtype=VarType.INT64,
-                                         stop_gradient=True)
+    """Return where along ``axis`` the greatest element is (int64): the first place by ``top_k`` along it.
+
+    >>> fluid.layers.argmax(fluid.layers.data("x", [10]), axis=1)
+    Variable('argmax_0.tmp_2', int64[?])
+    """
+    helper = LayerHelper("argmax")
+    rank = len(x.shape)
+    if not -rank <= axis < rank:
+        raise ValueError(f"argmax: axis must be in [{-rank}, {rank}), got {axis!r} for {x!r}")
+    axis %= rank
+    if axis != rank - 1:
+        x = transpose(x, [i for i in range(rank) if i != axis] + [axis])
+    places = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
+    helper.append_op(type="top_k", inputs={"X": [x]}, attrs={"k": 1}, outputs={
+        "Out": [helper.create_variable_for_type_inference(x.dtype, stop_gradient=True)], "Indices": [places]})
+    if rank == 1:
+        return places
+    return helper.append("squeeze2", {"X": [places]}, {"axes": [rank - 1]}, stop_gradient=True, extra=["XShape"])
 
 
 def argmin(x: Variable, axis: int = 0) -> Variable:
-    """Return where along ``axis`` the least elements are (int64)."""
-    return LayerHelper("arg_min").append("arg_min", {"X": [x]}, {"axis": axis}, dtype=VarType.INT64,
-                                         stop_gradient=True)
+    """Return where along ``axis`` the least element is (int64)."""
+    return argmax(LayerHelper("argmin").append("scale", {"X": [x]}, {"scale": -1.0}), axis)
 
 
 def increment(x: Variable, value: float = 1.0, in_place: bool = True) -> Variable:

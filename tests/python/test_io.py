@@ -1,0 +1,169 @@
+"""Saving and loading: one file each, one for all, models for inference, formats."""
+
+import os
+import struct
+
+import numpy as np
+import pytest
+
+import trireme as fluid
+from trireme import core, layers
+
+
+def model():
+    x, y = layers.data("x", [4]), layers.data("y", [1])
+    hidden = layers.dropout(layers.fc(x, 3, act="relu"), 0.5)
+    prediction = layers.fc(hidden, 1)
+    loss = layers.mean(layers.square_error_cost(prediction, y))
+    return prediction, loss
+
+
+def feed(rng):
+    return {"x": rng.standard_normal((5, 4)).astype("float32"), "y": np.ones((5, 1), "float32")}
+
+
+def values(names):
+    return {name: fluid.fetch_var(name).copy() for name in names}
+
+
+@pytest.mark.parametrize("filename", [None, "all"])
+def test_training_goes_on_where_it_was(exe, rng, tmp_path, filename):
+    _, loss = model()
+    fluid.optimizer.Adam(0.01).minimize(loss)
+    exe.run(fluid.default_startup_program())
+    for _ in range(3):
+        exe.run(feed=feed(rng))
+    fluid.io.save_persistables(exe, str(tmp_path), filename=filename)
+    names = [v.name for v in fluid.default_main_program().list_vars() if fluid.io.is_persistable(v)]
+    assert sorted(os.listdir(tmp_path)) == (sorted(names) if filename is None else ["all"])
+    saved = values(names)
+    with fluid.scope_guard(fluid.Scope()):
+        fluid.io.load_persistables(exe, str(tmp_path), filename=filename)
+        assert all(np.array_equal(value, fluid.fetch_var(name)) for name, value in saved.items())
+        exe.run(feed=feed(rng))
+
+
+def test_only_parameters(exe, tmp_path):
+    _, loss = model()
+    fluid.optimizer.Momentum(0.1, 0.9).minimize(loss)
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_params(exe, str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["fc_0.b_0", "fc_0.w_0", "fc_1.b_0", "fc_1.w_0"]
+    before = values(["fc_0.w_0"])
+    fluid.global_scope().find_var("fc_0.w_0").get_tensor().set(np.zeros((4, 3), "float32"))
+    fluid.io.load_params(exe, str(tmp_path))
+    assert np.array_equal(fluid.fetch_var("fc_0.w_0"), before["fc_0.w_0"])
+
+
+def test_chosen_variables(exe, tmp_path):
+    model()
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_vars(exe, str(tmp_path / "a"), vars=["fc_0.w_0"])
+    fluid.io.save_vars(exe, str(tmp_path / "b"), predicate=lambda var: var.name.endswith("b_0"))
+    assert os.listdir(tmp_path / "a") == ["fc_0.w_0"]
+    assert sorted(os.listdir(tmp_path / "b")) == ["fc_0.b_0", "fc_1.b_0"]
+    with pytest.raises(ValueError, match="say which variables by vars or predicate"):
+        fluid.io.save_vars(exe, str(tmp_path))
+
+
+def test_the_format_is_that_of_fluid(exe, tmp_path):
+    layers.create_parameter([2, 3], "float32", name="w", default_initializer=fluid.initializer.Constant(1.5))
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_params(exe, str(tmp_path))
+    data = (tmp_path / "w").read_bytes()
+    desc = b"\x08\x05\x10\x02\x10\x03"                    # TensorDesc {data_type: FP32, dims: 2, dims: 3}
+    assert data == struct.pack("<IQIi", 0, 0, 0, len(desc)) + desc + struct.pack("<6f", *[1.5] * 6)
+
+
+@pytest.mark.parametrize("names", [{}, {"model_filename": "model", "params_filename": "params"}])
+def test_a_model_for_inference(exe, rng, tmp_path, names):
+    prediction, loss = model()
+    fluid.optimizer.Adam(0.01).minimize(loss)
+    test = fluid.default_main_program().clone(for_test=True)
+    exe.run(fluid.default_startup_program())
+    batch = feed(rng)
+    want, = exe.run(test, feed=batch, fetch_list=[prediction])
+    before = str(fluid.default_main_program())
+    assert fluid.io.save_inference_model(str(tmp_path), ["x"], [prediction], exe, **names) == [prediction.name]
+    assert str(fluid.default_main_program()) == before
+    files = {"model", "params"} if names else {"__model__", "fc_0.b_0", "fc_0.w_0", "fc_1.b_0", "fc_1.w_0"}
+    assert set(os.listdir(tmp_path)) == files
+    saved = fluid.io.load_program(str(tmp_path / names.get("model_filename", "__model__")))
+    kinds = [op.type for op in saved.global_block().ops]
+    assert kinds[0] == "feed" and kinds[-1] == "fetch" and "mean" not in kinds and "adam" not in kinds
+    with fluid.scope_guard(fluid.Scope()):
+        program, feeds, targets = fluid.io.load_inference_model(str(tmp_path), exe, **names)
+        assert feeds == ["x"] and [var.name for var in targets] == [prediction.name]
+        got, = exe.run(program, feed={"x": batch["x"]}, fetch_list=targets)
+    assert np.array_equal(got, want)
+
+
+def test_a_model_may_be_cut_in_the_middle(exe, tmp_path):
+    prediction, _ = model()
+    exe.run(fluid.default_startup_program())
+    hidden = "fc_0.tmp_2"
+    fluid.io.save_inference_model(str(tmp_path), [hidden], [prediction], exe)
+    program, feeds, _ = fluid.io.load_inference_model(str(tmp_path), exe)
+    assert feeds == [hidden] and [op.type for op in program.global_block().ops] == ["dropout", "mul", "elementwise_add"]
+
+
+def test_a_model_with_a_loop(exe, tmp_path):
+    x = layers.data("x", [1], append_batch_size=False)
+    w = layers.create_parameter([1], "float32", name="w", default_initializer=fluid.initializer.Constant(2.0))
+    i, n = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 3)
+    y = layers.assign(x)
+    cond = layers.less_than(i, n)
+    loop = layers.While(cond)
+    with loop.block():
+        layers.assign(y * w, y)
+        layers.increment(i, 1)
+        layers.less_than(i, n, cond=cond)
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(tmp_path), ["x"], [y], exe)
+    with fluid.scope_guard(fluid.Scope()):
+        program, _, targets = fluid.io.load_inference_model(str(tmp_path), exe)
+        assert exe.run(program, feed={"x": np.array([5], "float32")}, fetch_list=targets)[0] == 40
+
+
+def test_a_model_that_is_not_there(exe, tmp_path):
+    with pytest.raises(ValueError, match="there is no folder 'nowhere'"):
+        fluid.io.load_inference_model("nowhere", exe)
+    with pytest.raises(core.FileError, match="__model__"):
+        fluid.io.load_inference_model(str(tmp_path), exe)
+
+
+def test_what_has_no_value_is_not_saved(exe, tmp_path):
+    model()
+    with pytest.raises(core.EnforceNotMet, match="fc_0"):
+        fluid.io.save_params(exe, str(tmp_path))
+
+
+def test_another_shape_is_refused(exe, tmp_path):
+    layers.create_parameter([2, 3], "float32", name="w")
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_params(exe, str(tmp_path))
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        layers.create_parameter([5], "float32", name="w")
+        with pytest.raises(core.ShapeError, match="w"):
+            fluid.io.load_params(exe, str(tmp_path))
+
+
+def test_drawings(tmp_path):
+    model()
+    path = fluid.graphviz.draw(fluid.default_main_program(), str(tmp_path / "p.dot"), highlights=["fc_0.w_0"])
+    text = open(path).read()
+    assert text.count("{") == text.count("}") and '"0/fc_0.w_0" [label="fc_0.w_0\\nfloat32[4, 3]"' in text
+    assert "color=red" in text and "op_0_0 [label=\"mul\"" in text
+
+
+def test_profiles(exe, tmp_path, capsys):
+    x = layers.data("x", [4])
+    y = layers.exp(x)
+    path = str(tmp_path / "trace.json")
+    with fluid.profiler.profiler("CPU", "total", path):
+        for _ in range(3):
+            exe.run(feed={"x": np.ones((2, 4), "float32")}, fetch_list=[y])
+    printed = capsys.readouterr().out
+    assert "Operator" in printed and "exp" in printed and os.path.getsize(path) > 0
+    with pytest.raises(ValueError, match="sorted_key must be one of"):
+        fluid.profiler.stop_profiler("speed", path)

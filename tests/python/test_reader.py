@@ -1,0 +1,186 @@
+"""Readers: order, errors, early ends, and threads that are gone afterwards."""
+
+import gc
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import trireme as fluid
+from trireme import reader
+
+
+def numbers(n):
+    return lambda: iter(range(n))
+
+
+def failing(n):
+    def samples():
+        yield from range(n)
+        raise OSError("the disk is gone")
+
+    return samples
+
+
+def own_threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("trireme-")]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    yield
+    gc.collect()
+    end = time.monotonic() + 2
+    while own_threads() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert own_threads() == []
+
+
+def test_batches():
+    assert list(reader.batch(numbers(7), 3)()) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert list(reader.batch(numbers(7), 3, drop_last=True)()) == [[0, 1, 2], [3, 4, 5]]
+    assert list(fluid.batch(numbers(0), 3)()) == []
+
+
+def test_shuffle_keeps_all_and_moves_within_its_buffer():
+    out = list(reader.shuffle(numbers(100), 10, seed=3)())
+    assert sorted(out) == list(range(100)) and out != list(range(100))
+    assert all(sorted(out[i:i + 10]) == list(range(i, i + 10)) for i in range(0, 100, 10))
+    assert out == list(reader.shuffle(numbers(100), 10, seed=3)())
+
+
+def test_a_reader_can_be_read_again():
+    for make in (lambda: reader.batch(numbers(4), 2), lambda: reader.map_readers(abs, numbers(4)),
+                 lambda: reader.chain(numbers(2), numbers(3)), lambda: reader.firstn(numbers(9), 4),
+                 lambda: reader.buffered(numbers(5), 2), lambda: reader.cache(numbers(5)),
+                 lambda: reader.compose(numbers(3), numbers(3)),
+                 lambda: reader.xmap_readers(abs, numbers(9), 2, 2, order=True)):
+        one = make()
+        assert list(one()) == list(one()) != []
+
+
+def test_compose_lines_readers_up():
+    pairs = reader.compose(lambda: iter([(1, 2), (3, 4)]), numbers(2))
+    assert list(pairs()) == [(1, 2, 0), (3, 4, 1)]
+    with pytest.raises(reader.ComposeNotAligned, match=r"readers \[0\] of 2 ended after 2 samples, others go on"):
+        list(reader.compose(numbers(2), numbers(3))())
+    assert len(list(reader.compose(numbers(2), numbers(3), check_alignment=False)())) == 2
+
+
+def test_cache_reads_once():
+    reads = []
+
+    def source():
+        reads.append(1)
+        return iter(range(3))
+
+    cached = reader.cache(source)
+    assert reads == [] and list(cached()) == list(cached()) == [0, 1, 2] and reads == [1]
+
+
+@pytest.mark.parametrize("order", [True, False])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_xmap_maps_all(order, threads):
+    out = list(reader.xmap_readers(lambda x: x * x, numbers(200), threads, 5, order)())
+    assert (out if order else sorted(out)) == [x * x for x in range(200)]
+
+
+@pytest.mark.parametrize("make", [
+    lambda r: reader.buffered(r, 2),
+    lambda r: reader.xmap_readers(lambda x: x, r, 2, 2),
+    lambda r: reader.xmap_readers(lambda x: x, r, 2, 2, order=True),
+])
+def test_an_error_of_the_reader_comes_out(make):
+    with pytest.raises(OSError, match="the disk is gone"):
+        for _ in make(failing(5))():
+            pass
+
+
+def test_an_error_of_the_mapper_comes_out():
+    with pytest.raises(ZeroDivisionError):
+        list(reader.xmap_readers(lambda x: 1 // (x - 50), numbers(100), 3, 4)())
+
+
+@pytest.mark.parametrize("make", [
+    lambda r: reader.buffered(r, 2),
+    lambda r: reader.xmap_readers(lambda x: x, r, 3, 2),
+])
+def test_stopping_early_ends_the_threads(make):
+    for i, _ in enumerate(make(numbers(10**6))()):
+        if i == 3:
+            break
+    gc.collect()
+    assert own_threads() == []
+
+
+def test_sequences_become_lod_tensors():
+    words, label = fluid.layers.data("words", [1], dtype="int64", lod_level=1), fluid.layers.data("label", [1])
+    feed = fluid.DataFeeder([words, label]).feed([([1, 2, 3], 0.0), ([4], 1.0)])
+    assert feed["words"].recursive_sequence_lengths() == [[3, 1]] and feed["words"].shape() == [4, 1]
+    assert feed["label"].tolist() == [[0.0], [1.0]] and feed["label"].dtype == np.float32
+
+
+def available(load):
+    """Call ``load``, or skip when the data set is not on this machine (and cannot be fetched)."""
+    try:
+        return load()
+    except (fluid.dataset.common.DataSetError, ImportError) as error:
+        pytest.skip(str(error))
+
+
+def test_uci_housing():
+    rows = available(lambda: list(fluid.dataset.uci_housing.train()()))
+    test = list(fluid.dataset.uci_housing.test()())
+    assert (len(rows), len(test)) == (404, 102)
+    x, y = (np.array(column) for column in zip(*(rows + test)))
+    assert x.shape == (506, 13) and abs(x.mean(axis=0)).max() < 1e-12 and np.allclose(np.ptp(x, axis=0), 1)
+    assert abs(y.mean() - 22.5328) < 1e-4
+    # Least squares on the first 404 rows, as is known for this set.
+    a = np.hstack([x, np.ones((506, 1))])
+    w = np.linalg.lstsq(a[:404], y[:404], rcond=None)[0]
+    errors = (a @ w - y) ** 2
+    assert abs(errors[:404].mean() - 22.778) < 1e-3 and abs(errors[404:].mean() - 32.800) < 1e-3
+
+
+def test_mnist():
+    images, labels = available(lambda: fluid.dataset.mnist.arrays("t10k"))
+    assert images.shape == (10000, 784) and images.dtype == np.float32 and labels.dtype == np.int64
+    assert images.min() == -1 and images.max() == 1 and abs((images.mean() + 1) * 127.5 - 33.791) < 1e-2
+    image, label = next(fluid.dataset.mnist.test()())
+    assert np.array_equal(image, images[0]) and label == 7
+
+
+def test_digits():
+    images, labels = available(fluid.dataset.digits.arrays)
+    assert images.shape == (1797, 64) and set(labels) == set(range(10))
+    assert len(list(fluid.dataset.digits.train()())) == 1437
+
+
+def test_adult():
+    dense, ids, labels = available(lambda: fluid.dataset.adult.arrays("train"))
+    assert dense.shape == (32561, 6) and ids.shape == (32561, 8) and labels.sum() == 7841
+    assert abs(dense.mean(axis=0)).max() < 1e-3 and ids.min() >= 1
+    _, ids, labels = fluid.dataset.adult.arrays("test")
+    assert len(labels) == 16281 and labels.sum() == 3846 and ids.min() >= 0
+    sizes = {name: len(words) for name, words in fluid.dataset.adult.vocabularies().items()}
+    assert sizes["sex"] == 2 and sizes["education"] == 16
+
+
+def test_a_data_set_that_is_not_there_says_where_it_was_looked_for(monkeypatch, tmp_path):
+    common = fluid.dataset.common
+    monkeypatch.setenv("TRIREME_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    url = (tmp_path / "origin.txt").as_uri()
+    with pytest.raises(common.DataSetError, match="(?s)x.txt is not in .*home/set and .*cache.*cannot be fetched"):
+        common.read("set", "x.txt", url, "0")
+    (tmp_path / "origin.txt").write_bytes(b"hello")
+    digest = common.sha256_of(b"hello")
+    with pytest.raises(common.DataSetError, match="gave a file with the SHA-256"):
+        common.read("set", "x.txt", url, "0" * 64)
+    assert common.read("set", "x.txt", url, digest) == b"hello"
+    (tmp_path / "origin.txt").unlink()
+    assert common.read("set", "x.txt", url, digest) == b"hello"           # from the cache
+    (tmp_path / "cache/trireme/data/set/x.txt").write_bytes(b"hullo")
+    with pytest.raises(common.DataSetError, match="is not the file that is expected"):
+        common.read("set", "x.txt", url, digest)
