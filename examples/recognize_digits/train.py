@@ -32,9 +32,11 @@ def main() -> None:
     accuracy = fluid.layers.accuracy(guess, digit)
 
     train = fluid.reader.shuffle(images(fluid.dataset.mnist.train()), 60000, seed=1)
-    trainer = fluid.Trainer(loss, fluid.optimizer.Adam(learning_rate=0.001), metrics={"accuracy": accuracy})
+    steps = -(-60000 // options.batch)
+    rate = fluid.layers.cosine_decay(0.002, step_each_epoch=steps, epochs=options.epochs)
+    trainer = fluid.Trainer(loss, fluid.optimizer.Adam(learning_rate=rate), metrics={"accuracy": accuracy})
     trainer.train(fluid.batch(train, options.batch), options.epochs,
-                  fluid.Progress(options.epochs, -(-60000 // options.batch)))
+                  fluid.Progress(options.epochs, steps))
     result = trainer.test(fluid.batch(images(fluid.dataset.mnist.test()), 500))
     if fluid.distributed.trainer_index() == 0:
         print(f"test accuracy: {100 * result.metrics['accuracy']:.2f} % of {result.samples} images")
