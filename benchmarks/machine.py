@@ -1,0 +1,43 @@
+"""What the machine is and can do: names for a report, and machine.c built and run."""
+
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+
+def describe() -> dict:
+    model = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return {"cpu": model, "cpus": len(os.sched_getaffinity(0)), "load": round(os.getloadavg()[0], 2)}
+
+
+def measure(threads: int) -> dict:
+    """Return gemm_gflops and triad_gbps of so many threads, each on a core of its own."""
+    import scipy_openblas32
+    compiler = shutil.which("cc") or "gcc"
+    library = Path(scipy_openblas32.get_lib_dir()) / f"lib{scipy_openblas32.get_library()}.so"
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "machine"
+        source = Path(__file__).with_name("machine.c")
+        subprocess.run([compiler, "-O3", "-march=native", "-pthread", source, "-o", program, "-ldl"], check=True)
+        found = subprocess.run([program, library, "scipy_", str(threads)], check=True, capture_output=True, text=True,
+                               preexec_fn=lambda: os.sched_setaffinity(0, cpus(threads)))
+    return json.loads(found.stdout)
+
+
+def cpus(threads: int) -> list[int]:
+    """The CPUs that a measurement with so many threads may use."""
+    return sorted(os.sched_getaffinity(0))[:threads]
+
+
+def versions() -> dict:
+    return {"python": platform.python_version(), "numpy": importlib.metadata.version("numpy"),
+            "openblas": importlib.metadata.version("scipy-openblas32")}

@@ -1,0 +1,158 @@
+"""Trireme's training steps beside those of PyTorch and JAX, measured in alternation.
+
+    python benchmarks/run.py [--rows linreg,mlp_sgd,...] [--threads 1,2] [--rounds 7] [--json out.json]
+
+Each side of a row is a process that stays up (worker.py). All start from the same parameters and data, and their
+losses of the first steps must agree before anything is timed. Then they take turns: in each round every side runs for
+about the same time, alone, so that a busy moment of the machine hits all. The peers run under --peer-python (or
+TRIREME_PEER_PYTHON); one that is not installed is left out, with the reason.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import machine
+from rows import ROWS
+
+HERE = Path(__file__).parent
+CHECKED_STEPS, TOLERANCE = 4, 1e-4
+SLICE_MS = 250                                  # of one side in one round
+
+
+class Side:
+    """A process that runs one row in one system."""
+
+    def __init__(self, name: str, row: str, threads: int, python: str) -> None:
+        self.name, self.ms = name, []
+        self.process = subprocess.Popen([python, HERE / "worker.py", name, row, str(threads)], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        env={**os.environ, "JAX_PLATFORMS": "cpu"})
+        hello = self._read()
+        self.skip, self.version = hello.get("skip"), hello.get("version", "")
+
+    def _read(self) -> dict:
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.name} ended:\n{self.process.communicate()[1]}")
+        return json.loads(line)
+
+    def ask(self, command: str, count: int = 0) -> dict:
+        self.process.stdin.write(f"{command} {count}\n")
+        self.process.stdin.flush()
+        return self._read()
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait(60)
+
+
+def check_losses(row: str, sides: list[Side]) -> None:
+    losses = {side.name: side.ask("check", CHECKED_STEPS)["losses"] for side in sides}
+    ours = losses["trireme"]
+    for name, theirs in losses.items():
+        worst = max(abs(a - b) for a, b in zip(ours, theirs))
+        if not worst <= TOLERANCE:
+            sys.exit(f"{row}: the losses of trireme {ours} and {name} {theirs} differ by {worst:.2g}: not the same model")
+
+
+def quartiles(values: list[float]) -> list[float]:
+    return statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
+
+
+def measure(name: str, threads: int, rounds: int, peer_python: str, power: dict) -> dict:
+    row, skipped = ROWS[name](), {}
+    sides = [Side(side, name, threads, sys.executable if side == "trireme" else peer_python)
+             for side in ("trireme", "torch", "jax")]
+    for side in sides:
+        if side.skip:
+            skipped[side.name] = side.skip
+    sides = [side for side in sides if not side.skip]
+    if sides[0].name != "trireme":
+        sys.exit(f"trireme cannot run here: {skipped['trireme']}")
+    check_losses(name, sides)
+    steps = {}
+    for side in sides:                           # the second slice knows how long a warm step takes
+        for guess in (3, max(3, int(SLICE_MS / 4 / side.ask("time", 3)["ms"]))):
+            steps[side.name] = max(2, int(SLICE_MS / side.ask("time", guess)["ms"]))
+    for turn in range(rounds):
+        for side in sides if turn % 2 == 0 else reversed(sides):
+            side.ms.append(side.ask("time", steps[side.name])["ms"])
+    result = {"row": name, "threads": threads, "skipped": skipped, "target": row.targets[min(threads, 2) - 1],
+              "version": {side.name: side.version for side in sides},
+              "ms": {side.name: statistics.median(side.ms) for side in sides},
+              "best_ms": {side.name: min(side.ms) for side in sides},
+              "floor_ms": max(row.flops / power["gemm_gflops"], row.bytes / power["triad_gbps"]) / 1e6}
+    peers = sides[1:]
+    if peers:
+        best = min(peers, key=lambda side: statistics.median(side.ms))
+        ratios = [theirs / ours for theirs, ours in zip(best.ms, sides[0].ms)]
+        result.update(peer=best.name, ratio=statistics.median(ratios), ratio_quartiles=quartiles(ratios)[::2])
+    for side in sides:
+        side.close()
+    return result
+
+
+HEADINGS = ("row", "thr", "trireme", "torch", "jax", "best peer / ours", "quartiles", "target", "floor", "ours / floor")
+
+
+def line(result: dict) -> list[str]:
+    ms = lambda side: f"{result['ms'][side]:.3f}" if side in result["ms"] else "-"
+    ratio, spread, met = "-", "-", ""
+    if "ratio" in result:
+        ratio, spread = f"{result['ratio']:.2f}", "{:.2f}..{:.2f}".format(*result["ratio_quartiles"])
+        met = "" if result["ratio"] >= result["target"] else " (missed)"
+    floor = result["floor_ms"]
+    return [result["row"], str(result["threads"]), ms("trireme"), ms("torch"), ms("jax"), ratio, spread,
+            f"{result['target']:.2f}{met}", f"{floor:.4f}", f"{result['ms']['trireme'] / floor:.2f}"]
+
+
+def numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options.add_argument("--rows", default=",".join(ROWS), help="names, separated by commas: %(default)s")
+    options.add_argument("--threads", type=numbers, default=[1, 2])
+    options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--json", type=Path, help="write all figures there")
+    options.add_argument("--peer-python", default=os.environ.get("TRIREME_PEER_PYTHON", sys.executable),
+                         help="the Python that has torch and jax (TRIREME_PEER_PYTHON, or this one)")
+    options = options.parse_args()
+    unknown = [name for name in options.rows.split(",") if name not in ROWS]
+    if unknown:
+        sys.exit(f"no such rows: {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    available = machine.describe()["cpus"]
+    if max(options.threads) > available:
+        sys.exit(f"{max(options.threads)} threads need as many CPUs; this process may use {available}")
+
+    report = {"date": date.today().isoformat(), "machine": machine.describe(), "versions": machine.versions(),
+              "power": {}, "results": []}
+    print(f"{report['date']}, {report['machine']}, {report['versions']}")
+    for threads in options.threads:
+        report["power"][threads] = power = machine.measure(threads)
+        print(f"{threads} thread(s): product {power['gemm_gflops']:.0f} GFLOP/s, triad {power['triad_gbps']:.1f} GB/s")
+    print("milliseconds a step, medians\n| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
+    for name in options.rows.split(","):
+        for threads in options.threads:
+            result = measure(name, threads, options.rounds, options.peer_python, report["power"][threads])
+            report["results"].append(result)
+            print("| " + " | ".join(line(result)) + " |", flush=True)
+    skips = {(side, why) for result in report["results"] for side, why in result["skipped"].items()
+             if why.startswith("not installed")}
+    for side, why in sorted(skips):
+        print(f"{side} was left out: {why}")
+    versions = {side: version for result in report["results"] for side, version in result["version"].items()}
+    print("versions: " + ", ".join(f"{side} {version}" for side, version in versions.items()))
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""The rows in PyTorch, eager."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+NAME = "torch"
+
+
+def _linear(params, i):
+    w, b = params[f"w{i}"], params[f"b{i}"]
+    layer = nn.Linear(*w.shape)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(w.T.copy()))
+        layer.bias.copy_(torch.from_numpy(b))
+    return layer
+
+
+def _conv(params, name, bias=None, stride=1, padding=0):
+    w = params[name]
+    layer = nn.Conv2d(w.shape[1], w.shape[0], w.shape[2], stride, padding, bias=bias is not None)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(w))
+        if bias:
+            layer.bias.copy_(torch.from_numpy(params[bias]))
+    return layer
+
+
+def _table(params, name, sparse=False):
+    return nn.Embedding.from_pretrained(torch.from_numpy(params[name].copy()), freeze=False, sparse=sparse)
+
+
+def _sgd(params, **options):
+    return torch.optim.SGD(params, lr=0.01, **options)
+
+
+def _step(optimizers, loss_of):
+    def step(batch):
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(batch)
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        return loss
+    return step
+
+
+def _classifier(model, optimizer):
+    return _step([optimizer(model.parameters())], lambda batch: F.cross_entropy(model(batch["x"]), batch["y"]))
+
+
+def linreg(params):
+    model = _linear(params, 0)
+    return _step([_sgd(model.parameters())], lambda batch: F.mse_loss(model(batch["x"]), batch["y"]))
+
+
+def _mlp(params, optimizer):
+    modules = [_linear(params, 0), nn.ReLU(), _linear(params, 1), nn.ReLU(), _linear(params, 2)]
+    return _classifier(nn.Sequential(*modules), optimizer)
+
+
+def mlp_sgd(params):
+    return _mlp(params, _sgd)
+
+
+def mlp_adam(params):
+    return _mlp(params, lambda p: torch.optim.Adam(p, lr=1e-3))
+
+
+mlpbig_sgd = mlp_sgd
+
+
+def lenet5(params):
+    model = nn.Sequential(_conv(params, "c1", "cb1"), nn.ReLU(), nn.MaxPool2d(2),
+                          _conv(params, "c2", "cb2"), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(1), _linear(params, 0))
+    return _classifier(model, _sgd)
+
+
+class _Block(nn.Module):
+    def __init__(self, params, name, channels, width, stride):
+        super().__init__()
+        self.c1, self.b1 = _conv(params, f"{name}.c1", None, stride, 1), nn.BatchNorm2d(width)
+        self.c2, self.b2 = _conv(params, f"{name}.c2", None, 1, 1), nn.BatchNorm2d(width)
+        self.short = nn.Identity()
+        if stride != 1 or channels != width:
+            self.short = nn.Sequential(_conv(params, f"{name}.short", None, stride), nn.BatchNorm2d(width))
+
+    def forward(self, x):
+        return F.relu(self.b2(self.c2(F.relu(self.b1(self.c1(x))))) + self.short(x))
+
+
+def resnet20(params):
+    from rows import resnet_blocks
+    blocks = [_Block(params, *block) for block in resnet_blocks()]
+    model = nn.Sequential(_conv(params, "c", None, 1, 1), nn.BatchNorm2d(16), nn.ReLU(), *blocks,
+                          nn.AdaptiveAvgPool2d(1), nn.Flatten(1), _linear(params, 0))
+    return _classifier(model, lambda p: _sgd(p, momentum=0.9))
+
+
+def ngram(params):
+    model = nn.Sequential(_table(params, "table"), nn.Flatten(1), _linear(params, 0), nn.Sigmoid(), _linear(params, 1))
+    return _classifier(model, _sgd)
+
+
+def _ctr(params, table_optimizer, with_products=False):
+    table, wide = _table(params, "table", True), _table(params, "wide", True)
+    wide_dense = _linear({"w0": params["wide_dense"], "b0": params["wide_b"]}, 0)
+    deep = nn.Sequential(*[module for i in range(4) for module in (_linear(params, i), nn.ReLU())][:-1])
+
+    def loss_of(batch):
+        rows, x = table(batch["ids"]), batch["x"]
+        logit = wide(batch["ids"]).sum((1, 2)) + wide_dense(x)[:, 0]
+        logit = logit + deep(torch.cat((rows.flatten(1), x), 1))[:, 0]
+        if with_products:
+            total = rows.sum(1)
+            logit = logit + 0.5 * (total * total - (rows * rows).sum(1)).sum(1)
+        return F.binary_cross_entropy_with_logits(logit, batch["y"][:, 0])
+
+    dense = [*wide_dense.parameters(), *deep.parameters()]
+    return _step([_sgd(dense), table_optimizer([table.weight, wide.weight])], loss_of)
+
+
+def widedeep_sgd(params):
+    return _ctr(params, _sgd)
+
+
+def _sparse_adam(params):
+    return torch.optim.SparseAdam(params, lr=1e-3)
+
+
+def widedeep_adam(params):
+    return _ctr(params, _sparse_adam)
+
+
+def deepfm_adam(params):
+    return _ctr(params, _sparse_adam, with_products=True)
+
+
+def prepare(name, row, threads):
+    torch.set_num_threads(threads)
+    torch.set_num_interop_threads(1)
+    step = globals()[name](row.params)
+    feeds = [{var: torch.from_numpy(value) for var, value in batch.items()} for batch in row.batches()]
+    for feed in feeds:
+        if not feed["y"].is_floating_point():
+            feed["y"] = feed["y"][:, 0]
+    return feeds, step
+
+
+def wait(loss):
+    """Eager results are there when the call returns."""
+
+
+def version():
+    return torch.__version__

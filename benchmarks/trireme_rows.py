@@ -1,0 +1,146 @@
+"""The rows in Trireme: scripts as users write them, run by Executor.run with the loss fetched at every step."""
+
+import numpy as np
+
+import trireme as fluid
+
+layers = fluid.layers
+NAME = "trireme"
+
+
+def _attr(name):
+    return fluid.ParamAttr(name=name)
+
+
+def _fc(x, size, i, act=None):
+    return layers.fc(x, size, act=act, param_attr=_attr(f"w{i}"), bias_attr=_attr(f"b{i}"))
+
+
+def _classified(logits):
+    label = layers.data("y", [1], dtype="int64")
+    return layers.mean(layers.softmax_with_cross_entropy(logits, label))
+
+
+def _sgd():
+    return fluid.optimizer.SGD(learning_rate=0.01)
+
+
+def linreg():
+    x, y = layers.data("x", [13]), layers.data("y", [1])
+    return layers.mean(layers.square_error_cost(_fc(x, 1, 0), y)), _sgd()
+
+
+def _mlp(sizes):
+    x = layers.data("x", [sizes[0]])
+    for i, size in enumerate(sizes[1:-1]):
+        x = _fc(x, size, i, "relu")
+    return _classified(_fc(x, sizes[-1], len(sizes) - 2))
+
+
+def mlp_sgd():
+    return _mlp((784, 128, 64, 10)), _sgd()
+
+
+def mlp_adam():
+    return _mlp((784, 128, 64, 10)), fluid.optimizer.Adam(learning_rate=1e-3)
+
+
+def mlpbig_sgd():
+    return _mlp((784, 1024, 1024, 10)), _sgd()
+
+
+def lenet5():
+    x = layers.data("x", [1, 28, 28])
+    for i, filters in ((1, 20), (2, 50)):
+        x = layers.conv2d(x, filters, 5, act="relu", param_attr=_attr(f"c{i}"), bias_attr=_attr(f"cb{i}"))
+        x = layers.pool2d(x, 2, pool_stride=2)
+    return _classified(_fc(x, 10, 0)), _sgd()
+
+
+def resnet20():
+    from rows import resnet_blocks
+
+    def conv(x, width, size, stride, name, act=None):
+        x = layers.conv2d(x, width, size, stride, (size - 1) // 2, param_attr=_attr(name), bias_attr=False)
+        return layers.batch_norm(x, act=act, param_attr=_attr(f"{name}.scale"), bias_attr=_attr(f"{name}.shift"))
+
+    x = conv(layers.data("x", [3, 32, 32]), 16, 3, 1, "c", "relu")
+    for name, channels, width, stride in resnet_blocks():
+        y = conv(conv(x, width, 3, stride, f"{name}.c1", "relu"), width, 3, 1, f"{name}.c2")
+        short = x if stride == 1 and channels == width else conv(x, width, 1, stride, f"{name}.short")
+        x = layers.elementwise_add(y, short, act="relu")
+    x = layers.pool2d(x, pool_type="avg", global_pooling=True)
+    return _classified(_fc(x, 10, 0)), fluid.optimizer.Momentum(learning_rate=0.01, momentum=0.9)
+
+
+def ngram():
+    words = layers.data("x", [4, 1], dtype="int64")
+    x = layers.embedding(words, [2073, 32], param_attr=_attr("table"))
+    x = _fc(layers.reshape(x, [-1, 128]), 256, 0, "sigmoid")
+    return _classified(_fc(x, 2073, 1)), _sgd()
+
+
+def _ctr(with_products=False):
+    ids = layers.data("ids", [26, 1], dtype="int64")
+    x, y = layers.data("x", [13]), layers.data("y", [1])
+    rows = layers.embedding(ids, [1_000_000, 10], is_sparse=True, param_attr=_attr("table"))
+    wide = layers.embedding(ids, [1_000_000, 1], is_sparse=True, param_attr=_attr("wide"))
+    wide = layers.reduce_sum(layers.reshape(wide, [-1, 26]), dim=1, keep_dim=True)
+    first = layers.elementwise_add(wide, layers.fc(x, 1, param_attr=_attr("wide_dense"), bias_attr=_attr("wide_b")))
+    deep = layers.concat([layers.reshape(rows, [-1, 260]), x], axis=1)
+    for i in range(3):
+        deep = _fc(deep, 400, i, "relu")
+    logit = layers.elementwise_add(first, _fc(deep, 1, 3))
+    if with_products:
+        rows = layers.reshape(rows, [-1, 26, 10])
+        of_sum = layers.square(layers.reduce_sum(rows, dim=1))
+        sum_of = layers.reduce_sum(layers.square(rows), dim=1)
+        pairs = layers.reduce_sum(layers.elementwise_sub(of_sum, sum_of), dim=1, keep_dim=True)
+        logit = layers.elementwise_add(logit, layers.scale(pairs, scale=0.5))
+    return layers.mean(layers.sigmoid_cross_entropy_with_logits(logit, y))
+
+
+class _DenseSgdSparseAdam:
+    """Sparse Adam for the tables, SGD for the rest, as two optimizers of one loss."""
+
+    def minimize(self, loss):
+        pairs = fluid.backward.append_backward(loss)
+        tables = [pair for pair in pairs if pair[0].name in ("table", "wide")]
+        fluid.optimizer.Adam(learning_rate=1e-3, lazy_mode=True).apply_gradients(tables)
+        _sgd().apply_gradients([pair for pair in pairs if pair[0].name not in ("table", "wide")])
+
+
+def widedeep_sgd():
+    return _ctr(), _sgd()
+
+
+def widedeep_adam():
+    return _ctr(), _DenseSgdSparseAdam()
+
+
+def deepfm_adam():
+    return _ctr(with_products=True), _DenseSgdSparseAdam()
+
+
+def prepare(name, row, threads):
+    """Return (feeds ready to use, step): step(feed) trains once and returns the loss."""
+    fluid.core.lib.tr_set_num_threads(threads)
+    loss, optimizer = globals()[name]()
+    optimizer.minimize(loss)
+    exe, main = fluid.Executor(fluid.CPUPlace()), fluid.default_main_program()
+    exe.run(fluid.default_startup_program())
+    scope = fluid.global_scope()
+    for param, value in row.params.items():
+        scope.find_var(param).get_tensor().set(value, fluid.CPUPlace())
+    shape = {var: main.global_block().var(var).shape for var in row.draw(np.random.default_rng(0))}
+    feeds = [{var: value.reshape(len(value), *shape[var][1:]) for var, value in batch.items()}
+             for batch in row.batches()]
+    return feeds, lambda feed: exe.run(main, feed=feed, fetch_list=[loss])[0]
+
+
+def wait(loss):
+    """Results are there when run returns."""
+
+
+def version():
+    return fluid.__version__

@@ -1,0 +1,53 @@
+"""One side of a row in a process of its own, told over a pipe what to do: worker.py SIDE ROW THREADS.
+
+SIDE is trireme, torch or jax. It answers one line of JSON for each line it reads: to `check K` the losses of the first K
+steps, to `time N` the milliseconds of each of N steps on average, to `memory` its peak. It ends with its input.
+"""
+
+import importlib
+import json
+import os
+import resource
+import sys
+import time
+
+
+def main() -> None:
+    side, name, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)                                # what a library prints is no answer
+
+    def answer(**fields):
+        print(json.dumps(fields), file=answers, flush=True)
+
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TRIREME_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+    try:
+        module = importlib.import_module(f"{side}_rows")
+    except ImportError as error:
+        return answer(skip=f"not installed: {error}")
+    from rows import ROWS
+    if not hasattr(module, name):
+        return answer(skip="row not written for it")
+    feeds, step = module.prepare(name, ROWS[name](), threads)
+    answer(version=module.version())
+    at = 0
+    for line in sys.stdin:
+        command, *count = line.split()
+        if command == "memory":
+            answer(mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+            continue
+        count, losses, loss = int(count[0]), [], None
+        start = time.perf_counter()
+        for i in range(at, at + count):
+            loss = step(feeds[i % len(feeds)])
+            if command == "check":
+                losses.append(float(loss.mean()))
+        module.wait(loss)
+        at += count
+        answer(ms=(time.perf_counter() - start) / count * 1e3, losses=losses)
+
+
+if __name__ == "__main__":
+    main()
