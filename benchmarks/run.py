@@ -14,6 +14,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from datetime import date
 from pathlib import Path
 
@@ -29,9 +30,9 @@ class Side:
     """A process that runs one row in one system."""
 
     def __init__(self, name: str, row: str, threads: int, python: str) -> None:
-        self.name, self.ms = name, []
+        self.name, self.ms, self.said = name, [], tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([python, HERE / "worker.py", name, row, str(threads)], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
                                         env={**os.environ, "JAX_PLATFORMS": "cpu"})
         hello = self._read()
         self.skip, self.version = hello.get("skip"), hello.get("version", "")
@@ -39,7 +40,8 @@ class Side:
     def _read(self) -> dict:
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(f"{self.name} ended:\n{self.process.communicate()[1]}")
+            self.said.seek(0)
+            sys.exit(f"{self.name} ended:\n{self.said.read()}")
         return json.loads(line)
 
     def ask(self, command: str, count: int = 0) -> dict:
