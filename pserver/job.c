@@ -168,6 +168,23 @@ static uint64_t core_done(void *self)
     return 0;
 }
 
+/* == for the launcher ========================================================================== */
+
+/* mpirun's exit code says nothing of a job that survives deaths: each rank says itself that it has joined, and that it
+ * has left well, by a file. */
+static void tell_launcher(const char *what, int rank)
+{
+    const char *folder = getenv("TRIREME_JOB_FOLDER");
+    char        path[1024];
+
+    if (!folder)
+        return;
+    snprintf(path, sizeof path, "%s/%s.%d", folder, what, rank);
+    FILE *out = fopen(path, "w");
+    if (out)
+        fclose(out);
+}
+
 /* == life ======================================================================================= */
 
 static void free_job(tr_job *job)
@@ -223,6 +240,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     current = job;
     const tr_status status = tr_comm_start(&job->comm, &comm, &core);
     if (status == TR_OK) {
+        tell_launcher("joined", tr_job_rank(job));
         *out = job;
         return TR_OK;
     }
@@ -241,7 +259,10 @@ tr_status tr_job_free(tr_job *job)
         return TR_OK;
     if (job->role == TR_ROLE_TRAINER && !job->has_left)
         status = tr_job_goodbye(job);
+    const int       rank = tr_job_rank(job);
     const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout));
+    if (status == TR_OK && left == TR_OK)
+        tell_launcher("done", rank);
     if (left == TR_OK)
         free_job(job);
     else

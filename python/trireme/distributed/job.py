@@ -8,6 +8,7 @@ goodbye, or the error that the script ended with.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import random
 import sys
@@ -122,17 +123,24 @@ def _end() -> None:
         name = ffi.string(lib.tr_job_rank_name(job.ptr, lib.tr_job_rank(job.ptr))).decode()
         job.failure = f"{name} ended with exit code {job.exit_code if isinstance(job.exit_code, int) else 1}"
     _flush()
+    code = job.exit_code if isinstance(job.exit_code, int) and job.exit_code else 1
+    if job.failure is not None:
+        _tell_launcher(job, code)
     if not job.free():
-        code = job.exit_code if isinstance(job.exit_code, int) and job.exit_code else 1
         os._exit(code)                                 # MPI is left as it is
+
+
+def _tell_launcher(job: Job, code: int) -> None:
+    folder = os.environ.get("TRIREME_JOB_FOLDER")
+    if folder:
+        with contextlib.suppress(OSError), open(f"{folder}/failed.{lib.tr_job_rank(job.ptr)}", "w") as out:
+            out.write(f"{code & 255}\n{job.failure}\n")
 
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(AttributeError, ValueError, OSError):     # closed, or nobody reads it
             stream.flush()
-        except (AttributeError, ValueError, OSError):
-            pass                                       # closed, or nobody reads it
 
 
 __all__ = ["Job", "current", "is_launched", "seed_alike"]

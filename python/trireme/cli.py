@@ -1,0 +1,64 @@
+"""The command ``trireme``; ``python -m trireme`` is the same.
+
+    trireme launch --servers 2 --trainers 4 train.py --epochs 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+
+from . import __version__
+from .errors import TriremeError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; return the exit code."""
+    parser = argparse.ArgumentParser(prog="trireme", description="Train on parameter servers over MPI.")
+    parser.add_argument("--version", action="version", version=f"trireme {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    add_launch(commands)
+    options = parser.parse_args(argv)
+    try:
+        return options.run(options)
+    except TriremeError as error:
+        print(f"trireme: {error}", file=sys.stderr)
+        return 2
+
+
+def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "launch", help="run a script on trainers and parameter servers",
+        description="Run a script in trainer processes, beside parameter servers, and watch over them. The exit code is 0 "
+                    "when every rank has left the job well. The same script runs in one process by `python SCRIPT`.")
+    parser.add_argument("--servers", type=int, default=1, metavar="S", help="parameter servers (default: 1)")
+    parser.add_argument("--trainers", type=int, default=1, metavar="T", help="processes that run the script (default: 1)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--hosts", metavar="H1,H2", help="hosts to start on (default: this one)")
+    where.add_argument("--hostfile", metavar="FILE", help="the same, a host in each line")
+    parser.add_argument("--mpirun", metavar="PATH", help="mpirun to use (default: this environment's, else the PATH's)")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="end the job after so long (default: never)")
+    parser.add_argument("--tag-output", action="store_true", help="begin each line of output with its rank")
+    parser.add_argument("--dry-run", action="store_true", help="print the mpirun line and stop")
+    parser.add_argument("script", help="Python script")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    parser.set_defaults(run=run_launch)
+
+
+def run_launch(options: argparse.Namespace) -> int:
+    from .launch.mpi import Layout
+    from .launch.supervisor import Launch
+
+    launch = Launch(Layout(options.servers, options.trainers, options.hosts, options.hostfile),
+                    [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
+                    tag_output=options.tag_output)
+    if options.dry_run:
+        print(shlex.join(launch.command(launch.environment("."), None, None)))
+        return 0
+    return launch.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Starting jobs: ``trireme launch --servers 2 --trainers 4 train.py``."""

@@ -1,0 +1,154 @@
+"""Which mpirun, which libmpi, and the flags that each version needs.
+
+Open MPI 5 (with ULFM) and 4.1 share their ABI, so that the same programs run under both; what must not happen is
+one's mpirun with the other's library.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import NotFoundError, UnsupportedError
+
+LIBMPI = "libmpi.so.40"
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An installation of Open MPI."""
+
+    mpirun: str
+    version: tuple[int, ...]
+    libdir: str                        # where its libmpi lies
+
+    @property
+    def major(self) -> int:
+        return self.version[0]
+
+    def __str__(self) -> str:
+        return f"Open MPI {'.'.join(map(str, self.version))} ({self.mpirun}, {self.libdir}/{LIBMPI})"
+
+
+def find(mpirun: str | None = None) -> Mpi:
+    """Return the MPI to use: the one asked for, else that of this environment, else that on the PATH."""
+    path = _find_mpirun(mpirun)
+    text = _ask(path, "--version")
+    found = re.search(r"\(Open MPI\) (\d+(?:\.\d+)*)", text)
+    if not found:
+        raise UnsupportedError(f"{path} is not Open MPI's: `{path} --version` says {text.strip().splitlines()[:1]}")
+    version = tuple(int(part) for part in found[1].split("."))
+    if version < (4, 1):
+        raise UnsupportedError(f"{path} is Open MPI {found[1]}; 4.1 or newer is needed (pip install 'trireme[mpi]')")
+    return Mpi(path, version, _find_libdir(path))
+
+
+def _find_mpirun(asked: str | None) -> str:
+    if asked:
+        path = shutil.which(asked)
+        if path is None:
+            raise NotFoundError(f"there is no program {asked!r}")
+        return path
+    own = Path(sys.prefix) / "bin" / "mpirun"
+    path = str(own) if os.access(own, os.X_OK) else shutil.which("mpirun")
+    if path is None:
+        raise NotFoundError("no mpirun: neither in this Python's environment nor on the PATH; "
+                            "`pip install 'trireme[mpi]'` brings one, --mpirun names one")
+    return path
+
+
+def _ask(*command: str) -> str:
+    env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+    env.setdefault("HOME", "/tmp")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=env, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnsupportedError(f"{' '.join(command)} does not run: {error}") from None
+    return done.stdout + done.stderr
+
+
+def _find_libdir(mpirun: str) -> str:
+    """The folder of the libmpi that belongs to an mpirun: beside it, or beside the libraries that it loads itself."""
+    candidates: list[Path] = []
+    for path in (Path(mpirun), Path(mpirun).resolve()):
+        candidates += [path.parent.parent / "lib", path.parent.parent / "lib64"]
+    for line in _ask("ldd", mpirun).splitlines():
+        found = re.match(r"\s*lib(?:open-rte|open-pal|prrte)\S* => (\S+)/[^/]+ ", line)
+        if found:
+            candidates.append(Path(found[1]))
+    for folder in candidates:
+        if (folder / LIBMPI).exists():
+            return str(folder)
+    raise NotFoundError(f"there is no {LIBMPI} that belongs to {mpirun}; looked in "
+                        f"{', '.join(dict.fromkeys(map(str, candidates)))}")
+
+
+def check_mixture(mpi: Mpi, library_path: str) -> None:
+    """Refuse a library path that leads to another installation's libmpi."""
+    own = Path(mpi.libdir).resolve()
+    for folder in filter(None, library_path.split(":")):
+        other = Path(folder)
+        if (other / LIBMPI).exists() and other.resolve() != own:
+            raise UnsupportedError(
+                f"LD_LIBRARY_PATH leads to {other / LIBMPI}, but the mpirun to be used is {mpi.mpirun}, whose library is "
+                f"{own / LIBMPI}: take {folder} out of LD_LIBRARY_PATH, or name its mpirun by --mpirun")
+        if own == other.resolve():
+            return                                     # ours comes first
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What to start where."""
+
+    servers: int
+    trainers: int
+    hosts: str | None = None           # "h1,h2:4"
+    hostfile: str | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        return bool(self.hosts or self.hostfile)
+
+
+def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Sequence[str], exported: Iterable[str] = (),
+                 scratch: str | None = None, shared: str | None = None) -> list[str]:
+    """Return the mpirun line. ``exported`` names the variables that other hosts need; MPI keeps its files in the
+    folders ``scratch`` and ``shared`` (in memory)."""
+    exports = [word for name in sorted(exported) for word in ("-x", name)] if layout.is_remote else []
+    line = [mpi.mpirun, *_flags(mpi, layout)]
+    if scratch and mpi.major >= 5:
+        line += ["--prtemca", "prte_tmpdir_base", scratch]
+    elif scratch:
+        line += ["--mca", "orte_tmpdir_base", scratch]
+    if shared:
+        line += ["--mca", "btl_sm_backing_directory" if mpi.major >= 5 else "btl_vader_backing_directory", shared]
+    if layout.servers:
+        line += [*exports, "-np", str(layout.servers), *server, ":"]
+    return [*line, *exports, "-np", str(layout.trainers), *trainer]
+
+
+def _flags(mpi: Mpi, layout: Layout) -> list[str]:
+    flags = ["--oversubscribe", "--bind-to", "none"]
+    if os.geteuid() == 0:
+        flags.append("--allow-run-as-root")
+    # Deaths are reported under 5; both let the living go on until they have said what happened.
+    flags += ["--with-ft", "ulfm"] if mpi.major >= 5 else ["--enable-recovery"]
+    for key, value in (("pml", "ob1"), ("btl", "self,vader,tcp"), ("mpi_yield_when_idle", "1")):
+        flags += ["--mca", key, value]
+    if mpi.major < 5:
+        flags += ["--mca", "odls_base_sigkill_timeout", "0"]
+    if layout.is_remote:
+        where = ["--hostfile", layout.hostfile] if layout.hostfile else ["--host", layout.hosts]
+        keepalive = (("oob_tcp_keepalive_time", "3"), ("oob_tcp_keepalive_intvl", "1"), ("oob_tcp_keepalive_probes", "3"))
+        option = "--prtemca" if mpi.major >= 5 else "--mca"
+        flags += [*where, "--map-by", "node", *[word for pair in keepalive for word in (option, *pair)]]
+    return flags
+
+
+__all__ = ["Mpi", "Layout", "find", "check_mixture", "command_line"]

@@ -1,0 +1,191 @@
+"""A job from its start to its end: mpirun, a watch over the ranks, an honest exit code, nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidArgumentError, NotFoundError
+from . import mpi as mpis
+from .mpi import Layout, Mpi
+from .watch import Failure, Ranks
+
+_TO_END = 0.7                          # seconds for the living to say what happened and to end by themselves
+_TO_STOP = 2.0                         # for mpirun, told to stop
+_PREFIX = "trireme-job-"
+
+
+def server_program() -> str:
+    """Return the path of ``trireme-pserver``: TRIREME_PSERVER, or the one that belongs to this package."""
+    from .. import _core
+
+    package = Path(_core.__file__).parent
+    candidates = [os.environ.get("TRIREME_PSERVER"), package.parents[1] / "bin" / "trireme-pserver",
+                  Path(sys.executable).parent / "trireme-pserver", shutil.which("trireme-pserver")]
+    for path in filter(None, candidates):
+        if os.access(path, os.X_OK):
+            return str(path)
+    raise NotFoundError("there is no program trireme-pserver beside this package or on the PATH; TRIREME_PSERVER names one")
+
+
+class Launch:
+    """What to run and how: one job."""
+
+    def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
+                 timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = ()) -> None:
+        if "OMPI_COMM_WORLD_SIZE" in os.environ:
+            raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
+        if layout.trainers < 1 or layout.servers < 0:
+            raise InvalidArgumentError(f"trireme launch: {layout.servers} servers and {layout.trainers} trainers")
+        if not script or not Path(script[0]).is_file():
+            raise NotFoundError(f"trireme launch: there is no script {script[0] if script else ''!r}")
+        self.layout, self.timeout = layout, timeout
+        self.mpi: Mpi = mpis.find(mpirun)
+        mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
+        self.server = [server_program(), *server_options]
+        self.trainer = [sys.executable, *script]
+        self.tag = ["--tag-output"] if tag_output else []
+
+    # -- what is started ---------------------------------------------------------------------------------------
+
+    def environment(self, folder: str) -> dict[str, str]:
+        env = dict(os.environ)
+        env.setdefault("HOME", "/tmp")                 # MPI's daemons want one
+        env["TRIREME_JOB"] = "1"
+        env["TRIREME_JOB_FOLDER"] = folder
+        env["PYTHONUNBUFFERED"] = env.get("PYTHONUNBUFFERED", "1")
+        if self.mpi.major < 5:                         # 5's mpirun does so itself
+            old = env.get("LD_LIBRARY_PATH")
+            env["LD_LIBRARY_PATH"] = f"{self.mpi.libdir}:{old}" if old else self.mpi.libdir
+        return env
+
+    def command(self, env: dict[str, str], scratch: str | None, shared: str | None) -> list[str]:
+        exported = [name for name in env if name.startswith(("TRIREME_", "PYTHON")) or name == "LD_LIBRARY_PATH"
+                    and self.mpi.major < 5]
+        line = mpis.command_line(self.mpi, self.layout, self.server, self.trainer, exported, scratch, shared)
+        return [line[0], *self.tag, *line[1:]]
+
+    def describe(self) -> str:
+        return f"{self.layout.servers} servers, {self.layout.trainers} trainers, {self.mpi}"
+
+    # -- its life ---------------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Run the job; return the exit code."""
+        _say(self.describe())
+        _remove_stale()
+        with self._folders() as (folder, scratch, shared):
+            env = self.environment(folder)
+            mpirun = subprocess.Popen(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
+                                      start_new_session=True)
+            ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers)
+            with _signals() as caught:
+                failure = self._watch(mpirun, ranks, caught)
+                self._stop(mpirun, ranks)
+            ranks.close()
+        if failure is None:
+            return 0
+        _say(f"the job failed (exit code {failure.code}): {failure.text}")
+        return failure.code
+
+    @contextlib.contextmanager
+    def _folders(self) -> Iterator[tuple[str, str | None, str | None]]:
+        """The folder where ranks say how they ended; those where MPI keeps its files on this host."""
+        name = f"{_PREFIX}{os.getpid()}-"
+        if self.layout.is_remote:                      # the folder must be the same on all hosts
+            folders = [tempfile.mkdtemp(prefix=f".{name}", dir=os.getcwd())]
+        else:
+            places = [tempfile.gettempdir()] + ["/dev/shm"] * os.access("/dev/shm", os.W_OK)
+            folders = [tempfile.mkdtemp(prefix=name, dir=place) for place in places]
+        try:
+            yield folders[0], None if self.layout.is_remote else folders[0], (folders + [None])[1]
+        finally:
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _watch(self, mpirun: subprocess.Popen[bytes], ranks: Ranks, caught: list[int]) -> Failure | None:
+        """Wait for the end. Return why the job failed, or None."""
+        begin = time.monotonic()
+        failure, failed_at, done_at = None, 0.0, 0.0
+        while True:
+            ranks.look(0.02)
+            now = time.monotonic()
+            if caught:
+                return Failure(128 + caught[0], f"stopped by {signal.Signals(caught[0]).name}")
+            has_ended = mpirun.poll() is not None
+            if failure is None:
+                failure, failed_at = ranks.failure(), now
+            if failure is not None and (has_ended or now - failed_at > _TO_END):
+                return failure
+            if self.timeout is not None and now - begin > self.timeout:
+                return Failure(124, f"it did not end within {self.timeout:g} s")
+            if ranks.done() == ranks.size:
+                done_at = done_at or now
+                if has_ended or now - done_at > _TO_STOP:
+                    return None
+            elif has_ended:
+                return self._unexplained(mpirun, ranks)
+
+    def _unexplained(self, mpirun: subprocess.Popen[bytes], ranks: Ranks) -> Failure:
+        """mpirun has ended before all ranks had left the job, and we saw none of them die."""
+        code = mpirun.returncode
+        ranks.look(0.0)
+        failure = ranks.failure()
+        if failure is not None:
+            return failure
+        if code < 0:
+            return Failure(128 - code, f"mpirun was killed by {signal.Signals(-code).name}")
+        left = f"{ranks.done()} of {ranks.size} ranks had left the job"
+        return Failure(code or 1, f"mpirun ended with exit code {code} when {left}")
+
+    @staticmethod
+    def _stop(mpirun: subprocess.Popen[bytes], ranks: Ranks) -> None:
+        """End what is left of the job."""
+        if mpirun.poll() is None:
+            mpirun.send_signal(signal.SIGTERM)
+        ranks.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            mpirun.wait(_TO_STOP)
+        if mpirun.poll() is None:
+            mpirun.kill()
+            mpirun.wait()
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[list[int]]:
+    """The signals that ask for an end, noted instead of obeyed."""
+    caught: list[int] = []
+    old: dict[int, Any] = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        old[number] = signal.signal(number, lambda got, _frame: caught.append(got))
+    try:
+        yield caught
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def _remove_stale() -> None:
+    """Remove what launchers left that were killed themselves."""
+    for place in {tempfile.gettempdir(), "/dev/shm"}:
+        for folder in Path(place).glob(f"{_PREFIX}*"):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                pid = int(folder.name.removeprefix(_PREFIX).split("-")[0])
+                if folder.stat().st_uid == os.geteuid() and not Path(f"/proc/{pid}").exists():
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _say(text: str) -> None:
+    print(f"trireme launch: {text}", file=sys.stderr, flush=True)
+
+
+__all__ = ["Launch", "server_program"]

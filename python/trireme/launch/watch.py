@@ -1,0 +1,128 @@
+"""The ranks of this host, seen from outside: who has started, who has ended, and whether well.
+
+mpirun's exit code says nothing of a job that survives deaths. A rank that has left its job well has written a file;
+one whose script failed has written why. A process that is gone without either has died.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Rank:
+    rank: int
+    pid: int
+    fd: int                            # of the process: readable when it has ended
+    gone: int = 0                      # its place in the order in which ranks ended, from 1
+
+
+@dataclass
+class Failure:
+    """Why a job failed: the exit code to end with, and what to say."""
+
+    code: int
+    text: str
+
+
+@dataclass
+class Ranks:
+    """Ranks under ``mpirun``, the process of that id, whose files are in ``folder``."""
+
+    mpirun: int
+    folder: Path
+    servers: int
+    trainers: int
+    known: dict[int, Rank] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return self.servers + self.trainers
+
+    def name(self, rank: int) -> str:
+        role, index = ("server", rank) if rank < self.servers else ("trainer", rank - self.servers)
+        return f"rank {rank} ({role} {index})"
+
+    def look(self, seconds: float) -> None:
+        """Find new ranks, and which ones have ended; wait so long for something to happen."""
+        if len(self.known) < self.size:
+            for pid in _descendants(self.mpirun):
+                self._note(pid)
+        poll = select.poll()
+        living = {one.fd: one for one in self.known.values() if not one.gone}
+        for fd in living:
+            poll.register(fd, select.POLLIN)
+        for fd, _ in poll.poll(1000 * seconds):
+            living[fd].gone = 1 + sum(one.gone > 0 for one in self.known.values())
+
+    def _note(self, pid: int) -> None:
+        rank = _rank_of(pid)
+        if rank is None or rank in self.known or not 0 <= rank < self.size:
+            return
+        try:
+            self.known[rank] = Rank(rank, pid, os.pidfd_open(pid))
+        except ProcessLookupError:
+            pass
+
+    def done(self) -> int:
+        """The number of ranks that have left the job well."""
+        return sum((self.folder / f"done.{rank}").exists() for rank in range(self.size))
+
+    def failure(self) -> Failure | None:
+        """The first thing that went wrong, if anything did."""
+        for rank in range(self.size):
+            path = self.folder / f"failed.{rank}"
+            if path.exists():
+                code, _, why = path.read_text(errors="replace").partition("\n")
+                return Failure(int(code or 1), why.strip() or f"{self.name(rank)} failed")
+        for one in sorted(self.known.values(), key=lambda one: one.gone):
+            if one.gone and not (self.folder / f"done.{one.rank}").exists():
+                has_joined = (self.folder / f"joined.{one.rank}").exists()
+                how = "ended without a goodbye" if has_joined else "ended before it had joined the job"
+                return Failure(1, f"{self.name(one.rank)}, pid {one.pid}, {how}")
+        return None
+
+    def kill(self) -> None:
+        """End those of this host that still live."""
+        for one in self.known.values():
+            try:
+                signal.pidfd_send_signal(one.fd, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+
+    def close(self) -> None:
+        for one in self.known.values():
+            os.close(one.fd)
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += [int(word) for word in (task / "children").read_text().split()]
+    except OSError:
+        pass
+    return found
+
+
+def _descendants(pid: int) -> list[int]:
+    """Children, and theirs: a rank may be started by a shell."""
+    found = _children(pid)
+    return found + [inner for one in found for inner in _children(one)]
+
+
+def _rank_of(pid: int) -> int | None:
+    try:
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if entry.startswith(b"OMPI_COMM_WORLD_RANK="):
+                return int(entry.partition(b"=")[2])
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+__all__ = ["Ranks", "Rank", "Failure"]
