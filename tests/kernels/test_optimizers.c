@@ -234,6 +234,84 @@ static void ftrl_reference(op_values *v)
 
 TEST(ftrl_matches_reference) { EACH_OF(c, ftrl_cases) check_forward("ftrl", c, ftrl_reference, 1e-5); }
 
+/* -- lars_momentum: Param, Grad, Velocity, LearningRate ------------------------------------------------------------------ */
+
+static const op_case lars_cases[] = {
+    {"dense", {PARAM, DENSE, PARAM, NUMBER(0.25)}, {FLOAT_ATTR("mu", 0.5)}},
+    {"own coefficients", {PARAM, DENSE, PARAM, NUMBER(0.25)},
+     {FLOAT_ATTR("mu", 0.5), FLOAT_ATTR("lars_coeff", 0.25), FLOAT_ATTR("lars_weight_decay", 0.125)}},
+    {"no gradient", {DIMS(2), VALUES(LIST(0, 0), 2), DIMS(2), NUMBER(0.25)}, {FLOAT_ATTR("mu", 0.5)}},
+};
+
+static double norm(const op_array *a)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < a->count; i++)
+        sum += a->data[i] * a->data[i];
+    return sqrt(sum);
+}
+
+static void lars_reference(op_values *v)
+{
+    const double decay = attr(v, "lars_weight_decay", 0.0005), p = norm(&v->in[0]), grad = norm(&v->in[1]);
+    double       rate = v->in[3].data[0];
+
+    if (p > 0 && grad > 0)
+        rate *= attr(v, "lars_coeff", 0.001) * p / (grad + decay * p);
+    EACH_ELEMENT(i, g, 1) {
+        v->out[1].data[i] = attr(v, "mu", 0) * v->in[2].data[i] + rate * (g + decay * v->in[0].data[i]);
+        v->out[0].data[i] = v->in[0].data[i] - v->out[1].data[i];
+    }
+}
+
+TEST(lars_momentum_matches_reference) { EACH_OF(c, lars_cases) check_forward("lars_momentum", c, lars_reference, 2e-6); }
+
+/* -- proximal_gd: Param, Grad, LearningRate; proximal_adagrad: Param, Moment, Grad, LearningRate ------------------------------ */
+
+static const op_case proximal_gd_cases[] = {
+    {"plain", {PARAM, DENSE, NUMBER(0.25)}},
+    {"l1 and l2", {PARAM, DENSE, NUMBER(0.25)}, {FLOAT_ATTR("l1", 0.75), FLOAT_ATTR("l2", 0.5)}},
+    {"rows", {PARAM, SPARSE, NUMBER(0.25)}, {FLOAT_ATTR("l1", 0.75)}},
+};
+static const op_case proximal_adagrad_cases[] = {
+    {"plain", {PARAM, POSITIVE, DENSE, NUMBER(0.25)}},
+    {"l1 and l2", {PARAM, POSITIVE, DENSE, NUMBER(0.25)}, {FLOAT_ATTR("l1", 0.75), FLOAT_ATTR("l2", 0.5)}},
+    {"rows", {PARAM, POSITIVE, SPARSE, NUMBER(0.25)}, {FLOAT_ATTR("l1", 0.75)}},
+};
+
+static double shrunk(const op_values *v, double q, double lr)
+{
+    return copysign(fmax(fabs(q) - lr * attr(v, "l1", 0), 0), q) / (1 + lr * attr(v, "l2", 0));
+}
+
+static void proximal_gd_reference(op_values *v)
+{
+    const double lr = v->in[2].data[0];
+
+    EACH_ELEMENT(i, g, 1) v->out[0].data[i] = shrunk(v, v->in[0].data[i] - lr * g, lr);
+}
+
+static void proximal_adagrad_reference(op_values *v)
+{
+    const double lr = v->in[3].data[0];
+
+    EACH_ELEMENT(i, g, 2) {
+        v->out[1].data[i] = v->in[1].data[i] + g * g;
+        v->out[0].data[i] = shrunk(v, v->in[0].data[i] - lr * g / sqrt(v->out[1].data[i]), lr);
+    }
+}
+
+TEST(proximal_gd_matches_reference)
+{
+    EACH_OF(c, proximal_gd_cases) check_forward("proximal_gd", c, proximal_gd_reference, 1e-6);
+}
+
+TEST(proximal_adagrad_matches_reference)
+{
+    EACH_OF(c, proximal_adagrad_cases) check_forward("proximal_adagrad", c, proximal_adagrad_reference, 2e-6);
+}
+
 /* -- what holds for all ------------------------------------------------------------------------------------------------ */
 
 /* A table larger than one range of a sweep, with rows at both ends of ranges. */
@@ -264,6 +342,8 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ESHAPE, "LearningRate must hold one element", infer_shapes("sgd", {PARAM, DIMS(2), DENSE}));
     EXPECT_FAIL(TR_ESHAPE, "Velocity is [5, 4]",
                 infer_shapes("momentum", {PARAM, DENSE, DIMS(5, 4), NUMBER(1)}, {FLOAT_ATTR("mu", 0.9)}));
+    EXPECT_FAIL(TR_EUNSUPPORTED, "Grad must be a dense tensor, got selected rows",
+                infer_shapes("lars_momentum", {PARAM, SPARSE, PARAM, NUMBER(1)}, {FLOAT_ATTR("mu", 0.9)}));
     EXPECT_FAIL(TR_EINVAL, "mu", infer_shapes("momentum", {PARAM, DENSE, PARAM, NUMBER(1)}));
     EXPECT_FAIL(TR_EINVAL, "centered needs MeanGrad",
                 op_run_status("rmsprop", &(op_case){"", {PARAM, POSITIVE, ABSENT, NUMBER(0.25), DENSE, PARAM},
@@ -282,6 +362,9 @@ int main(void)
         cmocka_unit_test(decayed_adagrad_matches_reference),
         cmocka_unit_test(rmsprop_matches_reference),
         cmocka_unit_test(ftrl_matches_reference),
+        cmocka_unit_test(lars_momentum_matches_reference),
+        cmocka_unit_test(proximal_gd_matches_reference),
+        cmocka_unit_test(proximal_adagrad_matches_reference),
         cmocka_unit_test(sweep_over_a_large_table_meets_every_row),
         cmocka_unit_test(mistakes_are_explained),
     };
