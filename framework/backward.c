@@ -129,7 +129,15 @@ static void contribute(walk *w, const char *var, const char *grad)
     p->name[p->count++] = (char *)(uintptr_t)intern(w, "%s", grad);
 }
 
-/* The one gradient of `var`, summed if need be, which is then no longer pending; NULL: there is none. */
+static bool is_array(tr_block *block, const char *name)
+{
+    const tr_var_desc *var = tr_block_find_var_recursive(block, name);
+    return var && var->kind == TR_KIND_ARRAY;
+}
+
+/* The one gradient of `var`, summed if need be, which is then no longer pending; NULL: there is none. That of a
+ * tensor array is itself an array, one for all its readers and writers: they add to its elements, or take one
+ * out, in place; so it stays pending. */
 static tr_status take_grad(const char **out, walk *w, const char *var, const tr_op_desc *origin)
 {
     pending *p = tr_map_find(&w->pending, var);
@@ -138,6 +146,8 @@ static tr_status take_grad(const char **out, walk *w, const char *var, const tr_
     if (!p || p->count == 0)
         return TR_OK;
     *out = p->name[0];
+    if (is_array(w->block, var))
+        return TR_OK;
     if (p->count > 1) {
         *out = intern(w, "%s%s", var, w->suffix);
         tr_op_desc *sum = tr_op_desc_new("sum");
@@ -149,8 +159,23 @@ static tr_status take_grad(const char **out, walk *w, const char *var, const tr_
     return TR_OK;
 }
 
+/* The gradient array of an array lives where the array does. */
+static const char *array_gradient(walk *w, const char *var)
+{
+    const pending *p = pending_of(w, var);
+    if (p->count > 0)
+        return p->name[0];
+    if (w->outer && tr_block_find_var(w->block, var) == NULL)
+        contribute(w, var, array_gradient((walk *)(uintptr_t)w->outer, var));
+    else
+        contribute(w, var, intern(w, "%s%s", var, w->suffix));
+    return p->name[0];
+}
+
 static const char *new_contribution(walk *w, const char *var)
 {
+    if (is_array(w->block, var))
+        return array_gradient(w, var);
     const pending *p = pending_of(w, var);
     const char    *name = p->count == 0 ? intern(w, "%s%s", var, w->suffix)
                                         : intern(w, "%s%s@RENAME@%d", var, w->suffix, ++w->renames);
@@ -459,6 +484,8 @@ static tr_status settle(walk *w, const char *var, const char *grad, const tr_op_
 {
     const char *inner;
 
+    if (is_array(w->block, var))
+        return TR_OK;                 /* changed in place */
     TR_TRY(take_grad(&inner, w, var, origin));
     if (block_writes(w->block, var)) {
         if (inner && strcmp(inner, grad) == 0)

@@ -382,12 +382,21 @@ static void set_random_keys(tr_frame *frame)
     }
 }
 
+static void clear_arrays(tr_frame *frame)
+{
+    for (int v = 0; v < frame->plan->var_count; v++)
+        if (frame->plan->var[v].place == TR_LOCAL && frame->local[v].kind == TR_KIND_ARRAY)
+            tr__var_array_clear(&frame->local[v]);
+}
+
 tr_status tr__frame_run(tr_frame *frame)
 {
     const int  count = frame->plan->step_count;
     const bool watched = tr_profiler_is_on() || frame->plan->executor->check_finite;
 
     set_random_keys(frame);
+    if (frame->plan->has_arrays)
+        clear_arrays(frame);
     for (int i = 0; i < count; i++) {
         const tr_status status = watched ? run_step_watched(frame, i) : run_step(frame, i);
         if (__builtin_expect(status != TR_OK, 0))

@@ -71,6 +71,7 @@ struct tr_plan {
     tr_step     *step;
     int          step_count;
     int          total_args, total_slots;
+    bool         has_arrays;          /* local tensor arrays, which are empty when a run begins */
     tr_map       current;             /* name -> number of its latest version, plus 1 */
     /* running */
     tr_frame    *frame;               /* of the root */

@@ -183,7 +183,12 @@ tr_status tr__plan_resolve(int *out, tr_plan *plan, const char *name)
     return add_outer_var(out, plan, name, around, outer);
 }
 
-/* A write. A temporary of this block gets a new version; what belongs to others is written where it is. */
+/* Arrays are written element by element, where they are. */
+static bool is_array(const tr_plan_var *var)
+{
+    return var->desc && var->desc->kind == TR_KIND_ARRAY;
+}
+
 static void mark_written(tr_plan *plan, int v)
 {
     plan->var[v].written = true;
@@ -195,13 +200,14 @@ static void mark_written(tr_plan *plan, int v)
     }
 }
 
+/* A write. A temporary of this block gets a new version; what belongs to others is written where it is. */
 static tr_status resolve_output(int *out, tr_plan *plan, const char *name, bool keep_version)
 {
     const int  now = current_var(plan, name);
     const bool is_mine = tr_block_find_var(plan->block, name) != NULL;
 
     if (now >= 0 && (plan->var[now].place == TR_SCOPE || plan->var[now].place == TR_OUTER ||
-                     plan->var[now].place == TR_CALLERS || keep_version)) {
+                     plan->var[now].place == TR_CALLERS || keep_version || is_array(&plan->var[now]))) {
         *out = now;
     } else if (is_persistable(plan->block, name)) {
         TR_TRY(plan->parent ? tr__plan_resolve(out, plan, name) : add_var(out, plan, name, TR_SCOPE, -1));
@@ -457,6 +463,8 @@ tr_status tr__plan_build(tr_plan *plan)
     TR_TRY_GOTO(done, bind_feeds_and_fetches(plan));
     if (!plan->parent)
         TR_TRY_GOTO(done, tr__plan_fuse(plan));
+    for (int v = 0; v < plan->var_count; v++)
+        plan->has_arrays = plan->has_arrays || (plan->var[v].place == TR_LOCAL && is_array(&plan->var[v]));
     number_steps(plan);
 done:
     free(keep);
