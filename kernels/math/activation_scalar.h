@@ -104,9 +104,9 @@ DACT(gelu)
 }
 
 ACT(relu6)  { (void)q; const T y = x < 0 ? 0 : x; return y > p ? p : y; }
-DACT(relu6) { (void)q; return (v > 0) & (v < p) ? d : 0; }
+DACT(relu6) { (void)q; return ((v > 0) & (v < p)) ? d : 0; }
 ACT(brelu)  { const T y = x < p ? p : x; return y > q ? q : y; }
-DACT(brelu) { return (v > p) & (v < q) ? d : 0; }
+DACT(brelu) { return ((v > p) & (v < q)) ? d : 0; }
 ACT(leaky_relu)  { (void)q; return x < 0 ? x * p : x; }
 DACT(leaky_relu) { (void)q; return v < 0 ? d * p : d; }
 ACT(elu)  { (void)q; return x > 0 ? x : p * NAME(tr_exp_minus_one)(x); }
@@ -130,14 +130,14 @@ DACT(soft_relu)
     const T low = NAME(tr_log_one_plus_exp)(-p), high = p + low;      /* what -p and p give, to the bit */
     return (v > low) & (v < high) ? -d * NAME(tr_exp_minus_one)(-v) : 0;
 }
-ACT(hard_shrink)  { (void)q; return (x <= p) & (x >= -p) ? 0 : x; }
-DACT(hard_shrink) { (void)q; return (v > p) | (v < -p) ? d : 0; }
+ACT(hard_shrink)  { (void)q; return ((x <= p) & (x >= -p)) ? 0 : x; }
+DACT(hard_shrink) { (void)q; return ((v > p) | (v < -p)) ? d : 0; }
 ACT(softshrink)  { (void)q; return x > p ? x - p : x >= -p ? 0 : x + p; }
-DACT(softshrink) { (void)q; return (v > p) | (v < -p) ? d : 0; }
+DACT(softshrink) { (void)q; return ((v > p) | (v < -p)) ? d : 0; }
 ACT(thresholded_relu)  { (void)q; return x <= p ? 0 : x; }
 DACT(thresholded_relu) { (void)q; return v > p ? d : 0; }
 ACT(hard_sigmoid)  { const T y = p * x + q; return y < 0 ? 0 : y > 1 ? 1 : y; }
-DACT(hard_sigmoid) { (void)q; return (v > 0) & (v < 1) ? d * p : 0; }
+DACT(hard_sigmoid) { (void)q; return ((v > 0) & (v < 1)) ? d * p : 0; }
 ACT(swish)  { (void)q; return x * NAME(tr_sigmoid)(p * x); }
 DACT(swish)
 {

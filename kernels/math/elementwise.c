@@ -373,7 +373,7 @@ TR_CLONES static void NAME(clip_grad_range)(void *payload, int64_t begin, int64_
     const NAME(vector_job) j = *(const NAME(vector_job) *)payload;
     TR_IVDEP
     for (int64_t i = begin; i < end; i++)
-        j.out[i] = (j.x[i] > j.a) & (j.x[i] < j.b) ? j.y[i] : 0;
+        j.out[i] = ((j.x[i] > j.a) & (j.x[i] < j.b)) ? j.y[i] : 0;
 }
 
 void NAME(tr_clip_grad)(T *dx, const T *dout, const T *x, T low, T high, int64_t n)

@@ -15,6 +15,15 @@
 
 #include "framework/threadpool.h"
 
+#ifdef __SANITIZE_THREAD__
+/* Else the sanitizer ends a forked child that starts threads. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+#endif
+
 enum { MANY = 1000 };
 
 typedef struct tally {
