@@ -8,14 +8,6 @@
 #include "framework/op_attrs.h"
 #include "framework/op_registry.h"
 
-int tr__slot_count(const tr_slot_def *slots)
-{
-    int count = 0;
-    while (slots && slots[count].name)
-        count++;
-    return count;
-}
-
 tr_meta tr_meta_dense(tr_dtype dtype, tr_shape shape)
 {
     return (tr_meta){.kind = TR_KIND_TENSOR, .dtype = dtype, .shape = shape, .height = -1, .lod_source = -1};

@@ -24,6 +24,5 @@ tr_status tr__infer_frame_run(tr_infer_frame *frame, const tr_op *op, const void
 
 /* What the program says of a variable. */
 tr_meta tr__meta_of_desc(const tr_var_desc *var);
-int     tr__slot_count(const tr_slot_def *slots);
 
 #endif

@@ -39,7 +39,7 @@ static void broken(const tr_op *op, const char *why)
     abort();
 }
 
-static int slot_count(const tr_slot_def *slots)
+int tr__slot_count(const tr_slot_def *slots)
 {
     int count = 0;
     while (slots && slots[count].name)
@@ -53,7 +53,7 @@ static tr_slot_def derive_slot(const tr_op *op, const tr_op_proto *forward, cons
     const bool  is_grad = item->what == TR_GRAD_DOUT || item->what == TR_GRAD_DIN;
     const tr_slot_def *slots = is_input ? forward->in : forward->out;
 
-    if (item->slot < 0 || item->slot >= slot_count(slots))
+    if (item->slot < 0 || item->slot >= tr__slot_count(slots))
         broken(op, "its gradient rule names a slot that the forward operator does not have");
     const tr_slot_def *slot = &slots[item->slot];
     return (tr_slot_def){
@@ -115,8 +115,8 @@ static void add_record(const tr_op *op)
 
 static void count_all(tr_op_info *info)
 {
-    info->in_count = slot_count(info->proto->in);
-    info->out_count = slot_count(info->proto->out);
+    info->in_count = tr__slot_count(info->proto->in);
+    info->out_count = tr__slot_count(info->proto->out);
     while (info->proto->attr && info->proto->attr[info->attr_count].name)
         info->attr_count++;
 }

@@ -23,6 +23,7 @@ typedef struct tr_op_info {
 
 const tr_op_info  *tr__op_info(const tr_op *op);
 const tr_op_proto *tr__op_proto(const tr_op *op);
+int                tr__slot_count(const tr_slot_def *slots);      /* of a list that ends with a NULL name */
 /* The default of attribute `index`, which lives as long as the process; NULL: it is required. */
 const tr_attr     *tr__op_default(const tr_op *op, int index);
 /* Of all types the one most like `type`; "" when there are none. */

@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#define TEST(name) static void name(void **state __attribute__((unused)))
-
 enum { ROWS = 2, SIZE = 3 };
 
 static double x[ROWS * SIZE] = {0.3, -0.7, 0.9, -0.2, 0.5, 0.1};
@@ -96,7 +94,7 @@ TEST(a_loop_has_the_numeric_gradient_for_any_number_of_steps)
 {
     net n;
     build_loop(&n);
-    net_ok(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
     for (int64_t steps = 0; steps < 5; steps++) {
         net_feed(&n, "n", &steps, 1, 1);
         check_numeric(&n, "x", x, ROWS * SIZE, 1e-7);
@@ -146,7 +144,7 @@ TEST(nested_loops_differentiate)
     net_op(&n, outer, "less_than", "X=i Y=n", "Out=c", "");
     net_op(&n, 0, "while", "X=h,w,i,n,m Condition=c", "Out=h,i,c StepScopes=steps", "sub_block=block:1");
     net_op(&n, 0, "reduce_sum", "X=h", "Out=loss", "reduce_all=true");
-    net_ok(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
     net_feed(&n, "x", x, 2, ROWS, SIZE);
     net_feed(&n, "w", w, 2, SIZE, SIZE);
     net_feed(&n, "n", &two, 1, 1);
@@ -169,7 +167,7 @@ static void build_branch(net *n)
     net_op(n, 0, "conditional_block", "Cond=flag Input=x,y", "Out=y Scope=kept",
            "sub_block=block:1 is_scalar_condition=true");
     net_op(n, 0, "reduce_sum", "X=y", "Out=loss", "reduce_all=true");
-    net_ok(tr_append_backward(n->program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n->program, "loss", 0, NULL));
     net_feed(n, "x", x, 2, ROWS, SIZE);
 }
 
@@ -217,7 +215,7 @@ TEST(a_condition_that_is_no_truth_value_is_explained)
     net_init(&n);
     net_var(&n, "c", TR_FP32, 1, 1);
     net_block(&n, 0);
-    NET_FAILS(TR_EDTYPE, "while: the condition must be bool, got float32",
+    EXPECT_FAIL(TR_EDTYPE, "while: the condition must be bool, got float32",
               net_try_op(&n, 0, "while", "Condition=c", "StepScopes=s", "sub_block=block:1"));
     net_deinit(&n);
 }
@@ -231,7 +229,7 @@ TEST(a_block_that_is_not_there_is_explained)
     net_feed(&n, "c", &flag, 1, 1);
     net_op(&n, 0, "fill_constant", "", "Out=y", "shape=[1]");
     net_op(&n, 0, "while", "Condition=c", "Out=y StepScopes=s", "sub_block=block:7");
-    NET_FAILS(TR_EFORMAT, "sub_block names no block", net_try_run(&n, "y"));
+    EXPECT_FAIL(TR_EFORMAT, "sub_block names no block", net_try_run(&n, "y"));
     net_deinit(&n);
 }
 

@@ -1,8 +1,6 @@
 /* test_plan.c - what a plan leaves out, fuses, shares and remembers; what it says when it cannot run. */
 #include "tests/support/net.h"
 
-#define TEST(name) static void name(void **state __attribute__((unused)))
-
 static const float ones[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 /* x -> mul w -> add b -> relu -> mean, with w and b filled by a program of their own. */
@@ -49,7 +47,7 @@ TEST(a_fused_layer_trains_like_a_plain_one)
     net n;
     float fused[12];
     build_layer(&n);
-    net_ok(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
     net_run(&n, "w@GRAD b@GRAD");
     assert_true(net_plan_says(&n, "= fc("));
     memcpy(fused, net_f32(&n, 0), sizeof fused);
@@ -121,7 +119,7 @@ TEST(a_repeated_step_allocates_nothing)
 {
     net n;
     build_layer(&n);
-    net_ok(tr_append_backward(n.program, "loss", 0, NULL));
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
     for (int i = 0; i < 3; i++)
         net_run(&n, "loss w@GRAD");
     const int64_t before = tr_plan_allocations(n.plan);
@@ -187,7 +185,7 @@ TEST(a_scope_variable_may_be_replaced_between_runs)
     net_op(&n, 0, "scale", "X=p", "Out=q", "scale=2.0");
     tr_tensor *p = tr_var_tensor(tr_scope_var(n.scope, "p"));
     for (int64_t size = 1; size < 6; size++) {
-        net_ok(tr_tensor_resize(p, TR_FP32, 1, &size));
+        EXPECT_OK(tr_tensor_resize(p, TR_FP32, 1, &size));
         for (int64_t i = 0; i < size; i++)
             ((float *)tr_tensor_data(p))[i] = (float)size;
         net_run(&n, "q");
@@ -204,7 +202,7 @@ TEST(a_missing_feed_is_named)
     net n;
     build_layer(&n);
     n.feed_count = 0;
-    NET_FAILS(TR_ENOTFOUND, "variable 'x' is used, but it is neither fed nor computed before", net_try_run(&n, "loss"));
+    EXPECT_FAIL(TR_ENOTFOUND, "variable 'x' is used, but it is neither fed nor computed before", net_try_run(&n, "loss"));
     net_deinit(&n);
 }
 
@@ -212,7 +210,7 @@ TEST(an_unknown_fetch_is_named)
 {
     net n;
     build_layer(&n);
-    NET_FAILS(TR_ENOTFOUND, "fetch 'lost'", net_try_run(&n, "lost"));
+    EXPECT_FAIL(TR_ENOTFOUND, "fetch 'lost'", net_try_run(&n, "lost"));
     net_deinit(&n);
 }
 
@@ -221,7 +219,7 @@ TEST(an_unknown_feed_is_named)
     net n;
     build_layer(&n);
     net_feed(&n, "y", ones, 1, 3);
-    NET_FAILS(TR_ENOTFOUND, "feed 'y': the program has no such variable", net_try_run(&n, "loss"));
+    EXPECT_FAIL(TR_ENOTFOUND, "feed 'y': the program has no such variable", net_try_run(&n, "loss"));
     net_deinit(&n);
 }
 
@@ -230,7 +228,7 @@ TEST(a_feed_of_the_wrong_shape_is_explained)
     net n;
     build_layer(&n);
     net_feed(&n, "x", ones, 2, 2, 5);
-    NET_FAILS(TR_ESHAPE, "feed 'x': the program declares shape [?, 4], got [2, 5]", net_try_run(&n, "loss"));
+    EXPECT_FAIL(TR_ESHAPE, "feed 'x': the program declares shape [?, 4], got [2, 5]", net_try_run(&n, "loss"));
     net_deinit(&n);
 }
 
@@ -239,7 +237,7 @@ TEST(a_feed_of_the_wrong_type_is_explained)
     net n;
     build_layer(&n);
     n.feed[0].dtype = TR_FP64;
-    NET_FAILS(TR_EDTYPE, "feed 'x': the program declares float32, got float64", net_try_run(&n, "loss"));
+    EXPECT_FAIL(TR_EDTYPE, "feed 'x': the program declares float32, got float64", net_try_run(&n, "loss"));
     net_deinit(&n);
 }
 
@@ -249,7 +247,7 @@ TEST(an_uninitialised_parameter_is_named)
     net_init(&n);
     net_parameter(&n, "w", TR_FP32, 1, 3);
     net_op(&n, 0, "relu", "X=w", "Out=y", "");
-    NET_FAILS(TR_ENOTFOUND, "variable 'w' has no value yet: run the startup program", net_try_run(&n, "y"));
+    EXPECT_FAIL(TR_ENOTFOUND, "variable 'w' has no value yet: run the startup program", net_try_run(&n, "y"));
     assert_non_null(strstr(tr_error(), "operator 'relu' (block 0, operator 0)"));
     net_deinit(&n);
 }
@@ -265,7 +263,7 @@ TEST(a_value_that_is_not_finite_is_found)
     net_feed(&n, "x", x, 1, 1);
     net_run(&n, "z");
     tr_executor_check_finite(n.executor, true);
-    NET_FAILS(TR_ENAN, "variable 'y' has a value that is not finite", net_try_run(&n, "z"));
+    EXPECT_FAIL(TR_ENAN, "variable 'y' has a value that is not finite", net_try_run(&n, "z"));
     assert_non_null(strstr(tr_error(), "operator 'log'"));
     net_deinit(&n);
 }
@@ -275,7 +273,7 @@ TEST(an_unknown_operator_is_named_and_a_near_one_offered)
     net n;
     net_init(&n);
     net_var(&n, "x", TR_FP32, 1, -1);
-    NET_FAILS(TR_ENOTFOUND, "there is no operator 'rellu'; did you mean 'relu'", net_try_op(&n, 0, "rellu", "X=x", "Out=y", ""));
+    EXPECT_FAIL(TR_ENOTFOUND, "there is no operator 'rellu'; did you mean 'relu'", net_try_op(&n, 0, "rellu", "X=x", "Out=y", ""));
     assert_null(tr_block_find_var(tr_program_block(n.program, 0), "y"));
     net_deinit(&n);
 }

@@ -20,7 +20,7 @@ static char *shown_by(net *n, const char *fetches)
     fflush(stdout);
     dup2(saved, STDOUT_FILENO);
     close(saved);
-    net_ok(status);
+    EXPECT_OK(status);
     char *text = (char *)test_read_file(&size, path);
     text[size] = '\0';
     return text;
@@ -112,7 +112,7 @@ TEST(with_an_output_it_stands_in_the_stream_and_shows_the_gradient)
     with_x(&n);
     net_op(&n, 0, "print", "In=x", "Out=y", "message=p print_tensor_type=false");
     net_op(&n, 0, "mean", "X=y", "Out=m", "");
-    net_ok(tr_append_gradients(n.program, 1, (const char *const[]){"m"}, NULL, 0, NULL));
+    EXPECT_OK(tr_append_gradients(n.program, 1, (const char *const[]){"m"}, NULL, 0, NULL));
     char *shown = shown_by(&n, "m x@GRAD y");
     const char *first = "p x [2, 2] = [1, -2.5, 1e+10, 0]\n";
     assert_memory_equal(shown, first, strlen(first));
@@ -131,7 +131,7 @@ TEST(the_phase_decides)
     net_op(&n, 0, "print", "In=x", "Out=y", "print_phase=backward");
     net_op(&n, 0, "mean", "X=y", "Out=m", "");
     EXPECT_SHOWN("", &n, "m");
-    NET_FAILS(TR_ERANGE, "one of FORWARD, BACKWARD, BOTH", net_try_op(&n, 0, "print", "In=x", "", "print_phase=later"));
+    EXPECT_FAIL(TR_ERANGE, "one of FORWARD, BACKWARD, BOTH", net_try_op(&n, 0, "print", "In=x", "", "print_phase=later"));
     net_deinit(&n);
 }
 

@@ -70,7 +70,7 @@ TEST(an_existing_file_is_left_alone_when_asked)
     net_init(&n);
     set_parameter(&n, "w");
     net_op(&n, 0, "save", "X=w", "", attrs("overwrite=false", "w"));
-    NET_FAILS(TR_EEXIST, "is there already, and attribute 'overwrite' is false", net_try_run(&n, ""));
+    EXPECT_FAIL(TR_EEXIST, "is there already, and attribute 'overwrite' is false", net_try_run(&n, ""));
     tr_op_desc_set_int(tr_block_op_at(tr_program_block(n.program, 0), 0), "overwrite", 1, TR_ATTR_BOOL);
     net_run(&n, "");
     net_deinit(&n);
@@ -138,11 +138,11 @@ TEST(a_wrong_number_of_variables_is_explained)
     combine("all");
     net_init(&n);
     net_op(&n, 0, "load_combine", "", "Out=a", attrs("", "all"));
-    NET_FAILS(TR_EFORMAT, "holds more than the 1 variables", net_try_run(&n, "a"));
+    EXPECT_FAIL(TR_EFORMAT, "holds more than the 1 variables", net_try_run(&n, "a"));
     net_deinit(&n);
     net_init(&n);
     net_op(&n, 0, "load_combine", "", "Out=a,b,c", attrs("", "all"));
-    NET_FAILS(TR_EFORMAT, "variable 'c', which is number 3 of 3", net_try_run(&n, "a b c"));
+    EXPECT_FAIL(TR_EFORMAT, "variable 'c', which is number 3 of 3", net_try_run(&n, "a b c"));
     net_deinit(&n);
 }
 
@@ -175,13 +175,13 @@ TEST(files_that_cannot_be_are_named)
     net_init(&n);
     net_var(&n, "y", TR_FP32, 1, -1);
     net_op(&n, 0, "load", "", "Out=y", attrs("", "no-such-file"));
-    NET_FAILS(TR_EIO, "no-such-file': No such file", net_try_run(&n, "y"));
+    EXPECT_FAIL(TR_EIO, "no-such-file': No such file", net_try_run(&n, "y"));
     assert_non_null(strstr(tr_error(), "variable 'y'"));
     set_parameter(&n, "w");
     tr_op_desc *op = tr_op_desc_new("save");
     tr_op_desc_set_input(op, "X", 1, (const char *const[]){"w"});
     tr_op_desc_set_string(op, "file_path", "", 0);
-    NET_FAILS(TR_EINVAL, "save: attribute 'file_path' must name a file",
+    EXPECT_FAIL(TR_EINVAL, "save: attribute 'file_path' must name a file",
               tr_block_insert_op(tr_program_block(n.program, 0), -1, op));
     tr_op_desc_free(op);
     net_deinit(&n);
@@ -202,7 +202,7 @@ TEST(feeds_and_fetches_of_a_saved_program_are_no_steps)
     net_feed(&n, "x", values, 2, 2, 3);
     net_run(&n, "y");
     assert_true(net_f32(&n, 0)[2] == 9);
-    NET_FAILS(TR_ERANGE, "attribute 'col' must be >= 0", net_try_op(&n, 0, "fetch", "X=y", "Out=fetch", "col=-1"));
+    EXPECT_FAIL(TR_ERANGE, "attribute 'col' must be >= 0", net_try_op(&n, 0, "fetch", "X=y", "Out=fetch", "col=-1"));
     net_deinit(&n);
 }
 

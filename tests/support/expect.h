@@ -17,8 +17,8 @@
 
 /* `call` succeeds; if not, the test shows why. */
 #define EXPECT_OK(call) test_expect_ok(call, #call, __FILE__, __LINE__)
-/* `call` fails with that code, and the text says that. */
-#define EXPECT_FAIL(code, text, call) test_expect_fail(code, text, call, #call, __FILE__, __LINE__)
+/* A call, which may be a macro with commas in braces, fails with that code, and the text says that. */
+#define EXPECT_FAIL(code, text, ...) test_expect_fail(code, text, __VA_ARGS__, #__VA_ARGS__, __FILE__, __LINE__)
 
 void test_expect_ok(tr_status got, const char *call, const char *file, int line);
 void test_expect_fail(tr_status expected, const char *text, tr_status got, const char *call, const char *file, int line);

@@ -4,16 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void net_ok(tr_status status)
-{
-    if (status != TR_OK)
-        fail_msg("%s", tr_error());
-}
-
 void net_init(net *n)
 {
     *n = (net){.program = NULL};
-    net_ok(tr_init());
+    EXPECT_OK(tr_init());
     n->program = tr_program_new();
     n->scope = tr_scope_new(NULL);
     n->executor = tr_executor_new();
@@ -38,7 +32,7 @@ static tr_var_desc *declare(net *n, const char *name, tr_dtype dtype, int rank, 
     for (int i = 0; i < rank; i++)
         dims[i] = va_arg(args, int);
     tr_var_desc_set_dtype(var, dtype);
-    net_ok(tr_var_desc_set_shape(var, rank, dims));
+    EXPECT_OK(tr_var_desc_set_shape(var, rank, dims));
     return var;
 }
 
@@ -135,7 +129,7 @@ tr_status net_try_op(net *n, int block, const char *type, const char *inputs, co
 
 void net_op(net *n, int block, const char *type, const char *inputs, const char *outputs, const char *attrs)
 {
-    net_ok(net_try_op(n, block, type, inputs, outputs, attrs));
+    EXPECT_OK(net_try_op(n, block, type, inputs, outputs, attrs));
 }
 
 /* -- running ------------------------------------------------------------------------------------ */
@@ -181,7 +175,7 @@ tr_status net_try_run(net *n, const char *fetches)
 
 void net_run(net *n, const char *fetches)
 {
-    net_ok(net_try_run(n, fetches));
+    EXPECT_OK(net_try_run(n, fetches));
 }
 
 static const void *data_of(const net *n, int i, tr_dtype dtype)
@@ -197,7 +191,7 @@ const int64_t *net_i64(const net *n, int i) { return data_of(n, i, TR_INT64); }
 bool net_plan_says(const net *n, const char *text)
 {
     char *print = NULL;
-    net_ok(tr_plan_to_string(&print, n->plan));
+    EXPECT_OK(tr_plan_to_string(&print, n->plan));
     const bool found = strstr(print, text) != NULL;
     tr_free(print);
     return found;

@@ -12,15 +12,7 @@
 #ifndef TR_TESTS_SUPPORT_NET_H
 #define TR_TESTS_SUPPORT_NET_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "framework/trireme.h"
+#include "tests/support/expect.h"
 
 enum { NET_MAX = 16 };
 
@@ -56,14 +48,5 @@ const double  *net_f64(const net *n, int i);
 const int64_t *net_i64(const net *n, int i);
 /* Does the plan of the last run print this? */
 bool net_plan_says(const net *n, const char *text);
-void net_ok(tr_status status);
-
-/* The text of the failure must hold `text`. */
-#define NET_FAILS(code, text, call)                                                                \
-    do {                                                                                           \
-        assert_int_equal(call, code);                                                              \
-        if (!strstr(tr_error(), text))                                                             \
-            fail_msg("expected \"%s\" in \"%s\"", text, tr_error());                               \
-    } while (0)
 
 #endif

@@ -103,15 +103,6 @@ tr_status op_infer(const char *op, const op_case *c)
     return status;
 }
 
-void op_expect_fail(tr_status expected, const char *text, tr_status got, const char *call)
-{
-    if (got != expected)
-        fail_msg("%s gave %s, expected %s: %s", call, tr_status_name(got), tr_status_name(expected),
-                 got == TR_OK ? "" : tr_error());
-    if (!strstr(tr_error(), text))
-        fail_msg("%s says:\n%s\nwhich does not contain: %s", call, tr_error(), text);
-}
-
 void op_expect_shape(const char *expected, const char *op, const op_case *c)
 {
     char   text[160];

@@ -21,14 +21,8 @@
 #define TR_TESTS_SUPPORT_OP_CHECK_H
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/expect.h"
 #include "tests/support/op_case.h"
 
 /* One run: inputs as the case lists them, outputs slot by slot. */
@@ -59,10 +53,6 @@ tr_status op_infer(const char *op, const op_case *c);
 tr_status op_run_status(const char *op, const op_case *c);
 #define run_status(op, ...) op_run_status(op, &(const op_case){"", __VA_ARGS__})
 
-/* `call` fails with that code, and the text says that. */
-void op_expect_fail(tr_status expected, const char *text, tr_status got, const char *call);
-#define EXPECT_FAIL(code, text, ...) op_expect_fail(code, text, __VA_ARGS__, #__VA_ARGS__)
-
 /* The operator's first output comes out as "float32[?, 10]": EXPECT_SHAPE("float32[?, 10]", "mul", {inputs}). */
 void op_expect_shape(const char *expected, const char *op, const op_case *c);
 #define EXPECT_SHAPE(expected, op, ...) op_expect_shape(expected, op, &(const op_case){"", __VA_ARGS__})
@@ -70,7 +60,5 @@ void op_expect_shape(const char *expected, const char *op, const op_case *c);
 /* Every row of the table `cases`, or of another one. */
 #define EACH_OF(c, table) for (const op_case *c = (table); c < (table) + sizeof(table) / sizeof *(table); c++)
 #define EACH(c)           EACH_OF(c, cases)
-
-#define TEST(name) static void name(void **state __attribute__((unused)))
 
 #endif
