@@ -1,6 +1,7 @@
 /* comm_watch.c - three sources say that a rank is dead: our own time-out (always), MPI's error (if it gives one),
  * the kernel for a process on the same host. One of the living says it aloud. */
 #include "pserver/comm_state.h"
+#include "pserver/launcher.h"
 
 #include "proto/pserver.pb-c.h"
 
@@ -182,6 +183,7 @@ static void watch_failure(tr_comm *comm)
 {
     if (!atomic_load(&comm->is_told) && comm->now >= comm->report_at) {
         print(comm->text);
+        tr__launcher_tell("told", comm->roster->self);
         tell_all(comm);
         atomic_store(&comm->is_told, true);
         tr__bell_ring(&comm->owner_bell);

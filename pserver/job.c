@@ -1,6 +1,7 @@
 /* job.c - a process's place in a job: start, roles, a server's life, the end. */
 #include "pserver/job.h"
 
+#include "pserver/launcher.h"
 #include "pserver/wake.h"
 
 #include <dlfcn.h>
@@ -38,6 +39,20 @@ static tr_status take_seconds(double *out, double given, double otherwise, const
     return *out > 0 && *out < 1e8 ? TR_OK : tr_fail(TR_ERANGE, "job: %s is %g s", what, given);
 }
 
+/* The same, for what the environment may say to all ranks at once. */
+static tr_status take_seconds_env(double *out, double given, const char *variable, double otherwise, const char *what)
+{
+    const char *text = getenv(variable);
+    char       *end;
+
+    if (given == 0 && text && *text) {
+        otherwise = strtod(text, &end);
+        if (*end || !(otherwise > 0) || otherwise >= 1e8)
+            return tr_fail(TR_EINVAL, "job: %s='%s' in the environment; seconds above 0 are possible", variable, text);
+    }
+    return take_seconds(out, given, otherwise, what);
+}
+
 static tr_status take_options(tr_job_options *out, const tr_job_options *given)
 {
     static const tr_job_options none;
@@ -45,8 +60,8 @@ static tr_status take_options(tr_job_options *out, const tr_job_options *given)
 
     *out = *o;
     TR_TRY(take_seconds(&out->heartbeat, o->heartbeat, 0.5, "heartbeat"));
-    TR_TRY(take_seconds(&out->timeout, o->timeout, 3, "timeout"));
-    TR_TRY(take_seconds(&out->start_timeout, o->start_timeout, 60, "start_timeout"));
+    TR_TRY(take_seconds_env(&out->timeout, o->timeout, "TRIREME_TIMEOUT", 3, "timeout"));
+    TR_TRY(take_seconds_env(&out->start_timeout, o->start_timeout, "TRIREME_START_TIMEOUT", 60, "start_timeout"));
     TR_TRY(take_seconds(&out->wait_timeout, o->wait_timeout, 3600, "wait_timeout"));
     TR_TRY(take_seconds(&out->grace, o->grace, 0.5, "grace"));
     if (out->timeout < 2 * out->heartbeat)
@@ -168,23 +183,6 @@ static uint64_t core_done(void *self)
     return 0;
 }
 
-/* == for the launcher ========================================================================== */
-
-/* mpirun's exit code says nothing of a job that survives deaths: each rank says itself that it has joined, and that it
- * has left well, by a file. */
-static void tell_launcher(const char *what, int rank)
-{
-    const char *folder = getenv("TRIREME_JOB_FOLDER");
-    char        path[1024];
-
-    if (!folder)
-        return;
-    snprintf(path, sizeof path, "%s/%s.%d", folder, what, rank);
-    FILE *out = fopen(path, "w");
-    if (out)
-        fclose(out);
-}
-
 /* == life ======================================================================================= */
 
 static void free_job(tr_job *job)
@@ -240,7 +238,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     current = job;
     const tr_status status = tr_comm_start(&job->comm, &comm, &core);
     if (status == TR_OK) {
-        tell_launcher("joined", tr_job_rank(job));
+        tr__launcher_tell("joined", tr_job_rank(job));
         *out = job;
         return TR_OK;
     }
@@ -262,7 +260,7 @@ tr_status tr_job_free(tr_job *job)
     const int       rank = tr_job_rank(job);
     const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout));
     if (status == TR_OK && left == TR_OK)
-        tell_launcher("done", rank);
+        tr__launcher_tell("done", rank);
     if (left == TR_OK)
         free_job(job);
     else
@@ -315,7 +313,7 @@ static tr_status apply(tr_job *job)
 {
     const int64_t   from = tr__clock();
     const tr_status status = tr_server_program_run(job->program);
-    tr_command      command = {.kind = TR__APPLIED, .block = (int)status};
+    tr_command      command = {.kind = TR__APPLIED, .block = (int)status, .is_urgent = true};
 
     if (status != TR_OK)
         command.data = strdup(tr_error());

@@ -56,8 +56,8 @@ typedef uint64_t tr_ticket;
 /* Times are in seconds. Zero and NULL stand for the default in every field. */
 typedef struct tr_job_options {
     double      heartbeat;            /* a sign of life at least this often;                      0.5 */
-    double      timeout;              /* a rank silent for this long is dead;                     3 */
-    double      start_timeout;        /* all ranks must have said hello by then;                  60 */
+    double      timeout;              /* a rank silent for this long is dead;  TRIREME_TIMEOUT or 3 */
+    double      start_timeout;        /* all said hello by then;        TRIREME_START_TIMEOUT or 60 */
     double      wait_timeout;         /* no wait for living ranks lasts longer (they may compute); 3600 */
     double      grace;                /* for this process to end after another one's death;       0.5 */
     int64_t     chunk_bytes;          /* larger blocks travel in pieces of this size;             524288 */

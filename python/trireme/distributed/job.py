@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
-from ..errors import InvalidArgumentError, PeerError, check
+from ..errors import PeerError, check
 
 _TRAINER = 0                           # TR_ROLE_TRAINER
 _STARTED_BY = "TRIREME_JOB_PID"        # children of a trainer inherit mpirun's variables, but are no ranks
@@ -36,10 +36,7 @@ class Job:
 
     def __init__(self) -> None:
         out = ffi.new("tr_job **")
-        options = ffi.new("tr_job_options *")
-        options.timeout = _seconds("TRIREME_TIMEOUT")
-        options.start_timeout = _seconds("TRIREME_START_TIMEOUT")
-        check(lib.tr_job_start(out, _TRAINER, options))
+        check(lib.tr_job_start(out, _TRAINER, ffi.NULL))
         self.ptr = out[0]
         self.index: int = lib.tr_job_index(self.ptr)
         self.trainers: int = lib.tr_job_trainers(self.ptr)
@@ -59,14 +56,6 @@ class Job:
 _job: Job | None = None
 
 
-def _seconds(name: str) -> float:
-    text = os.environ.get(name, "")
-    try:
-        return float(text) if text else 0.0
-    except ValueError:
-        raise InvalidArgumentError(f"{name} is a number of seconds, got {text!r}") from None
-
-
 def current() -> Job | None:
     """Return the job, started when it was not; None in a process that trains by itself."""
     if _job is None and is_launched():
@@ -76,9 +65,9 @@ def current() -> Job | None:
 
 def _start() -> None:
     global _job
-    _job = Job()
-    os.environ[_STARTED_BY] = str(os.getpid())
     _watch_end()
+    os.environ[_STARTED_BY] = str(os.getpid())
+    _job = Job()
 
 
 def seed_alike() -> None:
@@ -99,11 +88,12 @@ def _watch_end() -> None:
     shown, exit_ = sys.excepthook, sys.exit
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(error, PeerError) and error.status == "EPEER" and is_launched():
+            return                                     # one rank of the job has printed it
         if _job is not None and _job.ptr is not None and _job.pid == os.getpid():
-            if isinstance(error, PeerError) and error.status == "EPEER":
-                return                                 # one rank of the job has printed it
             name = lib.tr_job_rank_name(_job.ptr, lib.tr_job_rank(_job.ptr))
-            _job.failure = f"{ffi.string(name).decode()} ended by {kind.__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            said = str(error).partition("\n")[0]
+            _job.failure = f"{ffi.string(name).decode()} ended by {kind.__name__}" + (f": {said}" if said else "")
         shown(kind, error, trace)
 
     def exit(code: Any = None) -> None:                # noqa: A001 - it takes the place of sys.exit

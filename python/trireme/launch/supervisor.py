@@ -92,9 +92,10 @@ class Launch:
                 failure = self._watch(mpirun, ranks, caught)
                 self._stop(mpirun, ranks)
             ranks.close()
+            has_told = ranks.has_told()
         if failure is None:
             return 0
-        _say(f"the job failed (exit code {failure.code}): {failure.text}")
+        _say(f"the job failed, exit code {failure.code}" + ("" if has_told else f": {failure.text}"))
         return failure.code
 
     @contextlib.contextmanager

@@ -72,6 +72,10 @@ class Ranks:
         """The number of ranks that have left the job well."""
         return sum((self.folder / f"done.{rank}").exists() for rank in range(self.size))
 
+    def has_told(self) -> bool:
+        """Whether a rank has printed why the job failed."""
+        return any((self.folder / f"told.{rank}").exists() for rank in range(self.size))
+
     def failure(self) -> Failure | None:
         """The first thing that went wrong, if anything did."""
         for rank in range(self.size):

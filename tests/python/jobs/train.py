@@ -19,8 +19,10 @@ parser.add_argument("--steps", type=int, default=20)
 parser.add_argument("--batch", type=int, default=12)
 parser.add_argument("--seed", type=int, default=7)
 parser.add_argument("--width", type=int, default=9)
+parser.add_argument("--sparse", action="store_true")
 parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--out")
+parser.add_argument("--mark", help="file to make after the first step")
 parser.add_argument("--fault", default="")
 parser.add_argument("--fault-trainer", type=int, default=0)
 args = parser.parse_args()
@@ -50,19 +52,34 @@ def misbehave():
         sys.exit(3)
     if args.fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if args.fault == "fetch":
+        exe.run(feed=feeder.feed(batch), fetch_list=["fc_0.w_0_velocity_0"])
+    if args.fault == "change":
+        fluid.layers.scale(loss, 2.0)
+    if args.fault == "second":
+        with fluid.program_guard(fluid.Program(), fluid.Program()):
+            other = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [6]), 1))
+            fluid.optimizer.SGD(0.1).minimize(other)
+            exe.run(fluid.default_startup_program())
+            exe.run(feed={"x": np.ones((2, 6), "float32")})
 
 
+if args.fault == "import":
+    import no_such_module  # noqa: F401
+if args.fault == "disagree" and fluid.distributed.trainer_index() == args.fault_trainer:
+    args.width += 1
 fluid.default_startup_program().random_seed = args.seed
 x = fluid.layers.data("x", [6])
 word = fluid.layers.data("word", [1], dtype="int64")
 label = fluid.layers.data("label", [1], dtype="int64")
-hidden = fluid.layers.fc([x, fluid.layers.embedding(word, [40, 6], is_sparse=True)], args.width, act="tanh")
+hidden = fluid.layers.fc([x, fluid.layers.embedding(word, [40, 6], is_sparse=args.sparse)], args.width, act="tanh")
 predict = fluid.layers.fc(hidden, 5, act="softmax")
 loss = fluid.layers.mean(fluid.layers.cross_entropy(predict, label))
 OPTIMIZERS[args.optimizer]().minimize(loss)
 
 exe = fluid.Executor(fluid.CPUPlace())
-exe.run(fluid.default_startup_program())
+if args.fault != "startup":
+    exe.run(fluid.default_startup_program())
 feeder = fluid.DataFeeder([x, word, label])
 losses = []
 for step, batch in enumerate(fluid.distributed.shard(reader)()):
@@ -71,6 +88,8 @@ for step, batch in enumerate(fluid.distributed.shard(reader)()):
     value, = exe.run(feed=feeder.feed(batch), fetch_list=[loss])
     losses.append(value.item())
     time.sleep(args.pause)
+    if args.mark and step == 0 and fluid.distributed.trainer_index() == 0:
+        open(args.mark, "w").close()
 if args.out and fluid.distributed.trainer_index() == 0:
     params = {param.name: np.array(fluid.global_scope().find_var(param.name).get_tensor())
               for param in fluid.default_main_program().all_parameters()}

@@ -1,0 +1,97 @@
+"""Starting jobs in tests: every job is bounded, and what it prints is kept."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from trireme.errors import TriremeError
+from trireme.launch import mpi
+from trireme.launch.watch import Ranks
+
+SCRIPT = Path(__file__).parent / "jobs" / "train.py"
+LIMIT = 60                                             # seconds, for a job on a busy machine
+
+
+def installations() -> dict[str, mpi.Mpi]:
+    """The MPIs that are here, by their major version."""
+    found = {}
+    for path in (Path(sys.prefix) / "bin" / "mpirun", shutil.which("mpirun", path="/usr/local/bin:/usr/bin")):
+        try:
+            one = mpi.find(str(path))
+        except TriremeError:
+            continue
+        found.setdefault(str(one.major), one)
+    return found
+
+
+MPIS = installations()
+each_mpi = pytest.mark.parametrize("version", [
+    pytest.param(version, marks=pytest.mark.skipif(version not in MPIS, reason=f"no Open MPI {version} is installed"))
+    for version in ("5", "4")])
+needs_mpi = pytest.mark.skipif(not MPIS, reason="no Open MPI is installed")
+
+
+def environment(**extra: str) -> dict[str, str]:
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_", "PMIX_", "TRIREME_JOB"))}
+    return {**env, "TRIREME_NUM_THREADS": "1", **extra}
+
+
+def alone(*args: object) -> str:
+    """Run the script in one process."""
+    done = subprocess.run([sys.executable, SCRIPT, *map(str, args)], env=environment(), capture_output=True, text=True,
+                          timeout=LIMIT, check=True)
+    return done.stdout
+
+
+class Launched:
+    """A job under ``trireme launch``."""
+
+    def __init__(self, servers: int, trainers: int, *args: object, version: str | None = None,
+                 options: tuple[object, ...] = (), script: Path = SCRIPT, env: dict[str, str] | None = None) -> None:
+        named = ["--mpirun", MPIS[version].mpirun] if version else []
+        command = [sys.executable, "-m", "trireme", "launch", "--servers", servers, "--trainers", trainers, *named,
+                   *options, script, *args]
+        self.servers, self.trainers = servers, trainers
+        self.process = subprocess.Popen([str(word) for word in command], env=env or environment(),
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def ranks(self) -> Ranks:
+        """Wait until all ranks run; the watch of the launcher itself finds them."""
+        deadline = time.monotonic() + LIMIT
+        ranks = Ranks(self.process.pid, Path("/nonexistent"), self.servers, self.trainers)
+        while len(ranks.known) < ranks.size:
+            assert self.process.poll() is None, f"the job ended before it began:\n{self.process.stdout.read()}"
+            assert time.monotonic() < deadline, "the ranks do not start"
+            ranks.look(0.005)
+        return ranks
+
+    def end(self, seconds: float = LIMIT) -> tuple[int, str]:
+        """Wait for the end; return the exit code and all output."""
+        try:
+            text, _ = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGTERM)
+            text, _ = self.process.communicate(timeout=20)
+            pytest.fail(f"the job did not end within {seconds} s:\n{text}")
+        return self.process.returncode, text
+
+
+def launch(servers: int, trainers: int, *args: object, **how: object) -> str:
+    """Run a job that must go well; return its output."""
+    code, text = Launched(servers, trainers, *args, **how).end()
+    assert code == 0, text
+    return text
+
+
+def job_lines(text: str) -> list[str]:
+    """The lines in which the job says why it failed."""
+    return re.findall(r"^trireme: (.*)$", text, re.M)

@@ -1,0 +1,134 @@
+"""Jobs of real ranks train what one process trains."""
+
+import numpy as np
+import pytest
+from job_support import MPIS, SCRIPT, alone, each_mpi, environment, launch, needs_mpi
+
+import trireme as fluid
+
+pytestmark = [needs_mpi, pytest.mark.mpi]
+
+
+def results(path):
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays}
+
+
+def assert_equal(got, want):
+    assert got.keys() == want.keys()
+    for name, array in want.items():
+        np.testing.assert_array_equal(got[name], array, err_msg=name)
+
+
+def assert_follows(got, want):
+    """Equal but for the order of sums: to 1e-6 of what the parameter's values are."""
+    assert got.keys() == want.keys()
+    for name, array in want.items():
+        np.testing.assert_allclose(got[name], array, rtol=1e-6, atol=1e-6 * np.abs(array).max(), err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def one_process(tmp_path_factory):
+    """The results of one process, for each optimizer."""
+    folder, known = tmp_path_factory.mktemp("alone"), {}
+
+    def run(optimizer):
+        if optimizer not in known:
+            alone("--optimizer", optimizer, "--out", folder / f"{optimizer}.npz")
+            known[optimizer] = results(folder / f"{optimizer}.npz")
+        return known[optimizer]
+
+    return run
+
+
+@pytest.mark.parametrize("servers", [1, 2, 3])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_parameters_are_bitwise_those_of_one_process(optimizer, servers, one_process, tmp_path):
+    launch(servers, 1, "--optimizer", optimizer, "--out", tmp_path / "r.npz")
+    assert_equal(results(tmp_path / "r.npz"), one_process(optimizer))
+
+
+@pytest.mark.parametrize("trainers", [2, 3])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_trainers_follow_one_process_on_the_whole_batch(optimizer, trainers, one_process, tmp_path):
+    """Regularized, under a schedule; the last batches are uneven, and empty for some."""
+    launch(2, trainers, "--optimizer", optimizer, "--out", tmp_path / "r.npz")
+    assert_follows(results(tmp_path / "r.npz"), one_process(optimizer))
+
+
+def test_a_large_parameter_is_cut_and_comes_back_whole(tmp_path):
+    args = ("--optimizer", "adam", "--steps", 6, "--width", 4000)
+    alone(*args, "--out", tmp_path / "one.npz")
+    one = results(tmp_path / "one.npz")
+    for servers in (2, 3):
+        launch(servers, 1, *args, "--out", tmp_path / "r.npz")
+        assert_equal(results(tmp_path / "r.npz"), one)
+
+
+def test_sparse_gradients_train_the_same(tmp_path):
+    alone("--sparse", "--out", tmp_path / "one.npz")
+    launch(2, 2, "--sparse", "--out", tmp_path / "r.npz")
+    assert_follows(results(tmp_path / "r.npz"), results(tmp_path / "one.npz"))
+
+
+@each_mpi
+def test_every_mpi_gives_the_same_bits(version, one_process, tmp_path):
+    launch(2, 1, "--optimizer", "adam", "--out", tmp_path / "r.npz", version=version)
+    assert_equal(results(tmp_path / "r.npz"), one_process("adam"))
+
+
+@each_mpi
+def test_more_ranks_than_cores(version, one_process, tmp_path):
+    text = launch(3, 6, "--out", tmp_path / "r.npz", version=version)
+    assert_follows(results(tmp_path / "r.npz"), one_process("sgd"))
+    assert len([line for line in text.splitlines() if line.startswith("trainer ")]) == 6
+
+
+def test_every_trainer_prints_the_loss_of_all(one_process):
+    text = launch(1, 3)
+    shown = {line.partition(": ")[2] for line in text.splitlines() if line.startswith("trainer ")}
+    losses = one_process("sgd")["losses"]
+    assert len(shown) <= 2 and all(float(line.split(" -> ")[0]) == pytest.approx(losses[0], abs=2e-6) for line in shown)
+
+
+@each_mpi
+def test_a_plain_mpirun_line_is_enough(version, one_process, tmp_path):
+    import subprocess
+    import sys
+
+    from trireme.launch.mpi import Layout, command_line
+    from trireme.launch.supervisor import server_program
+
+    mpi = MPIS[version]
+    line = command_line(mpi, Layout(2, 2), [server_program()],
+                        [sys.executable, str(SCRIPT), "--out", str(tmp_path / "r.npz")])
+    env = environment(**({"LD_LIBRARY_PATH": mpi.libdir} if mpi.major < 5 else {}))
+    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_follows(results(tmp_path / "r.npz"), one_process("sgd"))
+
+
+def test_one_process_needs_no_job():
+    assert not fluid.distributed.is_distributed()
+    assert (fluid.distributed.trainer_index(), fluid.distributed.trainer_count(), fluid.distributed.server_count()) == (0, 1, 0)
+
+
+def test_slices_are_the_batch_in_order():
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 2, 7, 12):
+        for count in (1, 2, 3, 5):
+            batch = {"x": rng.normal(size=(size, 2)), "y": list(range(size))}
+            parts = [fluid.distributed.slice_of(batch, i, count) for i in range(count)]
+            np.testing.assert_array_equal(np.concatenate([part["x"] for part in parts]), batch["x"])
+            assert sum((part["y"] for part in parts), []) == batch["y"]
+            assert max(len(p["y"]) for p in parts) - min(len(p["y"]) for p in parts) <= 1
+
+
+@pytest.mark.parametrize("mistake, message", [
+    (lambda: fluid.distributed.shard([1, 2]), "shard takes a reader"),
+    (lambda: fluid.distributed.all_mean("loss"), "all_mean takes variables"),
+    (lambda: fluid.distributed.set_batch_weight(-1), "set_batch_weight: -1"),
+])
+def test_mistakes_are_explained(mistake, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        mistake()

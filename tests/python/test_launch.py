@@ -1,0 +1,250 @@
+"""``trireme launch``: the line it runs, and how jobs end."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from job_support import MPIS, SCRIPT, Launched, each_mpi, environment, job_lines, launch, needs_mpi
+
+from trireme import cli
+from trireme.errors import NotFoundError, UnsupportedError
+from trireme.launch import mpi
+from trireme.launch.mpi import Layout, Mpi
+
+pytestmark = pytest.mark.mpi
+FIVE, FOUR = Mpi("/opt/five/bin/mpirun", (5, 0, 11), "/opt/five/lib"), Mpi("/usr/bin/mpirun", (4, 1, 4), "/usr/lib")
+SOON = {"5": 1.0, "4": 5.0}                            # seconds from a rank's death to the launcher's end
+SLACK = 1.5                                            # for a machine that is busy with other things
+
+
+# -- the line ---------------------------------------------------------------------------------------------------
+
+
+def line(which, layout, **more):
+    return mpi.command_line(which, layout, ["pserver"], ["python", "train.py"], **more)
+
+
+def test_the_line_of_open_mpi_5():
+    words = line(FIVE, Layout(2, 4))
+    assert words[0] == FIVE.mpirun
+    assert words[words.index("--with-ft") + 1] == "ulfm" and "--enable-recovery" not in words
+    assert words[-8:] == ["-np", "2", "pserver", ":", "-np", "4", "python", "train.py"]
+
+
+def test_the_line_of_open_mpi_4():
+    words = line(FOUR, Layout(1, 3))
+    assert "--enable-recovery" in words and "--with-ft" not in words
+    assert words[words.index("odls_base_sigkill_timeout") + 1] == "0"
+
+
+@pytest.mark.parametrize("which", [FIVE, FOUR])
+def test_no_key_stands_twice(which):
+    words = line(which, Layout(1, 1, hosts="a,b"), exported=["X"], scratch="/s", shared="/m")
+    keys = [words[i + 1] for i, word in enumerate(words) if word in ("--mca", "--prtemca")]
+    assert len(keys) == len(set(keys))
+
+
+def test_variables_go_to_both_kinds_of_ranks_on_other_hosts():
+    words = line(FIVE, Layout(1, 1, hosts="a,b"), exported=["TRIREME_JOB"])
+    colon = words.index(":")
+    assert "TRIREME_JOB" in words[:colon] and "TRIREME_JOB" in words[colon:]
+    assert words[words.index("--host") + 1] == "a,b"
+    assert "-x" not in line(FIVE, Layout(1, 1), exported=["TRIREME_JOB"])
+
+
+def test_a_job_of_trainers_alone_has_one_part():
+    assert ":" not in line(FIVE, Layout(0, 2))
+
+
+def test_a_mixture_is_refused_by_name(tmp_path):
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder in (own, other):
+        folder.mkdir()
+        (folder / mpi.LIBMPI).touch()
+    installed = Mpi("/x/mpirun", (5, 0, 11), str(own))
+    mpi.check_mixture(installed, f"/nothing:{own}:{other}")
+    with pytest.raises(UnsupportedError, match=f"{other}/libmpi.so.40, but the mpirun to be used is /x/mpirun"):
+        mpi.check_mixture(installed, f"{other}:{own}")
+
+
+def test_an_mpirun_that_is_not_there():
+    with pytest.raises(NotFoundError, match="no program '/no/mpirun'"):
+        mpi.find("/no/mpirun")
+
+
+def test_an_mpirun_that_is_not_open_mpi(tmp_path):
+    other = tmp_path / "mpirun"
+    other.write_text("#!/bin/sh\necho HYDRA build details\n")
+    other.chmod(0o755)
+    with pytest.raises(UnsupportedError, match="is not Open MPI's.*HYDRA"):
+        mpi.find(str(other))
+
+
+def test_a_script_that_is_not_there(capsys):
+    if not MPIS:
+        pytest.skip("no Open MPI is installed")
+    assert cli.main(["launch", "nowhere.py"]) == 2
+    assert "there is no script 'nowhere.py'" in capsys.readouterr().err
+
+
+@needs_mpi
+def test_dry_run_prints_the_line(capsys):
+    assert cli.main(["launch", "--servers", "2", "--trainers", "3", "--dry-run", str(SCRIPT), "--steps", "5"]) == 0
+    words = capsys.readouterr().out.split()
+    assert words[-2:] == ["--steps", "5"] and "trireme-pserver" in " ".join(words)
+
+
+# -- good ends ---------------------------------------------------------------------------------------------------
+
+
+@each_mpi
+def test_the_first_line_says_which_mpi(version):
+    text = launch(1, 1, "--steps", 5, version=version)
+    assert f"trireme launch: 1 servers, 1 trainers, {MPIS[version]}" in text
+    assert text.count("trireme launch:") == 1
+
+
+@each_mpi
+def test_nothing_is_left_behind(version):
+    def leftovers():
+        return {path for place in ("/tmp", "/dev/shm") for path in Path(place).glob("trireme-job-*")}
+
+    before = leftovers()
+    job = Launched(1, 2, "--steps", 5, version=version)
+    assert job.end()[0] == 0
+    assert not {path for path in leftovers() - before if f"-{job.process.pid}-" in path.name}
+
+
+# -- bad ends ------------------------------------------------------------------------------------------------------
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@each_mpi
+@pytest.mark.parametrize("victim", [0, 1, 2, 3])
+def test_a_killed_rank_ends_the_job_soon_and_is_named(version, victim, tmp_path):
+    job = Launched(2, 2, "--steps", 100_000, "--mark", tmp_path / "trains", version=version)
+    ranks = job.ranks()
+    while not (tmp_path / "trains").exists():          # the start has a test of its own
+        assert job.process.poll() is None
+        time.sleep(0.01)
+    time.sleep(random.uniform(0.0, 0.3))
+    os.kill(ranks.known[victim].pid, signal.SIGKILL)
+    killed = time.monotonic()
+    code, text = job.end(SOON[version] + 10)
+    took = time.monotonic() - killed
+    assert code not in (0, None), text
+    assert took < SOON[version] + SLACK, f"{took:.2f} s\n{text}"
+    role = f"server {victim}" if victim < 2 else f"trainer {victim - 2}"
+    said = job_lines(text)
+    assert len(said) == 1 and re.match(rf"rank {victim} \({role}, host .*, pid {ranks.known[victim].pid}\) died; rank \d+ "
+                                       r"\(.*\) (was waiting for|had ended)", said[0]), text
+    assert f"trireme launch: the job failed, exit code {code}" in text
+    assert not any(is_alive(one.pid) for one in ranks.known.values())
+
+
+@each_mpi
+def test_a_rank_killed_at_any_moment_of_the_start(version):
+    for _ in range(3):
+        job = Launched(1, 2, "--steps", 100_000, version=version)
+        ranks = job.ranks()
+        time.sleep(random.uniform(0.0, 1.5))
+        victim = random.randrange(3)
+        os.kill(ranks.known[victim].pid, signal.SIGKILL)
+        killed = time.monotonic()
+        code, text = job.end(SOON[version] + 10)
+        assert time.monotonic() - killed < SOON[version] + SLACK, text
+        assert code not in (0, None) and f"rank {victim} " in text, text
+        assert not any(is_alive(one.pid) for one in ranks.known.values())
+
+
+@each_mpi
+def test_an_exception_comes_first_and_ends_the_job(version):
+    begin = time.monotonic()
+    code, text = Launched(2, 2, "--fault", "raise", "--fault-trainer", 1, version=version).end()
+    assert code == 1 and time.monotonic() - begin < 10, text
+    assert text.count("Traceback") == 1
+    assert text.index("ValueError: the data is bad") < text.index("trireme: rank 3 (trainer 1")
+    assert job_lines(text)[0].endswith("ended by ValueError: the data is bad")
+
+
+@needs_mpi
+def test_the_exit_code_of_the_script_is_that_of_the_job():
+    code, text = Launched(1, 2, "--fault", "exit").end()
+    assert code == 3 and "(trainer 0" in job_lines(text)[0] and "exit code 3" in job_lines(text)[0], text
+
+
+@each_mpi
+def test_a_script_that_fails_before_it_joins(version):
+    code, text = Launched(1, 2, "--fault", "import", version=version).end(20)
+    assert code == 1 and "No module named 'no_such_module'" in text
+    assert re.search(r"the job failed, exit code 1: rank [12] \(trainer [01]\), pid \d+, ended before it had joined", text)
+
+
+@needs_mpi
+@pytest.mark.parametrize("fault, message", [
+    ("fetch", "'fc_0.w_0_velocity_0' is computed on the parameter servers"),
+    ("change", "the program was changed after its first step"),
+    ("second", "a job trains one program, and this is a second one"),
+    ("startup", "has no value yet: run the startup program before the first step"),
+    ("disagree", "do not mean the same work:\n  block"),
+])
+def test_mistakes_end_the_job_and_are_explained(fault, message):
+    code, text = Launched(2, 2, "--optimizer", "momentum", "--fault", fault).end()
+    assert code == 1 and message in text, text
+
+
+@needs_mpi
+def test_a_job_without_servers_is_refused():
+    code, text = Launched(0, 2).end(20)
+    assert code == 1 and "a job of 0 servers and 2 trainers" in text, text
+
+
+@needs_mpi
+def test_a_job_that_takes_too_long():
+    begin = time.monotonic()
+    code, text = Launched(1, 1, "--steps", 100_000, options=("--timeout", "2")).end(20)
+    assert code == 124 and "did not end within 2 s" in text and time.monotonic() - begin < 10
+
+
+@each_mpi
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_launcher_ends_all_ranks(version, number):
+    job = Launched(1, 2, "--steps", 100_000, version=version)
+    ranks = job.ranks()
+    time.sleep(0.5)
+    job.process.send_signal(number)
+    code, text = job.end(10)
+    assert code == 128 + number and f"stopped by {number.name}" in text, text
+    assert not any(is_alive(one.pid) for one in ranks.known.values())
+
+
+@each_mpi
+def test_a_killed_mpirun_ends_all_ranks(version):
+    job = Launched(1, 2, "--steps", 100_000, version=version)
+    ranks = job.ranks()
+    time.sleep(0.8)
+    mpirun = int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(mpirun, signal.SIGKILL)
+    code, text = job.end(10)
+    assert code != 0, text
+    assert not any(is_alive(one.pid) for one in ranks.known.values())
+
+
+@needs_mpi
+def test_a_rank_does_not_launch():
+    env = environment(OMPI_COMM_WORLD_SIZE="2")
+    done = subprocess.run([sys.executable, "-m", "trireme", "launch", str(SCRIPT)], env=env, capture_output=True, text=True,
+                          timeout=30, check=False)
+    assert done.returncode == 2 and "is itself a rank of a job" in done.stderr
