@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .core import OpRole
-from .framework import Parameter, Program, Variable, grad_var_name
+from .framework import Block, Parameter, Program, Variable, grad_var_name
 
 
 def _name(var: Any) -> str:
@@ -51,7 +51,7 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
     if parameter_list is None:
         params = [param for param in program.all_parameters() if param.trainable]
     else:
-        params = [block.var(_name(param)) for param in parameter_list]
+        params = [_parameter(block, _name(param)) for param in parameter_list]
     pairs = []
     for param in params:
         grad = block._find(grad_var_name(param.name))
@@ -62,6 +62,13 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
         lost = ", ".join(param.name for param in params if param.name not in found)
         raise ValueError(f"append_backward: {loss.name} does not depend on {lost}")
     return pairs
+
+
+def _parameter(block: Block, name: str) -> Parameter:
+    var = block.var(name)
+    if not isinstance(var, Parameter):
+        raise TypeError(f"append_backward: {var!r} is no parameter")
+    return var
 
 
 def _clip_errors(program: Program) -> None:

@@ -39,7 +39,7 @@ class BaseGradientClipAttr:
     """Base of what limits gradients; ``clip(params_grads)`` returns the pairs with new gradients."""
 
     def __call__(self, params_grads: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        result = []
+        result: list[tuple[Any, Any]] = []
         for param, grad in params_grads:
             if grad is None:
                 result.append((param, grad))

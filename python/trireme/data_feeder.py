@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .dtypes import numpy_dtype
 from .framework import Program, Variable, default_main_program
 from .tensor import CPUPlace, LoDTensor
 
@@ -31,7 +32,7 @@ class DataFeeder:
             if not isinstance(var, Variable):
                 raise TypeError(f"DataFeeder: feed_list holds Variables or names, got {var!r}")
         self.place = place
-        self._fields = [(var.name, var.dtype.dtype, [-1 if dim is None else dim for dim in var.shape][1:],
+        self._fields = [(var.name, numpy_dtype(var.dtype), [-1 if dim is None else dim for dim in var.shape][1:],
                          var.lod_level) for var in self.vars]
 
     def feed(self, iterable: Iterable[Sequence[Any]]) -> dict[str, Any]:

@@ -7,15 +7,12 @@ program raises when it is used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._core import ffi, lib
 from .dtypes import VarType, convert_dtype
 from .errors import check
 from .native import Native
-
-if TYPE_CHECKING:
-    from .tensor import Scope
 
 _string = ffi.string
 
@@ -47,7 +44,6 @@ def take_text(out: Any) -> str:
 class VarDesc:
     """A variable of a block: its name, kind, data type, shape."""
 
-    VarType = VarType
     __slots__ = ("_ptr", "_block")
 
     def __init__(self, ptr: Any, block: BlockDesc) -> None:
@@ -93,6 +89,8 @@ class VarDesc:
 
     def __repr__(self) -> str:
         return f"<VarDesc {self.name()!r}>"
+
+    VarType = VarType                # as Fluid's scripts say it: core.VarDesc.VarType.FP32
 
 
 # Types of attributes, as AttrType numbers them.
@@ -198,7 +196,8 @@ class OpDesc:
                 count, pointers, _keep = _names([_as_str(x) for x in _as_list(value)])
                 lib.tr_op_desc_set_strings(ptr, chars, count, pointers)
         except (TypeError, ValueError, OverflowError) as error:
-            raise TypeError(f"{self.type()}: attribute {name!r} is {ATTR_NAMES[kind]}, got {value!r} ({error})") from None
+            raise TypeError(f"{self.type()}: attribute {name!r} is {ATTR_NAMES[kind]}, got {value!r} "
+                            f"({error})") from None
 
     def remove_attr(self, name: str) -> None:
         lib.tr_op_desc_remove_attr(self._ptr, name.encode())
@@ -302,9 +301,7 @@ class BlockDesc:
     def forward_block_idx(self) -> int:
         return lib.tr_block_forward(self._ptr)
 
-    def _wrap_var(self, ptr: Any) -> VarDesc | None:
-        if not ptr:
-            return None
+    def _wrap_var(self, ptr: Any) -> VarDesc:
         address = int(ffi.cast("intptr_t", ptr))
         var = self._vars.get(address)
         if var is None:
@@ -323,7 +320,8 @@ class BlockDesc:
         return self._wrap_var(lib.tr_block_create_var(self._ptr, name.encode("utf-8", "surrogateescape")))
 
     def find_var(self, name: str) -> VarDesc | None:
-        return self._wrap_var(lib.tr_block_find_var(self._ptr, name.encode("utf-8", "surrogateescape")))
+        ptr = lib.tr_block_find_var(self._ptr, name.encode("utf-8", "surrogateescape"))
+        return self._wrap_var(ptr) if ptr else None
 
     def has_var_recursive(self, name: str) -> bool:
         return bool(lib.tr_block_find_var_recursive(self._ptr, name.encode("utf-8", "surrogateescape")))
@@ -382,12 +380,12 @@ class ProgramDesc:
     __slots__ = ("_native", "_blocks", "_executors", "__weakref__")
 
     def __init__(self, data: bytes | None = None, *, _ptr: Any = None) -> None:
-        if _ptr is None and data is None:
-            _ptr = lib.tr_program_new()
-        elif _ptr is None:
+        if data is not None:
             out = ffi.new("tr_program **")
             check(lib.tr_program_parse(out, data, len(data)))
             _ptr = out[0]
+        elif _ptr is None:
+            _ptr = lib.tr_program_new()
         self._blocks: list[BlockDesc] = []
         self._executors: list[Native] = []             # whose plans look at this program
         self._native = Native(_ptr, lib.tr_program_free)
@@ -535,4 +533,4 @@ def op_types() -> list[str]:
 
 def get_all_op_protos() -> list[OpProto]:
     """Return the protos of all operators."""
-    return [op_proto(name) for name in op_types()]
+    return [proto for name in op_types() if (proto := op_proto(name)) is not None]

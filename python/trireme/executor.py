@@ -17,7 +17,8 @@ from ._core import ffi, lib
 from .desc import _names, take_text
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType
 from .errors import DTypeError, NotFoundError, ShapeError, check, user_line
-from .framework import Program, Variable, _similar, default_main_program
+from .block import _similar
+from .framework import Program, Variable, default_main_program
 from .native import Native
 from .tensor import CPUPlace, LoDTensor, Scope, SelectedRows, view_of_owned
 
@@ -167,7 +168,7 @@ class _Prepared:
             fetches[i] = _new_tensor()
         status = _plan_run(self.plan, self.natives, fetches)
         del keep
-        results = []
+        results: list[Any] = []
         if status:
             for i in range(self.count):
                 lib.tr_tensor_free(fetches[i])

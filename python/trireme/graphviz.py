@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
-from .framework import Block, OpRole, Parameter, Program
+from .framework import Block, Operator, OpRole, Parameter, Program
 
 _COLOURS = {OpRole.Forward: "#dbe9f6", OpRole.Backward: "#fde0cf", OpRole.Optimize: "#d9efd3"}
 
@@ -13,7 +14,7 @@ def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _role(op: object) -> int:
+def _role(op: Operator) -> int:
     role = op.attr("op_role") if op.has_attr("op_role") else 0
     return role & (OpRole.Backward | OpRole.Optimize)
 
@@ -46,7 +47,7 @@ def _block_lines(block: Block, highlights: set[str]) -> list[str]:
     return [*lines, *edges, "  }"]
 
 
-def to_dot(program: Program, highlights: object = ()) -> str:
+def to_dot(program: Program, highlights: Iterable[str] = ()) -> str:
     """Return a program in Graphviz' language; ``highlights`` are names to mark.
 
     >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1)
@@ -60,7 +61,7 @@ def to_dot(program: Program, highlights: object = ()) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def draw(program: Program, path: str, highlights: object = ()) -> str:
+def draw(program: Program, path: str, highlights: Iterable[str] = ()) -> str:
     """Write a drawing to ``path``: ``.dot`` is text, other endings (``.svg``, ``.png``, ``.pdf``) need Graphviz."""
     text = to_dot(program, highlights)
     ending = os.path.splitext(path)[1].lstrip(".").lower()
@@ -79,7 +80,7 @@ def draw(program: Program, path: str, highlights: object = ()) -> str:
     return path
 
 
-def draw_block_graphviz(block: Block, highlights: object = None, path: str = "./temp.dot") -> str:
+def draw_block_graphviz(block: Block, highlights: Iterable[str] | None = None, path: str = "./temp.dot") -> str:
     """Write the drawing of a block's program."""
     return draw(block.program, path, highlights or ())
 

@@ -40,7 +40,7 @@ class Initializer:
 
 def _random(block: Block, var: Variable, type: str, seed: int, **attrs: Any) -> Operator:
     return block.prepend_op(type=type, outputs={"Out": [var]},
-                            attrs={"shape": list(var.desc.shape()), "dtype": int(var.dtype), "seed": seed, **attrs})
+                            attrs={"shape": list(var.desc.shape()), "dtype": var.dtype, "seed": seed, **attrs})
 
 
 class ConstantInitializer(Initializer):
@@ -51,7 +51,7 @@ class ConstantInitializer(Initializer):
 
     def __call__(self, var: Variable, block: Block) -> Operator:
         return block.prepend_op(type="fill_constant", outputs={"Out": [var]},
-                                attrs={"shape": list(var.desc.shape()), "dtype": int(var.dtype), "value": self._value})
+                                attrs={"shape": list(var.desc.shape()), "dtype": var.dtype, "value": self._value})
 
 
 class UniformInitializer(Initializer):
@@ -98,7 +98,8 @@ class XavierInitializer(Initializer):
 
     def __call__(self, var: Variable, block: Block) -> Operator:
         fan_in, fan_out = self._fans(var)
-        fans = (fan_in if self._fan_in is None else self._fan_in) + (fan_out if self._fan_out is None else self._fan_out)
+        fan_in = fan_in if self._fan_in is None else self._fan_in
+        fans = fan_in + (fan_out if self._fan_out is None else self._fan_out)
         if self._uniform:
             limit = math.sqrt(6.0 / fans)
             return _random(block, var, "uniform_random", self._seed, min=-limit, max=limit)

@@ -1,7 +1,8 @@
 """Saving and loading: variables, parameters, whole models for inference.
 
 Variables are written by the operators ``save`` and ``save_combine`` in the format of Fluid 1.x, one file each or
-all in one (``filename``). A program's file holds its serialised description.
+all in one (``filename``). A program's file holds its serialised description. In a job, whose trainers have the same
+parameters, trainer 0 writes for all; the others' calls return at once.
 """
 
 from __future__ import annotations
@@ -44,6 +45,12 @@ def _chosen(program: Program | None, vars: Iterable[Any] | None, predicate: Call
     return sorted({var.name: var for var in chosen}.values(), key=lambda var: var.name)
 
 
+def _is_writer() -> bool:
+    from .distributed.job import is_writer
+
+    return is_writer()
+
+
 def _copy_of(block: Any, var: Variable) -> Variable:
     return block.create_var(name=var.name, type=var.type, dtype=var.dtype, shape=var.shape or None,
                             lod_level=var.lod_level, persistable=True)
@@ -54,7 +61,7 @@ def save_vars(executor: Executor, dirname: str, main_program: Program | None = N
               filename: str | None = None) -> None:
     """Write variables into a folder: one file each, named as they are, or all into ``filename``."""
     chosen = _chosen(main_program, vars, predicate, "save_vars")
-    if not chosen:
+    if not chosen or not _is_writer():
         return
     os.makedirs(dirname or ".", exist_ok=True)
     program = Program()

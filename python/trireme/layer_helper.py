@@ -106,7 +106,7 @@ class LayerHelper:
             raise TypeError(f"{self.layer_type}: {what} must be a Variable, got {var!r}")
         return var
 
-    def input_dtype(self, input_param_name: str = "input") -> VarType:
+    def input_dtype(self, input_param_name: str = "input") -> VarType | None:
         inputs = self.multiple_input(input_param_name)
         dtype = inputs[0].dtype
         for var in inputs[1:]:
@@ -134,7 +134,7 @@ class LayerHelper:
             raise ValueError(f"{self.layer_type} has {length} inputs, got {len(attrs)} of param_attr")
         return attrs
 
-    def create_parameter(self, attr: Any, shape: Sequence[int], dtype: Any, is_bias: bool = False,
+    def create_parameter(self, attr: Any, shape: Sequence[int | None], dtype: Any, is_bias: bool = False,
                          default_initializer: Initializer | None = None, stop_gradient: bool = False) -> Any:
         """Create a parameter in the main program and, with its first value, in the startup program."""
         attr = ParamAttr._to_attr(attr)
@@ -152,7 +152,8 @@ class LayerHelper:
         if not isinstance(startup._vars.get(attr.name), Parameter):
             startup.create_parameter(shape=shape, dtype=dtype, **attr._to_kwargs(with_initializer=True))
         return self.main_program.global_block().create_parameter(
-            shape=shape, dtype=dtype, stop_gradient=stop_gradient, initialize_attrs=attr.initializer, **attr._to_kwargs())
+            shape=shape, dtype=dtype, stop_gradient=stop_gradient, initialize_attrs=attr.initializer,
+            **attr._to_kwargs())
 
     # -- what most layers end with -------------------------------------------------------------------
 

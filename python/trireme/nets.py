@@ -83,7 +83,7 @@ def scaled_dot_product_attention(queries: Variable, keys: Variable, values: Vari
     def heads(x: Variable) -> Variable:
         if num_heads == 1:
             return x
-        cut = layers.reshape(x, [0, 0, num_heads, x.shape[-1] // num_heads])
+        cut = layers.reshape(x, [0, 0, num_heads, -1])
         return layers.transpose(cut, [0, 2, 1, 3])
 
     q, k, v = heads(queries), heads(keys), heads(values)

@@ -22,7 +22,8 @@ from typing import Any
 from . import unique_name
 from .desc import ATTR_NAMES, OpProto, op_proto, op_types
 from .dtypes import convert_dtype
-from .framework import Variable, _similar, default_main_program
+from .block import Variable, _similar
+from .framework import default_main_program
 
 _ALIASES = {"add": "elementwise_add", "sub": "elementwise_sub", "div": "elementwise_div"}
 _COMMON = ("op_role", "op_role_var", "op_namescope", "op_callstack", "name")
@@ -157,7 +158,8 @@ def doc_of(proto: OpProto) -> str:
 def __getattr__(name: str) -> Callable[..., Any]:
     proto = None if name.startswith("__") else op_proto(_ALIASES.get(name, name))
     if proto is None:
-        raise AttributeError(f"there is no operator {name!r}{'' if name.startswith('_') else _similar(name, op_types())}")
+        near = "" if name.startswith("_") else _similar(name, op_types())
+        raise AttributeError(f"there is no operator {name!r}{near}")
     function = globals()[name] = _make(proto)
     return function
 

@@ -16,6 +16,7 @@ from .framework import (Block, Operator, Parameter, Program, Variable, default_m
                         program_guard)
 from .initializer import Constant
 from .layer_helper import LayerHelper
+from .layers.tensor import create_global_var
 from .regularizer import append_regularization_ops
 
 
@@ -46,7 +47,7 @@ class Optimizer:
         self._name = name
         self._rates: dict[Program, Variable] = {}
         self._accumulators: dict[str, dict[str, Variable]] = {}
-        self.helper: LayerHelper | None = None
+        self.helper = LayerHelper(type(self).__name__, name=type(self).__name__)
 
     # -- what a kind of optimizer says -----------------------------------------------------------------
 
@@ -64,22 +65,20 @@ class Optimizer:
 
     def _create_global_learning_rate(self) -> Variable:
         program = default_main_program()
-        rate = self._rates.get(program)
-        if rate is None:
+        if program not in self._rates:
             rate = self._learning_rate
             if not isinstance(rate, Variable):
-                from .layers.tensor import create_global_var
                 rate = create_global_var([1], float(rate), "float32", persistable=True,
                                          name=unique_name.generate("learning_rate"))
             self._rates[program] = rate
-        return rate
+        return self._rates[program]
 
     def _global_learning_rate(self, program: Program | None = None) -> Variable | None:
         return self._rates.get(program or default_main_program())
 
     def _create_param_lr(self, param_and_grad: tuple[Parameter, Variable]) -> Variable:
         """Return the learning rate of a parameter: the global one times its own."""
-        rate = self._global_learning_rate()
+        rate = self._create_global_learning_rate()
         own = param_and_grad[0].optimize_attr["learning_rate"]
         if isinstance(own, Variable):
             return own
@@ -140,7 +139,6 @@ class Optimizer:
 
     def _create_optimization_pass(self, pairs: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
         block = default_main_program().global_block()
-        self.helper = LayerHelper(self.__class__.__name__)
         self._create_global_learning_rate()
         self._create_accumulators(block, [param for param, _ in pairs])
         ops = []

@@ -65,6 +65,8 @@ def _offsets(lod: Sequence[Sequence[int]]) -> tuple[Any, Any, list[Any]]:
 class _Tensor:
     """What LoDTensor and SelectedRows share: one native tensor, of its own or in a scope."""
 
+    _native: Native
+
     def __init__(self, _native: Native | None = None, _ptr: Any = None) -> None:
         if _native is None:
             _native = Native(_new_tensor(), _free_tensor)
@@ -285,6 +287,8 @@ class Scope:
     True
     """
 
+    _native: Native
+
     def __init__(self, parent: Scope | None = None) -> None:
         needs = (parent._native,) if parent is not None else ()
         self._native = Native(lib.tr_scope_new(parent._native.ptr if parent is not None else ffi.NULL),
@@ -342,7 +346,8 @@ def lengths_to_offsets(lengths: Sequence[Sequence[int]]) -> list[list[int]]:
     return result
 
 
-def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]], place: CPUPlace | None = None) -> LoDTensor:
+def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]],
+                      place: CPUPlace | None = None) -> LoDTensor:
     """Return a LoDTensor of an array, of another LoDTensor, or of a list of sequences of int64 numbers.
 
     >>> fluid.create_lod_tensor(np.zeros((5, 1), "int64"), [[2, 3]], fluid.CPUPlace())

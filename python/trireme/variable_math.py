@@ -75,6 +75,14 @@ class VariableMath:
     Variable('tmp_4', bool[?, 3])
     """
 
+    if TYPE_CHECKING:
+        @property
+        def name(self) -> str: ...
+        @property
+        def shape(self) -> tuple[int | None, ...]: ...
+        @property
+        def dtype(self) -> VarType | None: ...
+
     def _is_operand(self, other: Any) -> bool:
         return _is_number(other) or isinstance(other, VariableMath)
 
@@ -178,7 +186,7 @@ class VariableMath:
         Variable('tmp_0', int64[?, 3])
         """
         target = convert_dtype(dtype)
-        return _append(self, "cast", {"X": [self]}, {"in_dtype": int(self.dtype), "out_dtype": int(target)},
+        return _append(self, "cast", {"X": [self]}, {"in_dtype": self.dtype, "out_dtype": target},
                        dtype=target)
 
     def __getitem__(self, index: Any) -> Variable:
@@ -200,7 +208,7 @@ class VariableMath:
             axes.append(axis)
             starts.append(start)
             ends.append(end)
-        out = self
+        out: Any = self
         if axes:
             out = _append(self, "slice", {"Input": [self]}, {"axes": axes, "starts": starts, "ends": ends})
         if drop and len(drop) < len(self.shape):

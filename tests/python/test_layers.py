@@ -28,9 +28,10 @@ UNARY = {
     "elu": lambda a: np.where(a > 0, a, np.exp(a) - 1), "gelu": lambda a: a * (1 + erf(a / np.sqrt(2))) / 2,
     "hard_shrink": lambda a: np.where(abs(a) > 0.5, a, 0), "hard_sigmoid": lambda a: np.clip(0.2 * a + 0.5, 0, 1),
     "leaky_relu": lambda a: np.where(a > 0, a, 0.02 * a), "logsigmoid": lambda a: np.log(sigmoid(a)),
-    "reciprocal": lambda a: 1 / a, "soft_relu": lambda a: np.log(1 + np.exp(a)), "tanh_shrink": lambda a: a - np.tanh(a),
-    "softplus": lambda a: np.log(1 + np.exp(a)), "softsign": lambda a: a / (1 + abs(a)), "swish": lambda a: a * sigmoid(a),
-    "softshrink": lambda a: np.sign(a) * np.maximum(abs(a) - 0.5, 0), "round": np.round,
+    "reciprocal": lambda a: 1 / a, "soft_relu": lambda a: np.log(1 + np.exp(a)), "round": np.round,
+    "softplus": lambda a: np.log(1 + np.exp(a)), "softsign": lambda a: a / (1 + abs(a)),
+    "swish": lambda a: a * sigmoid(a), "tanh_shrink": lambda a: a - np.tanh(a),
+    "softshrink": lambda a: np.sign(a) * np.maximum(abs(a) - 0.5, 0),
     "selu": lambda a: 1.0507009873554805 * np.where(a > 0, a, 1.6732632423543772 * (np.exp(a) - 1)),
     "stanh": lambda a: 1.7159 * np.tanh(2 * a / 3), "thresholded_relu": lambda a: np.where(a > 1, a, 0),
 }
@@ -224,20 +225,21 @@ def test_losses(run, rng):
     soft = softmax(rng.standard_normal((6, 5))).astype("float32")
     hard = rng.integers(0, 5, (6, 1))
     yes = rng.integers(0, 2, (6, 5)).astype("float32")
-    x, l, s, y = (layers.data("x", [5]), layers.data("l", [1], dtype="int64"), layers.data("s", [5]),
-                  layers.data("y", [5]))
+    x, s, y = (layers.data(name, [5]) for name in "xsy")
+    label = layers.data("label", [1], dtype="int64")
     picked = -np.log(np.take_along_axis(p, hard, 1))
     cases = [
-        (layers.cross_entropy(layers.softmax(x), l), picked),
+        (layers.cross_entropy(layers.softmax(x), label), picked),
         (layers.cross_entropy(layers.softmax(x), s, soft_label=True), -(soft * np.log(p)).sum(1, keepdims=True)),
-        (layers.softmax_with_cross_entropy(x, l), picked),
+        (layers.softmax_with_cross_entropy(x, label), picked),
         (layers.softmax_with_cross_entropy(x, s, soft_label=True), -(soft * np.log(p)).sum(1, keepdims=True)),
-        (layers.softmax_with_cross_entropy(x, l, return_softmax=True)[1], p),
-        (layers.sigmoid_cross_entropy_with_logits(x, y), -yes * np.log(sigmoid(a)) - (1 - yes) * np.log(1 - sigmoid(a))),
+        (layers.softmax_with_cross_entropy(x, label, return_softmax=True)[1], p),
+        (layers.sigmoid_cross_entropy_with_logits(x, y),
+         -yes * np.log(sigmoid(a)) - (1 - yes) * np.log(1 - sigmoid(a))),
         (layers.square_error_cost(x, y), (a - yes) ** 2),
         (layers.huber_loss(x, y, 1.0), np.where(abs(a - yes) <= 1, (a - yes) ** 2 / 2, abs(a - yes) - 0.5)),
     ]
-    got = run({"x": a, "l": hard, "s": soft, "y": yes}, [case[0] for case in cases])
+    got = run({"x": a, "label": hard, "s": soft, "y": yes}, [case[0] for case in cases])
     for one, (var, want) in zip(got, cases):
         np.testing.assert_allclose(one, want, rtol=1e-4, atol=1e-5, err_msg=var.name)
 
@@ -299,7 +301,7 @@ def test_constants(run):
         (layers.fill_constant([2, 2], "float64", 1.5), np.full((2, 2), 1.5)), (layers.zeros([3], "int32"), np.zeros(3)),
         (layers.ones([2], "bool"), np.array([True, True])),
         (layers.fill_constant_batch_size_like(x, [-1, 4], "int64", 7), np.full((2, 4), 7)),
-        (layers.one_hot(layers.assign(np.array([[2], [0]], "int32").astype("int32")).astype("int64"), 3), np.eye(3)[[2, 0]]),
+        (layers.one_hot(layers.assign(np.array([[2], [0]], "int32")).astype("int64"), 3), np.eye(3)[[2, 0]]),
         (layers.assign(np.array([1.5, 2.5], "float32")), np.array([1.5, 2.5])),
     ]
     got = run({"x": np.zeros((2, 3), "float32")}, [case[0] for case in cases])

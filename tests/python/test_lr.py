@@ -22,12 +22,14 @@ def cycling(step):
 
 SCHEDULES = {
     "exponential": (lambda: layers.exponential_decay(LR, STEPS, RATE), lambda s: LR * RATE ** (s / STEPS)),
-    "exponential stairs": (lambda: layers.exponential_decay(LR, STEPS, RATE, True), lambda s: LR * RATE ** (s // STEPS)),
+    "exponential stairs": (lambda: layers.exponential_decay(LR, STEPS, RATE, True),
+                           lambda s: LR * RATE ** (s // STEPS)),
     "natural": (lambda: layers.natural_exp_decay(LR, STEPS, RATE), lambda s: LR * math.exp(-RATE * s / STEPS)),
     "natural stairs": (lambda: layers.natural_exp_decay(LR, STEPS, RATE, True),
                        lambda s: LR * math.exp(-RATE * (s // STEPS))),
     "inverse": (lambda: layers.inverse_time_decay(LR, STEPS, RATE), lambda s: LR / (1 + RATE * s / STEPS)),
-    "inverse stairs": (lambda: layers.inverse_time_decay(LR, STEPS, RATE, True), lambda s: LR / (1 + RATE * (s // STEPS))),
+    "inverse stairs": (lambda: layers.inverse_time_decay(LR, STEPS, RATE, True),
+                       lambda s: LR / (1 + RATE * (s // STEPS))),
     "polynomial": (lambda: layers.polynomial_decay(LR, STEPS, 0.01, 2.0), polynomial),
     "polynomial cycle": (lambda: layers.polynomial_decay(LR, STEPS, 0.01, 2.0, cycle=True), cycling),
     "noam": (lambda: layers.noam_decay(64, 5),

@@ -110,11 +110,6 @@ class ConditionalBlock(_BlockLayer):
                          attrs={"sub_block": block, "is_scalar_condition": self.is_scalar_condition})
 
 
-_COMPARE = {"less_than": "x < y", "less_equal": "x <= y", "greater_than": "x > y", "greater_equal": "x >= y",
-            "equal": "x == y", "not_equal": "x != y"}
-_LOGICAL = {"logical_and": "x and y", "logical_or": "x or y", "logical_xor": "one of x and y, not both"}
-
-
 def _into(helper: LayerHelper, out: Variable | None, type: str, inputs: dict[str, Any]) -> Variable:
     if out is None:
         return helper.append(type, inputs, dtype=VarType.BOOL, stop_gradient=True)
@@ -143,10 +138,15 @@ def _binary(type: str, formula: str, out_name: str, dtype: str) -> Callable[...,
     return layer
 
 
-for _type, _formula in _COMPARE.items():
-    globals()[_type] = _binary(_type, _formula, "cond", "float32")
-for _type, _formula in _LOGICAL.items():
-    globals()[_type] = _binary(_type, _formula, "out", "bool")
+less_than = _binary("less_than", "x < y", "cond", "float32")
+less_equal = _binary("less_equal", "x <= y", "cond", "float32")
+greater_than = _binary("greater_than", "x > y", "cond", "float32")
+greater_equal = _binary("greater_equal", "x >= y", "cond", "float32")
+equal = _binary("equal", "x == y", "cond", "float32")
+not_equal = _binary("not_equal", "x != y", "cond", "float32")
+logical_and = _binary("logical_and", "x and y", "out", "bool")
+logical_or = _binary("logical_or", "x or y", "out", "bool")
+logical_xor = _binary("logical_xor", "one of x and y, not both", "out", "bool")
 
 
 def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
@@ -165,4 +165,5 @@ def Print(input: Variable, first_n: int = -1, message: str | None = None, summar
                                    "print_phase": print_phase.upper()})
 
 
-__all__ = ["While", "ConditionalBlock", "logical_not", "Print", *_COMPARE, *_LOGICAL]
+__all__ = ["While", "ConditionalBlock", "logical_not", "Print", "less_than", "less_equal", "greater_than",
+           "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"]

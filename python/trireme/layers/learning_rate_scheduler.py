@@ -105,7 +105,8 @@ def noam_decay(d_model: int, warmup_steps: int, learning_rate: float = 1.0) -> V
     """
     with _schedule():
         step = _step(begin=1)
-        return elementwise_min(step ** -0.5, step * float(warmup_steps) ** -1.5) * (learning_rate * float(d_model) ** -0.5)
+        shape = elementwise_min(step ** -0.5, step * float(warmup_steps) ** -1.5)
+        return shape * (learning_rate * float(d_model) ** -0.5)
 
 
 def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Variable:

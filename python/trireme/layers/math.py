@@ -107,22 +107,16 @@ def l2_normalize(x: Variable, axis: int, epsilon: float = 1e-12, name: str | Non
     rank = len(x.shape)
     axis = axis + rank if axis < 0 else axis
     if 0 < axis < rank - 1:                            # a 1 in the middle does not broadcast
-        if x.shape[axis] is None:
+        length = x.shape[axis]
+        if length is None:
             raise ValueError(f"l2_normalize: dimension {axis} of {x!r} must be known")
         times = [1] * rank
-        times[axis] = x.shape[axis]
+        times[axis] = length
         root = helper.append("expand", {"X": [root]}, {"expand_times": times})
     elif axis == 0 and rank > 1:
         root = helper.append("squeeze", {"X": [root]}, {"axes": [0]})
         return helper.append("elementwise_mul", {"X": [x], "Y": [root]}, {"axis": 1})
     return helper.append("elementwise_mul", {"X": [x], "Y": [root]}, {"axis": 0})
-
-
-_ELEMENTWISE = {
-    "elementwise_add": "x + y", "elementwise_sub": "x - y", "elementwise_mul": "x y", "elementwise_div": "x / y",
-    "elementwise_max": "max(x, y)", "elementwise_min": "min(x, y)", "elementwise_pow": "x to the power y",
-    "elementwise_mod": "the rest of x / y", "elementwise_floordiv": "x / y rounded down",
-}
 
 
 def _elementwise(type: str, formula: str) -> Callable[..., Variable]:
@@ -143,10 +137,6 @@ def _elementwise(type: str, formula: str) -> Callable[..., Variable]:
     return layer
 
 
-_REDUCE = {"reduce_sum": "sum", "reduce_mean": "mean", "reduce_max": "greatest", "reduce_min": "least",
-           "reduce_prod": "product"}
-
-
 def _reduce(type: str, what: str) -> Callable[..., Variable]:
     def layer(input: Variable, dim: int | Sequence[int] | None = None, keep_dim: bool = False,
               name: str | None = None) -> Variable:
@@ -163,10 +153,20 @@ def _reduce(type: str, what: str) -> Callable[..., Variable]:
     return layer
 
 
-for _type, _formula in _ELEMENTWISE.items():
-    globals()[_type] = _elementwise(_type, _formula)
-for _type, _what in _REDUCE.items():
-    globals()[_type] = _reduce(_type, _what)
+elementwise_add = _elementwise("elementwise_add", "x + y")
+elementwise_sub = _elementwise("elementwise_sub", "x - y")
+elementwise_mul = _elementwise("elementwise_mul", "x y")
+elementwise_div = _elementwise("elementwise_div", "x / y")
+elementwise_max = _elementwise("elementwise_max", "max(x, y)")
+elementwise_min = _elementwise("elementwise_min", "min(x, y)")
+elementwise_pow = _elementwise("elementwise_pow", "x to the power y")
+elementwise_mod = _elementwise("elementwise_mod", "the rest of x / y")
+elementwise_floordiv = _elementwise("elementwise_floordiv", "x / y rounded down")
+reduce_sum = _reduce("reduce_sum", "sum")
+reduce_mean = _reduce("reduce_mean", "mean")
+reduce_max = _reduce("reduce_max", "greatest")
+reduce_min = _reduce("reduce_min", "least")
+reduce_prod = _reduce("reduce_prod", "product")
 
 
 def cos_sim(X: Variable, Y: Variable) -> Variable:
@@ -187,4 +187,7 @@ def cos_sim(X: Variable, Y: Variable) -> Variable:
                          {"axis": -1})
 
 
-__all__ = ["mean", "mul", "matmul", "scale", "sums", "sum", "clip", "clip_by_norm", "l2_normalize", "cos_sim", *_ELEMENTWISE, *_REDUCE]
+__all__ = ["mean", "mul", "matmul", "scale", "sums", "sum", "clip", "clip_by_norm", "l2_normalize", "cos_sim",
+           "elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div", "elementwise_max",
+           "elementwise_min", "elementwise_pow", "elementwise_mod", "elementwise_floordiv", "reduce_sum",
+           "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"]

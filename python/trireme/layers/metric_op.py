@@ -42,13 +42,13 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
     """
     helper = LayerHelper("auc")
 
-    def counts(steps: int) -> list[Variable]:
+    def counts(steps: int) -> tuple[Variable, Variable]:
         shape = [max(1, steps), num_thresholds + 1]
-        made = [helper.create_global_variable(persistable=True, dtype="int64", shape=shape) for _ in range(2)]
-        for var in made:
-            var.stop_gradient = True
+        positives, negatives = (helper.create_global_variable(persistable=True, dtype="int64", shape=shape,
+                                                              stop_gradient=True) for _ in range(2))
+        for var in (positives, negatives):
             helper.set_variable_initializer(var, Constant(0.0))
-        return made
+        return positives, negatives
 
     def area(positives: Variable, negatives: Variable, steps: int) -> Variable:
         out = helper.create_variable_for_type_inference(VarType.FP64, stop_gradient=True)

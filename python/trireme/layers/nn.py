@@ -42,7 +42,7 @@ def fc(input: Any, size: int, num_flatten_dims: int = 1, param_attr: Any = None,
         features = x.shape[num_flatten_dims:]
         if None in features:
             raise ValueError(f"fc: the features of {x!r}, from dimension {num_flatten_dims} on, must be known")
-        w = helper.create_parameter(attr, [math.prod(features), size], dtype)
+        w = helper.create_parameter(attr, [_product(features), size], dtype)
         if w is None:
             raise ValueError("fc: param_attr=False leaves nothing to multiply by")
         products.append(helper.append("mul", {"X": [x], "Y": [w]},
@@ -75,6 +75,11 @@ def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_
     return helper.append("lookup_table", {"W": [table], "Ids": [input]},
                          {"is_sparse": is_sparse, "is_distributed": is_distributed, "padding_idx": padding},
                          dtype=convert_dtype(dtype))
+
+
+def _product(dims: Sequence[int | None]) -> int:
+    """Return the product of dimensions that are all known."""
+    return math.prod(dim for dim in dims if dim is not None)
 
 
 def _pair(value: Any, what: str) -> list[int]:
@@ -188,7 +193,7 @@ def layer_norm(input: Variable, scale: bool = True, shift: bool = True, begin_no
     features = input.shape[begin_norm_axis:]
     if not features or None in features:
         raise ValueError(f"layer_norm: the dimensions of {input!r} from {begin_norm_axis} on must be known")
-    size = math.prod(features)
+    size = _product(features)
     inputs = {"X": [input]}
     if scale:
         inputs["Scale"] = [helper.create_parameter(helper.param_attr, [size], input.dtype,

@@ -9,65 +9,25 @@ from ..dtypes import convert_dtype
 from ..framework import Variable
 from ..layer_helper import LayerHelper
 
-# Operator -> formula, and its attributes with their defaults.
-_UNARY: dict[str, tuple[str, dict[str, Any]]] = {
-    "abs": ("|x|", {}),
-    "acos": ("the angle whose cosine is x", {}),
-    "asin": ("the angle whose sine is x", {}),
-    "atan": ("the angle whose tangent is x", {}),
-    "brelu": ("min(max(x, t_min), t_max)", {"t_min": 0.0, "t_max": 24.0}),
-    "ceil": ("the least whole number that is not below x", {}),
-    "cos": ("cos(x)", {}),
-    "elu": ("x where x > 0, else alpha (exp(x) - 1)", {"alpha": 1.0}),
-    "exp": ("exp(x)", {}),
-    "floor": ("the greatest whole number that is not above x", {}),
-    "gelu": ("x (1 + erf(x / sqrt(2))) / 2", {}),
-    "hard_shrink": ("x where |x| > threshold, else 0", {"threshold": 0.5}),
-    "hard_sigmoid": ("min(max(slope x + offset, 0), 1)", {"slope": 0.2, "offset": 0.5}),
-    "leaky_relu": ("x where x > 0, else alpha x", {"alpha": 0.02}),
-    "log": ("the natural logarithm of x", {}),
-    "logsigmoid": ("log(1 / (1 + exp(-x)))", {}),
-    "pow": ("x to the power factor", {"factor": 1.0}),
-    "reciprocal": ("1 / x", {}),
-    "relu": ("max(x, 0)", {}),
-    "relu6": ("min(max(x, 0), threshold)", {"threshold": 6.0}),
-    "round": ("the whole number nearest to x", {}),
-    "rsqrt": ("1 / sqrt(x)", {}),
-    "selu": ("scale x where x > 0, else scale alpha (exp(x) - 1)",
-             {"scale": 1.0507009873554805, "alpha": 1.6732632423543772}),
-    "sigmoid": ("1 / (1 + exp(-x))", {}),
-    "sign": ("-1, 0 or 1", {}),
-    "sin": ("sin(x)", {}),
-    "soft_relu": ("log(1 + exp(min(max(x, -threshold), threshold)))", {"threshold": 40.0}),
-    "softplus": ("log(1 + exp(x))", {}),
-    "softshrink": ("x - lambda where x > lambda, x + lambda where x < -lambda, else 0", {"lambda": 0.5}),
-    "softsign": ("x / (1 + |x|)", {}),
-    "sqrt": ("the square root of x", {}),
-    "square": ("x x", {}),
-    "stanh": ("scale_b tanh(scale_a x)", {"scale_a": 2.0 / 3.0, "scale_b": 1.7159}),
-    "swish": ("x / (1 + exp(-beta x))", {"beta": 1.0}),
-    "tanh": ("tanh(x)", {}),
-    "tanh_shrink": ("x - tanh(x)", {}),
-    "thresholded_relu": ("x where x > threshold, else 0", {"threshold": 1.0}),
-}
-
 #: What ``act=`` of a layer may be, beside None and "linear".
-activations = frozenset(_UNARY) | {"softmax"}
+activations: set[str] = {"softmax"}
 
 # Python words that cannot be parameters, and what Fluid calls the parameter instead.
 _RENAMED = {"lambda": "alpha"}
 
 
-def _unary(type: str, formula: str, attrs: dict[str, Any]) -> Callable[..., Variable]:
+def _unary(type: str, formula: str, **attrs: float) -> Callable[..., Variable]:
+    """Return the layer of an operator with these attributes and their defaults."""
     names = list(attrs)
+    activations.add(type)
 
     def layer(x: Variable, *args: Any, name: str | None = None, **options: Any) -> Variable:
+        if len(args) == len(names) + 1 and name is None:
+            name, args = args[-1], args[:-1]
+        if len(args) > len(names):
+            raise TypeError(f"{type} takes x, {', '.join([*names, 'name'])}; got {len(args)} values after x")
         helper = LayerHelper(type, name=name)
         helper.check_variable(x, "x")
-        if len(args) > len(names):
-            if len(args) != len(names) + 1 or name is not None:
-                raise TypeError(f"{type} takes x, {', '.join([*names, 'name'])}; got {len(args)} values after x")
-            helper.name, args = LayerHelper(type, name=args[-1]).name, args[:-1]
         values = {**attrs, **dict(zip(names, args))}
         for key, value in options.items():
             key = next((word for word, other in _RENAMED.items() if other == key and word in attrs), key)
@@ -86,8 +46,45 @@ def _unary(type: str, formula: str, attrs: dict[str, Any]) -> Callable[..., Vari
     return layer
 
 
-for _type, (_formula, _attrs) in _UNARY.items():
-    globals()[_type] = _unary(_type, _formula, _attrs)
+abs = _unary("abs", "|x|")
+acos = _unary("acos", "the angle whose cosine is x")
+asin = _unary("asin", "the angle whose sine is x")
+atan = _unary("atan", "the angle whose tangent is x")
+brelu = _unary("brelu", "min(max(x, t_min), t_max)", t_min=0.0, t_max=24.0)
+ceil = _unary("ceil", "the least whole number that is not below x")
+cos = _unary("cos", "cos(x)")
+elu = _unary("elu", "x where x > 0, else alpha (exp(x) - 1)", alpha=1.0)
+exp = _unary("exp", "exp(x)")
+floor = _unary("floor", "the greatest whole number that is not above x")
+gelu = _unary("gelu", "x (1 + erf(x / sqrt(2))) / 2")
+hard_shrink = _unary("hard_shrink", "x where |x| > threshold, else 0", threshold=0.5)
+hard_sigmoid = _unary("hard_sigmoid", "min(max(slope x + offset, 0), 1)", slope=0.2, offset=0.5)
+leaky_relu = _unary("leaky_relu", "x where x > 0, else alpha x", alpha=0.02)
+log = _unary("log", "the natural logarithm of x")
+logsigmoid = _unary("logsigmoid", "log(1 / (1 + exp(-x)))")
+pow = _unary("pow", "x to the power factor", factor=1.0)
+reciprocal = _unary("reciprocal", "1 / x")
+relu = _unary("relu", "max(x, 0)")
+relu6 = _unary("relu6", "min(max(x, 0), threshold)", threshold=6.0)
+round = _unary("round", "the whole number nearest to x")
+rsqrt = _unary("rsqrt", "1 / sqrt(x)")
+selu = _unary("selu", "scale x where x > 0, else scale alpha (exp(x) - 1)",
+              scale=1.0507009873554805, alpha=1.6732632423543772)
+sigmoid = _unary("sigmoid", "1 / (1 + exp(-x))")
+sign = _unary("sign", "-1, 0 or 1")
+sin = _unary("sin", "sin(x)")
+soft_relu = _unary("soft_relu", "log(1 + exp(min(max(x, -threshold), threshold)))", threshold=40.0)
+softplus = _unary("softplus", "log(1 + exp(x))")
+softshrink = _unary("softshrink", "x - lambda where x > lambda, x + lambda where x < -lambda, else 0",
+                    **{"lambda": 0.5})
+softsign = _unary("softsign", "x / (1 + |x|)")
+sqrt = _unary("sqrt", "the square root of x")
+square = _unary("square", "x x")
+stanh = _unary("stanh", "scale_b tanh(scale_a x)", scale_a=2.0 / 3.0, scale_b=1.7159)
+swish = _unary("swish", "x / (1 + exp(-beta x))", beta=1.0)
+tanh = _unary("tanh", "tanh(x)")
+tanh_shrink = _unary("tanh_shrink", "x - tanh(x)")
+thresholded_relu = _unary("thresholded_relu", "x where x > threshold, else 0", threshold=1.0)
 
 
 def uniform_random(shape: Sequence[int], dtype: Any = "float32", min: float = -1.0, max: float = 1.0,
@@ -114,4 +111,8 @@ def gaussian_random(shape: Sequence[int], mean: float = 0.0, std: float = 1.0, s
                                 "seed": seed}, dtype=dtype, stop_gradient=True)
 
 
-__all__ = [*_UNARY, "uniform_random", "gaussian_random"]
+__all__ = ["abs", "acos", "asin", "atan", "brelu", "ceil", "cos", "elu", "exp", "floor", "gelu", "hard_shrink",
+           "hard_sigmoid", "leaky_relu", "log", "logsigmoid", "pow", "reciprocal", "relu", "relu6", "round",
+           "rsqrt", "selu", "sigmoid", "sign", "sin", "soft_relu", "softplus", "softshrink", "softsign", "sqrt",
+           "square", "stanh", "swish", "tanh", "tanh_shrink", "thresholded_relu", "uniform_random",
+           "gaussian_random"]

@@ -131,7 +131,7 @@ def cast(x: Variable, dtype: Any) -> Variable:
     Variable('cast_0.tmp_0', int64[?, 3])
     """
     target = convert_dtype(dtype)
-    return LayerHelper("cast").append("cast", {"X": [x]}, {"in_dtype": int(x.dtype), "out_dtype": int(target)},
+    return LayerHelper("cast").append("cast", {"X": [x]}, {"in_dtype": x.dtype, "out_dtype": target},
                                       dtype=target)
 
 

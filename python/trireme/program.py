@@ -1,0 +1,292 @@
+"""Programs: lists of blocks, and which of them layers are added to."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from . import core
+from .block import Block, Operator, Parameter, Variable
+from .core import OpRole
+
+
+class Program:
+    """Blocks of operators; block 0 is the global one.
+
+    Layers build two programs at once: the main program, and the startup program that gives the parameters their
+    first values. Run the latter once, then the main program for every step.
+
+    >>> main, startup = Program(), Program()
+    >>> with program_guard(main, startup):
+    ...     y = fluid.layers.fc(fluid.layers.data("x", [13]), size=1)
+    >>> [op.type for op in main.global_block().ops]
+    ['mul', 'elementwise_add']
+    >>> [param.name for param in main.all_parameters()]
+    ['fc_0.w_0', 'fc_0.b_0']
+    """
+
+    def __init__(self, _desc: core.ProgramDesc | None = None) -> None:
+        self.desc = core.ProgramDesc() if _desc is None else _desc
+        self._blocks: list[Block] = []
+        self.current_block_idx = 0
+        self._current_role: int = OpRole.Forward
+        self._op_role_var: list[str] = []
+        self._prepared: dict[Any, Any] = {}            # runs that an Executor has prepared
+        self._is_distributed = False
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All blocks; the core may have made some."""
+        for index in range(len(self._blocks), self.desc.num_blocks()):
+            self._blocks.append(Block(self, index))
+        return self._blocks
+
+    def block(self, index: int) -> Block:
+        if index < len(self._blocks):
+            return self._blocks[index]
+        return self.blocks[index]
+
+    def global_block(self) -> Block:
+        return self.block(0)
+
+    def current_block(self) -> Block:
+        """Return the block that is being built."""
+        return self.block(self.current_block_idx)
+
+    @property
+    def num_blocks(self) -> int:
+        return self.desc.num_blocks()
+
+    def create_block(self, parent_idx: int | None = None) -> Block:
+        """Begin a block inside the current one (or inside block ``parent_idx``)."""
+        parent = self.current_block_idx if parent_idx is None else parent_idx
+        self.current_block_idx = self.desc.append_block(parent).id
+        return self.current_block()
+
+    def rollback(self) -> None:
+        """End the current block: its parent is the current one again."""
+        self.current_block_idx = self.current_block().parent_idx
+
+    _create_block = create_block
+    _rollback = rollback
+
+    @property
+    def random_seed(self) -> int:
+        """Where the random operators without a seed of their own start; 0 is the default."""
+        return self.desc.random_seed
+
+    @random_seed.setter
+    def random_seed(self, seed: int) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise TypeError(f"random_seed must be an int, got {seed!r}")
+        self.desc.random_seed = seed
+
+    @property
+    def op_role(self) -> int:
+        return self._current_role
+
+    @op_role.setter
+    def op_role(self, role: int) -> None:
+        self._current_role = role
+
+    @contextlib.contextmanager
+    def _role_guard(self, role: int, role_vars: Sequence[Any] = ()) -> Iterator[None]:
+        """Give the operators appended inside a role, and the (parameter, gradient) they belong to."""
+        old = self._current_role, self._op_role_var
+        self._current_role = role
+        self._op_role_var = [var if isinstance(var, str) else var.name for var in role_vars]
+        try:
+            yield
+        finally:
+            self._current_role, self._op_role_var = old
+
+    def _optimized_guard(self, param_and_grads: Sequence[Any]) -> Any:
+        return self._role_guard(OpRole.Optimize, param_and_grads)
+
+    def _lr_schedule_guard(self) -> Any:
+        return self._role_guard(OpRole.LRSched)
+
+    def _backward_role_guard(self) -> Any:
+        return self._role_guard(OpRole.Backward)
+
+    def list_vars(self) -> Iterator[Variable]:
+        """Go through the variables of all blocks."""
+        for block in self.blocks:
+            yield from list(block.vars.values())
+
+    def all_parameters(self) -> list[Parameter]:
+        return self.global_block().all_parameters()
+
+    def clone(self, for_test: bool = False) -> Program:
+        """Return a copy. ``for_test`` leaves out the backward and optimizer operators, and sets ``is_test``.
+
+        Parameters keep their names, so that a clone works on the same values in the same scope.
+        """
+        program = Program(self.desc.clone())
+        program._copy_python_side(self)
+        if for_test:
+            program._keep_forward()
+            for block in program.blocks:
+                for op in block.ops:
+                    proto = core.op_proto(op.type)
+                    if op.has_attr("is_test") or (proto is not None and "is_test" in proto.attrs):
+                        op._set_attr("is_test", True)
+        return program
+
+    def _copy_python_side(self, other: Program) -> None:
+        """Take over what only Python knows of the variables of the same names."""
+        for mine, theirs in zip(self.blocks, other.blocks):
+            for name, var in list(mine.vars.items()):
+                old = theirs._vars.get(name)
+                if isinstance(old, Parameter):
+                    var.__class__ = Parameter
+                    var.__dict__.update(old._like())
+                elif old is not None:
+                    var.stop_gradient, var.is_data, var.error_clip = old.stop_gradient, old.is_data, old.error_clip
+        self._current_role, self._is_distributed = other._current_role, other._is_distributed
+
+    def _keep_forward(self) -> None:
+        """Remove the operators that only training needs, and the variables that only they used."""
+        training = OpRole.Backward | OpRole.Optimize | OpRole.LRSched
+        for block in self.blocks:
+            roles = [op.attr("op_role") if op.has_attr("op_role") else 0 for op in block.ops]
+            for index in reversed(range(len(roles))):
+                if roles[index] & training:
+                    block._remove_op(index)
+        self._remove_unused_vars()
+
+    def _remove_unused_vars(self, keep: Iterable[str] = ()) -> None:
+        used = set(keep)
+        for block in self.blocks:
+            for op in block.ops:
+                used.update(op.input_arg_names, op.output_arg_names)
+        for block in self.blocks:
+            for name, var in list(block.vars.items()):
+                if name not in used and not (isinstance(var, Parameter) or var.is_data):
+                    block._remove_var(name)
+
+    def prune(self, targets: Any) -> Program:
+        """Return a copy with only what computes ``targets``: variables, operators or names.
+
+        >>> program = Program()
+        >>> with program_guard(program):
+        ...     x = fluid.layers.data("x", [4])
+        ...     a, b = fluid.layers.exp(x), fluid.layers.sqrt(x)
+        >>> [op.type for op in program.prune([b]).global_block().ops]
+        ['sqrt']
+        """
+        wanted: list[str] = []
+        for target in targets if isinstance(targets, (list, tuple)) else [targets]:
+            if isinstance(target, Operator):
+                wanted += target.output_arg_names
+            else:
+                wanted.append(target.name if isinstance(target, Variable) else str(target))
+        return self._prune_between([], wanted)
+
+    def _prune_between(self, feeds: Sequence[str], targets: Sequence[str]) -> Program:
+        """Return a copy with only what computes ``targets`` when ``feeds`` are given."""
+        program = Program(self.desc.clone())
+        program._copy_python_side(self)
+        block = program.global_block()
+        for name in targets:
+            block.var(name)
+        wanted, given = set(targets), set(feeds)
+        for index in reversed(range(len(block.ops))):
+            op = block.ops[index]
+            if wanted.isdisjoint(set(op.output_arg_names) - given):
+                block._remove_op(index)
+                continue
+            wanted.update(op.input_arg_names)
+            for sub in program._sub_blocks(op):
+                wanted.update(name for inner in sub.ops for name in inner.input_arg_names)
+        used = program._used_names().union(targets, feeds)
+        for one in program.blocks:
+            for name in list(one.vars):
+                if name not in used:
+                    one._remove_var(name)
+        return program
+
+    _prune = prune
+
+    def _used_names(self) -> set[str]:
+        """Names that an operator reachable from the global block uses."""
+        used: set[str] = set()
+        todo = [self.global_block()]
+        while todo:
+            for op in todo.pop().ops:
+                used.update(op.input_arg_names, op.output_arg_names)
+                todo += self._sub_blocks(op)
+        return used
+
+    def _sub_blocks(self, op: Operator) -> list[Block]:
+        return [self.block(op.attr(name)) for name in op.attr_names if op.attr_type(name) == 8]
+
+    def inference_optimize(self) -> Program:
+        return self.clone(for_test=True)
+
+    _inference_optimize = inference_optimize
+
+    def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
+        """Return the program as text, one line per variable and operator."""
+        return self.desc.to_string()
+
+    def __str__(self) -> str:
+        return self.desc.to_string()
+
+    def __repr__(self) -> str:
+        return f"<Program: {self.num_blocks} blocks, {self.global_block().desc.op_size()} operators in the first>"
+
+    def serialize_to_string(self) -> bytes:
+        """Return the ProgramDesc message."""
+        return self.desc.serialize_to_string()
+
+    @staticmethod
+    def parse_from_string(data: bytes) -> Program:
+        """Return the program of a serialised ProgramDesc; damaged data is refused."""
+        return Program(core.ProgramDesc(bytes(data)))
+
+
+# -- the default programs, and guards -----------------------------------------------------------
+
+_main_program = Program()
+_startup_program = Program()
+
+
+def default_main_program() -> Program:
+    """Return the program that layers are added to."""
+    return _main_program
+
+
+def default_startup_program() -> Program:
+    """Return the program that layers add initial values to."""
+    return _startup_program
+
+
+def switch_main_program(program: Program) -> Program:
+    """Add layers to ``program`` from now on; return the one before."""
+    global _main_program
+    old, _main_program = _main_program, program
+    return old
+
+
+def switch_startup_program(program: Program) -> Program:
+    global _startup_program
+    old, _startup_program = _startup_program, program
+    return old
+
+
+@contextlib.contextmanager
+def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
+    """Add layers to these programs inside the block."""
+    for program in (main_program, startup_program):
+        if program is not None and not isinstance(program, Program):
+            raise TypeError(f"program_guard takes Programs, got {program!r}")
+    old_main = switch_main_program(main_program)
+    old_startup = switch_startup_program(startup_program) if startup_program is not None else None
+    try:
+        yield
+    finally:
+        switch_main_program(old_main)
+        if old_startup is not None:
+            switch_startup_program(old_startup)
