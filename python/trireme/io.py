@@ -138,6 +138,8 @@ def load_persistables(executor: Executor, dirname: str, main_program: Program | 
 
 def _write(path: str, data: bytes) -> None:
     """Write a file, which is there whole or not at all."""
+    if not _is_writer():
+        return
     part = f"{path}.{os.getpid()}.part"
     with open(part, "wb") as file:
         file.write(data)

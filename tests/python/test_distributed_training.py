@@ -71,6 +71,16 @@ def test_sparse_gradients_train_the_same(tmp_path):
     assert_follows(results(tmp_path / "r.npz"), results(tmp_path / "one.npz"))
 
 
+def test_all_trainers_save_and_one_writes(tmp_path):
+    launch(1, 3, "--save", tmp_path / "model", "--out", tmp_path / "r.npz")
+    for name, array in results(tmp_path / "r.npz").items():
+        if name != "losses":
+            fluid.default_main_program().global_block().create_var(name=name, shape=array.shape, dtype="float32",
+                                                                   persistable=True)
+            fluid.io.load_vars(fluid.Executor(), str(tmp_path / "model"), vars=[name])
+            np.testing.assert_array_equal(np.array(fluid.global_scope().find_var(name).get_tensor()), array)
+
+
 @each_mpi
 def test_every_mpi_gives_the_same_bits(version, one_process, tmp_path):
     launch(2, 1, "--optimizer", "adam", "--out", tmp_path / "r.npz", version=version)

@@ -70,6 +70,11 @@ def _start() -> None:
     _job = Job()
 
 
+def is_writer() -> bool:
+    """Return whether this process writes the files that all trainers of a job would write alike."""
+    return _job is None or _job.pid != os.getpid() or _job.index == 0
+
+
 def seed_alike() -> None:
     """Let the random numbers that readers shuffle by be the same in all trainers of a job.
 
@@ -133,4 +138,4 @@ def _flush() -> None:
             stream.flush()
 
 
-__all__ = ["Job", "current", "is_launched", "seed_alike"]
+__all__ = ["Job", "current", "is_launched", "is_writer", "seed_alike"]

@@ -62,6 +62,9 @@ class Launch:
         env.setdefault("HOME", "/tmp")                 # MPI's daemons want one
         env["TRIREME_JOB"] = "1"
         env["TRIREME_JOB_FOLDER"] = folder
+        if not self.layout.is_remote:                  # results do not depend on it
+            cores = len(os.sched_getaffinity(0))
+            env.setdefault("TRIREME_NUM_THREADS", str(max(1, cores // self.layout.trainers)))
         env["PYTHONUNBUFFERED"] = env.get("PYTHONUNBUFFERED", "1")
         if self.mpi.major < 5:                         # 5's mpirun does so itself
             old = env.get("LD_LIBRARY_PATH")

@@ -22,6 +22,7 @@ parser.add_argument("--width", type=int, default=9)
 parser.add_argument("--sparse", action="store_true")
 parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--out")
+parser.add_argument("--save", help="folder for the parameters")
 parser.add_argument("--mark", help="file to make after the first step")
 parser.add_argument("--fault", default="")
 parser.add_argument("--fault-trainer", type=int, default=0)
@@ -94,5 +95,7 @@ if args.out and fluid.distributed.trainer_index() == 0:
     params = {param.name: np.array(fluid.global_scope().find_var(param.name).get_tensor())
               for param in fluid.default_main_program().all_parameters()}
     np.savez(args.out, losses=np.array(losses), **params)
+if args.save:
+    fluid.io.save_params(exe, args.save)
 print(f"trainer {fluid.distributed.trainer_index()} of {fluid.distributed.trainer_count()}: "
       f"{losses[0]:.6f} -> {losses[-1]:.6f}", flush=True)
