@@ -1,4 +1,4 @@
-/* comm.c - the loop of the communication thread, and the owner's side of it. */
+/* comm.c - the loop of who drives, and the owner's side of it. */
 #include "pserver/comm_state.h"
 
 #include <dlfcn.h>
@@ -281,34 +281,26 @@ static int take_commands(tr_comm *comm)
 
 static void publish(tr_comm *comm)
 {
-    const uint64_t done = comm->core.done(comm->core.self);
-
-    if (done == atomic_load_explicit(&comm->done, memory_order_relaxed))
-        return;
-    atomic_store(&comm->done, done);
-    if (atomic_load(&comm->owner_waits))
-        tr__bell_ring(&comm->owner_bell);
+    atomic_store_explicit(&comm->done, comm->core.done(comm->core.self), memory_order_release);
 }
 
-/* Nothing moves: the longer the quiet, the deeper the sleep. */
-static void rest(tr_comm *comm, int64_t quiet, int64_t *nap)
+/* Nothing moves: the longer the quiet, the deeper the sleep. `bell` ends it. */
+typedef struct rhythm {
+    int64_t quiet_since, nap;
+} rhythm;
+
+static void rest(rhythm *r, int64_t now, atomic_uint *bell, unsigned seen)
 {
+    const int64_t quiet = now - r->quiet_since;
+
     if (quiet < HOT) {
         tr__pause();
-        return;
-    }
-    if (quiet < YIELDING) {
+    } else if (quiet < YIELDING) {
         sched_yield();
-        *nap = NAP_MIN;
-        return;
+    } else {
+        tr__bell_wait(bell, seen, r->nap);
+        r->nap = r->nap * 3 / 2 < NAP_MAX ? r->nap * 3 / 2 : NAP_MAX;
     }
-    const unsigned seen = atomic_load(&comm->thread_bell);
-    atomic_store(&comm->thread_sleeps, true);
-    if (atomic_load(&comm->ring_head) == atomic_load(&comm->ring_tail) &&
-        (!atomic_load(&comm->is_leaving) || comm->said_bye) && !atomic_load(&comm->is_parked))
-        tr__bell_wait(&comm->thread_bell, seen, *nap);
-    atomic_store(&comm->thread_sleeps, false);
-    *nap = *nap * 3 / 2 < NAP_MAX ? *nap * 3 / 2 : NAP_MAX;
 }
 
 static bool is_quiet(const tr_comm *comm)
@@ -349,29 +341,50 @@ static int turn(tr_comm *comm)
     return moved;
 }
 
+/* One turn of whoever drives. */
+static int drive(tr_comm *comm, rhythm *r)
+{
+    comm->now = tr__clock();
+    const int moved = turn(comm);
+    if (moved)
+        *r = (rhythm){comm->now, NAP_MIN};
+    return moved;
+}
+
 static void *run(void *payload)
 {
     tr_comm *comm = payload;
-    int64_t  quiet_since, nap = NAP_MIN;
+    rhythm   r;
 
     prctl(PR_SET_NAME, "trireme-comm");
     prctl(PR_SET_TIMERSLACK, 1000);
-    if (!begin(comm))
+    pthread_mutex_lock(&comm->drive);
+    const bool has_begun = begin(comm);
+    pthread_mutex_unlock(&comm->drive);
+    if (!has_begun)
         return NULL;
-    quiet_since = comm->now;
+    r = (rhythm){comm->now, NAP_MIN};
     for (;;) {
-        comm->now = tr__clock();
-        const int moved = turn(comm);
-        if (atomic_load_explicit(&comm->is_parked, memory_order_relaxed))
+        const unsigned seen = atomic_load(&comm->thread_bell);
+        if (atomic_load(&comm->is_parked))
             return NULL;
-        if (may_end(comm))
-            break;
-        if (moved) {
-            quiet_since = comm->now;
-            nap = NAP_MIN;
-        } else {
-            rest(comm, comm->now - quiet_since, &nap);
+        if (atomic_load(&comm->owner_drives)) {
+            tr__bell_wait(&comm->thread_bell, seen, NAP_MAX);
+            continue;
         }
+        atomic_store(&comm->thread_sleeps, false);
+        pthread_mutex_lock(&comm->drive);
+        const int     moved = drive(comm, &r);
+        const int64_t now = comm->now;
+        const bool    is_over = may_end(comm);
+        pthread_mutex_unlock(&comm->drive);
+        if (is_over)
+            break;
+        if (moved)
+            continue;
+        atomic_store(&comm->thread_sleeps, true);
+        if (atomic_load(&comm->ring_head) == atomic_load(&comm->ring_tail))
+            rest(&r, now, &comm->thread_bell, seen);
     }
     comm->table->stop(comm->transport, true);
     atomic_store(&comm->state, TR__ENDED);
@@ -394,9 +407,7 @@ tr_status tr_comm_status(tr_comm *comm)
 /* Sleep until the bell rings or the deadline is near. */
 static void owner_rest(tr_comm *comm, unsigned seen, int64_t left)
 {
-    atomic_store(&comm->owner_waits, true);
     tr__bell_wait(&comm->owner_bell, seen, left < 50000000 ? left : 50000000);
-    atomic_store(&comm->owner_waits, false);
 }
 
 static tr_status wait_state(tr_comm *comm, tr__comm_state state, int64_t timeout)
@@ -427,6 +438,7 @@ tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_
     comm->early_end = &comm->early;
     snprintf(comm->transport_path, sizeof comm->transport_path, "%s", options->transport);
     pthread_mutex_init(&comm->lock, NULL);
+    pthread_mutex_init(&comm->drive, NULL);
     *out = comm;
     if (pthread_create(&comm->thread, NULL, run, comm))
         return tr_fail(TR_ENOMEM, "cannot start the communication thread");
@@ -444,8 +456,15 @@ const tr_roster *tr_comm_roster(const tr_comm *comm)
     return comm->roster;
 }
 
-static void wake_thread(tr_comm *comm)
+/* What is urgent leaves in the caller's own thread, unless the other is at it. Then the other is woken: it carries on. */
+static void drive_once(tr_comm *comm)
 {
+    rhythm r = {0, NAP_MIN};
+
+    if (pthread_mutex_trylock(&comm->drive) == 0) {
+        drive(comm, &r);
+        pthread_mutex_unlock(&comm->drive);
+    }
     if (atomic_load(&comm->thread_sleeps))
         tr__bell_ring(&comm->thread_bell);
 }
@@ -456,13 +475,14 @@ tr_status tr_comm_post(tr_comm *comm, const tr_command *command)
 
     while (tail - atomic_load_explicit(&comm->ring_head, memory_order_acquire) == TR__RING) {
         TR_TRY(tr_comm_status(comm));
-        sched_yield();
+        drive_once(comm);
     }
     if (atomic_load_explicit(&comm->state, memory_order_acquire) == TR__FAILED)
         return tr_comm_status(comm);
     comm->ring[tail % TR__RING] = *command;
     atomic_store(&comm->ring_tail, tail + 1);
-    wake_thread(comm);
+    if (command->is_urgent)
+        drive_once(comm);
     return TR_OK;
 }
 
@@ -471,34 +491,25 @@ uint64_t tr_comm_done(const tr_comm *comm)
     return atomic_load_explicit(&comm->done, memory_order_acquire);
 }
 
+/* The owner has nothing better to do, so it drives: a message that it waits for needs no change of thread. */
 tr_status tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout)
 {
-    int64_t deadline = 0;
+    const int64_t from = tr__clock();
+    rhythm        r = {from, NAP_MIN};
+    bool          is_late = false;
 
-    for (int i = 0; i < 200; i++) {
-        if (tr_comm_done(comm) >= done)
-            return TR_OK;
-        tr__pause();
+    atomic_store(&comm->owner_drives, true);
+    pthread_mutex_lock(&comm->drive);
+    while (tr_comm_done(comm) < done && atomic_load(&comm->state) != TR__FAILED && !is_late) {
+        if (!drive(comm, &r))
+            rest(&r, comm->now, &comm->owner_bell, atomic_load(&comm->owner_bell));
+        is_late = comm->now - from > timeout;
     }
-    for (int round = 0;; round++) {
-        const unsigned seen = atomic_load(&comm->owner_bell);
-        if (tr_comm_done(comm) >= done)
-            return TR_OK;
-        if (atomic_load(&comm->state) == TR__FAILED)
-            return tr_comm_status(comm);
-        if (round < 16) {
-            sched_yield();
-            continue;
-        }
-        const int64_t now = tr__clock();
-        deadline = deadline ? deadline : now + timeout;
-        if (now >= deadline)
-            return tr_fail(TR_ETIMEOUT, "waited %.1f s for the servers", (double)timeout / 1e9);
-        atomic_store(&comm->owner_waits, true);
-        if (tr_comm_done(comm) < done)
-            owner_rest(comm, seen, deadline - now);
-        atomic_store(&comm->owner_waits, false);
-    }
+    pthread_mutex_unlock(&comm->drive);
+    atomic_store(&comm->owner_drives, false);
+    if (tr_comm_done(comm) >= done)
+        return TR_OK;
+    return is_late ? tr_fail(TR_ETIMEOUT, "waited %.1f s for the servers", (double)timeout / 1e9) : tr_comm_status(comm);
 }
 
 static void free_comm(tr_comm *comm)
@@ -512,6 +523,7 @@ static void free_comm(tr_comm *comm)
     free(comm->pidfd);
     free(comm->gone_at);
     pthread_mutex_destroy(&comm->lock);
+    pthread_mutex_destroy(&comm->drive);
     free(comm);
 }
 

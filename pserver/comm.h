@@ -1,17 +1,19 @@
 /* comm.h - the communication thread: it owns MPI, drives this rank's core, watches the other ranks.
  *
- * One thread of each process makes every MPI call and every call of the core, so neither needs a lock: a message goes
- * from the wire to its place, and the answer out, without a change of thread. The owner (a Python program, or a server's
- * main thread) hands commands over in a ring and reads one number, the last operation that is done. While the owner
- * computes, data moves and heartbeats go on.
+ * One thread at a time makes MPI calls and calls of the core: the one that holds the `drive` lock (so MPI runs at
+ * MPI_THREAD_SERIALIZED, which costs nothing). Mostly that is the communication thread: while the owner (a Python
+ * program, or a server's main thread) computes, data moves and heartbeats go on. An owner that waits drives itself, and
+ * the thread keeps out of its way: what it waits for comes without a change of thread. A message goes from the wire to its
+ * place, and the answer out, in one go.
  *
- * With nothing to do the thread polls hot, then yields, then sleeps in growing naps; a command wakes it at once.
+ * The owner hands commands over in a ring and reads one number, the last operation that is done. Commands that are not
+ * urgent are left to gather. With nothing to do a driver polls hot, then yields, then naps, ever longer.
  *
  * When the job fails: this rank's core says what it was waiting for. One rank prints that (the first of the ranks of
  * the other role than the dead one's; the others follow with a growing delay unless they hear of it) and tells
  * all. The owner's calls fail from then on; a process that still lives after `grace` ends by _exit(1).
  *
- * What must stay true: one owner thread posts commands. After a failure MPI is not finalized. */
+ * What must stay true: one owner thread posts and waits. MPI_Init and MPI_Finalize are the communication thread's. After a failure MPI is not finalized. */
 #ifndef TR_PSERVER_COMM_H
 #define TR_PSERVER_COMM_H
 
@@ -32,9 +34,10 @@ typedef struct tr_command {
     int      block;
     void    *data;
     double   weight;
+    bool     is_urgent;               /* leaves at once; others gather for up to a millisecond */
 } tr_command;
 
-/* The core of this rank, made when all ranks are known. All are called by the communication thread. */
+/* The core of this rank, made when all ranks are known. All are called by who drives. */
 typedef struct tr_comm_core {
     void *self;
     tr_node  (*make)(void *self, const tr_roster *roster);

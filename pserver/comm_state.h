@@ -35,7 +35,9 @@ struct tr_comm {
     atomic_int       state;
     atomic_ullong    done;
     atomic_uint      owner_bell, thread_bell;
-    atomic_bool      owner_waits, thread_sleeps;
+    pthread_mutex_t  drive;                       /* held by who drives: all that is "the driver's own" below */
+    atomic_bool      owner_drives;                /* the thread keeps out of the way */
+    atomic_bool      thread_sleeps;
     atomic_uint      ring_head, ring_tail;        /* taken by the thread, put by the owner */
     tr_command       ring[TR__RING];
     atomic_bool      is_leaving, is_parked;
@@ -45,7 +47,7 @@ struct tr_comm {
     tr_status        status;
     char             text[4096];
 
-    /* the thread's own */
+    /* the driver's own */
     const tr_transport_table *table;
     tr_transport    *transport;
     tr_roster       *roster;

@@ -4,8 +4,7 @@
  * Calls are checked here, in the caller's thread, so that a mistake is reported where it is made; then they become
  * commands of the communication thread, whose core may rely on them.
  *
- * What must stay true: `server` and `client` are used by the communication thread alone once it runs; the rest by
- * the owner alone. */
+ * What must stay true: `server` and `client` are used by who drives alone (comm.h); the rest by the owner alone. */
 #ifndef TR_PSERVER_JOB_H
 #define TR_PSERVER_JOB_H
 
@@ -46,7 +45,7 @@ struct tr_job {
     atomic_uint    bell;
     int64_t        steps, idle_nanoseconds, apply_nanoseconds;
 
-    /* the communication thread */
+    /* who drives */
     tr_client     *client;
     tr_server     *server;
 };

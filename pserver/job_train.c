@@ -96,7 +96,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
         return tr_fail(TR_EEXIST, "tr_job_setup: the servers have their work already");
     TR_TRY(tr__job_check_spec(job, spec));
     TR_TRY(tr__job_make_setup(&call, job, spec));
-    status = tr__job_call(job, &(tr_command){.kind = TR__SETUP, .data = &call}, &ticket);
+    status = tr__job_call(job, &(tr_command){.kind = TR__SETUP, .data = &call, .is_urgent = true}, &ticket);
     if (status != TR_OK) {
         tr__job_free_setup(&call, false);
         return status;
@@ -153,9 +153,10 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
                        (long long)bytes);
     if (!isfinite(weight) || weight < 0)
         return tr_fail(TR_ERANGE, "tr_job_push: '%s' with a weight of %g", b->grad, weight);
+    const bool is_small = tr_wire_is_small((uint64_t)bytes, (uint64_t)job->options.chunk_bytes);
     if (b->is_pushed)
         return tr_fail(TR_EINVAL, "tr_job_push: '%s' was pushed already in step %lld", b->grad, (long long)job->step + 1);
-    TR_TRY(tr__job_call(job, &(tr_command){TR__PUSH, block, (void *)(uintptr_t)data, weight}, ticket));
+    TR_TRY(tr__job_call(job, &(tr_command){TR__PUSH, block, (void *)(uintptr_t)data, weight, !is_small}, ticket));
     b->is_pushed = true;
     b->push = job->last_ticket;
     job->pushed++;
@@ -186,7 +187,7 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     if (!tr_job_is_done(job, job->last_pull))
         return tr_fail(TR_EINVAL, "tr_job_step_end: parameters of step %lld are still being pulled; wait for them first",
                        (long long)job->step);
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_END}, ticket));
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_END, .is_urgent = true}, ticket));
     job->step++;
     job->pushed = 0;
     for (int i = 0; i < job->block_count; i++)
@@ -257,7 +258,7 @@ tr_status tr_job_goodbye(tr_job *job)
     TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
     if (job->pushed)
         return tr_fail(TR_EINVAL, "tr_job_goodbye: in the middle of step %lld: end it first", (long long)job->step + 1);
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE}, &ticket));
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
     job->has_left = true;
     return tr_job_wait(job, ticket);
 }

@@ -6,7 +6,7 @@
  * A message is a header of 64 bytes and a payload. Small ones travel in one piece. The payload of a larger one
  * follows its header, so that the receiver can say where it goes.
  *
- * What must stay true: every function is called by one and the same thread; none waits for a peer. Messages
+ * What must stay true: one thread at a time is in here, `start` and `stop` are one thread's; nothing waits for a peer. Messages
  * of one pair arrive in order. What is sent stays as it is until it is given back by `sent`. */
 #ifndef TR_PSERVER_TRANSPORT_H
 #define TR_PSERVER_TRANSPORT_H

@@ -4,6 +4,7 @@
  * starts; without them, or in a job started without --with-ft ulfm, deaths are for others to notice.
  *
  * Rules that measurements under killed ranks taught:
+ *   - one thread at a time in MPI (SERIALIZED; MULTIPLE locks itself up at a death);
  *   - no blocking call to a peer, no collective after the start, no MPI_Finalize after a death;
  *   - one receive posted for each peer, no MPI_ANY_SOURCE;
  *   - MPIX_Comm_get_failed before every MPI_Isend: streaming to a dead peer over tcp crashes;
@@ -118,7 +119,8 @@ static tr_transport *start(const tr_transport_events *events, char *error, size_
     }
     signal(SIGPIPE, SIG_IGN);                      /* btl tcp writes to dead peers */
     setenv("HOME", "/tmp", 0);                     /* the daemons need one */
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS || provided < MPI_THREAD_FUNNELED) {
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
+        provided < MPI_THREAD_SERIALIZED) {
         snprintf(error, error_size, "MPI_Init_thread failed (thread support %d)", provided);
         return NULL;
     }
