@@ -309,6 +309,16 @@ def test_constants(run):
         assert one.dtype == var.dtype.dtype and np.array_equal(one, want), var.name
 
 
+def test_numbers_in_a_row_and_finite_ones(run):
+    x = layers.data("x", [2])
+    row = layers.range(1, 10, 3, "int64")
+    for a in ([1.0, 2.0], [1.0, np.inf], [np.nan, 1.0]):
+        a = np.array([a], "float32")
+        got = run({"x": a}, [row, layers.isfinite(x), layers.has_inf(x), layers.has_nan(x)])
+        assert got[0].tolist() == [1, 4, 7]
+        assert [bool(one[0]) for one in got[1:]] == [np.isfinite(a).all(), np.isinf(a).any(), np.isnan(a).any()]
+
+
 def test_random_numbers_have_their_distribution(run):
     uniform, normal = layers.uniform_random([400, 100], min=2.0, max=4.0), layers.gaussian_random([400, 100], 1.0, 3.0)
     u, n = run({}, [uniform, normal])

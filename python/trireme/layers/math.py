@@ -7,6 +7,7 @@ from typing import Any
 
 from ..framework import Variable
 from ..layer_helper import LayerHelper
+from .tensor import fill_constant
 
 
 def mean(x: Variable, name: str | None = None) -> Variable:
@@ -187,7 +188,38 @@ def cos_sim(X: Variable, Y: Variable) -> Variable:
                          {"axis": -1})
 
 
-__all__ = ["mean", "mul", "matmul", "scale", "sums", "sum", "clip", "clip_by_norm", "l2_normalize", "cos_sim",
-           "elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div", "elementwise_max",
-           "elementwise_min", "elementwise_pow", "elementwise_mod", "elementwise_floordiv", "reduce_sum",
-           "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"]
+def range(start: Any, end: Any, step: Any, dtype: Any) -> Variable:
+    """Return ``start``, ``start + step``, ... below ``end``; each is a number or a variable [1].
+
+    >>> fluid.layers.range(0, 10, 2, "int64").dtype
+    VarType.INT64
+    """
+    bounds = [value if isinstance(value, Variable) else fill_constant([1], dtype, value)
+              for value in (start, end, step)]
+    return LayerHelper("range").append("range", dict(zip(("Start", "End", "Step"), bounds)), dtype=dtype,
+                                       stop_gradient=True)
+
+
+def _test(type: str, x: Variable) -> Variable:
+    return LayerHelper(type).append(type, {"X": [x]}, stop_gradient=True)
+
+
+def isfinite(x: Variable) -> Variable:
+    """Return whether all elements are finite, [1]."""
+    return _test("isfinite", x)
+
+
+def has_inf(x: Variable) -> Variable:
+    """Return whether an element is infinite, [1]."""
+    return _test("isinf", x)
+
+
+def has_nan(x: Variable) -> Variable:
+    """Return whether an element is not a number, [1]."""
+    return _test("isnan", x)
+
+
+__all__ = ["mean", "mul", "matmul", "scale", "sums", "sum", "clip", "clip_by_norm", "l2_normalize", "cos_sim", "range",
+           "isfinite", "has_inf", "has_nan", "elementwise_add", "elementwise_sub", "elementwise_mul",
+           "elementwise_div", "elementwise_max", "elementwise_min", "elementwise_pow", "elementwise_mod",
+           "elementwise_floordiv", "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"]
