@@ -71,6 +71,16 @@ def test_sparse_gradients_train_the_same(tmp_path):
     assert_follows(results(tmp_path / "r.npz"), results(tmp_path / "one.npz"))
 
 
+def test_the_weight_of_a_batch_can_be_told(one_process, tmp_path):
+    launch(1, 2, "--weight", "samples", "--out", tmp_path / "r.npz")
+    assert_follows(results(tmp_path / "r.npz"), one_process("sgd"))
+    # Slices of 1 and 2 samples that weigh the same are another training.
+    launch(1, 2, "--weight", "one", "--batch", 3, "--out", tmp_path / "w.npz", "--steps", 6)
+    launch(1, 2, "--weight", "samples", "--batch", 3, "--out", tmp_path / "s.npz", "--steps", 6)
+    w, s = results(tmp_path / "w.npz"), results(tmp_path / "s.npz")
+    assert np.abs(w["fc_1.b_0"] - s["fc_1.b_0"]).max() > 1e-5
+
+
 def test_all_trainers_save_and_one_writes(tmp_path):
     launch(1, 3, "--save", tmp_path / "model", "--out", tmp_path / "r.npz")
     for name, array in results(tmp_path / "r.npz").items():

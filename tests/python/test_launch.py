@@ -154,19 +154,33 @@ def test_a_killed_rank_ends_the_job_soon_and_is_named(version, victim, tmp_path)
     assert not any(is_alive(one.pid) for one in ranks.known.values())
 
 
+def kill_one(version, servers, trainers, latest):
+    """Kill a random rank at a random moment after the ranks' processes have started."""
+    job = Launched(servers, trainers, "--steps", 100_000, version=version)
+    ranks = job.ranks()
+    time.sleep(random.uniform(0.0, latest))
+    victim = random.randrange(ranks.size)
+    os.kill(ranks.known[victim].pid, signal.SIGKILL)
+    killed = time.monotonic()
+    code, text = job.end(SOON[version] + 10)
+    took = time.monotonic() - killed
+    assert code not in (0, None) and f"rank {victim} " in text, text
+    assert not any(is_alive(one.pid) for one in ranks.known.values())
+    assert took < SOON[version] + SLACK, f"{took:.2f} s\n{text}"
+
+
 @each_mpi
 def test_a_rank_killed_at_any_moment_of_the_start(version):
     for _ in range(3):
-        job = Launched(1, 2, "--steps", 100_000, version=version)
-        ranks = job.ranks()
-        time.sleep(random.uniform(0.0, 1.5))
-        victim = random.randrange(3)
-        os.kill(ranks.known[victim].pid, signal.SIGKILL)
-        killed = time.monotonic()
-        code, text = job.end(SOON[version] + 10)
-        assert time.monotonic() - killed < SOON[version] + SLACK, text
-        assert code not in (0, None) and f"rank {victim} " in text, text
-        assert not any(is_alive(one.pid) for one in ranks.known.values())
+        kill_one(version, 1, 2, 1.5)
+
+
+@each_mpi
+@pytest.mark.soak
+def test_ranks_killed_at_any_moment(version):
+    end = time.monotonic() + float(os.environ.get("TRIREME_SOAK_SECONDS", "60"))
+    while time.monotonic() < end:
+        kill_one(version, random.randint(1, 3), random.randint(1, 3), 4.0)
 
 
 @each_mpi

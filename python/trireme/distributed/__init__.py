@@ -27,7 +27,7 @@ from .transpiler import DistributeTranspiler, DistributeTranspilerConfig
 
 check(lib.tr_dist_init())              # the operators send, recv, ...
 if _jobs.is_launched():
-    _jobs.seed_alike()
+    _jobs.prepare()
 
 
 def is_distributed() -> bool:

@@ -21,14 +21,14 @@ from .._core import ffi, lib
 from ..errors import PeerError, check
 
 _TRAINER = 0                           # TR_ROLE_TRAINER
-_STARTED_BY = "TRIREME_JOB_PID"        # children of a trainer inherit mpirun's variables, but are no ranks
+_RANK_IS = "TRIREME_JOB_PID"           # children of a trainer inherit mpirun's variables, but are no ranks
 
 
 def is_launched() -> bool:
     """Return whether this process is a rank of a job of several."""
     return (lib.tr_job_is_launched() and os.environ.get("TRIREME_LOCAL", "0") in ("", "0")
-            and os.environ.get("OMPI_COMM_WORLD_SIZE") != "1"
-            and os.environ.get(_STARTED_BY, str(os.getpid())) == str(os.getpid()))
+            and os.environ.get("OMPI_COMM_WORLD_SIZE", os.environ.get("SLURM_NTASKS")) != "1"
+            and os.environ.get(_RANK_IS, str(os.getpid())) == str(os.getpid()))
 
 
 class Job:
@@ -66,7 +66,6 @@ def current() -> Job | None:
 def _start() -> None:
     global _job
     _watch_end()
-    os.environ[_STARTED_BY] = str(os.getpid())
     _job = Job()
 
 
@@ -75,11 +74,12 @@ def is_writer() -> bool:
     return _job is None or _job.pid != os.getpid() or _job.index == 0
 
 
-def seed_alike() -> None:
-    """Let the random numbers that readers shuffle by be the same in all trainers of a job.
+def prepare() -> None:
+    """In a rank of a job: take the rank for this process, and let readers shuffle alike in all trainers.
 
-    Each takes its slice of the same batches. A script that seeds them itself overrides this.
+    Each takes its slice of the same batches. A script that seeds its random numbers itself overrides this.
     """
+    os.environ[_RANK_IS] = str(os.getpid())
     name = os.environ.get("PMIX_NAMESPACE") or os.environ.get("OMPI_MCA_ess_base_jobid") or "trireme"
     random.seed(name)
     np.random.seed(sum(name.encode()) + 256 * len(name))
@@ -138,4 +138,4 @@ def _flush() -> None:
             stream.flush()
 
 
-__all__ = ["Job", "current", "is_launched", "is_writer", "seed_alike"]
+__all__ = ["Job", "current", "is_launched", "is_writer", "prepare"]

@@ -36,8 +36,7 @@ class _Training:
         self.program = self.result.trainer
         self.revision = program.desc.revision
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self.weight: float | None = None               # what set_batch_weight was told
-        self._last = -1.0
+        self._last = -1.0                              # weight that the job knows
         for name in self.result.means.values():
             var = self.program.global_block().var(name)
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
@@ -117,7 +116,7 @@ class _Training:
     # -- each step ------------------------------------------------------------------------------------------------
 
     def set_weight(self, feed: dict[str, Any]) -> None:
-        weight = _samples(feed) if self.weight is None else self.weight
+        weight = _samples(feed) if _weight is None else _weight
         if weight != self._last:
             check(lib.tr_job_set_weight(self.job.ptr, weight))
             self._last = weight
@@ -144,6 +143,7 @@ def _samples(feed: dict[str, Any]) -> float:
     return 1.0
 
 
+_weight: float | None = None           # what set_batch_weight was told
 _training: _Training | None = None
 _trained: Program | None = None
 
@@ -189,10 +189,10 @@ def set_batch_weight(weight: float | None) -> None:
     None, the default, takes the number of samples of the batch; a loss that is a mean over something else (tokens,
     say) needs the number of those. Without effect in one process.
     """
-    if weight is not None and not weight >= 0:
+    global _weight
+    if weight is not None and not 0 <= weight < float("inf"):
         raise InvalidArgumentError(f"set_batch_weight: {weight!r}; a number of samples, or None, is possible")
-    if _training is not None:
-        _training.weight = weight
+    _weight = weight
 
 
 __all__ = ["before_run", "set_batch_weight"]

@@ -22,6 +22,7 @@ parser.add_argument("--width", type=int, default=9)
 parser.add_argument("--sparse", action="store_true")
 parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--out")
+parser.add_argument("--weight", choices=["samples", "one"], help="what set_batch_weight is told")
 parser.add_argument("--save", help="folder for the parameters")
 parser.add_argument("--mark", help="file to make after the first step")
 parser.add_argument("--fault", default="")
@@ -86,6 +87,8 @@ losses = []
 for step, batch in enumerate(fluid.distributed.shard(reader)()):
     if args.fault and step == args.steps // 2 and fluid.distributed.trainer_index() == args.fault_trainer:
         misbehave()
+    if args.weight:
+        fluid.distributed.set_batch_weight(len(batch) if args.weight == "samples" else 1)
     value, = exe.run(feed=feeder.feed(batch), fetch_list=[loss])
     losses.append(value.item())
     time.sleep(args.pause)
