@@ -171,6 +171,35 @@ TR_INLINE double tr_log_f64(double x)
     return x > 0.0 && x < (double)INFINITY ? y : edge;
 }
 
+/* -- erf --------------------------------------------------------------------------------------------------------- */
+
+/* Up to 1 an odd polynomial; beyond, 1 - e^(-x^2) P(1 / (1 + x/2)). */
+TR_INLINE float tr_erf_f32(float x)
+{
+    float a = fabsf(x);
+    a = a > 4.2f ? 4.2f : a;
+    const float z = a * a, t = 1.0f / (1.0f + 0.5f * a);
+    float p = 7.8758750453e-05f;
+    p = p * z - 8.0168642815e-04f;
+    p = p * z + 5.1890874227e-03f;
+    p = p * z - 2.6854212010e-02f;
+    p = p * z + 1.1283594715e-01f;
+    p = p * z - 3.7612626667e-01f;
+    p = (p * z + 1.1283791658f) * a;
+    float g = 1.1989450371e-01f;
+    g = g * t - 4.7308306690e-01f;
+    g = g * t + 5.6600821975e-01f;
+    g = g * t - 1.0578655533e-01f;
+    g = g * t + 3.4881872131e-01f;
+    g = g * t + 2.5940895738e-01f;
+    g = g * t + 2.8495402079e-01f;
+    g = g * t - 1.5676373974e-04f;
+    return copysignf(a < 1.0f ? p : 1.0f - tr_exp_f32(-z) * g, x);
+}
+
+/* libm's, one element at a time. */
+TR_INLINE double tr_erf_f64(double x) { return erf(x); }
+
 /* -- sine and cosine of 2 pi u, 0 <= u <= 1: for the generator of normal numbers --------------------------------- */
 
 /* u = q / 4 + r, |r| <= 1/8: the quarter q picks among +-sin and +-cos of the rest. */

@@ -95,11 +95,11 @@ DACT(logsigmoid) { NO_PARAMETERS; return d * NAME(tr_sigmoid)(-v); }
 ACT(tanh_shrink)  { NO_PARAMETERS; return x - NAME(tr_tanh)(x); }
 DACT(tanh_shrink) { NO_PARAMETERS; const T t = NAME(tr_tanh)(v); return d * t * t; }
 /* x times the normal distribution function */
-ACT(gelu)  { NO_PARAMETERS; return (T)0.5 * x * (1 + erf(x * (T)0.70710678118654752440)); }
+ACT(gelu)  { NO_PARAMETERS; return (T)0.5 * x * (1 + NAME(tr_erf)(x * (T)0.70710678118654752440)); }
 DACT(gelu)
 {
     NO_PARAMETERS;
-    const T below = (T)0.5 * (1 + erf(v * (T)0.70710678118654752440));
+    const T below = (T)0.5 * (1 + NAME(tr_erf)(v * (T)0.70710678118654752440));
     return d * (below + v * (T)0.39894228040143267794 * NAME(tr_exp)((T)-0.5 * v * v));
 }
 
@@ -128,7 +128,7 @@ DACT(soft_relu)
 {
     (void)q;
     const T low = NAME(tr_log_one_plus_exp)(-p), high = p + low;      /* what -p and p give, to the bit */
-    return (v > low) & (v < high) ? -d * NAME(tr_exp_minus_one)(-v) : 0;
+    return ((v > low) & (v < high)) ? -d * NAME(tr_exp_minus_one)(-v) : 0;
 }
 ACT(hard_shrink)  { (void)q; return ((x <= p) & (x >= -p)) ? 0 : x; }
 DACT(hard_shrink) { (void)q; return ((v > p) | (v < -p)) ? d : 0; }

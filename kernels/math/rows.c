@@ -1,8 +1,8 @@
 /* rows.c - gathers copy rows; scatter-add lets each slice own some rows of the table.
  *
- * Every slice of a scatter-add reads the whole list of numbers and adds the values of its own rows, in the order of the
- * list: no sorting, no atomics, and the same sums for any number of slices. Which rows a slice owns is a hash of the row,
- * so that a skewed list balances. */
+ * Every slice of a scatter-add goes through the whole list and adds the values of its own rows, in the order of the list: no
+ * sorting, no atomics, and the same sums for any number of slices. Which slice owns a row is a hash of the row, so that
+ * a skewed list balances; it is computed once, into a byte for each element of the list. */
 #ifndef T
 #include "kernels/math/rows.h"
 
@@ -113,6 +113,7 @@ typedef struct {
     T             *to;
     const T       *values;
     const int64_t *ids, *first, *order;
+    uint8_t       *owner;                                    /* of each element of ids */
     int64_t        count, width, padding, owners;
 } NAME(job);
 
@@ -123,15 +124,21 @@ TR_CLONES static void NAME(add_row)(T *to, const T *x, int64_t width)
         to[k] += x[k];
 }
 
+static void NAME(owners_range)(void *payload, int64_t begin, int64_t end)
+{
+    const NAME(job) *j = payload;
+    for (int64_t i = begin; i < end; i++)
+        j->owner[i] = (uint8_t)((tr_hash_u64((uint64_t)j->ids[i]) >> 32) * (uint64_t)j->owners >> 32);
+}
+
 static void NAME(scatter_owner)(void *payload, int64_t owner)
 {
     const NAME(job) *j = payload;
     for (int64_t i = 0; i < j->count; i++) {
-        const int64_t id = j->ids[i];
-        if (j->owners > 1 && (int64_t)(tr_hash_u64((uint64_t)id) % (uint64_t)j->owners) != owner)
+        if (j->owner && j->owner[i] != owner)
             continue;
-        if (j->padding == -1 || id != j->padding)
-            NAME(add_row)(j->to + id * j->width, j->values + i * j->width, j->width);
+        if (j->padding == -1 || j->ids[i] != j->padding)
+            NAME(add_row)(j->to + j->ids[i] * j->width, j->values + i * j->width, j->width);
     }
 }
 
@@ -140,6 +147,10 @@ void NAME(tr_rows_scatter_add)(T *table, const int64_t *ids, const T *values, in
     NAME(job)     j = {.to = table, .values = values, .ids = ids, .count = count, .width = width, .padding = padding};
     const int64_t owners = tr_slice_count(count * width, MIN_ITEMS);
     j.owners = owners < MAX_OWNERS ? owners : MAX_OWNERS;
+    if (j.owners > 1) {
+        j.owner = tr_thread_scratch(TR_SCRATCH_PARTIAL, (size_t)count);
+        tr_parallel_range(count, MIN_ITEMS, NAME(owners_range), &j);
+    }
     tr_parallel(j.owners, NAME(scatter_owner), &j);
 }
 

@@ -48,6 +48,7 @@ FUNCTION(exp)
 FUNCTION(log)
 FUNCTION(tanh)
 FUNCTION(sigmoid)
+FUNCTION(erf)
 
 static void check_floats(const char *name, void (*loop)(float *, const float *), double (*exact)(double), double bound,
                          double ignored_below)
@@ -91,6 +92,7 @@ static void floats_are_close(void **state)
     check_floats("exp", exp_loop_f32, exp, 1.5, 0);
     check_floats("log", log_loop_f32, log, 1.5, 0);
     check_floats("tanh", tanh_loop_f32, tanh, 3, 0);
+    check_floats("erf", erf_loop_f32, erf, 3, 0);
     check_floats("sigmoid", sigmoid_loop_f32, sigmoid, 3, 0x1p-126);
 }
 
@@ -100,6 +102,7 @@ static void doubles_are_close(void **state)
     check_doubles("exp", exp_loop_f64, exp, 2, 0);
     check_doubles("log", log_loop_f64, log, 2, 0);
     check_doubles("tanh", tanh_loop_f64, tanh, 4, 0);
+    check_doubles("erf", erf_loop_f64, erf, 0, 0);
     check_doubles("sigmoid", sigmoid_loop_f64, sigmoid, 4, 0x1p-1022);
 }
 
