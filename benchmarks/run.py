@@ -67,7 +67,7 @@ def quartiles(values: list[float]) -> list[float]:
     return statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
 
 
-def measure(name: str, threads: int, rounds: int, peer_python: str, power: dict) -> dict:
+def measure(name: str, threads: int, rounds: int, peer_python: str, power: dict, clock: str = "ms") -> dict:
     row, skipped = ROWS[name](), {}
     sides = [Side(side, name, threads, sys.executable if side == "trireme" else peer_python)
              for side in ("trireme", "torch", "jax")]
@@ -75,7 +75,7 @@ def measure(name: str, threads: int, rounds: int, peer_python: str, power: dict)
         if side.skip:
             skipped[side.name] = side.skip
     sides = [side for side in sides if not side.skip]
-    if sides[0].name != "trireme":
+    if "trireme" in skipped:
         sys.exit(f"trireme cannot run here: {skipped['trireme']}")
     check_losses(name, sides)
     steps = {}
@@ -84,7 +84,7 @@ def measure(name: str, threads: int, rounds: int, peer_python: str, power: dict)
             steps[side.name] = max(2, int(SLICE_MS / side.ask("time", guess)["ms"]))
     for turn in range(rounds):
         for side in sides if turn % 2 == 0 else reversed(sides):
-            side.ms.append(side.ask("time", steps[side.name])["ms"])
+            side.ms.append(side.ask("time", steps[side.name])[clock])
     result = {"row": name, "threads": threads, "skipped": skipped, "target": row.targets[min(threads, 2) - 1],
               "version": {side.name: side.version for side in sides},
               "ms": {side.name: statistics.median(side.ms) for side in sides},
@@ -123,6 +123,7 @@ def main() -> None:
     options.add_argument("--rows", default=",".join(ROWS), help="names, separated by commas: %(default)s")
     options.add_argument("--threads", type=numbers, default=[1, 2])
     options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--cpu-time", action="store_true", help="compare CPU time: for one thread on a busy machine")
     options.add_argument("--json", type=Path, help="write all figures there")
     options.add_argument("--peer-python", default=os.environ.get("TRIREME_PEER_PYTHON", sys.executable),
                          help="the Python that has torch and jax (TRIREME_PEER_PYTHON, or this one)")
@@ -131,10 +132,12 @@ def main() -> None:
     if unknown:
         sys.exit(f"no such rows: {', '.join(unknown)}; there are {', '.join(ROWS)}")
     available = machine.describe()["cpus"]
+    if options.cpu_time and options.threads != [1]:
+        sys.exit("--cpu-time goes with --threads 1: waiting threads may spin")
     if max(options.threads) > available:
         sys.exit(f"{max(options.threads)} threads need as many CPUs; this process may use {available}")
 
-    report = {"date": date.today().isoformat(), "machine": machine.describe(), "versions": machine.versions(),
+    report = {"date": date.today().isoformat(), "clock": "cpu" if options.cpu_time else "wall", "machine": machine.describe(), "versions": machine.versions(),
               "power": {}, "results": []}
     print(f"{report['date']}, {report['machine']}, {report['versions']}")
     for threads in options.threads:
@@ -143,7 +146,8 @@ def main() -> None:
     print("milliseconds a step, medians\n| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
     for name in options.rows.split(","):
         for threads in options.threads:
-            result = measure(name, threads, options.rounds, options.peer_python, report["power"][threads])
+            result = measure(name, threads, options.rounds, options.peer_python, report["power"][threads],
+                             "cpu_ms" if options.cpu_time else "ms")
             report["results"].append(result)
             print("| " + " | ".join(line(result)) + " |", flush=True)
     skips = {(side, why) for result in report["results"] for side, why in result["skipped"].items()
