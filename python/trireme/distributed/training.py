@@ -89,7 +89,7 @@ class _Training:
 
     def _facts(self, program: Program) -> list[tuple[str, str]]:
         """What all trainers must agree on beside the servers' programs: the operators of the trainers' part."""
-        facts = [("random seed", str(program.random_seed))]
+        facts = [("random seed", str(self.result.servers[0].random_seed))]
         for i, op in enumerate(self.program.global_block().ops):
             facts.append((f"operator {i} of the trainers", repr(op)))
         return facts
