@@ -186,6 +186,39 @@ static tr_status check_feed(const tr_feed *feed, const tr_var_desc *desc)
     return TR_OK;
 }
 
+static bool same_lod(const tr_tensor *tensor, const tr_feed *feed)
+{
+    if (tr_tensor_lod_levels(tensor) != feed->lod_levels)
+        return false;
+    for (int l = 0; l < feed->lod_levels; l++)
+        if (tr_tensor_lod_count(tensor, l) != feed->lod_counts[l] ||
+            memcmp(tr_tensor_lod_offsets(tensor, l), feed->lod_offsets[l],
+                   (size_t)feed->lod_counts[l] * sizeof(int64_t)) != 0)
+            return false;
+    if (feed->lod_levels == 0)
+        return true;
+    const int last = feed->lod_levels - 1;      /* the number of rows may have changed */
+    return feed->rank > 0 && feed->lod_offsets[last][feed->lod_counts[last] - 1] == feed->dims[0];
+}
+
+/* The last run's temporaries still share the feed's LoD: let go, so that its memory can be used again. */
+static void drop_shares_of_lod(tr_frame *frame, const tr_tensor *fed)
+{
+    const tr_tensor none = {.lod = NULL};
+    for (int v = 0; fed->lod && v < frame->plan->var_count; v++)
+        if (&frame->local[v].tensor != fed && frame->local[v].tensor.lod == fed->lod)
+            tr__tensor_share_lod(&frame->local[v].tensor, &none);
+}
+
+static tr_status set_feed_lod(tr_frame *frame, tr_tensor *tensor, const tr_feed *feed)
+{
+    if (same_lod(tensor, feed))
+        return TR_OK;
+    drop_shares_of_lod(frame, tensor);
+    const tr_status status = tr_tensor_set_lod(tensor, feed->lod_levels, feed->lod_counts, feed->lod_offsets);
+    return status == TR_OK ? TR_OK : tr_context(status, "in feed '%s'", feed->name);
+}
+
 static tr_status set_feed(tr_plan *plan, const tr_feed *feed, int v)
 {
     const tr_plan_var *var = &plan->var[v];
@@ -194,11 +227,7 @@ static tr_status set_feed(tr_plan *plan, const tr_feed *feed, int v)
     TR_TRY(check_feed(feed, var->desc));
     const tr_shape shape = tr_shape_of(feed->rank, feed->dims);
     tr__tensor_point(tensor, feed->dtype, &shape, (void *)(uintptr_t)feed->data);
-    if (feed->lod_levels > 0 || tensor->lod) {
-        const tr_status status = tr_tensor_set_lod(tensor, feed->lod_levels, feed->lod_counts, feed->lod_offsets);
-        if (status != TR_OK)
-            return tr_context(status, "in feed '%s'", var->name);
-    }
+    TR_TRY(set_feed_lod(plan->frame, tensor, feed));
     if (var->captured && var->written) {      /* a sub-block writes it: not into the caller's memory */
         tr_tensor borrowed = *tensor;
         borrowed.buffer = NULL;
