@@ -205,7 +205,7 @@ const char *tr_blas_core(void)
  * microseconds). */
 static int64_t tiles_of(double work)
 {
-    static const double least[] = {3e6, 24e6, 200e6, 1e9, 4e9, 16e9};
+    static const double least[] = {3e6, 48e6, 400e6, 1.6e9, 6e9, 24e9};
     int64_t             tiles = 1;
     for (int i = 0; i < TR_COUNT(least) && work >= least[i]; i++)
         tiles *= 2;

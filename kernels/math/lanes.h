@@ -64,6 +64,26 @@ TR_INLINE T NAME(tr_lanes_distance)(const T *x, T shift, int64_t n)
     return i == 0 ? rest : NAME(tr_lanes_join)(lane) + rest;
 }
 
+#if T_IS_FLOATING
+/* Mean and sum of squared distances of many numbers, chunk by chunk: a chunk is read twice while it is in cache, and its two
+ * results are joined with those before it. A large mean costs no digits. */
+typedef struct {
+    double count, mean, distance;
+} NAME(tr_moments);
+
+TR_INLINE void NAME(tr_moments_add)(NAME(tr_moments) *m, const T *x, int64_t n)
+{
+    for (int64_t at = 0; at < n; at += TR_CHUNK) {
+        const int64_t size = n - at < TR_CHUNK ? n - at : TR_CHUNK;
+        const T       mean = NAME(tr_lanes_sum)(x + at, size) / (T)size;
+        const double  total = m->count + (double)size, apart = (double)mean - m->mean;
+        m->distance += (double)NAME(tr_lanes_distance)(x + at, mean, size) + apart * apart * m->count * ((double)size / total);
+        m->mean += apart * ((double)size / total);
+        m->count = total;
+    }
+}
+#endif
+
 TR_INLINE T NAME(tr_lanes_prod)(const T *x, int64_t n)
 {
     T product = 1;
@@ -83,9 +103,10 @@ TR_INLINE T NAME(tr_lanes_max)(const T *x, int64_t n)
             lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
     for (int64_t k = i; k < n; k++)
         best = x[k] > best ? x[k] : best;
-    for (int j = 0; j < TR_LANES && i > 0; j++)
-        best = lane[j] > best ? lane[j] : best;
-    return best;
+    for (int half = TR_LANES / 2; half > 0 && i > 0; half /= 2)
+        for (int j = 0; j < half; j++)
+            lane[j] = lane[j + half] > lane[j] ? lane[j + half] : lane[j];
+    return lane[0] > best ? lane[0] : best;
 }
 
 TR_INLINE T NAME(tr_lanes_min)(const T *x, int64_t n)
@@ -99,9 +120,10 @@ TR_INLINE T NAME(tr_lanes_min)(const T *x, int64_t n)
             lane[j] = x[i + j] < lane[j] ? x[i + j] : lane[j];
     for (int64_t k = i; k < n; k++)
         best = x[k] < best ? x[k] : best;
-    for (int j = 0; j < TR_LANES && i > 0; j++)
-        best = lane[j] < best ? lane[j] : best;
-    return best;
+    for (int half = TR_LANES / 2; half > 0 && i > 0; half /= 2)
+        for (int j = 0; j < half; j++)
+            lane[j] = lane[j + half] < lane[j] ? lane[j + half] : lane[j];
+    return lane[0] < best ? lane[0] : best;
 }
 
 #endif

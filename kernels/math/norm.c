@@ -60,18 +60,22 @@ TR_INLINE void NAME(strip_sums)(double *sum, double *product, const T *dy, const
     }
 }
 
-/* sum[c] = the sum of dy, product[c] = the sum of dy (x - mean[c]). */
+/* sum[c] = the sum of dy, product[c] = the sum of dy (x - mean[c]); STRIP channels at a time, image by image. */
 TR_CLONES static void NAME(rows_sums_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job) *j = payload;
-    for (int64_t c = begin; c < end; c++) {
-        double sum = 0, product = 0;
-        for (int64_t i = 0; i < j->pre; i++) {
-            const int64_t at = (i * j->channels + c) * j->post;
-            NAME(row_sums)(&sum, &product, j->dy + at, j->x + at, j->mean[c], j->post);
+    for (int64_t c = begin; c < end; c += STRIP) {
+        const int64_t count = end - c < STRIP ? end - c : STRIP;
+        double        sum[STRIP] = {0}, product[STRIP] = {0};
+        for (int64_t i = 0; i < j->pre; i++)
+            for (int64_t k = 0; k < count; k++) {
+                const int64_t at = (i * j->channels + c + k) * j->post;
+                NAME(row_sums)(&sum[k], &product[k], j->dy + at, j->x + at, j->mean[c + k], j->post);
+            }
+        for (int64_t k = 0; k < count; k++) {
+            j->sum[c + k] = (T)sum[k];
+            j->product[c + k] = (T)product[k];
         }
-        j->sum[c] = (T)sum;
-        j->product[c] = (T)product;
     }
 }
 
@@ -104,23 +108,20 @@ static void NAME(channel_sums)(NAME(job) *j)
 
 /* -- statistics ---------------------------------------------------------------------------------------------------------------- */
 
+/* STRIP channels at a time, image by image: memory is read in its order. */
 TR_CLONES static void NAME(rows_stats_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job) *j = payload;
-    const double     count = (double)j->pre * (double)j->post;
-    for (int64_t c = begin; c < end; c++) {
-        double total = 0, squares = 0;
+    for (int64_t c = begin; c < end; c += STRIP) {
+        const int64_t    count = end - c < STRIP ? end - c : STRIP;
+        NAME(tr_moments) m[STRIP] = {{0, 0, 0}};
         for (int64_t i = 0; i < j->pre; i++)
-            for (int64_t at = 0; at < j->post; at += TR_CHUNK)
-                total += NAME(tr_lanes_sum)(j->x + (i * j->channels + c) * j->post + at,
-                                            j->post - at < TR_CHUNK ? j->post - at : TR_CHUNK);
-        const T mean = (T)(total / count);
-        for (int64_t i = 0; i < j->pre; i++)
-            for (int64_t at = 0; at < j->post; at += TR_CHUNK)
-                squares += NAME(tr_lanes_distance)(j->x + (i * j->channels + c) * j->post + at, mean,
-                                                   j->post - at < TR_CHUNK ? j->post - at : TR_CHUNK);
-        j->sum[c] = mean;
-        j->product[c] = (T)(squares / count);
+            for (int64_t k = 0; k < count; k++)
+                NAME(tr_moments_add)(&m[k], j->x + (i * j->channels + c + k) * j->post, j->post);
+        for (int64_t k = 0; k < count; k++) {
+            j->sum[c + k] = (T)m[k].mean;
+            j->product[c + k] = (T)(m[k].distance / m[k].count);
+        }
     }
 }
 

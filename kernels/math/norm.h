@@ -1,8 +1,8 @@
 /* norm.h - batch, layer and group normalisation.
  *
  * For batch normalisation x is [pre][channels][post]: NCHW is pre = batch, post = height * width, NHWC is
- * pre = batch * height * width, post = 1. Statistics come from two passes over x (mean, then squared distances), so
- * that a large mean costs no digits; variances are biased (divided by the count). `inv_std` is 1 / sqrt(var + eps). */
+ * pre = batch * height * width, post = 1. Statistics are sums of distances from a mean, never differences of
+ * squares, so that a large mean costs no digits; variances are biased (divided by the count). `inv_std` is 1 / sqrt(var + eps). */
 #ifndef TR_MATH_NORM_H
 #define TR_MATH_NORM_H
 

@@ -28,19 +28,32 @@ typedef struct {
     int64_t  channels, inner, groups;                        /* of group normalisation: channels of one group */
 } NAME(job);
 
-/* Mean and variance of one row, chunk by chunk. */
 TR_INLINE void NAME(row_stats)(T *mean, T *variance, const T *x, int64_t n)
 {
-    double total = 0, squares = 0;
-    for (int64_t at = 0; at < n; at += TR_CHUNK)
-        total += NAME(tr_lanes_sum)(x + at, n - at < TR_CHUNK ? n - at : TR_CHUNK);
-    *mean = (T)(total / (double)n);
-    for (int64_t at = 0; at < n; at += TR_CHUNK)
-        squares += NAME(tr_lanes_distance)(x + at, *mean, n - at < TR_CHUNK ? n - at : TR_CHUNK);
-    *variance = (T)(squares / (double)n);
+    NAME(tr_moments) m = {0, 0, 0};
+    NAME(tr_moments_add)(&m, x, n);
+    *mean = (T)m.mean;
+    *variance = (T)(m.distance / (double)n);
 }
 
 /* -- layer normalisation ------------------------------------------------------------------------------------------------------ */
+
+TR_INLINE void NAME(layer_row)(T *y, const T *x, T mean, T inv, const T *scale, const T *bias, int64_t n)
+{
+    if (scale && bias) {
+        TR_IVDEP
+        for (int64_t k = 0; k < n; k++)
+            y[k] = (x[k] - mean) * inv * scale[k] + bias[k];
+        return;
+    }
+    TR_IVDEP
+    for (int64_t k = 0; k < n; k++)
+        y[k] = (x[k] - mean) * inv;
+    for (int64_t k = 0; k < n && scale; k++)
+        y[k] *= scale[k];
+    for (int64_t k = 0; k < n && bias; k++)
+        y[k] += bias[k];
+}
 
 TR_CLONES static void NAME(layer_range)(void *payload, int64_t begin, int64_t end)
 {
@@ -50,15 +63,7 @@ TR_CLONES static void NAME(layer_range)(void *payload, int64_t begin, int64_t en
         T       *y = j->out + r * j->cols;
         NAME(row_stats)(j->mean_out + r, j->variance_out + r, x, j->cols);
         const T mean = j->mean_out[r], inv = 1 / sqrt(j->variance_out[r] + j->epsilon);
-        TR_IVDEP
-        for (int64_t k = 0; k < j->cols; k++)
-            y[k] = (x[k] - mean) * inv;
-        if (j->scale)
-            for (int64_t k = 0; k < j->cols; k++)
-                y[k] *= j->scale[k];
-        if (j->bias)
-            for (int64_t k = 0; k < j->cols; k++)
-                y[k] += j->bias[k];
+        NAME(layer_row)(y, x, mean, inv, j->scale, j->bias, j->cols);
     }
 }
 

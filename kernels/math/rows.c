@@ -1,8 +1,9 @@
 /* rows.c - gathers copy rows; scatter-add lets each slice own some rows of the table.
  *
- * Every slice of a scatter-add goes through the whole list and adds the values of its own rows, in the order of the list: no
+ * Every slice of a scatter-add adds the values of its own rows, in the order of the list: no
  * sorting, no atomics, and the same sums for any number of slices. Which slice owns a row is a hash of the row, so that
- * a skewed list balances; it is computed once, into a byte for each element of the list. */
+ * a skewed list balances. The list is dealt out to its owners first, so that each walks its own part and asks for what
+ * comes next some rows ahead. */
 #ifndef T
 #include "kernels/math/rows.h"
 
@@ -105,6 +106,27 @@ int64_t tr_rows_group(int64_t *unique, int64_t *first, int64_t *order, int64_t *
     return groups;
 }
 
+/* Positions of the list by owner, ascending for each; those of owner o are first[o] .. first[o+1]-1 of the result. */
+static const int64_t *deal_out(int64_t *first, const int64_t *ids, int64_t count, int64_t owners)
+{
+    int64_t *order = tr_thread_scratch(TR_SCRATCH_PARTIAL, (size_t)count * (sizeof *order + 1));
+    uint8_t *owner = (uint8_t *)(order + count);
+    int64_t  next[MAX_OWNERS] = {0};
+
+    for (int64_t i = 0; i < count; i++) {
+        owner[i] = (uint8_t)((tr_hash_u64((uint64_t)ids[i]) >> 32) * (uint64_t)owners >> 32);
+        next[owner[i]]++;
+    }
+    first[0] = 0;
+    for (int64_t o = 0; o < owners; o++) {
+        first[o + 1] = first[o] + next[o];
+        next[o] = first[o];
+    }
+    for (int64_t i = 0; i < count; i++)
+        order[next[owner[i]]++] = i;
+    return order;
+}
+
 #define TR_TEMPLATE "kernels/math/rows.c"
 #include "kernels/math/each_number.h"
 #else
@@ -113,8 +135,7 @@ typedef struct {
     T             *to;
     const T       *values;
     const int64_t *ids, *first, *order;
-    uint8_t       *owner;                                    /* of each element of ids */
-    int64_t        count, width, padding, owners;
+    int64_t        count, width, padding;
 } NAME(job);
 
 TR_CLONES static void NAME(add_row)(T *to, const T *x, int64_t width)
@@ -124,34 +145,40 @@ TR_CLONES static void NAME(add_row)(T *to, const T *x, int64_t width)
         to[k] += x[k];
 }
 
-static void NAME(owners_range)(void *payload, int64_t begin, int64_t end)
-{
-    const NAME(job) *j = payload;
-    for (int64_t i = begin; i < end; i++)
-        j->owner[i] = (uint8_t)((tr_hash_u64((uint64_t)j->ids[i]) >> 32) * (uint64_t)j->owners >> 32);
-}
-
 static void NAME(scatter_owner)(void *payload, int64_t owner)
 {
     const NAME(job) *j = payload;
-    for (int64_t i = 0; i < j->count; i++) {
-        if (j->owner && j->owner[i] != owner)
-            continue;
+    const int64_t    begin = j->first[owner], end = j->first[owner + 1], *at = j->order;
+    for (int64_t i = begin; i < end; i++) {
+        if (i + AHEAD < end) {
+            __builtin_prefetch(j->to + j->ids[at[i + AHEAD]] * j->width, 1);
+            __builtin_prefetch(j->values + at[i + AHEAD] * j->width);
+        }
+        if (j->padding == -1 || j->ids[at[i]] != j->padding)
+            NAME(add_row)(j->to + j->ids[at[i]] * j->width, j->values + at[i] * j->width, j->width);
+    }
+}
+
+/* What one thread does without further ado. */
+static void NAME(scatter_in_order)(const NAME(job) *j)
+{
+    for (int64_t i = 0; i < j->count; i++)
         if (j->padding == -1 || j->ids[i] != j->padding)
             NAME(add_row)(j->to + j->ids[i] * j->width, j->values + i * j->width, j->width);
-    }
 }
 
 void NAME(tr_rows_scatter_add)(T *table, const int64_t *ids, const T *values, int64_t count, int64_t width, int64_t padding)
 {
     NAME(job)     j = {.to = table, .values = values, .ids = ids, .count = count, .width = width, .padding = padding};
-    const int64_t owners = tr_slice_count(count * width, MIN_ITEMS);
-    j.owners = owners < MAX_OWNERS ? owners : MAX_OWNERS;
-    if (j.owners > 1) {
-        j.owner = tr_thread_scratch(TR_SCRATCH_PARTIAL, (size_t)count);
-        tr_parallel_range(count, MIN_ITEMS, NAME(owners_range), &j);
+    const int64_t wanted = tr_slice_count(count * width, MIN_ITEMS), owners = wanted < MAX_OWNERS ? wanted : MAX_OWNERS;
+    int64_t       first[MAX_OWNERS + 1];
+    if (owners == 1) {
+        NAME(scatter_in_order)(&j);
+        return;
     }
-    tr_parallel(j.owners, NAME(scatter_owner), &j);
+    j.order = deal_out(first, ids, count, owners);
+    j.first = first;
+    tr_parallel(owners, NAME(scatter_owner), &j);
 }
 
 static void NAME(groups_range)(void *payload, int64_t begin, int64_t end)
