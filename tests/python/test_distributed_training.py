@@ -1,10 +1,15 @@
 """Jobs of real ranks train what one process trains."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, alone, each_mpi, environment, launch, needs_mpi
+from job_support import MPIS, SCRIPT, Launched, alone, each_mpi, environment, launch, needs_mpi
 
 import trireme as fluid
+from trireme.launch.mpi import Layout, command_line
+from trireme.launch.supervisor import server_program
 
 pytestmark = [needs_mpi, pytest.mark.mpi]
 
@@ -113,12 +118,6 @@ def test_every_trainer_prints_the_loss_of_all(one_process):
 
 @each_mpi
 def test_a_plain_mpirun_line_is_enough(version, one_process, tmp_path):
-    import subprocess
-    import sys
-
-    from trireme.launch.mpi import Layout, command_line
-    from trireme.launch.supervisor import server_program
-
     mpi = MPIS[version]
     line = command_line(mpi, Layout(2, 2), [server_program()],
                         [sys.executable, str(SCRIPT), "--out", str(tmp_path / "r.npz")])
@@ -126,6 +125,20 @@ def test_a_plain_mpirun_line_is_enough(version, one_process, tmp_path):
     done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert_follows(results(tmp_path / "r.npz"), one_process("sgd"))
+
+
+def test_fluids_transpiler_in_a_job(one_process, tmp_path):
+    launch(2, 2, "--transpile", "ps0:6174,ps1:6174", "--out", tmp_path / "r.npz")
+    assert_follows(results(tmp_path / "r.npz"), one_process("sgd"))
+    code, text = Launched(1, 2, "--transpile", "ps0:6174,ps1:6174").end()
+    assert code == 1 and "the program was transpiled for 2 servers, the job has 1" in text
+
+
+def test_a_process_under_mpirun_can_train_by_itself():
+    mpirun = next(iter(MPIS.values())).mpirun
+    done = subprocess.run([mpirun, "--allow-run-as-root", "--oversubscribe", "-np", "2", sys.executable, SCRIPT],
+                          env=environment(TRIREME_LOCAL="1"), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and done.stdout.count("trainer 0 of 1") == 2, done.stdout + done.stderr
 
 
 def test_one_process_needs_no_job():

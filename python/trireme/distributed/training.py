@@ -40,7 +40,7 @@ class _Training:
         for name in self.result.means.values():
             var = self.program.global_block().var(name)
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
-        self._set_up(program)
+        self._set_up()
         self._pull()
 
     # -- the servers' work ----------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ class _Training:
             raise NotFoundError(f"{name!r} has no value yet: run the startup program before the first step")
         return np.ascontiguousarray(var.get_tensor().numpy())
 
-    def _set_up(self, program: Program) -> None:
+    def _set_up(self) -> None:
         result, keep = self.result, []
         spec = ffi.new("tr_job_spec *")
 
@@ -76,7 +76,7 @@ class _Training:
             keep.extend([dims, data])
             values[i].server, values[i].name, values[i].dtype = value.server, chars(value.name), FROM_NUMPY[array.dtype]
             values[i].rank, values[i].dims, values[i].data = array.ndim, dims, data
-        told = self._facts(program)
+        told = self._facts()
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
@@ -87,7 +87,7 @@ class _Training:
         spec.facts, spec.fact_count = facts, len(told)
         check(lib.tr_job_setup(self.job.ptr, spec))
 
-    def _facts(self, program: Program) -> list[tuple[str, str]]:
+    def _facts(self) -> list[tuple[str, str]]:
         """What all trainers must agree on beside the servers' programs: the operators of the trainers' part."""
         facts = [("random seed", str(self.result.servers[0].random_seed))]
         for i, op in enumerate(self.program.global_block().ops):

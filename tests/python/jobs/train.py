@@ -19,6 +19,7 @@ parser.add_argument("--steps", type=int, default=20)
 parser.add_argument("--batch", type=int, default=12)
 parser.add_argument("--seed", type=int, default=7)
 parser.add_argument("--width", type=int, default=9)
+parser.add_argument("--transpile", help="endpoints, for DistributeTranspiler")
 parser.add_argument("--sparse", action="store_true")
 parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--out")
@@ -82,6 +83,11 @@ OPTIMIZERS[args.optimizer]().minimize(loss)
 exe = fluid.Executor(fluid.CPUPlace())
 if args.fault != "startup":
     exe.run(fluid.default_startup_program())
+program = fluid.default_main_program()
+if args.transpile:
+    t = fluid.DistributeTranspiler()
+    t.transpile(fluid.distributed.trainer_index(), pservers=args.transpile, trainers=fluid.distributed.trainer_count())
+    program = t.get_trainer_program()
 feeder = fluid.DataFeeder([x, word, label])
 losses = []
 for step, batch in enumerate(fluid.distributed.shard(reader)()):
@@ -89,7 +95,7 @@ for step, batch in enumerate(fluid.distributed.shard(reader)()):
         misbehave()
     if args.weight:
         fluid.distributed.set_batch_weight(len(batch) if args.weight == "samples" else 1)
-    value, = exe.run(feed=feeder.feed(batch), fetch_list=[loss])
+    value, = exe.run(program, feed=feeder.feed(batch), fetch_list=[loss])
     losses.append(value.item())
     time.sleep(args.pause)
     if args.mark and step == 0 and fluid.distributed.trainer_index() == 0:
