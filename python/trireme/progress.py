@@ -4,12 +4,13 @@
 
     epoch 2/3  step 312/450  loss 0.1432  41870 samples/s  ETA 0:07
 
-On a terminal the line is rewritten in place; elsewhere a line is printed now and then. In a job the first trainer
+On a terminal the line is rewritten in place; elsewhere a line is printed every few seconds. In a job the first trainer
 alone prints, for all of them: its own loss, and the samples of all trainers.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any, TextIO
@@ -23,12 +24,12 @@ class Progress:
     ``batches`` is the number of batches of an epoch, for the ETA; without it the first epoch counts them.
     """
 
-    def __init__(self, epochs: int, batches: int | None = None, *, every: float = 1.0,
+    def __init__(self, epochs: int, batches: int | None = None, *, every: float = 5.0,
                  out: TextIO | None = None) -> None:
         self.losses: list[float] = []
         self._epochs, self._batches = epochs, batches
         self._every, self._out = every, out or sys.stdout
-        self._rewrites = self._out.isatty()
+        self._rewrites = _is_watched(self._out)
         self._start = self._last = time.monotonic()
         self._steps = self._samples = 0
         from . import distributed
@@ -74,6 +75,11 @@ class Progress:
 
     def _print(self, line: str, end: str) -> None:
         print(f"{line:<78}" if self._rewrites else line, end=end, file=self._out, flush=True)
+
+
+def _is_watched(out: TextIO) -> bool:
+    """Whether the output is a terminal that shows it. mpirun's ranks have one that nobody looks at."""
+    return out.isatty() and os.environ.get("TRIREME_TERMINAL", "1" if "OMPI_COMM_WORLD_SIZE" not in os.environ else "0") == "1"
 
 
 __all__ = ["Progress"]

@@ -62,6 +62,8 @@ class Launch:
         env.setdefault("HOME", "/tmp")                 # MPI's daemons want one
         env["TRIREME_JOB"] = "1"
         env["TRIREME_JOB_FOLDER"] = folder
+        # mpirun gives every rank a terminal; whether somebody looks at one is ours to say.
+        env["TRIREME_TERMINAL"] = str(int(sys.stdout.isatty()))
         if not self.layout.is_remote:                  # results do not depend on it
             cores = len(os.sched_getaffinity(0))
             env.setdefault("TRIREME_NUM_THREADS", str(max(1, cores // self.layout.trainers)))
