@@ -4,6 +4,7 @@
 #   make asan     C tests under a sanitizer (tsan, ubsan)  make bench    benchmarks/run.py
 #   make fuzz     FUZZ_SECONDS for each parser            make soak     the fault tests for SOAK_SECONDS
 #   make wheel    a wheel in dist/                        make format   clang-format on what you changed
+#   make operators   docs/operators.md anew               make clean    forget what was built
 PRESET       ?= dev
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 600
@@ -14,7 +15,7 @@ PYTHON := $(CURDIR)/$(BIN)/python
 STAMP  := .venv/setup.stamp
 export PYTHONPATH = $(CURDIR)/build/$(PRESET)/python
 
-.PHONY: all setup build test demo asan tsan ubsan bench fuzz soak wheel format clean
+.PHONY: all setup build test demo asan tsan ubsan bench fuzz soak wheel operators format clean
 all: build
 
 setup: $(STAMP)
@@ -63,6 +64,9 @@ soak: build
 
 wheel: setup
 	$(PYTHON) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+operators: build
+	$(PYTHON) docs/make_operators.py
 
 format:
 	git clang-format --extensions c,h HEAD

@@ -101,6 +101,6 @@ function(tr_add_shared_library)
     set_target_properties(trireme PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
     tr_target_run_path(trireme $ORIGIN)
-    install(TARGETS trireme LIBRARY DESTINATION lib)
-    install(FILES ${PROJECT_SOURCE_DIR}/framework/trireme.h DESTINATION include)
+    install(TARGETS trireme LIBRARY DESTINATION lib COMPONENT c)
+    install(FILES ${PROJECT_SOURCE_DIR}/framework/trireme.h DESTINATION include COMPONENT c)
 endfunction()
