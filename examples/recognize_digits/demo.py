@@ -12,7 +12,7 @@ import numpy as np
 
 import trireme as fluid
 from curve import draw_svg, draw_text
-from networks import conv
+from networks import conv, small_conv
 
 OUTPUT = os.environ.get("TRIREME_DEMO_OUTPUT", "output")
 BATCH = 64
@@ -72,7 +72,7 @@ def main() -> None:
     fluid.default_startup_program().random_seed = 90
     image = fluid.layers.data("image", shape=list(images.shape[1:]))
     label = fluid.layers.data("label", shape=[1], dtype="int64")
-    guess = conv(image)
+    guess = (conv if images.shape[2] == 28 else small_conv)(image)
     loss = fluid.layers.mean(fluid.layers.cross_entropy(guess, label))
     accuracy = fluid.layers.accuracy(guess, label)
 
