@@ -7,6 +7,7 @@
 
 #include "framework/compiler.h"
 #include "framework/threadpool.h"
+#include "kernels/math/gemm_packed.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -218,23 +219,19 @@ static int64_t tiles_of(double work)
 static const double SMALL_TILE = 1e6, SMALL_PRODUCT = 12e6;
 enum { LONG_INNER = 512 };
 
-static double small_tiles_of(bool trans_a, bool trans_b, int64_t k, double work)
+static bool is_small(bool trans_a, bool trans_b, int64_t k, double work)
 {
-    const bool fits = work <= SMALL_PRODUCT && (trans_a || !trans_b || k >= LONG_INNER);
-    return blas.multiplies_unpacked && fits ? work / SMALL_TILE : 1;
+    return blas.multiplies_unpacked && work <= SMALL_PRODUCT && (trans_a || !trans_b || k >= LONG_INNER);
 }
 
 /* Halve the longer side of the tiles again and again: near squares pack least. Cuts lie at multiples of GRAIN, the widest
  * register tile, and tiles are at least TILE_SIDE long. */
 enum { GRAIN = 16, TILE_SIDE = 16 };
 
-void tr_gemm_grid(int64_t *rows, int64_t *cols, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k)
+static void cut(int64_t *rows, int64_t *cols, int64_t m, int64_t n, double tiles)
 {
-    const double  work = (double)m * (double)n * (double)k, small_tiles = small_tiles_of(trans_a, trans_b, k, work);
-    const int64_t tiles = tiles_of(work);
-
     *rows = *cols = 1;
-    while (*rows * *cols < tiles || (double)(*rows * *cols) < small_tiles) {
+    while ((double)(*rows * *cols) < tiles) {
         int64_t      *longer = m / *rows >= n / *cols ? rows : cols;
         const int64_t side = longer == rows ? m / *rows : n / *cols;
         if (side < 2 * TILE_SIDE)
@@ -243,13 +240,60 @@ void tr_gemm_grid(int64_t *rows, int64_t *cols, bool trans_a, bool trans_b, int6
     }
 }
 
+void tr_gemm_grid(int64_t *rows, int64_t *cols, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k)
+{
+    const double work = (double)m * (double)n * (double)k, tiles = (double)tiles_of(work);
+    const double small_tiles = is_small(trans_a, trans_b, k, work) ? work / SMALL_TILE : 1;
+    cut(rows, cols, m, n, tiles > small_tiles ? tiles : small_tiles);
+}
+
+/* -- our own products (gemm_packed.h): where the library would pack, too ------------------------------------------- */
+
+static bool packs(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k)
+{
+    return !is_small(trans_a, trans_b, k, (double)m * (double)n * (double)k) && tr__gemm_packed_wants(m, n, k);
+}
+
+/* Cuts change no bit of such a product, so that there need be no more tiles than threads: no thread packs what another
+ * has packed without need. Where threads do not fit a power of two, twice as many balance them. */
+static void packed_grid(int64_t *rows, int64_t *cols, int64_t m, int64_t n, int64_t k)
+{
+    const int64_t threads = tr_num_threads();
+    int64_t       tiles = 1, most = tiles_of((double)m * (double)n * (double)k);
+    while (tiles < threads)
+        tiles *= 2;
+    tiles *= tiles == threads ? 1 : 2;
+    cut(rows, cols, m, n, (double)(tiles < most ? tiles : most));
+}
+
 #define TR_TEMPLATE "kernels/math/blas.c"
 #include "kernels/math/each_float.h"
 #else
 
-void NAME(tr_gemm_one)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T *a, int64_t lda,
-                       const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
+#if T_IS_F32
+static bool NAME(packs)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k)
 {
+    return packs(trans_a, trans_b, m, n, k);
+}
+#else
+static bool NAME(packs)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k)
+{
+    (void)trans_a, (void)trans_b, (void)m, (void)n, (void)k;
+    return false;
+}
+#endif
+
+/* One piece of a product; `packed`: what NAME(packs) says of the whole. */
+static void NAME(multiply)(bool packed, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T *a,
+                           int64_t lda, const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
+{
+#if T_IS_F32
+    if (packed) {
+        tr__gemm_packed(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        return;
+    }
+#endif
+    (void)packed;
     assert(blas.core[0] && "tr_blas_init comes first");
     assert(m <= INT_MAX && n <= INT_MAX && k <= INT_MAX && lda <= INT_MAX && ldb <= INT_MAX && ldc <= INT_MAX);
     if (m == 0 || n == 0)
@@ -258,8 +302,14 @@ void NAME(tr_gemm_one)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t
                     (int)lda, b, (int)ldb, beta, c, (int)ldc);
 }
 
+void NAME(tr_gemm_one)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T *a, int64_t lda,
+                       const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
+{
+    NAME(multiply)(NAME(packs)(trans_a, trans_b, m, n, k), trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
 typedef struct {
-    bool     trans_a, trans_b;
+    bool     packed, trans_a, trans_b;
     int64_t  m, n, k, lda, ldb, ldc, rows, cols;           /* rows x cols tiles */
     T        alpha, beta;
     const T *a, *b;
@@ -274,21 +324,25 @@ static void NAME(product_tile)(void *payload, int64_t tile)
 
     tr_slice_range(&top, &bottom, p->m, GRAIN, p->rows, tile / p->cols);
     tr_slice_range(&left, &right, p->n, GRAIN, p->cols, tile % p->cols);
-    NAME(tr_gemm_one)(p->trans_a, p->trans_b, bottom - top, right - left, p->k, p->alpha,
-                      p->a + (p->trans_a ? top : top * p->lda), p->lda, p->b + (p->trans_b ? left * p->ldb : left), p->ldb,
-                      p->beta, p->c + top * p->ldc + left, p->ldc);
+    NAME(multiply)(p->packed, p->trans_a, p->trans_b, bottom - top, right - left, p->k, p->alpha,
+                   p->a + (p->trans_a ? top : top * p->lda), p->lda, p->b + (p->trans_b ? left * p->ldb : left), p->ldb,
+                   p->beta, p->c + top * p->ldc + left, p->ldc);
 }
 
 void NAME(tr_gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T *a, int64_t lda,
                    const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
 {
-    int64_t rows, cols;
-    tr_gemm_grid(&rows, &cols, trans_a, trans_b, m, n, k);
+    const bool packed = NAME(packs)(trans_a, trans_b, m, n, k);
+    int64_t    rows, cols;
+    if (packed)
+        packed_grid(&rows, &cols, m, n, k);
+    else
+        tr_gemm_grid(&rows, &cols, trans_a, trans_b, m, n, k);
     if (rows * cols == 1) {
-        NAME(tr_gemm_one)(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        NAME(multiply)(packed, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         return;
     }
-    NAME(product) p = {trans_a, trans_b, m, n, k, lda, ldb, ldc, rows, cols, alpha, beta, a, b, c, 0, 0, 0};
+    NAME(product) p = {packed, trans_a, trans_b, m, n, k, lda, ldb, ldc, rows, cols, alpha, beta, a, b, c, 0, 0, 0};
     tr_parallel(rows * cols, NAME(product_tile), &p);
 }
 
@@ -325,7 +379,7 @@ void NAME(tr_gemm_batched)(bool trans_a, bool trans_b, int64_t batch, int64_t m,
     }
     const int64_t work = 1 + m * n * k;
     NAME(batch) all = {
-        {trans_a, trans_b, m, n, k, lda, ldb, ldc, 1, 1, alpha, beta, a, b, c, stride_a, stride_b, stride_c},
+        {false, trans_a, trans_b, m, n, k, lda, ldb, ldc, 1, 1, alpha, beta, a, b, c, stride_a, stride_b, stride_c},
         batch, tr_slice_count(batch, 1 + NAME(BATCH_WORK) / work),
     };
     tr_parallel(all.groups, NAME(batch_slice), &all);
