@@ -33,6 +33,31 @@ class CPUPlace:
         return hash(CPUPlace)
 
 
+class _OneElement(np.ndarray):
+    """An array of one element, such as a loss [1], that is a number where one is wanted: ``float(loss)``, ``"%f" % loss``.
+
+    NumPy, which allowed it when the scripts of Fluid were written, refuses it for arrays with dimensions since 2.4.
+    """
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+    def __array_wrap__(self, array: Any, *rest: Any) -> Any:       # a sum of it is a number, as of any array
+        return super().__array_wrap__(array, *rest) if array.ndim else array[()]
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__()
+
+
 def view_of_owned(tensor: Any) -> np.ndarray:
     """Return the tensor's data as an array which frees the tensor at its end."""
     dtype = lib.tr_tensor_dtype(tensor)
@@ -44,7 +69,9 @@ def view_of_owned(tensor: Any) -> np.ndarray:
         _free_tensor(tensor)
         return np.empty(shape, NUMPY_DTYPES.get(dtype, np.float32))
     owner = ffi.gc(ffi.cast("char *", data), lambda _, free=_free_tensor: free(tensor))
-    return np.ndarray(shape, NUMPY_DTYPES[dtype], ffi.buffer(owner, size))
+    numpy_dtype = NUMPY_DTYPES[dtype]
+    kind = _OneElement if shape and size == numpy_dtype.itemsize else np.ndarray
+    return kind(shape, numpy_dtype, ffi.buffer(owner, size))
 
 
 def _tensor_dtype(array: np.ndarray) -> int:

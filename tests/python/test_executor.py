@@ -1,6 +1,7 @@
 """Running: feeds, fetches, scopes, what a prepared run costs."""
 
 import gc
+import pickle
 import threading
 import time
 
@@ -19,6 +20,19 @@ def test_feeds_and_fetches(exe):
     assert by_var.tolist() == by_name.tolist() == [[2.0, 4.0]]
     assert exe.run(feed={"x": a}) == []
     assert exe.run(feed={"x": [[3, 4]]}, fetch_list=[y])[0].tolist() == [[6.0, 8.0]]      # a list is converted
+
+
+def test_one_element_is_a_number(exe):
+    loss, count = layers.fill_constant([1], "float32", 2.5), layers.fill_constant([1, 1], "int64", 3)
+    loss, count, many = exe.run(fetch_list=[loss, count, layers.fill_constant([2], "float32", 0.5)])
+    assert float(loss) == 2.5 and int(count) == 3 and "%.1f %d" % (loss, count) == "2.5 3"
+    assert float(2 * loss + count) == 8.0
+    assert repr(loss) == "array([2.5], dtype=float32)" and loss.tolist() == [2.5]
+    assert isinstance(loss.sum(), np.float32) and isinstance(loss[0], np.float32)
+    assert type(pickle.loads(pickle.dumps(loss))) is np.ndarray
+    with pytest.raises(ValueError, match="size 1"):
+        float(np.repeat(loss, 2))
+    assert type(many) is np.ndarray
 
 
 def test_a_new_batch_size_is_no_new_program(exe):
