@@ -14,6 +14,16 @@ double op_case_number(const op_case *c, const char *attr, double otherwise)
     return otherwise;
 }
 
+const op_offsets *op_case_sequences(const op_case *c, int index)
+{
+    const op_arg *arg = &c->in[index];
+    int           level = OP_MAX_LODS - 1;
+
+    while (level > 0 && arg->lod[level].count == 0)
+        level--;
+    return &arg->lod[level];
+}
+
 int op_case_inputs(const op_case *c)
 {
     int count = OP_MAX_ARGS;

@@ -69,9 +69,11 @@ typedef struct op_case {
 /* VALUES(LIST(1, 2, 3, 4), 2, 2) */
 #define LIST(...)              (const double[]){__VA_ARGS__}
 #define VALUES(list, ...)      {SIZE(__VA_ARGS__), .values = list}
-/* SEQUENCES(OFFSETS(0, 2, 5), 5, 4): two sequences of 2 and 3 rows; ROWS(100, OFFSETS(7, 3, 7), 3, 4) */
+/* SEQUENCES(OFFSETS(0, 2, 5), 5, 4): two sequences of 2 and 3 rows. ROWS(100, OFFSETS(7, 3, 7), 3, 4) */
 #define OFFSETS(...)           {OP_COUNT(int64_t, __VA_ARGS__), (const int64_t[]){__VA_ARGS__}}
 #define SEQUENCES(offsets, ...) {SIZE(__VA_ARGS__), .lod = {offsets}}
+/* NESTED(OFFSETS(0, 1, 2), OFFSETS(0, 2, 5), 5, 4): the same two, each in a group of its own */
+#define NESTED(groups, offsets, ...) {SIZE(__VA_ARGS__), .lod = {groups, offsets}}
 #define ROWS(full_height, numbers, ...) {SIZE(__VA_ARGS__), .height = (full_height), .rows = numbers}
 
 /* -- attributes ----------------------------------------------------------------------------------- */
@@ -89,6 +91,8 @@ typedef struct op_case {
 
 /* The number that the case gives an attribute, or `otherwise`. */
 double op_case_number(const op_case *c, const char *attr, double otherwise);
+/* Input `index`'s sequences: its last level of offsets. */
+const op_offsets *op_case_sequences(const op_case *c, int index);
 /* How many inputs the row lists, absent ones in between included. */
 int    op_case_inputs(const op_case *c);
 /* Set them all. */
