@@ -10,7 +10,18 @@
 
 #include <tgmath.h>
 
-enum { MIN_ITEMS = 8192 };                                   /* elements of a slice */
+enum { MIN_ITEMS = 8192, AHEAD = 12 };                       /* elements of a slice; rows to ask for in advance */
+
+/* Rows of a large table are rarely in cache. */
+TR_INLINE void ask_for(const void *array, int64_t row, int64_t bytes)
+{
+    const char *at = (const char *)array + row * bytes;
+    if (!array)
+        return;
+    for (int64_t i = 0; i < bytes; i += TR_CACHE_LINE)
+        __builtin_prefetch(at + i, 1);
+    __builtin_prefetch(at + bytes - 1, 1);                   /* a row that does not begin with a line */
+}
 
 #define TR_TEMPLATE "kernels/math/optimizer.c"
 #include "kernels/math/each_float.h"
@@ -231,8 +242,12 @@ void NAME(tr_proximal_adagrad)(T *p, T *m, const T *g, T lr, T l1, T l2, int64_t
     TR_CLONES static void NAME(name##_rows_range)(void *payload, int64_t begin, int64_t end)  \
     {                                                                                         \
         const NAME(job) j = *(const NAME(job) *)payload;                                      \
+        const int64_t   bytes = j.width * (int64_t)sizeof(T);                                 \
         for (int64_t r = begin; r < end; r++) {                                               \
-            const int64_t at = j.rows[r] * j.width;                                           \
+            const int64_t at = j.rows[r] * j.width, next = j.rows[r + AHEAD < end ? r + AHEAD : r]; \
+            ask_for(j.p, next, bytes);                                                        \
+            ask_for(j.s, next, bytes);                                                        \
+            ask_for(j.u, next, bytes);                                                        \
             T            *p = j.p + at, *s = j.s ? j.s + at : NULL, *u = j.u ? j.u + at : NULL; \
             const T      *g = j.g + r * j.width;                                              \
             (void)s, (void)u;                                                                 \

@@ -58,39 +58,45 @@ void tr_rows_scatter(void *table, const int64_t *ids, const void *values, int64_
         memcpy((char *)table + ids[i] * row_bytes, (const char *)values + i * row_bytes, (size_t)row_bytes);
 }
 
-/* -- grouping: a radix sort of (id, position), eight bits at a time ---------------------------------------------------- */
+/* -- grouping: a radix sort of (id, position) --------------------------------------------------------------------------- */
 
-enum { DIGITS = 256 };
+/* A longer list pays for larger digits, which need fewer passes. */
+enum { SHORT_BITS = 8, LONG_BITS = 11, LONG_LIST = 4096 };
 
-/* One pass, stable; both arrays move together. Returns false when all digits are equal, and moves nothing. */
-static bool sort_by_digit(int64_t *to_id, int64_t *to_at, const int64_t *id, const int64_t *at, int64_t count, int shift)
+/* One pass, stable; both arrays move together. */
+static void sort_by_digit(int64_t *to_id, int64_t *to_at, const int64_t *id, const int64_t *at, int64_t count, int shift,
+                          int bits)
 {
-    int64_t start[DIGITS + 1] = {0};
+    const uint64_t mask = ((uint64_t)1 << bits) - 1;
+    int64_t        start[(1 << LONG_BITS) + 1];
+
+    memset(start, 0, (mask + 2) * sizeof *start);
     for (int64_t i = 0; i < count; i++)
-        start[((uint64_t)id[i] >> shift & (DIGITS - 1)) + 1]++;
-    if (start[((uint64_t)id[0] >> shift & (DIGITS - 1)) + 1] == count)
-        return false;
-    for (int d = 0; d < DIGITS; d++)
+        start[((uint64_t)id[i] >> shift & mask) + 1]++;
+    for (uint64_t d = 0; d <= mask; d++)
         start[d + 1] += start[d];
     for (int64_t i = 0; i < count; i++) {
-        const int64_t place = start[(uint64_t)id[i] >> shift & (DIGITS - 1)]++;
+        const int64_t place = start[(uint64_t)id[i] >> shift & mask]++;
         to_id[place] = id[i];
         to_at[place] = at[i];
     }
-    return true;
 }
 
-/* Ids are not negative, so the digits of the bits order them. */
+/* Ids are not negative, so the digits of the bits order them. Digits that are the same in all need no pass. */
 int64_t tr_rows_group(int64_t *unique, int64_t *first, int64_t *order, int64_t *work, const int64_t *ids, int64_t count)
 {
-    int64_t *id = unique, *at = order, *other_id = work, *other_at = work + count, groups = 0;
+    const int bits = count < LONG_LIST ? SHORT_BITS : LONG_BITS;
+    int64_t  *id = unique, *at = order, *other_id = work, *other_at = work + count, groups = 0;
+    uint64_t  differing = 0;
 
     for (int64_t i = 0; i < count; i++) {
         id[i] = ids[i];
         at[i] = i;
+        differing |= (uint64_t)(ids[i] ^ ids[0]);
     }
-    for (int shift = 0; shift < 64 && count > 1; shift += 8)
-        if (sort_by_digit(other_id, other_at, id, at, count, shift)) {
+    for (int shift = 0; shift < 64 && differing >> shift != 0; shift += bits)
+        if ((differing >> shift & (((uint64_t)1 << bits) - 1)) != 0) {
+            sort_by_digit(other_id, other_at, id, at, count, shift, bits);
             int64_t *swap = id;
             id = other_id, other_id = swap;
             swap = at, at = other_at, other_at = swap;
