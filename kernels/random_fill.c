@@ -32,13 +32,13 @@ typedef struct batch_attrs {
     int32_t        seed;
 } batch_attrs;
 
-#define PARAM(struct_type, field, attr_name, default_value, about)                                  \
+#define PARAM(struct_type, field, attr_name, default_value, about, ...)                             \
     {.name = attr_name, .type = TR_ATTR_FLOAT, .offset = offsetof(struct_type, field), .number = default_value, \
-     .comment = about}
+     .comment = about, ##__VA_ARGS__}
 #define UNIFORM_ATTRS(struct_type)                                                                  \
     PARAM(struct_type, a, "min", -1, "the least value"), PARAM(struct_type, b, "max", 1, "all values are below this")
 #define NORMAL_ATTRS(struct_type)                                                                   \
-    PARAM(struct_type, a, "mean", 0, "the mean"), PARAM(struct_type, b, "std", 1, "the standard deviation")
+    PARAM(struct_type, a, "mean", 0, "the mean"), PARAM(struct_type, b, "std", 1, "the standard deviation", .range = TR_AT_LEAST(0))
 #define SEED_ATTR(struct_type) \
     TR_ATTR(struct_type, seed, INT, "0: numbers of the program's seed and the output's name; else of this alone")
 #define DTYPE_ATTR(struct_type) TR_ATTR(struct_type, dtype, INT, "Out's type", .number = TR_FP32)
@@ -73,6 +73,26 @@ static tr_status infer_truncated(const tr_infer *io)
     return TR_OK;
 }
 
+static tr_status check_bounds(const char *op, float min, float max)
+{
+    if (!(min <= max))
+        return tr_fail(TR_ERANGE, "%s: attribute 'min' is %g, so 'max' must be at least that; got %g", op, (double)min,
+                       (double)max);
+    return TR_OK;
+}
+
+static tr_status check_uniform(const void *attributes)
+{
+    const attrs *at = attributes;
+    return check_bounds("uniform_random", at->a, at->b);
+}
+
+static tr_status check_uniform_batch(const void *attributes)
+{
+    const batch_attrs *at = attributes;
+    return check_bounds("uniform_random_batch_size_like", at->a, at->b);
+}
+
 static uint64_t key_of(const tr_run *io, int32_t seed)
 {
     return seed == 0 ? io->random_key : tr_random_key(0, (uint64_t)(uint32_t)seed, 0);
@@ -94,7 +114,7 @@ static uint64_t key_of(const tr_run *io, int32_t seed)
 
 RANDOM(uniform_random, "Out = numbers spread evenly over [min, max)", NULL,
        TR_ATTRS(SHAPE_ATTR(attrs, LONGS), UNIFORM_ATTRS(attrs), SEED_ATTR(attrs), DTYPE_ATTR(attrs)), attrs,
-       .infer = infer)
+       .infer = infer, .check = check_uniform)
 RANDOM(gaussian_random, "Out = normally distributed numbers", NULL,
        TR_ATTRS(SHAPE_ATTR(attrs, LONGS), NORMAL_ATTRS(attrs), SEED_ATTR(attrs), DTYPE_ATTR(attrs),
                 TR_ATTR_IGNORED("use_mkldnn", BOOL)), attrs,
@@ -106,7 +126,7 @@ RANDOM(truncated_gaussian_random, "Out = normally distributed numbers, none more
 RANDOM(uniform_random_batch_size_like,
        "Out = numbers spread evenly over [min, max), with one dimension of Input's", in_slots,
        TR_ATTRS(TR_BATCH_ATTRS, UNIFORM_ATTRS(batch_attrs), SEED_ATTR(batch_attrs)), batch_attrs,
-       .infer = tr__infer_batch_size_like)
+       .infer = tr__infer_batch_size_like, .check = check_uniform_batch)
 RANDOM(gaussian_random_batch_size_like,
        "Out = normally distributed numbers, with one dimension of Input's", in_slots,
        TR_ATTRS(TR_BATCH_ATTRS, NORMAL_ATTRS(batch_attrs), SEED_ATTR(batch_attrs)), batch_attrs,

@@ -217,6 +217,8 @@ TEST(a_condition_that_is_no_truth_value_is_explained)
     net_block(&n, 0);
     EXPECT_FAIL(TR_EDTYPE, "while: the condition must be bool, got float32",
               net_try_op(&n, 0, "while", "Condition=c", "StepScopes=s", "sub_block=block:1"));
+    EXPECT_FAIL(TR_EDTYPE, "conditional_block: the condition must be bool, got float32",
+                net_try_op(&n, 0, "conditional_block", "Cond=c", "Scope=s", "sub_block=block:1 is_scalar_condition=true"));
     net_deinit(&n);
 }
 

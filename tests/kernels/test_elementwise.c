@@ -155,7 +155,11 @@ TEST(selected_rows_are_scaled_by_one_number)
 
 TEST(mistakes_are_explained)
 {
-    EXPECT_FAIL(TR_ESHAPE, "Y's dimension 0 must be 4", infer_shapes("elementwise_add", {DIMS(3, 4), DIMS(5)}));
+    EACH_OPERATOR(int_ops) {
+        EXPECT_FAIL(TR_ESHAPE, "Y's dimension 0 must be 4", infer_shapes(current->op, {DIMS(3, 4), DIMS(5)}));
+        EXPECT_FAIL(TR_EINVAL, "input Y is missing", infer_shapes(current->op, {DIMS(3, 4)}));
+    }
+    EXPECT_FAIL(TR_ESHAPE, "Y's dimension 0 must be 4", infer_shapes("elementwise_pow", {DIMS(3, 4), DIMS(5)}));
     EXPECT_FAIL(TR_ESHAPE, "must be a run of X's", infer_shapes("elementwise_add", {DIMS(4), DIMS(3, 4)}));
     EXPECT_FAIL(TR_ESHAPE, "axis is 2",
                 infer_shapes("elementwise_sub", {DIMS(2, 3, 4), DIMS(3, 4)}, {INT_ATTR("axis", 2)}));

@@ -193,6 +193,20 @@ TEST(seed_decides_the_numbers)
     assert_false(same_numbers(0, 1));
 }
 
+TEST(random_numbers_explain_mistakes)
+{
+    EXPECT_FAIL(TR_ERANGE, "attribute 'min' is 2, so 'max' must be at least that; got 1",
+                infer_shapes("uniform_random", {ABSENT}, {MANY, FLOAT_ATTR("min", 2)}));
+    EXPECT_FAIL(TR_ERANGE, "so 'max' must be", infer_shapes("uniform_random_batch_size_like", {DIMS(5, 3)},
+                {INTS_ATTR("shape", 1, 4), FLOAT_ATTR("max", -2)}));
+    EXPECT_FAIL(TR_ERANGE, "'std' must be >= 0",
+                infer_shapes("gaussian_random", {ABSENT}, {MANY, FLOAT_ATTR("std", -1)}));
+    EXPECT_FAIL(TR_ESHAPE, "dimension 0 of attribute shape is -1",
+                infer_shapes("gaussian_random", {ABSENT}, {LONGS_ATTR("shape", -1)}));
+    EXPECT_FAIL(TR_EINVAL, "attribute 'shape'", infer_shapes("uniform_random", {ABSENT}));
+    EXPECT_FAIL(TR_EDTYPE, "int64", run_status("uniform_random", {ABSENT}, {MANY, INT_ATTR("dtype", TR_INT64)}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +219,7 @@ int main(void)
         cmocka_unit_test(range_stops_before_its_end),
         cmocka_unit_test(random_numbers_have_their_distribution),
         cmocka_unit_test(seed_decides_the_numbers),
+        cmocka_unit_test(random_numbers_explain_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -342,6 +342,11 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ESHAPE, "LearningRate must hold one element", infer_shapes("sgd", {PARAM, DIMS(2), DENSE}));
     EXPECT_FAIL(TR_ESHAPE, "Velocity is [5, 4]",
                 infer_shapes("momentum", {PARAM, DENSE, DIMS(5, 4), NUMBER(1)}, {FLOAT_ATTR("mu", 0.9)}));
+    EXPECT_FAIL(TR_ESHAPE, "Moment is [5, 4]", infer_shapes("adagrad", {PARAM, DENSE, DIMS(5, 4), NUMBER(1)}));
+    EXPECT_FAIL(TR_ESHAPE, "Moment2 is [3, 5]",
+                infer_shapes("adam", {PARAM, DENSE, NUMBER(1), PARAM, DIMS(3, 5), NUMBER(0.5), NUMBER(0.5)}));
+    EXPECT_FAIL(TR_ESHAPE, "Beta1Pow must hold one element",
+                infer_shapes("adam", {PARAM, DENSE, NUMBER(1), PARAM, PARAM, DIMS(2), NUMBER(0.5)}));
     EXPECT_FAIL(TR_EUNSUPPORTED, "Grad must be a dense tensor, got selected rows",
                 infer_shapes("lars_momentum", {PARAM, SPARSE, PARAM, NUMBER(1)}, {FLOAT_ATTR("mu", 0.9)}));
     EXPECT_FAIL(TR_EINVAL, "mu", infer_shapes("momentum", {PARAM, DENSE, PARAM, NUMBER(1)}));

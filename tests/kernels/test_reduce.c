@@ -108,9 +108,12 @@ TEST(sequences_stay_when_rows_do)
 
 TEST(mistakes_are_explained)
 {
-    EXPECT_FAIL(TR_ERANGE, "dim is 2", infer_shapes("reduce_max", {DIMS(3, 4)}, {DIM(2)}));
-    EXPECT_FAIL(TR_ERANGE, "dim is -3", infer_shapes("reduce_max", {DIMS(3, 4)}, {DIM(-3)}));
-    EXPECT_FAIL(TR_EDTYPE, "bool", run_status("reduce_sum", {BOOLS(3)}));
+    EACH_OPERATOR {
+        EXPECT_FAIL(TR_ERANGE, "dim is 2", infer_shapes(current->op, {DIMS(3, 4)}, {DIM(2)}));
+        EXPECT_FAIL(TR_ERANGE, "dim is -3", infer_shapes(current->op, {DIMS(3, 4)}, {DIM(-3)}));
+        EXPECT_FAIL(TR_EDTYPE, "bool", run_status(current->op, {BOOLS(3)}));
+    }
+    EXPECT_FAIL(TR_EDTYPE, "int64", run_status("mean", {INT64S(0, 5, 3)}));
 }
 
 /* -- to one number ----------------------------------------------------------------------------------------- */

@@ -184,6 +184,9 @@ TEST(files_that_cannot_be_are_named)
     EXPECT_FAIL(TR_EINVAL, "save: attribute 'file_path' must name a file",
               tr_block_insert_op(tr_program_block(n.program, 0), -1, op));
     tr_op_desc_free(op);
+    EXPECT_FAIL(TR_EINVAL, "file_path", net_try_op(&n, 0, "save_combine", "X=w", "", ""));
+    EXPECT_FAIL(TR_EINVAL, "file_path", net_try_op(&n, 0, "load", "", "Out=y", ""));
+    EXPECT_FAIL(TR_EINVAL, "file_path", net_try_op(&n, 0, "load_combine", "", "Out=y", ""));
     net_deinit(&n);
 }
 
@@ -202,6 +205,7 @@ TEST(feeds_and_fetches_of_a_saved_program_are_no_steps)
     net_feed(&n, "x", values, 2, 2, 3);
     net_run(&n, "y");
     assert_true(net_f32(&n, 0)[2] == 9);
+    EXPECT_FAIL(TR_ERANGE, "attribute 'col' must be >= 0", net_try_op(&n, 0, "feed", "X=feed", "Out=x", "col=-1"));
     EXPECT_FAIL(TR_ERANGE, "attribute 'col' must be >= 0", net_try_op(&n, 0, "fetch", "X=y", "Out=fetch", "col=-1"));
     net_deinit(&n);
 }

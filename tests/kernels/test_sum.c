@@ -147,7 +147,7 @@ TEST(increment_adds_its_step)
 {
     const op_case steps[] = {
         {"float",  {DIMS(1)}, {FLOAT_ATTR("step", 2)}},
-        {"int64",  {VALUES(LIST(41), 1)}, {FLOAT_ATTR("step", 1)}},
+        {"int64",  {INT64S(41, 42, 1)}, {FLOAT_ATTR("step", 1)}},
         {"int32",  {INT32S(3, 4, 1)}, {FLOAT_ATTR("step", -1)}},
     };
 
