@@ -26,8 +26,9 @@ def assert_equal(got, want):
 
 
 def assert_follows(got, want):
-    """Equal but for the order of sums: to 1e-6 of what the parameter's values are."""
+    """Equal but for the order of sums: losses to 1e-6, parameters to 1e-6 of what their values are."""
     assert got.keys() == want.keys()
+    np.testing.assert_allclose(got["losses"], want["losses"], rtol=1e-6, err_msg="losses")
     for name, array in want.items():
         np.testing.assert_allclose(got[name], array, rtol=1e-6, atol=1e-6 * np.abs(array).max(), err_msg=name)
 
@@ -51,6 +52,14 @@ def one_process(tmp_path_factory):
 def test_parameters_are_bitwise_those_of_one_process(optimizer, servers, one_process, tmp_path):
     launch(servers, 1, "--optimizer", optimizer, "--out", tmp_path / "r.npz")
     assert_equal(results(tmp_path / "r.npz"), one_process(optimizer))
+
+
+def test_the_number_of_servers_changes_no_bit_for_several_trainers(tmp_path):
+    """Each sum is taken in the trainers' order, wherever it is taken."""
+    for servers in (1, 2, 3):
+        launch(servers, 3, "--optimizer", "adam", "--out", tmp_path / f"{servers}.npz")
+    for servers in (2, 3):
+        assert_equal(results(tmp_path / f"{servers}.npz"), results(tmp_path / "1.npz"))
 
 
 @pytest.mark.parametrize("trainers", [2, 3])
