@@ -202,19 +202,6 @@ tr_status tr_grad_append(tr_grad_maker *maker, tr_op_desc *op)
     return append(maker->w, op, maker->forward, ROLE_BACKWARD);
 }
 
-tr_status tr_grad_declare(tr_grad_maker *maker, const char *grad, const char *like)
-{
-    const tr_var_desc *from = tr_block_find_var_recursive(maker->w->block, like);
-    tr_var_desc       *var = tr_block_create_var(maker->w->target, grad);
-
-    if (!from)
-        return tr_fail(TR_ENOTFOUND, "backward: there is no variable '%s'", like);
-    tr_var_desc_set_kind(var, from->kind);
-    tr_var_desc_set_dtype(var, from->dtype);
-    tr_var_desc_set_lod_level(var, from->lod_level);
-    return tr_var_desc_set_shape(var, from->shape.rank, from->shape.dim);
-}
-
 static bool writes(const tr_op_desc *op, const char *var)
 {
     for (int s = 0; s < op->out_count; s++)
@@ -395,6 +382,16 @@ static tr_status take_output_grads(tr_grad_maker *maker)
     return TR_OK;
 }
 
+/* What overwrites an element must take its gradient out of the gradient array, wanted or not. */
+static bool writes_array(const walk *w, const tr_op_desc *op)
+{
+    for (int s = 0; s < op->out_count; s++)
+        for (int i = 0; i < op->out[s].count; i++)
+            if (is_array(w->block, op->out[s].arg[i]))
+                return true;
+    return false;
+}
+
 static tr_status take_turn(walk *w, tr_op_desc *op)
 {
     const tr_op *record = tr_op_find(op->type);
@@ -404,7 +401,7 @@ static tr_status take_turn(walk *w, tr_op_desc *op)
         return TR_OK;
     tr_grad_maker maker = {.w = w, .forward = op};
     TR_TRY_GOTO(done, take_output_grads(&maker));
-    if (!record->grad || !(any_input_wants(w, op) || record->has_block))
+    if (!record->grad || !(any_input_wants(w, op) || record->has_block || writes_array(w, op)))
         goto done;
     status = record->grad->make ? record->grad->make(&maker) : apply_data_rule(&maker, record);
     if (status != TR_OK)
@@ -501,8 +498,57 @@ static tr_status settle(walk *w, const char *var, const char *grad, const tr_op_
     return append(w, sum, origin, ROLE_BACKWARD);
 }
 
+/* A variable of the walk's target that looks like another one. */
+static tr_status declare_like(walk *w, const char *name, const char *like)
+{
+    const tr_var_desc *from = tr_block_find_var_recursive(w->block, like);
+
+    if (!from)
+        return tr_fail(TR_ENOTFOUND, "backward: there is no variable '%s'", like);
+    if (from->kind == TR_KIND_ARRAY && tr_block_find_var_recursive(w->target, name))
+        return TR_OK;                 /* the one of a block around */
+    tr_var_desc *var = tr_block_create_var(w->target, name);
+    tr_var_desc_set_kind(var, from->kind);
+    tr_var_desc_set_dtype(var, from->dtype);
+    tr_var_desc_set_lod_level(var, from->lod_level);
+    return tr_var_desc_set_shape(var, from->shape.rank, from->shape.dim);
+}
+
+tr_status tr_grad_declare(tr_grad_maker *maker, const char *grad, const char *like)
+{
+    return declare_like(maker->w, grad, like);
+}
+
+static tr_status begin_links(walk *w, tr_grad_maker *maker, const tr_grad_links *links)
+{
+    for (int i = 0; i < links->out_count; i++) {
+        const char *grad = new_contribution(w, links->out[i]);
+        TR_TRY(declare_like(w, grad, links->out[i]));
+        links->out_grad[i] = intern(maker->w, "%s", grad);
+    }
+    return TR_OK;
+}
+
+static tr_status end_links(walk *w, tr_grad_maker *maker, const tr_grad_links *links)
+{
+    for (int i = 0; i < links->in_count; i++) {
+        const char *grad;
+        TR_TRY(take_grad(&grad, w, links->in[i], maker->forward));
+        links->in_grad[i] = grad ? intern(maker->w, "%s", grad) : NULL;
+    }
+    return TR_OK;
+}
+
 tr_status tr_grad_sub_block(int *grad_block, tr_grad_maker *maker, int sub_block, int count, const char *const *vars,
                             const char *const *grads)
+{
+    const tr_grad_links none = {.out_count = 0};
+
+    return tr_grad_linked_block(grad_block, maker, sub_block, count, vars, grads, &none);
+}
+
+tr_status tr_grad_linked_block(int *grad_block, tr_grad_maker *maker, int sub_block, int count, const char *const *vars,
+                               const char *const *grads, const tr_grad_links *links)
 {
     tr_block *forward = tr_program_block(maker->w->program, sub_block);
     tr_block *target = forward ? tr_program_append_block(maker->w->program, maker->w->target->index) : NULL;
@@ -521,7 +567,9 @@ tr_status tr_grad_sub_block(int *grad_block, tr_grad_maker *maker, int sub_block
             contribute(&w, vars[i], grads[i]);
         }
     find_wants(&w, forward->op_count);
+    TR_TRY_GOTO(done, begin_links(&w, maker, links));
     TR_TRY_GOTO(done, walk_ops(&w, forward->op_count));
+    TR_TRY_GOTO(done, end_links(&w, maker, links));
     for (int i = 0; i < count; i++)
         if (grads[i])
             TR_TRY_GOTO(done, settle(&w, vars[i], grads[i], maker->forward));

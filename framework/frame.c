@@ -434,10 +434,23 @@ tr_status tr_frame_run(tr_frame *frame)
     return tr__frame_run(frame);
 }
 
+int tr_plan_var_at_begin(const tr_plan *plan, const char *name)
+{
+    for (int v = 0; v < plan->var_count; v++)
+        if (strcmp(plan->var[v].name, name) == 0)
+            return v;
+    return -1;
+}
+
+int tr_plan_var_at_end(const tr_plan *plan, const char *name)
+{
+    return (int)(intptr_t)tr_map_find(&plan->current, name) - 1;
+}
+
 tr_var *tr_frame_find(tr_frame *frame, const char *name)
 {
     for (; frame; frame = frame->parent) {
-        const int v = (int)(intptr_t)tr_map_find(&frame->plan->current, name) - 1;
+        const int v = tr_plan_var_at_end(frame->plan, name);
         if (v >= 0)
             return frame->var[v];
     }
@@ -455,6 +468,17 @@ tr_status tr_run_scratch(void **out, const tr_run *io, size_t bytes)
 
     TR_TRY(tr__executor_grow(scratch, bytes));
     *out = scratch->data;
+    return TR_OK;
+}
+
+tr_status tr_run_notes(void **out, bool *is_new, const tr_run *io, size_t bytes)
+{
+    tr_step *step = &io->frame->plan->step[io->step - io->frame->plan->step];
+
+    *is_new = !step->notes;
+    if (*is_new && !(step->notes = calloc(1, bytes)))
+        return tr_fail(TR_ENOMEM, "%s: no memory for what it must remember", step->op->type);
+    *out = step->notes;
     return TR_OK;
 }
 

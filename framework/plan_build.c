@@ -178,6 +178,9 @@ tr_status tr__plan_resolve(int *out, tr_plan *plan, const char *name)
         return TR_OK;
     if (!plan->parent)
         return resolve_in_root(out, plan, name);
+    /* Declared here, written by no operator so far: the step that runs the block puts it there. */
+    if (tr_block_find_var(plan->block, name) && !is_persistable(plan->block, name))
+        return add_var(out, plan, name, TR_LOCAL, -1);
     tr_plan *around = plan_around(plan, name);
     TR_TRY(tr__plan_resolve(&outer, around, name));
     return add_outer_var(out, plan, name, around, outer);
@@ -235,6 +238,7 @@ void tr__step_deinit(tr_step *step)
     if (step->infer)
         tr__infer_frame_deinit(step->infer);
     free(step->infer);
+    free(step->notes);
     *step = (tr_step){0};
 }
 

@@ -53,9 +53,11 @@ static tr_meta unknown_meta(int var)
     return meta;
 }
 
+/* Of an array never: its elements differ, and come and go. */
 static bool is_known(const tr_meta *meta)
 {
-    return meta->shape.rank > 0 && tr_shape_is_known(&meta->shape) && meta->dtype != TR_DTYPE_NONE;
+    return meta->kind != TR_KIND_ARRAY && meta->shape.rank > 0 && tr_shape_is_known(&meta->shape) &&
+           meta->dtype != TR_DTYPE_NONE;
 }
 
 static tr_meta meta_of_tensor(const tr_var *var, int number)

@@ -42,9 +42,11 @@ tr_status tr__var_array_at(tr_tensor **out, tr_var *var, int64_t index)
         var->item = item;
         var->item_capacity = capacity;
     }
-    for (int64_t i = var->item_count; i <= index; i++)
+    for (int64_t i = var->item_count; i <= index; i++) {
         if (!var->item[i] && !(var->item[i] = tr_tensor_new()))
             return tr_fail(TR_ENOMEM, "no memory for element %lld of a tensor array", (long long)i);
+        tr__tensor_forget(var->item[i]);
+    }
     if (index >= var->item_count)
         var->item_count = index + 1;
     *out = var->item[index];

@@ -23,7 +23,7 @@ void tr__var_init(tr_var *var);
 void tr__var_deinit(tr_var *var);
 /* The variable around a tensor that an operator was handed. */
 static inline tr_var *tr_var_of(tr_tensor *tensor) { return (tr_var *)tensor; }
-/* Element `index` of an array, which grows with empty tensors as needed. */
+/* Element `index` of an array, which grows by empty tensors as needed (with the memory they had before). */
 tr_status tr__var_array_at(tr_tensor **out, tr_var *var, int64_t index);
 void      tr__var_array_clear(tr_var *var);      /* keeps the items' memory for the next use */
 /* Hang an object of an operator's own on the variable; the one before is freed. */

@@ -166,6 +166,13 @@ void tr__tensor_point(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape, 
     tensor->shape = *shape;
 }
 
+void tr__tensor_forget(tr_tensor *tensor)
+{
+    tensor->dtype = TR_DTYPE_NONE;
+    tensor->shape = (tr_shape){.rank = 0};
+    tr__tensor_drop_rows(tensor);
+}
+
 tr_status tr_tensor_borrow(tr_tensor *tensor, tr_dtype dtype, int rank, const int64_t *dims, void *data)
 {
     TR_TRY(check_type_and_shape(dtype, rank, dims));

@@ -51,6 +51,8 @@ static inline int64_t tr_tensor_count(const tr_tensor *tensor)
 tr_status tr__tensor_reserve(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape);
 /* Point at memory owned by somebody else; drops the tensor's own. */
 void tr__tensor_point(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape, void *data);
+/* Empty: no data type, no rows. The memory, and that of the LoD, is kept for the next use. */
+void tr__tensor_forget(tr_tensor *tensor);
 /* True when nobody else shares the memory. */
 bool tr__tensor_is_sole_owner(const tr_tensor *tensor);
 

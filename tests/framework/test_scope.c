@@ -80,6 +80,23 @@ TEST(an_array_grows_by_empty_tensors)
     tr_scope_free(scope);
 }
 
+TEST(an_array_that_was_cleared_has_forgotten_its_elements_but_keeps_their_memory)
+{
+    tr_scope  *scope = tr_scope_new(NULL);
+    tr_var    *var = tr_scope_var(scope, "array");
+    tr_tensor *item;
+
+    EXPECT_OK(tr__var_array_at(&item, var, 0));
+    EXPECT_OK(tr_tensor_resize(item, TR_FP32, 1, (const int64_t[]){100}));
+    const int64_t before = tr__tensor_allocations();
+    tr__var_array_clear(var);
+    EXPECT_OK(tr__var_array_at(&item, var, 1));
+    assert_int_equal(tr_tensor_dtype(tr_var_array_item(var, 0)), TR_DTYPE_NONE);
+    EXPECT_OK(tr_tensor_resize(tr_var_array_item(var, 0), TR_FP64, 1, (const int64_t[]){50}));
+    assert_int_equal(tr__tensor_allocations(), before);
+    tr_scope_free(scope);
+}
+
 TEST(a_tensor_with_rows_makes_the_variable_selected_rows)
 {
     tr_scope  *scope = tr_scope_new(NULL);
@@ -121,6 +138,7 @@ int main(void)
         cmocka_unit_test(a_variable_stays_where_it_is),
         cmocka_unit_test(what_could_make_an_address_stale_is_counted),
         cmocka_unit_test(an_array_grows_by_empty_tensors),
+        cmocka_unit_test(an_array_that_was_cleared_has_forgotten_its_elements_but_keeps_their_memory),
         cmocka_unit_test(a_tensor_with_rows_makes_the_variable_selected_rows),
         cmocka_unit_test(an_object_is_freed_when_it_is_replaced_and_with_the_scope),
     };
