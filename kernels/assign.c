@@ -1,4 +1,4 @@
-/* assign.c - Out = X: a copy, of selected rows too. Without X it does nothing.
+/* assign.c - Out = X: a copy, of selected rows too. Without X it does nothing. Also rnn_memory_helper.
  *
  * Out may lie in X's memory, and then nothing is copied. The gradient is an assign. */
 #include "kernels/grad_ops.h"
@@ -49,5 +49,20 @@ static tr_status make_grad(tr_grad_maker *maker)
 
 static const tr_grad_rule grad = {.make = make_grad};
 
+/* Under the name that recurrent nets of old programs use it by. */
+typedef struct helper_attrs {
+    int32_t dtype;
+} helper_attrs;
+
+static const tr_op_proto helper_proto = {
+    .doc = "Out = X: marks what a step of a recurrent net hands on",
+    .in = TR_SLOTS({"X", "a tensor"}),
+    .out = TR_SLOTS({"Out", "like X"}),
+    .attr = TR_ATTRS(TR_ATTR(helper_attrs, dtype, INT, "X's type", .number = TR_FP32)),
+    .attrs_size = sizeof(helper_attrs),
+};
+
+TR_REGISTER_OP(rnn_memory_helper, .proto = &helper_proto, .infer = infer, .run = assign, .grad = &grad,
+               .inplace = {{X, OUT}}, .inplace_count = 1);
 TR_REGISTER_OP(assign, .proto = &proto, .infer = infer, .run = assign, .grad = &grad, .inplace = {{X, OUT}},
                .inplace_count = 1);

@@ -15,83 +15,19 @@
 #include "framework/backward.h"
 #include "framework/frame.h"
 #include "framework/op.h"
+#include "kernels/step_frames.h"
 
-/* -- kept frames ---------------------------------------------------------------------------------- */
-
-typedef struct kept_frames {
-    tr_frame **frame;
-    int        count, capacity;
-} kept_frames;
-
-static void kept_clear(kept_frames *kept)
-{
-    while (kept->count > 0)
-        tr_frame_close(kept->frame[--kept->count]);
-}
-
-/* The frames themselves belong to the plan's list of closed ones, or are lost with it. */
-static void kept_free(void *object)
-{
-    kept_frames *kept = object;
-    for (int i = 0; i < kept->count; i++)
-        tr__frame_free(kept->frame[i]);
-    free(kept->frame);
-    free(kept);
-}
-
-static tr_status kept_push(kept_frames *kept, tr_frame *frame)
-{
-    if (kept->count == kept->capacity) {
-        const int  capacity = kept->capacity ? kept->capacity * 2 : 16;
-        tr_frame **grown = realloc(kept->frame, (size_t)capacity * sizeof *grown);
-        if (!grown)
-            return tr_fail(TR_ENOMEM, "no memory to keep %d step frames", capacity);
-        kept->frame = grown;
-        kept->capacity = capacity;
-    }
-    kept->frame[kept->count++] = frame;
-    return TR_OK;
-}
-
-/* The list in output variable `scopes`, emptied; NULL in `out` when nobody will read it. */
-static tr_status kept_start(kept_frames **out, tr_tensor *scopes, bool is_wanted)
-{
-    *out = NULL;
-    if (!scopes || !is_wanted)
-        return TR_OK;
-    tr_var *var = tr_var_of(scopes);
-    if (!var->object) {
-        kept_frames *fresh = calloc(1, sizeof *fresh);
-        if (!fresh)
-            return tr_fail(TR_ENOMEM, "no memory to keep step frames");
-        tr__var_set_object(var, TR_KIND_STEP_SCOPES, fresh, kept_free);
-    }
-    *out = var->object;
-    kept_clear(*out);
-    return TR_OK;
-}
-
-/* Does a step of the plan, or of a gradient block under it, read the variable of this output slot? */
-static bool is_read_later(const tr_run *io, int slot)
-{
-    int a = io->step->in_args;
-    for (int s = 0; s < slot; s++)
-        a += io->step->count[io->step->in_slots + s];
-    if (io->step->count[io->step->in_slots + slot] == 0)
-        return false;
-    const tr_plan_var *var = &io->frame->plan->var[io->step->arg[a]];
-    return var->read || var->captured;
-}
+/* -- running a block ------------------------------------------------------------------------------ */
 
 /* Run the sub-block once; the frame is kept, or goes back. */
-static tr_status run_block(const tr_run *io, kept_frames *kept)
+static tr_status run_block(const tr_run *io, tr_step_frames *kept)
 {
     tr_frame *frame;
 
     TR_TRY(tr_frame_open(&frame, io, io->frame));
     tr_status status = tr_frame_run(frame);
     if (status == TR_OK && kept)
-        status = kept_push(kept, frame);
+        status = tr__step_frames_push(kept, frame);
     if (status != TR_OK || !kept)
         tr_frame_close(frame);
     return status;
@@ -214,10 +150,10 @@ static tr_status read_condition(bool *out, const tr_run *io, int slot)
 static tr_status run_while(const tr_run *io)
 {
     const while_attrs *attrs = io->attrs;
-    kept_frames       *kept;
+    tr_step_frames       *kept;
     bool               go_on;
 
-    TR_TRY(kept_start(&kept, io->out[W_STEP_SCOPES], !attrs->is_test && is_read_later(io, W_STEP_SCOPES)));
+    TR_TRY(tr__step_frames_start(&kept, io->out[W_STEP_SCOPES], !attrs->is_test && tr__is_read_later(io, W_STEP_SCOPES)));
     TR_TRY(read_condition(&go_on, io, W_CONDITION));
     while (go_on) {
         TR_TRY(run_block(io, kept));
@@ -229,10 +165,10 @@ static tr_status run_while(const tr_run *io)
 static tr_status run_conditional(const tr_run *io)
 {
     const conditional_attrs *attrs = io->attrs;
-    kept_frames             *kept;
+    tr_step_frames             *kept;
     bool                     holds = true;
 
-    TR_TRY(kept_start(&kept, io->out[C_SCOPE], is_read_later(io, C_SCOPE)));
+    TR_TRY(tr__step_frames_start(&kept, io->out[C_SCOPE], tr__is_read_later(io, C_SCOPE)));
     if (attrs->is_scalar_condition)
         TR_TRY(read_condition(&holds, io, C_COND));
     for (int i = 0; !attrs->is_scalar_condition && i < io->ins[C_COND].count; i++)
@@ -240,29 +176,13 @@ static tr_status run_conditional(const tr_run *io)
     return holds ? run_block(io, kept) : TR_OK;
 }
 
-/* X@GRAD starts as the gradient from behind the block, or as zeros. */
-static tr_status start_gradient(tr_tensor *to, const tr_tensor *from, tr_tensor *x)
-{
-    if (tr_var_of(x)->kind == TR_KIND_ARRAY) {
-        if (!from)
-            tr__var_array_clear(tr_var_of(to));
-        return TR_OK;
-    }
-    if (from)
-        return tr_tensor_copy(to, from);
-    TR_TRY(tr__tensor_reserve(to, x->dtype, &x->shape));
-    tr__tensor_share_lod(to, x);
-    memset(to->data, 0, (size_t)tr_tensor_bytes(to));
-    return TR_OK;
-}
-
 static tr_status run_block_grad(const tr_run *io)
 {
-    kept_frames *kept = tr_var_of(io->in[G_SCOPES])->object;
+    tr_step_frames *kept = tr_var_of(io->in[G_SCOPES])->object;
 
     for (int i = 0; i < io->outs[G_DX].count; i++)
         if (io->outs[G_DX].item[i])
-            TR_TRY(start_gradient(io->outs[G_DX].item[i], io->ins[G_DIN_BEFORE].item[i], io->ins[G_X].item[i]));
+            TR_TRY(tr__start_gradient(io->outs[G_DX].item[i], io->ins[G_DIN_BEFORE].item[i], io->ins[G_X].item[i]));
     while (kept && kept->count > 0) {
         tr_frame *forward = kept->frame[--kept->count], *frame;
         TR_TRY(tr_frame_open(&frame, io, forward));
