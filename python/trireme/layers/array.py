@@ -1,0 +1,129 @@
+"""Tensor arrays, sequences step by step, batches in two by a mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import unique_name
+from ..dtypes import VarType
+from ..framework import Variable
+from ..layer_helper import LayerHelper
+
+
+def create_array(dtype: Any, name: str | None = None) -> Variable:
+    """Return an empty tensor array, for ``array_write``.
+
+    >>> fluid.layers.create_array("float32", name="steps")
+    Variable('steps', LOD_TENSOR_ARRAY of float32[])
+    """
+    helper = LayerHelper("array", name=name)
+    return helper.create_variable(name=helper.name if name else unique_name.generate("array"), dtype=dtype,
+                                  type=VarType.LOD_TENSOR_ARRAY)
+
+
+def array_write(x: Variable, i: Variable, array: Variable | None = None) -> Variable:
+    """Set element ``i`` (int64 [1]) of ``array``, or of a new one, to ``x``; return the array.
+
+    >>> x, i = fluid.layers.data("x", [4]), fluid.layers.fill_constant([1], "int64", 0)
+    >>> fluid.layers.array_read(fluid.layers.array_write(x, i), i)
+    Variable('array_read_0.tmp_0', float32[?, 4])
+    """
+    helper = LayerHelper("array_write")
+    helper.check_variable(x, "x")
+    helper.check_variable(i, "i")
+    if array is None:
+        array = create_array(x.dtype)
+    elif helper.check_variable(array, "array").type != VarType.LOD_TENSOR_ARRAY:
+        raise TypeError(f"array_write: array must be a tensor array, got {array!r}")
+    helper.append_op(type="write_to_array", inputs={"X": [x], "I": [i]}, outputs={"Out": [array]})
+    return array
+
+
+def array_read(array: Variable, i: Variable) -> Variable:
+    """Return element ``i`` (int64 [1]) of a tensor array."""
+    return LayerHelper("array_read").append("read_from_array", {"X": [array], "I": [i]})
+
+
+def array_length(array: Variable) -> Variable:
+    """Return the number of elements of a tensor array (int64 [1]).
+
+    >>> i = fluid.layers.fill_constant([1], "int64", 6)
+    >>> steps = fluid.layers.array_write(fluid.layers.zeros([2], "float32"), i)
+    >>> fluid.Executor().run(fetch_list=[fluid.layers.array_length(steps)])[0]
+    array([7])
+    """
+    return LayerHelper("array_length").append("lod_array_length", {"X": [array]}, dtype=VarType.INT64,
+                                              stop_gradient=True)
+
+
+def lod_rank_table(x: Variable, level: int = 0) -> Variable:
+    """Return the sequences of ``x`` ranked from the longest to the shortest."""
+    helper = LayerHelper("lod_rank_table")
+    table = helper.create_variable(name=unique_name.generate("lod_rank_table"), type=VarType.LOD_RANK_TABLE)
+    helper.append_op(type="lod_rank_table", inputs={"X": [x]}, outputs={"Out": [table]}, attrs={"level": level})
+    return table
+
+
+def max_sequence_len(rank_table: Variable) -> Variable:
+    """Return the length of the longest sequence (int64 [1])."""
+    return LayerHelper("max_sequence_len").append("max_sequence_len", {"RankTable": [rank_table]}, dtype=VarType.INT64,
+                                                  stop_gradient=True)
+
+
+def lod_tensor_to_array(x: Variable, table: Variable) -> Variable:
+    """Return an array whose element t holds step t of all sequences that have one, the longest sequence first."""
+    helper = LayerHelper("lod_tensor_to_array")
+    array = create_array(x.dtype)
+    helper.append_op(type="lod_tensor_to_array", inputs={"X": [x], "RankTable": [table]}, outputs={"Out": [array]})
+    return array
+
+
+def array_to_lod_tensor(x: Variable, table: Variable) -> Variable:
+    """Return the sequences that ``lod_tensor_to_array`` would take apart into this array."""
+    return LayerHelper("array_to_lod_tensor").append("array_to_lod_tensor", {"X": [x], "RankTable": [table]})
+
+
+def reorder_lod_tensor_by_rank(x: Variable, rank_table: Variable) -> Variable:
+    """Return the sequences of ``x`` (or its rows, if it has none) in the order of the table."""
+    return LayerHelper("reorder_lod_tensor_by_rank").append("reorder_lod_tensor_by_rank",
+                                                            {"X": [x], "RankTable": [rank_table]})
+
+
+def shrink_memory(x: Variable, i: Variable, table: Variable) -> Variable:
+    """Return what ``x`` has of the sequences that are longer than ``i``: its first rows."""
+    return LayerHelper("shrink_memory").append("shrink_rnn_memory", {"X": [x], "I": [i], "RankTable": [table]})
+
+
+def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[Variable, Variable]:
+    """Return the rows (or sequences of ``level``) where ``mask`` (bool [n, 1]) is true, and the others.
+
+    >>> x, mask = fluid.layers.data("x", [4]), fluid.layers.data("mask", [1], dtype="bool")
+    >>> fluid.layers.split_lod_tensor(x, mask)[0]
+    Variable('split_lod_tensor_0.tmp_0', float32[?, 4])
+    """
+    helper = LayerHelper("split_lod_tensor")
+    yes, no = (helper.create_variable_for_type_inference(input.dtype) for _ in range(2))
+    helper.append_op(type="split_lod_tensor", inputs={"X": [input], "Mask": [mask]},
+                     outputs={"OutTrue": [yes], "OutFalse": [no]}, attrs={"level": level})
+    return yes, no
+
+
+def merge_lod_tensor(in_true: Variable, in_false: Variable, x: Variable, mask: Variable, level: int = 0) -> Variable:
+    """Return the rows (or sequences) of both in the order they had before ``split_lod_tensor(x, mask, level)``."""
+    return LayerHelper("merge_lod_tensor").append(
+        "merge_lod_tensor", {"X": [x], "Mask": [mask], "InTrue": [in_true], "InFalse": [in_false]}, {"level": level},
+        dtype=in_true.dtype)
+
+
+def is_empty(x: Variable, cond: Variable | None = None) -> Variable:
+    """Return whether ``x`` has no elements (bool [1]), in ``cond`` if given."""
+    helper = LayerHelper("is_empty")
+    if cond is None:
+        return helper.append("is_empty", {"X": [x]}, dtype=VarType.BOOL, stop_gradient=True)
+    helper.append_op(type="is_empty", inputs={"X": [x]}, outputs={"Out": [cond]})
+    return cond
+
+
+__all__ = ["create_array", "array_write", "array_read", "array_length", "lod_rank_table", "max_sequence_len",
+           "lod_tensor_to_array", "array_to_lod_tensor", "reorder_lod_tensor_by_rank", "shrink_memory",
+           "split_lod_tensor", "merge_lod_tensor", "is_empty"]
