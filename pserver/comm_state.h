@@ -59,7 +59,8 @@ struct tr_comm {
     tr__early       *early, **early_end;
     int             *pidfd;                       /* of each peer on this host, or -1 */
     int64_t         *gone_at;                     /* when its process was seen to have ended; 0: it has not */
-    int64_t          now, watched_at, start_deadline;
+    int64_t          now, turned_at, watched_at, start_deadline;
+    bool             was_away;                    /* for longer than the others wait: stopped, or starved */
     int64_t          failed_at, report_at;
     int              culprit;
     bool             said_bye;

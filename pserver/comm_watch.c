@@ -5,6 +5,8 @@
 
 #include "proto/pserver.pb-c.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +79,7 @@ static void watch_start(tr_comm *comm)
 
 /* == failure =================================================================================== */
 
-enum { LAST_IN_LINE = 8 };
+enum { LAST_IN_LINE = 5 };
 
 /* Where this rank stands in the order of those who might say it. */
 static int place_in_line(const tr_comm *comm)
@@ -115,7 +117,7 @@ void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *t
     comm->culprit = culprit;
     comm->failed_at = comm->now;
     const int place = place_in_line(comm);
-    comm->report_at = comm->now + (place < LAST_IN_LINE ? place : LAST_IN_LINE) * 30 * MILLISECOND;
+    comm->report_at = comm->now + (place < LAST_IN_LINE ? place : LAST_IN_LINE) * 60 * MILLISECOND;
     atomic_store(&comm->state, TR__FAILED);
     tr__bell_ring(&comm->owner_bell);
 }
@@ -169,6 +171,22 @@ static void tell_all(tr_comm *comm)
     }
 }
 
+/* On one host the word is taken by a file in mpirun's folder for this job, which goes with the job: a rank that
+ * had no processor for a while may miss what the others said, and those who said it may have ended. */
+static bool take_word(void)
+{
+    const char *folder = getenv("PMIX_SERVER_TMPDIR");
+    char        path[1024];
+
+    if (!folder || (size_t)snprintf(path, sizeof path, "%s/trireme-failure", folder) >= sizeof path)
+        return true;
+    const int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (file < 0)
+        return errno != EEXIST;
+    close(file);
+    return true;
+}
+
 /* In one write, so that lines of several ranks do not mix. */
 static void print(const char *text)
 {
@@ -179,21 +197,34 @@ static void print(const char *text)
         return;                                    /* nobody listens */
 }
 
-static void watch_failure(tr_comm *comm)
+/* The one who speaks tells the others first, so that nobody begins to speak meanwhile. This thread may have lost the
+ * processor since it looked, so it looks again; one that was away for long is dead to the others, and what it
+ * believes to have seen since is not worth saying. */
+static void speak(tr_comm *comm)
 {
-    if (!atomic_load(&comm->is_told) && comm->now >= comm->report_at) {
+    for (int i = 0; i < 1000 && comm->table->poll(comm->transport); i++)
+        continue;
+    if (!atomic_load(&comm->is_told) && !comm->was_away && take_word()) {
+        tell_all(comm);
         print(comm->text);
         tr__launcher_tell("told", comm->roster->self);
-        tell_all(comm);
-        atomic_store(&comm->is_told, true);
-        tr__bell_ring(&comm->owner_bell);
     }
+    atomic_store(&comm->is_told, true);
+    tr__bell_ring(&comm->owner_bell);
+}
+
+static void watch_failure(tr_comm *comm)
+{
+    if (!atomic_load(&comm->is_told) && comm->now >= comm->report_at)
+        speak(comm);
     if (comm->now - comm->failed_at > comm->options.grace)
         _exit(1);
 }
 
 void tr__comm_watch(tr_comm *comm)
 {
+    comm->was_away |= comm->turned_at && comm->now - comm->turned_at > comm->options.timeout;
+    comm->turned_at = comm->now;
     if (comm->status != TR_OK) {
         watch_failure(comm);
         return;

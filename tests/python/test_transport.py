@@ -7,6 +7,7 @@ ends its job soon, with one line that names it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import random
@@ -87,6 +88,14 @@ class Job:
                 pids[int(found[1])] = int(found[2])
         return pids
 
+    def kill(self, pid: int, signal_: int) -> None:
+        """Send a signal to a rank, which must be there."""
+        try:
+            os.kill(pid, signal_)
+        except ProcessLookupError:
+            self.end(20)
+            pytest.fail(f"the job has ended by itself:\n{self.text}")
+
     def end(self, timeout: float) -> int:
         try:
             rest, _ = self.process.communicate(timeout=timeout)
@@ -151,7 +160,7 @@ def test_a_killed_rank_ends_its_job_with_one_line(name: str, victim: int) -> Non
         job = Job(MPIRUNS[name], 2, 2, "--steps", "1000000", "--rows", "3000", "--sleep-ms", str(dice.choice([0, 5])))
         pids = job.pids(4)
         time.sleep(dice.random() * 0.3)
-        os.kill(pids[victim], signal.SIGKILL)
+        job.kill(pids[victim], signal.SIGKILL)
         others = [pid for rank, pid in pids.items() if rank != victim]
         assert wait_for_end(others, 5 if name.startswith("4") else 2) == [], job.text
         code = job.end(20)
@@ -171,11 +180,12 @@ def test_a_stopped_rank_is_dead_after_the_timeout(name: str) -> None:
     job = Job(MPIRUNS[name], 1, 2, "--steps", "1000000", "--timeout", "1", "--heartbeat", "0.2")
     pids = job.pids(3)
     time.sleep(0.2)
-    os.kill(pids[0], signal.SIGSTOP)
+    job.kill(pids[0], signal.SIGSTOP)
     try:
         assert wait_for_end([pids[1], pids[2]], 5) == []
     finally:
-        os.kill(pids[0], signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):         # mpirun may have done it
+            os.kill(pids[0], signal.SIGKILL)
     job.end(20)
     assert len(job.lines()) == 1, job.text
     assert "rank 0 (server 0," in job.lines()[0] and "was silent for 1.0 s" in job.lines()[0]
