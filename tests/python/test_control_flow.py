@@ -135,3 +135,383 @@ def test_four_notations_are_one_net(exe, rng, weights, build):
     got = in_new_program(lambda: results(exe, feed, weights, build(), more))
     for one, other in zip(plain, got):
         np.testing.assert_allclose(other, one, rtol=0, atol=1e-10)
+
+
+def numeric_gradient(run, value, step=1e-6):
+    """Central differences of ``run(value)``, a number."""
+    out = np.zeros_like(value)
+    for place in np.ndindex(*value.shape):
+        ups = [value.copy(), value.copy()]
+        ups[0][place] += step
+        ups[1][place] -= step
+        out[place] = (run(ups[0]) - run(ups[1])) / (2 * step)
+    return out
+
+
+def check_numeric(exe, loss, feed, names, tolerance=1e-7, lods=None):
+    """Compare the gradients by these feeds with differences of the loss."""
+    lods = lods or {}
+    append_backward(loss)
+    exe.run(fluid.default_startup_program())
+
+    def wrap(values):
+        return {name: fluid.create_lod_tensor(value, lods[name], fluid.CPUPlace()) if name in lods else value
+                for name, value in values.items()}
+
+    def run(fetch, **changed):
+        return np.array(exe.run(feed=wrap({**feed, **changed}), fetch_list=[fetch], return_numpy=False)[0])
+
+    for name in names:
+        expected = numeric_gradient(lambda value, name=name: run(loss, **{name: value}).item(), feed[name])
+        np.testing.assert_allclose(run(f"{name}@GRAD"), expected, atol=tolerance * (1 + np.abs(expected).max()))
+
+
+# -- StaticRNN ------------------------------------------------------------------------------------
+
+
+def test_static_rnn_makes_its_memory_and_runs_over_two_inputs_with_two_outputs(exe, rng):
+    x, y = sequence("x"), sequence("y")
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        a, b = rnn.step_input(x), rnn.step_input(y)
+        seen = rnn.memory(shape=[-1, SIZE], batch_ref=a, init_value=0.5)
+        product = rnn.memory(shape=[-1, SIZE], batch_ref=b, init_value=1.0)
+        new_seen, new_product = seen + a, product * layers.sin(b + seen)
+        rnn.update_memory(seen, new_seen)
+        rnn.update_memory(product, new_product)
+        rnn.output(new_seen, new_product)
+    sums, products = rnn()
+    assert sums.shape == products.shape == (STEPS, BATCH, SIZE)
+    feed = {name: rng.normal(size=(STEPS, BATCH, SIZE)) for name in "xy"}
+    loss = layers.reduce_sum(sums * products)
+    got = exe.run(feed=feed, fetch_list=[sums])[0]
+    np.testing.assert_allclose(got, 0.5 + np.cumsum(feed["x"], axis=0), atol=1e-12)
+    check_numeric(exe, loss, feed, ["x", "y"])
+
+
+def test_a_recurrent_net_within_one(exe, rng):
+    """Each step of the outer net runs an inner one over the rows of its state; the weight is the outermost block's."""
+    x, w = sequence(), batch("w")
+    outer = layers.StaticRNN()
+    with outer.step():
+        row = outer.step_input(x)                        # [BATCH, SIZE]: the inner net's steps
+        h = outer.memory(init=w)
+        zeros = layers.zeros([SIZE], "float64")
+        inner = layers.StaticRNN()
+        with inner.step():
+            one = inner.step_input(row)
+            s = inner.memory(init=zeros)
+            new_s = layers.tanh(s + one * layers.reduce_sum(w * h))
+            inner.update_memory(s, new_s)
+            inner.step_output(new_s)
+        new_h = h * 0.5 + inner()
+        outer.update_memory(h, new_h)
+        outer.step_output(new_h)
+    check_numeric(exe, total(outer()), {"x": rng.normal(size=(STEPS, BATCH, SIZE)),
+                                        "w": rng.normal(size=(BATCH, SIZE)) * 0.5}, ["x", "w"], 1e-6)
+
+
+def test_a_parameter_made_in_a_step_is_the_global_blocks_and_learns(exe, rng):
+    x = sequence()
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        row = rnn.step_input(x)
+        h = rnn.memory(shape=[-1, 4], batch_ref=row)
+        new = layers.fc([row, h], 4, act="tanh")
+        rnn.update_memory(h, new)
+        rnn.step_output(new)
+    loss = layers.reduce_mean(layers.square(rnn() - 0.3))
+    names = [p.name for p in fluid.default_main_program().all_parameters()]
+    assert len(names) == 3 and all(fluid.default_main_program().global_block().has_var(name) for name in names)
+    test = fluid.default_main_program().clone(for_test=True)
+    fluid.optimizer.SGD(0.2).minimize(loss)
+    exe.run(fluid.default_startup_program())
+    feed = {"x": rng.normal(size=(STEPS, BATCH, SIZE))}
+    losses = [float(exe.run(feed=feed, fetch_list=[loss])[0]) for _ in range(20)]
+    assert losses[-1] < losses[0] / 2
+    assert float(exe.run(test, feed=feed, fetch_list=[loss.name])[0]) < losses[-1]
+
+
+def test_the_net_of_no_steps_has_no_rows(exe):
+    x = layers.data("x", [-1, BATCH, SIZE], dtype="float64", append_batch_size=False)
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        row = rnn.step_input(x)
+        h = rnn.memory(shape=[-1, SIZE], batch_ref=row)
+        rnn.update_memory(h, h + row)
+        rnn.step_output(row * 2.0)
+    out = rnn()
+    assert exe.run(feed={"x": np.ones((0, BATCH, SIZE))}, fetch_list=[out])[0].shape == (0, BATCH, SIZE)
+    assert exe.run(feed={"x": np.ones((2, BATCH, SIZE))}, fetch_list=[out])[0].shape == (2, BATCH, SIZE)
+
+
+# -- DynamicRNN -----------------------------------------------------------------------------------
+
+RAGGED = [[2, 5, 0, 1, 3]]
+
+
+def ragged_net():
+    make_weights()
+    rows = layers.data("rows", [SIZE], dtype="float64", lod_level=1, stop_gradient=False)
+    bias = layers.data("bias", [SIZE], dtype="float64", stop_gradient=False)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        x = rnn.step_input(rows)
+        b = rnn.static_input(bias)
+        h = rnn.memory(shape=[SIZE], dtype="float64", value=0.25)
+        new = cell(x + b, h)
+        rnn.update_memory(h, new)
+        rnn.output(new, x)
+    return rnn()
+
+
+def test_ragged_sequences_are_as_if_each_were_alone(exe, rng, weights):
+    lengths = RAGGED[0]
+    feed = {"rows": rng.normal(size=(sum(lengths), SIZE)), "bias": rng.normal(size=(len(lengths), SIZE))}
+    states, copies = ragged_net()
+    loss = total(states)
+    append_backward(loss)
+    exe.run(fluid.default_startup_program())
+    for name, value in weights.items():
+        fluid.global_scope().var(name).get_tensor().set(value, fluid.CPUPlace())
+    fed = {**feed, "rows": fluid.create_lod_tensor(feed["rows"], RAGGED, fluid.CPUPlace())}
+    got = exe.run(feed=fed, fetch_list=[states, copies, "u@GRAD", "bias@GRAD"], return_numpy=False)
+    assert got[0].recursive_sequence_lengths() == RAGGED
+    np.testing.assert_array_equal(np.array(got[1]), feed["rows"])
+    expected, start = [], 0
+    for k, length in enumerate(lengths):
+        h = np.full(SIZE, 0.25)
+        for row in feed["rows"][start:start + length]:
+            h = np.tanh((row + feed["bias"][k]) @ weights["u"] + h @ weights["w"])
+            expected.append(h)
+        start += length
+    np.testing.assert_allclose(np.array(got[0]), np.array(expected), atol=1e-12)
+    assert np.array(got[3])[2].tolist() == [0.0, 0.0]    # of the empty sequence
+
+
+def test_ragged_sequences_have_the_numeric_gradient(exe, rng):
+    states, copies = ragged_net()
+    feed = {"rows": rng.normal(size=(sum(RAGGED[0]), SIZE)), "bias": rng.normal(size=(len(RAGGED[0]), SIZE))}
+    check_numeric(exe, total(states) + layers.reduce_sum(copies * states), feed, ["rows", "bias"],
+                  lods={"rows": RAGGED})
+
+
+def test_a_batch_of_empty_sequences_has_no_rows(exe):
+    states, _ = ragged_net()
+    exe.run(fluid.default_startup_program())
+    rows = fluid.create_lod_tensor(np.zeros((0, SIZE)), [[0, 0]], fluid.CPUPlace())
+    got = exe.run(feed={"rows": rows, "bias": np.zeros((2, SIZE))}, fetch_list=[states], return_numpy=False)[0]
+    assert np.array(got).shape == (0, SIZE) and got.recursive_sequence_lengths() == [[0, 0]]
+
+
+def test_steps_over_two_levels_are_sequences(exe, rng):
+    """Level 0 is stepped through; at every step the net sees the sub-sequences, and hands them on."""
+    rows = layers.data("rows", [SIZE], dtype="float64", lod_level=2, stop_gradient=False)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        part = rnn.step_input(rows)
+        rnn.output(part * part)
+    out = rnn()
+    lod = [[2, 0, 3], [1, 2, 0, 2, 1]]
+    feed = {"rows": rng.normal(size=(6, SIZE))}
+    got = exe.run(feed={"rows": fluid.create_lod_tensor(feed["rows"], lod, fluid.CPUPlace())}, fetch_list=[out],
+                  return_numpy=False)[0]
+    assert got.recursive_sequence_lengths() == lod
+    np.testing.assert_allclose(np.array(got), feed["rows"] ** 2)
+    check_numeric(exe, layers.reduce_sum(out * rows), feed, ["rows"], lods={"rows": lod})
+
+
+def test_a_recurrent_net_over_sequences_within_a_loop(exe, rng):
+    """Arrays of a loop's body are empty at every turn; gradients of what it reads add up over turns."""
+    rows = layers.data("rows", [SIZE], dtype="float64", lod_level=1, stop_gradient=False)
+    w = layers.data("w", [1], dtype="float64", append_batch_size=False, stop_gradient=False)
+    i, n = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 3)
+    result = layers.elementwise_mul(w, w)
+    cond = layers.less_than(i, n)
+    loop = layers.While(cond)
+    with loop.block():
+        rnn = layers.DynamicRNN()
+        with rnn.block():
+            x = rnn.step_input(rows)
+            h = rnn.memory(shape=[SIZE], dtype="float64", value=0.5)
+            new = layers.tanh(layers.elementwise_mul(x, w) + h)
+            rnn.update_memory(h, new)
+            rnn.output(new)
+        layers.assign(result * 0.5 + layers.reshape(total(rnn()), [1]), result)
+        layers.increment(i)
+        layers.less_than(i, n, cond=cond)
+    feed = {"rows": rng.normal(size=(5, SIZE)), "w": np.array([0.7])}
+    check_numeric(exe, layers.reduce_sum(result), feed, ["rows", "w"], lods={"rows": [[2, 3]]})
+
+
+# -- loops and branches ---------------------------------------------------------------------------
+
+
+def test_a_branch_in_a_loop(exe, rng):
+    """h = 2 h + x where the step is even, h = sin(h x) where it is odd."""
+    x = batch("x")
+    x.stop_gradient = False
+    h = layers.scale(x, 1.0)
+    i, n = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 5)
+    cond = layers.less_than(i, n)
+    loop = layers.While(cond)
+    with loop.block():
+        with layers.Switch() as switch:
+            with switch.case(layers.equal(i % 2, layers.fill_constant([1], "int64", 0))):
+                layers.assign(h * 2.0 + x, h)
+            with switch.default():
+                layers.assign(layers.sin(h * x), h)
+        layers.increment(i)
+        layers.less_than(i, n, cond=cond)
+    value = rng.normal(size=(BATCH, SIZE))
+    expected = value
+    for t in range(5):
+        expected = expected * 2 + value if t % 2 == 0 else np.sin(expected * value)
+    np.testing.assert_allclose(exe.run(feed={"x": value}, fetch_list=[h])[0], expected, atol=1e-12)
+    check_numeric(exe, total(h), {"x": value}, ["x"], 1e-6)
+
+
+def test_nested_loops_write_one_array(exe, rng):
+    """steps[3 i + j] = x (i + 1) + steps[..]: element by element through two loops."""
+    x = batch("x")
+    x.stop_gradient = False
+    zero = layers.fill_constant([1], "int64", 0)
+    i, k, n, m = (layers.fill_constant([1], "int64", value) for value in (0, 0, 2, 3))
+    steps = layers.array_write(x * 1.0, zero)
+    outer_cond = layers.less_than(i, n)
+    outer = layers.While(outer_cond)
+    with outer.block():
+        j = layers.fill_constant([1], "int64", 0)
+        inner_cond = layers.less_than(j, m)
+        inner = layers.While(inner_cond)
+        with inner.block():
+            last = layers.array_read(steps, k)
+            layers.increment(k)
+            layers.array_write(layers.sin(last * x) + last, k, steps)
+            layers.increment(j)
+            layers.less_than(j, m, cond=inner_cond)
+        layers.increment(i)
+        layers.less_than(i, n, cond=outer_cond)
+    length = layers.array_length(steps)
+    loss = total(layers.array_read(steps, k)) + total(layers.array_read(steps, layers.fill_constant([1], "int64", 2)))
+    value = rng.normal(size=(BATCH, SIZE))
+    assert exe.run(feed={"x": value}, fetch_list=[length])[0].item() == 7
+    check_numeric(exe, loss, {"x": value}, ["x"], 1e-6)
+
+
+def test_an_element_written_twice_has_the_gradients_of_what_was_read_in_between(exe):
+    x, y = batch("x"), batch("y")
+    x.stop_gradient = False
+    i = layers.fill_constant([1], "int64", 0)
+    array = layers.array_write(layers.scale(x, 1.0), i)
+    first = layers.array_read(array, i)
+    layers.array_write(y, i, array)                      # y wants no gradient
+    second = layers.array_read(array, i)
+    append_backward(layers.reduce_sum(first * 3.0 + second * 100.0))
+    one = np.ones((BATCH, SIZE))
+    assert exe.run(feed={"x": one, "y": one}, fetch_list=["x@GRAD"])[0].tolist() == (3 * one).tolist()
+
+
+def test_if_else_computes_and_differentiates_row_by_row(exe, rng):
+    x = layers.data("x", [SIZE], dtype="float64", stop_gradient=False)
+    mask = layers.data("mask", [1], dtype="bool")
+    w = layers.data("w", [SIZE], dtype="float64", append_batch_size=False, stop_gradient=False)
+    choose = layers.IfElse(mask)
+    with choose.true_block():
+        rows = choose.input(x)
+        choose.output(layers.elementwise_mul(rows, w), layers.sin(rows))
+    with choose.false_block():
+        rows = choose.input(x)
+        choose.output(rows * rows, layers.elementwise_add(rows, w))
+    first, second = choose()
+    feed = {"x": rng.normal(size=(4, SIZE)), "mask": np.array([[True], [False], [False], [True]]),
+            "w": rng.normal(size=SIZE)}
+    got = exe.run(feed=feed, fetch_list=[first, second])
+    np.testing.assert_allclose(got[0], np.where(feed["mask"], feed["x"] * feed["w"], feed["x"] ** 2))
+    np.testing.assert_allclose(got[1], np.where(feed["mask"], np.sin(feed["x"]), feed["x"] + feed["w"]))
+    check_numeric(exe, layers.reduce_sum(first * second), feed, ["x", "w"])
+    for mask_value in (True, False):                     # one side is empty
+        feed["mask"] = np.full((4, 1), mask_value)
+        expected = np.where(feed["mask"], feed["x"] * feed["w"], feed["x"] ** 2)
+        np.testing.assert_allclose(exe.run(feed=feed, fetch_list=[first])[0], expected)
+
+
+def test_switch_runs_the_first_case_that_holds(exe):
+    step = layers.data("step", [1], dtype="int64", append_batch_size=False)
+    rate = layers.fill_constant([1], "float32", -1.0)
+    with layers.Switch() as switch:
+        for bound, value in ((10, 1.0), (20, 2.0)):
+            with switch.case(step < bound):
+                layers.fill_constant([1], "float32", value, out=rate)
+        with switch.default():
+            layers.fill_constant([1], "float32", 3.0, out=rate)
+    rates = [exe.run(feed={"step": np.array([k])}, fetch_list=[rate])[0].item() for k in (0, 9, 10, 19, 20, 99)]
+    assert rates == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
+
+
+def test_split_and_merge_deal_out_whole_sequences(exe, rng):
+    x = layers.data("x", [SIZE], dtype="float64", lod_level=1, stop_gradient=False)
+    mask = layers.data("mask", [1], dtype="bool")
+    yes, no = layers.split_lod_tensor(x, mask)
+    merged = layers.merge_lod_tensor(yes * 2.0, no * 3.0, x=x, mask=mask)
+    feed = {"x": rng.normal(size=(6, SIZE)), "mask": np.array([[False], [True], [True], [False]])}
+    lod = [[2, 0, 3, 1]]
+    fed = {**feed, "x": fluid.create_lod_tensor(feed["x"], lod, fluid.CPUPlace())}
+    got = exe.run(feed=fed, fetch_list=[yes, no, merged], return_numpy=False)
+    assert [one.recursive_sequence_lengths() for one in got] == [[[0, 3]], [[2, 1]], lod]
+    factor = np.array([3, 3, 2, 2, 2, 3])[:, None]
+    np.testing.assert_allclose(np.array(got[2]), feed["x"] * factor)
+    check_numeric(exe, layers.reduce_sum(merged * merged) + layers.reduce_sum(no), feed, ["x"], lods={"x": lod})
+
+
+def test_is_empty_tells_and_writes_where_it_is_told(exe):
+    x = layers.data("x", [SIZE])
+    cond = layers.create_tensor("bool")
+    layers.is_empty(x, cond=cond)
+    for rows in (0, 2):
+        got = exe.run(feed={"x": np.zeros((rows, SIZE), "float32")}, fetch_list=[cond, layers.is_empty(x)])
+        assert [one.item() for one in got] == [rows == 0] * 2
+
+
+# -- what is shown, and mistakes ------------------------------------------------------------------
+
+
+def test_a_program_shows_its_blocks_within_blocks():
+    static_rnn()
+    text = str(fluid.default_main_program())
+    assert "recurrent(" in text and "\n    block 1:" in text and "\n        static_rnn_0.state_0" in text
+
+
+def test_mistakes_are_explained(exe):
+    x, i = batch("x"), layers.fill_constant([1], "int64", 0)
+    with pytest.raises(TypeError, match="array must be a tensor array"):
+        layers.array_write(x, i, x)
+    with pytest.raises(Exception, match="read_from_array: X must be a tensor array, got a tensor"):
+        layers.array_read(x, i)
+    read = layers.array_read(layers.array_write(x, i), layers.fill_constant([1], "int64", 3))
+    with pytest.raises(Exception, match="has 1 elements, there is no element 3"):
+        exe.run(feed={"x": np.zeros((BATCH, SIZE))}, fetch_list=[read])
+
+
+def test_mistakes_of_recurrent_nets_are_explained():
+    rnn = layers.StaticRNN()
+    with pytest.raises(ValueError, match="step_input must stand inside the block"):
+        rnn.step_input(sequence())
+    with pytest.raises(ValueError, match="has no update_memory"), rnn.step():
+        rnn.memory(init=batch("h0"))
+        rnn.step_input(sequence("y"))
+    with pytest.raises(ValueError, match="call it behind its block"):
+        layers.DynamicRNN()()
+    dynamic = layers.DynamicRNN()
+    with pytest.raises(ValueError, match="memory must come behind step_input"), dynamic.block():
+        dynamic.memory(shape=[2])
+
+
+def test_mistakes_of_branches_are_explained():
+    choose = layers.IfElse(layers.data("mask", [1], dtype="bool"))
+    with pytest.raises(ValueError, match="must stand inside true_block"):
+        choose.input(batch("x"))
+    with pytest.raises(ValueError, match="has no output"), choose.true_block():
+        pass
+    with pytest.raises(ValueError, match="default comes behind"), layers.Switch() as switch:
+        switch.default()
