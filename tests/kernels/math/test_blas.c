@@ -3,6 +3,10 @@
 #include "kernels/math/blas.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/kernels/math/check.h"
 
@@ -12,6 +16,24 @@ static const int64_t shapes[][3] = {                          /* m, n, k */
     {47, 50, 300}, {60, 160, 1300}, {283, 1061, 259},
 };
 
+/* A process that OpenBLAS takes for an old one: before this process has loaded the library. */
+static void a_core_that_is_too_old_is_replaced(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    if (!__builtin_cpu_supports("avx"))
+        skip();
+#endif
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("OPENBLAS_CORETYPE", "Nehalem", 1);
+        _exit(tr_blas_init() != TR_OK ? 2 : strcmp(tr_blas_core(), "Nehalem") == 0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void the_core_fits_the_cpu(void **state)
 {
     (void)state;
@@ -19,6 +41,7 @@ static void the_core_fits_the_cpu(void **state)
     assert_true(tr_blas_core()[0] != 0);
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) {
+        assert_string_not_equal(tr_blas_core(), "Katmai");       /* how it calls a Prescott, too */
         assert_string_not_equal(tr_blas_core(), "Prescott");
         assert_string_not_equal(tr_blas_core(), "Core2");
         assert_string_not_equal(tr_blas_core(), "Nehalem");
@@ -49,6 +72,7 @@ static void grids_depend_on_the_shape_and_cover_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_core_that_is_too_old_is_replaced),
         cmocka_unit_test(the_core_fits_the_cpu),
         cmocka_unit_test(grids_depend_on_the_shape_and_cover_it),
         BOTH(products_match_the_triple_loop),
