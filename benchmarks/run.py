@@ -4,7 +4,9 @@
 
 Each side of a row is a process that stays up (worker.py). All start from the same parameters and data, and their
 losses of the first steps must agree before anything is timed. Then they take turns: in each round every side runs for
-about the same time, alone, so that a busy moment of the machine hits all. The peers run under --peer-python (or
+about the same time, alone, so that a busy moment of the machine hits all. A round in which other processes took more
+than QUIET of the CPUs is set aside, as long as --patience lasts; the quietest rounds count, and the table says how
+much of the CPUs others took in the worst of them. The peers run under --peer-python (or
 TRIREME_PEER_PYTHON); one that is not installed is left out, with the reason.
 """
 
@@ -15,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from datetime import date
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from rows import ROWS
 HERE = Path(__file__).parent
 CHECKED_STEPS, TOLERANCE = 4, 1e-4
 SLICE_MS = 250                                  # of one side in one round
+QUIET = 0.08                                    # part of the CPUs
 
 
 class Side:
@@ -49,6 +53,14 @@ class Side:
         self.process.stdin.flush()
         return self._read()
 
+    def time(self, steps: int, clock: str, threads: int) -> tuple[float, float]:
+        """Return the milliseconds of a step, and the part of this side's CPUs' time that others took meanwhile."""
+        start, busy = time.perf_counter(), busy_seconds()
+        told = self.ask("time", steps)
+        busy, wall = busy_seconds() - busy, time.perf_counter() - start
+        free = len(os.sched_getaffinity(0)) - threads        # on these, others do no harm
+        return told[clock], max(0.0, busy - told["cpu_ms"] * steps / 1e3 - free * wall) / (threads * wall)
+
     def close(self) -> None:
         self.process.stdin.close()
         self.process.wait(60)
@@ -63,13 +75,33 @@ def check_losses(row: str, sides: list[Side]) -> None:
             sys.exit(f"{row}: the losses of trireme {ours} and {name} {theirs} differ by {worst:.2g}: not the same model")
 
 
+def busy_seconds() -> float:
+    """Return the seconds that all CPUs together have worked since the machine started."""
+    user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def take_rounds(sides: list[Side], steps: dict[str, int], rounds: int, patience: float, threads: int, clock: str) -> float:
+    """Fill `ms` of each side with the quietest rounds; return the part of the CPUs that others took in the worst."""
+    found, end = [], time.monotonic() + patience
+    while len(found) < rounds or (sum(others <= QUIET for others, _ in found) < rounds and time.monotonic() < end):
+        order = sides if len(found) % 2 == 0 else list(reversed(sides))
+        taken = {side.name: side.time(steps[side.name], clock, threads) for side in order}
+        found.append((max(others for _, others in taken.values()), {name: ms for name, (ms, _) in taken.items()}))
+    found = sorted(found, key=lambda one: one[0])[:rounds]
+    for side in sides:
+        side.ms = [ms[side.name] for _, ms in found]
+    return found[-1][0]
+
+
 def quartiles(values: list[float]) -> list[float]:
     return statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
 
 
-def measure(name: str, threads: int, rounds: int, peer_python: str, power: dict, clock: str = "ms") -> dict:
+def measure(name: str, threads: int, power: dict, options: argparse.Namespace) -> dict:
+    clock = "cpu_ms" if options.cpu_time else "ms"
     row, skipped = ROWS[name](), {}
-    sides = [Side(side, name, threads, sys.executable if side == "trireme" else peer_python)
+    sides = [Side(side, name, threads, sys.executable if side == "trireme" else options.peer_python)
              for side in ("trireme", "torch", "jax")]
     for side in sides:
         if side.skip:
@@ -82,10 +114,8 @@ def measure(name: str, threads: int, rounds: int, peer_python: str, power: dict,
     for side in sides:                           # the second slice knows how long a warm step takes
         for guess in (3, max(3, int(SLICE_MS / 4 / side.ask("time", 3)["ms"]))):
             steps[side.name] = max(2, int(SLICE_MS / side.ask("time", guess)["ms"]))
-    for turn in range(rounds):
-        for side in sides if turn % 2 == 0 else reversed(sides):
-            side.ms.append(side.ask("time", steps[side.name])[clock])
-    result = {"row": name, "threads": threads, "skipped": skipped, "target": row.targets[min(threads, 2) - 1],
+    others = take_rounds(sides, steps, options.rounds, 0 if options.cpu_time else options.patience, threads, clock)
+    result = {"row": name, "threads": threads, "skipped": skipped, "others": others, "target": row.targets[min(threads, 2) - 1],
               "version": {side.name: side.version for side in sides},
               "ms": {side.name: statistics.median(side.ms) for side in sides},
               "best_ms": {side.name: min(side.ms) for side in sides},
@@ -100,7 +130,8 @@ def measure(name: str, threads: int, rounds: int, peer_python: str, power: dict,
     return result
 
 
-HEADINGS = ("row", "thr", "trireme", "torch", "jax", "best peer / ours", "quartiles", "target", "floor", "ours / floor")
+HEADINGS = ("row", "thr", "trireme", "torch", "jax", "best peer / ours", "quartiles", "target", "floor", "ours / floor",
+            "others")
 
 
 def line(result: dict) -> list[str]:
@@ -111,7 +142,8 @@ def line(result: dict) -> list[str]:
         met = "" if result["ratio"] >= result["target"] else " (missed)"
     floor = result["floor_ms"]
     return [result["row"], str(result["threads"]), ms("trireme"), ms("torch"), ms("jax"), ratio, spread,
-            f"{result['target']:.2f}{met}", f"{floor:.4f}", f"{result['ms']['trireme'] / floor:.2f}"]
+            f"{result['target']:.2f}{met}", f"{floor:.4f}", f"{result['ms']['trireme'] / floor:.2f}",
+            f"{100 * result['others']:.0f} %"]
 
 
 def numbers(text: str) -> list[int]:
@@ -123,6 +155,7 @@ def main() -> None:
     options.add_argument("--rows", default=",".join(ROWS), help="names, separated by commas: %(default)s")
     options.add_argument("--threads", type=numbers, default=[1, 2])
     options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--patience", type=float, default=60, help="seconds that a row waits for quiet rounds: %(default)s")
     options.add_argument("--cpu-time", action="store_true", help="compare CPU time: for one thread on a busy machine")
     options.add_argument("--json", type=Path, help="write all figures there")
     options.add_argument("--peer-python", default=os.environ.get("TRIREME_PEER_PYTHON", sys.executable),
@@ -146,8 +179,7 @@ def main() -> None:
     print("milliseconds a step, medians\n| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
     for name in options.rows.split(","):
         for threads in options.threads:
-            result = measure(name, threads, options.rounds, options.peer_python, report["power"][threads],
-                             "cpu_ms" if options.cpu_time else "ms")
+            result = measure(name, threads, report["power"][threads], options)
             report["results"].append(result)
             print("| " + " | ".join(line(result)) + " |", flush=True)
     skips = {(side, why) for result in report["results"] for side, why in result["skipped"].items()
