@@ -1,4 +1,4 @@
-/* recurrent.c - the operator `recurrent`: a block for each step along dimension 0 of its inputs (StaticRNN).
+/* static_rnn.c - the operator `recurrent`: a block for each step along dimension 0 of its inputs (StaticRNN).
  *
  * The block has variables of its own under the names of `inputs` (slice t of each), of ex_states (the state that the
  * step before left, at first initial_states) and of `outputs` (slice t of each). A step runs in a frame; frames are
