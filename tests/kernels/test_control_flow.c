@@ -14,28 +14,6 @@ static double sum_of_run(net *n)
     return net_f64(n, 0)[0];
 }
 
-/* The gradient `name@GRAD` against central differences of loss in `data`. */
-static void check_numeric(net *n, const char *name, double *data, int count, double tolerance)
-{
-    char    grad[64] = {0};
-    double  analytic[64];
-    const double step = 1e-6;
-
-    strcat(strcat(grad, name), "@GRAD");
-    net_run(n, grad);
-    memcpy(analytic, net_f64(n, 0), (size_t)count * sizeof *analytic);
-    for (int i = 0; i < count; i++) {
-        const double kept = data[i];
-        data[i] = kept + step;
-        const double up = sum_of_run(n);
-        data[i] = kept - step;
-        const double down = sum_of_run(n);
-        data[i] = kept;
-        if (fabs((up - down) / (2 * step) - analytic[i]) > tolerance * (1 + fabs(analytic[i])))
-            fail_msg("%s[%d]: %.9g, numerically %.9g", grad, i, analytic[i], (up - down) / (2 * step));
-    }
-}
-
 /* h = x; for (i = 0; i < n; i++) h = 1.5 * tanh(h w) * h;  loss = sum(h).  h is carried from step to step. */
 static void build_loop(net *n)
 {
@@ -97,8 +75,8 @@ TEST(a_loop_has_the_numeric_gradient_for_any_number_of_steps)
     EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
     for (int64_t steps = 0; steps < 5; steps++) {
         net_feed(&n, "n", &steps, 1, 1);
-        check_numeric(&n, "x", x, ROWS * SIZE, 1e-7);
-        check_numeric(&n, "w", w, SIZE * SIZE, 1e-7);
+        net_check_gradient(&n, "x", x, ROWS * SIZE, 1e-7);
+        net_check_gradient(&n, "w", w, SIZE * SIZE, 1e-7);
     }
     net_deinit(&n);
 }
@@ -149,8 +127,8 @@ TEST(nested_loops_differentiate)
     net_feed(&n, "w", w, 2, SIZE, SIZE);
     net_feed(&n, "n", &two, 1, 1);
     net_feed(&n, "m", &three, 1, 1);
-    check_numeric(&n, "x", x, ROWS * SIZE, 1e-7);
-    check_numeric(&n, "w", w, SIZE * SIZE, 1e-7);
+    net_check_gradient(&n, "x", x, ROWS * SIZE, 1e-7);
+    net_check_gradient(&n, "w", w, SIZE * SIZE, 1e-7);
     net_deinit(&n);
 }
 
@@ -181,7 +159,7 @@ TEST(a_branch_runs_and_differentiates_when_taken)
     for (int i = 0; i < ROWS * SIZE; i++)
         expected += 4 * x[i] * x[i] + x[i];
     assert_float_equal(sum_of_run(&n), expected, 1e-12);
-    check_numeric(&n, "x", x, ROWS * SIZE, 1e-7);
+    net_check_gradient(&n, "x", x, ROWS * SIZE, 1e-7);
     net_deinit(&n);
 }
 

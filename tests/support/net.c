@@ -1,8 +1,11 @@
 /* net.c - see net.h. */
 #include "tests/support/net.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "framework/frame.h"
 
 void net_init(net *n)
 {
@@ -24,9 +27,9 @@ void net_deinit(net *n)
     tr_program_free(n->program);
 }
 
-static tr_var_desc *declare(net *n, const char *name, tr_dtype dtype, int rank, va_list args)
+static tr_var_desc *declare(net *n, int block, const char *name, tr_dtype dtype, int rank, va_list args)
 {
-    tr_var_desc *var = tr_block_create_var(tr_program_block(n->program, 0), name);
+    tr_var_desc *var = tr_block_create_var(tr_program_block(n->program, block), name);
     int64_t      dims[TR_MAX_RANK];
 
     for (int i = 0; i < rank; i++)
@@ -40,7 +43,15 @@ void net_var(net *n, const char *name, tr_dtype dtype, int rank, ...)
 {
     va_list args;
     va_start(args, rank);
-    declare(n, name, dtype, rank, args);
+    declare(n, 0, name, dtype, rank, args);
+    va_end(args);
+}
+
+void net_var_in(net *n, int block, const char *name, tr_dtype dtype, int rank, ...)
+{
+    va_list args;
+    va_start(args, rank);
+    declare(n, block, name, dtype, rank, args);
     va_end(args);
 }
 
@@ -48,7 +59,7 @@ void net_parameter(net *n, const char *name, tr_dtype dtype, int rank, ...)
 {
     va_list args;
     va_start(args, rank);
-    tr_var_desc_set_persistable(declare(n, name, dtype, rank, args), true);
+    tr_var_desc_set_persistable(declare(n, 0, name, dtype, rank, args), true);
     va_end(args);
 }
 
@@ -89,6 +100,16 @@ static void set_list(tr_op_desc *op, const char *name, const char *text)
     tr_op_desc_set_ints(op, name, count, values, TR_ATTR_INTS);
 }
 
+static void set_strings(tr_op_desc *op, const char *name, char *text)
+{
+    const char *values[NET_MAX];
+    char       *save = NULL;
+    int         count = 0;
+    for (char *value = strtok_r(text, "{,}", &save); value; value = strtok_r(NULL, "{,}", &save))
+        values[count++] = value;
+    tr_op_desc_set_strings(op, name, count, values);
+}
+
 static void set_attr(tr_op_desc *op, char *text)
 {
     char *equals = strchr(text, '='), *end;
@@ -101,6 +122,8 @@ static void set_attr(tr_op_desc *op, char *text)
         tr_op_desc_set_int(op, text, atoi(value + 6), TR_ATTR_BLOCK);
     else if (value[0] == '[')
         set_list(op, text, value);
+    else if (value[0] == '{')
+        set_strings(op, text, equals + 1);
     else if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
         tr_op_desc_set_int(op, text, value[0] == 't', TR_ATTR_BOOL);
     else if (*end != '\0')
@@ -157,6 +180,22 @@ void net_feed(net *n, const char *name, const void *data, int rank, ...)
                            .dims = n->dims[i], .data = data};
 }
 
+void net_feed_lod(net *n, const char *name, int levels, ...)
+{
+    const int i = feed_index(n, name);
+    va_list   args;
+
+    va_start(args, levels);
+    for (int l = 0; l < levels; l++) {
+        n->lod_counts[i][l] = va_arg(args, int);
+        n->lod_offsets[i][l] = va_arg(args, const int64_t *);
+    }
+    va_end(args);
+    n->feed[i].lod_levels = levels;
+    n->feed[i].lod_counts = n->lod_counts[i];
+    n->feed[i].lod_offsets = n->lod_offsets[i];
+}
+
 tr_status net_try_run(net *n, const char *fetches)
 {
     char       *copy = strdup(fetches), *save = NULL;
@@ -187,6 +226,41 @@ static const void *data_of(const net *n, int i, tr_dtype dtype)
 const float *net_f32(const net *n, int i) { return data_of(n, i, TR_FP32); }
 const double *net_f64(const net *n, int i) { return data_of(n, i, TR_FP64); }
 const int64_t *net_i64(const net *n, int i) { return data_of(n, i, TR_INT64); }
+
+tr_tensor *net_array_item(const net *n, const char *name, int64_t index)
+{
+    tr_var *var = tr_frame_find(n->plan->frame, name);
+    return var ? tr_var_array_item(var, index) : NULL;
+}
+
+static double loss_of_run(net *n)
+{
+    net_run(n, "loss");
+    return net_f64(n, 0)[0];
+}
+
+void net_check_gradient(net *n, const char *name, double *data, int count, double tolerance)
+{
+    const double step = 1e-6;
+    char         grad[64];
+    double      *analytic = malloc((size_t)count * sizeof *analytic);
+
+    snprintf(grad, sizeof grad, "%s@GRAD", name);
+    net_run(n, grad);
+    assert_int_equal(tr_tensor_numel(n->result[0]), count);
+    memcpy(analytic, net_f64(n, 0), (size_t)count * sizeof *analytic);
+    for (int i = 0; i < count; i++) {
+        const double kept = data[i];
+        data[i] = kept + step;
+        const double up = loss_of_run(n);
+        data[i] = kept - step;
+        const double down = loss_of_run(n);
+        data[i] = kept;
+        if (fabs((up - down) / (2 * step) - analytic[i]) > tolerance * (1 + fabs(analytic[i])))
+            fail_msg("%s[%d]: %.9g, numerically %.9g", grad, i, analytic[i], (up - down) / (2 * step));
+    }
+    free(analytic);
+}
 
 bool net_plan_says(const net *n, const char *text)
 {
