@@ -344,6 +344,44 @@ def test_a_recurrent_net_over_sequences_within_a_loop(exe, rng):
     check_numeric(exe, layers.reduce_sum(result), feed, ["rows", "w"], lods={"rows": [[2, 3]]})
 
 
+def test_words_train_through_an_embedding_and_a_layer_in_the_block(exe, rng):
+    """Sparse gradients add up over steps; the optimizer sees parameters that were made in the block."""
+    words = layers.data("words", [1], dtype="int64", lod_level=1)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        word = layers.embedding(rnn.step_input(words), [10, 4], is_sparse=True, param_attr="table")
+        h = rnn.memory(shape=[4])
+        new = layers.fc([word, h], 4, act="tanh")
+        rnn.update_memory(h, new)
+        rnn.output(new)
+    loss = layers.reduce_mean(layers.square(rnn() - 0.3))
+    fluid.optimizer.SGD(0.5).minimize(loss)
+    exe.run(fluid.default_startup_program())
+    ids = fluid.create_lod_tensor(rng.integers(0, 10, (8, 1)), [[3, 1, 4]], fluid.CPUPlace())
+    table = np.array(fluid.global_scope().var("table").get_tensor())
+    losses = [float(exe.run(feed={"words": ids}, fetch_list=[loss])[0]) for _ in range(30)]
+    assert losses[-1] < losses[0] / 5
+    changed = (np.array(fluid.global_scope().var("table").get_tensor()) != table).any(axis=1)
+    assert changed.tolist() == [k in np.array(ids) for k in range(10)]
+
+
+@pytest.mark.parametrize("build", [static_rnn, dynamic_rnn])
+def test_a_saved_net_is_the_same_net(exe, rng, weights, tmp_path, build):
+    loss = build()
+    x, h0 = rng.normal(size=(STEPS, BATCH, SIZE)), rng.normal(size=(BATCH, SIZE))
+    feed = {"x": x, "h0": h0} if build is static_rnn else {"rows": as_rows(x), "h0": h0}
+    append_backward(loss)
+    exe.run(fluid.default_startup_program())
+    expected, gradient = exe.run(feed=feed, fetch_list=[loss, "w@GRAD"])
+    again = fluid.Program.parse_from_string(fluid.default_main_program().serialize_to_string())
+    np.testing.assert_array_equal(exe.run(again, feed=feed, fetch_list=["w@GRAD"])[0], gradient)
+    fluid.io.save_inference_model(str(tmp_path), list(feed), [loss], exe)
+    with fluid.scope_guard(fluid.Scope()):
+        program, names, targets = fluid.io.load_inference_model(str(tmp_path), exe)
+        assert sorted(names) == sorted(feed)
+        assert exe.run(program, feed=feed, fetch_list=targets)[0] == expected
+
+
 # -- loops and branches ---------------------------------------------------------------------------
 
 
