@@ -1,8 +1,8 @@
 /* plan_fuse.c - replacing chains of steps by one step. See fusion.h for what a fusion says.
  *
- * A chain's steps disappear and the fused one stands where the last of them stood. That is sound because
- * temporaries are never written twice (plan_build.c); a chain that reads a scope variable is left alone when
- * something in between writes that variable. */
+ * A chain's steps disappear and the fused one stands where the last of them stood. That is sound where temporaries
+ * are never written twice (plan_build.c); a chain is left alone when something in between writes what it reads: a
+ * scope variable, or one that a sub-block writes where it is. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +76,7 @@ static bool may_move(const tr_plan *plan, int from, int to)
 {
     const tr_step *step = &plan->step[from];
     for (int a = 0; a < step->in_args; a++)
-        if (step->arg[a] >= 0 && plan->var[step->arg[a]].place != TR_LOCAL && writes_between(plan, from, to, step->arg[a]))
+        if (step->arg[a] >= 0 && writes_between(plan, from, to, step->arg[a]))
             return false;
     return true;
 }

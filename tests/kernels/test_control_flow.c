@@ -175,6 +175,40 @@ TEST(a_branch_that_is_not_taken_lets_the_gradient_pass)
     net_deinit(&n);
 }
 
+/* t = h w; then the loop overwrites h; y = t + b. mul and elementwise_add would fuse, behind the loop. */
+TEST(what_is_read_before_a_loop_overwrites_it_is_not_read_later)
+{
+    net n;
+    int64_t steps = 2;
+    double b[SIZE] = {0.1, 0.2, 0.3}, expected[ROWS * SIZE];
+    build_loop(&n);
+    net_var(&n, "b", TR_FP64, 1, SIZE);
+    net_feed(&n, "b", b, 1, SIZE);
+    net_feed(&n, "n", &steps, 1, 1);
+    net_op(&n, 0, "scale", "X=h", "Out=g", "");
+    net_op(&n, 0, "mul", "X=g Y=w", "Out=t", "");
+    net_op(&n, 0, "fill_constant", "", "Out=i", "shape=[1] dtype=3");
+    net_op(&n, 0, "less_than", "X=i Y=n", "Out=c", "");
+    const int body = net_block(&n, 0);
+    net_op(&n, body, "scale", "X=g", "Out=g", "scale=7.0");
+    net_op(&n, body, "increment", "X=i", "Out=i", "");
+    net_op(&n, body, "less_than", "X=i Y=n", "Out=c", "");
+    net_op(&n, 0, "while", "X=g,i,n Condition=c", "Out=g,i,c StepScopes=more_steps", "sub_block=block:2");
+    net_op(&n, 0, "elementwise_add", "X=t Y=b", "Out=y", "");
+    net_run(&n, "h y g");
+    for (int r = 0; r < ROWS; r++)
+        for (int j = 0; j < SIZE; j++) {
+            expected[r * SIZE + j] = b[j];
+            for (int k = 0; k < SIZE; k++)
+                expected[r * SIZE + j] += net_f64(&n, 0)[r * SIZE + k] * w[k * SIZE + j];
+        }
+    for (int i = 0; i < ROWS * SIZE; i++) {
+        assert_float_equal(net_f64(&n, 1)[i], expected[i], 1e-12);
+        assert_float_equal(net_f64(&n, 2)[i], 49 * net_f64(&n, 0)[i], 1e-12);
+    }
+    net_deinit(&n);
+}
+
 TEST(what_a_loop_reads_again_later_is_what_it_was)
 {
     net n;
@@ -222,6 +256,7 @@ int main(void)
         cmocka_unit_test(nested_loops_differentiate),
         cmocka_unit_test(a_branch_runs_and_differentiates_when_taken),
         cmocka_unit_test(a_branch_that_is_not_taken_lets_the_gradient_pass),
+        cmocka_unit_test(what_is_read_before_a_loop_overwrites_it_is_not_read_later),
         cmocka_unit_test(what_a_loop_reads_again_later_is_what_it_was),
         cmocka_unit_test(a_condition_that_is_no_truth_value_is_explained),
         cmocka_unit_test(a_block_that_is_not_there_is_explained),
