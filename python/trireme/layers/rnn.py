@@ -99,8 +99,8 @@ class StaticRNN(_Rnn):
         """Return a memory: ``init`` at the first step, then what ``update_memory`` gave it at the step before.
 
         Without ``init``, it starts as ``init_value`` in ``shape``, whose dimension ``init_batch_dim_idx`` is that
-        of the batch: dimension ``ref_batch_dim_idx`` of ``batch_ref`` (for a step input: counted as outside,
-        with the steps).
+        of the batch: dimension ``ref_batch_dim_idx`` of ``batch_ref``, counted as outside the block: of a step
+        input, the steps are dimension 0.
         """
         self._check_inside("memory")
         if init is None:
@@ -117,14 +117,12 @@ class StaticRNN(_Rnn):
         outside = parent._find_var_recursive(ref.name)
         if outside is None:
             raise ValueError(f"static_rnn: batch_ref must be a step input or stand outside the block, got {ref!r}")
-        is_step = ref.name in [x.name for x in self._inputs]
         init = parent.create_var(name=unique_name.generate(f"{self.helper.name}.init"), dtype=ref.dtype,
                                  stop_gradient=True)
         parent.append_op(type="fill_constant_batch_size_like", inputs={"Input": [outside]}, outputs={"Out": [init]},
                          attrs={"value": float(value), "dtype": int(ref.dtype),
                                 "shape": [-1 if size is None else int(size) for size in shape],
-                                "input_dim_idx": ref_dim if is_step else max(ref_dim - 1, 0),
-                                "output_dim_idx": dim})
+                                "input_dim_idx": ref_dim, "output_dim_idx": dim})
         return init
 
     def update_memory(self, mem: Variable, var: Variable) -> None:
