@@ -54,15 +54,29 @@ class DataFeeder:
             except (ValueError, TypeError) as error:
                 raise ValueError(f"feed {name!r}: {len(values)} samples do not make a {dtype} array of "
                                  f"[{len(values)}, {', '.join(map(str, dims))}]: {error}") from None
-        lengths: list[list[int]] = [[] for _ in range(level)]
-        flat = values
+        lengths, sequences = [], values
         for depth in range(level):
-            lengths[depth] = [len(item) for item in flat]
-            flat = [part for item in flat for part in item]
+            lengths.append([_length(item, name, level) for item in sequences])
+            if depth + 1 < level:
+                sequences = [part for item in sequences for part in item]
+        try:
+            rows = [np.asarray(item, dtype).reshape([len(item), *dims]) for item in sequences]
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"feed {name!r}: sequences are {dtype} arrays of [length, {', '.join(map(str, dims))}]: "
+                             f"{error}") from None
         tensor = LoDTensor()
-        tensor.set(np.asarray(flat, dtype).reshape([len(flat), *dims]))
+        tensor.set(np.concatenate(rows) if rows else np.empty([0, *dims], dtype))
         tensor.set_recursive_sequence_lengths(lengths)
         return tensor
+
+
+def _length(item: Any, name: str, level: int) -> int:
+    """Return how many parts a sequence has."""
+    try:
+        return len(item)
+    except TypeError:
+        raise TypeError(f"feed {name!r}: its lod_level is {level}, so samples have {'lists of ' * (level - 1)}"
+                        f"sequences there; got {item!r}") from None
 
 
 __all__ = ["DataFeeder"]

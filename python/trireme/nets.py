@@ -58,6 +58,18 @@ def img_conv_group(input: Variable, conv_num_filter: Sequence[int], pool_size: A
     return layers.pool2d(out, pool_size, pool_type, pool_stride)
 
 
+def sequence_conv_pool(input: Variable, num_filters: int, filter_size: int, param_attr: Any = None,
+                       act: Any = "sigmoid", pool_type: str = "max", bias_attr: Any = None) -> Variable:
+    """Return a convolution over each sequence with its activation, then one row for each sequence.
+
+    >>> words = fluid.layers.data("words", [8], lod_level=1)
+    >>> fluid.nets.sequence_conv_pool(words, num_filters=16, filter_size=3, act="tanh", pool_type="max")
+    Variable('sequence_pool_0.tmp_0', float32[?, 16])
+    """
+    conv = layers.sequence_conv(input, num_filters, filter_size, param_attr=param_attr, bias_attr=bias_attr, act=act)
+    return layers.sequence_pool(conv, pool_type)
+
+
 def glu(input: Variable, dim: int = -1) -> Variable:
     """Return the first half along ``dim`` times the sigmoid of the second.
 
@@ -96,4 +108,4 @@ def scaled_dot_product_attention(queries: Variable, keys: Variable, values: Vari
     return layers.reshape(layers.transpose(out, [0, 2, 1, 3]), [0, 0, values.shape[-1]])
 
 
-__all__ = ["simple_img_conv_pool", "img_conv_group", "glu", "scaled_dot_product_attention"]
+__all__ = ["simple_img_conv_pool", "img_conv_group", "sequence_conv_pool", "glu", "scaled_dot_product_attention"]

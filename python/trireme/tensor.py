@@ -366,6 +366,9 @@ def lengths_to_offsets(lengths: Sequence[Sequence[int]]) -> list[list[int]]:
     """Return ``[[0, 2, 5]]`` for ``[[2, 3]]``."""
     result = []
     for level in lengths:
+        if not isinstance(level, (Sequence, np.ndarray)) or isinstance(level, str):
+            raise TypeError("the lengths of sequences are a list for each level, such as [[2, 3]] for two sequences of "
+                            f"2 and 3 rows; got {lengths!r}")
         offsets = [0]
         for length in level:
             offsets.append(offsets[-1] + int(length))
@@ -382,11 +385,12 @@ def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]],
     >>> fluid.create_lod_tensor([[1, 2], [3, 4, 5]], [[2, 3]])
     LoDTensor(int64[5, 1], lod=[[0, 2, 5]])
     """
+    lengths_to_offsets(recursive_seq_lens)             # complains about anything but lists of lengths
     if isinstance(data, list):
         lengths = [len(sequence) for sequence in data]
-        if list(recursive_seq_lens[-1]) != lengths:
-            raise ValueError(f"recursive_seq_lens says the sequences have {list(recursive_seq_lens[-1])} elements, "
-                             f"the data has {lengths}")
+        if not recursive_seq_lens or list(recursive_seq_lens[-1]) != lengths:
+            raise ValueError(f"recursive_seq_lens is {recursive_seq_lens}, but the lists of the data have {lengths} "
+                             "elements")
         data = np.concatenate([np.asarray(sequence) for sequence in data]).astype(np.int64).reshape(-1, 1)
     elif isinstance(data, LoDTensor):
         data = data.numpy()

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
+import zipfile
 
 from ..errors import TriremeError
 
@@ -46,26 +48,39 @@ def sha256_of(data: bytes) -> str:
 
 
 def read(folder: str, name: str, url: str, sha256: str) -> bytes:
-    """Return the content of a data set's file, unpacked when it is gzipped; ``sha256`` is that of the content."""
+    """Return the content of a data set's file, unpacked when it is gzipped; ``sha256`` is that of the content.
+
+    Where ``url`` names a zip archive, the file is the one of this name in it.
+    """
     path = find(folder, name)
     if path is None:
         path = _fetch(folder, name, url, sha256)
     with open(path, "rb") as file:
         data = file.read()
-    data = _unpack(data, path)
+    data = _unpack(data, path, name)
     if sha256_of(data) != sha256:
         raise DataSetError(f"{path} is not the file that is expected: its content has the SHA-256 {sha256_of(data)}, "
                            f"not {sha256}; remove it to fetch it again")
     return data
 
 
-def _unpack(data: bytes, path: str) -> bytes:
-    if data[:2] != b"\x1f\x8b":
-        return data
+def _unpack(data: bytes, path: str, name: str) -> bytes:
     try:
-        return gzip.decompress(data)
-    except (OSError, EOFError) as error:
+        if data[:2] == b"\x1f\x8b":
+            return gzip.decompress(data)
+        if data[:4] == b"PK\x03\x04":
+            return _member(data, name)
+    except (OSError, EOFError, zipfile.BadZipFile, LookupError) as error:
         raise DataSetError(f"{path} is damaged: {error}") from error
+    return data
+
+
+def _member(archive: bytes, name: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(archive)) as files:
+        for member in files.namelist():
+            if os.path.basename(member) == name:
+                return files.read(member)
+    raise LookupError(f"it holds no {name}")
 
 
 def _fetch(folder: str, name: str, url: str, sha256: str) -> str:
@@ -81,7 +96,7 @@ def _fetch(folder: str, name: str, url: str, sha256: str) -> str:
     except (URLError, OSError) as error:
         raise DataSetError(f"{name} is not in {looked}, and {url} cannot be fetched: {error}. Put the file there, or "
                            "set TRIREME_DATA_HOME to a folder that has it") from error
-    content = _unpack(data, url)
+    content = _unpack(data, url, name)
     if sha256_of(content) != sha256:
         raise DataSetError(f"{url} gave a file with the SHA-256 {sha256_of(content)}, not {sha256}")
     os.makedirs(os.path.dirname(path), exist_ok=True)
