@@ -257,6 +257,17 @@ static tr_status check_lod(const tr_tensor *tensor, int levels, const int64_t *c
     return TR_OK;
 }
 
+static bool has_lod(const tr_tensor *tensor, int levels, const int64_t *counts, const int64_t *const *offsets)
+{
+    if (tr_tensor_lod_levels(tensor) != levels)
+        return false;
+    for (int l = 0; l < levels; l++)
+        if (tr_tensor_lod_count(tensor, l) != counts[l] ||
+            memcmp(tr_tensor_lod_offsets(tensor, l), offsets[l], (size_t)counts[l] * sizeof(int64_t)) != 0)
+            return false;
+    return true;
+}
+
 /* Room for that many numbers: the tensor's own LoD if it is large enough and not shared, or a new one. */
 static tr_status reserve_lod(tr_tensor *tensor, int64_t numbers)
 {
@@ -283,6 +294,8 @@ tr_status tr_tensor_set_lod(tr_tensor *tensor, int levels, const int64_t *counts
         tensor->lod = NULL;
         return TR_OK;
     }
+    if (has_lod(tensor, levels, counts, offsets))      /* perhaps shared with others by now: nothing to write */
+        return TR_OK;
     for (int l = 0; l < levels; l++)
         total += counts[l];
     TR_TRY(reserve_lod(tensor, levels + 1 + total));
