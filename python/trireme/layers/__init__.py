@@ -16,4 +16,5 @@ from .sequence import *            # noqa: F403
 from .tensor import *              # noqa: F403
 
 __all__ = [*array.__all__, *branch.__all__, *control_flow.__all__, *io.__all__, *learning_rate_scheduler.__all__,
-           *loss.__all__, *math.__all__, *metric_op.__all__, *nn.__all__, *ops.__all__, *rnn.__all__, *tensor.__all__]
+           *loss.__all__, *math.__all__, *metric_op.__all__, *nn.__all__, *ops.__all__, *rnn.__all__,
+           *sequence.__all__, *tensor.__all__]
