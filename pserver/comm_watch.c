@@ -206,8 +206,9 @@ static void speak(tr_comm *comm)
         continue;
     if (!atomic_load(&comm->is_told) && !comm->was_away && take_word()) {
         tell_all(comm);
-        print(comm->text);
-        tr__launcher_tell("told", comm->roster->self);
+        /* mpirun may be gone before it has passed a line on: the launcher says it then. */
+        if (!tr__launcher_tell("told", comm->roster->self, comm->text))
+            print(comm->text);
     }
     atomic_store(&comm->is_told, true);
     tr__bell_ring(&comm->owner_bell);

@@ -238,7 +238,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     current = job;
     const tr_status status = tr_comm_start(&job->comm, &comm, &core);
     if (status == TR_OK) {
-        tr__launcher_tell("joined", tr_job_rank(job));
+        tr__launcher_tell("joined", tr_job_rank(job), NULL);
         *out = job;
         return TR_OK;
     }
@@ -260,7 +260,7 @@ tr_status tr_job_free(tr_job *job)
     const int       rank = tr_job_rank(job);
     const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout));
     if (status == TR_OK && left == TR_OK)
-        tr__launcher_tell("done", rank);
+        tr__launcher_tell("done", rank, NULL);
     if (left == TR_OK)
         free_job(job);
     else

@@ -4,15 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void tr__launcher_tell(const char *what, int rank)
+bool tr__launcher_tell(const char *what, int rank, const char *text)
 {
     const char *folder = getenv("TRIREME_JOB_FOLDER");
     char        path[1024];
 
     if (!folder)
-        return;
+        return false;
     snprintf(path, sizeof path, "%s/%s.%d", folder, what, rank);
     FILE *out = fopen(path, "w");
-    if (out)
-        fclose(out);
+    if (!out)
+        return false;
+    const bool is_written = fputs(text ? text : "", out) >= 0;
+    return fclose(out) == 0 && is_written;
 }

@@ -1,11 +1,15 @@
 /* launcher.h - what a rank tells the launcher that started its job, if one did (`trireme launch`).
  *
- * mpirun's exit code says nothing of a job that survives deaths. So each rank says by empty files in the folder
- * TRIREME_JOB_FOLDER that it has joined ("joined.2"), that it has left well ("done.2"), that it has printed why the job
- * failed ("told.2"). A process that is gone without "done" has died. */
+ * mpirun's exit code says nothing of a job that survives deaths, and mpirun may be gone before it has passed a rank's
+ * last line on. So each rank says by files in the folder TRIREME_JOB_FOLDER that it has joined ("joined.2"), that it has
+ * left well ("done.2"), and, if it speaks for the job, why that failed ("told.2": the text, for the launcher to print).
+ * A process that is gone without "done" has died. */
 #ifndef TR_PSERVER_LAUNCHER_H
 #define TR_PSERVER_LAUNCHER_H
 
-void tr__launcher_tell(const char *what, int rank);
+#include <stdbool.h>
+
+/* False: there is no launcher, or the file could not be written. `text` may be NULL. */
+bool tr__launcher_tell(const char *what, int rank, const char *text);
 
 #endif

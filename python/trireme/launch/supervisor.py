@@ -97,10 +97,12 @@ class Launch:
                 failure = self._watch(mpirun, ranks, caught)
                 self._stop(mpirun, ranks)
             ranks.close()
-            has_told = ranks.has_told()
+            told = ranks.told()
         if failure is None:
             return 0
-        _say(f"the job failed, exit code {failure.code}" + ("" if has_told else f": {failure.text}"))
+        for text in told:
+            print(f"trireme: {text}", file=sys.stderr, flush=True)
+        _say(f"the job failed, exit code {failure.code}" + ("" if told else f": {failure.text}"))
         return failure.code
 
     @contextlib.contextmanager

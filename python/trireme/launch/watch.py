@@ -72,9 +72,10 @@ class Ranks:
         """The number of ranks that have left the job well."""
         return sum((self.folder / f"done.{rank}").exists() for rank in range(self.size))
 
-    def has_told(self) -> bool:
-        """Whether a rank has printed why the job failed."""
-        return any((self.folder / f"told.{rank}").exists() for rank in range(self.size))
+    def told(self) -> list[str]:
+        """What ranks have said of the job's failure: mostly one line. It is the launcher's to print."""
+        paths = [self.folder / f"told.{rank}" for rank in range(self.size)]
+        return [path.read_text(errors="replace") for path in paths if path.exists()]
 
     def failure(self) -> Failure | None:
         """The first thing that went wrong, if anything did."""
