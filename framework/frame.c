@@ -471,12 +471,11 @@ tr_status tr_run_scratch(void **out, const tr_run *io, size_t bytes)
     return TR_OK;
 }
 
-tr_status tr_run_notes(void **out, bool *is_new, const tr_run *io, size_t bytes)
+tr_status tr_run_notes(void **out, const tr_run *io, size_t bytes)
 {
     tr_step *step = &io->frame->plan->step[io->step - io->frame->plan->step];
 
-    *is_new = !step->notes;
-    if (*is_new && !(step->notes = calloc(1, bytes)))
+    if (!step->notes && !(step->notes = calloc(1, bytes)))
         return tr_fail(TR_ENOMEM, "%s: no memory for what it must remember", step->op->type);
     *out = step->notes;
     return TR_OK;

@@ -180,6 +180,20 @@ TEST(mistakes_are_explained)
     net_deinit(&n);
 }
 
+TEST(a_block_that_would_see_the_whole_input_is_explained)
+{
+    net n;
+    net_init(&n);
+    net_var(&n, "x", TR_FP64, 2, -1, SIZE);
+    const int body = net_block(&n, 0);
+    net_op(&n, body, "scale", "X=x", "Out=y", "");
+    net_op(&n, 0, "recurrent", "inputs=x", "outputs=y step_scopes=s", "sub_block=block:1 ex_states={} states={}");
+    net_feed(&n, "x", x, 2, 2, SIZE);
+    for (int i = 0; i < 2; i++)
+        EXPECT_FAIL(TR_EFORMAT, "block 1 reads 'x', but does not declare it", net_try_run(&n, "y"));
+    net_deinit(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +206,7 @@ int main(void)
         cmocka_unit_test(a_net_in_inference_runs_in_one_frame),
         cmocka_unit_test(what_the_gradient_is_not_asked_for_is_not_computed),
         cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(a_block_that_would_see_the_whole_input_is_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

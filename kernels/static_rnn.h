@@ -1,0 +1,20 @@
+/* static_rnn.h - what the operator `recurrent` and its gradient share: slices along dimension 0. */
+#ifndef TR_KERNELS_STATIC_RNN_H
+#define TR_KERNELS_STATIC_RNN_H
+
+#include "framework/backward.h"
+#include "framework/frame.h"
+
+/* The memory of one step of x. */
+char      *tr__slice_data(const tr_tensor *x, int64_t step);
+/* Make `slice` one step of x, in x's memory. */
+void       tr__slice_point(tr_tensor *slice, const tr_tensor *x, int64_t step);
+/* The same for all inputs: their slices are the frame's variables of these numbers, or -1. */
+void       tr__slice_inputs(tr_frame *frame, const tr_args *inputs, const int *numbers, int64_t step);
+/* The variable of number `v`; NULL for -1. */
+tr_tensor *tr__frame_tensor(const tr_frame *frame, int v);
+
+/* The rule of the operator's gradient. */
+tr_status tr__make_recurrent_grad(tr_grad_maker *maker);
+
+#endif
