@@ -94,6 +94,13 @@ def test_a_script_that_is_not_there(capsys):
 
 
 @needs_mpi
+def test_a_server_program_that_is_not_there(monkeypatch, capsys):
+    monkeypatch.setenv("TRIREME_PSERVER", "/no/trireme-pserver")
+    assert cli.main(["launch", str(SCRIPT)]) == 2
+    assert "TRIREME_PSERVER is '/no/trireme-pserver', where there is no program" in capsys.readouterr().err
+
+
+@needs_mpi
 def test_dry_run_prints_the_line(capsys):
     assert cli.main(["launch", "--servers", "2", "--trainers", "3", "--dry-run", str(SCRIPT), "--steps", "5"]) == 0
     words = capsys.readouterr().out.split()

@@ -28,8 +28,13 @@ def server_program() -> str:
     """Return the path of ``trireme-pserver``: TRIREME_PSERVER, or the one that belongs to this package."""
     from .. import _core
 
+    named = os.environ.get("TRIREME_PSERVER")
+    if named:
+        if not os.access(named, os.X_OK):
+            raise NotFoundError(f"trireme launch: TRIREME_PSERVER is {named!r}, where there is no program")
+        return named
     package = Path(_core.__file__).parent
-    candidates = [os.environ.get("TRIREME_PSERVER"), package.parents[1] / "bin" / "trireme-pserver",
+    candidates = [package.parents[1] / "bin" / "trireme-pserver",
                   Path(sys.executable).parent / "trireme-pserver", shutil.which("trireme-pserver")]
     for path in filter(None, candidates):
         if os.access(path, os.X_OK):
