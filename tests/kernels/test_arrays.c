@@ -132,6 +132,51 @@ TEST(mistakes_with_elements_are_explained)
     net_deinit(&n);
 }
 
+static void build_joined(net *n, const char *axis)
+{
+    begin(n);
+    net_op(n, 0, "elementwise_mul", "X=x Y=y", "Out=xy", "");
+    net_op(n, 0, "fill_constant", "", "Out=one", "shape=[1] dtype=3 value=1.0");
+    net_op(n, 0, "write_to_array", "X=xy I=zero", "Out=array", "");
+    net_op(n, 0, "write_to_array", "X=x I=one", "Out=array", "");
+    net_op(n, 0, "read_from_array", "X=array I=one", "Out=again", "");
+    net_op(n, 0, "tensor_array_to_tensor", "X=array", "Out=joined OutIndex=sizes", axis);
+    net_op(n, 0, "elementwise_mul", "X=joined Y=joined", "Out=square", "");
+    net_op(n, 0, "reduce_sum", "X=square", "Out=s", "reduce_all=true");
+    net_op(n, 0, "reduce_sum", "X=again", "Out=r", "reduce_all=true");
+    net_op(n, 0, "sum", "X=s,r", "Out=loss", "");
+}
+
+TEST(elements_are_joined_along_an_axis)
+{
+    net n;
+    build_joined(&n, "axis=1");
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    net_run(&n, "joined sizes");
+    assert_int_equal(tr_tensor_dims(n.result[0])[1], 2 * SIZE);
+    for (int i = 0; i < ROWS * SIZE; i++) {
+        const double *row = net_f64(&n, 0) + i / SIZE * 2 * SIZE;
+        assert_float_equal(row[i % SIZE], x[i] * y[i], 0);
+        assert_float_equal(row[SIZE + i % SIZE], x[i], 0);
+    }
+    assert_int_equal(((int32_t *)tr_tensor_data(n.result[1]))[1], SIZE);
+    net_check_gradient(&n, "x", x, ROWS * SIZE, 1e-7);
+    net_check_gradient(&n, "y", y, ROWS * SIZE, 1e-7);
+    net_deinit(&n);
+}
+
+TEST(elements_that_cannot_be_joined_are_explained)
+{
+    net n;
+    build_joined(&n, "axis=1");
+    net_op(&n, 0, "fill_constant", "", "Out=three", "shape=[1,3] dtype=6");
+    net_op(&n, 0, "write_to_array", "X=three I=two", "Out=array", "");
+    net_op(&n, 0, "tensor_array_to_tensor", "X=array", "Out=wrong OutIndex=sizes", "axis=1");
+    EXPECT_FAIL(TR_ESHAPE, "element 2 of 'array' is [1, 3] and element 0 [6, 2]", net_try_run(&n, "wrong"));
+    EXPECT_FAIL(TR_ERANGE, "axis is 2", net_try_op(&n, 0, "tensor_array_to_tensor", "X=array", "Out=o OutIndex=s", "axis=2"));
+    net_deinit(&n);
+}
+
 /* -- arrays in loops ------------------------------------------------------------------------------- */
 
 /* s[0] = x; for (i = 0; i < n; i++) s[i + 1] = sin(s[i] y) + s[i];  loss = sum(s[n] s[1]) */
@@ -327,6 +372,8 @@ int main(void)
         cmocka_unit_test(an_element_that_nobody_reads_has_no_gradient),
         cmocka_unit_test(a_second_run_starts_with_empty_arrays_and_allocates_nothing),
         cmocka_unit_test(mistakes_with_elements_are_explained),
+        cmocka_unit_test(elements_are_joined_along_an_axis),
+        cmocka_unit_test(elements_that_cannot_be_joined_are_explained),
         cmocka_unit_test(a_loop_over_an_array_has_the_numeric_gradient),
         cmocka_unit_test(a_trained_loop_allocates_nothing_for_numbers_of_steps_that_it_has_seen),
         cmocka_unit_test(a_loop_in_inference_allocates_what_it_writes_into_arrays),

@@ -94,6 +94,25 @@ def shrink_memory(x: Variable, i: Variable, table: Variable) -> Variable:
     return LayerHelper("shrink_memory").append("shrink_rnn_memory", {"X": [x], "I": [i], "RankTable": [table]})
 
 
+def tensor_array_to_tensor(input: Variable, axis: int = 1, name: str | None = None) -> tuple[Variable, Variable]:
+    """Return the elements of a tensor array, joined along ``axis``, and how long each is along it (int32).
+
+    >>> steps = fluid.layers.create_array("float32")
+    >>> for t, size in enumerate([2, 3]):
+    ...     i = fluid.layers.fill_constant([1], "int64", t)
+    ...     _ = fluid.layers.array_write(fluid.layers.ones([1, size], "float32"), i, steps)
+    >>> joined, sizes = fluid.layers.tensor_array_to_tensor(steps)
+    >>> [one.tolist() for one in fluid.Executor().run(fetch_list=[joined, sizes])]
+    [[[1.0, 1.0, 1.0, 1.0, 1.0]], [2, 3]]
+    """
+    helper = LayerHelper("tensor_array_to_tensor", name=name)
+    out = helper.create_variable_for_type_inference(input.dtype)
+    sizes = helper.create_variable_for_type_inference(VarType.INT32, stop_gradient=True)
+    helper.append_op(type="tensor_array_to_tensor", inputs={"X": [input]},
+                     outputs={"Out": [out], "OutIndex": [sizes]}, attrs={"axis": axis})
+    return out, sizes
+
+
 def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[Variable, Variable]:
     """Return the rows (or sequences of ``level``) where ``mask`` (bool [n, 1]) is true, and the others.
 
@@ -126,4 +145,4 @@ def is_empty(x: Variable, cond: Variable | None = None) -> Variable:
 
 __all__ = ["create_array", "array_write", "array_read", "array_length", "lod_rank_table", "max_sequence_len",
            "lod_tensor_to_array", "array_to_lod_tensor", "reorder_lod_tensor_by_rank", "shrink_memory",
-           "split_lod_tensor", "merge_lod_tensor", "is_empty"]
+           "tensor_array_to_tensor", "split_lod_tensor", "merge_lod_tensor", "is_empty"]
