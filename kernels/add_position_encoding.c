@@ -9,7 +9,7 @@
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X };
 enum { OUT };
 enum { G_X, G_DOUT };
@@ -42,17 +42,17 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 #define TR_TEMPLATE "kernels/add_position_encoding.c"
 #include "kernels/math/each_float.h"
 
-/* -- gradient and registration ------------------------------------------------------------------- */
+/* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "add_position_encoding_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };
 
-TR_REGISTER_OP(add_position_encoding, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(add_position_encoding),
-               .grad = &grad, .inplace = {{X, OUT}}, .inplace_count = 1);
+TR_REGISTER_OP(add_position_encoding, .proto = &proto, .infer = infer,
+               .kernels = TR_FLOAT_KERNELS(add_position_encoding), .grad = &grad, .inplace = {{X, OUT}}, .inplace_count = 1);
 TR_REGISTER_OP(add_position_encoding_grad, .grad_of = &tr_op_record_add_position_encoding,
                .kernels = TR_FLOAT_KERNELS(add_position_encoding_grad), .inplace = {{G_DOUT, G_DX}}, .inplace_count = 1);
 
@@ -68,13 +68,14 @@ static tr_status NAME(add_position_encoding)(const tr_run *io)
     tr_sequences     s;
 
     for (int64_t i = 0; x->shape.rank == 3 && i < dim[0]; i++)
-        NAME(tr_add_positions)(out + i * dim[1] * dim[2], from + i * dim[1] * dim[2], dim[1], dim[2], (T)a->alpha, (T)a->beta);
+        NAME(tr_add_positions)(out + i * dim[1] * dim[2], from + i * dim[1] * dim[2], dim[1], dim[2],
+                               (T)a->alpha, (T)a->beta);
     if (x->shape.rank == 3)
         return TR_OK;
     TR_TRY(tr__sequences_of(&s, io, X, 0));
     for (int64_t i = 0; i < s.count; i++)
-        NAME(tr_add_positions)(out + s.offset[i] * dim[1], from + s.offset[i] * dim[1], s.offset[i + 1] - s.offset[i], dim[1],
-                               (T)a->alpha, (T)a->beta);
+        NAME(tr_add_positions)(out + s.offset[i] * dim[1], from + s.offset[i] * dim[1], s.offset[i + 1] - s.offset[i],
+                               dim[1], (T)a->alpha, (T)a->beta);
     return TR_OK;
 }
 

@@ -13,7 +13,7 @@
 #include "kernels/math/transpose.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X, Y };
 enum { OUT };
 enum { G_X, G_Y, G_DOUT };
@@ -83,7 +83,7 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 
 /* Image i: how many windows, down and to the right. Sizes of images that Y does not tell are those of X. */
 static void windows_of(int64_t *down, int64_t *right, const tr_run *io, int64_t i)
@@ -139,7 +139,7 @@ static tr_status find_sequences(tr_sequences *s, const tr_run *io)
 #define TR_TEMPLATE "kernels/im2sequence.c"
 #include "kernels/math/each_float.h"
 
-/* -- gradient and registration ------------------------------------------------------------------- */
+/* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "im2sequence_grad", .reads = {TR_IN_SHAPE(X), TR_IN(Y), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };

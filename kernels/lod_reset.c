@@ -7,7 +7,7 @@
 #include "kernels/math/cast.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X, Y };
 enum { OUT };
 enum { G_X, G_DOUT };
@@ -66,7 +66,7 @@ static tr_status infer_reshape(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 static void copy(tr_tensor *to, const tr_tensor *from)
 {
     if (to->data != from->data)
@@ -133,7 +133,7 @@ static tr_status run_grad(const tr_run *io)
     return TR_OK;
 }
 
-/* -- gradients and registration ------------------------------------------------------------------ */
+/* -- gradients and registration ----------------------------------------------------------------- */
 static const tr_grad_rule reset_rule = {
     .op = "lod_reset_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };

@@ -5,7 +5,7 @@
 #include "kernels/math/context.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X, FILTER };
 enum { OUT };
 enum { G_X, G_FILTER, G_DOUT };
@@ -13,7 +13,8 @@ enum { G_DX, G_DFILTER };
 
 static const tr_op_proto proto = {
     .doc = "Mixes each row with those that follow it: Out[t] = sum over i of X[t + i] * Filter[i].",
-    .in = TR_SLOTS({"X", "[rows, width] float, of sequences"}, {"Filter", "[ahead, width]: this row's factors, the next one's, ..."}),
+    .in = TR_SLOTS({"X", "[rows, width] float, of sequences"},
+                   {"Filter", "[ahead, width]: this row's factors, the next one's, ..."}),
     .out = TR_SLOTS({"Out", "like X, with its sequences"}),
 };
 
@@ -29,11 +30,11 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 #define TR_TEMPLATE "kernels/row_conv.c"
 #include "kernels/math/each_float.h"
 
-/* -- gradient and registration ------------------------------------------------------------------- */
+/* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "row_conv_grad",
     .reads = {TR_IN(X), TR_IN(FILTER), TR_DOUT(OUT)},
@@ -67,8 +68,8 @@ static tr_status NAME(row_conv_grad)(const tr_run *io)
         NAME(tr_row_conv_grad_x)(io->out[G_DX]->data, dout, io->in[G_FILTER]->data, filter->dim[0], s.offset, s.count,
                                  filter->dim[1]);
     if (io->out[G_DFILTER])
-        NAME(tr_row_conv_grad_filter)(io->out[G_DFILTER]->data, dout, io->in[G_X]->data, filter->dim[0], s.offset, s.count,
-                                      filter->dim[1]);
+        NAME(tr_row_conv_grad_filter)(io->out[G_DFILTER]->data, dout, io->in[G_X]->data, filter->dim[0], s.offset,
+                                      s.count, filter->dim[1]);
     return TR_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X };
 enum { OUT };
 enum { G_X, G_DOUT };
@@ -41,7 +41,7 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 
 /* total[i]: where sequence i of Out begins. */
 static tr_status total_offsets(int64_t *total, const tr_run *io, const char *type, int64_t count)
@@ -120,7 +120,7 @@ static tr_status run_grad(const tr_run *io)
     return TR_OK;
 }
 
-/* -- gradient and registration ------------------------------------------------------------------- */
+/* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "sequence_concat_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };

@@ -11,7 +11,7 @@
 #include "kernels/math/context.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X, PADDING, FILTER };
 enum { OUT };
 enum { G_X, G_PADDING, G_FILTER, G_DOUT };
@@ -80,20 +80,21 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 #define TR_TEMPLATE "kernels/sequence_conv.c"
 #include "kernels/math/each_float.h"
 
-/* -- gradient and registration ------------------------------------------------------------------- */
+/* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "sequence_conv_grad",
     .reads = {TR_IN(X), TR_IN(PADDING), TR_IN(FILTER), TR_DOUT(OUT)},
     .makes = {TR_DIN(X), TR_DIN(PADDING), TR_DIN(FILTER)},
 };
 
-TR_REGISTER_OP(sequence_conv, .proto = &proto, .check = check, .infer = infer, .kernels = TR_FLOAT_KERNELS(sequence_conv),
-               .grad = &grad);
-TR_REGISTER_OP(sequence_conv_grad, .grad_of = &tr_op_record_sequence_conv, .kernels = TR_FLOAT_KERNELS(sequence_conv_grad));
+TR_REGISTER_OP(sequence_conv, .proto = &proto, .check = check, .infer = infer,
+               .kernels = TR_FLOAT_KERNELS(sequence_conv), .grad = &grad);
+TR_REGISTER_OP(sequence_conv_grad, .grad_of = &tr_op_record_sequence_conv,
+               .kernels = TR_FLOAT_KERNELS(sequence_conv_grad));
 
 #else /* the kernels, for each T */
 

@@ -9,7 +9,7 @@
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X, Y };
 enum { OUT };
 enum { G_X, G_Y, G_DOUT };
@@ -61,7 +61,7 @@ static tr_status infer_expand_as(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels: what both types of operator share ----------------------------------------------------- */
+/* -- kernels: what both types of operator share ------------------------------------------------- */
 
 /* X's items and how often each is wanted. first[i]: the row of Out where item i's copies begin. */
 typedef struct plan {
@@ -160,7 +160,7 @@ static tr_status run_expand_as(const tr_run *io)
 #define TR_TEMPLATE "kernels/sequence_expand.c"
 #include "kernels/math/each_float.h"
 
-/* -- gradients and registration ------------------------------------------------------------------ */
+/* -- gradients and registration ----------------------------------------------------------------- */
 static const tr_grad_rule expand_rule = {
     .op = "sequence_expand_grad",
     .reads = {TR_IN_SHAPE(X), TR_IN_SHAPE(Y), TR_DOUT(OUT)},

@@ -4,7 +4,7 @@
 #include "kernels/check.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X };
 enum { OUT };
 
@@ -63,7 +63,7 @@ static tr_status infer_erase(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 static bool is_token(int64_t id, const tr_ints *tokens)
 {
     for (int i = 0; i < tokens->count; i++)
@@ -75,7 +75,7 @@ static bool is_token(int64_t id, const tr_ints *tokens)
 #define TR_TEMPLATE "kernels/sequence_ids.c"
 #include "kernels/math/each_number.h"
 
-/* -- registration ----------------------------------------------------------------------------------- */
+/* -- registration ------------------------------------------------------------------------------- */
 #define ID_KERNELS(name) {{[TR_INT32] = name##_i32, [TR_INT64] = name##_i64}}
 
 TR_REGISTER_OP(sequence_enumerate, .proto = &enumerate_proto, .infer = infer_enumerate,

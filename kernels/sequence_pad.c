@@ -9,7 +9,7 @@
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
 
-/* -- interface: sequence_pad ------------------------------------------------------------------- */
+/* -- interface: sequence_pad -------------------------------------------------------------------- */
 enum { X, PAD_VALUE };
 enum { OUT, LENGTH_OUT };
 enum { G_X, G_DOUT };
@@ -36,15 +36,17 @@ enum { UG_X, UG_LENGTH, UG_DOUT };
 
 static const tr_op_proto unpad_proto = {
     .doc = "The first Length[i] rows of each X[i], one after the other, as sequences.",
-    .in = TR_SLOTS({"X", "[sequences, padded length, ...] of any type"}, {"Length", "[sequences, 1] or [sequences] int64"}),
-    .out = TR_SLOTS({"Out", "[rows, ...], [rows, 1] where X is [sequences, padded length]; a level of sequences more than X"}),
+    .in = TR_SLOTS({"X", "[sequences, padded length, ...] of any type"},
+                   {"Length", "[sequences, 1] or [sequences] int64"}),
+    .out = TR_SLOTS({"Out", "[rows, ...], [rows, 1] where X is [sequences, padded length]; one level of sequences more"}),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status check_pad_value(const tr_infer *io)
 {
     const tr_meta *value = &io->in[PAD_VALUE];
-    const int64_t  row = tr_shape_product(&io->in[X].shape, 1, io->in[X].shape.rank), count = tr_shape_numel(&value->shape);
+    const int64_t  row = tr_shape_product(&io->in[X].shape, 1, io->in[X].shape.rank);
+    const int64_t  count = tr_shape_numel(&value->shape);
 
     TR_TRY(tr__check_dtype(io, "PadValue", value, io->in[X].dtype));
     if (count == -1 || count == 1 || row == -1 || count == row)
@@ -95,11 +97,11 @@ static tr_status infer_unpad(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels: rows between X and the padded form ----------------------------------------------------- */
+/* -- kernels: rows between X and the padded form ------------------------------------------------ */
 
 /* Copy sequences into places `length` rows apart, or back from there. */
-static tr_status move(const tr_run *io, void *to, const void *from, const tr_sequences *s, int64_t length, int64_t row_bytes,
-                      bool is_padding)
+static tr_status move(const tr_run *io, void *to, const void *from, const tr_sequences *s, int64_t length,
+                      int64_t row_bytes, bool is_padding)
 {
     tr_part *parts;
 
@@ -174,7 +176,7 @@ static tr_status run_pad_grad(const tr_run *io)
     return move(io, dx->data, dout->data, &s, dout->shape.dim[1], tr__row_bytes(dx), false);
 }
 
-/* -- kernels: sequence_unpad --------------------------------------------------------------------------- */
+/* -- kernels: sequence_unpad -------------------------------------------------------------------- */
 
 /* `moves` parts and then the offsets, in one piece of scratch memory. */
 typedef struct unpad_plan {
@@ -236,7 +238,7 @@ static tr_status run_unpad_grad(const tr_run *io)
     return TR_OK;
 }
 
-/* -- gradients and registration ------------------------------------------------------------------ */
+/* -- gradients and registration ----------------------------------------------------------------- */
 static const tr_grad_rule pad_rule = {
     .op = "sequence_pad_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };

@@ -10,7 +10,7 @@
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X };
 enum { OUT, MAX_INDEX };
 enum { G_X, G_MAX_INDEX, G_DOUT };
@@ -67,11 +67,11 @@ static tr_status infer_grad(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 #define TR_TEMPLATE "kernels/sequence_pool.c"
 #include "kernels/math/each_float.h"
 
-/* -- gradient and registration ------------------------------------------------------------------- */
+/* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "sequence_pool_grad",
     .reads = {TR_IN_SHAPE(X), TR_OUT(MAX_INDEX), TR_DOUT(OUT)},

@@ -4,7 +4,7 @@
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X };
 enum { Y };
 enum { G_X, G_DY };
@@ -25,7 +25,7 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 static tr_status reverse(const tr_run *io, tr_tensor *out, const tr_tensor *from)
 {
     tr_sequences s;
@@ -38,7 +38,7 @@ static tr_status reverse(const tr_run *io, tr_tensor *out, const tr_tensor *from
 static tr_status run(const tr_run *io) { return reverse(io, io->out[Y], io->in[X]); }
 static tr_status run_grad(const tr_run *io) { return reverse(io, io->out[G_DX], io->in[G_DY]); }
 
-/* -- gradient and registration ------------------------------------------------------------------- */
+/* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "sequence_reverse_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(Y)}, .makes = {TR_DIN(X)},
 };

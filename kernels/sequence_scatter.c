@@ -10,7 +10,7 @@
 #include "kernels/math/cast.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X, IDS, UPDATES };
 enum { OUT };
 enum { G_X, G_IDS, G_UPDATES, G_DOUT };
@@ -39,7 +39,7 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 
 /* place[j]: the element of X that number j of Ids means. */
 static tr_status find_places(int64_t **out, tr_sequences *s, const tr_run *io, const char *type)
@@ -51,14 +51,16 @@ static tr_status find_places(int64_t **out, tr_sequences *s, const tr_run *io, c
 
     TR_TRY(tr__sequences_of(s, io, IDS, 0));
     if (s->count != x->dim[0] || s->offset[s->count] != tr_tensor_count(ids))
-        return tr_fail(TR_ESHAPE, "%s: X '%s' has %" PRId64 " rows, but Ids '%s' %" PRId64 " sequences of single numbers",
+        return tr_fail(TR_ESHAPE,
+                       "%s: X '%s' has %" PRId64 " rows, but Ids '%s' %" PRId64 " sequences of single numbers",
                        type, tr_run_in_name(io, X, 0), x->dim[0], tr_run_in_name(io, IDS, 0), s->count);
     TR_TRY(tr_run_scratch((void **)&place, io, (size_t)(tr_tensor_count(ids) + 1) * sizeof *place));
     tr_cast(place, TR_INT64, ids->data, ids->dtype, tr_tensor_count(ids));
     for (int64_t i = 0; i < s->count; i++)
         for (int64_t j = s->offset[i]; j < s->offset[i + 1]; j++) {
             if (place[j] < 0 || place[j] >= width)
-                return tr_fail(TR_ERANGE, "%s: number %" PRId64 " at position %" PRId64 " of Ids '%s' is no column of '%s' %s",
+                return tr_fail(TR_ERANGE,
+                               "%s: number %" PRId64 " at position %" PRId64 " of Ids '%s' is no column of '%s' %s",
                                type, place[j], j, tr_run_in_name(io, IDS, 0), tr_run_in_name(io, X, 0), tr_shape_str(x));
             place[j] += i * width;
         }
@@ -69,7 +71,7 @@ static tr_status find_places(int64_t **out, tr_sequences *s, const tr_run *io, c
 #define TR_TEMPLATE "kernels/sequence_scatter.c"
 #include "kernels/math/each_number.h"
 
-/* -- gradient and registration ------------------------------------------------------------------- */
+/* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "sequence_scatter_grad",
     .reads = {TR_IN_SHAPE(X), TR_IN(IDS), TR_IN_SHAPE(UPDATES), TR_DOUT(OUT)},

@@ -8,7 +8,7 @@
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X, OFFSET, LENGTH };
 enum { OUT };
 enum { G_X, G_OFFSET, G_LENGTH, G_DOUT };
@@ -35,7 +35,7 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 
 /* What is taken from each sequence, and where it goes; and Out's offsets. */
 typedef struct plan {
@@ -55,7 +55,8 @@ static tr_status check_count(const tr_run *io, const char *type, int slot, int64
 }
 
 /* The parts with their places in X as `from`; numbers of Offset and Length first, as they are. */
-static tr_status check_parts(const plan *p, const tr_run *io, const char *type, const int64_t *start, const int64_t *length)
+static tr_status check_parts(const plan *p, const tr_run *io, const char *type, const int64_t *start,
+                             const int64_t *length)
 {
     for (int64_t i = 0; i < p->x.count; i++) {
         const int64_t rows = p->x.offset[i + 1] - p->x.offset[i];
@@ -118,7 +119,7 @@ static tr_status run_grad(const tr_run *io)
     return TR_OK;
 }
 
-/* -- gradient and registration ------------------------------------------------------------------- */
+/* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "sequence_slice_grad",
     .reads = {TR_IN_SHAPE(X), TR_IN(OFFSET), TR_IN(LENGTH), TR_DOUT(OUT)},

@@ -7,7 +7,7 @@
 #include "kernels/math/sequence.h"
 #include "kernels/sequence.h"
 
-/* -- interface -------------------------------------------------------------------------------- */
+/* -- interface ---------------------------------------------------------------------------------- */
 enum { X };
 enum { OUT };
 enum { G_OUT, G_DOUT };
@@ -40,11 +40,11 @@ static tr_status infer_grad(const tr_infer *io)
     return TR_OK;
 }
 
-/* -- kernels -------------------------------------------------------------------------------------- */
+/* -- kernels ------------------------------------------------------------------------------------ */
 #define TR_TEMPLATE "kernels/sequence_softmax.c"
 #include "kernels/math/each_float.h"
 
-/* -- gradient and registration ------------------------------------------------------------------- */
+/* -- gradient and registration ------------------------------------------------------------------ */
 static const tr_grad_rule grad = {
     .op = "sequence_softmax_grad", .reads = {TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };

@@ -53,7 +53,7 @@ TR_INLINE void NAME(add_product)(T *to, const T *x, const T *y, int64_t n)
         to[k] += x[k] * y[k];
 }
 
-/* -- windows as rows ------------------------------------------------------------------------------------------------------ */
+/* -- windows as rows ---------------------------------------------------------------------------- */
 
 /* Place p of the window of row t, which is outside of [begin, end): its row of padding. */
 TR_INLINE int64_t NAME(padding_row)(const tr_window *w, int64_t t, int64_t p, int64_t begin, int64_t end)
@@ -143,7 +143,7 @@ void NAME(tr_context_rows_grad)(T *dx, T *dpadding, const T *drows, const tr_win
         NAME(padding_grad)(dpadding, &j, count);
 }
 
-/* -- row convolution --------------------------------------------------------------------------------------------------------- */
+/* -- row convolution ---------------------------------------------------------------------------- */
 
 TR_CLONES static void NAME(row_conv_range)(void *payload, int64_t first, int64_t last)
 {
@@ -199,7 +199,8 @@ TR_CLONES static void NAME(row_conv_filter_range)(void *payload, int64_t first, 
 void NAME(tr_row_conv_grad_filter)(T *dfilter, const T *dout, const T *x, int64_t ahead, const int64_t *offset,
                                    int64_t count, int64_t width)
 {
-    NAME(job) j = {.out = dfilter, .x = x, .filter = dout, .offset = offset, .count = count, .width = width, .ahead = ahead};
+    NAME(job) j = {.out = dfilter, .x = x, .filter = dout, .offset = offset, .count = count, .width = width,
+                   .ahead = ahead};
     tr_parallel_range(ahead, 1 + MIN_ITEMS / (1 + offset[count] * width), NAME(row_conv_filter_range), &j);
 }
 

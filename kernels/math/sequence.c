@@ -17,7 +17,7 @@ static int64_t sequences_of_slice(int64_t count, int64_t bytes)
     return bytes <= 0 ? count + 1 : 1 + (int64_t)((double)count * MIN_BYTES / (double)bytes);
 }
 
-/* -- moving rows ------------------------------------------------------------------------------------------------------- */
+/* -- moving rows -------------------------------------------------------------------------------- */
 
 typedef struct move_job {
     char          *to;
@@ -99,7 +99,7 @@ typedef struct {
     T                empty, alpha, beta;
 } NAME(job);
 
-/* -- pools --------------------------------------------------------------------------------------------------------------- */
+/* -- pools -------------------------------------------------------------------------------------- */
 
 TR_INLINE void NAME(add_rows)(T *to, const T *x, int64_t rows, int64_t width)
 {
@@ -163,9 +163,11 @@ TR_CLONES static void NAME(pool_range)(void *payload, int64_t begin, int64_t end
 void NAME(tr_sequence_pool_apply)(tr_sequence_pool pool, T *out, int32_t *max_row, const T *x, const int64_t *offset,
                                   int64_t count, int64_t width, T empty)
 {
-    NAME(job) j = {.pool = pool, .out = out, .max_row = max_row, .x = x, .offset = offset, .width = width, .empty = empty};
+    NAME(job) j = {.pool = pool, .out = out, .max_row = max_row, .x = x, .offset = offset, .width = width,
+                   .empty = empty};
     if (width > 0)
-        tr_parallel_range(count, sequences_of_slice(count, offset[count] * width * (int64_t)sizeof(T)), NAME(pool_range), &j);
+        tr_parallel_range(count, sequences_of_slice(count, offset[count] * width * (int64_t)sizeof(T)),
+                          NAME(pool_range), &j);
 }
 
 TR_CLONES static void NAME(pool_grad_range)(void *payload, int64_t begin, int64_t end)
@@ -205,7 +207,7 @@ void NAME(tr_sequence_pool_grad)(tr_sequence_pool pool, T *dx, const T *dout, co
                           NAME(pool_grad_range), &j);
 }
 
-/* -- softmax --------------------------------------------------------------------------------------------------------------- */
+/* -- softmax ------------------------------------------------------------------------------------ */
 
 static void NAME(softmax_range)(void *payload, int64_t begin, int64_t end)
 {
@@ -231,7 +233,7 @@ void NAME(tr_sequence_softmax_grad)(T *dx, const T *dout, const T *out, const in
     tr_parallel_range(count, sequences_of_slice(count, offset[count] * (int64_t)sizeof(T)), NAME(softmax_range), &j);
 }
 
-/* -- the gradient of an expansion --------------------------------------------------------------------------------------------- */
+/* -- the gradient of an expansion --------------------------------------------------------------- */
 
 TR_CLONES static void NAME(expand_grad_range)(void *payload, int64_t begin, int64_t end)
 {
@@ -254,7 +256,7 @@ void NAME(tr_sequence_expand_grad)(T *dx, const T *dout, const int64_t *item, co
                           NAME(expand_grad_range), &j);
 }
 
-/* -- positions ----------------------------------------------------------------------------------------------------------------- */
+/* -- positions ---------------------------------------------------------------------------------- */
 
 static void NAME(positions_range)(void *payload, int64_t begin, int64_t end)
 {

@@ -5,7 +5,7 @@
 #define WINDOW(length, start) INT_ATTR("contextLength", length), INT_ATTR("contextStart", start)
 #define TRAINABLE         BOOL_ATTR("paddingTrainable", 1)
 
-/* -- sequence_conv --------------------------------------------------------------------------------------- */
+/* -- sequence_conv ------------------------------------------------------------------------------ */
 
 static const op_case cases[] = {
     {"around each row", {SEQUENCES(RAGGED, 7, 2), ABSENT, DIMS(6, 4)}, {WINDOW(3, -1)}, .out = {SEQUENCES(RAGGED, 7, 4)}},
@@ -70,7 +70,7 @@ TEST(convolution_mistakes_are_explained)
                 infer_shapes("sequence_conv", {DIMS(7, 2), ABSENT, DIMS(6, 4)}, {WINDOW(3, -1), INT_ATTR("contextStride", 2)}));
 }
 
-/* -- row_conv ------------------------------------------------------------------------------------------------ */
+/* -- row_conv ----------------------------------------------------------------------------------- */
 
 static const op_case row_cases[] = {
     {"three ahead", {SEQUENCES(RAGGED, 7, 3), DIMS(3, 3)}, .out = {SEQUENCES(RAGGED, 7, 3)}},
@@ -103,7 +103,7 @@ TEST(row_conv_mistakes_are_explained)
     EXPECT_FAIL(TR_EINVAL, "row_conv: X 'x0' has no sequences", run_status("row_conv", {DIMS(7, 3), DIMS(2, 3)}));
 }
 
-/* -- im2sequence ----------------------------------------------------------------------------------------------- */
+/* -- im2sequence -------------------------------------------------------------------------------- */
 
 #define KERNEL(h, w)  INTS_ATTR("kernels", h, w)
 #define SIZES(list, n) {SIZE(n, 2), TYPED(TR_FP32, 0, 0), .values = list, .is_constant = true}
@@ -167,7 +167,7 @@ TEST(image_mistakes_are_explained)
     EXPECT_FAIL(TR_ESHAPE, "Y must be [1, 2]", infer_shapes("im2sequence", {DIMS(1, 1, 4, 4), DIMS(2, 2)}, {KERNEL(2, 2)}));
 }
 
-/* -- add_position_encoding ------------------------------------------------------------------------------------------ */
+/* -- add_position_encoding ---------------------------------------------------------------------- */
 
 static const op_case position_cases[] = {
     {"sequences of one length", {DIMS(2, 5, 6)}, {FLOAT_ATTR("alpha", 0.5), FLOAT_ATTR("beta", 2)}},
@@ -197,7 +197,10 @@ static void position_reference(op_values *v)
     }
 }
 
-TEST(positions_match_reference)    { EACH_OF(c, position_cases) check_forward("add_position_encoding", c, position_reference, 1e-6); }
+TEST(positions_match_reference)
+{
+    EACH_OF(c, position_cases) check_forward("add_position_encoding", c, position_reference, 1e-6);
+}
 TEST(positions_gradient_is_numeric) { EACH_OF(c, position_cases) check_gradient("add_position_encoding", c, 1e-4, 1e-7); }
 
 TEST(position_mistakes_are_explained)

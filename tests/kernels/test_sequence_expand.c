@@ -26,7 +26,7 @@ static void append(double **out, const op_array *x, int64_t from, int64_t rows)
         *(*out)++ = x->data[from * width + i];
 }
 
-/* -- sequence_expand ----------------------------------------------------------------------------------- */
+/* -- sequence_expand ---------------------------------------------------------------------------- */
 
 static const op_case cases[] = {
     {"rows", {DIMS(4, 3), LIKE(RAGGED, 6)}, .out = {DIMS(6, 3)}},
@@ -77,7 +77,7 @@ TEST(expansion_mistakes_are_explained)
                 run_status("sequence_expand", {NESTED(OFFSETS(0, 2), OFFSETS(0, 1, 3), 3, 3), LIKE(OFFSETS(0, 2, 3), 3)}));
 }
 
-/* -- sequence_expand_as ------------------------------------------------------------------------------------ */
+/* -- sequence_expand_as ------------------------------------------------------------------------- */
 
 static const op_case as_cases[] = {
     {"ragged", {DIMS(4, 3), LIKE(RAGGED, 6)}, .out = {SEQUENCES(RAGGED, 6, 3)}},
@@ -97,7 +97,7 @@ TEST(expansion_as_mistakes_are_explained)
                 run_status("sequence_expand_as", {DIMS(3, 3), LIKE(RAGGED, 6)}));
 }
 
-/* -- sequence_concat ------------------------------------------------------------------------------------------ */
+/* -- sequence_concat ---------------------------------------------------------------------------- */
 
 #define MORE_SEQUENCES(offsets, ...) {SIZE(__VA_ARGS__), .lod = {offsets}, .is_more = true}
 
@@ -132,7 +132,7 @@ TEST(concat_mistakes_are_explained)
     EXPECT_FAIL(TR_ESHAPE, "X[1] is [4, 3] and X[0] [6, 2]", infer_shapes("sequence_concat", {DIMS(6, 2), MORE(4, 3)}));
 }
 
-/* -- sequence_slice --------------------------------------------------------------------------------------------- */
+/* -- sequence_slice ----------------------------------------------------------------------------- */
 
 static const op_case slice_cases[] = {
     {"some", {SEQUENCES(RAGGED, 6, 2), IDS(LIST(1, 0, 0, 0), 4, 1), IDS(LIST(1, 0, 2, 1), 4, 1)},
@@ -166,11 +166,12 @@ TEST(slice_mistakes_are_explained)
     EXPECT_FAIL(TR_EDTYPE, "Offset must be int64", infer_shapes("sequence_slice", {DIMS(2, 2), DIMS(1, 1), INT64S(0, 1, 1, 1)}));
 }
 
-/* -- sequence_reverse ---------------------------------------------------------------------------------------------- */
+/* -- sequence_reverse --------------------------------------------------------------------------- */
 
 static const op_case reverse_cases[] = {
     {"ragged", {SEQUENCES(RAGGED, 6, 3)}, .out = {SEQUENCES(RAGGED, 6, 3)}},
-    {"two levels", {NESTED(OFFSETS(0, 1, 2), OFFSETS(0, 2, 5), 5, 1)}, .out = {NESTED(OFFSETS(0, 1, 2), OFFSETS(0, 2, 5), 5, 1)}},
+    {"two levels", {NESTED(OFFSETS(0, 1, 2), OFFSETS(0, 2, 5), 5, 1)},
+     .out = {NESTED(OFFSETS(0, 1, 2), OFFSETS(0, 2, 5), 5, 1)}},
     {"bytes", {{SIZE(6, 2), TYPED(TR_UINT8, 0, 200), .lod = {RAGGED}}}},
     {"nothing", {SEQUENCES(OFFSETS(0, 0), 0, 3)}},
 };
@@ -198,7 +199,7 @@ TEST(reverse_mistakes_are_explained)
     EXPECT_FAIL(TR_EINVAL, "sequence_reverse: X 'x0' has no sequences", run_status("sequence_reverse", {DIMS(4, 3)}));
 }
 
-/* -- sequence_reshape and lod_reset ------------------------------------------------------------------------------------ */
+/* -- sequence_reshape and lod_reset ------------------------------------------------------------- */
 
 static const op_case reshape_cases[] = {
     {"wider", {SEQUENCES(OFFSETS(0, 2, 2, 6), 6, 2)}, {INT_ATTR("new_dim", 4)}, {SEQUENCES(OFFSETS(0, 1, 1, 3), 3, 4)}},

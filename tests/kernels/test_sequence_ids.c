@@ -4,7 +4,7 @@
 #define RAGGED OFFSETS(0, 2, 2, 5, 6)
 #define WORDS(dtype_, list, offsets, ...) {SIZE(__VA_ARGS__), TYPED(dtype_, 0, 0), .values = list, .lod = {offsets}}
 
-/* -- sequence_enumerate ------------------------------------------------------------------------------------ */
+/* -- sequence_enumerate ------------------------------------------------------------------------- */
 
 static const op_case cases[] = {
     {"pairs", {WORDS(TR_INT64, LIST(1, 2, 3, 4, 5, 6), RAGGED, 6, 1)}, {INT_ATTR("win_size", 2)},
@@ -28,7 +28,7 @@ static void reference(op_values *v)
 
 TEST(windows_match_reference) { EACH(c) check_forward("sequence_enumerate", c, reference, 0); }
 
-/* -- sequence_erase ------------------------------------------------------------------------------------------- */
+/* -- sequence_erase ----------------------------------------------------------------------------- */
 
 static const op_case erase_cases[] = {
     {"two words", {WORDS(TR_INT64, LIST(1, 2, 3, 2, 5, 3), RAGGED, 6, 1)}, {INTS_ATTR("tokens", 2, 3)},
@@ -66,7 +66,7 @@ TEST(mistakes_are_explained)
                 run_status("sequence_erase", {INT64S(0, 5, 4, 1)}, {INTS_ATTR("tokens", 2)}));
 }
 
-/* -- sequence_scatter -------------------------------------------------------------------------------------------- */
+/* -- sequence_scatter --------------------------------------------------------------------------- */
 
 static const op_case scatter_cases[] = {
     {"some repeated", {DIMS(4, 5), WORDS(TR_INT64, LIST(3, 3, 0, 4, 0, 2), RAGGED, 6, 1), DIMS(6, 1)}, .out = {DIMS(4, 5)}},

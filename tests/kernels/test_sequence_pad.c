@@ -4,7 +4,7 @@
 #define RAGGED OFFSETS(0, 2, 2, 5, 6)
 #define IDS(list, ...) {SIZE(__VA_ARGS__), TYPED(TR_INT64, 0, 0), .values = list}
 
-/* -- sequence_pad --------------------------------------------------------------------------------------- */
+/* -- sequence_pad ------------------------------------------------------------------------------- */
 
 static const op_case cases[] = {
     {"to the longest", {SEQUENCES(RAGGED, 6, 2), CONSTANT(1)}, .out = {DIMS(4, 3, 2), DIMS(4, 1)}},
@@ -52,7 +52,7 @@ TEST(padding_mistakes_are_explained)
     EXPECT_FAIL(TR_EDTYPE, "PadValue must be float32", infer_shapes("sequence_pad", {DIMS(6, 2), INT64S(0, 1, 1)}));
 }
 
-/* -- sequence_unpad ----------------------------------------------------------------------------------------- */
+/* -- sequence_unpad ----------------------------------------------------------------------------- */
 
 static const op_case unpad_cases[] = {
     {"some", {DIMS(4, 3, 2), IDS(LIST(2, 0, 3, 1), 4, 1)}, .out = {SEQUENCES(RAGGED, 6, 2)}},
@@ -83,7 +83,7 @@ TEST(unpadding_mistakes_are_explained)
                 infer_shapes("sequence_unpad", {DIMS(2, 3, 2), INT64S(0, 2, 3, 1)}));
 }
 
-/* -- sequence_mask --------------------------------------------------------------------------------------------- */
+/* -- sequence_mask ------------------------------------------------------------------------------ */
 
 static const op_case mask_cases[] = {
     {"to the longest", {IDS(LIST(2, 0, 3), 3)}, {INT_ATTR("out_dtype", TR_INT64)}, {INT64S(0, 0, 3, 3)}},

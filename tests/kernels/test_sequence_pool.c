@@ -4,7 +4,7 @@
 #define POOL(name) {STRING_ATTR("pooltype", name)}
 #define RAGGED     OFFSETS(0, 2, 2, 7, 8, 8)             /* two of five are empty */
 
-/* -- sequence_pool ------------------------------------------------------------------------------------- */
+/* -- sequence_pool ------------------------------------------------------------------------------ */
 
 static const op_case cases[] = {
     {"average", {SEQUENCES(RAGGED, 8, 3)}, .out = {DIMS(5, 3)}},
@@ -92,7 +92,7 @@ TEST(pool_shape_is_inferred)
     EXPECT_SHAPE("float32[?, 2]", "sequence_pool", {DIMS(4, 2)});
 }
 
-/* -- sequence_softmax ------------------------------------------------------------------------------------ */
+/* -- sequence_softmax --------------------------------------------------------------------------- */
 
 static const op_case softmax_cases[] = {
     {"a column", {SEQUENCES(RAGGED, 8, 1)}, .out = {SEQUENCES(RAGGED, 8, 1)}},
