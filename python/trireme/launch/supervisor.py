@@ -165,7 +165,7 @@ class Launch:
         """End what is left of the job."""
         if mpirun.poll() is None:
             mpirun.send_signal(signal.SIGTERM)
-        ranks.kill()
+        ranks.kill(_TO_STOP)
         with contextlib.suppress(subprocess.TimeoutExpired):
             mpirun.wait(_TO_STOP)
         if mpirun.poll() is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,13 +92,17 @@ class Ranks:
                 return Failure(1, f"{self.name(one.rank)}, pid {one.pid}, {how}")
         return None
 
-    def kill(self) -> None:
-        """End those of this host that still live."""
+    def kill(self, seconds: float) -> None:
+        """End those of this host that still live, and wait so long at most until they are gone."""
+        self.look(0.0)                             # one may have started since
         for one in self.known.values():
             try:
                 signal.pidfd_send_signal(one.fd, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 pass
+        end = time.monotonic() + seconds
+        while any(not one.gone for one in self.known.values()) and time.monotonic() < end:
+            self.look(0.02)
 
     def close(self) -> None:
         for one in self.known.values():
