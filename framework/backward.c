@@ -212,17 +212,24 @@ static bool writes(const tr_op_desc *op, const char *var)
 }
 
 /* Will `var` hold another value when the gradient operator runs? Inside a loop's body, a variable of an outer
- * block that the body writes anywhere is overwritten by the next iteration. */
+ * block that the body writes anywhere is overwritten by the next iteration; and what a block around writes behind
+ * the operator that runs this one comes in between, too. */
 static bool is_overwritten(const walk *w, const char *var, bool is_output)
 {
     const tr_var_desc *desc = tr_block_find_var_recursive(w->block, var);
+    int                first = w->position + (is_output ? 1 : 0);
 
     if (!desc || desc->kind != TR_KIND_TENSOR || desc->persistable)
         return false;
-    const bool in_loop = w->target != w->block && desc->block != w->block;
-    for (int i = in_loop ? 0 : w->position + (is_output ? 1 : 0); i < w->block->op_count; i++)
-        if (writes(w->block->op[i], var))
-            return true;
+    for (; w; w = w->outer) {
+        const bool is_inside = w->target != w->block && desc->block != w->block;
+        for (int i = is_inside ? 0 : first; i < w->block->op_count; i++)
+            if (writes(w->block->op[i], var))
+                return true;
+        if (desc->block == w->block)
+            return false;             /* every activation of the block has its own */
+        first = w->outer ? w->outer->position + 1 : 0;
+    }
     return false;
 }
 
@@ -244,8 +251,10 @@ const char *tr_grad_saved(tr_grad_maker *maker, const char *var, bool is_output)
     const char *saved = intern(w, "%s@SAVED@%d", var, version_of(w, var, is_output));
     if (!tr_block_find_var(w->block, saved)) {
         tr_op_desc *assign = unary("assign", var, saved);
+        tr_block_create_var(w->block, saved);      /* here, whatever blocks around have saved */
         if (tr_block_insert_op(w->block, w->position + (is_output ? 1 : 0), assign) != TR_OK) {
             tr_op_desc_free(assign);  /* something that cannot be copied: read what is there */
+            tr_block_remove_var(w->block, saved);
             return var;
         }
         w->position += is_output ? 0 : 1;

@@ -132,6 +132,38 @@ TEST(nested_loops_differentiate)
     net_deinit(&n);
 }
 
+/* for (i = 0; i < n; i++) { if (flag) y = y * sin(h);  h = 1.5 h; }: the branch reads what the loop overwrites. */
+TEST(a_branch_in_a_loop_reads_what_the_loop_overwrites_behind_it)
+{
+    net n;
+    int64_t    steps = 3;
+    const bool flag = true;
+    net_init(&n);
+    net_var(&n, "x", TR_FP64, 2, -1, SIZE);
+    net_var(&n, "n", TR_INT64, 1, 1);
+    net_var(&n, "flag", TR_BOOL, 1, 1);
+    net_op(&n, 0, "scale", "X=x", "Out=h", "");
+    net_op(&n, 0, "scale", "X=x", "Out=y", "");
+    net_op(&n, 0, "fill_constant", "", "Out=i", "shape=[1] dtype=3");
+    net_op(&n, 0, "less_than", "X=i Y=n", "Out=c", "");
+    const int body = net_block(&n, 0), then = net_block(&n, body);
+    net_op(&n, then, "sin", "X=h", "Out=s", "");
+    net_op(&n, then, "elementwise_mul", "X=y Y=s", "Out=y", "");
+    net_op(&n, body, "conditional_block", "Cond=flag Input=y,h", "Out=y Scope=kept",
+           "sub_block=block:2 is_scalar_condition=true");
+    net_op(&n, body, "scale", "X=h", "Out=h", "scale=1.5");
+    net_op(&n, body, "increment", "X=i", "Out=i", "");
+    net_op(&n, body, "less_than", "X=i Y=n", "Out=c", "");
+    net_op(&n, 0, "while", "X=h,y,i,n,flag Condition=c", "Out=h,y,i,c StepScopes=steps", "sub_block=block:1");
+    net_op(&n, 0, "reduce_sum", "X=y", "Out=loss", "reduce_all=true");
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    net_feed(&n, "x", x, 2, ROWS, SIZE);
+    net_feed(&n, "n", &steps, 1, 1);
+    net_feed(&n, "flag", &flag, 1, 1);
+    net_check_gradient(&n, "x", x, ROWS * SIZE, 1e-7);
+    net_deinit(&n);
+}
+
 /* y = 2x; if (flag) y = y * y + x;  loss = sum(y). */
 static void build_branch(net *n)
 {
@@ -254,6 +286,7 @@ int main(void)
         cmocka_unit_test(a_loop_has_the_numeric_gradient_for_any_number_of_steps),
         cmocka_unit_test(a_loop_without_backward_keeps_one_frame),
         cmocka_unit_test(nested_loops_differentiate),
+        cmocka_unit_test(a_branch_in_a_loop_reads_what_the_loop_overwrites_behind_it),
         cmocka_unit_test(a_branch_runs_and_differentiates_when_taken),
         cmocka_unit_test(a_branch_that_is_not_taken_lets_the_gradient_pass),
         cmocka_unit_test(what_is_read_before_a_loop_overwrites_it_is_not_read_later),
