@@ -321,6 +321,73 @@ def test_steps_over_two_levels_are_sequences(exe, rng):
     check_numeric(exe, layers.reduce_sum(out * rows), feed, ["rows"], lods={"rows": lod})
 
 
+def test_a_net_over_sentences_of_words(exe, rng):
+    """The outer net steps over sentences; at each step an inner one runs over their words, from the outer memory."""
+    words = layers.data("words", [SIZE], dtype="float64", lod_level=2, stop_gradient=False)
+    w = layers.data("w", [SIZE, SIZE], dtype="float64", append_batch_size=False, stop_gradient=False)
+    outer = layers.DynamicRNN()
+    with outer.block():
+        sentence = outer.step_input(words)
+        memory = outer.memory(shape=[SIZE], dtype="float64", value=0.25)
+        inner = layers.DynamicRNN()
+        with inner.block():
+            word = inner.step_input(sentence)
+            seen = inner.static_input(memory)
+            h = inner.memory(init=memory, need_reorder=True)
+            new = layers.tanh(layers.mul(word, w) + h * seen)
+            inner.update_memory(h, new)
+            inner.output(new)
+        states = inner()
+        new_memory = layers.tanh(layers.sequence_pool(states, "sum") + memory)
+        outer.update_memory(memory, new_memory)
+        outer.output(new_memory, states)
+    memories, states = outer()
+    lod = [[2, 1, 3], [1, 3, 2, 2, 0, 1]]
+    feed = {"words": rng.normal(size=(9, SIZE)), "w": rng.normal(size=(SIZE, SIZE))}
+    got = exe.run(feed={**feed, "words": fluid.create_lod_tensor(feed["words"], lod, fluid.CPUPlace())},
+                  fetch_list=[memories, states], return_numpy=False)
+    assert [one.recursive_sequence_lengths() for one in got] == [[lod[0]], lod]
+    start, sentence, expected = 0, 0, []
+    for sentences in lod[0]:
+        memory = np.full(SIZE, 0.25)
+        for length in lod[1][sentence:sentence + sentences]:
+            h, total_h = memory, np.zeros(SIZE)
+            for word in feed["words"][start:start + length]:
+                h = np.tanh(word @ feed["w"] + h * memory)
+                total_h = total_h + h
+            memory = np.tanh(total_h + memory)
+            expected.append(memory)
+            start += length
+        sentence += sentences
+    np.testing.assert_allclose(np.array(got[0]), expected, atol=1e-12)
+    check_numeric(exe, total(memories) + total(states), feed, ["words", "w"], 1e-6, {"words": lod})
+
+
+def test_a_branch_writes_into_an_array_in_a_loop(exe, rng):
+    """Element i becomes sin(x) where i is even; otherwise it stays what was written before the loop."""
+    x = batch("x")
+    x.stop_gradient = False
+    indices = [layers.fill_constant([1], "int64", k) for k in range(4)]
+    array = None
+    for k in indices:
+        array = layers.array_write(x * 2.0, k, array)
+    i, n = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 4)
+    cond = layers.less_than(i, n)
+    loop = layers.While(cond)
+    with loop.block():
+        even = layers.equal(i % 2, layers.fill_constant([1], "int64", 0))
+        with layers.ConditionalBlock([even], is_scalar_condition=True).block():
+            layers.array_write(layers.sin(layers.array_read(array, i)), i, array)
+        layers.increment(i)
+        layers.less_than(i, n, cond=cond)
+    parts = [layers.array_read(array, k) for k in indices]
+    value = rng.normal(size=(BATCH, SIZE))
+    got = exe.run(feed={"x": value}, fetch_list=parts)
+    for k, part in enumerate(got):
+        np.testing.assert_allclose(part, np.sin(2 * value) if k % 2 == 0 else 2 * value, atol=1e-12)
+    check_numeric(exe, total(parts[0] * parts[1]) + total(parts[2]) + total(parts[3]), {"x": value}, ["x"], 1e-6)
+
+
 def test_a_recurrent_net_over_sequences_within_a_loop(exe, rng):
     """Arrays of a loop's body are empty at every turn; gradients of what it reads add up over turns."""
     rows = layers.data("rows", [SIZE], dtype="float64", lod_level=1, stop_gradient=False)
