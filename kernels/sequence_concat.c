@@ -87,7 +87,7 @@ static tr_status run(const tr_run *io)
 {
     tr_tensor   *out = io->out[OUT];
     tr_sequences s;
-    work         w;
+    work         w = {0};
 
     TR_TRY(tr__sequences_of(&s, io, X, 0));
     TR_TRY(get_work(&w, io, s.count));
@@ -105,7 +105,7 @@ static tr_status run_grad(const tr_run *io)
 {
     const tr_tensor *dout = io->in[G_DOUT];
     tr_sequences     s;
-    work             w;
+    work             w = {0};
 
     TR_TRY(tr__sequences_of(&s, io, G_X, 0));
     TR_TRY(get_work(&w, io, s.count));
