@@ -2,8 +2,8 @@
 
     python benchmarks/imports.py [--rounds 15] [--peers]
 
-Each measurement is a fresh process that finds the bytecode ready, as after an installation. With --peers the same is measured for torch and jax where they are installed
-(--peer-python or TRIREME_PEER_PYTHON).
+Each measurement is a fresh process that finds the bytecode ready, as after an installation; times are CPU time. With
+--peers the same is measured for torch and jax where they are installed (--peer-python or TRIREME_PEER_PYTHON).
 """
 
 import argparse
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-TIMED = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+TIMED = "import numpy, time; t = time.process_time(); import {}; print(1e3 * (time.process_time() - t))"
 TRAIN = """
 import resource, sys
 sys.path.insert(0, {folder!r})
@@ -40,11 +40,10 @@ def number_from(python, code):
 
 
 def imports(python, module, rounds):
-    """Return the milliseconds that module adds to numpy, of each round."""
+    """Return the milliseconds of CPU time that the module adds to numpy, of each round; None if it is not there."""
     if number_from(python, TIMED.format(module)) is None:
         return None
-    return [1e3 * (number_from(python, TIMED.format(f"numpy, {module}")) - number_from(python, TIMED.format("numpy")))
-            for _ in range(rounds)]
+    return [number_from(python, TIMED.format(module)) for _ in range(rounds)]
 
 
 def memory(python, side):
