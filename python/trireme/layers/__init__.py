@@ -1,7 +1,7 @@
 """Layers: compositions of operators, under Fluid's names."""
 
 from . import (array, branch, control_flow, io, learning_rate_scheduler, loss, math, metric_op, nn, ops, recurrent, rnn,
-               sequence, tensor)
+               sequence, structured, tensor)
 from .array import *               # noqa: F403
 from .branch import *              # noqa: F403
 from .control_flow import *        # noqa: F403
@@ -15,8 +15,9 @@ from .ops import *                 # noqa: F403
 from .recurrent import *           # noqa: F403
 from .rnn import *                 # noqa: F403
 from .sequence import *            # noqa: F403
+from .structured import *          # noqa: F403
 from .tensor import *              # noqa: F403
 
 __all__ = [*array.__all__, *branch.__all__, *control_flow.__all__, *io.__all__, *learning_rate_scheduler.__all__,
            *loss.__all__, *math.__all__, *metric_op.__all__, *nn.__all__, *ops.__all__, *recurrent.__all__,
-           *rnn.__all__, *sequence.__all__, *tensor.__all__]
+           *rnn.__all__, *sequence.__all__, *structured.__all__, *tensor.__all__]

@@ -1,0 +1,108 @@
+"""Outputs that are sequences themselves: tags that depend on their neighbours, sentences found by a beam search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtypes import VarType
+from ..framework import Variable
+from ..layer_helper import LayerHelper
+from ..param_attr import ParamAttr
+
+
+def linear_chain_crf(input: Variable, label: Variable, param_attr: Any = None) -> Variable:
+    """Return minus the log of each sequence's probability under a conditional random field: ``[sequences, 1]``.
+
+    ``input`` is ``[rows, tags]``, a score of each tag for each row; ``label`` is ``[rows, 1]`` of int64. The parameter,
+    ``[tags + 2, tags]``, holds scores of the first tag, of the last tag, and of each tag after each other; name it, so
+    that ``crf_decoding`` finds it.
+
+    >>> scores = fluid.layers.data("scores", [5], lod_level=1)
+    >>> tags = fluid.layers.data("tags", [1], dtype="int64", lod_level=1)
+    >>> fluid.layers.linear_chain_crf(scores, tags, param_attr=fluid.ParamAttr(name="crfw"))
+    Variable('linear_chain_crf_0.tmp_3', float32[?, 1])
+    """
+    helper = LayerHelper("linear_chain_crf", input=input, param_attr=param_attr)
+    tags = helper.input().shape[1]
+    transition = helper.create_parameter(helper.param_attr, [tags + 2, tags], input.dtype)
+    alpha, emission_exps, transition_exps = (helper.create_variable_for_type_inference(input.dtype, stop_gradient=True)
+                                             for _ in range(3))
+    cost = helper.create_variable_for_type_inference(input.dtype)
+    helper.append_op(type="linear_chain_crf", inputs={"Emission": [input], "Transition": [transition], "Label": [label]},
+                     outputs={"Alpha": [alpha], "EmissionExps": [emission_exps], "TransitionExps": [transition_exps],
+                              "LogLikelihood": [cost]})
+    return cost
+
+
+def crf_decoding(input: Variable, param_attr: Any, label: Variable | None = None) -> Variable:
+    """Return the likeliest tags of each row, ``[rows, 1]``; with ``label``, 1 where these are right and 0 where not.
+
+    ``param_attr`` names the parameter that ``linear_chain_crf`` made.
+
+    >>> scores = fluid.layers.data("scores", [5], lod_level=1)
+    >>> tags = fluid.layers.data("tags", [1], dtype="int64", lod_level=1)
+    >>> cost = fluid.layers.linear_chain_crf(scores, tags, param_attr=fluid.ParamAttr(name="crfw"))
+    >>> fluid.layers.crf_decoding(scores, param_attr=fluid.ParamAttr(name="crfw"))
+    Variable('crf_decoding_0.tmp_0', int64[?, 1])
+    """
+    helper = LayerHelper("crf_decoding", input=input)
+    name = getattr(ParamAttr._to_attr(param_attr), "name", None)
+    block = helper.main_program.global_block()
+    if not name or not block.has_var(name):
+        raise ValueError(f"crf_decoding: param_attr must name the parameter of linear_chain_crf; got {name!r}")
+    inputs = {"Emission": [helper.input()], "Transition": [block.var(name)]}
+    if label is not None:
+        inputs["Label"] = [label]
+    return helper.append("crf_decoding", inputs, slot="ViterbiPath", dtype=VarType.INT64, stop_gradient=True)
+
+
+def beam_search(pre_ids: Variable, pre_scores: Variable, ids: Variable | None, scores: Variable, beam_size: int, end_id: int,
+                level: int = 0, is_accumulated: bool = True, name: str | None = None,
+                return_parent_idx: bool = False) -> Any:
+    """Return the words that one step of a beam search selects, and their scores (and the rows that they continue).
+
+    Each row is a prefix, with its last word in ``pre_ids`` and its score in ``pre_scores``; ``scores``, ``[rows, k]``, are those
+    of the candidates ``ids`` (by default 0 .. k - 1). Of each source, which is a sequence of ``scores`` at ``level``,
+    ``beam_size`` candidates are kept. Unless ``is_accumulated``, scores are probabilities of the candidates alone.
+
+    >>> words, before = fluid.layers.data("words", [1], dtype="int64", lod_level=2), fluid.layers.data("before", [1], lod_level=2)
+    >>> ids, scores = fluid.layers.data("ids", [4], dtype="int64", lod_level=2), fluid.layers.data("scores", [4], lod_level=2)
+    >>> fluid.layers.beam_search(words, before, ids, scores, beam_size=2, end_id=0)
+    (Variable('beam_search_0.tmp_0', int64[?, 1]), Variable('beam_search_0.tmp_1', float32[?, 1]))
+    """
+    helper = LayerHelper("beam_search", name=name)
+    inputs = {"pre_ids": [pre_ids], "pre_scores": [pre_scores], "scores": [scores]}
+    if ids is not None:
+        inputs["ids"] = [ids]
+    selected_ids = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
+    selected_scores = helper.create_variable_for_type_inference(scores.dtype, stop_gradient=True)
+    parent = helper.create_variable_for_type_inference(VarType.INT32, stop_gradient=True)
+    helper.append_op(type="beam_search", inputs=inputs,
+                     outputs={"selected_ids": [selected_ids], "selected_scores": [selected_scores], "parent_idx": [parent]},
+                     attrs={"level": level, "beam_size": beam_size, "end_id": end_id, "is_accumulated": is_accumulated})
+    return (selected_ids, selected_scores, parent) if return_parent_idx else (selected_ids, selected_scores)
+
+
+def beam_search_decode(ids: Variable, scores: Variable, beam_size: int, end_id: int,
+                       name: str | None = None) -> tuple[Variable, Variable]:
+    """Return the sentences of a beam search and the scores up to each word, from the arrays of what its steps selected.
+
+    Both have two levels of sequences: sentences of a source, the best first, and words of a sentence.
+
+    >>> ids, scores = fluid.layers.create_array("int64"), fluid.layers.create_array("float32")
+    >>> zero = fluid.layers.fill_constant([1], "int64", 0)
+    >>> ids = fluid.layers.array_write(fluid.layers.data("words", [1], dtype="int64", lod_level=2), zero, ids)
+    >>> scores = fluid.layers.array_write(fluid.layers.data("scores", [1], lod_level=2), zero, scores)
+    >>> fluid.layers.beam_search_decode(ids, scores, beam_size=2, end_id=0)[0]
+    Variable('beam_search_decode_0.tmp_0', int64[?])
+    """
+    helper = LayerHelper("beam_search_decode", name=name)
+    sentences = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
+    sentence_scores = helper.create_variable_for_type_inference(scores.dtype, stop_gradient=True)
+    helper.append_op(type="beam_search_decode", inputs={"Ids": [ids], "Scores": [scores]},
+                     outputs={"SentenceIds": [sentences], "SentenceScores": [sentence_scores]},
+                     attrs={"beam_size": beam_size, "end_id": end_id})
+    return sentences, sentence_scores
+
+
+__all__ = ["linear_chain_crf", "crf_decoding", "beam_search", "beam_search_decode"]
