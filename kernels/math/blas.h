@@ -1,9 +1,11 @@
-/* blas.h - matrix products by a one-thread OpenBLAS in each slice.
+/* blas.h - matrix products: by a one-thread OpenBLAS in each tile, or, for large float products on AVX-512,
+ * by kernels of our own (gemm_packed.h; docs/adr/0006).
  *
  * The library is loaded at first use. It is told to use one thread, and the core it chose is checked
  * against this CPU: a wrong choice costs a factor of five and is silent, so it is corrected by loading
- * again, or refused. A large product is cut into a grid of tiles of the output; the grid depends on the
- * shape alone, so the bits of a result do not depend on the number of threads.
+ * again, or refused. A large product is cut into a grid of tiles of the output; OpenBLAS's grid depends on the
+ * shape alone. Our own kernels sum each element in an order that depends on k alone, so they may be cut by
+ * the number of threads. Either way the bits of a result do not depend on it.
  *
  * All matrices are row-major: op(A) is m x k, op(B) is k x n, C is m x n, and lda, ldb, ldc are the
  * distances of the stored rows in elements. With beta = 0 C is only written. Dimensions and strides
