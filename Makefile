@@ -45,7 +45,6 @@ demo: build
 # What is measured is what users get.
 bench: PRESET = release
 bench: setup
-	deploy/setup.sh bench
 	$(call built,release)
 	$(PYTHON) benchmarks/run.py
 

@@ -2,7 +2,6 @@
 # Prepare a Debian or Ubuntu for working on Trireme, starting from nothing but git, make and python3.
 #
 #   deploy/setup.sh            compiler, protobuf-c, cmocka; .venv with requirements/test.txt
-#   deploy/setup.sh bench      and requirements/bench.txt
 #   deploy/setup.sh fuzz       and clang
 #
 # Only what is missing is installed, so a second run changes nothing. System packages need root or sudo;
@@ -65,9 +64,8 @@ make_environment() {
 requirements=(requirements/test.txt)
 for part in "$@"; do
     case $part in
-        bench) requirements+=(requirements/bench.txt) ;;
         fuzz) ;;
-        *) die "unknown part '$part': bench or fuzz" ;;
+        *) die "unknown part '$part': fuzz is one" ;;
     esac
 done
 
