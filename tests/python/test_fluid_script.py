@@ -110,6 +110,71 @@ def test_recommendations_with_sparse_tables():
     assert value[0] < 0.1 * (ratings ** 2).mean()
 
 
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_word2vec(is_sparse, tmp_path):
+    """The next of five words, from four embeddings in one table."""
+    count, names = 50, ["firstw", "secondw", "thirdw", "fourthw", "nextw"]
+    fluid.default_startup_program().random_seed = 1
+    words = [fluid.layers.data(name=name, shape=[1], dtype="int64") for name in names]
+    embeds = [fluid.layers.embedding(input=word, size=[count, 16], dtype="float32", is_sparse=is_sparse,
+                                     param_attr="shared_w") for word in words[:4]]
+    hidden = fluid.layers.fc(input=fluid.layers.concat(input=embeds, axis=1), size=32, act="sigmoid")
+    predict = fluid.layers.fc(input=hidden, size=count, act="softmax")
+    avg_cost = fluid.layers.mean(fluid.layers.cross_entropy(input=predict, label=words[4]))
+    rate = fluid.layers.exponential_decay(learning_rate=1.0, decay_steps=100, decay_rate=0.9, staircase=True)
+    fluid.optimizer.SGDOptimizer(learning_rate=rate, regularization=fluid.regularizer.L2DecayRegularizer(
+        regularization_coeff=8e-6)).minimize(avg_cost)
+
+    def reader():
+        for start in np.random.RandomState(0).randint(0, count, 2000):
+            yield tuple((start + k) % count for k in range(5))
+
+    main, place = fluid.default_main_program(), fluid.CPUPlace()
+    exe = fluid.Executor(place)
+    feeder = fluid.DataFeeder(feed_list=[main.global_block().var(name) for name in names], place=place)
+    exe.run(fluid.default_startup_program())
+    costs = [float(exe.run(main, feed=feeder.feed(data), fetch_list=[avg_cost])[0])
+             for _ in range(25) for data in fluid.batch(reader, 100)()]
+    assert costs[0] > 3.5 and costs[-1] < 0.5
+    fluid.io.save_inference_model(str(tmp_path), names[:4], [predict], exe)
+    with fluid.scope_guard(fluid.core.Scope()):
+        program, feeds, targets = fluid.io.load_inference_model(str(tmp_path), exe)
+        tensors = [fluid.create_lod_tensor(np.array([[10 + k]], "int64"), [[1]], place) for k in range(4)]
+        result, = exe.run(program, feed=dict(zip(feeds, tensors)), fetch_list=targets, return_numpy=False)
+    assert np.array(result).argmax() == 14 and result.recursive_sequence_lengths() == [[1]]
+
+
+def test_image_classification():
+    """Groups of convolutions with batch norm and dropout, clipped, regularized, under a schedule."""
+    def conv_block(ipt, num_filter, groups, dropouts):
+        return fluid.nets.img_conv_group(input=ipt, pool_size=2, pool_stride=2, conv_num_filter=[num_filter] * groups,
+                                         conv_filter_size=3, conv_act="relu", conv_with_batchnorm=True,
+                                         conv_batchnorm_drop_rate=dropouts, pool_type="max")
+
+    fluid.default_startup_program().random_seed = fluid.default_main_program().random_seed = 1
+    images = fluid.layers.data(name="pixel", shape=[3, 16, 16], dtype="float32")
+    label = fluid.layers.data(name="label", shape=[1], dtype="int64")
+    net = fluid.layers.dropout(x=conv_block(conv_block(images, 8, 2, [0.1, 0]), 8, 1, [0]), dropout_prob=0.2)
+    net = fluid.layers.batch_norm(input=fluid.layers.fc(input=net, size=16, act=None), act="relu")
+    predict = fluid.layers.fc(input=net, size=10, act="softmax")
+    avg_cost = fluid.layers.mean(x=fluid.layers.cross_entropy(input=predict, label=label))
+    acc = fluid.layers.accuracy(input=predict, label=label)
+    test_program = fluid.default_main_program().clone(for_test=True)
+    fluid.clip.set_gradient_clip(fluid.clip.GradientClipByGlobalNorm(clip_norm=1.0))
+    fluid.optimizer.Momentum(learning_rate=fluid.layers.piecewise_decay(boundaries=[50, 70], values=[0.1, 0.02, 0.01]),
+                             momentum=0.9, regularization=fluid.regularizer.L2Decay(1e-4)).minimize(avg_cost)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    random = np.random.RandomState(0)
+    kinds = random.randn(10, 3, 16, 16)
+    for _ in range(80):
+        y = random.randint(0, 10, (32, 1))
+        feed = {"pixel": (kinds[y[:, 0]] + 0.3 * random.randn(32, 3, 16, 16)).astype("float32"), "label": y}
+        exe.run(feed=feed, fetch_list=[avg_cost])
+    cost, accuracy = exe.run(test_program, feed=feed, fetch_list=[avg_cost.name, acc.name])
+    assert float(accuracy) > 0.9 and float(cost) < 0.5, (cost, accuracy)
+
+
 def test_training_is_repeatable_bit_by_bit():
     def train():
         with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
