@@ -106,5 +106,6 @@ if args.out and fluid.distributed.trainer_index() == 0:
     np.savez(args.out, losses=np.array(losses), **params)
 if args.save:
     fluid.io.save_params(exe, args.save)
-print(f"trainer {fluid.distributed.trainer_index()} of {fluid.distributed.trainer_count()}: "
-      f"{losses[0]:.6f} -> {losses[-1]:.6f}", flush=True)
+# In one write: the lines of several ranks must not mix.
+sys.stdout.write(f"trainer {fluid.distributed.trainer_index()} of {fluid.distributed.trainer_count()}: "
+                 f"{losses[0]:.6f} -> {losses[-1]:.6f}\n")
