@@ -68,7 +68,8 @@ operators: build
 	$(PYTHON) docs/make_operators.py
 
 format:
-	git clang-format --extensions c,h HEAD
+	deploy/setup.sh format
+	git clang-format --force --extensions c,h HEAD
 
 clean:
 	rm -rf build dist

@@ -3,6 +3,7 @@
 #
 #   deploy/setup.sh            compiler, protobuf-c, cmocka; .venv with requirements/test.txt
 #   deploy/setup.sh fuzz       and clang
+#   deploy/setup.sh format     and clang-format
 #
 # Only what is missing is installed, so a second run changes nothing. System packages need root or sudo;
 # where they are all there, neither is asked for. PYTHON names another Python than python3.
@@ -37,6 +38,7 @@ missing_packages() {
     has_environment || "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
     has_python_header || echo python3-dev
     case " $* " in *" fuzz "*) can_fuzz || echo clang libclang-rt-dev ;; esac
+    case " $* " in *" format "*) command -v git-clang-format >/dev/null || echo clang-format ;; esac
 }
 
 install_packages() {
@@ -64,8 +66,8 @@ make_environment() {
 requirements=(requirements/test.txt)
 for part in "$@"; do
     case $part in
-        fuzz) ;;
-        *) die "unknown part '$part': fuzz is one" ;;
+        fuzz|format) ;;
+        *) die "unknown part '$part': fuzz or format" ;;
     esac
 done
 
