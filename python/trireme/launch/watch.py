@@ -19,7 +19,7 @@ class Rank:
     rank: int
     pid: int
     fd: int                            # of the process: readable when it has ended
-    gone: int = 0                      # its place in the order in which ranks ended, from 1
+    gone: int = 0                      # the look that found it ended, from 1
 
 
 @dataclass
@@ -39,6 +39,7 @@ class Ranks:
     servers: int
     trainers: int
     known: dict[int, Rank] = field(default_factory=dict)
+    looks: int = 0
 
     @property
     def size(self) -> int:
@@ -57,8 +58,9 @@ class Ranks:
         living = {one.fd: one for one in self.known.values() if not one.gone}
         for fd in living:
             poll.register(fd, select.POLLIN)
+        self.looks += 1
         for fd, _ in poll.poll(1000 * seconds):
-            living[fd].gone = 1 + sum(one.gone > 0 for one in self.known.values())
+            living[fd].gone = self.looks
 
     def _note(self, pid: int) -> None:
         rank = _rank_of(pid)
@@ -85,12 +87,19 @@ class Ranks:
             if path.exists():
                 code, _, why = path.read_text(errors="replace").partition("\n")
                 return Failure(int(code or 1), why.strip() or f"{self.name(rank)} failed")
-        for one in sorted(self.known.values(), key=lambda one: one.gone):
+        for one in sorted(self.known.values(), key=self._suspicion):
             if one.gone and not (self.folder / f"done.{one.rank}").exists():
-                has_joined = (self.folder / f"joined.{one.rank}").exists()
+                has_joined = self._has_joined(one)
                 how = "ended without a goodbye" if has_joined else "ended before it had joined the job"
                 return Failure(1, f"{self.name(one.rank)}, pid {one.pid}, {how}")
         return None
+
+    def _has_joined(self, one: Rank) -> bool:
+        return (self.folder / f"joined.{one.rank}").exists()
+
+    def _suspicion(self, one: Rank) -> tuple[int, bool, bool]:
+        """Who ended first is to blame; of several found at once one that never joined, and rather a script."""
+        return one.gone, self._has_joined(one), one.rank < self.servers
 
     def kill(self, seconds: float) -> None:
         """End those of this host that still live, and wait so long at most until they are gone."""
