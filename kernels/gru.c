@@ -298,7 +298,8 @@ static tr_status NAME(gru_unit_grad)(const tr_run *io)
     u.gate = gate->data;
     u.reset = io->in[UG_RESET]->data;
     u.h0 = previous->data;
-    memcpy(dhidden, io->in[UG_DHIDDEN]->data, bytes_of(previous));
+    if (bytes_of(previous) > 0)
+        memcpy(dhidden, io->in[UG_DHIDDEN]->data, bytes_of(previous));
     if (dprevious)
         memset(dprevious->data, 0, bytes_of(dprevious));
     NAME(tr_gru_backward)(&u, dgate, dreset, dhidden, dprevious ? dprevious->data : NULL);
