@@ -1,0 +1,90 @@
+/* warpctc, against all paths counted one by one. */
+#include "tests/support/op_check.h"
+
+#define INTS(list, offsets, ...) {SIZE(__VA_ARGS__), TYPED(TR_INT32, 0, 0), .values = list, .lod = {offsets}}
+#define ROWS_OF_3 OFFSETS(0, 4, 9, 11, 14)
+
+static const op_case cases[] = {
+    {"ragged", {SEQUENCES(ROWS_OF_3, 14, 3), INTS(LIST(1, 2, 2, 2, 1, 2), OFFSETS(0, 2, 4, 4, 6), 6, 1)}, .out = {[1] = DIMS(4, 1)}},
+    {"another blank", {SEQUENCES(OFFSETS(0, 5), 5, 3), INTS(LIST(0, 1), OFFSETS(0, 2), 2, 1)}, {INT_ATTR("blank", 2)}},
+    {"just enough rows", {SEQUENCES(OFFSETS(0, 3), 3, 3), INTS(LIST(1, 1), OFFSETS(0, 2), 2, 1)}},
+    {"too few rows", {SEQUENCES(OFFSETS(0, 2, 3), 3, 3), INTS(LIST(1, 1, 2), OFFSETS(0, 2, 3), 3, 1)}},
+    {"certain", {{SIZE(4, 3), .low = -50, .high = 50, .lod = {OFFSETS(0, 4)}}, INTS(LIST(2, 1), OFFSETS(0, 2), 2, 1)}},
+    {"an empty sequence", {SEQUENCES(OFFSETS(0, 0, 2), 2, 3), INTS(LIST(1), OFFSETS(0, 0, 1), 1, 1)}},
+};
+
+/* What a path says: without repetitions, then without blanks. */
+static bool says(const int *path, int64_t rows, const double *label, int64_t labels, int blank)
+{
+    int64_t found = 0;
+
+    for (int64_t t = 0; t < rows; t++)
+        if (path[t] != blank && (t == 0 || path[t] != path[t - 1])) {
+            if (found == labels || (int)label[found] != path[t])
+                return false;
+            found++;
+        }
+    return found == labels;
+}
+
+/* -log of the probability of all paths that say so, and its gradient: each row's softmax less the share of its classes. */
+static double all_paths(const op_values *v, int64_t begin, int64_t rows, const double *label, int64_t labels, double *dx)
+{
+    const int n = (int)v->in[0].dims[1], blank = (int)op_case_number(v->c, "blank", 0);
+    double    p[16][4], share[16][4] = {{0}}, total = 0;
+    int       path[16] = {0};
+
+    for (int64_t t = 0; t < rows; t++) {
+        double sum = 0;
+        for (int k = 0; k < n; k++)
+            sum += exp(v->in[0].data[(begin + t) * n + k]);
+        for (int k = 0; k < n; k++)
+            p[t][k] = exp(v->in[0].data[(begin + t) * n + k]) / sum;
+    }
+    for (int64_t at = 0; at >= 0 && rows > 0;) {
+        double product = says(path, rows, label, labels, blank);
+        for (int64_t t = 0; t < rows; t++)
+            product *= p[t][path[t]];
+        for (int64_t t = 0; t < rows; t++)
+            share[t][path[t]] += product;
+        total += product;
+        for (at = rows - 1; at >= 0 && ++path[at] == n; at--)
+            path[at] = 0;
+    }
+    for (int64_t i = 0; i < rows * n; i++)
+        dx[i] = total > 0 ? p[i / n][i % n] - share[i / n][i % n] / total : 0;
+    return total > 0 ? -log(total) : 0;
+}
+
+static void reference(op_values *v)
+{
+    const op_offsets *s = op_case_sequences(v->c, 0), *l = op_case_sequences(v->c, 1);
+
+    for (int64_t i = 0; i + 1 < s->count; i++)
+        v->out[1].data[i] = all_paths(v, s->item[i], s->item[i + 1] - s->item[i], v->in[1].data + l->item[i],
+                                      l->item[i + 1] - l->item[i], v->out[0].data + s->item[i] * v->in[0].dims[1]);
+}
+
+TEST(ctc_matches_reference)   { EACH(c) check_forward("warpctc", c, reference, 1e-5); }
+TEST(ctc_gradient_is_numeric) { EACH(c) check_gradient("warpctc", c, 1e-5, 1e-7); }
+
+TEST(ctc_mistakes_are_explained)
+{
+    EXPECT_FAIL(TR_ERANGE, "blank is 3; it must be one of the classes of Logits [4, 3]",
+                infer_shapes("warpctc", {DIMS(4, 3), INT32S(1, 3, 2, 1)}, {INT_ATTR("blank", 3)}));
+    EXPECT_FAIL(TR_EDTYPE, "Label must be int32", infer_shapes("warpctc", {DIMS(4, 3), INT64S(1, 3, 2, 1)}));
+    EXPECT_FAIL(TR_ESHAPE, "Logits 'x0' has 1 sequences, but Label 'x1' has 2",
+                run_status("warpctc", {SEQUENCES(OFFSETS(0, 4), 4, 3), INTS(LIST(1, 2), OFFSETS(0, 1, 2), 2, 1)}));
+    EXPECT_FAIL(TR_ERANGE, "label 0 in row 1 of 'x1' must be one of the 3 classes other than blank, 0",
+                run_status("warpctc", {SEQUENCES(OFFSETS(0, 4), 4, 3), INTS(LIST(1, 0), OFFSETS(0, 2), 2, 1)}));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ctc_matches_reference),
+        cmocka_unit_test(ctc_gradient_is_numeric),
+        cmocka_unit_test(ctc_mistakes_are_explained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
