@@ -5,6 +5,7 @@
  * contribution from each reader, summed just before its producer's turn. Values that a rule wants to read but
  * that a later operator overwrites are saved by an assign in the forward block.
  *
+ * grad_walk.h has the walk itself, grad_block.h what operators with a sub-block need.
  * Autodiff itself needs four operators: fill_constant, fill_zeros_like, sum, assign (and scale, for ones). */
 #ifndef TR_FRAMEWORK_BACKWARD_H
 #define TR_FRAMEWORK_BACKWARD_H
@@ -26,23 +27,5 @@ const char *tr_grad_saved(tr_grad_maker *maker, const char *var, bool is_output)
 tr_status tr_grad_append(tr_grad_maker *maker, tr_op_desc *op);
 /* Declare a gradient variable that looks like `like`, before an operator that computes it is appended. */
 tr_status tr_grad_declare(tr_grad_maker *maker, const char *grad, const char *like);
-/* For operators with a sub-block: build the gradient block of `sub_block`. It expects the gradient of variable
- * vars[i] of an outer block in grads[i] (NULL: not wanted) and leaves the new one there: replaced if the
- * sub-block writes vars[i], added to otherwise. */
-tr_status tr_grad_sub_block(int *grad_block, tr_grad_maker *maker, int sub_block, int count, const char *const *vars,
-                            const char *const *grads);
-
-/* What an operator hands to variables of its block, and what it takes out of them, in every iteration. */
-typedef struct tr_grad_links {
-    int                out_count, in_count;
-    const char *const *out;           /* taken out: the gradient block finds their gradients in */
-    const char       **out_grad;      /*   these variables of its own, which are declared here */
-    const char *const *in;            /* handed in: it leaves their gradients in */
-    const char       **in_grad;       /*   these; NULL: there is none */
-} tr_grad_links;
-
-/* As tr_grad_sub_block, for an operator that also does that; fills in out_grad and in_grad. */
-tr_status tr_grad_linked_block(int *grad_block, tr_grad_maker *maker, int sub_block, int count, const char *const *vars,
-                               const char *const *grads, const tr_grad_links *links);
 
 #endif

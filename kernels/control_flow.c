@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/backward.h"
 #include "framework/frame.h"
+#include "framework/grad_block.h"
 #include "framework/op.h"
 #include "kernels/step_frames.h"
 

@@ -2,8 +2,8 @@
 #ifndef TR_KERNELS_STATIC_RNN_H
 #define TR_KERNELS_STATIC_RNN_H
 
-#include "framework/backward.h"
 #include "framework/frame.h"
+#include "framework/grad_block.h"
 
 /* The memory of one step of x. */
 char      *tr__slice_data(const tr_tensor *x, int64_t step);
