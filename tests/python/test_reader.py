@@ -167,6 +167,26 @@ def test_adult():
     assert sizes["sex"] == 2 and sizes["education"] == 16
 
 
+def test_tinyshakespeare():
+    plays = fluid.dataset.tinyshakespeare
+    ids, held_out = available(plays.arrays)
+    assert (len(ids), len(held_out)) == (1003854, 111540) and ids.dtype == np.int64
+    assert len(plays.characters()) == 65 and set(ids) == set(range(65))
+    assert plays.decode(ids[:14]) == "First Citizen:" and np.array_equal(plays.encode("First Citizen:"), ids[:14])
+    assert len(plays.encode("")) == 0
+    with pytest.raises(ValueError, match="the character '#' is not one of"):
+        plays.encode("#1")
+    windows = list(plays.test(100)())
+    assert len(windows) == 1115
+    assert np.array_equal(np.concatenate([x for x, _ in windows]), held_out[:111500])
+    assert np.array_equal(np.concatenate([y for _, y in windows]), held_out[1:111501])
+    assert np.array_equal(next(plays.train(100)())[0], ids[:100])
+    starts = [x[0] for x, _ in plays.test(100, step=7)()]
+    assert np.array_equal(starts, held_out[:111440:7])
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        plays.train(0)
+
+
 def test_a_data_set_that_is_not_there_says_where_it_was_looked_for(monkeypatch, tmp_path):
     common = fluid.dataset.common
     monkeypatch.setenv("TRIREME_DATA_HOME", str(tmp_path / "home"))

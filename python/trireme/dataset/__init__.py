@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["adult", "common", "digits", "mnist", "sentence_polarity", "uci_housing"]
+__all__ = ["adult", "common", "digits", "mnist", "sentence_polarity", "tinyshakespeare", "uci_housing"]
 
 
 def __getattr__(name: str) -> Any:
