@@ -1,0 +1,399 @@
+/* segment.c - one page of header, then the contents; the file's size is the segment's size. */
+#include "pserver/segment.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+static const char     FOLDER[] = "/dev/shm";
+static const uint64_t MAGIC = 0x4745533145525254u;     /* "TRRE1SEG": written last */
+enum { VERSION = 1, HEADER = 4096 };
+static const uint64_t HUGE_PAGE = (uint64_t)2 << 20;
+
+typedef struct header {
+    uint64_t magic;
+    uint32_t version;                 /* of this header */
+    uint32_t content_version;
+    char     content[TR_SEGMENT_CONTENT];
+    int64_t  pid;                     /* of the process that has it, or had it last */
+} header;
+
+struct tr_segment {
+    char     name[TR_SEGMENT_NAME];
+    int      file;                    /* -1: anonymous */
+    char    *reserved;                /* what mmap gave */
+    uint64_t reserved_bytes;
+    char    *map;                     /* header and contents, aligned to a huge page */
+    uint64_t limit, bytes;            /* of the contents */
+};
+
+static tr_status check_name(const char *name)
+{
+    const size_t length = strlen(name);
+
+    if (!length || length >= TR_SEGMENT_NAME || name[0] == '.')
+        return tr_fail(TR_EINVAL, "segment '%s': a name has 1 to %d characters and begins with no dot", name, TR_SEGMENT_NAME - 1);
+    for (const char *at = name; *at; at++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *at))
+            return tr_fail(TR_EINVAL, "segment '%s': a name has letters, digits, '.', '_' and '-' only", name);
+    return TR_OK;
+}
+
+static header *header_of(const tr_segment *segment)
+{
+    return (header *)segment->map;
+}
+
+/* == growth ====================================================================================== */
+
+static tr_status no_room(const tr_segment *segment, uint64_t bytes)
+{
+    struct statvfs info;
+
+    if (statvfs(FOLDER, &info) != 0)
+        return tr_fail(TR_ENOMEM, "segment '%s': no room for %llu bytes in %s", segment->name, (unsigned long long)bytes, FOLDER);
+    return tr_fail(TR_ENOMEM, "segment '%s': no room for %llu more bytes in %s, of which %llu of %llu are free; give it a larger "
+                   "size (mount -o remount,size=..., or --shm-size of a container)", segment->name,
+                   (unsigned long long)(bytes - segment->bytes), FOLDER,
+                   (unsigned long long)info.f_bavail * info.f_frsize, (unsigned long long)info.f_blocks * info.f_frsize);
+}
+
+/* The file gets its memory now: a page that is missing later would be a SIGBUS. */
+static tr_status grow_file(tr_segment *segment, uint64_t bytes)
+{
+    const off_t from = segment->bytes ? (off_t)(HEADER + segment->bytes) : 0;      /* the header comes with the first */
+
+    while (fallocate(segment->file, 0, from, (off_t)(HEADER + bytes) - from) != 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno == ENOSPC || errno == ENOMEM)
+            return no_room(segment, bytes);
+        return tr_fail(TR_EIO, "segment '%s': cannot grow to %llu bytes: %s", segment->name, (unsigned long long)bytes,
+                       strerror(errno));
+    }
+    return TR_OK;
+}
+
+/* Memory for the header and `bytes` of contents. */
+static tr_status commit(tr_segment *segment, uint64_t bytes)
+{
+    if (segment->file >= 0)
+        TR_TRY(grow_file(segment, bytes));
+    else if (mprotect(segment->map, HEADER + bytes, PROT_READ | PROT_WRITE) != 0)
+        return tr_fail(TR_ENOMEM, "segment: no memory for %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
+    segment->bytes = bytes;
+    return TR_OK;
+}
+
+tr_status tr_segment_grow(tr_segment *segment, uint64_t bytes)
+{
+    if (bytes <= segment->bytes)
+        return TR_OK;
+    if (bytes > segment->limit)
+        return tr_fail(TR_ERANGE, "segment '%s': %llu bytes are wanted, its limit is %llu", segment->name,
+                       (unsigned long long)bytes, (unsigned long long)segment->limit);
+    return commit(segment, (bytes + HEADER - 1) & ~(uint64_t)(HEADER - 1));
+}
+
+/* == life ====================================================================================== */
+
+static tr_segment *make(const char *name, uint64_t limit)
+{
+    tr_segment *segment = calloc(1, sizeof *segment);
+
+    if (segment) {
+        snprintf(segment->name, sizeof segment->name, "%s", name ? name : "");
+        segment->file = -1;
+        segment->limit = (limit + HEADER - 1) & ~(uint64_t)(HEADER - 1);
+    }
+    return segment;
+}
+
+void tr_segment_free(tr_segment *segment)
+{
+    if (!segment)
+        return;
+    if (segment->reserved)
+        munmap(segment->reserved, segment->reserved_bytes);
+    if (segment->file >= 0)
+        close(segment->file);
+    free(segment);
+}
+
+/* Addresses for all it may grow to; a file is mapped whole, what lies behind its end is not touched. */
+static tr_status reserve(tr_segment *segment)
+{
+    const uint64_t bytes = HEADER + segment->limit;
+
+    segment->reserved_bytes = bytes + HUGE_PAGE;
+    void *all = mmap(NULL, segment->reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED)
+        return tr_fail(TR_ENOMEM, "segment '%s': cannot reserve %llu bytes of addresses: %s", segment->name,
+                       (unsigned long long)segment->reserved_bytes, strerror(errno));
+    segment->reserved = all;
+    segment->map = (char *)(((uintptr_t)all + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+    if (segment->file >= 0 && mmap(segment->map, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                                   segment->file, 0) == MAP_FAILED)
+        return tr_fail(TR_ENOMEM, "segment '%s': cannot map %llu bytes: %s", segment->name, (unsigned long long)bytes,
+                       strerror(errno));
+    madvise(segment->map, bytes, MADV_HUGEPAGE);       /* where the machine has them */
+    return TR_OK;
+}
+
+static tr_status lock(tr_segment *segment)
+{
+    header head = {0};
+
+    if (flock(segment->file, LOCK_EX | LOCK_NB) == 0)
+        return TR_OK;
+    if (pread(segment->file, &head, sizeof head, 0) < (ssize_t)sizeof head)
+        head.pid = 0;
+    return tr_fail(TR_EEXIST, "segment '%s': process %lld has it", segment->name, (long long)head.pid);
+}
+
+static int unlink_file(const char *name)
+{
+    char path[TR_SEGMENT_NAME + 1];
+
+    snprintf(path, sizeof path, "/%s", name);
+    return shm_unlink(path);
+}
+
+static tr_status open_file(tr_segment *segment, int flags)
+{
+    char path[TR_SEGMENT_NAME + 1];
+
+    snprintf(path, sizeof path, "/%s", segment->name);
+    segment->file = shm_open(path, O_RDWR | flags, 0600);
+    if (segment->file >= 0)
+        return lock(segment);
+    if (errno == EEXIST)
+        return tr_fail(TR_EEXIST, "segment '%s' exists already", segment->name);
+    if (errno == ENOENT)
+        return tr_fail(TR_ENOTFOUND, "there is no segment '%s'", segment->name);
+    return tr_fail(TR_EIO, "segment '%s': %s", segment->name, strerror(errno));
+}
+
+static void fill_header(tr_segment *segment, const char *content, uint32_t version)
+{
+    header *head = header_of(segment);
+
+    head->version = VERSION;
+    head->content_version = version;
+    snprintf(head->content, sizeof head->content, "%s", content);
+    head->pid = getpid();
+    __atomic_store_n(&head->magic, MAGIC, __ATOMIC_RELEASE);
+}
+
+static tr_status create(tr_segment *segment, const char *content, uint32_t version)
+{
+    if (segment->name[0])
+        TR_TRY(open_file(segment, O_CREAT | O_EXCL));
+    TR_TRY(reserve(segment));
+    TR_TRY(commit(segment, 0));
+    fill_header(segment, content, version);
+    return TR_OK;
+}
+
+tr_status tr_segment_create(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit)
+{
+    if (name)
+        TR_TRY(check_name(name));
+    tr_segment *segment = make(name, limit);
+    if (!segment)
+        return tr_fail(TR_ENOMEM, "segment: no memory");
+    const tr_status status = create(segment, content, version);
+    if (status == TR_OK) {
+        *out = segment;
+        return TR_OK;
+    }
+    if (segment->file >= 0)
+        unlink_file(name);
+    tr_segment_free(segment);
+    return status;
+}
+
+static tr_status check_header(const tr_segment *segment, const char *content, uint32_t version)
+{
+    const header *head = header_of(segment);
+
+    if (__atomic_load_n(&head->magic, __ATOMIC_ACQUIRE) != MAGIC)
+        return tr_fail(TR_EFORMAT, "segment '%s' was never completed, or is none of ours", segment->name);
+    if (head->version != VERSION)
+        return tr_fail(TR_EFORMAT, "segment '%s' is of version %u, this program knows %d", segment->name, head->version, VERSION);
+    if (strncmp(head->content, content, sizeof head->content) != 0)
+        return tr_fail(TR_EFORMAT, "segment '%s' holds '%.*s', not '%s'", segment->name, (int)sizeof head->content,
+                       head->content, content);
+    if (head->content_version != version)
+        return tr_fail(TR_EFORMAT, "segment '%s' holds version %u of '%s', this program knows %u", segment->name,
+                       head->content_version, content, version);
+    return TR_OK;
+}
+
+static tr_status attach(tr_segment *segment, const char *content, uint32_t version)
+{
+    struct stat info;
+
+    TR_TRY(open_file(segment, 0));
+    if (fstat(segment->file, &info) != 0)
+        return tr_fail(TR_EIO, "segment '%s': %s", segment->name, strerror(errno));
+    if (info.st_nlink == 0)                            /* removed between opening and locking */
+        return tr_fail(TR_ENOTFOUND, "there is no segment '%s'", segment->name);
+    if (info.st_uid != geteuid())
+        return tr_fail(TR_EFORMAT, "segment '%s' belongs to user %u", segment->name, (unsigned)info.st_uid);
+    if (info.st_size < HEADER)
+        return tr_fail(TR_EFORMAT, "segment '%s' was never completed: it has %lld bytes", segment->name, (long long)info.st_size);
+    segment->bytes = (uint64_t)info.st_size - HEADER;
+    if (segment->bytes > segment->limit)
+        return tr_fail(TR_ERANGE, "segment '%s' has %llu bytes, its limit is %llu now", segment->name,
+                       (unsigned long long)segment->bytes, (unsigned long long)segment->limit);
+    TR_TRY(reserve(segment));
+    TR_TRY(check_header(segment, content, version));
+    header_of(segment)->pid = getpid();
+    return TR_OK;
+}
+
+tr_status tr_segment_attach(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit)
+{
+    TR_TRY(check_name(name));
+    tr_segment *segment = make(name, limit);
+    if (!segment)
+        return tr_fail(TR_ENOMEM, "segment: no memory");
+    const tr_status status = attach(segment, content, version);
+    if (status == TR_OK)
+        *out = segment;
+    else
+        tr_segment_free(segment);
+    return status;
+}
+
+void *tr_segment_base(const tr_segment *segment)
+{
+    return segment->map + HEADER;
+}
+
+uint64_t tr_segment_bytes(const tr_segment *segment)
+{
+    return segment->bytes;
+}
+
+const char *tr_segment_name(const tr_segment *segment)
+{
+    return segment->name;
+}
+
+/* == what is left over =========================================================================== */
+
+tr_status tr_segment_remove(const char *name)
+{
+    TR_TRY(check_name(name));
+    if (unlink_file(name) == 0)
+        return TR_OK;
+    if (errno == ENOENT)
+        return tr_fail(TR_ENOTFOUND, "there is no segment '%s'", name);
+    return tr_fail(TR_EIO, "segment '%s': cannot be removed: %s", name, strerror(errno));
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+typedef struct names {
+    char  *text;                      /* one after the other */
+    size_t bytes, capacity;
+    int    count;
+} names;
+
+static bool names_put(names *all, const char *name)
+{
+    const size_t size = strlen(name) + 1;
+
+    if (all->bytes + size > all->capacity) {
+        const size_t capacity = 2 * all->capacity + size + 256;
+        char        *text = realloc(all->text, capacity);
+        if (!text)
+            return false;
+        all->text = text;
+        all->capacity = capacity;
+    }
+    memcpy(all->text + all->bytes, name, size);
+    all->bytes += size;
+    all->count++;
+    return true;
+}
+
+static tr_status collect(names *all, const char *prefix)
+{
+    DIR *folder = opendir(FOLDER);
+
+    if (!folder)
+        return tr_fail(TR_EIO, "cannot list %s: %s", FOLDER, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(folder));)
+        if (entry->d_name[0] != '.' && !strncmp(entry->d_name, prefix, strlen(prefix)) && !names_put(all, entry->d_name)) {
+            closedir(folder);
+            return tr_fail(TR_ENOMEM, "no memory for the names of segments");
+        }
+    closedir(folder);
+    return TR_OK;
+}
+
+tr_status tr_segment_list(char ***out, int *count, const char *prefix)
+{
+    names           all = {0};
+    const tr_status status = collect(&all, prefix);
+    const size_t    pointers = ((size_t)all.count + 1) * sizeof(char *);
+    char          **list = status == TR_OK ? malloc(pointers + all.bytes) : NULL;
+
+    if (list) {
+        char *text = (char *)list + pointers;
+        if (all.bytes)
+            memcpy(text, all.text, all.bytes);
+        for (int i = 0; i < all.count; i++, text += strlen(text) + 1)
+            list[i] = text;
+        list[all.count] = NULL;
+        qsort(list, (size_t)all.count, sizeof *list, by_name);
+        *out = list;
+        *count = all.count;
+    }
+    free(all.text);
+    return status != TR_OK || list ? status : tr_fail(TR_ENOMEM, "no memory for the names of segments");
+}
+
+/* Remove it unless a living process has it; the lock keeps others from attaching meanwhile. */
+static bool remove_left_over(const char *name)
+{
+    char path[TR_SEGMENT_NAME + 1];
+
+    if (check_name(name) != TR_OK)
+        return false;                              /* none of ours */
+    snprintf(path, sizeof path, "/%s", name);
+    const int file = shm_open(path, O_RDWR, 0);
+    if (file < 0)
+        return false;
+    const bool is_removed = flock(file, LOCK_EX | LOCK_NB) == 0 && shm_unlink(path) == 0;
+    close(file);
+    return is_removed;
+}
+
+tr_status tr_segment_remove_all(int *count, const char *prefix)
+{
+    char **name;
+    int    found, removed = 0;
+
+    TR_TRY(tr_segment_list(&name, &found, prefix));
+    for (int i = 0; i < found; i++)
+        removed += remove_left_over(name[i]);
+    free(name);
+    if (count)
+        *count = removed;
+    return TR_OK;
+}

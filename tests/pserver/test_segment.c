@@ -1,0 +1,190 @@
+/* test_segment.c - growth in place, a life beyond the process, what cannot be attached. */
+#include "tests/support/expect.h"
+
+#include "pserver/segment.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LIMIT = 64 << 20 };
+
+/* A name of this run alone. */
+static const char *name_of(const char *what)
+{
+    static char name[4][64];
+    static int  next;
+    char       *out = name[next++ % 4];
+
+    snprintf(out, sizeof name[0], "trireme-test-%d-%s", (int)getpid(), what);
+    return out;
+}
+
+static tr_segment *create(const char *name)
+{
+    tr_segment *s = NULL;
+    EXPECT_OK(tr_segment_create(&s, name, "test", 3, LIMIT));
+    return s;
+}
+
+static void check_growth(tr_segment *s)
+{
+    unsigned char *base = tr_segment_base(s);
+
+    assert_int_equal(tr_segment_bytes(s), 0);
+    for (uint64_t bytes = 1000; bytes <= LIMIT; bytes *= 4) {
+        const uint64_t before = tr_segment_bytes(s);
+        EXPECT_OK(tr_segment_grow(s, bytes));
+        assert_true(tr_segment_bytes(s) >= bytes);
+        assert_ptr_equal(tr_segment_base(s), base);
+        for (uint64_t i = before; i < tr_segment_bytes(s); i += 512)
+            assert_int_equal(base[i], 0);
+        if (before)
+            assert_int_equal(base[before - 1], 7);
+        base[tr_segment_bytes(s) - 1] = 7;
+    }
+    const uint64_t bytes = tr_segment_bytes(s);
+    EXPECT_OK(tr_segment_grow(s, 1));
+    assert_int_equal(tr_segment_bytes(s), bytes);
+    EXPECT_FAIL(TR_ERANGE, "its limit is 67108864", tr_segment_grow(s, LIMIT + 1));
+    assert_int_equal(tr_segment_bytes(s), bytes);
+}
+
+TEST(it_grows_where_it_is)
+{
+    tr_segment *s = create(NULL);
+    check_growth(s);
+    assert_string_equal(tr_segment_name(s), "");
+    tr_segment_free(s);
+
+    const char *name = name_of("grow");
+    s = create(name);
+    check_growth(s);
+    assert_string_equal(tr_segment_name(s), name);
+    tr_segment_free(s);
+    EXPECT_OK(tr_segment_remove(name));
+}
+
+TEST(it_outlives_a_killed_process)
+{
+    const char *name = name_of("kill");
+    const pid_t child = fork();
+
+    if (child == 0) {
+        tr_segment *s = create(name);
+        if (tr_segment_grow(s, 10000) == TR_OK)
+            strcpy(tr_segment_base(s), "still here");
+        kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    tr_segment *s = NULL;
+    EXPECT_OK(tr_segment_attach(&s, name, "test", 3, LIMIT));
+    assert_true(tr_segment_bytes(s) >= 10000);
+    assert_string_equal(tr_segment_base(s), "still here");
+    EXPECT_OK(tr_segment_grow(s, 1 << 20));
+    assert_string_equal(tr_segment_base(s), "still here");
+    tr_segment_free(s);
+    EXPECT_OK(tr_segment_remove(name));
+    EXPECT_FAIL(TR_ENOTFOUND, "there is no segment", tr_segment_attach(&s, name, "test", 3, LIMIT));
+    EXPECT_FAIL(TR_ENOTFOUND, "there is no segment", tr_segment_remove(name));
+}
+
+TEST(one_process_at_a_time_has_it)
+{
+    const char *name = name_of("lock");
+    tr_segment *s = create(name), *other = NULL;
+    char        who[64];
+
+    snprintf(who, sizeof who, "process %d has it", (int)getpid());
+    EXPECT_FAIL(TR_EEXIST, who, tr_segment_attach(&other, name, "test", 3, LIMIT));
+    EXPECT_FAIL(TR_EEXIST, "exists already", tr_segment_create(&other, name, "test", 3, LIMIT));
+    tr_segment_free(s);
+    EXPECT_FAIL(TR_EEXIST, "exists already", tr_segment_create(&other, name, "test", 3, LIMIT));
+    EXPECT_OK(tr_segment_attach(&other, name, "test", 3, LIMIT));
+    tr_segment_free(other);
+    EXPECT_OK(tr_segment_remove(name));
+}
+
+TEST(what_is_something_else_is_refused)
+{
+    const char *name = name_of("else"), *empty = name_of("empty");
+    tr_segment *s = create(name), *other = NULL;
+    char        path[80];
+
+    tr_segment_free(s);
+    EXPECT_FAIL(TR_EFORMAT, "holds 'test', not 'table'", tr_segment_attach(&other, name, "table", 3, LIMIT));
+    EXPECT_FAIL(TR_EFORMAT, "holds version 3 of 'test', this program knows 4",
+                tr_segment_attach(&other, name, "test", 4, LIMIT));
+    snprintf(path, sizeof path, "/%s", empty);
+    const int file = shm_open(path, O_RDWR | O_CREAT, 0600);
+    assert_true(file >= 0);
+    EXPECT_FAIL(TR_EFORMAT, "never completed", tr_segment_attach(&other, empty, "test", 3, LIMIT));
+    assert_int_equal(ftruncate(file, 8192), 0);
+    EXPECT_FAIL(TR_EFORMAT, "never completed, or is none of ours", tr_segment_attach(&other, empty, "test", 3, LIMIT));
+    close(file);
+    EXPECT_FAIL(TR_ERANGE, "its limit is 0 now", tr_segment_attach(&other, empty, "test", 3, 0));
+    EXPECT_FAIL(TR_EINVAL, "letters, digits", tr_segment_create(&other, "a/b", "test", 3, LIMIT));
+    EXPECT_FAIL(TR_EINVAL, "1 to 127 characters", tr_segment_attach(&other, "", "test", 3, LIMIT));
+    EXPECT_OK(tr_segment_remove(name));
+    EXPECT_OK(tr_segment_remove(empty));
+}
+
+TEST(a_full_folder_is_a_status_that_says_so)
+{
+    const char    *name = name_of("full");
+    const uint64_t huge = (uint64_t)1 << 46;       /* more than any /dev/shm has, less than there are addresses */
+    tr_segment    *s = NULL;
+
+    if (tr_segment_create(&s, name, "test", 3, huge) != TR_OK)
+        skip();                                    /* no such range of addresses here, as under a sanitizer */
+    EXPECT_OK(tr_segment_grow(s, 5000));
+    memset(tr_segment_base(s), 1, 5000);
+    EXPECT_FAIL(TR_ENOMEM, "are free; give it a larger size", tr_segment_grow(s, huge));
+    assert_int_equal(((char *)tr_segment_base(s))[4999], 1);
+    EXPECT_OK(tr_segment_grow(s, 50000));
+    tr_segment_free(s);
+    EXPECT_OK(tr_segment_remove(name));
+}
+
+TEST(left_overs_are_found_and_removed_by_their_beginning)
+{
+    char        prefix[64];
+    char      **list = NULL;
+    int         count = 0;
+    tr_segment *held = create(name_of("list-b")), *left = create(name_of("list-a"));
+
+    snprintf(prefix, sizeof prefix, "%s", name_of("list"));
+    tr_segment_free(left);
+    EXPECT_OK(tr_segment_list(&list, &count, prefix));
+    assert_int_equal(count, 2);
+    assert_string_equal(list[0], name_of("list-a"));
+    assert_string_equal(list[1], name_of("list-b"));
+    free(list);
+    EXPECT_OK(tr_segment_remove_all(&count, prefix));
+    assert_int_equal(count, 1);
+    EXPECT_OK(tr_segment_list(&list, &count, prefix));
+    assert_int_equal(count, 1);
+    assert_string_equal(list[0], name_of("list-b"));
+    free(list);
+    tr_segment_free(held);
+    EXPECT_OK(tr_segment_remove_all(NULL, prefix));
+    EXPECT_OK(tr_segment_list(&list, &count, prefix));
+    assert_int_equal(count, 0);
+    free(list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_grows_where_it_is),
+        cmocka_unit_test(it_outlives_a_killed_process),
+        cmocka_unit_test(one_process_at_a_time_has_it),
+        cmocka_unit_test(what_is_something_else_is_refused),
+        cmocka_unit_test(a_full_folder_is_a_status_that_says_so),
+        cmocka_unit_test(left_overs_are_found_and_removed_by_their_beginning),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
