@@ -43,6 +43,17 @@ tr_status tr__sequences_at(tr_sequences *out, const tr_run *io, int slot, int le
     return TR_OK;
 }
 
+tr_status tr__sequences_check_count(const tr_run *io, int slot, const tr_sequences *s, int other_slot, const tr_sequences *other)
+{
+    const tr_op *op = io->step->op;
+
+    if (s->count == other->count)
+        return TR_OK;
+    return tr_fail(TR_ESHAPE, "%s: %s '%s' has %lld sequences, but %s '%s' has %lld", op->type, tr_op_input_name(op, slot),
+                   tr_run_in_name(io, slot, 0), (long long)s->count, tr_op_input_name(op, other_slot),
+                   tr_run_in_name(io, other_slot, 0), (long long)other->count);
+}
+
 int64_t tr__sequences_longest(const tr_sequences *s)
 {
     int64_t longest = 0;

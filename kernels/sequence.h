@@ -18,6 +18,8 @@ typedef struct tr_sequences {
 tr_status tr__sequences_of(tr_sequences *out, const tr_run *io, int slot, int index);
 /* Any level of the first argument: -1 is the last. */
 tr_status tr__sequences_at(tr_sequences *out, const tr_run *io, int slot, int level);
+/* Fails, naming both variables, where two arguments differ in how many sequences they have. */
+tr_status tr__sequences_check_count(const tr_run *io, int slot, const tr_sequences *s, int other_slot, const tr_sequences *other);
 /* Rows of the longest one. */
 int64_t   tr__sequences_longest(const tr_sequences *s);
 

@@ -49,15 +49,12 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-static tr_status check_labels(const tr_run *io, const tr_sequences *rows, const tr_sequences *labels)
+static tr_status check_labels(const tr_run *io)
 {
     const attrs     *a = io->attrs;
     const tr_tensor *label = io->in[LABEL];
     const int64_t    classes = io->in[LOGITS]->shape.dim[1];
 
-    if (rows->count != labels->count)
-        return tr_fail(TR_ESHAPE, "warpctc: Logits '%s' has %lld sequences, but Label '%s' has %lld", tr_run_in_name(io, LOGITS, 0),
-                       (long long)rows->count, tr_run_in_name(io, LABEL, 0), (long long)labels->count);
     for (int64_t i = 0; i < tr_tensor_count(label); i++) {
         const int32_t one = ((const int32_t *)label->data)[i];
         if (one < 0 || one >= classes || one == a->blank)
@@ -93,7 +90,8 @@ static tr_status NAME(warpctc)(const tr_run *io)
 
     TR_TRY(tr__sequences_of(&rows, io, LOGITS, 0));
     TR_TRY(tr__sequences_of(&labels, io, LABEL, 0));
-    TR_TRY(check_labels(io, &rows, &labels));
+    TR_TRY(tr__sequences_check_count(io, LOGITS, &rows, LABEL, &labels));
+    TR_TRY(check_labels(io));
     TR_TRY(tr_run_resize(io, LOSS, 0, x->dtype, &TR_SHAPE(rows.count, 1)));
     /* Twice: the first time to learn how much is needed. */
     TR_TRY(tr_run_scratch((void **)&place, io, (size_t)(rows.count + 1) * sizeof *place));

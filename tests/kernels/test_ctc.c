@@ -1,4 +1,4 @@
-/* warpctc, against all paths counted one by one. */
+/* warpctc, against all paths counted one by one, and ctc_align. */
 #include "tests/support/op_check.h"
 
 #define INTS(list, offsets, ...) {SIZE(__VA_ARGS__), TYPED(TR_INT32, 0, 0), .values = list, .lod = {offsets}}
@@ -79,12 +79,59 @@ TEST(ctc_mistakes_are_explained)
                 run_status("warpctc", {SEQUENCES(OFFSETS(0, 4), 4, 3), INTS(LIST(1, 0), OFFSETS(0, 2), 2, 1)}));
 }
 
+/* -- ctc_align ------------------------------------------------------------------------------------ */
+
+#define CLASSES(dtype_, list, offsets, ...) {SIZE(__VA_ARGS__), TYPED(dtype_, 0, 0), .values = list, .lod = {offsets}}
+#define PATHS LIST(0, 1, 1, 0, 1, 2, 2, 0, 0, 2, 2, 2)
+
+static const op_case align_cases[] = {
+    {"ragged", {CLASSES(TR_INT64, PATHS, OFFSETS(0, 6, 6, 9, 12), 12, 1)},
+     .out = {{SIZE(5, 1), TYPED(TR_INT64, 0, 0), .lod = {OFFSETS(0, 3, 3, 4, 5)}}}},
+    {"another blank", {CLASSES(TR_INT32, PATHS, OFFSETS(0, 7, 12), 12, 1)}, {INT_ATTR("blank", 2)},
+     {{SIZE(5, 1), TYPED(TR_INT32, 0, 0), .lod = {OFFSETS(0, 4, 5)}}}},
+    {"repetitions stay", {CLASSES(TR_INT64, PATHS, OFFSETS(0, 7, 12), 12, 1)}, {BOOL_ATTR("merge_repeated", 0)},
+     {{SIZE(8, 1), TYPED(TR_INT64, 0, 0), .lod = {OFFSETS(0, 5, 8)}}}},
+    {"nothing but blanks", {CLASSES(TR_INT64, LIST(0, 0, 0), OFFSETS(0, 2, 3), 3, 1)},
+     .out = {{SIZE(0, 1), TYPED(TR_INT64, 0, 0), .lod = {OFFSETS(0, 0, 0)}}}},
+    {"no rows", {CLASSES(TR_INT32, LIST(0), OFFSETS(0, 0), 0, 1)}},
+    {"in groups", {{SIZE(12, 1), TYPED(TR_INT64, 0, 0), .values = PATHS, .lod = {OFFSETS(0, 1, 3), OFFSETS(0, 6, 9, 12)}}},
+     .out = {{SIZE(5, 1), TYPED(TR_INT64, 0, 0), .lod = {OFFSETS(0, 1, 3), OFFSETS(0, 3, 4, 5)}}}},
+};
+
+static void align_reference(op_values *v)
+{
+    const op_offsets *s = op_case_sequences(v->c, 0);
+    const double      blank = op_case_number(v->c, "blank", 0);
+    double           *out = v->out[0].data;
+
+    for (int64_t i = 0; i + 1 < s->count; i++) {
+        double before = -1;
+        for (int64_t t = s->item[i]; t < s->item[i + 1]; t++) {
+            const double one = v->in[0].data[t];
+            if (one != blank && (one != before || op_case_number(v->c, "merge_repeated", 1) == 0))
+                *out++ = one;
+            before = one;
+        }
+    }
+}
+
+TEST(align_matches_reference) { EACH_OF(c, align_cases) check_forward("ctc_align", c, align_reference, 0); }
+
+TEST(align_mistakes_are_explained)
+{
+    EXPECT_FAIL(TR_EINVAL, "ctc_align: Input 'x0' has no sequences", run_status("ctc_align", {INT64S(0, 5, 4, 1)}));
+    EXPECT_FAIL(TR_ESHAPE, "ctc_align: Input must be [rows, 1], got [4, 2]", infer_shapes("ctc_align", {INT64S(0, 5, 4, 2)}));
+    EXPECT_FAIL(TR_EDTYPE, "Input must be int64", infer_shapes("ctc_align", {DIMS(4, 1)}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ctc_matches_reference),
         cmocka_unit_test(ctc_gradient_is_numeric),
         cmocka_unit_test(ctc_mistakes_are_explained),
+        cmocka_unit_test(align_matches_reference),
+        cmocka_unit_test(align_mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
