@@ -30,6 +30,11 @@ class MetricBase:
         return {"name": self._name, **{k: v for k, v in self.__dict__.items() if not k.startswith("_")}}
 
 
+def _first(value: Any) -> Any:
+    """The one number of a fetched value, or a number as it is."""
+    return np.asarray(value).reshape(-1)[0]
+
+
 class Accuracy(MetricBase):
     """The mean of batches' accuracies, weighted by their sizes.
 
@@ -44,7 +49,7 @@ class Accuracy(MetricBase):
         self.value = self.weight = 0.0
 
     def update(self, value: Any, weight: Any) -> None:
-        value, weight = (float(np.asarray(x).reshape(-1)[0]) for x in (value, weight))
+        value, weight = (float(_first(x)) for x in (value, weight))
         if weight < 0:
             raise ValueError(f"Accuracy: weight must be at least 0, got {weight!r}")
         self.value += value * weight
@@ -132,6 +137,62 @@ class Auc(MetricBase):
         return float(area / (true[-1] * false[-1]))
 
 
+class ChunkEvaluator(MetricBase):
+    """Precision, recall and F1 score of chunks over many batches, from the counts that ``layers.chunk_eval`` gives.
+
+    >>> metric = fluid.metrics.ChunkEvaluator()
+    >>> metric.update(num_infer_chunks=8, num_label_chunks=4, num_correct_chunks=3)
+    >>> metric.update(num_infer_chunks=0, num_label_chunks=2, num_correct_chunks=0)
+    >>> metric.eval()
+    (0.375, 0.5, 0.42857142857142855)
+    """
+
+    def reset(self) -> None:
+        self.num_infer_chunks = self.num_label_chunks = self.num_correct_chunks = 0
+
+    def update(self, num_infer_chunks: Any, num_label_chunks: Any, num_correct_chunks: Any) -> None:
+        found, real, right = (int(_first(x)) for x in (num_infer_chunks, num_label_chunks, num_correct_chunks))
+        if not 0 <= right <= min(found, real):
+            raise ValueError(f"{self._name}: {right} correct chunks of {found} found, with {real} in the labels")
+        self.num_infer_chunks += found
+        self.num_label_chunks += real
+        self.num_correct_chunks += right
+
+    def eval(self) -> tuple[float, float, float]:
+        """Return precision, recall and F1 score; 0 where nothing was to be found, or nothing found."""
+        right, both = self.num_correct_chunks, self.num_infer_chunks + self.num_label_chunks
+        return (right / self.num_infer_chunks if self.num_infer_chunks else 0.0,
+                right / self.num_label_chunks if self.num_label_chunks else 0.0, 2 * right / both if both else 0.0)
+
+
+class EditDistance(MetricBase):
+    """The mean edit distance over many batches, and the share of sequences that are not right, from ``layers.edit_distance``.
+
+    >>> metric = fluid.metrics.EditDistance()
+    >>> metric.update(np.array([[0.0], [2.0]]), seq_num=2)
+    >>> metric.update(np.array([[0.0], [1.0]]), seq_num=2)
+    >>> metric.eval()
+    (0.75, 0.5)
+    """
+
+    def reset(self) -> None:
+        self.total_distance = 0.0
+        self.seq_num = self.instance_error = 0
+
+    def update(self, distances: Any, seq_num: Any) -> None:
+        distances, count = np.asarray(distances), int(_first(seq_num))
+        if distances.size != count:
+            raise ValueError(f"{self._name}: {distances.size} distances, but seq_num is {count}")
+        self.total_distance += float(distances.sum())
+        self.seq_num += count
+        self.instance_error += int(np.count_nonzero(distances))
+
+    def eval(self) -> tuple[float, float]:
+        if self.seq_num == 0:
+            raise ValueError(f"{self._name}: there was no data: call update first")
+        return self.total_distance / self.seq_num, self.instance_error / self.seq_num
+
+
 class CompositeMetric(MetricBase):
     """Several metrics of the same predictions and labels."""
 
@@ -156,4 +217,4 @@ class CompositeMetric(MetricBase):
         return [metric.eval() for metric in self._metrics]
 
 
-__all__ = ["MetricBase", "Accuracy", "Precision", "Recall", "Auc", "CompositeMetric"]
+__all__ = ["MetricBase", "Accuracy", "Precision", "Recall", "Auc", "ChunkEvaluator", "EditDistance", "CompositeMetric"]

@@ -1,4 +1,4 @@
-"""Conditional random fields and beam searches."""
+"""Conditional random fields, labels without places, and beam searches."""
 
 import itertools
 
@@ -55,6 +55,95 @@ def test_a_crf_learns_that_tags_alternate(exe, rng):
 def test_crf_decoding_wants_the_parameter():
     with pytest.raises(ValueError, match="must name the parameter of linear_chain_crf; got 'crfw'"):
         layers.crf_decoding(layers.data("scores", [3], lod_level=1), param_attr=fluid.ParamAttr(name="crfw"))
+
+
+def test_warpctc_sums_over_all_paths(exe, rng):
+    """A path names a class for each row; those that say the labels count."""
+    scores, letters = layers.data("scores", [3], lod_level=1), layers.data("letters", [1], dtype="int32", lod_level=1)
+    cost = layers.warpctc(scores, letters, blank=2)
+    x = rng.normal(size=(6, 3)).astype("float32")
+    meant = [[0, 1], [1]]
+    got, = exe.run(feed={"scores": sequences(x, [4, 2]), "letters": sequences(np.array([[0], [1], [1]], "int32"), [2, 1])},
+                   fetch_list=[cost])
+
+    def says(path):
+        return [a for a, before in zip(path, (None, *path)) if a != before and a != 2]
+
+    p = np.exp(x.astype("float64"))
+    p /= p.sum(axis=1, keepdims=True)
+    for i, rows in enumerate((p[:4], p[4:])):
+        right = [path for path in itertools.product(range(3), repeat=len(rows)) if says(path) == meant[i]]
+        total = sum(np.prod([rows[t, a] for t, a in enumerate(path)]) for path in right)
+        np.testing.assert_allclose(got[i], [-np.log(total)], rtol=1e-5)
+
+
+def cost_and_gradient(exe, x, labels, **options):
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        scores, letters = layers.data("scores", [3], lod_level=1), layers.data("letters", [1], dtype="int32", lod_level=1)
+        scores.stop_gradient = False
+        cost = layers.reduce_sum(layers.warpctc(scores, letters, **options))
+        gradient, = fluid.backward.calc_gradient(cost, scores)
+        fetches = exe.run(feed={"scores": x, "letters": labels}, fetch_list=[cost, gradient], return_numpy=False)
+    return [np.array(one) for one in fetches]
+
+
+def test_norm_by_times_divides_the_gradient_by_the_rows(exe, rng):
+    x, labels = sequences(rng.normal(size=(6, 3)).astype("float32"), [4, 2]), sequences(np.array([[2], [1], [1]], "int32"), [2, 1])
+    cost, plain = cost_and_gradient(exe, x, labels)
+    same, scaled = cost_and_gradient(exe, x, labels, norm_by_times=True)
+    assert cost == same and np.abs(plain).max() > 0.01
+    np.testing.assert_allclose(scaled, plain / [[4], [4], [4], [4], [2], [2]], rtol=1e-6)
+
+
+def test_greedy_decoding_takes_the_greatest_class_of_each_row(exe):
+    scores = layers.data("scores", [3], lod_level=1)
+    said = layers.ctc_greedy_decoder(scores, blank=0)
+    classes = [1, 1, 0, 1, 2, 0, 0, 2, 2]
+    got, = exe.run(feed={"scores": sequences(np.eye(3, dtype="float32")[classes], [5, 2, 2])}, fetch_list=[said],
+                   return_numpy=False)
+    assert np.array(got).tolist() == [[1], [1], [2], [2]]
+    assert got.recursive_sequence_lengths() == [[3, 0, 1]]
+
+
+def spoken(rng, count):
+    """Sentences of two to five words out of four; each is heard as some noisy rows, with a pause before and perhaps after it."""
+    voices = np.random.default_rng(3).normal(size=(5, 8))       # of a pause, then of the words
+    heard, words = [], []
+    for _ in range(count):
+        sentence = rng.integers(1, 5, size=rng.integers(2, 6))
+        rows = [0]
+        for word in sentence:
+            rows += [word] * rng.integers(2, 5) + [0] * rng.integers(1, 3)
+        heard.append(voices[rows] + 0.2 * rng.normal(size=(len(rows), 8)))
+        words.append(sentence[:, None])
+    return heard, words
+
+
+def test_a_network_learns_to_spell_what_it_hears(exe, rng):
+    """Trained with warpctc, without knowing where the words are, its greedy decoding makes no mistake in new sentences."""
+    heard, words = layers.data("heard", [8], lod_level=1), layers.data("words", [1], dtype="int32", lod_level=1)
+    scores = layers.fc(layers.fc(heard, size=16, act="tanh"), size=5)
+    loss = layers.mean(layers.warpctc(scores, words))
+    said = layers.ctc_greedy_decoder(scores, blank=0)
+    distance, count = layers.edit_distance(said, layers.cast(words, "int64"), normalized=False)
+    test_program = fluid.default_main_program().clone(for_test=True)
+    fluid.optimizer.Adam(learning_rate=0.02).minimize(loss)
+    exe.run(fluid.default_startup_program())
+
+    def batch(sentences):
+        x, y = spoken(rng, sentences)
+        return {"heard": sequences(np.concatenate(x).astype("float32"), [len(one) for one in x]),
+                "words": sequences(np.concatenate(y).astype("int32"), [len(one) for one in y])}
+
+    metric = fluid.metrics.EditDistance()
+    new = batch(50)
+    metric.update(*exe.run(test_program, feed=new, fetch_list=[distance, count]))
+    assert metric.eval()[1] > 0.5
+    for _ in range(150):
+        exe.run(feed=batch(16), fetch_list=[loss])
+    metric.reset()
+    metric.update(*exe.run(test_program, feed=new, fetch_list=[distance, count]))
+    assert metric.eval() == (0, 0)
 
 
 def write(array, i, name, dtype):

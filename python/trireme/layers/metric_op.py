@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..dtypes import VarType
 from ..framework import Variable
 from ..initializer import Constant
 from ..layer_helper import LayerHelper
 from .nn import topk
+from .sequence import sequence_erase
 
 
 def accuracy(input: Variable, label: Variable, k: int = 1, correct: Variable | None = None,
@@ -64,4 +67,54 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
     return whole, area(*recent, slide_steps), [*recent, *total]
 
 
-__all__ = ["accuracy", "auc"]
+def edit_distance(input: Variable, label: Variable, normalized: bool = True,
+                  ignored_tokens: Sequence[int] | None = None) -> tuple[Variable, Variable]:
+    """Return how far each sequence is from that of ``label``, ``[sequences, 1]`` of float32, and how many there are, ``[1]``.
+
+    Both are ``[rows, 1]`` of int64, or both of int32. The distance (Levenshtein's) is how many rows must at least be put in,
+    taken out or changed; ``normalized``, divided by the rows of the label's sequence, which must not be empty then.
+    ``ignored_tokens`` are left out of both before.
+
+    >>> said, meant = (fluid.layers.data(name, [1], dtype="int64", lod_level=1) for name in ("said", "meant"))
+    >>> fluid.layers.edit_distance(said, meant, ignored_tokens=[0])
+    (Variable('edit_distance_0.tmp_1', float32[?, 1]), Variable('edit_distance_0.tmp_0', int64[1]))
+    """
+    helper = LayerHelper("edit_distance", input=input, label=label)
+    input, label = helper.input(), helper.input("label")
+    if ignored_tokens:
+        input, label = sequence_erase(input, ignored_tokens), sequence_erase(label, ignored_tokens)
+    count = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
+    distances = helper.create_variable_for_type_inference(VarType.FP32, stop_gradient=True)
+    helper.append_op(type="edit_distance", inputs={"Hyps": [input], "Refs": [label]},
+                     outputs={"SequenceNum": [count], "Out": [distances]}, attrs={"normalized": normalized})
+    return distances, count
+
+
+def chunk_eval(input: Variable, label: Variable, chunk_scheme: str, num_chunk_types: int,
+               excluded_chunk_types: Sequence[int] | None = None) -> tuple[Variable, ...]:
+    """Return how well chunks, such as names in a text, were found: precision, recall and F1 score, each ``[1]`` of float32, and
+    how many chunks were found, how many there are, how many of those found are right, each ``[1]`` of int64.
+
+    ``input`` and ``label`` are ``[rows, 1]`` of int64, of the same sequences: ``type * tags + tag``, or
+    ``num_chunk_types * tags`` outside of chunks. ``chunk_scheme`` says what tags a type has: ``"IOB"`` begins a chunk (0) and goes
+    on (1); ``"IOE"`` goes on (0) and ends (1); ``"IOBES"`` begins, goes on, ends, or is a chunk of one row; ``"plain"`` has one
+    tag, and neighbours of one type are one chunk. Chunks of ``excluded_chunk_types`` are not counted.
+
+    >>> found, tags = (fluid.layers.data(name, [1], dtype="int64", lod_level=1) for name in ("found", "tags"))
+    >>> precision, recall, f1, *counts = fluid.layers.chunk_eval(found, tags, "IOB", num_chunk_types=4)
+    >>> counts[0]
+    Variable('chunk_eval_0.tmp_3', int64[1])
+    """
+    helper = LayerHelper("chunk_eval", input=input, label=label)
+    outputs = {slot: helper.create_variable_for_type_inference(dtype, stop_gradient=True)
+               for slot, dtype in (("Precision", VarType.FP32), ("Recall", VarType.FP32), ("F1-Score", VarType.FP32),
+                                   ("NumInferChunks", VarType.INT64), ("NumLabelChunks", VarType.INT64),
+                                   ("NumCorrectChunks", VarType.INT64))}
+    helper.append_op(type="chunk_eval", inputs={"Inference": [helper.input()], "Label": [helper.input("label")]},
+                     outputs={slot: [var] for slot, var in outputs.items()},
+                     attrs={"chunk_scheme": chunk_scheme, "num_chunk_types": num_chunk_types,
+                            "excluded_chunk_types": list(excluded_chunk_types or [])})
+    return tuple(outputs.values())
+
+
+__all__ = ["accuracy", "auc", "edit_distance", "chunk_eval"]

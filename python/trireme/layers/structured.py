@@ -1,4 +1,4 @@
-"""Outputs that are sequences themselves: tags that depend on their neighbours, sentences found by a beam search."""
+"""Outputs that are sequences themselves: tags that depend on their neighbours, labels without places, found sentences."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ..dtypes import VarType
 from ..framework import Variable
 from ..layer_helper import LayerHelper
 from ..param_attr import ParamAttr
+from .nn import topk
 
 
 def linear_chain_crf(input: Variable, label: Variable, param_attr: Any = None) -> Variable:
@@ -54,6 +55,45 @@ def crf_decoding(input: Variable, param_attr: Any, label: Variable | None = None
     if label is not None:
         inputs["Label"] = [label]
     return helper.append("crf_decoding", inputs, slot="ViterbiPath", dtype=VarType.INT64, stop_gradient=True)
+
+
+def warpctc(input: Variable, label: Variable, blank: int = 0, norm_by_times: bool = False,
+            use_cudnn: bool = False) -> Variable:
+    """Return minus the log of the probability that each sequence says its labels, wherever these stand: ``[sequences, 1]``.
+
+    ``input`` is ``[rows, classes]``, float, before the softmax; ``label`` is ``[labels, 1]`` of int32, of as many sequences,
+    without ``blank``, the class of rows that say nothing. A sequence says its rows' classes, repetitions left out, then blanks
+    (connectionist temporal classification; Graves et al., 2006). One that is too short for its labels costs 0 and has no
+    gradient. ``norm_by_times`` divides the gradient, not the cost, by the rows of each sequence. ``use_cudnn`` has no effect.
+
+    >>> scores = fluid.layers.data("scores", [28], lod_level=1)
+    >>> letters = fluid.layers.data("letters", [1], dtype="int32", lod_level=1)
+    >>> fluid.layers.warpctc(scores, letters, blank=27)
+    Variable('warpctc_0.tmp_1', float32[?, 1])
+    """
+    helper = LayerHelper("warpctc", input=input)
+    grad = helper.create_variable_for_type_inference(input.dtype, stop_gradient=True)
+    cost = helper.create_variable_for_type_inference(input.dtype)
+    helper.append_op(type="warpctc", inputs={"Logits": [helper.input()], "Label": [label]},
+                     outputs={"WarpCTCGrad": [grad], "Loss": [cost]},
+                     attrs={"blank": blank, "norm_by_times": norm_by_times, "use_cudnn": use_cudnn})
+    return cost
+
+
+def ctc_greedy_decoder(input: Variable, blank: int, name: str | None = None) -> Variable:
+    """Return the labels that the greatest class of each row says: ``[labels, 1]`` of int64, with as many sequences as ``input``.
+
+    ``input`` is ``[rows, classes]``, float, scores or probabilities. Rows that repeat the class of the row before are left out,
+    then those of class ``blank``; a sequence may end up empty.
+
+    >>> scores = fluid.layers.data("scores", [28], lod_level=1)
+    >>> fluid.layers.ctc_greedy_decoder(scores, blank=27)
+    Variable('ctc_greedy_decoder_0.tmp_0', int64[?, 1])
+    """
+    helper = LayerHelper("ctc_greedy_decoder", input=input, name=name)
+    _, classes = topk(helper.input(), k=1)
+    return helper.append("ctc_align", {"Input": [classes]}, {"blank": blank, "merge_repeated": True}, slot="Output",
+                         stop_gradient=True)
 
 
 def beam_search(pre_ids: Variable, pre_scores: Variable, ids: Variable | None, scores: Variable, beam_size: int, end_id: int,
@@ -105,4 +145,4 @@ def beam_search_decode(ids: Variable, scores: Variable, beam_size: int, end_id: 
     return sentences, sentence_scores
 
 
-__all__ = ["linear_chain_crf", "crf_decoding", "beam_search", "beam_search_decode"]
+__all__ = ["linear_chain_crf", "crf_decoding", "warpctc", "ctc_greedy_decoder", "beam_search", "beam_search_decode"]
