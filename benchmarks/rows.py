@@ -124,6 +124,21 @@ def ngram():
     return Row(100, params, draw, _dense_flops(100, (128, 256, 2073), True), (1.2, 1.2))
 
 
+LSTM_WORDS, LSTM_WIDTH, LSTM_LENGTH = 5149, 128, 100
+
+
+def lstm():
+    """Gates stand as input, forget, candidate, output. Two biases are learnt, as PyTorch has them."""
+    random, width = np.random.default_rng(2), LSTM_WIDTH
+    params = {"table": _normal(random, LSTM_WORDS, width),
+              "wi": _normal(random, width, 4 * width, scale=width ** -0.5), "bi": np.zeros(4 * width, np.float32),
+              "wh": _normal(random, width, 4 * width, scale=width ** -0.5), "bh": np.zeros(4 * width, np.float32),
+              **_dense((width, 2))}
+    draw = lambda random: {"x": random.integers(0, LSTM_WORDS, (32, LSTM_LENGTH)), "y": random.integers(0, 2, (32, 1))}
+    flops = 2 * _dense_flops(32 * LSTM_LENGTH, (width, 4 * width), True) + _dense_flops(32, (width, 2), True)
+    return Row(32, params, draw, flops, (1.15, 1.3))
+
+
 # -- click-through rates: 26 slots, each with its part of the ids, skewed towards the smaller ones ----------------
 
 SLOTS, TABLE_ROWS, WIDTH, CTR_BATCH = 26, 1_000_000, 10, 512
@@ -158,5 +173,5 @@ def deepfm_adam():
     return _ctr((2.0, 2.0), 9)
 
 
-ROWS = {make.__name__: make for make in (linreg, mlp_sgd, mlp_adam, mlpbig_sgd, lenet5, resnet20, ngram, widedeep_sgd,
-                                         widedeep_adam, deepfm_adam)}
+ROWS = {make.__name__: make for make in (linreg, mlp_sgd, mlp_adam, mlpbig_sgd, lenet5, resnet20, ngram, lstm,
+                                         widedeep_sgd, widedeep_adam, deepfm_adam)}

@@ -103,6 +103,25 @@ def ngram(params):
     return _classifier(model, _sgd)
 
 
+class _LastState(nn.Module):
+    """The hidden state after the last word."""
+
+    def __init__(self, params):
+        super().__init__()
+        self.lstm = nn.LSTM(len(params["wi"]), len(params["wh"]), batch_first=True)
+        with torch.no_grad():
+            for ours, theirs in (("wi", "weight_ih_l0"), ("wh", "weight_hh_l0"), ("bi", "bias_ih_l0"), ("bh", "bias_hh_l0")):
+                getattr(self.lstm, theirs).copy_(torch.from_numpy(params[ours].T.copy()))
+
+    def forward(self, x):
+        return self.lstm(x)[1][0][0]
+
+
+def lstm(params):
+    model = nn.Sequential(_table(params, "table"), _LastState(params), _linear(params, 0))
+    return _classifier(model, lambda p: torch.optim.Adam(p, lr=1e-3))
+
+
 def _ctr(params, table_optimizer, with_products=False):
     table, wide = _table(params, "table", True), _table(params, "wide", True)
     wide_dense = _linear({"w0": params["wide_dense"], "b0": params["wide_b"]}, 0)

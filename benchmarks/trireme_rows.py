@@ -80,6 +80,15 @@ def ngram():
     return _classified(_fc(x, 2073, 1)), _sgd()
 
 
+def lstm():
+    from rows import LSTM_WIDTH, LSTM_WORDS
+    words = layers.data("x", [1], dtype="int64", lod_level=1)
+    x = layers.embedding(words, [LSTM_WORDS, LSTM_WIDTH], param_attr=_attr("table"))
+    gates = layers.fc(x, 4 * LSTM_WIDTH, param_attr=_attr("wi"), bias_attr=_attr("bi"))
+    hidden, _ = layers.dynamic_lstm(gates, 4 * LSTM_WIDTH, use_peepholes=False, param_attr=_attr("wh"), bias_attr=_attr("bh"))
+    return _classified(_fc(layers.sequence_last_step(hidden), 2, 0)), fluid.optimizer.Adam(learning_rate=1e-3)
+
+
 def _ctr(with_products=False):
     ids = layers.data("ids", [26, 1], dtype="int64")
     x, y = layers.data("x", [13]), layers.data("y", [1])
@@ -122,6 +131,23 @@ def deepfm_adam():
     return _ctr(with_products=True), _DenseSgdSparseAdam()
 
 
+def _in_our_order(param, value):
+    """Gates of `lstm` as candidate, input, forget, output."""
+    if param not in ("wi", "wh", "bi", "bh"):
+        return value
+    put_in, forget, candidate, put_out = np.split(value, 4, axis=-1)
+    value = np.concatenate([candidate, put_in, forget, put_out], axis=-1)
+    return value.reshape(1, -1) if param == "bh" else value
+
+
+def _fed(value, var):
+    """An array of the shape of `var`, or sequences of one length each."""
+    if not var.lod_level:
+        return value.reshape(len(value), *var.shape[1:])
+    count, length = value.shape
+    return fluid.create_lod_tensor(value.reshape(-1, 1), [[length] * count], fluid.CPUPlace())
+
+
 def prepare(name, row, threads):
     """Return (feeds ready to use, step): step(feed) trains once and returns the loss."""
     fluid.core.lib.tr_set_num_threads(threads)
@@ -131,10 +157,8 @@ def prepare(name, row, threads):
     exe.run(fluid.default_startup_program())
     scope = fluid.global_scope()
     for param, value in row.params.items():
-        scope.find_var(param).get_tensor().set(value, fluid.CPUPlace())
-    shape = {var: main.global_block().var(var).shape for var in row.draw(np.random.default_rng(0))}
-    feeds = [{var: value.reshape(len(value), *shape[var][1:]) for var, value in batch.items()}
-             for batch in row.batches()]
+        scope.find_var(param).get_tensor().set(_in_our_order(param, value), fluid.CPUPlace())
+    feeds = [{var: _fed(value, main.global_block().var(var)) for var, value in batch.items()} for batch in row.batches()]
     return feeds, lambda feed: exe.run(main, feed=feed, fetch_list=[loss])[0]
 
 
