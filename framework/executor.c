@@ -201,20 +201,10 @@ static bool same_lod(const tr_tensor *tensor, const tr_feed *feed)
     return feed->rank > 0 && feed->lod_offsets[last][feed->lod_counts[last] - 1] == feed->dims[0];
 }
 
-/* The last run's temporaries still share the feed's LoD: let go, so that its memory can be used again. */
-static void drop_shares_of_lod(tr_frame *frame, const tr_tensor *fed)
-{
-    const tr_tensor none = {.lod = NULL};
-    for (int v = 0; fed->lod && v < frame->plan->var_count; v++)
-        if (&frame->local[v].tensor != fed && frame->local[v].tensor.lod == fed->lod)
-            tr__tensor_share_lod(&frame->local[v].tensor, &none);
-}
-
-static tr_status set_feed_lod(tr_frame *frame, tr_tensor *tensor, const tr_feed *feed)
+static tr_status set_feed_lod(tr_tensor *tensor, const tr_feed *feed)
 {
     if (same_lod(tensor, feed))
         return TR_OK;
-    drop_shares_of_lod(frame, tensor);
     const tr_status status = tr_tensor_set_lod(tensor, feed->lod_levels, feed->lod_counts, feed->lod_offsets);
     return status == TR_OK ? TR_OK : tr_context(status, "in feed '%s'", feed->name);
 }
@@ -226,18 +216,13 @@ static tr_status set_feed(tr_plan *plan, const tr_feed *feed, int v)
 
     TR_TRY(check_feed(feed, var->desc));
     const tr_shape shape = tr_shape_of(feed->rank, feed->dims);
-    tr__tensor_point(tensor, feed->dtype, &shape, (void *)(uintptr_t)feed->data);
-    TR_TRY(set_feed_lod(plan->frame, tensor, feed));
     if (var->captured && var->written) {      /* a sub-block writes it: not into the caller's memory */
-        tr_tensor borrowed = *tensor;
-        borrowed.buffer = NULL;
-        tr_tensor own;
-        tr_tensor_init(&own);
-        TR_TRY(tr_tensor_copy(&own, &borrowed));
-        tr_tensor_share(tensor, &own);
-        tr_tensor_deinit(&own);
+        TR_TRY(tr__tensor_reserve(tensor, feed->dtype, &shape));
+        memcpy(tensor->data, feed->data, (size_t)tr_tensor_bytes(tensor));
+    } else {
+        tr__tensor_point(tensor, feed->dtype, &shape, (void *)(uintptr_t)feed->data);
     }
-    return TR_OK;
+    return set_feed_lod(tensor, feed);
 }
 
 /* The layout for the present shapes: the one in force, one of the others, or a new one. */
@@ -274,8 +259,8 @@ static tr_status choose_layout(tr_plan *plan)
 
 static tr_status give_fetch(tr_tensor *out, const tr_plan *plan, int fetch)
 {
-    const int     v = plan->fetch_var[fetch];
-    const tr_var *var = plan->frame->var[v];
+    const int v = plan->fetch_var[fetch];
+    tr_var   *var = plan->frame->var[v];
 
     if (var->kind != TR_KIND_TENSOR && var->kind != TR_KIND_SELECTED_ROWS)
         return tr_fail(TR_EUNSUPPORTED, "fetch '%s': it is no tensor", plan->fetch_name[fetch]);
@@ -283,6 +268,7 @@ static tr_status give_fetch(tr_tensor *out, const tr_plan *plan, int fetch)
         return tr_fail(TR_ENOTFOUND, "fetch '%s': the run gave it no value", plan->fetch_name[fetch]);
     if (plan->var[v].place != TR_LOCAL)
         return tr_tensor_copy(out, &var->tensor);
+    TR_TRY(tr__tensor_copy_lod(&var->tensor, &var->tensor));     /* not that of another variable: see tensor.h */
     tr_tensor_share(out, &var->tensor);
     return TR_OK;
 }
@@ -296,6 +282,7 @@ static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetc
         plan->scope_generation = generation_of(plan->scope);
         plan->frame->layout = NULL;
     }
+    tr__frame_drop_lods(plan->frame);
     for (int i = 0; i < plan->feed_count; i++)
         if (plan->feed_var[i] >= 0)
             TR_TRY(set_feed(plan, &feeds[i], plan->feed_var[i]));

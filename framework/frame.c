@@ -107,6 +107,7 @@ tr_status tr__frame_new(tr_frame **out, tr_plan *plan, tr_frame *parent, tr_fram
     tr_frame *frame = calloc(1, sizeof *frame);
     tr_status status;
 
+    tr__tensor_count_allocation();
     if (!frame)
         return tr_fail(TR_ENOMEM, "no memory for a frame");
     frame->plan = plan;
@@ -148,19 +149,29 @@ tr_status tr__frame_set_layout(tr_frame *frame, tr_layout *layout, void *arena)
         if (plan->var[v].place != TR_LOCAL)
             continue;
         tr_tensor *tensor = &frame->local[v].tensor;
-        tr_tensor  none = {.lod = NULL};
-        tr__tensor_share_lod(tensor, &none);
+        tr__tensor_drop_lod(tensor);
         if (layout->offset[v] >= 0)
             tr__tensor_point(tensor, layout->meta[v].dtype, &layout->meta[v].shape, (char *)arena + layout->offset[v]);
         else if (plan->var[v].fetched)
             continue;                 /* tr__frame_prepare_outputs */
         else if (layout->meta[v].shape.rank > 0 && tr_shape_is_known(&layout->meta[v].shape))
             TR_TRY(tr__tensor_reserve(tensor, layout->meta[v].dtype, &layout->meta[v].shape));
-        else if (owns_nothing(tensor))
-            tr_tensor_deinit(tensor);
+        else if (owns_nothing(tensor)) {
+            tr__tensor_forget(tensor);
+            tensor->data = NULL;
+        }
     }
     frame->layout = layout;
     return TR_OK;
+}
+
+void tr__frame_drop_lods(tr_frame *frame)
+{
+    const tr_layout *layout = frame->layout;
+
+    for (int v = 0; v < frame->plan->var_count; v++)
+        if (!layout || layout->may_have_lod[v])
+            tr__tensor_drop_lod(&frame->local[v].tensor);
 }
 
 /* Take a buffer that nobody else holds: the variable's own, or a spare. */
@@ -176,6 +187,7 @@ static void rotate_fetched(tr_frame *frame, int fetch)
             const tr_tensor held = *tensor;
             *tensor = *spare;
             *spare = held;
+            tr__tensor_drop_lod(tensor);
             return;
         }
     }
@@ -273,6 +285,18 @@ static bool is_input_of(const tr_step *step, int v)
     return false;
 }
 
+/* See tensor.h: within the frame LoD is shared, what is outside gets a copy. */
+static tr_status hand_on_lod(tr_frame *frame, int to, int from)
+{
+    tr_tensor       *tensor = &frame->var[to]->tensor;
+    const tr_tensor *source = &frame->var[from]->tensor;
+
+    if (frame->plan->var[to].place != TR_LOCAL)
+        return tr__tensor_copy_lod(tensor, source);
+    tr__tensor_share_lod(tensor, source);
+    return TR_OK;
+}
+
 static tr_status give_outputs(tr_frame *frame, const tr_step *step)
 {
     for (int a = step->in_args; a < step->arg_count; a++) {
@@ -284,7 +308,7 @@ static tr_status give_outputs(tr_frame *frame, const tr_step *step)
         if (meta->shape.rank > 0 && tr_shape_is_known(&meta->shape) && meta->dtype != TR_DTYPE_NONE)
             TR_TRY(own_output(tensor, meta, is_input_of(step, v)));
         if (meta->lod_source >= 0 && meta->lod_source != v)
-            tr__tensor_share_lod(tensor, &frame->var[meta->lod_source]->tensor);
+            TR_TRY(hand_on_lod(frame, v, meta->lod_source));
     }
     return TR_OK;
 }
@@ -308,12 +332,14 @@ static tr_status run_dynamic(tr_frame *frame, int i)
 
 /* -- running ------------------------------------------------------------------------------------------------ */
 
-static void share_lods(tr_frame *frame, const tr_step *step)
+static tr_status hand_on_lods(tr_frame *frame, const tr_step *step)
 {
-    for (int a = step->in_args; a < step->arg_count; a++)
-        if (step->arg[a] >= 0 && frame->layout->lod_from[step->arg[a]] >= 0)
-            tr__tensor_share_lod(&frame->var[step->arg[a]]->tensor,
-                                 &frame->var[frame->layout->lod_from[step->arg[a]]]->tensor);
+    for (int a = step->in_args; a < step->arg_count; a++) {
+        const int v = step->arg[a];
+        if (v >= 0 && frame->layout->lod_from[v] >= 0)
+            TR_TRY(hand_on_lod(frame, v, frame->layout->lod_from[v]));
+    }
+    return TR_OK;
 }
 
 static inline tr_status run_step(tr_frame *frame, int i)
@@ -323,7 +349,7 @@ static inline tr_status run_step(tr_frame *frame, int i)
     if (!layout || layout->dynamic[i])
         return run_dynamic(frame, i);
     if (layout->has_lod_copies[i])
-        share_lods(frame, &frame->plan->step[i]);
+        TR_TRY(hand_on_lods(frame, &frame->plan->step[i]));
     return frame->plan->step[i].kernel(&frame->run[i]);
 }
 
@@ -425,6 +451,7 @@ tr_status tr_frame_open(tr_frame **out, const tr_run *io, tr_frame *parent)
 
 void tr_frame_close(tr_frame *frame)
 {
+    tr__frame_drop_lods(frame);
     frame->next = frame->plan->closed;
     frame->plan->closed = frame;
 }

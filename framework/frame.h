@@ -26,6 +26,9 @@ void      tr__frame_free(tr_frame *frame);
 tr_status tr__frame_bind(tr_frame *frame);
 /* Of a root frame: point temporaries into the arena, give the others memory of their own. */
 tr_status tr__frame_set_layout(tr_frame *frame, tr_layout *layout, void *arena);
+/* Before each run: temporaries let go of the LoD that the run before left with them, so that its owners can write
+ * into it again. */
+void      tr__frame_drop_lods(tr_frame *frame);
 /* Before each run of a root frame: memory for what is fetched and for what the scope keeps. */
 tr_status tr__frame_prepare_outputs(tr_frame *frame);
 tr_status tr__frame_run(tr_frame *frame);

@@ -22,6 +22,7 @@ void tr__layout_free(tr_layout *layout)
     free(layout->dynamic);
     free(layout->lod_from);
     free(layout->has_lod_copies);
+    free(layout->may_have_lod);
     free(layout);
 }
 
@@ -36,8 +37,9 @@ static tr_layout *layout_alloc(int vars, int steps)
     layout->lod_from = malloc(((size_t)vars + 1) * sizeof *layout->lod_from);
     layout->dynamic = calloc((size_t)steps + 1, sizeof *layout->dynamic);
     layout->has_lod_copies = calloc((size_t)steps + 1, sizeof *layout->has_lod_copies);
+    layout->may_have_lod = calloc((size_t)vars + 1, sizeof *layout->may_have_lod);
     if (!layout->meta || !layout->offset || !layout->shares || !layout->dynamic || !layout->lod_from ||
-        !layout->has_lod_copies) {
+        !layout->has_lod_copies || !layout->may_have_lod) {
         tr__layout_free(layout);
         return NULL;
     }
@@ -379,6 +381,17 @@ done:
     return status;
 }
 
+static void mark_lod_vars(tr_layout *layout, const tr_plan *plan)
+{
+    for (int i = 0; i < plan->step_count; i++)
+        for (int a = plan->step[i].in_args; a < plan->step[i].arg_count; a++) {
+            const int v = plan->step[i].arg[a];
+            if (v >= 0 && plan->var[v].place == TR_LOCAL &&
+                (layout->dynamic[i] || layout->lod_from[v] >= 0 || layout->meta[v].lod_level > 0))
+                layout->may_have_lod[v] = true;
+        }
+}
+
 tr_status tr__layout_new(tr_layout **out, const tr_plan *plan, tr_var *const *vars)
 {
     tr_layout *layout = layout_alloc(plan->var_count, plan->step_count);
@@ -388,6 +401,7 @@ tr_status tr__layout_new(tr_layout **out, const tr_plan *plan, tr_var *const *va
         return tr_fail(TR_ENOMEM, "no memory for a layout of %d variables", plan->var_count);
     TR_TRY_GOTO(fail, infer_all(layout, plan, vars));
     TR_TRY_GOTO(fail, assign_memory(layout, plan));
+    mark_lod_vars(layout, plan);
     *out = layout;
     return TR_OK;
 fail:

@@ -36,6 +36,7 @@ tr_status tr__var_array_at(tr_tensor **out, tr_var *var, int64_t index)
     if (index >= var->item_capacity) {
         const int64_t capacity = index < 8 ? 8 : index * 2;
         tr_tensor   **item = realloc(var->item, (size_t)capacity * sizeof *item);
+        tr__tensor_count_allocation();
         if (!item)
             return tr_fail(TR_ENOMEM, "no memory for a tensor array of %lld", (long long)capacity);
         memset(item + var->item_capacity, 0, (size_t)(capacity - var->item_capacity) * sizeof *item);

@@ -23,9 +23,14 @@ int64_t tr__tensor_allocations(void)
     return atomic_load_explicit(&allocations, memory_order_relaxed);
 }
 
-static void *counted_alloc(size_t size)
+void tr__tensor_count_allocation(void)
 {
     atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+}
+
+static void *counted_alloc(size_t size)
+{
+    tr__tensor_count_allocation();
     return malloc(size ? size : 1);
 }
 
@@ -77,6 +82,17 @@ static void rows_unref(tr_rows *rows)
     }
 }
 
+/* Let go of the LoD in force, for another one (NULL: none). */
+static void put_in_force(tr_tensor *tensor, tr_lod *lod)
+{
+    if (tensor->lod == lod)
+        return;
+    if (lod)
+        __atomic_fetch_add(&lod->refs, 1, __ATOMIC_RELAXED);
+    lod_unref(tensor->lod);
+    tensor->lod = lod;
+}
+
 /* -- life ----------------------------------------------------------------------------------- */
 
 void tr_tensor_init(tr_tensor *tensor)
@@ -88,6 +104,7 @@ void tr_tensor_deinit(tr_tensor *tensor)
 {
     buffer_unref(tensor->buffer);
     lod_unref(tensor->lod);
+    lod_unref(tensor->own_lod);
     rows_unref(tensor->rows);
     tr_tensor_init(tensor);
 }
@@ -151,8 +168,7 @@ tr_status tr_tensor_resize(tr_tensor *tensor, tr_dtype dtype, int rank, const in
     TR_TRY(check_type_and_shape(dtype, rank, dims));
     const tr_shape shape = tr_shape_of(rank, dims);
     TR_TRY(tr__tensor_reserve(tensor, dtype, &shape));
-    lod_unref(tensor->lod);
-    tensor->lod = NULL;
+    tr__tensor_drop_lod(tensor);
     tr__tensor_drop_rows(tensor);
     return TR_OK;
 }
@@ -170,6 +186,7 @@ void tr__tensor_forget(tr_tensor *tensor)
 {
     tensor->dtype = TR_DTYPE_NONE;
     tensor->shape = (tr_shape){.rank = 0};
+    tr__tensor_drop_lod(tensor);
     tr__tensor_drop_rows(tensor);
 }
 
@@ -186,7 +203,8 @@ void tr_tensor_share(tr_tensor *to, const tr_tensor *from)
 {
     if (to == from)
         return;
-    const tr_tensor copy = *from;            /* `from` may live inside what `to` lets go of */
+    tr_tensor copy = *from;                  /* `from` may live inside what `to` lets go of */
+    copy.own_lod = NULL;
     buffer_ref(copy.buffer);
     if (copy.lod)
         __atomic_fetch_add(&copy.lod->refs, 1, __ATOMIC_RELAXED);
@@ -208,7 +226,7 @@ tr_status tr_tensor_copy(tr_tensor *to, const tr_tensor *from)
     }
     TR_TRY(tr__tensor_reserve(to, from->dtype, &from->shape));
     memcpy(to->data, from->data, (size_t)tr_tensor_bytes(from));
-    tr__tensor_share_lod(to, from);
+    TR_TRY(tr__tensor_copy_lod(to, from));
     if (from->rows) {
         TR_TRY(tr__tensor_reserve_rows(to, from->rows->height, from->rows->count, &index));
         memcpy(index, from->rows->index, (size_t)from->rows->count * sizeof *index);
@@ -268,38 +286,32 @@ static bool has_lod(const tr_tensor *tensor, int levels, const int64_t *counts, 
     return true;
 }
 
-/* Room for that many numbers: the tensor's own LoD if it is large enough and not shared, or a new one. */
-static tr_status reserve_lod(tr_tensor *tensor, int64_t numbers)
+/* May the tensor write that many numbers into its own block? */
+static bool can_rewrite(const tr_tensor *tensor, int64_t numbers)
 {
-    tr_lod *lod = tensor->lod;
-
-    if (lod && lod->capacity >= numbers && __atomic_load_n(&lod->refs, __ATOMIC_ACQUIRE) == 1)
-        return TR_OK;
-    lod = counted_alloc(sizeof *lod + (size_t)numbers * sizeof(int64_t));
-    if (!lod)
-        return tr_fail(TR_ENOMEM, "no memory for %lld sequence offsets", (long long)numbers);
-    *lod = (tr_lod){.refs = 1, .capacity = numbers, .start = (int64_t *)(lod + 1)};
-    lod_unref(tensor->lod);
-    tensor->lod = lod;
-    return TR_OK;
+    tr_lod *own = tensor->own_lod;
+    return own && own->capacity >= numbers &&
+           __atomic_load_n(&own->refs, __ATOMIC_ACQUIRE) == 1 + (tensor->lod == own);
 }
 
-tr_status tr_tensor_set_lod(tr_tensor *tensor, int levels, const int64_t *counts, const int64_t *const *offsets)
+/* A block for that many numbers: the tensor's own, or a new one that grows with it; NULL: no memory. */
+static tr_lod *lod_block(const tr_tensor *tensor, int64_t numbers)
 {
-    int64_t total = 0, used = 0;
+    if (can_rewrite(tensor, numbers))
+        return tensor->own_lod;
+    const int64_t had = tensor->own_lod ? tensor->own_lod->capacity : 0;
+    const int64_t capacity = numbers <= had ? had : numbers < 2 * had ? 2 * had : numbers;
+    tr_lod       *lod = counted_alloc(sizeof *lod + (size_t)capacity * sizeof(int64_t));
+    if (lod)
+        *lod = (tr_lod){.refs = 1, .capacity = capacity, .start = (int64_t *)(lod + 1)};
+    return lod;
+}
 
-    TR_TRY(check_lod(tensor, levels, counts, offsets));
-    if (levels == 0) {
-        lod_unref(tensor->lod);
-        tensor->lod = NULL;
-        return TR_OK;
-    }
-    if (has_lod(tensor, levels, counts, offsets))      /* perhaps shared with others by now: nothing to write */
-        return TR_OK;
-    for (int l = 0; l < levels; l++)
-        total += counts[l];
-    TR_TRY(reserve_lod(tensor, levels + 1 + total));
-    tr_lod *lod = tensor->lod;
+/* The offsets may lie in the block itself. */
+static void write_lod(tr_lod *lod, int levels, const int64_t *counts, const int64_t *const *offsets)
+{
+    int64_t used = 0;
+
     lod->levels = levels;
     lod->offset = lod->start + levels + 1;
     for (int l = 0; l < levels; l++) {
@@ -308,19 +320,67 @@ tr_status tr_tensor_set_lod(tr_tensor *tensor, int levels, const int64_t *counts
         used += counts[l];
     }
     lod->start[levels] = used;
+}
+
+/* Make a block, whose reference is taken over, the tensor's own and the one in force. */
+static tr_status put_lod(tr_tensor *tensor, tr_lod *lod, int64_t numbers)
+{
+    if (!lod)
+        return tr_fail(TR_ENOMEM, "no memory for %lld sequence offsets", (long long)numbers);
+    if (lod != tensor->own_lod) {
+        lod_unref(tensor->own_lod);
+        tensor->own_lod = lod;
+    }
+    put_in_force(tensor, lod);
     return TR_OK;
+}
+
+tr_status tr_tensor_set_lod(tr_tensor *tensor, int levels, const int64_t *counts, const int64_t *const *offsets)
+{
+    TR_TRY(check_lod(tensor, levels, counts, offsets));
+    if (levels == 0) {
+        tr__tensor_drop_lod(tensor);
+        return TR_OK;
+    }
+    if (has_lod(tensor, levels, counts, offsets))      /* perhaps shared with others by now: nothing to write */
+        return TR_OK;
+    int64_t numbers = levels + 1;
+    for (int l = 0; l < levels; l++)
+        numbers += counts[l];
+    tr_lod *lod = lod_block(tensor, numbers);
+    if (lod)
+        write_lod(lod, levels, counts, offsets);       /* which may be those of a block that is let go */
+    return put_lod(tensor, lod, numbers);
 }
 
 void tr__tensor_share_lod(tr_tensor *tensor, const tr_tensor *from)
 {
-    tr_lod *lod = from->lod;
+    put_in_force(tensor, from->lod);
+}
 
-    if (tensor->lod == lod)
-        return;
-    if (lod)
-        __atomic_fetch_add(&lod->refs, 1, __ATOMIC_RELAXED);
-    lod_unref(tensor->lod);
-    tensor->lod = lod;
+tr_status tr__tensor_copy_lod(tr_tensor *tensor, const tr_tensor *from)
+{
+    const tr_lod *lod = from->lod;
+
+    if (!lod) {
+        tr__tensor_drop_lod(tensor);
+        return TR_OK;
+    }
+    if (tensor == from && lod == tensor->own_lod)
+        return TR_OK;
+    const int64_t numbers = lod->levels + 1 + lod->start[lod->levels];
+    tr_lod       *copy = lod_block(tensor, numbers);
+    if (copy) {
+        copy->levels = lod->levels;
+        copy->offset = copy->start + copy->levels + 1;
+        memcpy(copy->start, lod->start, (size_t)numbers * sizeof(int64_t));
+    }
+    return put_lod(tensor, copy, numbers);
+}
+
+void tr__tensor_drop_lod(tr_tensor *tensor)
+{
+    put_in_force(tensor, NULL);
 }
 
 int tr_tensor_lod_levels(const tr_tensor *tensor)

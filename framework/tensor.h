@@ -4,6 +4,12 @@
  * arena. Sequence offsets (LoD) and row indices (SelectedRows) hang beside the data, reference-counted
  * and never changed while shared, so that handing them on from operator to operator copies nothing.
  *
+ * A tensor keeps the block that its own offsets were written into (`own_lod`) while the LoD in force (`lod`) is
+ * another tensor's, or none. It writes there again as soon as nobody else has the block in force. So whoever
+ * holds a shared LoD for longer than a run makes its owner allocate: LoD is shared among the variables of one
+ * frame, which let go before the next run; what leaves the frame (outer and scope variables, elements of arrays,
+ * rank tables, results) gets a copy in memory of its own.
+ *
  * Reference counts are atomic; the rest of a tensor belongs to one thread at a time. */
 #ifndef TR_FRAMEWORK_TENSOR_H
 #define TR_FRAMEWORK_TENSOR_H
@@ -35,7 +41,8 @@ struct tr_tensor {
     tr_shape   shape;
     void      *data;
     tr_buffer *buffer;                /* owns data; NULL: borrowed or none */
-    tr_lod    *lod;                   /* NULL: no sequences */
+    tr_lod    *lod;                   /* in force, a reference; NULL: no sequences */
+    tr_lod    *own_lod;               /* what this tensor writes offsets into, a reference; NULL: nothing yet */
     tr_rows   *rows;                  /* NULL: dense */
 };
 
@@ -58,6 +65,10 @@ bool tr__tensor_is_sole_owner(const tr_tensor *tensor);
 
 /* Take over the LoD of another tensor (shared, not copied); `from` without LoD clears it. */
 void tr__tensor_share_lod(tr_tensor *tensor, const tr_tensor *from);
+/* The same, in memory of the tensor's own. `from` may be the tensor itself. */
+tr_status tr__tensor_copy_lod(tr_tensor *tensor, const tr_tensor *from);
+/* No sequences; the memory is kept for the next LoD. */
+void tr__tensor_drop_lod(tr_tensor *tensor);
 /* Room for `count` row indices, for the caller to fill (data shape is not touched); memory is kept when it
  * is large enough and not shared. */
 tr_status tr__tensor_reserve_rows(tr_tensor *tensor, int64_t height, int64_t count, int64_t **index);
@@ -65,5 +76,7 @@ void tr__tensor_drop_rows(tr_tensor *tensor);
 
 /* Counts every allocation of tensor memory, for the test that a repeated step makes none. */
 int64_t tr__tensor_allocations(void);
+/* One more, of memory around tensors that grows as they do: a frame, the list of an array. */
+void    tr__tensor_count_allocation(void);
 
 #endif

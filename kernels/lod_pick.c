@@ -71,12 +71,9 @@ static tr_status put_lod(const tr_pick *pick, tr_tensor *out, const tr_tensor *u
 {
     int64_t        counts[2 * TR_PICK_LEVELS];
     const int64_t *offsets[2 * TR_PICK_LEVELS];
-    const tr_tensor none = {.lod = NULL};
 
-    if (pick->levels == 0 && (keep == 0 || keep == tr_tensor_lod_levels(upper))) {
-        tr__tensor_share_lod(out, keep == 0 ? &none : upper);
-        return TR_OK;
-    }
+    if (pick->levels == 0 && keep > 0 && keep == tr_tensor_lod_levels(upper))
+        return tr__tensor_copy_lod(out, upper);
     if (keep > TR_PICK_LEVELS)
         return tr_fail(TR_EUNSUPPORTED, "%d LoD levels; no more than %d are possible here", keep, TR_PICK_LEVELS);
     for (int l = 0; l < keep; l++) {

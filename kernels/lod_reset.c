@@ -101,8 +101,7 @@ static tr_status run_reset(const tr_run *io)
     if (last.offset[last.count] != io->in[X]->shape.dim[0])
         return tr_fail(TR_ESHAPE, "lod_reset: the sequences of Y '%s' have %lld rows, X '%s' is %s", tr_run_in_name(io, Y, 0),
                        (long long)last.offset[last.count], tr_run_in_name(io, X, 0), TR_SHAPE_STR(io->in[X]->shape));
-    tr__tensor_share_lod(io->out[OUT], y);
-    return TR_OK;
+    return tr__tensor_copy_lod(io->out[OUT], y);
 }
 
 static tr_status run_reshape(const tr_run *io)

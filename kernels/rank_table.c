@@ -75,6 +75,7 @@ static tr_status table_reserve(tr_rank_table *table, int64_t count)
         return tr_fail(TR_ENOMEM, "no memory for a rank table");
     if (count <= table->capacity)
         return TR_OK;
+    tr__tensor_count_allocation();
     free(table->rank);
     free(table->place);
     table->count = table->capacity = 0;
@@ -86,13 +87,37 @@ static tr_status table_reserve(tr_rank_table *table, int64_t count)
     return TR_OK;
 }
 
-static int longer_first(const void *a, const void *b)
+static bool comes_later(const tr_rank *x, const tr_rank *y)
 {
-    const tr_rank *x = a, *y = b;
+    return x->length != y->length ? x->length < y->length : x->index > y->index;
+}
 
-    if (x->length != y->length)
-        return x->length < y->length ? 1 : -1;
-    return x->index < y->index ? -1 : 1;
+/* Let rank[i] sink below those that come later, in the heap of the first `count`. */
+static void sink(tr_rank *rank, int64_t i, int64_t count)
+{
+    const tr_rank moving = rank[i];
+
+    for (int64_t child; (child = 2 * i + 1) < count; i = child) {
+        if (child + 1 < count && comes_later(&rank[child + 1], &rank[child]))
+            child++;
+        if (!comes_later(&rank[child], &moving))
+            break;
+        rank[i] = rank[child];
+    }
+    rank[i] = moving;
+}
+
+/* Longest first, equally long ones in their order. Heapsort (Williams, 1964), as qsort may allocate. */
+static void sort_ranks(tr_rank *rank, int64_t count)
+{
+    for (int64_t i = count / 2 - 1; i >= 0; i--)
+        sink(rank, i, count);
+    for (int64_t last = count - 1; last > 0; last--) {
+        const tr_rank top = rank[0];
+        rank[0] = rank[last];
+        rank[last] = top;
+        sink(rank, 0, last);
+    }
 }
 
 /* -- lod_rank_table --------------------------------------------------------------------------- */
@@ -134,14 +159,12 @@ static tr_status run_table(const tr_run *io)
     TR_TRY(table_reserve(table, count));
     for (int64_t i = 0; i < count; i++)
         table->rank[i] = (tr_rank){i, offset[i + 1] - offset[i]};
-    if (count > 1)
-        qsort(table->rank, (size_t)count, sizeof *table->rank, longer_first);
+    sort_ranks(table->rank, count);
     for (int64_t r = 0; r < count; r++)
         table->place[table->rank[r].index] = r;
     table->count = count;
     table->level = attrs->level;
-    tr__tensor_share_lod(&table->source, x);
-    return TR_OK;
+    return tr__tensor_copy_lod(&table->source, x);
 }
 
 TR_REGISTER_OP(lod_rank_table, .proto = &table_proto, .infer = infer_table, .run = run_table);

@@ -27,6 +27,7 @@ tr_status tr__step_frames_push(tr_step_frames *frames, tr_frame *frame)
     if (frames->count == frames->capacity) {
         const int  capacity = frames->capacity ? frames->capacity * 2 : 16;
         tr_frame **grown = realloc(frames->frame, (size_t)capacity * sizeof *grown);
+        tr__tensor_count_allocation();
         if (!grown)
             return tr_fail(TR_ENOMEM, "no memory to keep %d step frames", capacity);
         frames->frame = grown;

@@ -83,7 +83,7 @@ tr_status tr__array_get(tr_tensor **out, const tr_run *io, int slot, int64_t ind
 tr_status tr__zeros_like(tr_tensor *out, const tr_tensor *like)
 {
     TR_TRY(tr__tensor_reserve(out, like->dtype, &like->shape));
-    tr__tensor_share_lod(out, like);
+    TR_TRY(tr__tensor_copy_lod(out, like));
     memset(out->data, 0, (size_t)tr_tensor_bytes(out));
     return TR_OK;
 }

@@ -133,6 +133,35 @@ TEST(sequences_are_checked)
     tr_tensor_free(other);
 }
 
+TEST(offsets_are_written_into_memory_of_the_tensors_own_once_nobody_shares_it)
+{
+    const int64_t first[] = {0, 1, 4}, second[] = {0, 2, 4}, third[] = {0, 4};
+    tr_tensor *t = tr_tensor_new(), *other = tr_tensor_new();
+
+    EXPECT_OK(tr_tensor_resize(t, TR_FP32, 1, DIMS(4)));
+    EXPECT_OK(tr_tensor_resize(other, TR_FP32, 1, DIMS(4)));
+    EXPECT_OK(tr_tensor_set_lod(t, 1, DIMS(3), (const int64_t *const[]){first}));
+    tr__tensor_share_lod(other, t);
+    const int64_t before = tr__tensor_allocations();
+    EXPECT_OK(tr_tensor_set_lod(t, 1, DIMS(3), (const int64_t *const[]){second}));
+    assert_int_equal(tr__tensor_allocations(), before + 1);          /* the other one still reads the first */
+    assert_int_equal(tr_tensor_lod_offsets(other, 0)[1], 1);
+    tr__tensor_share_lod(other, t);
+    tr__tensor_drop_lod(other);
+    tr__tensor_drop_lod(t);
+    assert_int_equal(tr_tensor_lod_levels(t), 0);
+    EXPECT_OK(tr_tensor_set_lod(t, 1, DIMS(3), (const int64_t *const[]){first}));
+    EXPECT_OK(tr_tensor_set_lod(t, 1, DIMS(2), (const int64_t *const[]){third}));
+    assert_int_equal(tr__tensor_allocations(), before + 1);
+    EXPECT_OK(tr__tensor_copy_lod(other, t));
+    EXPECT_OK(tr_tensor_set_lod(t, 1, DIMS(3), (const int64_t *const[]){second}));
+    assert_int_equal(tr__tensor_allocations(), before + 2);          /* the copy's */
+    assert_int_equal(tr_tensor_lod_offsets(other, 0)[1], 4);
+    assert_int_equal(tr_tensor_lod_offsets(t, 0)[1], 2);
+    tr_tensor_free(other);
+    tr_tensor_free(t);
+}
+
 TEST(row_numbers_are_checked_and_their_memory_is_kept)
 {
     tr_tensor *t = tr_tensor_new(), *sharing = tr_tensor_new();
@@ -194,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_copy_is_independent),
         cmocka_unit_test(borrowed_memory_is_looked_at),
         cmocka_unit_test(sequences_are_checked),
+        cmocka_unit_test(offsets_are_written_into_memory_of_the_tensors_own_once_nobody_shares_it),
         cmocka_unit_test(row_numbers_are_checked_and_their_memory_is_kept),
         cmocka_unit_test(shapes_know_what_they_do_not_know),
         cmocka_unit_test(types_have_a_size_and_a_name),

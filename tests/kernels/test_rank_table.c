@@ -48,6 +48,31 @@ TEST(the_longest_sequence_has_the_length_of_the_table)
     net_deinit(&n);
 }
 
+/* Longest first, and equally long ones in their order: every length comes several times. */
+TEST(many_sequences_are_ranked_by_length_and_then_by_place)
+{
+    enum { MANY = 200, LONGEST = 7 };
+    static int64_t starts[MANY + 1];
+    static double  rows[MANY * LONGEST * WIDTH], places[MANY * WIDTH];
+    net n;
+    begin(&n, "");
+    net_op(&n, 0, "reorder_lod_tensor_by_rank", "X=state RankTable=table", "Out=by_rank", "");
+    for (int i = 0; i < MANY; i++) {
+        starts[i + 1] = starts[i] + (i * i + 3 * i / 2) % (LONGEST + 1);
+        places[i * WIDTH] = i;
+    }
+    net_feed(&n, "x", rows, 2, (int)starts[MANY], WIDTH);
+    net_feed_lod(&n, "x", 1, MANY + 1, starts);
+    net_feed(&n, "state", places, 2, MANY, WIDTH);
+    net_run(&n, "by_rank");
+    for (int r = 1; r < MANY; r++) {
+        const int     a = (int)net_f64(&n, 0)[(r - 1) * WIDTH], b = (int)net_f64(&n, 0)[r * WIDTH];
+        const int64_t long_a = starts[a + 1] - starts[a], long_b = starts[b + 1] - starts[b];
+        assert_true(long_a > long_b || (long_a == long_b && a < b));
+    }
+    net_deinit(&n);
+}
+
 TEST(a_level_that_is_not_there_is_explained)
 {
     net n;
@@ -252,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_sequence_has_the_length_of_the_table),
+        cmocka_unit_test(many_sequences_are_ranked_by_length_and_then_by_place),
         cmocka_unit_test(a_level_that_is_not_there_is_explained),
         cmocka_unit_test(rows_go_by_length_and_so_do_their_gradients),
         cmocka_unit_test(sequences_go_by_length_with_what_is_below_them),
