@@ -10,7 +10,7 @@
 
 #include "framework/memory.h"
 
-static tr_status make_folders(const char *path)
+tr_status tr__make_folders(const char *path)
 {
     tr_status status = TR_OK;
     char     *copy = tr__must_strdup(path);
@@ -50,7 +50,7 @@ static void forget(tr_beside *file)
 tr_status tr_beside_open(tr_beside *file, const char *path)
 {
     *file = (tr_beside){0};
-    TR_TRY(make_folders(path));
+    TR_TRY(tr__make_folders(path));
     file->path = tr__must_strdup(path);
     const int fd = create(file);
     if (fd >= 0 && (file->out = fdopen(fd, "wb")))

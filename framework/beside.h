@@ -12,6 +12,8 @@ typedef struct tr_beside {
     char *path, *temporary;
 } tr_beside;
 
+/* Create the folders on the way to `path`: all up to its last slash. */
+tr_status tr__make_folders(const char *path);
 /* Creates the folders on the way to `path`, too. */
 tr_status tr_beside_open(tr_beside *file, const char *path);
 /* Ends the writing: on TR_OK the file is there. With another status, or when the disk is full, the old file stays and

@@ -1,0 +1,52 @@
+/* checkpoint.h - the inside of checkpoints: names, the manifest, and what the writers of a job use.
+ *
+ * Several processes write the parts of one checkpoint, each its own file; each hands a description of it (a Part) to
+ * the one that writes the manifest.
+ *
+ *     tr_part_write                       each writer: the file is on the disk when it returns
+ *     tr_manifest_write                   one: when all parts are there
+ *     tr_checkpoint_prune                 the same: of older checkpoints, and of what was left half written
+ *
+ * What must stay true: a file is never overwritten, since its name has the cut's random number; a rename of the manifest
+ * is the only thing that makes a checkpoint. Parsing trusts nothing. */
+#ifndef TR_PSERVER_CHECKPOINT_H
+#define TR_PSERVER_CHECKPOINT_H
+
+#include "framework/status.h"
+#include "pserver/trireme_checkpoint.h"
+#include "proto/checkpoint.pb-c.h"
+
+typedef Trireme__Checkpoint__Manifest tr_manifest;
+typedef Trireme__Checkpoint__Part     tr_part;
+typedef Trireme__Checkpoint__Tensor   tr_part_tensor;
+
+enum { TR_CHECKPOINT_CHUNK = 1 << 20, TR_CHECKPOINT_ALIGN = 64, TR_MANIFEST_HEADER = 24 };
+
+/* A random number that tells this cut from all others. */
+uint64_t  tr_checkpoint_new_cut(void);
+/* "part-00000-of-00002.9f3c0123456789ab.data"; malloc'ed. */
+char     *tr_part_name(int index, int count, uint64_t cut);
+/* A part as bytes, for a message; malloc'ed. */
+uint8_t  *tr_part_pack(size_t *size, const tr_part *part);
+/* NULL: damaged. Free it by tr_part_free. */
+tr_part  *tr_part_parse(const uint8_t *bytes, size_t size);
+void      tr_part_free(tr_part *part);
+
+/* Write `folder`/`name`, and the folders on the way. *out describes it. */
+tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_state *states);
+/* Write the manifest of DIR/step-...: `parts` are there. Files of the folder that it does not name are removed. */
+tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t cut, int part_count,
+                            tr_part *const *parts);
+/* Leave the newest `keep` checkpoints (at least one), and nothing half written that is older. Failing to remove something
+ * is no failure. */
+void      tr_checkpoint_prune(const char *dir, int keep);
+
+/* The manifest of a file's bytes, checked: its own checksum, and that it makes sense by itself. `path` is for messages. */
+tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size, const char *path);
+void      tr_manifest_free(tr_manifest *manifest);
+/* The file's bytes, malloc'ed. */
+uint8_t  *tr_manifest_pack(size_t *size, const tr_manifest *manifest);
+/* Bytes from offset on of a part, verified; `at` is the folder. Opens the file each time. */
+tr_status tr_part_read(const tr_part *part, const char *folder, uint64_t offset, uint64_t bytes, void *to);
+
+#endif

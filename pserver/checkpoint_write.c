@@ -1,0 +1,362 @@
+/* checkpoint_write.c - files that are on the disk when they have their name; one rename makes the checkpoint.
+ *
+ * A part is written chunk by chunk: checksummed while it is in cache, handed to the kernel in one piece, which is asked to
+ * begin with the disk at once, so that little is left for the fsync at the end. */
+#include "pserver/checkpoint.h"
+
+#include "pserver/crc32c.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "framework/beside.h"
+#include "framework/dtype.h"
+#include "framework/memory.h"
+
+/* == a file that is there when all of it is ====================================================== */
+
+typedef struct file {
+    int   fd;
+    char *path, *temporary;
+} file;
+
+static tr_status cannot(const char *what, const char *path)
+{
+    return tr_fail(TR_EIO, "cannot %s '%s': %s", what, path, strerror(errno));
+}
+
+static tr_status file_open(file *f, const char *folder, const char *name)
+{
+    *f = (file){-1, tr__must_format("%s/%s", folder, name), tr__must_format("%s/%s.%ld.tmp", folder, name, (long)getpid())};
+    TR_TRY(tr__make_folders(f->path));
+    f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return f->fd < 0 ? cannot("write", f->path) : TR_OK;
+}
+
+static tr_status file_write(file *f, const uint8_t *data, size_t size)
+{
+    while (size) {
+        const ssize_t done = write(f->fd, data, size);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return cannot("write", f->path);
+        data += done;
+        size -= (size_t)done;
+    }
+    return TR_OK;
+}
+
+/* What a folder holds survives a loss of power only after this. */
+static tr_status sync_folder(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tr_status status = TR_OK;
+
+    if (fd < 0)
+        return cannot("open", path);
+    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)      /* not every file system can */
+        status = cannot("sync", path);
+    close(fd);
+    return status;
+}
+
+/* On TR_OK the file gets its name; otherwise nothing of it stays. */
+static tr_status file_close(file *f, const char *folder, tr_status status)
+{
+    if (status == TR_OK && fsync(f->fd) != 0)
+        status = cannot("sync", f->path);
+    if (f->fd >= 0 && close(f->fd) != 0 && status == TR_OK)
+        status = cannot("write", f->path);
+    if (status == TR_OK && rename(f->temporary, f->path) != 0)
+        status = cannot("rename a file to", f->path);
+    if (status == TR_OK)
+        status = sync_folder(folder);
+    else
+        unlink(f->temporary);
+    free(f->path);
+    free(f->temporary);
+    return status;
+}
+
+/* == a part ===================================================================================== */
+
+typedef struct writer {
+    file     file;
+    tr_part *part;
+    uint8_t *chunk;                   /* what is not written yet: `filled` bytes */
+    size_t   filled, capacity;        /* of the part's list of checksums */
+    uint64_t started;                 /* bytes that the kernel was asked to begin with */
+} writer;
+
+static const uint64_t BEGIN_WITH = 8 << 20;
+
+static tr_status write_chunk(writer *w, const uint8_t *data, size_t size)
+{
+    tr_part *part = w->part;
+
+    if (part->n_checksums == w->capacity) {
+        w->capacity = w->capacity ? 2 * w->capacity : 64;
+        part->checksums = tr__must_realloc(part->checksums, w->capacity * sizeof *part->checksums);
+    }
+    part->checksums[part->n_checksums++] = tr_crc32c(0, data, size);
+    TR_TRY(file_write(&w->file, data, size));
+    part->bytes += size;
+    if (part->bytes - w->started >= BEGIN_WITH) {
+        sync_file_range(w->file.fd, (off_t)w->started, (off_t)(part->bytes - w->started), SYNC_FILE_RANGE_WRITE);
+        w->started = part->bytes;
+    }
+    return TR_OK;
+}
+
+static tr_status put(writer *w, const uint8_t *data, size_t size)
+{
+    while (size) {
+        const bool   is_direct = !w->filled && size >= TR_CHECKPOINT_CHUNK;
+        const size_t room = TR_CHECKPOINT_CHUNK - w->filled, n = size < room ? size : room;
+        if (is_direct) {
+            TR_TRY(write_chunk(w, data, n));
+        } else {
+            memcpy(w->chunk + w->filled, data, n);
+            w->filled += n;
+            if (w->filled == TR_CHECKPOINT_CHUNK) {
+                TR_TRY(write_chunk(w, w->chunk, w->filled));
+                w->filled = 0;
+            }
+        }
+        data += n;
+        size -= n;
+    }
+    return TR_OK;
+}
+
+static tr_status put_padding(writer *w)
+{
+    static const uint8_t zeros[TR_CHECKPOINT_ALIGN];
+    const size_t         over = (w->part->bytes + w->filled) % TR_CHECKPOINT_ALIGN;
+
+    return over ? put(w, zeros, TR_CHECKPOINT_ALIGN - over) : TR_OK;
+}
+
+static tr_part_tensor *describe(const tr_state *state, uint64_t offset)
+{
+    tr_part_tensor *t = tr__must_alloc(sizeof *t);
+
+    trireme__checkpoint__tensor__init(t);
+    t->name = tr__must_strdup(state->name);
+    t->param = state->param ? tr__must_strdup(state->param) : NULL;
+    t->kind = (Trireme__Checkpoint__Kind)state->kind;
+    t->dtype = (uint32_t)state->dtype;
+    t->n_dims = (size_t)state->rank;
+    t->dims = (int64_t *)tr__must_copy(state->dims, (size_t)state->rank * sizeof(int64_t));
+    t->has_row = t->has_rows = state->rows > 0;
+    t->row = (uint64_t)state->row;
+    t->rows = (uint64_t)state->rows;
+    t->offset = offset;
+    t->bytes = (uint64_t)tr_dtype_size(state->dtype);
+    for (int i = 0; i < state->rank; i++)
+        t->bytes *= (uint64_t)state->dims[i];
+    return t;
+}
+
+static tr_status put_states(writer *w, int count, const tr_state *states)
+{
+    tr_part *part = w->part;
+
+    part->tensors = tr__must_alloc((size_t)count * sizeof *part->tensors + 1);
+    for (int i = 0; i < count; i++) {
+        TR_TRY(put_padding(w));
+        tr_part_tensor *t = part->tensors[part->n_tensors++] = describe(&states[i], part->bytes + w->filled);
+        TR_TRY(put(w, states[i].data, t->bytes));
+    }
+    return w->filled ? write_chunk(w, w->chunk, w->filled) : TR_OK;
+}
+
+tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_state *states)
+{
+    writer w = {.part = tr__must_alloc(sizeof *w.part)};
+
+    trireme__checkpoint__part__init(w.part);
+    w.part->file = tr__must_strdup(name);
+    w.part->chunk_bytes = TR_CHECKPOINT_CHUNK;
+    w.chunk = aligned_alloc(4096, TR_CHECKPOINT_CHUNK);
+    tr_status status = w.chunk ? file_open(&w.file, folder, name) : tr_fail(TR_ENOMEM, "no memory to write a checkpoint");
+    if (w.chunk) {
+        if (status == TR_OK)
+            status = put_states(&w, count, states);
+        status = file_close(&w.file, folder, status);
+    }
+    free(w.chunk);
+    if (status == TR_OK)
+        *out = w.part;
+    else
+        tr_part_free(w.part);
+    return status;
+}
+
+/* == the manifest ================================================================================= */
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t size = strlen(text), length = strlen(end);
+    return size >= length && !strcmp(text + size - length, end);
+}
+
+static bool is_ours(const char *name)
+{
+    return (!strncmp(name, "part-", 5) && (ends_with(name, ".data") || ends_with(name, ".tmp"))) ||
+           (!strncmp(name, "manifest.", 9) && ends_with(name, ".tmp"));
+}
+
+static bool is_named(const char *name, int part_count, tr_part *const *parts)
+{
+    for (int i = 0; i < part_count; i++)
+        if (!strcmp(name, parts[i]->file))
+            return true;
+    return false;
+}
+
+/* Remove files that a writer of ours left and that are not among these parts. */
+static void clean(const char *folder, int part_count, tr_part *const *parts)
+{
+    DIR *dir = opendir(folder);
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (!is_ours(entry->d_name) || is_named(entry->d_name, part_count, parts))
+            continue;
+        unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static void describe_trainers(tr_manifest *m, Trireme__Checkpoint__Trainer *item, const tr_checkpoint_facts *facts)
+{
+    for (int i = 0; i < facts->trainer_count; i++) {
+        const tr_trainer_state *from = &facts->trainers[i];
+        trireme__checkpoint__trainer__init(&item[i]);
+        item[i].index = (uint32_t)from->index;
+        item[i].steps = (uint64_t)from->steps;
+        item[i].runs = (uint64_t)from->runs;
+        item[i].has_position = from->position != NULL;
+        item[i].position.data = (uint8_t *)(uintptr_t)from->position;
+        item[i].position.len = from->position_size;
+        m->trainers[i] = &item[i];
+    }
+    m->n_trainers = (size_t)facts->trainer_count;
+}
+
+tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t cut, int part_count,
+                            tr_part *const *parts)
+{
+    tr_manifest m = TRIREME__CHECKPOINT__MANIFEST__INIT;
+    Trireme__Checkpoint__Trainer *trainer = tr__must_alloc((size_t)facts->trainer_count * sizeof *trainer + 1);
+    file   f;
+    size_t size;
+
+    m.step = (uint64_t)facts->step;
+    m.digest = (char *)(uintptr_t)(facts->digest ? facts->digest : "");
+    m.mode = (char *)(uintptr_t)facts->mode;
+    m.cut = cut;
+    m.created = (uint64_t)time(NULL);
+    m.version = (char *)(uintptr_t)tr_version();
+    m.n_parts = (size_t)part_count;
+    m.parts = (tr_part **)(uintptr_t)parts;
+    m.trainers = tr__must_alloc((size_t)facts->trainer_count * sizeof *m.trainers + 1);
+    describe_trainers(&m, trainer, facts);
+    uint8_t  *bytes = tr_manifest_pack(&size, &m);
+    tr_status status = file_open(&f, folder, "manifest");
+    if (status == TR_OK)
+        status = file_write(&f, bytes, size);
+    status = file_close(&f, folder, status);
+    free(bytes);
+    free(trainer);
+    free(m.trainers);
+    if (status == TR_OK)
+        clean(folder, part_count, parts);
+    return status;
+}
+
+/* == older ones =================================================================================== */
+
+static void remove_checkpoint(const char *folder)
+{
+    char *manifest = tr__must_format("%s/manifest", folder);
+
+    unlink(manifest);                 /* from here on it is none */
+    clean(folder, 0, NULL);
+    rmdir(folder);                    /* stays when somebody has put something there */
+    free(manifest);
+}
+
+static bool opens(const char *folder)
+{
+    tr_checkpoint *checkpoint = NULL;
+    const bool     does = tr_checkpoint_open(&checkpoint, folder) == TR_OK;
+
+    tr_checkpoint_free(checkpoint);
+    return does;
+}
+
+void tr_checkpoint_prune(const char *dir, int keep)
+{
+    enum { ROOM = 4096 };
+    int64_t  *steps = tr__must_alloc(ROOM * sizeof *steps);
+    const int count = tr_checkpoint_list(steps, ROOM, dir);
+    int       kept = 0;
+
+    for (int i = 0; i < count && i < ROOM; i++) {
+        char *folder = tr_checkpoint_path(dir, steps[i]);
+        if (kept < keep && opens(folder))
+            kept++;
+        else if (kept > 0)
+            remove_checkpoint(folder);
+        free(folder);
+    }
+    free(steps);
+}
+
+/* == one process =================================================================================== */
+
+static tr_status check_states(int count, const tr_state *states)
+{
+    for (int i = 0; i < count; i++) {
+        const tr_state *s = &states[i];
+        if (!s->name || !s->name[0] || (unsigned)s->kind >= TR_STATE_KIND_COUNT || !tr_dtype_is_valid(s->dtype) ||
+            s->rank < 0 || s->rank > TR_MAX_RANK || (!s->data && s->rank))
+            return tr_fail(TR_EINVAL, "tr_checkpoint_save: array %d ('%s') is of kind %d, data type %d, rank %d", i,
+                           s->name ? s->name : "", (int)s->kind, (int)s->dtype, s->rank);
+    }
+    return TR_OK;
+}
+
+tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *facts, int count, const tr_state *states, int keep)
+{
+    const uint64_t cut = tr_checkpoint_new_cut();
+    tr_part       *part = NULL;
+
+    TR_TRY(check_states(count, states));
+    if (facts->step < 0)
+        return tr_fail(TR_ERANGE, "tr_checkpoint_save: step %lld", (long long)facts->step);
+    char     *path = tr_checkpoint_path(folder, facts->step), *name = tr_part_name(0, 1, cut);
+    tr_status status = tr_part_write(&part, path, name, count, states);
+    if (status == TR_OK)
+        status = tr_manifest_write(path, facts, cut, 1, &part);
+    if (status == TR_OK)
+        status = sync_folder(folder);
+    if (status == TR_OK && keep > 0)
+        tr_checkpoint_prune(folder, keep);
+    tr_part_free(part);
+    if (status != TR_OK)
+        tr_context(status, "while writing the checkpoint '%s'", path);
+    free(path);
+    free(name);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* crc32c.h - CRC-32C (Castagnoli), the checksum of checkpoints: modern CPUs have an instruction for it. */
+#ifndef TR_PSERVER_CRC32C_H
+#define TR_PSERVER_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of `size` bytes that follow those of which `crc` is the checksum; 0 at first. */
+uint32_t tr_crc32c(uint32_t crc, const void *data, size_t size);
+/* The same without the instruction: for CPUs that lack it, and for tests. */
+uint32_t tr_crc32c_plain(uint32_t crc, const void *data, size_t size);
+
+#endif
