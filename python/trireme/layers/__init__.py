@@ -1,13 +1,14 @@
 """Layers: compositions of operators, under Fluid's names."""
 
-from . import (array, branch, control_flow, io, learning_rate_scheduler, loss, math, metric_op, nn, ops, recurrent, rnn,
-               sequence, structured, tensor)
+from . import (array, branch, control_flow, io, learning_rate_scheduler, loss, many_classes, math, metric_op, nn, ops,
+               recurrent, rnn, sequence, structured, tensor)
 from .array import *               # noqa: F403
 from .branch import *              # noqa: F403
 from .control_flow import *        # noqa: F403
 from .io import *                  # noqa: F403
 from .learning_rate_scheduler import *     # noqa: F403
 from .loss import *                # noqa: F403
+from .many_classes import *        # noqa: F403
 from .math import *                # noqa: F403
 from .metric_op import *           # noqa: F403
 from .nn import *                  # noqa: F403
@@ -19,5 +20,5 @@ from .structured import *          # noqa: F403
 from .tensor import *              # noqa: F403
 
 __all__ = [*array.__all__, *branch.__all__, *control_flow.__all__, *io.__all__, *learning_rate_scheduler.__all__,
-           *loss.__all__, *math.__all__, *metric_op.__all__, *nn.__all__, *ops.__all__, *recurrent.__all__,
-           *rnn.__all__, *sequence.__all__, *structured.__all__, *tensor.__all__]
+           *loss.__all__, *many_classes.__all__, *math.__all__, *metric_op.__all__, *nn.__all__, *ops.__all__,
+           *recurrent.__all__, *rnn.__all__, *sequence.__all__, *structured.__all__, *tensor.__all__]
