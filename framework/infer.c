@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/kernel.h"
 #include "framework/op_attrs.h"
 #include "framework/op_registry.h"
 
@@ -190,13 +191,32 @@ static tr_status store_meta(tr_var_desc *var, const tr_meta *meta)
     return TR_OK;
 }
 
-static tr_status infer_with(tr_block *block, tr_op_desc *op, const tr_op *record, tr_infer_frame *frame, void *attrs)
+/* Is there a kernel? Only a plan knows for sure, where the type is not yet known. */
+static tr_status check_kernel(tr_block *block, const tr_op_desc *op, const tr_op *record, const tr_infer_frame *frame,
+                              const int *counts)
+{
+    tr_kernel_fn kernel;
+    int          from, to;
+
+    if (record->run)
+        return TR_OK;
+    tr__kernel_key_args(&from, &to, record, counts);
+    while (from < to && frame->meta[from].kind == TR_KIND_NONE)
+        from++;
+    if (from == to || frame->meta[from].dtype == TR_DTYPE_NONE)
+        return TR_OK;
+    const tr_var_desc *var = arg_var(block, op, tr__op_proto(record), from);
+    return tr__kernel_choose(&kernel, record, counts, from, var ? var->name : "", frame->meta[from].dtype);
+}
+
+static tr_status infer_with(tr_block *block, tr_op_desc *op, const tr_op *record, tr_infer_frame *frame, void *attrs,
+                            const int *counts)
 {
     const tr_op_proto *proto = tr__op_proto(record);
     int in_args = 0;
 
     for (int s = 0; s < frame->in_slots; s++)
-        in_args += frame->list[s].count;
+        in_args += counts[s];
     for (int a = 0; a < frame->arg_count; a++) {
         const tr_var_desc *var = arg_var(block, op, proto, a);
         if (var)
@@ -205,6 +225,7 @@ static tr_status infer_with(tr_block *block, tr_op_desc *op, const tr_op *record
             frame->meta[a] = (tr_meta){.kind = TR_KIND_NONE, .dtype = TR_DTYPE_NONE, .height = -1, .lod_source = -1};
     }
     TR_TRY(tr__infer_frame_run(frame, record, attrs));
+    TR_TRY(check_kernel(block, op, record, frame, counts));
     for (int a = in_args; a < frame->arg_count; a++) {
         tr_var_desc *var = arg_var(block, op, proto, a);
         if (var)
@@ -231,7 +252,7 @@ static tr_status infer_into_program(tr_block *block, tr_op_desc *op, const tr_op
     TR_TRY_GOTO(done, tr__attrs_decode(attrs, record, op));
     if (record->check)
         TR_TRY_GOTO(done, record->check(attrs));
-    TR_TRY_GOTO(done, infer_with(block, op, record, &frame, attrs));
+    TR_TRY_GOTO(done, infer_with(block, op, record, &frame, attrs, counts));
 done:
     tr__infer_frame_deinit(&frame);
     free(counts);

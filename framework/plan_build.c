@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/kernel.h"
 #include "framework/op_attrs.h"
 #include "framework/op_registry.h"
 #include "framework/plan.h"
@@ -339,23 +340,17 @@ static tr_status build_sub_plan(tr_plan *plan, tr_step *step)
     return tr__plan_build(sub);
 }
 
-/* The type that chooses the kernel. */
-static tr_dtype key_dtype(const tr_plan *plan, const tr_step *step)
+static tr_status choose_kernel(const tr_plan *plan, tr_step *step)
 {
-    int from = 0, to = step->in_args;
+    int from, to;
 
-    if (step->op->key == TR_KEY_OUT) {
-        from = step->in_args;
-        to = step->arg_count;
-    } else if (step->op->key == TR_KEY_IN_SLOT) {
-        for (int s = 0; s < step->op->key_slot; s++)
-            from += step->count[s];
-        to = from + step->count[step->op->key_slot];
+    tr__kernel_key_args(&from, &to, step->op, step->count);
+    for (int a = from; a < to; a++) {
+        const tr_plan_var *var = step->arg[a] >= 0 ? &plan->var[step->arg[a]] : NULL;
+        if (var && var->desc)
+            return tr__kernel_choose(&step->kernel, step->op, step->count, a, var->name, var->desc->dtype);
     }
-    for (int a = from; a < to; a++)
-        if (step->arg[a] >= 0 && plan->var[step->arg[a]].desc)
-            return plan->var[step->arg[a]].desc->dtype;
-    return TR_DTYPE_NONE;
+    return tr__kernel_choose(&step->kernel, step->op, step->count, -1, NULL, TR_DTYPE_NONE);
 }
 
 tr_status tr__step_finish(tr_plan *plan, tr_step *step)
@@ -368,16 +363,7 @@ tr_status tr__step_finish(tr_plan *plan, tr_step *step)
         const char *name = plan->var[step->arg[step->in_args]].name;
         step->random_seed = tr_hash_bytes(name, strlen(name));
     }
-    step->kernel = step->op->run;
-    if (!step->kernel) {
-        const tr_dtype dtype = key_dtype(plan, step);
-        if (dtype >= 0 && dtype < TR_DTYPE_COUNT)
-            step->kernel = step->op->kernels.of[dtype];
-        if (!step->kernel)
-            return tr_fail(TR_EDTYPE, "%s has no kernel for %s", step->op->type,
-                           dtype == TR_DTYPE_NONE ? "a variable of unknown type" : tr_dtype_name(dtype));
-    }
-    return TR_OK;
+    return choose_kernel(plan, step);
 }
 
 bool tr__step_reads_data(const tr_step *step, int arg)

@@ -115,6 +115,20 @@ TEST(a_name_written_twice_is_two_variables)
     net_deinit(&n);
 }
 
+TEST(a_type_that_is_settled_late_is_refused_when_the_plan_is_built)
+{
+    static const bool truths[4] = {true};
+    net n;
+    net_init(&n);
+    net_var(&n, "x", TR_DTYPE_NONE, 1, -1);
+    net_op(&n, 0, "tanh", "X=x", "Out=y", "");
+    tr_var_desc_set_dtype(tr_block_find_var(tr_program_block(n.program, 0), "x"), TR_BOOL);
+    net_feed(&n, "x", truths, 1, 4);
+    EXPECT_FAIL(TR_EDTYPE, "tanh: input X 'x' is bool, but there are kernels for float32, float64 only",
+                net_try_run(&n, "y"));
+    net_deinit(&n);
+}
+
 TEST(a_repeated_step_allocates_nothing)
 {
     net n;
@@ -288,6 +302,7 @@ int main(void)
         cmocka_unit_test(temporaries_share_memory),
         cmocka_unit_test(a_value_that_is_read_later_is_not_overwritten),
         cmocka_unit_test(a_name_written_twice_is_two_variables),
+        cmocka_unit_test(a_type_that_is_settled_late_is_refused_when_the_plan_is_built),
         cmocka_unit_test(a_repeated_step_allocates_nothing),
         cmocka_unit_test(batch_sizes_take_turns_without_allocating),
         cmocka_unit_test(what_was_fetched_survives_the_next_run),

@@ -53,6 +53,24 @@ def test_wrong_types():
         layers.embedding(x, [10, 2])
 
 
+def test_a_type_without_a_kernel_is_refused_on_the_line_that_adds_the_operator(line):
+    i = layers.data("i", [3], dtype="int64")
+    with raises(core.DTypeError, "tanh: input X 'i' is int64, but there are kernels for float32, float64 only", line(1)):
+        layers.tanh(i)
+    block = fluid.default_main_program().global_block()
+    with raises(core.DTypeError, "gaussian_random: output Out 'noise' is int64", "float32", line(1)):
+        block.append_op(type="gaussian_random", outputs={"Out": "noise"}, attrs={"shape": [2], "dtype": core.VarDesc.VarType.INT64})
+    assert block.ops == [] and not block.has_var("noise")
+
+
+def test_a_type_that_is_not_known_yet_is_not_refused(exe):
+    block = fluid.default_main_program().global_block()
+    block.create_var(name="late")
+    block.append_op(type="tanh", inputs={"X": "late"}, outputs={"Out": "out"})
+    block.prepend_op(type="fill_constant", outputs={"Out": "late"}, attrs={"shape": [2], "dtype": core.VarDesc.VarType.FP32})
+    np.testing.assert_array_equal(exe.run(fetch_list=["out"])[0], [0, 0])
+
+
 def test_unknown_operators_and_slots():
     block = fluid.default_main_program().global_block()
     x = layers.data("x", [3])

@@ -120,7 +120,7 @@ def l2_normalize(x: Variable, axis: int, epsilon: float = 1e-12, name: str | Non
     return helper.append("elementwise_mul", {"X": [x], "Y": [root]}, {"axis": 0})
 
 
-def _elementwise(type: str, formula: str) -> Callable[..., Variable]:
+def _elementwise(type: str, formula: str, dtype: str = "float32") -> Callable[..., Variable]:
     def layer(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
         helper = LayerHelper(type, name=name, act=act)
         helper.check_variable(x, "x")
@@ -129,12 +129,13 @@ def _elementwise(type: str, formula: str) -> Callable[..., Variable]:
 
     layer.__name__ = layer.__qualname__ = type
     layer.__module__ = __name__
+    given = "[4]" if dtype == "float32" else f'[4], dtype="{dtype}"'
     layer.__doc__ = (f"Return {formula}, element by element.\n\n"
                      "    The shape of ``y`` is part of that of ``x``: it begins at dimension ``axis``, or ends with\n"
                      "    it when ``axis`` is -1. The output has the shape of ``x``.\n\n"
-                     f"    >>> x, y = fluid.layers.data(\"x\", [4]), fluid.layers.data(\"y\", [4])\n"
+                     f"    >>> x, y = fluid.layers.data(\"x\", {given}), fluid.layers.data(\"y\", {given})\n"
                      f"    >>> fluid.layers.{type}(x, y)\n"
-                     f"    Variable('{type}_0.tmp_0', float32[?, 4])\n    ")
+                     f"    Variable('{type}_0.tmp_0', {dtype}[?, 4])\n    ")
     return layer
 
 
@@ -161,8 +162,8 @@ elementwise_div = _elementwise("elementwise_div", "x / y")
 elementwise_max = _elementwise("elementwise_max", "max(x, y)")
 elementwise_min = _elementwise("elementwise_min", "min(x, y)")
 elementwise_pow = _elementwise("elementwise_pow", "x to the power y")
-elementwise_mod = _elementwise("elementwise_mod", "the rest of x / y")
-elementwise_floordiv = _elementwise("elementwise_floordiv", "x / y rounded down")
+elementwise_mod = _elementwise("elementwise_mod", "the rest of x / y, of integers", "int64")
+elementwise_floordiv = _elementwise("elementwise_floordiv", "x / y rounded down, of integers", "int64")
 reduce_sum = _reduce("reduce_sum", "sum")
 reduce_mean = _reduce("reduce_mean", "mean")
 reduce_max = _reduce("reduce_max", "greatest")
