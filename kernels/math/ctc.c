@@ -1,12 +1,18 @@
-/* ctc.c - see ctc.h. With L labels a path is in one of 2 L + 1 states: blank, label 0, blank, label 1, ..., blank. */
+/* ctc.c - see ctc.h. With L labels a path is in one of 2 L + 1 states: blank, label 0, blank, label 1, ..., blank.
+ *
+ * An array of states has two cells more, which no path is ever in: so each state has its neighbours, and all states of a row
+ * are computed alike, several at a time. NEVER stands for the log of 0 because sums and differences of it are numbers. */
 #ifndef T
 #include "kernels/math/ctc.h"
 
 #include "framework/compiler.h"
 #include "framework/threadpool.h"
 #include "framework/vecmath.h"
+#include "kernels/math/lanes.h"
 
 #include <string.h>
+
+#define NEVER (-1e30)
 
 enum { MIN_SEQUENCES = 2 };                                  /* of a slice */
 
@@ -15,7 +21,7 @@ static int64_t states_of(const int64_t *label_offset, int64_t i)
     return 2 * (label_offset[i + 1] - label_offset[i]) + 1;
 }
 
-/* Alpha for each row, beta for two, the log of the sum of a row's exponentials. */
+/* Alpha for each row, four other arrays of states, the log of the sum of a row's exponentials. */
 int64_t tr_ctc_places(int64_t *place, const int64_t *offset, const int64_t *label_offset, int64_t count)
 {
     int64_t total = 0;
@@ -23,16 +29,17 @@ int64_t tr_ctc_places(int64_t *place, const int64_t *offset, const int64_t *labe
     for (int64_t i = 0; i < count; i++) {
         const int64_t rows = offset[i + 1] - offset[i];
         place[i] = total;
-        total += (rows + 2) * states_of(label_offset, i) + rows;
+        total += (rows + 4) * (states_of(label_offset, i) + 2) + rows;
     }
     return total;
 }
 
-/* log(e^a + e^b) */
-TR_INLINE double add_logs(double a, double b)
+/* log(e^a + e^b + e^c) */
+TR_INLINE double add_logs(double a, double b, double c)
 {
-    const double high = a > b ? a : b, low = a > b ? b : a;
-    return low == -INFINITY ? high : high + tr_log_f64(1 + tr_exp_f64(low - high));
+    double high = a > b ? a : b;
+    high = high > c ? high : c;
+    return high + tr_log_f64(tr_exp_f64(a - high) + tr_exp_f64(b - high) + tr_exp_f64(c - high));
 }
 
 #define TR_TEMPLATE "kernels/math/ctc.c"
@@ -44,122 +51,154 @@ typedef struct {
     const T       *x;
     T             *dx;
     const int32_t *label;
-    int64_t        rows, labels, states, classes, blank;
-    double        *alpha, *beta, *total;      /* total[t]: log of the sum of row t's exponentials */
+    int64_t        rows, states, classes, blank;
+    double        *alpha;                     /* [rows][2 + states]: the two cells come first */
+    double        *beta, *ahead, *jump;       /* [states + 2] */
+    double        *share;                     /* [states]: logs of the probabilities of the states' classes in one row */
+    double        *total;                     /* [rows]: log of the sum of a row's exponentials */
 } NAME(ctc_one);
 
-TR_INLINE int64_t NAME(class_of)(const NAME(ctc_one) *o, int64_t state)
+TR_INLINE NAME(ctc_one) NAME(sequence_at)(const NAME(tr_ctc) *c, T *dx, int64_t i)
 {
-    return state % 2 ? o->label[state / 2] : o->blank;
-}
+    const int64_t rows = c->offset[i + 1] - c->offset[i], states = states_of(c->label_offset, i), cells = states + 2;
+    double       *work = c->work + c->place[i], *rest = work + rows * cells;
 
-/* Whether a path may step from state - 2 to state: over a blank between different labels. */
-TR_INLINE bool NAME(may_skip)(const NAME(ctc_one) *o, int64_t state)
-{
-    return state % 2 && state >= 2 && o->label[state / 2] != o->label[state / 2 - 1];
-}
-
-TR_INLINE double NAME(log_share)(const NAME(ctc_one) *o, int64_t t, int64_t state)
-{
-    return (double)o->x[t * o->classes + NAME(class_of)(o, state)] - o->total[t];
+    return (NAME(ctc_one)){c->x + c->offset[i] * c->classes, dx + c->offset[i] * c->classes, c->label + c->label_offset[i],
+                           rows, states, c->classes, c->blank, work, rest, rest + cells, rest + 2 * cells, rest + 3 * cells,
+                           rest + 4 * cells};
 }
 
 /* Rows that the labels take at least: one each, and one more between equal neighbours. */
 TR_INLINE int64_t NAME(rows_needed)(const NAME(ctc_one) *o)
 {
-    int64_t needed = o->labels;
-    for (int64_t i = 1; i < o->labels; i++)
+    int64_t needed = o->states / 2;
+    for (int64_t i = 1; i < o->states / 2; i++)
         needed += o->label[i] == o->label[i - 1];
     return needed;
 }
 
-TR_INLINE void NAME(totals)(const NAME(ctc_one) *o)
+/* jump[s]: 0 where a path may step from state s - 2 to s, over a blank between different labels; otherwise NEVER. */
+TR_INLINE void NAME(jumps)(const NAME(ctc_one) *o)
+{
+    for (int64_t s = 0; s < o->states + 2; s++) {
+        const int64_t i = s / 2;
+        o->jump[s] = s % 2 && i > 0 && s < o->states && o->label[i] != o->label[i - 1] ? 0 : NEVER;
+    }
+}
+
+/* dx is the softmax for now. */
+TR_INLINE void NAME(probabilities)(const NAME(ctc_one) *o)
 {
     for (int64_t t = 0; t < o->rows; t++) {
-        const T *x = o->x + t * o->classes;
-        T        top = x[0], sum = 0;
-        for (int64_t k = 1; k < o->classes; k++)
-            top = x[k] > top ? x[k] : top;
+        const T *x = o->x + t * o->classes, top = NAME(tr_lanes_max)(x, o->classes);
+        T       *p = o->dx + t * o->classes;
+        TR_IVDEP
         for (int64_t k = 0; k < o->classes; k++)
-            sum += NAME(tr_exp)(x[k] - top);
+            p[k] = NAME(tr_exp)(x[k] - top);
+        const T sum = NAME(tr_lanes_sum)(p, o->classes), scale = 1 / sum;
+        for (int64_t k = 0; k < o->classes; k++)
+            p[k] *= scale;
         o->total[t] = (double)top + tr_log_f64((double)sum);
     }
+}
+
+TR_INLINE double NAME(share_of)(const NAME(ctc_one) *o, int64_t t, int64_t class)
+{
+    const double share = (double)o->x[t * o->classes + class] - o->total[t];
+    return share < NEVER ? NEVER : share;
+}
+
+TR_INLINE void NAME(shares)(const NAME(ctc_one) *o, int64_t t)
+{
+    const double blank = NAME(share_of)(o, t, o->blank);
+
+    for (int64_t i = 0; i < o->states / 2; i++) {
+        o->share[2 * i] = blank;
+        o->share[2 * i + 1] = NAME(share_of)(o, t, o->label[i]);
+    }
+    o->share[o->states - 1] = blank;
 }
 
 /* alpha[t][s]: log of the probability of all ways to be in state s at row t. Returns that of all paths. */
 TR_INLINE double NAME(alphas)(const NAME(ctc_one) *o)
 {
     const int64_t n = o->states;
+    double       *alpha = o->alpha + 2;
 
-    for (int64_t t = 0; t < o->rows; t++)
-        for (int64_t s = 0; s < n; s++) {
-            const double *before = o->alpha + (t - 1) * n;
-            double        ways = t == 0 ? (s < 2 ? 0 : -INFINITY) : before[s];
-            if (t > 0 && s > 0)
-                ways = add_logs(ways, before[s - 1]);
-            if (t > 0 && NAME(may_skip)(o, s))
-                ways = add_logs(ways, before[s - 2]);
-            o->alpha[t * n + s] = ways + NAME(log_share)(o, t, s);
+    for (int64_t t = 0; t < o->rows; t++, alpha += n + 2) {
+        const double *before = alpha - (n + 2);
+        alpha[-2] = alpha[-1] = NEVER;
+        NAME(shares)(o, t);
+        if (t == 0)
+            for (int64_t s = 0; s < n; s++)
+                alpha[s] = s < 2 ? o->share[s] : NEVER;
+        else {
+            TR_IVDEP
+            for (int64_t s = 0; s < n; s++)
+                alpha[s] = add_logs(before[s], before[s - 1], before[s - 2] + o->jump[s]) + o->share[s];
         }
-    const double *last = o->alpha + (o->rows - 1) * n;
-    return n > 1 ? add_logs(last[n - 1], last[n - 2]) : last[0];
+    }
+    alpha -= n + 2;
+    return add_logs(alpha[n - 1], alpha[n - 2], NEVER);
 }
 
 /* Row t's beta from that of the row after it: log of the probability of all ways on from state s, row t itself not counted. */
-TR_INLINE void NAME(beta_row)(const NAME(ctc_one) *o, int64_t t, double *beta, const double *after)
+TR_INLINE void NAME(beta_row)(const NAME(ctc_one) *o, int64_t t)
 {
     const int64_t n = o->states;
 
-    for (int64_t s = 0; s < n; s++) {
-        if (t == o->rows - 1) {
-            beta[s] = s >= n - 2 ? 0 : -INFINITY;
-            continue;
-        }
-        double ways = after[s] + NAME(log_share)(o, t + 1, s);
-        if (s + 1 < n)
-            ways = add_logs(ways, after[s + 1] + NAME(log_share)(o, t + 1, s + 1));
-        if (s + 2 < n && NAME(may_skip)(o, s + 2))
-            ways = add_logs(ways, after[s + 2] + NAME(log_share)(o, t + 1, s + 2));
-        beta[s] = ways;
+    if (t == o->rows - 1) {
+        for (int64_t s = 0; s < n; s++)
+            o->beta[s] = s >= n - 2 ? 0 : NEVER;
+        return;
     }
+    NAME(shares)(o, t + 1);
+    for (int64_t s = 0; s < n; s++)
+        o->ahead[s] = o->beta[s] + o->share[s];
+    o->ahead[n] = o->ahead[n + 1] = NEVER;
+    TR_IVDEP
+    for (int64_t s = 0; s < n; s++)
+        o->beta[s] = add_logs(o->ahead[s], o->ahead[s + 1], o->ahead[s + 2] + o->jump[s + 2]);
 }
 
+/* Take from each row's softmax how likely each class is there, given the labels. */
 TR_INLINE void NAME(gradient)(const NAME(ctc_one) *o, double log_all)
 {
     const int64_t n = o->states;
 
     for (int64_t t = o->rows - 1; t >= 0; t--) {
-        double *beta = o->beta + t % 2 * n;
-        T      *dx = o->dx + t * o->classes;
-        NAME(beta_row)(o, t, beta, o->beta + (t + 1) % 2 * n);
-        for (int64_t k = 0; k < o->classes; k++)
-            dx[k] = NAME(tr_exp)(o->x[t * o->classes + k] - (T)o->total[t]);
+        const double *alpha = o->alpha + t * (n + 2) + 2;
+        T            *dx = o->dx + t * o->classes;
+        NAME(beta_row)(o, t);
+        TR_IVDEP
         for (int64_t s = 0; s < n; s++)
-            dx[NAME(class_of)(o, s)] -= (T)tr_exp_f64(o->alpha[t * n + s] + beta[s] - log_all);
+            o->ahead[s] = tr_exp_f64(alpha[s] + o->beta[s] - log_all);
+        for (int64_t s = 0; s < n; s++)
+            dx[s % 2 ? o->label[s / 2] : o->blank] -= (T)o->ahead[s];
     }
 }
 
-static void NAME(ctc_range)(void *payload, int64_t first, int64_t last)
+TR_CLONES static void NAME(ctc_range)(void *payload, int64_t first, int64_t last)
 {
     void *const        *both = payload;
     const NAME(tr_ctc) *c = both[0];
-    T                  *cost = both[1], *dx = both[2];
+    T                  *cost = both[1];
 
     for (int64_t i = first; i < last; i++) {
-        const int64_t rows = c->offset[i + 1] - c->offset[i], states = states_of(c->label_offset, i);
-        double       *alpha = c->work + c->place[i], *beta = alpha + rows * states;
-        const NAME(ctc_one) o = {c->x + c->offset[i] * c->classes, dx + c->offset[i] * c->classes,
-                                 c->label + c->label_offset[i], rows, states / 2, states, c->classes, c->blank,
-                                 alpha, beta, beta + 2 * states};
+        const NAME(ctc_one) o = NAME(sequence_at)(c, both[2], i);
+        double              log_all = NEVER;
+
         cost[i] = 0;
-        if (rows == 0 || NAME(rows_needed)(&o) > rows) {
-            memset(o.dx, 0, (size_t)(rows * c->classes) * sizeof(T));
-            continue;
+        if (o.rows > 0 && NAME(rows_needed)(&o) <= o.rows) {
+            NAME(jumps)(&o);
+            NAME(probabilities)(&o);
+            log_all = NAME(alphas)(&o);
+            cost[i] = log_all <= NEVER / 2 ? INFINITY : (T)-log_all;
         }
-        NAME(totals)(&o);
-        const double log_all = NAME(alphas)(&o);
-        cost[i] = (T)-log_all;
-        NAME(gradient)(&o, log_all);
+        if (log_all <= NEVER / 2)
+            memset(o.dx, 0, (size_t)(o.rows * o.classes) * sizeof(T));
+        else
+            NAME(gradient)(&o, log_all);
     }
 }
 

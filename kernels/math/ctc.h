@@ -26,7 +26,8 @@ typedef struct NAME(tr_ctc) {
     double        *work;
 } NAME(tr_ctc);
 
-/* cost[i], and dx, all of it, as if each cost had the gradient 1. Where a sequence is too short for its labels both are 0. */
+/* cost[i], and dx, all of it, as if each cost had the gradient 1. Where a sequence is too short for its labels both are 0;
+ * where scores of -infinity rule the labels out, the cost is infinite and dx is 0. */
 void NAME(tr_ctc_cost)(T *cost, T *dx, const NAME(tr_ctc) *c);
 
 #endif

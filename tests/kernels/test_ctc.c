@@ -68,6 +68,30 @@ static void reference(op_values *v)
 TEST(ctc_matches_reference)   { EACH(c) check_forward("warpctc", c, reference, 1e-5); }
 TEST(ctc_gradient_is_numeric) { EACH(c) check_gradient("warpctc", c, 1e-5, 1e-7); }
 
+/* Scores that rule a class out in some rows. */
+#define RULED_OUT(...) {SIZE(4, 3), .values = LIST(__VA_ARGS__), .lod = {OFFSETS(0, 4)}}
+#define NOT_1_BUT_LAST RULED_OUT(0.5, -INFINITY, 1, 0.25, -INFINITY, 2, 1, -INFINITY, 0, 0, 0.5, 1)
+#define NEVER_1        RULED_OUT(0.5, -INFINITY, 1, 0.25, -INFINITY, 2, 1, -INFINITY, 0, 0, -INFINITY, 1)
+
+static const op_case ruled_out[] = {
+    {"of a label", {NOT_1_BUT_LAST, INTS(LIST(2, 1), OFFSETS(0, 2), 2, 1)}},
+    {"of no label", {NEVER_1, INTS(LIST(2, 2), OFFSETS(0, 2), 2, 1)}},
+    {"of blank", {NEVER_1, INTS(LIST(2, 0), OFFSETS(0, 2), 2, 1)}, {INT_ATTR("blank", 1)}},
+};
+
+TEST(ctc_with_classes_ruled_out_matches_reference) { EACH_OF(c, ruled_out) check_forward("warpctc", c, reference, 1e-5); }
+
+TEST(labels_that_cannot_be_cost_infinitely_much)
+{
+    const op_case c = {"", {NEVER_1, INTS(LIST(1), OFFSETS(0, 1), 1, 1)}};
+    op_values     v = run_op("warpctc", &c, TR_FP32);
+
+    assert_true(v.out[1].data[0] == (double)INFINITY);
+    for (int64_t i = 0; i < v.out[0].count; i++)
+        assert_true(v.out[0].data[i] == 0);
+    op_values_free(&v);
+}
+
 TEST(ctc_mistakes_are_explained)
 {
     EXPECT_FAIL(TR_ERANGE, "blank is 3; it must be one of the classes of Logits [4, 3]",
@@ -129,6 +153,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ctc_matches_reference),
         cmocka_unit_test(ctc_gradient_is_numeric),
+        cmocka_unit_test(ctc_with_classes_ruled_out_matches_reference),
+        cmocka_unit_test(labels_that_cannot_be_cost_infinitely_much),
         cmocka_unit_test(ctc_mistakes_are_explained),
         cmocka_unit_test(align_matches_reference),
         cmocka_unit_test(align_mistakes_are_explained),
