@@ -1,0 +1,468 @@
+/* test_table.c - rows by key: found as the table grows, first values, updates, admission, eviction, and what a kill leaves. */
+#include "tests/support/expect.h"
+
+#include "framework/random.h"
+#include "kernels/math/cast.h"
+#include "pserver/table.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WIDTH = 5 };
+
+static const tr_table_place everywhere = {NULL, 0, TR_SHARDS, 0};
+
+static tr_table_config config_of(tr_dtype dtype)
+{
+    return (tr_table_config){.dtype = dtype, .width = WIDTH, .states = 2, .state_value = {0, 0.5f}, .init = TR_TABLE_UNIFORM,
+                             .a = -1, .b = 1, .random_key = 77};
+}
+
+static tr_table *make(const tr_table_config *config)
+{
+    tr_table *t = NULL;
+    EXPECT_OK(tr_table_create(&t, config, &everywhere));
+    return t;
+}
+
+/* Key number i: small, negative, huge ones. */
+static int64_t key_of(uint64_t i)
+{
+    switch (i % 4) {
+    case 0:  return (int64_t)i;
+    case 1:  return -(int64_t)i;
+    case 2:  return INT64_MAX - (int64_t)i;
+    default: return (int64_t)tr_hash_u64(i);
+    }
+}
+
+/* values += amount; states 0 and 1 count the updates and keep the amount. */
+static void update(tr_table *t, uint64_t step, const int64_t *keys, int64_t n, float amount)
+{
+    uint32_t *slots = malloc((size_t)n * sizeof *slots + 1);
+    float    *values = malloc((size_t)n * WIDTH * sizeof *values + 1);
+    float    *states[2] = {malloc((size_t)n * WIDTH * sizeof(float) + 1), malloc((size_t)n * WIDTH * sizeof(float) + 1)};
+
+    EXPECT_OK(tr_table_begin(t, step));
+    EXPECT_OK(tr_table_take(t, slots, keys, n));
+    tr_table_gather(t, slots, n, values, states);
+    for (int64_t i = 0; i < n * WIDTH; i++) {
+        values[i] += amount;
+        states[0][i] += 1;
+        states[1][i] = amount;
+    }
+    EXPECT_OK(tr_table_scatter(t, slots, n, values, (const float *const *)states));
+    free(slots);
+    free(values);
+    free(states[0]);
+    free(states[1]);
+}
+
+TEST(rows_are_found_while_the_table_grows)
+{
+    enum { ROWS = 200000, STEP = 5000 };
+    const tr_table_config config = config_of(TR_FP32);
+    tr_table             *t = make(&config);
+    int64_t              *keys = malloc(ROWS * sizeof *keys);
+    float                *got = malloc((size_t)ROWS * WIDTH * sizeof *got), first[WIDTH];
+    tr_table_report       report;
+
+    for (int64_t i = 0; i < ROWS; i++)
+        keys[i] = key_of((uint64_t)i);
+    for (int64_t i = 0; i < ROWS; i += STEP) {
+        update(t, 1 + (uint64_t)(i / STEP), keys + i, STEP, 2);
+        tr_table_get_report(t, &report);
+        assert_int_equal(report.rows, i + STEP);
+        if (i % 40000 == 0)
+            EXPECT_OK(tr_table_check(t));
+    }
+    EXPECT_OK(tr_table_check(t));
+    tr_table_pull(t, got, keys, ROWS);
+    for (int64_t i = 0; i < ROWS; i++) {
+        tr_table_first_value(&config, first, keys[i]);
+        for (int c = 0; c < WIDTH; c++)
+            assert_true(got[i * WIDTH + c] == first[c] + 2);
+    }
+    /* 16 bytes of header, values and states: 76, padded to 80 */
+    assert_int_equal(report.row_bytes, 80);
+    assert_true((double)report.bytes <= ROWS * (60 + 24.0) * 1.2);
+    free(keys);
+    free(got);
+    tr_table_free(t);
+}
+
+TEST(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row)
+{
+    const tr_table_config config = config_of(TR_FP32);
+    tr_table             *t = make(&config);
+    const int64_t         keys[] = {0, 1, 7, 7, 100, -3};
+    float                 dense[101 * WIDTH], got[6 * WIDTH];
+    tr_table_report       report;
+
+    tr_random_uniform_f32(dense, 101 * WIDTH, 77, 0, -1, 1);
+    tr_table_pull(t, got, keys, 6);
+    for (int i = 0; i < 5; i++)
+        assert_memory_equal(got + i * WIDTH, dense + keys[i] * WIDTH, WIDTH * sizeof(float));
+    for (int c = 0; c < WIDTH; c++)
+        assert_true(got[5 * WIDTH + c] >= -1 && got[5 * WIDTH + c] < 1);
+    tr_table_get_report(t, &report);
+    assert_int_equal(report.rows, 0);
+    tr_table_free(t);
+}
+
+TEST(half_precision_rows_are_rounded_values_of_float_rows)
+{
+    const tr_dtype dtypes[] = {TR_FP16, TR_BF16};
+    const int64_t  keys[] = {-5, 3};
+
+    for (int d = 0; d < 2; d++) {
+        const tr_table_config config = config_of(dtypes[d]);
+        tr_table             *t = make(&config);
+        uint16_t              got[2 * WIDTH], want[WIDTH];
+        float                 first[WIDTH], first16[WIDTH];
+
+        tr_table_pull(t, got, keys, 2);
+        tr_table_first_value(&config, first, keys[1]);
+        tr_cast(want, dtypes[d], first, TR_FP32, WIDTH);
+        assert_memory_equal(got + WIDTH, want, sizeof want);
+        update(t, 1, keys, 2, 0.25f);
+        tr_table_pull(t, got, keys, 2);
+        tr_cast(first16, TR_FP32, want, dtypes[d], WIDTH);
+        for (int c = 0; c < WIDTH; c++)
+            first16[c] += 0.25f;
+        tr_cast(want, dtypes[d], first16, TR_FP32, WIDTH);
+        assert_memory_equal(got + WIDTH, want, sizeof want);
+        tr_table_free(t);
+    }
+}
+
+static uint64_t rows_of(const tr_table *t)
+{
+    tr_table_report report;
+    tr_table_get_report(t, &report);
+    return report.rows;
+}
+
+TEST(a_key_is_admitted_by_its_count)
+{
+    tr_table_config config = config_of(TR_FP32);
+    const int64_t   keys[] = {42, -42};
+    float           got[WIDTH], first[WIDTH];
+
+    config.entry_count = 3;
+    tr_table *t = make(&config);
+    tr_table_first_value(&config, first, 42);
+    for (uint64_t step = 1; step <= 3; step++) {
+        tr_table_pull(t, got, keys, 1);
+        for (int c = 0; c < WIDTH; c++)
+            assert_true(got[c] == 0);
+        assert_int_equal(rows_of(t), 0);
+        update(t, step, keys, step == 2 ? 2 : 1, 1);
+    }
+    assert_int_equal(rows_of(t), 1);               /* from now on it is there, as it begins */
+    tr_table_pull(t, got, keys, 1);
+    assert_memory_equal(got, first, sizeof got);
+    update(t, 3, keys, 1, 1);                      /* the step repeated: nothing counts twice */
+    tr_table_pull(t, got, keys, 1);
+    assert_memory_equal(got, first, sizeof got);
+    update(t, 4, keys, 1, 1);
+    tr_table_pull(t, got, keys, 1);
+    assert_true(got[0] == first[0] + 1);
+    tr_table_report report;
+    tr_table_get_report(t, &report);
+    assert_int_equal(report.candidates, 1);
+    EXPECT_OK(tr_table_check(t));
+    tr_table_free(t);
+}
+
+TEST(a_share_of_the_keys_is_admitted_whatever_the_order)
+{
+    enum { KEYS = 20000 };
+    tr_table_config config = config_of(TR_FP32);
+    int64_t         keys[2][KEYS];
+
+    config.entry_probability = 0.25;
+    tr_table *t[2] = {make(&config), make(&config)};
+    for (int i = 0; i < KEYS; i++)
+        keys[0][i] = keys[1][KEYS - 1 - i] = key_of((uint64_t)i);
+    for (int i = 0; i < 2; i++)
+        update(t[i], 1, keys[i], KEYS, 1);
+    assert_true(rows_of(t[0]) > KEYS / 4 - 400 && rows_of(t[0]) < KEYS / 4 + 400);
+    float *got[2] = {malloc(KEYS * WIDTH * sizeof(float)), malloc(KEYS * WIDTH * sizeof(float))};
+    for (int i = 0; i < 2; i++)
+        tr_table_pull(t[i], got[i], keys[0], KEYS);
+    assert_memory_equal(got[0], got[1], KEYS * WIDTH * sizeof(float));
+    for (int i = 0; i < 2; i++) {
+        free(got[i]);
+        tr_table_free(t[i]);
+    }
+}
+
+TEST(rows_leave_by_age_and_by_number)
+{
+    enum { KEYS = 40000 };
+    tr_table_config config = config_of(TR_FP32);
+    static int64_t  keys[KEYS];
+    uint64_t        removed, all = 0;
+
+    config.max_age = 100;
+    config.keep_count = 3;
+    tr_table *t = make(&config);
+    for (int i = 0; i < KEYS; i++)
+        keys[i] = key_of((uint64_t)i);
+    update(t, 1, keys, KEYS, 1);
+    for (uint64_t step = 2; step <= 3; step++)
+        update(t, step, keys, 1000, 1);            /* these were touched often enough to stay */
+    for (uint64_t step = 90; step < 101; step++) {
+        EXPECT_OK(tr_table_evict(t, step, &removed));
+        assert_int_equal(removed, 0);
+    }
+    for (uint64_t step = 102; step < 102 + TR_SHARDS; step++) {
+        EXPECT_OK(tr_table_evict(t, step, &removed));
+        all += removed;
+    }
+    assert_int_equal(all, KEYS - 1000);
+    assert_int_equal(rows_of(t), 1000);
+    EXPECT_OK(tr_table_check(t));
+    update(t, 2000, keys, KEYS, 1);                /* slots are used again */
+    assert_int_equal(rows_of(t), KEYS);
+    EXPECT_OK(tr_table_check(t));
+    tr_table_free(t);
+
+    config.max_age = 0;
+    config.max_rows = 10 * TR_SHARDS;
+    t = make(&config);
+    update(t, 1, keys, KEYS, 1);
+    update(t, 2, keys, 500, 1);
+    for (uint64_t step = 3; step < 3 + TR_SHARDS; step++)
+        EXPECT_OK(tr_table_evict(t, step, NULL));
+    assert_true(rows_of(t) <= 10 * TR_SHARDS && rows_of(t) > 9 * TR_SHARDS);
+    float got[WIDTH], first[WIDTH];
+    for (int i = 0; i < 500; i++) {                /* the last touched stayed */
+        tr_table_first_value(&config, first, keys[i]);
+        tr_table_pull(t, got, &keys[i], 1);
+        assert_true(got[0] == first[0] + 1 + 1);
+    }
+    EXPECT_OK(tr_table_check(t));
+    tr_table_free(t);
+}
+
+static tr_status put_into(void *payload, const tr_table_row *row)
+{
+    return tr_table_put(payload, row);
+}
+
+TEST(rows_move_by_shards_to_any_number_of_tables)
+{
+    enum { KEYS = 30000, PARTS = 3 };
+    const tr_table_config config = config_of(TR_FP32);
+    tr_table             *whole = make(&config), *part[PARTS];
+    static int64_t        keys[KEYS];
+    uint64_t              rows = 0;
+
+    for (int i = 0; i < KEYS; i++)
+        keys[i] = key_of((uint64_t)i);
+    update(whole, 1, keys, KEYS, 1);
+    update(whole, 2, keys, 100, 1);
+    for (int p = 0; p < PARTS; p++) {
+        const uint32_t       first = (uint32_t)p * TR_SHARDS / PARTS, end = ((uint32_t)p + 1) * TR_SHARDS / PARTS;
+        const tr_table_place place = {NULL, first, end - first, 0};
+        EXPECT_OK(tr_table_create(&part[p], &config, &place));
+        for (uint32_t shard = first; shard < end; shard++)
+            EXPECT_OK(tr_table_each(whole, shard, put_into, part[p]));
+        EXPECT_OK(tr_table_check(part[p]));
+        rows += rows_of(part[p]);
+    }
+    assert_int_equal(rows, KEYS);
+    for (int i = 0; i < KEYS; i++) {
+        float a[2][WIDTH];
+        int   p = 0;
+        while (tr_slots_shard(keys[i]) >= ((uint32_t)p + 1) * TR_SHARDS / PARTS)
+            p++;
+        tr_table_pull(whole, a[0], &keys[i], 1);
+        tr_table_pull(part[p], a[1], &keys[i], 1);
+        assert_memory_equal(a[0], a[1], sizeof a[0]);
+    }
+    for (int p = 0; p < PARTS; p++)
+        tr_table_free(part[p]);
+    tr_table_free(whole);
+}
+
+TEST(what_cannot_be_is_explained)
+{
+    tr_table_config config = config_of(TR_FP64);
+    tr_table       *t = NULL;
+
+    EXPECT_FAIL(TR_EDTYPE, "rows of float64; float32, float16 and bfloat16", tr_table_create(&t, &config, &everywhere));
+    config = config_of(TR_FP32);
+    config.width = 0;
+    EXPECT_FAIL(TR_ESHAPE, "rows of 0 values", tr_table_create(&t, &config, &everywhere));
+    config.width = 4;
+    config.entry_probability = 1.5;
+    EXPECT_FAIL(TR_ERANGE, "a probability of 1.5", tr_table_create(&t, &config, &everywhere));
+}
+
+/* -- kills ---------------------------------------------------------------------------------------------- */
+
+enum { DOMAIN = 6000, TOUCHED = 700, ROUNDS = 200 };
+
+/* What parent and child share beside the table. */
+typedef struct journal {
+    uint64_t updated, evicted;        /* steps that are done */
+} journal;
+
+/* The table as it must be: the key's amount since its row was made, its touches and last step. */
+typedef struct model {
+    bool     lives;
+    float    sum;
+    uint32_t touches, last;
+} model;
+
+static void keys_of_step(int64_t *keys, uint64_t step)
+{
+    /* A window that wanders, so that rows grow old. */
+    for (uint64_t i = 0; i < TOUCHED; i++)
+        keys[i] = key_of((step * 97 + i * 2) % DOMAIN);
+}
+
+static tr_table_config kill_config(void)
+{
+    tr_table_config config = config_of(TR_FP32);
+    config.init = TR_TABLE_CONSTANT;
+    config.a = 0;
+    config.max_age = 25;
+    return config;
+}
+
+static void train_until_killed(const tr_table_place *place, journal *j)
+{
+    const tr_table_config config = kill_config();
+    tr_table             *t = NULL;
+    int64_t               keys[TOUCHED];
+
+    if (tr_table_attach(&t, &config, place, j->updated) != TR_OK) {
+        fprintf(stderr, "%s\n", tr_error());
+        _exit(3);
+    }
+    for (;;) {
+        if (j->evicted < j->updated) {
+            if (tr_table_evict(t, j->updated * 37, NULL) != TR_OK)
+                _exit(4);
+            j->evicted = j->updated;
+        }
+        const uint64_t step = j->updated + 1;
+        keys_of_step(keys, step);
+        update(t, step, keys, TOUCHED, (float)(step % 16));
+        j->updated = step;
+    }
+}
+
+/* Evictions are of step 37 * s: they come through the shards sooner, and rows are old sooner. */
+static void advance(model *all, uint64_t from, uint64_t to)
+{
+    for (uint64_t step = from + 1; step <= to; step++) {
+        for (uint64_t i = 0; i < TOUCHED; i++) {
+            model *m = &all[(step * 97 + i * 2) % DOMAIN];
+            *m = (model){true, (m->lives ? m->sum : 0) + (float)(step % 16), m->lives ? m->touches + 1 : 1, (uint32_t)step};
+        }
+        for (uint64_t i = 0; i < DOMAIN; i++)
+            if (all[i].lives && tr_slots_shard(key_of(i)) == step * 37 % TR_SHARDS &&
+                (uint32_t)(step * 37) - all[i].last > 25)
+                all[i].lives = false;
+    }
+}
+
+static uint64_t compared;
+
+static tr_status compare_row(void *payload, const tr_table_row *row)
+{
+    const model *all = payload;
+    uint64_t     i = 0;
+
+    if (!row->touches)
+        return TR_OK;                              /* made by an update that was cut off: still at its first value */
+    compared++;
+    while (i < DOMAIN && (key_of(i) != row->key || !all[i].lives))
+        i++;
+    if (i == DOMAIN)
+        return tr_fail(TR_EINTERNAL, "key %lld lives, but must not", (long long)row->key);
+    const float *values = row->values;
+    if (values[0] != all[i].sum || values[WIDTH - 1] != all[i].sum || row->touches != all[i].touches || row->last != all[i].last)
+        return tr_fail(TR_EINTERNAL, "key %lld: %g, %u touches, last in %u; must be %g, %u, %u", (long long)row->key,
+                       (double)values[0], row->touches, row->last, (double)all[i].sum, all[i].touches, all[i].last);
+    return TR_OK;
+}
+
+TEST(a_kill_at_any_moment_leaves_whole_steps)
+{
+    const tr_table_config config = kill_config();
+    char                  name[64];
+    static model          all[DOMAIN];
+    uint64_t              known = 0, live = 0;
+    tr_table             *t = NULL;
+
+    snprintf(name, sizeof name, "trireme-test-%d-table", (int)getpid());
+    const tr_table_place place = {name, 0, TR_SHARDS, 0};
+    journal *j = mmap(NULL, sizeof *j, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT_OK(tr_table_create(&t, &config, &place));
+    tr_table_free(t);
+    for (int round = 0; round < ROUNDS; round++) {
+        const pid_t child = fork();
+        if (child == 0)
+            train_until_killed(&place, j);
+        const struct timespec pause = {0, (long)(500000 + tr_random_below(5, (uint64_t)round, 4000000))};
+        nanosleep(&pause, NULL);
+        kill(child, SIGKILL);
+        int how;
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_true(WIFSIGNALED(how));
+        EXPECT_OK(tr_table_attach(&t, &config, &place, j->updated));
+        EXPECT_OK(tr_table_check(t));
+        if (j->evicted < j->updated) {
+            EXPECT_OK(tr_table_evict(t, j->updated * 37, NULL));
+            j->evicted = j->updated;
+        }
+        advance(all, known, j->updated);
+        known = j->updated;
+        if (round % 10 == 0) {
+            compared = 0;
+            for (uint32_t shard = 0; shard < TR_SHARDS; shard++)
+                EXPECT_OK(tr_table_each(t, shard, compare_row, all));
+            live = 0;
+            for (int i = 0; i < DOMAIN; i++)
+                live += all[i].lives;
+            assert_int_equal(compared, live);
+        }
+        EXPECT_OK(tr_table_check(t));
+        tr_table_free(t);
+    }
+    assert_true(known > ROUNDS / 2);
+    tr_table_config other = config;
+    other.random_key++;
+    EXPECT_FAIL(TR_EFORMAT, "another type, width, optimizer or first value", tr_table_attach(&t, &other, &place, 0));
+    other = config;
+    other.width++;
+    EXPECT_FAIL(TR_EFORMAT, "wanted are", tr_table_attach(&t, &other, &place, 0));
+    tr_table_remove(name);
+    munmap(j, sizeof *j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_found_while_the_table_grows),
+        cmocka_unit_test(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row),
+        cmocka_unit_test(half_precision_rows_are_rounded_values_of_float_rows),
+        cmocka_unit_test(a_key_is_admitted_by_its_count),
+        cmocka_unit_test(a_share_of_the_keys_is_admitted_whatever_the_order),
+        cmocka_unit_test(rows_leave_by_age_and_by_number),
+        cmocka_unit_test(rows_move_by_shards_to_any_number_of_tables),
+        cmocka_unit_test(what_cannot_be_is_explained),
+        cmocka_unit_test(a_kill_at_any_moment_leaves_whole_steps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
