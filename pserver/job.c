@@ -115,22 +115,18 @@ static tr_status store_ready(void *self)
     return tr_server_program_ready(((tr_job *)self)->program);
 }
 
-static void *store_grad(void *self, uint32_t index)
-{
-    return tr_server_program_grad(((tr_job *)self)->program, index);
-}
-
 static void *store_param(void *self, uint32_t index)
 {
     return tr_server_program_param(((tr_job *)self)->program, index);
 }
 
 /* The program runs in the main thread: messages and heartbeats go on meanwhile. */
-static void store_apply(void *self, uint64_t step)
+static void store_apply(void *self, const tr_update *update)
 {
     tr_job *job = self;
 
-    atomic_store(&job->apply_step, step);
+    job->update = *update;
+    atomic_store(&job->has_update, true);
     tr__bell_ring(&job->bell);
 }
 
@@ -139,7 +135,7 @@ static tr_node make_core(void *self, const tr_roster *roster)
     tr_job *job = self;
 
     if (job->role == TR_ROLE_SERVER) {
-        const tr_store store = {job, store_setup, store_value, store_ready, store_grad, store_param, store_apply};
+        const tr_store store = {job, store_setup, store_value, store_ready, store_param, store_apply};
         job->server = tr_server_new(roster, &store);
         return tr_server_node(job->server);
     }
@@ -158,6 +154,8 @@ static void on_command(void *self, const tr_command *command)
     }
     if (command->data)
         tr_fail((tr_status)command->block, "%s", (char *)command->data);
+    else
+        tr_server_program_commit(job->program);
     tr_server_applied(job->server, (tr_status)command->block);
     free(command->data);
 }
@@ -312,12 +310,12 @@ const char *tr_job_rank_name(const tr_job *job, int rank)
 static tr_status apply(tr_job *job)
 {
     const int64_t   from = tr__clock();
-    const tr_status status = tr_server_program_run(job->program);
+    const tr_status status = tr_server_program_run(job->program, &job->update);
     tr_command      command = {.kind = TR__APPLIED, .block = (int)status, .is_urgent = true};
 
     if (status != TR_OK)
         command.data = strdup(tr_error());
-    atomic_store(&job->apply_step, 0);
+    atomic_store(&job->has_update, false);
     job->steps++;
     job->apply_nanoseconds += tr__clock() - from;
     return tr_comm_post(job->comm, &command);
@@ -329,12 +327,12 @@ tr_status tr_job_serve(tr_job *job)
         return tr_fail(TR_EINVAL, "job: a trainer cannot serve");
     for (;;) {
         const unsigned seen = atomic_load(&job->bell);
-        if (atomic_load(&job->apply_step))
+        if (atomic_load(&job->has_update))
             TR_TRY(apply(job));
         TR_TRY(tr_comm_status(job->comm));
         if (atomic_load(&job->is_done))
             return TR_OK;
-        if (atomic_load(&job->apply_step))
+        if (atomic_load(&job->has_update))
             continue;
         const int64_t from = tr__clock();
         tr__bell_wait(&job->bell, seen, 50000000);
@@ -350,4 +348,6 @@ void tr_job_get_stats(const tr_job *job, tr_job_stats *stats)
         .apply_nanoseconds = job->apply_nanoseconds,
     };
     tr_comm_stats(job->comm, stats);
+    if (job->server)
+        tr_server_stats(job->server, stats);
 }

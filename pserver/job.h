@@ -40,7 +40,8 @@ struct tr_job {
 
     /* servers */
     tr_server_program *program;
-    atomic_ullong  apply_step;        /* asked for by the core; 0: nothing is */
+    tr_update      update;            /* asked for by the core */
+    atomic_bool    has_update;
     atomic_bool    is_done;           /* all trainers have left */
     atomic_uint    bell;
     int64_t        steps, idle_nanoseconds, apply_nanoseconds;

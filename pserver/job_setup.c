@@ -30,8 +30,9 @@ static tr_status check_blocks(const tr_job *job, const tr_job_spec *spec)
 
 tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec)
 {
-    if (!spec->mode || strcmp(spec->mode, "sync"))
-        return tr_fail(TR_EUNSUPPORTED, "tr_job_setup: mode '%s'; \"sync\" is possible", spec->mode ? spec->mode : "");
+    tr_mode mode;
+
+    TR_TRY(tr_mode_parse(&mode, spec->mode ? spec->mode : ""));
     if (spec->program_count != tr_job_servers(job))
         return tr_fail(TR_EINVAL, "tr_job_setup: %d programs for %d servers", spec->program_count, tr_job_servers(job));
     for (int i = 0; i < spec->value_count; i++)

@@ -68,11 +68,11 @@ static void free_trainer(tr_server *server, tr__trainer *trainer)
         free(held);
     }
     free(trainer->pushed);
-    while (trainer->pulls) {
-        tr__pull *pull = trainer->pulls;
-        trainer->pulls = pull->next;
-        free(pull);
-    }
+    free(trainer->unsettled);
+    for (uint32_t i = 0; trainer->copy && i < server->block_count; i++)
+        free(trainer->copy[i]);
+    free(trainer->copy);
+    tr__server_pulls_free(trainer);
     if (trainer->join)
         trireme__pserver__join__free_unpacked(trainer->join, NULL);
 }
@@ -88,13 +88,13 @@ void tr_server_free(tr_server *server)
         memcpy(&server->pool, buffer, sizeof server->pool);
         free(buffer - LINE);
     }
+    tr__server_rounds_free(server);
     if (server->setup)
         trireme__pserver__setup__free_unpacked(server->setup, NULL);
     tr_outbox_deinit(&server->outbox);
     free(server->trainer);
     free(server->value_filled);
     free(server->block);
-    free(server->chunk);
     free(server->text);
     free(server);
 }
@@ -104,12 +104,19 @@ bool tr_server_is_done(const tr_server *server)
     for (int i = 0; i < server->trainer_count; i++)
         if (!server->trainer[i].is_gone)
             return false;
-    return true;
+    return server->queued == 0;
 }
 
 uint64_t tr_server_step(const tr_server *server)
 {
-    return server->applied;
+    return server->updates;
+}
+
+void tr_server_stats(const tr_server *server, tr_job_stats *stats)
+{
+    for (int i = 0; i < TR_STALENESS_BINS; i++)
+        stats->staleness[i] = atomic_load_explicit(&server->staleness[i], memory_order_relaxed);
+    stats->dropped = atomic_load_explicit(&server->dropped, memory_order_relaxed);
 }
 
 const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *trainer)
@@ -155,9 +162,13 @@ static void lost(void *self, int peer, const char *how)
     tr_server *server = self;
     char       waiting[512];
 
-    const tr__trainer *trainer = trainer_of(server, peer);
+    tr__trainer *trainer = trainer_of(server, peer);
     if (trainer && trainer->is_gone)
         return;
+    if (trainer && server->is_running && tr_mode_survives_trainers(&server->mode)) {
+        tr__server_trainer_lost(server, trainer);
+        return;
+    }
     tr__server_describe_step(server, waiting, sizeof waiting);
     tr__server_fail(server, tr_fail(TR_EPEER, "%s %s; %s was waiting for %s", tr_roster_name(server->roster, peer), how,
                                     tr_roster_name(server->roster, server->roster->self), waiting));
@@ -212,22 +223,12 @@ static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *
     }
 }
 
-/* Does the payload belong to us (and not to the driver, nor to the sum)? */
-static bool owns(const tr_server *server, const tr_wire *wire, const uint8_t *payload, bool is_placed)
-{
-    if (!is_placed)
-        return false;
-    if (wire->kind != TR_WIRE_PUSH || wire->block >= server->block_count)
-        return true;
-    const tr__block *block = &server->block[wire->block];
-    return payload < block->sum || payload >= block->sum + block->bytes;
-}
-
 static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
     tr_server   *server = self;
     tr__trainer *trainer = trainer_of(server, peer);
-    bool         is_owned = owns(server, wire, payload, is_placed);
+    /* Does the payload belong to us (and not to the driver, nor to the sum)? */
+    bool         is_owned = is_placed && !tr__server_is_sum(server, trainer, wire, payload);
 
     (void)now;
     if (!trainer)
@@ -278,6 +279,8 @@ static uint64_t done_seq(const tr__trainer *trainer)
         seq = trainer->held->wire.seq - 1;
     if (trainer->join_seq && trainer->join_seq <= seq)
         seq = trainer->join_seq - 1;
+    if (trainer->ended > trainer->settled && trainer->unsettled[0] <= seq)
+        seq = trainer->unsettled[0] - 1;
     return seq;
 }
 
@@ -292,7 +295,7 @@ static bool next_ack(tr_server *server, tr_message *out)
         *out = (tr_message){
             .peer = t->rank,
             .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self,
-                     .seq = done_seq(t), .step = server->applied}};
+                     .seq = done_seq(t), .step = server->updates}};
         return true;
     }
     return false;
@@ -334,10 +337,10 @@ void tr_server_applied(tr_server *server, tr_status status)
     if (server->status != TR_OK)
         return;
     if (status != TR_OK) {
-        tr_context(status, "while %s applied step %llu", tr_roster_name(server->roster, server->roster->self),
-                   (unsigned long long)server->applied + 1);
+        tr_context(status, "while %s applied update %llu", tr_roster_name(server->roster, server->roster->self),
+                   (unsigned long long)server->updates + 1);
         tr__server_fail(server, status);
         return;
     }
-    tr__server_step_applied(server);
+    tr__server_update_applied(server);
 }

@@ -1,17 +1,24 @@
-/* server.h - the protocol core of a parameter server: dense blocks, synchronous steps.
+/* server.h - the protocol core of a parameter server: dense blocks, in steps.
  *
  * A trainer's requests carry (epoch, seq). They are taken in the order of seq, each once; a repeated one is
  * answered again, one that comes too early (its predecessor was lost) is dropped, and the client repeats both.
  *
- * Step s: every trainer pushes its part of every block, then ends the step. Each chunk of a block is summed in
- * trainer order (mean.h): a part whose turn has not come waits. When all living trainers have ended s and all
- * chunks are whole, the store applies them; then pulls for s are answered. A part counts as acknowledged when it is
- * summed, so that a fast trainer's window, not this server's memory, holds what is too early.
+ * Step s of a trainer: it pushes its part of every block, then ends the step. What happens then is the mode's (mode.h):
+ *   sync            Each chunk of a block is summed in trainer order (mean.h): a part whose turn has not come waits. When
+ *                   all living trainers have ended s and all chunks are whole, the store applies them.
+ *   sync(backups)   Parts are kept apart. When all but so many have ended a step with the newest parameters, the mean of
+ *                   theirs is applied; who ends a step with older ones has it dropped, and pulls newer ones.
+ *   async, ssp, geo Each trainer's step is applied alone, in the order in which the steps were ended.
+ * An ended step is acknowledged when it was applied or dropped ("settled"). A pull is answered when the trainer's own
+ * steps are settled, and under ssp when nobody is too far behind. A part counts as acknowledged when it is summed, so
+ * that a fast trainer's window, not this server's memory, holds what is too early.
  *
- * No deadlock: the first trainer's parts never wait, and those of trainer k wait only for trainers below k.
+ * No deadlock: the first trainer's parts never wait, and those of trainer k wait only for trainers below k; a step that
+ * is complete waits for nothing but the one that is being applied.
  *
- * What must stay true: between the answer to a pull and the next apply lies the push of the trainer that
- * pulled; that is why parameters are sent from where they lie. */
+ * What must stay true: in mode sync, between the answer to a pull and the next apply lies the push of the trainer that
+ * pulled; that is why parameters are sent from where they lie. In the others what is on its way may be of two
+ * neighbouring updates. */
 #ifndef TR_PSERVER_SERVER_H
 #define TR_PSERVER_SERVER_H
 
@@ -19,7 +26,16 @@
 #include "pserver/roster.h"
 #include "proto/pserver.pb-c.h"
 
-/* Where blocks live and how a step is applied: the executor in a real server, a small function in tests. */
+/* Gradients to be applied at once. Memory is the core's, and stays until tr_server_applied. */
+typedef struct tr_update {
+    uint64_t        number;           /* 1, 2, ... */
+    uint8_t *const *grad;             /* of each block: the mean */
+    uint8_t *const *pulled;           /* of each block: the parameters it was computed with, when they are to be */
+    double          compensation;     /* compensated for (compensate.h); NULL and 0 otherwise */
+    const bool     *takes_part;       /* trainer by trainer */
+} tr_update;
+
+/* Where blocks live and how an update is applied: the executor in a real server, a small function in tests. */
 typedef struct tr_store {
     void *self;
     /* Make room for the blocks and values; parse the program. Sizes were checked. */
@@ -28,11 +44,10 @@ typedef struct tr_store {
     void     *(*value)(void *self, uint32_t index);
     /* All first values are there. */
     tr_status (*ready)(void *self);
-    /* Memory of block `index`'s mean gradient and of its parameter, after `ready`. */
-    void     *(*grad)(void *self, uint32_t index);
+    /* Memory of block `index`'s parameter, after `ready`; another one after an update, perhaps. */
     void     *(*param)(void *self, uint32_t index);
-    /* All gradients of `step` are there: apply them, then or later call tr_server_applied. */
-    void      (*apply)(void *self, uint64_t step);
+    /* Apply these gradients, and then or later call tr_server_applied. */
+    void      (*apply)(void *self, const tr_update *update);
 } tr_store;
 
 typedef struct tr_server tr_server;
@@ -42,11 +57,14 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store);
 void       tr_server_free(tr_server *server);
 tr_node    tr_server_node(tr_server *server);
 
-/* The step that the store was asked to apply is applied, or has failed (the text is tr_error()'s). */
+/* The update that the store was asked to apply is applied, or has failed (the text is tr_error()'s). */
 void       tr_server_applied(tr_server *server, tr_status status);
-/* Every trainer has said goodbye. Late repetitions are still answered. */
+/* Every trainer has said goodbye (or has died where that is survived) and all is applied. Late repetitions are still
+ * answered. */
 bool       tr_server_is_done(const tr_server *server);
-/* Steps applied so far. */
+/* Updates applied so far: in mode sync, steps. */
 uint64_t   tr_server_step(const tr_server *server);
+/* Fill in what the server knows of staleness. */
+void       tr_server_stats(const tr_server *server, tr_job_stats *stats);
 
 #endif

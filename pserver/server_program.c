@@ -1,16 +1,26 @@
 /* server_program.c - a scope with first values, one plan, the gradients as its feeds. */
 #include "pserver/server_program.h"
 
-#include "framework/trireme.h"
+#include "framework/tensor.h"
+#include "pserver/compensate.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Where a variable's next value is made. */
+#define NEXT "@NEXT"
+enum { TWIN_NAME_MAX = 512 };
+
 typedef struct block {
     tr_tensor *param;                 /* borrowed from the scope */
-    void      *grad;
     char      *grad_name;
 } block;
+
+/* A variable that updates change. */
+typedef struct twin {
+    tr_tensor *now, *next;            /* borrowed from the scope */
+} twin;
 
 struct tr_server_program {
     tr_program  *program;
@@ -21,6 +31,8 @@ struct tr_server_program {
     tr_tensor  **value;               /* borrowed from the scope */
     block       *block;
     tr_feed     *feed;
+    uint32_t     twin_count;
+    twin        *twin;
 };
 
 tr_server_program *tr_server_program_new(void)
@@ -35,10 +47,9 @@ void tr_server_program_free(tr_server_program *sp)
     tr_executor_free(sp->executor);
     tr_scope_free(sp->scope);
     tr_program_free(sp->program);
-    for (uint32_t i = 0; i < sp->block_count; i++) {
-        free(sp->block[i].grad);
+    for (uint32_t i = 0; i < sp->block_count; i++)
         free(sp->block[i].grad_name);
-    }
+    free(sp->twin);
     free(sp->value);
     free(sp->block);
     free(sp->feed);
@@ -71,11 +82,8 @@ static tr_status make_block(tr_server_program *sp, uint32_t index, const Trireme
         return tr_fail(TR_ESHAPE, "block %u: parameter '%s' has %lld bytes of %s, its gradient %llu of %s", index,
                        from->param, (long long)tr_tensor_bytes(b->param), tr_dtype_name(tr_tensor_dtype(b->param)),
                        (unsigned long long)from->bytes, tr_dtype_name((tr_dtype)from->dtype));
-    b->grad = aligned_alloc(64, (from->bytes + 63) & ~(uint64_t)63);
     b->grad_name = strdup(from->grad);
-    if (!b->grad || !b->grad_name)
-        return tr_fail(TR_ENOMEM, "no memory for gradient '%s' of %llu bytes", from->grad, (unsigned long long)from->bytes);
-    return TR_OK;
+    return b->grad_name ? TR_OK : tr_fail(TR_ENOMEM, "no memory for the name '%s'", from->grad);
 }
 
 tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup)
@@ -114,17 +122,113 @@ static tr_status check_persistables(const tr_server_program *sp)
     return TR_OK;
 }
 
+/* == two buffers =============================================================================== */
+
+static bool is_twin_name(const char *name)
+{
+    const size_t length = strlen(name), suffix = strlen(NEXT);
+    return length > suffix && !strcmp(name + length - suffix, NEXT);
+}
+
+/* The twin of a variable; made when it is new. */
+static tr_status twin_name(char *out, size_t size, tr_server_program *sp, const char *name)
+{
+    tr_block  *global = tr_program_block(sp->program, 0);
+    tr_tensor *now = tr_var_tensor(tr_scope_find_local(sp->scope, name));
+
+    if ((size_t)snprintf(out, size, "%s%s", name, NEXT) >= size)
+        return tr_fail(TR_ERANGE, "the name '%.60s...' is too long", name);
+    if (tr_block_find_var(global, out))
+        return TR_OK;
+    tr_var_desc *desc = tr_block_create_var(global, out);
+    tr_var_desc_set_kind(desc, TR_KIND_TENSOR);
+    tr_var_desc_set_dtype(desc, tr_tensor_dtype(now));
+    TR_TRY(tr_var_desc_set_shape(desc, tr_tensor_rank(now), tr_tensor_dims(now)));
+    tr_var_desc_set_persistable(desc, true);
+    tr_tensor *next = tr_var_tensor(tr_scope_var(sp->scope, out));
+    TR_TRY(tr_tensor_resize(next, tr_tensor_dtype(now), tr_tensor_rank(now), tr_tensor_dims(now)));
+    sp->twin = realloc(sp->twin, (sp->twin_count + 1) * sizeof *sp->twin);
+    sp->twin[sp->twin_count++] = (twin){now, next};
+    return TR_OK;
+}
+
+typedef const char *(*get_name)(const tr_op_desc *op, const char *slot, int index);
+typedef void (*set_names)(tr_op_desc *op, const char *slot, int count, const char *const *names);
+
+/* Let a slot name twins where `is_output`, or where they were written before. */
+static tr_status rename_slot(tr_server_program *sp, tr_op_desc *op, const char *slot, int count, bool is_output)
+{
+    const get_name  get = is_output ? tr_op_desc_output : tr_op_desc_input;
+    const set_names set = is_output ? tr_op_desc_set_output : tr_op_desc_set_input;
+    tr_block       *global = tr_program_block(sp->program, 0);
+    char          (*text)[TWIN_NAME_MAX] = malloc(sizeof *text * (size_t)(count + 1));
+    const char    **names = malloc(sizeof *names * (size_t)(count + 1));
+    tr_status       status = TR_OK;
+
+    for (int i = 0; i < count; i++) {
+        const char *name = get(op, slot, i);
+        const bool  is_kept = tr_scope_find_local(sp->scope, name) && !is_twin_name(name);
+        names[i] = text[i];
+        if ((size_t)snprintf(text[i], sizeof *text, "%s%s", name, is_kept ? NEXT : "") >= sizeof *text)
+            TR_TRY_GOTO(done, tr_fail(TR_ERANGE, "the name '%.60s...' is too long", name));
+        if (is_kept && is_output)
+            TR_TRY_GOTO(done, twin_name(text[i], sizeof *text, sp, name));
+        else if (is_kept && !tr_block_find_var(global, text[i]))
+            snprintf(text[i], sizeof *text, "%s", name);
+    }
+    set(op, slot, count, names);
+done:
+    free(names);
+    free(text);
+    return status;
+}
+
+/* What an operator writes of the scope's variables goes to their twins, and what comes after it reads those. */
+static tr_status make_twins(tr_server_program *sp)
+{
+    tr_block *global = tr_program_block(sp->program, 0);
+
+    for (int i = 0; i < tr_block_op_count(global); i++) {
+        tr_op_desc *op = tr_block_op_at(global, i);
+        for (int s = 0; s < tr_op_desc_input_slots(op); s++) {
+            const char *slot = tr_op_desc_input_slot(op, s);
+            TR_TRY(rename_slot(sp, op, slot, tr_op_desc_input_count(op, slot), false));
+        }
+        for (int s = 0; s < tr_op_desc_output_slots(op); s++) {
+            const char *slot = tr_op_desc_output_slot(op, s);
+            TR_TRY(rename_slot(sp, op, slot, tr_op_desc_output_count(op, slot), true));
+        }
+    }
+    return TR_OK;
+}
+
+void tr_server_program_commit(tr_server_program *sp)
+{
+    for (uint32_t i = 0; i < sp->twin_count; i++) {
+        tr_tensor *now = sp->twin[i].now, *next = sp->twin[i].next;
+        void      *data = now->data;
+        tr_buffer *buffer = now->buffer;
+        now->data = next->data;
+        now->buffer = next->buffer;
+        next->data = data;
+        next->buffer = buffer;
+    }
+}
+
+/* == life ====================================================================================== */
+
 tr_status tr_server_program_ready(tr_server_program *sp)
 {
     const char **names = calloc(sp->block_count + 1, sizeof *names);
     tr_status    status = TR_OK;
 
     TR_TRY_GOTO(done, check_persistables(sp));
+    TR_TRY_GOTO(done, make_twins(sp));
     for (uint32_t i = 0; i < sp->block_count; i++) {
         const block *b = &sp->block[i];
         names[i] = b->grad_name;
         sp->feed[i] = (tr_feed){.name = b->grad_name, .dtype = tr_tensor_dtype(b->param), .rank = tr_tensor_rank(b->param),
-                                .dims = tr_tensor_dims(b->param), .data = b->grad};
+                                .dims = tr_tensor_dims(b->param)};
     }
     TR_TRY_GOTO(done, tr_executor_prepare(&sp->plan, sp->executor, sp->program, sp->scope, (int)sp->block_count, names, 0,
                                           NULL));
@@ -133,17 +237,19 @@ done:
     return status;
 }
 
-void *tr_server_program_grad(tr_server_program *sp, uint32_t index)
-{
-    return sp->block[index].grad;
-}
-
 void *tr_server_program_param(tr_server_program *sp, uint32_t index)
 {
     return tr_tensor_data(sp->block[index].param);
 }
 
-tr_status tr_server_program_run(tr_server_program *sp)
+tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
 {
+    for (uint32_t i = 0; i < sp->block_count; i++) {
+        const tr_tensor *param = sp->block[i].param;
+        sp->feed[i].data = update->grad[i];
+        if (update->compensation > 0)
+            tr_compensate(param->dtype, update->grad[i], param->data, update->pulled[i], tr_tensor_count(param),
+                          update->compensation);
+    }
     return tr_plan_run(sp->plan, sp->feed, NULL);
 }

@@ -3,8 +3,12 @@
  * The transpiled program's persistable variables live in a scope; the mean gradients are its feeds, so they are
  * read where the server sums them. There is no second implementation of any optimizer.
  *
- * What must stay true: the communication thread may use the gradients and parameters while no step is being
- * applied, the thread that runs the program while one is. */
+ * Every variable that an update changes has two buffers: an update reads the one and writes the other, and counts when
+ * tr_server_program_commit has exchanged them. So what is pulled meanwhile is whole, and at any instant there is one
+ * consistent state.
+ *
+ * What must stay true: commit and the reading of parameters are the communication thread's; the thread that runs the
+ * program writes buffers that nobody reads yet. */
 #ifndef TR_PSERVER_SERVER_PROGRAM_H
 #define TR_PSERVER_SERVER_PROGRAM_H
 
@@ -18,9 +22,10 @@ void               tr_server_program_free(tr_server_program *sp);
 tr_status          tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup);
 void              *tr_server_program_value(tr_server_program *sp, uint32_t index);
 tr_status          tr_server_program_ready(tr_server_program *sp);
-void              *tr_server_program_grad(tr_server_program *sp, uint32_t index);
 void              *tr_server_program_param(tr_server_program *sp, uint32_t index);
-/* One apply step. */
-tr_status          tr_server_program_run(tr_server_program *sp);
+/* Compute one update; `update` as the store got it. */
+tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
+/* Let it count. */
+void               tr_server_program_commit(tr_server_program *sp);
 
 #endif

@@ -11,8 +11,6 @@ static tr_status check_setup(const tr_server *server, const Trireme__Pserver__Se
 {
     const char *name = tr_roster_name(server->roster, server->roster->self);
 
-    if (strcmp(setup->mode, "sync"))
-        return tr_fail(TR_EUNSUPPORTED, "%s: mode '%s' is not known; \"sync\" is", name, setup->mode);
     if (setup->chunk_bytes < CHUNK_MIN || setup->chunk_bytes > CHUNK_MAX || setup->chunk_bytes % 64)
         return tr_fail(TR_ERANGE, "%s: chunks of %llu bytes; a multiple of 64 from %llu to %llu is possible", name,
                        (unsigned long long)setup->chunk_bytes, (unsigned long long)CHUNK_MIN,
@@ -28,10 +26,11 @@ static tr_status check_setup(const tr_server *server, const Trireme__Pserver__Se
     return TR_OK;
 }
 
-static void lay_out(tr_server *server)
+static tr_status lay_out(tr_server *server)
 {
     const Trireme__Pserver__Setup *setup = server->setup;
 
+    TR_TRY(tr_mode_parse(&server->mode, setup->mode));
     server->chunk_bytes = setup->chunk_bytes;
     server->block_count = (uint32_t)setup->n_blocks;
     server->block = calloc(setup->n_blocks + 1, sizeof *server->block);
@@ -43,9 +42,25 @@ static void lay_out(tr_server *server)
         b->chunks = (b->bytes + server->chunk_bytes - 1) / server->chunk_bytes;
         server->chunk_count += b->chunks;
     }
-    server->chunk = calloc(server->chunk_count + 1, sizeof *server->chunk);
-    for (int i = 0; i < server->trainer_count; i++)
-        server->trainer[i].pushed = calloc(server->chunk_count / 8 + 1, 1);
+    return tr__server_rounds_new(server);
+}
+
+/* Where delay is compensated, each trainer's gradient is compared with the parameters that it was computed with. */
+static tr_status keep_copies(tr_server *server)
+{
+    for (int i = 0; server->mode.compensation > 0 && i < server->trainer_count; i++) {
+        tr__trainer *t = &server->trainer[i];
+        t->copy = calloc(server->block_count + 1, sizeof *t->copy);
+        for (uint32_t b = 0; b < server->block_count; b++) {
+            const uint64_t bytes = server->block[b].bytes;
+            t->copy[b] = aligned_alloc(64, (bytes + 63) & ~(uint64_t)63);
+            if (!t->copy[b])
+                return tr_fail(TR_ENOMEM, "no memory for what trainer %d has of '%s', %llu bytes", i,
+                               server->setup->blocks[b]->param, (unsigned long long)bytes);
+            memcpy(t->copy[b], server->store.param(server->store.self, b), bytes);
+        }
+    }
+    return TR_OK;
 }
 
 static tr_status finish_values(tr_server *server)
@@ -53,8 +68,7 @@ static tr_status finish_values(tr_server *server)
     if (server->values_missing)
         return TR_OK;
     TR_TRY(server->store.ready(server->store.self));
-    for (uint32_t i = 0; i < server->block_count; i++)
-        server->block[i].sum = server->store.grad(server->store.self, i);
+    TR_TRY(keep_copies(server));
     server->is_set_up = true;
     return TR_OK;
 }
@@ -68,7 +82,7 @@ tr_status tr__server_on_setup(tr_server *server, const uint8_t *payload, uint64_
         return tr_fail(TR_EFORMAT, "the setup of trainer 0 is damaged");
     server->setup = setup;
     TR_TRY(check_setup(server, setup));
-    lay_out(server);
+    TR_TRY(lay_out(server));
     TR_TRY(server->store.setup(server->store.self, setup));
     server->value_filled = calloc(setup->n_values + 1, sizeof *server->value_filled);
     for (size_t i = 0; i < setup->n_values; i++)

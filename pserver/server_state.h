@@ -1,11 +1,14 @@
-/* server_state.h - the inside of a server core, shared by server.c (requests), server_setup.c (agreement) and
- * server_sync.c (steps). */
+/* server_state.h - the inside of a server core, shared by server.c (requests), server_setup.c (agreement),
+ * server_round.c (gathering gradients), server_step.c (what is applied when) and server_pull.c (answers). */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
 #include "pserver/mean.h"
+#include "pserver/mode.h"
 #include "pserver/outbox.h"
 #include "pserver/server.h"
+
+#include <stdatomic.h>
 
 /* A request whose time has not come. */
 typedef struct tr__held {
@@ -21,15 +24,31 @@ typedef struct tr__pull {
     uint32_t         block[];
 } tr__pull;
 
+/* An update in the making: the gradients of trainers first .. end - 1, all of them or one. */
+typedef struct tr__round {
+    int       first, end;
+    uint64_t  step;                   /* of these trainers: 1, 2, ... */
+    uint8_t **sum;                    /* of each block */
+    tr_mean  *chunk;                  /* of each chunk of all blocks */
+    uint64_t  chunks_whole;
+    bool      is_full;                /* it waits to be applied, or is being applied: nothing is added */
+} tr__round;
+
 typedef struct tr__trainer {
     int         rank;
     uint32_t    epoch;
     uint64_t    accepted;             /* requests taken in: 1 .. accepted */
     bool        owes_ack;
-    bool        is_gone;              /* said goodbye */
+    bool        is_gone;              /* said goodbye, or died */
+    tr__round  *round;                /* what its gradients go into */
     uint64_t    ended;                /* steps ended */
-    uint8_t     *pushed;              /* one bit for each chunk pushed for step ended + 1 */
-    uint64_t     pushed_count;
+    uint64_t    settled;              /* of them applied or dropped */
+    uint64_t   *unsettled;            /* requests that ended the steps settled + 1 .. ended */
+    uint64_t    unsettled_capacity;
+    uint64_t    pulled;               /* updates in the parameters that it got last */
+    uint8_t   **copy;                 /* of those, block by block, where delay is compensated; else NULL */
+    uint8_t    *pushed;               /* one bit for each chunk pushed for step ended + 1 */
+    uint64_t    pushed_count;
     uint64_t    join_seq;             /* of its Join, while that waits for the others'; 0: none waits */
     Trireme__Pserver__Join *join;
     tr__held   *held, **held_end;     /* pushes, in order of seq */
@@ -40,7 +59,6 @@ typedef struct tr__block {
     tr_dtype dtype;
     uint64_t bytes;
     uint64_t first_chunk, chunks;     /* its chunks among all */
-    uint8_t *sum;
 } tr__block;
 
 struct tr_server {
@@ -60,10 +78,17 @@ struct tr_server {
     uint64_t         chunk_bytes;
     uint32_t         block_count;
     tr__block       *block;
-    uint64_t         chunk_count, chunks_whole;
-    tr_mean         *chunk;           /* of the step applied + 1 */
-    uint64_t         applied;         /* steps */
-    bool             is_applying;
+    uint64_t         chunk_count;
+
+    tr_mode          mode;
+    int              round_count;     /* 1, or one for each trainer */
+    tr__round       *round;
+    tr__round        merged;          /* sync(backups): the mean of some trainers' rounds */
+    tr__round      **queue;           /* full rounds, in the order in which they became so; the first is being applied */
+    int              queued;
+    uint64_t         updates;         /* applied */
+    bool            *takes_part;      /* in the update that is being applied, by trainer */
+    atomic_llong     staleness[TR_STALENESS_BINS], dropped;     /* read by other threads, for people */
 
     int              trainer_count;
     tr__trainer     *trainer;
@@ -83,21 +108,46 @@ uint8_t  *tr__server_value_place(tr_server *server, const tr_wire *wire);
 tr_status tr__server_on_value(tr_server *server, const tr_wire *wire);
 tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 
-/* server_sync.c */
+/* server_round.c */
+/* After the setup's blocks are known: room for what will be gathered. */
+tr_status tr__server_rounds_new(tr_server *server);
+void      tr__server_rounds_free(tr_server *server);
 /* Where a part may be received at once: the sum itself when it is the chunk's first. NULL: nowhere special. */
 uint8_t  *tr__server_push_place(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
+/* Does this memory belong to a sum? */
+bool      tr__server_is_sum(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* Takes `payload` over if it is a buffer of the pool (`is_owned`). */
 tr_status tr__server_on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload,
                              bool is_owned);
+/* Does this trainer's gradient belong to the step that the round is at? */
+bool      tr__server_takes_part(const tr__trainer *trainer, const tr__round *round);
+/* The name of a gradient that the trainer has not pushed for its step; NULL: it has pushed all. */
+const char *tr__server_first_missing(const tr_server *server, const tr__trainer *trainer);
+/* Somebody has left, or the round has come to its next step: what waited may go. */
+void      tr__server_round_moves(tr_server *server, tr__round *round);
+/* Empty it for its next step. */
+void      tr__server_round_next(tr_server *server, tr__round *round);
+/* Make `merged` the mean of the full rounds of those who take part. */
+void      tr__server_merge(tr_server *server);
+
+/* server_step.c */
+tr_status tr__server_check_step(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint64_t step);
 tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const tr_wire *wire);
 tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire);
+/* A trainer died, and the mode survives it. */
+void      tr__server_trainer_lost(tr_server *server, tr__trainer *trainer);
+/* Apply what the round holds if nothing is missing. */
+void      tr__server_try_apply(tr_server *server, tr__round *round);
+void      tr__server_update_applied(tr_server *server);
+/* Trainers that the server waits for, in words. */
+void      tr__server_describe_step(const tr_server *server, char *out, size_t size);
+
+/* server_pull.c */
 tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* A pull that was taken in before has come again. */
 void      tr__server_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-/* Apply the step if nothing is missing. */
-void      tr__server_try_apply(tr_server *server);
-void      tr__server_step_applied(tr_server *server);
-/* Trainers whose parts the step applied + 1 lacks, in words. */
-void      tr__server_describe_step(const tr_server *server, char *out, size_t size);
+/* Answer the pulls whose time has come. */
+void      tr__server_answer_all(tr_server *server);
+void      tr__server_pulls_free(tr__trainer *trainer);
 
 #endif

@@ -129,8 +129,26 @@ typedef struct tr_job_fact {
     const char *value;
 } tr_job_fact;
 
+/* How consistent the trainers are with each other: see docs/distributed.md, "Consistency". */
+typedef enum tr_mode_kind {
+    TR_MODE_SYNC = 0,
+    TR_MODE_ASYNC,
+    TR_MODE_SSP,
+    TR_MODE_GEO
+} tr_mode_kind;
+
+typedef struct tr_mode {
+    tr_mode_kind kind;
+    int64_t      count;               /* sync: backups; ssp: staleness bound; geo: steps between exchanges */
+    double       compensation;        /* async: of delay; 0: none */
+} tr_mode;
+
+/* Understand "sync", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(3)" or "geo(10)". TR_EINVAL or
+ * TR_ERANGE for anything else, with a text that says what is possible. */
+TR_API tr_status tr_mode_parse(tr_mode *out, const char *text);
+
 typedef struct tr_job_spec {
-    const char           *mode;       /* "sync" */
+    const char           *mode;       /* as tr_mode_parse takes it; all trainers the same */
     int                   program_count;      /* one for each server, in order */
     const tr_job_program *programs;
     int                   block_count;
@@ -155,15 +173,18 @@ TR_API int64_t tr_job_block_bytes(const tr_job *job, int block);
 /* Samples behind the gradients that the operator `send` pushes from now on; 1 at first. */
 TR_API tr_status tr_job_set_weight(tr_job *job, double weight);
 TR_API double    tr_job_weight(const tr_job *job);
-/* Push a block's gradient for the step that is being made. The servers take the mean over the trainers,
+/* Push a block's gradient for the step that is being made. In mode sync the servers take the mean over the trainers,
  * weighted by `weight` (number of samples; 0 is allowed), summed in the order of the trainers: the result is
- * bitwise the same for any timing and any number of servers. `ticket` may be NULL here and below. */
+ * bitwise the same for any timing and any number of servers. In the others the gradient is an update of its own.
+ * `ticket` may be NULL here and below. */
 TR_API tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight,
                              tr_ticket *ticket);
-/* The step is complete: every block was pushed once. */
+/* The step is complete: every block was pushed once. Its ticket is done when the servers have applied the step (or,
+ * for one that came too late in mode sync(backups=N), have dropped it). */
 TR_API tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket);
-/* Fetch blocks as they are after the last ended step of all trainers (before the first one: as they were set
- * up) into `data[i]`, which has room for the whole block. */
+/* Fetch blocks into `data[i]`, which has room for the whole block: in mode sync as they are after the last ended step
+ * of all trainers (before the first one: as they were set up); in the others as they are now, this trainer's own
+ * steps in them. Under ssp this waits for trainers that are too far behind. */
 TR_API tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket);
 /* Wait until the ticket, and all before it, are done. */
 TR_API tr_status tr_job_wait(tr_job *job, tr_ticket ticket);
@@ -181,6 +202,8 @@ TR_API tr_status tr_job_abort(tr_job *job, const char *why);
 
 /* == watching ================================================================================ */
 
+enum { TR_STALENESS_BINS = 16 };
+
 typedef struct tr_job_stats {
     int64_t steps;                    /* trainer: ended; server: applied */
     int64_t messages_sent;
@@ -189,6 +212,10 @@ typedef struct tr_job_stats {
     int64_t bytes_received;
     int64_t wait_nanoseconds;         /* trainer: inside tr_job_wait; server: nothing to do */
     int64_t apply_nanoseconds;        /* server: running the optimizers */
+    /* server: gradients by how many updates were applied between the pull of the parameters that they were computed
+     * with and their own: 0, 1, 2-3, 4-7, ...; the last takes all above. In mode sync all are 0. */
+    int64_t staleness[TR_STALENESS_BINS];
+    int64_t dropped;                  /* server: gradients that came too late for sync(backups=N) */
 } tr_job_stats;
 
 TR_API void tr_job_get_stats(const tr_job *job, tr_job_stats *stats);

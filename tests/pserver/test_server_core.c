@@ -1,6 +1,7 @@
 /* test_server_core.c - one server, two trainers, messages by hand: what is taken, what waits, what is refused. */
 #include "tests/support/expect.h"
 
+#include "pserver/mode.h"
 #include "pserver/server.h"
 
 #include <stdio.h>
@@ -9,6 +10,8 @@ enum { SERVER, TRAINER0, TRAINER1, CHUNK = 4096 };
 
 static float  param[2][2048], grad[2][2048];
 static uint64_t applying;
+static double   compensation;
+static bool     took_part[2];
 
 typedef struct rig {
     tr_roster *roster;
@@ -25,13 +28,22 @@ static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup)
 }
 
 static void *value_of(void *self, uint32_t index) { (void)self; return param[index]; }
-static void *grad_of(void *self, uint32_t index) { (void)self; return grad[index]; }
 static tr_status ready(void *self) { (void)self; return TR_OK; }
-static void begin_apply(void *self, uint64_t step) { (void)self; applying = step; }
+
+static void begin_apply(void *self, const tr_update *update)
+{
+    (void)self;
+    applying = update->number;
+    compensation = update->pulled ? update->compensation : 0;
+    memcpy(grad[0], update->grad[0], 16);
+    memcpy(grad[1], update->grad[1], 8192);
+    for (int i = 0; i < 2; i++)
+        took_part[i] = update->takes_part[i];
+}
 
 static rig make(void)
 {
-    const tr_store store = {NULL, set_up, value_of, ready, grad_of, value_of, begin_apply};
+    const tr_store store = {NULL, set_up, value_of, ready, value_of, begin_apply};
     rig            r = {.roster = tr_roster_new(SERVER, 3)};
 
     memset(param, 0, sizeof param);
@@ -88,13 +100,18 @@ static void say_join(rig *r, int from)
     say(r, from, (tr_wire){.kind = TR_WIRE_JOIN}, NULL);
 }
 
-static rig make_running(void)
+static rig make_running_as(const char *mode)
 {
     rig r = make();
-    say_setup(&r, "sync", TR_FP32);
+    say_setup(&r, mode, TR_FP32);
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
     return r;
+}
+
+static rig make_running(void)
+{
+    return make_running_as("sync");
 }
 
 /* Chunk `chunk` of block 1, all of it `value`; block 0 in a PUSH_MANY. */
@@ -160,7 +177,6 @@ TEST(the_mean_waits_for_all_and_is_taken_in_trainer_order)
 
     push_step(&r, TRAINER1, 1, 3);                 /* too early: trainer 0 comes first */
     assert_int_equal(applying, 0);
-    assert_true(grad[1][0] != 3);
     push_step(&r, TRAINER0, 1, 1);
     assert_int_equal(applying, 1);
     for (int i = 0; i < 4; i++)
@@ -190,8 +206,12 @@ TEST(a_repeated_request_is_taken_once_and_acknowledged_again)
     push_large(&r, TRAINER0, 1, 0, 1);
     take_ack(&r, TRAINER0, NULL);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH, .seq = 3, .step = 1, .block = 1, .bytes = CHUNK, .weight = 1}, data);
-    assert_true(grad[1][0] == 1);
     assert_int_equal(take_ack(&r, TRAINER0, NULL), 3);
+    push_large(&r, TRAINER0, 1, 1, 1);
+    push_small(&r, TRAINER0, 1, 1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 1}, NULL);
+    push_step(&r, TRAINER1, 1, 1);
+    assert_true(grad[1][0] == 1);
     unmake(&r);
 }
 
@@ -291,8 +311,8 @@ TEST(mistakes_are_refused_by_name)
     EXPECT_REFUSED(&r, "sent PUSH before all trainers had agreed on the work");
     unmake(&r);
     r = make();
-    say_setup(&r, "async", TR_FP32);
-    EXPECT_REFUSED(&r, "mode 'async' is not known; \"sync\" is");
+    say_setup(&r, "bsp", TR_FP32);
+    EXPECT_REFUSED(&r, "mode 'bsp'; possible are sync, sync(backups=N), async,");
     unmake(&r);
     r = make();
     say_setup(&r, "sync", TR_INT32);
@@ -309,7 +329,7 @@ TEST(an_optimizer_that_fails_ends_the_job_with_its_text)
     tr_fail(TR_ENAN, "sgd: a value is not finite");
     tr_server_applied(r.server, TR_ENAN);
     EXPECT_REFUSED(&r, "sgd: a value is not finite");
-    EXPECT_REFUSED(&r, "while rank 0 (server 0, host h, pid 100) applied step 1");
+    EXPECT_REFUSED(&r, "while rank 0 (server 0, host h, pid 100) applied update 1");
     unmake(&r);
 }
 
@@ -324,9 +344,166 @@ TEST(a_death_says_what_was_waited_for)
     unmake(&r);
 }
 
+static void pull(rig *r, int from, uint64_t step)
+{
+    say(r, from, (tr_wire){.kind = TR_WIRE_PULL, .step = step, .bytes = 8}, "\1\0\0\0\0\0\0\0");
+}
+
+static int answers(rig *r, int to)
+{
+    int data = 0;
+    take_ack(r, to, &data);
+    return data;
+}
+
+TEST(the_end_of_a_step_is_acknowledged_when_it_is_applied)
+{
+    rig r = make_running();
+
+    push_step(&r, TRAINER0, 1, 1);
+    push_step(&r, TRAINER1, 1, 1);
+    assert_int_equal(take_ack(&r, TRAINER0, NULL), 5);          /* setup, join, three pushes */
+    tr_server_applied(r.server, TR_OK);
+    assert_int_equal(take_ack(&r, TRAINER0, NULL), 6);
+    unmake(&r);
+}
+
+TEST(in_mode_async_each_trainers_step_is_an_update)
+{
+    rig          r = make_running_as("async");
+    tr_job_stats stats;
+
+    pull(&r, TRAINER0, 0);
+    pull(&r, TRAINER1, 0);
+    push_step(&r, TRAINER1, 1, 3);
+    assert_int_equal(applying, 1);
+    assert_true(took_part[1] && !took_part[0]);
+    assert_true(grad[1][2047] == 3);
+    push_step(&r, TRAINER0, 1, 5);                 /* waits until the first is applied */
+    pull(&r, TRAINER0, 1);
+    assert_true(grad[1][0] == 3);
+    assert_int_equal(answers(&r, TRAINER0), 3);    /* of its first pull */
+    tr_server_applied(r.server, TR_OK);
+    assert_int_equal(applying, 2);
+    assert_true(grad[1][0] == 5 && grad[0][3] == 5);
+    assert_int_equal(answers(&r, TRAINER0), 0);
+    tr_server_applied(r.server, TR_OK);
+    assert_int_equal(answers(&r, TRAINER0), 3);
+    tr_server_stats(r.server, &stats);
+    assert_int_equal(stats.staleness[0], 1);
+    assert_int_equal(stats.staleness[1], 1);       /* one update came between */
+    unmake(&r);
+}
+
+TEST(in_mode_ssp_the_fastest_waits_for_the_slowest)
+{
+    rig r = make_running_as("ssp(1)");
+
+    for (uint64_t step = 1; step <= 2; step++) {
+        push_step(&r, TRAINER0, step, 1);
+        tr_server_applied(r.server, TR_OK);
+        pull(&r, TRAINER0, step);
+        assert_int_equal(answers(&r, TRAINER0), step == 1 ? 3 : 0);
+    }
+    push_step(&r, TRAINER1, 1, 1);
+    assert_int_equal(answers(&r, TRAINER0), 0);
+    tr_server_applied(r.server, TR_OK);
+    assert_int_equal(answers(&r, TRAINER0), 3);
+    unmake(&r);
+}
+
+TEST(with_backups_the_late_gradient_is_dropped)
+{
+    rig          r = make_running_as("sync(backups=1)");
+    tr_job_stats stats;
+
+    pull(&r, TRAINER0, 0);
+    pull(&r, TRAINER1, 0);
+    push_step(&r, TRAINER1, 1, 3);
+    assert_int_equal(applying, 1);
+    assert_true(grad[1][0] == 3);
+    push_large(&r, TRAINER0, 1, 0, 9);
+    tr_server_applied(r.server, TR_OK);
+    push_large(&r, TRAINER0, 1, 1, 9);
+    push_small(&r, TRAINER0, 1, 9);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 1}, NULL);
+    assert_int_equal(applying, 1);
+    assert_int_equal(take_ack(&r, TRAINER0, NULL), 7);          /* setup, join, pull, three pushes, the end: all settled */
+    pull(&r, TRAINER0, 1);
+    assert_int_equal(answers(&r, TRAINER0), 3);
+    push_step(&r, TRAINER0, 2, 7);                 /* it has the newest parameters now */
+    assert_int_equal(applying, 2);
+    assert_true(grad[1][0] == 7);
+    tr_server_stats(r.server, &stats);
+    assert_int_equal(stats.dropped, 1);
+    unmake(&r);
+}
+
+TEST(a_compensated_gradient_comes_with_what_it_was_computed_with)
+{
+    rig r = make_running_as("async(compensation=0.5)");
+
+    push_step(&r, TRAINER0, 1, 1);
+    assert_true(compensation == 0.5);
+    unmake(&r);
+}
+
+TEST(where_trainers_are_apart_a_death_interrupts_nobody)
+{
+    static const char *const modes[] = {"async", "ssp(0)", "geo(4)", "sync(backups=1)"};
+
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        rig         r = make_running_as(modes[i]);
+        const char *text;
+        push_large(&r, TRAINER1, 1, 0, 9);
+        push_step(&r, TRAINER0, 1, 2);
+        tr_server_applied(r.server, TR_OK);
+        pull(&r, TRAINER0, 1);
+        r.node.lost(r.node.self, TRAINER1, "died");
+        assert_int_equal(status_of(&r, &text), TR_OK);
+        assert_int_equal(answers(&r, TRAINER0), 3);
+        push_step(&r, TRAINER0, 2, 4);
+        assert_int_equal(applying, 2);
+        assert_true(grad[1][0] == 4);
+        tr_server_applied(r.server, TR_OK);
+        push_large(&r, TRAINER1, 1, 1, 9);         /* it was only thought dead: its epoch is over */
+        assert_int_equal(status_of(&r, &text), TR_OK);
+        say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 2}, NULL);
+        assert_true(tr_server_is_done(r.server));
+        unmake(&r);
+    }
+}
+
+TEST(modes_are_read_and_mistakes_in_them_explained)
+{
+    tr_mode mode;
+
+    EXPECT_OK(tr_mode_parse(&mode, "ssp(3)"));
+    assert_true(mode.kind == TR_MODE_SSP && mode.count == 3);
+    EXPECT_OK(tr_mode_parse(&mode, "sync(backups=2)"));
+    assert_true(mode.kind == TR_MODE_SYNC && mode.count == 2);
+    EXPECT_OK(tr_mode_parse(&mode, "async(compensation=0.25)"));
+    assert_true(mode.kind == TR_MODE_ASYNC && mode.compensation == 0.25);
+    EXPECT_OK(tr_mode_parse(&mode, "geo(10)"));
+    assert_true(mode.kind == TR_MODE_GEO && mode.count == 10);
+    EXPECT_FAIL(TR_EINVAL, "ssp needs a number", tr_mode_parse(&mode, "ssp"));
+    EXPECT_FAIL(TR_EINVAL, "possible are sync", tr_mode_parse(&mode, "asynch"));
+    EXPECT_FAIL(TR_EINVAL, "sync takes backups=NUMBER", tr_mode_parse(&mode, "sync(2)"));
+    EXPECT_FAIL(TR_ERANGE, "a whole number from 1", tr_mode_parse(&mode, "geo(0)"));
+    EXPECT_FAIL(TR_ERANGE, "a whole number", tr_mode_parse(&mode, "ssp(1.5)"));
+    EXPECT_FAIL(TR_EINVAL, "')' must stand", tr_mode_parse(&mode, "geo(3"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_end_of_a_step_is_acknowledged_when_it_is_applied),
+        cmocka_unit_test(in_mode_async_each_trainers_step_is_an_update),
+        cmocka_unit_test(in_mode_ssp_the_fastest_waits_for_the_slowest),
+        cmocka_unit_test(with_backups_the_late_gradient_is_dropped),
+        cmocka_unit_test(a_compensated_gradient_comes_with_what_it_was_computed_with),
+        cmocka_unit_test(where_trainers_are_apart_a_death_interrupts_nobody),
+        cmocka_unit_test(modes_are_read_and_mistakes_in_them_explained),
         cmocka_unit_test(the_mean_waits_for_all_and_is_taken_in_trainer_order),
         cmocka_unit_test(a_part_is_acknowledged_when_it_is_summed),
         cmocka_unit_test(a_repeated_request_is_taken_once_and_acknowledged_again),

@@ -34,7 +34,8 @@ typedef struct store {
     tr_server *server;
     int        count;
     int64_t    size[BLOCKS_MAX];
-    float     *param[BLOCKS_MAX], *grad[BLOCKS_MAX], *momentum[BLOCKS_MAX];
+    float     *param[BLOCKS_MAX], *momentum[BLOCKS_MAX];
+    tr_update  update;
 } store;
 
 typedef enum phase { SETUP, FIRST_PULL, PULL, GOODBYE, END } phase;
@@ -98,14 +99,12 @@ static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup)
     for (int i = 0; i < s->count; i++) {
         s->size[i] = (int64_t)setup->blocks[i]->bytes / 4;
         s->param[i] = calloc((size_t)s->size[i], 4);
-        s->grad[i] = calloc((size_t)s->size[i], 4);
         s->momentum[i] = calloc((size_t)s->size[i], 4);
     }
     return TR_OK;
 }
 
 static void *store_value(void *self, uint32_t index) { return ((store *)self)->param[index]; }
-static void *store_grad(void *self, uint32_t index) { return ((store *)self)->grad[index]; }
 
 static tr_status store_ready(void *self)
 {
@@ -118,15 +117,16 @@ static void apply_now(void *payload)
     store *s = payload;
 
     for (int i = 0; i < s->count; i++)
-        descend(s->param[i], s->momentum[i], s->grad[i], s->size[i]);
+        descend(s->param[i], s->momentum[i], (const float *)s->update.grad[i], s->size[i]);
     tr_server_applied(s->server, TR_OK);
 }
 
-static void store_apply(void *self, uint64_t step)
+static void store_apply(void *self, const tr_update *update)
 {
     store *s = self;
 
-    assert_true(step == tr_server_step(s->server) + 1);
+    assert_true(update->number == tr_server_step(s->server) + 1);
+    s->update = *update;
     if (s->job->is_slow)
         tr_sim_call(s->job->sim, 1 + (int64_t)tr_sim_random(s->job->sim, 3000), apply_now, s);
     else
@@ -288,7 +288,7 @@ static job *make_job(int servers, int trainers, const tr_sim_options *options, i
         j->roster[i] = make_roster(j, i);
     for (int s = 0; s < servers; s++) {
         store *st = &j->store[s];
-        const tr_store table = {st, store_setup, store_value, store_ready, store_grad, store_value, store_apply};
+        const tr_store table = {st, store_setup, store_value, store_ready, store_value, store_apply};
         st->job = j;
         st->server = tr_server_new(j->roster[s], &table);
         tr_node node = tr_server_node(st->server);
@@ -314,7 +314,6 @@ static void free_job(job *j)
         tr_server_free(j->store[s].server);
         for (int i = 0; i < j->store[s].count; i++) {
             free(j->store[s].param[i]);
-            free(j->store[s].grad[i]);
             free(j->store[s].momentum[i]);
         }
     }

@@ -1,0 +1,81 @@
+/* mode.c - NAME, NAME(NUMBER) or NAME(key=NUMBER). */
+#include "pserver/mode.h"
+
+#include "framework/status.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What may stand in the parentheses, if anything must. */
+typedef struct form {
+    const char  *name, *key;          /* key "": a bare number */
+    tr_mode_kind kind;
+    bool         is_needed, is_whole; /* the number */
+    double       low, high;
+    const char  *what;
+} form;
+
+static const form forms[] = {
+    {"sync", "backups", TR_MODE_SYNC, false, true, 0, 1 << 20, "trainers whose lateness nobody waits for"},
+    {"async", "compensation", TR_MODE_ASYNC, false, false, 0, 1e6, "a factor of the squared gradient"},
+    {"ssp", "", TR_MODE_SSP, true, true, 0, 1 << 30, "steps between the fastest and the slowest trainer"},
+    {"geo", "", TR_MODE_GEO, true, true, 1, 1 << 30, "steps of a trainer by itself"},
+};
+
+static tr_status unknown(const char *text)
+{
+    return tr_fail(TR_EINVAL, "mode '%s'; possible are sync, sync(backups=N), async, async(compensation=X), ssp(N), geo(N)",
+                   text);
+}
+
+static tr_status read_number(double *out, const form *f, const char *at, const char *text)
+{
+    const size_t key = strlen(f->key);
+    char        *end;
+
+    if (key) {
+        if (strncmp(at, f->key, key) || at[key] != '=')
+            return tr_fail(TR_EINVAL, "mode '%s': %s takes %s=NUMBER (%s)", text, f->name, f->key, f->what);
+        at += key + 1;
+    }
+    *out = strtod(at, &end);
+    if (end == at || strcmp(end, ")"))
+        return tr_fail(TR_EINVAL, "mode '%s': a number and ')' must stand at '%s' (%s)", text, at, f->what);
+    if (!(*out >= f->low && *out <= f->high) || (f->is_whole && *out != floor(*out)))
+        return tr_fail(TR_ERANGE, "mode '%s': %s takes %s from %g to %g (%s)", text, f->name,
+                       f->is_whole ? "a whole number" : "a number", f->low, f->high, f->what);
+    return TR_OK;
+}
+
+tr_status tr_mode_parse(tr_mode *out, const char *text)
+{
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const form  *f = &forms[i];
+        const size_t length = strlen(f->name);
+        double       number = 0;
+        if (strncmp(text, f->name, length) || (text[length] && text[length] != '('))
+            continue;
+        if (text[length])
+            TR_TRY(read_number(&number, f, text + length + 1, text));
+        else if (f->is_needed)
+            return tr_fail(TR_EINVAL, "mode '%s': %s needs a number, like %s(4): %s", text, f->name, f->name, f->what);
+        *out = (tr_mode){.kind = f->kind};
+        if (f->is_whole)
+            out->count = (int64_t)number;
+        else
+            out->compensation = number;
+        return TR_OK;
+    }
+    return unknown(text);
+}
+
+bool tr_mode_keeps_apart(const tr_mode *mode)
+{
+    return mode->kind != TR_MODE_SYNC || mode->count > 0;
+}
+
+bool tr_mode_survives_trainers(const tr_mode *mode)
+{
+    return tr_mode_keeps_apart(mode);
+}

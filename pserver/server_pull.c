@@ -1,0 +1,182 @@
+/* server_pull.c - parameters leave for those who may have them. */
+#include "pserver/server_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* == when ====================================================================================== */
+
+/* Steps that the slowest trainer has behind it. */
+static uint64_t slowest(const tr_server *server)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (int i = 0; i < server->trainer_count; i++)
+        if (!server->trainer[i].is_gone && server->trainer[i].settled < least)
+            least = server->trainer[i].settled;
+    return least;
+}
+
+static bool may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step)
+{
+    if (trainer->settled < step)
+        return false;
+    return server->mode.kind != TR_MODE_SSP || step <= (uint64_t)server->mode.count ||
+           step - (uint64_t)server->mode.count <= slowest(server);
+}
+
+/* == what ====================================================================================== */
+
+typedef struct reply {
+    tr_server         *server;
+    const tr__trainer *trainer;
+    uint64_t           seq, step;
+    uint32_t           part;
+} reply;
+
+static void put_reply(reply *r, tr_wire_kind kind, uint32_t block, uint64_t offset, uint64_t bytes, void *payload, void *owned)
+{
+    tr_outbox_put(&r->server->outbox, &(tr_message){
+        .peer = r->trainer->rank, .payload = payload, .owned = owned,
+        .wire = {.kind = kind, .epoch = r->trainer->epoch, .sender = (uint32_t)r->server->roster->self, .seq = r->seq,
+                 .step = r->step, .block = block, .part = r->part++, .offset = offset, .bytes = bytes}});
+}
+
+static bool is_small(const tr_server *server, uint32_t index)
+{
+    return tr_wire_is_small(server->block[index].bytes, server->chunk_bytes);
+}
+
+static void reply_large(reply *r, uint32_t index)
+{
+    tr_server       *server = r->server;
+    const tr__block *block = &server->block[index];
+    uint8_t         *param = server->store.param(server->store.self, index);
+
+    for (uint64_t offset = 0; offset < block->bytes; offset += server->chunk_bytes) {
+        const uint64_t left = block->bytes - offset;
+        put_reply(r, TR_WIRE_DATA, index, offset, left < server->chunk_bytes ? left : server->chunk_bytes,
+                  param + offset, NULL);
+    }
+}
+
+/* As many of the small blocks from `from` on as one message takes; returns the place after them. */
+static uint32_t reply_small(reply *r, const uint32_t *blocks, uint32_t count, uint32_t from)
+{
+    tr_server *server = r->server;
+    uint64_t   size = 0, cursor;
+    uint32_t   n = 0, to = from, index = 0;
+
+    for (; to < count; to++) {
+        const uint64_t bytes = server->block[blocks[to]].bytes;
+        if (!is_small(server, blocks[to]))
+            continue;
+        if (n && size + tr_wire_entry_size(bytes) > server->chunk_bytes)
+            break;
+        size += tr_wire_entry_size(bytes);
+        n++;
+    }
+    if (!n)
+        return count;
+    uint8_t *payload = malloc(size);
+    cursor = (uint64_t)n * TR_WIRE_ENTRY;
+    for (uint32_t i = from; i < to; i++) {
+        const uint64_t bytes = server->block[blocks[i]].bytes;
+        if (is_small(server, blocks[i]))
+            memcpy(tr_wire_entry_put(payload, index++, &cursor, blocks[i], bytes),
+                   server->store.param(server->store.self, blocks[i]), bytes);
+    }
+    put_reply(r, TR_WIRE_DATA_MANY, n, 0, size, payload, payload);
+    return to;
+}
+
+static void keep_copy(tr_server *server, tr__trainer *trainer, const uint32_t *blocks, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(trainer->copy[blocks[i]], server->store.param(server->store.self, blocks[i]), server->block[blocks[i]].bytes);
+}
+
+static void answer(tr_server *server, tr__trainer *trainer, uint64_t seq, uint64_t step, const uint32_t *blocks,
+                   uint32_t count)
+{
+    reply r = {server, trainer, seq, step, 0};
+
+    trainer->pulled = server->updates;
+    if (trainer->copy)
+        keep_copy(server, trainer, blocks, count);
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_small(server, blocks[i]))
+            reply_large(&r, blocks[i]);
+    for (uint32_t i = 0; i < count;)
+        i = reply_small(&r, blocks, count, i);
+}
+
+static tr__pull *parse_pull(const tr_server *server, const tr_wire *wire, const uint8_t *payload)
+{
+    const uint64_t count = wire->bytes / 4;
+    tr__pull      *pull = malloc(sizeof *pull + count * sizeof(uint32_t));
+
+    pull->next = NULL;
+    pull->seq = wire->seq;
+    pull->step = wire->step;
+    pull->count = (uint32_t)count;
+    for (uint64_t i = 0; i < count; i++) {
+        pull->block[i] = tr_wire_get_u32(payload + 4 * i);
+        if (pull->block[i] >= server->block_count) {
+            free(pull);
+            return NULL;
+        }
+    }
+    return pull;
+}
+
+tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
+    tr__pull *pull = parse_pull(server, wire, payload);
+    if (!pull)
+        return tr_fail(TR_EFORMAT, "%s pulls a block that does not exist", tr__server_trainer_name(server, trainer));
+    if (may_answer(server, trainer, pull->step)) {
+        answer(server, trainer, pull->seq, pull->step, pull->block, pull->count);
+        free(pull);
+    } else {
+        tr__pull **end = &trainer->pulls;
+        while (*end)
+            end = &(*end)->next;
+        *end = pull;
+    }
+    return TR_OK;
+}
+
+void tr__server_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    /* Of an earlier step: the trainer has pushed since, so it has its answer. Of a later one: it waits. */
+    if (!server->is_running || trainer->ended != wire->step || !may_answer(server, trainer, wire->step))
+        return;
+    tr__pull *pull = parse_pull(server, wire, payload);
+    if (pull)
+        answer(server, trainer, pull->seq, pull->step, pull->block, pull->count);
+    free(pull);
+}
+
+void tr__server_answer_all(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        tr__trainer *t = &server->trainer[i];
+        while (t->pulls && may_answer(server, t, t->pulls->step)) {
+            tr__pull *pull = t->pulls;
+            t->pulls = pull->next;
+            answer(server, t, pull->seq, pull->step, pull->block, pull->count);
+            free(pull);
+        }
+    }
+}
+
+void tr__server_pulls_free(tr__trainer *trainer)
+{
+    while (trainer->pulls) {
+        tr__pull *pull = trainer->pulls;
+        trainer->pulls = pull->next;
+        free(pull);
+    }
+}

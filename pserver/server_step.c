@@ -1,0 +1,261 @@
+/* server_step.c - what is applied when: the modes. */
+#include "pserver/server_state.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+tr_status tr__server_check_step(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint64_t step)
+{
+    if (!server->is_running)
+        return tr_fail(TR_EPEER, "%s sent %s before all trainers had agreed on the work",
+                       tr__server_trainer_name(server, trainer), tr_wire_kind_name(wire->kind));
+    if (wire->step != step)
+        return tr_fail(TR_EPEER, "%s sent %s for step %llu instead of %llu", tr__server_trainer_name(server, trainer),
+                       tr_wire_kind_name(wire->kind), (unsigned long long)wire->step, (unsigned long long)step);
+    return TR_OK;
+}
+
+/* == applying ================================================================================== */
+
+static void count_staleness(tr_server *server, const tr__trainer *trainer)
+{
+    uint64_t staleness = server->updates - trainer->pulled;
+    int      bin = 0;
+
+    while (staleness && bin < TR_STALENESS_BINS - 1) {
+        staleness >>= 1;
+        bin++;
+    }
+    atomic_fetch_add_explicit(&server->staleness[bin], 1, memory_order_relaxed);
+}
+
+/* Ask the store for the first of the queue. */
+static void apply_first(tr_server *server)
+{
+    const tr__round   *round = server->queue[0];
+    const tr__trainer *only = &server->trainer[round->first];
+
+    for (int i = 0; i < server->trainer_count; i++) {
+        if (round != &server->merged)
+            server->takes_part[i] = i >= round->first && i < round->end && server->trainer[i].ended >= round->step;
+        if (server->takes_part[i])
+            count_staleness(server, &server->trainer[i]);
+    }
+    const tr_update update = {.number = server->updates + 1, .grad = round->sum, .pulled = only->copy,
+                              .compensation = server->mode.compensation, .takes_part = server->takes_part};
+    server->store.apply(server->store.self, &update);
+}
+
+static void enqueue(tr_server *server, tr__round *round)
+{
+    round->is_full = true;
+    server->queue[server->queued++] = round;
+    if (server->queued == 1)
+        apply_first(server);
+}
+
+/* All that the round needs is here. */
+static bool is_complete(const tr_server *server, const tr__round *round)
+{
+    bool is_wanted = false;
+
+    if (!server->is_running || round->is_full || round->chunks_whole != server->chunk_count)
+        return false;
+    for (int i = round->first; i < round->end; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        if (tr__server_takes_part(t, round) && t->ended < round->step)
+            return false;
+        is_wanted |= t->ended >= round->step;
+    }
+    return is_wanted;
+}
+
+/* The trainer's oldest step is applied or dropped: it is told so. */
+static void settle(tr__trainer *trainer)
+{
+    trainer->settled++;
+    memmove(trainer->unsettled, trainer->unsettled + 1, (trainer->ended - trainer->settled) * sizeof *trainer->unsettled);
+    trainer->owes_ack = true;
+}
+
+/* -- sync(backups) ----------------------------------------------------------------------------- */
+
+static void drop_late(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        tr__trainer *t = &server->trainer[i];
+        if (!t->round->is_full || server->takes_part[i] || t->pulled == server->updates)
+            continue;
+        atomic_fetch_add_explicit(&server->dropped, 1, memory_order_relaxed);
+        settle(t);
+        tr__server_round_next(server, t->round);
+        tr__server_round_moves(server, t->round);
+    }
+}
+
+/* Apply the mean of those who are there, if they are enough. */
+static void try_merge(tr_server *server)
+{
+    int64_t living = 0, there = 0;
+
+    if (server->queued)
+        return;
+    drop_late(server);
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        living += !t->is_gone || t->round->is_full;
+        there += t->round->is_full;
+    }
+    const int64_t needed = living - server->mode.count;
+    if (!there || there < needed)
+        return;
+    for (int i = 0; i < server->trainer_count; i++)
+        server->takes_part[i] = server->trainer[i].round->is_full;
+    tr__server_merge(server);
+    enqueue(server, &server->merged);
+}
+
+void tr__server_try_apply(tr_server *server, tr__round *round)
+{
+    if (!is_complete(server, round))
+        return;
+    if (server->merged.sum) {
+        round->is_full = true;
+        try_merge(server);
+    } else {
+        enqueue(server, round);
+    }
+}
+
+/* -- applied ----------------------------------------------------------------------------------- */
+
+static void next_step(tr_server *server, tr__round *round)
+{
+    tr__server_round_next(server, round);
+    tr__server_round_moves(server, round);
+    tr__server_try_apply(server, round);
+}
+
+void tr__server_update_applied(tr_server *server)
+{
+    tr__round *round = server->queue[0];
+
+    assert(server->queued > 0);
+    server->updates++;
+    memmove(server->queue, server->queue + 1, (size_t)--server->queued * sizeof *server->queue);
+    for (int i = 0; i < server->trainer_count; i++)
+        if (server->takes_part[i])
+            settle(&server->trainer[i]);
+    tr__server_answer_all(server);
+    if (server->queued)                            /* it uses the thread while the rest goes on here */
+        apply_first(server);
+    if (round != &server->merged) {
+        next_step(server, round);
+        return;
+    }
+    for (int i = 0; i < server->trainer_count; i++)
+        if (server->takes_part[i]) {
+            server->takes_part[i] = false;
+            tr__server_round_next(server, &server->round[i]);
+            tr__server_round_moves(server, &server->round[i]);
+        }
+    for (int i = 0; i < server->trainer_count; i++)
+        tr__server_try_apply(server, &server->round[i]);
+    try_merge(server);
+}
+
+/* == requests ================================================================================== */
+
+static void note_end(tr__trainer *trainer, uint64_t seq)
+{
+    const uint64_t count = trainer->ended++ - trainer->settled;
+
+    if (count == trainer->unsettled_capacity) {
+        trainer->unsettled_capacity = count ? 2 * count : 4;
+        trainer->unsettled = realloc(trainer->unsettled, trainer->unsettled_capacity * sizeof *trainer->unsettled);
+    }
+    trainer->unsettled[count] = seq;
+}
+
+tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const tr_wire *wire)
+{
+    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
+    const char *missing = tr__server_first_missing(server, trainer);
+    if (missing)
+        return tr_fail(TR_EPEER, "%s ended step %llu without the gradient '%s'", tr__server_trainer_name(server, trainer),
+                       (unsigned long long)wire->step, missing);
+    note_end(trainer, wire->seq);
+    trainer->pushed_count = 0;
+    memset(trainer->pushed, 0, server->chunk_count / 8 + 1);
+    tr__server_try_apply(server, trainer->round);
+    return TR_OK;
+}
+
+/* The others go on without it. */
+static void leave(tr_server *server, tr__trainer *trainer)
+{
+    trainer->is_gone = true;
+    if (!trainer->round)
+        return;
+    tr__server_round_moves(server, trainer->round);
+    tr__server_try_apply(server, trainer->round);
+    if (server->merged.sum)
+        try_merge(server);
+    tr__server_answer_all(server);
+}
+
+tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire)
+{
+    if (trainer->pushed_count)
+        return tr_fail(TR_EPEER, "%s said goodbye in the middle of step %llu", tr__server_trainer_name(server, trainer),
+                       (unsigned long long)trainer->ended + 1);
+    if (server->setup && !server->is_running)
+        return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
+                       tr__server_trainer_name(server, trainer));
+    (void)wire;
+    leave(server, trainer);
+    return TR_OK;
+}
+
+/* What it has ended counts; what it had begun does not. Its epoch is over: should it come back, it is told so. */
+void tr__server_trainer_lost(tr_server *server, tr__trainer *trainer)
+{
+    trainer->epoch++;
+    trainer->owes_ack = false;
+    tr__server_pulls_free(trainer);
+    while (trainer->held) {
+        tr__held *held = trainer->held;
+        trainer->held = held->next;
+        tr__server_buffer_free(server, held->payload);
+        free(held);
+    }
+    trainer->held_end = &trainer->held;
+    leave(server, trainer);
+}
+
+/* == in words ================================================================================== */
+
+void tr__server_describe_step(const tr_server *server, char *out, size_t size)
+{
+    const char *before = " ";
+    size_t      used = 0;
+
+    if (server->queued) {
+        snprintf(out, size, "its optimizers in update %llu", (unsigned long long)server->updates + 1);
+        return;
+    }
+    if (server->is_running)
+        used = (size_t)snprintf(out, size, "the gradients of step %llu of", (unsigned long long)server->updates + 1);
+    else
+        used = (size_t)snprintf(out, size, "the setup by");
+    for (int i = 0; i < server->trainer_count && used < size; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        const bool is_awaited = server->is_running ? !t->is_gone && t->ended < t->round->step : !t->join;
+        if (is_awaited) {
+            used += (size_t)snprintf(out + used, size - used, "%strainer %d", before, i);
+            before = ", ";
+        }
+    }
+}
