@@ -62,6 +62,7 @@ struct tr_client {
     char             *text;
     int64_t           now;
     uint64_t          step;           /* ended */
+    bool              survives_trainers;
     int               stream_count, turn;
     stream           *stream;
     uint32_t          block_count;
@@ -360,6 +361,11 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
     }
     op_count_down(client, op);
     return op;
+}
+
+void tr_client_survive_trainers(tr_client *client)
+{
+    client->survives_trainers = true;
 }
 
 uint64_t tr_client_push(tr_client *client, uint32_t index, const void *data, double weight)
@@ -675,7 +681,7 @@ static void lost(void *self, int peer, const char *how)
     tr_client *client = self;
     char       waiting[256];
 
-    if (client->status != TR_OK)
+    if (client->status != TR_OK || (client->survives_trainers && !stream_of(client, peer)))
         return;
     const char *self_name = tr_roster_name(client->roster, client->roster->self);
     describe(client, waiting, sizeof waiting);

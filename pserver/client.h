@@ -54,6 +54,8 @@ tr_node    tr_client_node(tr_client *client);
 /* `setups` has one entry for each server; blocks are copied. */
 uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count,
                              const tr_client_block *blocks);
+/* From here on the death of another trainer is no concern of this one. */
+void     tr_client_survive_trainers(tr_client *client);
 uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, double weight);
 uint64_t tr_client_step_end(tr_client *client);
 uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, void *const *data);

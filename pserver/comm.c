@@ -386,7 +386,7 @@ static void *run(void *payload)
         if (atomic_load(&comm->ring_head) == atomic_load(&comm->ring_tail))
             rest(&r, now, &comm->thread_bell, seen);
     }
-    comm->table->stop(comm->transport, true);
+    comm->table->stop(comm->transport, !atomic_load(&comm->has_survived));
     atomic_store(&comm->state, TR__ENDED);
     tr__bell_ring(&comm->owner_bell);
     return NULL;
@@ -560,6 +560,11 @@ tr_status tr_comm_leave(tr_comm *comm, int64_t timeout)
         return tr_fail(status, "%s", text);
     }
     return status;
+}
+
+bool tr_comm_has_survived(const tr_comm *comm)
+{
+    return atomic_load(&comm->has_survived);
 }
 
 void tr_comm_stats(const tr_comm *comm, tr_job_stats *stats)

@@ -63,6 +63,8 @@ tr_status        tr_comm_status(tr_comm *comm);
 /* Tell the others that this rank is at its end, wait for theirs, stop MPI and the thread, free all. After a
  * failure: see that it is told, leave MPI alone. */
 tr_status        tr_comm_leave(tr_comm *comm, int64_t timeout);
+/* Has a rank died in whose death the job did not end? */
+bool             tr_comm_has_survived(const tr_comm *comm);
 void             tr_comm_stats(const tr_comm *comm, tr_job_stats *stats);
 
 #endif

@@ -9,27 +9,27 @@
  * untouched until send_barrier (it is, when send_barrier lists the gradient in X). */
 #include "framework/op.h"
 #include "framework/op_registry.h"
+#include "pserver/comm_ops.h"
 #include "pserver/job.h"
 
 #include <pthread.h>
 
 /* == names to blocks =========================================================================== */
 
-static tr_status find_job(tr_job **out, const char *op)
+tr_status tr__comm_find_job(tr_job **out, const char *op)
 {
     *out = tr_job_current();
     return *out ? TR_OK : tr_fail(TR_EINVAL, "%s: there is no job in this process; tr_job_start comes first", op);
 }
 
-static tr_status find_block(int *out, const tr_job *job, const char *op, const char *name)
+tr_status tr__comm_find_block(int *out, const tr_job *job, const char *op, const char *name)
 {
     *out = tr_job_find_block(job, name);
     return *out >= 0 ? TR_OK : tr_fail(TR_ENOTFOUND, "%s: no server has a block '%s' (the job has %d blocks)", op, name,
                                        tr_job_block_count(job));
 }
 
-/* The next `bytes` of a tensor that is cut into blocks. */
-static tr_status take_slice(char **out, const tr_tensor *t, int64_t *at, int64_t bytes, const char *op, const char *name)
+tr_status tr__comm_take_slice(char **out, const tr_tensor *t, int64_t *at, int64_t bytes, const char *op, const char *name)
 {
     const int64_t size = tr_tensor_bytes(t);
 
@@ -41,7 +41,7 @@ static tr_status take_slice(char **out, const tr_tensor *t, int64_t *at, int64_t
     return TR_OK;
 }
 
-static tr_status check_all_taken(const tr_tensor *t, int64_t at, const char *op, const char *name)
+tr_status tr__comm_check_taken(const tr_tensor *t, int64_t at, const char *op, const char *name)
 {
     if (at != tr_tensor_bytes(t))
         return tr_fail(TR_ESHAPE, "%s: '%s' has %lld bytes, its blocks %lld", op, name, (long long)tr_tensor_bytes(t),
@@ -78,10 +78,10 @@ static tr_status push_block(tr_job *job, const send_attrs *a, const tr_tensor *x
     char *from;
     int   block;
 
-    TR_TRY(find_block(&block, job, "send", name));
+    TR_TRY(tr__comm_find_block(&block, job, "send", name));
     const int64_t bytes = tr_job_block_bytes(job, block);
     const int64_t row = x->shape.rank && x->shape.dim[0] ? tr_tensor_bytes(x) / x->shape.dim[0] : 0;
-    TR_TRY(take_slice(&from, x, at, bytes, "send", name));
+    TR_TRY(tr__comm_take_slice(&from, x, at, bytes, "send", name));
     if (part < a->sections.count && a->sections.item[part] * row != bytes)
         return tr_fail(TR_ESHAPE, "send: section %d of %lld rows has %lld bytes, block '%s' %lld", part,
                        (long long)a->sections.item[part], (long long)(a->sections.item[part] * row), name, (long long)bytes);
@@ -96,7 +96,7 @@ static tr_status run_send(const tr_run *io)
     const tr_args    *x = &io->ins[X];
     tr_job           *job;
 
-    TR_TRY(find_job(&job, "send"));
+    TR_TRY(tr__comm_find_job(&job, "send"));
     if (a->send_varnames.count && x->count != 1 && a->send_varnames.count != x->count)
         return tr_fail(TR_EINVAL, "send: %d names for %d gradients", a->send_varnames.count, x->count);
     const bool is_cut = x->count == 1 && a->send_varnames.count > 1;
@@ -109,7 +109,7 @@ static tr_status run_send(const tr_run *io)
             const char *name = a->send_varnames.count ? a->send_varnames.item[i + part] : whole;
             TR_TRY(push_block(job, a, x->item[i], &at, name, part));
         }
-        TR_TRY(check_all_taken(x->item[i], at, "send", whole));
+        TR_TRY(tr__comm_check_taken(x->item[i], at, "send", whole));
     }
     return TR_OK;
 }
@@ -143,11 +143,11 @@ static tr_status pull_into(tr_job *job, tr_tensor *out, int count, const char *c
     for (int i = 0; i < count; i++) {
         char *to;
         int   block;
-        TR_TRY(find_block(&block, job, "recv", names[i]));
-        TR_TRY(take_slice(&to, out, &at, tr_job_block_bytes(job, block), "recv", names[i]));
+        TR_TRY(tr__comm_find_block(&block, job, "recv", names[i]));
+        TR_TRY(tr__comm_take_slice(&to, out, &at, tr_job_block_bytes(job, block), "recv", names[i]));
         TR_TRY(tr_job_pull(job, 1, &block, (void *const *)&to, NULL));
     }
-    return check_all_taken(out, at, "recv", whole);
+    return tr__comm_check_taken(out, at, "recv", whole);
 }
 
 static tr_status run_recv(const tr_run *io)
@@ -158,7 +158,7 @@ static tr_status run_recv(const tr_run *io)
 
     if (a->do_not_run)
         return TR_OK;
-    TR_TRY(find_job(&job, "recv"));
+    TR_TRY(tr__comm_find_job(&job, "recv"));
     if (a->recv_varnames.count && out->count != 1 && a->recv_varnames.count != out->count)
         return tr_fail(TR_EINVAL, "recv: %d names for %d parameters", a->recv_varnames.count, out->count);
     for (int i = 0; i < out->count; i++) {
@@ -173,7 +173,7 @@ static tr_status run_recv(const tr_run *io)
 /* == barriers =================================================================================== */
 
 static const tr_op_proto send_barrier_proto = {
-    .doc = "Ends the step: all gradients were pushed. Returns when the servers have taken this trainer's.",
+    .doc = "Ends the step: all gradients were pushed. Returns when the servers have applied this trainer's.",
     .in = TR_SLOTS({"X", "any; kept untouched until here", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Out", "orders operators; never written", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("endpoints", STRINGS)),
@@ -185,7 +185,7 @@ static tr_status run_send_barrier(const tr_run *io)
     tr_ticket ticket = 0;
 
     (void)io;
-    TR_TRY(find_job(&job, "send_barrier"));
+    TR_TRY(tr__comm_find_job(&job, "send_barrier"));
     TR_TRY(tr_job_step_end(job, &ticket));
     return tr_job_wait(job, ticket);
 }
@@ -202,7 +202,7 @@ static tr_status run_fetch_barrier(const tr_run *io)
     tr_job *job;
 
     (void)io;
-    TR_TRY(find_job(&job, "fetch_barrier"));
+    TR_TRY(tr__comm_find_job(&job, "fetch_barrier"));
     return tr_job_wait(job, tr_job_last_ticket(job));
 }
 
@@ -239,11 +239,13 @@ TR_REGISTER_OP(send_barrier, .proto = &send_barrier_proto, .run = run_send_barri
 TR_REGISTER_OP(fetch_barrier, .proto = &fetch_barrier_proto, .run = run_fetch_barrier, .has_effect = true);
 TR_REGISTER_OP(listen_and_serv, .proto = &listen_proto, .run = run_listen, .has_effect = true);
 
+TR_DECLARE_OP(exchange_deltas);
+
 static void register_operators(void)
 {
     static const tr_op *const records[] = {
         &tr_op_record_send, &tr_op_record_recv, &tr_op_record_send_barrier, &tr_op_record_fetch_barrier,
-        &tr_op_record_listen_and_serv,
+        &tr_op_record_listen_and_serv, &tr_op_record_exchange_deltas,
     };
     tr_registry_add(records, (int)(sizeof records / sizeof *records));
 }

@@ -60,6 +60,7 @@ struct tr_comm {
     int             *pidfd;                       /* of each peer on this host, or -1 */
     int64_t         *gone_at;                     /* when its process was seen to have ended; 0: it has not */
     int64_t          now, turned_at, watched_at, start_deadline;
+    atomic_bool      has_survived;                /* a death: MPI cannot be finalized any more */
     bool             was_away;                    /* for longer than the others wait: stopped, or starved */
     int64_t          failed_at, report_at;
     int              culprit;

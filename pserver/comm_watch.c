@@ -137,8 +137,13 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     }
     comm->node.lost(comm->node.self, peer, how);
     const tr_status status = comm->node.status(comm->node.self, &text);
-    if (status != TR_OK)
+    if (status != TR_OK) {
         tr__comm_failed(comm, status, peer, text);
+        return;
+    }
+    atomic_store(&comm->has_survived, true);
+    if (comm->roster->rank[comm->roster->self].role == TR_ROLE_SERVER)
+        tr__launcher_tell("lost", peer, how);
 }
 
 void tr__comm_on_abort(tr_comm *comm, int peer, const uint8_t *payload, uint64_t bytes)

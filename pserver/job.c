@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static tr_job *current;               /* MPI starts once in a process, so there is one at most */
-static bool    was_started;
+static bool    was_started, has_survived;
 
 bool tr_job_is_launched(void)
 {
@@ -256,6 +256,7 @@ tr_status tr_job_free(tr_job *job)
     if (job->role == TR_ROLE_TRAINER && !job->has_left)
         status = tr_job_goodbye(job);
     const int       rank = tr_job_rank(job);
+    has_survived = tr_comm_has_survived(job->comm);
     const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout));
     if (status == TR_OK && left == TR_OK)
         tr__launcher_tell("done", rank, NULL);
@@ -264,6 +265,11 @@ tr_status tr_job_free(tr_job *job)
     else
         current = NULL;                            /* after a failure MPI may still write into what we would free */
     return status != TR_OK ? status : left;
+}
+
+bool tr_job_must_exit(void)
+{
+    return has_survived;
 }
 
 /* == who is who ================================================================================== */

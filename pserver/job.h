@@ -71,6 +71,7 @@ typedef struct tr__setup_call {
     tr_client_block *block;
     tr_client_value *value;           /* of all servers */
     int              servers;
+    bool             survives_trainers;
 } tr__setup_call;
 
 /* job_setup.c */

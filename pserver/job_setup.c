@@ -1,5 +1,6 @@
 /* job_setup.c - what the servers are told, and the facts that all trainers must agree on. */
 #include "pserver/job.h"
+#include "pserver/mode.h"
 
 #include "proto/pserver.pb-c.h"
 
@@ -214,12 +215,15 @@ static void pack_setup(tr_client_setup *out, tr_client_value *values, const tr_j
 tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_job_spec *spec)
 {
     facts     f = {0};
+    tr_mode   mode;
+    TR_TRY(tr_mode_parse(&mode, spec->mode));
     tr_status status = collect_facts(&f, job, spec);
 
     if (status != TR_OK) {
         free_facts(&f);
         return status;
     }
+    out->survives_trainers = tr_mode_survives_trainers(&mode);
     out->servers = tr_job_servers(job);
     out->server = calloc((size_t)out->servers, sizeof *out->server);
     out->value = calloc((size_t)spec->value_count + 1, sizeof *out->value);

@@ -81,6 +81,10 @@ TR_API tr_job *tr_job_current(void);
  * job. Returns what went wrong in the job's life, if anything did; the job is gone in any case. */
 TR_API tr_status tr_job_free(tr_job *job);
 
+/* After a job that went on without a rank that died: MPI is not finalized, which would wait for the dead one. The
+ * process is to end by _exit. */
+TR_API bool    tr_job_must_exit(void);
+
 TR_API int     tr_job_rank(const tr_job *job);
 TR_API int     tr_job_size(const tr_job *job);
 TR_API tr_role tr_job_role(const tr_job *job);

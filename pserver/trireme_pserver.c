@@ -77,8 +77,9 @@ int main(int argc, char **argv)
     if (!job && status != TR_EPEER)
         fprintf(stderr, "trireme-pserver: %s\n", tr_error());
     const tr_status end = tr_job_free(job);
-    if (status == TR_OK && end == TR_OK)
+    const bool is_good = status == TR_OK && end == TR_OK;
+    if (is_good && !tr_job_must_exit())
         return 0;
     fflush(NULL);
-    _exit(1);                                      /* MPI is not finalized after a failure */
+    _exit(is_good ? 0 : 1);                        /* MPI is not finalized after a death */
 }

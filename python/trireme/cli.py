@@ -35,6 +35,8 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
                     "when every rank has left the job well. The same script runs in one process by `python SCRIPT`.")
     parser.add_argument("--servers", type=int, default=1, metavar="S", help="parameter servers (default: 1)")
     parser.add_argument("--trainers", type=int, default=1, metavar="T", help="processes that run the script (default: 1)")
+    parser.add_argument("--mode", metavar="MODE", help="consistency: sync, sync(backups=N), async, async(compensation=X), "
+                        "ssp(N) or geo(N) (default: what the script says, else sync)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--hosts", metavar="H1,H2", help="hosts to start on (default: this one)")
     where.add_argument("--hostfile", metavar="FILE", help="the same, a host in each line")
@@ -53,7 +55,7 @@ def run_launch(options: argparse.Namespace) -> int:
 
     launch = Launch(Layout(options.servers, options.trainers, options.hosts, options.hostfile),
                     [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
-                    tag_output=options.tag_output)
+                    tag_output=options.tag_output, mode=options.mode)
     if options.dry_run:
         print(shlex.join(launch.command(launch.environment("."), None, None)))
         return 0

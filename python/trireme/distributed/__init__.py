@@ -22,6 +22,7 @@ from .._core import lib
 from ..errors import check
 from ..framework import Variable, default_main_program
 from . import job as _jobs
+from .mode import set_mode
 from .training import set_batch_weight
 from .transpiler import DistributeTranspiler, DistributeTranspilerConfig
 
@@ -107,4 +108,4 @@ def all_mean(*variables: Variable) -> Any:
 
 
 __all__ = ["is_distributed", "trainer_index", "trainer_count", "server_count", "shard", "slice_of", "all_mean",
-           "set_batch_weight", "DistributeTranspiler", "DistributeTranspilerConfig"]
+           "set_batch_weight", "set_mode", "DistributeTranspiler", "DistributeTranspilerConfig"]

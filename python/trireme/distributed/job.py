@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._core import ffi, lib
-from ..errors import PeerError, check
+from ..errors import PeerError, TriremeError, check
 
 _TRAINER = 0                           # TR_ROLE_TRAINER
 _RANK_IS = "TRIREME_JOB_PID"           # children of a trainer inherit mpirun's variables, but are no ranks
@@ -117,12 +117,26 @@ def _end() -> None:
     if job.failure is None and job.exit_code not in (None, 0):
         name = ffi.string(lib.tr_job_rank_name(job.ptr, lib.tr_job_rank(job.ptr))).decode()
         job.failure = f"{name} ended with exit code {job.exit_code if isinstance(job.exit_code, int) else 1}"
+    if job.failure is None:
+        _let_last_steps_count(job)
     _flush()
     code = job.exit_code if isinstance(job.exit_code, int) and job.exit_code else 1
     if job.failure is not None:
         _tell_launcher(job, code)
     if not job.free():
         os._exit(code)                                 # MPI is left as it is
+    if lib.tr_job_must_exit():
+        os._exit(0)
+
+
+def _let_last_steps_count(job: Job) -> None:
+    from .training import before_goodbye
+
+    try:
+        before_goodbye()
+    except TriremeError as error:
+        if not (isinstance(error, PeerError) and error.status == "EPEER"):
+            job.failure = f"the end of the last steps failed: {error}"
 
 
 def _tell_launcher(job: Job, code: int) -> None:

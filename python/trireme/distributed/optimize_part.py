@@ -44,21 +44,34 @@ def is_training(program: Program) -> bool:
 class OptimizePart:
     """The part of ``program`` that moves to the servers.
 
+    With ``joint_on_trainers``, where an operator needs several parameters' gradients in one place (clipping by the global
+    norm), what is done to gradients before the updates stays with the trainers: ``kept`` are those operators' places.
     ``ops`` are its operators in order, ``grads`` maps the gradients that it gets to their parameters, ``owner`` maps
     variables to the parameter that they belong to, ``whole`` maps parameters that must not be cut to the reason.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, joint_on_trainers: bool = False) -> None:
         self.block: Block = program.global_block()
-        self.ops = [op for op in self.block.ops if is_schedule(op) or is_optimize(op)]
+        self.kept: set[int] = set()
+        self._analyse()
+        if joint_on_trainers and self.joint is not None:
+            self.kept = {i for i, op in enumerate(self.block.ops) if is_optimize(op) and self._is_of_gradients(op)}
+            self._analyse()
+
+    def _is_of_gradients(self, op: Operator) -> bool:
+        """Whether it updates nothing: it computes a gradient from gradients (and parameters)."""
+        return not op.input("Param") and not any(self.var(name).persistable for name in op.output_arg_names)
+
+    def _analyse(self) -> None:
+        moves = [is_schedule(op) or (is_optimize(op) and i not in self.kept) for i, op in enumerate(self.block.ops)]
+        self.ops = [op for op, does in zip(self.block.ops, moves) if does]
         self.params = self._trained()
         self._explicit = {id(op): self._explicit_owner(op) for op in self.ops}
         self.owner = self._owners()
         self.grads: dict[str, str] = {}
         self.whole: dict[str, str] = {}
         self.joint: tuple[Operator, list[str]] | None = None   # the first operator that belongs to several parameters
-        self._made_before = {name for op in self.block.ops if not (is_schedule(op) or is_optimize(op))
-                             for name in op.output_arg_names}
+        self._made_before = {name for op, does in zip(self.block.ops, moves) if not does for name in op.output_arg_names}
         for op in self.ops:
             self._look_at(op)
         self._check()

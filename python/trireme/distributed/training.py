@@ -20,7 +20,9 @@ from ..framework import Program
 from . import job as jobs
 from .job import Job
 from .optimize_part import is_training
-from .transpiler import Transpiled, transpile
+from .geo import BASE, COUNT
+from .transpiled import Transpiled
+from .transpiler import transpile
 
 
 class _Training:
@@ -42,6 +44,8 @@ class _Training:
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
         self._set_up()
         self._pull()
+        if self.result.flush is not None:
+            self._keep_bases()
 
     # -- the servers' work ----------------------------------------------------------------------------------
 
@@ -80,7 +84,7 @@ class _Training:
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
-        spec.mode = chars("sync")
+        spec.mode = chars(result.mode.text)
         spec.programs, spec.program_count = programs, len(result.servers)
         spec.blocks, spec.block_count = blocks, len(result.blocks)
         spec.values, spec.value_count = values, len(result.values)
@@ -113,6 +117,19 @@ class _Training:
         for name, array in arrays.items():
             self.scope.var(name).get_tensor().set(array)
 
+    def _keep_bases(self) -> None:
+        """Mode geo: remember what the servers have."""
+        for name in dict.fromkeys(block.source for block in self.result.blocks):
+            self.scope.var(name + BASE).get_tensor().set(self._array(name))
+        self.scope.var(COUNT).get_tensor().set(np.zeros(1, np.int64))
+
+    def flush(self) -> None:
+        """Mode geo: let the last steps count."""
+        if self.result.flush is not None:
+            from ..executor import Executor
+
+            Executor().run(self.result.flush, scope=self.scope)
+
     # -- each step ------------------------------------------------------------------------------------------------
 
     def set_weight(self, feed: dict[str, Any]) -> None:
@@ -120,6 +137,10 @@ class _Training:
         if weight != self._last:
             check(lib.tr_job_set_weight(self.job.ptr, weight))
             self._last = weight
+
+    def next_program(self) -> Program:
+        is_idle = self._last == 0 and self.result.idle is not None
+        return self.result.idle if is_idle else self.program
 
     def fetched(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names to fetch in the place of these."""
@@ -162,7 +183,7 @@ def before_run(program: Program, scope: Scope, feed: dict[str, Any],
     if scope is not training.scope:
         raise InvalidArgumentError("a job trains in one scope: the one of its first step")
     training.set_weight(feed)
-    return training.program, training.fetched(names)
+    return training.next_program(), training.fetched(names)
 
 
 def _first_run(program: Program, scope: Scope) -> _Training | None:
@@ -195,4 +216,10 @@ def set_batch_weight(weight: float | None) -> None:
     _weight = weight
 
 
-__all__ = ["before_run", "set_batch_weight"]
+def before_goodbye() -> None:
+    """Send what is still to be sent: the job asks at a good end."""
+    if _training is not None:
+        _training.flush()
+
+
+__all__ = ["before_run", "before_goodbye", "set_batch_weight"]

@@ -11,59 +11,25 @@ that fetches it gets the mean over the samples of all trainers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..core import OpDesc, OpRole, VarType
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..framework import Operator, Program, Variable, default_main_program, default_startup_program
+from .geo import transpile_geo
+from .mode import Mode, current, parse
 from .optimize_part import COPIES, OptimizePart, is_optimize, is_schedule, is_training, role_of
 from .placement import Item, Part, place
+from .transpiled import Block, Transpiled, Value
 
 MEAN = "@MEAN"
 _NOT_COPIED = ("op_callstack", "op_namescope")         # they say where, not what
 
 
-@dataclass(frozen=True)
-class Block:
-    """A part of a parameter, or of what is averaged, with its gradient: names in the server's program."""
-
-    param: str
-    grad: str
-    server: int
-    dtype: VarType
-    bytes: int
-    source: str                        # the trainer's variable ...
-    begin: int                         # ... and the rows of it
-    end: int
-
-
-@dataclass(frozen=True)
-class Value:
-    """A variable that server ``server`` starts with: rows of a variable of trainer 0, or (begin < 0) all of it."""
-
-    server: int
-    name: str
-    source: str
-    begin: int = -1
-    end: int = -1
-
-
-@dataclass
-class Transpiled:
-    """The programs of a job, and what of them belongs together."""
-
-    trainer: Program
-    servers: list[Program]
-    blocks: list[Block]
-    values: list[Value]
-    means: dict[str, str]              # a variable -> the trainers' mean of it
-    on_servers: set[str] = field(default_factory=set)  # what a trainer cannot fetch
-
-
 def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, slice_params: bool = True,
-              trainer: int = 0) -> Transpiled:
+              trainer: int = 0, mode: Mode | None = None) -> Transpiled:
     """Return what ``trainer`` and each of the ``servers`` run of a training program."""
+    mode = mode or current()
     if servers < 1:
         raise InvalidArgumentError(
             "this job has no server: start some beside the trainers, "
@@ -71,12 +37,18 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
             "TRIREME_LOCAL=1 in the environment trains each process by itself")
     if not is_training(program):
         raise InvalidArgumentError("there is nothing to distribute: the program has no optimizer (call minimize first)")
-    part = OptimizePart(program)
-    part.require_separate(servers)
+    part = OptimizePart(program, joint_on_trainers=mode.kind in ("async", "ssp"))
+    if mode.kind != "geo":
+        part.require_separate(servers)
     items = [_item(part, name, slice_params) for name in part.params]
     parts = place(items, servers, min_block_bytes)
-    means = _averaged(program)
-    result = Transpiled(program, [], [], [], {name: name + MEAN for name in means})
+    if mode.kind == "geo":
+        shapes, dtypes = ({name: get(name) for name in part.params} for get in (part.shape, lambda name: part.var(name).dtype))
+        result = transpile_geo(program, shapes, dtypes, parts, servers, trainer, mode.count)
+        result.mode = mode
+        return result
+    means = [] if mode.is_alone else _averaged(program)
+    result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode)
     for server in range(servers):
         result.servers.append(_ServerProgram(part, parts, server, result).build(means if server == 0 else ()))
     order = {name: i for i, name in enumerate(part.params)}
@@ -213,7 +185,7 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     copy.random_seed = program.random_seed + 1_000_003 * trainer
     block = copy.global_block()
     for index in reversed(range(len(block.ops))):
-        if is_optimize(block.ops[index]):
+        if is_optimize(block.ops[index]) and index not in part.kept:
             block._remove_op(index)
     _make_dense(copy, part)
     sent = [*part.grads, *result.means]
@@ -259,6 +231,12 @@ def _make_dense(program: Program, part: OptimizePart) -> None:
                 shape = part.var(param).desc.shape() if part.block.has_var(param) else var.desc.shape()
                 var.desc.set_type(VarType.LOD_TENSOR)
                 var.desc.set_shape(shape)
+    block = program.global_block()
+    for index, op in enumerate(block.ops):
+        if op.type in COPIES and part.kept:
+            names, outs = op.input("X"), op.output("Out")
+            block._remove_op(index)
+            block._insert_op(index, "assign", {"X": names}, {"Out": outs}, {"op_role": OpRole.Optimize})
 
 
 # -- Fluid's class ----------------------------------------------------------------------------------------------
@@ -272,6 +250,7 @@ class DistributeTranspilerConfig:
     min_block_size = 8192
     sync_mode = True
     print_log = False
+    mode = None                        # "sync", "async", "ssp(3)", "geo(10)", ...: see trireme.distributed.mode
 
 
 class DistributeTranspiler:
@@ -298,8 +277,7 @@ class DistributeTranspiler:
                   trainers: int = 1, sync_mode: bool = True, startup_program: Program | None = None,
                   current_endpoint: str = "") -> None:
         """Cut ``program``. ``pservers`` names the servers: how many there are is what matters, MPI finds them."""
-        if not sync_mode:
-            raise UnsupportedError("transpile: sync_mode=False; \"sync\" is the mode that there is")
+        mode = parse(self.config.mode or ("sync" if sync_mode and self.config.sync_mode else "async"))
         if not isinstance(trainers, int) or trainers < 1 or not 0 <= trainer_id < trainers:
             raise InvalidArgumentError(f"transpile: trainer_id={trainer_id!r} of trainers={trainers!r}")
         self._endpoints = [name.strip() for name in pservers.split(",") if name.strip()]
@@ -308,7 +286,7 @@ class DistributeTranspiler:
         self._startup = startup_program or default_startup_program()
         self._result = transpile(program or default_main_program(), len(self._endpoints), trainer=trainer_id,
                                  min_block_bytes=4 * self.config.min_block_size,
-                                 slice_params=self.config.slice_var_up)
+                                 slice_params=self.config.slice_var_up, mode=mode)
         self._result.trainer._transpiled = self._result
 
     def _done(self) -> Transpiled:
@@ -362,4 +340,4 @@ class DistributeTranspiler:
         return out
 
 
-__all__ = ["transpile", "Transpiled", "Block", "Value", "DistributeTranspiler", "DistributeTranspilerConfig"]
+__all__ = ["transpile", "DistributeTranspiler", "DistributeTranspilerConfig"]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..distributed.mode import parse as parse_mode
 from ..errors import InvalidArgumentError, NotFoundError
 from . import mpi as mpis
 from .mpi import Layout, Mpi
@@ -46,7 +47,8 @@ class Launch:
     """What to run and how: one job."""
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
-                 timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = ()) -> None:
+                 timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
+                 mode: str | None = None) -> None:
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
             raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
         if layout.trainers < 1 or layout.servers < 0:
@@ -54,6 +56,7 @@ class Launch:
         if not script or not Path(script[0]).is_file():
             raise NotFoundError(f"trireme launch: there is no script {script[0] if script else ''!r}")
         self.layout, self.timeout = layout, timeout
+        self.mode = parse_mode(mode).text if mode else None
         self.mpi: Mpi = mpis.find(mpirun)
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
         self.server = [server_program(), *server_options]
@@ -67,6 +70,8 @@ class Launch:
         env.setdefault("HOME", "/tmp")                 # MPI's daemons want one
         env["TRIREME_JOB"] = "1"
         env["TRIREME_JOB_FOLDER"] = folder
+        if self.mode:
+            env["TRIREME_MODE"] = self.mode
         # mpirun gives every rank a terminal; whether somebody looks at one is ours to say.
         env["TRIREME_TERMINAL"] = str(int(sys.stdout.isatty()))
         if not self.layout.is_remote:                  # results do not depend on it
@@ -135,13 +140,15 @@ class Launch:
             if caught:
                 return Failure(128 + caught[0], f"stopped by {signal.Signals(caught[0]).name}")
             has_ended = mpirun.poll() is not None
-            if failure is None:
-                failure, failed_at = ranks.failure(), now
+            for text in ranks.news():
+                _say(text)
+            found = ranks.failure()                    # a dead rank is none when the others go on without it
+            failure, failed_at = found, failed_at if failure and found else now
             if failure is not None and (has_ended or now - failed_at > _TO_END):
                 return failure
             if self.timeout is not None and now - begin > self.timeout:
                 return Failure(124, f"it did not end within {self.timeout:g} s")
-            if ranks.done() == ranks.size:
+            if ranks.done() == ranks.size and not ranks.all_lost():
                 done_at = done_at or now
                 if has_ended or now - done_at > _TO_STOP:
                     return None

@@ -40,6 +40,7 @@ class Ranks:
     trainers: int
     known: dict[int, Rank] = field(default_factory=dict)
     looks: int = 0
+    mourned: set[int] = field(default_factory=set)
 
     @property
     def size(self) -> int:
@@ -72,8 +73,23 @@ class Ranks:
             pass
 
     def done(self) -> int:
-        """The number of ranks that have left the job well."""
-        return sum((self.folder / f"done.{rank}").exists() for rank in range(self.size))
+        """The number of ranks that have left the job well, or without which it goes on."""
+        return sum((self.folder / f"done.{rank}").exists() or self.is_lost(rank) for rank in range(self.size))
+
+    def is_lost(self, rank: int) -> bool:
+        """Whether the rank has died and the others go on."""
+        return (self.folder / f"lost.{rank}").exists()
+
+    def all_lost(self) -> bool:
+        """Whether no trainer is left."""
+        return all(self.is_lost(rank) for rank in range(self.servers, self.size))
+
+    def news(self) -> list[str]:
+        """What there is to say of ranks that were lost since the last call."""
+        lost = [rank for rank in range(self.size) if rank not in self.mourned and self.is_lost(rank)]
+        self.mourned.update(lost)
+        return [f"{self.name(rank)} {(self.folder / f'lost.{rank}').read_text(errors='replace')}; the others go on"
+                for rank in lost]
 
     def told(self) -> list[str]:
         """What ranks have said of the job's failure: mostly one line. It is the launcher's to print."""
@@ -84,11 +100,11 @@ class Ranks:
         """The first thing that went wrong, if anything did."""
         for rank in range(self.size):
             path = self.folder / f"failed.{rank}"
-            if path.exists():
+            if path.exists() and not self.is_lost(rank):
                 code, _, why = path.read_text(errors="replace").partition("\n")
                 return Failure(int(code or 1), why.strip() or f"{self.name(rank)} failed")
         for one in sorted(self.known.values(), key=self._suspicion):
-            if one.gone and not (self.folder / f"done.{one.rank}").exists():
+            if one.gone and not (self.folder / f"done.{one.rank}").exists() and not self.is_lost(one.rank):
                 has_joined = self._has_joined(one)
                 how = "ended without a goodbye" if has_joined else "ended before it had joined the job"
                 return Failure(1, f"{self.name(one.rank)}, pid {one.pid}, {how}")

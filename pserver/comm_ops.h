@@ -1,0 +1,16 @@
+/* comm_ops.h - what the operators that talk to servers share: from names to blocks of the process's job. */
+#ifndef TR_PSERVER_COMM_OPS_H
+#define TR_PSERVER_COMM_OPS_H
+
+#include "framework/tensor.h"
+#include "pserver/trireme_dist.h"
+
+/* `op` is the operator's type, for messages. */
+tr_status tr__comm_find_job(tr_job **out, const char *op);
+tr_status tr__comm_find_block(int *out, const tr_job *job, const char *op, const char *name);
+/* The next `bytes` of a tensor that is cut into blocks; *at moves on. */
+tr_status tr__comm_take_slice(char **out, const tr_tensor *t, int64_t *at, int64_t bytes, const char *op, const char *name);
+/* The blocks were all of the tensor. */
+tr_status tr__comm_check_taken(const tr_tensor *t, int64_t at, const char *op, const char *name);
+
+#endif

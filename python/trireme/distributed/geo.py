@@ -1,0 +1,92 @@
+"""Mode geo: trainers keep their whole program and exchange what they changed; servers add it up.
+
+A trainer's program is that of one process and one operator more, which counts its runs and in every k-th sends
+``(parameter - base) / trainers`` and takes what all have made of the parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core import OpRole, VarType
+from ..framework import Program
+from .optimize_part import is_optimize
+from .placement import Part
+from .transpiled import Block, Transpiled, Value
+
+BASE = "@BASE"
+COUNT = "exchange_deltas@COUNT"
+_DELTA = "@DELTA"
+
+
+def transpile_geo(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, VarType],
+                  parts: dict[str, list[Part]], servers: int, trainer: int, period: int) -> Transpiled:
+    """Return the programs of a job in which trainers exchange every ``period`` steps."""
+    result = Transpiled(program, [], [], [], {})
+    for server in range(servers):
+        result.servers.append(_server(program, shapes, dtypes, parts, server, result))
+    order = {name: i for i, name in enumerate(parts)}
+    result.blocks.sort(key=lambda block: (order[block.source], block.begin))
+    result.trainer = _trainer(program, parts, shapes, dtypes, result, period, trainer)
+    result.idle = _trainer(program, parts, shapes, dtypes, result, period, trainer, is_idle=True)
+    result.flush = Program()
+    _append_exchange(result.flush, list(parts), shapes, dtypes, result, 0)
+    return result
+
+
+def _trainer(program: Program, parts: dict[str, list[Part]], shapes: dict[str, tuple[int, ...]],
+             dtypes: dict[str, VarType], result: Transpiled, period: int, trainer: int, is_idle: bool = False) -> Program:
+    """The whole program and the exchange; an idle one, for a batch without samples, updates nothing."""
+    copy = program.clone()
+    copy.random_seed = program.random_seed + 1_000_003 * trainer
+    block = copy.global_block()
+    for index in reversed(range(len(block.ops))):
+        if is_idle and is_optimize(block.ops[index]):
+            block._remove_op(index)
+    _append_exchange(copy, list(parts), shapes, dtypes, result, period)
+    return copy
+
+
+def _server(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, VarType],
+            parts: dict[str, list[Part]], server: int, result: Transpiled) -> Program:
+    mine = Program()
+    mine.random_seed = program.random_seed
+    block = mine.global_block()
+    for name, pieces in parts.items():
+        for one in pieces:
+            if one.server != server:
+                continue
+            shape = [one.rows, *shapes[name][1:]]
+            here, delta = name + one.suffix, name + one.suffix + _DELTA
+            block.create_var(name=here, shape=shape, dtype=dtypes[name], persistable=True)
+            block.create_var(name=delta, shape=shape, dtype=dtypes[name])
+            block.append_op(type="elementwise_add", inputs={"X": here, "Y": delta}, outputs={"Out": here},
+                            attrs={"op_role": OpRole.Optimize})
+            block.ops[-1].desc.remove_attr("op_callstack")
+            size = dtypes[name].dtype.itemsize
+            for dim in shape:
+                size *= dim
+            result.blocks.append(Block(here, delta, server, dtypes[name], size, name, one.begin, one.end))
+            result.values.append(Value(server, here, name, one.begin, one.end))
+    return mine
+
+
+def _append_exchange(program: Program, params: Sequence[str], shapes: dict[str, tuple[int, ...]],
+                     dtypes: dict[str, VarType], result: Transpiled, period: int) -> None:
+    block = program.global_block()
+    bases = []
+    for name in params:
+        if not block.has_var(name):
+            block.create_var(name=name, shape=shapes[name], dtype=dtypes[name], persistable=True)
+        block.create_var(name=name + BASE, shape=shapes[name], dtype=dtypes[name], persistable=True)
+        bases.append(name + BASE)
+    block.create_var(name=COUNT, shape=[1], dtype=VarType.INT64, persistable=True)
+    names = [[one.param for one in result.blocks if one.source == name] for name in params]
+    with program._role_guard(OpRole.RPC):
+        block.append_op(type="exchange_deltas", inputs={"Param": list(params), "Base": bases, "Count": COUNT},
+                        outputs={"ParamOut": list(params), "BaseOut": bases, "CountOut": COUNT},
+                        attrs={"period": period, "blocks": [name for part in names for name in part],
+                               "parts": [len(part) for part in names]})
+
+
+__all__ = ["transpile_geo", "BASE", "COUNT"]

@@ -1,0 +1,52 @@
+"""What cutting a program gives: programs, and what of them belongs together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..core import VarType
+from ..framework import Program
+from .mode import Mode, parse
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a parameter, or of what is averaged, with its gradient: names in the server's program."""
+
+    param: str
+    grad: str
+    server: int
+    dtype: VarType
+    bytes: int
+    source: str                        # the trainer's variable ...
+    begin: int                         # ... and the rows of it
+    end: int
+
+
+@dataclass(frozen=True)
+class Value:
+    """A variable that server ``server`` starts with: rows of a variable of trainer 0, or (begin < 0) all of it."""
+
+    server: int
+    name: str
+    source: str
+    begin: int = -1
+    end: int = -1
+
+
+@dataclass
+class Transpiled:
+    """The programs of a job, and what of them belongs together."""
+
+    trainer: Program
+    servers: list[Program]
+    blocks: list[Block]
+    values: list[Value]
+    means: dict[str, str]              # a variable -> the trainers' mean of it
+    mode: Mode = field(default_factory=lambda: parse("sync"))
+    flush: Program | None = None       # run by a trainer before it leaves
+    idle: Program | None = None        # run by a trainer whose batch is empty
+    on_servers: set[str] = field(default_factory=set)  # what a trainer cannot fetch
+
+
+__all__ = ["Block", "Value", "Transpiled"]

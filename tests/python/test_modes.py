@@ -1,0 +1,124 @@
+"""The modes of consistency, in real jobs."""
+
+import signal
+import time
+
+import numpy as np
+import pytest
+from job_support import Launched, alone, each_mpi, needs_mpi
+
+import trireme as fluid
+from trireme.distributed import mode as modes
+from trireme.distributed.transpiler import transpile
+from trireme.errors import TriremeError
+
+ALONE = ["async", "ssp(2)", "geo(3)", "sync(backups=1)"]
+
+
+def results(path):
+    with np.load(path) as data:
+        return {name: data[name] for name in data.files}
+
+
+def run(tmp_path, servers, trainers, mode, *args):
+    out = tmp_path / f"{servers}-{trainers}-{mode}.npz"
+    code, text = Launched(servers, trainers, "--out", out, *args, options=("--mode", mode)).end()
+    assert code == 0, text
+    return results(out)
+
+
+@needs_mpi
+@pytest.mark.parametrize("mode", ["async", "ssp(1)", "sync(backups=1)"])
+def test_a_trainer_alone_is_one_process_in_any_mode(mode, tmp_path):
+    alone("--optimizer", "adam", "--out", tmp_path / "one.npz")
+    one, job = results(tmp_path / "one.npz"), run(tmp_path, 2, 1, mode, "--optimizer", "adam")
+    for name in one:
+        assert np.array_equal(one[name], job[name]), name
+
+
+@needs_mpi
+def test_geo_with_one_trainer_is_one_process_but_for_the_rounding_of_differences(tmp_path):
+    alone("--optimizer", "adam", "--out", tmp_path / "one.npz")
+    one, job = results(tmp_path / "one.npz"), run(tmp_path, 2, 1, "geo(3)", "--optimizer", "adam")
+    for name in one:
+        np.testing.assert_allclose(job[name], one[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@needs_mpi
+@pytest.mark.parametrize("mode", [*ALONE, "async(compensation=0.04)"])
+def test_trainers_end_with_numbers_in_every_mode(mode, tmp_path):
+    job = run(tmp_path, 2, 3, mode, "--optimizer", "momentum", "--steps", 40)
+    for name, value in job.items():
+        if name != "losses":
+            assert np.isfinite(value).all(), name
+
+
+@each_mpi
+@pytest.mark.parametrize("mode", ALONE)
+def test_where_trainers_are_apart_a_death_interrupts_nobody(version, mode, tmp_path):
+    out = tmp_path / "params.npz"
+    code, text = Launched(2, 3, "--steps", 60, "--pause", 0.005, "--out", out, "--fault", "kill", "--fault-trainer", 1,
+                          version=version, options=("--mode", mode)).end()
+    assert code == 0, text
+    assert "rank 3 (trainer 1) died; the others go on" in text
+    assert "trainer 2 of 3" in text and "trainer 1 of 3" not in text
+    assert all(np.isfinite(value).all() for name, value in results(out).items() if name != "losses")
+
+
+@needs_mpi
+def test_a_trainer_that_was_thought_dead_changes_nothing_when_it_wakes(tmp_path):
+    job = Launched(1, 2, "--steps", 150, "--pause", 0.04, "--mark", tmp_path / "begun", options=("--mode", "async"))
+    ranks = job.ranks()
+    while not (tmp_path / "begun").exists():
+        assert job.process.poll() is None
+        time.sleep(0.02)
+    signal.pidfd_send_signal(ranks.known[2].fd, signal.SIGSTOP)
+    time.sleep(4.5)
+    signal.pidfd_send_signal(ranks.known[2].fd, signal.SIGCONT)
+    code, text = job.end()
+    assert code == 0, text
+    assert "rank 2 (trainer 1) was silent for 3.0 s; the others go on" in text
+    assert "trainer 0 of 2" in text and "trainer 1 of 2" not in text
+
+
+@needs_mpi
+def test_when_the_last_trainer_dies_the_job_has_failed():
+    code, text = Launched(1, 1, "--steps", 60, "--fault", "kill", options=("--mode", "async")).end()
+    assert code != 0, text
+    assert "trainer 0" in text
+
+
+def net():
+    x = fluid.layers.data("x", [4])
+    hidden = fluid.layers.fc(x, 3)
+    loss = fluid.layers.mean(fluid.layers.fc(hidden, 1))
+    fluid.clip.set_gradient_clip(fluid.clip.GradientClipByGlobalNorm(1.0))
+    fluid.optimizer.SGD(0.1, regularization=fluid.regularizer.L2Decay(0.1)).minimize(loss)
+    return fluid.default_main_program()
+
+
+@pytest.mark.parametrize("mode", ["async", "ssp(1)"])
+def test_the_global_norm_is_taken_where_the_whole_gradient_is(mode):
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        result = transpile(net(), 2, mode=modes.parse(mode))
+    ours = [op.type for op in result.trainer.global_block().ops]
+    assert "elementwise_div" in ours and ours.index("elementwise_div") < ours.index("send")
+    for server in result.servers:
+        assert {op.type for op in server.global_block().ops} == {"sgd"}
+
+
+def test_geo_keeps_the_optimizers_with_the_trainers():
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        result = transpile(net(), 2, mode=modes.parse("geo(5)"))
+    ours = [op.type for op in result.trainer.global_block().ops]
+    assert ours.count("sgd") == 4 and ours[-1] == "exchange_deltas"
+    assert "sgd" not in [op.type for op in result.idle.global_block().ops]
+    for server in result.servers:
+        assert {op.type for op in server.global_block().ops} == {"elementwise_add"}
+
+
+@pytest.mark.parametrize("text, message", [
+    ("asynch", "possible are sync"), ("ssp", "ssp needs a number"), ("geo(0)", "a whole number from 1")])
+def test_a_wrong_mode_is_explained(text, message):
+    with pytest.raises(TriremeError, match=message):
+        fluid.distributed.set_mode(text)
