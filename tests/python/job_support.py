@@ -18,6 +18,7 @@ from trireme.launch import mpi
 from trireme.launch.watch import Ranks
 
 SCRIPT = Path(__file__).parent / "jobs" / "train.py"
+SEQUENCES = SCRIPT.with_name("sequences.py")
 LIMIT = 60                                             # seconds, for a job on a busy machine
 
 
@@ -45,9 +46,9 @@ def environment(**extra: str) -> dict[str, str]:
     return {**env, "TRIREME_NUM_THREADS": "1", **extra}
 
 
-def alone(*args: object) -> str:
+def alone(*args: object, script: Path = SCRIPT) -> str:
     """Run the script in one process."""
-    done = subprocess.run([sys.executable, SCRIPT, *map(str, args)], env=environment(), capture_output=True, text=True,
+    done = subprocess.run([sys.executable, script, *map(str, args)], env=environment(), capture_output=True, text=True,
                           timeout=LIMIT, check=True)
     return done.stdout
 

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, Launched, alone, each_mpi, environment, launch, needs_mpi
+from job_support import MPIS, SCRIPT, SEQUENCES, Launched, alone, each_mpi, environment, launch, needs_mpi
 
 import trireme as fluid
 from trireme.launch.mpi import Layout, command_line
@@ -83,6 +83,19 @@ def test_sparse_gradients_train_the_same(tmp_path):
     alone("--sparse", "--out", tmp_path / "one.npz")
     launch(2, 2, "--sparse", "--out", tmp_path / "r.npz")
     assert_follows(results(tmp_path / "r.npz"), results(tmp_path / "one.npz"))
+
+
+@pytest.mark.parametrize("options", [(), ("--groups",), ("--sparse", "--optimizer", "adam")])
+def test_an_lstm_over_ragged_sequences_follows_one_process(options, tmp_path):
+    """Sequences, or groups of them, are dealt out unevenly; the last batches leave a trainer without any."""
+    alone(*options, "--out", tmp_path / "one.npz", script=SEQUENCES)
+    launch(2, 2, *options, "--out", tmp_path / "two.npz", script=SEQUENCES)
+    one, two = results(tmp_path / "one.npz"), results(tmp_path / "two.npz")
+    assert len(one["losses"]) >= 30 and one["losses"][-3:].mean() < 0.5 * one["losses"][0]
+    np.testing.assert_allclose(two["losses"], one["losses"], rtol=0, atol=1e-6)
+    assert two.keys() == one.keys()
+    for name, array in one.items():                    # Adam divides by the smallest of gradients
+        np.testing.assert_allclose(two[name], array, rtol=0, atol=2e-5 * np.abs(array).max(), err_msg=name)
 
 
 def test_the_weight_of_a_batch_can_be_told(one_process, tmp_path):
