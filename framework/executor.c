@@ -113,6 +113,26 @@ static uint64_t *run_counter(tr_executor *executor, uint64_t program_id, uint64_
     return &count->runs;
 }
 
+int64_t tr_executor_runs(const tr_executor *executor, const tr_program *program, const tr_scope *scope)
+{
+    for (const tr_run_count *count = executor->counts; count; count = count->next)
+        if (count->program_id == program->id && count->scope_id == scope->id)
+            return (int64_t)count->runs;
+    return 0;
+}
+
+tr_status tr_executor_set_runs(tr_executor *executor, const tr_program *program, const tr_scope *scope, int64_t runs)
+{
+    uint64_t *counter = run_counter(executor, program->id, scope->id);
+
+    if (runs < 0)
+        return tr_fail(TR_ERANGE, "tr_executor_set_runs: %lld", (long long)runs);
+    if (!counter)
+        return tr_fail(TR_ENOMEM, "no memory to count the runs of a program");
+    *counter = (uint64_t)runs;
+    return TR_OK;
+}
+
 static tr_status copy_names(char ***out, int count, const char *const *names)
 {
     *out = calloc((size_t)count + 1, sizeof **out);

@@ -378,6 +378,11 @@ TR_API void         tr_executor_check_finite(tr_executor *executor, bool check);
 TR_API tr_status tr_executor_prepare(tr_plan **plan, tr_executor *executor, tr_program *program,
                                      tr_scope *scope, int feed_count, const char *const *feeds,
                                      int fetch_count, const char *const *fetches);
+/* How often this executor has run a program in a scope: operators such as dropout draw other numbers each time. A
+ * training that goes on from a checkpoint sets it to what it was. */
+TR_API int64_t   tr_executor_runs(const tr_executor *executor, const tr_program *program, const tr_scope *scope);
+TR_API tr_status tr_executor_set_runs(tr_executor *executor, const tr_program *program, const tr_scope *scope,
+                                      int64_t runs);
 /* Forget the plans of a program that is about to be freed. */
 TR_API void      tr_executor_forget(tr_executor *executor, const tr_program *program);
 /* Run once. `feeds` are in the order of prepare. `fetches` are tensors of the caller, which share the

@@ -1,6 +1,7 @@
 """The command ``trireme``; ``python -m trireme`` is the same.
 
     trireme launch --servers 2 --trainers 4 train.py --epochs 3
+    trireme checkpoint list checkpoints
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"trireme {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     add_launch(commands)
+    add_checkpoint(commands)
     options = parser.parse_args(argv)
     try:
         return options.run(options)
@@ -47,6 +49,33 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("script", help="Python script")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     parser.set_defaults(run=run_launch)
+
+
+def add_checkpoint(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("checkpoint", help="look at checkpoints",
+                                 description="Look at the checkpoints of a folder, or at one: DIR/step-000000123.")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="one line for each, the newest first")
+    verify = actions.add_parser("verify", help="read them to the last byte; exit code 1 when one is damaged")
+    export = actions.add_parser("export", help="write one's arrays as NumPy .npz or .safetensors")
+    for action in (listing, verify, export):
+        action.add_argument("folder", metavar="DIR")
+    for action in (verify, export):
+        action.add_argument("--step", type=int, metavar="N", help="which one (verify: all; export: the newest valid one)")
+    export.add_argument("--out", required=True, metavar="FILE", help="file to write: NAME.npz or NAME.safetensors")
+    export.add_argument("--parameters", action="store_true", help="the parameters alone, without the optimizers' state")
+    parser.set_defaults(run=run_checkpoint)
+
+
+def run_checkpoint(options: argparse.Namespace) -> int:
+    from . import checkpoint
+
+    if options.action == "list":
+        return checkpoint.command_list(options.folder)
+    if options.action == "verify":
+        return checkpoint.command_verify(options.folder, options.step)
+    kinds = ("parameter",) if options.parameters else checkpoint.KINDS
+    return checkpoint.command_export(options.folder, options.step, options.out, kinds)
 
 
 def run_launch(options: argparse.Namespace) -> int:

@@ -241,6 +241,14 @@ def get_parameter_value(para: Parameter, executor: Executor) -> Any:
     return fetch_var(para.name)
 
 
-__all__ = ["save_vars", "load_vars", "save_params", "load_params", "save_persistables", "load_persistables",
+def __getattr__(name: str) -> Any:
+    if name not in ("save_checkpoint", "load_checkpoint"):
+        raise AttributeError(f"module 'trireme.io' has no attribute {name!r}")
+    from . import checkpoint                           # loaded when it is first used
+
+    return getattr(checkpoint, name)
+
+
+__all__ = ["save_checkpoint", "load_checkpoint", "save_vars", "load_vars", "save_params", "load_params", "save_persistables", "load_persistables",
            "save_inference_model", "load_inference_model", "save_program", "load_program", "get_inference_program",
            "get_parameter_value", "is_parameter", "is_persistable"]
