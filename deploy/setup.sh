@@ -33,6 +33,7 @@ missing_packages() {
     has_header stdio.h && command -v make >/dev/null || echo build-essential
     command -v protoc-c >/dev/null || echo protobuf-c-compiler
     has_header protobuf-c/protobuf-c.h || echo libprotobuf-c-dev
+    has_header zlib.h || echo zlib1g-dev
     { echo '#include <stdarg.h>'; echo '#include <stddef.h>'; echo '#include <setjmp.h>'
       echo '#include <stdint.h>'; echo '#include <cmocka.h>'; } | cc -E -x c - >/dev/null 2>&1 || echo libcmocka-dev
     has_environment || "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv

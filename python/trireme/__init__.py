@@ -39,7 +39,8 @@ __version__ = core.__version__
 
 # Loaded when they are first used: attribute -> module, and name there.
 _LAZY = {
-    "dataset": ("dataset", None), "distributed": ("distributed", None), "graphviz": ("graphviz", None),
+    "Dataset": ("feeds", "Dataset"), "DatasetFactory": ("feeds", "DatasetFactory"), "Slot": ("feeds", "Slot"),
+    "feeds": ("feeds", None), "dataset": ("dataset", None), "distributed": ("distributed", None), "graphviz": ("graphviz", None),
     "layer": ("layer", None), "lod_tensor": ("lod_tensor", None), "metrics": ("metrics", None),
     "operator": ("operator", None), "profiler": ("profiler", None), "reader": ("reader", None),
     "trainer": ("trainer", None), "Trainer": ("trainer", "Trainer"), "Progress": ("progress", "Progress"),

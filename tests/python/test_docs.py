@@ -11,7 +11,7 @@ from job_support import LIMIT, environment, launch, needs_mpi
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FOLDERS = "benchmarks|cmake|deploy|docs|examples|framework|kernels|proto|pserver|python|requirements|tests"
+FOLDERS = "benchmarks|cmake|deploy|docs|examples|framework|kernels|proto|pserver|python|requirements|tests|trainer"
 each_doc = pytest.mark.parametrize("doc", DOCS, ids=lambda path: str(path.relative_to(ROOT)))
 
 

@@ -1,0 +1,391 @@
+"""Text files that programs are fed from, read and parsed by threads of the native core.
+
+>>> import tempfile, os
+>>> path = os.path.join(tempfile.mkdtemp(), "houses.csv")
+>>> _ = open(path, "w").write("rooms,price\\n2,1.5\\n3,2.5\\n4,3.5\\n")
+>>> rooms, price = fluid.layers.data("rooms", [1]), fluid.layers.data("price", [1])
+>>> data = fluid.Dataset(files=[path], format="csv", header=True, batch_size=2, slots=[rooms, price])
+>>> [batch["rooms"].tolist() for batch in data]
+[[[2.0], [3.0]], [[4.0]]]
+
+``Executor.train_from_dataset(program, data)`` trains over it without any Python per batch. Fluid's names make the same:
+``DatasetFactory().create_dataset("InMemoryDataset")`` and the ``set_...`` methods. The formats are described in
+docs/data.md.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._core import ffi, lib
+from .dtypes import NUMPY_DTYPES, VarType, convert_dtype
+from .errors import InvalidArgumentError, UnsupportedError, check
+from .framework import Variable, default_main_program
+from .native import Native
+from .tensor import LoDTensor
+
+_FORMATS = {"multislot": lib.TR_DATA_MULTISLOT, "csv": lib.TR_DATA_CSV, "libsvm": lib.TR_DATA_LIBSVM}
+_SPLITS = {"batches": lib.TR_SPLIT_BATCHES, "files": lib.TR_SPLIT_FILES, "tasks": lib.TR_SPLIT_TASKS}
+
+
+class Slot:
+    """A variable to feed, and where a line has its values.
+
+    ``var`` is a data variable, or a name with ``dtype``, ``shape`` (first the batch, -1) and ``lod_level``. For CSV:
+    ``columns`` are the names or numbers (from 0) of its columns; ``hash`` makes an id below that number of any text
+    (dtype int64); ``missing`` is the value of an empty field, of NA, N/A, NaN, null and ?, which otherwise are mistakes.
+
+    >>> fluid.Slot("city", dtype="int64", shape=[-1, 1], columns=["city"], hash=1000)
+    Slot('city', int64[-1, 1], columns=['city'], hash=1000)
+    """
+
+    def __init__(self, var: Variable | str, dtype: Any = None, shape: Sequence[int] | None = None,
+                 lod_level: int | None = None, *, columns: Sequence[str | int] | str | int | None = None, hash: int = 0,
+                 missing: float | None = None) -> None:
+        if isinstance(var, str) and dtype is None and default_main_program().global_block().has_var(var):
+            var = default_main_program().global_block().var(var)
+        if isinstance(var, Variable):
+            dtype = var.dtype if dtype is None else dtype
+            shape = var.desc.shape() if shape is None else shape
+            lod_level = var.lod_level if lod_level is None else lod_level
+        elif not isinstance(var, str):
+            raise TypeError(f"Slot: a Variable or a name is possible, got {var!r}")
+        elif dtype is None:
+            raise InvalidArgumentError(f"Slot({var!r}): the program has no such variable; give dtype and shape")
+        self.name: str = var.name if isinstance(var, Variable) else var
+        self.dtype = convert_dtype(dtype)
+        self.shape = [int(dim) for dim in (shape if shape is not None else [-1, 1])]
+        self.lod_level = int(lod_level or 0)
+        self.columns = [] if columns is None else [columns] if isinstance(columns, (str, int)) else list(columns)
+        self.hash = int(hash)
+        self.missing = missing
+
+    def __repr__(self) -> str:
+        more = [f"{name}={value!r}" for name, value in [("lod_level", self.lod_level), ("columns", self.columns),
+                                                       ("hash", self.hash)] if value]
+        more += [f"missing={self.missing!r}"] if self.missing is not None else []
+        dtype = NUMPY_DTYPES.get(int(self.dtype), self.dtype)
+        return f"Slot({', '.join([repr(self.name), f'{dtype}{self.shape}', *more])})"
+
+
+class Dataset:
+    """Text files as batches.
+
+    ``format`` is ``"multislot"``, ``"csv"`` or ``"libsvm"``; ``slots`` are variables or ``Slot``s in the order of the
+    lines (None: a multislot slot that is not used). ``files`` are paths or patterns. ``threads`` parse; the batches
+    are the same for any number of them, unless ``ordered=False`` takes them as they come. ``bad_lines`` is how many
+    lines that cannot be read are skipped and counted (``"skip"``: any number); otherwise the first ends the pass with
+    a FormatError. ``header``: True if every CSV file begins with a line of names, or the names. ``first_index`` is the
+    index that libsvm files give the first feature.
+
+    In a job ``split`` says how trainers share the data: ``"batches"``: all read the same and take their slices of each
+    batch, as one process would go; ``"tasks"``: files are cut into tasks of ``task_bytes``, which are dealt out;
+    ``"files"``: each trainer is given files of its own.
+    """
+
+    _split = "batches"
+
+    def __init__(self, files: Sequence[str] | str = (), format: str = "multislot", batch_size: int = 1,
+                 slots: Sequence[Any] = (), *, threads: int | None = None, drop_last: bool = False, ordered: bool = True,
+                 bad_lines: int | str = 0, pipe_command: str | None = None, delimiter: str = ",",
+                 header: bool | Sequence[str] = False, first_index: int = 1, split: str | None = None,
+                 task_bytes: int = 0, block_bytes: int = 0) -> None:
+        self._native: Native | None = None
+        self._shuffles = 0
+        self._given: dict[str, Any] = {}
+        self._set(files=[], format=format, batch_size=batch_size, slots=(), threads=threads, drop_last=drop_last,
+                  ordered=ordered, bad_lines=bad_lines, pipe_command=pipe_command, delimiter=delimiter, header=header,
+                  first_index=first_index, split=split or self._split, task_bytes=task_bytes, block_bytes=block_bytes)
+        self.set_filelist(files)
+        self.set_use_var(slots)
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is not None:
+            native.release()
+
+    # -- description ----------------------------------------------------------------------------------------
+
+    def _set(self, **given: Any) -> None:
+        for name, value in given.items():
+            if name == "format" and value not in _FORMATS or name == "split" and value not in _SPLITS:
+                known = _FORMATS if name == "format" else _SPLITS
+                raise InvalidArgumentError(f"Dataset: {name}={value!r}; {', '.join(map(repr, known))} are possible")
+            if name == "delimiter" and (not isinstance(value, str) or len(value) != 1 or ord(value) > 127):
+                raise InvalidArgumentError(f"Dataset: delimiter={value!r}; one character is possible")
+            if name == "batch_size" and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
+                raise InvalidArgumentError(f"Dataset: batch_size={value!r}; a positive int is possible")
+        self._given.update(given)
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._native is not None:
+            self._native.release()
+            self._native = None
+
+    def set_batch_size(self, batch_size: int) -> None:
+        self._set(batch_size=batch_size)
+
+    def set_thread(self, thread_num: int) -> None:
+        """Let so many threads parse."""
+        self._set(threads=thread_num)
+
+    def set_filelist(self, filelist: Sequence[str] | str) -> None:
+        """Set the files, in order; a pattern (``data/part-*``) stands for the sorted names that fit."""
+        names = [filelist] if isinstance(filelist, (str, os.PathLike)) else list(filelist)
+        files: list[str] = []
+        for name in map(os.fspath, names):
+            found = sorted(glob.glob(name)) if any(c in name for c in "*?[") and not os.path.exists(name) else [name]
+            if not found:
+                raise InvalidArgumentError(f"Dataset: no file fits {name!r}")
+            files += found
+        self._set(files=files)
+
+    def set_use_var(self, var_list: Sequence[Any]) -> None:
+        """Set the variables (or Slots) in the order of the lines."""
+        self._set(slots=[one if one is None or isinstance(one, Slot) else Slot(one) for one in var_list])
+
+    def set_pipe_command(self, pipe_command: str | None) -> None:
+        """Let a shell command turn each file into lines: it reads the file and writes them. ``cat`` means none."""
+        self._set(pipe_command=pipe_command)
+
+    @property
+    def slots(self) -> list[Slot | None]:
+        return list(self._given["slots"])
+
+    @property
+    def files(self) -> list[str]:
+        return list(self._given["files"])
+
+    @property
+    def batch_size(self) -> int:
+        return self._given["batch_size"]
+
+    def desc(self) -> str:
+        """Return the description as text."""
+        return "\n".join(f"{name}: {value!r}" for name, value in self._given.items())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.files)} files, {self._given['format']}, batch_size={self.batch_size})"
+
+    # -- the native one -------------------------------------------------------------------------------------
+
+    def _spec(self) -> tuple[Any, list[Any]]:
+        """Return the tr_data_spec, and what must live as long."""
+        given, keep = self._given, []
+
+        def chars(text: str | None) -> Any:
+            keep.append(ffi.NULL if text is None else ffi.new("char[]", os.fsencode(text)))
+            return keep[-1]
+
+        def texts(items: Sequence[str]) -> Any:
+            keep.append(ffi.new("char *[]", [chars(item) for item in items]))
+            return keep[-1]
+
+        slots = ffi.new("tr_data_slot[]", len(given["slots"]))
+        for native, slot in zip(slots, given["slots"]):
+            self._fill_slot(native, slot or Slot("", VarType.FP32), chars, texts, keep)
+            if slot is None:
+                native.name = ffi.NULL
+        spec = ffi.new("tr_data_spec *")
+        spec.format, spec.split = _FORMATS[given["format"]], _SPLITS[given["split"]]
+        spec.slots, spec.slot_count = slots, len(given["slots"])
+        spec.files, spec.file_count = texts(given["files"]), len(given["files"])
+        spec.batch_size, spec.drop_last = given["batch_size"], given["drop_last"]
+        spec.threads = given["threads"] or max(1, lib.tr_num_threads())
+        spec.is_unordered = not given["ordered"]
+        spec.bad_lines = -1 if given["bad_lines"] == "skip" else given["bad_lines"]
+        spec.pipe_command = chars(None if given["pipe_command"] in (None, "", "cat") else given["pipe_command"])
+        spec.delimiter = given["delimiter"].encode()
+        names = [] if isinstance(given["header"], bool) else list(given["header"])
+        spec.has_header = given["header"] is True
+        spec.columns, spec.column_count = texts(names), len(names)
+        spec.first_index = given["first_index"]
+        spec.task_bytes, spec.block_bytes = given["task_bytes"], given["block_bytes"]
+        keep.append(slots)
+        return spec, keep
+
+    @staticmethod
+    def _fill_slot(native: Any, slot: Slot, chars: Any, texts: Any, keep: list[Any]) -> None:
+        dims = ffi.new("int64_t[]", slot.shape)
+        keep.append(dims)
+        columns = [f"#{column}" if isinstance(column, int) else column for column in slot.columns]
+        native.name, native.dtype, native.lod_level = chars(slot.name), int(slot.dtype), slot.lod_level
+        native.rank, native.dims = len(slot.shape), dims
+        native.columns, native.column_count = texts(columns), len(columns)
+        native.hash_buckets, native.has_missing = slot.hash, slot.missing is not None
+        native.missing = slot.missing or 0
+
+    def _get(self) -> Any:
+        """Return the native dataset, made when it was not; in a job it has this trainer's part."""
+        if self._native is None:
+            spec, keep = self._spec()
+            out = ffi.new("tr_dataset **")
+            check(lib.tr_dataset_new(out, spec))
+            del keep
+            self._native = Native(out[0], lib.tr_dataset_free)
+            if lib.tr_job_is_launched():
+                from . import distributed
+                check(lib.tr_dataset_set_part(out[0], distributed.trainer_index(), distributed.trainer_count()))
+        return self._native.ptr
+
+    # -- batches --------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Iterate over one pass: dicts of arrays, LoDTensors where a variable has ``lod_level``."""
+        dataset = self._get()
+        keep = self._native.retain()
+        batch = lib.tr_batch_new(dataset)
+        got = ffi.new("bool *")
+        try:
+            check(lib.tr_dataset_begin(dataset))
+            while True:
+                status = lib.tr_dataset_next(got, batch, dataset, 0.2)
+                if status == lib.TR_ETIMEOUT:
+                    continue
+                check(status)
+                if not got[0]:
+                    break
+                feeds = lib.tr_batch_feeds(batch)
+                yield dict(_value_of(feeds[i]) for i in range(lib.tr_batch_feed_count(batch)))
+        finally:
+            lib.tr_dataset_end(dataset)
+            lib.tr_batch_free(batch)
+            keep.release()
+
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    def load_into_memory(self) -> None:
+        """Read all lines; passes then go over memory."""
+        done = ffi.new("bool *")
+        while not done[0]:
+            check(lib.tr_dataset_load(done, self._get(), 0.2))
+
+    def preload_into_memory(self, thread_num: int | None = None) -> None:
+        """Begin to read all lines; ``wait_preload_done`` goes on with it."""
+        if thread_num is not None:
+            self.set_thread(thread_num)
+        check(lib.tr_dataset_load(ffi.new("bool *"), self._get(), 0.0))
+
+    def wait_preload_done(self) -> None:
+        self.load_into_memory()
+
+    def local_shuffle(self, seed: int | None = None) -> None:
+        """Shuffle the lines in memory. Without a seed the n-th shuffle of a run is that of the last run."""
+        if seed is None:
+            seed = self._shuffles
+        self._shuffles += 1
+        check(lib.tr_dataset_shuffle(self._get(), int(seed) & 0xFFFFFFFFFFFFFFFF))
+
+    def global_shuffle(self, fleet: Any = None, thread_num: int = 12, seed: int | None = None) -> None:
+        """Shuffle the lines of all trainers: all have read the same ones, and shuffle them alike."""
+        if self._given["split"] != "batches" and lib.tr_job_is_launched():
+            from . import distributed
+            if distributed.trainer_count() > 1:
+                raise UnsupportedError(f"global_shuffle: with split={self._given['split']!r} each trainer has lines of its "
+                                       "own, which do not travel; give all trainers all files and split=\"batches\", or use "
+                                       "local_shuffle")
+        self.local_shuffle(seed)
+
+    def release_memory(self) -> None:
+        if self._native is not None:
+            lib.tr_dataset_release(self._native.ptr)
+
+    def get_memory_data_size(self, fleet: Any = None) -> int:
+        """Return the number of lines in memory."""
+        return max(0, lib.tr_dataset_lines_in_memory(self._get()))
+
+    def get_shuffle_data_size(self, fleet: Any = None) -> int:
+        return self.get_memory_data_size(fleet)
+
+    # -- counts ---------------------------------------------------------------------------------------------
+
+    def _counts(self) -> Any:
+        counts = ffi.new("tr_data_counts *")
+        lib.tr_dataset_count(self._get(), counts)
+        return counts
+
+    @property
+    def lines_read(self) -> int:
+        """Lines that were read, without the bad ones."""
+        return self._counts().lines
+
+    @property
+    def bad_lines(self) -> int:
+        """Lines that were skipped."""
+        return self._counts().bad_lines
+
+    @property
+    def first_bad_line(self) -> str:
+        """What was wrong with the first line that was skipped, and where it is."""
+        return ffi.string(lib.tr_dataset_first_bad_line(self._get())).decode("utf-8", "replace")
+
+
+def _value_of(feed: Any) -> tuple[str, Any]:
+    """Return name and value of a feed, copied."""
+    shape = tuple(ffi.unpack(feed.dims, feed.rank))
+    dtype = NUMPY_DTYPES[feed.dtype]
+    size = int(np.prod(shape)) * dtype.itemsize
+    array = np.frombuffer(bytes(ffi.buffer(ffi.cast("char *", feed.data), size)), dtype).reshape(shape).copy()
+    name = ffi.string(feed.name).decode()
+    if not feed.lod_levels:
+        return name, array
+    tensor = LoDTensor()
+    tensor.set(array)
+    tensor.set_lod([list(ffi.unpack(feed.lod_offsets[0], feed.lod_counts[0]))])
+    return name, tensor
+
+
+def hash_id(text: str | bytes, buckets: int) -> int:
+    """Return the id that a Slot with ``hash=buckets`` gives a text.
+
+    >>> fluid.feeds.hash_id("Oslo", 1000)
+    394
+    """
+    data = text.encode() if isinstance(text, str) else bytes(text)
+    if buckets < 1:
+        raise InvalidArgumentError(f"hash_id: buckets={buckets!r}; a positive int is possible")
+    return lib.tr_data_hash(data, len(data), buckets)
+
+
+class InMemoryDataset(Dataset):
+    """Fluid's: ``load_into_memory``, perhaps shuffle, then train. Each trainer of a job has files of its own."""
+
+    _split = "files"
+
+
+class QueueDataset(Dataset):
+    """Fluid's: lines are read while training. Each trainer of a job has files of its own."""
+
+    _split = "files"
+
+    def local_shuffle(self, seed: int | None = None) -> None:
+        raise UnsupportedError("QueueDataset: lines are not in memory and cannot be shuffled; use InMemoryDataset")
+
+    def global_shuffle(self, fleet: Any = None, thread_num: int = 12, seed: int | None = None) -> None:
+        self.local_shuffle(seed)
+
+    def load_into_memory(self) -> None:
+        raise UnsupportedError("QueueDataset: lines are read while training; InMemoryDataset loads them into memory")
+
+
+class DatasetFactory:
+    """Makes datasets by Fluid's names.
+
+    >>> fluid.DatasetFactory().create_dataset("InMemoryDataset")
+    InMemoryDataset(0 files, multislot, batch_size=1)
+    """
+
+    def create_dataset(self, datafeed_class: str = "QueueDataset") -> Dataset:
+        known = {"QueueDataset": QueueDataset, "InMemoryDataset": InMemoryDataset}
+        if datafeed_class not in known:
+            raise InvalidArgumentError(f"create_dataset: {datafeed_class!r}; {', '.join(map(repr, known))} are possible")
+        return known[datafeed_class]()
+
+
+__all__ = ["Dataset", "Slot", "DatasetFactory", "InMemoryDataset", "QueueDataset", "hash_id"]

@@ -1,0 +1,51 @@
+/* columns.h - parsed lines, slot by slot: the values of a slot lie one after the other, whatever line they are of.
+ *
+ * A line of a slot with a fixed width has `width` values; for a slot of sequences `end[i]` is where those of line i
+ * end. Memory is kept from use to use. Filled by one thread; read by any number afterwards. */
+#ifndef TR_TRAINER_COLUMNS_H
+#define TR_TRAINER_COLUMNS_H
+
+#include "framework/compiler.h"
+#include "trainer/data_spec.h"
+
+typedef struct tr_column {
+    tr_dtype dtype;
+    bool     is_ragged, is_dropped;
+    int64_t  width;                   /* values of a row */
+    int64_t  size;                    /* bytes of a value */
+    char    *data;
+    int64_t  count, capacity;         /* values */
+    int64_t *end;                     /* of each line, ragged ones */
+} tr_column;
+
+typedef struct tr_columns {
+    int        slots;
+    int64_t    lines, line_capacity;
+    tr_column *column;
+} tr_columns;
+
+void tr_columns_init(tr_columns *columns, const tr_data_spec *spec);
+void tr_columns_deinit(tr_columns *columns);
+void tr_columns_clear(tr_columns *columns);               /* no lines; keeps the memory */
+
+bool tr__column_grow(tr_column *column, int64_t more);
+bool tr__columns_grow_lines(tr_columns *columns, int64_t more);
+
+/* Room for `more` values behind those that are there; NULL: no memory. */
+TR_INLINE void *tr_column_room(tr_column *column, int64_t more)
+{
+    if (TR_UNLIKELY(column->capacity - column->count < more) && !tr__column_grow(column, more))
+        return NULL;
+    return column->data + column->count * column->size;
+}
+
+/* The line that was written to all columns is whole; false: no memory. */
+bool tr_columns_end_line(tr_columns *columns);
+/* Take back what was written of a line that is not. */
+void tr_columns_drop_line(tr_columns *columns);
+/* Where the values of line `line` begin. */
+int64_t tr_column_begin(const tr_column *column, int64_t line);
+/* Append `count` lines of `from`, from line `line` on; false: no memory, and `columns` is of no use. */
+bool tr_columns_append(tr_columns *columns, const tr_columns *from, int64_t line, int64_t count);
+
+#endif

@@ -1,0 +1,15 @@
+/* data_spec.h - a checked copy of what the caller says about data. */
+#ifndef TR_TRAINER_DATA_SPEC_H
+#define TR_TRAINER_DATA_SPEC_H
+
+#include "framework/status.h"
+#include "trainer/trireme_trainer.h"
+
+/* Copy with all that it points at, defaults filled in; what makes no sense is refused. */
+tr_status tr__data_spec_copy(tr_data_spec *out, const tr_data_spec *from);
+void      tr__data_spec_deinit(tr_data_spec *spec);
+
+/* Elements of one row of a slot: the product of dims[1..]. */
+int64_t tr__slot_width(const tr_data_slot *slot);
+
+#endif

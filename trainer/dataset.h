@@ -1,0 +1,9 @@
+/* dataset.h - what the loop needs of a dataset beside the public calls. */
+#ifndef TR_TRAINER_DATASET_H
+#define TR_TRAINER_DATASET_H
+
+#include "trainer/trireme_trainer.h"
+
+const tr_data_spec *tr__dataset_spec(const tr_dataset *dataset);
+
+#endif

@@ -1,0 +1,47 @@
+/* feed.h - threads that read and parse ahead, and one that takes what they made.
+ *
+ * A parsing thread takes a free chunk, reads a block of text into it (one thread reads at a time, so the blocks are
+ * numbered in the order of the text) and parses it, beside the others. The taker gets chunks in the order of their
+ * numbers, whatever thread finished first, and gives them back. A fixed number of chunks bounds the memory, and each
+ * keeps its own from use to use.
+ *
+ * Lock order: `reading` before `lock`. What must stay true: one thread takes. */
+#ifndef TR_TRAINER_FEED_H
+#define TR_TRAINER_FEED_H
+
+#include "trainer/parse.h"
+
+/* A block of text, parsed. */
+typedef struct tr_chunk {
+    struct tr_chunk *next;
+    tr_block_text    block;
+    tr_columns       columns;
+    tr_bad_lines     bad;
+    int64_t          number;
+    tr_status        status;          /* of reading; the text is in `text` */
+    char            *text;            /* malloc'ed */
+} tr_chunk;
+
+typedef struct tr_feed_threads tr_feed_threads;
+
+/* Spec and parser outlive it. */
+tr_feed_threads *tr_feed_threads_new(const tr_data_spec *spec, tr_parser *parser);
+void             tr_feed_threads_free(tr_feed_threads *feed);
+
+/* Start a pass: threads wait for pieces. */
+tr_status tr_feed_start(tr_feed_threads *feed);
+/* A piece to read, behind those that were added; the path outlives the pass. */
+void      tr_feed_add(tr_feed_threads *feed, const tr_piece *piece);
+/* There will be no more pieces. */
+void      tr_feed_close(tr_feed_threads *feed);
+/* The pass is over, now: threads end, chunks are free. */
+void      tr_feed_stop(tr_feed_threads *feed);
+
+/* The next chunk; NULL in *out when all pieces were read. Waits until `deadline` (CLOCK_MONOTONIC, nanoseconds):
+ * TR_ETIMEOUT then. Chunks of failed reading come out, too: their status is for the taker. */
+tr_status tr_feed_take(tr_chunk **out, tr_feed_threads *feed, int64_t deadline);
+void      tr_feed_give_back(tr_feed_threads *feed, tr_chunk *chunk);
+
+int64_t tr__now(void);                /* CLOCK_MONOTONIC, nanoseconds */
+
+#endif

@@ -1,0 +1,20 @@
+/* number.h - numbers of a text, read where they stand.
+ *
+ * Floats come out correctly rounded: up to 19 digits and small powers of ten by one exact multiplication or division
+ * (Clinger, "How to read floating point numbers accurately", 1990), all others by strtod in the C locale.
+ *
+ * What must stay true: a text ends with a byte that is part of no number (a NUL behind the last line will do), so
+ * that nothing here asks for its end. */
+#ifndef TR_TRAINER_NUMBER_H
+#define TR_TRAINER_NUMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Read a number at *at and move *at behind it; false, with *at unmoved, when there is none or it does not fit.
+ * An integer from 2^63 to 2^64 - 1 (a hashed feature, say) comes out as the int64 of the same bits. */
+bool tr_number_int64(int64_t *out, const char **at);
+/* Decimal, with "inf" and "nan" in any case. */
+bool tr_number_double(double *out, const char **at);
+
+#endif

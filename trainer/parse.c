@@ -1,0 +1,142 @@
+/* parse.c - see parse.h. */
+#include "trainer/parse.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/number.h"
+
+tr_status tr_parser_init(tr_parser *parser, const tr_data_spec *spec)
+{
+    static const tr_line_fn line[] = {tr_line_multislot, tr_line_csv, tr_line_libsvm};
+    _Static_assert(TR_COUNT(line) == TR_DATA_FORMAT_COUNT, "one for each format");
+
+    *parser = (tr_parser){.spec = spec, .line = line[spec->format]};
+    if (spec->format == TR_DATA_CSV)
+        return tr_csv_init(parser);
+    return spec->format == TR_DATA_LIBSVM ? tr_libsvm_init(parser) : TR_OK;
+}
+
+void tr_parser_deinit(tr_parser *parser)
+{
+    for (int i = 0; parser->column && i < parser->column_count; i++)
+        free(parser->column[i]);
+    free(parser->column);
+    free(parser->target);
+    free(parser->header_path);
+    *parser = (tr_parser){0};
+}
+
+/* == values ================================================================================== */
+
+bool tr_read_value(const tr_column *column, void *to, const char **at)
+{
+    double value;
+
+    if (column->dtype == TR_INT64)
+        return tr_number_int64(to, at);
+    if (!tr_number_double(&value, at))
+        return false;
+    if (column->dtype == TR_FP32)
+        *(float *)to = (float)value;
+    else
+        *(double *)to = value;
+    return true;
+}
+
+const char *tr_value_noun(const tr_column *column)
+{
+    return column->dtype == TR_INT64 ? "an integer" : "a number";
+}
+
+/* == mistakes ================================================================================ */
+
+bool tr_mistake_at(tr_mistake *mistake, const char *at, const char *slot, const char *format, ...)
+{
+    va_list args;
+
+    mistake->at = at;
+    mistake->slot = slot;
+    mistake->is_memory = false;
+    va_start(args, format);
+    vsnprintf(mistake->expected, sizeof mistake->expected, format, args);
+    va_end(args);
+    return false;
+}
+
+bool tr_mistake_memory(tr_mistake *mistake)
+{
+    mistake->is_memory = true;
+    return false;
+}
+
+/* What stands at the place of a mistake, as far as a message needs it. */
+static void describe_got(char *out, size_t size, const char *at)
+{
+    size_t used = 0;
+
+    if (*at == '\n' || *at == '\0') {
+        snprintf(out, size, "the end of the line");
+        return;
+    }
+    out[used++] = '\'';
+    for (; used < size - 8 && *at != '\n' && (used == 1 || !tr_is_space(*at)); at++) {
+        if ((unsigned char)*at >= ' ' && *at != 127)
+            out[used++] = *at;
+        else
+            used += (size_t)snprintf(out + used, size - used, "\\x%02x", (unsigned char)*at);
+    }
+    snprintf(out + used, size - used, "'");
+}
+
+static tr_status explain(const tr_mistake *mistake, const tr_block_text *block, const char *line_begin, int64_t line)
+{
+    char got[64];
+
+    if (mistake->is_memory)
+        return tr_fail(TR_ENOMEM, "data: no memory for the lines of '%s'", block->piece.path);
+    describe_got(got, sizeof got, mistake->at);
+    return tr_fail(TR_EFORMAT, "%s, line %lld, column %lld: %s%s%s%s, got %s", block->piece.path,
+                   (long long)tr_piece_line_number(&block->piece, block->line + line),
+                   (long long)(mistake->at - line_begin + 1), mistake->slot ? "slot '" : "",
+                   mistake->slot ? mistake->slot : "", mistake->slot ? "': " : "", mistake->expected, got);
+}
+
+/* == blocks ================================================================================== */
+
+void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text *block, bool skip, tr_bad_lines *bad)
+{
+    const char *const end = block->text + block->size;
+    const char       *at = block->text;
+    tr_mistake        mistake;
+
+    *bad = (tr_bad_lines){0};
+    for (int64_t line = 0; at < end; line++) {
+        const char *const begin = at;
+        /* An empty line means nothing. Where spaces may be delimiters, one of spaces is not empty. */
+        at = parser->spec->format == TR_DATA_CSV ? begin + (*begin == '\r') : tr_skip_spaces(begin);
+        if (*at == '\n') {
+            at++;
+            continue;
+        }
+        at = begin;
+        if (TR_LIKELY(parser->line(parser, to, &at, &mistake))) {
+            at++;
+            if (TR_LIKELY(tr_columns_end_line(to)))
+                continue;
+            tr_mistake_memory(&mistake);
+        }
+        tr_columns_drop_line(to);
+        bad->count++;
+        if (!bad->first || mistake.is_memory) {
+            bad->status = explain(&mistake, block, begin, line);
+            free(bad->first);
+            bad->first = strdup(tr_error());
+        }
+        if (!skip || mistake.is_memory)
+            return;
+        at = (const char *)memchr(begin, '\n', (size_t)(end - begin)) + 1;
+    }
+}

@@ -1,0 +1,88 @@
+/* parse.h - lines of text become columns.
+ *
+ * parse.c walks the lines and says what is wrong with one; the formats have a file each, with one function that reads
+ * a line. A parser is read by many threads at a time; only a file's line of names, which is read before its lines
+ * are, changes it. */
+#ifndef TR_TRAINER_PARSE_H
+#define TR_TRAINER_PARSE_H
+
+#include "trainer/columns.h"
+#include "trainer/source.h"
+
+/* Where a value of a CSV line goes. */
+typedef struct tr_target {
+    int column;                       /* from 0 */
+    int slot;
+    int64_t place;                    /* in the slot's row */
+} tr_target;
+
+typedef struct tr_parser tr_parser;
+
+/* What is wrong with a line. */
+typedef struct tr_mistake {
+    const char *at;                   /* where */
+    const char *slot;                 /* NULL: of none */
+    char        expected[192];        /* "expected an integer"; what was got is added */
+    bool        is_memory;            /* no mistake of the line's: there was no memory */
+} tr_mistake;
+
+/* Read the line at *at, which ends with '\n', and move on to that; false: *mistake says why not. */
+typedef bool (*tr_line_fn)(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake);
+
+struct tr_parser {
+    const tr_data_spec *spec;         /* the dataset's */
+    tr_line_fn line;
+    /* CSV */
+    tr_target *target;                /* in order of columns */
+    int        target_count;
+    char     **column;                /* names; NULL: there are none, or not yet */
+    int        column_count;          /* 0: not known */
+    char      *header_path;           /* where the names come from */
+    /* libsvm: slots by what they hold, or -1 */
+    int        label, dense, index, value;
+};
+
+tr_status tr_parser_init(tr_parser *parser, const tr_data_spec *spec);
+void      tr_parser_deinit(tr_parser *parser);
+/* A file's line of names: settles which column is what, or must agree with the files before. A tr_header_fn. */
+tr_status tr_parser_header(void *parser, const char *path, const char *text);
+
+typedef struct tr_bad_lines {
+    int64_t   count;
+    tr_status status;                 /* TR_ENOMEM ends it; TR_EFORMAT of a bad line */
+    char     *first;                  /* text of the first one, malloc'ed */
+} tr_bad_lines;
+
+/* Read all lines of a block. With `skip` bad ones are left out, without it the first ends it. */
+void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text *block, bool skip, tr_bad_lines *bad);
+
+/* == for the formats ========================================================================= */
+
+bool tr_line_multislot(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake);
+bool tr_line_csv(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake);
+bool tr_line_libsvm(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake);
+tr_status tr_csv_init(tr_parser *parser);
+tr_status tr_libsvm_init(tr_parser *parser);
+
+/* Returns false, for `return tr_mistake_at(...)`. */
+bool tr_mistake_at(tr_mistake *mistake, const char *at, const char *slot, const char *format, ...)
+    __attribute__((format(printf, 4, 5), cold));
+bool tr_mistake_memory(tr_mistake *mistake);
+/* Read one number of the column's type to `to`; what follows it is for the caller to look at. */
+bool tr_read_value(const tr_column *column, void *to, const char **at);
+/* "an integer", "a number" */
+const char *tr_value_noun(const tr_column *column);
+
+TR_INLINE bool tr_is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+TR_INLINE const char *tr_skip_spaces(const char *at)
+{
+    while (tr_is_space(*at))
+        at++;
+    return at;
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* parse_libsvm.c - a line is a label, then index:value ... for the features that are not zero; from # on a comment.
+ *
+ *     +1 3:0.5 17:1 204:0.25   # the third, the seventeenth, ...
+ *
+ * The first slot is the label. Then follow either one dense float slot, the whole row of features, or one or two
+ * sequences: indices (int64) and values (float). */
+#include "trainer/number.h"
+#include "trainer/parse.h"
+
+#include <string.h>
+
+static tr_status take_slot(tr_parser *parser, int i)
+{
+    const tr_data_slot *slot = &parser->spec->slots[i];
+    int                *to = slot->dtype == TR_INT64 ? &parser->index : &parser->value;
+
+    if (slot->lod_level == 0)
+        to = &parser->dense;
+    if (slot->lod_level == 0 && slot->dtype == TR_INT64)
+        return tr_fail(TR_EDTYPE, "data: libsvm: slot '%s' is int64 without lod_level; dense features are floats, indices "
+                       "have lod_level 1", slot->name);
+    if (slot->lod_level && tr__slot_width(slot) != 1)
+        return tr_fail(TR_ESHAPE, "data: libsvm: slot '%s' has rows of %lld elements; a feature is one", slot->name,
+                       (long long)tr__slot_width(slot));
+    if (*to >= 0)
+        return tr_fail(TR_EEXIST, "data: libsvm: slots '%s' and '%s' would hold the same", parser->spec->slots[*to].name,
+                       slot->name);
+    *to = i;
+    return TR_OK;
+}
+
+tr_status tr_libsvm_init(tr_parser *parser)
+{
+    const tr_data_slot *label = &parser->spec->slots[0];
+
+    parser->label = 0;
+    parser->dense = parser->index = parser->value = -1;
+    if (label->lod_level || tr__slot_width(label) != 1)
+        return tr_fail(TR_ESHAPE, "data: libsvm: the first slot is the label, one number; '%s' has rows of %lld", label->name,
+                       (long long)tr__slot_width(label));
+    for (int i = 1; i < parser->spec->slot_count; i++)
+        TR_TRY(take_slot(parser, i));
+    return TR_OK;
+}
+
+static bool put_dense(tr_column *column, int64_t index, double value)
+{
+    char *row = column->data + (column->count - column->width) * column->size;
+
+    if (index < 0 || index >= column->width)
+        return false;
+    if (column->dtype == TR_FP32)
+        ((float *)row)[index] = (float)value;
+    else
+        ((double *)row)[index] = value;
+    return true;
+}
+
+static bool put_value(tr_column *column, double value)
+{
+    void *to = tr_column_room(column, 1);
+
+    if (!to)
+        return false;
+    if (column->dtype == TR_FP32)
+        *(float *)to = (float)value;
+    else
+        *(double *)to = value;
+    column->count++;
+    return true;
+}
+
+static bool put_index(tr_column *column, int64_t index)
+{
+    int64_t *to = tr_column_room(column, 1);
+
+    if (!to)
+        return false;
+    *to = index;
+    column->count++;
+    return true;
+}
+
+static bool read_pair(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake)
+{
+    const tr_data_slot *slots = parser->spec->slots;
+    const char         *p = *at;
+    int64_t             index;
+    double              value;
+
+    if (!tr_number_int64(&index, &p) || *p != ':')
+        return tr_mistake_at(mistake, *at, NULL, "expected index:value");
+    p++;
+    if (!tr_number_double(&value, &p) || !(tr_is_space(*p) || *p == '\n' || *p == '#'))
+        return tr_mistake_at(mistake, *at, NULL, "expected index:value");
+    index -= parser->spec->first_index;
+    if (index < 0)
+        return tr_mistake_at(mistake, *at, NULL, "expected an index of at least %lld",
+                             (long long)parser->spec->first_index);
+    if (parser->dense >= 0 && !put_dense(&to->column[parser->dense], index, value))
+        return tr_mistake_at(mistake, *at, slots[parser->dense].name, "expected an index from %lld to %lld",
+                             (long long)parser->spec->first_index,
+                             (long long)(parser->spec->first_index + to->column[parser->dense].width - 1));
+    if ((parser->index >= 0 && !put_index(&to->column[parser->index], index)) ||
+        (parser->value >= 0 && !put_value(&to->column[parser->value], value)))
+        return tr_mistake_memory(mistake);
+    *at = p;
+    return true;
+}
+
+static bool begin_dense(tr_column *column)
+{
+    void *row = tr_column_room(column, column->width);
+
+    if (!row)
+        return false;
+    memset(row, 0, (size_t)(column->width * column->size));
+    column->count += column->width;
+    return true;
+}
+
+bool tr_line_libsvm(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake)
+{
+    tr_column  *label = &to->column[parser->label];
+    const char *p = tr_skip_spaces(*at), *from = p;
+    void       *room = tr_column_room(label, 1);
+
+    if (!room || (parser->dense >= 0 && !begin_dense(&to->column[parser->dense])))
+        return tr_mistake_memory(mistake);
+    if (!tr_read_value(label, room, &p) || !(tr_is_space(*p) || *p == '\n' || *p == '#'))
+        return tr_mistake_at(mistake, from, parser->spec->slots[parser->label].name, "expected %s, the label",
+                             tr_value_noun(label));
+    label->count++;
+    for (p = tr_skip_spaces(p); *p != '\n' && *p != '#'; p = tr_skip_spaces(p))
+        if (!read_pair(parser, to, &p, mistake))
+            return false;
+    while (*p != '\n')
+        p++;
+    *at = p;
+    return true;
+}

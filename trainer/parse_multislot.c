@@ -1,0 +1,66 @@
+/* parse_multislot.c - a line of slots: for each, in order, a count and so many numbers.
+ *
+ *     2 17 4   13 0.1 0.2 ...   1 0
+ *
+ * This is what Fluid's MultiSlotDataFeed reads. A slot without lod_level has as many numbers as its variable has
+ * elements; one with it any number of rows, none among them. */
+#include "trainer/number.h"
+#include "trainer/parse.h"
+
+/* `count` numbers, each with a space or the end of the line behind it. */
+static bool read_values(tr_column *column, int64_t count, const char **at, tr_mistake *mistake, const char *name)
+{
+    const int64_t size = column->size;
+    char         *to = count ? tr_column_room(column, count) : NULL;
+    const char   *p = *at;
+
+    if (count && !to)
+        return tr_mistake_memory(mistake);
+    for (int64_t i = 0; i < count; i++, to += size) {
+        const char *from = p = tr_skip_spaces(p);
+        if (TR_UNLIKELY(!tr_read_value(column, to, &p) || !(tr_is_space(*p) || *p == '\n')))
+            return tr_mistake_at(mistake, from, name, "expected %s as value %lld of %lld", tr_value_noun(column),
+                                 (long long)i + 1, (long long)count);
+    }
+    column->count += count;
+    *at = p;
+    return true;
+}
+
+static bool check_count(const tr_column *column, int64_t count, const char *at, const char *name, tr_mistake *mistake)
+{
+    if (TR_LIKELY(column->is_ragged ? count >= 0 && count % column->width == 0 : count == column->width))
+        return true;
+    if (column->is_dropped && count >= 0)
+        return true;
+    if (!column->is_ragged)
+        return tr_mistake_at(mistake, at, name, "expected the count %lld, for the elements of the variable",
+                             (long long)column->width);
+    return tr_mistake_at(mistake, at, name, "expected a count that is a multiple of %lld, the elements of a row",
+                         (long long)column->width);
+}
+
+bool tr_line_multislot(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake)
+{
+    const char *p = *at;
+
+    for (int i = 0; i < to->slots; i++) {
+        tr_column  *column = &to->column[i];
+        const char *name = parser->spec->slots[i].name;
+        const char *from = p = tr_skip_spaces(p);
+        int64_t     count;
+        if (TR_UNLIKELY(!tr_number_int64(&count, &p) || !(tr_is_space(*p) || *p == '\n')))
+            return tr_mistake_at(mistake, from, name, "expected the count of slot %d of %d", i + 1, to->slots);
+        if (!check_count(column, count, from, name, mistake))
+            return false;
+        if (count > INT32_MAX)
+            return tr_mistake_at(mistake, from, name, "expected a count below 2^31");
+        if (!read_values(column, count, &p, mistake, name))
+            return false;
+    }
+    p = tr_skip_spaces(p);
+    if (*p != '\n')
+        return tr_mistake_at(mistake, p, NULL, "expected the end of the line after %d slots", to->slots);
+    *at = p;
+    return true;
+}

@@ -1,0 +1,62 @@
+/* source.h - the text of files, in blocks of whole lines.
+ *
+ * Pieces of files are read one after the other in large blocks. A piece [begin, end) of a file has the lines that
+ * begin in it: pieces that cut a file share out its lines. A file that is packed (.gz) or piped through a command is
+ * one piece.
+ *
+ * What must stay true: one thread at a time (feed.h holds its lock). */
+#ifndef TR_TRAINER_SOURCE_H
+#define TR_TRAINER_SOURCE_H
+
+#include "framework/status.h"
+
+#include <sys/types.h>
+
+/* Part of a file; end = INT64_MAX: to its end. */
+typedef struct tr_piece {
+    const char *path;                 /* the caller's, as long as the source lives */
+    int64_t     begin, end;
+    int64_t     id;                   /* the caller's */
+} tr_piece;
+
+/* Text of whole lines. Every line ends with '\n', the last one of a file, too; a NUL stands behind. */
+typedef struct tr_block_text {
+    char    *text;
+    size_t   size, capacity;
+    tr_piece piece;
+    int64_t  line;                    /* lines of the piece before it; of a packed or piped one, of the file */
+    bool     is_last;                 /* of its piece */
+} tr_block_text;
+
+void tr_block_text_deinit(tr_block_text *block);
+
+/* The first line of a file that has a line of names; `text` ends with '\n'. */
+typedef tr_status (*tr_header_fn)(void *payload, const char *path, const char *text);
+
+typedef struct tr_source_options {
+    int64_t      block_bytes;
+    const char  *pipe_command;        /* NULL: none */
+    tr_header_fn header;              /* NULL: files have no such line */
+    void        *payload;
+} tr_source_options;
+
+typedef struct tr_source tr_source;
+
+tr_source *tr_source_new(const tr_source_options *options);
+/* Closes what is open; a command that still runs is ended. */
+void       tr_source_free(tr_source *source);
+/* End a command that is waited for: the read then fails. From another thread. */
+void       tr_source_interrupt(tr_source *source);
+/* Go to this piece; the one before was read to its end. */
+tr_status  tr_source_open(tr_source *source, const tr_piece *piece);
+/* Is there more of the open piece? */
+bool       tr_source_is_open(const tr_source *source);
+/* Its next block; may be empty where a piece has no line. */
+tr_status  tr_source_read(tr_source *source, tr_block_text *block);
+
+/* Is this file one piece, whatever its size? */
+bool tr_source_is_whole(const char *path, const char *pipe_command);
+/* The line number, from 1, of line `line` of a piece: lines before the piece are counted in the file. */
+int64_t tr_piece_line_number(const tr_piece *piece, int64_t line);
+
+#endif

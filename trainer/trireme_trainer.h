@@ -1,0 +1,127 @@
+/* trireme_trainer.h - the C API of Trireme's training without Python: data of text files, and loops over it.
+ *
+ *     tr_dataset *data = NULL;
+ *     tr_loop    *loop = NULL;
+ *     status = tr_dataset_new(&data, &spec);                // what the files look like, what to feed
+ *     status = tr_loop_new(&loop, program, scope, data, &options);
+ *     do
+ *         status = tr_loop_run(loop, 1.0, &report);         // a second of it, or until there is something to tell
+ *     while (status == TR_OK && !report.is_at_end);
+ *
+ * What must stay true: a dataset is used by one loop, or by one thread, at a time. */
+#ifndef TRIREME_TRAINER_H
+#define TRIREME_TRAINER_H
+
+#include "pserver/trireme_dist.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* == data =================================================================================== */
+
+typedef enum tr_data_format {
+    TR_DATA_MULTISLOT = 0,            /* a line: for each slot a count, then so many numbers */
+    TR_DATA_CSV = 1,                  /* fields between delimiters, perhaps quoted; perhaps a first line of names */
+    TR_DATA_LIBSVM = 2,               /* a label, then index:value ... */
+    TR_DATA_FORMAT_COUNT
+} tr_data_format;
+
+/* One variable that is fed, and where in a line its values stand. */
+typedef struct tr_data_slot {
+    const char        *name;          /* of the variable; NULL: the slot is read and dropped (multislot) */
+    tr_dtype           dtype;         /* TR_INT64, TR_FP32 or TR_FP64 */
+    int                rank;          /* of the variable: 1 .. TR_MAX_RANK */
+    const int64_t     *dims;          /* dims[0] is the batch, -1; the others are known */
+    int                lod_level;     /* 0: a line has one row of dims[1..]; 1: a sequence of any number of rows */
+    /* CSV alone: */
+    int                column_count;  /* 0: the column named like the variable, or the next dims[1] * ... ones */
+    const char *const *columns;       /* names; "#3" is the fourth column */
+    int64_t            hash_buckets;  /* 0: fields are numbers; else the id of a text is its hash modulo this */
+    bool               has_missing;   /* what an empty field, NA, N/A, null, NaN or ? stands for is `missing`; else an error */
+    double             missing;
+} tr_data_slot;
+
+/* How the trainers of a job share the data. In one process all mean the same. */
+typedef enum tr_data_split {
+    TR_SPLIT_BATCHES = 0,             /* all read the same; each takes its slice of each batch, as one process would go */
+    TR_SPLIT_FILES = 1,               /* the files are this trainer's own */
+    TR_SPLIT_TASKS = 2,               /* files are cut into tasks, which are dealt out; no batch has lines of two */
+    TR_SPLIT_COUNT
+} tr_data_split;
+
+/* Zero and NULL stand for the default in every field but the first five. */
+typedef struct tr_data_spec {
+    tr_data_format      format;
+    int                 slot_count;
+    const tr_data_slot *slots;
+    int                 file_count;
+    const char *const  *files;        /* a name that ends in .gz is unpacked */
+    int64_t             batch_size;   /* 1 */
+    bool                drop_last;    /* leave out a last batch that is smaller */
+    int                 threads;      /* that parse; 1. The batches are the same for any number. */
+    bool                is_unordered; /* batches as they come: faster where lines differ much in length */
+    int64_t             bad_lines;    /* so many lines that cannot be read are skipped and counted, -1: any number; 0 */
+    const char         *pipe_command; /* a shell command that turns a file (its input) into lines (its output) */
+    char                delimiter;    /* CSV; ',' */
+    bool                has_header;   /* CSV: the first line of every file names the columns */
+    int                 column_count; /* CSV without such a line: the names are ... */
+    const char *const  *columns;
+    int64_t             first_index;  /* libsvm: index of the first feature; 0 */
+    int64_t             block_bytes;  /* read at a time; 1048576 */
+    tr_data_split       split;
+    int64_t             task_bytes;   /* of one task; 67108864. A file that is unpacked or piped is one task. */
+} tr_data_spec;
+
+typedef struct tr_dataset tr_dataset;
+
+/* Copies the description. Files are opened when lines are read. */
+TR_API tr_status tr_dataset_new(tr_dataset **out, const tr_data_spec *spec);
+TR_API void      tr_dataset_free(tr_dataset *dataset);
+/* Take part `part` of `parts`, as `split` says: what a trainer of a job calls with its index. Between passes. */
+TR_API tr_status tr_dataset_set_part(tr_dataset *dataset, int part, int parts);
+
+/* Read all lines into memory; passes then go over these, without a file. Works for about `seconds` and says in *done
+ * whether that was all; call it again until it was. TR_EFORMAT names file, line and column of a line that cannot be
+ * read. */
+TR_API tr_status tr_dataset_load(bool *done, tr_dataset *dataset, double seconds);
+/* Put the lines in memory into an order that depends on the seed, their number and the order before. */
+TR_API tr_status tr_dataset_shuffle(tr_dataset *dataset, uint64_t seed);
+/* Give the memory back: passes read the files again. */
+TR_API void      tr_dataset_release(tr_dataset *dataset);
+TR_API int64_t   tr_dataset_lines_in_memory(const tr_dataset *dataset);   /* -1: they are not loaded */
+
+/* A pass over the data begins. Threads read ahead until its end. */
+TR_API tr_status tr_dataset_begin(tr_dataset *dataset);
+/* The pass ends here, whatever is left of it. */
+TR_API void      tr_dataset_end(tr_dataset *dataset);
+
+/* Memory for one batch, used again for each. */
+typedef struct tr_batch tr_batch;
+TR_API tr_batch *tr_batch_new(const tr_dataset *dataset);        /* NULL: no memory */
+TR_API void      tr_batch_free(tr_batch *batch);
+/* The next batch of the pass; false in *got: there is none, the pass has ended. Waits no longer than `seconds` for
+ * the data: TR_ETIMEOUT then, and a later call goes on. Several threads may call it at a time, each with a batch of
+ * its own. */
+TR_API tr_status tr_dataset_next(bool *got, tr_batch *batch, tr_dataset *dataset, double seconds);
+TR_API int64_t   tr_batch_samples(const tr_batch *batch);        /* lines */
+TR_API int       tr_batch_feed_count(const tr_batch *batch);
+/* What to hand to tr_plan_run, in the order of the slots that have a name; valid until the batch is filled again. */
+TR_API const tr_feed *tr_batch_feeds(const tr_batch *batch);
+
+typedef struct tr_data_counts {
+    int64_t lines;                    /* read since the dataset was made, without the bad ones */
+    int64_t bad_lines;                /* skipped */
+    int64_t bytes;                    /* of text */
+} tr_data_counts;
+
+TR_API void        tr_dataset_count(const tr_dataset *dataset, tr_data_counts *out);
+/* The first bad line that was skipped: file, line, column, expected, got. "" when there was none. */
+TR_API const char *tr_dataset_first_bad_line(const tr_dataset *dataset);
+/* The id that a CSV slot with hash_buckets gives a text: FNV-1a of its bytes, 64 bits, modulo `buckets`. */
+TR_API int64_t     tr_data_hash(const char *text, size_t size, int64_t buckets);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
