@@ -6,10 +6,15 @@
 
 On a terminal the line is rewritten in place; elsewhere a line is printed every few seconds. In a job the first trainer
 alone prints, for all of them: its own loss, and the samples of all trainers.
+
+With ``curve``, the loss is printed as lines of JSON, too, for ``docs/plot_curve.py``:
+
+    {"run": "conv, 2 trainers", "step": 50, "loss": 0.6812}
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -21,11 +26,20 @@ from .trainer import BeginPass, EndIteration, EndPass, Event
 class Progress:
     """Prints progress and keeps the losses of all batches in ``losses``.
 
-    ``batches`` is the number of batches of an epoch, for the ETA; without it the first epoch counts them.
+    ``batches`` is the number of batches of an epoch, for the ETA; without it the first epoch counts them. ``curve``
+    prints the mean loss of each so many batches as JSON, under the name ``run``.
+
+    >>> progress = fluid.Progress(epochs=1, curve=2, run="circle")
+    >>> for cost in (3.0, 2.0, 2.0, 1.0):
+    ...     progress(fluid.trainer.EndIteration(pass_id=0, batch_id=0, cost=cost, metrics={}, samples=10))
+    {"run": "circle", "step": 2, "loss": 2.5}
+    {"run": "circle", "step": 4, "loss": 1.5}
     """
 
-    def __init__(self, epochs: int, batches: int | None = None, *, every: float = 5.0,
-                 out: TextIO | None = None) -> None:
+    def __init__(self, epochs: int, batches: int | None = None, *, every: float = 5.0, out: TextIO | None = None,
+                 curve: int = 0, run: str = "") -> None:
+        if curve < 0:
+            raise ValueError(f"Progress: curve must be a number of batches, or 0; got {curve!r}")
         self.losses: list[float] = []
         self._epochs, self._batches = epochs, batches
         self._every, self._out = every, out or sys.stdout
@@ -36,6 +50,8 @@ class Progress:
 
         self._trainers = distributed.trainer_count()
         self._speaks = distributed.trainer_index() == 0
+        self._curve = curve
+        self._run = f"{run}, {self._trainers} trainers" if distributed.is_distributed() else run
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, BeginPass) and event.pass_id == 0:
@@ -50,10 +66,18 @@ class Progress:
         self.losses.append(event.cost)
         self._steps += 1
         self._samples += event.samples * self._trainers
+        if self._curve and self._steps % self._curve == 0:
+            self.point(loss=sum(self.losses[-self._curve:]) / self._curve)
         now = time.monotonic()
         if self._speaks and now - self._last >= (0.1 if self._rewrites else self._every):
             self._last = now
             self._print(self._line(event, now), "\r" if self._rewrites else "\n")
+
+    def point(self, **values: float) -> None:
+        """Print one point of a curve: the run, the step, and these values."""
+        if self._speaks:
+            facts = {"run": self._run, "step": self._steps, **{name: round(value, 6) for name, value in values.items()}}
+            self._print(json.dumps(facts), "\n")
 
     def _line(self, event: Any, now: float) -> str:
         rate = self._samples / max(now - self._start, 1e-9)
