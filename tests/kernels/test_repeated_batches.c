@@ -129,6 +129,25 @@ TEST(sequences_whose_lengths_depend_on_data_allocate_nothing)
     net_deinit(&n);
 }
 
+/* Two look-ups in one table: their gradients are rows, which are joined, and then merged to be applied. */
+TEST(rows_of_sparse_gradients_allocate_nothing)
+{
+    net n;
+    begin(&n);
+    net_op(&n, 0, "lookup_table", "W=table Ids=ids", "Out=words", "is_sparse=true");
+    net_op(&n, 0, "sequence_erase", "X=ids", "Out=left", "tokens=[0,4]");
+    net_op(&n, 0, "lookup_table", "W=table Ids=left", "Out=more", "is_sparse=true");
+    net_op(&n, 0, "sequence_pool", "X=words", "Out=first MaxIndex=at_first", "pooltype=SUM");
+    net_op(&n, 0, "sequence_pool", "X=more", "Out=second MaxIndex=at_second", "pooltype=SUM");
+    net_op(&n, 0, "elementwise_add", "X=first Y=second", "Out=out", "");
+    finish(&n);
+    net_op(&n, 0, "fill_constant", "", "Out=rate", "shape=[1] dtype=6 value=0.01");
+    net_op(&n, 0, "scale", "X=table", "Out=trained", "");
+    net_op(&n, 0, "sgd", "Param=trained LearningRate=rate Grad=table@GRAD", "ParamOut=trained", "");
+    expect_no_allocations(&n, 1, "loss trained table@GRAD");
+    net_deinit(&n);
+}
+
 /* -- a recurrent net, step by step -------------------------------------------------------------------- */
 
 /* As DynamicRNN builds it: h = tanh(step small + h), of sequences that go on; or, over two levels, of the sums of
@@ -208,6 +227,7 @@ int main(void)
         cmocka_unit_test(layers_over_sequences_allocate_nothing),
         cmocka_unit_test(fetched_sequences_allocate_nothing_while_the_result_before_is_held),
         cmocka_unit_test(sequences_whose_lengths_depend_on_data_allocate_nothing),
+        cmocka_unit_test(rows_of_sparse_gradients_allocate_nothing),
         cmocka_unit_test(a_loop_over_sequences_allocates_nothing),
         cmocka_unit_test(a_trained_loop_over_sequences_allocates_nothing),
         cmocka_unit_test(a_trained_loop_over_groups_of_sequences_allocates_nothing),
