@@ -1,6 +1,6 @@
 /* lstm.c - long short-term memory over sequences of any length, and lstmp: one with a projection of what is fed back.
  *
- * Sequences are brought into batch order (kernels/math/recurrent.h), so that each time step is one product. Backward reads
+ * Sequences are gone through in batch order (kernels/math/recurrent.h), so that each time step is one product. Backward reads
  * the activated gates and the cells; cell_act(Cell) it makes again, so BatchCellPreAct is for old programs alone. The
  * two operators differ in their slots: `parts` says where things are. */
 #ifndef T
@@ -10,7 +10,6 @@
 #include "kernels/check.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/lstm.h"
-#include "kernels/math/reduce.h"
 #include "kernels/pieces.h"
 #include "kernels/batch_order.h"
 
@@ -248,7 +247,6 @@ static tr_status NAME(forward)(const tr_run *io, const parts *p)
     tr_sequences     s;
     tr_batches       b;
     NAME(tr_lstm)    l = NAME(lstm_of)(a, p);
-    T               *ranked_h0 = NULL, *ranked_c0 = NULL;
     int64_t         *order;
 
     TR_TRY(tr_blas_init());
@@ -256,25 +254,21 @@ static tr_status NAME(forward)(const tr_run *io, const parts *p)
     TR_TRY(tr__check_first_state(io, p->h0, s.count));
     TR_TRY(tr__check_first_state(io, p->c0, s.count));
     l.batches = &b;
+    l.h0 = h0 ? h0->data : NULL;
+    l.c0 = c0 ? c0->data : NULL;
+    l.input = p->input->data;
+    l.bias = p->bias->data;
+    l.out = p->out->data;
+    l.cell = p->cell->data;
     l.gate = p->gate ? p->gate->data : NULL;
     l.hidden = p->hidden ? p->hidden->data : NULL;
     l.active_cell = p->active_cell ? p->active_cell->data : NULL;
     TR_TRY(tr__scratch_pieces(io, (const tr_piece[]){
         {&order, (size_t)tr_batches_size(s.offset, s.count) * sizeof *order},
-        {&ranked_h0, bytes_of(h0)}, {&ranked_c0, bytes_of(c0)},
-        {&l.gate, p->gate ? 0 : bytes_of(p->input)}, {&l.cell, bytes_of(p->cell)},
-        {&l.hidden, p->hidden ? 0 : bytes_of(p->cell)}, {&l.out, p->projection ? bytes_of(p->out) : 0}, {NULL, 0}}));
-    if (!p->projection)
-        l.out = l.hidden;
+        {&l.gate, p->gate ? 0 : bytes_of(p->input)}, {&l.hidden, p->projection && !p->hidden ? bytes_of(p->cell) : 0},
+        {&l.room, (size_t)NAME(tr_lstm_room)(&l, s.count, p->cell->shape.dim[0]) * sizeof(T)}, {NULL, 0}}));
     tr_batches_make(&b, order, s.offset, s.count, a->is_reverse);
-    NAME(tr_batches_take)(l.gate, p->input->data, p->bias->data, &b, 4 * l.width);
-    tr__state_to_ranks(ranked_h0, h0, &b);
-    tr__state_to_ranks(ranked_c0, c0, &b);
-    l.h0 = ranked_h0;
-    l.c0 = ranked_c0;
     NAME(tr_lstm_forward)(&l);
-    tr__rows_from_batches(p->out, l.out, &b);
-    tr__rows_from_batches(p->cell, l.cell, &b);
     return TR_OK;
 }
 
@@ -299,25 +293,23 @@ typedef struct {
     tr_tensor       *input, *h0, *c0, *weight, *projection, *bias;
 } NAME(wanted);
 
-/* Parameters' gradients, from those of all steps. `previous` is room for rows as wide as out or cell. */
-static void NAME(parameter_grads)(const NAME(wanted) *w, const NAME(tr_lstm) *l, const NAME(tr_lstm_grads) *g, T *previous)
+/* Parameters' gradients, from those of all rows. `previous` is room for rows as wide as out or cell. */
+static void NAME(parameter_grads)(const NAME(wanted) *w, const tr_sequences *s, bool is_reverse, const NAME(tr_lstm) *l,
+                                  const NAME(tr_lstm_grads) *g, T *previous)
 {
-    const tr_batches *b = l->batches;
-    const int64_t     gates = 4 * l->width;
+    const int64_t gates = 4 * l->width, rows = l->batches->rows, size = (int64_t)sizeof(T);
 
     if (w->weight) {
-        tr_batches_previous(previous, l->out, l->h0, b, l->out_width * (int64_t)sizeof(T));
-        NAME(tr_gemm)(true, false, l->out_width, gates, b->rows, 1, previous, l->out_width, g->dgate, gates, 0,
+        tr_sequences_previous(previous, l->out, l->h0, s->offset, s->count, is_reverse, l->out_width * size);
+        NAME(tr_gemm)(true, false, l->out_width, gates, rows, 1, previous, l->out_width, g->dinput, gates, 0,
                       w->weight->data, gates);
     }
     if (w->projection)
-        NAME(tr_gemm)(true, false, l->width, l->out_width, b->rows, 1, l->hidden, l->width, g->dout, l->out_width, 0,
+        NAME(tr_gemm)(true, false, l->width, l->out_width, rows, 1, l->hidden, l->width, g->dprojected, l->out_width, 0,
                       w->projection->data, l->out_width);
-    if (w->bias)
-        NAME(tr_reduce_apply)(TR_REDUCE_SUM, w->bias->data, g->dgate, 1, b->rows, gates);
     if (w->bias && l->peephole) {
-        tr_batches_previous(previous, l->cell, l->c0, b, l->width * (int64_t)sizeof(T));
-        NAME(tr_lstm_peephole_grad)((T *)w->bias->data + gates, g->dgate, l->cell, previous, b->rows, l->width);
+        tr_sequences_previous(previous, l->cell, l->c0, s->offset, s->count, is_reverse, l->width * size);
+        NAME(tr_lstm_peephole_grad)((T *)w->bias->data + gates, g->dinput, l->cell, previous, rows, l->width);
     }
 }
 
@@ -330,39 +322,31 @@ static tr_status NAME(backward)(const tr_run *io, const parts *p, const NAME(wan
     tr_batches          b;
     NAME(tr_lstm)       l = NAME(lstm_of)(a, p);
     NAME(tr_lstm_grads) g = {0};
-    T                  *ranked_h0 = NULL, *ranked_c0 = NULL, *previous = NULL;
+    T                  *previous = NULL;
     int64_t            *order;
 
     TR_TRY(tr_blas_init());
+    l.batches = &b;
+    l.h0 = h0 ? h0->data : NULL;
+    l.c0 = c0 ? c0->data : NULL;
+    l.out = p->out->data;
+    l.cell = p->cell->data;
+    l.gate = p->gate->data;
+    l.hidden = p->hidden ? p->hidden->data : NULL;
+    g.dout = w->of_out ? w->of_out->data : NULL;
+    g.dcell = w->of_cell ? w->of_cell->data : NULL;
+    g.dinput = w->input ? w->input->data : NULL;
+    g.dh0 = w->h0 ? w->h0->data : NULL;
+    g.dc0 = w->c0 ? w->c0->data : NULL;
+    g.dbias = w->bias ? w->bias->data : NULL;
     TR_TRY(tr__scratch_pieces(io, (const tr_piece[]){
         {&order, (size_t)tr_batches_size(s.offset, s.count) * sizeof *order},
-        {&ranked_h0, bytes_of(h0)}, {&ranked_c0, bytes_of(c0)}, {&g.dh0, bytes_of(w->h0)}, {&g.dc0, bytes_of(w->c0)},
-        {&l.out, out_bytes}, {&l.cell, cell_bytes}, {&g.dout, out_bytes}, {&g.dcell, cell_bytes},
-        {&g.dhidden, p->projection ? cell_bytes : 0}, {&g.dgate, bytes_of(p->gate)},
-        {&previous, out_bytes > cell_bytes ? out_bytes : cell_bytes}, {NULL, 0}}));
+        {&g.dinput, w->input ? 0 : bytes_of(p->gate)}, {&g.dprojected, p->projection ? out_bytes : 0},
+        {&previous, out_bytes > cell_bytes ? out_bytes : cell_bytes},
+        {&g.room, (size_t)NAME(tr_lstm_backward_room)(&l, s.count, p->cell->shape.dim[0]) * sizeof(T)}, {NULL, 0}}));
     tr_batches_make(&b, order, s.offset, s.count, a->is_reverse);
-    if (!p->projection)
-        g.dhidden = g.dout;
-    l.batches = &b;
-    l.gate = p->gate->data;
-    l.hidden = p->hidden ? p->hidden->data : l.out;
-    tr__rows_to_batches(l.out, p->out, &b);
-    tr__rows_to_batches(l.cell, p->cell, &b);
-    tr__rows_to_batches(g.dout, w->of_out, &b);
-    tr__rows_to_batches(g.dcell, w->of_cell, &b);
-    tr__state_to_ranks(ranked_h0, h0, &b);
-    tr__state_to_ranks(ranked_c0, c0, &b);
-    if (g.dh0)
-        memset(g.dh0, 0, bytes_of(w->h0));
-    if (g.dc0)
-        memset(g.dc0, 0, bytes_of(w->c0));
-    l.h0 = ranked_h0;
-    l.c0 = ranked_c0;
     NAME(tr_lstm_backward)(&l, &g);
-    tr__rows_from_batches(w->input, g.dgate, &b);
-    tr__state_from_ranks(w->h0, g.dh0, &b);
-    tr__state_from_ranks(w->c0, g.dc0, &b);
-    NAME(parameter_grads)(w, &l, &g, previous);
+    NAME(parameter_grads)(w, &s, a->is_reverse, &l, &g, previous);
     return TR_OK;
 }
 

@@ -266,6 +266,8 @@ static void packed_grid(int64_t *rows, int64_t *cols, int64_t m, int64_t n, int6
     cut(rows, cols, m, n, (double)(tiles < most ? tiles : most));
 }
 
+enum { FACTOR_ROWS = 64 };                                 /* from so many on packing pays */
+
 #define TR_TEMPLATE "kernels/math/blas.c"
 #include "kernels/math/each_float.h"
 #else
@@ -344,6 +346,58 @@ void NAME(tr_gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, 
     }
     NAME(product) p = {packed, trans_a, trans_b, m, n, k, lda, ldb, ldc, rows, cols, alpha, beta, a, b, c, 0, 0, 0};
     tr_parallel(rows * cols, NAME(product_tile), &p);
+}
+
+/* -- a right side that many products share --------------------------------------------------------------------------- */
+
+int64_t NAME(tr_factor_size)(int64_t n, int64_t k, int64_t rows)
+{
+    return T_IS_F32 && rows >= FACTOR_ROWS && tr__gemm_panels_wants(n, k) ? tr__gemm_panels_size(n, k) : 0;
+}
+
+void NAME(tr_factor_init)(NAME(tr_factor) *factor, bool trans, int64_t n, int64_t k, const T *b, int64_t ldb, int64_t rows,
+                          T *memory)
+{
+    *factor = (NAME(tr_factor)){trans, n, k, ldb, b, NAME(tr_factor_size)(n, k, rows) > 0 ? memory : NULL};
+#if T_IS_F32
+    if (factor->panels)
+        tr__gemm_panels_pack(memory, trans, n, k, b, ldb);
+#endif
+}
+
+#if T_IS_F32
+typedef struct {
+    const NAME(tr_factor) *factor;
+    int64_t      m, lda, ldc, tiles;
+    float        beta;
+    const float *a;
+    float       *c;
+} panel_product;
+
+static void panel_tile(void *payload, int64_t tile)
+{
+    const panel_product *p = payload;
+    const tr_factor_f32 *f = p->factor;
+    int64_t              left, right;
+
+    tr_slice_range(&left, &right, f->n, TR_PANEL_COLS, p->tiles, tile);
+    if (left < right)
+        tr__gemm_panels(p->m, f->n, f->k, p->a, p->lda, f->panels, left, right - left, p->beta, p->c, p->ldc);
+}
+#endif
+
+void NAME(tr_gemm_factor)(int64_t m, const T *a, int64_t lda, const NAME(tr_factor) *factor, T beta, T *c, int64_t ldc)
+{
+    const int64_t n = factor->n, k = factor->k;
+#if T_IS_F32
+    if (factor->panels && m > 0) {
+        const int64_t panels = (n + TR_PANEL_COLS - 1) / TR_PANEL_COLS, tiles = tiles_of((double)m * (double)n * (double)k);
+        panel_product p = {factor, m, lda, ldc, tiles < panels ? tiles : panels, beta, a, c};
+        tr_parallel(p.tiles, panel_tile, &p);
+        return;
+    }
+#endif
+    NAME(tr_gemm)(false, factor->trans, m, n, k, 1, a, lda, factor->b, factor->ldb, beta, c, ldc);
 }
 
 /* -- batches: whole products are slices while there are enough of them ---------------------------------------------- */

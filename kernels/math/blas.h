@@ -37,6 +37,19 @@ void NAME(tr_gemm_one)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t
 void NAME(tr_gemm_batched)(bool trans_a, bool trans_b, int64_t batch, int64_t m, int64_t n, int64_t k, T alpha,
                            const T *a, int64_t lda, int64_t stride_a, const T *b, int64_t ldb, int64_t stride_b,
                            T beta, T *c, int64_t ldc, int64_t stride_c);
+/* A right side, op(B), k x n, that many products share; it is packed once where that pays. `rows` is the number of rows that
+ * will be multiplied by it in all. Init takes tr_factor_size elements of memory, aligned to 64 bytes, and like B they must
+ * live as long as the factor and stay as they are. */
+typedef struct NAME(tr_factor) {
+    bool     trans;
+    int64_t  n, k, ldb;
+    const T *b, *panels;                                   /* panels: NULL where it is not packed */
+} NAME(tr_factor);
+int64_t NAME(tr_factor_size)(int64_t n, int64_t k, int64_t rows);
+void    NAME(tr_factor_init)(NAME(tr_factor) *factor, bool trans, int64_t n, int64_t k, const T *b, int64_t ldb, int64_t rows,
+                             T *memory);
+/* C = A op(B) + beta C, C m x n */
+void    NAME(tr_gemm_factor)(int64_t m, const T *a, int64_t lda, const NAME(tr_factor) *factor, T beta, T *c, int64_t ldc);
 /* y = alpha op(A) x + beta y, A stored m x n: y has m elements (trans: n), x has n (trans: m). */
 void NAME(tr_gemv)(bool trans, int64_t m, int64_t n, T alpha, const T *a, int64_t lda, const T *x, T beta, T *y);
 

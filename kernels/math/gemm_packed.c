@@ -21,7 +21,7 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-enum { LANES = 16, MR = 14, NR = 2 * LANES, KC = 256, MC = 20 * MR, NC = 32 * NR };
+enum { LANES = 16, MR = 14, NR = TR_PANEL_COLS, KC = 256, MC = 20 * MR, NC = 32 * NR };
 enum { MIN_SIDE = 24, MIN_INNER = 8 };
 static const double MIN_WORK = 2.5e5;                         /* multiplications */
 
@@ -258,7 +258,74 @@ void tr__gemm_packed(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k
         }
 }
 
+/* -- a B that many products share --------------------------------------------------------------------------------------------- */
+
+bool tr__gemm_panels_wants(int64_t n, int64_t k)
+{
+    return n >= MIN_SIDE && k >= MIN_INNER && is_avx512();
+}
+
+static int64_t panels_width(int64_t n)
+{
+    return (n + NR - 1) / NR * NR;
+}
+
+int64_t tr__gemm_panels_size(int64_t n, int64_t k)
+{
+    return panels_width(n) * k;
+}
+
+void tr__gemm_panels_pack(float *panels, bool trans_b, int64_t n, int64_t k, const float *b, int64_t ldb)
+{
+    const int64_t kc = even_block(k, KC);
+
+    for (int64_t p = 0; p < k; p += kc) {
+        const product g = {.trans_b = trans_b, .ldb = ldb, .b = b, .packed_b = panels + p * panels_width(n)};
+        pack_b(&g, 0, n, p, least(kc, k - p));
+    }
+}
+
+void tr__gemm_panels(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *panels, int64_t left,
+                     int64_t cols, float beta, float *c, int64_t ldc)
+{
+    const int64_t kc = even_block(k, KC), mc = even_block(m, MC);
+    product       g = {.lda = lda, .ldc = ldc, .alpha = 1, .a = a, .c = c};
+
+    g.packed_a = tr_thread_scratch(TR_SCRATCH_PACK, (size_t)(mc * kc + LANES) * sizeof(float));
+    for (int64_t p = 0; p < k; p += kc) {
+        const int64_t depth = least(kc, k - p);
+        g.packed_b = (float *)panels + p * panels_width(n) + left * depth;
+        for (int64_t i = 0; i < m; i += mc) {
+            pack_a(&g, i, least(mc, m - i), p, depth);
+            multiply_block(&g, i, least(mc, m - i), left, cols, depth, p == 0 ? beta : 1);
+        }
+    }
+}
+
 #else
+
+bool tr__gemm_panels_wants(int64_t n, int64_t k)
+{
+    (void)n, (void)k;
+    return false;
+}
+
+int64_t tr__gemm_panels_size(int64_t n, int64_t k)
+{
+    (void)n, (void)k;
+    return 0;
+}
+
+void tr__gemm_panels_pack(float *panels, bool trans_b, int64_t n, int64_t k, const float *b, int64_t ldb)
+{
+    (void)panels, (void)trans_b, (void)n, (void)k, (void)b, (void)ldb;
+}
+
+void tr__gemm_panels(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *panels, int64_t left,
+                     int64_t cols, float beta, float *c, int64_t ldc)
+{
+    (void)m, (void)n, (void)k, (void)a, (void)lda, (void)panels, (void)left, (void)cols, (void)beta, (void)c, (void)ldc;
+}
 
 bool tr__gemm_packed_wants(int64_t m, int64_t n, int64_t k)
 {

@@ -1,4 +1,4 @@
-/* lstm.h - long short-term memory over sequences in batch order (recurrent.h).
+/* lstm.h - long short-term memory over sequences, gone through in batch order (recurrent.h).
  *
  * A row of `gate` is candidate, input, forget, output, each `width` wide; with p the peepholes and c' the cell before:
  *     c~ = candidate_act(.)   i = gate_act(. + p_i c')   f = gate_act(. + p_f c')   c = clip(c~ i + c' f)
@@ -22,25 +22,33 @@ typedef struct NAME(tr_lstm) {
     T        cell_clip, projection_clip;      /* 0: none */
     const T *weight;                  /* [out_width, 4 width] */
     const T *peephole;                /* [3 width]: input, forget, output; NULL: none */
-    const T *projection;              /* [width, out_width]; NULL: out is hidden, the same memory */
-    const T *h0, *c0;                 /* [count, ...] in the order of rank; NULL: zeros */
-    T       *gate, *cell, *hidden, *out;
-    T       *active_cell;             /* cell_act(cell); NULL: not wanted */
+    const T *projection;              /* [width, out_width]; NULL: out is hidden */
+    const T *bias;                    /* [4 width] */
+    const T *h0, *c0;                 /* [count, ...], one row for each sequence; NULL: zeros */
+    const T *input;                   /* rows of the sequences, as are cell and out */
+    T       *cell, *out;
+    T       *gate;                    /* in batch order */
+    T       *hidden;                  /* in batch order, with a projection; else NULL */
+    T       *active_cell;             /* cell_act(cell) in batch order; NULL: not wanted */
+    T       *room;                    /* tr_lstm_room elements, aligned to 64 bytes */
 } NAME(tr_lstm);
 
-/* On entry `gate` is the projected input with its bias added. */
-void NAME(tr_lstm_forward)(const NAME(tr_lstm) *l);
+int64_t NAME(tr_lstm_room)(const NAME(tr_lstm) *l, int64_t sequences, int64_t rows);
+/* Out: gate, cell, out, hidden, active_cell. */
+void    NAME(tr_lstm_forward)(const NAME(tr_lstm) *l);
 
 typedef struct NAME(tr_lstm_grads) {
-    T *dgate;                         /* out: of the gates before their activation */
-    T *dcell, *dout;                  /* in: the gradients of cell and out; both are overwritten. With a projection dout
-                                         becomes the gradient before its activation */
-    T *dhidden;                       /* room for it with a projection; else it is dout, the same memory */
-    T *dh0, *dc0;                     /* added to, in the order of rank; NULL: not wanted */
+    const T *dcell, *dout;            /* in: the gradients of cell and out; NULL: zeros */
+    T       *dinput;                  /* out: of the gates before their activation, rows of the sequences */
+    T       *dprojected;              /* out, in batch order, with a projection: of its product; else NULL */
+    T       *dh0, *dc0, *dbias;       /* out; NULL: not wanted. dbias is [4 width] */
+    T       *room;                    /* tr_lstm_backward_room elements, aligned to 64 bytes */
 } NAME(tr_lstm_grads);
 
-void NAME(tr_lstm_backward)(const NAME(tr_lstm) *l, const NAME(tr_lstm_grads) *g);
-/* Of the peepholes, [3 width]; `previous` are the cells one step earlier (tr_batches_previous). */
+int64_t NAME(tr_lstm_backward_room)(const NAME(tr_lstm) *l, int64_t sequences, int64_t rows);
+/* Reads of `l` all that forward wrote, but active_cell, and neither input, bias nor room. */
+void    NAME(tr_lstm_backward)(const NAME(tr_lstm) *l, const NAME(tr_lstm_grads) *g);
+/* Of the peepholes, [3 width]; `previous` are the cells one step earlier. All have their rows in the same order. */
 void NAME(tr_lstm_peephole_grad)(T *dpeephole, const T *dgate, const T *cell, const T *previous, int64_t rows,
                                  int64_t width);
 

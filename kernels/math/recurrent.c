@@ -63,6 +63,24 @@ void tr_batches_previous(void *out, const void *state, const void *first, const 
     }
 }
 
+void tr_sequences_previous(void *out, const void *state, const void *first, const int64_t *offset, int64_t count,
+                           bool is_reverse, int64_t row_bytes)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t begin = offset[i], more = offset[i + 1] - begin - 1;             /* rows but the first */
+        char         *to = (char *)out + begin * row_bytes;
+        if (more < 0)
+            continue;
+        memcpy(is_reverse ? to : to + row_bytes, (const char *)state + (begin + (is_reverse ? 1 : 0)) * row_bytes,
+               (size_t)(more * row_bytes));
+        to += is_reverse ? more * row_bytes : 0;
+        if (first)
+            memcpy(to, (const char *)first + i * row_bytes, (size_t)row_bytes);
+        else
+            memset(to, 0, (size_t)row_bytes);
+    }
+}
+
 #define TR_TEMPLATE "kernels/math/recurrent.c"
 #include "kernels/math/each_float.h"
 #else

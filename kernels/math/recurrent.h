@@ -29,6 +29,9 @@ static inline int64_t tr_batches_alive(const tr_batches *b, int64_t step)
 /* out[k] is what row k's sequence had one step earlier: of `state`, which is in batch order; in step 0 of `first`, or
  * zeros where that is NULL. */
 void tr_batches_previous(void *out, const void *state, const void *first, const tr_batches *b, int64_t row_bytes);
+/* The same in the order of the rows themselves, with `first` in that of the sequences. */
+void tr_sequences_previous(void *out, const void *state, const void *first, const int64_t *offset, int64_t count,
+                           bool is_reverse, int64_t row_bytes);
 
 #define TR_TEMPLATE "kernels/math/recurrent.h"
 #include "kernels/math/each_float.h"

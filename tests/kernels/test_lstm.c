@@ -2,6 +2,8 @@
 #include "tests/support/op_check.h"
 
 #define RAGGED    OFFSETS(0, 2, 2, 5, 6, 9)
+#define MANY      OFFSETS(0, 1, 3, 3, 8, 9, 11, 14, 15, 16, 18, 20, 27, 28, 29, 30, 33, 34, 36, 40, 41, 42, 44, 46, 49, 50, 52, 53, 56, 58, \
+                          60, 65, 66, 71, 75)
 #define NO_STATE  ABSENT, ABSENT
 #define PLAIN     BOOL_ATTR("use_peepholes", 0)
 #define REVERSE   BOOL_ATTR("is_reverse", 1)
@@ -124,6 +126,8 @@ static const op_case cases[] = {
     {"two levels", {NESTED(OFFSETS(0, 1, 2), OFFSETS(0, 1, 4), 4, 4), NO_STATE, DIMS(1, 4), DIMS(1, 7)},
      .out = {NESTED(OFFSETS(0, 1, 2), OFFSETS(0, 1, 4), 4, 1)}},
     {"no rows", {SEQUENCES(OFFSETS(0, 0, 0), 0, 8), DIMS(2, 2), DIMS(2, 2), DIMS(2, 8), DIMS(1, 14)}},
+    {"groups of sequences", {SEQUENCES(MANY, 75, 32), DIMS(34, 8), DIMS(34, 8), DIMS(8, 32), DIMS(1, 56)}},
+    {"groups in reverse", {SEQUENCES(MANY, 75, 32), NO_STATE, DIMS(8, 32), DIMS(1, 32)}, {PLAIN, REVERSE}},
 };
 
 static void reference(op_values *v)

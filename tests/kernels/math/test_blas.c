@@ -80,6 +80,7 @@ int main(void)
         BOTH(tiles_make_the_product),
         BOTH(strides_beyond_the_width_are_left_alone),
         BOTH(batches_are_products),
+        BOTH(factors_make_the_product),
         BOTH(vectors_match),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
@@ -207,6 +208,30 @@ static void NAME(batches_are_products)(void **state)
         assert_memory_equal(c, want, (size_t)(batch * m * n) * sizeof(T));
         free(a), free(b), free(c), free(want);
     }
+}
+
+/* Packed where there are rows enough, and not. */
+static void NAME(factors_make_the_product)(void **state)
+{
+    (void)state;
+    static const int64_t cases[][3] = {{0, 32, 16}, {1, 24, 8}, {5, 40, 300}, {16, 512, 128}, {33, 47, 513}, {300, 1040, 64}, {3, 5, 7}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int t = 0; t < 8; t++) {
+            const int64_t        m = cases[i][0], n = cases[i][1], k = cases[i][2], rows = t & 4 ? 1000 : 1;
+            const bool           trans = t & 1;
+            const T              beta = t & 2 ? 1 : 0;
+            NAME(operands)       o = NAME(operands_of)(m, n, k);
+            T                   *memory = aligned_alloc(64, (size_t)((NAME(tr_factor_size)(n, k, rows) + 16) / 16 * 16) * sizeof(T));
+            NAME(tr_factor)      factor;
+            NAME(tr_factor_init)(&factor, trans, n, k, o.b, trans ? k : n, rows, memory);
+            SAME_FOR_ALL_THREADS(o.c, m * n * (int64_t)sizeof(T), memcpy(o.c, o.c0, (size_t)(m * n) * sizeof(T)),
+                                 NAME(tr_gemm_factor)(m, o.a, k, &factor, beta, o.c, n));
+            NAME(tr_gemm)(false, trans, m, n, k, 1, o.a, k, o.b, trans ? k : n, beta, o.c0, n);
+            for (int64_t j = 0; j < m * n; j++)
+                NAME(near)((double)o.c[j], (double)o.c0[j], (double)k + 1, 1, "c", j);
+            NAME(free_operands)(&o);
+            free(memory);
+        }
 }
 
 static void NAME(vectors_match)(void **state)
