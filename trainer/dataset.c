@@ -39,6 +39,11 @@ const tr_data_spec *tr__dataset_spec(const tr_dataset *dataset)
     return &dataset->spec;
 }
 
+bool tr__dataset_is_shared(const tr_dataset *dataset)
+{
+    return dataset->parts > 1;
+}
+
 /* == life ===================================================================================== */
 
 tr_status tr_dataset_new(tr_dataset **out, const tr_data_spec *spec)
@@ -137,10 +142,12 @@ static tr_status count_chunk(tr_dataset *dataset, const tr_chunk *chunk)
 }
 
 /* Take the next chunk that there is; NULL in dataset->chunk afterwards: the pass has ended. */
-static tr_status next_chunk(tr_dataset *dataset, int64_t deadline)
+static tr_status next_chunk(tr_dataset *dataset, double seconds)
 {
-    tr_status status = tr_feed_take(&dataset->chunk, dataset->feed, deadline);
+    const int64_t from = tr__now();
+    tr_status     status = tr_feed_take(&dataset->chunk, dataset->feed, from + (int64_t)(seconds * 1e9));
 
+    dataset->counts.wait_nanoseconds += tr__now() - from;
     if (status == TR_ETIMEOUT)
         return tr_fail(TR_ETIMEOUT, "data: no line has come in the time given; the files, or '%s', are slow",
                        dataset->spec.pipe_command ? dataset->spec.pipe_command : "their disk");
@@ -185,14 +192,14 @@ static tr_status no_memory(void)
 }
 
 /* Add lines until the batch is full or the pass, or the task, ends. */
-static tr_status fill_from_files(tr_dataset *dataset, tr_batch *batch, int64_t deadline)
+static tr_status fill_from_files(tr_dataset *dataset, tr_batch *batch, double seconds)
 {
     const int64_t want = dataset->spec.batch_size;
     const bool    by_task = dataset->spec.split == TR_SPLIT_TASKS;
 
     while (batch->columns.lines < want) {
         if (!dataset->chunk)
-            TR_TRY(next_chunk(dataset, deadline));
+            TR_TRY(next_chunk(dataset, seconds));
         const tr_chunk *chunk = dataset->chunk;
         if (!chunk)
             return TR_OK;
@@ -225,7 +232,7 @@ static tr_status fill_from_memory(tr_dataset *dataset, tr_batch *batch)
     return TR_OK;
 }
 
-static tr_status take_batch(bool *got, tr_batch *batch, tr_dataset *dataset, int64_t deadline)
+static tr_status take_batch(bool *got, tr_batch *batch, tr_dataset *dataset, double seconds)
 {
     if (!dataset->is_in_pass)
         return tr_fail(TR_EINVAL, "data: no pass has begun");
@@ -237,7 +244,7 @@ static tr_status take_batch(bool *got, tr_batch *batch, tr_dataset *dataset, int
     if (dataset->is_loaded)
         TR_TRY(fill_from_memory(dataset, batch));
     else
-        TR_TRY(fill_from_files(dataset, batch, deadline));
+        TR_TRY(fill_from_files(dataset, batch, seconds));
     batch->is_open = false;
     const int64_t lines = batch->columns.lines;
     *got = lines > 0 && (lines == dataset->spec.batch_size || !dataset->spec.drop_last);
@@ -248,21 +255,21 @@ static tr_status take_batch(bool *got, tr_batch *batch, tr_dataset *dataset, int
 
 tr_status tr_dataset_next(bool *got, tr_batch *batch, tr_dataset *dataset, double seconds)
 {
-    const int64_t deadline = tr__now() + (seconds < 1e9 ? (int64_t)(seconds * 1e9) : (int64_t)1e18);
-
     *got = false;
     pthread_mutex_lock(&dataset->lock);
-    const tr_status status = take_batch(got, batch, dataset, deadline);
+    const tr_status status = take_batch(got, batch, dataset, seconds < 1e8 ? seconds : 1e8);
     pthread_mutex_unlock(&dataset->lock);
     return status;
 }
 
 /* == memory =================================================================================== */
 
-static tr_status load_some(bool *done, tr_dataset *dataset, int64_t deadline)
+static tr_status load_some(bool *done, tr_dataset *dataset, double seconds)
 {
+    const int64_t deadline = tr__now() + (int64_t)(seconds * 1e9);
+
     do {
-        TR_TRY(next_chunk(dataset, deadline));
+        TR_TRY(next_chunk(dataset, seconds));
         *done = !dataset->chunk;
         if (dataset->chunk && !tr_columns_append(&dataset->memory, &dataset->chunk->columns, 0, dataset->chunk->columns.lines))
             return tr_fail(TR_ENOMEM, "data: no memory for all lines; after %lld of them", (long long)dataset->memory.lines);
@@ -283,7 +290,7 @@ tr_status tr_dataset_load(bool *done, tr_dataset *dataset, double seconds)
         dataset->is_loading = true;
     }
     if (status == TR_OK)
-        status = load_some(done, dataset, tr__now() + (int64_t)(seconds * 1e9));
+        status = load_some(done, dataset, seconds);
     if (status == TR_ETIMEOUT || (status == TR_OK && !*done))
         return TR_OK;
     tr_dataset_end(dataset);

@@ -5,5 +5,7 @@
 #include "trainer/trireme_trainer.h"
 
 const tr_data_spec *tr__dataset_spec(const tr_dataset *dataset);
+/* Have other trainers parts of the data, so that this one may have none? */
+bool tr__dataset_is_shared(const tr_dataset *dataset);
 
 #endif

@@ -113,6 +113,7 @@ typedef struct tr_data_counts {
     int64_t lines;                    /* read since the dataset was made, without the bad ones */
     int64_t bad_lines;                /* skipped */
     int64_t bytes;                    /* of text */
+    int64_t wait_nanoseconds;         /* that takers of batches waited for lines */
 } tr_data_counts;
 
 TR_API void        tr_dataset_count(const tr_dataset *dataset, tr_data_counts *out);
@@ -120,6 +121,45 @@ TR_API void        tr_dataset_count(const tr_dataset *dataset, tr_data_counts *o
 TR_API const char *tr_dataset_first_bad_line(const tr_dataset *dataset);
 /* The id that a CSV slot with hash_buckets gives a text: FNV-1a of its bytes, 64 bits, modulo `buckets`. */
 TR_API int64_t     tr_data_hash(const char *text, size_t size, int64_t buckets);
+
+/* == loops ================================================================================== */
+
+/* Zero and NULL stand for the default in every field. */
+typedef struct tr_loop_options {
+    int                fetch_count;
+    const char *const *fetches;       /* variables whose values are told */
+    const char *const *labels;        /* and how they are called; NULL: by their names */
+    int64_t            report_every;  /* steps from one report to the next; 0: none is made */
+    int64_t            epochs;        /* passes over the data; 1 */
+    int64_t            steps;         /* end after so many, whatever is left of the passes; 0: no limit */
+    int                threads;       /* 1. More: each takes batches and updates the same parameters without waiting for
+                                       * the others (Hogwild): results then depend on chance. In a job one only. */
+    bool               has_weight;    /* in a job: the gradients of each step weigh as `weight` samples; else as there are */
+    double             weight;
+    tr_program        *idle;          /* in a job: what runs in a step without samples; NULL: the program itself */
+    bool               check_finite;
+} tr_loop_options;
+
+/* What a loop has done when tr_loop_run returns. */
+typedef struct tr_loop_report {
+    bool        is_at_end;            /* nothing is left to do */
+    bool        is_due;               /* a step was fetched: `line` tells of it */
+    int64_t     epoch;                /* passes ended */
+    int64_t     step;                 /* steps ended; of a due report the step that was fetched */
+    int64_t     samples;              /* lines in them */
+    const char *line;                 /* "step 100: loss=0.25 acc=0.5", until the next call; "" when none is due */
+} tr_loop_report;
+
+typedef struct tr_loop tr_loop;
+
+/* Prepare to run `program` in `scope`, which holds its parameters, once for each batch. All three outlive the loop
+ * and are its own until it is freed. In a process of a job the program is the trainer's part. */
+TR_API tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope, tr_dataset *data,
+                             const tr_loop_options *options);
+/* Ends what is under way. */
+TR_API void      tr_loop_free(tr_loop *loop);
+/* Go on for about `seconds`, until a report is due, or to the end, whatever comes first. */
+TR_API tr_status tr_loop_run(tr_loop *loop, double seconds, tr_loop_report *report);
 
 #ifdef __cplusplus
 }

@@ -285,6 +285,40 @@ class Executor:
         check(lib.tr_plan_to_string(out, prepared.plan))
         return take_text(out)
 
+    def train_from_dataset(self, program: Program | None = None, dataset: Any = None, scope: Scope | None = None,
+                           thread: int = 0, debug: bool = False, fetch_list: Sequence[Any] | None = None,
+                           fetch_info: Sequence[str] | None = None, print_period: int = 100, *, epochs: int = 1,
+                           steps: int = 0) -> None:
+        """Run ``program`` for each batch of ``dataset``, in the core: without any Python per batch.
+
+        Every ``print_period`` steps a line shows the values of ``fetch_list``, called as ``fetch_info`` says. ``epochs``
+        are passes over the data, ``steps`` ends them after so many. With ``thread`` above 1 so many threads take batches
+        and update the same parameters without waiting for each other (Hogwild): faster for small steps, and no longer
+        repeatable; in a job there is one. ``debug`` prints where the time went.
+
+        >>> import tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "t.csv")
+        >>> _ = open(path, "w").write("x,y\\n1,2\\n2,4\\n3,6\\n")
+        >>> x, y = fluid.layers.data("x", [1]), fluid.layers.data("y", [1])
+        >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
+        >>> _ = fluid.optimizer.SGD(0.1).minimize(loss)
+        >>> exe = fluid.Executor(fluid.CPUPlace())
+        >>> _ = exe.run(fluid.default_startup_program())
+        >>> data = fluid.Dataset(path, "csv", batch_size=3, header=True, slots=[x, y])
+        >>> exe.train_from_dataset(dataset=data, epochs=300, fetch_list=[loss], fetch_info=["loss"], print_period=300)
+        step 300: loss=...
+        """
+        from .loop import run_loop
+        run_loop(self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, epochs, steps)
+
+    def infer_from_dataset(self, program: Program | None = None, dataset: Any = None, scope: Scope | None = None,
+                           thread: int = 0, debug: bool = False, fetch_list: Sequence[Any] | None = None,
+                           fetch_info: Sequence[str] | None = None, print_period: int = 100) -> None:
+        """As ``train_from_dataset``, once over the data and without the operators that only training needs."""
+        from .loop import run_loop
+        program = (program or default_main_program()).clone(for_test=True)
+        run_loop(self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, 1, 0)
+
     def close(self) -> None:
         """Nothing is left open by a run in one process; Fluid's scripts call this at their end."""
 

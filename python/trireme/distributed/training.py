@@ -169,21 +169,40 @@ _training: _Training | None = None
 _trained: Program | None = None
 
 
-def before_run(program: Program, scope: Scope, feed: dict[str, Any],
-               names: tuple[str, ...]) -> tuple[Program, tuple[str, ...]]:
-    """Return what to run, and what to fetch, in the place of ``program`` and ``names``: ``Executor.run`` asks."""
+def _find(program: Program, scope: Scope) -> _Training | None:
+    """Return the training whose program this is, begun when this is its first step; None: of no training."""
     training = _training
     if program is not _trained or training is None:
         training = _first_run(program, scope)
         if training is None:
-            return program, names
+            return None
     elif program.desc.revision != training.revision:
         raise InvalidArgumentError("the program was changed after its first step in this job; the servers have their "
                                    "work already")
     if scope is not training.scope:
         raise InvalidArgumentError("a job trains in one scope: the one of its first step")
+    return training
+
+
+def before_run(program: Program, scope: Scope, feed: dict[str, Any],
+               names: tuple[str, ...]) -> tuple[Program, tuple[str, ...]]:
+    """Return what to run, and what to fetch, in the place of ``program`` and ``names``: ``Executor.run`` asks."""
+    training = _find(program, scope)
+    if training is None:
+        return program, names
     training.set_weight(feed)
     return training.next_program(), training.fetched(names)
+
+
+def before_loop(program: Program, scope: Scope,
+                names: tuple[str, ...]) -> tuple[Program, Program | None, tuple[str, ...], float | None]:
+    """Return what a loop of the core runs, in steps with samples and without, what it fetches, and the weight it gives
+    each step (None: the number of samples)."""
+    training = _find(program, scope)
+    if training is None:
+        return program, None, names, None
+    training._last = -1.0                              # the loop sets it
+    return training.program, training.result.idle, training.fetched(names), _weight
 
 
 def _first_run(program: Program, scope: Scope) -> _Training | None:
@@ -222,4 +241,4 @@ def before_goodbye() -> None:
         _training.flush()
 
 
-__all__ = ["before_run", "before_goodbye", "set_batch_weight"]
+__all__ = ["before_run", "before_loop", "before_goodbye", "set_batch_weight"]

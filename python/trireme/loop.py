@@ -1,0 +1,113 @@
+"""Loops of the core over datasets: what ``Executor.train_from_dataset`` and ``infer_from_dataset`` do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ._core import ffi, lib
+from .block import _similar
+from .errors import InvalidArgumentError, NotFoundError, ShapeError, check, user_line
+from .executor import Executor, global_scope
+from .feeds import Dataset
+from .framework import Program, Variable, default_main_program
+from .tensor import Scope
+
+_SECONDS = 0.2                         # from one look at Ctrl-C to the next
+
+
+def _check(program: Any, dataset: Any, scope: Any, fetch_list: Sequence[Any], fetch_info: Any, print_period: Any) -> None:
+    if not isinstance(program, Program):
+        raise TypeError(f"train_from_dataset: program must be a Program, got {program!r}")
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f"train_from_dataset: dataset must be a Dataset, got {dataset!r}")
+    if not isinstance(scope, Scope):
+        raise TypeError(f"train_from_dataset: scope must be a Scope, got {scope!r}")
+    for var in fetch_list:
+        if not isinstance(var, (Variable, str)):
+            raise TypeError(f"train_from_dataset: fetch_list holds Variables or names, got {var!r}")
+    if fetch_info is not None and len(fetch_info) != len(fetch_list):
+        raise InvalidArgumentError(f"train_from_dataset: {len(fetch_info)} texts in fetch_info for {len(fetch_list)} "
+                                   "variables in fetch_list")
+    if isinstance(print_period, bool) or not isinstance(print_period, int) or print_period < 0:
+        raise InvalidArgumentError(f"train_from_dataset: print_period={print_period!r}; a number of steps is possible, "
+                                   "0 for no lines")
+
+
+def _check_slots(program: Program, dataset: Dataset) -> None:
+    """The program's variables are what the slots say."""
+    block = program.global_block()
+    for slot in dataset.slots:
+        if slot is None:
+            continue
+        if not block.has_var(slot.name):
+            raise NotFoundError(f"slot {slot.name!r} of the data is no variable of the program"
+                                f"{_similar(slot.name, block.vars)}\n  your line: {user_line()}")
+        want = block.var(slot.name).desc.shape()
+        if len(want) != len(slot.shape) or any(a >= 0 and b >= 0 and a != b for a, b in zip(want, slot.shape)):
+            raise ShapeError(f"slot {slot.name!r} of the data has the shape {slot.shape}, the program wants {want}\n"
+                             f"  your line: {user_line()}")
+
+
+def _options(fetches: Sequence[str], labels: Sequence[str], **given: Any) -> tuple[Any, list[Any]]:
+    """Return the tr_loop_options, and what must live as long."""
+    options, keep = ffi.new("tr_loop_options *"), []
+    for field, texts in (("fetches", fetches), ("labels", labels)):
+        chars = [ffi.new("char[]", text.encode()) for text in texts]
+        array = ffi.new("char *[]", chars)
+        setattr(options, field, array)
+        keep += [chars, array]
+    options.fetch_count = len(fetches)
+    for name, value in given.items():
+        setattr(options, name, value)
+    return options, keep
+
+
+def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scope: Scope | None, thread: int, debug: bool,
+             fetch_list: Sequence[Any] | None, fetch_info: Sequence[str] | None, print_period: int, epochs: int,
+             steps: int) -> None:
+    program = default_main_program() if program is None else program
+    scope = global_scope() if scope is None else scope
+    fetch_list = list(fetch_list or [])
+    _check(program, dataset, scope, fetch_list, fetch_info, print_period)
+    _check_slots(program, dataset)
+    names = tuple(var if isinstance(var, str) else var.name for var in fetch_list)
+    idle, weight = None, None
+    if executor._before_run is not None:
+        from .distributed import training
+        program, idle, fetched, weight = training.before_loop(program, scope, names)
+    else:
+        fetched = names
+    for name in fetched:
+        if not program.global_block().has_var(name):
+            raise NotFoundError(f"fetch {name!r} is no variable of the program{_similar(name, program.global_block().vars)}\n"
+                                f"  your line: {user_line()}")
+    options, keep = _options(fetched, list(fetch_info or names), report_every=print_period, epochs=epochs, steps=steps,
+                             threads=thread, has_weight=weight is not None, weight=weight or 0.0,
+                             idle=ffi.NULL if idle is None else idle.desc._native.ptr, check_finite=executor.check_nan)
+    before, start = dataset._counts(), time.perf_counter()
+    out = ffi.new("tr_loop **")
+    check(lib.tr_loop_new(out, program.desc._native.ptr, scope._native.ptr, dataset._get(), options))
+    try:
+        report = _run(out[0])
+    finally:
+        lib.tr_loop_free(out[0])
+        del keep
+    if debug:
+        waited = (dataset._counts().wait_nanoseconds - before.wait_nanoseconds) / 1e9
+        seconds = time.perf_counter() - start
+        print(f"{report.step} steps, {report.samples} samples in {seconds:.3f} s, {waited:.3f} s of it waiting for data",
+              flush=True)
+
+
+def _run(loop: Any) -> Any:
+    report = ffi.new("tr_loop_report *")
+    while not report.is_at_end:
+        check(lib.tr_loop_run(loop, _SECONDS, report))
+        if report.is_due:
+            print(ffi.string(report.line).decode("utf-8", "replace"), flush=True)
+    return report
+
+
+__all__ = ["run_loop"]

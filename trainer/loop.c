@@ -1,0 +1,354 @@
+/* loop.c - epochs, steps, reports; one worker on the caller's thread, or several on threads of their own.
+ *
+ * What must stay true: all of a loop that changes is behind `lock` where there are several workers. A worker never
+ * holds it while it computes or waits for data. */
+#include "trainer/dataset.h"
+#include "trainer/feed.h"
+#include "trainer/worker.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/memory.h"
+
+typedef struct hand {
+    tr_loop  *loop;
+    tr_worker worker;
+    pthread_t thread;
+    bool      is_started;
+} hand;
+
+/* A report that was not handed to the caller yet. */
+typedef struct note {
+    struct note *next;
+    int64_t      step;
+    char        *line;                /* malloc'ed */
+} note;
+
+struct tr_loop {
+    tr_loop_options options;          /* without the names: the workers have those */
+    tr_dataset     *data;
+    int             hands;
+    hand           *hand;
+
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;          /* for the caller, and for workers at the end of an epoch */
+    int64_t         epoch, step, samples;
+    int64_t         claimed;          /* steps that are made or being made */
+    int64_t         epoch_began;      /* steps claimed when it did */
+    int             arrived;          /* workers at the epoch's end */
+    bool            is_at_end, is_stopping;
+    tr_status       status;
+    char           *failure;
+    note           *notes;            /* in order of steps */
+    note           *told;             /* that of the last call, whose line the caller reads */
+};
+
+/* == a step ==================================================================================== */
+
+static void fail(tr_loop *loop, tr_status status)
+{
+    pthread_mutex_lock(&loop->lock);
+    if (loop->status == TR_OK) {
+        loop->status = status;
+        loop->failure = strdup(tr_error());
+    }
+    pthread_cond_broadcast(&loop->changed);
+    pthread_mutex_unlock(&loop->lock);
+}
+
+static bool is_over(const tr_loop *loop)
+{
+    return loop->is_at_end || loop->is_stopping || loop->status != TR_OK;
+}
+
+/* The next step's number, from 1; 0: there are enough. */
+static int64_t claim(tr_loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    const bool is_enough = is_over(loop) || (loop->options.steps && loop->claimed == loop->options.steps);
+    const int64_t number = is_enough ? 0 : ++loop->claimed;
+    loop->is_at_end |= is_enough;
+    if (is_enough)
+        pthread_cond_broadcast(&loop->changed);
+    pthread_mutex_unlock(&loop->lock);
+    return number;
+}
+
+static void add_note(tr_loop *loop, char *line, int64_t step)
+{
+    note  *new = tr__must_alloc(sizeof *new);
+    note **link = &loop->notes;
+
+    *new = (note){.step = step, .line = line};
+    pthread_mutex_lock(&loop->lock);
+    while (*link && (*link)->step < step)
+        link = &(*link)->next;
+    new->next = *link;
+    *link = new;
+    pthread_cond_broadcast(&loop->changed);
+    pthread_mutex_unlock(&loop->lock);
+}
+
+static void free_note(note *gone)
+{
+    if (gone)
+        free(gone->line);
+    free(gone);
+}
+
+static void count_step(tr_loop *loop, int64_t samples)
+{
+    pthread_mutex_lock(&loop->lock);
+    loop->step++;
+    loop->samples += samples;
+    pthread_mutex_unlock(&loop->lock);
+}
+
+static tr_status run_batch(tr_loop *loop, tr_worker *worker, int64_t number)
+{
+    const tr_loop_options *options = &loop->options;
+    const bool             is_told = options->report_every && number % options->report_every == 0;
+    const int64_t          samples = tr_batch_samples(worker->batch);
+    tr_job *const          job = tr_job_current();
+    tr_text                line = {0};
+    char                  *text;
+
+    if (job)
+        TR_TRY(tr_job_set_weight(job, options->has_weight ? options->weight : (double)samples));
+    if (is_told)
+        tr_text_add(&line, "step %lld:", (long long)number);
+    const tr_status status = tr_worker_run(worker, is_told ? &line : NULL);
+    if (status != TR_OK) {
+        tr_text_deinit(&line);
+        return tr_context(status, "in step %lld of the loop", (long long)number);
+    }
+    count_step(loop, samples);
+    if (is_told) {
+        TR_TRY(tr_text_take(&text, &line));
+        add_note(loop, text, number);
+    }
+    return TR_OK;
+}
+
+/* The last worker to arrive begins the next epoch; the others wait for it. */
+static tr_status end_epoch(tr_loop *loop)
+{
+    tr_status status = TR_OK;
+
+    pthread_mutex_lock(&loop->lock);
+    const int64_t epoch = loop->epoch;
+    if (++loop->arrived == loop->hands) {
+        loop->arrived = 0;
+        loop->epoch++;
+        loop->is_at_end = loop->epoch >= loop->options.epochs;
+        if (loop->claimed == loop->epoch_began && !tr__dataset_is_shared(loop->data))
+            status = tr_fail(TR_EINVAL, "the data gave no batch: its files have no line, or fewer than a batch");
+        else if (!loop->is_at_end)
+            status = tr_dataset_begin(loop->data);
+        loop->epoch_began = loop->claimed;
+        pthread_cond_broadcast(&loop->changed);
+    }
+    while (status == TR_OK && loop->epoch == epoch && !is_over(loop))
+        pthread_cond_wait(&loop->changed, &loop->lock);
+    pthread_mutex_unlock(&loop->lock);
+    return status;
+}
+
+/* One batch, or the end of an epoch; waits no longer than that for data. */
+static tr_status do_step(tr_loop *loop, tr_worker *worker, double seconds)
+{
+    bool got;
+
+    const tr_status status = tr_dataset_next(&got, worker->batch, loop->data, seconds);
+    if (status == TR_ETIMEOUT)
+        return TR_OK;
+    TR_TRY(status);
+    if (!got)
+        return end_epoch(loop);
+    const int64_t number = claim(loop);
+    return number ? run_batch(loop, worker, number) : TR_OK;
+}
+
+/* == several workers =========================================================================== */
+
+static void *work(void *payload)
+{
+    hand    *self = payload;
+    tr_loop *loop = self->loop;
+
+    for (;;) {
+        pthread_mutex_lock(&loop->lock);
+        const bool ends = is_over(loop);
+        pthread_mutex_unlock(&loop->lock);
+        if (ends)
+            return NULL;
+        const tr_status status = do_step(loop, &self->worker, 0.1);
+        if (status != TR_OK)
+            fail(loop, status);
+    }
+}
+
+static tr_status start_hands(tr_loop *loop)
+{
+    for (int i = 0; i < loop->hands; i++) {
+        if (loop->hand[i].is_started)
+            continue;
+        if (pthread_create(&loop->hand[i].thread, NULL, work, &loop->hand[i]))
+            return tr_fail(TR_ENOMEM, "thread %d of %d cannot be started", i + 1, loop->hands);
+        loop->hand[i].is_started = true;
+    }
+    return TR_OK;
+}
+
+static void stop_hands(tr_loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    loop->is_stopping = true;
+    pthread_cond_broadcast(&loop->changed);
+    pthread_mutex_unlock(&loop->lock);
+    for (int i = 0; i < loop->hands; i++) {
+        if (loop->hand[i].is_started)
+            pthread_join(loop->hand[i].thread, NULL);
+        loop->hand[i].is_started = false;
+    }
+}
+
+/* Wait for a report, the end, or the time. */
+static tr_status watch_hands(tr_loop *loop, int64_t deadline)
+{
+    const struct timespec until = {deadline / 1000000000, deadline % 1000000000};
+    int                   waited = 0;
+
+    TR_TRY(start_hands(loop));
+    pthread_mutex_lock(&loop->lock);
+    while (!loop->notes && !is_over(loop) && !waited)
+        waited = pthread_cond_timedwait(&loop->changed, &loop->lock, &until);
+    const bool ends = is_over(loop);
+    pthread_mutex_unlock(&loop->lock);
+    if (ends)
+        stop_hands(loop);                          /* their last steps are made */
+    return TR_OK;
+}
+
+/* == the caller ================================================================================ */
+
+static tr_status check_options(const tr_loop_options *options)
+{
+    if (options->threads < 0 || options->threads > 256)
+        return tr_fail(TR_ERANGE, "loop: %d threads; 1 to 256 are possible", options->threads);
+    if (options->epochs < 0 || options->steps < 0 || options->report_every < 0 || options->fetch_count < 0)
+        return tr_fail(TR_ERANGE, "loop: %lld epochs, %lld steps, a report every %lld steps; none can be below 0",
+                       (long long)options->epochs, (long long)options->steps, (long long)options->report_every);
+    if (options->threads > 1 && tr_job_current())
+        return tr_fail(TR_EUNSUPPORTED, "loop: %d threads in a job; a step's batch is one thread's there, and more trainers "
+                       "are started instead", options->threads);
+    return TR_OK;
+}
+
+static tr_status init_workers(tr_loop *loop, tr_program *program, tr_scope *scope, const tr_loop_options *options)
+{
+    if (loop->hands > 1)
+        TR_TRY(tr_worker_settle_scope(program, scope));
+    for (int i = 0; i < loop->hands; i++) {
+        loop->hand[i].loop = loop;
+        TR_TRY(tr_worker_init(&loop->hand[i].worker, i, loop->hands == 1, program, scope, loop->data, options));
+    }
+    return TR_OK;
+}
+
+tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope, tr_dataset *data,
+                      const tr_loop_options *options)
+{
+    pthread_condattr_t attributes;
+    tr_status          status;
+
+    TR_TRY(check_options(options));
+    tr_loop *loop = tr__must_alloc(sizeof *loop);
+    loop->options = *options;
+    loop->options.epochs = options->epochs ? options->epochs : 1;
+    loop->options.report_every = options->fetch_count ? options->report_every : 0;
+    loop->data = data;
+    loop->hands = options->threads ? options->threads : 1;
+    loop->hand = tr__must_alloc((size_t)loop->hands * sizeof *loop->hand);
+    pthread_mutex_init(&loop->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&loop->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    TR_TRY_GOTO(fail, init_workers(loop, program, scope, options));
+    TR_TRY_GOTO(fail, tr_dataset_begin(data));
+    *out = loop;
+    return TR_OK;
+fail:
+    tr_loop_free(loop);
+    return status;
+}
+
+void tr_loop_free(tr_loop *loop)
+{
+    if (!loop)
+        return;
+    stop_hands(loop);
+    tr_dataset_end(loop->data);
+    for (int i = 0; i < loop->hands; i++)
+        if (loop->hand[i].loop)
+            tr_worker_deinit(&loop->hand[i].worker);
+    pthread_cond_destroy(&loop->changed);
+    pthread_mutex_destroy(&loop->lock);
+    free(loop->hand);
+    while (loop->notes) {
+        note *next = loop->notes->next;
+        free_note(loop->notes);
+        loop->notes = next;
+    }
+    free_note(loop->told);
+    free(loop->failure);
+    free(loop);
+}
+
+static tr_status run_alone(tr_loop *loop, int64_t deadline)
+{
+    while (!loop->notes && !loop->is_at_end) {
+        TR_TRY(do_step(loop, &loop->hand[0].worker, 0.05));
+        if (tr__now() >= deadline)
+            break;
+    }
+    return TR_OK;
+}
+
+static tr_status take_report(tr_loop *loop, tr_loop_report *report)
+{
+    free_note(loop->told);
+    pthread_mutex_lock(&loop->lock);
+    note *const     due = loop->told = loop->notes;
+    const tr_status status = loop->status;
+    if (due)
+        loop->notes = due->next;
+    *report = (tr_loop_report){
+        .is_at_end = loop->is_at_end && !due, .is_due = due, .epoch = loop->epoch,
+        .step = due ? due->step : loop->step, .samples = loop->samples, .line = due ? due->line : ""};
+    pthread_mutex_unlock(&loop->lock);
+    return status == TR_OK ? TR_OK : tr_fail(status, "%s", loop->failure);
+}
+
+static bool goes_on(tr_loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    const bool goes_on = loop->status == TR_OK && !loop->notes;
+    pthread_mutex_unlock(&loop->lock);
+    return goes_on;
+}
+
+tr_status tr_loop_run(tr_loop *loop, double seconds, tr_loop_report *report)
+{
+    const int64_t deadline = tr__now() + (int64_t)((seconds < 1e8 ? seconds : 1e8) * 1e9);
+
+    if (goes_on(loop)) {
+        const tr_status status = loop->hands == 1 ? run_alone(loop, deadline) : watch_hands(loop, deadline);
+        if (status != TR_OK)
+            fail(loop, status);
+    }
+    return take_report(loop, report);
+}

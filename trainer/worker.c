@@ -1,0 +1,171 @@
+/* worker.c - see worker.h. */
+#include "trainer/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/memory.h"
+#include "framework/program.h"
+#include "framework/scope.h"
+
+enum { SEED_OF_WORKER = 1000003 };    /* each draws random numbers of its own; the first those of a lone one */
+
+/* == life ===================================================================================== */
+
+static tr_status check_names(tr_program *program, const tr_worker *worker)
+{
+    tr_block *block = tr_program_block(program, 0);
+
+    for (int i = 0; i < tr_batch_feed_count(worker->batch); i++)
+        if (!tr_block_find_var(block, worker->feed_name[i]))
+            return tr_fail(TR_ENOTFOUND, "slot '%s' of the data is no variable of the program", worker->feed_name[i]);
+    for (int i = 0; i < worker->fetch_count; i++)
+        if (!tr_block_find_var(block, worker->fetch_name[i]))
+            return tr_fail(TR_ENOTFOUND, "'%s', which is to be fetched, is no variable of the program",
+                           worker->fetch_name[i]);
+    return TR_OK;
+}
+
+static void take_names(tr_worker *worker, const tr_loop_options *options)
+{
+    const int count = tr_batch_feed_count(worker->batch), fetches = options->fetch_count;
+
+    worker->feed_name = tr__must_alloc((size_t)count * sizeof *worker->feed_name);
+    for (int i = 0; i < count; i++)
+        worker->feed_name[i] = tr_batch_feeds(worker->batch)[i].name;
+    worker->fetch_count = fetches;
+    worker->fetch_name = tr__must_alloc((size_t)fetches * sizeof *worker->fetch_name);
+    worker->label = tr__must_alloc((size_t)fetches * sizeof *worker->label);
+    worker->fetched = tr__must_alloc((size_t)fetches * sizeof *worker->fetched);
+    for (int i = 0; i < fetches; i++) {
+        worker->fetch_name[i] = tr__must_strdup(options->fetches[i]);
+        worker->label[i] = tr__must_strdup(options->labels ? options->labels[i] : options->fetches[i]);
+    }
+}
+
+static tr_status make_own(tr_worker *worker, tr_program *program, tr_scope *scope)
+{
+    worker->program = tr_program_clone(program);
+    worker->scope = tr_scope_new(scope);
+    if (!worker->program || !worker->scope)
+        return tr_fail(TR_ENOMEM, "no memory for worker %d", worker->number);
+    tr_program_set_random_seed(worker->program, tr_program_random_seed(program) + SEED_OF_WORKER * worker->number);
+    return TR_OK;
+}
+
+tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program *program, tr_scope *scope,
+                         const tr_dataset *data, const tr_loop_options *options)
+{
+    *worker = (tr_worker){.number = number, .is_lone = is_lone, .program = program, .scope = scope};
+    worker->executor = tr_executor_new();
+    worker->batch = tr_batch_new(data);
+    if (!worker->executor || !worker->batch)
+        return tr_fail(TR_ENOMEM, "no memory for worker %d", number);
+    tr_executor_check_finite(worker->executor, options->check_finite);
+    take_names(worker, options);
+    TR_TRY(check_names(program, worker));
+    if (!is_lone)
+        TR_TRY(make_own(worker, program, scope));
+    if (options->idle)
+        TR_TRY(tr_executor_prepare(&worker->idle, worker->executor, options->idle, worker->scope, 0, NULL, 0, NULL));
+    return tr_executor_prepare(&worker->plain, worker->executor, worker->program, worker->scope,
+                               tr_batch_feed_count(worker->batch), worker->feed_name, 0, NULL);
+}
+
+void tr_worker_deinit(tr_worker *worker)
+{
+    for (int i = 0; i < worker->fetch_count; i++) {
+        free(worker->fetch_name[i]);
+        free(worker->label[i]);
+        tr_tensor_free(worker->fetched[i]);
+    }
+    free(worker->fetch_name);
+    free(worker->label);
+    free(worker->fetched);
+    free(worker->feed_name);
+    tr_batch_free(worker->batch);
+    tr_executor_free(worker->executor);            /* before what its plans look at */
+    if (!worker->is_lone) {
+        tr_scope_free(worker->scope);
+        tr_program_free(worker->program);
+    }
+    *worker = (tr_worker){0};
+}
+
+tr_status tr_worker_settle_scope(tr_program *program, tr_scope *scope)
+{
+    tr_block *block = tr_program_block(program, 0);
+
+    for (int i = 0; i < tr_block_var_count(block); i++) {
+        const tr_var_desc *desc = tr_block_var_at(block, i);
+        tr_var            *var = tr_var_desc_persistable(desc) ? tr_scope_find(scope, tr_var_desc_name(desc)) : NULL;
+        tr_tensor          own;
+        if (!var || !var->tensor.data || tr__tensor_is_sole_owner(&var->tensor))
+            continue;
+        tr_tensor_init(&own);
+        TR_TRY(tr_tensor_copy(&own, &var->tensor));
+        tr_tensor_share(&var->tensor, &own);
+        tr_tensor_deinit(&own);
+    }
+    return TR_OK;
+}
+
+/* == running ================================================================================== */
+
+static double element(const tr_tensor *tensor, int64_t i)
+{
+    switch (tensor->dtype) {
+    case TR_FP64:
+        return ((const double *)tensor->data)[i];
+    case TR_FP32:
+        return (double)((const float *)tensor->data)[i];
+    case TR_INT64:
+        return (double)((const int64_t *)tensor->data)[i];
+    case TR_INT32:
+        return ((const int32_t *)tensor->data)[i];
+    default:
+        return ((const uint8_t *)tensor->data)[i];
+    }
+}
+
+/* "loss=0.25", "p=[0.1 0.2 ... of 64]" */
+static void tell(tr_text *line, const char *label, const tr_tensor *tensor)
+{
+    enum { MOST = 8 };
+    const int64_t count = tr_tensor_count(tensor);
+
+    tr_text_add(line, " %s=%s", label, count == 1 ? "" : "[");
+    for (int64_t i = 0; i < count && i < MOST; i++)
+        tr_text_add(line, "%s%.6g", i ? " " : "", element(tensor, i));
+    if (count > MOST)
+        tr_text_add(line, " ... of %lld", (long long)count);
+    tr_text_add(line, "%s", count == 1 ? "" : "]");
+}
+
+static tr_status run_fetching(tr_worker *worker, tr_text *line)
+{
+    if (!worker->fetching)
+        TR_TRY(tr_executor_prepare(&worker->fetching, worker->executor, worker->program, worker->scope,
+                                   tr_batch_feed_count(worker->batch), worker->feed_name, worker->fetch_count,
+                                   (const char *const *)worker->fetch_name));
+    for (int i = 0; i < worker->fetch_count; i++)
+        if (!worker->fetched[i] && !(worker->fetched[i] = tr_tensor_new()))
+            return tr_fail(TR_ENOMEM, "no memory for a fetched value");
+    TR_TRY(tr_plan_run(worker->fetching, tr_batch_feeds(worker->batch), worker->fetched));
+    for (int i = 0; i < worker->fetch_count; i++) {
+        tell(line, worker->label[i], worker->fetched[i]);
+        tr_tensor_deinit(worker->fetched[i]);      /* lets go of what it shares */
+        tr_tensor_init(worker->fetched[i]);
+    }
+    return TR_OK;
+}
+
+tr_status tr_worker_run(tr_worker *worker, tr_text *line)
+{
+    if (worker->idle && !tr_batch_samples(worker->batch)) {
+        if (line)
+            tr_text_add(line, " no samples");
+        return tr_plan_run(worker->idle, NULL, NULL);
+    }
+    return line ? run_fetching(worker, line) : tr_plan_run(worker->plain, tr_batch_feeds(worker->batch), NULL);
+}

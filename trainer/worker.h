@@ -1,0 +1,36 @@
+/* worker.h - what runs a program over batches: one thread's plans, batch and fetched values.
+ *
+ * A lone worker runs the program in the scope it is given. Several share the parameters: each has a clone of the
+ * program and a scope of its own inside the shared one, so that only what persists there is common. They update the
+ * parameters without any lock (Niu, Recht, Re, Wright, "Hogwild!", 2011). */
+#ifndef TR_TRAINER_WORKER_H
+#define TR_TRAINER_WORKER_H
+
+#include "framework/text.h"
+#include "trainer/batch.h"
+
+typedef struct tr_worker {
+    int           number;
+    tr_executor  *executor;
+    tr_program   *program;            /* a clone, or that of the loop */
+    tr_scope     *scope;              /* a child, or that of the loop */
+    bool          is_lone;
+    tr_batch     *batch;
+    tr_plan      *plain, *fetching;   /* fetching: with the values that are told; made when it is first needed */
+    tr_plan      *idle;               /* for a step without samples; NULL: it is as any other */
+    int           fetch_count;
+    char        **fetch_name, **label;
+    tr_tensor   **fetched;
+    const char  **feed_name;
+} tr_worker;
+
+/* The dataset is asked for its slots alone. */
+tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program *program, tr_scope *scope,
+                         const tr_dataset *data, const tr_loop_options *options);
+void      tr_worker_deinit(tr_worker *worker);
+/* Run the batch once. With `line` the values are fetched and added to it: " loss=0.25 acc=0.5". */
+tr_status tr_worker_run(tr_worker *worker, tr_text *line);
+/* Let what persists in `scope` be nobody else's memory, so that several may write it where it is. */
+tr_status tr_worker_settle_scope(tr_program *program, tr_scope *scope);
+
+#endif
