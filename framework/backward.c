@@ -102,7 +102,7 @@ static tr_status dout_or_zeros(const char **out, tr_grad_maker *maker, const cha
     *out = tr_grad_of_output(maker, var);
     if (*out)
         return TR_OK;
-    *out = tr__grad_intern(maker->w, "%s%s@ZERO", var, maker->w->suffix);
+    *out = tr__grad_intern(maker->w, "%s@ZERO", tr__grad_name(maker->w, var));
     return tr_grad_append(maker, tr__grad_unary("fill_zeros_like", var, *out));
 }
 
@@ -170,12 +170,11 @@ tr_status tr__grad_apply_rule(tr_grad_maker *maker, const tr_op *record)
 
 static tr_status seed_target(tr_grad_walk *w, const char *target, const char *given, int role)
 {
-    const char *name = tr__grad_intern(w, "%s@GRAD", target);
-
     if (given) {
         tr__grad_contribute(w, target, given);
         return TR_OK;
     }
+    const char        *name = tr__grad_new_contribution(w, target);
     const tr_var_desc *var = tr_block_find_var(w->block, target);
     if (tr_shape_numel(&var->shape) == 1 && var->shape.rank > 0) {
         tr_op_desc *fill = tr_op_desc_new("fill_constant");
@@ -185,13 +184,12 @@ static tr_status seed_target(tr_grad_walk *w, const char *target, const char *gi
         tr_op_desc_set_output(fill, "Out", 1, &name);
         TR_TRY(tr__grad_append_op(w, fill, NULL, role));
     } else {
-        const char *zeros = tr__grad_intern(w, "%s@GRAD@ZERO", target);
+        const char *zeros = tr__grad_intern(w, "%s@ZERO", name);
         TR_TRY(tr__grad_append_op(w, tr__grad_unary("fill_zeros_like", target, zeros), NULL, role));
         tr_op_desc *ones = tr__grad_unary("scale", zeros, name);
         tr_op_desc_set_float(ones, "bias", 1.0);
         TR_TRY(tr__grad_append_op(w, ones, NULL, role));
     }
-    tr__grad_contribute(w, target, name);
     return TR_OK;
 }
 
@@ -207,6 +205,17 @@ static tr_status check_target(tr_block *block, const char *target)
     return TR_OK;
 }
 
+/* What tr_var_desc_gradient tells of before. */
+static void forget_gradients(tr_block *block)
+{
+    for (size_t i = 0; i < block->vars.entry_count; i++)
+        if (block->vars.entries[i].key) {
+            tr_var_desc *var = block->vars.entries[i].value;
+            free(var->gradient);
+            var->gradient = NULL;
+        }
+}
+
 static tr_status append_gradients(tr_program *program, int target_count, const char *const *targets,
                                   const char *const *target_grads, int no_grad_count, const char *const *no_grad_names,
                                   int seed_role)
@@ -217,6 +226,7 @@ static tr_status append_gradients(tr_program *program, int target_count, const c
     tr_grad_walk      w = {.program = program, .block = block, .target = block, .suffix = "@GRAD", .no_grad = &no_grad};
     tr_status status = TR_OK;
 
+    forget_gradients(block);
     for (int i = 0; i < no_grad_count; i++)
         tr_map_put(&no_grad, no_grad_names[i], (void *)(uintptr_t)no_grad_names[i]);
     tr__grad_find_wants(&w, forward_ops);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "framework/memory.h"
 #include "framework/op_registry.h"
 
 /* -- small helpers ------------------------------------------------------------------------------------- */
@@ -23,6 +24,20 @@ const char *tr__grad_intern(tr_grad_walk *w, const char *format, ...)
     if (!copy || tr_map_put(&w->strings, copy, copy) != 0)
         abort();                      /* a few bytes: like every setter of a desc */
     return copy;
+}
+
+const char *tr__grad_name(tr_grad_walk *w, const char *var)
+{
+    const char *name = tr_map_find(&w->grad_name, var);
+
+    if (name)
+        return name;
+    name = tr__grad_intern(w, "%s%s", var, w->suffix);
+    for (int i = 0; tr_block_find_var(w->target, name); i++)
+        name = tr__grad_intern(w, "%s%s_%d", var, w->suffix, i);
+    if (tr_map_put(&w->grad_name, tr__grad_intern(w, "%s", var), (void *)(uintptr_t)name) != 0)
+        abort();
+    return name;
 }
 
 static bool is_float_var(tr_block *block, const char *name)
@@ -118,6 +133,17 @@ bool tr__grad_is_array(tr_block *block, const char *name)
     return var && var->kind == TR_KIND_ARRAY;
 }
 
+/* Keep what tr_var_desc_gradient tells. */
+static void note_gradient(const tr_grad_walk *w, const char *var, const char *grad)
+{
+    tr_var_desc *desc = w->outer ? NULL : tr_block_find_var(w->block, var);
+
+    if (!desc)
+        return;
+    free(desc->gradient);
+    desc->gradient = tr__must_strdup(grad);
+}
+
 tr_status tr__grad_take(const char **out, tr_grad_walk *w, const char *var, const tr_op_desc *origin)
 {
     tr_grad_pending *p = tr_map_find(&w->pending, var);
@@ -125,11 +151,11 @@ tr_status tr__grad_take(const char **out, tr_grad_walk *w, const char *var, cons
     *out = NULL;
     if (!p || p->count == 0)
         return TR_OK;
-    *out = p->name[0];
+    *out = p->count == 1 ? p->name[0] : tr__grad_name(w, var);
+    note_gradient(w, var, *out);
     if (tr__grad_is_array(w->block, var))
         return TR_OK;
     if (p->count > 1) {
-        *out = tr__grad_intern(w, "%s%s", var, w->suffix);
         tr_op_desc *sum = tr_op_desc_new("sum");
         tr_op_desc_set_input(sum, "X", p->count, (const char *const *)p->name);
         tr_op_desc_set_output(sum, "Out", 1, out);
@@ -148,7 +174,7 @@ static const char *array_gradient(tr_grad_walk *w, const char *var)
     if (w->outer && tr_block_find_var(w->block, var) == NULL)
         tr__grad_contribute(w, var, array_gradient((tr_grad_walk *)(uintptr_t)w->outer, var));
     else
-        tr__grad_contribute(w, var, tr__grad_intern(w, "%s%s", var, w->suffix));
+        tr__grad_contribute(w, var, tr__grad_name(w, var));
     return p->name[0];
 }
 
@@ -157,8 +183,9 @@ const char *tr__grad_new_contribution(tr_grad_walk *w, const char *var)
     if (tr__grad_is_array(w->block, var))
         return array_gradient(w, var);
     const tr_grad_pending *p = pending_of(w, var);
-    const char    *name = p->count == 0 ? tr__grad_intern(w, "%s%s", var, w->suffix)
-                                        : tr__grad_intern(w, "%s%s@RENAME@%d", var, w->suffix, ++w->renames);
+    const char            *name = tr__grad_name(w, var);
+    if (p->count > 0)
+        name = tr__grad_intern(w, "%s@RENAME@%d", name, ++w->renames);
     tr__grad_contribute(w, var, name);
     return name;
 }
@@ -284,6 +311,7 @@ void tr__grad_walk_deinit(tr_grad_walk *w)
     tr_map_deinit(&w->pending);
     tr_map_deinit(&w->wants);
     tr_map_deinit(&w->made);
+    tr_map_deinit(&w->grad_name);
     for (size_t i = 0; i < w->strings.entry_count; i++)
         free(w->strings.entries[i].value);
     tr_map_deinit(&w->strings);

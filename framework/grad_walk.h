@@ -24,6 +24,7 @@ typedef struct tr_grad_walk {
     tr_block    *block;               /* whose operators are walked */
     tr_block    *target;              /* where gradient operators go: `block` itself, or its gradient block */
     const char  *suffix;              /* of gradient names */
+    tr_map       grad_name;           /* variable -> what its gradient is called in this walk */
     tr_map       pending;             /* variable -> tr_grad_pending, owned */
     tr_map       wants;               /* variables that want a gradient */
     tr_map       made;                /* variables that this block's operators write */
@@ -64,6 +65,8 @@ tr_status   tr__grad_take(const char **out, tr_grad_walk *w, const char *var, co
 
 /* -- operators and names ------------------------------------------------------------------------------------- */
 
+/* What the gradient of a variable is called: v@GRAD, or v@GRAD_0, v@GRAD_1, ... where a walk before has made that. */
+const char *tr__grad_name(tr_grad_walk *w, const char *var);
 /* A name that lives as long as the walk. */
 const char *tr__grad_intern(tr_grad_walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Append to the target, with the origin of another operator (NULL: none). Takes `op` over, on failure too. */

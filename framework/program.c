@@ -39,6 +39,7 @@ tr_program *tr_program_new(void)
 static void var_desc_free(tr_var_desc *var)
 {
     free(var->name);
+    free(var->gradient);
     free(var->other_type);
     free(var);
 }
@@ -73,6 +74,8 @@ static void clone_var(tr_block *to, const tr_var_desc *var)
     *copy = *var;
     copy->name = name;
     copy->block = to;
+    if (var->gradient)
+        copy->gradient = tr__must_strdup(var->gradient);
     if (var->other_type)
         copy->other_type = tr__must_copy(var->other_type, var->other_type_size);
 }
@@ -326,6 +329,7 @@ int tr_var_desc_rank(const tr_var_desc *var) { return var->shape.rank; }
 const int64_t *tr_var_desc_dims(const tr_var_desc *var) { return var->shape.dim; }
 int tr_var_desc_lod_level(const tr_var_desc *var) { return var->lod_level; }
 bool tr_var_desc_persistable(const tr_var_desc *var) { return var->persistable; }
+const char *tr_var_desc_gradient(const tr_var_desc *var) { return var->gradient; }
 
 void tr_var_desc_set_kind(tr_var_desc *var, tr_var_kind kind)
 {

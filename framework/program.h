@@ -54,6 +54,7 @@ struct tr_var_desc {
     bool        persistable, has_persistable;
     void       *other_type;           /* serialised VarType of kinds we only carry (reader, tuple, ...), or NULL */
     size_t      other_type_size;
+    char       *gradient;             /* see tr_var_desc_gradient; no part of the message */
     tr_block   *block;
 };
 

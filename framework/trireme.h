@@ -341,7 +341,8 @@ TR_API tr_status    tr_op_serialize_proto(void **out, size_t *size, const tr_op 
 
 /* Append to the global block the operators that compute the gradient of `loss` (one element) with
  * respect to the trainable parameters, and to sub-blocks what that needs. The gradient of variable v
- * is v@GRAD. Variables in `no_grad` (and the descs with stop_gradient in Python) get none. */
+ * is v@GRAD, or, where the block has that already, v@GRAD_0, v@GRAD_1, ...: tr_var_desc_gradient tells.
+ * Variables in `no_grad` (and the descs with stop_gradient in Python) get none. */
 TR_API tr_status tr_append_backward(tr_program *program, const char *loss, int no_grad_count,
                                     const char *const *no_grad);
 /* The same for any targets and inputs: the target gradients are taken as given (`target_grads`,
@@ -349,6 +350,10 @@ TR_API tr_status tr_append_backward(tr_program *program, const char *loss, int n
 TR_API tr_status tr_append_gradients(tr_program *program, int target_count, const char *const *targets,
                                      const char *const *target_grads, int no_grad_count,
                                      const char *const *no_grad);
+
+/* The name of the gradient of a variable of the global block that the last of these two calls has made (or
+ * was given); NULL: none. It is the variable's, until the next such call. */
+TR_API const char *tr_var_desc_gradient(const tr_var_desc *var);
 
 /* == running ================================================================================ */
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .core import OpRole
-from .framework import Block, Parameter, Program, Variable, grad_var_name
+from .framework import Block, Parameter, Program, Variable
 
 
 def _name(var: Any) -> str:
@@ -28,7 +28,7 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
                     callbacks: Any = None) -> list[tuple[Parameter, Variable]]:
     """Append the operators for the gradient of ``loss`` ([1]); return pairs of parameter and gradient.
 
-    The gradient of ``w`` is ``w@GRAD``. ``parameter_list`` (default: all that are trainable) says which pairs
+    The gradient of ``w`` is ``w@GRAD``; of a second loss ``w@GRAD_0``, and so on. ``parameter_list`` (default: all that are trainable) says which pairs
     are returned; variables of ``no_grad_set``, and those with ``stop_gradient``, get none.
 
     >>> x = fluid.layers.data("x", [13])
@@ -54,7 +54,7 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
         params = [_parameter(block, _name(param)) for param in parameter_list]
     pairs = []
     for param in params:
-        grad = block._find(grad_var_name(param.name))
+        grad = _gradient(param)
         if grad is not None:
             pairs.append((param, grad))
     if parameter_list is not None and len(pairs) < len(params):
@@ -62,6 +62,12 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
         lost = ", ".join(param.name for param in params if param.name not in found)
         raise ValueError(f"append_backward: {loss.name} does not depend on {lost}")
     return pairs
+
+
+def _gradient(var: Variable) -> Variable | None:
+    """Return the gradient of ``var`` that was made last."""
+    name = var.desc.gradient()
+    return None if name is None else var.block._find(name)
 
 
 def _parameter(block: Block, name: str) -> Parameter:
@@ -74,10 +80,10 @@ def _parameter(block: Block, name: str) -> Parameter:
 def _clip_errors(program: Program) -> None:
     """Insert what a variable's ``error_clip`` asks for, behind the operator that makes its gradient."""
     block = program.global_block()
-    for name, var in list(block.vars.items()):
-        if var.error_clip is None or not block.has_var(grad_var_name(name)):
+    for var in list(block.vars.values()):
+        grad = var.desc.gradient()
+        if var.error_clip is None or grad is None:
             continue
-        grad = grad_var_name(name)
         makers = [i for i, op in enumerate(block.ops) if grad in op.output_arg_names]
         if makers:
             with program._backward_role_guard():
@@ -88,6 +94,7 @@ def calc_gradient(targets: Any, inputs: Any, target_gradients: Any = None,
                   no_grad_set: Iterable[Any] | None = None) -> list[Variable | None]:
     """Append the operators for the gradient of ``targets`` with respect to ``inputs``; return one for each input.
 
+    The gradient of ``x`` is ``x@GRAD``; when the program has that already ``x@GRAD_0``, and so on.
     ``target_gradients`` weigh the targets' elements (default: ones). None is returned for an input that no
     target depends on.
 
@@ -107,8 +114,7 @@ def calc_gradient(targets: Any, inputs: Any, target_gradients: Any = None,
     wanted = [var.name for var in inputs]
     program.desc.append_gradients([var.name for var in targets], [None if g is None else g.name for g in grads],
                                   _without_gradient(program, no_grad_set, wanted))
-    block = program.global_block()
-    return [block._find(grad_var_name(name)) for name in wanted]
+    return [_gradient(var) for var in inputs]
 
 
 gradients = calc_gradient

@@ -87,6 +87,11 @@ class VarDesc:
     def set_persistable(self, persistable: bool) -> None:
         lib.tr_var_desc_set_persistable(self._ptr, bool(persistable))
 
+    def gradient(self) -> str | None:
+        """Return the name of its gradient that the last ``append_backward`` or ``append_gradients`` made, if any."""
+        name = lib.tr_var_desc_gradient(self._ptr)
+        return None if name == ffi.NULL else _text(name)
+
     def __repr__(self) -> str:
         return f"<VarDesc {self.name()!r}>"
 

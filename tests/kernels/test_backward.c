@@ -139,6 +139,37 @@ TEST(a_target_of_any_shape_starts_with_ones)
     net_deinit(&n);
 }
 
+TEST(a_second_gradient_has_another_name)
+{
+    net n;
+    const char *const targets[] = {"a", "b"};
+    start(&n);
+    net_op(&n, 0, "square", "X=x", "Out=a", "");
+    net_op(&n, 0, "scale", "X=x", "Out=b", "scale=5.0");
+    tr_var_desc *x_desc = tr_block_find_var(tr_program_block(n.program, 0), "x");
+    tr_var_desc *b_desc = tr_block_find_var(tr_program_block(n.program, 0), "b");
+    assert_null(tr_var_desc_gradient(x_desc));
+    EXPECT_OK(tr_append_gradients(n.program, 1, targets, NULL, 0, NULL));
+    assert_string_equal(tr_var_desc_gradient(x_desc), "x@GRAD");
+    assert_null(tr_var_desc_gradient(b_desc));
+    EXPECT_OK(tr_append_gradients(n.program, 1, targets + 1, NULL, 0, NULL));
+    assert_string_equal(tr_var_desc_gradient(x_desc), "x@GRAD_0");
+    assert_string_equal(tr_var_desc_gradient(b_desc), "b@GRAD");
+    EXPECT_OK(tr_append_gradients(n.program, 2, targets, NULL, 0, NULL));
+    assert_string_equal(tr_var_desc_gradient(x_desc), "x@GRAD_1");
+    assert_string_equal(tr_var_desc_gradient(b_desc), "b@GRAD_0");
+    tr_program *copy = tr_program_clone(n.program);
+    assert_string_equal(tr_var_desc_gradient(tr_block_find_var(tr_program_block(copy, 0), "x")), "x@GRAD_1");
+    tr_program_free(copy);
+    net_run(&n, "x@GRAD x@GRAD_0 x@GRAD_1");
+    for (int i = 0; i < 3; i++) {
+        assert_float_equal(net_f32(&n, 0)[i], 2 * x[i], 1e-5);
+        assert_float_equal(net_f32(&n, 1)[i], 5, 1e-5);
+        assert_float_equal(net_f32(&n, 2)[i], 2 * x[i] + 5, 1e-5);
+    }
+    net_deinit(&n);
+}
+
 TEST(a_loss_of_many_elements_is_explained)
 {
     net n;
@@ -160,6 +191,7 @@ int main(void)
         cmocka_unit_test(a_name_that_is_overwritten_is_differentiated_as_it_was),
         cmocka_unit_test(target_gradients_may_be_given),
         cmocka_unit_test(a_target_of_any_shape_starts_with_ones),
+        cmocka_unit_test(a_second_gradient_has_another_name),
         cmocka_unit_test(a_loss_of_many_elements_is_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,6 +138,47 @@ def test_given_target_gradients(exe):
     assert got.tolist() == [4.0, 60.0]
 
 
+def test_a_second_gradient_of_a_variable_has_a_name_of_its_own(exe):
+    x = layers.data("x", [2], append_batch_size=False)
+    x.stop_gradient = False
+    first, = fluid.backward.gradients(layers.square(x), x)
+    second, = fluid.backward.gradients(layers.exp(x) * x, x)
+    third, = fluid.backward.gradients(layers.square(x) * x, x)
+    assert [grad.name for grad in (first, second, third)] == ["x@GRAD", "x@GRAD_0", "x@GRAD_1"]
+    a = np.array([2.0, 3.0], "float32")
+    got = exe.run(feed={"x": a}, fetch_list=[first, second, third])
+    for g, want in zip(got, (2 * a, np.exp(a) * (1 + a), 3 * a * a)):
+        np.testing.assert_allclose(g, want, rtol=1e-6)
+
+
+def test_a_gradient_of_before_is_not_taken_for_one_of_now():
+    x, y = (layers.data(name, [2], append_batch_size=False) for name in "xy")
+    x.stop_gradient = y.stop_gradient = False
+    assert fluid.backward.gradients(layers.square(x), x)[0].name == "x@GRAD"
+    assert fluid.backward.gradients(layers.square(y), [x, y])[0] is None
+
+
+def test_a_target_that_is_an_input_has_the_gradient_that_it_was_given(exe):
+    x, weight = (layers.data(name, [2], append_batch_size=False) for name in ("x", "weight"))
+    x.stop_gradient = False
+    grads = fluid.backward.gradients([x, layers.square(x)], x, target_gradients=[weight, None])
+    grads += fluid.backward.gradients(x, x, target_gradients=weight)
+    got = exe.run(feed={"x": np.array([2.0, 3.0], "float32"), "weight": np.array([5.0, 7.0], "float32")}, fetch_list=grads)
+    assert [g.tolist() for g in got] == [[9.0, 13.0], [5.0, 7.0]]
+
+
+def test_two_losses_of_one_parameter_have_a_gradient_each(exe):
+    x = layers.data("x", [2], append_batch_size=False)
+    y = x * layers.create_parameter([2], "float32", name="w", default_initializer=fluid.initializer.Constant(3.0))
+    y.error_clip = fluid.ErrorClipByValue(max=1.5)
+    one, two = layers.reduce_sum(y), layers.reduce_sum(layers.square(y))
+    grads = [fluid.backward.append_backward(loss)[0][1] for loss in (one, two)]
+    assert [grad.name for grad in grads] == ["w@GRAD", "w@GRAD_0"]
+    exe.run(fluid.default_startup_program())
+    got = exe.run(feed={"x": np.array([0.1, 2.0], "float32")}, fetch_list=grads)
+    np.testing.assert_allclose(got, [[0.1, 2.0], [0.06, 3.0]], rtol=1e-6)
+
+
 def test_error_clip_limits_what_flows_back(exe):
     x = layers.data("x", [2], append_batch_size=False)
     x.stop_gradient = False
