@@ -18,6 +18,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from .trainer import BeginPass, EndIteration, EndPass, Event
@@ -27,7 +28,8 @@ class Progress:
     """Prints progress and keeps the losses of all batches in ``losses``.
 
     ``batches`` is the number of batches of an epoch, for the ETA; without it the first epoch counts them. ``curve``
-    prints the mean loss of each so many batches as JSON, under the name ``run``.
+    prints the mean loss of each so many batches as JSON, under the name ``run``. ``test`` is called after each epoch;
+    the numbers that it returns, by name, are a point of the curve, too, and the last ones are kept in ``tested``.
 
     >>> progress = fluid.Progress(epochs=1, curve=2, run="circle")
     >>> for cost in (3.0, 2.0, 2.0, 1.0):
@@ -37,10 +39,11 @@ class Progress:
     """
 
     def __init__(self, epochs: int, batches: int | None = None, *, every: float = 5.0, out: TextIO | None = None,
-                 curve: int = 0, run: str = "") -> None:
+                 curve: int = 0, run: str = "", test: Callable[[], dict[str, float]] | None = None) -> None:
         if curve < 0:
             raise ValueError(f"Progress: curve must be a number of batches, or 0; got {curve!r}")
         self.losses: list[float] = []
+        self.tested: dict[str, float] = {}
         self._epochs, self._batches = epochs, batches
         self._every, self._out = every, out or sys.stdout
         self._rewrites = _is_watched(self._out)
@@ -50,7 +53,7 @@ class Progress:
 
         self._trainers = distributed.trainer_count()
         self._speaks = distributed.trainer_index() == 0
-        self._curve = curve
+        self._curve, self._test = curve, test
         self._run = f"{run}, {self._trainers} trainers" if distributed.is_distributed() else run
 
     def __call__(self, event: Event) -> None:
@@ -61,6 +64,9 @@ class Progress:
         elif isinstance(event, EndPass):
             self._batches = self._batches or self._steps
             self._end_epoch(event)
+            if self._test is not None:
+                self.tested = self._test()
+                self.point(**self.tested)
 
     def _count(self, event: Any) -> None:
         self.losses.append(event.cost)

@@ -58,3 +58,18 @@ def test_sentence_polarity_says_when_it_has_not_learnt(polarity):
     done = subprocess.run([sys.executable, EXAMPLES / "sentence_polarity" / "train.py", "--sentences", "64", "--epochs", "1"],
                           env=environment(), capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 1 and "the model has not learnt enough" in done.stderr
+
+
+@pytest.mark.parametrize("loss", ["crf", "softmax"])
+def test_tagger_learns_in_a_few_steps(loss):
+    output = alone("tagger", "--loss", loss, "--sentences", 320, "--epochs", 3, "--curve", 10, "--at-least", 0)
+    losses = points(output, "loss")
+    assert list(losses) == [10, 20, 30] and losses[30] < losses[10]
+    assert list(points(output, "f1")) == [10, 20, 30] and "2000 other sentences: precision" in output
+
+
+@needs_mpi
+def test_tagger_in_a_job_takes_the_steps_of_one_process():
+    args = "tagger", "--sentences", 160, "--epochs", 1, "--curve", 1, "--at-least", 0
+    mine, theirs = points(alone(*args), "loss"), points(in_job(*args), "loss")
+    assert theirs == pytest.approx(mine, rel=1e-3) and len(mine) == 5
