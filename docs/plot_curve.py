@@ -75,10 +75,11 @@ def ticks(low: float, high: float, count: int = 6) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return 1, 2 and 5 times the powers of ten from `low` to `high`."""
+    """Return 1, 2 and 5 times the powers of ten from `low` to `high`; where they are too few, round numbers."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [factor * 10.0 ** power for power in powers for factor in (1, 2, 5)
-            if low * (1 - 1e-9) <= factor * 10.0 ** power <= high * (1 + 1e-9)]
+    found = [factor * 10.0 ** power for power in powers for factor in (1, 2, 5)
+             if low * (1 - 1e-9) <= factor * 10.0 ** power <= high * (1 + 1e-9)]
+    return found if len(found) > 2 else ticks(low, high)
 
 
 class Axis:

@@ -132,6 +132,8 @@ class Report:
     def __init__(self, options, perplexity):
         self.options, self.perplexity = options, perplexity
         self.step, self.reached = 0, math.inf
+        job = f", {fluid.distributed.trainer_count()} trainers" if fluid.distributed.is_distributed() else ""
+        self.run = options.loss + job
         self._begin()
 
     def _begin(self):
@@ -146,7 +148,7 @@ class Report:
         seconds = time.monotonic() - self.start
         if self.costs and fluid.distributed.trainer_index() == 0:
             self.reached = self.perplexity()
-            facts = {"loss": self.options.loss, "pass": number, "step": self.step,
+            facts = {"run": self.run, "pass": number, "step": self.step,
                      "cost": round(float(np.mean(self.costs)), 4), "perplexity": round(self.reached, 2),
                      "words_per_s": round(len(self.costs) * self.options.batch / seconds)}
             print(json.dumps(facts), flush=True)

@@ -49,6 +49,15 @@ def test_series_are_curves_of_their_own(tmp_path):
     assert list(drawn) == ["alone", "job"] and drawn["alone"] == drawn["job"] and len(drawn["alone"]) == 3
 
 
+@pytest.mark.parametrize("low, high, shown", [(1, 1000, ["1", "10", "50", "1000"]), (119, 259, ["120", "140", "200", "240"])])
+def test_a_logarithmic_axis_has_numbers_enough(tmp_path, low, high, shown):
+    data = tmp_path / "curve.csv"
+    data.write_text(f"x,y\n0,{low}\n1,{high}\n")
+    done, out = plot(data, "--x", "x", "--y", "y", "--log")
+    assert done.returncode == 0, done.stderr
+    assert set(shown) <= {text.text for text in ElementTree.parse(out).getroot().iter(f"{SVG}text")}
+
+
 def test_smoothing_draws_means(tmp_path):
     data = tmp_path / "curve.csv"
     data.write_text("x,y\n" + "".join(f"{n},{n % 2}\n" for n in range(100)))
