@@ -45,6 +45,10 @@ typedef struct stream {
     uint64_t  in_flight;              /* pushed bytes, sent and not done */
     list      pushes, pulls;
     double    weight;                 /* of the gathered pushes */
+    bool      is_serving, has_state;  /* as the server has said */
+    uint64_t  updates, settled;       /* in its state; of them, steps of this trainer */
+    int64_t   asked_at;               /* whether it serves */
+    bool      asks;
 } stream;
 
 typedef struct block {
@@ -74,6 +78,8 @@ struct tr_client {
     request          *spare;
 };
 
+static uint64_t op_begin(tr_client *client);
+
 /* == life ===================================================================================== */
 
 tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *options)
@@ -86,6 +92,7 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
     client->op_first = 1;
     client->op_capacity = 256;
     client->op_left = calloc(client->op_capacity, sizeof *client->op_left);
+    op_begin(client);                              /* all servers serve */
     client->stream_count = roster->servers;
     client->stream = calloc((size_t)roster->servers, sizeof *client->stream);
     client->global = calloc((size_t)roster->servers, sizeof *client->global);
@@ -335,27 +342,65 @@ static void index_blocks(tr_client *client, uint32_t count, const tr_client_bloc
         client->global[client->block[i].server][client->block[i].local] = i;
 }
 
+/* The least of what the servers have: what one of them lacks is made again. */
+bool tr_client_resumes(const tr_client *client, uint64_t *step)
+{
+    *step = UINT64_MAX;
+    for (int i = 0; i < client->stream_count; i++) {
+        const stream *s = &client->stream[i];
+        if (!s->has_state)
+            return false;
+        *step = s->settled < *step ? s->settled : *step;
+    }
+    return client->stream_count > 0;
+}
+
+static uint64_t least_updates(const tr_client *client)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (int i = 0; i < client->stream_count; i++)
+        least = client->stream[i].updates < least ? client->stream[i].updates : least;
+    return least;
+}
+
+static void add_values(tr_client *client, stream *s, const tr_client_setup *setup, uint64_t op)
+{
+    const uint64_t chunk = client->options.chunk_bytes;
+
+    for (uint32_t v = 0; v < setup->value_count; v++) {
+        const tr_client_value *value = &setup->values[v];
+        for (uint64_t offset = 0; offset < value->bytes; offset += chunk) {
+            const uint64_t left = value->bytes - offset;
+            request       *r = add_request(client, s, TR_WIRE_VALUE, op, (const uint8_t *)value->data + offset,
+                                           left < chunk ? left : chunk);
+            r->wire.block = v;
+            r->wire.offset = offset;
+        }
+    }
+}
+
 uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count,
                              const tr_client_block *blocks)
 {
     const uint64_t op = op_begin(client);
 
+    uint64_t       step;
+    const bool     resumes = tr_client_resumes(client, &step);
+
     assert(!client->block);
     index_blocks(client, block_count, blocks);
+    client->step = resumes ? step : 0;
     for (int i = 0; i < client->stream_count; i++) {
         const tr_client_setup *setup = &setups[i];
         stream                *s = &client->stream[i];
-        if (setup->setup)
-            add_request(client, s, TR_WIRE_SETUP, op, setup->setup, setup->setup_bytes)->owned = setup->setup;
-        for (uint32_t v = 0; v < setup->value_count; v++) {
-            const tr_client_value *value = &setup->values[v];
-            for (uint64_t offset = 0; offset < value->bytes; offset += client->options.chunk_bytes) {
-                const uint64_t left = value->bytes - offset;
-                const uint64_t bytes = left < client->options.chunk_bytes ? left : client->options.chunk_bytes;
-                request *r = add_request(client, s, TR_WIRE_VALUE, op, (const uint8_t *)value->data + offset, bytes);
-                r->wire.block = v;
-                r->wire.offset = offset;
-            }
+        if (setup->setup) {
+            request *r = add_request(client, s, TR_WIRE_SETUP, op, setup->setup, setup->setup_bytes);
+            r->owned = setup->setup;
+            r->wire.part = resumes;
+            r->wire.step = resumes ? least_updates(client) : 0;
+            if (!resumes)
+                add_values(client, s, setup, op);
         }
         add_request(client, s, TR_WIRE_JOIN, op, setup->join, setup->join_bytes)->owned = setup->join;
     }
@@ -549,6 +594,28 @@ static void on_refused(tr_client *client, const uint8_t *payload, uint64_t bytes
         trireme__pserver__refusal__free_unpacked(refusal, NULL);
 }
 
+static void on_serving(tr_client *client, stream *s, const uint8_t *payload, uint64_t bytes)
+{
+    const int                  self = client->roster->rank[client->roster->self].index;
+    Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, bytes, payload);
+
+    if (!serving) {
+        fail(client, tr_fail(TR_EFORMAT, "%s says in a damaged message that it serves", tr_roster_name(client->roster, s->rank)));
+    } else if (!s->is_serving) {
+        s->is_serving = true;
+        s->has_state = serving->has_updates;
+        s->updates = serving->updates;
+        s->settled = (size_t)self < serving->n_settled ? serving->settled[self] : 0;
+        bool is_all = true;
+        for (int i = 0; i < client->stream_count; i++)
+            is_all &= client->stream[i].is_serving;
+        if (is_all)
+            op_count_down(client, 1);
+    }
+    if (serving)
+        trireme__pserver__serving__free_unpacked(serving, NULL);
+}
+
 static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
     tr_client *client = self;
@@ -556,7 +623,9 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
 
     client->now = now;
     if (s && wire->epoch == client->epoch) {
-        if (wire->kind == TR_WIRE_ACK)
+        if (wire->kind == TR_WIRE_SERVING)
+            on_serving(client, s, payload, wire->bytes);
+        else if (wire->kind == TR_WIRE_ACK)
             on_ack(client, s, wire->seq);
         else if (wire->kind == TR_WIRE_DATA || wire->kind == TR_WIRE_DATA_MANY)
             on_data(client, s, wire, payload, is_placed);
@@ -572,6 +641,12 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
 
 static bool next_of(tr_client *client, stream *s, tr_message *out)
 {
+    if (s->asks && !s->is_serving) {
+        s->asks = false;
+        *out = (tr_message){.peer = s->rank, .wire = {.kind = TR_WIRE_SERVING, .epoch = client->epoch,
+                                                      .sender = (uint32_t)client->roster->self}};
+        return true;
+    }
     while (s->unsent && s->unsent->is_done)
         s->unsent = s->unsent->next;
     request *r = s->unsent;
@@ -624,6 +699,13 @@ static int64_t tick(void *self, int64_t now)
         return at;
     for (int i = 0; i < client->stream_count; i++) {
         stream  *s = &client->stream[i];
+        if (!s->is_serving) {                      /* what it said was lost */
+            if (now - s->asked_at >= client->options.retry) {
+                s->asks = s->asked_at != 0;
+                s->asked_at = now ? now : 1;
+            }
+            at = s->asked_at + client->options.retry < at ? s->asked_at + client->options.retry : at;
+        }
         request *r = s->first;
         while (r && r->is_done)
             r = r->next;

@@ -27,7 +27,7 @@ typedef struct tr_client_block {
     uint64_t bytes;
 } tr_client_block;
 
-/* What one server is told at the start: packed Setup (NULL unless trainer 0) and Join, which the client takes
+/* What one server is told at the start, or of what is told when the job goes on just the first two: packed Setup (NULL unless trainer 0) and Join, which the client takes
  * over and frees, and the first values in the order of the Setup. */
 typedef struct tr_client_value {
     const void *data;
@@ -45,10 +45,13 @@ typedef struct tr_client_setup {
 
 typedef struct tr_client tr_client;
 
-/* The roster outlives it. */
+/* The roster outlives it. Its first operation, number 1, is done when all servers have said that they serve. */
 tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *options);
 void       tr_client_free(tr_client *client);
 tr_node    tr_client_node(tr_client *client);
+
+/* When operation 1 is done: do all servers have what an earlier start of this job has left? Steps of this trainer in it. */
+bool       tr_client_resumes(const tr_client *client, uint64_t *step);
 
 /* Operations. Each returns its ticket. */
 /* `setups` has one entry for each server; blocks are copied. */

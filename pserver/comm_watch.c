@@ -138,6 +138,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     comm->node.lost(comm->node.self, peer, how);
     const tr_status status = comm->node.status(comm->node.self, &text);
     if (status != TR_OK) {
+        tr__launcher_tell("died", peer, how);
         tr__comm_failed(comm, status, peer, text);
         return;
     }

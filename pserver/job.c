@@ -2,6 +2,7 @@
 #include "pserver/job.h"
 
 #include "pserver/launcher.h"
+#include "pserver/segment.h"
 #include "pserver/wake.h"
 
 #include <dlfcn.h>
@@ -100,9 +101,39 @@ static void find_transport(char *out, size_t size, const char *given)
 
 /* == the core of this rank ====================================================================== */
 
-static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup)
+/* The name of what this server keeps beyond its life; false: nothing is kept, nobody would come for it. */
+static bool state_name(char *out, size_t size, const tr_job *job)
 {
-    return tr_server_program_setup(((tr_job *)self)->program, setup);
+    const char *prefix = getenv("TRIREME_STATE");
+
+    return prefix && *prefix && (size_t)snprintf(out, size, "%s.server%d", prefix, job->server_index) < size;
+}
+
+static bool store_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
+{
+    tr_job *job = self;
+    char    name[TR_SEGMENT_NAME];
+
+    if (!job->kept && (!state_name(name, sizeof name, job) || tr_state_attach(&job->kept, name) != TR_OK))
+        return false;
+    *commit = tr_state_committed(job->kept);
+    *packed = tr_state_setup(job->kept, bytes);
+    return true;
+}
+
+static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
+    tr_job   *job = self;
+    tr_state *state = job->kept;
+    char      name[TR_SEGMENT_NAME];
+
+    job->kept = NULL;
+    if (!resume) {
+        tr_state_free(state, true);
+        TR_TRY(tr_state_create(&state, state_name(name, sizeof name, job) ? name : NULL, packed, bytes,
+                               job->trainer_count));
+    }
+    return tr_server_program_setup(job->program, setup, state);
 }
 
 static void *store_value(void *self, uint32_t index)
@@ -130,12 +161,25 @@ static void store_apply(void *self, const tr_update *update)
     tr__bell_ring(&job->bell);
 }
 
+static void store_commit(void *self, const tr_commit *commit, bool is_update)
+{
+    tr_server_program_commit(((tr_job *)self)->program, commit, is_update);
+}
+
+static void store_go_back(void *self)
+{
+    tr_server_program_go_back(((tr_job *)self)->program);
+}
+
 static tr_node make_core(void *self, const tr_roster *roster)
 {
     tr_job *job = self;
 
     if (job->role == TR_ROLE_SERVER) {
-        const tr_store store = {job, store_setup, store_value, store_ready, store_param, store_apply};
+        const tr_store store = {job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
+                                store_commit, store_go_back};
+        job->server_index = roster->rank[roster->self].index;
+        job->trainer_count = roster->trainers;
         job->server = tr_server_new(roster, &store);
         return tr_server_node(job->server);
     }
@@ -154,8 +198,6 @@ static void on_command(void *self, const tr_command *command)
     }
     if (command->data)
         tr_fail((tr_status)command->block, "%s", (char *)command->data);
-    else
-        tr_server_program_commit(job->program);
     tr_server_applied(job->server, (tr_status)command->block);
     free(command->data);
 }
@@ -188,6 +230,7 @@ static void free_job(tr_job *job)
     tr_client_free(job->client);
     tr_server_free(job->server);
     tr_server_program_free(job->program);
+    tr_state_free(job->kept, false);
     for (int i = 0; i < job->block_count; i++) {
         free(job->block[i].param);
         free(job->block[i].grad);
@@ -210,6 +253,15 @@ static tr_status check_start(tr_role role)
     return TR_OK;
 }
 
+/* How often the launcher has started this job, from 1. */
+static uint32_t epoch_of_start(void)
+{
+    const char *text = getenv("TRIREME_ATTEMPT");
+    const long  attempt = text ? strtol(text, NULL, 10) : 0;
+
+    return attempt > 0 && attempt < 1 << 30 ? (uint32_t)attempt + 1 : 1;
+}
+
 tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options)
 {
     char           transport[1024];
@@ -224,12 +276,13 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     job->role = role;
     job->options = taken;
     job->weight = 1;
+    job->last_ticket = role == TR_ROLE_TRAINER;    /* the first is the client's own: all servers serve */
     if (role == TR_ROLE_SERVER)
         job->program = tr_server_program_new();
     find_transport(transport, sizeof transport, taken.transport);
     job->options.transport = NULL;                 /* the caller's text need not live on */
     prctl(PR_SET_PDEATHSIG, SIGKILL);              /* not to outlive mpirun, which ends only ranks inside MPI */
-    const tr_comm_options comm = {role, 1, tr__seconds(taken.heartbeat), tr__seconds(taken.timeout),
+    const tr_comm_options comm = {role, epoch_of_start(), tr__seconds(taken.heartbeat), tr__seconds(taken.timeout),
                                   tr__seconds(taken.start_timeout), tr__seconds(taken.grace), transport};
     const tr_comm_core    core = {job, make_core, on_command, on_flush, core_done};
     was_started = true;
@@ -258,8 +311,11 @@ tr_status tr_job_free(tr_job *job)
     const int       rank = tr_job_rank(job);
     has_survived = tr_comm_has_survived(job->comm);
     const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout));
-    if (status == TR_OK && left == TR_OK)
+    if (status == TR_OK && left == TR_OK) {
         tr__launcher_tell("done", rank, NULL);
+        if (job->program)
+            tr_server_program_over(job->program);
+    }
     if (left == TR_OK)
         free_job(job);
     else

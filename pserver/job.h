@@ -40,6 +40,8 @@ struct tr_job {
 
     /* servers */
     tr_server_program *program;
+    tr_state      *kept;              /* of an earlier process in this one's place, until the program takes it */
+    int            server_index, trainer_count;
     tr_update      update;            /* asked for by the core */
     atomic_bool    has_update;
     atomic_bool    is_done;           /* all trainers have left */

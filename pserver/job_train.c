@@ -97,6 +97,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     if (job->is_set_up)
         return tr_fail(TR_EEXIST, "tr_job_setup: the servers have their work already");
     TR_TRY(tr__job_check_spec(job, spec));
+    TR_TRY(tr_job_wait(job, 1));                   /* what the servers have decides what they are told */
     TR_TRY(tr__job_make_setup(&call, job, spec));
     status = tr__job_call(job, &(tr_command){.kind = TR__SETUP, .data = &call, .is_urgent = true}, &ticket);
     if (status != TR_OK) {
@@ -108,7 +109,18 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
         return status;                             /* the thread may still read what was handed over */
     tr__job_free_setup(&call, true);
     keep_blocks(job, spec);
+    TR_TRY(tr_job_resumed(job, &job->step));
     job->is_set_up = true;
+    return TR_OK;
+}
+
+tr_status tr_job_resumed(tr_job *job, int64_t *step)
+{
+    uint64_t resumed;
+
+    TR_TRY(tr__job_check_trainer(job, "tr_job_resumed"));
+    TR_TRY(tr_job_wait(job, 1));
+    *step = tr_client_resumes(job->client, &resumed) ? (int64_t)resumed : 0;
     return TR_OK;
 }
 

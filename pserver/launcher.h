@@ -2,7 +2,7 @@
  *
  * mpirun's exit code says nothing of a job that survives deaths, and mpirun may be gone before it has passed a rank's
  * last line on. So each rank says by files in the folder TRIREME_JOB_FOLDER that it has joined ("joined.2"), that it has
- * left well ("done.2"), that another has died and the job goes on ("lost.2": how), and, if it speaks for the job, why that
+ * left well ("done.2"), that another has died ("died.2": how) or that it has and the job goes on ("lost.2"), and, if it speaks for the job, why that
  * failed ("told.2": the text, for the launcher to print). A process that is gone without "done" has died. */
 #ifndef TR_PSERVER_LAUNCHER_H
 #define TR_PSERVER_LAUNCHER_H

@@ -56,6 +56,11 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
         t->epoch = roster->rank[t->rank].epoch;
         t->held_end = &t->held;
     }
+    server->settled = calloc((size_t)roster->trainers, sizeof *server->settled);
+    server->is_gone = calloc((size_t)roster->trainers, sizeof *server->is_gone);
+    for (int i = 0; i < roster->size; i++)
+        if (i != roster->self)
+            tr__server_say_serving(server, i);
     return server;
 }
 
@@ -93,6 +98,8 @@ void tr_server_free(tr_server *server)
         trireme__pserver__setup__free_unpacked(server->setup, NULL);
     tr_outbox_deinit(&server->outbox);
     free(server->trainer);
+    free(server->settled);
+    free(server->is_gone);
     free(server->value_filled);
     free(server->block);
     free(server->text);
@@ -122,6 +129,15 @@ void tr_server_stats(const tr_server *server, tr_job_stats *stats)
 const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *trainer)
 {
     return tr_roster_name(server->roster, trainer->rank);
+}
+
+void tr__server_commit(tr_server *server, bool is_update)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        server->settled[i] = server->trainer[i].settled;
+        server->is_gone[i] = server->trainer[i].is_gone;
+    }
+    server->store.commit(server->store.self, &(tr_commit){server->updates, server->settled, server->is_gone}, is_update);
 }
 
 /* == failing ================================================================================= */
@@ -198,7 +214,7 @@ static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *
         if (trainer != &server->trainer[0])
             return tr_fail(TR_EPEER, "%s: only trainer 0 says what is to be done",
                            tr__server_trainer_name(server, trainer));
-        return tr__server_on_setup(server, payload, wire->bytes);
+        return tr__server_on_setup(server, wire, payload);
     case TR_WIRE_VALUE: {
         uint8_t *to = tr__server_value_place(server, wire);
         if (!to)
@@ -240,6 +256,10 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     }
     if (server->status != TR_OK) {
         refuse(server, trainer);
+        goto drop;
+    }
+    if (wire->kind == TR_WIRE_SERVING) {
+        tr__server_say_serving(server, peer);
         goto drop;
     }
     if (wire->seq <= trainer->accepted) {

@@ -24,6 +24,7 @@
 
 #include "pserver/node.h"
 #include "pserver/roster.h"
+#include "pserver/state.h"
 #include "proto/pserver.pb-c.h"
 
 /* Gradients to be applied at once. Memory is the core's, and stays until tr_server_applied. */
@@ -38,8 +39,11 @@ typedef struct tr_update {
 /* Where blocks live and how an update is applied: the executor in a real server, a small function in tests. */
 typedef struct tr_store {
     void *self;
-    /* Make room for the blocks and values; parse the program. Sizes were checked. */
-    tr_status (*setup)(void *self, const Trireme__Pserver__Setup *setup);
+    /* What was kept of an earlier server's life; false: nothing. `*packed` is its Setup. */
+    bool      (*kept)(void *self, tr_commit *commit, const void **packed, uint64_t *bytes);
+    /* Make room for the blocks and values; parse the program. Sizes were checked. `packed` is the Setup as it came.
+     * `resume`: take what was kept, with its values; otherwise forget that. */
+    tr_status (*setup)(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume);
     /* Memory for the first value of `setup->values[index]`. */
     void     *(*value)(void *self, uint32_t index);
     /* All first values are there. */
@@ -48,11 +52,15 @@ typedef struct tr_store {
     void     *(*param)(void *self, uint32_t index);
     /* Apply these gradients, and then or later call tr_server_applied. */
     void      (*apply)(void *self, const tr_update *update);
+    /* What is settled now; `is_update`: the update that was applied counts from here on. Must outlive the process. */
+    void      (*commit)(void *self, const tr_commit *commit, bool is_update);
+    /* Undo the last update. */
+    void      (*go_back)(void *self);
 } tr_store;
 
 typedef struct tr_server tr_server;
 
-/* Roster and store outlive it. */
+/* Roster and store outlive it. It says at once that it serves, and what it has from before. */
 tr_server *tr_server_new(const tr_roster *roster, const tr_store *store);
 void       tr_server_free(tr_server *server);
 tr_node    tr_server_node(tr_server *server);

@@ -33,6 +33,8 @@ struct tr_server_program {
     tr_feed     *feed;
     uint32_t     twin_count;
     twin        *twin;
+    bool         is_over;             /* the job is, well: nobody will need it any more */
+    tr_state    *state;               /* memory of all that is kept */
 };
 
 tr_server_program *tr_server_program_new(void)
@@ -49,6 +51,7 @@ void tr_server_program_free(tr_server_program *sp)
     tr_program_free(sp->program);
     for (uint32_t i = 0; i < sp->block_count; i++)
         free(sp->block[i].grad_name);
+    tr_state_free(sp->state, sp->is_over);
     free(sp->twin);
     free(sp->value);
     free(sp->block);
@@ -56,16 +59,32 @@ void tr_server_program_free(tr_server_program *sp)
     free(sp);
 }
 
+/* Let a tensor lie in what is kept. */
+static tr_status take_memory(tr_server_program *sp, tr_tensor *t, tr_dtype dtype, const tr_shape *shape)
+{
+    void *memory;
+
+    TR_TRY(tr_state_take(&memory, sp->state, (uint64_t)(tr_shape_numel(shape) * tr_dtype_size(dtype))));
+    tr__tensor_point(t, dtype, shape, memory);
+    return TR_OK;
+}
+
 static tr_status make_value(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Value *value)
 {
     tr_tensor *t = tr_var_tensor(tr_scope_var(sp->scope, value->name));
+    tr_shape   shape;
 
     if (value->n_dims > TR_MAX_RANK)
         return tr_fail(TR_ESHAPE, "first value of '%s': rank %zu", value->name, value->n_dims);
-    TR_TRY(tr_tensor_resize(t, (tr_dtype)value->dtype, (int)value->n_dims, value->dims));
-    if (tr_tensor_bytes(t) != (int64_t)value->bytes)
-        return tr_fail(TR_ESHAPE, "first value of '%s': %lld bytes by its shape, %llu announced", value->name,
-                       (long long)tr_tensor_bytes(t), (unsigned long long)value->bytes);
+    uint64_t bytes = value->dtype < TR_DTYPE_COUNT ? (uint64_t)tr_dtype_size((tr_dtype)value->dtype) : 0;
+    for (size_t i = 0; i < value->n_dims; i++)
+        if (value->dims[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)value->dims[i], &bytes))
+            return tr_fail(TR_ESHAPE, "first value of '%s': dimension %zu is %lld", value->name, i, (long long)value->dims[i]);
+    if (bytes != value->bytes)
+        return tr_fail(TR_ESHAPE, "first value of '%s': %llu bytes by its shape, %llu announced", value->name,
+                       (unsigned long long)bytes, (unsigned long long)value->bytes);
+    shape = tr_shape_of((int)value->n_dims, value->dims);
+    TR_TRY(take_memory(sp, t, (tr_dtype)value->dtype, &shape));
     sp->value[index] = t;
     return TR_OK;
 }
@@ -86,8 +105,9 @@ static tr_status make_block(tr_server_program *sp, uint32_t index, const Trireme
     return b->grad_name ? TR_OK : tr_fail(TR_ENOMEM, "no memory for the name '%s'", from->grad);
 }
 
-tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup)
+tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, tr_state *state)
 {
+    sp->state = state;
     TR_TRY(tr_program_parse(&sp->program, setup->program.data, setup->program.len));
     sp->scope = tr_scope_new(NULL);
     sp->executor = tr_executor_new();
@@ -146,7 +166,7 @@ static tr_status twin_name(char *out, size_t size, tr_server_program *sp, const 
     TR_TRY(tr_var_desc_set_shape(desc, tr_tensor_rank(now), tr_tensor_dims(now)));
     tr_var_desc_set_persistable(desc, true);
     tr_tensor *next = tr_var_tensor(tr_scope_var(sp->scope, out));
-    TR_TRY(tr_tensor_resize(next, tr_tensor_dtype(now), tr_tensor_rank(now), tr_tensor_dims(now)));
+    TR_TRY(take_memory(sp, next, now->dtype, &now->shape));
     sp->twin = realloc(sp->twin, (sp->twin_count + 1) * sizeof *sp->twin);
     sp->twin[sp->twin_count++] = (twin){now, next};
     return TR_OK;
@@ -202,17 +222,32 @@ static tr_status make_twins(tr_server_program *sp)
     return TR_OK;
 }
 
-void tr_server_program_commit(tr_server_program *sp)
+static void switch_sides(tr_server_program *sp)
 {
     for (uint32_t i = 0; i < sp->twin_count; i++) {
         tr_tensor *now = sp->twin[i].now, *next = sp->twin[i].next;
         void      *data = now->data;
-        tr_buffer *buffer = now->buffer;
         now->data = next->data;
-        now->buffer = next->buffer;
         next->data = data;
-        next->buffer = buffer;
     }
+}
+
+void tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update)
+{
+    tr_state_commit(sp->state, commit, is_update);
+    if (is_update)
+        switch_sides(sp);
+}
+
+void tr_server_program_go_back(tr_server_program *sp)
+{
+    tr_state_go_back(sp->state);
+    switch_sides(sp);
+}
+
+void tr_server_program_over(tr_server_program *sp)
+{
+    sp->is_over = true;
 }
 
 /* == life ====================================================================================== */
@@ -224,6 +259,8 @@ tr_status tr_server_program_ready(tr_server_program *sp)
 
     TR_TRY_GOTO(done, check_persistables(sp));
     TR_TRY_GOTO(done, make_twins(sp));
+    if (tr_state_side(sp->state))
+        switch_sides(sp);
     for (uint32_t i = 0; i < sp->block_count; i++) {
         const block *b = &sp->block[i];
         names[i] = b->grad_name;
@@ -232,6 +269,7 @@ tr_status tr_server_program_ready(tr_server_program *sp)
     }
     TR_TRY_GOTO(done, tr_executor_prepare(&sp->plan, sp->executor, sp->program, sp->scope, (int)sp->block_count, names, 0,
                                           NULL));
+    tr_state_ready(sp->state);
 done:
     free(names);
     return status;

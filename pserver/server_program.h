@@ -19,13 +19,16 @@ typedef struct tr_server_program tr_server_program;
 tr_server_program *tr_server_program_new(void);
 void               tr_server_program_free(tr_server_program *sp);
 /* The functions of a tr_store, but for `apply`. */
-tr_status          tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup);
+/* `state` is new, or one that a program of the same setup has left; it belongs to the program from here on. */
+tr_status          tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, tr_state *state);
 void              *tr_server_program_value(tr_server_program *sp, uint32_t index);
 tr_status          tr_server_program_ready(tr_server_program *sp);
 void              *tr_server_program_param(tr_server_program *sp, uint32_t index);
 /* Compute one update; `update` as the store got it. */
 tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
-/* Let it count. */
-void               tr_server_program_commit(tr_server_program *sp);
+void               tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update);
+void               tr_server_program_go_back(tr_server_program *sp);
+/* The job has ended well: what is kept may go with the program. */
+void               tr_server_program_over(tr_server_program *sp);
 
 #endif

@@ -73,18 +73,48 @@ static tr_status finish_values(tr_server *server)
     return TR_OK;
 }
 
-tr_status tr__server_on_setup(tr_server *server, const uint8_t *payload, uint64_t bytes)
+/* Go on from what an earlier process of this server has left. In mode sync a step may have been applied by some servers
+ * and not by others when the job broke off: it is made again by all. */
+static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t *payload)
+{
+    const void *packed;
+    uint64_t    bytes;
+    tr_commit   commit;
+    const char *name = tr_roster_name(server->roster, server->roster->self);
+
+    if (!server->store.kept(server->store.self, &commit, &packed, &bytes))
+        return tr_fail(TR_EPEER, "%s: trainer 0 goes on from update %llu, of which nothing is here", name,
+                       (unsigned long long)wire->step);
+    if (bytes != wire->bytes || memcmp(packed, payload, bytes))
+        return tr_fail(TR_EPEER, "%s: the job's program, blocks or mode are others than before the job was started again", name);
+    TR_TRY(server->store.setup(server->store.self, server->setup, payload, wire->bytes, true));
+    server->updates = commit.updates;
+    if (server->mode.kind == TR_MODE_SYNC && commit.updates == wire->step + 1) {
+        server->store.go_back(server->store.self);
+        server->updates--;
+    } else if (server->mode.kind == TR_MODE_SYNC && commit.updates != wire->step) {
+        return tr_fail(TR_EPEER, "%s: its state has %llu updates, the job is to go on after %llu", name,
+                       (unsigned long long)commit.updates, (unsigned long long)wire->step);
+    }
+    if (!tr_mode_keeps_apart(&server->mode))
+        server->round[0].step = server->updates + 1;
+    return finish_values(server);
+}
+
+tr_status tr__server_on_setup(tr_server *server, const tr_wire *wire, const uint8_t *payload)
 {
     if (server->setup)
         return tr_fail(TR_EPEER, "trainer 0 said twice what is to be done");
-    Trireme__Pserver__Setup *setup = trireme__pserver__setup__unpack(NULL, bytes, payload);
+    Trireme__Pserver__Setup *setup = trireme__pserver__setup__unpack(NULL, wire->bytes, payload);
     if (!setup)
         return tr_fail(TR_EFORMAT, "the setup of trainer 0 is damaged");
     server->setup = setup;
     TR_TRY(check_setup(server, setup));
     TR_TRY(lay_out(server));
-    TR_TRY(server->store.setup(server->store.self, setup));
     server->value_filled = calloc(setup->n_values + 1, sizeof *server->value_filled);
+    if (wire->part)
+        return take_kept(server, wire, payload);
+    TR_TRY(server->store.setup(server->store.self, setup, payload, wire->bytes, false));
     for (size_t i = 0; i < setup->n_values; i++)
         server->values_missing += setup->values[i]->bytes != 0;
     return finish_values(server);
@@ -113,6 +143,31 @@ tr_status tr__server_on_value(tr_server *server, const tr_wire *wire)
         return finish_values(server);
     }
     return TR_OK;
+}
+
+/* == serving ================================================================================= */
+
+void tr__server_say_serving(tr_server *server, int rank)
+{
+    Trireme__Pserver__Serving serving = TRIREME__PSERVER__SERVING__INIT;
+    const void               *packed;
+    uint64_t                  bytes;
+    tr_commit                 commit;
+
+    serving.server = (uint32_t)server->self;
+    if (server->store.kept(server->store.self, &commit, &packed, &bytes)) {
+        serving.has_updates = true;
+        serving.updates = commit.updates;
+        serving.n_settled = (size_t)server->trainer_count;
+        serving.settled = (uint64_t *)(uintptr_t)commit.settled;
+    }
+    const size_t size = trireme__pserver__serving__get_packed_size(&serving);
+    uint8_t     *payload = malloc(size);
+    trireme__pserver__serving__pack(&serving, payload);
+    tr_outbox_put(&server->outbox, &(tr_message){
+        .peer = rank, .payload = payload, .owned = payload,
+        .wire = {.kind = TR_WIRE_SERVING, .epoch = server->roster->rank[rank].epoch,
+                 .sender = (uint32_t)server->roster->self, .bytes = size}});
 }
 
 /* == agreement ================================================================================ */
@@ -181,6 +236,8 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
     if (!trainer->join)
         return tr_fail(TR_EFORMAT, "the facts of %s are damaged", tr__server_trainer_name(server, trainer));
     trainer->join_seq = wire->seq;
+    trainer->ended = trainer->settled = wire->step;
+    trainer->pulled = server->updates;
     for (int i = 0; i < server->trainer_count; i++) {
         if (server->trainer[i].is_gone)
             return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
@@ -196,8 +253,11 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
         return status;                             /* the diff stands for itself */
     server->is_running = true;
     for (int i = 0; i < server->trainer_count; i++) {
+        if (tr_mode_keeps_apart(&server->mode))
+            server->trainer[i].round->step = server->trainer[i].settled + 1;
         server->trainer[i].join_seq = 0;
         server->trainer[i].owes_ack = true;
     }
+    tr__server_commit(server, false);
     return TR_OK;
 }

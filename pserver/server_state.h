@@ -87,6 +87,8 @@ struct tr_server {
     tr__round      **queue;           /* full rounds, in the order in which they became so; the first is being applied */
     int              queued;
     uint64_t         updates;         /* applied */
+    uint64_t        *settled;         /* room for a commit */
+    bool            *is_gone;
     bool            *takes_part;      /* in the update that is being applied, by trainer */
     atomic_llong     staleness[TR_STALENESS_BINS], dropped;     /* read by other threads, for people */
 
@@ -101,8 +103,13 @@ const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *
 uint8_t  *tr__server_buffer_new(tr_server *server, uint64_t bytes);
 void      tr__server_buffer_free(tr_server *server, uint8_t *buffer);
 
+/* What is settled counts from here on, and the update that was applied with it if there is one. */
+void      tr__server_commit(tr_server *server, bool is_update);
+
 /* server_setup.c */
-tr_status tr__server_on_setup(tr_server *server, const uint8_t *payload, uint64_t bytes);
+/* Tell a rank that this server serves, and from what on. */
+void      tr__server_say_serving(tr_server *server, int rank);
+tr_status tr__server_on_setup(tr_server *server, const tr_wire *wire, const uint8_t *payload);
 /* Where a piece of a first value goes; NULL with a failure when there is no such place. */
 uint8_t  *tr__server_value_place(tr_server *server, const tr_wire *wire);
 tr_status tr__server_on_value(tr_server *server, const tr_wire *wire);

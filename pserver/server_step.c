@@ -90,6 +90,7 @@ static void drop_late(tr_server *server)
             continue;
         atomic_fetch_add_explicit(&server->dropped, 1, memory_order_relaxed);
         settle(t);
+        tr__server_commit(server, false);
         tr__server_round_next(server, t->round);
         tr__server_round_moves(server, t->round);
     }
@@ -148,6 +149,7 @@ void tr__server_update_applied(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++)
         if (server->takes_part[i])
             settle(&server->trainer[i]);
+    tr__server_commit(server, true);
     tr__server_answer_all(server);
     if (server->queued)                            /* it uses the thread while the rest goes on here */
         apply_first(server);
@@ -199,6 +201,8 @@ static void leave(tr_server *server, tr__trainer *trainer)
     trainer->is_gone = true;
     if (!trainer->round)
         return;
+    if (server->is_running)
+        tr__server_commit(server, false);
     tr__server_round_moves(server, trainer->round);
     tr__server_try_apply(server, trainer->round);
     if (server->merged.sum)

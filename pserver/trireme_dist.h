@@ -167,6 +167,9 @@ typedef struct tr_job_spec {
  * this once. Versions, programs, blocks, number of trainers, mode and facts are compared; a difference fails
  * with TR_EPEER on every rank and a text that says what differs between which ranks. Copies what it needs. */
 TR_API tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec);
+/* Steps of this trainer that an earlier start of the job has left with its servers; 0: it begins anew. Waits until
+ * all servers have said so. A trainer's data begins behind that many steps. */
+TR_API tr_status tr_job_resumed(tr_job *job, int64_t *step);
 /* The number of the block whose parameter or gradient has this name; -1: there is none. */
 TR_API int     tr_job_find_block(const tr_job *job, const char *name);
 TR_API int     tr_job_block_count(const tr_job *job);

@@ -30,9 +30,9 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(BEAT,      0)                 /* any to any: I live */                                                \
     X(BYE,       0)                 /* any to any: I am done; my silence from now on means nothing */       \
     X(ABORT,     TR_LIMIT_CONTROL)  /* any to any: Abort */                                                 \
-    X(SETUP,     TR_LIMIT_CONTROL)  /* request: Setup */                                                    \
+    X(SETUP,     TR_LIMIT_CONTROL)  /* request: Setup; `part` 1: as before, as it was after `step` */                                                   \
     X(VALUE,     TR_LIMIT_DATA)     /* request: bytes [offset, offset + bytes) of value `block` */          \
-    X(JOIN,      TR_LIMIT_CONTROL)  /* request: Join */                                                     \
+    X(JOIN,      TR_LIMIT_CONTROL)  /* request: Join; `step` are behind me */                                                     \
     X(PUSH,      TR_LIMIT_DATA)     /* request: bytes [offset, offset + bytes) of a gradient */             \
     X(PUSH_MANY, TR_LIMIT_DATA)     /* request: `block` whole small gradients (see entries below) */        \
     X(STEP_END,  0)                 /* request: all of `step` was pushed */                                 \
@@ -41,7 +41,8 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(ACK,       0)                 /* reply: requests up to `seq` are done, but for pulls */               \
     X(DATA,      TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: a piece of a parameter */        \
     X(DATA_MANY, TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: `block` whole small ones */      \
-    X(REFUSED,   TR_LIMIT_CONTROL)  /* reply: Refusal */
+    X(REFUSED,   TR_LIMIT_CONTROL)  /* reply: Refusal */                                                    \
+    X(SERVING,   TR_LIMIT_CONTROL)  /* server to all: Serving; a trainer, without payload, asks for it */
 
 typedef enum tr_wire_kind {
     TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */

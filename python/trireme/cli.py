@@ -44,6 +44,8 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     where.add_argument("--hostfile", metavar="FILE", help="the same, a host in each line")
     parser.add_argument("--mpirun", metavar="PATH", help="mpirun to use (default: this environment's, else the PATH's)")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="end the job after so long (default: never)")
+    parser.add_argument("--restarts", type=int, default=3, metavar="N",
+                        help="start the job again so often when a process has died (default: 3)")
     parser.add_argument("--tag-output", action="store_true", help="begin each line of output with its rank")
     parser.add_argument("--dry-run", action="store_true", help="print the mpirun line and stop")
     parser.add_argument("script", help="Python script")
@@ -84,7 +86,7 @@ def run_launch(options: argparse.Namespace) -> int:
 
     launch = Launch(Layout(options.servers, options.trainers, options.hosts, options.hostfile),
                     [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
-                    tag_output=options.tag_output, mode=options.mode)
+                    tag_output=options.tag_output, mode=options.mode, restarts=options.restarts)
     if options.dry_run:
         print(shlex.join(launch.command(launch.environment("."), None, None)))
         return 0

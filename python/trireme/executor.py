@@ -239,7 +239,7 @@ class Executor:
         try:
             names = tuple([var if type(var) is str else var._name for var in fetch_list]) if fetch_list else ()
             if self._before_run is not None:
-                program, names = self._before_run(program, scope, feed, names)
+                program, names = self._before_run(self, program, scope, feed, names)
             key = (self._native, scope._native, *feed, None, *names)
             prepared = program._prepared.get(key)
         except (AttributeError, TypeError):

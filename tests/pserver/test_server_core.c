@@ -9,7 +9,7 @@
 enum { SERVER, TRAINER0, TRAINER1, CHUNK = 4096 };
 
 static float  param[2][2048], grad[2][2048];
-static uint64_t applying;
+static uint64_t applying, committed;
 static double   compensation;
 static bool     took_part[2];
 
@@ -20,9 +20,21 @@ typedef struct rig {
     uint64_t   seq[3];
 } rig;
 
-static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup)
+static bool nothing_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
 {
     (void)self;
+    (void)commit;
+    (void)packed;
+    (void)bytes;
+    return false;
+}
+
+static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
+    (void)self;
+    (void)packed;
+    (void)bytes;
+    assert_false(resume);
     assert_int_equal(setup->n_blocks, 2);
     return TR_OK;
 }
@@ -41,9 +53,18 @@ static void begin_apply(void *self, const tr_update *update)
         took_part[i] = update->takes_part[i];
 }
 
+static void commit(void *self, const tr_commit *commit, bool is_update)
+{
+    (void)self;
+    (void)is_update;
+    committed = commit->updates;
+}
+
+static void go_back(void *self) { (void)self; }
+
 static rig make(void)
 {
-    const tr_store store = {NULL, set_up, value_of, ready, value_of, begin_apply};
+    const tr_store store = {NULL, nothing_kept, set_up, value_of, ready, value_of, begin_apply, commit, go_back};
     rig            r = {.roster = tr_roster_new(SERVER, 3)};
 
     memset(param, 0, sizeof param);
@@ -363,7 +384,9 @@ TEST(the_end_of_a_step_is_acknowledged_when_it_is_applied)
     push_step(&r, TRAINER0, 1, 1);
     push_step(&r, TRAINER1, 1, 1);
     assert_int_equal(take_ack(&r, TRAINER0, NULL), 5);          /* setup, join, three pushes */
+    assert_int_equal(committed, 0);
     tr_server_applied(r.server, TR_OK);
+    assert_int_equal(committed, 1);
     assert_int_equal(take_ack(&r, TRAINER0, NULL), 6);
     unmake(&r);
 }

@@ -36,15 +36,17 @@ typedef struct store {
     int64_t    size[BLOCKS_MAX];
     float     *param[BLOCKS_MAX], *momentum[BLOCKS_MAX];
     tr_update  update;
+    uint64_t   updates;               /* that count */
 } store;
 
-typedef enum phase { SETUP, FIRST_PULL, PULL, GOODBYE, END } phase;
+typedef enum phase { START, SETUP, FIRST_PULL, PULL, GOODBYE, END } phase;
 
 typedef struct trainer {
     job       *job;
     tr_client *client;
     int        index, steps, step;
     phase      phase;
+    const char *seed;
     uint64_t   ticket;
     float      param[TOTAL], grad[TOTAL];
     double     weight;
@@ -91,9 +93,35 @@ static double weight_of(int who, int step, bool is_even)
 
 /* -- a server's store -------------------------------------------------------------------------- */
 
-static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup)
+static bool store_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
+{
+    (void)self;
+    (void)commit;
+    (void)packed;
+    (void)bytes;
+    return false;
+}
+
+static void store_commit(void *self, const tr_commit *commit, bool is_update)
 {
     store *s = self;
+
+    assert_true(commit->updates == s->updates + is_update);
+    s->updates = commit->updates;
+}
+
+static void store_go_back(void *self)
+{
+    (void)self;
+}
+
+static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
+    store *s = self;
+
+    (void)packed;
+    (void)bytes;
+    assert_false(resume);
 
     s->count = (int)setup->n_blocks;
     for (int i = 0; i < s->count; i++) {
@@ -183,7 +211,14 @@ static void pack_setup(job *j, int server, const char *seed, bool is_first, tr_c
     out->values = j->first[server];
 }
 
+/* When all servers serve. */
 static void say_setup(trainer *t, const char *seed)
+{
+    t->seed = seed;
+    t->ticket = 1;
+}
+
+static void set_up_servers(trainer *t)
 {
     tr_client_setup setups[SERVERS_MAX] = {{0}};
     tr_client_block blocks[BLOCKS_MAX];
@@ -192,7 +227,7 @@ static void say_setup(trainer *t, const char *seed)
     for (int i = 0; i < j->blocks; i++)
         blocks[i] = (tr_client_block){j->block[i].server, (uint64_t)j->block[i].size * 4};
     for (int s = 0; s < j->servers; s++)
-        pack_setup(j, s, seed, t->index == 0, &setups[s]);
+        pack_setup(j, s, t->seed, t->index == 0, &setups[s]);
     t->ticket = tr_client_setup_all(t->client, setups, (uint32_t)j->blocks, blocks);
 }
 
@@ -226,7 +261,10 @@ static bool go_on(trainer *t, bool is_even)
 {
     if (t->phase == END || tr_client_done(t->client) < t->ticket)
         return t->phase == END;
-    if (t->phase == SETUP) {
+    if (t->phase == START) {
+        set_up_servers(t);
+        t->phase = SETUP;
+    } else if (t->phase == SETUP) {
         memset(t->param, 0, sizeof t->param);
         pull_all(t);
         t->phase = FIRST_PULL;
@@ -288,7 +326,8 @@ static job *make_job(int servers, int trainers, const tr_sim_options *options, i
         j->roster[i] = make_roster(j, i);
     for (int s = 0; s < servers; s++) {
         store *st = &j->store[s];
-        const tr_store table = {st, store_setup, store_value, store_ready, store_value, store_apply};
+        const tr_store table = {st, store_kept, store_setup, store_value, store_ready, store_value, store_apply,
+                                store_commit, store_go_back};
         st->job = j;
         st->server = tr_server_new(j->roster[s], &table);
         tr_node node = tr_server_node(st->server);

@@ -138,10 +138,13 @@ def is_alive(pid):
         return False
 
 
+ONCE = ("--restarts", 0)
+
+
 @each_mpi
 @pytest.mark.parametrize("victim", [0, 1, 2, 3])
 def test_a_killed_rank_ends_the_job_soon_and_is_named(version, victim, tmp_path):
-    job = Launched(2, 2, "--steps", 100_000, "--mark", tmp_path / "trains", version=version)
+    job = Launched(2, 2, "--steps", 100_000, "--mark", tmp_path / "trains", version=version, options=ONCE)
     ranks = job.ranks()
     while not (tmp_path / "trains").exists():          # the start has a test of its own
         assert job.process.poll() is None
@@ -163,7 +166,7 @@ def test_a_killed_rank_ends_the_job_soon_and_is_named(version, victim, tmp_path)
 
 def kill_one(version, servers, trainers, latest):
     """Kill a random rank at a random moment after the ranks' processes have started."""
-    job = Launched(servers, trainers, "--steps", 100_000, version=version)
+    job = Launched(servers, trainers, "--steps", 100_000, version=version, options=ONCE)
     ranks = job.ranks()
     time.sleep(random.uniform(0.0, latest))
     victim = random.randrange(ranks.size)
@@ -253,7 +256,7 @@ def test_a_signal_to_the_launcher_ends_all_ranks(version, number):
 
 @each_mpi
 def test_a_killed_mpirun_ends_all_ranks(version):
-    job = Launched(1, 2, "--steps", 100_000, version=version)
+    job = Launched(1, 2, "--steps", 100_000, version=version, options=ONCE)
     ranks = job.ranks()
     time.sleep(0.8)
     mpirun = int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -83,7 +83,7 @@ def test_a_trainer_that_was_thought_dead_changes_nothing_when_it_wakes(tmp_path)
 
 @needs_mpi
 def test_when_the_last_trainer_dies_the_job_has_failed():
-    code, text = Launched(1, 1, "--steps", 60, "--fault", "kill", options=("--mode", "async")).end()
+    code, text = Launched(1, 1, "--steps", 60, "--fault", "kill", options=("--mode", "async", "--restarts", 0)).end()
     assert code != 0, text
     assert "trainer 0" in text
 

@@ -20,6 +20,7 @@ from ..framework import Program
 from . import job as jobs
 from .job import Job
 from .optimize_part import is_training
+from .replay import Replay
 from .geo import BASE, COUNT
 from .transpiled import Transpiled
 from .transpiler import transpile
@@ -46,6 +47,8 @@ class _Training:
         self._pull()
         if self.result.flush is not None:
             self._keep_bases()
+        steps = lib.tr_job_step(job.ptr) * (self.result.mode.count if self.result.mode.kind == "geo" else 1)
+        self.replay: Replay | None = Replay(program, steps) if steps else None
 
     # -- the servers' work ----------------------------------------------------------------------------------
 
@@ -138,6 +141,12 @@ class _Training:
             check(lib.tr_job_set_weight(self.job.ptr, weight))
             self._last = weight
 
+    def end_replay(self, executor: Any) -> None:
+        """Go on: random numbers are those of a run that was not interrupted."""
+        check(lib.tr_executor_set_runs(executor._native.ptr, self.program.desc._native.ptr, self.scope._native.ptr,
+                                       self.replay.steps))
+        self.replay = None
+
     def next_program(self) -> Program:
         is_idle = self._last == 0 and self.result.idle is not None
         return self.result.idle if is_idle else self.program
@@ -184,12 +193,17 @@ def _find(program: Program, scope: Scope) -> _Training | None:
     return training
 
 
-def before_run(program: Program, scope: Scope, feed: dict[str, Any],
+def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, Any],
                names: tuple[str, ...]) -> tuple[Program, tuple[str, ...]]:
     """Return what to run, and what to fetch, in the place of ``program`` and ``names``: ``Executor.run`` asks."""
     training = _find(program, scope)
     if training is None:
         return program, names
+    if training.replay is not None:
+        replayed = training.replay.next(tuple(feed), names)
+        if replayed is not None:
+            return replayed, names
+        training.end_replay(executor)
     training.set_weight(feed)
     return training.next_program(), training.fetched(names)
 

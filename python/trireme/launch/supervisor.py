@@ -23,6 +23,7 @@ from .watch import Failure, Ranks
 _TO_END = 0.7                          # seconds for the living to say what happened and to end by themselves
 _TO_STOP = 2.0                         # for mpirun, told to stop
 _PREFIX = "trireme-job-"
+_STATE = "trireme-state-"
 
 
 def server_program() -> str:
@@ -48,14 +49,16 @@ class Launch:
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
-                 mode: str | None = None) -> None:
+                 mode: str | None = None, restarts: int = 3) -> None:
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
             raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
         if layout.trainers < 1 or layout.servers < 0:
             raise InvalidArgumentError(f"trireme launch: {layout.servers} servers and {layout.trainers} trainers")
         if not script or not Path(script[0]).is_file():
             raise NotFoundError(f"trireme launch: there is no script {script[0] if script else ''!r}")
-        self.layout, self.timeout = layout, timeout
+        if restarts < 0:
+            raise InvalidArgumentError(f"trireme launch: {restarts} restarts")
+        self.layout, self.timeout, self.restarts = layout, timeout, restarts
         self.mode = parse_mode(mode).text if mode else None
         self.mpi: Mpi = mpis.find(mpirun)
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
@@ -95,11 +98,30 @@ class Launch:
     # -- its life ---------------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Run the job; return the exit code."""
+        """Run the job, again when a process has died; return the exit code."""
         _say(self.describe())
         _remove_stale()
+        state = f"{_STATE}{os.getpid()}-{int(time.time())}"
+        try:
+            for attempt in range(self.restarts + 1):
+                failure, told = self._attempt(attempt, state)
+                if failure is None:
+                    return 0
+                for text in told:
+                    print(f"trireme: {text}", file=sys.stderr, flush=True)
+                if not failure.is_death or attempt == self.restarts:
+                    break
+                _say(("" if told else f"{failure.text}; ") + f"starting the job again ({attempt + 1} of {self.restarts})")
+        finally:
+            _remove_state(state)
+        _say(f"the job failed, exit code {failure.code}" + ("" if told else f": {failure.text}"))
+        return failure.code
+
+    def _attempt(self, attempt: int, state: str) -> tuple[Failure | None, list[str]]:
+        """Start the job once. Return why it failed, or None, and what its ranks say of that."""
         with self._folders() as (folder, scratch, shared):
             env = self.environment(folder)
+            env["TRIREME_STATE"], env["TRIREME_ATTEMPT"] = state, str(attempt)
             mpirun = subprocess.Popen(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
                                       start_new_session=True)
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers)
@@ -107,13 +129,7 @@ class Launch:
                 failure = self._watch(mpirun, ranks, caught)
                 self._stop(mpirun, ranks)
             ranks.close()
-            told = ranks.told()
-        if failure is None:
-            return 0
-        for text in told:
-            print(f"trireme: {text}", file=sys.stderr, flush=True)
-        _say(f"the job failed, exit code {failure.code}" + ("" if told else f": {failure.text}"))
-        return failure.code
+            return failure, ranks.told()
 
     @contextlib.contextmanager
     def _folders(self) -> Iterator[tuple[str, str | None, str | None]]:
@@ -163,9 +179,9 @@ class Launch:
         if failure is not None:
             return failure
         if code < 0:
-            return Failure(128 - code, f"mpirun was killed by {signal.Signals(-code).name}")
+            return Failure(128 - code, f"mpirun was killed by {signal.Signals(-code).name}", ranks.has_death())
         left = f"{ranks.done()} of {ranks.size} ranks had left the job"
-        return Failure(code or 1, f"mpirun ended with exit code {code} when {left}")
+        return Failure(code or 1, f"mpirun ended with exit code {code} when {left}", ranks.has_death())
 
     @staticmethod
     def _stop(mpirun: subprocess.Popen[bytes], ranks: Ranks) -> None:
@@ -196,12 +212,23 @@ def _signals() -> Iterator[list[int]]:
 
 def _remove_stale() -> None:
     """Remove what launchers left that were killed themselves."""
-    for place in {tempfile.gettempdir(), "/dev/shm"}:
-        for folder in Path(place).glob(f"{_PREFIX}*"):
+    for place, prefix in ((tempfile.gettempdir(), _PREFIX), ("/dev/shm", _PREFIX), ("/dev/shm", _STATE)):
+        for path in Path(place).glob(f"{prefix}*"):
             with contextlib.suppress(OSError, ValueError, IndexError):
-                pid = int(folder.name.removeprefix(_PREFIX).split("-")[0])
-                if folder.stat().st_uid == os.geteuid() and not Path(f"/proc/{pid}").exists():
-                    shutil.rmtree(folder, ignore_errors=True)
+                pid = int(path.name.removeprefix(prefix).split("-")[0])
+                if path.stat().st_uid != os.geteuid() or Path(f"/proc/{pid}").exists():
+                    continue
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink()
+
+
+def _remove_state(name: str) -> None:
+    """Remove what servers have kept in memory."""
+    for path in Path("/dev/shm").glob(f"{name}*"):
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _say(text: str) -> None:

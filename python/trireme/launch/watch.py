@@ -28,6 +28,7 @@ class Failure:
 
     code: int
     text: str
+    is_death: bool = False             # of a process: the job may be started again
 
 
 @dataclass
@@ -107,8 +108,17 @@ class Ranks:
             if one.gone and not (self.folder / f"done.{one.rank}").exists() and not self.is_lost(one.rank):
                 has_joined = self._has_joined(one)
                 how = "ended without a goodbye" if has_joined else "ended before it had joined the job"
-                return Failure(1, f"{self.name(one.rank)}, pid {one.pid}, {how}")
+                return Failure(1, f"{self.name(one.rank)}, pid {one.pid}, {how}", self.has_death())
         return None
+
+    def has_death(self) -> bool:
+        """Whether all had joined and then a rank died, by what the others say or by what is seen here."""
+        if any((self.folder / f"failed.{rank}").exists() for rank in range(self.size)):
+            return False
+        if not all((self.folder / f"joined.{rank}").exists() for rank in range(self.size)):
+            return False
+        has_told = any((self.folder / f"told.{rank}").exists() for rank in range(self.size))
+        return not has_told or any((self.folder / f"died.{rank}").exists() for rank in range(self.size))
 
     def _has_joined(self, one: Rank) -> bool:
         return (self.folder / f"joined.{one.rank}").exists()

@@ -1,0 +1,50 @@
+/* state.h - what a server must not forget: its work, its variables, and which of its trainers' steps are in them.
+ *
+ * It lies in one segment (segment.h), so that it outlives the process where the segment has a name. Memory is taken in
+ * the order in which it is asked for: whoever attaches asks for the same sizes in the same order and gets what was there.
+ *
+ * What an update changes has two buffers; a commit says which of them counts, how many updates are in it and how many
+ * steps of each trainer. There are two places for commits, and one store switches from the one to the other: a kill at any
+ * instruction leaves the state before the update or after it. Until the next update begins to write, the state before
+ * is still there, and can be gone back to.
+ *
+ * What must stay true: between two commits only the buffers that do not count are written. */
+#ifndef TR_PSERVER_STATE_H
+#define TR_PSERVER_STATE_H
+
+#include "framework/status.h"
+
+typedef struct tr_state tr_state;
+
+typedef struct tr_commit {
+    uint64_t        updates;          /* applied */
+    const uint64_t *settled;          /* steps of each trainer that are applied or dropped */
+    const bool     *is_gone;          /* trainers that have said goodbye, or died where that is survived */
+} tr_commit;
+
+/* A new one; one of this name that nobody has is removed. `name` may be NULL: it ends with the process. `setup` is kept. */
+tr_status tr_state_create(tr_state **out, const char *name, const void *setup, uint64_t bytes, int trainers);
+/* The one of this name. TR_ENOTFOUND: there is none, or it was never complete (tr_state_ready). TR_EEXIST: a living process
+ * has it. */
+tr_status tr_state_attach(tr_state **out, const char *name);
+/* Let go of it; `forget`: and remove it. */
+void      tr_state_free(tr_state *state, bool forget);
+
+const void *tr_state_setup(const tr_state *state, uint64_t *bytes);
+int         tr_state_trainers(const tr_state *state);
+
+/* The next `bytes` bytes, aligned to 64; zero in a new one. */
+tr_status tr_state_take(void **out, tr_state *state, uint64_t bytes);
+/* All first values are there: from here on it can be attached to. */
+void      tr_state_ready(tr_state *state);
+
+/* Which of the two buffers counts: 0 or 1. */
+int       tr_state_side(const tr_state *state);
+/* The last commit; its arrays live until the next. */
+tr_commit tr_state_committed(const tr_state *state);
+/* Let this count. `switches`: and the other buffer with it. */
+void      tr_state_commit(tr_state *state, const tr_commit *commit, bool switches);
+/* Go back by one update: to the other buffer. Only before anything was written since the last commit that switched. */
+void      tr_state_go_back(tr_state *state);
+
+#endif

@@ -1,0 +1,48 @@
+"""A job that was started again: the script runs from its beginning, but the steps that the servers have are not computed.
+
+The first ``steps`` runs of the training program take their feeds and return numbers that are none, until the script
+has come to where the job broke off. So a script needs no code for this, if it reads the same data again.
+"""
+
+from __future__ import annotations
+
+from ..dtypes import NUMPY_DTYPES
+from ..framework import Program
+
+
+class Replay:
+    """``steps`` runs of ``program`` that were made before."""
+
+    def __init__(self, program: Program, steps: int) -> None:
+        self.program, self.steps, self.made = program, steps, 0
+        self._stand_ins: dict[tuple[tuple[str, ...], tuple[str, ...]], Program] = {}
+
+    def next(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Program | None:
+        """Return what to run in the place of the next step; None when all were made."""
+        if self.made == self.steps:
+            return None
+        self.made += 1
+        found = self._stand_ins.get((feeds, fetches))
+        if found is None:
+            found = self._stand_ins[feeds, fetches] = self._stand_in(feeds, fetches)
+        return found
+
+    def _stand_in(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Program:
+        """A program that takes the feeds and makes the fetched variables: NaN, or 0 where there is none."""
+        program, known = Program(), self.program.global_block()
+        block = program.global_block()
+        for name in feeds:
+            var = known.var(name)
+            block.create_var(name=name, shape=var.desc.shape(), dtype=var.dtype, lod_level=var.lod_level)
+        for name in dict.fromkeys(fetches):
+            var = known._var_recursive(name)
+            shape = [dim if dim > 0 else 1 for dim in var.desc.shape()]
+            if not block.has_var(name):
+                block.create_var(name=name, shape=shape, dtype=var.dtype)
+            value = float("nan") if NUMPY_DTYPES[int(var.dtype)].kind == "f" else 0.0
+            block.append_op(type="fill_constant", outputs={"Out": name},
+                            attrs={"shape": shape, "dtype": int(var.dtype), "value": value})
+        return program
+
+
+__all__ = ["Replay"]

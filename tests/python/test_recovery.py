@@ -1,0 +1,101 @@
+"""Jobs that lose a process and come home all the same."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from job_support import Launched, each_mpi, launch, needs_mpi
+
+STEPS = 120
+ARGS = ("--steps", STEPS, "--optimizer", "adam", "--pause", 0.004)
+
+
+def params(path):
+    with np.load(path) as data:
+        return {name: data[name] for name in data.files if name != "losses"}
+
+
+def state_left():
+    return {path.name for path in Path("/dev/shm").glob(f"trireme-state-{os.getpid()}-*")}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole") / "params.npz"
+    launch(2, 2, *ARGS, "--out", out)
+    return params(out)
+
+
+def start(tmp_path, version=None, options=()):
+    """A job that has made its first step."""
+    mark, out = tmp_path / "begun", tmp_path / "params.npz"
+    mark.unlink(missing_ok=True)
+    job = Launched(2, 2, *ARGS, "--out", out, "--mark", mark, version=version, options=options)
+    ranks = job.ranks()
+    while not mark.exists():
+        assert job.process.poll() is None, job.process.stdout.read()
+        time.sleep(0.01)
+    return job, ranks, out
+
+
+def check_whole(job, out, uninterrupted, said):
+    code, text = job.end()
+    assert code == 0, text
+    assert said in text, text
+    for name, value in uninterrupted.items():
+        assert np.array_equal(params(out)[name], value), f"{name} differs:\n{text}"
+    assert not list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*"))
+
+
+@each_mpi
+@pytest.mark.parametrize("victim", [0, 1, 2, 3])
+def test_a_killed_rank_costs_no_bit(version, victim, uninterrupted, tmp_path):
+    job, ranks, out = start(tmp_path, version)
+    time.sleep(random.uniform(0.0, 0.4))
+    os.kill(ranks.known[victim].pid, signal.SIGKILL)
+    check_whole(job, out, uninterrupted, "starting the job again (1 of 3)")
+
+
+@each_mpi
+def test_a_killed_mpirun_costs_no_bit(version, uninterrupted, tmp_path):
+    job, ranks, out = start(tmp_path, version)
+    time.sleep(random.uniform(0.0, 0.4))
+    os.kill(int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+    check_whole(job, out, uninterrupted, "starting the job again (1 of 3)")
+
+
+@needs_mpi
+def test_a_rank_that_sleeps_too_long_is_replaced(uninterrupted, tmp_path):
+    job, ranks, out = start(tmp_path)
+    os.kill(ranks.known[2].pid, signal.SIGSTOP)
+    check_whole(job, out, uninterrupted, "starting the job again (1 of 3)")
+
+
+@needs_mpi
+def test_what_a_script_does_wrong_is_not_tried_again():
+    code, text = Launched(1, 2, "--fault", "raise", "--fault-trainer", 1).end()
+    assert code == 1 and "again" not in text, text
+
+
+@needs_mpi
+def test_deaths_without_end_end_the_job():
+    code, text = Launched(1, 1, "--steps", 40, "--fault", "kill", options=("--restarts", 1)).end()
+    assert code != 0 and "starting the job again (1 of 1)" in text and "the job failed" in text, text
+
+
+@each_mpi
+@pytest.mark.soak
+def test_ranks_killed_at_any_moment_cost_no_bit(version, uninterrupted, tmp_path):
+    end = time.monotonic() + float(os.environ.get("TRIREME_SOAK_SECONDS", "60"))
+    while time.monotonic() < end:
+        job, ranks, out = start(tmp_path, version)
+        time.sleep(random.uniform(0.0, 1.0))
+        try:
+            os.kill(ranks.known[random.randrange(4)].pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass                                       # the job was at its end
+        check_whole(job, out, uninterrupted, "")
