@@ -4,8 +4,11 @@
 #include "kernels/math/nce.h"
 
 #include "framework/compiler.h"
+#include "framework/threadpool.h"
 #include "framework/vecmath.h"
 #include "kernels/math/activation_scalar.h"
+
+enum { MIN_PICKS = 2048 };                                   /* of a slice */
 
 /* -- samplers --------------------------------------------------------------------------------------------- */
 
@@ -61,32 +64,72 @@ void NAME(tr_sampler_expected)(T *out, const int64_t *id, int64_t n, int64_t dra
 
 /* -- cost ------------------------------------------------------------------------------------------------- */
 
-TR_CLONES void NAME(tr_nce_cost)(T *cost, T *score, const T *expected, const T *weight, int64_t rows, int64_t picks,
-                                 int64_t truths)
+/* Rows are short, so what takes time runs over all picks of a slice at once: vectors do not end with a row. */
+typedef struct {
+    T       *score, *expected, *cost, *dscore;
+    const T *o, *seen, *weight, *dcost;
+    int64_t  picks, truths;
+} NAME(job);
+
+/* expected = log(b / o), where log o = -log(1 + e^-score) */
+TR_INLINE void NAME(apart)(T *expected, const T *score, int64_t n)
 {
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t k = 0; k < n; k++)
+        expected[k] = NAME(tr_log)(expected[k]) + NAME(tr_log_one_plus_exp)(-score[k]);
+}
+
+TR_CLONES static void NAME(cost_range)(void *payload, int64_t begin, int64_t end)
+{
+    const NAME(job) *j = payload;
+    const int64_t    picks = j->picks, n = (end - begin) * picks;
+    T               *score = j->score + begin * picks, *each = j->expected + begin * picks;
+
+    NAME(apart)(each, score, n);
+    for (int64_t i = 0; i < end - begin; i++)
+        for (int64_t k = i * picks; k < i * picks + j->truths; k++)
+            each[k] = -each[k];
+    for (int64_t k = 0; k < n; k++)
+        each[k] = NAME(tr_log_one_plus_exp)(-each[k]);
+    for (int64_t k = 0; k < n; k++)
+        score[k] = NAME(tr_sigmoid)(score[k]);
+    for (int64_t i = begin; i < end; i++, each += picks) {
         T sum = 0;
-        for (int64_t j = 0; j < picks; j++) {
-            const T x = score[i * picks + j];
-            /* log(b / o), where log o = -log(1 + e^-x) */
-            const T apart = NAME(tr_log)(expected[i * picks + j]) + NAME(tr_log_one_plus_exp)(-x);
-            sum += NAME(tr_log_one_plus_exp)(j < truths ? apart : -apart);
-            score[i * picks + j] = NAME(tr_sigmoid)(x);
-        }
-        cost[i] = weight ? weight[i] * sum : sum;
+        for (int64_t k = 0; k < picks; k++)
+            sum += each[k];
+        j->cost[i] = j->weight ? j->weight[i] * sum : sum;
     }
 }
 
-TR_CLONES void NAME(tr_nce_grad)(T *dscore, const T *dcost, const T *o, const T *expected, const T *weight, int64_t rows,
-                                 int64_t picks, int64_t truths)
+void NAME(tr_nce_cost)(T *cost, T *score, T *expected, const T *weight, int64_t rows, int64_t picks, int64_t truths)
 {
-    for (int64_t i = 0; i < rows; i++) {
-        const T scale = weight ? weight[i] * dcost[i] : dcost[i];
-        for (int64_t k = i * picks; k < (i + 1) * picks; k++) {
-            const T share = (1 - o[k]) / (o[k] + expected[k]);
-            dscore[k] = scale * (k < i * picks + truths ? -expected[k] * share : o[k] * share);
-        }
+    NAME(job) job = {.score = score, .expected = expected, .cost = cost, .weight = weight, .picks = picks, .truths = truths};
+    tr_parallel_range(rows, 1 + MIN_PICKS / picks, NAME(cost_range), &job);
+}
+
+TR_CLONES static void NAME(grad_range)(void *payload, int64_t begin, int64_t end)
+{
+    const NAME(job) *j = payload;
+    const T         *o = j->o, *b = j->seen;
+    T               *d = j->dscore;
+
+    for (int64_t k = begin * j->picks; k < end * j->picks; k++)
+        d[k] = (1 - o[k]) / (o[k] + b[k]);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t first = i * j->picks, drawn = first + j->truths;
+        const T       scale = j->weight ? j->weight[i] * j->dcost[i] : j->dcost[i];
+        for (int64_t k = first; k < drawn; k++)
+            d[k] *= -scale * b[k];
+        for (int64_t k = drawn; k < first + j->picks; k++)
+            d[k] *= scale * o[k];
     }
+}
+
+void NAME(tr_nce_grad)(T *dscore, const T *dcost, const T *o, const T *expected, const T *weight, int64_t rows, int64_t picks,
+                       int64_t truths)
+{
+    NAME(job) job = {.dscore = dscore, .dcost = dcost, .o = o, .seen = expected, .weight = weight, .picks = picks,
+                     .truths = truths};
+    tr_parallel_range(rows, 1 + MIN_PICKS / picks, NAME(grad_range), &job);
 }
 
 #endif

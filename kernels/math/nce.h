@@ -33,8 +33,8 @@ void tr_sampler_draw(int64_t *out, const double *u, int64_t n, const tr_sampler 
 
 /* out[i] = `draws` times the probability of class id[i] */
 void NAME(tr_sampler_expected)(T *out, const int64_t *id, int64_t n, int64_t draws, const tr_sampler *sampler);
-/* cost[i] = weight[i] (NULL: 1) times the cost of row i. `score` [rows][picks] becomes o. */
-void NAME(tr_nce_cost)(T *cost, T *score, const T *expected, const T *weight, int64_t rows, int64_t picks, int64_t truths);
+/* cost[i] = weight[i] (NULL: 1) times the cost of row i. `score` [rows][picks] becomes o, `expected` the cost of each pick. */
+void NAME(tr_nce_cost)(T *cost, T *score, T *expected, const T *weight, int64_t rows, int64_t picks, int64_t truths);
 /* The gradient of the scores, from o. */
 void NAME(tr_nce_grad)(T *dscore, const T *dcost, const T *o, const T *expected, const T *weight, int64_t rows, int64_t picks,
                        int64_t truths);
