@@ -132,6 +132,15 @@ static tr_status run_batch(tr_loop *loop, tr_worker *worker, int64_t number)
     return TR_OK;
 }
 
+static tr_status begin_epoch(tr_loop *loop)
+{
+    if (loop->options.is_shuffled) {
+        tr_dataset_end(loop->data);
+        TR_TRY(tr_dataset_shuffle(loop->data, loop->options.shuffle_seed + (uint64_t)loop->epoch));
+    }
+    return tr_dataset_begin(loop->data);
+}
+
 /* The last worker to arrive begins the next epoch; the others wait for it. */
 static tr_status end_epoch(tr_loop *loop)
 {
@@ -146,7 +155,7 @@ static tr_status end_epoch(tr_loop *loop)
         if (loop->claimed == loop->epoch_began && !tr__dataset_is_shared(loop->data))
             status = tr_fail(TR_EINVAL, "the data gave no batch: its files have no line, or fewer than a batch");
         else if (!loop->is_at_end)
-            status = tr_dataset_begin(loop->data);
+            status = begin_epoch(loop);
         loop->epoch_began = loop->claimed;
         pthread_cond_broadcast(&loop->changed);
     }
@@ -278,7 +287,7 @@ tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope, tr_da
     pthread_cond_init(&loop->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     TR_TRY_GOTO(fail, init_workers(loop, program, scope, options));
-    TR_TRY_GOTO(fail, tr_dataset_begin(data));
+    TR_TRY_GOTO(fail, begin_epoch(loop));
     *out = loop;
     return TR_OK;
 fail:

@@ -134,6 +134,8 @@ typedef struct tr_loop_options {
     int64_t            steps;         /* end after so many, whatever is left of the passes; 0: no limit */
     int                threads;       /* 1. More: each takes batches and updates the same parameters without waiting for
                                        * the others (Hogwild): results then depend on chance. In a job one only. */
+    bool               is_shuffled;   /* the lines, which are in memory, are shuffled before each epoch: */
+    uint64_t           shuffle_seed;  /* by this and the number of the epoch, from 0 */
     bool               has_weight;    /* in a job: the gradients of each step weigh as `weight` samples; else as there are */
     double             weight;
     tr_program        *idle;          /* in a job: what runs in a step without samples; NULL: the program itself */
@@ -160,6 +162,54 @@ TR_API tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope
 TR_API void      tr_loop_free(tr_loop *loop);
 /* Go on for about `seconds`, until a report is due, or to the end, whatever comes first. */
 TR_API tr_status tr_loop_run(tr_loop *loop, double seconds, tr_loop_report *report);
+
+/* == saved jobs ============================================================================== */
+
+/* Rows [begin, end) of a trainer's variable; begin < 0: all of it. */
+typedef struct tr_saved_rows {
+    const char *source;
+    int64_t     begin, end;
+} tr_saved_rows;
+
+/* What a distributed job with so many servers needs: the comments of Cut in proto/job.proto. */
+typedef struct tr_saved_cut {
+    tr_job_spec          spec;        /* of the values only server and name are used */
+    const tr_saved_rows *block_rows;  /* what each block is of the trainers' variables */
+    const tr_saved_rows *value_rows;
+    tr_job_program       trainer, idle, prepare, begin, flush;     /* NULL bytes: there is none */
+    const char *const   *fetches;     /* by their names in the trainer's program, as many as the loop's */
+    int                  on_server_count;
+    const char *const   *on_servers;
+} tr_saved_cut;
+
+typedef struct tr_saved_job_desc {
+    tr_job_program      startup, main;
+    tr_data_spec        data;
+    bool                in_memory;    /* all lines are read before the first epoch */
+    tr_loop_options     loop;
+    const char         *save_folder;  /* NULL: nothing is saved */
+    int                 saved_count;
+    const char *const  *saved;
+    int                 cut_count;
+    const tr_saved_cut *cuts;
+} tr_saved_job_desc;
+
+typedef struct tr_saved_job tr_saved_job;
+
+/* Write a file, which is there whole or not at all. */
+TR_API tr_status tr_saved_job_write(const char *path, const tr_saved_job_desc *desc);
+/* Read it; `path` may be a folder that holds it as "job". One that is damaged is refused with TR_EFORMAT and a text
+ * that says what is wrong. */
+TR_API tr_status tr_saved_job_load(tr_saved_job **out, const char *path);
+TR_API void      tr_saved_job_free(tr_saved_job *job);
+TR_API const tr_saved_job_desc *tr_saved_job_get(const tr_saved_job *job);   /* lives as long as the job */
+
+/* Called with each report, and after the last one with `is_at_end` set. */
+typedef void (*tr_saved_job_watcher)(const tr_loop_report *report, double seconds, void *payload);
+
+/* Run it: in a process of a job started by mpirun as a trainer (`job`), otherwise alone (NULL). `desc` is the job's, or a
+ * copy with other settings. Trainer 0 saves. */
+TR_API tr_status tr_saved_job_run(const tr_saved_job_desc *desc, tr_job *job, tr_saved_job_watcher watcher, void *payload);
 
 #ifdef __cplusplus
 }

@@ -67,7 +67,8 @@ tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program
     if (!is_lone)
         TR_TRY(make_own(worker, program, scope));
     if (options->idle)
-        TR_TRY(tr_executor_prepare(&worker->idle, worker->executor, options->idle, worker->scope, 0, NULL, 0, NULL));
+        TR_TRY(tr_executor_prepare(&worker->idle, worker->executor, options->idle, worker->scope,
+                                   tr_batch_feed_count(worker->batch), worker->feed_name, 0, NULL));
     return tr_executor_prepare(&worker->plain, worker->executor, worker->program, worker->scope,
                                tr_batch_feed_count(worker->batch), worker->feed_name, 0, NULL);
 }
@@ -165,7 +166,7 @@ tr_status tr_worker_run(tr_worker *worker, tr_text *line)
     if (worker->idle && !tr_batch_samples(worker->batch)) {
         if (line)
             tr_text_add(line, " no samples");
-        return tr_plan_run(worker->idle, NULL, NULL);
+        return tr_plan_run(worker->idle, tr_batch_feeds(worker->batch), NULL);
     }
     return line ? run_fetching(worker, line) : tr_plan_run(worker->plain, tr_batch_feeds(worker->batch), NULL);
 }

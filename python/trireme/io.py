@@ -241,14 +241,17 @@ def get_parameter_value(para: Parameter, executor: Executor) -> Any:
     return fetch_var(para.name)
 
 
+_LAZY = {"save_checkpoint": "checkpoint", "load_checkpoint": "checkpoint", "save_job": "saved_job"}
+
+
 def __getattr__(name: str) -> Any:
-    if name not in ("save_checkpoint", "load_checkpoint"):
+    if name not in _LAZY:
         raise AttributeError(f"module 'trireme.io' has no attribute {name!r}")
-    from . import checkpoint                           # loaded when it is first used
+    import importlib                                   # loaded when it is first used
 
-    return getattr(checkpoint, name)
+    return getattr(importlib.import_module(f".{_LAZY[name]}", __package__), name)
 
 
-__all__ = ["save_checkpoint", "load_checkpoint", "save_vars", "load_vars", "save_params", "load_params", "save_persistables", "load_persistables",
-           "save_inference_model", "load_inference_model", "save_program", "load_program", "get_inference_program",
-           "get_parameter_value", "is_parameter", "is_persistable"]
+__all__ = ["save_checkpoint", "load_checkpoint", "save_job", "save_vars", "load_vars", "save_params", "load_params",
+           "save_persistables", "load_persistables", "save_inference_model", "load_inference_model", "save_program",
+           "load_program", "get_inference_program", "get_parameter_value", "is_parameter", "is_persistable"]

@@ -141,6 +141,12 @@ class Trainer:
     def load_params(self, dirname: str) -> None:
         self._scoped(io.load_persistables, dirname)
 
+    def save_job(self, path: str, dataset: Any, **how: Any) -> None:
+        """Write a file that ``trireme-trainer`` trains this program with, from its start: see ``io.save_job``."""
+        how.setdefault("fetch_list", self._fetches)
+        how.setdefault("fetch_info", ["cost", *self.metrics])
+        io.save_job(path, dataset, self.program, self.startup_program, **how)
+
     def _scoped(self, function: Callable[..., None], dirname: str) -> None:
         with scope_guard(self.scope):
             function(self.executor, dirname, self.program)

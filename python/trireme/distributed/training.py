@@ -83,7 +83,7 @@ class _Training:
             keep.extend([dims, data])
             values[i].server, values[i].name, values[i].dtype = value.server, chars(value.name), FROM_NUMPY[array.dtype]
             values[i].rank, values[i].dims, values[i].data = array.ndim, dims, data
-        told = self._facts()
+        told = facts_of(result)
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
@@ -93,13 +93,6 @@ class _Training:
         spec.values, spec.value_count = values, len(result.values)
         spec.facts, spec.fact_count = facts, len(told)
         check(lib.tr_job_setup(self.job.ptr, spec))
-
-    def _facts(self) -> list[tuple[str, str]]:
-        """What all trainers must agree on beside the servers' programs: the operators of the trainers' part."""
-        facts = [("random seed", str(self.result.servers[0].random_seed))]
-        for i, op in enumerate(self.program.global_block().ops):
-            facts.append((f"operator {i} of the trainers", repr(op)))
-        return facts
 
     def _pull(self) -> None:
         """Take over trainer 0's parameters."""
@@ -160,6 +153,14 @@ class _Training:
                     raise NotFoundError(f"{name!r} is computed on the parameter servers: a trainer cannot fetch it")
             known = self._names[names] = tuple([self.result.means.get(name, name) for name in names])
         return known
+
+
+def facts_of(result: Transpiled) -> list[tuple[str, str]]:
+    """What all trainers must agree on beside the servers' programs: the operators of the trainers' part."""
+    facts = [("random seed", str(result.servers[0].random_seed))]
+    for i, op in enumerate(result.trainer.global_block().ops):
+        facts.append((f"operator {i} of the trainers", repr(op)))
+    return facts
 
 
 def _samples(feed: dict[str, Any]) -> float:
@@ -255,4 +256,4 @@ def before_goodbye() -> None:
         _training.flush()
 
 
-__all__ = ["before_run", "before_loop", "before_goodbye", "set_batch_weight"]
+__all__ = ["before_run", "before_loop", "before_goodbye", "facts_of", "set_batch_weight"]

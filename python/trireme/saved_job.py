@@ -1,0 +1,160 @@
+"""Saved jobs: files with everything that ``trireme-trainer`` needs to train, alone or beside servers, without Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from ._core import ffi, lib
+from .core import OpRole
+from .dtypes import VarType
+from .errors import InvalidArgumentError, check
+from .executor import Executor
+from .feeds import Dataset
+from .framework import Program, Variable, default_main_program, default_startup_program
+from .io import _is_writer, is_persistable
+from .loop import _check, _check_slots, _options
+from .tensor import Scope
+
+
+class _Keep:
+    """Makes C values of Python's, and keeps them alive."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+
+    def chars(self, text: str | None) -> Any:
+        self.items.append(ffi.NULL if text is None else ffi.new("char[]", os.fsencode(text)))
+        return self.items[-1]
+
+    def texts(self, items: Sequence[str]) -> Any:
+        return self.array("char *[]", [self.chars(item) for item in items])
+
+    def array(self, kind: str, items: Any) -> Any:
+        self.items.append(ffi.new(kind, items))
+        return self.items[-1]
+
+    def program(self, program: Program | None) -> Any:
+        """A tr_job_program."""
+        if program is None:
+            return [ffi.NULL, 0]
+        data = ffi.from_buffer(program.serialize_to_string())
+        self.items.append(data)
+        return [data, len(data)]
+
+
+def save_job(path: str, dataset: Dataset, program: Program | None = None, startup_program: Program | None = None,
+             fetch_list: Sequence[Any] = (), fetch_info: Sequence[str] | None = None, *, print_period: int = 100,
+             epochs: int = 1, steps: int = 0, thread: int = 1, in_memory: bool = False, shuffle_seed: int | None = None,
+             save_folder: str | None = None, servers: int | Sequence[int] = (), mode: str | None = None,
+             check_nan: bool = False) -> None:
+    """Write a file that ``trireme-trainer`` runs: the startup program, then ``program`` over ``dataset``.
+
+    The settings are those of ``Executor.train_from_dataset``. ``in_memory`` reads all lines first, and ``shuffle_seed``
+    then shuffles them before each epoch. ``save_folder`` is where the variables that persist are written at the end, as
+    ``io.save_persistables`` does. ``servers`` are the numbers of parameter servers that the job shall be able to
+    run with (1, or (1, 2, 4)), in ``mode``; none: it runs in one process. Paths of files are kept as they are given.
+
+        fluid.io.save_job("fit.job", data, fetch_list=[loss], epochs=10, save_folder="model", servers=2)
+
+        trireme-trainer fit.job
+        mpirun -np 2 trireme-pserver : -np 4 trireme-trainer fit.job
+    """
+    program = program or default_main_program()
+    fetch_list = list(fetch_list)
+    _check(program, dataset, Scope(), fetch_list, fetch_info, print_period)
+    _check_slots(program, dataset)
+    if shuffle_seed is not None and not in_memory:
+        raise InvalidArgumentError("save_job: shuffle_seed needs in_memory=True: only lines in memory are shuffled")
+    names = [var if isinstance(var, str) else var.name for var in fetch_list]
+    for name in names:
+        program.global_block().var(name)
+    if not _is_writer():
+        return
+    keep = _Keep()
+    desc = ffi.new("tr_saved_job_desc *")
+    desc.startup, desc.main = keep.program(startup_program or default_startup_program()), keep.program(program)
+    spec, kept = dataset._spec()
+    desc.data, desc.in_memory = spec[0], in_memory
+    options, kept_too = _options(names, list(fetch_info or names), report_every=print_period, epochs=epochs, steps=steps,
+                                 threads=thread, is_shuffled=shuffle_seed is not None, shuffle_seed=shuffle_seed or 0,
+                                 check_finite=check_nan)
+    desc.loop = options[0]
+    desc.save_folder = keep.chars(save_folder)
+    saved = sorted({var.name for var in program.list_vars() if is_persistable(var)})
+    desc.saved, desc.saved_count = keep.texts(saved), len(saved)
+    counts = [servers] if isinstance(servers, int) else list(servers)
+    cuts = keep.array("tr_saved_cut[]", len(counts))
+    for i, count in enumerate(counts):
+        _fill_cut(cuts[i], keep, program, count, mode, names, dataset)
+    desc.cuts, desc.cut_count = cuts, len(counts)
+    check(lib.tr_saved_job_write(os.fsencode(path), desc))
+    del kept, kept_too
+
+
+def _fill_cut(cut: Any, keep: _Keep, program: Program, servers: int, mode: str | None, names: Sequence[str],
+              dataset: Dataset) -> None:
+    """The programs for one number of servers, as a script in such a job would have them."""
+    from .distributed.mode import parse
+    from .distributed.training import facts_of
+    from .distributed.transpiler import transpile
+
+    result = transpile(program, servers, mode=parse(mode) if mode else None)
+    for name in names:
+        if name in result.on_servers:
+            raise InvalidArgumentError(f"save_job: {name!r} is computed on the parameter servers: a trainer cannot fetch it")
+    spec = cut.spec
+    spec.mode = keep.chars(result.mode.text)
+    spec.programs = keep.array("tr_job_program[]", [keep.program(one) for one in result.servers])
+    spec.program_count = len(result.servers)
+    spec.blocks = keep.array("tr_job_block[]", [[keep.chars(one.param), keep.chars(one.grad), one.server, int(one.dtype),
+                                                 one.bytes] for one in result.blocks])
+    spec.block_count = len(result.blocks)
+    cut.block_rows = keep.array("tr_saved_rows[]", [[keep.chars(result.means.get(one.source, one.source)), one.begin, one.end]
+                                                    for one in result.blocks])
+    values = keep.array("tr_job_value[]", len(result.values))
+    for native, value in zip(values, result.values):
+        native.server, native.name = value.server, keep.chars(value.name)
+    spec.values, spec.value_count = values, len(result.values)
+    cut.value_rows = keep.array("tr_saved_rows[]", [[keep.chars(one.source), one.begin, one.end] for one in result.values])
+    given = dataset._given
+    facts = [*facts_of(result), ("data", f"{given['format']}, batches of {given['batch_size']}, split {given['split']!r}")]
+    spec.facts = keep.array("tr_job_fact[]", [[keep.chars(key), keep.chars(value)] for key, value in facts])
+    spec.fact_count = len(facts)
+    prepare, begin = _own_variables(result)
+    for field, one in (("trainer", result.trainer), ("idle", result.idle), ("prepare", prepare), ("begin", begin),
+                       ("flush", result.flush)):
+        setattr(cut, field, keep.program(one))
+    cut.fetches = keep.texts([result.means.get(name, name) for name in names])
+    on_servers = sorted(result.on_servers)
+    cut.on_servers, cut.on_server_count = keep.texts(on_servers), len(on_servers)
+
+
+def _own_variables(result: Any) -> tuple[Program, Program | None]:
+    """Return the programs that make what a trainer has beside the program's variables: means, and bases of mode geo."""
+    from .distributed.geo import BASE, COUNT
+
+    prepare, block = Program(), result.trainer.global_block()
+    for name in result.means.values():
+        _zeros(prepare, name, block.var(name).desc.shape(), block.var(name).dtype)
+    if result.flush is None:
+        return prepare, None
+    begin = Program()
+    for name in dict.fromkeys(one.source for one in result.blocks):
+        shape, dtype = block.var(name).desc.shape(), block.var(name).dtype
+        source = begin.global_block().create_var(name=name, shape=shape, dtype=dtype, persistable=True)
+        base = begin.global_block().create_var(name=name + BASE, shape=shape, dtype=dtype, persistable=True)
+        begin.global_block().append_op(type="assign", inputs={"X": source}, outputs={"Out": base},
+                                       attrs={"op_role": OpRole.RPC})
+    _zeros(begin, COUNT, [1], VarType.INT64)
+    return prepare, begin
+
+
+def _zeros(program: Program, name: str, shape: Sequence[int], dtype: Any) -> None:
+    out = program.global_block().create_var(name=name, shape=list(shape), dtype=dtype, persistable=True)
+    program.global_block().append_op(type="fill_constant", outputs={"Out": out},
+                                     attrs={"shape": list(shape), "dtype": int(dtype), "value": 0.0})
+
+
+__all__ = ["save_job"]

@@ -1,0 +1,49 @@
+"""A net over a dataset: written as a job (--write), or trained by this process, alone or as a trainer of a job."""
+
+import argparse
+
+import trireme as fluid
+
+parser = argparse.ArgumentParser()
+parser.add_argument("data")
+parser.add_argument("--write", help="the job's file")
+parser.add_argument("--servers", type=int, nargs="*", default=[])
+parser.add_argument("--mode")
+parser.add_argument("--split", default="batches")
+parser.add_argument("--save", help="folder for the parameters")
+parser.add_argument("--epochs", type=int, default=3)
+parser.add_argument("--optimizer", default="adam")
+parser.add_argument("--dropout", type=float, default=0.0)
+parser.add_argument("--in-memory", action="store_true")
+args = parser.parse_args()
+
+fluid.default_startup_program().random_seed = 5
+fluid.default_main_program().random_seed = 5
+x = fluid.layers.data("x", [6])
+words = fluid.layers.data("words", [1], dtype="int64", lod_level=1)
+label = fluid.layers.data("label", [1], dtype="int64")
+pooled = fluid.layers.sequence_pool(fluid.layers.embedding(words, [40, 6]), "sum")
+hidden = fluid.layers.fc([x, pooled], 9, act="tanh")
+if args.dropout:
+    hidden = fluid.layers.dropout(hidden, args.dropout)
+loss = fluid.layers.mean(fluid.layers.cross_entropy(fluid.layers.fc(hidden, 5, act="softmax"), label))
+{"adam": lambda: fluid.optimizer.Adam(fluid.layers.exponential_decay(0.05, 5, 0.7)),
+ "sgd": lambda: fluid.optimizer.SGD(0.1)}[args.optimizer]().minimize(loss)
+data = fluid.Dataset(args.data, slots=[label, x, words], batch_size=12, split=args.split, threads=2, task_bytes=2000)
+
+if args.write:
+    fluid.io.save_job(args.write, data, fetch_list=[loss], fetch_info=["cost"], print_period=3, epochs=args.epochs,
+                      servers=args.servers, mode=args.mode, in_memory=args.in_memory,
+                      shuffle_seed=7 if args.in_memory else None, save_folder=args.save)
+else:
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    for epoch in range(args.epochs) if args.in_memory else [None]:
+        if args.in_memory:
+            if epoch == 0:
+                data.load_into_memory()
+            data.local_shuffle(seed=7 + epoch)
+        exe.train_from_dataset(dataset=data, epochs=1 if args.in_memory else args.epochs, fetch_list=[loss],
+                               fetch_info=["cost"], print_period=3)
+    if args.save:
+        fluid.io.save_params(exe, args.save)

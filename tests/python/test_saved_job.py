@@ -1,0 +1,178 @@
+"""What trireme-trainer makes of a saved job is what a script makes, to the bit: alone and beside servers."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from job_support import LIMIT, MPIS, environment, needs_mpi
+
+import trireme as fluid
+from trireme.launch.mpi import Layout, command_line
+from trireme.launch.supervisor import server_program
+
+SCRIPT = Path(__file__).parent / "jobs" / "saved.py"
+
+
+def trainer_program():
+    return os.path.join(os.path.dirname(server_program()), "trireme-trainer")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """100 lines in two files: a label, six numbers, some words."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.RandomState(2)
+    for name, lines in (("a.txt", 70), ("b.txt", 30)):
+        with open(folder / name, "w") as out:
+            for _ in range(lines):
+                words = rng.randint(0, 40, rng.randint(1, 6))
+                numbers = " ".join(f"{value:.5g}" for value in rng.randn(6))
+                out.write(f"1 {words.sum() % 5} 6 {numbers} {len(words)} {' '.join(map(str, words))}\n")
+    return str(folder / "*.txt")
+
+
+def run(*line, **env):
+    done = subprocess.run([str(word) for word in line], env=environment(**env), capture_output=True, text=True,
+                          timeout=LIMIT)
+    return done.returncode, done.stdout, done.stderr
+
+
+def script(data, *args):
+    code, out, err = run(sys.executable, SCRIPT, data, *args)
+    assert code == 0, out + err
+    return out
+
+
+def mpirun(servers, trainers, *trainer):
+    mpi = next(iter(MPIS.values()))
+    line = command_line(mpi, Layout(servers, trainers), [server_program()], [str(word) for word in trainer])
+    return run(*line, **({"LD_LIBRARY_PATH": mpi.libdir} if mpi.major < 5 else {}))
+
+
+def values(folder):
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def assert_holds(folder, wanted):
+    """The folder has the wanted parameters' bytes (and perhaps more: optimizers' state)."""
+    got, want = values(folder), values(wanted)
+    assert len(want) > 3 and want.keys() <= got.keys()
+    assert [name for name in want if got[name] != want[name]] == []
+
+
+def costs(out):
+    return re.findall(r"^step \d+: cost=.*$", out, re.M)
+
+
+@pytest.mark.parametrize("how", [(), ("--dropout", 0.3), ("--in-memory",), ("--split", "tasks")], ids=str)
+def test_alone_it_is_a_script_to_the_bit(data, tmp_path, how):
+    said = script(data, "--save", tmp_path / "python", *how)
+    script(data, "--write", tmp_path / "job", "--save", tmp_path / "c", *how)
+    code, out, err = run(trainer_program(), tmp_path / "job")
+    assert code == 0, out + err
+    assert_holds(tmp_path / "c", tmp_path / "python")
+    if "--in-memory" not in how:
+        assert costs(out) == costs(said) and len(costs(out)) > 5
+    assert re.search(r"^\d+ steps, 300 samples in .* us a step$", out, re.M)
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("how", [(), ("--optimizer", "sgd", "--dropout", 0.3), ("--split", "tasks")], ids=str)
+def test_beside_servers_it_is_a_script_to_the_bit(data, tmp_path, how):
+    code, out, err = mpirun(2, 2, sys.executable, SCRIPT, data, "--save", tmp_path / "python", *how)
+    assert code == 0, out + err
+    said = costs(out)
+    script(data, "--write", tmp_path / "job", "--servers", 1, 2, *how)
+    code, out, err = mpirun(2, 2, trainer_program(), "--save", tmp_path / "c", tmp_path / "job")
+    assert code == 0, out + err
+    assert_holds(tmp_path / "c", tmp_path / "python")
+    assert len(costs(out)) > 2 and set(costs(out)) <= set(said)
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("mode", ["async", "ssp(1)", "geo(3)", "sync(backups=1)"])
+def test_it_runs_in_every_mode(data, tmp_path, mode):
+    script(data, "--write", tmp_path / "job", "--servers", 2, "--mode", mode, "--save", tmp_path / "c", "--epochs", 20)
+    code, out, err = mpirun(2, 2, trainer_program(), tmp_path / "job")
+    assert code == 0, out + err
+    assert len(values(tmp_path / "c")) > 3
+    first, last = (float(line.partition("=")[2]) for line in (costs(out)[0], costs(out)[-1]))
+    assert last < first
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_what_is_wrong_in_a_job_is_said_once(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--servers", 2)
+    code, out, err = mpirun(1, 2, trainer_program(), tmp_path / "job")
+    assert code != 0
+    assert "the job was saved for 2 servers, but 1 are here" in out + err
+    (tmp_path / "bad.txt").write_text("1 2 6 1 2 3 4 5 6 1 x\n")
+    code, out, err = mpirun(2, 1, trainer_program(), tmp_path / "job", tmp_path / "bad.txt")
+    assert code != 0
+    assert (out + err).count("bad.txt, line 1, column 21: slot 'words': expected an integer") == 1
+
+
+def test_a_damaged_job_is_refused(data, tmp_path):
+    script(data, "--write", tmp_path / "job")
+    whole = (tmp_path / "job").read_bytes()
+
+    def said(content):
+        (tmp_path / "bad").write_bytes(content)
+        code, out, err = run(trainer_program(), tmp_path / "bad")
+        assert code == 1 and err.startswith("trireme-trainer: ")
+        return err
+
+    assert 'is no saved job: it does not begin with "TRIREJOB"' in said(b"hello")
+    assert "it was cut or written on" in said(whole[:-1])
+    assert "it was cut or written on" in said(whole + b"x")
+    for place in (24, len(whole) // 2, len(whole) - 1):
+        flipped = bytearray(whole)
+        flipped[place] ^= 4
+        assert "is damaged: its checksum is" in said(bytes(flipped))
+    assert "has the format's version 9" in said(whole[:8] + b"\x09" + whole[9:])
+    code, _, err = run(trainer_program(), tmp_path / "nothing")
+    assert code == 1 and "nothing' cannot be read: No such file" in err
+
+
+@pytest.mark.parametrize("line, text", [
+    ((), "a job is missing"),
+    (("--epochs", "x", "job"), "not a number from 0 on: 'x'"),
+    (("--speed", "job"), "there is no option '--speed'"),
+    (("--steps",), "a value is missing after '--steps'"),
+])
+def test_a_wrong_command_line_is_explained(line, text):
+    code, _, err = run(trainer_program(), *line)
+    assert code == 2 and text in err
+
+
+def test_options_take_the_place_of_what_the_job_says(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--save", tmp_path / "saved")
+    code, out, _ = run(trainer_program(), "--steps", 5, "--report", 1, "--threads", 1, "--save", tmp_path / "other",
+                       tmp_path / "job", data.replace("*", "a"))
+    assert code == 0 and len(costs(out)) == 5
+    assert (tmp_path / "other").is_dir() and not (tmp_path / "saved").exists()
+
+
+def test_a_trainer_saves_itself_as_a_job(tmp_path):
+    x, y = fluid.layers.data("x", [2]), fluid.layers.data("y", [1])
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
+    trainer = fluid.Trainer(loss, fluid.optimizer.SGD(0.1))
+    (tmp_path / "d.csv").write_text("1,2,3\n4,5,9\n")
+    trainer.save_job(str(tmp_path / "job"), fluid.Dataset(str(tmp_path / "d.csv"), "csv", slots=[x, y]), print_period=1)
+    code, out, err = run(trainer_program(), tmp_path / "job")
+    assert code == 0 and out.startswith("step 1: cost="), out + err
+
+
+def test_mistakes_are_explained(tmp_path):
+    x = fluid.layers.data("x", [2])
+    data = fluid.Dataset("nothing", slots=[x])
+    with pytest.raises(ValueError, match="shuffle_seed needs in_memory=True"):
+        fluid.io.save_job(str(tmp_path / "job"), data, shuffle_seed=1)
+    with pytest.raises(ValueError, match="there is nothing to distribute"):
+        fluid.io.save_job(str(tmp_path / "job"), data, servers=1)

@@ -1,0 +1,274 @@
+/* job_run.c - running a saved job, alone or as a trainer among others: what Executor.run and train_from_dataset do in a
+ * script, in the same order, so that both give the same bits. */
+#include "trainer/trireme_trainer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/beside.h"
+#include "framework/memory.h"
+#include "framework/scope.h"
+#include "framework/status.h"
+#include "trainer/feed.h"
+
+enum { SEED_OF_TRAINER = 1000003 };   /* python/trireme/distributed/transpiler.py */
+
+typedef struct running {
+    const tr_saved_job_desc *desc;
+    const tr_saved_cut      *cut;     /* NULL: alone */
+    tr_job     *job;
+    tr_scope   *scope;
+    tr_program *program, *idle;
+    tr_dataset *data;
+    tr_loop    *loop;
+} running;
+
+/* == programs ================================================================================= */
+
+/* Run a program once. */
+static tr_status run_once(const running *r, const tr_job_program *bytes, const char *what)
+{
+    tr_program  *program = NULL;
+    tr_executor *executor = tr_executor_new();
+    tr_plan     *plan;
+    tr_status    status = bytes->bytes ? tr_program_parse(&program, bytes->bytes, bytes->size) : TR_OK;
+
+    if (status == TR_OK && program) {
+        status = tr_executor_prepare(&plan, executor, program, r->scope, 0, NULL, 0, NULL);
+        if (status == TR_OK)
+            status = tr_plan_run(plan, NULL, NULL);
+    }
+    tr_executor_free(executor);
+    tr_program_free(program);
+    return status == TR_OK ? TR_OK : tr_context(status, "in the job's %s program", what);
+}
+
+/* == in a job of several ======================================================================= */
+
+static tr_status find_tensor(tr_tensor **out, const running *r, const char *name)
+{
+    tr_var *var = tr_scope_find(r->scope, name);
+
+    if (!var || !var->tensor.data)
+        return tr_fail(TR_ENOTFOUND, "'%s' has no value: the job's startup program does not make it", name);
+    *out = &var->tensor;
+    return TR_OK;
+}
+
+/* Rows of a variable: where they lie. */
+static tr_status find_rows(char **out, const running *r, const char *name, int64_t begin, int64_t bytes)
+{
+    tr_tensor *t = NULL;
+
+    TR_TRY(find_tensor(&t, r, name));
+    const int64_t all = tr_tensor_bytes(t), rows = t->shape.rank ? t->shape.dim[0] : 1;
+    if (begin < 0 || begin > rows || rows == 0 || bytes < 0 || bytes > all - begin * (all / rows))
+        return tr_fail(TR_ESHAPE, "'%s' has %lld rows of %lld bytes; the job speaks of %lld bytes from row %lld on", name,
+                       (long long)rows, (long long)(rows ? all / rows : 0), (long long)bytes, (long long)begin);
+    *out = (char *)t->data + begin * (all / rows);
+    return TR_OK;
+}
+
+/* The first values of the servers: parts of what the startup program made here. */
+static tr_status fill_value(tr_job_value *value, const running *r, const tr_saved_rows *rows, int64_t *dims)
+{
+    tr_tensor *t = NULL;
+    char      *data;
+
+    TR_TRY(find_tensor(&t, r, rows->source));
+    memcpy(dims, t->shape.dim, (size_t)t->shape.rank * sizeof *dims);
+    value->dtype = t->dtype;
+    value->rank = t->shape.rank;
+    value->dims = dims;
+    value->data = t->data;
+    if (rows->begin < 0)
+        return TR_OK;
+    if (!t->shape.rank || rows->end > dims[0])
+        return tr_fail(TR_ESHAPE, "'%s' is %s; the job speaks of rows %lld to %lld", rows->source, TR_SHAPE_STR(t->shape),
+                       (long long)rows->begin, (long long)rows->end);
+    const int64_t row = dims[0] ? tr_tensor_bytes(t) / dims[0] : 0;
+    TR_TRY(find_rows(&data, r, rows->source, rows->begin, (rows->end - rows->begin) * row));
+    dims[0] = rows->end - rows->begin;
+    value->data = data;
+    return TR_OK;
+}
+
+static tr_status set_up(const running *r, tr_job_value *values, int64_t (*dims)[TR_MAX_RANK])
+{
+    tr_job_spec spec = r->cut->spec;
+
+    for (int i = 0; i < spec.value_count; i++) {
+        values[i] = spec.values[i];
+        TR_TRY(fill_value(&values[i], r, &r->cut->value_rows[i], dims[i]));
+    }
+    spec.values = values;
+    return tr_job_setup(r->job, &spec);
+}
+
+/* Take over trainer 0's parameters. */
+static tr_status pull_all(const running *r, int *blocks, void **places)
+{
+    const tr_job_spec *spec = &r->cut->spec;
+    tr_ticket          ticket;
+
+    for (int i = 0; i < spec->block_count; i++) {
+        const tr_saved_rows *rows = &r->cut->block_rows[i];
+        char                *place;
+        TR_TRY(find_rows(&place, r, rows->source, rows->begin, spec->blocks[i].bytes));
+        places[i] = place;
+        blocks[i] = i;
+    }
+    TR_TRY(tr_job_pull(r->job, spec->block_count, blocks, places, &ticket));
+    return tr_job_wait(r->job, ticket);
+}
+
+static tr_status join(const running *r)
+{
+    const tr_job_spec *spec = &r->cut->spec;
+    tr_job_value      *values = tr__must_alloc((size_t)spec->value_count * sizeof *values);
+    int64_t          (*dims)[TR_MAX_RANK] = tr__must_alloc((size_t)spec->value_count * sizeof *dims);
+    int               *blocks = tr__must_alloc((size_t)spec->block_count * sizeof *blocks);
+    void             **places = tr__must_alloc((size_t)spec->block_count * sizeof *places);
+
+    tr_status status = set_up(r, values, dims);
+    if (status == TR_OK)
+        status = pull_all(r, blocks, places);
+    free(values);
+    free(dims);
+    free(blocks);
+    free(places);
+    return status;
+}
+
+static tr_status find_cut(running *r)
+{
+    char   known[128] = "";
+    size_t used = 0;
+
+    for (int i = 0; i < r->desc->cut_count; i++) {
+        const int servers = r->desc->cuts[i].spec.program_count;
+        if (servers == tr_job_servers(r->job))
+            r->cut = &r->desc->cuts[i];
+        if (used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%d", i ? ", " : "", servers);
+    }
+    if (r->cut)
+        return TR_OK;
+    return tr_fail(TR_ENOTFOUND, "the job was saved for %s servers, but %d are here: start as many, or save it with servers=%d",
+                   r->desc->cut_count ? known : "no", tr_job_servers(r->job), tr_job_servers(r->job));
+}
+
+/* == preparing ================================================================================ */
+
+static tr_status prepare_programs(running *r)
+{
+    const tr_job_program *main = r->cut ? &r->cut->trainer : &r->desc->main;
+
+    r->scope = tr_scope_new(NULL);
+    TR_TRY(run_once(r, &r->desc->startup, "startup"));
+    TR_TRY(tr_program_parse(&r->program, main->bytes, main->size));
+    if (!r->cut)
+        return TR_OK;
+    /* Each trainer draws its own random numbers; the one that was saved is trainer 0's. */
+    const int64_t seed = (int64_t)SEED_OF_TRAINER * tr_job_index(r->job);
+    tr_program_set_random_seed(r->program, tr_program_random_seed(r->program) + seed);
+    if (r->cut->idle.bytes) {
+        TR_TRY(tr_program_parse(&r->idle, r->cut->idle.bytes, r->cut->idle.size));
+        tr_program_set_random_seed(r->idle, tr_program_random_seed(r->idle) + seed);
+    }
+    TR_TRY(run_once(r, &r->cut->prepare, "first"));
+    TR_TRY(join(r));
+    return run_once(r, &r->cut->begin, "second");
+}
+
+static tr_status prepare_data(running *r)
+{
+    bool done = !r->desc->in_memory;
+
+    TR_TRY(tr_dataset_new(&r->data, &r->desc->data));
+    if (r->job)
+        TR_TRY(tr_dataset_set_part(r->data, tr_job_index(r->job), tr_job_trainers(r->job)));
+    while (!done)
+        TR_TRY(tr_dataset_load(&done, r->data, 1));
+    return TR_OK;
+}
+
+/* == running ================================================================================== */
+
+static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
+{
+    tr_loop_options options = r->desc->loop;
+    tr_loop_report  report = {0};
+
+    options.idle = r->idle;
+    if (r->cut)
+        options.fetches = r->cut->fetches;
+    TR_TRY(tr_loop_new(&r->loop, r->program, r->scope, r->data, &options));
+    const int64_t from = tr__now();
+    while (!report.is_at_end) {
+        TR_TRY(tr_loop_run(r->loop, 1, &report));
+        if (watcher && (report.is_due || report.is_at_end))
+            watcher(&report, (double)(tr__now() - from) / 1e9, payload);
+    }
+    return TR_OK;
+}
+
+static bool is_on_servers(const running *r, const char *name)
+{
+    for (int i = 0; r->cut && i < r->cut->on_server_count; i++)
+        if (!strcmp(r->cut->on_servers[i], name))
+            return true;
+    return false;
+}
+
+static tr_status save_one(const running *r, const char *name)
+{
+    tr_tensor *t = NULL;
+
+    TR_TRY(find_tensor(&t, r, name));
+    char *path = tr__must_format("%s/%s", r->desc->save_folder, name);
+    tr_status status = tr__make_folders(path);
+    if (status == TR_OK)
+        status = tr_tensor_save(t, path);
+    free(path);
+    return status;
+}
+
+/* All trainers have the same parameters: the first writes them. */
+static tr_status save(const running *r)
+{
+    if (!r->desc->save_folder || (r->job && tr_job_index(r->job) != 0))
+        return TR_OK;
+    for (int i = 0; i < r->desc->saved_count; i++)
+        if (!is_on_servers(r, r->desc->saved[i]))
+            TR_TRY(save_one(r, r->desc->saved[i]));
+    return TR_OK;
+}
+
+static tr_status run_all(running *r, tr_saved_job_watcher watcher, void *payload)
+{
+    TR_TRY(tr_dist_init());
+    if (r->job)
+        TR_TRY(find_cut(r));
+    /* What the files say wrong is known before anybody waits for this trainer. */
+    TR_TRY(prepare_data(r));
+    TR_TRY(prepare_programs(r));
+    TR_TRY(train(r, watcher, payload));
+    if (r->cut)
+        TR_TRY(run_once(r, &r->cut->flush, "last"));
+    return save(r);
+}
+
+tr_status tr_saved_job_run(const tr_saved_job_desc *desc, tr_job *job, tr_saved_job_watcher watcher, void *payload)
+{
+    running r = {.desc = desc, .job = job};
+
+    const tr_status status = run_all(&r, watcher, payload);
+    tr_loop_free(r.loop);
+    tr_dataset_free(r.data);
+    tr_scope_free(r.scope);
+    tr_program_free(r.program);
+    tr_program_free(r.idle);
+    return status;
+}

@@ -1,0 +1,167 @@
+/* trireme_trainer.c - the program that runs a saved job without Python, alone or as the trainers of an MPI job.
+ *
+ *     trireme-trainer JOB
+ *     mpirun -np 2 trireme-pserver : -np 4 trireme-trainer JOB */
+#include "trainer/trireme_trainer.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: trireme-trainer [options] JOB [FILE...]\n"
+    "Runs a job that trireme.io.save_job wrote, alone or started by mpirun beside servers:\n"
+    "    mpirun -np 2 trireme-pserver : -np 4 trireme-trainer JOB\n"
+    "FILEs take the place of those that the job names.\n"
+    "  --epochs N      passes over the data            (as the job says, here and below)\n"
+    "  --steps N       end after so many\n"
+    "  --report N      a line every N steps; 0: none\n"
+    "  --threads N     that train (one process alone)\n"
+    "  --readers N     threads that parse\n"
+    "  --save FOLDER   write the parameters there at the end\n"
+    "  --help, --version\n";
+
+/* 2, the exit code for a wrong command line. */
+static int refuse(const char *what, const char *value)
+{
+    fprintf(stderr, "trireme-trainer: %s '%s'; see trireme-trainer --help\n", what, value);
+    return 2;
+}
+
+typedef struct choices {
+    const char *job, *save;
+    int64_t     epochs, steps, report, threads, readers;   /* -1: as the job says */
+    int         file_count;
+    char      **files;
+} choices;
+
+static int read_count(int64_t *out, const char *text)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return errno || end == text || *end || *out < 0 || *out > INT32_MAX ? -1 : 0;
+}
+
+/* 0: go on; 1: nothing more to do; 2: wrong. */
+static int read_options(choices *c, int argc, char **argv)
+{
+    enum { EPOCHS = 1, STEPS, REPORT, THREADS, READERS, SAVE, HELP, VERSION };
+    static const struct option names[] = {
+        {"epochs", required_argument, NULL, EPOCHS}, {"steps", required_argument, NULL, STEPS},
+        {"report", required_argument, NULL, REPORT}, {"threads", required_argument, NULL, THREADS},
+        {"readers", required_argument, NULL, READERS}, {"save", required_argument, NULL, SAVE},
+        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
+    };
+    int64_t *const counts[] = {NULL, &c->epochs, &c->steps, &c->report, &c->threads, &c->readers};
+
+    opterr = 0;
+    for (int found, at; at = optind, (found = getopt_long(argc, argv, ":", names, NULL)) != -1;) {
+        if (found == '?' || found == ':')
+            return refuse(found == '?' ? "there is no option" : "a value is missing after", argv[at]);
+        if (found == HELP || found == VERSION) {
+            printf("%s%s", found == HELP ? usage : tr_version(), found == HELP ? "" : "\n");
+            return 1;
+        }
+        if (found == SAVE)
+            c->save = optarg;
+        else if (read_count(counts[found], optarg))
+            return refuse("not a number from 0 on:", optarg);
+    }
+    if (optind == argc)
+        return refuse("a job is missing:", "JOB");
+    c->job = argv[optind];
+    c->files = argv + optind + 1;
+    c->file_count = argc - optind - 1;
+    return 0;
+}
+
+static void choose(tr_saved_job_desc *desc, const choices *c)
+{
+    desc->loop.epochs = c->epochs >= 0 ? c->epochs : desc->loop.epochs;
+    desc->loop.steps = c->steps >= 0 ? c->steps : desc->loop.steps;
+    desc->loop.report_every = c->report >= 0 ? c->report : desc->loop.report_every;
+    desc->loop.threads = c->threads >= 0 ? (int)c->threads : desc->loop.threads;
+    desc->data.threads = c->readers >= 0 ? (int)c->readers : desc->data.threads;
+    desc->save_folder = c->save ? c->save : desc->save_folder;
+    if (c->file_count) {
+        desc->data.files = (const char *const *)c->files;
+        desc->data.file_count = c->file_count;
+    }
+}
+
+/* One of several ranks? mpirun -np 1 starts a process that trains by itself. */
+static bool is_in_job(void)
+{
+    const char *local = getenv("TRIREME_LOCAL"), *size = getenv("OMPI_COMM_WORLD_SIZE");
+
+    if (!size)
+        size = getenv("SLURM_NTASKS");
+    return tr_job_is_launched() && !(local && *local && strcmp(local, "0")) && !(size && !strcmp(size, "1"));
+}
+
+static void watch(const tr_loop_report *report, double seconds, void *payload)
+{
+    (void)payload;
+    if (report->is_due)
+        printf("%s\n", report->line);
+    else
+        printf("%lld steps, %lld samples in %.3f s, %.3f us a step\n", (long long)report->step, (long long)report->samples,
+               seconds, report->step ? 1e6 * seconds / (double)report->step : 0.0);
+    fflush(stdout);
+}
+
+/* The job fails on every rank, with this text. */
+static void abort_job(tr_job *job)
+{
+    char text[4096];
+
+    snprintf(text, sizeof text, "%s: %s", tr_job_rank_name(job, tr_job_rank(job)), tr_error());
+    tr_job_abort(job, text);
+}
+
+static tr_status run(const tr_saved_job_desc *desc, tr_job *job)
+{
+    const bool      is_teller = !job || tr_job_index(job) == 0;
+    const tr_status status = tr_saved_job_run(desc, job, is_teller ? watch : NULL, NULL);
+
+    if (status != TR_OK && status != TR_EPEER && job)
+        abort_job(job);
+    else if (status != TR_OK && !job)
+        fprintf(stderr, "trireme-trainer: %s\n", tr_error());
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    choices       c = {.epochs = -1, .steps = -1, .report = -1, .threads = -1, .readers = -1};
+    tr_saved_job *saved = NULL;
+    tr_job       *job = NULL;
+    const int     found = read_options(&c, argc, argv);
+
+    if (found)
+        return found == 1 ? 0 : found;
+    tr_status status = tr_dist_init();
+    if (status == TR_OK)
+        status = tr_saved_job_load(&saved, c.job);
+    if (status == TR_OK && is_in_job())
+        status = tr_job_start(&job, TR_ROLE_TRAINER, NULL);
+    if (status != TR_OK && status != TR_EPEER)
+        fprintf(stderr, "trireme-trainer: %s\n", tr_error());
+    if (status == TR_OK) {
+        tr_saved_job_desc desc = *tr_saved_job_get(saved);
+        choose(&desc, &c);
+        status = run(&desc, job);
+    }
+    const tr_status end = tr_job_free(job);
+    const bool is_good = status == TR_OK && end == TR_OK;
+    tr_saved_job_free(saved);
+    fflush(NULL);
+    if (job && (!is_good || tr_job_must_exit()))
+        _exit(is_good ? 0 : 1);                    /* MPI is not finalized after a death */
+    return is_good ? 0 : 1;
+}
