@@ -19,6 +19,7 @@ typedef struct request {
     int64_t         sent_at;
     uint32_t        parts;            /* pull: messages of the answer that are here or placed */
     uint64_t        left;             /* pull: bytes that are not here */
+    uint8_t        *to;               /* pull of rows: where they go */
     uint64_t       *op;               /* operations it is part of */
     uint32_t        op_count;
     uint64_t        only_op;          /* the one, when op is NULL */
@@ -217,7 +218,12 @@ static request *add_request(tr_client *client, stream *s, tr_wire_kind kind, uin
 
 static bool is_push(const request *r)
 {
-    return r->wire.kind == TR_WIRE_PUSH || r->wire.kind == TR_WIRE_PUSH_MANY;
+    return r->wire.kind == TR_WIRE_PUSH || r->wire.kind == TR_WIRE_PUSH_MANY || r->wire.kind == TR_WIRE_PUSH_ROWS;
+}
+
+static bool is_pull(const request *r)
+{
+    return r->wire.kind == TR_WIRE_PULL || r->wire.kind == TR_WIRE_PULL_ROWS;
 }
 
 /* Mark it done and tell its operations. It leaves its stream by `reap`. */
@@ -477,6 +483,50 @@ uint64_t tr_client_goodbye(tr_client *client)
     return op;
 }
 
+/* -- rows of sparse tables ------------------------------------------------------------------------- */
+
+uint64_t tr_client_rows_in_piece(const tr_client *client, uint64_t bytes)
+{
+    return bytes < client->options.chunk_bytes ? client->options.chunk_bytes / bytes : 1;
+}
+
+uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
+{
+    const uint64_t op = op_begin(client), most = tr_client_rows_in_piece(client, rows->row_bytes);
+
+    for (int i = 0; i < client->stream_count; i++)
+        for (uint64_t at = rows->first[i]; at < rows->first[i + 1]; at += most) {
+            const uint64_t left = rows->first[i + 1] - at, n = left < most ? left : most;
+            request *r = add_request(client, &client->stream[i], TR_WIRE_PULL_ROWS, op, rows->keys + at, n * sizeof(int64_t));
+            r->wire.block = rows->table;
+            r->to = rows->to + at * rows->row_bytes;
+            r->left = n * rows->row_bytes;
+        }
+    op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows)
+{
+    const uint64_t op = op_begin(client), most = tr_client_rows_in_piece(client, rows->push_bytes);
+
+    for (int i = 0; i < client->stream_count; i++) {
+        const uint64_t count = rows->first[i + 1] - rows->first[i], pieces = count ? (count + most - 1) / most : 1;
+        for (uint64_t piece = 0; piece < pieces; piece++) {
+            const uint64_t at = piece * most, n = count - at < most ? count - at : most;
+            request *r = add_request(client, &client->stream[i], TR_WIRE_PUSH_ROWS, op,
+                                     rows->pieces + (rows->first[i] + at) * rows->push_bytes, n * rows->push_bytes);
+            r->wire.step = client->step + 1;
+            r->wire.block = rows->table;
+            r->wire.part = (uint32_t)piece;
+            r->wire.offset = pieces;
+            r->wire.weight = rows->weight;
+        }
+    }
+    op_count_down(client, op);
+    return op;
+}
+
 void tr_client_abort(tr_client *client, const char *text)
 {
     fail(client, tr_fail(TR_EPEER, "%s", text));
@@ -493,7 +543,7 @@ static stream *stream_of(tr_client *client, int peer)
 static void on_ack(tr_client *client, stream *s, uint64_t seq)
 {
     for (request *r = s->first; r && r->wire.seq <= seq; r = r->next)
-        if (!r->is_done && r->wire.kind != TR_WIRE_PULL && r->sent_at)
+        if (!r->is_done && !is_pull(r) && r->sent_at)
             finish(client, s, r);
 }
 
@@ -503,6 +553,15 @@ static request *pull_of(stream *s, const tr_wire *wire)
     for (request *r = s->first; r && r->wire.seq <= wire->seq; r = r->next)
         if (r->wire.seq == wire->seq)
             return r->wire.kind == TR_WIRE_PULL && !r->is_done && r->parts == wire->part ? r : NULL;
+    return NULL;
+}
+
+/* The pull of rows that this message answers; one that is placed is not placed again. */
+static request *row_pull_of(stream *s, const tr_wire *wire)
+{
+    for (request *r = s->first; r && r->wire.seq <= wire->seq; r = r->next)
+        if (r->wire.seq == wire->seq)
+            return r->wire.kind == TR_WIRE_PULL_ROWS && !r->is_done && r->left == wire->bytes ? r : NULL;
     return NULL;
 }
 
@@ -524,6 +583,10 @@ static void *place(void *self, int peer, const tr_wire *wire)
 
     if (!s || wire->epoch != client->epoch)
         return NULL;
+    if (wire->kind == TR_WIRE_DATA_ROWS) {
+        r = row_pull_of(s, wire);
+        return r && !r->parts++ ? r->to : NULL;
+    }
     if (wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_MANY)
         return malloc(wire->bytes);
     r = pull_of(s, wire);
@@ -585,6 +648,18 @@ static void on_data(tr_client *client, stream *s, const tr_wire *wire, const uin
         finish(client, s, r);
 }
 
+static void on_rows(tr_client *client, stream *s, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+{
+    request *r = row_pull_of(s, wire);
+
+    if (!r)
+        return;                                        /* answered twice */
+    if (!is_placed)
+        memcpy(r->to, payload, wire->bytes);
+    r->left = 0;
+    finish(client, s, r);
+}
+
 static void on_refused(tr_client *client, const uint8_t *payload, uint64_t bytes)
 {
     Trireme__Pserver__Refusal *refusal = trireme__pserver__refusal__unpack(NULL, bytes, payload);
@@ -629,11 +704,13 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
             on_ack(client, s, wire->seq);
         else if (wire->kind == TR_WIRE_DATA || wire->kind == TR_WIRE_DATA_MANY)
             on_data(client, s, wire, payload, is_placed);
+        else if (wire->kind == TR_WIRE_DATA_ROWS)
+            on_rows(client, s, wire, payload, is_placed);
         else if (wire->kind == TR_WIRE_REFUSED)
             on_refused(client, payload, wire->bytes);
         reap(client, s);
     }
-    if (is_placed && wire->kind != TR_WIRE_DATA)   /* data was placed where it belongs */
+    if (is_placed && wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_ROWS)    /* placed where they belong */
         free(payload);
 }
 
@@ -743,8 +820,12 @@ static void describe(const void *self, char *out, size_t size)
         case TR_WIRE_PULL:
             snprintf(out, size, "its parameters of step %llu from server %d", step, i);
             return;
+        case TR_WIRE_PULL_ROWS:
+            snprintf(out, size, "rows of table %u as of step %llu from server %d", r->wire.block, step, i);
+            return;
         case TR_WIRE_PUSH:
         case TR_WIRE_PUSH_MANY:
+        case TR_WIRE_PUSH_ROWS:
         case TR_WIRE_STEP_END:
             snprintf(out, size, "server %d to take its gradients of step %llu", i, step);
             return;

@@ -63,6 +63,28 @@ uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, dou
 uint64_t tr_client_step_end(tr_client *client);
 uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, void *const *data);
 uint64_t tr_client_goodbye(tr_client *client);
+
+/* Rows of a sparse table: different keys, ordered by server; those of server s are first[s] .. first[s + 1] - 1. The struct,
+ * and what it points to, lives until the ticket is done. */
+typedef struct tr_client_rows {
+    uint32_t        table;
+    const uint64_t *first;            /* servers + 1 of them */
+    /* pull */
+    const int64_t  *keys;
+    uint8_t        *to;               /* the rows, in the order of the keys */
+    uint64_t        row_bytes;
+    /* push: the pieces of all servers one behind the other, each keys and values (see wire.h) */
+    const uint8_t  *pieces;
+    uint64_t        push_bytes;       /* of a key and its row */
+    double          weight;
+} tr_client_rows;
+
+/* Rows that one message takes. */
+uint64_t tr_client_rows_in_piece(const tr_client *client, uint64_t bytes);
+uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows);
+/* The gradient of the step that is being made; servers without keys get an empty piece. */
+uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows);
+
 /* This trainer ends the job, for this reason. */
 void     tr_client_abort(tr_client *client, const char *text);
 /* Let go what was gathered. A driver does so when it has no more operations at hand. */

@@ -123,17 +123,17 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
 
 static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
 {
-    tr_job   *job = self;
-    tr_state *state = job->kept;
-    char      name[TR_SEGMENT_NAME];
+    tr_job     *job = self;
+    tr_state   *state = job->kept;
+    char        text[TR_SEGMENT_NAME];
+    const char *name = state_name(text, sizeof text, job) ? text : NULL;
 
     job->kept = NULL;
     if (!resume) {
         tr_state_free(state, true);
-        TR_TRY(tr_state_create(&state, state_name(name, sizeof name, job) ? name : NULL, packed, bytes,
-                               job->trainer_count));
+        TR_TRY(tr_state_create(&state, name, packed, bytes, job->trainer_count));
     }
-    return tr_server_program_setup(job->program, setup, state);
+    return tr_server_program_setup(job->program, setup, state, name, resume);
 }
 
 static void *store_value(void *self, uint32_t index)
@@ -149,6 +149,11 @@ static tr_status store_ready(void *self)
 static void *store_param(void *self, uint32_t index)
 {
     return tr_server_program_param(((tr_job *)self)->program, index);
+}
+
+static void store_rows(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out)
+{
+    tr_server_program_rows(((tr_job *)self)->program, index, keys, n, out);
 }
 
 /* The program runs in the main thread: messages and heartbeats go on meanwhile. */
@@ -177,7 +182,7 @@ static tr_node make_core(void *self, const tr_roster *roster)
 
     if (job->role == TR_ROLE_SERVER) {
         const tr_store store = {job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
-                                store_commit, store_go_back};
+                                store_commit, store_go_back, store_rows};
         job->server_index = roster->rank[roster->self].index;
         job->trainer_count = roster->trainers;
         job->server = tr_server_new(roster, &store);
@@ -227,6 +232,7 @@ static uint64_t core_done(void *self)
 
 static void free_job(tr_job *job)
 {
+    tr__job_free_tables(job);
     tr_client_free(job->client);
     tr_server_free(job->server);
     tr_server_program_free(job->program);

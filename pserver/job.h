@@ -10,6 +10,7 @@
 
 #include "pserver/client.h"
 #include "pserver/comm.h"
+#include "pserver/keyset.h"
 #include "pserver/server_program.h"
 
 #include <stdatomic.h>
@@ -23,6 +24,27 @@ typedef struct tr__job_block {
     void     *stage;                  /* a copy of the gradient, for callers that cannot keep it */
 } tr__job_block;
 
+/* Memory of one direction: what is under way lies there until its ticket is done. */
+typedef struct tr__rows_way {
+    tr_keyset       set;
+    uint32_t       *number;           /* of each key among the different ones */
+    uint32_t       *place;            /* of each different key in the order of the servers */
+    int64_t        *keys;             /* in that order */
+    uint8_t        *rows;             /* pulled rows, or the pieces to be pushed */
+    uint64_t       *first;            /* of each server */
+    uint64_t        number_capacity, place_capacity, keys_capacity, rows_capacity;
+    tr_client_rows  call;
+    uint64_t        ticket;
+} tr__rows_way;
+
+typedef struct tr__job_table {
+    char        *name;
+    tr_dtype     dtype;
+    int64_t      width, row_bytes;
+    bool         is_pushed;           /* in the step that is being made */
+    tr__rows_way pull, push;
+} tr__job_table;
+
 struct tr_job {
     tr_role        role;
     tr_job_options options;           /* with the defaults filled in */
@@ -32,6 +54,9 @@ struct tr_job {
     bool           is_set_up, has_left;
     int            block_count;
     tr__job_block *block;
+    int            table_count;
+    tr__job_table *table;
+    int            pushed_tables;
     int            pushed;            /* blocks, in the step that is being made */
     int64_t        step;              /* ended */
     uint64_t       last_ticket, last_pull;
@@ -55,7 +80,7 @@ struct tr_job {
 
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
-    TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__GOODBYE, TR__ABORT,
+    TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__GOODBYE, TR__ABORT,
     TR__APPLIED
 } tr__command;
 
@@ -82,7 +107,18 @@ tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_jo
 /* The packed messages belong to the client once they were handed over. */
 void      tr__job_free_setup(tr__setup_call *setup, bool is_handed_over);
 
+/* job_rows.c */
+tr_status tr__job_check_tables(const tr_job_spec *spec);
+tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec);
+void      tr__job_free_tables(tr_job *job);
+/* Virtual shards of server `server`: first .. first of the next - 1. */
+uint32_t  tr__job_first_shard(int server, int servers);
+/* A table that was not pushed in the step that is being made; NULL: all were. */
+const char *tr__job_first_missing_table(const tr_job *job);
+void      tr__job_tables_ended(tr_job *job);
+
 /* job_train.c */
+tr_status tr__job_check_ready(const tr_job *job, const char *call);
 void      tr__job_trainer_command(tr_job *job, const tr_command *command);
 /* The operation is the next one. Counts it, hands it over. */
 tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket);

@@ -40,6 +40,7 @@ tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec)
         if (spec->values[i].server < 0 || spec->values[i].server >= tr_job_servers(job))
             return tr_fail(TR_ERANGE, "tr_job_setup: first value of '%s' for server %d; there are %d servers",
                            spec->values[i].name, spec->values[i].server, tr_job_servers(job));
+    TR_TRY(tr__job_check_tables(spec));
     return check_blocks(job, spec);
 }
 
@@ -134,6 +135,15 @@ static tr_status collect_facts(facts *f, const tr_job *job, const tr_job_spec *s
                  tr_dtype_name(b->dtype), (long long)b->bytes, b->server);
         add_fact(f, key, value);
     }
+    for (int i = 0; i < spec->table_count; i++) {
+        const tr_job_table *t = &spec->tables[i];
+        snprintf(key, sizeof key, "table %d", i);
+        snprintf(value, sizeof value, "%.300s, %s [%lld], %d states, first values %d (%.9g, %.9g) of key %016" PRIx64
+                 ", entry %lld (%g), age %lld, %lld, at most %lld rows", t->name, tr_dtype_name(t->dtype), (long long)t->width,
+                 t->states, t->init, t->a, t->b, t->random_key, (long long)t->entry_count, t->entry_probability,
+                 (long long)t->max_age, (long long)t->keep_count, (long long)t->max_rows);
+        add_fact(f, key, value);
+    }
     for (int i = 0; i < spec->program_count; i++)
         TR_TRY(add_program(f, i, &spec->programs[i]));
     return TR_OK;
@@ -161,12 +171,36 @@ static int64_t value_bytes(const tr_job_value *value)
     return bytes;
 }
 
+static void fill_table(Trireme__Pserver__Table *to, const tr_job_table *from, int server, int servers)
+{
+    trireme__pserver__table__init(to);
+    to->name = (char *)(uintptr_t)from->name;
+    to->dtype = (uint32_t)from->dtype;
+    to->width = from->width;
+    to->n_state_values = (size_t)from->states;
+    to->state_values = (float *)(uintptr_t)from->state_value;
+    to->init = (uint32_t)from->init;
+    to->a = from->a;
+    to->b = from->b;
+    to->random_key = from->random_key;
+    to->has_entry_count = to->has_entry_probability = to->has_max_age = to->has_keep_count = to->has_max_rows = 1;
+    to->entry_count = (uint32_t)from->entry_count;
+    to->entry_probability = from->entry_probability;
+    to->max_age = (uint32_t)from->max_age;
+    to->keep_count = (uint32_t)from->keep_count;
+    to->max_rows = (uint64_t)from->max_rows;
+    to->first_shard = tr__job_first_shard(server, servers);
+    to->shard_count = tr__job_first_shard(server + 1, servers) - to->first_shard;
+}
+
 /* What server `server` gets of the lists; `values` continues the list of all servers. */
 static void pack_setup(tr_client_setup *out, tr_client_value *values, const tr_job *job, const tr_job_spec *spec, int server)
 {
     Trireme__Pserver__Setup  setup = TRIREME__PSERVER__SETUP__INIT;
     Trireme__Pserver__Block *block = calloc((size_t)spec->block_count + 1, sizeof *block);
     Trireme__Pserver__Value *value = calloc((size_t)spec->value_count + 1, sizeof *value);
+    Trireme__Pserver__Table *table = calloc((size_t)spec->table_count + 1, sizeof *table);
+    Trireme__Pserver__Table **tables = calloc((size_t)spec->table_count + 1, sizeof *tables);
     Trireme__Pserver__Block **blocks = calloc((size_t)spec->block_count + 1, sizeof *blocks);
     Trireme__Pserver__Value **firsts = calloc((size_t)spec->value_count + 1, sizeof *firsts);
 
@@ -201,11 +235,17 @@ static void pack_setup(tr_client_setup *out, tr_client_value *values, const tr_j
     setup.program.len = spec->programs[server].size;
     setup.blocks = blocks;
     setup.values = firsts;
+    for (int i = 0; i < spec->table_count; i++)
+        fill_table(tables[i] = &table[i], &spec->tables[i], server, tr_job_servers(job));
+    setup.n_tables = (size_t)spec->table_count;
+    setup.tables = tables;
     out->setup_bytes = trireme__pserver__setup__get_packed_size(&setup);
     out->setup = malloc(out->setup_bytes);
     trireme__pserver__setup__pack(&setup, out->setup);
     out->values = values;
     out->value_count = (uint32_t)setup.n_values;
+    free(table);
+    free(tables);
     free(block);
     free(value);
     free(blocks);

@@ -29,6 +29,12 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
         free(call);
         break;
     }
+    case TR__PULL_ROWS:
+        tr_client_pull_rows(job->client, command->data);
+        break;
+    case TR__PUSH_ROWS:
+        tr_client_push_rows(job->client, command->data);
+        break;
     case TR__GOODBYE:
         tr_client_goodbye(job->client);
         break;
@@ -50,7 +56,7 @@ tr_status tr__job_check_trainer(const tr_job *job, const char *call)
     return TR_OK;
 }
 
-static tr_status check_ready(const tr_job *job, const char *call)
+tr_status tr__job_check_ready(const tr_job *job, const char *call)
 {
     TR_TRY(tr__job_check_trainer(job, call));
     if (!job->is_set_up)
@@ -109,6 +115,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
         return status;                             /* the thread may still read what was handed over */
     tr__job_free_setup(&call, true);
     keep_blocks(job, spec);
+    TR_TRY(tr__job_keep_tables(job, spec));
     TR_TRY(tr_job_resumed(job, &job->step));
     job->is_set_up = true;
     return TR_OK;
@@ -159,7 +166,7 @@ double tr_job_weight(const tr_job *job)
 
 tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight, tr_ticket *ticket)
 {
-    TR_TRY(check_ready(job, "tr_job_push"));
+    TR_TRY(tr__job_check_ready(job, "tr_job_push"));
     TR_TRY(check_block(job, block, "tr_job_push"));
     tr__job_block *b = &job->block[block];
     if (bytes != b->bytes)
@@ -193,17 +200,21 @@ tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data)
 
 tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
 {
-    TR_TRY(check_ready(job, "tr_job_step_end"));
+    TR_TRY(tr__job_check_ready(job, "tr_job_step_end"));
     for (int i = 0; job->pushed < job->block_count && i < job->block_count; i++)
         if (!job->block[i].is_pushed)
             return tr_fail(TR_EINVAL, "tr_job_step_end: '%s' was not pushed in step %lld", job->block[i].grad,
                            (long long)job->step + 1);
+    if (tr__job_first_missing_table(job))
+        return tr_fail(TR_EINVAL, "tr_job_step_end: the gradient of table '%s' was not pushed in step %lld",
+                       tr__job_first_missing_table(job), (long long)job->step + 1);
     if (!tr_job_is_done(job, job->last_pull))
         return tr_fail(TR_EINVAL, "tr_job_step_end: parameters of step %lld are still being pulled; wait for them first",
                        (long long)job->step);
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_END, .is_urgent = true}, ticket));
     job->step++;
     job->pushed = 0;
+    tr__job_tables_ended(job);
     for (int i = 0; i < job->block_count; i++)
         job->block[i].is_pushed = false;
     return TR_OK;
@@ -211,7 +222,7 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
 
 tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket)
 {
-    TR_TRY(check_ready(job, "tr_job_pull"));
+    TR_TRY(tr__job_check_ready(job, "tr_job_pull"));
     if (count < 0)
         return tr_fail(TR_ERANGE, "tr_job_pull: %d blocks", count);
     for (int i = 0; i < count; i++) {
@@ -270,7 +281,7 @@ tr_status tr_job_goodbye(tr_job *job)
     tr_ticket ticket = 0;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
-    if (job->pushed)
+    if (job->pushed || job->pushed_tables)
         return tr_fail(TR_EINVAL, "tr_job_goodbye: in the middle of step %lld: end it first", (long long)job->step + 1);
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
     job->has_left = true;

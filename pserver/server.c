@@ -55,6 +55,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
         t->rank = roster->trainer_rank[i];
         t->epoch = roster->rank[t->rank].epoch;
         t->held_end = &t->held;
+        t->rows_end = &t->rows;
     }
     server->settled = calloc((size_t)roster->trainers, sizeof *server->settled);
     server->is_gone = calloc((size_t)roster->trainers, sizeof *server->is_gone);
@@ -78,6 +79,7 @@ static void free_trainer(tr_server *server, tr__trainer *trainer)
         free(trainer->copy[i]);
     free(trainer->copy);
     tr__server_pulls_free(trainer);
+    tr__server_row_pulls_free(trainer);
     if (trainer->join)
         trireme__pserver__join__free_unpacked(trainer->join, NULL);
 }
@@ -88,6 +90,7 @@ void tr_server_free(tr_server *server)
         return;
     for (int i = 0; i < server->trainer_count; i++)
         free_trainer(server, &server->trainer[i]);
+    tr__server_tables_free(server);
     while (server->pool) {
         uint8_t *buffer = server->pool;
         memcpy(&server->pool, buffer, sizeof server->pool);
@@ -231,6 +234,10 @@ static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *
         return tr__server_on_step_end(server, trainer, wire);
     case TR_WIRE_PULL:
         return tr__server_on_pull(server, trainer, wire, payload);
+    case TR_WIRE_PUSH_ROWS:
+        return tr__server_on_push_rows(server, trainer, wire, payload, is_owned);
+    case TR_WIRE_PULL_ROWS:
+        return tr__server_on_pull_rows(server, trainer, wire, payload);
     case TR_WIRE_GOODBYE:
         return tr__server_on_goodbye(server, trainer, wire);
     default:
@@ -266,6 +273,8 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
         trainer->owes_ack = true;
         if (wire->kind == TR_WIRE_PULL)
             tr__server_pull_again(server, trainer, wire, payload);
+        else if (wire->kind == TR_WIRE_PULL_ROWS)
+            tr__server_pull_rows_again(server, trainer, wire, payload);
         goto drop;
     }
     if (wire->seq > trainer->accepted + 1)
@@ -277,7 +286,8 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
                                         tr_wire_kind_name(wire->kind)));
         goto drop;
     }
-    const bool is_push = wire->kind == TR_WIRE_PUSH || wire->kind == TR_WIRE_PUSH_MANY;
+    const bool is_push = wire->kind == TR_WIRE_PUSH || wire->kind == TR_WIRE_PUSH_MANY ||
+                         wire->kind == TR_WIRE_PUSH_ROWS;
     const tr_status status = handle(server, trainer, wire, payload, is_owned);
     if (status != TR_OK)
         tr__server_fail(server, status);

@@ -24,6 +24,7 @@
 
 #include "pserver/node.h"
 #include "pserver/roster.h"
+#include "pserver/rows_merge.h"
 #include "pserver/state.h"
 #include "proto/pserver.pb-c.h"
 
@@ -34,6 +35,7 @@ typedef struct tr_update {
     uint8_t *const *pulled;           /* of each block: the parameters it was computed with, when they are to be */
     double          compensation;     /* compensated for (compensate.h); NULL and 0 otherwise */
     const bool     *takes_part;       /* trainer by trainer */
+    const tr_rows_update *rows;       /* of each table: what those who take part sent */
 } tr_update;
 
 /* Where blocks live and how an update is applied: the executor in a real server, a small function in tests. */
@@ -56,6 +58,8 @@ typedef struct tr_store {
     void      (*commit)(void *self, const tr_commit *commit, bool is_update);
     /* Undo the last update. */
     void      (*go_back)(void *self);
+    /* The rows of `n` keys of table `index`, in its type. Not while an update is being applied. NULL: there are no tables. */
+    void      (*rows)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out);
 } tr_store;
 
 typedef struct tr_server tr_server;

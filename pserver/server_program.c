@@ -3,6 +3,7 @@
 
 #include "framework/tensor.h"
 #include "pserver/compensate.h"
+#include "pserver/table_var.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,8 @@ struct tr_server_program {
     twin        *twin;
     bool         is_over;             /* the job is, well: nobody will need it any more */
     tr_state    *state;               /* memory of all that is kept */
+    uint32_t     table_count;
+    tr_table_var **table;             /* borrowed from the scope */
 };
 
 tr_server_program *tr_server_program_new(void)
@@ -47,11 +50,15 @@ void tr_server_program_free(tr_server_program *sp)
     if (!sp)
         return;
     tr_executor_free(sp->executor);
+    for (uint32_t i = 0; sp->is_over && i < sp->table_count; i++)
+        if (sp->table[i]->name)
+            tr_table_remove(sp->table[i]->name);
     tr_scope_free(sp->scope);
     tr_program_free(sp->program);
     for (uint32_t i = 0; i < sp->block_count; i++)
         free(sp->block[i].grad_name);
     tr_state_free(sp->state, sp->is_over);
+    free(sp->table);
     free(sp->twin);
     free(sp->value);
     free(sp->block);
@@ -105,7 +112,35 @@ static tr_status make_block(tr_server_program *sp, uint32_t index, const Trireme
     return b->grad_name ? TR_OK : tr_fail(TR_ENOMEM, "no memory for the name '%s'", from->grad);
 }
 
-tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, tr_state *state)
+static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Table *from, const char *name,
+                            bool resume)
+{
+    char                 own[TR_SEGMENT_NAME + 16];
+    const tr_table_place place = {name ? own : NULL, from->first_shard, from->shard_count, 0};
+    tr_table_config      config = {
+        .dtype = (tr_dtype)from->dtype, .width = from->width, .states = (int)from->n_state_values, .init = (tr_table_init)from->init,
+        .a = from->a, .b = from->b, .random_key = from->random_key, .entry_count = from->entry_count,
+        .entry_probability = from->entry_probability, .max_age = from->max_age, .keep_count = from->keep_count,
+        .max_rows = from->max_rows};
+    tr_var  *var = tr_scope_var(sp->scope, from->name);
+    tr_table *made;
+
+    snprintf(own, sizeof own, "%s.t%u", name ? name : "", index);
+    if (from->n_state_values > TR_TABLE_STATES)
+        return tr_fail(TR_EFORMAT, "table '%s': %zu states", from->name, from->n_state_values);
+    for (int i = 0; i < config.states; i++)
+        config.state_value[i] = from->state_values[i];
+    TR_TRY(tr_table_var_set(var, &config, &place));
+    TR_TRY(tr_table_var_of(&sp->table[index], var, "setup", from->name));
+    if (resume)
+        return tr_table_var_attach(sp->table[index], tr_state_committed(sp->state).updates);
+    if (name)
+        tr_table_remove(own);                      /* there is none, mostly */
+    return tr_table_var_table(&made, sp->table[index]);
+}
+
+tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, tr_state *state,
+                                  const char *name, bool resume)
 {
     sp->state = state;
     TR_TRY(tr_program_parse(&sp->program, setup->program.data, setup->program.len));
@@ -116,6 +151,10 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
     sp->feed = calloc(setup->n_blocks + 1, sizeof *sp->feed);
     sp->value_count = (uint32_t)setup->n_values;
     sp->block_count = (uint32_t)setup->n_blocks;
+    sp->table = calloc(setup->n_tables + 1, sizeof *sp->table);
+    sp->table_count = (uint32_t)setup->n_tables;
+    for (uint32_t i = 0; i < sp->table_count; i++)
+        TR_TRY(make_table(sp, i, setup->tables[i], name, resume));
     for (uint32_t i = 0; i < sp->value_count; i++)
         TR_TRY(make_value(sp, i, setup->values[i]));
     for (uint32_t i = 0; i < sp->block_count; i++)
@@ -242,6 +281,8 @@ void tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bo
 void tr_server_program_go_back(tr_server_program *sp)
 {
     tr_state_go_back(sp->state);
+    for (uint32_t i = 0; i < sp->table_count; i++)
+        tr_table_go_back(sp->table[i]->table, tr_state_committed(sp->state).updates);
     switch_sides(sp);
 }
 
@@ -280,6 +321,11 @@ void *tr_server_program_param(tr_server_program *sp, uint32_t index)
     return tr_tensor_data(sp->block[index].param);
 }
 
+void tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out)
+{
+    tr_table_pull(sp->table[table]->table, out, keys, n);
+}
+
 tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
 {
     for (uint32_t i = 0; i < sp->block_count; i++) {
@@ -288,6 +334,10 @@ tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
         if (update->compensation > 0)
             tr_compensate(param->dtype, update->grad[i], param->data, update->pulled[i], tr_tensor_count(param),
                           update->compensation);
+    }
+    for (uint32_t i = 0; i < sp->table_count; i++) {
+        sp->table[i]->inbox = &update->rows[i];
+        sp->table[i]->updates = update->number - 1;
     }
     return tr_plan_run(sp->plan, sp->feed, NULL);
 }

@@ -19,11 +19,15 @@ typedef struct tr_server_program tr_server_program;
 tr_server_program *tr_server_program_new(void);
 void               tr_server_program_free(tr_server_program *sp);
 /* The functions of a tr_store, but for `apply`. */
-/* `state` is new, or one that a program of the same setup has left; it belongs to the program from here on. */
-tr_status          tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, tr_state *state);
+/* `state` is new, or (`resume`) one that a program of the same setup has left; it belongs to the program from here on. Tables
+ * are kept in segments whose names begin with `name`; NULL: they end with the process. */
+tr_status          tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, tr_state *state,
+                                           const char *name, bool resume);
 void              *tr_server_program_value(tr_server_program *sp, uint32_t index);
 tr_status          tr_server_program_ready(tr_server_program *sp);
 void              *tr_server_program_param(tr_server_program *sp, uint32_t index);
+/* Not while an update is being computed: tables have one copy. */
+void               tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out);
 /* Compute one update; `update` as the store got it. */
 tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
 void               tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update);

@@ -17,7 +17,7 @@ static uint64_t slowest(const tr_server *server)
     return least;
 }
 
-static bool may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step)
+bool tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step)
 {
     if (trainer->settled < step)
         return false;
@@ -136,7 +136,7 @@ tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_w
     tr__pull *pull = parse_pull(server, wire, payload);
     if (!pull)
         return tr_fail(TR_EFORMAT, "%s pulls a block that does not exist", tr__server_trainer_name(server, trainer));
-    if (may_answer(server, trainer, pull->step)) {
+    if (tr__server_may_answer(server, trainer, pull->step)) {
         answer(server, trainer, pull->seq, pull->step, pull->block, pull->count);
         free(pull);
     } else {
@@ -151,7 +151,7 @@ tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_w
 void tr__server_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     /* Of an earlier step: the trainer has pushed since, so it has its answer. Of a later one: it waits. */
-    if (!server->is_running || trainer->ended != wire->step || !may_answer(server, trainer, wire->step))
+    if (!server->is_running || trainer->ended != wire->step || !tr__server_may_answer(server, trainer, wire->step))
         return;
     tr__pull *pull = parse_pull(server, wire, payload);
     if (pull)
@@ -163,13 +163,14 @@ void tr__server_answer_all(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
-        while (t->pulls && may_answer(server, t, t->pulls->step)) {
+        while (t->pulls && tr__server_may_answer(server, t, t->pulls->step)) {
             tr__pull *pull = t->pulls;
             t->pulls = pull->next;
             answer(server, t, pull->seq, pull->step, pull->block, pull->count);
             free(pull);
         }
     }
+    tr__server_answer_rows(server);
 }
 
 void tr__server_pulls_free(tr__trainer *trainer)

@@ -42,6 +42,7 @@ static tr_status lay_out(tr_server *server)
         b->chunks = (b->bytes + server->chunk_bytes - 1) / server->chunk_bytes;
         server->chunk_count += b->chunks;
     }
+    TR_TRY(tr__server_tables_new(server));
     return tr__server_rounds_new(server);
 }
 

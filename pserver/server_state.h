@@ -24,6 +24,28 @@ typedef struct tr__pull {
     uint32_t         block[];
 } tr__pull;
 
+/* A piece of a table's gradient, until its step is settled. */
+typedef struct tr__rows {
+    struct tr__rows *next;
+    uint64_t         step;
+    uint32_t         table;
+    double           weight;
+    int64_t          count;
+    uint8_t         *payload;         /* keys, then values; a buffer of the pool, or NULL */
+} tr__rows;
+
+typedef struct tr__row_pull {
+    struct tr__row_pull *next;
+    uint64_t             seq, step;
+    uint32_t             table;
+    int64_t              count;
+    int64_t              key[];
+} tr__row_pull;
+
+typedef struct tr__table {
+    int64_t width, row_bytes;
+} tr__table;
+
 /* An update in the making: the gradients of trainers first .. end - 1, all of them or one. */
 typedef struct tr__round {
     int       first, end;
@@ -53,6 +75,10 @@ typedef struct tr__trainer {
     Trireme__Pserver__Join *join;
     tr__held   *held, **held_end;     /* pushes, in order of seq */
     tr__pull   *pulls;                /* wait for their step, in order of seq */
+    tr__rows   *rows, **rows_end;     /* of steps that are not settled, in order */
+    uint64_t   *row_pieces;           /* of each table, for step ended + 1: that came */
+    bool       *has_rows;             /* of each table: all came */
+    tr__row_pull *row_pulls;          /* wait for their step, or for an update to end */
 } tr__trainer;
 
 typedef struct tr__block {
@@ -79,6 +105,12 @@ struct tr_server {
     uint32_t         block_count;
     tr__block       *block;
     uint64_t         chunk_count;
+    uint32_t         table_count;
+    tr__table       *table;
+    tr_rows_update  *rows;            /* of each table: for the update that is being applied */
+    tr_rows_part   **row_part;
+    uint64_t        *row_part_capacity;
+    bool             is_updating;     /* the store's tables must not be read */
 
     tr_mode          mode;
     int              round_count;     /* 1, or one for each trainer */
@@ -149,7 +181,28 @@ void      tr__server_update_applied(tr_server *server);
 /* Trainers that the server waits for, in words. */
 void      tr__server_describe_step(const tr_server *server, char *out, size_t size);
 
+/* server_rows.c */
+tr_status tr__server_tables_new(tr_server *server);
+void      tr__server_tables_free(tr_server *server);
+void      tr__server_row_pulls_free(tr__trainer *trainer);
+/* Takes `payload` over if it is a buffer of the pool (`is_owned`). */
+tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload,
+                                  bool is_owned);
+tr_status tr__server_on_pull_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+void      tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* The name of a table whose gradient the trainer has not pushed for its step; NULL: it has pushed all. */
+const char *tr__server_first_missing_rows(const tr_server *server, const tr__trainer *trainer);
+/* The trainer has ended a step. */
+void      tr__server_rows_ended(tr_server *server, tr__trainer *trainer);
+/* What those who take part in an update have sent for the step that it settles. */
+const tr_rows_update *tr__server_rows_update(tr_server *server);
+/* The trainer's steps are settled up to `settled`: their rows are not needed any more. */
+void      tr__server_rows_settled(tr_server *server, tr__trainer *trainer);
+void      tr__server_answer_rows(tr_server *server);
+
 /* server_pull.c */
+/* May the trainer have parameters as of its step? */
+bool      tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step);
 tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* A pull that was taken in before has come again. */
 void      tr__server_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);

@@ -44,7 +44,9 @@ static void apply_first(tr_server *server)
             count_staleness(server, &server->trainer[i]);
     }
     const tr_update update = {.number = server->updates + 1, .grad = round->sum, .pulled = only->copy,
-                              .compensation = server->mode.compensation, .takes_part = server->takes_part};
+                              .compensation = server->mode.compensation, .takes_part = server->takes_part,
+                              .rows = tr__server_rows_update(server)};
+    server->is_updating = true;
     server->store.apply(server->store.self, &update);
 }
 
@@ -73,11 +75,12 @@ static bool is_complete(const tr_server *server, const tr__round *round)
 }
 
 /* The trainer's oldest step is applied or dropped: it is told so. */
-static void settle(tr__trainer *trainer)
+static void settle(tr_server *server, tr__trainer *trainer)
 {
     trainer->settled++;
     memmove(trainer->unsettled, trainer->unsettled + 1, (trainer->ended - trainer->settled) * sizeof *trainer->unsettled);
     trainer->owes_ack = true;
+    tr__server_rows_settled(server, trainer);
 }
 
 /* -- sync(backups) ----------------------------------------------------------------------------- */
@@ -89,7 +92,7 @@ static void drop_late(tr_server *server)
         if (!t->round->is_full || server->takes_part[i] || t->pulled == server->updates)
             continue;
         atomic_fetch_add_explicit(&server->dropped, 1, memory_order_relaxed);
-        settle(t);
+        settle(server, t);
         tr__server_commit(server, false);
         tr__server_round_next(server, t->round);
         tr__server_round_moves(server, t->round);
@@ -145,10 +148,11 @@ void tr__server_update_applied(tr_server *server)
 
     assert(server->queued > 0);
     server->updates++;
+    server->is_updating = false;
     memmove(server->queue, server->queue + 1, (size_t)--server->queued * sizeof *server->queue);
     for (int i = 0; i < server->trainer_count; i++)
         if (server->takes_part[i])
-            settle(&server->trainer[i]);
+            settle(server, &server->trainer[i]);
     tr__server_commit(server, true);
     tr__server_answer_all(server);
     if (server->queued)                            /* it uses the thread while the rest goes on here */
@@ -185,10 +189,13 @@ tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const 
 {
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
     const char *missing = tr__server_first_missing(server, trainer);
+    if (!missing)
+        missing = tr__server_first_missing_rows(server, trainer);
     if (missing)
         return tr_fail(TR_EPEER, "%s ended step %llu without the gradient '%s'", tr__server_trainer_name(server, trainer),
                        (unsigned long long)wire->step, missing);
     note_end(trainer, wire->seq);
+    tr__server_rows_ended(server, trainer);
     trainer->pushed_count = 0;
     memset(trainer->pushed, 0, server->chunk_count / 8 + 1);
     tr__server_try_apply(server, trainer->round);
@@ -229,6 +236,7 @@ void tr__server_trainer_lost(tr_server *server, tr__trainer *trainer)
     trainer->epoch++;
     trainer->owes_ack = false;
     tr__server_pulls_free(trainer);
+    tr__server_row_pulls_free(trainer);
     while (trainer->held) {
         tr__held *held = trainer->held;
         trainer->held = held->next;

@@ -133,11 +133,16 @@ tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const t
         tr_table_free(t);
         return tr_fail(TR_EFORMAT, "table in segment '%s.rows' has rows of another type, width, optimizer or first value", place->name);
     }
-    if (tr_undo_step(t->undo) > step)
-        tr_undo_roll_back(t->undo, t->rows);
-    t->step = step;
+    tr_table_go_back(t, step);
     *out = t;
     return TR_OK;
+}
+
+void tr_table_go_back(tr_table *table, uint64_t step)
+{
+    if (tr_undo_step(table->undo) > step)
+        tr_undo_roll_back(table->undo, table->rows);
+    table->step = step;
 }
 
 void tr_table_free(tr_table *table)

@@ -59,6 +59,8 @@ tr_status tr_table_check_config(const tr_table_config *config);
 tr_status tr_table_create(tr_table **out, const tr_table_config *config, const tr_table_place *place);
 /* Roll back what was updated after step `step`. TR_EFORMAT: it is another table. */
 tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const tr_table_place *place, uint64_t step);
+/* Roll back the last update if it is of a later step; nothing was updated since. */
+void      tr_table_go_back(tr_table *table, uint64_t step);
 void      tr_table_free(tr_table *table);
 /* The segments of this name. */
 void      tr_table_remove(const char *name);

@@ -121,6 +121,28 @@ typedef struct tr_job_value {
     const void    *data;              /* must live until tr_job_setup returns */
 } tr_job_value;
 
+enum { TR_JOB_TABLE_STATES = 8 };
+
+/* A sparse table: int64 key -> row, spread over all servers. The operator lookup_sparse_table_update of the servers' programs,
+ * whose W it names, updates it. */
+typedef struct tr_job_table {
+    const char *name;
+    tr_dtype    dtype;                /* of the rows: TR_FP32, TR_FP16 or TR_BF16 */
+    int64_t     width;                /* values of a row */
+    int         states;               /* numbers that the optimizer keeps for each value, and what they begin with */
+    float       state_value[TR_JOB_TABLE_STATES];
+    int         init;                 /* first values: 0 constant a, 1 uniform in [a, b), 2 normal with mean a and standard */
+    double      a, b;                 /* deviation b, 3 the same within two of them */
+    uint64_t    random_key;
+    int64_t     entry_count;          /* updates after which a key gets a row */
+    double      entry_probability;    /* share of the keys that get one; 0: all */
+    int64_t     max_age, keep_count;  /* rows untouched for more steps go, but not those touched so often; 0: none, any */
+    int64_t     max_rows;             /* of the whole table; 0: no limit */
+} tr_job_table;
+
+/* Describe the table that lookup_sparse_table_init made in the variable `name`; the name is borrowed. */
+TR_API tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name);
+
 /* A serialized ProgramDesc; operators of block 0, in order, are one whole apply step. */
 typedef struct tr_job_program {
     const void *bytes;
@@ -161,6 +183,8 @@ typedef struct tr_job_spec {
     const tr_job_value   *values;
     int                   fact_count;
     const tr_job_fact    *facts;
+    int                   table_count;
+    const tr_job_table   *tables;
 } tr_job_spec;
 
 /* Give the servers their work (trainer 0) or prove to mean the same work (the others): every trainer calls
@@ -172,6 +196,8 @@ TR_API tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec);
 TR_API tr_status tr_job_resumed(tr_job *job, int64_t *step);
 /* The number of the block whose parameter or gradient has this name; -1: there is none. */
 TR_API int     tr_job_find_block(const tr_job *job, const char *name);
+/* The number of the table of this name; -1: there is none. */
+TR_API int     tr_job_find_table(const tr_job *job, const char *name);
 TR_API int     tr_job_block_count(const tr_job *job);
 TR_API int64_t tr_job_block_bytes(const tr_job *job, int block);
 
@@ -193,6 +219,13 @@ TR_API tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket);
  * of all trainers (before the first one: as they were set up); in the others as they are now, this trainer's own
  * steps in them. Under ssp this waits for trainers that are too far behind. */
 TR_API tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket);
+/* Fetch the rows of `count` keys, repeated ones too, as they are when a pull would be answered: out is [count, width], float32.
+ * Returns when they are here. */
+TR_API tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *keys, float *out);
+/* Push the rows of a table's gradient for the step that is being made, values [count, width]; those of repeated keys add up.
+ * Once a step for every table, if only with no rows. The servers take the mean as for blocks. Keys and values are copied. */
+TR_API tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight,
+                                  tr_ticket *ticket);
 /* Wait until the ticket, and all before it, are done. */
 TR_API tr_status tr_job_wait(tr_job *job, tr_ticket ticket);
 /* Is it done? Never waits. */

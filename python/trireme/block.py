@@ -172,6 +172,7 @@ class Parameter(Variable):
         self.gradient_clip_attr = gradient_clip_attr
         self.do_model_average = do_model_average
         self.is_distributed = is_distributed
+        self.table_options: Any = None
 
     @property
     def optimize_attrs(self) -> dict[str, Any]:
@@ -183,7 +184,7 @@ class Parameter(Variable):
 
 
 _PARAMETER_FIELDS = ("trainable", "initialize_attrs", "optimize_attr", "regularizer", "gradient_clip_attr",
-                     "do_model_average", "is_distributed", "stop_gradient", "error_clip")
+                     "do_model_average", "is_distributed", "table_options", "stop_gradient", "error_clip")
 
 
 def _dims(shape: Sequence[int | None], name: str) -> list[int]:

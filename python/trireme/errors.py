@@ -125,4 +125,4 @@ def check(status: int) -> None:
         raise error_of(status)
 
 
-check(lib.tr_init())                 # nothing of the core is used before its errors can be raised
+check(lib.tr_dist_init())            # nothing of the core is used before its errors can be raised; all operators are known then

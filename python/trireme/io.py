@@ -16,6 +16,7 @@ from .dtypes import VarType
 from .errors import DTypeError, ShapeError
 from .executor import Executor, fetch_var, global_scope
 from .framework import Parameter, Program, Variable, default_main_program
+from .sparse_table import is_table
 from .tensor import LoDTensor, Scope
 
 _NOT_SAVED = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER, VarType.RAW, VarType.STEP_SCOPES)
@@ -39,7 +40,7 @@ def _chosen(program: Program | None, vars: Iterable[Any] | None, predicate: Call
     if vars is None:
         if predicate is None:
             raise ValueError(f"{what}: say which variables by vars or predicate")
-        chosen = [var for var in program.list_vars() if predicate(var)]
+        chosen = [var for var in program.list_vars() if predicate(var) and not is_table(var)]
     else:
         chosen = [program.global_block().var(var) if isinstance(var, str) else var for var in vars]
     return sorted({var.name: var for var in chosen}.values(), key=lambda var: var.name)

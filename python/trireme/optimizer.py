@@ -18,6 +18,7 @@ from .initializer import Constant
 from .layer_helper import LayerHelper
 from .layers.tensor import create_global_var
 from .regularizer import append_regularization_ops
+from .sparse_table import Tiles
 
 
 class Optimizer:
@@ -131,11 +132,13 @@ class Optimizer:
         pairs = sorted(((p, g) for p, g in params_grads if g is not None), key=lambda pair: pair[0].name)
         if not pairs:
             raise ValueError(f"{type(self).__name__}: no parameter has a gradient")
+        tiles = Tiles(pairs)
+        pairs = tiles.pairs
         if self.grad_clip is not None:
             pairs = self.grad_clip(pairs)
         pairs = append_gradient_clip_ops(pairs)
         pairs = append_regularization_ops(pairs, self.regularization)
-        return self._create_optimization_pass(pairs)
+        return tiles.finish(self._create_optimization_pass(pairs))
 
     def _create_optimization_pass(self, pairs: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
         block = default_main_program().global_block()

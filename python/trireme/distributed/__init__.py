@@ -18,15 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core import lib
-from ..errors import check
 from ..framework import Variable, default_main_program
 from . import job as _jobs
 from .mode import set_mode
 from .training import set_batch_weight
 from .transpiler import DistributeTranspiler, DistributeTranspilerConfig
 
-check(lib.tr_dist_init())              # the operators send, recv, ...
 if _jobs.is_launched():
     _jobs.prepare()
 

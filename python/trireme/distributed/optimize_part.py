@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from ..core import OpRole, VarType
 from ..errors import UnsupportedError
 from ..framework import Block, Operator, Parameter, Program, Variable
+from ..sparse_table import is_table_update
 
 # Row i of the outputs depends on row i of the inputs alone, and on numbers.
 ROW_BY_ROW = frozenset(
@@ -47,7 +48,8 @@ class OptimizePart:
     With ``joint_on_trainers``, where an operator needs several parameters' gradients in one place (clipping by the global
     norm), what is done to gradients before the updates stays with the trainers: ``kept`` are those operators' places.
     ``ops`` are its operators in order, ``grads`` maps the gradients that it gets to their parameters, ``owner`` maps
-    variables to the parameter that they belong to, ``whole`` maps parameters that must not be cut to the reason.
+    variables to the parameter that they belong to, ``whole`` maps parameters that must not be cut to the reason; ``tables``
+    maps sparse tables to their gradients.
     """
 
     def __init__(self, program: Program, joint_on_trainers: bool = False) -> None:
@@ -60,12 +62,13 @@ class OptimizePart:
 
     def _is_of_gradients(self, op: Operator) -> bool:
         """Whether it updates nothing: it computes a gradient from gradients (and parameters)."""
-        return not op.input("Param") and not any(self.var(name).persistable for name in op.output_arg_names)
+        return not is_table_update(op) and not op.input("Param") and not any(self.var(name).persistable for name in op.output_arg_names)
 
     def _analyse(self) -> None:
         moves = [is_schedule(op) or (is_optimize(op) and i not in self.kept) for i, op in enumerate(self.block.ops)]
         self.ops = [op for op, does in zip(self.block.ops, moves) if does]
         self.params = self._trained()
+        self.tables = {op.input("W")[0]: op.input("Grad")[0] for op in self.ops if is_table_update(op)}
         self._explicit = {id(op): self._explicit_owner(op) for op in self.ops}
         self.owner = self._owners()
         self.grads: dict[str, str] = {}
@@ -140,6 +143,8 @@ class OptimizePart:
     # -- what an operator demands -------------------------------------------------------------------------
 
     def _look_at(self, op: Operator) -> None:
+        if is_table_update(op):                        # on all servers, each of which has some of its rows
+            return
         if any(op.attr_type(name) == 8 for name in op.attr_names):         # BLOCK
             raise UnsupportedError(
                 f"{op.type}: an operator with a block of its own cannot run on a parameter server; build the learning "
@@ -195,7 +200,7 @@ class OptimizePart:
     # -- what must hold --------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        if not self.params:
+        if not self.params and not self.tables:
             raise UnsupportedError("the program's optimizers update no parameter: there is nothing for the servers to do")
         by_param: dict[str, str] = {}
         for grad, param in self.grads.items():

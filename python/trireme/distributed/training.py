@@ -92,6 +92,10 @@ class _Training:
         spec.blocks, spec.block_count = blocks, len(result.blocks)
         spec.values, spec.value_count = values, len(result.values)
         spec.facts, spec.fact_count = facts, len(told)
+        tables = ffi.new("tr_job_table[]", len(result.tables))
+        for i, name in enumerate(result.tables):
+            check(lib.tr_job_describe_table(ffi.addressof(tables, i), self.scope._native.ptr, chars(name)))
+        spec.tables, spec.table_count = tables, len(result.tables)
         check(lib.tr_job_setup(self.job.ptr, spec))
 
     def _pull(self) -> None:

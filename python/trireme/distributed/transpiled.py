@@ -44,6 +44,7 @@ class Transpiled:
     values: list[Value]
     means: dict[str, str]              # a variable -> the trainers' mean of it
     mode: Mode = field(default_factory=lambda: parse("sync"))
+    tables: list[str] = field(default_factory=list)    # sparse ones: variables of the trainers
     flush: Program | None = None       # run by a trainer before it leaves
     idle: Program | None = None        # run by a trainer whose batch is empty
     on_servers: set[str] = field(default_factory=set)  # what a trainer cannot fetch

@@ -16,6 +16,7 @@ from typing import Any
 from ..core import OpDesc, OpRole, VarType
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..framework import Operator, Program, Variable, default_main_program, default_startup_program
+from ..sparse_table import PUSH, copy_update, is_table_update
 from .geo import transpile_geo
 from .mode import Mode, current, parse
 from .optimize_part import COPIES, OptimizePart, is_optimize, is_schedule, is_training, role_of
@@ -42,13 +43,16 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
         part.require_separate(servers)
     items = [_item(part, name, slice_params) for name in part.params]
     parts = place(items, servers, min_block_bytes)
+    if mode.kind == "geo" and part.tables:
+        raise UnsupportedError(f"mode {mode.text!r} keeps all parameters at the trainers, but {next(iter(part.tables))!r} is a sparse table: "
+                               "use sync, async or ssp")
     if mode.kind == "geo":
         shapes, dtypes = ({name: get(name) for name in part.params} for get in (part.shape, lambda name: part.var(name).dtype))
         result = transpile_geo(program, shapes, dtypes, parts, servers, trainer, mode.count)
         result.mode = mode
         return result
     means = [] if mode.is_alone else _averaged(program)
-    result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode)
+    result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode, list(part.tables))
     for server in range(servers):
         result.servers.append(_ServerProgram(part, parts, server, result).build(means if server == 0 else ()))
     order = {name: i for i, name in enumerate(part.params)}
@@ -102,7 +106,9 @@ class _ServerProgram:
             self._add_block(name, grads[name], one)
         for op in self.part.ops:
             owner = self.part.owner_of(op)
-            if owner is None or owner in self.mine:
+            if is_table_update(op):
+                copy_update(op, self.program, lambda name: self._var(name, None))
+            elif owner is None or owner in self.mine:
                 self._copy(op, self.mine.get(owner))
         for name in means:
             self._add_mean(name)
@@ -197,6 +203,9 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
         pieces = by_source[part.grads.get(name, name)]
         block._insert_op(last[name] + 1, "send", {"X": [name]}, {},
                          {"send_varnames": [one.grad for one in pieces], "zero_copy": True, "op_role": OpRole.RPC})
+    for table, grad in part.tables.items():
+        block._insert_op(max(i for i, op in enumerate(block.ops) if grad in op.output_arg_names) + 1, PUSH, {"Grad": [grad]}, {},
+                         {"table": table, "op_role": OpRole.RPC})
     received = [*part.params, *result.means.values()]
     for name, mean in result.means.items():
         var = block.var(name)
@@ -226,7 +235,7 @@ def _make_dense(program: Program, part: OptimizePart) -> None:
             if op.has_attr("is_sparse") and op.attr("is_sparse"):
                 op._set_attr("is_sparse", False)
         for name, var in block.vars.items():
-            if var.type == VarType.SELECTED_ROWS:
+            if var.type == VarType.SELECTED_ROWS and name.split("@GRAD")[0] not in part.tables:
                 param = name.split("@GRAD")[0]
                 shape = part.var(param).desc.shape() if part.block.has_var(param) else var.desc.shape()
                 var.desc.set_type(VarType.LOD_TENSOR)

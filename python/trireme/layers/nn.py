@@ -11,6 +11,7 @@ from ..framework import Variable
 from ..initializer import Constant, Normal
 from ..layer_helper import LayerHelper
 from ..param_attr import ParamAttr
+from ..sparse_table import TableOptions, lookup
 
 
 def fc(input: Any, size: int, num_flatten_dims: int = 1, param_attr: Any = None, bias_attr: Any = None,
@@ -55,11 +56,23 @@ fc_layer = fc
 
 
 def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_distributed: bool = False,
-              padding_idx: int | None = None, param_attr: Any = None, dtype: Any = "float32") -> Variable:
+              padding_idx: int | None = None, param_attr: Any = None, dtype: Any = "float32", *,
+              row_dtype: Any = "float32", entry_count: int = 0, entry_probability: float = 1.0, max_age: int = 0,
+              keep_count: int = 0, max_rows: int = 0) -> Variable:
     """Return the rows of a table ``size = [rows, width]`` that the int64 ids ``input [..., 1]`` name.
 
-    ``is_sparse`` makes its gradient the rows that were used; ``is_distributed`` lets the table live on
-    parameter servers and grow there. Rows for ``padding_idx`` are zero.
+    ``is_sparse`` makes its gradient the rows that were used. Rows for ``padding_idx`` are zero.
+
+    ``is_distributed`` makes the table one of rows by key: any int64 is a key, ``size[0]`` bounds nothing (the first values of
+    Xavier depend on it), and a row takes memory from its first update on. In a job its rows are spread over the parameter
+    servers; in one process they are here. The first values are those of a dense table. Optimizers update the rows that a step
+    used, and no others. Of such a table alone:
+
+    ``row_dtype`` "float16" or "bfloat16" stores the values in half the memory; what is looked up is float32 all the same.
+    ``entry_count`` n: the n-th step that uses a key makes its row, which reads zeros before; ``entry_probability``: only such a
+    share of the keys ever has one. ``max_age``: a row that no step has used for more steps goes, unless ``keep_count`` steps
+    had used it; ``max_rows``: so many stay, those used last. Rows go some time after they could, as all rows are looked at once
+    in 1024 steps.
 
     >>> ids = fluid.layers.data("ids", [1], dtype="int64")
     >>> fluid.layers.embedding(ids, size=[1000, 16], is_sparse=True)
@@ -69,9 +82,14 @@ def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_
         raise ValueError(f"embedding: size must be [rows, width], got {size!r}")
     helper = LayerHelper("embedding", param_attr=param_attr)
     helper.check_variable(input, "input")
-    table = helper.create_parameter(helper.param_attr, list(size), dtype)
-    table.is_distributed = is_distributed
     padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else size[0] + padding_idx
+    options = TableOptions(row_dtype, entry_count, entry_probability, max_age, keep_count, max_rows)
+    if is_distributed:
+        return lookup(helper, input, size, dtype, padding, options)
+    if options != TableOptions():
+        raise ValueError("embedding: row_dtype, entry_count, entry_probability, max_age, keep_count and max_rows are of distributed "
+                         "tables: give is_distributed=True, too")
+    table = helper.create_parameter(helper.param_attr, list(size), dtype)
     return helper.append("lookup_table", {"W": [table], "Ids": [input]},
                          {"is_sparse": is_sparse, "is_distributed": is_distributed, "padding_idx": padding},
                          dtype=convert_dtype(dtype))

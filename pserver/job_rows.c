@@ -1,0 +1,277 @@
+/* job_rows.c - a trainer's calls about sparse tables.
+ *
+ * Keys are made different and put in the order of their servers here, in the caller's thread; the communication thread only
+ * moves what lies ready. Each table has memory for one pull and one push under way. */
+#include "pserver/job.h"
+
+#include "kernels/math/cast.h"
+#include "pserver/table_var.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)TR_JOB_TABLE_STATES == (int)TR_TABLE_STATES, "a job's table has room for the states that a table has");
+
+/* == tables ===================================================================================== */
+
+uint32_t tr__job_first_shard(int server, int servers)
+{
+    return (uint32_t)(((uint64_t)server * TR_SHARDS + (uint64_t)servers - 1) / (uint64_t)servers);
+}
+
+static int server_of(int64_t key, int servers)
+{
+    return (int)((uint64_t)tr_slots_shard(key) * (uint64_t)servers / TR_SHARDS);
+}
+
+tr_status tr__job_check_tables(const tr_job_spec *spec)
+{
+    for (int i = 0; i < spec->table_count; i++) {
+        const tr_job_table   *t = &spec->tables[i];
+        const tr_table_config config = {.dtype = t->dtype, .width = t->width, .states = t->states, .init = (tr_table_init)t->init,
+                                        .entry_probability = t->entry_probability};
+        if (!t->name)
+            return tr_fail(TR_EINVAL, "tr_job_setup: table %d has no name", i);
+        const tr_status status = tr_table_check_config(&config);
+        if (status != TR_OK)
+            return tr_context(status, "in tr_job_setup: table '%s'", t->name);
+        for (int j = 0; j < i; j++)
+            if (!strcmp(spec->tables[j].name, t->name))
+                return tr_fail(TR_EEXIST, "tr_job_setup: there are two tables '%s'", t->name);
+    }
+    return TR_OK;
+}
+
+tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
+{
+    const size_t servers = (size_t)tr_job_servers(job);
+
+    job->table = calloc((size_t)spec->table_count + 1, sizeof *job->table);
+    for (int i = 0; i < spec->table_count; i++) {
+        const tr_job_table *from = &spec->tables[i];
+        tr__job_table      *t = &job->table[i];
+        t->name = strdup(from->name);
+        t->dtype = from->dtype;
+        t->width = from->width;
+        t->row_bytes = from->width * tr_dtype_size(from->dtype);
+        t->pull.first = calloc(servers + 1, sizeof *t->pull.first);
+        t->push.first = calloc(servers + 1, sizeof *t->push.first);
+        if (!t->name || !t->pull.first || !t->push.first)
+            return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for table '%s'", from->name);
+        job->table_count++;
+    }
+    return TR_OK;
+}
+
+static void free_way(tr__rows_way *way)
+{
+    tr_keyset_deinit(&way->set);
+    free(way->number);
+    free(way->place);
+    free(way->keys);
+    free(way->rows);
+    free(way->first);
+}
+
+void tr__job_free_tables(tr_job *job)
+{
+    for (int i = 0; i < job->table_count; i++) {
+        free_way(&job->table[i].pull);
+        free_way(&job->table[i].push);
+        free(job->table[i].name);
+    }
+    free(job->table);
+}
+
+int tr_job_find_table(const tr_job *job, const char *name)
+{
+    for (int i = 0; i < job->table_count; i++)
+        if (!strcmp(job->table[i].name, name))
+            return i;
+    return -1;
+}
+
+const char *tr__job_first_missing_table(const tr_job *job)
+{
+    for (int i = 0; job->pushed_tables < job->table_count && i < job->table_count; i++)
+        if (!job->table[i].is_pushed)
+            return job->table[i].name;
+    return NULL;
+}
+
+void tr__job_tables_ended(tr_job *job)
+{
+    job->pushed_tables = 0;
+    for (int i = 0; i < job->table_count; i++)
+        job->table[i].is_pushed = false;
+}
+
+tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name)
+{
+    tr_table_var *tv;
+
+    TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_job_describe_table", name));
+    const tr_table_config *c = &tv->config;
+    *out = (tr_job_table){.name = name, .dtype = c->dtype, .width = c->width, .states = c->states, .init = (int)c->init, .a = c->a,
+                          .b = c->b, .random_key = c->random_key, .entry_count = c->entry_count,
+                          .entry_probability = c->entry_probability, .max_age = c->max_age, .keep_count = c->keep_count,
+                          .max_rows = (int64_t)c->max_rows};
+    memcpy(out->state_value, c->state_value, sizeof c->state_value);
+    return TR_OK;
+}
+
+/* == keys by server =============================================================================== */
+
+static tr_status reserve(void *memory, uint64_t *capacity, uint64_t count, size_t item)
+{
+    void **at = memory;
+
+    if (count <= *capacity)
+        return TR_OK;
+    const uint64_t more = count + count / 4 + 64;
+    void          *grown = realloc(*at, more * item);
+    if (!grown)
+        return tr_fail(TR_ENOMEM, "no memory for %llu rows on their way", (unsigned long long)count);
+    *at = grown;
+    *capacity = more;
+    return TR_OK;
+}
+
+/* way->number, set, place and first from the keys. */
+static tr_status sort_keys(tr__rows_way *way, int servers, const int64_t *keys, int64_t count)
+{
+    TR_TRY(tr_keyset_reset(&way->set, count));
+    TR_TRY(reserve(&way->number, &way->number_capacity, (uint64_t)count, sizeof *way->number));
+    tr_keyset_add(&way->set, way->number, keys, count);
+    const uint32_t different = way->set.count;
+    TR_TRY(reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
+    memset(way->first, 0, ((size_t)servers + 1) * sizeof *way->first);
+    for (uint32_t i = 0; i < different; i++) {
+        way->place[i] = (uint32_t)server_of(way->set.keys[i], servers);
+        way->first[way->place[i] + 1]++;
+    }
+    for (int s = 0; s < servers; s++)
+        way->first[s + 1] += way->first[s];
+    for (uint32_t i = 0; i < different; i++)
+        way->place[i] = (uint32_t)way->first[way->place[i]]++;
+    memmove(way->first + 1, way->first, (size_t)servers * sizeof *way->first);     /* each has become the next one's */
+    way->first[0] = 0;
+    return TR_OK;
+}
+
+static tr_status check_call(const tr_job *job, int table, int64_t count, const char *call)
+{
+    TR_TRY(tr__job_check_ready(job, call));
+    if (table < 0 || table >= job->table_count)
+        return tr_fail(TR_ERANGE, "%s: table %d; there are %d", call, table, job->table_count);
+    if (count < 0)
+        return tr_fail(TR_ERANGE, "%s: %lld keys", call, (long long)count);
+    return TR_OK;
+}
+
+/* == pull ========================================================================================= */
+
+tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *keys, float *out)
+{
+    TR_TRY(check_call(job, table, count, "tr_job_lookup"));
+    tr__job_table *t = &job->table[table];
+    tr__rows_way  *way = &t->pull;
+
+    TR_TRY(tr_job_wait(job, way->ticket));
+    TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
+    const uint32_t different = way->set.count;
+    TR_TRY(reserve(&way->keys, &way->keys_capacity, different, sizeof *way->keys));
+    TR_TRY(reserve(&way->rows, &way->rows_capacity, different * (uint64_t)t->row_bytes, 1));
+    for (uint32_t i = 0; i < different; i++)
+        way->keys[way->place[i]] = way->set.keys[i];
+    way->call = (tr_client_rows){.table = (uint32_t)table, .first = way->first, .keys = way->keys, .to = way->rows,
+                                 .row_bytes = (uint64_t)t->row_bytes};
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket));
+    TR_TRY(tr_job_wait(job, way->ticket));
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t *row = way->rows + way->place[way->number[i]] * (uint64_t)t->row_bytes;
+        if (t->dtype == TR_FP32)
+            memcpy(out + i * t->width, row, (size_t)t->row_bytes);
+        else
+            tr_cast(out + i * t->width, TR_FP32, row, t->dtype, t->width);
+    }
+    return TR_OK;
+}
+
+/* == push ========================================================================================= */
+
+/* The pieces of each server: keys, then values; as many rows in each as a message takes. */
+typedef struct piece {
+    uint8_t *keys;                    /* aligned to 4, as rows of an odd width leave it */
+    float   *values;
+} piece;
+
+static piece piece_of(const tr__rows_way *way, const tr__job_table *t, int server, uint64_t in_piece, uint64_t *row)
+{
+    const uint64_t first = way->first[server], count = way->first[server + 1] - first;
+    const uint64_t at = *row - first, begin = at / in_piece * in_piece;
+    const uint64_t rows = count - begin < in_piece ? count - begin : in_piece;
+    uint8_t       *memory = way->rows + (first + begin) * (sizeof(int64_t) + (uint64_t)t->width * sizeof(float));
+
+    *row = at - begin;
+    return (piece){memory, (float *)(void *)(memory + rows * sizeof(int64_t))};
+}
+
+/* Where each different key's row goes. */
+static void lay_out_push(tr__rows_way *way, const tr__job_table *t, int servers, uint64_t in_piece, float **to)
+{
+    for (uint32_t i = 0; i < way->set.count; i++) {
+        uint64_t row = way->place[i];
+        const piece p = piece_of(way, t, server_of(way->set.keys[i], servers), in_piece, &row);
+        memcpy(p.keys + row * sizeof(int64_t), &way->set.keys[i], sizeof(int64_t));
+        to[i] = p.values + row * (uint64_t)t->width;
+    }
+}
+
+static void add_rows(const tr__rows_way *way, int64_t width, int64_t count, const float *values, float *const *to)
+{
+    uint32_t seen = 0;                                 /* numbers come in order the first time */
+
+    for (int64_t i = 0; i < count; i++) {
+        float *restrict       sum = to[way->number[i]];
+        const float *restrict x = values + i * width;
+        if (way->number[i] == seen) {
+            memcpy(sum, x, (size_t)width * sizeof *sum);
+            seen++;
+        } else {
+            for (int64_t c = 0; c < width; c++)
+                sum[c] += x[c];
+        }
+    }
+}
+
+tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight,
+                           tr_ticket *ticket)
+{
+    TR_TRY(check_call(job, table, count, "tr_job_push_rows"));
+    tr__job_table *t = &job->table[table];
+    tr__rows_way  *way = &t->push;
+    const uint64_t bytes = sizeof(int64_t) + (uint64_t)t->width * sizeof(float);
+    const uint64_t in_piece = tr_client_rows_in_piece(job->client, bytes);
+
+    if (t->is_pushed)
+        return tr_fail(TR_EINVAL, "tr_job_push_rows: '%s' was pushed already in step %lld", t->name, (long long)job->step + 1);
+    if (!isfinite(weight) || weight < 0)
+        return tr_fail(TR_ERANGE, "tr_job_push_rows: '%s' with a weight of %g", t->name, weight);
+    TR_TRY(tr_job_wait(job, way->ticket));
+    TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
+    /* The pointers lie behind the rows; they are needed during this call alone. */
+    TR_TRY(reserve(&way->rows, &way->rows_capacity, way->set.count * (bytes + sizeof(float *)) + sizeof(float *), 1));
+    float **to = (float **)(void *)(way->rows + (way->set.count * bytes + 7) / 8 * 8);
+    lay_out_push(way, t, tr_job_servers(job), in_piece, to);
+    add_rows(way, t->width, count, values, to);
+    way->call = (tr_client_rows){.table = (uint32_t)table, .first = way->first, .pieces = way->rows, .push_bytes = bytes,
+                                 .weight = weight};
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__PUSH_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket));
+    if (ticket)
+        *ticket = way->ticket;
+    t->is_pushed = true;
+    job->pushed_tables++;
+    return TR_OK;
+}

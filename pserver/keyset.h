@@ -1,0 +1,24 @@
+/* keyset.h - the different ones of many keys, numbered in the order in which they first came.
+ *
+ * What duplicates are merged by: a trainer's before they travel, the trainers' before they are applied. Open addressing
+ * with linear probing; the memory is kept from use to use. */
+#ifndef TR_PSERVER_KEYSET_H
+#define TR_PSERVER_KEYSET_H
+
+#include "framework/status.h"
+
+typedef struct tr_keyset {
+    int64_t  *keys;                   /* the different ones */
+    uint32_t  count;
+    uint32_t *place;                  /* number of a key + 1; 0: empty */
+    uint64_t  places;                 /* a power of two, or 0 */
+    uint32_t  capacity;               /* of keys */
+} tr_keyset;                          /* a zeroed one is empty */
+
+void      tr_keyset_deinit(tr_keyset *set);
+/* Empty it, with room for `most` keys. */
+tr_status tr_keyset_reset(tr_keyset *set, int64_t most);
+/* Put `n` keys in; out[i] is the number of keys[i]. Not more than reset made room for, in all. */
+void      tr_keyset_add(tr_keyset *set, uint32_t *out, const int64_t *keys, int64_t n);
+
+#endif

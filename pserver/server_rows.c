@@ -1,0 +1,241 @@
+/* server_rows.c - sparse tables: rows leave, gradients of rows come in and are kept until their step is applied.
+ *
+ * Tables follow the dense blocks: what is one update, and who takes part in it, is decided by server_step.c alone; here the
+ * pieces of those who do are listed, trainer by trainer, and merged where they are applied. A table has one copy, which an
+ * update changes in place; so rows leave between two updates and not during one.
+ *
+ * A step has the gradient of every table of every trainer, if only an empty piece: it carries the weight. */
+#include "pserver/server_state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* == life ===================================================================================== */
+
+static tr_status check_table(const tr_server *server, const Trireme__Pserver__Table *t)
+{
+    const bool has_type = t->dtype == TR_FP32 || t->dtype == TR_FP16 || t->dtype == TR_BF16;
+
+    if (!has_type || t->width < 1 || t->width > 65536)
+        return tr_fail(TR_EFORMAT, "%s: table '%s' has rows of %lld %s", tr_roster_name(server->roster, server->roster->self),
+                       t->name, (long long)t->width, tr_dtype_name((tr_dtype)t->dtype));
+    return TR_OK;
+}
+
+tr_status tr__server_tables_new(tr_server *server)
+{
+    const Trireme__Pserver__Setup *setup = server->setup;
+
+    server->table = calloc(setup->n_tables + 1, sizeof *server->table);
+    server->rows = calloc(setup->n_tables + 1, sizeof *server->rows);
+    server->row_part = calloc(setup->n_tables + 1, sizeof *server->row_part);
+    server->row_part_capacity = calloc(setup->n_tables + 1, sizeof *server->row_part_capacity);
+    for (size_t i = 0; i < setup->n_tables; i++) {
+        const Trireme__Pserver__Table *t = setup->tables[i];
+        TR_TRY(check_table(server, t));
+        server->table[i] = (tr__table){t->width, t->width * tr_dtype_size((tr_dtype)t->dtype)};
+        server->table_count++;
+    }
+    for (int i = 0; i < server->trainer_count; i++) {
+        server->trainer[i].row_pieces = calloc(server->table_count + 1, sizeof(uint64_t));
+        server->trainer[i].has_rows = calloc(server->table_count + 1, sizeof(bool));
+    }
+    return TR_OK;
+}
+
+/* Of steps up to `step`. */
+static void drop_rows(tr_server *server, tr__trainer *trainer, uint64_t step)
+{
+    while (trainer->rows && trainer->rows->step <= step) {
+        tr__rows *rows = trainer->rows;
+        trainer->rows = rows->next;
+        tr__server_buffer_free(server, rows->payload);
+        free(rows);
+    }
+    if (!trainer->rows)
+        trainer->rows_end = &trainer->rows;
+}
+
+void tr__server_tables_free(tr_server *server)
+{
+    for (uint32_t i = 0; i < server->table_count; i++)
+        free(server->row_part[i]);
+    for (int i = 0; i < server->trainer_count; i++) {
+        drop_rows(server, &server->trainer[i], UINT64_MAX);
+        free(server->trainer[i].row_pieces);
+        free(server->trainer[i].has_rows);
+    }
+    free(server->row_part);
+    free(server->row_part_capacity);
+    free(server->rows);
+    free(server->table);
+}
+
+void tr__server_row_pulls_free(tr__trainer *trainer)
+{
+    while (trainer->row_pulls) {
+        tr__row_pull *pull = trainer->row_pulls;
+        trainer->row_pulls = pull->next;
+        free(pull);
+    }
+}
+
+
+/* == gradients in ============================================================================= */
+
+static tr_status check_push(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+{
+    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
+    if (wire->block >= server->table_count)
+        return tr_fail(TR_EFORMAT, "%s pushes rows of table %u; there are %u", tr__server_trainer_name(server, trainer),
+                       wire->block, server->table_count);
+    const tr__table *table = &server->table[wire->block];
+    if (wire->bytes % (sizeof(int64_t) + (uint64_t)table->width * sizeof(float)))
+        return tr_fail(TR_EFORMAT, "%s pushes %llu bytes to table '%s', which are no rows of %lld values",
+                       tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes,
+                       server->setup->tables[wire->block]->name, (long long)table->width);
+    if (trainer->has_rows[wire->block])
+        return tr_fail(TR_EPEER, "%s pushed rows of '%s' twice in step %llu", tr__server_trainer_name(server, trainer),
+                       server->setup->tables[wire->block]->name, (unsigned long long)trainer->ended + 1);
+    if (wire->part != trainer->row_pieces[wire->block] || wire->part >= wire->offset)
+        return tr_fail(TR_EFORMAT, "%s pushes piece %u of %llu of rows of '%s', of which %llu came",
+                       tr__server_trainer_name(server, trainer), wire->part, (unsigned long long)wire->offset,
+                       server->setup->tables[wire->block]->name, (unsigned long long)trainer->row_pieces[wire->block]);
+    return TR_OK;
+}
+
+tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload,
+                                  bool is_owned)
+{
+    TR_TRY(check_push(server, trainer, wire));
+    const uint64_t row = sizeof(int64_t) + (uint64_t)server->table[wire->block].width * sizeof(float);
+    tr__rows      *rows = malloc(sizeof *rows);
+    if (!is_owned && wire->bytes) {
+        uint8_t *copy = tr__server_buffer_new(server, wire->bytes);
+        memcpy(copy, payload, wire->bytes);
+        payload = copy;
+    }
+    *rows = (tr__rows){NULL, wire->step, wire->block, wire->weight, (int64_t)(wire->bytes / row),
+                       is_owned || wire->bytes ? payload : NULL};
+    *trainer->rows_end = rows;
+    trainer->rows_end = &rows->next;
+    trainer->has_rows[wire->block] = ++trainer->row_pieces[wire->block] == wire->offset;
+    return TR_OK;
+}
+
+const char *tr__server_first_missing_rows(const tr_server *server, const tr__trainer *trainer)
+{
+    for (uint32_t i = 0; i < server->table_count; i++)
+        if (!trainer->has_rows[i])
+            return server->setup->tables[i]->name;
+    return NULL;
+}
+
+void tr__server_rows_ended(tr_server *server, tr__trainer *trainer)
+{
+    memset(trainer->row_pieces, 0, server->table_count * sizeof *trainer->row_pieces);
+    memset(trainer->has_rows, 0, server->table_count * sizeof *trainer->has_rows);
+}
+
+static void list_part(tr_server *server, int trainer, const tr__rows *rows)
+{
+    tr_rows_update *update = &server->rows[rows->table];
+    uint64_t       *capacity = &server->row_part_capacity[rows->table];
+    tr_rows_part  **part = &server->row_part[rows->table];
+
+    if ((uint64_t)update->count == *capacity) {
+        *capacity = *capacity ? 2 * *capacity : 16;
+        *part = realloc(*part, *capacity * sizeof **part);
+    }
+    (*part)[update->count++] = (tr_rows_part){trainer, rows->weight, rows->count, (const int64_t *)(void *)rows->payload,
+                                              (const float *)(void *)(rows->payload + rows->count * (int64_t)sizeof(int64_t))};
+    update->part = *part;
+}
+
+const tr_rows_update *tr__server_rows_update(tr_server *server)
+{
+    for (uint32_t i = 0; i < server->table_count; i++)
+        server->rows[i].count = 0;
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        for (const tr__rows *rows = server->takes_part[i] ? t->rows : NULL; rows; rows = rows->next)
+            if (rows->step == t->settled + 1)
+                list_part(server, i, rows);
+    }
+    return server->rows;
+}
+
+void tr__server_rows_settled(tr_server *server, tr__trainer *trainer)
+{
+    drop_rows(server, trainer, trainer->settled);
+}
+
+/* == rows out ================================================================================= */
+
+static void answer(tr_server *server, const tr__trainer *trainer, const tr__row_pull *pull)
+{
+    const uint64_t bytes = (uint64_t)(pull->count * server->table[pull->table].row_bytes);
+    void          *payload = malloc(bytes + 1);
+
+    server->store.rows(server->store.self, pull->table, pull->key, pull->count, payload);
+    tr_outbox_put(&server->outbox, &(tr_message){
+        .peer = trainer->rank, .payload = payload, .owned = payload,
+        .wire = {.kind = TR_WIRE_DATA_ROWS, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self, .seq = pull->seq,
+                 .step = pull->step, .block = pull->table, .bytes = bytes}});
+}
+
+static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
+{
+    tr__row_pull *pull = malloc(sizeof *pull + wire->bytes);
+
+    *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .table = wire->block, .count = (int64_t)(wire->bytes / 8)};
+    memcpy(pull->key, payload, wire->bytes);
+    return pull;
+}
+
+static bool may_read(const tr_server *server, const tr__trainer *trainer, uint64_t step)
+{
+    return !server->is_updating && tr__server_may_answer(server, trainer, step);
+}
+
+tr_status tr__server_on_pull_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
+    if (wire->block >= server->table_count || wire->bytes % sizeof(int64_t) ||
+        wire->bytes / sizeof(int64_t) * (uint64_t)server->table[wire->block].row_bytes > TR_LIMIT_DATA)
+        return tr_fail(TR_EFORMAT, "%s pulls %llu bytes of keys from table %u; there are %u tables",
+                       tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes, wire->block, server->table_count);
+    tr__row_pull  *pull = parse_pull(wire, payload);
+    tr__row_pull **end = &trainer->row_pulls;
+    while (*end)
+        end = &(*end)->next;
+    *end = pull;
+    tr__server_answer_rows(server);
+    return TR_OK;
+}
+
+void tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    for (const tr__row_pull *pull = trainer->row_pulls; pull; pull = pull->next)
+        if (pull->seq == wire->seq)
+            return;                                    /* it waits */
+    if (!server->is_running || trainer->ended != wire->step || !may_read(server, trainer, wire->step))
+        return;
+    tr__row_pull *pull = parse_pull(wire, payload);
+    answer(server, trainer, pull);
+    free(pull);
+}
+
+void tr__server_answer_rows(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        tr__trainer *t = &server->trainer[i];
+        while (t->row_pulls && may_read(server, t, t->row_pulls->step)) {
+            tr__row_pull *pull = t->row_pulls;
+            t->row_pulls = pull->next;
+            answer(server, t, pull);
+            free(pull);
+        }
+    }
+}

@@ -1,0 +1,326 @@
+/* table_ops.c - the operators of sparse tables: lookup_sparse_table_init, lookup_sparse_table and its gradient,
+ * lookup_sparse_table_update, push_sparse.
+ *
+ * The variable W of all of them holds an object (table_var.h). In one process rows are looked up and updated there. In a job whose
+ * servers have a table of W's name, a trainer's lookups ask them, and push_sparse stands where the update would: that is
+ * all by which a program in a job differs. */
+#include "framework/frame.h"
+#include "framework/random.h"
+#include "kernels/check.h"
+#include "kernels/math/cast.h"
+#include "pserver/job.h"
+#include "pserver/table_tile.h"
+#include "pserver/table_var.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { W, IDS };
+enum { OUT };
+
+static tr_status table_of(tr_table_var **out, const tr_run *io, int slot, const char *op)
+{
+    return tr_table_var_of(out, tr_var_of(io->in[slot]), op, tr_run_in_name(io, slot, 0));
+}
+
+/* == lookup_sparse_table_init ========================================================================= */
+
+typedef struct init_attrs {
+    int32_t     dtype;
+    int64_t     width;
+    const char *init;
+    float       a, b;
+    int32_t     seed;
+    tr_floats   state_values;
+    int64_t     entry_count, max_age, keep_count, max_rows;
+    float       entry_probability;
+} init_attrs;
+
+static const tr_op_proto init_proto = {
+    .doc = "Makes an empty sparse table of rows by int64 keys. A key's first value is that which a parameter of the same name would "
+           "have in row `key`.",
+    .out = TR_SLOTS({"Out", "the table"}),
+    .attr = TR_ATTRS(
+        TR_ATTR(init_attrs, dtype, INT, "type of the rows: FP32, FP16 or BF16", .number = TR_FP32),
+        TR_ATTR(init_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1)),
+        TR_ATTR(init_attrs, init, STRING, "how first values are drawn", .text = "constant",
+                .range = TR_ONE_OF("constant", "uniform", "normal", "truncated_normal")),
+        TR_ATTR(init_attrs, a, FLOAT, "the constant; the least value; the mean"),
+        TR_ATTR(init_attrs, b, FLOAT, "all values are below this; the standard deviation"),
+        TR_ATTR(init_attrs, seed, INT, "0: numbers of the program's seed and the output's name; else of this alone"),
+        TR_ATTR(init_attrs, state_values, FLOATS, "first values of what the optimizer keeps for each element"),
+        TR_ATTR(init_attrs, entry_count, LONG, "updates after which a key gets a row", .range = TR_AT_LEAST(0)),
+        TR_ATTR(init_attrs, entry_probability, FLOAT, "share of the keys that get one", .number = 1, .range = TR_BETWEEN(0, 1)),
+        TR_ATTR(init_attrs, max_age, LONG, "rows untouched for more steps go; 0: none", .range = TR_AT_LEAST(0)),
+        TR_ATTR(init_attrs, keep_count, LONG, "but not those touched so often; 0: those too", .range = TR_AT_LEAST(0)),
+        TR_ATTR(init_attrs, max_rows, LONG, "the longest untouched go when there are more; 0: no limit", .range = TR_AT_LEAST(0))),
+    .attrs_size = sizeof(init_attrs),
+};
+
+/* The output keeps the shape that the program gave it, but no memory of that shape is made. */
+static tr_status infer_init(const tr_infer *io)
+{
+    const init_attrs *a = io->attrs;
+    const int64_t     dims[2] = {-1, a->width};
+    tr_shape          shape = {.rank = 2};
+
+    memcpy(shape.dim, dims, sizeof dims);
+    io->out[OUT] = tr_meta_dense((tr_dtype)a->dtype, shape);
+    return TR_OK;
+}
+
+static tr_table_init init_of(const char *name)
+{
+    static const char *const names[] = {"constant", "uniform", "normal", "truncated_normal"};
+    int                      i = 0;
+
+    while (i + 1 < TR_TABLE_INIT_COUNT && strcmp(names[i], name))
+        i++;
+    return (tr_table_init)i;
+}
+
+static tr_status run_init(const tr_run *io)
+{
+    const init_attrs    *a = io->attrs;
+    const tr_table_place here = {.shard_count = TR_SHARDS};
+    tr_table_config      config = {
+        .dtype = (tr_dtype)a->dtype, .width = a->width, .states = a->state_values.count, .init = init_of(a->init), .a = a->a,
+        .b = a->b, .random_key = a->seed ? tr_random_key(0, (uint64_t)(uint32_t)a->seed, 0) : io->random_key,
+        .entry_count = (uint32_t)a->entry_count, .entry_probability = a->entry_probability, .max_age = (uint32_t)a->max_age,
+        .keep_count = (uint32_t)a->keep_count, .max_rows = (uint64_t)a->max_rows};
+
+    if (a->state_values.count > TR_TABLE_STATES)
+        return tr_fail(TR_ERANGE, "lookup_sparse_table_init: %d states for each element; up to %d are possible",
+                       a->state_values.count, TR_TABLE_STATES);
+    for (int i = 0; i < config.states; i++)
+        config.state_value[i] = a->state_values.item[i];
+    return tr_table_var_set(tr_var_of(io->out[OUT]), &config, &here);
+}
+
+/* == lookup_sparse_table =============================================================================== */
+
+typedef struct lookup_attrs {
+    int64_t padding_idx, width;
+} lookup_attrs;
+
+static const tr_op_proto lookup_proto = {
+    .doc = "Looks rows up in a sparse table, here or on the servers: Out[i] = the row of key Ids[i]. Rows that no update made "
+           "have their first values.",
+    .in = TR_SLOTS({"W", "the table"}, {"Ids", "[..., 1] int64; any keys"}),
+    .out = TR_SLOTS({"Out", "[..., width] float32"}),
+    .attr = TR_ATTRS(TR_ATTR(lookup_attrs, padding_idx, LONG, "this key gives zeros and trains nothing; -1 is none", .number = -1),
+                     TR_ATTR(lookup_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1)),
+                     TR_ATTR_IGNORED("auto_grown_table", BOOL, .number = 1), TR_ATTR_IGNORED("is_test", BOOL)),
+    .attrs_size = sizeof(lookup_attrs),
+};
+
+static tr_status infer_lookup(const tr_infer *io)
+{
+    const lookup_attrs *a = io->attrs;
+    const tr_meta      *ids = &io->in[IDS];
+
+    TR_TRY(tr__check_ids(io, "Ids", ids, false));
+    TR_TRY(tr__check_min_rank(io, "Ids", ids, 1));
+    const int last = ids->shape.rank - 1;
+    if (ids->shape.dim[last] != 1 && ids->shape.dim[last] != -1)
+        return tr_fail(TR_ESHAPE, "%s: the last dimension of Ids must be 1, got %s", io->type, TR_SHAPE_STR(ids->shape));
+    io->out[OUT] = *ids;
+    io->out[OUT].dtype = TR_FP32;
+    io->out[OUT].shape.dim[last] = a->width;
+    return TR_OK;
+}
+
+static void clear_padding(float *out, const int64_t *keys, int64_t n, int64_t width, int64_t padding)
+{
+    for (int64_t i = 0; padding != -1 && i < n; i++)
+        if (keys[i] == padding)
+            memset(out + i * width, 0, (size_t)width * sizeof *out);
+}
+
+/* Half-precision rows come out through a piece of scratch memory. */
+static tr_status look_up_here(const tr_run *io, tr_table_var *tv, const int64_t *keys, int64_t n, float *out)
+{
+    const int64_t width = tv->config.width;
+    tr_table     *table;
+    void         *raw = out;
+
+    TR_TRY(tr_table_var_table(&table, tv));
+    if (tv->config.dtype != TR_FP32)
+        TR_TRY(tr_run_scratch(&raw, io, (size_t)(n * tr_table_row_bytes(&tv->config)) + 1));
+    tr_table_pull(table, raw, keys, n);
+    if (raw != out)
+        tr_cast(out, TR_FP32, raw, tv->config.dtype, n * width);
+    return TR_OK;
+}
+
+static tr_status run_lookup(const tr_run *io)
+{
+    const lookup_attrs *a = io->attrs;
+    const int64_t      *keys = io->in[IDS]->data;
+    const int64_t       n = tr_tensor_count(io->in[IDS]);
+    float              *out = io->out[OUT]->data;
+    tr_job             *job = tr_job_current();
+    const int           remote = job ? tr_job_find_table(job, tr_run_in_name(io, W, 0)) : -1;
+    tr_table_var       *tv;
+
+    if (remote >= 0) {
+        TR_TRY(tr_job_lookup(job, remote, n, keys, out));
+    } else {
+        TR_TRY(table_of(&tv, io, W, "lookup_sparse_table"));
+        if (tv->config.width != a->width)
+            return tr_fail(TR_ESHAPE, "lookup_sparse_table: '%s' has rows of %lld values, %lld are wanted", tr_run_in_name(io, W, 0),
+                           (long long)tv->config.width, (long long)a->width);
+        TR_TRY(look_up_here(io, tv, keys, n, out));
+    }
+    clear_padding(out, keys, n, a->width, a->padding_idx);
+    return TR_OK;
+}
+
+/* -- its gradient: rows as they came, without those of the padding -------------------------------------------- */
+
+enum { G_IDS, G_DOUT };
+enum { G_DW };
+enum { HEIGHT = INT32_MAX };          /* said of the gradient, as selected rows have one; bounds nothing */
+
+static tr_status infer_lookup_grad(const tr_infer *io)
+{
+    const lookup_attrs *a = io->attrs;
+    const int64_t       dims[2] = {-1, a->width};
+    tr_shape            shape = {.rank = 2};
+
+    memcpy(shape.dim, dims, sizeof dims);
+    io->out[G_DW] = tr_meta_dense(TR_FP32, shape);
+    io->out[G_DW].kind = TR_KIND_SELECTED_ROWS;
+    io->out[G_DW].height = HEIGHT;
+    return TR_OK;
+}
+
+static tr_status run_lookup_grad(const tr_run *io)
+{
+    const lookup_attrs *a = io->attrs;
+    const int64_t      *keys = io->in[G_IDS]->data;
+    const float        *dout = io->in[G_DOUT]->data;
+    const int64_t       n = tr_tensor_count(io->in[G_IDS]), width = a->width;
+    int64_t             count = 0, *rows;
+
+    for (int64_t i = 0; i < n; i++)
+        count += a->padding_idx == -1 || keys[i] != a->padding_idx;
+    const tr_shape shape = {.rank = 2, .dim = {count, width}};
+    TR_TRY(tr_run_resize(io, G_DW, 0, TR_FP32, &shape));
+    TR_TRY(tr__tensor_reserve_rows(io->out[G_DW], HEIGHT, count, &rows));
+    float *to = io->out[G_DW]->data;
+    for (int64_t i = 0; i < n; i++) {
+        if (a->padding_idx != -1 && keys[i] == a->padding_idx)
+            continue;
+        *rows++ = keys[i];
+        memcpy(to, dout + i * width, (size_t)width * sizeof *to);
+        to += width;
+    }
+    return TR_OK;
+}
+
+static const tr_grad_rule lookup_rule = {
+    .op = "lookup_sparse_table_grad", .reads = {TR_IN(IDS), TR_DOUT(OUT)}, .makes = {TR_DIN(W)},
+};
+
+/* == lookup_sparse_table_update ========================================================================== */
+
+enum { U_W, U_GRAD, U_NUMBERS };
+
+typedef struct update_attrs {
+    int32_t     sub_block;
+    const char *param, *grad;
+    tr_strings  states;
+} update_attrs;
+
+static const tr_op_proto update_proto = {
+    .doc = "Updates the rows of a sparse table that Grad names, by the operators of sub_block, some rows at a time. Repeated keys "
+           "add up first. On a server, where Grad is absent, the gradient is what the trainers sent.",
+    .in = TR_SLOTS({"W", "the table"}, {"Grad", "[n, width] float32, selected rows", TR_SLOT_OPTIONAL},
+                   {"Numbers", "[1]; what the operators read beside rows: learning rate, powers of beta", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(update_attrs, sub_block, BLOCK, "the optimizer's operators, on a tile of rows", .required = true),
+                     TR_ATTR(update_attrs, param, STRING, "the tile's values in sub_block", .required = true),
+                     TR_ATTR(update_attrs, grad, STRING, "its gradients", .required = true),
+                     TR_ATTR(update_attrs, states, STRINGS, "its states, in the table's order")),
+    .attrs_size = sizeof(update_attrs),
+};
+
+static tr_status tile_of(tr_table_tile **out, const tr_run *io, tr_table_var *tv)
+{
+    const update_attrs       *a = io->attrs;
+    tr_plan                  *plan = io->frame->plan;
+    const tr_table_tile_names names = {a->param, a->grad, a->states};
+
+    if (!tv->tile || tv->tile_program != plan->program_id || tv->tile_revision != plan->revision) {
+        tr_table_tile_free(tv->tile);
+        tv->tile = NULL;
+        TR_TRY(tr_table_tile_new(&tv->tile, plan->program, a->sub_block, &names, &tv->config));
+        tv->tile_program = plan->program_id;
+        tv->tile_revision = plan->revision;
+    }
+    *out = tv->tile;
+    return TR_OK;
+}
+
+static tr_status run_update(const tr_run *io)
+{
+    const tr_tensor *grad = io->in[U_GRAD];
+    tr_table_var    *tv;
+    tr_table        *table;
+    tr_table_tile   *tile = NULL;
+
+    TR_TRY(table_of(&tv, io, U_W, "lookup_sparse_table_update"));
+    if (!grad && !tv->inbox)
+        return tr_fail(TR_EINVAL, "lookup_sparse_table_update: '%s' has no gradient", tr_run_in_name(io, U_W, 0));
+    if (grad && !grad->rows)
+        return tr_fail(TR_EINVAL, "lookup_sparse_table_update: gradient '%s' has no rows", tr_run_in_name(io, U_GRAD, 0));
+    TR_TRY(tr_table_var_table(&table, tv));
+    TR_TRY(tile_of(&tile, io, tv));
+    const tr_rows_part   mine = {0, 1, grad ? grad->rows->count : 0, grad ? grad->rows->index : NULL, grad ? grad->data : NULL};
+    const tr_rows_update here = {1, &mine};
+    TR_TRY(tr_rows_merge_run(&tv->merge, grad ? &here : tv->inbox, tv->config.width));
+    for (int i = 0; i < io->ins[U_NUMBERS].count; i++)
+        TR_TRY(tr_table_tile_set(tile, tr_run_in_name(io, U_NUMBERS, i), io->ins[U_NUMBERS].item[i]));
+    return tr_table_tile_run(tile, table, ++tv->updates, tv->merge.set.keys, tv->merge.values, tv->merge.set.count);
+}
+
+/* == push_sparse =========================================================================================== */
+
+enum { P_GRAD };
+
+typedef struct push_attrs {
+    const char *table;
+} push_attrs;
+
+static const tr_op_proto push_proto = {
+    .doc = "Pushes the rows of a sparse table's gradient to the servers, repeated keys added up. Returns before the data has left; "
+           "send_barrier ends the step.",
+    .in = TR_SLOTS({"Grad", "[n, width] float32, selected rows"}),
+    .attr = TR_ATTRS(TR_ATTR(push_attrs, table, STRING, "name of the table", .required = true)),
+    .attrs_size = sizeof(push_attrs),
+};
+
+static tr_status run_push(const tr_run *io)
+{
+    const push_attrs *a = io->attrs;
+    const tr_tensor  *grad = io->in[P_GRAD];
+    tr_job           *job = tr_job_current();
+
+    const int table = job ? tr_job_find_table(job, a->table) : -1;
+    if (table < 0)
+        return tr_fail(TR_ENOTFOUND, "push_sparse: no server has a table '%s'", a->table);
+    if (!grad->rows)
+        return tr_fail(TR_EINVAL, "push_sparse: '%s' has no rows", tr_run_in_name(io, P_GRAD, 0));
+    return tr_job_push_rows(job, table, grad->rows->count, grad->rows->index, grad->data, tr_job_weight(job), NULL);
+}
+
+/* == registration ============================================================================================ */
+
+TR_REGISTER_OP(lookup_sparse_table_init, .proto = &init_proto, .infer = infer_init, .run = run_init, .key = TR_KEY_OUT,
+               .is_random = true, .has_effect = true);
+TR_REGISTER_OP(lookup_sparse_table, .proto = &lookup_proto, .infer = infer_lookup, .run = run_lookup, .grad = &lookup_rule,
+               .key = TR_KEY_IN_SLOT, .key_slot = IDS);
+TR_REGISTER_OP(lookup_sparse_table_grad, .grad_of = &tr_op_record_lookup_sparse_table, .infer = infer_lookup_grad,
+               .run = run_lookup_grad, .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT);
+TR_REGISTER_OP(lookup_sparse_table_update, .proto = &update_proto, .run = run_update, .has_effect = true);
+TR_REGISTER_OP(push_sparse, .proto = &push_proto, .run = run_push, .has_effect = true);

@@ -1,0 +1,256 @@
+"""Sparse tables: embeddings whose rows are made when they are first trained, here or on the servers.
+
+``layers.embedding(is_distributed=True)`` makes one. Its parameter has no memory of its shape: the startup program makes an
+empty table (``lookup_sparse_table_init``), rows are looked up by any int64 key (``lookup_sparse_table``), and the optimizer's
+operators run on a *tile*, a parameter of some rows, into which rows are gathered: they stand in a block of their own, which
+``lookup_sparse_table_update`` runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .core import OpDesc, OpRole
+from .dtypes import VarType, convert_dtype
+from .errors import UnsupportedError
+from .framework import (Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program)
+from .layer_helper import LayerHelper
+
+INIT, LOOKUP, UPDATE, PUSH = ("lookup_sparse_table_init", "lookup_sparse_table", "lookup_sparse_table_update", "push_sparse")
+_TILE = "@TILE"
+_INITIALIZERS = {"fill_constant": ("constant", "value", None), "uniform_random": ("uniform", "min", "max"),
+                 "gaussian_random": ("normal", "mean", "std"),
+                 "truncated_gaussian_random": ("truncated_normal", "mean", "std")}
+# Row i of what these compute depends on row i of what they read, and on numbers.
+_ROW_BY_ROW = frozenset(
+    "sgd momentum adam adagrad decayed_adagrad adamax adadelta rmsprop ftrl proximal_gd proximal_adagrad "
+    "elementwise_add elementwise_sub elementwise_mul elementwise_div elementwise_max elementwise_min elementwise_pow "
+    "minus sum scale sign abs clip square sqrt rsqrt reciprocal exp log pow tanh sigmoid relu floor ceil round "
+    "cast assign fill_zeros_like".split())
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What ``embedding`` says of a table beside its size; see there."""
+
+    row_dtype: Any = "float32"
+    entry_count: int = 0
+    entry_probability: float = 1.0
+    max_age: int = 0
+    keep_count: int = 0
+    max_rows: int = 0
+
+    def check(self) -> VarType:
+        """Return the type of the rows."""
+        dtype = convert_dtype(self.row_dtype)
+        if dtype not in (VarType.FP32, VarType.FP16, VarType.BF16):
+            raise ValueError(f"embedding: row_dtype must be float32, float16 or bfloat16, got {self.row_dtype!r}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in ("row_dtype", "entry_probability") and (
+                    isinstance(value, bool) or not isinstance(value, int) or value < 0):
+                raise ValueError(f"embedding: {field.name} must be an int of at least 0, got {value!r}")
+        if not 0 < self.entry_probability <= 1:
+            raise ValueError(f"embedding: entry_probability must be above 0 and at most 1, got {self.entry_probability!r}")
+        if self.keep_count and not self.max_age:
+            raise ValueError("embedding: keep_count says which rows max_age spares; give max_age, too")
+        return dtype
+
+
+def is_table_update(op: Operator) -> bool:
+    return op.type == UPDATE
+
+
+def tables_of(program: Program) -> list[str]:
+    """The names of the tables that the program updates."""
+    return [op.input("W")[0] for op in program.global_block().ops if is_table_update(op)]
+
+
+# -- a table and its lookups --------------------------------------------------------------------------------
+
+
+def lookup(helper: LayerHelper, ids: Variable, size: Sequence[int], dtype: Any, padding_idx: int,
+           options: TableOptions) -> Variable:
+    """Append a lookup in the table that ``helper.param_attr`` names, which is made when it is new."""
+    row_dtype = options.check()
+    if convert_dtype(dtype) != VarType.FP32:
+        raise ValueError(f"embedding: what is looked up in a distributed table is float32, got dtype={dtype!r}; "
+                         "row_dtype='float16' stores its rows in half the memory")
+    startup = default_startup_program().global_block()
+    attr = helper.param_attr
+    is_new = attr.name is None or not default_main_program().global_block().has_var(attr.name)
+    table = helper.create_parameter(attr, list(size), VarType.FP32)
+    if is_new:
+        table.is_distributed = True
+        table.table_options = options
+        _init_in_place_of_values(startup, table, row_dtype, options)
+    elif getattr(table, "table_options", None) != options:
+        what = getattr(table, "table_options", "no distributed table")
+        raise ValueError(f"embedding: {table.name!r} is shared and was made with {what}, now {options} is wanted")
+    return helper.append(LOOKUP, {"W": [table], "Ids": [ids]},
+                         {"padding_idx": padding_idx, "width": size[1]}, dtype=VarType.FP32)
+
+
+def _init_in_place_of_values(startup: Block, table: Parameter, row_dtype: VarType, options: TableOptions) -> None:
+    """Let the startup program make a table where it would make all values of a parameter."""
+    if any(op.type == INIT and op.output("Out") == [table.name] for op in startup.ops):
+        return                                         # made for another program of the same startup program
+    index = next(i for i, op in enumerate(startup.ops) if op.output_arg_names == [table.name])
+    op = startup.ops[index]
+    if op.type not in _INITIALIZERS:
+        raise UnsupportedError(f"embedding: a distributed table's first values are constant, uniform, normal or truncated "
+                               f"normal; {op.type} gives {table.name!r} another")
+    kind, a, b = _INITIALIZERS[op.type]
+    attrs = {"dtype": int(row_dtype), "width": table.shape[1], "init": kind, "a": op.attr(a), "b": op.attr(b) if b else 0.0,
+             "seed": op.attr("seed") if op.has_attr("seed") else 0,
+             **{name: getattr(options, name) for name in ("entry_count", "entry_probability", "max_age", "keep_count", "max_rows")}}
+    startup._remove_op(index)
+    startup._insert_op(index, INIT, {}, {"Out": [table.name]}, attrs)
+
+
+# -- training it ----------------------------------------------------------------------------------------------
+
+
+def tile_rows(width: int) -> int:
+    """Rows of a tile: what fits the nearest cache with an optimizer's state."""
+    return max(16, min(256, 8192 // width))
+
+
+class Tiles:
+    """The tables among pairs of parameter and gradient, while an optimizer appends its operators.
+
+    ``pairs`` has a tile and its gradient in the place of each table; after the optimizer's turn ``finish`` moves its
+    operators on tiles into blocks.
+    """
+
+    def __init__(self, pairs: Iterable[tuple[Parameter, Variable]]) -> None:
+        self.program = default_main_program()
+        self.block = self.program.global_block()
+        self.tiles: dict[str, tuple[Parameter, Variable, Variable]] = {}       # tile's name -> table, gradient, tile's gradient
+        self.pairs = [self._tile(param, grad) if is_table(param) and grad is not None else (param, grad)
+                      for param, grad in pairs]
+        self._begin = len(self.block.ops)
+
+    def _tile(self, table: Parameter, grad: Variable) -> tuple[Parameter, Variable]:
+        shape = [tile_rows(table.shape[1]), table.shape[1]]
+        tile = self.block.create_parameter(
+            shape=shape, dtype=VarType.FP32, name=table.name + _TILE, trainable=table.trainable, optimize_attr=table.optimize_attr,
+            regularizer=table.regularizer, gradient_clip_attr=table.gradient_clip_attr)
+        tile_grad = self.block.create_var(name=grad.name + _TILE, shape=shape, dtype=VarType.FP32, persistable=True)
+        self.tiles[tile.name] = table, grad, tile_grad
+        return tile, tile_grad
+
+    def finish(self, ops: Sequence[Operator]) -> list[Operator]:
+        """Return ``ops``, the updates, with those of tables in the place of those of tiles."""
+        owners = [(op.attr("op_role_var") or [""])[0] for op in ops]
+        updates = {}
+        for name, (table, grad, tile_grad) in self.tiles.items():
+            updates[name] = _move(self.block, self._begin, name, tile_grad.name, table, grad)
+        return [updates.get(owner, op) for owner, op in zip(owners, ops)]
+
+
+def is_table(var: Variable) -> bool:
+    """Return whether a parameter is a sparse table."""
+    return getattr(var, "table_options", None) is not None
+
+
+def _move(block: Block, begin: int, tile: str, tile_grad: str, table: Parameter, grad: Variable) -> Operator:
+    """Move the operators that work on a tile into a block of their own, behind which an update stands."""
+    program, mine, inside = block.program, [], {tile, tile_grad}
+    for index in range(begin, len(block.ops)):
+        op = block.ops[index]
+        if op.type == UPDATE or not inside.intersection(op.input_arg_names):
+            continue
+        if op.type not in _ROW_BY_ROW:
+            raise UnsupportedError(f"{op.type} of the optimizer needs all rows of the sparse table {table.name!r}, of which some at a time "
+                                   "are there: clip by value, and decay weights by L1Decay or L2Decay")
+        mine.append(index)
+        inside.update(op.output_arg_names)
+    inside |= {name for index in mine for name in block.ops[index].input_arg_names
+               if block.var(name).persistable and tuple(block.var(name).shape) == tuple(block.var(tile).shape)}
+    foreign = sorted(name for name in inside if name.endswith(_TILE) and name not in (tile, tile_grad))
+    if foreign:
+        raise UnsupportedError(f"the optimizer needs the sparse tables {table.name!r} and {foreign[0].split(_TILE)[0]!r} in one place")
+    states = [name for name in dict.fromkeys(name for i in mine for name in block.ops[i].input_arg_names)
+              if name in inside and name not in (tile, tile_grad) and block.var(name).persistable]
+    numbers = list(dict.fromkeys(name for i in mine for name in block.ops[i].input_arg_names if name not in inside))
+    sub = _sub_block(program, block, mine, inside)
+    for index in reversed(mine):
+        block._remove_op(index)
+    _tell_startup(table, states)
+    for name in inside:
+        block._remove_var(name)
+    for op in block.ops[begin:]:
+        if op.has_attr("op_role_var") and tile in op.attr("op_role_var"):
+            op._set_attr("op_role_var", [table.name, grad.name])
+    with program._optimized_guard([table, grad]):
+        return block._insert_op(mine[-1] - len(mine) + 1, UPDATE, {"W": [table], "Grad": [grad], "Numbers": numbers}, {},
+                                {"sub_block": sub.idx, "param": tile, "grad": tile_grad, "states": states})
+
+
+def _sub_block(program: Program, block: Block, ops: Sequence[int], inside: set[str]) -> Block:
+    sub = program._create_block(0)
+    program._rollback()
+    for name in sorted(inside):
+        var = block.var(name)
+        sub.create_var(name=name, shape=var.desc.shape(), dtype=var.dtype)
+    for index in ops:
+        sub.desc.insert_op(-1, copy_of(block.ops[index]))
+    return sub
+
+
+def copy_of(op: Operator) -> OpDesc:
+    """Return the operator anew, for another block."""
+    desc = OpDesc(op.type)
+    for slot in op.input_names:
+        desc.set_input(slot, op.input(slot))
+    for slot in op.output_names:
+        desc.set_output(slot, op.output(slot))
+    for name in op.attr_names:
+        if name != "op_callstack":
+            desc.set_attr(name, op.attr(name), op.attr_type(name))
+    return desc
+
+
+def _tell_startup(table: Parameter, states: Sequence[str]) -> None:
+    """Let the table begin with what the startup program would give the states; it gives them nothing then."""
+    startup = default_startup_program().global_block()
+    values = []
+    for name in states:
+        index = next(i for i, op in enumerate(startup.ops) if op.output_arg_names == [name])
+        op = startup.ops[index]
+        if op.type != "fill_constant":
+            raise UnsupportedError(f"{op.type} gives {name!r} its first value; of a sparse table's optimizer that is a constant")
+        values.append(op.attr("value"))
+        startup._remove_op(index)
+        startup._remove_var(name)
+    for op in startup.ops:
+        if op.type == INIT and op.output("Out") == [table.name]:
+            op._set_attr("state_values", values)
+
+
+# -- in a job: see distributed/transpiler.py --------------------------------------------------------------------
+
+
+def copy_update(op: Operator, program: Program, rename: Any) -> None:
+    """Append a server's part of an update to its program; ``rename`` gives the name of a number there."""
+    source, block = op.block.program.block(op.attr("sub_block")), program.global_block()
+    table = op.input("W")[0]
+    if not block.has_var(table):
+        block.create_var(name=table, type=VarType.RAW, persistable=True)
+    numbers = [rename(name) for name in op.input("Numbers")]
+    sub = program._create_block(0)
+    program._rollback()
+    for name, var in source.vars.items():
+        sub.create_var(name=name, shape=var.desc.shape(), dtype=var.dtype)
+    for inner in source.ops:
+        sub.desc.insert_op(-1, copy_of(inner))
+    block.append_op(type=UPDATE, inputs={"W": [table], "Numbers": numbers},
+                    attrs={"sub_block": sub.idx, "param": op.attr("param"), "grad": op.attr("grad"),
+                           "states": op.attr("states"), "op_role": OpRole.Optimize})
+    block.ops[-1].desc.remove_attr("op_callstack")
+
+
+__all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_table_update", "tables_of", "copy_update", "PUSH"]

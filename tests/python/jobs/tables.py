@@ -1,0 +1,78 @@
+"""A click model over sparse tables, in one process or in a job: losses, and rows looked up at the end, into a file."""
+
+import argparse
+
+import numpy as np
+
+import trireme as fluid
+
+OPTIMIZERS = {
+    "sgd": lambda: fluid.optimizer.SGD(0.3),
+    "momentum": lambda: fluid.optimizer.Momentum(0.05, 0.9),
+    "adagrad": lambda: fluid.optimizer.Adagrad(0.1, initial_accumulator_value=0.1),
+    "adam": lambda: fluid.optimizer.Adam(fluid.layers.exponential_decay(0.05, 3, 0.8)),
+    "decayed": lambda: fluid.optimizer.Adagrad(0.1, regularization=fluid.regularizer.L2Decay(0.01)),
+    "rmsprop": lambda: fluid.optimizer.RMSProp(0.02),
+    "ftrl": lambda: fluid.optimizer.Ftrl(0.1, l1=0.01),
+}
+KEYS = np.array([0, 1, 2, 3, -1, -7, 2**62 + 5, -2**63, 2**63 - 1, 12345678901, 99, -99], np.int64)
+
+
+def batches(steps, size):
+    random = np.random.RandomState(5)
+    for step in range(steps):
+        rows = size - step % 3
+        yield {"words": random.choice(KEYS, (rows, 3, 1)),                      # repeated keys in plenty
+               "user": random.choice(KEYS, (rows, 1)) * 3 + step % 2,
+               "clicked": random.rand(rows, 1).astype("float32")}
+
+
+def build(args):
+    words = fluid.layers.data("words", [3, 1], dtype="int64")
+    user = fluid.layers.data("user", [1], dtype="int64")
+    clicked = fluid.layers.data("clicked", [1])
+    options = dict(is_sparse=True, is_distributed=True, row_dtype=args.row_dtype, entry_count=args.entry_count,
+                   max_age=args.max_age)
+    first = fluid.layers.embedding(words, [1000, 6], param_attr=fluid.ParamAttr("words.table", learning_rate=0.5), padding_idx=2,
+                                   **options)
+    # A second lookup of the same table, and a table of another width.
+    again = fluid.layers.embedding(user, [1000, 6], param_attr=fluid.ParamAttr("words.table"), padding_idx=2, **options)
+    other = fluid.layers.embedding(user, [1000, 3], is_distributed=True,
+                                   param_attr=fluid.ParamAttr("user.table", initializer=fluid.initializer.Normal(0.0, 0.2)))
+    joined = fluid.layers.concat([fluid.layers.reshape(first, [-1, 18]), again, other], axis=1)
+    hidden = fluid.layers.fc(joined, 8, act="tanh")
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(hidden, 1), clicked))
+    test = fluid.default_main_program().clone(for_test=True)
+    OPTIMIZERS[args.optimizer]().minimize(loss)
+    return loss, test, [first, other]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--optimizer", default="sgd", choices=OPTIMIZERS)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=9)
+    parser.add_argument("--row-dtype", default="float32")
+    parser.add_argument("--entry-count", type=int, default=0)
+    parser.add_argument("--max-age", type=int, default=0)
+    parser.add_argument("--out")
+    args = parser.parse_args()
+
+    fluid.default_main_program().random_seed = fluid.default_startup_program().random_seed = 11
+    loss, test, looked_up = build(args)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    job, losses = fluid.distributed, []
+    for batch in batches(args.steps, args.batch):
+        mine = job.slice_of(batch, job.trainer_index(), job.trainer_count())
+        losses.append(float(exe.run(feed=mine, fetch_list=[loss])[0][0]))
+    every = {"words": np.repeat(KEYS[:, None, None], 3, 1), "user": KEYS[:, None] * 3,
+             "clicked": np.zeros((len(KEYS), 1), "float32")}
+    rows = exe.run(test, feed=every, fetch_list=looked_up)
+    if args.out and job.trainer_index() == 0:
+        np.savez(args.out, losses=losses, words=rows[0], user=rows[1],
+                 fc=np.array(fluid.global_scope().find_var("fc_0.w_0").get_tensor()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Sparse tables: rows by key, in one process like a dense table, in a job like in one process."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from job_support import alone, launch, needs_mpi
+
+import trireme as fluid
+from trireme.errors import NotFoundError, TriremeError, UnsupportedError
+
+TABLES = Path(__file__).parent / "jobs" / "tables.py"
+
+
+def results(path):
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays}
+
+
+def assert_follows(got, want):
+    for name, array in want.items():
+        np.testing.assert_allclose(got[name], array, rtol=1e-6, atol=1e-6 * max(1, np.abs(array).max()), err_msg=name)
+
+
+def model(is_distributed, ids_shape=(3, 1), **options):
+    ids = fluid.layers.data("ids", list(ids_shape), dtype="int64")
+    rows = fluid.layers.embedding(ids, [50, 4], is_sparse=True, is_distributed=is_distributed, param_attr="table", **options)
+    y = fluid.layers.fc(fluid.layers.reshape(rows, [-1, 12]), 1)
+    return rows, fluid.layers.mean(fluid.layers.square(y - 0.5))
+
+
+def train(is_distributed, optimizer, steps=6):
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 7
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        _, loss = model(is_distributed)
+        optimizer().minimize(loss)
+    exe, scope, random = fluid.Executor(), fluid.Scope(), np.random.RandomState(3)
+    exe.run(startup, scope=scope)
+    return [float(exe.run(main, feed={"ids": random.randint(0, 50, (8, 3, 1))}, fetch_list=[loss], scope=scope)[0][0])
+            for _ in range(steps)]
+
+
+@pytest.mark.parametrize("optimizer", [
+    lambda: fluid.optimizer.SGD(0.1), lambda: fluid.optimizer.Adagrad(0.1),
+    lambda: fluid.optimizer.Adam(0.05, lazy_mode=True)], ids=["sgd", "adagrad", "adam"])
+def test_keys_in_the_range_of_a_dense_table_train_bitwise_like_it(optimizer):
+    assert train(True, optimizer) == train(False, optimizer)
+
+
+@pytest.fixture
+def programs():
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+        yield
+
+
+def run_startup():
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    return exe
+
+
+def test_any_key_has_a_row_and_an_empty_batch_none(programs):
+    rows, loss = model(True, padding_idx=2)
+    fluid.optimizer.Adam(0.1).minimize(loss)
+    exe = run_startup()
+    keys = np.array([[[-1], [2**63 - 1], [-2**63]], [[2], [10**12], [-1]]], np.int64)
+    first, = exe.run(feed={"ids": keys}, fetch_list=[rows])
+    assert (first[1, 0] == 0).all() and (first[0] != 0).all()
+    np.testing.assert_array_equal(first[0, 0], first[1, 2])
+    second, = exe.run(feed={"ids": keys}, fetch_list=[rows])
+    assert (second[0] != first[0]).all() and (second[1, 0] == 0).all()
+    empty, = exe.run(feed={"ids": np.zeros((0, 3, 1), np.int64)}, fetch_list=[rows])
+    assert empty.shape == (0, 3, 4)
+
+
+def test_a_test_program_looks_rows_up_and_makes_none(programs):
+    rows, loss = model(True)
+    test = fluid.default_main_program().clone(for_test=True)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe = run_startup()
+    keys = np.arange(6).reshape(2, 3, 1)
+    before, = exe.run(test, feed={"ids": keys}, fetch_list=[rows])
+    np.testing.assert_array_equal(exe.run(test, feed={"ids": keys}, fetch_list=[rows])[0], before)
+    exe.run(feed={"ids": keys})
+    assert (exe.run(test, feed={"ids": keys}, fetch_list=[rows])[0] != before).all()
+
+
+def test_rows_enter_by_count_and_leave_by_age(programs):
+    rows, loss = model(True, entry_count=2, max_age=3)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe = run_startup()
+    keys = np.full((1, 3, 1), 77)
+    seen = [exe.run(feed={"ids": keys}, fetch_list=[rows])[0] for _ in range(4)]
+    assert (seen[0] == 0).all() and (seen[1] == 0).all()
+    assert (seen[2] != 0).all() and (seen[3] != seen[2]).all()
+    others = np.full((1, 3, 1), 78)
+    for _ in range(1030):                              # every row is looked at once in 1024 steps
+        exe.run(feed={"ids": others})
+    assert (exe.run(feed={"ids": keys}, fetch_list=[rows])[0] == 0).all()
+
+
+def test_mistakes_are_explained(programs):
+    ids = fluid.layers.data("ids", [1], dtype="int64")
+    for error, options, text in [
+            (ValueError, dict(dtype="float64"), "what is looked up in a distributed table is float32"),
+            (ValueError, dict(row_dtype="int8"), "row_dtype must be float32, float16 or bfloat16"),
+            (ValueError, dict(max_age=-1), "max_age must be an int of at least 0"),
+            (ValueError, dict(entry_probability=0.0), "entry_probability must be above 0"),
+            (ValueError, dict(keep_count=2), "give max_age, too"),
+            (UnsupportedError, dict(param_attr=fluid.ParamAttr("fixed", initializer=fluid.initializer.NumpyArrayInitializer(
+                np.zeros((9, 2), "float32")))), "constant, uniform, normal or truncated normal; assign_value")]:
+        with pytest.raises(error, match=text):
+            fluid.layers.embedding(ids, [9, 2], is_distributed=True, **options)
+    with pytest.raises(ValueError, match="are of distributed tables"):
+        fluid.layers.embedding(ids, [9, 2], max_rows=5)
+    fluid.layers.embedding(ids, [9, 2], is_distributed=True, param_attr="shared")
+    with pytest.raises(ValueError, match="'shared' is shared and was made with"):
+        fluid.layers.embedding(ids, [9, 2], is_distributed=True, param_attr="shared", max_age=5)
+    with pytest.raises(TriremeError, match="Ids must be int64"):
+        fluid.layers.embedding(fluid.layers.data("x", [1]), [9, 2], is_distributed=True)
+
+
+def test_optimizers_that_need_all_rows_are_refused(programs):
+    _, loss = model(True)
+    with pytest.raises(UnsupportedError, match="needs all rows of the sparse table 'table'"):
+        fluid.optimizer.SGD(0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0)).minimize(loss)
+
+
+def test_a_startup_program_that_ran_too_early_is_named(programs):
+    _, loss = model(True)
+    exe = run_startup()
+    exe.run(fetch_list=[loss], feed={"ids": np.zeros((1, 3, 1), np.int64)})
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    rate = fluid.global_scope().var("learning_rate_0").get_tensor()
+    rate.set(np.ones(1, "float32"))
+    exe.run(feed={"ids": np.zeros((1, 3, 1), np.int64)})                   # SGD keeps nothing: the table is right
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
+        _, loss = model(True)
+        exe.run(fluid.default_startup_program())
+        fluid.optimizer.Adagrad(0.1).minimize(loss)
+        with pytest.raises(TriremeError, match="run the startup program"):
+            exe.run(feed={"ids": np.zeros((1, 3, 1), np.int64)})
+    with fluid.scope_guard(fluid.Scope()), pytest.raises(NotFoundError, match="run the startup program"):
+        exe.run(feed={"ids": np.zeros((1, 3, 1), np.int64)})
+
+
+def test_what_is_saved_leaves_tables_out(programs, tmp_path):
+    _, loss = model(True)
+    fluid.optimizer.Adam(0.1).minimize(loss)
+    exe = run_startup()
+    exe.run(feed={"ids": np.arange(6).reshape(2, 3, 1)})
+    fluid.io.save_persistables(exe, str(tmp_path))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert "fc_0.w_0_moment1_0" in names and not any("table" in name and "pow" not in name for name in names)
+    fluid.io.load_persistables(exe, str(tmp_path))
+
+
+def test_mode_geo_has_no_sparse_tables(programs):
+    _, loss = model(True)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    config = fluid.DistributeTranspilerConfig()
+    config.mode = "geo(4)"
+    with pytest.raises(UnsupportedError, match="'table' is a sparse table: use sync, async or ssp"):
+        fluid.DistributeTranspiler(config).transpile(0, pservers="a:1", trainers=2)
+
+
+def test_what_travels_is_rows(programs):
+    _, loss = model(True)
+    fluid.optimizer.Adam(0.1).minimize(loss)
+    transpiler = fluid.DistributeTranspiler()
+    transpiler.transpile(0, pservers="a:1,b:1", trainers=2)
+    ops = [op.type for op in transpiler.get_trainer_program().global_block().ops]
+    assert ops.count("push_sparse") == 1 and "lookup_sparse_table_update" not in ops
+    for endpoint in ("a:1", "b:1"):
+        server = transpiler.get_pserver_program(endpoint)
+        assert [op.type for op in server.global_block().ops].count("lookup_sparse_table_update") == 1
+        assert server.global_block().var("table@TILE_beta1_pow_acc_0").persistable
+
+
+@pytest.fixture(scope="module")
+def one_process(tmp_path_factory):
+    folder, known = tmp_path_factory.mktemp("alone"), {}
+
+    def run(*args):
+        if args not in known:
+            alone(*args, "--out", folder / f"{len(known)}.npz", script=TABLES)
+            known[args] = results(folder / f"{len(known)}.npz")
+        return known[args]
+
+    return run
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("args", [
+    ("--optimizer", "sgd"), ("--optimizer", "adagrad"), ("--optimizer", "adam"), ("--optimizer", "decayed"),
+    ("--optimizer", "adagrad", "--row-dtype", "bfloat16"), ("--optimizer", "sgd", "--entry-count", 3, "--max-age", 2),
+    ("--optimizer", "adam", "--batch", 3)], ids=lambda args: "-".join(str(arg).lstrip("-") for arg in args))
+def test_two_servers_and_two_trainers_follow_one_process(args, one_process, tmp_path):
+    """Two tables, one of them looked up twice; keys of all kinds, repeated, a padding; batches that leave a trainer empty."""
+    launch(2, 2, *args, "--out", tmp_path / "r.npz", script=TABLES)
+    assert_follows(results(tmp_path / "r.npz"), one_process(*args))
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_the_number_of_servers_changes_no_bit(one_process, tmp_path):
+    want = one_process("--optimizer", "adam")
+    for servers in (1, 3):
+        launch(servers, 1, "--optimizer", "adam", "--out", tmp_path / "r.npz", script=TABLES)
+        for name, array in want.items():
+            np.testing.assert_array_equal(results(tmp_path / "r.npz")[name], array, err_msg=name)
+    for servers in (1, 3):
+        launch(servers, 3, "--optimizer", "adam", "--out", tmp_path / f"{servers}.npz", script=TABLES)
+    for name, array in results(tmp_path / "1.npz").items():
+        np.testing.assert_array_equal(results(tmp_path / "3.npz")[name], array, err_msg=name)
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("mode", ["async", "ssp(2)", "sync(backups=1)"])
+def test_the_other_modes_train_tables_too(mode, one_process, tmp_path):
+    launch(2, 1, "--optimizer", "adagrad", "--out", tmp_path / "r.npz", script=TABLES, options=("--mode", mode))
+    for name, array in one_process("--optimizer", "adagrad").items():      # a trainer alone is one process in any mode
+        np.testing.assert_array_equal(results(tmp_path / "r.npz")[name], array, err_msg=name)
+    launch(2, 2, "--optimizer", "adagrad", "--steps", 60, "--out", tmp_path / "r.npz", script=TABLES, options=("--mode", mode))
+    losses = results(tmp_path / "r.npz")["losses"]
+    assert len(losses) == 60 and np.isfinite(losses).all()
+    assert np.mean(losses[-20:]) < np.mean(losses[:20])
