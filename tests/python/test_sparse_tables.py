@@ -1,10 +1,14 @@
 """Sparse tables: rows by key, in one process like a dense table, in a job like in one process."""
 
+import os
+import random
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import alone, launch, needs_mpi
+from job_support import Launched, alone, launch, needs_mpi
 
 import trireme as fluid
 from trireme.errors import NotFoundError, TriremeError, UnsupportedError
@@ -215,6 +219,29 @@ def test_the_number_of_servers_changes_no_bit(one_process, tmp_path):
         launch(servers, 3, "--optimizer", "adam", "--out", tmp_path / f"{servers}.npz", script=TABLES)
     for name, array in results(tmp_path / "1.npz").items():
         np.testing.assert_array_equal(results(tmp_path / "3.npz")[name], array, err_msg=name)
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_killed_rank_costs_no_bit_of_a_table(victim, tmp_path):
+    """Servers find their rows in shared memory; a step that some of them had and others had not is made again."""
+    args = ("--optimizer", "adam", "--steps", 80, "--pause", 0.005)
+    launch(2, 2, *args, "--out", tmp_path / "whole.npz", script=TABLES)
+    job = Launched(2, 2, *args, "--out", tmp_path / "r.npz", "--mark", tmp_path / "begun", script=TABLES)
+    ranks = job.ranks()
+    while not (tmp_path / "begun").exists():
+        assert job.process.poll() is None, job.process.stdout.read()
+        time.sleep(0.01)
+    time.sleep(random.uniform(0.0, 0.3))
+    os.kill(ranks.known[victim].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "starting the job again (1 of 3)" in text, text
+    got = results(tmp_path / "r.npz")
+    for name, array in results(tmp_path / "whole.npz").items():
+        if name != "losses":
+            np.testing.assert_array_equal(got[name], array, err_msg=name + text)
+    assert not list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*"))
 
 
 @needs_mpi

@@ -1,6 +1,8 @@
 """A click model over sparse tables, in one process or in a job: losses, and rows looked up at the end, into a file."""
 
 import argparse
+import time
+from pathlib import Path
 
 import numpy as np
 
@@ -55,6 +57,8 @@ def main():
     parser.add_argument("--row-dtype", default="float32")
     parser.add_argument("--entry-count", type=int, default=0)
     parser.add_argument("--max-age", type=int, default=0)
+    parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--mark", type=Path)           # made after the first step
     parser.add_argument("--out")
     args = parser.parse_args()
 
@@ -65,7 +69,10 @@ def main():
     job, losses = fluid.distributed, []
     for batch in batches(args.steps, args.batch):
         mine = job.slice_of(batch, job.trainer_index(), job.trainer_count())
+        time.sleep(args.pause)
         losses.append(float(exe.run(feed=mine, fetch_list=[loss])[0][0]))
+        if args.mark:
+            args.mark.touch()
     every = {"words": np.repeat(KEYS[:, None, None], 3, 1), "user": KEYS[:, None] * 3,
              "clicked": np.zeros((len(KEYS), 1), "float32")}
     rows = exe.run(test, feed=every, fetch_list=looked_up)
