@@ -158,7 +158,10 @@ class Trainer:
 
 
 def _mean(values: Sequence[Any], sizes: Sequence[int]) -> float:
-    return float(np.average([np.mean(value) for value in values], weights=sizes))
+    """The mean by samples. Batches without any count for nothing, unless all are: a job's loss is then still that of all."""
+    means = np.array([np.mean(value) for value in values])
+    counts = np.array(sizes)
+    return float(np.average(means[counts > 0], weights=counts[counts > 0]) if counts.any() else means.mean())
 
 
 __all__ = ["Trainer", "Event", "BeginPass", "EndPass", "BeginIteration", "EndIteration", "TestResult", "StopTraining"]

@@ -242,3 +242,21 @@ def test_the_import_is_light():
             "'threading', 'random', 'sklearn') if name in sys.modules and name not in before))")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert out.stdout.split() == []
+
+
+def line_trainer():
+    """A trainer whose loss is the mean of what it is fed, with the same number as a metric."""
+    x = fluid.layers.data("x", [1])
+    loss = fluid.layers.mean(fluid.layers.elementwise_mul(x, fluid.layers.create_parameter([1], "float32", attr=fluid.ParamAttr(
+        initializer=fluid.initializer.Constant(1.0)))))
+    return fluid.Trainer(loss, fluid.optimizer.SGD(0.0), metrics={"again": loss})
+
+
+@pytest.mark.parametrize("batches, want", [([[([2.0],)], []], 2.0), ([[], []], float("nan"))], ids=["one", "all"])
+def test_empty_batches_count_for_nothing(batches, want):
+    """As a trainer of a job has them whose slice of a batch is empty."""
+    events = []
+    line_trainer().train(lambda: batches, event_handler=events.append)
+    end = events[-1]
+    assert isinstance(end, fluid.trainer.EndPass)
+    np.testing.assert_equal([end.cost, end.metrics["again"]], [want, want])
