@@ -4,7 +4,10 @@
 #   deploy/setup.sh            compiler, protobuf-c, cmocka; .venv with requirements/test.txt
 #   deploy/setup.sh fuzz       and clang
 #   deploy/setup.sh format     and clang-format
+#   deploy/setup.sh hosts      and what tests of several hosts take: namespaces and an ssh server
 #
+# In a container that belongs to root the last comes by itself. Elsewhere it is to be asked for, since installing an ssh server
+# starts it.
 # Only what is missing is installed, so a second run changes nothing. System packages need root or sudo;
 # where they are all there, neither is asked for. PYTHON names another Python than python3.
 set -euo pipefail
@@ -28,6 +31,8 @@ can_fuzz() {
     return $status
 }
 
+is_container_of_root() { [ "$(id -u)" = 0 ] && [ ! -d /run/systemd/system ]; }
+
 # The packages that are missing, judged by what they would bring: it may be there in another way.
 missing_packages() {
     has_header stdio.h && command -v make >/dev/null || echo build-essential
@@ -39,6 +44,12 @@ missing_packages() {
     has_environment || "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
     has_python_header || echo python3-dev
     case " $* " in *" fuzz "*) can_fuzz || echo clang libclang-rt-dev ;; esac
+    case " $* " in *" hosts "*)
+        [ -x /usr/sbin/sshd ] || echo openssh-server
+        command -v ssh >/dev/null || echo openssh-client
+        command -v ip >/dev/null && command -v tc >/dev/null || echo iproute2
+        command -v unshare >/dev/null && command -v setpriv >/dev/null || echo util-linux ;;
+    esac
     case " $* " in *" format "*) command -v git-clang-format >/dev/null || echo clang-format ;; esac
 }
 
@@ -67,10 +78,11 @@ make_environment() {
 requirements=(requirements/test.txt)
 for part in "$@"; do
     case $part in
-        fuzz|format) ;;
-        *) die "unknown part '$part': fuzz or format" ;;
+        fuzz|format|hosts) ;;
+        *) die "unknown part '$part': fuzz, format or hosts" ;;
     esac
 done
+if is_container_of_root; then set -- "$@" hosts; fi
 
 command -v "$python" >/dev/null || install_packages python3
 mapfile -t packages < <(missing_packages "$@" | tr ' ' '\n')

@@ -42,6 +42,7 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--hosts", metavar="H1,H2", help="hosts to start on (default: this one)")
     where.add_argument("--hostfile", metavar="FILE", help="the same, a host in each line")
+    parser.add_argument("--ssh", metavar="COMMAND", help="how to reach other hosts, with options (default: ssh)")
     parser.add_argument("--mpirun", metavar="PATH", help="mpirun to use (default: this environment's, else the PATH's)")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="end the job after so long (default: never)")
     parser.add_argument("--restarts", type=int, default=3, metavar="N",
@@ -80,11 +81,19 @@ def run_checkpoint(options: argparse.Namespace) -> int:
     return checkpoint.command_export(options.folder, options.step, options.out, kinds)
 
 
+def ssh_command(asked: str | None) -> str:
+    """What was asked for, with the options without which a dead host would hold it for ever."""
+    from .launch.mpi import SSH
+
+    program, _, limits = SSH.partition(" ")
+    return f"{asked or program} {limits}"
+
+
 def run_launch(options: argparse.Namespace) -> int:
     from .launch.mpi import Layout
     from .launch.supervisor import Launch
 
-    launch = Launch(Layout(options.servers, options.trainers, options.hosts, options.hostfile),
+    launch = Launch(Layout(options.servers, options.trainers, options.hosts, options.hostfile, ssh_command(options.ssh)),
                     [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
                     tag_output=options.tag_output, mode=options.mode, restarts=options.restarts)
     if options.dry_run:

@@ -18,6 +18,8 @@ from pathlib import Path
 from ..errors import NotFoundError, UnsupportedError
 
 LIBMPI = "libmpi.so.40"
+# A host that is gone, or the way to it, must not keep an ssh for ever.
+SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=1 -o ServerAliveCountMax=4"
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class Layout:
     trainers: int
     hosts: str | None = None           # "h1,h2:4"
     hostfile: str | None = None
+    ssh: str = SSH                     # with its options
 
     @property
     def is_remote(self) -> bool:
@@ -145,9 +148,10 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
         flags += ["--mca", "odls_base_sigkill_timeout", "0"]
     if layout.is_remote:
         where = ["--hostfile", layout.hostfile] if layout.hostfile else ["--host", layout.hosts]
-        keepalive = (("oob_tcp_keepalive_time", "3"), ("oob_tcp_keepalive_intvl", "1"), ("oob_tcp_keepalive_probes", "3"))
-        option = "--prtemca" if mpi.major >= 5 else "--mca"
-        flags += [*where, "--map-by", "node", *[word for pair in keepalive for word in (option, *pair)]]
+        option, agent = ("--prtemca", "plm_ssh_agent") if mpi.major >= 5 else ("--mca", "plm_rsh_agent")
+        settings = (("oob_tcp_keepalive_time", "3"), ("oob_tcp_keepalive_intvl", "1"), ("oob_tcp_keepalive_probes", "3"),
+                    (agent, layout.ssh))
+        flags += [*where, "--map-by", "node", *[word for pair in settings for word in (option, *pair)]]
     return flags
 
 

@@ -17,13 +17,14 @@ from typing import Any
 from ..distributed.mode import parse as parse_mode
 from ..errors import InvalidArgumentError, NotFoundError
 from . import mpi as mpis
+from .hosts import Hosts, hosts_of
 from .mpi import Layout, Mpi
 from .watch import Failure, Ranks
 
 _TO_END = 0.7                          # seconds for the living to say what happened and to end by themselves
+_TO_EXPLAIN = 6.0                      # for another host to say what happened, or to be known as lost
 _TO_STOP = 2.0                         # for mpirun, told to stop
-_PREFIX = "trireme-job-"
-_STATE = "trireme-state-"
+_PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-state-"
 
 
 def server_program() -> str:
@@ -68,7 +69,7 @@ class Launch:
 
     # -- what is started ---------------------------------------------------------------------------------------
 
-    def environment(self, folder: str) -> dict[str, str]:
+    def environment(self, folder: str, hosts: Hosts | None = None) -> dict[str, str]:
         env = dict(os.environ)
         env.setdefault("HOME", "/tmp")                 # MPI's daemons want one
         env["TRIREME_JOB"] = "1"
@@ -77,9 +78,9 @@ class Launch:
             env["TRIREME_MODE"] = self.mode
         # mpirun gives every rank a terminal; whether somebody looks at one is ours to say.
         env["TRIREME_TERMINAL"] = str(int(sys.stdout.isatty()))
-        if not self.layout.is_remote:                  # results do not depend on it
-            cores = len(os.sched_getaffinity(0))
-            env.setdefault("TRIREME_NUM_THREADS", str(max(1, cores // self.layout.trainers)))
+        cores, count = (hosts.cores(), hosts.count) if hosts else (len(os.sched_getaffinity(0)), 1)
+        each = -(-self.layout.trainers // count)       # trainers of one host; results do not depend on it
+        env.setdefault("TRIREME_NUM_THREADS", str(max(1, cores // each)))
         env["PYTHONUNBUFFERED"] = env.get("PYTHONUNBUFFERED", "1")
         if self.mpi.major < 5:                         # 5's mpirun does so itself
             old = env.get("LD_LIBRARY_PATH")
@@ -103,64 +104,75 @@ class Launch:
         _remove_stale()
         state = f"{_STATE}{os.getpid()}-{int(time.time())}"
         try:
-            for attempt in range(self.restarts + 1):
-                failure, told = self._attempt(attempt, state)
-                if failure is None:
-                    return 0
-                for text in told:
-                    print(f"trireme: {text}", file=sys.stderr, flush=True)
-                if not failure.is_death or attempt == self.restarts:
-                    break
-                _say(("" if told else f"{failure.text}; ") + f"starting the job again ({attempt + 1} of {self.restarts})")
+            with hosts_of(self.layout, state) as hosts:
+                failure, told = self._attempts(state, hosts)
         finally:
             _remove_state(state)
+        if failure is None:
+            return 0
         _say(f"the job failed, exit code {failure.code}" + ("" if told else f": {failure.text}"))
         return failure.code
 
-    def _attempt(self, attempt: int, state: str) -> tuple[Failure | None, list[str]]:
+    def _attempts(self, state: str, hosts: Hosts) -> tuple[Failure | None, list[str]]:
+        """Start the job, as often as it takes. Return why it failed at last, or None, and what its ranks said of that."""
+        for attempt in range(self.restarts + 1):
+            failure, told = self._attempt(attempt, state, hosts)
+            for text in told if failure else ():
+                print(f"trireme: {text}", file=sys.stderr, flush=True)
+            if failure is None or not failure.is_death or attempt == self.restarts:
+                break
+            _say(("" if told else f"{failure.text}; ") + f"starting the job again ({attempt + 1} of {self.restarts})")
+        return failure, told
+
+    def _attempt(self, attempt: int, state: str, hosts: Hosts) -> tuple[Failure | None, list[str]]:
         """Start the job once. Return why it failed, or None, and what its ranks say of that."""
         with self._folders() as (folder, scratch, shared):
-            env = self.environment(folder)
-            env["TRIREME_STATE"], env["TRIREME_ATTEMPT"] = state, str(attempt)
+            self.layout = hosts.begin(self.layout, folder, shared)
+            for text in hosts.news():
+                _say(text)
+            env = self.environment(folder, hosts)
+            # What lay on a lost host is gone, and then no other server may find anything either.
+            env["TRIREME_STATE"], env["TRIREME_ATTEMPT"] = f"{state}.{hosts.lost_count()}", str(attempt)
             mpirun = subprocess.Popen(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
                                       start_new_session=True)
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers)
             with _signals() as caught:
-                failure = self._watch(mpirun, ranks, caught)
+                failure = self._watch(mpirun, ranks, hosts, caught)
+                hosts.kill()
                 self._stop(mpirun, ranks)
             ranks.close()
             return failure, ranks.told()
 
     @contextlib.contextmanager
     def _folders(self) -> Iterator[tuple[str, str | None, str | None]]:
-        """The folder where ranks say how they ended; those where MPI keeps its files on this host."""
-        name = f"{_PREFIX}{os.getpid()}-"
-        if self.layout.is_remote:                      # the folder must be the same on all hosts
-            folders = [tempfile.mkdtemp(prefix=f".{name}", dir=os.getcwd())]
-        else:
-            places = [tempfile.gettempdir()] + ["/dev/shm"] * os.access("/dev/shm", os.W_OK)
-            folders = [tempfile.mkdtemp(prefix=name, dir=place) for place in places]
+        """The folder where ranks say how they ended; those where MPI keeps its files. The same on all hosts."""
+        name = f"{_PREFIX_HOSTS if self.layout.is_remote else _PREFIX}{os.getpid()}-"
+        places = [tempfile.gettempdir()] + ["/dev/shm"] * os.access("/dev/shm", os.W_OK)
+        folders = [tempfile.mkdtemp(prefix=name, dir=place) for place in places]
         try:
-            yield folders[0], None if self.layout.is_remote else folders[0], (folders + [None])[1]
+            yield folders[0], folders[0], (folders + [None])[1]
         finally:
             for folder in folders:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _watch(self, mpirun: subprocess.Popen[bytes], ranks: Ranks, caught: list[int]) -> Failure | None:
+    def _watch(self, mpirun: subprocess.Popen[bytes], ranks: Ranks, hosts: Hosts, caught: list[int]) -> Failure | None:
         """Wait for the end. Return why the job failed, or None."""
         begin = time.monotonic()
-        failure, failed_at, done_at = None, 0.0, 0.0
+        failure, failed_at, done_at, ended_at = None, 0.0, 0.0, 0.0
         while True:
             ranks.look(0.02)
+            hosts.look(ranks)
             now = time.monotonic()
             if caught:
                 return Failure(128 + caught[0], f"stopped by {signal.Signals(caught[0]).name}")
             has_ended = mpirun.poll() is not None
-            for text in ranks.news():
+            ended_at = ended_at or (now if has_ended else 0.0)
+            for text in hosts.news() + ranks.news():
                 _say(text)
             found = ranks.failure()                    # a dead rank is none when the others go on without it
             failure, failed_at = found, failed_at if failure and found else now
-            if failure is not None and (has_ended or now - failed_at > _TO_END):
+            is_clear = not hosts or ranks.is_explained()
+            if failure is not None and (has_ended and not hosts or now - failed_at > (_TO_END if is_clear else _TO_EXPLAIN)):
                 return failure
             if self.timeout is not None and now - begin > self.timeout:
                 return Failure(124, f"it did not end within {self.timeout:g} s")
@@ -168,7 +180,7 @@ class Launch:
                 done_at = done_at or now
                 if has_ended or now - done_at > _TO_STOP:
                     return None
-            elif has_ended:
+            elif has_ended and (not hosts or now - ended_at > _TO_EXPLAIN):
                 return self._unexplained(mpirun, ranks)
 
     def _unexplained(self, mpirun: subprocess.Popen[bytes], ranks: Ranks) -> Failure:

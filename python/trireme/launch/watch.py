@@ -1,4 +1,4 @@
-"""The ranks of this host, seen from outside: who has started, who has ended, and whether well.
+"""The ranks of a job, seen from outside: who has started, who has ended, and whether well.
 
 mpirun's exit code says nothing of a job that survives deaths. A rank that has left its job well has written a file;
 one whose script failed has written why. A process that is gone without either has died.
@@ -18,8 +18,9 @@ from pathlib import Path
 class Rank:
     rank: int
     pid: int
-    fd: int                            # of the process: readable when it has ended
+    fd: int | None                     # of the process: readable when it has ended; None: on another host
     gone: int = 0                      # the look that found it ended, from 1
+    host: str | None = None            # another one than this
 
 
 @dataclass
@@ -42,6 +43,7 @@ class Ranks:
     known: dict[int, Rank] = field(default_factory=dict)
     looks: int = 0
     mourned: set[int] = field(default_factory=set)
+    lost_hosts: dict[str, str] = field(default_factory=dict)       # and why they are
 
     @property
     def size(self) -> int:
@@ -57,7 +59,7 @@ class Ranks:
             for pid in _descendants(self.mpirun):
                 self._note(pid)
         poll = select.poll()
-        living = {one.fd: one for one in self.known.values() if not one.gone}
+        living = {one.fd: one for one in self.known.values() if one.fd is not None and not one.gone}
         for fd in living:
             poll.register(fd, select.POLLIN)
         self.looks += 1
@@ -73,9 +75,27 @@ class Ranks:
         except ProcessLookupError:
             pass
 
+    def note_remote(self, rank: int, pid: int, host: str) -> None:
+        """A rank has started on another host."""
+        if 0 <= rank < self.size:
+            self.known[rank] = Rank(rank, pid, None, host=host)
+
+    def note_gone(self, rank: int) -> None:
+        """It has ended."""
+        if rank in self.known:
+            self.known[rank].gone = self.known[rank].gone or self.looks
+
+    def lose_host(self, host: str, why: str) -> None:
+        """Nothing more is heard of a host, and nothing of its ranks."""
+        self.lost_hosts[host] = why
+
+    def is_explained(self) -> bool:
+        """Has somebody said why the job failed? Or is a host lost, which says it?"""
+        return bool(self.lost_hosts) or any(self.folder.glob("told.*")) or any(self.folder.glob("failed.*"))
+
     def done(self) -> int:
         """The number of ranks that have left the job well, or without which it goes on."""
-        return sum((self.folder / f"done.{rank}").exists() or self.is_lost(rank) for rank in range(self.size))
+        return sum(self._has_left(rank) for rank in range(self.size))
 
     def is_lost(self, rank: int) -> bool:
         """Whether the rank has died and the others go on."""
@@ -104,11 +124,17 @@ class Ranks:
             if path.exists() and not self.is_lost(rank):
                 code, _, why = path.read_text(errors="replace").partition("\n")
                 return Failure(int(code or 1), why.strip() or f"{self.name(rank)} failed")
+        for host, why in self.lost_hosts.items():
+            missed = [one.rank for one in self.known.values() if one.host == host and not self._has_left(one.rank)]
+            if missed:
+                return Failure(1, f"{', '.join(map(self.name, sorted(missed)))} on host {host}, which is lost: {why}",
+                               self.has_death())
         for one in sorted(self.known.values(), key=self._suspicion):
-            if one.gone and not (self.folder / f"done.{one.rank}").exists() and not self.is_lost(one.rank):
+            if one.gone and not self._has_left(one.rank):
                 has_joined = self._has_joined(one)
                 how = "ended without a goodbye" if has_joined else "ended before it had joined the job"
-                return Failure(1, f"{self.name(one.rank)}, pid {one.pid}, {how}", self.has_death())
+                where = f" on host {one.host}" if one.host else ""
+                return Failure(1, f"{self.name(one.rank)}, pid {one.pid}{where}, {how}", self.has_death())
         return None
 
     def has_death(self) -> bool:
@@ -120,6 +146,9 @@ class Ranks:
         has_told = any((self.folder / f"told.{rank}").exists() for rank in range(self.size))
         return not has_told or any((self.folder / f"died.{rank}").exists() for rank in range(self.size))
 
+    def _has_left(self, rank: int) -> bool:
+        return (self.folder / f"done.{rank}").exists() or self.is_lost(rank)
+
     def _has_joined(self, one: Rank) -> bool:
         return (self.folder / f"joined.{one.rank}").exists()
 
@@ -130,18 +159,20 @@ class Ranks:
     def kill(self, seconds: float) -> None:
         """End those of this host that still live, and wait so long at most until they are gone."""
         self.look(0.0)                             # one may have started since
-        for one in self.known.values():
+        here = [(one, one.fd) for one in self.known.values() if one.fd is not None]
+        for _, fd in here:
             try:
-                signal.pidfd_send_signal(one.fd, signal.SIGKILL)
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 pass
         end = time.monotonic() + seconds
-        while any(not one.gone for one in self.known.values()) and time.monotonic() < end:
+        while any(not one.gone for one, _ in here) and time.monotonic() < end:
             self.look(0.02)
 
     def close(self) -> None:
         for one in self.known.values():
-            os.close(one.fd)
+            if one.fd is not None:
+                os.close(one.fd)
 
 
 def _children(pid: int) -> list[int]:

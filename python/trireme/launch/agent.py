@@ -1,0 +1,220 @@
+"""What the launcher does on another host: run there by ssh, as a program of its own that imports nothing of the package.
+
+    python agent.py STATE
+
+The launcher says, a JSON list in a line: ["begin", folder...]: ranks will come, that leave their word in the first of these folders; make
+them; ["kill"]: end the ranks; ["alive"], at least every second; ["end"]. This tells it what happens: ["ready", cores],
+["begun"], ["file", name, text], ["rank", rank, pid], ["gone", rank], ["alive"]. When another "begin" comes, what is left of the
+job's processes on this host is ended and the folders are removed; at the end, or when the launcher says nothing for some seconds, or is
+gone, also what servers have kept in shared memory under names that begin with STATE.
+
+What must stay true: however the launcher, its host or the link between dies, nothing of the job is left on this host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+BEAT = 1.0                             # seconds
+SILENCE = 8.0                          # of the launcher: it, or the way to it, is dead
+_TURN = 0.05
+_SEARCH = 0.25
+_OWNER = "owner"
+_PATTERN = "trireme-hosts-*"
+
+
+def claim(folder: Path) -> None:
+    """Make a folder that belongs to this process."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / _OWNER).write_text(str(os.getpid()))
+
+
+def remove_stale(place: Path) -> None:
+    """Remove what owners left that were killed themselves."""
+    for folder in place.glob(_PATTERN):
+        with contextlib.suppress(OSError, ValueError):
+            owner = int((folder / _OWNER).read_text())
+            if folder.stat().st_uid == os.geteuid() and not Path(f"/proc/{owner}").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+class Agent:
+    def __init__(self, state: str) -> None:
+        self.state = state
+        self.folders: list[Path] = []
+        self.before = _processes()
+        self.ranks: dict[int, tuple[int, int]] = {}    # rank -> pid, pidfd
+        self.living: dict[int, int] = {}               # pidfd -> rank
+        self.told: dict[str, tuple[int, int]] = {}
+        self.heard = self.said = time.monotonic()
+        self.searched = 0.0
+        self.input = b""
+
+    def say(self, *words: object) -> None:
+        os.write(1, (json.dumps(words) + "\n").encode())
+        self.said = time.monotonic()
+
+    def live(self) -> None:
+        self.say("ready", len(os.sched_getaffinity(0)))
+        while self.turn():
+            pass
+
+    def begin(self, *folders: str) -> None:
+        self.clear()
+        self.folders = [Path(folder) for folder in folders]
+        for folder in self.folders:
+            remove_stale(folder.parent)
+            claim(folder)
+        self.say("begun")
+
+    def turn(self) -> bool:
+        now = time.monotonic()
+        if now - self.heard > SILENCE:
+            return False
+        if now - self.searched > _SEARCH:
+            self.searched = now
+            self.search()
+        if now - self.said > BEAT:
+            self.say("alive")
+        poll = select.poll()
+        for fd in (0, *self.living):
+            poll.register(fd, select.POLLIN)
+        events = poll.poll(1000 * _TURN)
+        self.tell_files()                              # what a rank said comes before its end
+        for fd, _ in events:
+            if fd:
+                self.say("gone", self.living.pop(fd))
+        return all(fd or self.listen() for fd, _ in events)
+
+    def listen(self) -> bool:
+        got = os.read(0, 4096)
+        self.heard = time.monotonic()
+        *lines, self.input = (self.input + got).split(b"\n")
+        for word, *rest in map(json.loads, lines):
+            if word == "end":
+                return False
+            if word == "begin":
+                self.begin(*rest)
+            elif word == "kill":
+                self.kill()
+        return bool(got)
+
+    def search(self) -> None:
+        """Find ranks among the processes that have started since."""
+        for pid in () if not self.folders else _processes() - self.before:
+            rank = _rank_of(pid, self.folders[0])
+            if rank is None or self.ranks.get(rank, (0,))[0] == pid:
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                fd = os.pidfd_open(pid)
+                self.ranks[rank] = pid, fd
+                self.living[fd] = rank
+                self.say("rank", rank, pid)
+
+    def tell_files(self) -> None:
+        """Pass on what ranks have written. A file that was not complete is passed on again."""
+        for entry in os.scandir(self.folders[0]) if self.folders else ():
+            with contextlib.suppress(OSError):
+                about = entry.stat()
+                seen = about.st_size, about.st_mtime_ns
+                if "." in entry.name and entry.is_file() and self.told.get(entry.name) != seen:
+                    self.told[entry.name] = seen
+                    self.say("file", entry.name, Path(entry.path).read_text(errors="replace"))
+
+    def kill(self) -> None:
+        self.search()
+        for fd in self.living:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
+
+    def clear(self) -> None:
+        """End the job's processes here, MPI's daemon among them, and remove its folders."""
+        if not self.folders:
+            return
+        self.kill()
+        deadline = time.monotonic() + 2
+        daemons = {pid for pid in _processes() - self.before if _is_daemon(pid, self.folders[0])}
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for pid in daemons:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+            while any(map(_is_running, daemons)) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            deadline += 1
+        for folder in self.folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        for _, fd in self.ranks.values():
+            os.close(fd)
+        self.folders, self.ranks, self.living, self.told = [], {}, {}, {}
+
+    def close(self) -> None:
+        self.clear()
+        for path in Path("/dev/shm").glob(f"{self.state}*"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _processes() -> set[int]:
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()}
+
+
+def _rank_of(pid: int, folder: Path) -> int | None:
+    """The rank of a process in the job of that folder; None for any other process."""
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    if f"TRIREME_JOB_FOLDER={folder}".encode() not in entries:
+        return None
+    ranks = [entry.partition(b"=")[2] for entry in entries if entry.startswith(b"OMPI_COMM_WORLD_RANK=")]
+    return int(ranks[0]) if ranks and not _is_child_of_rank(pid, ranks[0]) else None
+
+
+def _is_child_of_rank(pid: int, rank: bytes) -> bool:
+    """A rank's children inherit its variables."""
+    try:
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        return b"OMPI_COMM_WORLD_RANK=" + rank in Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _is_daemon(pid: int, folder: Path) -> bool:
+    """prted or orted of this job, which got the folder on its command line."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return Path(os.fsdecode(words[0])).name in ("prted", "orted") and os.fsencode(folder) in b" ".join(words)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def main() -> int:
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)          # who ends this is the launcher, by silence at the latest
+    agent = Agent(sys.argv[1])
+    try:
+        agent.live()
+    except BrokenPipeError:
+        pass
+    finally:
+        agent.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,333 @@
+"""Jobs on several hosts, which are namespaces of this machine: see cluster.py."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cluster
+import numpy as np
+import pytest
+from job_support import MPIS, SCRIPT, each_mpi, environment, job_lines, launch, needs_mpi
+
+import trireme
+from trireme import cli
+from trireme.errors import NotFoundError
+from trireme.launch import agent as agents
+from trireme.launch import hosts
+from trireme.launch.mpi import Layout, command_line
+
+pytestmark = pytest.mark.mpi
+SLACK = 10.0                                           # for a machine that is busy with other things
+
+
+# -- names --------------------------------------------------------------------------------------------------------
+
+
+def test_hosts_of_a_list_and_of_a_file(tmp_path):
+    assert hosts.slots("h1,h2:4,root@h3,h1", None) == {"h1": "h1", "h2": "h2:4", "h3": "root@h3"}
+    (tmp_path / "hosts").write_text("# ours\nh1 slots=2\n\n  h2   # the big one\nh1\nh3 max_slots=9 slots = 8\n")
+    assert hosts.slots(None, str(tmp_path / "hosts")) == {"h1": "h1:2", "h2": "h2", "h3": "h3:8"}
+
+
+def test_a_hostfile_without_hosts(tmp_path):
+    (tmp_path / "hosts").write_text("# none\n")
+    with pytest.raises(NotFoundError, match="hosts names no host"):
+        hosts.slots(None, str(tmp_path / "hosts"))
+    with pytest.raises(NotFoundError, match="cannot read the hosts of /no/hosts: No such file"):
+        hosts.slots(None, "/no/hosts")
+
+
+def test_this_host_is_known_by_each_of_its_names():
+    assert hosts.is_here("localhost") and hosts.is_here("127.0.0.1")
+    assert not hosts.is_here("192.0.2.1") and not hosts.is_here("no-such-host.invalid")
+
+
+@needs_mpi
+def test_ssh_is_bounded_whatever_is_asked_for(capsys):
+    assert cli.main(["launch", "--dry-run", "--hosts", "a,b", "--ssh", "ssh -p 2222", str(SCRIPT)]) == 0
+    assert "'ssh -p 2222 -o BatchMode=yes" in capsys.readouterr().out
+    for mpi in MPIS.values():
+        words = command_line(mpi, Layout(1, 1, hosts="a,b"), ["s"], ["t"])
+        assert "ServerAliveInterval" in words[words.index("plm_ssh_agent" if mpi.major >= 5 else "plm_rsh_agent") + 1]
+
+
+@needs_mpi
+def test_a_host_that_cannot_be_reached_is_named(capsys, tmp_path):
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\necho 'ssh: no route to it' >&2; exit 255\n")
+    ssh.chmod(0o755)
+    assert cli.main(["launch", "--hosts", "192.0.2.1", "--ssh", str(ssh), str(SCRIPT)]) == 2
+    assert "host 192.0.2.1: ssh ended with exit code 255: ssh: no route to it" in capsys.readouterr().err
+
+
+# -- agents ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def agent(tmp_path):
+    """An agent beside us: an ssh that goes nowhere. Its folder, and what talks to it."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
+    ssh.chmod(0o755)
+    folder = tmp_path / "trireme-hosts-1-test"
+    host = hosts.Host("far", [str(ssh)], f"trireme-test-{os.getpid()}")
+    host.tell("begin", str(folder))
+    yield folder, host
+    host.process.kill()
+    host.close(0)
+
+
+def heard(host, kind, backlog={}):
+    """Wait for a word of this kind; return what came with it. What comes before it is passed over."""
+    deadline = time.monotonic() + 20
+    words = backlog.setdefault(host, [])
+    while time.monotonic() < deadline and (host.lost is None or words):
+        words += host.read()
+        while words:
+            word, *rest = words.pop(0)
+            if word == kind:
+                return rest
+        time.sleep(0.01)
+    pytest.fail(f"no {kind!r} came; the agent: {host.lost}")
+
+
+def sleeper(folder, rank):
+    return subprocess.Popen(["sleep", "60"], env={"TRIREME_JOB_FOLDER": str(folder), "OMPI_COMM_WORLD_RANK": str(rank),
+                                                  "PATH": "/usr/bin:/bin"})
+
+
+def test_an_agent_tells_of_ranks_and_passes_on_what_they_say(agent):
+    folder, host = agent
+    assert heard(host, "ready")[0] >= 1
+    heard(host, "begun")
+    assert folder.is_dir()
+    rank = sleeper(folder, 3)
+    assert heard(host, "rank") == [3, rank.pid]
+    (folder / "told.3").write_text("rank 3 is tired")
+    assert heard(host, "file") == ["told.3", "rank 3 is tired"]
+    host.tell("kill")
+    assert heard(host, "gone") == [3] and rank.wait(5) == -signal.SIGKILL
+
+
+def test_an_agent_leaves_nothing_when_the_launcher_is_gone(agent):
+    folder, host = agent
+    heard(host, "begun")
+    kept = Path(f"/dev/shm/trireme-test-{os.getpid()}.server0")
+    kept.touch()
+    rank, other = sleeper(folder, 0), sleeper(folder.with_name("another-job"), 0)
+    heard(host, "rank")
+    host.process.stdin.close()
+    assert rank.wait(10) == -signal.SIGKILL and host.process.wait(10) == 0 and not folder.exists()
+    assert other.poll() is None and not kept.exists()
+    other.kill()
+    other.wait()
+
+
+def test_an_agent_does_not_wait_for_ever_for_a_silent_launcher(agent):
+    folder, host = agent
+    heard(host, "begun")
+    begin = time.monotonic()
+    assert host.process.wait(agents.SILENCE + SLACK) == 0 and not folder.exists()
+    assert time.monotonic() - begin > agents.SILENCE - 1
+
+
+# -- three hosts -----------------------------------------------------------------------------------------------------
+
+
+class Job:
+    """A job under ``trireme launch`` on the hosts of a cluster, started on its first one."""
+
+    def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0):
+        self.cluster, self.output = hosts, hosts.folder / "output"
+        named = ["--mpirun", MPIS[version].mpirun] if version else []
+        command = [sys.executable, "-m", "trireme", "launch", "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--servers",
+                   servers, "--trainers", trainers, "--timeout", 100, "--restarts", restarts, *named, SCRIPT, *args]
+        with self.output.open("w") as output:          # a pipe would be held by an ssh that outlives the rest
+            self.process = subprocess.Popen(hosts.command(command), env=environment(), stdin=subprocess.DEVNULL,
+                                            stdout=output, stderr=subprocess.STDOUT)
+
+    def await_training(self, mark):
+        deadline = time.monotonic() + 60
+        while not mark.exists():
+            assert self.process.poll() is None, self.output.read_text()
+            assert time.monotonic() < deadline, "the job does not train"
+            time.sleep(0.02)
+
+    def end(self, seconds):
+        """Return the exit code and the output."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"the job did not end within {seconds} s:\n{self.output.read_text()}")
+        return self.process.returncode, self.output.read_text()
+
+    def ranks_on(self, host):
+        """Those that mpirun's daemons, or mpirun itself, have started there: rank -> pid there."""
+        script = ("for p in /proc/[0-9]*; do r=$(tr '\\0' '\\n' < $p/environ 2>/dev/null | sed -n 's/^OMPI_COMM_WORLD_RANK=//p'); "
+                  "[ -z \"$r\" ] || echo $r ${p#/proc/}; done")
+        return {int(rank): int(pid) for rank, pid in
+                (line.split() for line in self.cluster.run(["sh", "-c", script], host).stdout.splitlines())}
+
+    def assert_nothing_left(self, hosts=("h1", "h2", "h3"), seconds=SLACK):
+        """No process and no file of the job, on any of these hosts."""
+        deadline = time.monotonic() + seconds
+        while any(left := {host: self.left_on(host) for host in hosts}.values()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not any(left), {host: self.left_on(host) for host in hosts}
+
+    def left_on(self, host):
+        processes = [text for text in self.cluster.processes(host).values()
+                     if re.search(r"prted|orted|mpirun|trireme|train\.py", text)]
+        return processes + sorted(self.cluster.files(host))
+
+
+@pytest.fixture(scope="module")
+def three():
+    reason = cluster.missing()
+    if reason:
+        pytest.skip(reason)
+    shared = tuple(map(Path, (sys.prefix, sys.base_prefix, Path(trireme.__file__).parent)))
+    with cluster.Cluster(3, (cluster.ROOT, *shared)) as hosts:
+        yield hosts
+
+
+@pytest.fixture
+def mark(three):
+    """A file that a job makes when it has begun to train; all hosts see it."""
+    path = three.folder / "trains"
+    path.unlink(missing_ok=True)
+    return path
+
+
+def assert_same(got, want, besides=()):
+    with np.load(got) as got, np.load(want) as want:
+        assert got.files == want.files
+        for name in set(want.files) - set(besides):
+            np.testing.assert_array_equal(got[name], want[name], err_msg=name)
+
+
+def assert_trains_as_on_one_host(three, version, tmp_path):
+    job = Job(three, "--steps", 12, "--optimizer", "adam", "--out", three.folder / "r.npz", version=version)
+    code, text = job.end(60)
+    assert code == 0, text
+    launch(2, 2, "--steps", 12, "--optimizer", "adam", "--out", tmp_path / "r.npz", version=version)
+    assert_same(three.folder / "r.npz", tmp_path / "r.npz")
+    job.assert_nothing_left()
+
+
+@needs_mpi
+def test_a_job_on_three_hosts_is_the_job_of_one(three, tmp_path):
+    assert_trains_as_on_one_host(three, None, tmp_path)
+
+
+@each_mpi
+@pytest.mark.soak
+def test_a_job_on_three_hosts_is_the_job_of_one_under_each_mpi(version, three, tmp_path):
+    assert_trains_as_on_one_host(three, version, tmp_path)
+
+
+@each_mpi
+@pytest.mark.soak
+@pytest.mark.parametrize("host", ["h2", "h3"])
+def test_a_host_that_is_cut_off_is_named(version, host, three, mark):
+    job = Job(three, "--steps", 100_000, "--mark", mark, version=version, servers=3, trainers=3)
+    job.await_training(mark)
+    ranks = job.ranks_on(host)
+    assert ranks, job.output.read_text()
+    three.cut(host)
+    try:
+        code, text = job.end(12 + SLACK)
+        assert code == 1 and f"host {host}" in text, text
+        named = [int(rank) for rank in re.findall(r"^trireme: rank (\d+) \(.*\) (?:was silent|died)", text, re.M)]
+        named += [int(rank) for rank in re.findall(rf"rank (\d+) \([a-z]+ \d\)(?:, rank.*)? on host {host}, which is lost", text)]
+        assert named and set(named) <= set(ranks), text
+        job.assert_nothing_left()                      # on the host that is cut off as well
+    finally:
+        three.heal(host)
+
+
+@each_mpi
+@pytest.mark.soak
+def test_a_host_that_is_powered_off_is_named(version, mark, three):
+    shared = tuple(three.shared[1:])
+    with cluster.Cluster(3, shared) as hosts:
+        job = Job(hosts, "--steps", 100_000, "--mark", hosts.folder / "trains", version=version, servers=3, trainers=3)
+        job.await_training(hosts.folder / "trains")
+        hosts.power_off("h3")
+        code, text = job.end(12 + SLACK)
+        assert code == 1 and "host h3" in text, text
+        job.assert_nothing_left(("h1", "h2"))
+
+
+@each_mpi
+@pytest.mark.soak
+def test_a_job_goes_on_without_a_host_that_is_cut_off(version, three, mark, tmp_path):
+    args = ("--steps", 150, "--optimizer", "momentum", "--out")
+    job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version, restarts=1)
+    job.await_training(mark)
+    three.cut("h2")
+    try:
+        code, text = job.end(60)
+        assert code == 0 and "starting the job again (1 of 1)" in text, text
+        assert re.search("^trireme launch: host h2 is lost: ", text, re.M), text
+        launch(2, 2, *args, tmp_path / "r.npz", version=version)
+        assert_same(three.folder / "r.npz", tmp_path / "r.npz")
+        job.assert_nothing_left()
+    finally:
+        three.heal("h2")
+
+
+@each_mpi
+@pytest.mark.soak
+def test_a_job_goes_on_when_a_rank_is_killed_on_another_host(version, three, mark, tmp_path):
+    args = ("--steps", 150, "--optimizer", "momentum", "--out")
+    job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version, restarts=1)
+    job.await_training(mark)
+    pid = max(job.ranks_on("h2").values())
+    three.run(["kill", "-9", pid], "h2")
+    code, text = job.end(60)
+    assert code == 0 and "starting the job again (1 of 1)" in text and "is lost" not in text, text
+    launch(2, 2, *args, tmp_path / "r.npz", version=version)
+    assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})    # those of replayed steps are NaN
+    job.assert_nothing_left()
+
+
+@each_mpi
+@pytest.mark.soak
+def test_a_rank_that_is_killed_on_another_host_is_named(version, three, mark):
+    job = Job(three, "--steps", 100_000, "--mark", mark, version=version, servers=3, trainers=3)
+    job.await_training(mark)
+    rank, pid = sorted(job.ranks_on("h3").items())[-1]
+    three.run(["kill", "-9", pid], "h3")
+    code, text = job.end(5 + SLACK)
+    said = job_lines(text)
+    assert code == 1 and len(said) == 1, text
+    assert re.match(rf"rank {rank} \(.*, host h3, pid {pid}\) died; rank \d+ \(.*\) (was waiting for|had ended)", said[0]), text
+    job.assert_nothing_left()
+
+
+@each_mpi
+@pytest.mark.soak
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_on_any_host_when_the_launcher_is_killed(version, number, three, mark):
+    job = Job(three, "--steps", 100_000, "--mark", mark, version=version, servers=3, trainers=3)
+    job.await_training(mark)
+    launcher, = (pid for pid, text in three.processes("h1").items() if " -m trireme launch " in text)
+    three.run(["kill", f"-{number}", launcher])
+    code, text = job.end(SLACK)
+    assert code != 0
+    job.assert_nothing_left(("h2", "h3"), 10 + SLACK)
+    if number == signal.SIGTERM:
+        assert "stopped by SIGTERM" in text
+        job.assert_nothing_left()
+
+
+@needs_mpi
+@pytest.mark.soak
+def test_an_exit_code_comes_from_another_host(three):
+    code, text = Job(three, "--fault", "exit", "--fault-trainer", 1).end(60)
+    assert code == 3 and "exit code 3" in job_lines(text)[0], text
