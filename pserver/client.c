@@ -15,10 +15,11 @@ typedef struct request {
     const uint8_t  *payload;
     uint8_t        *owned;            /* the payload, when it is the client's */
     bool            is_done;
+    bool            is_again;         /* to be sent although it is done: another server has not got it */
     bool            is_flying;        /* counts in in_flight */
     int64_t         sent_at;
     uint32_t        parts;            /* pull: messages of the answer that are here or placed */
-    uint64_t        left;             /* pull: bytes that are not here */
+    uint64_t        left, size;       /* pull: bytes that are not here, and in all */
     uint8_t        *to;               /* pull of rows: where they go */
     uint64_t       *op;               /* operations it is part of */
     uint32_t        op_count;
@@ -48,6 +49,9 @@ typedef struct stream {
     double    weight;                 /* of the gathered pushes */
     bool      is_serving, has_state;  /* as the server has said */
     uint64_t  updates, settled;       /* in its state; of them, steps of this trainer */
+    bool      is_orphan;              /* the server died, and its place is empty */
+    int64_t   orphan_since;
+    char     *how;                    /* it died, in words */
     int64_t   asked_at;               /* whether it serves */
     bool      asks;
 } stream;
@@ -126,6 +130,8 @@ void tr_client_free(tr_client *client)
         free(client->stream[i].pulls.item);
         free(client->global[i]);
     }
+    for (int i = 0; i < client->stream_count; i++)
+        free(client->stream[i].how);
     free_requests(client->spare);
     free(client->stream);
     free(client->global);
@@ -226,12 +232,22 @@ static bool is_pull(const request *r)
     return r->wire.kind == TR_WIRE_PULL || r->wire.kind == TR_WIRE_PULL_ROWS;
 }
 
+static void land(stream *s, request *r)
+{
+    if (r->is_flying)
+        s->in_flight -= r->wire.bytes;
+    r->is_flying = false;
+}
+
 /* Mark it done and tell its operations. It leaves its stream by `reap`. */
 static void finish(tr_client *client, stream *s, request *r)
 {
+    land(s, r);
+    if (r->is_done)
+        return;
     r->is_done = true;
-    if (r->is_flying)
-        s->in_flight -= r->wire.bytes;
+    if (r->wire.kind == TR_WIRE_STEP_END)
+        s->settled = r->wire.step;
     if (r->op)
         for (uint32_t i = 0; i < r->op_count; i++)
             op_count_down(client, r->op[i]);
@@ -239,10 +255,16 @@ static void finish(tr_client *client, stream *s, request *r)
         op_count_down(client, r->only_op);
 }
 
-/* Take what is done off the head of the stream. */
+/* Will nobody ask for it again? */
+static bool is_over(const stream *s, const request *r)
+{
+    return r->is_done && (!is_push(r) || r->wire.step <= s->settled);
+}
+
+/* Take what is over off the head of the stream. */
 static void reap(tr_client *client, stream *s)
 {
-    while (s->first && s->first->is_done && s->first != s->unsent) {
+    while (s->first && is_over(s, s->first) && s->first != s->unsent) {
         request *gone = s->first;
         s->first = gone->next;
         if (!s->first)
@@ -314,7 +336,7 @@ static void flush_pulls(tr_client *client, stream *s)
     }
     request *r = add_request(client, s, TR_WIRE_PULL, 0, payload, 4 * (uint64_t)l->count);
     r->owned = payload;
-    r->left = left;
+    r->left = r->size = left;
     take_ops(r, l);
     l->count = 0;
     l->bytes = 0;
@@ -397,6 +419,8 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
     assert(!client->block);
     index_blocks(client, block_count, blocks);
     client->step = resumes ? step : 0;
+    for (int i = 0; i < client->stream_count; i++)
+        client->stream[i].settled = client->step;
     for (int i = 0; i < client->stream_count; i++) {
         const tr_client_setup *setup = &setups[i];
         stream                *s = &client->stream[i];
@@ -500,7 +524,7 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
             request *r = add_request(client, &client->stream[i], TR_WIRE_PULL_ROWS, op, rows->keys + at, n * sizeof(int64_t));
             r->wire.block = rows->table;
             r->to = rows->to + at * rows->row_bytes;
-            r->left = n * rows->row_bytes;
+            r->left = r->size = n * rows->row_bytes;
         }
     op_count_down(client, op);
     return op;
@@ -543,7 +567,7 @@ static stream *stream_of(tr_client *client, int peer)
 static void on_ack(tr_client *client, stream *s, uint64_t seq)
 {
     for (request *r = s->first; r && r->wire.seq <= seq; r = r->next)
-        if (!r->is_done && !is_pull(r) && r->sent_at)
+        if (!is_pull(r) && r->sent_at)
             finish(client, s, r);
 }
 
@@ -669,23 +693,70 @@ static void on_refused(tr_client *client, const uint8_t *payload, uint64_t bytes
         trireme__pserver__refusal__free_unpacked(refusal, NULL);
 }
 
-static void on_serving(tr_client *client, stream *s, const uint8_t *payload, uint64_t bytes)
+static void hear_serving(tr_client *client, stream *s, const Trireme__Pserver__Serving *serving)
 {
-    const int                  self = client->roster->rank[client->roster->self].index;
+    const int self = client->roster->rank[client->roster->self].index;
+    bool      is_all = true;
+
+    s->is_serving = true;
+    s->has_state = serving->has_updates;
+    s->updates = serving->updates;
+    s->settled = (size_t)self < serving->n_settled ? serving->settled[self] : 0;
+    for (int i = 0; i < client->stream_count; i++)
+        is_all &= client->stream[i].is_serving;
+    if (is_all)
+        op_count_down(client, 1);
+}
+
+/* What the new server does not have is to be sent to it, under numbers from 1 on. */
+static void send_again(tr_client *client, stream *s, uint64_t settled)
+{
+    s->last_seq = 0;
+    s->in_flight = 0;
+    for (request *r = s->first; r; r = r->next) {
+        const bool is_settled = (is_push(r) || r->wire.kind == TR_WIRE_STEP_END) && r->wire.step <= settled;
+        r->is_flying = false;
+        if (is_settled)
+            finish(client, s, r);
+        r->is_again = is_push(r) && !is_settled;
+        r->sent_at = 0;
+        r->parts = 0;
+        r->left = r->size;
+        if (!r->is_done || r->is_again)
+            r->wire.seq = ++s->last_seq;
+        else
+            r->wire.seq = s->last_seq;             /* it takes no part any more */
+    }
+    s->unsent = s->first;
+}
+
+/* Another rank serves in the place of one that died, known to be dead or not yet. */
+static void move_stream(tr_client *client, stream *s, int peer, const Trireme__Pserver__Serving *serving)
+{
+    const int self = client->roster->rank[client->roster->self].index;
+
+    if (!serving->has_updates || (size_t)self >= serving->n_settled) {
+        fail(client, tr_fail(TR_EPEER, "%s serves in the place of a server that died, without what that had",
+                             tr_roster_name(client->roster, peer)));
+        return;
+    }
+    s->rank = peer;
+    s->is_orphan = false;
+    send_again(client, s, serving->settled[self]);
+}
+
+static void on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes)
+{
     Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, bytes, payload);
 
-    if (!serving) {
-        fail(client, tr_fail(TR_EFORMAT, "%s says in a damaged message that it serves", tr_roster_name(client->roster, s->rank)));
-    } else if (!s->is_serving) {
-        s->is_serving = true;
-        s->has_state = serving->has_updates;
-        s->updates = serving->updates;
-        s->settled = (size_t)self < serving->n_settled ? serving->settled[self] : 0;
-        bool is_all = true;
-        for (int i = 0; i < client->stream_count; i++)
-            is_all &= client->stream[i].is_serving;
-        if (is_all)
-            op_count_down(client, 1);
+    if (!serving || serving->server >= (uint32_t)client->stream_count) {
+        fail(client, tr_fail(TR_EFORMAT, "%s says in a damaged message that it serves", tr_roster_name(client->roster, peer)));
+    } else {
+        stream *s = &client->stream[serving->server];
+        if (s->rank != peer)
+            move_stream(client, s, peer, serving);
+        else if (!s->is_serving)
+            hear_serving(client, s, serving);
     }
     if (serving)
         trireme__pserver__serving__free_unpacked(serving, NULL);
@@ -699,7 +770,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     client->now = now;
     if (s && wire->epoch == client->epoch) {
         if (wire->kind == TR_WIRE_SERVING)
-            on_serving(client, s, payload, wire->bytes);
+            on_serving(client, peer, payload, wire->bytes);
         else if (wire->kind == TR_WIRE_ACK)
             on_ack(client, s, wire->seq);
         else if (wire->kind == TR_WIRE_DATA || wire->kind == TR_WIRE_DATA_MANY)
@@ -724,10 +795,10 @@ static bool next_of(tr_client *client, stream *s, tr_message *out)
                                                       .sender = (uint32_t)client->roster->self}};
         return true;
     }
-    while (s->unsent && s->unsent->is_done)
+    while (s->unsent && s->unsent->is_done && !s->unsent->is_again)
         s->unsent = s->unsent->next;
     request *r = s->unsent;
-    if (!r)
+    if (!r || s->is_orphan)
         return false;
     if (is_push(r) && s->in_flight && s->in_flight + r->wire.bytes > client->options.window_bytes)
         return false;
@@ -736,6 +807,7 @@ static bool next_of(tr_client *client, stream *s, tr_message *out)
         r->is_flying = true;
     }
     s->unsent = r->next;
+    r->is_again = false;
     r->sent_at = client->now ? client->now : 1;
     *out = (tr_message){.peer = s->rank, .wire = r->wire, .payload = r->payload};
     return true;
@@ -766,12 +838,31 @@ static void rewind_stream(stream *s)
         r->is_flying = false;
 }
 
+static void fail_orphan(tr_client *client, const stream *s, const char *why)
+{
+    fail(client, tr_fail(TR_EPEER, "%s %s, and %s", tr_roster_name(client->roster, s->rank), s->how, why));
+}
+
+static void watch_orphans(tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++) {
+        const stream *s = &client->stream[i];
+        if (!s->is_orphan)
+            continue;
+        if (tr_roster_spare_for(client->roster, s->rank) < 0)
+            fail_orphan(client, s, "so did the spare that was to take its place");
+        else if (client->now - s->orphan_since > client->options.patience)
+            fail_orphan(client, s, "no spare took its place in time");
+    }
+}
+
 static int64_t tick(void *self, int64_t now)
 {
     tr_client *client = self;
     int64_t    at = INT64_MAX;
 
     client->now = now;
+    watch_orphans(client);
     if (!client->options.retry)
         return at;
     for (int i = 0; i < client->stream_count; i++) {
@@ -844,8 +935,18 @@ static void lost(void *self, int peer, const char *how)
     tr_client *client = self;
     char       waiting[256];
 
-    if (client->status != TR_OK || (client->survives_trainers && !stream_of(client, peer)))
+    stream    *s = stream_of(client, peer);
+
+    if (client->status != TR_OK || (client->survives_trainers && !s) ||
+        client->roster->rank[peer].role == TR_ROLE_SPARE)
         return;
+    if (s && client->block && tr_roster_spare_for(client->roster, peer) >= 0) {
+        s->is_orphan = true;
+        s->orphan_since = client->now;
+        free(s->how);
+        s->how = strdup(how);
+        return;
+    }
     const char *self_name = tr_roster_name(client->roster, client->roster->self);
     describe(client, waiting, sizeof waiting);
     if (waiting[0])

@@ -7,10 +7,13 @@
  * Small pushes and pulls of blocks are gathered and leave by tr_client_flush in one message for each server.
  * Large blocks travel in chunks from where they lie. No more than `window` pushed bytes are unacknowledged.
  *
+ * Pushes stay in their stream until their step is settled: acknowledged at its end. When a server dies and a spare says
+ * that it serves in its place, what that has not settled is sent to it, and everything that was not answered.
+ *
  * Operations are numbered 1, 2, ... (tickets) and done in that order.
  *
  * What must stay true: the caller checks its calls (job.c): blocks exist, sizes fit, a block is pushed once a
- * step, nothing is pushed while a pull is under way. Memory handed over lives until the ticket is done. */
+ * step, nothing is pushed while a pull is under way. Memory handed over lives until the ticket of the step's end is done. */
 #ifndef TR_PSERVER_CLIENT_H
 #define TR_PSERVER_CLIENT_H
 
@@ -20,6 +23,7 @@
 typedef struct tr_client_options {
     uint64_t chunk_bytes, window_bytes;
     int64_t  retry;                   /* nanoseconds; 0: never, the transport loses nothing */
+    int64_t  patience;                /* nanoseconds that a dead server's place may stay empty, when a spare is there */
 } tr_client_options;
 
 typedef struct tr_client_block {

@@ -1,8 +1,11 @@
 /* comm.c - the loop of who drives, and the owner's side of it. */
 #include "pserver/comm_state.h"
 
+#include "proto/pserver.pb-c.h"
+
 #include <dlfcn.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,6 +145,19 @@ static void check_core(tr_comm *comm, int peer)
     tr__comm_failed(comm, status, is_refused ? peer : comm->roster->self, text);
 }
 
+/* A spare that serves has taken a server's place. */
+static void see_server(tr_comm *comm, int peer, const uint8_t *payload, int64_t bytes)
+{
+    Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, (size_t)bytes, payload);
+    tr_roster                 *roster = comm->roster;
+
+    if (serving && comm->has_node && serving->server < (uint32_t)roster->servers &&
+        roster->rank[peer].role == TR_ROLE_SPARE && roster->server_rank[serving->server] != peer)
+        tr_roster_replace(roster, (int)serving->server, peer);
+    if (serving)
+        trireme__pserver__serving__free_unpacked(serving, NULL);
+}
+
 static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed)
 {
     tr_comm *comm = self;
@@ -154,6 +170,8 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
     tr_liveness_heard(comm->liveness, peer, comm->now);
     atomic_fetch_add_explicit(&comm->messages_received, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&comm->bytes_received, TR_WIRE_HEADER + wire.bytes, memory_order_relaxed);
+    if (wire.kind == TR_WIRE_SERVING && wire.bytes)
+        see_server(comm, peer, payload, bytes);
     if (wire.kind < TR_WIRE_SETUP)
         receive_own(comm, peer, &wire, payload, is_placed);
     else if (!comm->has_node)
@@ -560,6 +578,25 @@ tr_status tr_comm_leave(tr_comm *comm, int64_t timeout)
         return tr_fail(status, "%s", text);
     }
     return status;
+}
+
+bool tr_comm_trainers_left(const tr_comm *comm)
+{
+    for (int i = 0; i < comm->roster->trainers; i++)
+        if (tr_liveness_of(comm->liveness, comm->roster->trainer_rank[i]) == TR_LIFE_ALIVE)
+            return false;
+    return true;
+}
+
+void tr_comm_kill(tr_comm *comm, int rank)
+{
+    if (comm->pidfd[rank] >= 0)
+        syscall(SYS_pidfd_send_signal, comm->pidfd[rank], SIGKILL, NULL, 0);
+}
+
+void tr_comm_take_place(tr_comm *comm, int server)
+{
+    tr_roster_replace(comm->roster, server, comm->roster->self);
 }
 
 bool tr_comm_has_survived(const tr_comm *comm)

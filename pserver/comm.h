@@ -63,6 +63,12 @@ tr_status        tr_comm_status(tr_comm *comm);
 /* Tell the others that this rank is at its end, wait for theirs, stop MPI and the thread, free all. After a
  * failure: see that it is told, leave MPI alone. */
 tr_status        tr_comm_leave(tr_comm *comm, int64_t timeout);
+/* Of who drives: has every trainer left or died? */
+bool             tr_comm_trainers_left(const tr_comm *comm);
+/* Of who drives: end a rank of this host that is thought dead, so that it is. */
+void             tr_comm_kill(tr_comm *comm, int rank);
+/* Of who drives: this rank, a spare, is that server from here on. */
+void             tr_comm_take_place(tr_comm *comm, int server);
 /* Has a rank died in whose death the job did not end? */
 bool             tr_comm_has_survived(const tr_comm *comm);
 void             tr_comm_stats(const tr_comm *comm, tr_job_stats *stats);

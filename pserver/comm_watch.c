@@ -127,6 +127,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     const char *text;
 
     tr_liveness_kill(comm->liveness, peer);
+    comm->roster->rank[peer].is_dead = true;
     comm->table->drop(comm->transport, peer);
     if (comm->status != TR_OK)                     /* written by this thread alone */
         return;
@@ -143,7 +144,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
         return;
     }
     atomic_store(&comm->has_survived, true);
-    if (comm->roster->rank[comm->roster->self].role == TR_ROLE_SERVER)
+    if (comm->roster->rank[comm->roster->self].role != TR_ROLE_TRAINER)
         tr__launcher_tell("lost", peer, how);
 }
 

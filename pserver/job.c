@@ -176,19 +176,98 @@ static void store_go_back(void *self)
     tr_server_program_go_back(((tr_job *)self)->program);
 }
 
+static tr_server *make_server(tr_job *job, const tr_roster *roster)
+{
+    const tr_store store = {job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
+                            store_commit, store_go_back, store_rows};
+
+    job->server_index = roster->rank[roster->self].index;
+    job->trainer_count = roster->trainers;
+    return tr_server_new(roster, &store);
+}
+
+/* A spare becomes the server that has died. One that only sleeps is ended first: it would have the memory for itself. */
+static tr_status take_place(void *self, int server, int dead)
+{
+    tr_job         *job = self;
+    const char     *prefix = getenv("TRIREME_STATE");
+    char            name[TR_SEGMENT_NAME];
+
+    tr_comm_kill(job->comm, dead);
+    job->server_index = server;
+    if (!prefix || !state_name(name, sizeof name, job))
+        return tr_fail(TR_ENOTFOUND, "nothing is kept of servers that die: TRIREME_STATE is not set");
+    if (!job->kept)
+        TR_TRY(tr_state_attach(&job->kept, name));
+    tr_comm_take_place(job->comm, server);
+    job->server = make_server(job, tr_comm_roster(job->comm));
+    return tr_server_take_over(job->server);
+}
+
+/* -- a spare's core is one of two ------------------------------------------------------------------ */
+
+static tr_node core_now(const tr_job *job)
+{
+    return job->server ? tr_server_node(job->server) : tr_spare_node(job->spare);
+}
+
+static void *either_place(void *self, int peer, const tr_wire *wire)
+{
+    const tr_node node = core_now(self);
+    return node.place(node.self, peer, wire);
+}
+
+static void either_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    const tr_node node = core_now(self);
+    node.receive(node.self, now, peer, wire, payload, is_placed);
+}
+
+static void either_lost(void *self, int peer, const char *how)
+{
+    const tr_node node = core_now(self);
+    node.lost(node.self, peer, how);
+}
+
+static int64_t either_tick(void *self, int64_t now)
+{
+    const tr_node node = core_now(self);
+    return node.tick(node.self, now);
+}
+
+static bool either_next(void *self, tr_message *out)
+{
+    const tr_node node = core_now(self);
+    return node.next(node.self, out);
+}
+
+static tr_status either_status(const void *self, const char **text)
+{
+    const tr_node node = core_now(self);
+    return node.status(node.self, text);
+}
+
+static void either_describe(const void *self, char *out, size_t size)
+{
+    const tr_node node = core_now(self);
+    node.describe(node.self, out, size);
+}
+
 static tr_node make_core(void *self, const tr_roster *roster)
 {
     tr_job *job = self;
 
     if (job->role == TR_ROLE_SERVER) {
-        const tr_store store = {job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
-                                store_commit, store_go_back, store_rows};
-        job->server_index = roster->rank[roster->self].index;
-        job->trainer_count = roster->trainers;
-        job->server = tr_server_new(roster, &store);
+        job->server = make_server(job, roster);
         return tr_server_node(job->server);
     }
-    const tr_client_options options = {(uint64_t)job->options.chunk_bytes, (uint64_t)job->options.window_bytes, 0};
+    if (job->role == TR_ROLE_SPARE) {
+        job->spare = tr_spare_new(roster, take_place, job);
+        return (tr_node){job, either_place, either_receive, either_lost, either_tick, either_next, either_status,
+                         either_describe};
+    }
+    const tr_client_options options = {(uint64_t)job->options.chunk_bytes, (uint64_t)job->options.window_bytes, 0,
+                                       tr__seconds(job->options.timeout)};
     job->client = tr_client_new(roster, &options);
     return tr_client_node(job->client);
 }
@@ -221,7 +300,8 @@ static uint64_t core_done(void *self)
 
     if (job->client)
         return tr_client_done(job->client);
-    if (tr_server_is_done(job->server) && !atomic_load_explicit(&job->is_done, memory_order_relaxed)) {
+    const bool is_over = job->server ? tr_server_is_done(job->server) : tr_comm_trainers_left(job->comm);
+    if (is_over && !atomic_load_explicit(&job->is_done, memory_order_relaxed)) {
         atomic_store(&job->is_done, true);
         tr__bell_ring(&job->bell);
     }
@@ -235,6 +315,7 @@ static void free_job(tr_job *job)
     tr__job_free_tables(job);
     tr_client_free(job->client);
     tr_server_free(job->server);
+    tr_spare_free(job->spare);
     tr_server_program_free(job->program);
     tr_state_free(job->kept, false);
     for (int i = 0; i < job->block_count; i++) {
@@ -283,7 +364,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     job->options = taken;
     job->weight = 1;
     job->last_ticket = role == TR_ROLE_TRAINER;    /* the first is the client's own: all servers serve */
-    if (role == TR_ROLE_SERVER)
+    if (role != TR_ROLE_TRAINER)
         job->program = tr_server_program_new();
     find_transport(transport, sizeof transport, taken.transport);
     job->options.transport = NULL;                 /* the caller's text need not live on */
@@ -391,7 +472,7 @@ static tr_status apply(tr_job *job)
 
 tr_status tr_job_serve(tr_job *job)
 {
-    if (job->role != TR_ROLE_SERVER)
+    if (job->role == TR_ROLE_TRAINER)
         return tr_fail(TR_EINVAL, "job: a trainer cannot serve");
     for (;;) {
         const unsigned seen = atomic_load(&job->bell);
@@ -411,8 +492,8 @@ tr_status tr_job_serve(tr_job *job)
 void tr_job_get_stats(const tr_job *job, tr_job_stats *stats)
 {
     *stats = (tr_job_stats){
-        .steps = job->role == TR_ROLE_SERVER ? job->steps : job->step,
-        .wait_nanoseconds = job->role == TR_ROLE_SERVER ? job->idle_nanoseconds : job->wait_nanoseconds,
+        .steps = job->role != TR_ROLE_TRAINER ? job->steps : job->step,
+        .wait_nanoseconds = job->role != TR_ROLE_TRAINER ? job->idle_nanoseconds : job->wait_nanoseconds,
         .apply_nanoseconds = job->apply_nanoseconds,
     };
     tr_comm_stats(job->comm, stats);

@@ -12,6 +12,7 @@
 #include "pserver/comm.h"
 #include "pserver/keyset.h"
 #include "pserver/server_program.h"
+#include "pserver/spare.h"
 
 #include <stdatomic.h>
 
@@ -76,6 +77,7 @@ struct tr_job {
     /* who drives */
     tr_client     *client;
     tr_server     *server;
+    tr_spare      *spare;
 };
 
 /* Commands, to a trainer's core and to a server's. */

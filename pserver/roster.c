@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const role_names[TR_ROLE_COUNT] = {"trainer", "server"};
+static const char *const role_names[TR_ROLE_COUNT] = {"trainer", "server", "spare"};
 
 tr_roster *tr_roster_new(int self, int size)
 {
@@ -106,21 +106,30 @@ void tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, in
 
     if (r->is_known)
         return;
-    *r = (tr_rank){true, role, -1, epoch, pid, strdup(host), strdup(host_id), NULL};
+    *r = (tr_rank){true, false, role, -1, epoch, pid, strdup(host), strdup(host_id), NULL};
     roster->known++;
+}
+
+static int next_index(tr_roster *roster, int rank)
+{
+    switch (roster->rank[rank].role) {
+    case TR_ROLE_SERVER:
+        roster->server_rank[roster->servers] = rank;
+        return roster->servers++;
+    case TR_ROLE_TRAINER:
+        roster->trainer_rank[roster->trainers] = rank;
+        return roster->trainers++;
+    default:
+        return roster->spares++;
+    }
 }
 
 tr_status tr_roster_close(tr_roster *roster)
 {
     for (int i = 0; i < roster->size; i++) {
-        tr_rank  *r = &roster->rank[i];
-        const int length = r->role == TR_ROLE_SERVER ? roster->servers : roster->trainers;
+        tr_rank *r = &roster->rank[i];
 
-        r->index = length;
-        if (r->role == TR_ROLE_SERVER)
-            roster->server_rank[roster->servers++] = i;
-        else
-            roster->trainer_rank[roster->trainers++] = i;
+        r->index = next_index(roster, i);
         if (asprintf(&r->name, "rank %d (%s %d, host %s, pid %lld)", i, role_names[r->role], r->index, r->host,
                      (long long)r->pid) < 0)
             r->name = NULL;
@@ -129,6 +138,29 @@ tr_status tr_roster_close(tr_roster *roster)
         return tr_fail(TR_EPEER, "a job of %d servers and %d trainers makes no sense: start it like "
                        "`mpirun -np 1 trireme-pserver : -np 2 python train.py`", roster->servers, roster->trainers);
     return TR_OK;
+}
+
+int tr_roster_spare_for(const tr_roster *roster, int rank)
+{
+    const char *host = roster->rank[rank].host_id;
+
+    for (int i = 0; host[0] && i < roster->size; i++)
+        if (i != rank && roster->rank[i].role == TR_ROLE_SPARE && !roster->rank[i].is_dead &&
+            !strcmp(roster->rank[i].host_id, host))
+            return i;
+    return -1;
+}
+
+void tr_roster_replace(tr_roster *roster, int server, int rank)
+{
+    tr_rank *before = &roster->rank[roster->server_rank[server]];
+
+    before->role = TR_ROLE_SPARE;
+    before->index = -1;
+    before->is_dead = true;
+    roster->rank[rank].role = TR_ROLE_SERVER;
+    roster->rank[rank].index = server;
+    roster->server_rank[server] = rank;
 }
 
 const char *tr_roster_name(const tr_roster *roster, int rank)

@@ -3,14 +3,15 @@
  * Ranks learn it from each other's Hello; ranks of a role are numbered in rank order, so that all of them
  * come to the same numbers without asking anybody. Nothing here waits or sends.
  *
- * What must stay true: once complete, a roster does not change; threads may read it at the same time. */
+ * What must stay true: once complete, a roster changes in who is dead and which rank is a server, by who drives (comm.h)
+ * alone; names and numbers of ranks do not change, and other threads may read those. */
 #ifndef TR_PSERVER_ROSTER_H
 #define TR_PSERVER_ROSTER_H
 
 #include "pserver/trireme_dist.h"
 
 typedef struct tr_rank {
-    bool     is_known;
+    bool     is_known, is_dead;
     tr_role  role;
     int      index;                   /* among the ranks of its role */
     uint32_t epoch;
@@ -22,6 +23,7 @@ typedef struct tr_rank {
 typedef struct tr_roster {
     int      self, size, known;
     int      servers, trainers;
+    int      spares;
     int     *server_rank, *trainer_rank;          /* index -> rank */
     tr_rank *rank;
 } tr_roster;
@@ -41,6 +43,10 @@ tr_status tr_roster_close(tr_roster *roster);
 /* Of any number; before a rank is known "rank 7". The text lives as long as the roster, or until this
  * thread's next call for an unknown rank. */
 const char *tr_roster_name(const tr_roster *roster, int rank);
+/* The spare that is to take a server's place: the first living one of its host; -1: there is none. */
+int       tr_roster_spare_for(const tr_roster *roster, int rank);
+/* From here on this rank is that server, and who was it before is nobody. */
+void      tr_roster_replace(tr_roster *roster, int server, int rank);
 /* "rank 2, rank 3": who is not known yet; for messages. */
 void      tr_roster_missing(const tr_roster *roster, char *out, size_t size);
 

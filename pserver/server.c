@@ -184,6 +184,8 @@ static void lost(void *self, int peer, const char *how)
     tr__trainer *trainer = trainer_of(server, peer);
     if (trainer && trainer->is_gone)
         return;
+    if (!trainer && (server->roster->rank[peer].role == TR_ROLE_SPARE || tr_roster_spare_for(server->roster, peer) >= 0))
+        return;                                    /* trainers wait for whom takes its place, not we */
     if (trainer && server->is_running && tr_mode_survives_trainers(&server->mode)) {
         tr__server_trainer_lost(server, trainer);
         return;
@@ -210,8 +212,15 @@ static void *place(void *self, int peer, const tr_wire *wire)
     return tr__server_buffer_new(server, wire->bytes);
 }
 
+static bool is_of_start(tr_wire_kind kind)
+{
+    return kind == TR_WIRE_SETUP || kind == TR_WIRE_VALUE || kind == TR_WIRE_JOIN;
+}
+
 static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
+    if (server->is_running && is_of_start(wire->kind))
+        return TR_OK;                              /* the server that died had it, and died before it said so */
     switch (wire->kind) {
     case TR_WIRE_SETUP:
         if (trainer != &server->trainer[0])

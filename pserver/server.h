@@ -69,6 +69,10 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store);
 void       tr_server_free(tr_server *server);
 tr_node    tr_server_node(tr_server *server);
 
+/* Go on in the middle of a job, from what the store has kept: trainers repeat what they were not told is settled. For a new
+ * server, before its first message. */
+tr_status  tr_server_take_over(tr_server *server);
+
 /* The update that the store was asked to apply is applied, or has failed (the text is tr_error()'s). */
 void       tr_server_applied(tr_server *server, tr_status status);
 /* Every trainer has said goodbye (or has died where that is survived) and all is applied. Late repetitions are still

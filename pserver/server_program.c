@@ -274,6 +274,7 @@ static void switch_sides(tr_server_program *sp)
 void tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update)
 {
     tr_state_commit(sp->state, commit, is_update);
+    tr_state_ready(sp->state);                     /* the first one: all trainers have agreed */
     if (is_update)
         switch_sides(sp);
 }
@@ -310,7 +311,6 @@ tr_status tr_server_program_ready(tr_server_program *sp)
     }
     TR_TRY_GOTO(done, tr_executor_prepare(&sp->plan, sp->executor, sp->program, sp->scope, (int)sp->block_count, names, 0,
                                           NULL));
-    tr_state_ready(sp->state);
 done:
     free(names);
     return status;

@@ -146,6 +146,44 @@ tr_status tr__server_on_value(tr_server *server, const tr_wire *wire)
     return TR_OK;
 }
 
+static tr_status take_over(tr_server *server)
+{
+    const void *packed;
+    uint64_t    bytes;
+    tr_commit   commit;
+
+    if (!server->store.kept(server->store.self, &commit, &packed, &bytes))
+        return tr_fail(TR_ENOTFOUND, "%s left no state", tr_roster_name(server->roster, server->roster->self));
+    /* The setup stays where it is; the arrays of the commit do not. */
+    Trireme__Pserver__Setup *setup = trireme__pserver__setup__unpack(NULL, bytes, packed);
+    if (!setup)
+        return tr_fail(TR_EFORMAT, "the setup in the state that was left is damaged");
+    server->setup = setup;
+    TR_TRY(lay_out(server));
+    server->value_filled = calloc(setup->n_values + 1, sizeof *server->value_filled);
+    server->updates = commit.updates;
+    for (int i = 0; i < server->trainer_count; i++) {
+        tr__trainer *t = &server->trainer[i];
+        t->ended = t->settled = commit.settled[i];
+        t->is_gone = commit.is_gone[i];
+        t->pulled = commit.updates;
+        if (tr_mode_keeps_apart(&server->mode))
+            t->round->step = t->settled + 1;
+    }
+    if (!tr_mode_keeps_apart(&server->mode))
+        server->round[0].step = server->updates + 1;
+    TR_TRY(server->store.setup(server->store.self, setup, packed, bytes, true));
+    TR_TRY(finish_values(server));
+    server->is_running = true;
+    return TR_OK;
+}
+
+tr_status tr_server_take_over(tr_server *server)
+{
+    const tr_status status = take_over(server);
+    return status == TR_OK ? TR_OK : tr__server_fail(server, status);
+}
+
 /* == serving ================================================================================= */
 
 void tr__server_say_serving(tr_server *server, int rank)

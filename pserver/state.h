@@ -35,7 +35,7 @@ int         tr_state_trainers(const tr_state *state);
 
 /* The next `bytes` bytes, aligned to 64; zero in a new one. */
 tr_status tr_state_take(void **out, tr_state *state, uint64_t bytes);
-/* All first values are there: from here on it can be attached to. */
+/* All is there, and committed: from here on it can be attached to. */
 void      tr_state_ready(tr_state *state);
 
 /* Which of the two buffers counts: 0 or 1. */

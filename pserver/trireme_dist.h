@@ -27,7 +27,8 @@
  * Tickets are done in the order in which they were given out: waiting for one waits for all before it.
  *
  * What must stay true:
- *   - Memory handed to a push or pull stays alive, and a pushed gradient unchanged, until its ticket is done.
+ *   - Memory handed to a pull stays alive until its ticket is done; a pushed gradient stays, unchanged, until the ticket
+ *     of the step's end is: a server that takes a dead one's place gets it again.
  *   - One thread of the program uses a job at a time.
  *   - No call waits without a bound. When a rank dies, falls silent or refuses, every call of every other rank
  *     fails with TR_EPEER, tr_error() names the rank and what was waited for, one rank of the job prints that
@@ -45,6 +46,7 @@ extern "C" {
 typedef enum tr_role {
     TR_ROLE_TRAINER = 0,
     TR_ROLE_SERVER = 1,
+    TR_ROLE_SPARE = 2,                /* waits until a server of its host dies, and takes its place */
     TR_ROLE_COUNT
 } tr_role;
 
@@ -96,7 +98,7 @@ TR_API const char *tr_job_rank_name(const tr_job *job, int rank);
 
 /* == servers ================================================================================= */
 
-/* Serve until every trainer has said goodbye (TR_OK) or the job has failed. */
+/* Serve, or as a spare wait to serve, until every trainer has said goodbye (TR_OK) or the job has failed. */
 TR_API tr_status tr_job_serve(tr_job *job);
 
 /* == trainers: what the servers are to do ==================================================== */

@@ -19,6 +19,7 @@ static const char usage[] =
     "  --heartbeat SECONDS      a sign of life at least this often             (0.5)\n"
     "  --start-timeout SECONDS  all ranks must have said hello by then         (60)\n"
     "  --grace SECONDS          to end by itself after another rank's death    (0.5)\n"
+    "  --spare                  wait until a server of this host dies, and take its place\n"
     "  --help, --version\n";
 
 /* 2, the exit code for a wrong command line. */
@@ -38,13 +39,13 @@ static int read_seconds(double *out, const char *text)
 }
 
 /* 0: go on; 1: nothing more to do; 2: wrong. */
-static int read_options(tr_job_options *options, int argc, char **argv)
+static int read_options(tr_job_options *options, tr_role *role, int argc, char **argv)
 {
-    enum { TIMEOUT = 1, HEARTBEAT, START_TIMEOUT, GRACE, HELP, VERSION };
+    enum { TIMEOUT = 1, HEARTBEAT, START_TIMEOUT, GRACE, SPARE, HELP, VERSION };
     static const struct option names[] = {
         {"timeout", required_argument, NULL, TIMEOUT}, {"heartbeat", required_argument, NULL, HEARTBEAT},
         {"start-timeout", required_argument, NULL, START_TIMEOUT}, {"grace", required_argument, NULL, GRACE},
-        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
+        {"spare", no_argument, NULL, SPARE}, {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
     };
     double *const seconds[] = {NULL, &options->timeout, &options->heartbeat, &options->start_timeout, &options->grace};
 
@@ -56,7 +57,9 @@ static int read_options(tr_job_options *options, int argc, char **argv)
             printf("%s%s", found == HELP ? usage : tr_version(), found == HELP ? "" : "\n");
             return 1;
         }
-        if (read_seconds(seconds[found], optarg))
+        if (found == SPARE)
+            *role = TR_ROLE_SPARE;
+        else if (read_seconds(seconds[found], optarg))
             return refuse("not a number of seconds above 0:", optarg);
     }
     return optind < argc ? refuse("not an option:", argv[optind]) : 0;
@@ -66,11 +69,12 @@ int main(int argc, char **argv)
 {
     tr_job_options options = {0};
     tr_job        *job = NULL;
-    const int      found = read_options(&options, argc, argv);
+    tr_role        role = TR_ROLE_SERVER;
+    const int      found = read_options(&options, &role, argc, argv);
 
     if (found)
         return found == 1 ? 0 : found;
-    tr_status status = tr_job_start(&job, TR_ROLE_SERVER, &options);
+    tr_status status = tr_job_start(&job, role, &options);
     if (status == TR_OK)
         status = tr_job_serve(job);
     /* What fails in a job's life is printed once for the job; what keeps one from starting, here. */

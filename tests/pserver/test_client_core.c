@@ -49,7 +49,7 @@ static void say_serving(rig *r, int server)
 
 static rig make(uint64_t window, int64_t retry)
 {
-    const tr_client_options options = {CHUNK, window, retry};
+    const tr_client_options options = {CHUNK, window, retry, 1000};
     tr_client_setup         setups[2] = {{0}};
     tr_message              m[8];
     rig                     r = {.roster = tr_roster_new(TRAINER, 3)};

@@ -335,7 +335,7 @@ static job *make_job(int servers, int trainers, const tr_sim_options *options, i
     }
     for (int i = 0; i < trainers; i++) {
         trainer *t = &j->trainer[i];
-        const tr_client_options client = {CHUNK, 3 * CHUNK, retry};
+        const tr_client_options client = {CHUNK, 3 * CHUNK, retry, 1000000};
         t->job = j;
         t->index = i;
         t->steps = 1 + (int)tr_sim_random(j->sim, STEPS_MAX);

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from job_support import Launched, each_mpi, launch, needs_mpi
 
+from trireme.launch.watch import Ranks
+
 STEPS = 120
 ARGS = ("--steps", STEPS, "--optimizer", "adam", "--pause", 0.004)
 
@@ -57,7 +59,33 @@ def test_a_killed_rank_costs_no_bit(version, victim, uninterrupted, tmp_path):
     job, ranks, out = start(tmp_path, version)
     time.sleep(random.uniform(0.0, 0.4))
     os.kill(ranks.known[victim].pid, signal.SIGKILL)
+    check_whole(job, out, uninterrupted, "died; the others go on" if victim < 2 else "starting the job again (1 of 3)")
+
+
+@each_mpi
+def test_when_no_spare_is_left_the_job_starts_again(version, uninterrupted, tmp_path):
+    job, ranks, out = start(tmp_path, version)
+    for victim in (0, 1):
+        os.kill(ranks.known[victim].pid, signal.SIGKILL)
+        time.sleep(0.2)
     check_whole(job, out, uninterrupted, "starting the job again (1 of 3)")
+
+
+@each_mpi
+def test_a_server_that_sleeps_too_long_is_replaced(version, uninterrupted, tmp_path):
+    job, ranks, out = start(tmp_path, version)
+    os.kill(ranks.known[1].pid, signal.SIGSTOP)
+    check_whole(job, out, uninterrupted, "rank 1 (server 1) was silent for 3.0 s; the others go on")
+
+
+@each_mpi
+def test_a_spare_that_dies_is_missed_by_nobody(version, uninterrupted, tmp_path):
+    job, ranks, out = start(tmp_path, version)
+    spares = Ranks(job.process.pid, Path("/nonexistent"), 2, 2, 1)
+    while 4 not in spares.known:
+        spares.look(0.005)
+    os.kill(spares.known[4].pid, signal.SIGKILL)
+    check_whole(job, out, uninterrupted, "rank 4 (spare 0) died; the others go on")
 
 
 @each_mpi
@@ -94,7 +122,10 @@ def test_ranks_killed_at_any_moment_cost_no_bit(version, uninterrupted, tmp_path
     while time.monotonic() < end:
         job, ranks, out = start(tmp_path, version)
         time.sleep(random.uniform(0.0, 1.0))
-        try:
+        try:                                           # now and then the second in a row, too soon after the first
+            if random.random() < 0.3:
+                os.kill(ranks.known[random.randrange(4)].pid, signal.SIGKILL)
+                time.sleep(random.uniform(0.0, 0.1))
             os.kill(ranks.known[random.randrange(4)].pid, signal.SIGKILL)
         except ProcessLookupError:
             pass                                       # the job was at its end

@@ -113,6 +113,7 @@ class Layout:
     hosts: str | None = None           # "h1,h2:4"
     hostfile: str | None = None
     ssh: str = SSH                     # with its options
+    spares: int = 0
 
     @property
     def is_remote(self) -> bool:
@@ -133,7 +134,10 @@ def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Seque
         line += ["--mca", "btl_sm_backing_directory" if mpi.major >= 5 else "btl_vader_backing_directory", shared]
     if layout.servers:
         line += [*exports, "-np", str(layout.servers), *server, ":"]
-    return [*line, *exports, "-np", str(layout.trainers), *trainer]
+    line += [*exports, "-np", str(layout.trainers), *trainer]
+    if layout.servers and layout.spares:
+        line += [":", *exports, "-np", str(layout.spares), *server, "--spare"]
+    return line
 
 
 def _flags(mpi: Mpi, layout: Layout) -> list[str]:

@@ -53,13 +53,15 @@ class Launch:
                  mode: str | None = None, restarts: int = 3) -> None:
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
             raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
-        if layout.trainers < 1 or layout.servers < 0:
-            raise InvalidArgumentError(f"trireme launch: {layout.servers} servers and {layout.trainers} trainers")
+        if layout.trainers < 1 or layout.servers < 0 or layout.spares < 0:
+            raise InvalidArgumentError(f"trireme launch: {layout.servers} servers, {layout.trainers} trainers and "
+                                       f"{layout.spares} spares")
         if not script or not Path(script[0]).is_file():
             raise NotFoundError(f"trireme launch: there is no script {script[0] if script else ''!r}")
         if restarts < 0:
             raise InvalidArgumentError(f"trireme launch: {restarts} restarts")
         self.layout, self.timeout, self.restarts = layout, timeout, restarts
+        self.spares = layout.spares if layout.servers else 0
         self.mode = parse_mode(mode).text if mode else None
         self.mpi: Mpi = mpis.find(mpirun)
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
@@ -94,7 +96,8 @@ class Launch:
         return [line[0], *self.tag, *line[1:]]
 
     def describe(self) -> str:
-        return f"{self.layout.servers} servers, {self.layout.trainers} trainers, {self.mpi}"
+        spares = f", {self.spares} spare" + "s" * (self.spares > 1) if self.spares else ""
+        return f"{self.layout.servers} servers, {self.layout.trainers} trainers{spares}, {self.mpi}"
 
     # -- its life ---------------------------------------------------------------------------------------------
 
@@ -135,7 +138,7 @@ class Launch:
             env["TRIREME_STATE"], env["TRIREME_ATTEMPT"] = f"{state}.{hosts.lost_count()}", str(attempt)
             mpirun = subprocess.Popen(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
                                       start_new_session=True)
-            ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers)
+            ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers, self.spares)
             with _signals() as caught:
                 failure = self._watch(mpirun, ranks, hosts, caught)
                 hosts.kill()

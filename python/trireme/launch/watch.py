@@ -40,6 +40,7 @@ class Ranks:
     folder: Path
     servers: int
     trainers: int
+    spares: int = 0
     known: dict[int, Rank] = field(default_factory=dict)
     looks: int = 0
     mourned: set[int] = field(default_factory=set)
@@ -47,10 +48,14 @@ class Ranks:
 
     @property
     def size(self) -> int:
-        return self.servers + self.trainers
+        return self.servers + self.trainers + self.spares
 
     def name(self, rank: int) -> str:
-        role, index = ("server", rank) if rank < self.servers else ("trainer", rank - self.servers)
+        index = rank
+        for role, count in (("server", self.servers), ("trainer", self.trainers), ("spare", self.spares)):
+            if index < count:
+                break
+            index -= count
         return f"rank {rank} ({role} {index})"
 
     def look(self, seconds: float) -> None:
@@ -103,7 +108,7 @@ class Ranks:
 
     def all_lost(self) -> bool:
         """Whether no trainer is left."""
-        return all(self.is_lost(rank) for rank in range(self.servers, self.size))
+        return all(self.is_lost(rank) for rank in range(self.servers, self.servers + self.trainers))
 
     def news(self) -> list[str]:
         """What there is to say of ranks that were lost since the last call."""

@@ -1,0 +1,118 @@
+/* spare.c - wait for a death, then try until the place is taken or it is too late. */
+#include "pserver/spare.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t AGAIN = 1000000, PATIENCE = 2000000000;
+
+struct tr_spare {
+    const tr_roster *roster;
+    tr_spare_take    take;
+    void            *self;
+    int              server, dead;    /* the place to take; -1: none */
+    int64_t          until;
+    bool             is_serving;
+    tr_status        status;
+    char            *text;
+};
+
+tr_spare *tr_spare_new(const tr_roster *roster, tr_spare_take take, void *self)
+{
+    tr_spare *spare = calloc(1, sizeof *spare);
+
+    *spare = (tr_spare){.roster = roster, .take = take, .self = self, .server = -1, .dead = -1};
+    return spare;
+}
+
+void tr_spare_free(tr_spare *spare)
+{
+    if (!spare)
+        return;
+    free(spare->text);
+    free(spare);
+}
+
+bool tr_spare_is_serving(const tr_spare *spare)
+{
+    return spare->is_serving;
+}
+
+static void *place(void *self, int peer, const tr_wire *wire)
+{
+    (void)self;
+    (void)peer;
+    (void)wire;
+    return NULL;
+}
+
+static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    (void)self;
+    (void)now;
+    (void)peer;
+    (void)wire;
+    (void)payload;
+    (void)is_placed;
+}
+
+static void lost(void *self, int peer, const char *how)
+{
+    tr_spare      *spare = self;
+    const tr_rank *rank = &spare->roster->rank[peer];
+
+    (void)how;
+    if (rank->role == TR_ROLE_SERVER && spare->server < 0 &&
+        tr_roster_spare_for(spare->roster, peer) == spare->roster->self) {
+        spare->server = rank->index;
+        spare->dead = peer;
+    }
+}
+
+static int64_t tick(void *self, int64_t now)
+{
+    tr_spare *spare = self;
+
+    if (spare->server < 0 || spare->is_serving || spare->status != TR_OK)
+        return INT64_MAX;
+    if (!spare->until)
+        spare->until = now + PATIENCE;
+    const tr_status status = spare->take(spare->self, spare->server, spare->dead);
+    spare->is_serving = status == TR_OK;
+    if (status != TR_OK && (status != TR_EEXIST || now > spare->until)) {
+        tr_context(status, "while %s took the place of %s", tr_roster_name(spare->roster, spare->roster->self),
+                   tr_roster_name(spare->roster, spare->dead));
+        spare->text = strdup(tr_error());
+        spare->status = TR_EPEER;
+    }
+    return now + AGAIN;
+}
+
+static bool next(void *self, tr_message *out)
+{
+    (void)self;
+    (void)out;
+    return false;
+}
+
+static tr_status status_of(const void *self, const char **text)
+{
+    const tr_spare *spare = self;
+    *text = spare->text;
+    return spare->status;
+}
+
+static void describe(const void *self, char *out, size_t size)
+{
+    const tr_spare *spare = self;
+
+    out[0] = '\0';
+    if (spare->server >= 0)
+        snprintf(out, size, "the memory of server %d", spare->server);
+}
+
+tr_node tr_spare_node(tr_spare *spare)
+{
+    return (tr_node){spare, place, receive, lost, tick, next, status_of, describe};
+}
