@@ -73,3 +73,19 @@ def test_tagger_in_a_job_takes_the_steps_of_one_process():
     args = "tagger", "--sentences", 160, "--epochs", 1, "--curve", 1, "--at-least", 0
     mine, theirs = points(alone(*args), "loss"), points(in_job(*args), "loss")
     assert theirs == pytest.approx(mine, rel=1e-3) and len(mine) == 5
+
+
+@pytest.mark.parametrize("task", ["dates", "reverse"])
+def test_attention_learns_in_a_few_steps(task):
+    output = alone("attention", "--task", task, "--epochs", 2, "--steps", 20, "--batch", 16, "--width", 16, "--curve", 20,
+                   "--tests", 20, "--at-least", 0)
+    losses = points(output, "loss")
+    assert list(losses) == [20, 40] and losses[40] < losses[20]
+    assert output.count("  ->  ") == 5 and "of 20 texts it has not seen" in output
+
+
+@needs_mpi
+def test_attention_in_a_job_takes_the_steps_of_one_process():
+    args = "attention", "--epochs", 1, "--steps", 5, "--batch", 16, "--curve", 1, "--tests", 5, "--at-least", 0
+    mine, theirs = points(alone(*args), "loss"), points(in_job(*args), "loss")
+    assert theirs == pytest.approx(mine, rel=1e-3) and len(mine) == 5
