@@ -21,6 +21,7 @@ typedef struct request {
     uint32_t        parts;            /* pull: messages of the answer that are here or placed */
     uint64_t        left, size;       /* pull: bytes that are not here, and in all */
     uint8_t        *to;               /* pull of rows: where they go */
+    tr_task        *answer;           /* of a question for a task */
     uint64_t       *op;               /* operations it is part of */
     uint32_t        op_count;
     uint64_t        only_op;          /* the one, when op is NULL */
@@ -551,6 +552,20 @@ uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows)
     return op;
 }
 
+uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task)
+{
+    const uint64_t op = op_begin(client);
+    request       *r = add_request(client, &client->stream[0], task->wire.kind, op, NULL, 0);
+
+    r->wire.block = task->wire.block;
+    r->wire.part = task->wire.part;
+    r->wire.offset = task->wire.offset;
+    r->wire.weight = task->wire.weight;
+    r->answer = task->answer;
+    op_count_down(client, op);
+    return op;
+}
+
 void tr_client_abort(tr_client *client, const char *text)
 {
     fail(client, tr_fail(TR_EPEER, "%s", text));
@@ -567,7 +582,7 @@ static stream *stream_of(tr_client *client, int peer)
 static void on_ack(tr_client *client, stream *s, uint64_t seq)
 {
     for (request *r = s->first; r && r->wire.seq <= seq; r = r->next)
-        if (!is_pull(r) && r->sent_at)
+        if (!is_pull(r) && !r->answer && r->sent_at)
             finish(client, s, r);
 }
 
@@ -684,6 +699,21 @@ static void on_rows(tr_client *client, stream *s, const tr_wire *wire, const uin
     finish(client, s, r);
 }
 
+static void on_task(tr_client *client, stream *s, const tr_wire *wire)
+{
+    for (request *r = s->first; r && r->wire.seq <= wire->seq; r = r->next) {
+        if (r->wire.seq != wire->seq || r->is_done || !r->answer)
+            continue;
+        if (wire->part >= TR_TASK_ANSWER_COUNT) {
+            fail(client, tr_fail(TR_EFORMAT, "%s answers a question for a task by %u", tr_roster_name(client->roster, s->rank),
+                                 wire->part));
+            return;
+        }
+        *r->answer = (tr_task){(tr_task_answer)wire->part, wire->block, (uint32_t)wire->step, wire->offset};
+        finish(client, s, r);
+    }
+}
+
 static void on_refused(tr_client *client, const uint8_t *payload, uint64_t bytes)
 {
     Trireme__Pserver__Refusal *refusal = trireme__pserver__refusal__unpack(NULL, bytes, payload);
@@ -777,6 +807,8 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
             on_data(client, s, wire, payload, is_placed);
         else if (wire->kind == TR_WIRE_DATA_ROWS)
             on_rows(client, s, wire, payload, is_placed);
+        else if (wire->kind == TR_WIRE_TASK)
+            on_task(client, s, wire);
         else if (wire->kind == TR_WIRE_REFUSED)
             on_refused(client, payload, wire->bytes);
         reap(client, s);
@@ -922,6 +954,11 @@ static void describe(const void *self, char *out, size_t size)
             return;
         case TR_WIRE_GOODBYE:
             snprintf(out, size, "server %d to let it go after step %llu", i, step);
+            return;
+        case TR_WIRE_TASKS:
+        case TR_WIRE_TASK_ASK:
+        case TR_WIRE_TASK_END:
+            snprintf(out, size, "a task from server %d", i);
             return;
         default:
             snprintf(out, size, "the setup by server %d", i);

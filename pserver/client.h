@@ -19,6 +19,7 @@
 
 #include "pserver/node.h"
 #include "pserver/roster.h"
+#include "pserver/trireme_tasks.h"
 
 typedef struct tr_client_options {
     uint64_t chunk_bytes, window_bytes;
@@ -89,6 +90,13 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows);
 /* The gradient of the step that is being made; servers without keys get an empty piece. */
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows);
 
+/* A message to server 0 about tasks: kind, block, part, offset and weight of the wire count. */
+typedef struct tr_client_task {
+    tr_wire  wire;
+    tr_task *answer;                  /* TASK_ASK: where the task is written before the ticket is done */
+} tr_client_task;
+
+uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task);
 /* This trainer ends the job, for this reason. */
 void     tr_client_abort(tr_client *client, const char *text);
 /* Let go what was gathered. A driver does so when it has no more operations at hand. */

@@ -83,7 +83,7 @@ struct tr_job {
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
     TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__GOODBYE, TR__ABORT,
-    TR__APPLIED
+    TR__APPLIED, TR__TASK
 } tr__command;
 
 /* The data of TR__PULL, malloc'ed in one piece; the command frees it. */

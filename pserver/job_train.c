@@ -44,6 +44,10 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
         break;
     case TR__APPLIED:                              /* a server's */
         break;
+    case TR__TASK:
+        tr_client_task_request(job->client, command->data);
+        free(command->data);
+        break;
     }
 }
 

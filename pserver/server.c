@@ -1,5 +1,6 @@
 /* server.c - requests: from whom, in which order, once; acknowledgements; the end. */
 #include "pserver/server_state.h"
+#include "pserver/server_tasks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +98,7 @@ void tr_server_free(tr_server *server)
         free(buffer - LINE);
     }
     tr__server_rounds_free(server);
+    tr__server_tasks_free(server);
     if (server->setup)
         trireme__pserver__setup__free_unpacked(server->setup, NULL);
     tr_outbox_deinit(&server->outbox);
@@ -262,7 +264,6 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     /* Does the payload belong to us (and not to the driver, nor to the sum)? */
     bool         is_owned = is_placed && !tr__server_is_sum(server, trainer, wire, payload);
 
-    (void)now;
     if (!trainer)
         goto drop;
     if (wire->epoch != trainer->epoch) {
@@ -284,6 +285,8 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
             tr__server_pull_again(server, trainer, wire, payload);
         else if (wire->kind == TR_WIRE_PULL_ROWS)
             tr__server_pull_rows_again(server, trainer, wire, payload);
+        else if (wire->kind == TR_WIRE_TASK_ASK)
+            tr__server_task_again(server, trainer, wire);
         goto drop;
     }
     if (wire->seq > trainer->accepted + 1)
@@ -297,7 +300,8 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     }
     const bool is_push = wire->kind == TR_WIRE_PUSH || wire->kind == TR_WIRE_PUSH_MANY ||
                          wire->kind == TR_WIRE_PUSH_ROWS;
-    const tr_status status = handle(server, trainer, wire, payload, is_owned);
+    const tr_status status = tr__server_is_task(wire) ? tr__server_on_task(server, trainer, wire, now)
+                                                      : handle(server, trainer, wire, payload, is_owned);
     if (status != TR_OK)
         tr__server_fail(server, status);
     else if (is_push)

@@ -124,6 +124,8 @@ struct tr_server {
     bool            *takes_part;      /* in the update that is being applied, by trainer */
     atomic_llong     staleness[TR_STALENESS_BINS], dropped;     /* read by other threads, for people */
 
+    struct tr__server_tasks *tasks;   /* server_tasks.c; NULL: none are handed out */
+
     int              trainer_count;
     tr__trainer     *trainer;
     uint8_t         *pool;            /* free buffers of one chunk; the first word of each links the next */

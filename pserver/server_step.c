@@ -1,5 +1,6 @@
 /* server_step.c - what is applied when: the modes. */
 #include "pserver/server_state.h"
+#include "pserver/server_tasks.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -206,6 +207,7 @@ tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const 
 static void leave(tr_server *server, tr__trainer *trainer)
 {
     trainer->is_gone = true;
+    tr__server_tasks_leave(server, trainer);
     if (!trainer->round)
         return;
     if (server->is_running)

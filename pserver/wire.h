@@ -42,11 +42,15 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(DATA,      TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: a piece of a parameter */        \
     X(DATA_MANY, TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: `block` whole small ones */      \
     X(REFUSED,   TR_LIMIT_CONTROL)  /* reply: Refusal */                                                    \
-    X(SERVING,   TR_LIMIT_CONTROL)  /* server to all: Serving; a trainer, without payload, asks for it */       \
+    X(SERVING,   TR_LIMIT_CONTROL)  /* server to all: Serving; a trainer, without payload, asks for it */   \
     X(PULL_ROWS, TR_LIMIT_DATA)     /* request: i64 keys of table `block`, wanted as of `step` */           \
     X(PUSH_ROWS, TR_LIMIT_DATA)     /* request: piece `part` of `offset` of a gradient of table `block`: */ \
                                     /*          i64 keys, all different, then as many rows of f32 */        \
-    X(DATA_ROWS, TR_LIMIT_DATA)     /* reply to row pull `seq`: its rows, in the table's type */
+    X(DATA_ROWS, TR_LIMIT_DATA)     /* reply to row pull `seq`: its rows, in the table's type */             \
+    X(TASKS,     0)                 /* request: `block` tasks, `part` passes, digest `offset`, leases of `weight` s */ \
+    X(TASK_ASK,  0)                 /* request: a task, please */                                           \
+    X(TASK_END,  0)                 /* request: lease `offset` is done (`part` 0) or has failed (1) */      \
+    X(TASK,      0)                 /* reply to `seq`: tr_task_answer `part`; task `block` of pass `step`, lease `offset` */
 
 typedef enum tr_wire_kind {
     TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */

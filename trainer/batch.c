@@ -34,7 +34,6 @@ tr_batch *tr_batch_new(const tr_dataset *dataset)
     batch->dims = tr__must_alloc(count * sizeof *batch->dims);
     batch->offset = tr__must_alloc(count * sizeof *batch->offset);
     batch->offset_count = tr__must_alloc(count * sizeof *batch->offset_count);
-    batch->task = -1;
     for (int i = 0; i < spec->slot_count; i++) {
         if (spec->slots[i].name)
             init_feed(batch, &spec->slots[i], i);

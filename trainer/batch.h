@@ -8,7 +8,8 @@ struct tr_batch {
     tr_columns columns;
     bool       is_open;               /* lines are still being added: the wait for the next ones was too long */
     int64_t    samples;
-    int64_t    task;                  /* whose lines they are; -1: of none */
+    int64_t    task;                  /* id of the piece whose lines they are, where tasks are leased */
+    bool       ends_task;             /* and there are no more of it */
     int        feed_count;
     tr_feed   *feed;
     int       *slot;                  /* of each feed */

@@ -20,7 +20,7 @@ struct tr_dataset {
     int              part, parts;
 
     pthread_mutex_t  lock;            /* of all below */
-    bool             is_in_pass;
+    bool             is_in_pass, is_leased;
     tr_chunk        *chunk;           /* being taken from, or NULL */
     int64_t          chunk_line;      /* its next line */
     tr_status        failed;          /* of this pass; later calls say it again */
@@ -179,11 +179,27 @@ tr_status tr_dataset_begin(tr_dataset *dataset)
     return TR_OK;
 }
 
+tr_status tr__dataset_begin_leased(tr_dataset *dataset)
+{
+    if (dataset->is_loading || dataset->is_loaded)
+        return tr_fail(TR_EINVAL, "data: tasks on lease are read while training, but the lines are in memory");
+    tr_dataset_end(dataset);
+    TR_TRY(tr_feed_start(dataset->feed));
+    dataset->failed = TR_OK;
+    dataset->is_in_pass = dataset->is_leased = true;
+    return TR_OK;
+}
+
+void tr__dataset_add(tr_dataset *dataset, const tr_piece *piece)
+{
+    tr_feed_add(dataset->feed, piece);
+}
+
 void tr_dataset_end(tr_dataset *dataset)
 {
     drop_chunk(dataset);
     tr_feed_stop(dataset->feed);
-    dataset->is_in_pass = false;
+    dataset->is_in_pass = dataset->is_leased = false;
 }
 
 static tr_status no_memory(void)
@@ -197,7 +213,7 @@ static tr_status fill_from_files(tr_dataset *dataset, tr_batch *batch, double se
     const int64_t want = dataset->spec.batch_size;
     const bool    by_task = dataset->spec.split == TR_SPLIT_TASKS;
 
-    while (batch->columns.lines < want) {
+    while (batch->columns.lines < want && !batch->ends_task) {
         if (!dataset->chunk)
             TR_TRY(next_chunk(dataset, seconds));
         const tr_chunk *chunk = dataset->chunk;
@@ -210,10 +226,9 @@ static tr_status fill_from_files(tr_dataset *dataset, tr_batch *batch, double se
         dataset->chunk_line += count;
         if (dataset->chunk_line < chunk->columns.lines)
             continue;
-        const bool ends = by_task && chunk->block.is_last && batch->columns.lines;
+        batch->task = chunk->block.piece.id;
+        batch->ends_task = by_task && chunk->block.is_last;
         drop_chunk(dataset);
-        if (ends)
-            return TR_OK;
     }
     return TR_OK;
 }
@@ -232,23 +247,40 @@ static tr_status fill_from_memory(tr_dataset *dataset, tr_batch *batch)
     return TR_OK;
 }
 
+/* Put together what is next; a batch that is too small to count is left out. */
+static tr_status fill(bool *got, tr_batch *batch, tr_dataset *dataset, double seconds)
+{
+    const int64_t least = dataset->spec.drop_last ? dataset->spec.batch_size : 1;
+
+    do {
+        if (!batch->is_open) {
+            tr_columns_clear(&batch->columns);
+            batch->ends_task = false;
+        }
+        batch->is_open = true;
+        if (dataset->is_loaded)
+            TR_TRY(fill_from_memory(dataset, batch));
+        else
+            TR_TRY(fill_from_files(dataset, batch, seconds));
+        batch->is_open = false;
+        *got = batch->columns.lines >= least;
+        if (!*got && batch->ends_task)
+            tr_columns_clear(&batch->columns);
+        if (!*got && batch->ends_task && dataset->is_leased)
+            *got = true;                           /* empty, but somebody waits to hear of its end */
+    } while (!*got && batch->ends_task);
+    return TR_OK;
+}
+
 static tr_status take_batch(bool *got, tr_batch *batch, tr_dataset *dataset, double seconds)
 {
     if (!dataset->is_in_pass)
         return tr_fail(TR_EINVAL, "data: no pass has begun");
     if (dataset->failed != TR_OK)
         return tr_fail(dataset->failed, "%s", dataset->failure);
-    if (!batch->is_open)
-        tr_columns_clear(&batch->columns);
-    batch->is_open = true;
-    if (dataset->is_loaded)
-        TR_TRY(fill_from_memory(dataset, batch));
-    else
-        TR_TRY(fill_from_files(dataset, batch, seconds));
-    batch->is_open = false;
+    TR_TRY(fill(got, batch, dataset, seconds));
     const int64_t lines = batch->columns.lines;
-    *got = lines > 0 && (lines == dataset->spec.batch_size || !dataset->spec.drop_last);
-    const bool is_sliced = dataset->spec.split == TR_SPLIT_BATCHES;
+    const bool    is_sliced = dataset->spec.split == TR_SPLIT_BATCHES;
     const int64_t part = is_sliced ? dataset->part : 0, parts = is_sliced ? dataset->parts : 1;
     return tr__batch_show(batch, part * lines / parts, (part + 1) * lines / parts) ? TR_OK : no_memory();
 }

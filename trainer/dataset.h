@@ -4,7 +4,14 @@
 
 #include "trainer/trireme_trainer.h"
 
+struct tr_piece;
+
 const tr_data_spec *tr__dataset_spec(const tr_dataset *dataset);
+/* Begin a pass without a piece; they come one by one, with ids of the caller's, until tr_dataset_end. Batches then say whose
+ * lines they are (batch.h), and one, perhaps empty, ends each piece. */
+tr_status tr__dataset_begin_leased(tr_dataset *dataset);
+/* The path lives until the pass ends. */
+void      tr__dataset_add(tr_dataset *dataset, const struct tr_piece *piece);
 /* Have other trainers parts of the data, so that this one may have none? */
 bool tr__dataset_is_shared(const tr_dataset *dataset);
 

@@ -145,6 +145,8 @@ static Trireme__Trainer__Training *write_training(tr_job_desc_memory *memory, co
     to->has_weight = loop->has_weight;
     to->weight = loop->weight;
     to->check_finite = loop->check_finite;
+    to->has_lease = loop->lease != 0;
+    to->lease = loop->lease;
     return to;
 }
 
@@ -182,7 +184,7 @@ static tr_status read_training(tr_loop_options *to, tr_job_desc_memory *memory, 
         .labels = read_fetches(memory, message->n_fetches, message->fetches, true), .report_every = from->report_every,
         .epochs = from->epochs, .steps = from->steps, .threads = (int)from->threads,
         .is_shuffled = message->data->has_shuffle_seed, .shuffle_seed = message->data->shuffle_seed,
-        .has_weight = from->has_weight, .weight = from->weight, .check_finite = from->check_finite};
+        .has_weight = from->has_weight, .weight = from->weight, .check_finite = from->check_finite, .lease = from->lease};
     return TR_OK;
 }
 

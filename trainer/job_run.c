@@ -196,12 +196,22 @@ static tr_status prepare_data(running *r)
 
 /* == running ================================================================================== */
 
+/* Where trainers do not wait for each other's steps, tasks go to who is free. */
+static bool has_leases(const running *r)
+{
+    tr_mode mode;
+
+    return r->cut && r->desc->data.split == TR_SPLIT_TASKS && !r->desc->in_memory &&
+           tr_mode_parse(&mode, r->cut->spec.mode) == TR_OK && (mode.kind == TR_MODE_ASYNC || mode.kind == TR_MODE_GEO);
+}
+
 static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
 {
     tr_loop_options options = r->desc->loop;
     tr_loop_report  report = {0};
 
     options.idle = r->idle;
+    options.has_leases = has_leases(r);
     if (r->cut)
         options.fetches = r->cut->fetches;
     TR_TRY(tr_loop_new(&r->loop, r->program, r->scope, r->data, &options));

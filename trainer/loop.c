@@ -4,6 +4,7 @@
  * holds it while it computes or waits for data. */
 #include "trainer/dataset.h"
 #include "trainer/feed.h"
+#include "trainer/leases.h"
 #include "trainer/worker.h"
 
 #include <pthread.h>
@@ -29,6 +30,7 @@ typedef struct note {
 struct tr_loop {
     tr_loop_options options;          /* without the names: the workers have those */
     tr_dataset     *data;
+    tr_leases      *leases;           /* or NULL: the data's own pieces, in their order */
     int             hands;
     hand           *hand;
 
@@ -165,10 +167,32 @@ static tr_status end_epoch(tr_loop *loop)
     return status;
 }
 
+/* A batch of a leased task, which is reported when it was the last. */
+static tr_status do_leased_step(tr_loop *loop, tr_worker *worker, double seconds)
+{
+    bool got, is_over;
+
+    TR_TRY(tr_leases_pump(&is_over, loop->leases));
+    loop->is_at_end = is_over;
+    if (is_over)
+        return TR_OK;
+    const tr_status status = tr_dataset_next(&got, worker->batch, loop->data, tr_leases_has_task(loop->leases) ? seconds : 0.01);
+    if (status == TR_ETIMEOUT)
+        return TR_OK;
+    TR_TRY(status);
+    const int64_t number = got && tr_batch_samples(worker->batch) ? claim(loop) : 0;
+    if (number)
+        TR_TRY(run_batch(loop, worker, number));
+    return got && worker->batch->ends_task && !loop->is_at_end ? tr_leases_end(loop->leases, worker->batch->task) : TR_OK;
+}
+
 /* One batch, or the end of an epoch; waits no longer than that for data. */
 static tr_status do_step(tr_loop *loop, tr_worker *worker, double seconds)
 {
     bool got;
+
+    if (loop->leases)
+        return do_leased_step(loop, worker, seconds);
 
     const tr_status status = tr_dataset_next(&got, worker->batch, loop->data, seconds);
     if (status == TR_ETIMEOUT)
@@ -250,6 +274,8 @@ static tr_status check_options(const tr_loop_options *options)
     if (options->epochs < 0 || options->steps < 0 || options->report_every < 0 || options->fetch_count < 0)
         return tr_fail(TR_ERANGE, "loop: %lld epochs, %lld steps, a report every %lld steps; none can be below 0",
                        (long long)options->epochs, (long long)options->steps, (long long)options->report_every);
+    if (options->has_leases && !tr_job_current())
+        return tr_fail(TR_EINVAL, "loop: tasks are leased from a server, and this process is in no job");
     if (options->threads > 1 && tr_job_current())
         return tr_fail(TR_EUNSUPPORTED, "loop: %d threads in a job; a step's batch is one thread's there, and more trainers "
                        "are started instead", options->threads);
@@ -287,7 +313,10 @@ tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope, tr_da
     pthread_cond_init(&loop->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     TR_TRY_GOTO(fail, init_workers(loop, program, scope, options));
-    TR_TRY_GOTO(fail, begin_epoch(loop));
+    if (options->has_leases)
+        TR_TRY_GOTO(fail, tr_leases_new(&loop->leases, tr_job_current(), data, loop->options.epochs, options->lease));
+    else
+        TR_TRY_GOTO(fail, begin_epoch(loop));
     *out = loop;
     return TR_OK;
 fail:
@@ -301,6 +330,7 @@ void tr_loop_free(tr_loop *loop)
         return;
     stop_hands(loop);
     tr_dataset_end(loop->data);
+    tr_leases_free(loop->leases);
     for (int i = 0; i < loop->hands; i++)
         if (loop->hand[i].loop)
             tr_worker_deinit(&loop->hand[i].worker);

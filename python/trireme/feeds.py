@@ -84,8 +84,8 @@ class Dataset:
     index that libsvm files give the first feature.
 
     In a job ``split`` says how trainers share the data: ``"batches"``: all read the same and take their slices of each
-    batch, as one process would go; ``"tasks"``: files are cut into tasks of ``task_bytes``, which are dealt out;
-    ``"files"``: each trainer is given files of its own.
+    batch, as one process would go; ``"tasks"``: files are cut into tasks of ``task_bytes``, which are dealt out, in modes
+    async and geo on a lease of so many seconds; ``"files"``: each trainer is given files of its own.
     """
 
     _split = "batches"
@@ -94,13 +94,13 @@ class Dataset:
                  slots: Sequence[Any] = (), *, threads: int | None = None, drop_last: bool = False, ordered: bool = True,
                  bad_lines: int | str = 0, pipe_command: str | None = None, delimiter: str = ",",
                  header: bool | Sequence[str] = False, first_index: int = 1, split: str | None = None,
-                 task_bytes: int = 0, block_bytes: int = 0) -> None:
+                 task_bytes: int = 0, lease: float = 300.0, block_bytes: int = 0) -> None:
         self._native: Native | None = None
         self._shuffles = 0
         self._given: dict[str, Any] = {}
         self._set(files=[], format=format, batch_size=batch_size, slots=(), threads=threads, drop_last=drop_last,
                   ordered=ordered, bad_lines=bad_lines, pipe_command=pipe_command, delimiter=delimiter, header=header,
-                  first_index=first_index, split=split or self._split, task_bytes=task_bytes, block_bytes=block_bytes)
+                  first_index=first_index, split=split or self._split, task_bytes=task_bytes, lease=lease, block_bytes=block_bytes)
         self.set_filelist(files)
         self.set_use_var(slots)
 
@@ -120,6 +120,8 @@ class Dataset:
                 raise InvalidArgumentError(f"Dataset: delimiter={value!r}; one character is possible")
             if name == "batch_size" and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
                 raise InvalidArgumentError(f"Dataset: batch_size={value!r}; a positive int is possible")
+            if name == "lease" and not 0 < value < 1e8:
+                raise InvalidArgumentError(f"Dataset: lease={value!r}; seconds above 0 are possible")
         self._given.update(given)
         self._forget()
 
@@ -233,6 +235,9 @@ class Dataset:
                 from . import distributed
                 check(lib.tr_dataset_set_part(out[0], distributed.trainer_index(), distributed.trainer_count()))
         return self._native.ptr
+
+    def _may_lease(self) -> bool:
+        return self._given["split"] == "tasks" and lib.tr_dataset_lines_in_memory(self._get()) < 0
 
     # -- batches --------------------------------------------------------------------------------------------
 

@@ -73,10 +73,10 @@ def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scop
     _check(program, dataset, scope, fetch_list, fetch_info, print_period)
     _check_slots(program, dataset)
     names = tuple(var if isinstance(var, str) else var.name for var in fetch_list)
-    idle, weight = None, None
+    idle, weight, may_lease = None, None, False
     if executor._before_run is not None:
         from .distributed import training
-        program, idle, fetched, weight = training.before_loop(program, scope, names)
+        program, idle, fetched, weight, may_lease = training.before_loop(program, scope, names)
     else:
         fetched = names
     for name in fetched:
@@ -85,6 +85,7 @@ def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scop
                                 f"  your line: {user_line()}")
     options, keep = _options(fetched, list(fetch_info or names), report_every=print_period, epochs=epochs, steps=steps,
                              threads=thread, has_weight=weight is not None, weight=weight or 0.0,
+                             has_leases=may_lease and dataset._may_lease(), lease=dataset._given["lease"],
                              idle=ffi.NULL if idle is None else idle.desc._native.ptr, check_finite=executor.check_nan)
     before, start = dataset._counts(), time.perf_counter()
     out = ffi.new("tr_loop **")

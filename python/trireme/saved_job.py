@@ -79,7 +79,7 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     desc.data, desc.in_memory = spec[0], in_memory
     options, kept_too = _options(names, list(fetch_info or names), report_every=print_period, epochs=epochs, steps=steps,
                                  threads=thread, is_shuffled=shuffle_seed is not None, shuffle_seed=shuffle_seed or 0,
-                                 check_finite=check_nan)
+                                 check_finite=check_nan, lease=dataset._given["lease"])
     desc.loop = options[0]
     desc.save_folder = keep.chars(save_folder)
     saved = sorted({var.name for var in program.list_vars() if is_persistable(var)})

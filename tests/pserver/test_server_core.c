@@ -3,6 +3,7 @@
 
 #include "pserver/mode.h"
 #include "pserver/server.h"
+#include "pserver/trireme_tasks.h"
 
 #include <stdio.h>
 
@@ -705,6 +706,70 @@ TEST(mistakes_with_rows_are_refused_by_name)
     unmake(&r);
 }
 
+/* The task that a trainer is given now; nothing else may be told to it. */
+static tr_wire take_task(rig *r, int to)
+{
+    tr_message m;
+    tr_wire    task = {.kind = TR_WIRE_NONE};
+
+    while (r->node.next(r->node.self, &m)) {
+        if (m.peer == to && m.wire.kind == TR_WIRE_TASK)
+            task = m.wire;
+        free(m.owned);
+    }
+    return task;
+}
+
+static void say_tasks(rig *r, int from, uint64_t digest)
+{
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASKS, .block = 2, .part = 1, .offset = digest, .weight = 10}, NULL);
+}
+
+TEST(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike)
+{
+    rig r = make_running_as("async");
+
+    say_tasks(&r, TRAINER0, 9);
+    say_tasks(&r, TRAINER1, 9);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
+    const tr_wire task = take_task(&r, TRAINER1);
+    assert_int_equal(task.kind, TR_WIRE_TASK);
+    assert_int_equal(task.part, TR_TASK_GIVEN);
+    assert_int_equal(task.seq, r.seq[TRAINER1]);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .seq = r.seq[TRAINER1]}, NULL);
+    const tr_wire again = take_task(&r, TRAINER1);
+    assert_int_equal(again.block, task.block);
+    assert_int_equal(again.offset, task.offset);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
+    assert_int_not_equal(take_task(&r, TRAINER0).block, task.block);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
+    assert_int_equal(take_task(&r, TRAINER0).part, TR_TASK_WAIT);
+
+    r.node.lost(r.node.self, TRAINER1, "died");            /* its task is the other's */
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
+    assert_int_equal(take_task(&r, TRAINER0).block, task.block);
+    unmake(&r);
+}
+
+TEST(tasks_that_differ_or_cannot_be_leased_are_refused)
+{
+    rig r = make_running_as("async");
+    say_tasks(&r, TRAINER0, 9);
+    say_tasks(&r, TRAINER1, 8);
+    EXPECT_REFUSED(&r, "all trainers are to be given the same files");
+    unmake(&r);
+
+    r = make_running();
+    say_tasks(&r, TRAINER0, 9);
+    EXPECT_REFUSED(&r, "which need mode async or geo");
+    unmake(&r);
+
+    r = make_running_as("async");
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
+    EXPECT_REFUSED(&r, "sent TASK_ASK before it said what the tasks are");
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -729,6 +794,8 @@ int main(void)
         cmocka_unit_test(alone_each_trainer_updates_rows_with_its_own),
         cmocka_unit_test(rows_leave_between_updates_and_not_during_one),
         cmocka_unit_test(mistakes_with_rows_are_refused_by_name),
+        cmocka_unit_test(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike),
+        cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

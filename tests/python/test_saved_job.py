@@ -105,6 +105,66 @@ def test_it_runs_in_every_mode(data, tmp_path, mode):
     assert last < first
 
 
+def many_files(folder, count=8, lines=9):
+    """Small files, each a task: `count * lines` lines in all."""
+    for i in range(count):
+        (folder / f"f{i}.txt").write_text("".join(f"1 {j % 5} 6 1 2 3 4 5 {i} 1 {j}\n" for j in range(lines)))
+    return str(folder / "f*.txt")
+
+
+def samples(out):
+    return [int(count) for count in re.findall(r"steps, (\d+) samples in", out)]
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("mode", ["async", "geo(2)"])
+def test_leased_tasks_are_each_done_once(tmp_path, mode):
+    files = many_files(tmp_path)
+    script(files, "--write", tmp_path / "job", "--servers", 2, "--mode", mode, "--split", "tasks", "--optimizer", "sgd")
+    code, out, err = mpirun(2, 1, trainer_program(), tmp_path / "job")
+    assert code == 0, out + err
+    assert samples(out) == [3 * 72]
+    code, out, err = mpirun(2, 2, trainer_program(), tmp_path / "job")
+    assert code == 0, out + err
+    assert 0 < samples(out)[0] <= 3 * 72
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_script_leases_tasks_too(tmp_path):
+    files = many_files(tmp_path)
+    code, out, err = mpirun(1, 2, "env", "TRIREME_MODE=async", sys.executable, SCRIPT, files, "--split", "tasks", "--optimizer", "sgd",
+                            "--debug")
+    assert code == 0, out + err
+    assert len(samples(out)) == 2 and sum(samples(out)) == 3 * 72
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("fault", ["sleep 600", "kill -9 $PPID"], ids=["slow", "dead"])
+def test_the_tasks_of_a_slow_or_dead_trainer_are_done_by_another(tmp_path, fault):
+    """Trainer 1 (rank 2) hangs, or dies, over its first task."""
+    files = many_files(tmp_path)
+    pipe = f"if [ $OMPI_COMM_WORLD_RANK = 2 ]; then {fault}; fi; cat"
+    script(files, "--write", tmp_path / "job", "--servers", 1, "--mode", "async", "--split", "tasks", "--optimizer", "sgd",
+           "--lease", 1.5, "--pipe", pipe)
+    code, out, err = mpirun(1, 2, trainer_program(), tmp_path / "job")
+    assert samples(out) == [3 * 72], out + err
+    if fault.startswith("sleep"):
+        assert code == 0, out + err
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_trainers_must_mean_the_same_tasks(tmp_path):
+    files = many_files(tmp_path)
+    script(files, "--write", tmp_path / "job", "--servers", 1, "--mode", "async", "--split", "tasks", "--optimizer", "sgd")
+    code, out, err = mpirun(1, 2, "bash", "-c", f"exec {trainer_program()} {tmp_path}/job $(ls {tmp_path}/f*.txt | head -$OMPI_COMM_WORLD_RANK)")
+    assert code != 0
+    assert re.search(r"has \d tasks in 3 passes .*all trainers are to be given the same files", out + err), out + err
+
+
 @needs_mpi
 @pytest.mark.mpi
 def test_what_is_wrong_in_a_job_is_said_once(data, tmp_path):

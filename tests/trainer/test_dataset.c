@@ -284,6 +284,19 @@ TEST(tasks_share_the_lines_out)
     }
 }
 
+TEST(small_batches_at_the_ends_of_tasks_can_be_left_out)
+{
+    const char  *path = write_text("ends.txt", "1 0 0\n1 1 0\n1 2 0\n1 3 0\n1 4 0\n1 5 0\n1 6 0\n");
+    tr_data_spec spec = spec_of(TR_DATA_MULTISLOT, numbered, 2, &path);
+
+    spec.split = TR_SPLIT_TASKS;
+    spec.task_bytes = 18;                          /* three lines */
+    expect_batches(&spec, "n[2]=0 1; s[0](0,0,0)=\nn[1]=2; s[0](0,0)=\nn[2]=3 4; s[0](0,0,0)=\nn[1]=5; s[0](0,0)=\n"
+                          "n[1]=6; s[0](0,0)=\n");
+    spec.drop_last = true;
+    expect_batches(&spec, "n[2]=0 1; s[0](0,0,0)=\nn[2]=3 4; s[0](0,0,0)=\n");
+}
+
 TEST(slices_of_batches_are_those_of_one_process)
 {
     const char  *path = write_text("p.txt", "1 0 0\n1 1 1 7\n1 2 0\n1 3 2 8 9\n1 4 0\n");
@@ -432,6 +445,7 @@ int main(void)
         cmocka_unit_test(libsvm_is_dense_or_sparse),
         cmocka_unit_test(threads_and_blocks_change_nothing),
         cmocka_unit_test(tasks_share_the_lines_out),
+        cmocka_unit_test(small_batches_at_the_ends_of_tasks_can_be_left_out),
         cmocka_unit_test(slices_of_batches_are_those_of_one_process),
         cmocka_unit_test(a_bad_line_in_a_later_task_has_its_number_in_the_file),
         cmocka_unit_test(bad_lines_are_skipped_and_counted),

@@ -214,14 +214,15 @@ def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, An
 
 
 def before_loop(program: Program, scope: Scope,
-                names: tuple[str, ...]) -> tuple[Program, Program | None, tuple[str, ...], float | None]:
-    """Return what a loop of the core runs, in steps with samples and without, what it fetches, and the weight it gives
-    each step (None: the number of samples)."""
+                names: tuple[str, ...]) -> tuple[Program, Program | None, tuple[str, ...], float | None, bool]:
+    """Return what a loop of the core runs, in steps with samples and without, what it fetches, the weight it gives each
+    step (None: the number of samples), and whether it may lease tasks."""
     training = _find(program, scope)
     if training is None:
-        return program, None, names, None
+        return program, None, names, None, False
     training._last = -1.0                              # the loop sets it
-    return training.program, training.result.idle, training.fetched(names), _weight
+    return (training.program, training.result.idle, training.fetched(names), _weight,
+            training.result.mode.kind in ("async", "geo"))
 
 
 def _first_run(program: Program, scope: Scope) -> _Training | None:

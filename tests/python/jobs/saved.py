@@ -10,10 +10,13 @@ parser.add_argument("--write", help="the job's file")
 parser.add_argument("--servers", type=int, nargs="*", default=[])
 parser.add_argument("--mode")
 parser.add_argument("--split", default="batches")
+parser.add_argument("--debug", action="store_true")
 parser.add_argument("--save", help="folder for the parameters")
 parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--optimizer", default="adam")
 parser.add_argument("--dropout", type=float, default=0.0)
+parser.add_argument("--pipe")
+parser.add_argument("--lease", type=float, default=300.0)
 parser.add_argument("--in-memory", action="store_true")
 args = parser.parse_args()
 
@@ -29,7 +32,8 @@ if args.dropout:
 loss = fluid.layers.mean(fluid.layers.cross_entropy(fluid.layers.fc(hidden, 5, act="softmax"), label))
 {"adam": lambda: fluid.optimizer.Adam(fluid.layers.exponential_decay(0.05, 5, 0.7)),
  "sgd": lambda: fluid.optimizer.SGD(0.1)}[args.optimizer]().minimize(loss)
-data = fluid.Dataset(args.data, slots=[label, x, words], batch_size=12, split=args.split, threads=2, task_bytes=2000)
+data = fluid.Dataset(args.data, slots=[label, x, words], batch_size=12, split=args.split, threads=2, task_bytes=2000,
+                     lease=args.lease, pipe_command=args.pipe)
 
 if args.write:
     fluid.io.save_job(args.write, data, fetch_list=[loss], fetch_info=["cost"], print_period=3, epochs=args.epochs,
@@ -44,6 +48,6 @@ else:
                 data.load_into_memory()
             data.local_shuffle(seed=7 + epoch)
         exe.train_from_dataset(dataset=data, epochs=1 if args.in_memory else args.epochs, fetch_list=[loss],
-                               fetch_info=["cost"], print_period=3)
+                               fetch_info=["cost"], print_period=3, debug=args.debug)
     if args.save:
         fluid.io.save_params(exe, args.save)

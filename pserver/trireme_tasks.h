@@ -1,0 +1,62 @@
+/* trireme_tasks.h - the C API of tasks that server 0 hands out: pieces of the data, each to one trainer at a time.
+ *
+ *     tr_job_tasks_begin(job, &spec);              // every trainer, with the same numbers
+ *     for (;;) {
+ *         tr_job_task_ask(job, &task, &ticket);
+ *         tr_job_wait(job, ticket);
+ *         if (task.answer == TR_TASK_GIVEN) {
+ *             ... read piece `task.task` of the data, train on it ...
+ *             tr_job_task_end(job, task.lease, true, NULL);
+ *         } else if (task.answer == TR_TASK_END)
+ *             break;
+ *         else
+ *             ... all that is left is being done by others: ask again in a while ...
+ *     }
+ *
+ * A task is leased: if its trainer leaves, dies, or has not said that it is done when the lease runs out, another gets it. Each is
+ * done at least once in every pass; one whose trainer was only slow may count twice. A pass begins when all tasks
+ * of the one before are done.
+ *
+ * What must stay true: trainers do not wait for each other's steps (modes async and geo), or one that has no task would
+ * be waited for. */
+#ifndef TRIREME_TASKS_H
+#define TRIREME_TASKS_H
+
+#include "pserver/trireme_dist.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tr_tasks_spec {
+    uint32_t count;                   /* of the tasks: 0 .. count - 1 */
+    uint32_t passes;
+    uint64_t digest;                  /* of what the tasks are, 63 bits; all trainers must have the same */
+    double   lease;                   /* seconds that a trainer has for one; 300 when 0 */
+} tr_tasks_spec;
+
+typedef enum tr_task_answer {
+    TR_TASK_GIVEN = 0,
+    TR_TASK_WAIT = 1,                 /* the rest is leased to others */
+    TR_TASK_END = 2,                  /* all passes are done */
+    TR_TASK_ANSWER_COUNT
+} tr_task_answer;
+
+typedef struct tr_task {
+    tr_task_answer answer;
+    uint32_t       task, pass;
+    uint64_t       lease;             /* its number: never the same twice */
+} tr_task;
+
+/* After tr_job_setup, once. A trainer that means other tasks than the first one ends the job. */
+TR_API tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec);
+/* Ask for a task; *out holds it when the ticket is done, and lives until then. One question at a time. */
+TR_API tr_status tr_job_task_ask(tr_job *job, tr_task *out, tr_ticket *ticket);
+/* The leased task is done, or (`is_done` false) failed here and is somebody else's. The third failure of a task in a pass
+ * ends the job. A lease that ran out is no longer counted. `ticket` may be NULL. */
+TR_API tr_status tr_job_task_end(tr_job *job, uint64_t lease, bool is_done, tr_ticket *ticket);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

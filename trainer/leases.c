@@ -1,0 +1,118 @@
+/* leases.c - see leases.h. */
+#include "trainer/leases.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/memory.h"
+#include "trainer/feed.h"
+#include "trainer/pieces.h"
+
+enum { MOST_HELD = 2, ASK_AGAIN = 20000000 };      /* nanoseconds, where all that is left is others' */
+
+struct tr_leases {
+    tr_job     *job;
+    tr_dataset *data;
+    tr_piece   *piece;                /* of each task */
+    int64_t     pieces;
+    int         held;
+    bool        is_asking, is_over;
+    tr_ticket   ticket;
+    tr_task     answer;               /* written by the job while is_asking */
+    int64_t     ask_at;               /* not before */
+};
+
+/* FNV-1a of the pieces' places and sizes: names of folders may differ from host to host, those of files not. */
+static uint64_t digest(const tr_piece *piece, int64_t count)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+
+    for (int64_t i = 0; i < count; i++) {
+        const char *slash = strrchr(piece[i].path, '/');
+        for (const char *c = slash ? slash + 1 : piece[i].path; *c; c++)
+            hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+        hash = (hash ^ (uint64_t)piece[i].begin) * 0x100000001b3u;
+        hash = (hash ^ (uint64_t)piece[i].end) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+tr_status tr_leases_new(tr_leases **out, tr_job *job, tr_dataset *data, int64_t passes, double seconds)
+{
+    tr_leases *leases = tr__must_alloc(sizeof *leases);
+    tr_status  status;
+
+    leases->job = job;
+    leases->data = data;
+    TR_TRY_GOTO(fail, tr_pieces_list(&leases->piece, &leases->pieces, tr__dataset_spec(data)));
+    if (leases->pieces > UINT32_MAX || passes > UINT32_MAX) {
+        status = tr_fail(TR_ERANGE, "data: %lld tasks in %lld passes", (long long)leases->pieces, (long long)passes);
+        goto fail;
+    }
+    const tr_tasks_spec spec = {(uint32_t)leases->pieces, (uint32_t)passes, digest(leases->piece, leases->pieces), seconds};
+    TR_TRY_GOTO(fail, tr_job_tasks_begin(job, &spec));
+    TR_TRY_GOTO(fail, tr__dataset_begin_leased(data));
+    *out = leases;
+    return TR_OK;
+fail:
+    tr_leases_free(leases);
+    return status;
+}
+
+void tr_leases_free(tr_leases *leases)
+{
+    if (!leases)
+        return;
+    if (leases->is_asking && tr_job_wait(leases->job, leases->ticket) != TR_OK)
+        return;                                    /* the job has failed, and may still write the answer here */
+    free(leases->piece);
+    free(leases);
+}
+
+static tr_status take_answer(tr_leases *leases)
+{
+    leases->is_asking = false;
+    if (leases->answer.answer == TR_TASK_WAIT) {
+        leases->ask_at = tr__now() + ASK_AGAIN;
+        return TR_OK;
+    }
+    leases->is_over = leases->answer.answer == TR_TASK_END;
+    if (leases->is_over)
+        return TR_OK;
+    if (leases->answer.task >= leases->pieces)
+        return tr_fail(TR_EFORMAT, "server 0 gives task %u; there are %lld", leases->answer.task, (long long)leases->pieces);
+    tr_piece piece = leases->piece[leases->answer.task];
+    piece.id = (int64_t)leases->answer.lease;
+    tr__dataset_add(leases->data, &piece);
+    leases->held++;
+    return TR_OK;
+}
+
+tr_status tr_leases_pump(bool *is_over, tr_leases *leases)
+{
+    if (leases->is_asking && tr_job_is_done(leases->job, leases->ticket))
+        TR_TRY(take_answer(leases));
+    if (!leases->is_asking && !leases->is_over && leases->held < MOST_HELD && tr__now() >= leases->ask_at) {
+        TR_TRY(tr_job_task_ask(leases->job, &leases->answer, &leases->ticket));
+        leases->is_asking = true;
+    }
+    /* An answer that is on its way is soon here; where there is nothing else to do it is waited for. */
+    if (leases->is_asking && !leases->held) {
+        TR_TRY(tr_job_wait(leases->job, leases->ticket));
+        TR_TRY(take_answer(leases));
+    }
+    *is_over = leases->is_over;
+    return TR_OK;
+}
+
+bool tr_leases_has_task(const tr_leases *leases)
+{
+    return leases->held > 0;
+}
+
+tr_status tr_leases_end(tr_leases *leases, int64_t lease)
+{
+    leases->held--;
+    leases->ask_at = 0;
+    return tr_job_task_end(leases->job, (uint64_t)lease, true, NULL);
+}

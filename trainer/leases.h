@@ -1,0 +1,24 @@
+/* leases.h - a trainer's tasks: asked for at server 0 ahead of time, read by the dataset's threads, reported when trained.
+ *
+ * Two tasks at a time are this trainer's at most: one is trained on, the next is being read. */
+#ifndef TR_TRAINER_LEASES_H
+#define TR_TRAINER_LEASES_H
+
+#include "framework/status.h"
+#include "pserver/trireme_tasks.h"
+#include "trainer/dataset.h"
+
+typedef struct tr_leases tr_leases;
+
+/* The tasks are the pieces of the dataset's files, gone over `passes` times by all trainers together. Begins a pass of the
+ * dataset, which lasts until all of those are done. */
+tr_status tr_leases_new(tr_leases **out, tr_job *job, tr_dataset *data, int64_t passes, double seconds);
+void      tr_leases_free(tr_leases *leases);
+/* Ask for tasks, take answers: called between batches. *is_over: all passes are done, whatever is still being read here. */
+tr_status tr_leases_pump(bool *is_over, tr_leases *leases);
+/* Is there something to read? Otherwise the next batch needs an answer first. */
+bool      tr_leases_has_task(const tr_leases *leases);
+/* The last batch of this lease was trained on. */
+tr_status tr_leases_end(tr_leases *leases, int64_t lease);
+
+#endif
