@@ -61,7 +61,7 @@ class Reports:
         self.trainer, self.steps, self.every = trainer, steps, every
         self.test = fluid.batch(plays.test(TEST_WINDOW), 25)
         self.costs, self.done, self.start, self.held_out = [], 0, time.monotonic(), None
-        self.run = (f"{fluid.distributed.server_count()} servers, {fluid.distributed.trainer_count()} trainers"
+        self.run = (f"job {fluid.distributed.server_count()}+{fluid.distributed.trainer_count()}"       # servers, trainers
                     if fluid.distributed.is_distributed() else "one process")
 
     def __call__(self, event):

@@ -78,6 +78,6 @@ def test_a_low_temperature_writes_what_is_most_likely(script, exe):
 def test_a_job_learns_the_same(script):
     options = [*FEW, "--dropout", "0"]
     alone, job = reports(run("--dropout", "0")), reports(launch(2, 2, *options, script=SCRIPT, env=environment()))
-    assert {line["run"] for line in job} == {"2 servers, 2 trainers"} and {line["run"] for line in alone} == {"one process"}
+    assert {line["run"] for line in job} == {"job 2+2"} and {line["run"] for line in alone} == {"one process"}
     assert [line["step"] for line in job] == [line["step"] for line in alone]
     np.testing.assert_allclose([line["train"] for line in job], [line["train"] for line in alone], rtol=2e-3)
