@@ -79,6 +79,7 @@ void tr__job_free_tables(tr_job *job)
     for (int i = 0; i < job->table_count; i++) {
         free_way(&job->table[i].pull);
         free_way(&job->table[i].push);
+        free(job->table[i].asked);
         free(job->table[i].name);
     }
     free(job->table);
@@ -179,7 +180,11 @@ tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *ke
     tr__rows_way  *way = &t->pull;
 
     TR_TRY(tr_job_wait(job, way->ticket));
+    t->asked_count = -1;
     TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
+    TR_TRY(reserve(&t->asked, &t->asked_capacity, (uint64_t)count, sizeof *t->asked));
+    memcpy(t->asked, keys, (size_t)count * sizeof *keys);
+    t->asked_count = count;
     const uint32_t different = way->set.count;
     TR_TRY(reserve(&way->keys, &way->keys_capacity, different, sizeof *way->keys));
     TR_TRY(reserve(&way->rows, &way->rows_capacity, different * (uint64_t)t->row_bytes, 1));
@@ -219,24 +224,26 @@ static piece piece_of(const tr__rows_way *way, const tr__job_table *t, int serve
 }
 
 /* Where each different key's row goes. */
-static void lay_out_push(tr__rows_way *way, const tr__job_table *t, int servers, uint64_t in_piece, float **to)
+static void lay_out_push(const tr__rows_way *way, const tr__rows_way *sorted, const tr__job_table *t, int servers, uint64_t in_piece,
+                         float **to)
 {
-    for (uint32_t i = 0; i < way->set.count; i++) {
-        uint64_t row = way->place[i];
-        const piece p = piece_of(way, t, server_of(way->set.keys[i], servers), in_piece, &row);
-        memcpy(p.keys + row * sizeof(int64_t), &way->set.keys[i], sizeof(int64_t));
+    for (uint32_t i = 0; i < sorted->set.count; i++) {
+        uint64_t row = sorted->place[i];
+        const int64_t key = sorted->set.keys[i];
+        const piece   p = piece_of(way, t, server_of(key, servers), in_piece, &row);
+        memcpy(p.keys + row * sizeof(int64_t), &key, sizeof(int64_t));
         to[i] = p.values + row * (uint64_t)t->width;
     }
 }
 
-static void add_rows(const tr__rows_way *way, int64_t width, int64_t count, const float *values, float *const *to)
+static void add_rows(const tr__rows_way *sorted, int64_t width, int64_t count, const float *values, float *const *to)
 {
     uint32_t seen = 0;                                 /* numbers come in order the first time */
 
     for (int64_t i = 0; i < count; i++) {
-        float *restrict       sum = to[way->number[i]];
+        float *restrict       sum = to[sorted->number[i]];
         const float *restrict x = values + i * width;
-        if (way->number[i] == seen) {
+        if (sorted->number[i] == seen) {
             memcpy(sum, x, (size_t)width * sizeof *sum);
             seen++;
         } else {
@@ -260,12 +267,19 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
     if (!isfinite(weight) || weight < 0)
         return tr_fail(TR_ERANGE, "tr_job_push_rows: '%s' with a weight of %g", t->name, weight);
     TR_TRY(tr_job_wait(job, way->ticket));
-    TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
+    /* Mostly the gradient has the keys of the step's lookup, which are sorted already. */
+    const bool    is_known = t->asked && count == t->asked_count && !memcmp(keys, t->asked, (size_t)count * sizeof *keys);
+    tr__rows_way *sorted = is_known ? &t->pull : way;
+    if (is_known)
+        memcpy(way->first, sorted->first, ((size_t)tr_job_servers(job) + 1) * sizeof *way->first);
+    else
+        TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
+    const uint32_t different = sorted->set.count;
     /* The pointers lie behind the rows; they are needed during this call alone. */
-    TR_TRY(reserve(&way->rows, &way->rows_capacity, way->set.count * (bytes + sizeof(float *)) + sizeof(float *), 1));
-    float **to = (float **)(void *)(way->rows + (way->set.count * bytes + 7) / 8 * 8);
-    lay_out_push(way, t, tr_job_servers(job), in_piece, to);
-    add_rows(way, t->width, count, values, to);
+    TR_TRY(reserve(&way->rows, &way->rows_capacity, different * (bytes + sizeof(float *)) + sizeof(float *), 1));
+    float **to = (float **)(void *)(way->rows + (different * bytes + 7) / 8 * 8);
+    lay_out_push(way, sorted, t, tr_job_servers(job), in_piece, to);
+    add_rows(sorted, t->width, count, values, to);
     way->call = (tr_client_rows){.table = (uint32_t)table, .first = way->first, .pieces = way->rows, .push_bytes = bytes,
                                  .weight = weight};
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__PUSH_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket));

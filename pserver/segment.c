@@ -100,7 +100,10 @@ tr_status tr_segment_grow(tr_segment *segment, uint64_t bytes)
     if (bytes > segment->limit)
         return tr_fail(TR_ERANGE, "segment '%s': %llu bytes are wanted, its limit is %llu", segment->name,
                        (unsigned long long)bytes, (unsigned long long)segment->limit);
-    return commit(segment, (bytes + HEADER - 1) & ~(uint64_t)(HEADER - 1));
+    /* Large ones to the end of a huge page: the machine gives such a page only where all of it is wanted. */
+    const uint64_t unit = bytes < 8 * HUGE_PAGE ? HEADER : HUGE_PAGE;
+    const uint64_t end = (HEADER + bytes + unit - 1) / unit * unit;
+    return commit(segment, end - HEADER < segment->limit ? end - HEADER : segment->limit);
 }
 
 /* == life ====================================================================================== */

@@ -543,6 +543,11 @@ void tr_table_get_report(const tr_table *table, tr_table_report *report)
     };
 }
 
+const tr_slots *tr_table_slots(const tr_table *table)
+{
+    return table->slots;
+}
+
 tr_status tr_table_check(const tr_table *table)
 {
     TR_TRY(tr_slots_check(table->slots));

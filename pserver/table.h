@@ -111,6 +111,8 @@ typedef struct tr_table_report {
 } tr_table_report;
 
 void      tr_table_get_report(const tr_table *table, tr_table_report *report);
+/* For measuring. */
+const tr_slots *tr_table_slots(const tr_table *table);
 /* For tests: see tr_slots_check. */
 tr_status tr_table_check(const tr_table *table);
 
