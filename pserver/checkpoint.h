@@ -41,6 +41,9 @@ tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts
  * is no failure. */
 void      tr_checkpoint_prune(const char *dir, int keep);
 
+/* tr_checkpoint_list, and what has no manifest (yet). */
+int       tr__checkpoint_list_all(int64_t *steps, int room, const char *folder, bool with_incomplete);
+
 /* The manifest of a file's bytes, checked: its own checksum, and that it makes sense by itself. `path` is for messages. */
 tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size, const char *path);
 void      tr_manifest_free(tr_manifest *manifest);

@@ -304,14 +304,26 @@ static int newest_first(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
+static bool has_manifest(int dir, const char *name)
+{
+    char path[300];
+
+    return (size_t)snprintf(path, sizeof path, "%s/manifest", name) < sizeof path && faccessat(dir, path, F_OK, 0) == 0;
+}
+
 int tr_checkpoint_list(int64_t *steps, int room, const char *folder)
+{
+    return tr__checkpoint_list_all(steps, room, folder, false);
+}
+
+int tr__checkpoint_list_all(int64_t *steps, int room, const char *folder, bool with_incomplete)
 {
     int      count = 0, capacity = 0;
     int64_t *found = NULL, step;
     DIR     *dir = opendir(folder);
 
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (!parse_step(&step, entry->d_name))
+        if (!parse_step(&step, entry->d_name) || (!with_incomplete && !has_manifest(dirfd(dir), entry->d_name)))
             continue;
         if (count == capacity) {
             capacity = capacity ? 2 * capacity : 64;

@@ -309,7 +309,7 @@ void tr_checkpoint_prune(const char *dir, int keep)
 {
     enum { ROOM = 4096 };
     int64_t  *steps = tr__must_alloc(ROOM * sizeof *steps);
-    const int count = tr_checkpoint_list(steps, ROOM, dir);
+    const int count = tr__checkpoint_list_all(steps, ROOM, dir, true);
     int       kept = 0;
 
     for (int i = 0; i < count && i < ROOM; i++) {

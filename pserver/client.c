@@ -55,6 +55,7 @@ typedef struct stream {
     char     *how;                    /* it died, in words */
     int64_t   asked_at;               /* whether it serves */
     bool      asks;
+    tr_client_answer answer;          /* to the last cut; no bytes: it has not come */
 } stream;
 
 typedef struct block {
@@ -82,6 +83,10 @@ struct tr_client {
     uint64_t          op_first, op_count, op_capacity;     /* a ring of operations from op_first on */
     uint32_t         *op_left;        /* requests that are not done, and 1 while it is being made */
     request          *spare;
+    uint32_t          cut, cut_wanted;             /* numbers of the last one that was made, and heard of */
+    int64_t           cut_asked_at;
+    uint8_t *(*pack_place)(void *self, size_t *size, uint64_t step);
+    void             *pack_self;
 };
 
 static uint64_t op_begin(tr_client *client);
@@ -129,6 +134,7 @@ void tr_client_free(tr_client *client)
         free_requests(client->stream[i].first);
         free(client->stream[i].pushes.item);
         free(client->stream[i].pulls.item);
+        free(client->stream[i].answer.bytes);
         free(client->global[i]);
     }
     for (int i = 0; i < client->stream_count; i++)
@@ -471,6 +477,76 @@ uint64_t tr_client_push(tr_client *client, uint32_t index, const void *data, dou
     return op;
 }
 
+/* -- cuts -- */
+
+/* Trainer 0, which begins all cuts. */
+static bool is_first(const tr_client *client)
+{
+    return client->roster->rank[client->roster->self].index == 0;
+}
+
+static void ask_for_cut(tr_client *client, stream *s, uint8_t *payload, size_t size)
+{
+    request *r = add_request(client, s, TR_WIRE_CUT, 0, payload, size);
+
+    r->owned = payload;
+    r->wire.part = client->cut;
+}
+
+void tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes)
+{
+    tr_client_flush(client);
+    client->cut++;
+    client->cut_asked_at = client->now;
+    for (int i = 0; i < client->stream_count; i++) {
+        stream *s = &client->stream[i];
+        free(s->answer.bytes);
+        s->answer = (tr_client_answer){NULL, 0};
+        ask_for_cut(client, s, payloads[i], sizes[i]);
+    }
+}
+
+/* An answer may have been lost. It is written by now, or not yet: then there will be a next time. */
+static void ask_again_for_answers(tr_client *client)
+{
+    if (!client->cut || !is_first(client) || client->now - client->cut_asked_at < 4 * client->options.retry)
+        return;
+    client->cut_asked_at = client->now;
+    for (int i = 0; i < client->stream_count; i++)
+        if (!client->stream[i].answer.bytes)
+            ask_for_cut(client, &client->stream[i], NULL, 0);
+}
+
+/* Others have begun to cut: this trainer's step is ended, so it cuts, too. */
+static void follow_cut(tr_client *client)
+{
+    client->cut = client->cut_wanted;
+    for (int i = 0; i < client->stream_count; i++) {
+        size_t   size;
+        uint8_t *payload = client->pack_place(client->pack_self, &size, client->step);
+        ask_for_cut(client, &client->stream[i], payload, size);
+    }
+}
+
+bool tr_client_cut_is_answered(const tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        if (!client->stream[i].answer.bytes)
+            return false;
+    return client->cut > 0;
+}
+
+const tr_client_answer *tr_client_cut_answer(const tr_client *client, int server)
+{
+    return &client->stream[server].answer;
+}
+
+void tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t *size, uint64_t step), void *self)
+{
+    client->pack_place = pack;
+    client->pack_self = self;
+}
+
 uint64_t tr_client_step_end(tr_client *client)
 {
     const uint64_t op = op_begin(client);
@@ -479,6 +555,8 @@ uint64_t tr_client_step_end(tr_client *client)
     client->step++;
     for (int i = 0; i < client->stream_count; i++)
         add_request(client, &client->stream[i], TR_WIRE_STEP_END, op, NULL, 0);
+    if (client->cut_wanted > client->cut && client->pack_place && !is_first(client))
+        follow_cut(client);
     op_count_down(client, op);
     return op;
 }
@@ -714,6 +792,15 @@ static void on_task(tr_client *client, stream *s, const tr_wire *wire)
     }
 }
 
+static void on_cut_done(tr_client *client, stream *s, const tr_wire *wire, const uint8_t *payload)
+{
+    if (!is_first(client) || wire->part != client->cut || s->answer.bytes)
+        return;
+    s->answer.size = wire->bytes;
+    s->answer.bytes = malloc(wire->bytes + 1);
+    memcpy(s->answer.bytes, payload, wire->bytes);
+}
+
 static void on_refused(tr_client *client, const uint8_t *payload, uint64_t bytes)
 {
     Trireme__Pserver__Refusal *refusal = trireme__pserver__refusal__unpack(NULL, bytes, payload);
@@ -745,8 +832,9 @@ static void send_again(tr_client *client, stream *s, uint64_t settled)
     s->in_flight = 0;
     for (request *r = s->first; r; r = r->next) {
         const bool is_settled = (is_push(r) || r->wire.kind == TR_WIRE_STEP_END) && r->wire.step <= settled;
+        const bool is_missed = r->wire.kind == TR_WIRE_CUT && r->wire.step < settled;
         r->is_flying = false;
-        if (is_settled)
+        if (is_settled || is_missed)
             finish(client, s, r);
         r->is_again = is_push(r) && !is_settled;
         r->sent_at = 0;
@@ -758,6 +846,25 @@ static void send_again(tr_client *client, stream *s, uint64_t settled)
             r->wire.seq = s->last_seq;             /* it takes no part any more */
     }
     s->unsent = s->first;
+}
+
+static bool is_cutting(const stream *s)
+{
+    for (const request *r = s->first; r; r = r->next)
+        if (r->wire.kind == TR_WIRE_CUT && !r->is_done)
+            return true;
+    return false;
+}
+
+/* The state behind the cut went with the server. */
+static void give_up_answer(stream *s)
+{
+    Trireme__Pserver__CutDone done = TRIREME__PSERVER__CUT_DONE__INIT;
+
+    done.error = (char *)"it died before its part was written";
+    s->answer.size = trireme__pserver__cut_done__get_packed_size(&done);
+    s->answer.bytes = malloc(s->answer.size + 1);
+    trireme__pserver__cut_done__pack(&done, s->answer.bytes);
 }
 
 /* Another rank serves in the place of one that died, known to be dead or not yet. */
@@ -773,6 +880,8 @@ static void move_stream(tr_client *client, stream *s, int peer, const Trireme__P
     s->rank = peer;
     s->is_orphan = false;
     send_again(client, s, serving->settled[self]);
+    if (is_first(client) && !s->answer.bytes && !is_cutting(s))
+        give_up_answer(s);
 }
 
 static void on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes)
@@ -801,8 +910,11 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     if (s && wire->epoch == client->epoch) {
         if (wire->kind == TR_WIRE_SERVING)
             on_serving(client, peer, payload, wire->bytes);
-        else if (wire->kind == TR_WIRE_ACK)
+        else if (wire->kind == TR_WIRE_ACK) {
+            client->cut_wanted = wire->part > client->cut_wanted ? wire->part : client->cut_wanted;
             on_ack(client, s, wire->seq);
+        } else if (wire->kind == TR_WIRE_CUT_DONE)
+            on_cut_done(client, s, wire, payload);
         else if (wire->kind == TR_WIRE_DATA || wire->kind == TR_WIRE_DATA_MANY)
             on_data(client, s, wire, payload, is_placed);
         else if (wire->kind == TR_WIRE_DATA_ROWS)
@@ -897,6 +1009,7 @@ static int64_t tick(void *self, int64_t now)
     watch_orphans(client);
     if (!client->options.retry)
         return at;
+    ask_again_for_answers(client);
     for (int i = 0; i < client->stream_count; i++) {
         stream  *s = &client->stream[i];
         if (!s->is_serving) {                      /* what it said was lost */
@@ -951,6 +1064,9 @@ static void describe(const void *self, char *out, size_t size)
         case TR_WIRE_PUSH_ROWS:
         case TR_WIRE_STEP_END:
             snprintf(out, size, "server %d to take its gradients of step %llu", i, step);
+            return;
+        case TR_WIRE_CUT:
+            snprintf(out, size, "server %d to cut behind step %llu", i, step);
             return;
         case TR_WIRE_GOODBYE:
             snprintf(out, size, "server %d to let it go after step %llu", i, step);

@@ -97,6 +97,18 @@ typedef struct tr_client_task {
 } tr_client_task;
 
 uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task);
+/* Trainer 0: cut (server_cut.c). `payloads` are packed Cuts, one for each server, which the client takes over. It has all
+ * answers to the one before. No ticket: the answers come when they are written. */
+void     tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes);
+bool     tr_client_cut_is_answered(const tr_client *client);
+/* A packed CutDone; valid until the next cut. */
+typedef struct tr_client_answer {
+    uint8_t *bytes;
+    size_t   size;
+} tr_client_answer;
+const tr_client_answer *tr_client_cut_answer(const tr_client *client, int server);
+/* What packs this trainer's Cut behind step `step`, when others have begun to cut; malloc'ed. Without it none is sent. */
+void     tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t *size, uint64_t step), void *self);
 /* This trainer ends the job, for this reason. */
 void     tr_client_abort(tr_client *client, const char *text);
 /* Let go what was gathered. A driver does so when it has no more operations at hand. */

@@ -599,6 +599,17 @@ void tr_comm_take_place(tr_comm *comm, int server)
     tr_roster_replace(comm->roster, server, comm->roster->self);
 }
 
+void tr_comm_set_exit_code(tr_comm *comm, int code)
+{
+    atomic_store(&comm->exit_code, code);
+}
+
+int tr_comm_exit_code(const tr_comm *comm)
+{
+    const int code = atomic_load(&comm->exit_code);
+    return code ? code : 1;
+}
+
 bool tr_comm_has_survived(const tr_comm *comm)
 {
     return atomic_load(&comm->has_survived);

@@ -69,6 +69,9 @@ bool             tr_comm_trainers_left(const tr_comm *comm);
 void             tr_comm_kill(tr_comm *comm, int rank);
 /* Of who drives: this rank, a spare, is that server from here on. */
 void             tr_comm_take_place(tr_comm *comm, int server);
+/* What all ranks are to end with if the job fails by this one's doing; and what this one is to end with. */
+void             tr_comm_set_exit_code(tr_comm *comm, int code);
+int              tr_comm_exit_code(const tr_comm *comm);
 /* Has a rank died in whose death the job did not end? */
 bool             tr_comm_has_survived(const tr_comm *comm);
 void             tr_comm_stats(const tr_comm *comm, tr_job_stats *stats);

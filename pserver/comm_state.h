@@ -41,6 +41,7 @@ struct tr_comm {
     atomic_uint      ring_head, ring_tail;        /* taken by the thread, put by the owner */
     tr_command       ring[TR__RING];
     atomic_bool      is_leaving, is_parked;
+    atomic_int       exit_code;                   /* after a failure; 0 stands for 1 */
     atomic_bool      is_told;                     /* the failure was printed, here or elsewhere */
     atomic_ullong    messages_sent, messages_received, bytes_sent, bytes_received;
     pthread_mutex_t  lock;                        /* of the two below */

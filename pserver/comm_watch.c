@@ -154,6 +154,8 @@ void tr__comm_on_abort(tr_comm *comm, int peer, const uint8_t *payload, uint64_t
 
     if (abort_ && abort_->rank < (uint32_t)comm->roster->size) {
         atomic_store(&comm->is_told, true);        /* whoever sends this has printed it */
+        if (abort_->has_exit_code && abort_->exit_code > 0 && abort_->exit_code < 256)
+            tr_comm_set_exit_code(comm, (int)abort_->exit_code);
         tr__comm_failed(comm, TR_EPEER, (int)abort_->rank, abort_->text);
     } else {
         tr__comm_failed(comm, TR_EPEER, peer, "a rank ended the job and its reason is damaged");
@@ -168,6 +170,8 @@ static void tell_all(tr_comm *comm)
 
     abort_.rank = (uint32_t)comm->culprit;
     abort_.text = comm->text;
+    abort_.has_exit_code = true;
+    abort_.exit_code = (uint32_t)tr_comm_exit_code(comm);
     const size_t size = trireme__pserver__abort__get_packed_size(&abort_);
     for (int i = 0; i < comm->roster->size; i++) {
         if (i == comm->roster->self || tr_liveness_of(comm->liveness, i) != TR_LIFE_ALIVE)
@@ -226,7 +230,7 @@ static void watch_failure(tr_comm *comm)
     if (!atomic_load(&comm->is_told) && comm->now >= comm->report_at)
         speak(comm);
     if (comm->now - comm->failed_at > comm->options.grace)
-        _exit(1);
+        _exit(tr_comm_exit_code(comm));
 }
 
 void tr__comm_watch(tr_comm *comm)

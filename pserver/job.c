@@ -1,5 +1,6 @@
 /* job.c - a process's place in a job: start, roles, a server's life, the end. */
 #include "pserver/job.h"
+#include "pserver/job_checkpoint.h"
 
 #include "pserver/launcher.h"
 #include "pserver/segment.h"
@@ -16,6 +17,7 @@
 
 static tr_job *current;               /* MPI starts once in a process, so there is one at most */
 static bool    was_started, has_survived;
+static int     exit_code = 1;
 
 bool tr_job_is_launched(void)
 {
@@ -133,7 +135,10 @@ static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, c
         tr_state_free(state, true);
         TR_TRY(tr_state_create(&state, name, packed, bytes, job->trainer_count));
     }
-    return tr_server_program_setup(job->program, setup, state, name, resume);
+    TR_TRY(tr_server_program_setup(job->program, setup, state, name, resume));
+    if (setup->keeps)
+        tr__saving_expect(job->saving);
+    return TR_OK;
 }
 
 static void *store_value(void *self, uint32_t index)
@@ -176,10 +181,15 @@ static void store_go_back(void *self)
     tr_server_program_go_back(((tr_job *)self)->program);
 }
 
+static void store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
+{
+    tr__saving_begin(((tr_job *)self)->saving, wish);
+}
+
 static tr_server *make_server(tr_job *job, const tr_roster *roster)
 {
     const tr_store store = {job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
-                            store_commit, store_go_back, store_rows};
+                            store_commit, store_go_back, store_rows, store_snapshot};
 
     job->server_index = roster->rank[roster->self].index;
     job->trainer_count = roster->trainers;
@@ -269,6 +279,7 @@ static tr_node make_core(void *self, const tr_roster *roster)
     const tr_client_options options = {(uint64_t)job->options.chunk_bytes, (uint64_t)job->options.window_bytes, 0,
                                        tr__seconds(job->options.timeout)};
     job->client = tr_client_new(roster, &options);
+    tr__saving_watch_places(job->saving);
     return tr_client_node(job->client);
 }
 
@@ -278,6 +289,10 @@ static void on_command(void *self, const tr_command *command)
 
     if (job->role == TR_ROLE_TRAINER) {
         tr__job_trainer_command(job, command);
+        return;
+    }
+    if (command->kind != TR__APPLIED) {
+        tr__saving_server_command(job, command);
         return;
     }
     if (command->data)
@@ -298,8 +313,10 @@ static uint64_t core_done(void *self)
 {
     tr_job *job = self;
 
-    if (job->client)
+    if (job->client) {
+        tr__saving_poll(job);
         return tr_client_done(job->client);
+    }
     const bool is_over = job->server ? tr_server_is_done(job->server) : tr_comm_trainers_left(job->comm);
     if (is_over && !atomic_load_explicit(&job->is_done, memory_order_relaxed)) {
         atomic_store(&job->is_done, true);
@@ -316,6 +333,8 @@ static void free_job(tr_job *job)
     tr_client_free(job->client);
     tr_server_free(job->server);
     tr_spare_free(job->spare);
+    tr__saving_free(job->saving);
+    free(job->mode);
     tr_server_program_free(job->program);
     tr_state_free(job->kept, false);
     for (int i = 0; i < job->block_count; i++) {
@@ -364,8 +383,11 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     job->options = taken;
     job->weight = 1;
     job->last_ticket = role == TR_ROLE_TRAINER;    /* the first is the client's own: all servers serve */
+    job->saving = tr__saving_new(job);
     if (role != TR_ROLE_TRAINER)
         job->program = tr_server_program_new();
+    if (role != TR_ROLE_TRAINER)
+        signal(SIGUSR1, SIG_IGN);                  /* mpirun passes it on to all ranks; trainer 0 understands it */
     find_transport(transport, sizeof transport, taken.transport);
     job->options.transport = NULL;                 /* the caller's text need not live on */
     prctl(PR_SET_PDEATHSIG, SIGKILL);              /* not to outlive mpirun, which ends only ranks inside MPI */
@@ -397,6 +419,8 @@ tr_status tr_job_free(tr_job *job)
         status = tr_job_goodbye(job);
     const int       rank = tr_job_rank(job);
     has_survived = tr_comm_has_survived(job->comm);
+    exit_code = tr_comm_exit_code(job->comm);
+    tr__saving_end(job->saving);                   /* its thread asks the communication thread */
     const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout));
     if (status == TR_OK && left == TR_OK) {
         tr__launcher_tell("done", rank, NULL);
@@ -408,6 +432,11 @@ tr_status tr_job_free(tr_job *job)
     else
         current = NULL;                            /* after a failure MPI may still write into what we would free */
     return status != TR_OK ? status : left;
+}
+
+int tr_job_exit_code(void)
+{
+    return exit_code;
 }
 
 bool tr_job_must_exit(void)
@@ -478,10 +507,11 @@ tr_status tr_job_serve(tr_job *job)
         const unsigned seen = atomic_load(&job->bell);
         if (atomic_load(&job->has_update))
             TR_TRY(apply(job));
+        TR_TRY(tr__saving_serve(job->saving));
         TR_TRY(tr_comm_status(job->comm));
         if (atomic_load(&job->is_done))
             return TR_OK;
-        if (atomic_load(&job->has_update))
+        if (atomic_load(&job->has_update) || tr__saving_is_due(job->saving))
             continue;
         const int64_t from = tr__clock();
         tr__bell_wait(&job->bell, seen, 50000000);

@@ -77,6 +77,9 @@ struct tr_job {
     atomic_uint    bell;
     int64_t        steps, idle_nanoseconds, apply_nanoseconds;
 
+    struct tr__saving *saving;        /* checkpoints: job_checkpoint.h */
+    char          *mode;              /* trainers */
+
     /* who drives */
     tr_client     *client;
     tr_server     *server;
@@ -85,8 +88,8 @@ struct tr_job {
 
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
-    TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__GOODBYE, TR__ABORT,
-    TR__APPLIED, TR__TASK
+    TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__GOODBYE, TR__ABORT, TR__CUT,
+    TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__TASK
 } tr__command;
 
 /* The data of TR__PULL, malloc'ed in one piece; the command frees it. */

@@ -41,6 +41,13 @@ tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec)
             return tr_fail(TR_ERANGE, "tr_job_setup: first value of '%s' for server %d; there are %d servers",
                            spec->values[i].name, spec->values[i].server, tr_job_servers(job));
     TR_TRY(tr__job_check_tables(spec));
+    for (int i = 0; i < spec->value_count; i++) {
+        const tr_job_value *v = &spec->values[i];
+        const bool          has_rows = v->rank > 0 && v->row >= 0 && v->rows >= v->row && v->dims[0] <= v->rows - v->row;
+        if (v->source && ((unsigned)v->state >= TR_STATE_TABLE || (v->rows && !has_rows)))
+            return tr_fail(TR_ERANGE, "tr_job_setup: '%s' is of kind %d and begins at row %lld of the %lld of '%s'", v->name,
+                           (int)v->state, (long long)v->row, (long long)v->rows, v->source);
+    }
     return check_blocks(job, spec);
 }
 
@@ -227,6 +234,13 @@ static void pack_setup(tr_client_setup *out, tr_client_value *values, const tr_j
         v->n_dims = (size_t)from->rank;
         v->dims = (int64_t *)(uintptr_t)from->dims;
         v->bytes = (uint64_t)value_bytes(from);
+        v->source = (char *)(uintptr_t)from->source;
+        v->owner = (char *)(uintptr_t)from->param;
+        v->has_state = from->source != NULL;
+        v->state = (uint32_t)from->state;
+        v->has_row = v->has_rows = from->rows > 0;
+        v->row = (uint64_t)from->row;
+        v->rows = (uint64_t)from->rows;
         values[setup.n_values++] = (tr_client_value){from->data, v->bytes};
     }
     setup.mode = (char *)(uintptr_t)spec->mode;
@@ -239,6 +253,8 @@ static void pack_setup(tr_client_setup *out, tr_client_value *values, const tr_j
         fill_table(tables[i] = &table[i], &spec->tables[i], server, tr_job_servers(job));
     setup.n_tables = (size_t)spec->table_count;
     setup.tables = tables;
+    setup.has_keeps = true;
+    setup.keeps = spec->keeps;
     out->setup_bytes = trireme__pserver__setup__get_packed_size(&setup);
     out->setup = malloc(out->setup_bytes);
     trireme__pserver__setup__pack(&setup, out->setup);

@@ -1,5 +1,6 @@
 /* job_train.c - a trainer's calls: checked here, carried out by the communication thread. */
 #include "pserver/job.h"
+#include "pserver/job_checkpoint.h"
 
 #include "pserver/wake.h"
 
@@ -42,7 +43,12 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
         tr_client_abort(job->client, command->data);
         free(command->data);
         break;
+    case TR__CUT:
+        tr__saving_trainer_command(job, command);
+        break;
     case TR__APPLIED:                              /* a server's */
+    case TR__SNAPPED:
+    case TR__WRITTEN:
         break;
     case TR__TASK:
         tr_client_task_request(job->client, command->data);
@@ -121,6 +127,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     keep_blocks(job, spec);
     TR_TRY(tr__job_keep_tables(job, spec));
     TR_TRY(tr_job_resumed(job, &job->step));
+    job->mode = strdup(spec->mode);
     job->is_set_up = true;
     return TR_OK;
 }
@@ -287,9 +294,18 @@ tr_status tr_job_goodbye(tr_job *job)
     TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
     if (job->pushed || job->pushed_tables)
         return tr_fail(TR_EINVAL, "tr_job_goodbye: in the middle of step %lld: end it first", (long long)job->step + 1);
+    tr__saving_finish(job->saving);                /* whether it was written, its own call has said or will not say */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
     job->has_left = true;
     return tr_job_wait(job, ticket);
+}
+
+tr_status tr_job_stop(tr_job *job, const char *why, int exit_code)
+{
+    if (exit_code < 1 || exit_code > 255)
+        return tr_fail(TR_ERANGE, "tr_job_stop: exit code %d", exit_code);
+    tr_comm_set_exit_code(job->comm, exit_code);
+    return tr_job_abort(job, why);
 }
 
 tr_status tr_job_abort(tr_job *job, const char *why)

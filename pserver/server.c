@@ -57,6 +57,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
         t->epoch = roster->rank[t->rank].epoch;
         t->held_end = &t->held;
         t->rows_end = &t->rows;
+        t->parked_end = &t->parked;
     }
     server->settled = calloc((size_t)roster->trainers, sizeof *server->settled);
     server->is_gone = calloc((size_t)roster->trainers, sizeof *server->is_gone);
@@ -66,14 +67,40 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     return server;
 }
 
-static void free_trainer(tr_server *server, tr__trainer *trainer)
+bool tr__server_is_push(const tr_wire *wire)
 {
-    while (trainer->held) {
-        tr__held *held = trainer->held;
-        trainer->held = held->next;
+    return wire->kind == TR_WIRE_PUSH || wire->kind == TR_WIRE_PUSH_MANY || wire->kind == TR_WIRE_PUSH_ROWS;
+}
+
+void tr__server_hold(tr_server *server, tr__held ***end, const tr_wire *wire, uint8_t *payload, bool is_owned)
+{
+    tr__held *held = malloc(sizeof *held);
+
+    if (!is_owned) {
+        uint8_t *copy = wire->bytes ? tr__server_buffer_new(server, wire->bytes) : NULL;
+        if (copy)
+            memcpy(copy, payload, wire->bytes);
+        payload = copy;
+    }
+    *held = (tr__held){NULL, *wire, payload};
+    **end = held;
+    *end = &held->next;
+}
+
+static void free_held(tr_server *server, tr__held *held)
+{
+    while (held) {
+        tr__held *next = held->next;
         tr__server_buffer_free(server, held->payload);
         free(held);
+        held = next;
     }
+}
+
+static void free_trainer(tr_server *server, tr__trainer *trainer)
+{
+    free_held(server, trainer->held);
+    free_held(server, trainer->parked);
     free(trainer->pushed);
     free(trainer->unsettled);
     for (uint32_t i = 0; trainer->copy && i < server->block_count; i++)
@@ -99,6 +126,7 @@ void tr_server_free(tr_server *server)
     }
     tr__server_rounds_free(server);
     tr__server_tasks_free(server);
+    tr__server_cut_free(server);
     if (server->setup)
         trireme__pserver__setup__free_unpacked(server->setup, NULL);
     tr_outbox_deinit(&server->outbox);
@@ -206,7 +234,7 @@ static void *place(void *self, int peer, const tr_wire *wire)
 
     if (!trainer || wire->epoch != trainer->epoch || server->status != TR_OK)
         return NULL;
-    if (wire->kind == TR_WIRE_PUSH) {
+    if (wire->kind == TR_WIRE_PUSH && !trainer->is_parked) {
         uint8_t *sum = wire->seq > trainer->accepted ? tr__server_push_place(server, trainer, wire) : NULL;
         if (sum)
             return sum;
@@ -219,8 +247,10 @@ static bool is_of_start(tr_wire_kind kind)
     return kind == TR_WIRE_SETUP || kind == TR_WIRE_VALUE || kind == TR_WIRE_JOIN;
 }
 
-static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
+    if (tr__server_is_task(wire))
+        return tr__server_on_task(server, trainer, wire, server->now);
     if (server->is_running && is_of_start(wire->kind))
         return TR_OK;                              /* the server that died had it, and died before it said so */
     switch (wire->kind) {
@@ -251,6 +281,8 @@ static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *
         return tr__server_on_pull_rows(server, trainer, wire, payload);
     case TR_WIRE_GOODBYE:
         return tr__server_on_goodbye(server, trainer, wire);
+    case TR_WIRE_CUT:
+        return tr__server_on_cut(server, trainer, wire, payload);
     default:
         return tr_fail(TR_EFORMAT, "%s sent %s, which is no request", tr__server_trainer_name(server, trainer),
                        tr_wire_kind_name(wire->kind));
@@ -264,6 +296,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     /* Does the payload belong to us (and not to the driver, nor to the sum)? */
     bool         is_owned = is_placed && !tr__server_is_sum(server, trainer, wire, payload);
 
+    server->now = now;
     if (!trainer)
         goto drop;
     if (wire->epoch != trainer->epoch) {
@@ -298,10 +331,12 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
                                         tr_wire_kind_name(wire->kind)));
         goto drop;
     }
-    const bool is_push = wire->kind == TR_WIRE_PUSH || wire->kind == TR_WIRE_PUSH_MANY ||
-                         wire->kind == TR_WIRE_PUSH_ROWS;
-    const tr_status status = tr__server_is_task(wire) ? tr__server_on_task(server, trainer, wire, now)
-                                                      : handle(server, trainer, wire, payload, is_owned);
+    if (trainer->is_parked) {
+        tr__server_hold(server, &trainer->parked_end, wire, payload, is_owned);
+        return;
+    }
+    const bool is_push = tr__server_is_push(wire);
+    const tr_status status = tr__server_handle(server, trainer, wire, payload, is_owned);
     if (status != TR_OK)
         tr__server_fail(server, status);
     else if (is_push)
@@ -324,6 +359,8 @@ static uint64_t done_seq(const tr__trainer *trainer)
         seq = trainer->join_seq - 1;
     if (trainer->ended > trainer->settled && trainer->unsettled[0] <= seq)
         seq = trainer->unsettled[0] - 1;
+    if (trainer->parked && trainer->parked->wire.seq <= seq)
+        seq = trainer->parked->wire.seq - 1;
     return seq;
 }
 
@@ -338,7 +375,7 @@ static bool next_ack(tr_server *server, tr_message *out)
         *out = (tr_message){
             .peer = t->rank,
             .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self,
-                     .seq = done_seq(t), .step = server->updates}};
+                     .seq = done_seq(t), .step = server->updates, .part = tr__server_cut_wanted(server)}};
         return true;
     }
     return false;
@@ -353,9 +390,7 @@ static bool next(void *self, tr_message *out)
 
 static int64_t tick(void *self, int64_t now)
 {
-    (void)self;
-    (void)now;
-    return INT64_MAX;
+    return tr__server_watch_cut(self, now);
 }
 
 static tr_status status_of(const void *self, const char **text)

@@ -60,6 +60,9 @@ typedef struct tr_store {
     void      (*go_back)(void *self);
     /* The rows of `n` keys of table `index`, in its type. Not while an update is being applied. NULL: there are no tables. */
     void      (*rows)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out);
+    /* Copy the state as it is now, and then or later call tr_server_snapped; until then nothing is applied. Write the copy
+     * where `wish` says, and call tr_server_written. NULL: this store cannot. */
+    void      (*snapshot)(void *self, const Trireme__Pserver__Wish *wish);
 } tr_store;
 
 typedef struct tr_server tr_server;
@@ -75,6 +78,10 @@ tr_status  tr_server_take_over(tr_server *server);
 
 /* The update that the store was asked to apply is applied, or has failed (the text is tr_error()'s). */
 void       tr_server_applied(tr_server *server, tr_status status);
+/* The state is copied: training goes on. */
+void       tr_server_snapped(tr_server *server, int64_t now);
+/* The copy is on the disk: the packed Part, or (NULL) why not. */
+void       tr_server_written(tr_server *server, const uint8_t *part, size_t size, const char *error);
 /* Every trainer has said goodbye (or has died where that is survived) and all is applied. Late repetitions are still
  * answered. */
 bool       tr_server_is_done(const tr_server *server);

@@ -24,6 +24,7 @@ typedef struct twin {
 } twin;
 
 struct tr_server_program {
+    const Trireme__Pserver__Setup *setup;          /* borrowed */
     tr_program  *program;
     tr_scope    *scope;
     tr_executor *executor;
@@ -143,6 +144,7 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
                                   const char *name, bool resume)
 {
     sp->state = state;
+    sp->setup = setup;
     TR_TRY(tr_program_parse(&sp->program, setup->program.data, setup->program.len));
     sp->scope = tr_scope_new(NULL);
     sp->executor = tr_executor_new();
@@ -340,4 +342,28 @@ tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
         sp->table[i]->updates = update->number - 1;
     }
     return tr_plan_run(sp->plan, sp->feed, NULL);
+}
+
+/* == checkpoints =============================================================================== */
+
+uint32_t tr_server_program_value_count(const tr_server_program *sp)
+{
+    return sp->value_count;
+}
+
+int tr_server_program_states(const tr_server_program *sp, tr_state *out)
+{
+    int count = 0;
+
+    for (uint32_t i = 0; i < sp->value_count; i++) {
+        const Trireme__Pserver__Value *value = sp->setup->values[i];
+        tr_tensor                     *t = sp->value[i];
+        if (!value->source)
+            continue;
+        out[count++] = (tr_state){
+            .name = value->source, .param = value->owner, .kind = (tr_state_kind)value->state, .dtype = tr_tensor_dtype(t),
+            .rank = tr_tensor_rank(t), .dims = tr_tensor_dims(t), .row = value->has_rows ? (int64_t)value->row : 0,
+            .rows = value->has_rows ? (int64_t)value->rows : 0, .data = tr_tensor_data(t)};
+    }
+    return count;
 }

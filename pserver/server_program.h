@@ -13,6 +13,7 @@
 #define TR_PSERVER_SERVER_PROGRAM_H
 
 #include "pserver/server.h"
+#include "pserver/trireme_checkpoint.h"
 
 typedef struct tr_server_program tr_server_program;
 
@@ -34,5 +35,9 @@ void               tr_server_program_commit(tr_server_program *sp, const tr_comm
 void               tr_server_program_go_back(tr_server_program *sp);
 /* The job has ended well: what is kept may go with the program. */
 void               tr_server_program_over(tr_server_program *sp);
+/* The arrays that a checkpoint holds, as they are now; `out` has room for all of the setup's values. Returns how many. What
+ * they point at is the setup's and the program's. */
+int                tr_server_program_states(const tr_server_program *sp, tr_state *out);
+uint32_t           tr_server_program_value_count(const tr_server_program *sp);
 
 #endif

@@ -12,7 +12,7 @@ static uint64_t slowest(const tr_server *server)
     uint64_t least = UINT64_MAX;
 
     for (int i = 0; i < server->trainer_count; i++)
-        if (!server->trainer[i].is_gone && server->trainer[i].settled < least)
+        if (tr__server_is_moving(&server->trainer[i]) && server->trainer[i].settled < least)
             least = server->trainer[i].settled;
     return least;
 }

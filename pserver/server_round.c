@@ -277,20 +277,6 @@ bool tr__server_is_sum(const tr_server *server, const tr__trainer *trainer, cons
     return payload >= sum && payload < sum + server->block[wire->block].bytes;
 }
 
-static void hold(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
-{
-    tr__held *held = malloc(sizeof *held);
-
-    if (!is_owned) {
-        uint8_t *copy = tr__server_buffer_new(server, wire->bytes);
-        memcpy(copy, payload, wire->bytes);
-        payload = copy;
-    }
-    *held = (tr__held){NULL, *wire, payload};
-    *trainer->held_end = held;
-    trainer->held_end = &held->next;
-}
-
 tr_status tr__server_on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload,
                              bool is_owned)
 {
@@ -302,7 +288,7 @@ tr_status tr__server_on_push(tr_server *server, tr__trainer *trainer, const tr_w
     if (!each_part(server, trainer, wire, payload, note_part))
         return TR_EPEER;                           /* note_part said why */
     if (!try_push(server, trainer, wire, payload)) {
-        hold(server, trainer, wire, payload, is_owned);
+        tr__server_hold(server, &trainer->held_end, wire, payload, is_owned);
         return TR_OK;
     }
     if (is_owned)

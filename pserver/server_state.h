@@ -1,5 +1,6 @@
 /* server_state.h - the inside of a server core, shared by server.c (requests), server_setup.c (agreement),
- * server_round.c (gathering gradients), server_step.c (what is applied when) and server_pull.c (answers). */
+ * server_round.c (gathering gradients), server_step.c (what is applied when), server_pull.c (answers) and server_cut.c
+ * (checkpoints). */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
@@ -56,6 +57,17 @@ typedef struct tr__round {
     bool      is_full;                /* it waits to be applied, or is being applied: nothing is added */
 } tr__round;
 
+/* A state that all servers and trainers agree on; see server_cut.c. */
+typedef struct tr__cut {
+    enum { TR__CUT_NONE, TR__CUT_GATHERING, TR__CUT_TAKING, TR__CUT_WRITING } phase;
+    uint32_t                number;   /* of the newest: 1, 2, ... */
+    int64_t                 begun;    /* when the first trainer cut */
+    uint64_t                pause;
+    Trireme__Pserver__Cut **cut;      /* of each trainer that has cut */
+    uint8_t                *answer;   /* the last CutDone */
+    size_t                  answer_size;
+} tr__cut;
+
 typedef struct tr__trainer {
     int         rank;
     uint32_t    epoch;
@@ -79,6 +91,8 @@ typedef struct tr__trainer {
     uint64_t   *row_pieces;           /* of each table, for step ended + 1: that came */
     bool       *has_rows;             /* of each table: all came */
     tr__row_pull *row_pulls;          /* wait for their step, or for an update to end */
+    bool        is_parked;            /* has cut: what it sends waits until all have */
+    tr__held   *parked, **parked_end; /* requests of any kind, in order of seq */
 } tr__trainer;
 
 typedef struct tr__block {
@@ -94,6 +108,7 @@ struct tr_server {
     char            *text;            /* of a failure */
     tr_outbox        outbox;
     int              self;            /* index among the servers */
+    int64_t          now;             /* when the last message came */
 
     Trireme__Pserver__Setup *setup;
     uint64_t        *value_filled;    /* bytes here of each first value */
@@ -110,7 +125,7 @@ struct tr_server {
     tr_rows_update  *rows;            /* of each table: for the update that is being applied */
     tr_rows_part   **row_part;
     uint64_t        *row_part_capacity;
-    bool             is_updating;     /* the store's tables must not be read */
+    bool             is_updating;     /* the store is at the first of the queue: its tables must not be read */
 
     tr_mode          mode;
     int              round_count;     /* 1, or one for each trainer */
@@ -126,6 +141,7 @@ struct tr_server {
 
     struct tr__server_tasks *tasks;   /* server_tasks.c; NULL: none are handed out */
 
+    tr__cut          cut;
     int              trainer_count;
     tr__trainer     *trainer;
     uint8_t         *pool;            /* free buffers of one chunk; the first word of each links the next */
@@ -136,6 +152,11 @@ tr_status tr__server_fail(tr_server *server, tr_status status);
 const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *trainer);
 uint8_t  *tr__server_buffer_new(tr_server *server, uint64_t bytes);
 void      tr__server_buffer_free(tr_server *server, uint8_t *buffer);
+/* A request, in its turn. A push takes `payload` over if it is a buffer of the pool (`is_owned`). */
+tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
+bool      tr__server_is_push(const tr_wire *wire);
+/* At the end of a list. Takes the payload over if it is owned, else copies it. */
+void      tr__server_hold(tr_server *server, tr__held ***end, const tr_wire *wire, uint8_t *payload, bool is_owned);
 
 /* What is settled counts from here on, and the update that was applied with it if there is one. */
 void      tr__server_commit(tr_server *server, bool is_update);
@@ -180,6 +201,10 @@ void      tr__server_trainer_lost(tr_server *server, tr__trainer *trainer);
 /* Apply what the round holds if nothing is missing. */
 void      tr__server_try_apply(tr_server *server, tr__round *round);
 void      tr__server_update_applied(tr_server *server);
+/* Fewer trainers are waited for than before. */
+void      tr__server_fewer_move(tr_server *server);
+/* Go on with the queue, which stood still. */
+void      tr__server_apply_next(tr_server *server);
 /* Trainers that the server waits for, in words. */
 void      tr__server_describe_step(const tr_server *server, char *out, size_t size);
 
@@ -211,5 +236,19 @@ void      tr__server_pull_again(tr_server *server, tr__trainer *trainer, const t
 /* Answer the pulls whose time has come. */
 void      tr__server_answer_all(tr_server *server);
 void      tr__server_pulls_free(tr__trainer *trainer);
+
+/* server_cut.c */
+tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* Take the snapshot if nobody is waited for. */
+void      tr__server_try_cut(tr_server *server);
+/* A trainer is gone: it is not waited for, and without trainer 0 there is no cut. */
+void      tr__server_cut_without(tr_server *server, const tr__trainer *trainer);
+/* Give up a cut for which somebody keeps the others waiting. Returns when to look again. */
+int64_t   tr__server_watch_cut(tr_server *server, int64_t now);
+/* Neither gone nor waiting for a cut: it will do another step by itself. */
+bool      tr__server_is_moving(const tr__trainer *trainer);
+/* The number that trainers are to cut for; 0 where trainer 0 does it alone. */
+uint32_t  tr__server_cut_wanted(const tr_server *server);
+void      tr__server_cut_free(tr_server *server);
 
 #endif

@@ -55,7 +55,12 @@ static void enqueue(tr_server *server, tr__round *round)
 {
     round->is_full = true;
     server->queue[server->queued++] = round;
-    if (server->queued == 1)
+    tr__server_apply_next(server);
+}
+
+void tr__server_apply_next(tr_server *server)
+{
+    if (server->queued && !server->is_updating && server->cut.phase != TR__CUT_TAKING)
         apply_first(server);
 }
 
@@ -110,7 +115,7 @@ static void try_merge(tr_server *server)
     drop_late(server);
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        living += !t->is_gone || t->round->is_full;
+        living += tr__server_is_moving(t) || t->round->is_full;
         there += t->round->is_full;
     }
     const int64_t needed = living - server->mode.count;
@@ -147,7 +152,7 @@ void tr__server_update_applied(tr_server *server)
 {
     tr__round *round = server->queue[0];
 
-    assert(server->queued > 0);
+    assert(server->is_updating);
     server->updates++;
     server->is_updating = false;
     memmove(server->queue, server->queue + 1, (size_t)--server->queued * sizeof *server->queue);
@@ -156,8 +161,8 @@ void tr__server_update_applied(tr_server *server)
             settle(server, &server->trainer[i]);
     tr__server_commit(server, true);
     tr__server_answer_all(server);
-    if (server->queued)                            /* it uses the thread while the rest goes on here */
-        apply_first(server);
+    tr__server_try_cut(server);
+    tr__server_apply_next(server);                 /* it uses the thread while the rest goes on here */
     if (round != &server->merged) {
         next_step(server, round);
         return;
@@ -203,6 +208,13 @@ tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const 
     return TR_OK;
 }
 
+void tr__server_fewer_move(tr_server *server)
+{
+    if (server->merged.sum)
+        try_merge(server);
+    tr__server_answer_all(server);
+}
+
 /* The others go on without it. */
 static void leave(tr_server *server, tr__trainer *trainer)
 {
@@ -212,11 +224,10 @@ static void leave(tr_server *server, tr__trainer *trainer)
         return;
     if (server->is_running)
         tr__server_commit(server, false);
+    tr__server_cut_without(server, trainer);
     tr__server_round_moves(server, trainer->round);
     tr__server_try_apply(server, trainer->round);
-    if (server->merged.sum)
-        try_merge(server);
-    tr__server_answer_all(server);
+    tr__server_fewer_move(server);
 }
 
 tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire)

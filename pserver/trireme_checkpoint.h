@@ -81,8 +81,8 @@ TR_API tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, 
 TR_API void      tr_checkpoint_free(tr_checkpoint *checkpoint);
 /* Read all parts and compare the checksums. */
 TR_API tr_status tr_checkpoint_verify(const tr_checkpoint *checkpoint);
-/* Steps of the checkpoints in a folder, the newest first, valid or not, up to `room`; returns how many there are. A
- * folder that does not exist has none. */
+/* Steps of the checkpoints in a folder, the newest first, valid or not, up to `room`; returns how many there are. What has no
+ * manifest (yet) is none; a folder that does not exist has none. */
 TR_API int       tr_checkpoint_list(int64_t *steps, int room, const char *folder);
 /* The folder of a step's checkpoint, malloc'ed. */
 TR_API char     *tr_checkpoint_path(const char *folder, int64_t step);

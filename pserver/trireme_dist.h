@@ -38,6 +38,7 @@
 #define TRIREME_DIST_H
 
 #include "framework/trireme.h"
+#include "pserver/trireme_checkpoint.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -121,6 +122,11 @@ typedef struct tr_job_value {
     int            rank;
     const int64_t *dims;
     const void    *data;              /* must live until tr_job_setup returns */
+    /* For checkpoints, as in a tr_state; `source` NULL: they do not hold it. */
+    const char    *source;
+    const char    *param;
+    tr_state_kind  state;
+    int64_t        row, rows;
 } tr_job_value;
 
 enum { TR_JOB_TABLE_STATES = 8 };
@@ -187,6 +193,8 @@ typedef struct tr_job_spec {
     const tr_job_fact    *facts;
     int                   table_count;
     const tr_job_table   *tables;
+    bool                  keeps;      /* there will be checkpoints: servers have memory for them ready, and leave SIGTERM to
+                                         trainer 0 */
 } tr_job_spec;
 
 /* Give the servers their work (trainer 0) or prove to mean the same work (the others): every trainer calls
@@ -241,6 +249,40 @@ TR_API tr_status tr_job_goodbye(tr_job *job);
 /* End the job because of an error of this trainer's program: it fails on every rank, with this text, which one rank
  * prints. Returns TR_EPEER; tr_job_free comes next. */
 TR_API tr_status tr_job_abort(tr_job *job, const char *why);
+/* The same with an exit code for all ranks, 1 .. 255: 75 (EX_TEMPFAIL) asks for another start. */
+TR_API tr_status tr_job_stop(tr_job *job, const char *why, int exit_code);
+/* After a job that has failed: what this process should end with. */
+TR_API int       tr_job_exit_code(void);
+
+/* == checkpoints ============================================================================= */
+
+/* What trainer 0 asks for; docs/checkpoints.md says how it comes about. */
+typedef struct tr_job_checkpoint_spec {
+    const char      *folder;          /* the checkpoint becomes `folder`/step-... */
+    int64_t          step;
+    const char      *digest;          /* of the program; may be NULL */
+    int              keep;            /* the newest so many stay; 0: all */
+    tr_trainer_state place;           /* of trainer 0; its index is filled in */
+    int              count;           /* what the trainers have and the servers do not */
+    const tr_state  *states;          /* copied */
+} tr_job_checkpoint_spec;
+
+typedef struct tr_job_checkpoint_report {
+    int64_t step, bytes;
+    double  seconds;                  /* from the call until the checkpoint was there */
+    double  pause;                    /* the longest that a server let trainers wait */
+} tr_job_checkpoint_report;
+
+/* Trainer 0, between its steps: let the servers copy their state as it is after this step of this trainer (in the other
+ * modes than sync: as soon as all trainers have ended a step, which the call brings about by itself), and write it in
+ * the background. TR_EEXIST: the one before is not complete. */
+TR_API tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec);
+TR_API bool      tr_job_checkpoint_is_under_way(const tr_job *job);
+/* Wait for the last one; TR_OK when it is there. Its failure does not end the job. `report` may be NULL. */
+TR_API tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_report *report);
+/* Any trainer: where it will be when the step that comes, or is being made, is ended. A checkpoint that it takes part in
+ * then says so; `index` is filled in, what it points at copied. Without it: its steps in this job. */
+TR_API tr_status tr_job_set_place(tr_job *job, const tr_trainer_state *place);
 
 /* == watching ================================================================================ */
 

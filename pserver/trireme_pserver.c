@@ -85,5 +85,5 @@ int main(int argc, char **argv)
     if (is_good && !tr_job_must_exit())
         return 0;
     fflush(NULL);
-    _exit(is_good ? 0 : 1);                        /* MPI is not finalized after a death */
+    _exit(is_good ? 0 : tr_job_exit_code());       /* MPI is not finalized after a death */
 }

@@ -50,7 +50,9 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(TASKS,     0)                 /* request: `block` tasks, `part` passes, digest `offset`, leases of `weight` s */ \
     X(TASK_ASK,  0)                 /* request: a task, please */                                           \
     X(TASK_END,  0)                 /* request: lease `offset` is done (`part` 0) or has failed (1) */      \
-    X(TASK,      0)                 /* reply to `seq`: tr_task_answer `part`; task `block` of pass `step`, lease `offset` */
+    X(TASK,      0)                 /* reply to `seq`: tr_task_answer `part`; task `block` of pass `step`, lease `offset` */ \
+    X(CUT,       TR_LIMIT_CONTROL)  /* request: Cut, number `part`, behind the end of `step` */             \
+    X(CUT_DONE,  TR_LIMIT_CONTROL)  /* reply to cut `part` of trainer 0: CutDone */
 
 typedef enum tr_wire_kind {
     TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */
@@ -67,7 +69,7 @@ typedef struct tr_wire {
     uint64_t     seq;                 /* of a trainer's requests to one server: 1, 2, ... */
     uint64_t     step;
     uint32_t     block;               /* of this server; in MANY kinds the number of entries */
-    uint32_t     part;                /* of a reply in more than one message */
+    uint32_t     part;                /* of a reply in more than one message; of cuts (and in ACK) the newest's number */
     uint64_t     offset;
     uint64_t     bytes;               /* of the payload */
     double       weight;              /* samples behind a gradient: finite, not negative */

@@ -28,6 +28,7 @@ from .errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError,
 from .executor import Executor, global_scope
 from .framework import Parameter, Program, Variable, default_main_program
 from .native import Native
+from .sparse_table import is_table, tables_of
 from .tensor import LoDTensor, Scope
 
 PARAMETER, OPTIMIZER, SCHEDULE, STATISTIC = range(4)           # tr_state_kind
@@ -76,6 +77,7 @@ class Checkpoint:
         self.version = _text(lib.tr_checkpoint_version(_ptr))
         self.created: int = lib.tr_checkpoint_created(_ptr)
         self.cut: int = lib.tr_checkpoint_cut(_ptr)
+        self.trainers: int = lib.tr_checkpoint_trainers(_ptr)
         self.parts: int = lib.tr_checkpoint_parts(_ptr)
         self.nbytes: int = lib.tr_checkpoint_bytes(_ptr)
         state = ffi.new("tr_state *")
@@ -175,7 +177,10 @@ def kept_variables(program: Program) -> list[Variable]:
     """Return the variables that a checkpoint of the program holds."""
     from .io import is_persistable
 
-    found = [var for var in program.list_vars() if is_persistable(var)]
+    tables = tables_of(program)
+    if tables:
+        raise UnsupportedError(f"a checkpoint holds dense arrays; {tables[0]!r} is a sparse table")
+    found = [var for var in program.list_vars() if is_persistable(var) and not is_table(var)]
     return sorted({var.name: var for var in found}.values(), key=lambda var: var.name)
 
 

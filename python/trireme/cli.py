@@ -41,6 +41,11 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
                         "(default: 1 on one host, else 0)")
     parser.add_argument("--mode", metavar="MODE", help="consistency: sync, sync(backups=N), async, async(compensation=X), "
                         "ssp(N) or geo(N) (default: what the script says, else sync)")
+    parser.add_argument("--checkpoint", metavar="DIR", help="keep checkpoints in this folder, which all hosts see")
+    parser.add_argument("--checkpoint-steps", type=int, metavar="N", help="one every N steps")
+    parser.add_argument("--checkpoint-seconds", type=float, metavar="S", help="one every S seconds (default: 600)")
+    parser.add_argument("--checkpoint-keep", type=int, metavar="K", help="the newest K stay (default: 3)")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest valid checkpoint, if there is one")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--hosts", metavar="H1,H2", help="hosts to start on (default: this one)")
     where.add_argument("--hostfile", metavar="FILE", help="the same, a host in each line")
@@ -93,12 +98,14 @@ def ssh_command(asked: str | None) -> str:
 
 def run_launch(options: argparse.Namespace) -> int:
     from .launch.mpi import Layout
-    from .launch.supervisor import Launch
+    from .launch.supervisor import Checkpoints, Launch
 
+    checkpoints = Checkpoints(options.checkpoint, options.checkpoint_steps, options.checkpoint_seconds,
+                              options.checkpoint_keep, options.resume)
     spares = options.spares if options.spares is not None else int(not (options.hosts or options.hostfile))
     launch = Launch(Layout(options.servers, options.trainers, options.hosts, options.hostfile, ssh_command(options.ssh), spares),
                     [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
-                    tag_output=options.tag_output, mode=options.mode, restarts=options.restarts)
+                    tag_output=options.tag_output, mode=options.mode, restarts=options.restarts, checkpoints=checkpoints)
     if options.dry_run:
         print(shlex.join(launch.command(launch.environment("."), None, None)))
         return 0

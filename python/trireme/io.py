@@ -52,6 +52,15 @@ def _is_writer() -> bool:
     return is_writer()
 
 
+def _fetch_state(chosen: Iterable[Variable], dirname: str) -> None:
+    """In a job: what the optimizers remember lies on the servers."""
+    import sys
+
+    training = sys.modules.get(f"{__package__}.distributed.training")
+    if training is not None:
+        training.fetch_state([var.name for var in chosen], dirname)
+
+
 def _copy_of(block: Any, var: Variable) -> Variable:
     return block.create_var(name=var.name, type=var.type, dtype=var.dtype, shape=var.shape or None,
                             lod_level=var.lod_level, persistable=True)
@@ -65,6 +74,7 @@ def save_vars(executor: Executor, dirname: str, main_program: Program | None = N
     if not chosen or not _is_writer():
         return
     os.makedirs(dirname or ".", exist_ok=True)
+    _fetch_state(chosen, dirname or ".")
     program = Program()
     block = program.global_block()
     copies = [_copy_of(block, var) for var in chosen]

@@ -42,13 +42,31 @@ class Job:
         self.trainers: int = lib.tr_job_trainers(self.ptr)
         self.servers: int = lib.tr_job_servers(self.ptr)
         self.pid = os.getpid()
+        self._resumed = -1
         self.failure: str | None = None                # why this process ends the job
         self.exit_code: Any = 0                        # the last argument of sys.exit
+        self.stop_code = 0                             # what all ranks end with: this one has asked for it
+
+    @property
+    def resumed(self) -> int:
+        """Steps of this trainer that an earlier start of the job has left with its servers."""
+        if self._resumed < 0:
+            out = ffi.new("int64_t *")
+            check(lib.tr_job_resumed(self.ptr, out))
+            self._resumed = out[0]
+        return self._resumed
+
+    def stop(self, why: str, code: int) -> None:
+        """Let this process's end be that of the job, with this exit code."""
+        name = ffi.string(lib.tr_job_rank_name(self.ptr, lib.tr_job_rank(self.ptr))).decode()
+        self.failure, self.stop_code = f"{name} {why}", code
 
     def free(self) -> bool:
         """Leave the job. Return whether all went well."""
         ptr, self.ptr = self.ptr, None
-        if self.failure is not None:
+        if self.stop_code:
+            lib.tr_job_stop(ptr, self.failure.encode(), self.stop_code)
+        elif self.failure is not None:
             lib.tr_job_abort(ptr, self.failure.encode())
         return lib.tr_job_free(ptr) == 0
 
@@ -80,7 +98,7 @@ def prepare() -> None:
     Each takes its slice of the same batches. A script that seeds its random numbers itself overrides this.
     """
     os.environ[_RANK_IS] = str(os.getpid())
-    name = os.environ.get("PMIX_NAMESPACE") or os.environ.get("OMPI_MCA_ess_base_jobid") or "trireme"
+    name = os.environ.get("TRIREME_SHUFFLE") or os.environ.get("PMIX_NAMESPACE") or os.environ.get("OMPI_MCA_ess_base_jobid") or "trireme"
     random.seed(name)
     np.random.seed(sum(name.encode()) + 256 * len(name))
 
@@ -123,8 +141,9 @@ def _end() -> None:
     code = job.exit_code if isinstance(job.exit_code, int) and job.exit_code else 1
     if job.failure is not None:
         _tell_launcher(job, code)
+    has_failed_here = job.failure is not None
     if not job.free():
-        os._exit(code)                                 # MPI is left as it is
+        os._exit(code if has_failed_here else lib.tr_job_exit_code())      # MPI is left as it is
     if lib.tr_job_must_exit():
         os._exit(0)
 

@@ -7,7 +7,7 @@ trainer's part runs in its place. All other programs run as they are.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..dtypes import FROM_NUMPY
 from ..errors import InvalidArgumentError, NotFoundError, check
 from ..framework import Program
 from . import job as jobs
+from .checkpoints import Keeper
 from .job import Job
 from .optimize_part import is_training
 from .replay import Replay
@@ -43,11 +44,13 @@ class _Training:
         for name in self.result.means.values():
             var = self.program.global_block().var(name)
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
+        self.keeper = Keeper.of(job, self.result, scope)
+        self.keeper.load()
         self._set_up()
         self._pull()
         if self.result.flush is not None:
             self._keep_bases()
-        steps = lib.tr_job_step(job.ptr) * (self.result.mode.count if self.result.mode.kind == "geo" else 1)
+        steps = self.keeper.steps_to_replay()
         self.replay: Replay | None = Replay(program, steps) if steps else None
 
     # -- the servers' work ----------------------------------------------------------------------------------
@@ -75,15 +78,22 @@ class _Training:
         for i, block in enumerate(result.blocks):
             blocks[i].param, blocks[i].grad = chars(block.param), chars(block.grad)
             blocks[i].server, blocks[i].dtype, blocks[i].bytes = block.server, int(block.dtype), block.bytes
+        kinds = self.keeper.kinds
         values = ffi.new("tr_job_value[]", len(result.values))
         for i, value in enumerate(result.values):
             array = self._array(value.source)
-            array = array[value.begin:value.end] if value.begin >= 0 else array
+            if value.source in kinds:
+                kind, param = kinds[value.source]
+                values[i].source, values[i].state = chars(value.source), kind
+                values[i].param = chars(param) if param else ffi.NULL
+            if value.begin >= 0:
+                values[i].row, values[i].rows = value.begin, array.shape[0]
+                array = array[value.begin:value.end]
             dims, data = ffi.new("int64_t[]", list(array.shape)), ffi.from_buffer(array)
             keep.extend([dims, data])
             values[i].server, values[i].name, values[i].dtype = value.server, chars(value.name), FROM_NUMPY[array.dtype]
             values[i].rank, values[i].dims, values[i].data = array.ndim, dims, data
-        told = facts_of(result)
+        told = [*facts_of(result), *self.keeper.facts()]
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
@@ -96,6 +106,7 @@ class _Training:
         for i, name in enumerate(result.tables):
             check(lib.tr_job_describe_table(ffi.addressof(tables, i), self.scope._native.ptr, chars(name)))
         spec.tables, spec.table_count = tables, len(result.tables)
+        spec.keeps = self.keeper.is_on
         check(lib.tr_job_setup(self.job.ptr, spec))
 
     def _pull(self) -> None:
@@ -137,12 +148,6 @@ class _Training:
         if weight != self._last:
             check(lib.tr_job_set_weight(self.job.ptr, weight))
             self._last = weight
-
-    def end_replay(self, executor: Any) -> None:
-        """Go on: random numbers are those of a run that was not interrupted."""
-        check(lib.tr_executor_set_runs(executor._native.ptr, self.program.desc._native.ptr, self.scope._native.ptr,
-                                       self.replay.steps))
-        self.replay = None
 
     def next_program(self) -> Program:
         is_idle = self._last == 0 and self.result.idle is not None
@@ -208,8 +213,9 @@ def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, An
         replayed = training.replay.next(tuple(feed), names)
         if replayed is not None:
             return replayed, names
-        training.end_replay(executor)
+        training.replay = None
     training.set_weight(feed)
+    training.keeper.before_step(executor)
     return training.next_program(), training.fetched(names)
 
 
@@ -221,6 +227,7 @@ def before_loop(program: Program, scope: Scope,
     if training is None:
         return program, None, names, None, False
     training._last = -1.0                              # the loop sets it
+    training.keeper.before_loop()
     return (training.program, training.result.idle, training.fetched(names), _weight,
             training.result.mode.kind in ("async", "geo"))
 
@@ -259,6 +266,13 @@ def before_goodbye() -> None:
     """Send what is still to be sent: the job asks at a good end."""
     if _training is not None:
         _training.flush()
+        _training.keeper.at_end()
 
 
-__all__ = ["before_run", "before_loop", "before_goodbye", "facts_of", "set_batch_weight"]
+def fetch_state(names: Iterable[str], folder: str) -> None:
+    """Trainer 0: take what the servers have of these variables into the scope; ``folder`` is one that all can write to."""
+    if _training is not None:
+        _training.keeper.fetch_state(names, folder)
+
+
+__all__ = ["before_run", "before_loop", "before_goodbye", "facts_of", "fetch_state", "set_batch_weight"]

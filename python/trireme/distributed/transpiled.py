@@ -47,6 +47,7 @@ class Transpiled:
     tables: list[str] = field(default_factory=list)    # sparse ones: variables of the trainers
     flush: Program | None = None       # run by a trainer before it leaves
     idle: Program | None = None        # run by a trainer whose batch is empty
+    original: Program | None = None    # the program that was cut
     on_servers: set[str] = field(default_factory=set)  # what a trainer cannot fetch
 
 

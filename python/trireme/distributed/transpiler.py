@@ -49,10 +49,11 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
     if mode.kind == "geo":
         shapes, dtypes = ({name: get(name) for name in part.params} for get in (part.shape, lambda name: part.var(name).dtype))
         result = transpile_geo(program, shapes, dtypes, parts, servers, trainer, mode.count)
-        result.mode = mode
+        result.mode, result.original = mode, program
         return result
     means = [] if mode.is_alone else _averaged(program)
-    result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode, list(part.tables))
+    result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode, list(part.tables),
+                        original=program)
     for server in range(servers):
         result.servers.append(_ServerProgram(part, parts, server, result).build(means if server == 0 else ()))
     order = {name: i for i, name in enumerate(part.params)}

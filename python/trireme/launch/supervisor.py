@@ -11,9 +11,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..distributed.checkpoints import STOPPED
 from ..distributed.mode import parse as parse_mode
 from ..errors import InvalidArgumentError, NotFoundError
 from . import mpi as mpis
@@ -23,6 +25,7 @@ from .watch import Failure, Ranks
 
 _TO_END = 0.7                          # seconds for the living to say what happened and to end by themselves
 _TO_EXPLAIN = 6.0                      # for another host to say what happened, or to be known as lost
+_TO_SAVE = 600.0                       # for a last checkpoint
 _TO_STOP = 2.0                         # for mpirun, told to stop
 _PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-state-"
 
@@ -45,12 +48,45 @@ def server_program() -> str:
     raise NotFoundError("there is no program trireme-pserver beside this package or on the PATH; TRIREME_PSERVER names one")
 
 
+@dataclass(frozen=True)
+class Checkpoints:
+    """Whether the job keeps checkpoints, and goes on from one."""
+
+    folder: str | None = None
+    steps: int | None = None
+    seconds: float | None = None
+    keep: int | None = None
+    resume: bool = False
+
+    def check(self) -> None:
+        numbers = {"steps": self.steps, "seconds": self.seconds, "keep": self.keep}
+        for name, value in numbers.items():
+            if value is not None and value <= 0:
+                raise InvalidArgumentError(f"trireme launch: --checkpoint-{name} {value}; a number above 0 is possible")
+        if self.folder is None and (self.resume or any(value is not None for value in numbers.values())):
+            raise InvalidArgumentError("trireme launch: --resume and --checkpoint-... need --checkpoint DIR")
+
+    def found(self) -> list[int]:
+        from .. import checkpoint
+
+        return checkpoint.steps(self.folder) if self.folder is not None else []
+
+    def environment(self) -> dict[str, str]:
+        if self.folder is None:
+            return {}
+        folder = os.path.abspath(self.folder)
+        numbers = {"STEPS": self.steps, "SECONDS": self.seconds, "KEEP": self.keep}
+        # A training that goes on must shuffle as it did.
+        return {"TRIREME_CHECKPOINT": folder, "TRIREME_RESUME": str(int(self.resume)), "TRIREME_SHUFFLE": folder,
+                **{f"TRIREME_CHECKPOINT_{name}": str(value) for name, value in numbers.items() if value is not None}}
+
+
 class Launch:
     """What to run and how: one job."""
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
-                 mode: str | None = None, restarts: int = 3) -> None:
+                 mode: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints()) -> None:
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
             raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
         if layout.trainers < 1 or layout.servers < 0 or layout.spares < 0:
@@ -63,6 +99,8 @@ class Launch:
         self.layout, self.timeout, self.restarts = layout, timeout, restarts
         self.spares = layout.spares if layout.servers else 0
         self.mode = parse_mode(mode).text if mode else None
+        checkpoints.check()
+        self.checkpoints = checkpoints
         self.mpi: Mpi = mpis.find(mpirun)
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
         self.server = [server_program(), *server_options]
@@ -78,6 +116,7 @@ class Launch:
         env["TRIREME_JOB_FOLDER"] = folder
         if self.mode:
             env["TRIREME_MODE"] = self.mode
+        env.update(self.checkpoints.environment())
         # mpirun gives every rank a terminal; whether somebody looks at one is ours to say.
         env["TRIREME_TERMINAL"] = str(int(sys.stdout.isatty()))
         cores, count = (hosts.cores(), hosts.count) if hosts else (len(os.sched_getaffinity(0)), 1)
@@ -113,13 +152,15 @@ class Launch:
             _remove_state(state)
         if failure is None:
             return 0
-        _say(f"the job failed, exit code {failure.code}" + ("" if told else f": {failure.text}"))
+        what = "was stopped" if failure.code == STOPPED else "failed"
+        _say(f"the job {what}, exit code {failure.code}" + ("" if told else f": {failure.text}"))
         return failure.code
 
     def _attempts(self, state: str, hosts: Hosts) -> tuple[Failure | None, list[str]]:
         """Start the job, as often as it takes. Return why it failed at last, or None, and what its ranks said of that."""
+        before = self.checkpoints.found()
         for attempt in range(self.restarts + 1):
-            failure, told = self._attempt(attempt, state, hosts)
+            failure, told = self._attempt(attempt, state, hosts, self.checkpoints.found() != before)
             for text in told if failure else ():
                 print(f"trireme: {text}", file=sys.stderr, flush=True)
             if failure is None or not failure.is_death or attempt == self.restarts:
@@ -127,8 +168,9 @@ class Launch:
             _say(("" if told else f"{failure.text}; ") + f"starting the job again ({attempt + 1} of {self.restarts})")
         return failure, told
 
-    def _attempt(self, attempt: int, state: str, hosts: Hosts) -> tuple[Failure | None, list[str]]:
-        """Start the job once. Return why it failed, or None, and what its ranks say of that."""
+    def _attempt(self, attempt: int, state: str, hosts: Hosts, has_saved: bool) -> tuple[Failure | None, list[str]]:
+        """Start the job once; with a checkpoint of an earlier attempt from there, where servers have lost their state.
+        Return why it failed, or None, and what its ranks say of that."""
         with self._folders() as (folder, scratch, shared):
             self.layout = hosts.begin(self.layout, folder, shared)
             for text in hosts.news():
@@ -136,6 +178,8 @@ class Launch:
             env = self.environment(folder, hosts)
             # What lay on a lost host is gone, and then no other server may find anything either.
             env["TRIREME_STATE"], env["TRIREME_ATTEMPT"] = f"{state}.{hosts.lost_count()}", str(attempt)
+            if has_saved:
+                env["TRIREME_RESUME"] = "1"
             mpirun = subprocess.Popen(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
                                       start_new_session=True)
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers, self.spares)
@@ -161,12 +205,15 @@ class Launch:
     def _watch(self, mpirun: subprocess.Popen[bytes], ranks: Ranks, hosts: Hosts, caught: list[int]) -> Failure | None:
         """Wait for the end. Return why the job failed, or None."""
         begin = time.monotonic()
-        failure, failed_at, done_at, ended_at = None, 0.0, 0.0, 0.0
+        failure, failed_at, done_at, ended_at, asked_at = None, 0.0, 0.0, 0.0, 0.0
         while True:
             ranks.look(0.02)
             hosts.look(ranks)
             now = time.monotonic()
-            if caught:
+            if caught and not asked_at and self._may_save(caught):
+                asked_at = now
+                mpirun.send_signal(signal.SIGUSR1)     # which it passes on: trainer 0 writes a checkpoint and stops
+            elif caught and (not asked_at or len(caught) > 1 or now - asked_at > _TO_SAVE):
                 return Failure(128 + caught[0], f"stopped by {signal.Signals(caught[0]).name}")
             has_ended = mpirun.poll() is not None
             ended_at = ended_at or (now if has_ended else 0.0)
@@ -185,6 +232,9 @@ class Launch:
                     return None
             elif has_ended and (not hosts or now - ended_at > _TO_EXPLAIN):
                 return self._unexplained(mpirun, ranks)
+
+    def _may_save(self, caught: list[int]) -> bool:
+        return self.checkpoints.folder is not None and caught[0] in (signal.SIGTERM, signal.SIGUSR1)
 
     def _unexplained(self, mpirun: subprocess.Popen[bytes], ranks: Ranks) -> Failure:
         """mpirun has ended before all ranks had left the job, and we saw none of them die."""
@@ -216,7 +266,7 @@ def _signals() -> Iterator[list[int]]:
     """The signals that ask for an end, noted instead of obeyed."""
     caught: list[int] = []
     old: dict[int, Any] = {}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         old[number] = signal.signal(number, lambda got, _frame: caught.append(got))
     try:
         yield caught

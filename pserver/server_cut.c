@@ -1,0 +1,271 @@
+/* server_cut.c - a cut: one state of the whole job, between requests.
+ *
+ * A trainer that cuts says so in its stream of requests, behind the end of a step. What it sends later waits here
+ * ("is parked") until all living trainers have cut and their steps are settled; then the store copies its state, everybody
+ * goes on, and the copy is written in the background. Every server cuts each trainer's stream at the same place,
+ * so that their parts belong together.
+ *
+ * In mode sync it is enough that trainer 0 cuts: behind its step s nothing of step s + 1 can be applied without it, and the
+ * servers' states depend on nothing but the step. Nobody is parked, and the copy of step s is made while the gradients of
+ * the next come in. In the other modes trainer 0 begins; acknowledgements tell the others to cut behind their next step.
+ *
+ * A cut that is not complete in two minutes is given up: nobody waits longer than that for a trainer that computes, or for
+ * one whose cut went with a server that died.
+ *
+ * No deadlock: a trainer that is parked counts neither as the slowest (ssp), so that at a cut others may come one step
+ * further ahead, nor as one to wait for (sync with backups). A step that sync(backups) has neither applied nor dropped
+ * stays out of the copy, as if it were dropped.
+ *
+ * What must stay true: trainer 0 begins a cut when it has all answers to the one before. */
+#include "pserver/server_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef Trireme__Pserver__Cut     pb_cut;
+typedef Trireme__Pserver__CutDone pb_done;
+
+static bool is_by_all(const tr_server *server)
+{
+    return tr_mode_keeps_apart(&server->mode);
+}
+
+bool tr__server_is_moving(const tr__trainer *trainer)
+{
+    return !trainer->is_gone && !trainer->is_parked;
+}
+
+uint32_t tr__server_cut_wanted(const tr_server *server)
+{
+    return is_by_all(server) ? server->cut.number : 0;
+}
+
+static void give_up(tr_server *server);
+
+/* == gathering ================================================================================= */
+
+static bool is_ready(const tr_server *server)
+{
+    const bool has_pending = server->merged.sum != NULL;       /* sync(backups): steps that may yet be dropped */
+
+    if (server->cut.phase != TR__CUT_GATHERING || server->queued || !server->cut.cut[0])
+        return false;
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        const bool         has_cut = server->cut.cut[i] != NULL;
+        if (!has_cut && !t->is_gone && (is_by_all(server) || i == 0))
+            return false;
+        if (has_cut && t->settled < t->ended && !has_pending)
+            return false;
+    }
+    return true;
+}
+
+void tr__server_try_cut(tr_server *server)
+{
+    if (!is_ready(server))
+        return;
+    server->cut.phase = TR__CUT_TAKING;
+    server->store.snapshot(server->store.self, server->cut.cut[0]->wish);
+}
+
+static tr_status begin(tr_server *server, uint32_t number)
+{
+    tr__cut *cut = &server->cut;
+
+    if (!cut->cut)
+        cut->cut = calloc((size_t)server->trainer_count, sizeof *cut->cut);
+    if (!cut->cut)
+        return tr_fail(TR_ENOMEM, "no memory for a checkpoint");
+    cut->phase = TR__CUT_GATHERING;
+    cut->number = number;
+    cut->begun = server->now;
+    for (int i = 0; i < server->trainer_count; i++)            /* it tells them */
+        server->trainer[i].owes_ack |= is_by_all(server) && !server->trainer[i].is_gone;
+    return TR_OK;
+}
+
+static void send_answer(tr_server *server)
+{
+    tr__trainer *first = &server->trainer[0];
+    uint8_t     *copy = malloc(server->cut.answer_size + 1);
+
+    memcpy(copy, server->cut.answer, server->cut.answer_size);
+    tr_outbox_put(&server->outbox, &(tr_message){
+        .peer = first->rank, .payload = copy, .owned = copy,
+        .wire = {.kind = TR_WIRE_CUT_DONE, .epoch = first->epoch, .sender = (uint32_t)server->roster->self,
+                 .part = server->cut.number, .bytes = server->cut.answer_size}});
+}
+
+/* A trainer that asks again has not got the answer, which may be on its way. */
+static bool has_asked_before(tr_server *server, const tr__trainer *trainer, uint32_t number)
+{
+    const tr__cut *cut = &server->cut;
+
+    if (number != cut->number || trainer != server->trainer || (cut->phase == TR__CUT_GATHERING && !cut->cut[0]))
+        return false;
+    if (cut->phase == TR__CUT_NONE && cut->answer)
+        send_answer(server);
+    return true;
+}
+
+static pb_cut *parse(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    pb_cut *cut = trireme__pserver__cut__unpack(NULL, wire->bytes, payload);
+
+    if (cut && (cut->wish != NULL) == (trainer == server->trainer))
+        return cut;
+    if (cut)
+        trireme__pserver__cut__free_unpacked(cut, NULL);
+    return NULL;
+}
+
+tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    tr__cut  *cut = &server->cut;
+    const int index = (int)(trainer - server->trainer);
+
+    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
+    if (!server->store.snapshot)
+        return tr_fail(TR_EUNSUPPORTED, "%s wants a checkpoint, which this server cannot write",
+                       tr__server_trainer_name(server, trainer));
+    if (has_asked_before(server, trainer, wire->part) || server->trainer[0].is_gone)
+        return TR_OK;
+    if (wire->part > cut->number && cut->phase == TR__CUT_GATHERING)
+        give_up(server);
+    if (wire->part > cut->number && cut->phase == TR__CUT_NONE)
+        TR_TRY(begin(server, wire->part));
+    if (wire->part <= cut->number && cut->phase != TR__CUT_GATHERING)
+        return TR_OK;                              /* it was given up */
+    if (wire->part != cut->number || cut->phase != TR__CUT_GATHERING || cut->cut[index] || trainer->pushed_count)
+        return tr_fail(TR_EPEER, "%s cut number %u in the middle of something (number %u here, %llu pieces of step %llu)",
+                       tr__server_trainer_name(server, trainer), wire->part, cut->number,
+                       (unsigned long long)trainer->pushed_count, (unsigned long long)trainer->ended + 1);
+    cut->cut[index] = parse(server, trainer, wire, payload);
+    if (!cut->cut[index])
+        return tr_fail(TR_EFORMAT, "the cut of %s is damaged", tr__server_trainer_name(server, trainer));
+    trainer->is_parked = is_by_all(server);
+    if (trainer->is_parked)
+        tr__server_fewer_move(server);             /* others need not wait for it now */
+    tr__server_try_cut(server);
+    return TR_OK;
+}
+
+/* == going on =================================================================================== */
+
+/* Take in what a trainer has sent meanwhile. */
+static void unpark(tr_server *server, tr__trainer *trainer)
+{
+    tr__held *held = trainer->parked;
+
+    trainer->is_parked = false;
+    trainer->parked = NULL;
+    trainer->parked_end = &trainer->parked;
+    trainer->owes_ack |= !trainer->is_gone;
+    while (held) {
+        tr__held  *next = held->next;
+        const bool is_push = tr__server_is_push(&held->wire);
+        tr_status  status = TR_OK;
+        if (server->status == TR_OK && !trainer->is_gone)
+            status = tr__server_handle(server, trainer, &held->wire, held->payload, true);
+        if (status != TR_OK)
+            tr__server_fail(server, status);
+        if (server->status != TR_OK || !is_push || trainer->is_gone)
+            tr__server_buffer_free(server, held->payload);
+        free(held);
+        held = next;
+    }
+}
+
+static void forget_cuts(tr_server *server)
+{
+    for (int i = 0; server->cut.cut && i < server->trainer_count; i++)
+        if (server->cut.cut[i]) {
+            trireme__pserver__cut__free_unpacked(server->cut.cut[i], NULL);
+            server->cut.cut[i] = NULL;
+        }
+}
+
+/* Let everybody go on without a checkpoint; trainer 0 hears of it. */
+static void give_up(tr_server *server)
+{
+    tr__cut   *cut = &server->cut;
+    const bool is_asked = cut->cut[0] != NULL;
+
+    cut->phase = TR__CUT_NONE;
+    for (int i = 0; i < server->trainer_count; i++)
+        if (server->trainer[i].is_parked)
+            unpark(server, &server->trainer[i]);
+    if (is_asked)
+        tr_server_written(server, NULL, 0, "not all trainers came to the end of a step in time");
+    forget_cuts(server);
+}
+
+int64_t tr__server_watch_cut(tr_server *server, int64_t now)
+{
+    static const int64_t PATIENCE = (int64_t)120e9;
+
+    if (server->cut.phase != TR__CUT_GATHERING || !is_by_all(server))
+        return INT64_MAX;
+    if (now - server->cut.begun >= PATIENCE) {
+        give_up(server);
+        return INT64_MAX;
+    }
+    return server->cut.begun + PATIENCE;
+}
+
+void tr_server_snapped(tr_server *server, int64_t now)
+{
+    tr__cut *cut = &server->cut;
+
+    cut->phase = TR__CUT_WRITING;
+    cut->pause = now > cut->begun ? (uint64_t)(now - cut->begun) : 0;
+    for (int i = 0; i < server->trainer_count; i++)
+        if (server->trainer[i].is_parked)
+            unpark(server, &server->trainer[i]);
+    tr__server_apply_next(server);
+}
+
+void tr_server_written(tr_server *server, const uint8_t *part, size_t size, const char *error)
+{
+    Trireme__Pserver__Place **places = calloc((size_t)server->trainer_count + 1, sizeof *places);
+    pb_done                   done = TRIREME__PSERVER__CUT_DONE__INIT;
+    tr__cut                  *cut = &server->cut;
+
+    for (int i = 0; i < server->trainer_count; i++)
+        if (cut->cut[i])
+            places[done.n_places++] = cut->cut[i]->place;
+    done.places = places;
+    done.pause = cut->pause;
+    done.has_part = part != NULL;
+    done.part.data = (uint8_t *)(uintptr_t)part;
+    done.part.len = size;
+    done.error = (char *)(uintptr_t)(part ? NULL : error);
+    free(cut->answer);
+    cut->answer_size = trireme__pserver__cut_done__get_packed_size(&done);
+    cut->answer = malloc(cut->answer_size + 1);
+    trireme__pserver__cut_done__pack(&done, cut->answer);
+    free(places);
+    forget_cuts(server);
+    cut->phase = TR__CUT_NONE;
+    if (server->status == TR_OK && !server->trainer[0].is_gone)
+        send_answer(server);
+}
+
+void tr__server_cut_without(tr_server *server, const tr__trainer *trainer)
+{
+    if (server->cut.phase != TR__CUT_GATHERING)
+        return;
+    if (trainer != server->trainer) {
+        tr__server_try_cut(server);
+        return;
+    }
+    give_up(server);                               /* nobody is there to make a checkpoint of it */
+}
+
+void tr__server_cut_free(tr_server *server)
+{
+    forget_cuts(server);
+    free(server->cut.cut);
+    free(server->cut.answer);
+}

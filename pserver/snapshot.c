@@ -1,0 +1,124 @@
+/* snapshot.c - see snapshot.h. */
+#include "pserver/snapshot.h"
+
+#include "framework/dtype.h"
+#include "framework/memory.h"
+#include "framework/threadpool.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct tr_snapshot {
+    uint8_t  *memory;
+    size_t    capacity;
+    int       count;
+    tr_state *state;                  /* with names and dimensions of their own */
+};
+
+tr_snapshot *tr_snapshot_new(void)
+{
+    return tr__must_alloc(sizeof(tr_snapshot));
+}
+
+static void forget(tr_snapshot *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        free((void *)(uintptr_t)s->state[i].name);
+        free((void *)(uintptr_t)s->state[i].param);
+        free((void *)(uintptr_t)s->state[i].dims);
+    }
+    free(s->state);
+    s->state = NULL;
+    s->count = 0;
+}
+
+void tr_snapshot_free(tr_snapshot *s)
+{
+    if (!s)
+        return;
+    forget(s);
+    if (s->memory)
+        munmap(s->memory, s->capacity);
+    free(s);
+}
+
+static size_t bytes_of(const tr_state *state)
+{
+    size_t bytes = (size_t)tr_dtype_size(state->dtype);
+
+    for (int i = 0; i < state->rank; i++)
+        bytes *= (size_t)state->dims[i];
+    return bytes;
+}
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + TR_CHECKPOINT_ALIGN - 1) & ~(size_t)(TR_CHECKPOINT_ALIGN - 1);
+}
+
+size_t tr_snapshot_bytes(int count, const tr_state *states)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < count; i++)
+        bytes += padded(bytes_of(&states[i]));
+    return bytes;
+}
+
+tr_status tr_snapshot_reserve(tr_snapshot *s, size_t bytes)
+{
+    bytes = bytes ? bytes : TR_CHECKPOINT_ALIGN;
+    if (bytes <= s->capacity)
+        return TR_OK;
+    if (s->memory)
+        munmap(s->memory, s->capacity);
+    s->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (s->memory == MAP_FAILED) {
+        s->memory = NULL;
+        s->capacity = 0;
+        return tr_fail(TR_ENOMEM, "no memory for a copy of %zu bytes, which a checkpoint needs", bytes);
+    }
+    s->capacity = bytes;
+    madvise(s->memory, bytes, MADV_HUGEPAGE);
+    for (size_t at = 0; at < bytes; at += 4096)
+        ((volatile uint8_t *)s->memory)[at] = 0;
+    return TR_OK;
+}
+
+typedef struct copy {
+    uint8_t       *to;
+    const uint8_t *from;
+} copy;
+
+static void copy_range(void *payload, int64_t begin, int64_t end)
+{
+    const copy *c = payload;
+    memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
+}
+
+tr_status tr_snapshot_take(tr_snapshot *s, int count, const tr_state *states)
+{
+    size_t at = 0;
+
+    forget(s);
+    TR_TRY(tr_snapshot_reserve(s, tr_snapshot_bytes(count, states)));
+    s->state = tr__must_alloc((size_t)count * sizeof *s->state + 1);
+    for (int i = 0; i < count; i++) {
+        tr_state *mine = &s->state[s->count++];
+        *mine = states[i];
+        mine->name = tr__must_strdup(mine->name);
+        mine->param = mine->param ? tr__must_strdup(mine->param) : NULL;
+        mine->dims = (int64_t *)tr__must_copy(mine->dims, (size_t)mine->rank * sizeof(int64_t));
+        copy c = {s->memory + at, states[i].data};
+        tr_parallel_range((int64_t)bytes_of(mine), 1 << 20, copy_range, &c);
+        mine->data = c.to;
+        at += padded(bytes_of(mine));
+    }
+    return TR_OK;
+}
+
+tr_status tr_snapshot_write(tr_part **out, const tr_snapshot *s, const char *folder, const char *name)
+{
+    return tr_part_write(out, folder, name, s->count, s->state);
+}

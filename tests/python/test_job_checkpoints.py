@@ -1,0 +1,230 @@
+"""Jobs of real ranks keep checkpoints, stop, and go on as if they had not."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from job_support import LIMIT, MPIS, Launched, alone, each_mpi, environment, job_lines, launch, needs_mpi
+
+from trireme import checkpoint as checkpoints
+from trireme.launch.mpi import Layout, command_line
+from trireme.launch.supervisor import server_program
+
+pytestmark = [needs_mpi, pytest.mark.mpi]
+
+RESUME = Path(__file__).parent / "jobs" / "resume.py"
+
+
+def keep(folder, steps=5, *more):
+    return ("--checkpoint", folder, "--checkpoint-steps", steps, *more)
+
+
+def results(path):
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays}
+
+
+def assert_goes_on(got, want, first):
+    """The last steps of another run, bit for bit."""
+    assert got.keys() == want.keys()
+    np.testing.assert_array_equal(got["losses"], want["losses"][first:])
+    for name, array in want.items():
+        if name != "losses":
+            np.testing.assert_array_equal(got[name], array, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "r.npz"
+    launch(2, 2, "--out", path, script=RESUME)
+    return results(path)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The checkpoints of a job whose trainer 0 died before step 13."""
+    folder = tmp_path_factory.mktemp("killed") / "c"
+    code, text = Launched(2, 2, "--kill", 13, "--pause", 0.02, script=RESUME, options=keep(folder, 5, "--restarts", 0)).end()
+    assert code == 1 and "died" in text
+    assert checkpoints.steps(folder) == [10, 5]
+    return folder
+
+
+def copy_of(folder, tmp_path):
+    subprocess.run(["cp", "-r", folder, tmp_path / "c"], check=True)
+    return tmp_path / "c"
+
+
+@pytest.mark.parametrize("servers", [1, 2, 3])
+def test_a_resumed_job_ends_like_one_that_was_not_stopped(servers, killed, uninterrupted, tmp_path):
+    folder = copy_of(killed, tmp_path)
+    text = launch(servers, 2, "--out", tmp_path / "r.npz", script=RESUME, options=keep(folder, 5, "--resume"))
+    assert f"going on from step 10, {folder}/step-000000010" in text and "trainer 1: 10 steps to step 20" in text
+    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 10)
+    assert checkpoints.steps(folder)[0] == 20
+    for step in checkpoints.steps(folder):
+        checkpoints.find(folder, step).verify()
+
+
+def test_a_script_needs_to_know_nothing(killed, uninterrupted, tmp_path):
+    folder = copy_of(killed, tmp_path)
+    launch(3, 2, "--plain", "--out", tmp_path / "r.npz", script=RESUME, options=keep(folder, 50, "--resume"))
+    got = results(tmp_path / "r.npz")
+    assert np.isnan(got["losses"][:10]).all()
+    got["losses"] = got["losses"][10:]
+    assert_goes_on(got, uninterrupted, 10)
+
+
+@pytest.mark.parametrize("how", [(), ("--plain",)], ids=["resumed", "plain"])
+def test_a_resumed_job_that_loses_a_rank_ends_the_same(how, killed, uninterrupted, tmp_path):
+    """Started again from the servers' memory, with checkpoints behind it and before it."""
+    folder = copy_of(killed, tmp_path)
+    text = launch(2, 2, *how, "--kill", 17, "--pause", 0.02, "--out", tmp_path / "r.npz", script=RESUME,
+                  options=keep(folder, 5, "--resume"))
+    assert "starting the job again" in text
+    got = results(tmp_path / "r.npz")
+    got["losses"] = got["losses"][-3:]
+    want = {name: array for name, array in uninterrupted.items() if name not in ("batch_norm_0.w_1", "batch_norm_0.w_2")}
+    assert_goes_on({name: got[name] for name in want}, want, 17)     # moving averages are those of step 15
+    assert not list(folder.glob(".began-*"))
+
+
+def test_a_parameter_is_in_pieces_and_is_one_array(killed):
+    found = checkpoints.find(killed, 10)
+    assert found.parts == 3 and found.mode == "sync"
+    assert found.arrays["fc_1.w_0"].shape == found.arrays["fc_1.w_0_moment1_0"].shape == (80, 300)
+    assert found.arrays["fc_1.w_0_moment1_0"].param == "fc_1.w_0"
+    assert found.trainer(0) == (10, 10, None)
+    kinds = {array.kind for array in found.arrays.values()}
+    assert kinds == {"parameter", "optimizer", "schedule", "statistic"}
+
+
+def test_a_damaged_one_is_named_and_the_one_before_it_taken(killed, uninterrupted, tmp_path):
+    folder = copy_of(killed, tmp_path)
+    path = next((folder / "step-000000010").glob("part-00001-*"))
+    data = bytearray(path.read_bytes())
+    data[100] ^= 16
+    path.write_bytes(data)
+    text = launch(2, 2, "--out", tmp_path / "r.npz", script=RESUME, options=keep(folder, 5, "--resume"))
+    assert f"'{path}': chunk 0 (bytes 0 to {len(data)}): expected the checksum " in text
+    assert "the checkpoint before it is taken" in text and "going on from step 5" in text
+    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 5)
+
+
+def test_nothing_to_go_on_from_is_the_beginning(uninterrupted, tmp_path):
+    launch(1, 2, "--out", tmp_path / "r.npz", script=RESUME, options=keep(tmp_path / "c", 50, "--resume"))
+    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 0)
+    assert checkpoints.steps(tmp_path / "c") == [20]                 # the one at the end
+    text = launch(1, 2, script=RESUME, options=keep(tmp_path / "c", 50, "--resume"), *["--steps", 24])
+    assert "trainer 0: 4 steps to step 24" in text
+
+
+def test_a_script_can_say_it_itself(uninterrupted, tmp_path):
+    code, _ = Launched(2, 2, "--keep-in", tmp_path / "c", "--ask", 11, script=RESUME).end()
+    assert code == 75
+    assert checkpoints.newest(tmp_path / "c").trainer(0) == (11, 11, b"here")
+    launch(1, 2, "--keep-in", tmp_path / "c", "--out", tmp_path / "r.npz", script=RESUME)
+    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 11)
+
+
+# -- asked to stop ------------------------------------------------------------------------------------------------------
+
+
+def wait_for(path, process):
+    deadline = time.monotonic() + LIMIT
+    while not path.exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@each_mpi
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1], ids=lambda number: number.name)
+def test_a_signal_to_the_launcher_is_a_checkpoint_and_an_exit_code(version, number, uninterrupted, tmp_path):
+    job = Launched(2, 2, "--pause", 0.2, "--mark", tmp_path / "mark", script=RESUME, version=version,
+                   options=keep(tmp_path / "c", 1000))
+    wait_for(tmp_path / "mark", job.process)
+    job.process.send_signal(number)
+    code, text = job.end()
+    assert code == 75, text
+    step = checkpoints.steps(tmp_path / "c")[0]
+    assert re.search(rf"trainer 0, .* stopped by SIGUSR1 after step {step}; the checkpoint is {tmp_path}/c/step-0*{step}\n", text)
+    assert len(job_lines(text)) == 1 and "the job was stopped, exit code 75" in text
+    launch(1, 2, "--out", tmp_path / "r.npz", script=RESUME, version=version, options=keep(tmp_path / "c", 1000, "--resume"))
+    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, step)
+
+
+@each_mpi
+def test_a_signal_under_plain_mpirun(version, tmp_path):
+    mpi = MPIS[version]
+    line = command_line(mpi, Layout(2, 2), [server_program()], [sys.executable, str(RESUME), "--ask", "7"])
+    env = environment(TRIREME_CHECKPOINT=str(tmp_path / "c"), **({"LD_LIBRARY_PATH": mpi.libdir} if mpi.major < 5 else {}))
+    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert "stopped by SIGUSR1 after step 7" in done.stdout + done.stderr
+    checkpoints.find(tmp_path / "c", 7).verify()
+
+
+def test_without_checkpoints_a_signal_ends_the_job(tmp_path):
+    job = Launched(1, 1, "--pause", 0.2, "--mark", tmp_path / "mark", script=RESUME)
+    wait_for(tmp_path / "mark", job.process)
+    job.process.send_signal(signal.SIGTERM)
+    code, text = job.end()
+    assert code == 128 + signal.SIGTERM and "stopped by SIGTERM" in text
+
+
+# -- the other modes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["async", "ssp(0)", "ssp(2)", "geo(3)", "sync(backups=1)"])
+def test_every_mode_has_checkpoints(mode, tmp_path):
+    folder = tmp_path / "c"
+    options = ("--mode", mode, *keep(folder, 4, "--checkpoint-keep", 9))
+    launch(2, 3, "--steps", 30, script=RESUME, options=options)
+    found = checkpoints.steps(folder)
+    assert found[0] == 30 and len(found) > 1
+    for step in found:
+        one = checkpoints.find(folder, step)
+        one.verify()
+        assert one.mode == mode and one.trainer(0)[0] == step
+        assert all(np.isfinite(one[name]).all() for name in one.arrays)
+    text = launch(1, 2, "--steps", 36, "--out", tmp_path / "r.npz", script=RESUME, options=(*options, "--resume"))
+    assert "trainer 0: 6 steps to step 36" in text
+    assert np.isfinite(results(tmp_path / "r.npz")["losses"]).all()
+
+
+# -- saving by hand ------------------------------------------------------------------------------------------------------
+
+
+def test_save_persistables_in_a_job_has_the_optimizers_state(tmp_path):
+    """One trainer's are those of one process to the last byte, wherever the servers keep them."""
+    alone("--save", tmp_path / "one", script=RESUME)
+    launch(2, 1, "--save", tmp_path / "job", script=RESUME)
+    names = sorted(os.listdir(tmp_path / "one"))
+    assert "fc_1.w_0_moment2_0" in names and sorted(os.listdir(tmp_path / "job")) == names
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "job" / name).read_bytes(), name
+
+
+# -- mistakes --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_be_written_is_said_and_training_goes_on(uninterrupted, tmp_path):
+    (tmp_path / "file").write_text("")
+    text = launch(2, 2, "--out", tmp_path / "r.npz", script=RESUME, options=keep(tmp_path / "file" / "c"))
+    assert "a checkpoint was not written: " in text and f"{tmp_path}/file" in text
+    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 0)
+
+
+@pytest.mark.parametrize("options, message", [
+    (("--resume",), "--resume and --checkpoint-... need --checkpoint DIR"),
+    (("--checkpoint-steps", 3), "need --checkpoint DIR"),
+    (("--checkpoint", "c", "--checkpoint-keep", 0), "--checkpoint-keep 0"),
+])
+def test_mistakes_are_explained(options, message):
+    code, text = Launched(1, 1, script=RESUME, options=options).end()
+    assert code == 2 and message in text
