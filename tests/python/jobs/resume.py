@@ -45,6 +45,13 @@ def epoch():
         yield [(rng.normal(size=6).astype("float32"), int(rng.integers(0, 5))) for _ in range(args.batch)]
 
 
+def wait_for_checkpoint(step):
+    path = f"{os.environ['TRIREME_CHECKPOINT']}/step-{step:09}/manifest"
+    end = time.monotonic() + 30
+    while not os.path.exists(path) and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 index = fluid.distributed.trainer_index()
 exe = fluid.Executor(fluid.CPUPlace())
 exe.run(fluid.default_startup_program())
@@ -55,6 +62,7 @@ if not args.plain:
 for _ in range(2):
     for batch in reader():
         if index == 0 and step == args.kill and os.environ.get("TRIREME_ATTEMPT", "0") == "0":
+            wait_for_checkpoint(step // 5 * 5)
             os.kill(os.getpid(), signal.SIGKILL)
         if index == 0 and step == args.ask:
             os.kill(os.getpid(), signal.SIGUSR1)
