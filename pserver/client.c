@@ -506,15 +506,20 @@ void tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *si
     }
 }
 
-/* An answer may have been lost. It is written by now, or not yet: then there will be a next time. */
-static void ask_again_for_answers(tr_client *client)
+/* An answer may have been lost. It is written by now, or not yet: then there will be a next time, which is returned. */
+static int64_t ask_again_for_answers(tr_client *client)
 {
-    if (!client->cut || !is_first(client) || client->now - client->cut_asked_at < 4 * client->options.retry)
-        return;
+    const int64_t patience = 4 * client->options.retry;
+
+    if (!client->cut || !is_first(client) || tr_client_cut_is_answered(client))
+        return INT64_MAX;
+    if (client->now - client->cut_asked_at < patience)
+        return client->cut_asked_at + patience;
     client->cut_asked_at = client->now;
     for (int i = 0; i < client->stream_count; i++)
         if (!client->stream[i].answer.bytes)
             ask_for_cut(client, &client->stream[i], NULL, 0);
+    return client->now + patience;
 }
 
 /* Others have begun to cut: this trainer's step is ended, so it cuts, too. */
@@ -1009,7 +1014,7 @@ static int64_t tick(void *self, int64_t now)
     watch_orphans(client);
     if (!client->options.retry)
         return at;
-    ask_again_for_answers(client);
+    at = ask_again_for_answers(client);
     for (int i = 0; i < client->stream_count; i++) {
         stream  *s = &client->stream[i];
         if (!s->is_serving) {                      /* what it said was lost */

@@ -1,0 +1,475 @@
+/* test_cut.c - cuts of whole jobs under a seeded scheduler: what all servers copy is one state, in every mode, and nobody waits
+ * for ever. The state of a store is how many steps of each trainer it has applied. */
+#include "pserver/client.h"
+#include "pserver/server.h"
+#include "pserver/transport_sim.h"
+#include "proto/pserver.pb-c.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SERVERS_MAX = 3, TRAINERS_MAX = 4, BLOCKS = 2, STEPS_MAX = 12, CHUNK = 4096 };
+
+/* Elements of the blocks of each server: one travels with others, one in pieces. */
+static const int64_t block_size[BLOCKS] = {3, 2500};
+
+typedef struct job job;
+
+typedef struct store {
+    job       *job;
+    tr_server *server;
+    float     *param[BLOCKS];
+    uint64_t   applied[TRAINERS_MAX], pending[TRAINERS_MAX];
+    bool       is_applying, is_copying;
+    uint64_t   copy[TRAINERS_MAX];
+} store;
+
+typedef enum phase { START, SETUP, PULL, GOODBYE, END } phase;
+
+typedef struct trainer {
+    job       *job;
+    tr_client *client;
+    int        index, steps, step;
+    phase      phase;
+    uint64_t   ticket;
+    bool       is_cutting;            /* trainer 0: a cut is not answered */
+    float      param[SERVERS_MAX][2500], grad[2500];
+} trainer;
+
+struct job {
+    tr_sim     *sim;
+    tr_roster  *roster[SERVERS_MAX + TRAINERS_MAX];
+    const char *mode;
+    int         servers, trainers;
+    store       store[SERVERS_MAX];
+    trainer     trainer[TRAINERS_MAX];
+    int         cuts, failed_cuts;
+};
+
+/* -- stores --------------------------------------------------------------------------------------- */
+
+static bool store_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
+{
+    (void)self, (void)commit, (void)packed, (void)bytes;
+    return false;
+}
+
+static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
+    store *s = self;
+
+    (void)packed, (void)bytes;
+    assert_false(resume);
+    assert_int_equal(setup->n_blocks, BLOCKS);
+    for (int i = 0; i < BLOCKS; i++)
+        s->param[i] = calloc((size_t)block_size[i], 4);
+    return TR_OK;
+}
+
+static void *store_param(void *self, uint32_t index) { return ((store *)self)->param[index]; }
+
+static tr_status store_ready(void *self)
+{
+    (void)self;
+    return TR_OK;
+}
+
+static void end_update(void *payload)
+{
+    store *s = payload;
+
+    s->is_applying = false;
+    tr_server_applied(s->server, TR_OK);
+}
+
+static void store_apply(void *self, const tr_update *update)
+{
+    store *s = self;
+
+    assert_false(s->is_applying || s->is_copying);
+    s->is_applying = true;
+    for (int i = 0; i < s->job->trainers; i++)
+        s->pending[i] = update->takes_part[i];
+    tr_sim_call(s->job->sim, 1 + (int64_t)tr_sim_random(s->job->sim, 2000), end_update, s);
+}
+
+static void store_commit(void *self, const tr_commit *commit, bool is_update)
+{
+    store *s = self;
+
+    (void)commit;
+    for (int i = 0; is_update && i < s->job->trainers; i++)
+        s->applied[i] += s->pending[i];
+}
+
+static void store_go_back(void *self)
+{
+    (void)self;
+    fail();
+}
+
+static void end_writing(void *payload)
+{
+    store *s = payload;
+    tr_server_written(s->server, (const uint8_t *)s->copy, sizeof s->copy, NULL);
+}
+
+static void end_copying(void *payload)
+{
+    store *s = payload;
+
+    s->is_copying = false;
+    tr_server_snapped(s->server, tr_sim_now(s->job->sim));
+    tr_sim_call(s->job->sim, 1 + (int64_t)tr_sim_random(s->job->sim, 20000), end_writing, s);
+}
+
+static void store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
+{
+    store *s = self;
+
+    assert_string_equal(wish->file, "part");
+    assert_false(s->is_applying || s->is_copying);
+    s->is_copying = true;
+    memcpy(s->copy, s->applied, sizeof s->copy);
+    tr_sim_call(s->job->sim, 1 + (int64_t)tr_sim_random(s->job->sim, 3000), end_copying, s);
+}
+
+/* -- trainers -------------------------------------------------------------------------------------- */
+
+static uint8_t *pack_cut(int index, uint64_t steps, bool with_wish, size_t *size)
+{
+    Trireme__Pserver__Place place = TRIREME__PSERVER__PLACE__INIT;
+    Trireme__Pserver__Wish  wish = TRIREME__PSERVER__WISH__INIT;
+    Trireme__Pserver__Cut   cut = TRIREME__PSERVER__CUT__INIT;
+
+    place.index = (uint32_t)index;
+    place.steps = place.runs = steps;
+    wish.folder = (char *)"folder";
+    wish.file = (char *)"part";
+    cut.place = &place;
+    cut.wish = with_wish ? &wish : NULL;
+    *size = trireme__pserver__cut__get_packed_size(&cut);
+    uint8_t *bytes = malloc(*size);
+    trireme__pserver__cut__pack(&cut, bytes);
+    return bytes;
+}
+
+static uint8_t *pack_place(void *self, size_t *size, uint64_t step)
+{
+    const trainer *t = self;
+
+    assert_int_equal(step, t->step);
+    return pack_cut(t->index, step, false, size);
+}
+
+static void pack_setup(const job *j, bool is_first, tr_client_setup *out)
+{
+    Trireme__Pserver__Setup  setup = TRIREME__PSERVER__SETUP__INIT;
+    Trireme__Pserver__Join   join = TRIREME__PSERVER__JOIN__INIT;
+    Trireme__Pserver__Block  block[BLOCKS], *blocks[BLOCKS];
+    static char              name[BLOCKS][8] = {"a", "b"};
+
+    out->join_bytes = trireme__pserver__join__get_packed_size(&join);
+    out->join = malloc(out->join_bytes + 1);
+    trireme__pserver__join__pack(&join, out->join);
+    if (!is_first)
+        return;
+    for (int i = 0; i < BLOCKS; i++) {
+        trireme__pserver__block__init(&block[i]);
+        block[i].param = block[i].grad = name[i];
+        block[i].dtype = TR_FP32;
+        block[i].bytes = (uint64_t)block_size[i] * 4;
+        blocks[i] = &block[i];
+    }
+    setup.mode = (char *)(uintptr_t)j->mode;
+    setup.chunk_bytes = CHUNK;
+    setup.n_blocks = BLOCKS;
+    setup.blocks = blocks;
+    out->setup_bytes = trireme__pserver__setup__get_packed_size(&setup);
+    out->setup = malloc(out->setup_bytes);
+    trireme__pserver__setup__pack(&setup, out->setup);
+}
+
+static void set_up(trainer *t)
+{
+    tr_client_setup setups[SERVERS_MAX] = {{0}};
+    tr_client_block blocks[SERVERS_MAX * BLOCKS];
+    const job      *j = t->job;
+
+    for (int s = 0; s < j->servers; s++) {
+        pack_setup(j, t->index == 0, &setups[s]);
+        for (int i = 0; i < BLOCKS; i++)
+            blocks[s * BLOCKS + i] = (tr_client_block){s, (uint64_t)block_size[i] * 4};
+    }
+    t->ticket = tr_client_setup_all(t->client, setups, (uint32_t)(j->servers * BLOCKS), blocks);
+}
+
+static void pull(trainer *t)
+{
+    int   blocks[SERVERS_MAX];
+    void *to[SERVERS_MAX];
+
+    for (int s = 0; s < t->job->servers; s++) {
+        blocks[s] = s * BLOCKS + 1;
+        to[s] = t->param[s];
+    }
+    t->ticket = tr_client_pull(t->client, (uint32_t)t->job->servers, blocks, to);
+}
+
+static void cut(trainer *t)
+{
+    uint8_t *payload[SERVERS_MAX];
+    size_t   size[SERVERS_MAX];
+
+    for (int s = 0; s < t->job->servers; s++)
+        payload[s] = pack_cut(0, (uint64_t)t->step, true, &size[s]);
+    tr_client_cut(t->client, payload, size);
+    t->is_cutting = true;
+}
+
+/* -- what must hold of a cut -------------------------------------------------------------------------- */
+
+static bool is_apart(const job *j) { return strcmp(j->mode, "sync") != 0; }
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* What the state must have of trainer i, by what it says of itself. */
+static void check_trainer(const job *j, const Trireme__Pserver__CutDone *done, const uint64_t *copy, int i)
+{
+    const Trireme__Pserver__Place *place = NULL;
+
+    for (size_t p = 0; p < done->n_places; p++)
+        if (done->places[p]->index == (uint32_t)i)
+            place = done->places[p];
+    if (strstr(j->mode, "backups")) {                  /* some steps are dropped */
+        assert_true(!place || copy[i] <= place->steps);
+        return;
+    }
+    if (is_apart(j)) {
+        assert_true(place || j->trainer[i].phase >= GOODBYE || tr_sim_is_dead(j->sim, j->servers + i));
+        assert_true(!place || copy[i] == place->steps);
+        return;
+    }
+    assert_true((place != NULL) == (i == 0));
+    assert_int_equal(copy[i], least(done->places[0]->steps, (uint64_t)j->trainer[i].steps));
+}
+
+static void check_cut(trainer *t)
+{
+    uint64_t first[TRAINERS_MAX] = {0};
+    job     *j = t->job;
+
+    for (int s = 0; s < j->servers; s++) {
+        const tr_client_answer    *answer = tr_client_cut_answer(t->client, s);
+        Trireme__Pserver__CutDone *done = trireme__pserver__cut_done__unpack(NULL, answer->size, answer->bytes);
+        assert_non_null(done);
+        assert_true(done->has_part);
+        assert_int_equal(done->part.len, sizeof first);
+        const uint64_t *copy = (const uint64_t *)(void *)done->part.data;
+        if (s == 0)
+            memcpy(first, copy, sizeof first);
+        for (int i = 0; i < j->trainers; i++) {
+            if (tr_sim_is_dead(j->sim, j->servers + i))
+                continue;                              /* what it had sent last is lost to some */
+            check_trainer(j, done, copy, i);
+            if (!strstr(j->mode, "backups"))
+                assert_int_equal(copy[i], first[i]);   /* all servers have the same of everybody */
+        }
+        trireme__pserver__cut_done__free_unpacked(done, NULL);
+    }
+    j->cuts++;
+    t->is_cutting = false;
+}
+
+/* -- steps ---------------------------------------------------------------------------------------------- */
+
+static void step(trainer *t)
+{
+    if (t->index == 0 && !t->is_cutting && tr_sim_random(t->job->sim, 3) == 0)
+        cut(t);
+    t->step++;
+    for (int b = 0; b < t->job->servers * BLOCKS; b++)
+        tr_client_push(t->client, (uint32_t)b, t->grad, 1);
+    tr_client_step_end(t->client);
+    pull(t);
+}
+
+static bool go_on(trainer *t)
+{
+    if (t->is_cutting && tr_client_cut_is_answered(t->client))
+        check_cut(t);
+    if (t->phase == END || tr_client_done(t->client) < t->ticket)
+        return t->phase == END;
+    if (t->phase == START) {
+        set_up(t);
+        t->phase = SETUP;
+    } else if (t->phase == SETUP) {
+        pull(t);
+        t->phase = PULL;
+    } else if (t->phase == GOODBYE) {
+        t->phase = END;
+    } else if (t->step < t->steps) {
+        step(t);
+    } else if (!t->is_cutting) {                       /* it leaves when its cut is whole */
+        t->ticket = tr_client_goodbye(t->client);
+        t->phase = GOODBYE;
+    }
+    tr_client_flush(t->client);
+    return t->phase == END;
+}
+
+static bool drive(void *payload)
+{
+    job *j = payload;
+    bool is_over = true;
+
+    for (int i = 0; i < j->trainers; i++)
+        if (!tr_sim_is_dead(j->sim, j->servers + i))
+            is_over &= go_on(&j->trainer[i]);
+    for (int s = 0; s < j->servers; s++)
+        is_over &= tr_server_is_done(j->store[s].server);
+    return is_over;
+}
+
+/* -- jobs --------------------------------------------------------------------------------------------- */
+
+static tr_roster *make_roster(const job *j, int self)
+{
+    tr_roster *roster = tr_roster_new(self, j->servers + j->trainers);
+
+    for (int i = 0; i < roster->size; i++)
+        tr_roster_put(roster, i, i < j->servers ? TR_ROLE_SERVER : TR_ROLE_TRAINER, 1, 100 + i, "h", "");
+    assert_int_equal(tr_roster_close(roster), TR_OK);
+    return roster;
+}
+
+static void make_job(job *j, const char *mode, const tr_sim_options *options, int64_t retry)
+{
+    *j = (job){.mode = mode};
+    tr_sim *dice = tr_sim_new(1, options);             /* sizes are of the seed, too */
+    j->servers = strstr(mode, "backups") ? 1 :        /* its steps are dropped by each server for itself */
+                  1 + (int)tr_sim_random(dice, SERVERS_MAX);
+    j->trainers = 1 + (int)tr_sim_random(dice, TRAINERS_MAX);
+    tr_sim_free(dice);
+    j->sim = tr_sim_new(j->servers + j->trainers, options);
+    for (int i = 0; i < j->servers + j->trainers; i++)
+        j->roster[i] = make_roster(j, i);
+    for (int s = 0; s < j->servers; s++) {
+        store *st = &j->store[s];
+        const tr_store table = {.self = st, .kept = store_kept, .setup = store_setup, .value = store_param,
+                                .ready = store_ready, .param = store_param, .apply = store_apply, .commit = store_commit,
+                                .go_back = store_go_back, .snapshot = store_snapshot};
+        st->job = j;
+        st->server = tr_server_new(j->roster[s], &table);
+        tr_node node = tr_server_node(st->server);
+        tr_sim_attach(j->sim, s, &node);
+    }
+    for (int i = 0; i < j->trainers; i++) {
+        trainer                *t = &j->trainer[i];
+        const tr_client_options client = {CHUNK, 3 * CHUNK, retry, 1000000};
+        t->job = j;
+        t->index = i;
+        t->steps = 1 + (int)tr_sim_random(j->sim, STEPS_MAX);
+        t->ticket = 1;
+        t->client = tr_client_new(j->roster[j->servers + i], &client);
+        tr_client_set_place(t->client, pack_place, t);
+        if (is_apart(j))
+            tr_client_survive_trainers(t->client);
+        tr_node node = tr_client_node(t->client);
+        tr_sim_attach(j->sim, j->servers + i, &node);
+    }
+}
+
+static void free_job(job *j)
+{
+    for (int s = 0; s < j->servers; s++) {
+        tr_server_free(j->store[s].server);
+        for (int i = 0; i < BLOCKS; i++)
+            free(j->store[s].param[i]);
+    }
+    for (int i = 0; i < j->trainers; i++)
+        tr_client_free(j->trainer[i].client);
+    for (int i = 0; i < j->servers + j->trainers; i++)
+        tr_roster_free(j->roster[i]);
+    tr_sim_free(j->sim);
+}
+
+static void say_state(const job *j, uint64_t seed)
+{
+    print_message("mode %s, seed %llu, %d servers\n", j->mode, (unsigned long long)seed, j->servers);
+    for (int i = 0; i < j->servers + j->trainers; i++) {
+        const tr_node node = i < j->servers ? tr_server_node(j->store[i].server)
+                                            : tr_client_node(j->trainer[i - j->servers].client);
+        const char   *text = NULL;
+        char          waiting[256];
+        node.describe(node.self, waiting, sizeof waiting);
+        print_message("rank %d waits for \"%s\", status %s %s\n", i, waiting,
+                      tr_status_name(node.status(node.self, &text)), text ? text : "");
+    }
+}
+
+static const char *const modes[] = {"sync", "async", "ssp(0)", "ssp(2)", "geo(2)", "sync(backups=1)"};
+enum { MODES = sizeof modes / sizeof *modes, EVENTS = 400000 };
+
+/* Runs `count` jobs of each mode; returns how many cuts were whole. */
+static int run_jobs(int count, double drop, int killed)
+{
+    static job j;
+    int        cuts = 0;
+
+    for (int m = killed >= 0; m < MODES; m++)
+        for (int seed = 1; seed <= count; seed++) {
+            const tr_sim_options options = {.seed = (uint64_t)(seed * 31 + m), .delay = 1000, .drop = drop, .duplicate = drop,
+                                            .notice = 5000};
+            make_job(&j, modes[m], &options, drop > 0 ? 20000 : 0);
+            if (killed >= 0 && killed < j.trainers && j.trainers > 1)
+                tr_sim_kill(j.sim, j.servers + killed, (int64_t)tr_sim_random(j.sim, 60000) + 20000);
+            if (!tr_sim_run(j.sim, EVENTS, drive, &j)) {
+                say_state(&j, options.seed);
+                fail_msg("the job does not end");
+            }
+            cuts += j.cuts;
+            free_job(&j);
+        }
+    return cuts;
+}
+
+static void every_cut_is_one_state(void **state)
+{
+    (void)state;
+    assert_true(run_jobs(150, 0, -1) > 1000);
+}
+
+static void so_it_is_when_messages_are_lost_and_come_twice(void **state)
+{
+    (void)state;
+    assert_true(run_jobs(40, 0.03, -1) > 200);
+}
+
+static void a_trainer_that_dies_holds_up_no_cut(void **state)
+{
+    (void)state;
+    assert_true(run_jobs(60, 0, 1) > 200);
+}
+
+static void without_trainer_0_the_others_go_on(void **state)
+{
+    (void)state;
+    run_jobs(60, 0, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_cut_is_one_state),
+        cmocka_unit_test(so_it_is_when_messages_are_lost_and_come_twice),
+        cmocka_unit_test(a_trainer_that_dies_holds_up_no_cut),
+        cmocka_unit_test(without_trainer_0_the_others_go_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
