@@ -523,11 +523,14 @@ tr_status tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout)
             rest(&r, comm->now, &comm->owner_bell, atomic_load(&comm->owner_bell));
         is_late = comm->now - from > timeout;
     }
+    char waiting[512] = "the servers";
+    if (is_late && comm->has_node)
+        comm->node.describe(comm->node.self, waiting, sizeof waiting);
     pthread_mutex_unlock(&comm->drive);
     atomic_store(&comm->owner_drives, false);
     if (tr_comm_done(comm) >= done)
         return TR_OK;
-    return is_late ? tr_fail(TR_ETIMEOUT, "waited %.1f s for the servers", (double)timeout / 1e9) : tr_comm_status(comm);
+    return is_late ? tr_fail(TR_ETIMEOUT, "waited %.1f s for %s", (double)timeout / 1e9, waiting) : tr_comm_status(comm);
 }
 
 static void free_comm(tr_comm *comm)

@@ -267,6 +267,12 @@ void tr__server_describe_step(const tr_server *server, char *out, size_t size)
     const char *before = " ";
     size_t      used = 0;
 
+    char        missing[256];
+
+    if (tr_gather_missing(server->gather, missing, sizeof missing)) {
+        snprintf(out, size, "the sums of update %llu of %s", (unsigned long long)server->updates + 1, missing);
+        return;
+    }
     if (server->queued) {
         snprintf(out, size, "its optimizers in update %llu", (unsigned long long)server->updates + 1);
         return;

@@ -107,6 +107,15 @@ def test_the_global_norm_is_taken_where_the_whole_gradient_is(mode):
         assert {op.type for op in server.global_block().ops} == {"sgd"}
 
 
+def test_with_backups_servers_need_not_agree_on_the_global_norm():
+    """Each of them may miss another trainer, so nothing is computed across them."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        result = transpile(net(), 2, mode=modes.parse("sync(backups=1)"))
+    assert "sum_of_squares" in [op.type for op in result.trainer.global_block().ops]
+    for server in result.servers:
+        assert {op.type for op in server.global_block().ops} <= {"sgd", "assign"}
+
+
 def test_geo_keeps_the_optimizers_with_the_trainers():
     with fluid.program_guard(fluid.Program(), fluid.Program()):
         result = transpile(net(), 2, mode=modes.parse("geo(5)"))
