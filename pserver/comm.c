@@ -90,7 +90,7 @@ static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
         return -1;
     }
     if (wire.bytes) {
-        if (wire.kind < TR_WIRE_SETUP || !comm->has_node)
+        if (wire.kind < TR_WIRE_SETUP || wire.kind == TR_WIRE_SERVING || !comm->has_node)
             *to = aligned_alloc(64, (wire.bytes + 63) & ~(uint64_t)63);
         else
             *to = comm->node.place(comm->node.self, peer, &wire);
@@ -177,7 +177,10 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
     else if (!comm->has_node)
         keep_for_later(comm, peer, &wire, payload, is_placed);
     else {
-        comm->node.receive(comm->node.self, comm->now, peer, &wire, payload, is_placed);
+        const bool is_ours = is_placed && wire.kind == TR_WIRE_SERVING;
+        comm->node.receive(comm->node.self, comm->now, peer, &wire, payload, is_placed && !is_ours);
+        if (is_ours)
+            free(payload);
         check_core(comm, peer);
     }
 }

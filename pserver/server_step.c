@@ -100,6 +100,7 @@ static void drop_late(tr_server *server)
         atomic_fetch_add_explicit(&server->dropped, 1, memory_order_relaxed);
         settle(server, t);
         tr__server_commit(server, false);
+        tr__server_answer_all(server);
         tr__server_round_next(server, t->round);
         tr__server_round_moves(server, t->round);
     }
