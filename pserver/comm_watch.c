@@ -54,7 +54,8 @@ static void watch_silence(tr_comm *comm)
     char how[64];
     int  peer;
 
-    while ((peer = tr_liveness_beat(comm->liveness, comm->now)) >= 0)
+    /* After our goodbye nobody watches us, and who has ours and all others' may be beyond MPI's end. */
+    while (!comm->said_bye && (peer = tr_liveness_beat(comm->liveness, comm->now)) >= 0)
         tr__comm_send(comm, peer, TR_WIRE_BEAT, NULL, 0);
     if (!comm->has_node)                           /* those who start slowly have their own time-out */
         return;

@@ -46,6 +46,12 @@ tr_status tr_job_task_ask(tr_job *job, tr_task *out, tr_ticket *ticket)
     return post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_ASK}, .answer = out}, ticket);
 }
 
+tr_status tr_job_task_look(tr_job *job, tr_task *out, tr_ticket *ticket)
+{
+    TR_TRY(check_ready(job, "tr_job_task_look"));
+    return post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_ASK, .part = 1}, .answer = out}, ticket);
+}
+
 tr_status tr_job_task_end(tr_job *job, uint64_t lease, bool is_done, tr_ticket *ticket)
 {
     TR_TRY(check_ready(job, "tr_job_task_end"));

@@ -71,7 +71,7 @@ int tr_liveness_beat(tr_liveness *liveness, int64_t now)
 {
     for (int i = 0; i < liveness->size; i++) {
         peer *p = &liveness->peer[i];
-        if (p->life == TR_LIFE_ALIVE && now - p->sent >= liveness->period) {
+        if (p->life != TR_LIFE_DEAD && i != liveness->self && now - p->sent >= liveness->period) {
             p->sent = now;
             return i;
         }

@@ -5,7 +5,8 @@
  * host that is cut off, is dead to nobody's MPI. MPI's errors and the kernel's word about a process of the same
  * host come earlier, through tr_liveness_kill. Time is an argument (nanoseconds).
  *
- * What must stay true: dead is for ever; a rank that said goodbye is neither watched nor ever dead. */
+ * What must stay true: dead is for ever; a rank that said goodbye is neither watched nor ever dead. It still waits for the
+ * others' goodbyes, and so for signs of their life. */
 #ifndef TR_PSERVER_LIVENESS_H
 #define TR_PSERVER_LIVENESS_H
 
@@ -29,7 +30,7 @@ tr_life tr_liveness_of(const tr_liveness *liveness, int rank);
 /* No rank is alive but this one. */
 bool    tr_liveness_all_left(const tr_liveness *liveness);
 
-/* A rank that wants a BEAT now, or -1; it counts as sent. */
+/* A rank that wants a BEAT now, one that left among them, or -1; it counts as sent. */
 int     tr_liveness_beat(tr_liveness *liveness, int64_t now);
 /* A rank that was silent for too long, or -1; it is dead from now on. A process that was stopped itself, or
  * starved, finds everybody silent: it gives the others one more period to be heard first. */

@@ -53,10 +53,15 @@ static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const t
     return TR_OK;
 }
 
+static tr_task look(const tr_tasks *tasks)
+{
+    return (tr_task){.answer = tr_tasks_are_done(tasks) ? TR_TASK_END : TR_TASK_WAIT};
+}
+
 static void on_ask(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, int64_t now)
 {
     const int     index = index_of(server, trainer);
-    const tr_task task = tr_tasks_lease(server->tasks->core, now, index);
+    const tr_task task = wire->part ? look(server->tasks->core) : tr_tasks_lease(server->tasks->core, now, index);
     tr_wire      *last = &server->tasks->last[index];
 
     *last = (tr_wire){.kind = TR_WIRE_TASK, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self,
@@ -69,8 +74,8 @@ tr_status tr__server_on_task(tr_server *server, const tr__trainer *trainer, cons
     if (wire->kind == TR_WIRE_TASKS)
         return on_tasks(server, trainer, wire);
     if (!server->tasks)
-        return tr_fail(TR_EFORMAT, "%s sent %s before it said what the tasks are", tr__server_trainer_name(server, trainer),
-                       tr_wire_kind_name(wire->kind));
+        return tr_fail(TR_EPEER, "%s sent %s before it said what the tasks are (or it said so to a server that is dead)",
+                       tr__server_trainer_name(server, trainer), tr_wire_kind_name(wire->kind));
     if (wire->kind == TR_WIRE_TASK_ASK)
         on_ask(server, trainer, wire, now);
     else if (wire->part)

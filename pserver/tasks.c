@@ -99,10 +99,15 @@ static void begin_pass(tr_tasks *tasks)
     tasks->next_end = INT64_MAX;
 }
 
+bool tr_tasks_are_done(const tr_tasks *tasks)
+{
+    return tasks->counts.pass >= tasks->spec.passes;
+}
+
 tr_task tr_tasks_lease(tr_tasks *tasks, int64_t now, int trainer)
 {
     end_old_leases(tasks, now);
-    if (tasks->counts.pass >= tasks->spec.passes)
+    if (tr_tasks_are_done(tasks))
         return (tr_task){.answer = TR_TASK_END};
     if (!tasks->counts.to_do)
         return (tr_task){.answer = TR_TASK_WAIT};

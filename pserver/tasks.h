@@ -18,6 +18,8 @@ const tr_tasks_spec *tr_tasks_spec_of(const tr_tasks *tasks);
 
 /* The next task for a trainer. Leases that ran out by now are over first. */
 tr_task   tr_tasks_lease(tr_tasks *tasks, int64_t now, int trainer);
+/* Are all passes done? */
+bool      tr_tasks_are_done(const tr_tasks *tasks);
 /* A lease has ended well; false: it was over already, and the task is or was another's. */
 bool      tr_tasks_done(tr_tasks *tasks, int trainer, uint64_t lease);
 /* A lease has ended badly. TR_EPEER when that was the task's last chance. */

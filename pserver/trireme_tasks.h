@@ -52,6 +52,8 @@ typedef struct tr_task {
 TR_API tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec);
 /* Ask for a task; *out holds it when the ticket is done, and lives until then. One question at a time. */
 TR_API tr_status tr_job_task_ask(tr_job *job, tr_task *out, tr_ticket *ticket);
+/* The same question for who wants no task now: the answer is TR_TASK_WAIT while there is something to do, by anybody. */
+TR_API tr_status tr_job_task_look(tr_job *job, tr_task *out, tr_ticket *ticket);
 /* The leased task is done, or (`is_done` false) failed here and is somebody else's. The third failure of a task in a pass
  * ends the job. A lease that ran out is no longer counted. `ticket` may be NULL. */
 TR_API tr_status tr_job_task_end(tr_job *job, uint64_t lease, bool is_done, tr_ticket *ticket);

@@ -241,6 +241,8 @@ static void write_cut(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, con
     write_lists(to, memory, cut);
     to->n_fetches = (size_t)loop->fetch_count;
     to->fetches = write_fetches(memory, loop->fetch_count, cut->fetches, loop->labels);
+    to->n_tables = (size_t)cut->table_count;
+    to->tables = texts(cut->tables);
     to->n_on_servers = (size_t)cut->on_server_count;
     to->on_servers = texts(cut->on_servers);
 }
@@ -307,6 +309,7 @@ static tr_status read_cut(tr_saved_cut *to, tr_job_desc_memory *memory, const Tr
         .prepare = program_of(cut->has_prepare, cut->prepare), .begin = program_of(cut->has_begin, cut->begin),
         .flush = program_of(cut->has_flush, cut->flush),
         .fetches = read_fetches(memory, cut->n_fetches, cut->fetches, false),
+        .table_count = (int)cut->n_tables, .tables = (const char *const *)cut->tables,
         .on_server_count = (int)cut->n_on_servers, .on_servers = (const char *const *)cut->on_servers};
     TR_TRY(read_blocks(to, memory, cut));
     return read_values(to, memory, cut);

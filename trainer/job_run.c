@@ -94,9 +94,14 @@ static tr_status fill_value(tr_job_value *value, const running *r, const tr_save
     return TR_OK;
 }
 
-static tr_status set_up(const running *r, tr_job_value *values, int64_t (*dims)[TR_MAX_RANK])
+static tr_status set_up(const running *r, tr_job_value *values, int64_t (*dims)[TR_MAX_RANK], tr_job_table *tables)
 {
     tr_job_spec spec = r->cut->spec;
+
+    for (int i = 0; i < r->cut->table_count; i++)
+        TR_TRY(tr_job_describe_table(&tables[i], r->scope, r->cut->tables[i]));
+    spec.table_count = r->cut->table_count;
+    spec.tables = tables;
 
     for (int i = 0; i < spec.value_count; i++) {
         values[i] = spec.values[i];
@@ -131,11 +136,14 @@ static tr_status join(const running *r)
     int               *blocks = tr__must_alloc((size_t)spec->block_count * sizeof *blocks);
     void             **places = tr__must_alloc((size_t)spec->block_count * sizeof *places);
 
-    tr_status status = set_up(r, values, dims);
+    tr_job_table      *tables = tr__must_alloc((size_t)r->cut->table_count * sizeof *tables);
+
+    tr_status status = set_up(r, values, dims, tables);
     if (status == TR_OK)
         status = pull_all(r, blocks, places);
     free(values);
     free(dims);
+    free(tables);
     free(blocks);
     free(places);
     return status;
@@ -205,6 +213,16 @@ static bool has_leases(const running *r)
            tr_mode_parse(&mode, r->cut->spec.mode) == TR_OK && (mode.kind == TR_MODE_ASYNC || mode.kind == TR_MODE_GEO);
 }
 
+/* Steps that an earlier start of this job has left with its servers. In mode geo theirs are exchanges. */
+static int64_t steps_before(const running *r)
+{
+    tr_mode mode;
+
+    if (!r->cut || has_leases(r) || tr_mode_parse(&mode, r->cut->spec.mode) != TR_OK)
+        return 0;
+    return tr_job_step(r->job) * (mode.kind == TR_MODE_GEO ? mode.count : 1);
+}
+
 static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
 {
     tr_loop_options options = r->desc->loop;
@@ -212,6 +230,7 @@ static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
 
     options.idle = r->idle;
     options.has_leases = has_leases(r);
+    options.skip = options.runs = steps_before(r);
     if (r->cut)
         options.fetches = r->cut->fetches;
     TR_TRY(tr_loop_new(&r->loop, r->program, r->scope, r->data, &options));

@@ -8,7 +8,11 @@
 #include "trainer/feed.h"
 #include "trainer/pieces.h"
 
-enum { MOST_HELD = 2, ASK_AGAIN = 20000000 };      /* nanoseconds, where all that is left is others' */
+enum {
+    MOST_HELD = 2,
+    ASK_AGAIN = 20000000,             /* nanoseconds, where all that is left is others' */
+    LOOK_AGAIN = 500000000,           /* where nothing came of what is held: others may have done it meanwhile */
+};
 
 struct tr_leases {
     tr_job     *job;
@@ -19,7 +23,7 @@ struct tr_leases {
     bool        is_asking, is_over;
     tr_ticket   ticket;
     tr_task     answer;               /* written by the job while is_asking */
-    int64_t     ask_at;               /* not before */
+    int64_t     ask_at, look_at;      /* not before */
 };
 
 /* FNV-1a of the pieces' places and sizes: names of folders may differ from host to host, those of files not. */
@@ -72,6 +76,7 @@ void tr_leases_free(tr_leases *leases)
 static tr_status take_answer(tr_leases *leases)
 {
     leases->is_asking = false;
+    leases->look_at = tr__now() + LOOK_AGAIN;
     if (leases->answer.answer == TR_TASK_WAIT) {
         leases->ask_at = tr__now() + ASK_AGAIN;
         return TR_OK;
@@ -94,6 +99,10 @@ tr_status tr_leases_pump(bool *is_over, tr_leases *leases)
         TR_TRY(take_answer(leases));
     if (!leases->is_asking && !leases->is_over && leases->held < MOST_HELD && tr__now() >= leases->ask_at) {
         TR_TRY(tr_job_task_ask(leases->job, &leases->answer, &leases->ticket));
+        leases->is_asking = true;
+    }
+    if (!leases->is_asking && !leases->is_over && leases->held == MOST_HELD && tr__now() >= leases->look_at) {
+        TR_TRY(tr_job_task_look(leases->job, &leases->answer, &leases->ticket));
         leases->is_asking = true;
     }
     /* An answer that is on its way is soon here; where there is nothing else to do it is waited for. */

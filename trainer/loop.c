@@ -201,6 +201,10 @@ static tr_status do_step(tr_loop *loop, tr_worker *worker, double seconds)
     if (!got)
         return end_epoch(loop);
     const int64_t number = claim(loop);
+    if (number && number <= loop->options.skip) {
+        count_step(loop, 0);
+        return TR_OK;
+    }
     return number ? run_batch(loop, worker, number) : TR_OK;
 }
 
@@ -271,7 +275,7 @@ static tr_status check_options(const tr_loop_options *options)
 {
     if (options->threads < 0 || options->threads > 256)
         return tr_fail(TR_ERANGE, "loop: %d threads; 1 to 256 are possible", options->threads);
-    if (options->epochs < 0 || options->steps < 0 || options->report_every < 0 || options->fetch_count < 0)
+    if (options->epochs < 0 || options->steps < 0 || options->skip < 0 || options->runs < 0 || options->report_every < 0 || options->fetch_count < 0)
         return tr_fail(TR_ERANGE, "loop: %lld epochs, %lld steps, a report every %lld steps; none can be below 0",
                        (long long)options->epochs, (long long)options->steps, (long long)options->report_every);
     if (options->has_leases && !tr_job_current())

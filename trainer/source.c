@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,8 +17,6 @@
 #include "framework/memory.h"
 
 enum { MAX_LINE = 1 << 28 };          /* a longer one is taken for a file that is no text */
-
-extern char **environ;
 
 struct tr_source {
     tr_source_options options;
@@ -121,24 +119,30 @@ bool tr_source_is_open(const tr_source *source)
 
 /* == a command ================================================================================ */
 
+/* Between vfork and exec the child may only make system calls: it runs in our memory. */
+static void become(int input, int output, const char *command, const sigset_t *mask)
+{
+    setpgid(0, 0);                                 /* it leads a group, which is ended whole */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* should we be killed, it does not outlive us */
+    dup2(input, 0);
+    dup2(output, 1);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    _exit(127);
+}
+
 static tr_status spawn(pid_t *out, int input, int output, const char *command)
 {
-    char *const argv[] = {(char *)(uintptr_t)"sh", (char *)(uintptr_t)"-c", (char *)(uintptr_t)command, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t          attributes;
-    sigset_t                   none;
+    sigset_t all, none, old;
 
+    sigfillset(&all);
     sigemptyset(&none);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, input, 0);
-    posix_spawn_file_actions_adddup2(&actions, output, 1);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setpgroup(&attributes, 0);     /* it leads a group, which is ended whole */
-    posix_spawnattr_setsigmask(&attributes, &none);
-    const int failed = posix_spawn(out, "/bin/sh", &actions, &attributes, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &all, &old);      /* no handler of ours runs in the child */
+    *out = vfork();
+    if (*out == 0)
+        become(input, output, command, &none);
+    const int failed = *out < 0 ? errno : 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return failed ? tr_fail(TR_EIO, "data: '%s' cannot be started: %s", command, strerror(failed)) : TR_OK;
 }
 

@@ -141,6 +141,8 @@ typedef struct tr_loop_options {
     double             lease;
     bool               has_weight;    /* in a job: the gradients of each step weigh as `weight` samples; else as there are */
     double             weight;
+    int64_t            skip;          /* so many steps were made before: their batches are read, and nothing is run */
+    int64_t            runs;          /* of the program, made before: random numbers go on from there */
     tr_program        *idle;          /* in a job: what runs in a step without samples; NULL: the program itself */
     bool               check_finite;
 } tr_loop_options;
@@ -180,6 +182,8 @@ typedef struct tr_saved_cut {
     const tr_saved_rows *block_rows;  /* what each block is of the trainers' variables */
     const tr_saved_rows *value_rows;
     tr_job_program       trainer, idle, prepare, begin, flush;     /* NULL bytes: there is none */
+    int                  table_count;
+    const char *const   *tables;      /* sparse ones: variables of the trainers */
     const char *const   *fetches;     /* by their names in the trainer's program, as many as the loop's */
     int                  on_server_count;
     const char *const   *on_servers;

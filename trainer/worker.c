@@ -69,6 +69,8 @@ tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program
     if (options->idle)
         TR_TRY(tr_executor_prepare(&worker->idle, worker->executor, options->idle, worker->scope,
                                    tr_batch_feed_count(worker->batch), worker->feed_name, 0, NULL));
+    if (options->runs)
+        TR_TRY(tr_executor_set_runs(worker->executor, worker->program, worker->scope, options->runs));
     return tr_executor_prepare(&worker->plain, worker->executor, worker->program, worker->scope,
                                tr_batch_feed_count(worker->batch), worker->feed_name, 0, NULL);
 }

@@ -73,10 +73,7 @@ class GradientClipByNorm(BaseGradientClipAttr):
 
 
 class GradientClipByGlobalNorm(BaseGradientClipAttr):
-    """Shorten all gradients alike, when their common length ``sqrt(sum of squares)`` is above ``clip_norm``.
-
-    The sum is exact and rounded once, so the length does not depend on how many servers share the gradients.
-    """
+    """Shorten all gradients alike, when their common length ``sqrt(sum of squares)`` is above ``clip_norm``."""
 
     def __init__(self, clip_norm: float, group_name: str = "default_group") -> None:
         self.clip_norm = float(clip_norm)
@@ -87,12 +84,12 @@ class GradientClipByGlobalNorm(BaseGradientClipAttr):
         if not pairs:
             return list(params_grads)
         program = pairs[0][1].block.program
-        values = []
+        squares = []
         for param, grad in pairs:
             with program._optimized_guard([param, grad]):
-                values.append(_values(grad))
+                squares.append(layers.reduce_sum(layers.square(_values(grad))))
         with program._optimized_guard([]):
-            norm = layers.sqrt(LayerHelper("sum_of_squares").append("sum_of_squares", {"X": values}))
+            norm = layers.sqrt(layers.sums(squares))
             limit = layers.fill_constant([1], norm.dtype, self.clip_norm)
             factor = layers.elementwise_div(limit, layers.elementwise_max(norm, limit))
         result = []

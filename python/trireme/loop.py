@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ._core import ffi, lib
@@ -15,6 +16,26 @@ from .framework import Program, Variable, default_main_program
 from .tensor import Scope
 
 _SECONDS = 0.2                         # from one look at Ctrl-C to the next
+
+
+@dataclass
+class LoopPart:
+    """What a loop of the core runs: a program, or a trainer's part of it."""
+
+    program: Program
+    idle: Program | None               # in its place in a step without samples
+    fetches: tuple[str, ...]
+    weight: float | None               # of each step; None: the number of samples
+    may_lease: bool                    # tasks of the data
+    skip: int = 0                      # steps that were made before
+    runs: int | None = None            # of the program, made before; None: as the executor knows
+    training: Any = None               # of the job
+
+    def end(self, steps: int) -> None:
+        if self.training is not None:
+            from .distributed.training import after_loop
+            skipped = min(steps, self.skip)
+            after_loop(self.training, skipped, steps - skipped)
 
 
 def _check(program: Any, dataset: Any, scope: Any, fetch_list: Sequence[Any], fetch_info: Any, print_period: Any) -> None:
@@ -73,33 +94,45 @@ def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scop
     _check(program, dataset, scope, fetch_list, fetch_info, print_period)
     _check_slots(program, dataset)
     names = tuple(var if isinstance(var, str) else var.name for var in fetch_list)
-    idle, weight, may_lease = None, None, False
-    if executor._before_run is not None:
-        from .distributed import training
-        program, idle, fetched, weight, may_lease = training.before_loop(program, scope, names)
-    else:
-        fetched = names
-    for name in fetched:
-        if not program.global_block().has_var(name):
-            raise NotFoundError(f"fetch {name!r} is no variable of the program{_similar(name, program.global_block().vars)}\n"
-                                f"  your line: {user_line()}")
-    options, keep = _options(fetched, list(fetch_info or names), report_every=print_period, epochs=epochs, steps=steps,
-                             threads=thread, has_weight=weight is not None, weight=weight or 0.0,
-                             has_leases=may_lease and dataset._may_lease(), lease=dataset._given["lease"],
-                             idle=ffi.NULL if idle is None else idle.desc._native.ptr, check_finite=executor.check_nan)
+    part = _part(executor, program, scope, names)
+    for name in part.fetches:
+        if not part.program.global_block().has_var(name):
+            raise NotFoundError(f"fetch {name!r} is no variable of the program"
+                                f"{_similar(name, part.program.global_block().vars)}\n  your line: {user_line()}")
+    native, place = part.program.desc._native, scope._native
+    if part.runs is None:
+        part.runs = lib.tr_executor_runs(executor._native.ptr, native.ptr, place.ptr)
+    may_lease = part.may_lease and dataset._may_lease()
+    part.skip = 0 if may_lease else part.skip          # nobody knows which tasks those steps were of
+    options, keep = _options(part.fetches, list(fetch_info or names), report_every=print_period, epochs=epochs, steps=steps,
+                             threads=thread, has_weight=part.weight is not None, weight=part.weight or 0.0,
+                             skip=part.skip, runs=part.runs,
+                             has_leases=may_lease, lease=dataset._given["lease"],
+                             idle=ffi.NULL if part.idle is None else part.idle.desc._native.ptr,
+                             check_finite=executor.check_nan)
     before, start = dataset._counts(), time.perf_counter()
     out = ffi.new("tr_loop **")
-    check(lib.tr_loop_new(out, program.desc._native.ptr, scope._native.ptr, dataset._get(), options))
+    check(lib.tr_loop_new(out, native.ptr, place.ptr, dataset._get(), options))
     try:
         report = _run(out[0])
     finally:
         lib.tr_loop_free(out[0])
         del keep
+    part.end(report.step)
+    check(lib.tr_executor_set_runs(executor._native.ptr, native.ptr, place.ptr,
+                                   part.runs + max(0, report.step - part.skip)))
     if debug:
         waited = (dataset._counts().wait_nanoseconds - before.wait_nanoseconds) / 1e9
         seconds = time.perf_counter() - start
         print(f"{report.step} steps, {report.samples} samples in {seconds:.3f} s, {waited:.3f} s of it waiting for data",
               flush=True)
+
+
+def _part(executor: Executor, program: Program, scope: Scope, names: tuple[str, ...]) -> LoopPart:
+    if executor._before_run is not None:
+        from .distributed.training import before_loop
+        return before_loop(program, scope, names)
+    return LoopPart(program, None, names, None, False)
 
 
 def _run(loop: Any) -> Any:
@@ -111,4 +144,4 @@ def _run(loop: Any) -> Any:
     return report
 
 
-__all__ = ["run_loop"]
+__all__ = ["LoopPart", "run_loop"]

@@ -15,6 +15,7 @@ from .feeds import Dataset
 from .framework import Program, Variable, default_main_program, default_startup_program
 from .io import _is_writer, is_persistable
 from .loop import _check, _check_slots, _options
+from .sparse_table import is_table
 from .tensor import Scope
 
 
@@ -82,7 +83,7 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
                                  check_finite=check_nan, lease=dataset._given["lease"])
     desc.loop = options[0]
     desc.save_folder = keep.chars(save_folder)
-    saved = sorted({var.name for var in program.list_vars() if is_persistable(var)})
+    saved = sorted({var.name for var in program.list_vars() if is_persistable(var) and not is_table(var)})
     desc.saved, desc.saved_count = keep.texts(saved), len(saved)
     counts = [servers] if isinstance(servers, int) else list(servers)
     cuts = keep.array("tr_saved_cut[]", len(counts))
@@ -126,6 +127,7 @@ def _fill_cut(cut: Any, keep: _Keep, program: Program, servers: int, mode: str |
     for field, one in (("trainer", result.trainer), ("idle", result.idle), ("prepare", prepare), ("begin", begin),
                        ("flush", result.flush)):
         setattr(cut, field, keep.program(one))
+    cut.tables, cut.table_count = keep.texts(result.tables), len(result.tables)
     cut.fetches = keep.texts([result.means.get(name, name) for name in names])
     on_servers = sorted(result.on_servers)
     cut.on_servers, cut.on_server_count = keep.texts(on_servers), len(on_servers)

@@ -59,6 +59,8 @@ TEST(a_rank_that_left_is_neither_watched_nor_dead)
     assert_false(tr_liveness_all_left(l));
     tr_liveness_left(l, 1);
     assert_true(tr_liveness_all_left(l));
+    assert_int_equal(tr_liveness_silent(l, 1000), -1);
+    assert_int_equal(tr_liveness_beat(l, 1000), 1);        /* it waits for us, and listens */
     assert_int_equal(tr_liveness_beat(l, 1000), -1);
     assert_false(tr_liveness_kill(l, 1));
     assert_int_equal(tr_liveness_of(l, 1), TR_LIFE_LEFT);

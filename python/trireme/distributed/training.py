@@ -219,17 +219,26 @@ def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, An
     return training.next_program(), training.fetched(names)
 
 
-def before_loop(program: Program, scope: Scope,
-                names: tuple[str, ...]) -> tuple[Program, Program | None, tuple[str, ...], float | None, bool]:
-    """Return what a loop of the core runs, in steps with samples and without, what it fetches, the weight it gives each
-    step (None: the number of samples), and whether it may lease tasks."""
+def after_loop(training: _Training, skipped: int, steps: int) -> None:
+    """A loop has left out so many batches, whose steps were made before, and made so many steps."""
+    if training.replay is not None:
+        training.replay.made += skipped
+    training.keeper.count += steps
+
+
+def before_loop(program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
+    """Return the LoopPart of a loop over ``program``: what it runs in its place, and how."""
+    from ..loop import LoopPart
+
     training = _find(program, scope)
     if training is None:
-        return program, None, names, None, False
+        return LoopPart(program, None, names, None, False)
     training._last = -1.0                              # the loop sets it
-    training.keeper.before_loop()
-    return (training.program, training.result.idle, training.fetched(names), _weight,
-            training.result.mode.kind in ("async", "geo"))
+    keeper, replay = training.keeper, training.replay
+    keeper.before_loop()
+    return LoopPart(training.program, training.result.idle, training.fetched(names), _weight,
+                    training.result.mode.kind in ("async", "geo"), replay.steps - replay.made if replay else 0,
+                    keeper.runs if keeper.count == 0 else None, training)
 
 
 def _first_run(program: Program, scope: Scope) -> _Training | None:
@@ -275,4 +284,4 @@ def fetch_state(names: Iterable[str], folder: str) -> None:
         _training.keeper.fetch_state(names, folder)
 
 
-__all__ = ["before_run", "before_loop", "before_goodbye", "facts_of", "fetch_state", "set_batch_weight"]
+__all__ = ["before_run", "before_loop", "after_loop", "before_goodbye", "facts_of", "fetch_state", "set_batch_weight"]
