@@ -9,6 +9,17 @@ tr_status tr__check_dense(const tr_infer *io, const char *slot, const tr_meta *m
     return TR_OK;
 }
 
+tr_status tr__check_dense_list(const tr_infer *io, const char *slot, const tr_meta_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        TR_TRY(tr__check_dense(io, slot, &list->item[i]));
+        if (list->item[i].dtype != list->item[0].dtype)
+            return tr_fail(TR_EDTYPE, "%s: %s[0] is %s, so %s[%d] must be, too; got %s", io->type, slot,
+                           tr_dtype_name(list->item[0].dtype), slot, i, tr_dtype_name(list->item[i].dtype));
+    }
+    return TR_OK;
+}
+
 tr_status tr__check_axis(int *out, const tr_infer *io, const char *attr, int axis, int rank)
 {
     if (axis < -rank || axis >= rank)

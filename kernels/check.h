@@ -9,6 +9,8 @@
 
 /* A dense tensor, not selected rows. */
 tr_status tr__check_dense(const tr_infer *io, const char *slot, const tr_meta *meta);
+/* Dense tensors of one type. */
+tr_status tr__check_dense_list(const tr_infer *io, const char *slot, const tr_meta_list *list);
 /* *out = `axis` counted from the front; `axis` may be -rank .. rank-1. */
 tr_status tr__check_axis(int *out, const tr_infer *io, const char *attr, int axis, int rank);
 tr_status tr__check_rank(const tr_infer *io, const char *slot, const tr_meta *meta, int rank);

@@ -90,7 +90,7 @@ static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
         return -1;
     }
     if (wire.bytes) {
-        if (wire.kind < TR_WIRE_SETUP || !comm->has_node)
+        if (wire.kind < TR_WIRE_SETUP || wire.kind == TR_WIRE_SERVING || !comm->has_node)
             *to = aligned_alloc(64, (wire.bytes + 63) & ~(uint64_t)63);
         else
             *to = comm->node.place(comm->node.self, peer, &wire);
@@ -177,7 +177,10 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
     else if (!comm->has_node)
         keep_for_later(comm, peer, &wire, payload, is_placed);
     else {
-        comm->node.receive(comm->node.self, comm->now, peer, &wire, payload, is_placed);
+        const bool is_ours = is_placed && wire.kind == TR_WIRE_SERVING;
+        comm->node.receive(comm->node.self, comm->now, peer, &wire, payload, is_placed && !is_ours);
+        if (is_ours)
+            free(payload);
         check_core(comm, peer);
     }
 }
@@ -523,11 +526,14 @@ tr_status tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout)
             rest(&r, comm->now, &comm->owner_bell, atomic_load(&comm->owner_bell));
         is_late = comm->now - from > timeout;
     }
+    char waiting[512] = "the servers";
+    if (is_late && comm->has_node)
+        comm->node.describe(comm->node.self, waiting, sizeof waiting);
     pthread_mutex_unlock(&comm->drive);
     atomic_store(&comm->owner_drives, false);
     if (tr_comm_done(comm) >= done)
         return TR_OK;
-    return is_late ? tr_fail(TR_ETIMEOUT, "waited %.1f s for the servers", (double)timeout / 1e9) : tr_comm_status(comm);
+    return is_late ? tr_fail(TR_ETIMEOUT, "waited %.1f s for %s", (double)timeout / 1e9, waiting) : tr_comm_status(comm);
 }
 
 static void free_comm(tr_comm *comm)

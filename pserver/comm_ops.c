@@ -240,6 +240,7 @@ TR_REGISTER_OP(fetch_barrier, .proto = &fetch_barrier_proto, .run = run_fetch_ba
 TR_REGISTER_OP(listen_and_serv, .proto = &listen_proto, .run = run_listen, .has_effect = true);
 
 TR_DECLARE_OP(exchange_deltas);
+TR_DECLARE_OP(exchange_squares);
 TR_DECLARE_OP(lookup_sparse_table_init);
 TR_DECLARE_OP(lookup_sparse_table);
 TR_DECLARE_OP(lookup_sparse_table_grad);
@@ -251,6 +252,7 @@ static void register_operators(void)
     static const tr_op *const records[] = {
         &tr_op_record_send, &tr_op_record_recv, &tr_op_record_send_barrier, &tr_op_record_fetch_barrier,
         &tr_op_record_listen_and_serv, &tr_op_record_exchange_deltas,
+        &tr_op_record_exchange_squares,
         &tr_op_record_lookup_sparse_table_init, &tr_op_record_lookup_sparse_table, &tr_op_record_lookup_sparse_table_grad,
         &tr_op_record_lookup_sparse_table_update, &tr_op_record_push_sparse,
     };

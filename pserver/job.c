@@ -291,6 +291,10 @@ static void on_command(void *self, const tr_command *command)
         tr__job_trainer_command(job, command);
         return;
     }
+    if (command->kind == TR__SHARE) {
+        tr_server_share(job->server, command->data, (uint32_t)command->block, job->share);
+        return;
+    }
     if (command->kind != TR__APPLIED) {
         tr__saving_server_command(job, command);
         return;
@@ -322,7 +326,7 @@ static uint64_t core_done(void *self)
         atomic_store(&job->is_done, true);
         tr__bell_ring(&job->bell);
     }
-    return 0;
+    return job->server ? tr_server_shared(job->server) : 0;
 }
 
 /* == life ======================================================================================= */
@@ -343,6 +347,7 @@ static void free_job(tr_job *job)
         free(job->block[i].stage);
     }
     free(job->block);
+    free(job->share);
     free(job);
     current = NULL;
 }
@@ -497,6 +502,19 @@ static tr_status apply(tr_job *job)
     job->steps++;
     job->apply_nanoseconds += tr__clock() - from;
     return tr_comm_post(job->comm, &command);
+}
+
+tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint32_t bytes)
+{
+    const tr_command command = {.kind = TR__SHARE, .block = (int)bytes, .data = (void *)(uintptr_t)own, .is_urgent = true};
+
+    if (job->role == TR_ROLE_TRAINER)
+        return tr_fail(TR_EINVAL, "job: only servers share what they have in an update");
+    if (!job->share)
+        job->share = malloc((size_t)tr_job_servers(job) * TR_GATHER_MAX);
+    TR_TRY(tr_comm_post(job->comm, &command));
+    *all = job->share;
+    return tr_comm_wait(job->comm, ++job->shared, tr__seconds(job->options.wait_timeout));
 }
 
 tr_status tr_job_serve(tr_job *job)

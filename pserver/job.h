@@ -10,6 +10,7 @@
 
 #include "pserver/client.h"
 #include "pserver/comm.h"
+#include "pserver/gather.h"
 #include "pserver/keyset.h"
 #include "pserver/server_program.h"
 #include "pserver/spare.h"
@@ -76,6 +77,8 @@ struct tr_job {
     atomic_bool    is_done;           /* all trainers have left */
     atomic_uint    bell;
     int64_t        steps, idle_nanoseconds, apply_nanoseconds;
+    uint64_t       shared;            /* gatherings with the other servers */
+    uint8_t       *share;             /* of all servers */
 
     struct tr__saving *saving;        /* checkpoints: job_checkpoint.h */
     char          *mode;              /* trainers */
@@ -89,7 +92,7 @@ struct tr_job {
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
     TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__GOODBYE, TR__ABORT, TR__CUT,
-    TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__TASK
+    TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__TASK, TR__SHARE
 } tr__command;
 
 /* The data of TR__PULL, malloc'ed in one piece; the command frees it. */
@@ -108,6 +111,10 @@ typedef struct tr__setup_call {
     int              servers;
     bool             survives_trainers;
 } tr__setup_call;
+
+/* job.c: a server, while it applies an update, gathers `bytes` bytes of each server. *all: in the servers' order, until the
+ * next call. Waits. */
+tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint32_t bytes);
 
 /* job_setup.c */
 tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec);

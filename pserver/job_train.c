@@ -49,6 +49,7 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
     case TR__APPLIED:                              /* a server's */
     case TR__SNAPPED:
     case TR__WRITTEN:
+    case TR__SHARE:
         break;
     case TR__TASK:
         tr_client_task_request(job->client, command->data);

@@ -42,6 +42,9 @@ void tr__server_buffer_free(tr_server *server, uint8_t *buffer)
 
 /* == life ==================================================================================== */
 
+/* A message between servers that is missing for so long was lost: nanoseconds. */
+static const int64_t ASK_AGAIN = 500000000;
+
 tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
 {
     tr_server *server = calloc(1, sizeof *server);
@@ -50,6 +53,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     server->store = *store;
     server->self = roster->rank[roster->self].index;
     server->trainer_count = roster->trainers;
+    server->gather = tr_gather_new(roster, ASK_AGAIN);
     server->trainer = calloc((size_t)roster->trainers, sizeof *server->trainer);
     for (int i = 0; i < roster->trainers; i++) {
         tr__trainer *t = &server->trainer[i];
@@ -130,6 +134,7 @@ void tr_server_free(tr_server *server)
     if (server->setup)
         trireme__pserver__setup__free_unpacked(server->setup, NULL);
     tr_outbox_deinit(&server->outbox);
+    tr_gather_free(server->gather);
     free(server->trainer);
     free(server->settled);
     free(server->is_gone);
@@ -200,6 +205,12 @@ tr_status tr__server_fail(tr_server *server, tr_status status)
     return status;
 }
 
+static void note_failure(tr_server *server, tr_status status)
+{
+    if (status != TR_OK)
+        tr__server_fail(server, status);
+}
+
 static tr__trainer *trainer_of(tr_server *server, int peer)
 {
     const tr_rank *rank = &server->roster->rank[peer];
@@ -232,6 +243,8 @@ static void *place(void *self, int peer, const tr_wire *wire)
     tr_server   *server = self;
     tr__trainer *trainer = trainer_of(server, peer);
 
+    if (wire->kind == TR_WIRE_SHARE)
+        return tr__server_buffer_new(server, wire->bytes);
     if (!trainer || wire->epoch != trainer->epoch || server->status != TR_OK)
         return NULL;
     if (wire->kind == TR_WIRE_PUSH && !trainer->is_parked) {
@@ -297,6 +310,10 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     bool         is_owned = is_placed && !tr__server_is_sum(server, trainer, wire, payload);
 
     server->now = now;
+    if (wire->kind == TR_WIRE_SHARE) {
+        note_failure(server, tr_gather_receive(server->gather, server->updates, peer, wire, payload));
+        goto drop;
+    }
     if (!trainer)
         goto drop;
     if (wire->epoch != trainer->epoch) {
@@ -385,12 +402,16 @@ static bool next(void *self, tr_message *out)
 {
     tr_server *server = self;
 
-    return tr_outbox_take(&server->outbox, out) || (server->status == TR_OK && next_ack(server, out));
+    return tr_outbox_take(&server->outbox, out) || tr_gather_next(server->gather, out) ||
+           (server->status == TR_OK && next_ack(server, out));
 }
 
 static int64_t tick(void *self, int64_t now)
 {
-    return tr__server_watch_cut(self, now);
+    tr_server    *server = self;
+    const int64_t gather = tr_gather_tick(server->gather, now), cut = tr__server_watch_cut(server, now);
+
+    return gather < cut ? gather : cut;
 }
 
 static tr_status status_of(const void *self, const char **text)
@@ -408,6 +429,16 @@ static void describe(const void *self, char *out, size_t size)
 tr_node tr_server_node(tr_server *server)
 {
     return (tr_node){server, place, receive, lost, tick, next, status_of, describe};
+}
+
+void tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *all)
+{
+    note_failure(server, tr_gather_begin(server->gather, server->updates + 1, own, bytes, all));
+}
+
+uint64_t tr_server_shared(const tr_server *server)
+{
+    return tr_gather_done(server->gather);
 }
 
 void tr_server_applied(tr_server *server, tr_status status)

@@ -87,6 +87,10 @@ void       tr_server_written(tr_server *server, const uint8_t *part, size_t size
 bool       tr_server_is_done(const tr_server *server);
 /* Updates applied so far: in mode sync, steps. */
 uint64_t   tr_server_step(const tr_server *server);
+/* While an update is being applied: gather what all servers have of something (gather.h). Fails like a message would. */
+void       tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *all);
+/* How many times that is done. */
+uint64_t   tr_server_shared(const tr_server *server);
 /* Fill in what the server knows of staleness. */
 void       tr_server_stats(const tr_server *server, tr_job_stats *stats);
 

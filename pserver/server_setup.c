@@ -175,6 +175,8 @@ static tr_status take_over(tr_server *server)
     TR_TRY(server->store.setup(server->store.self, setup, packed, bytes, true));
     TR_TRY(finish_values(server));
     server->is_running = true;
+    for (int i = 0; i < server->round_count; i++)
+        tr__server_round_moves(server, &server->round[i]);       /* past those who have left */
     return TR_OK;
 }
 

@@ -4,6 +4,7 @@
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
+#include "pserver/gather.h"
 #include "pserver/mean.h"
 #include "pserver/mode.h"
 #include "pserver/outbox.h"
@@ -109,6 +110,7 @@ struct tr_server {
     tr_outbox        outbox;
     int              self;            /* index among the servers */
     int64_t          now;             /* when the last message came */
+    tr_gather       *gather;          /* with the other servers */
 
     Trireme__Pserver__Setup *setup;
     uint64_t        *value_filled;    /* bytes here of each first value */

@@ -100,6 +100,7 @@ static void drop_late(tr_server *server)
         atomic_fetch_add_explicit(&server->dropped, 1, memory_order_relaxed);
         settle(server, t);
         tr__server_commit(server, false);
+        tr__server_answer_all(server);
         tr__server_round_next(server, t->round);
         tr__server_round_moves(server, t->round);
     }
@@ -267,6 +268,12 @@ void tr__server_describe_step(const tr_server *server, char *out, size_t size)
     const char *before = " ";
     size_t      used = 0;
 
+    char        missing[256];
+
+    if (tr_gather_missing(server->gather, missing, sizeof missing)) {
+        snprintf(out, size, "the sums of update %llu of %s", (unsigned long long)server->updates + 1, missing);
+        return;
+    }
     if (server->queued) {
         snprintf(out, size, "its optimizers in update %llu", (unsigned long long)server->updates + 1);
         return;

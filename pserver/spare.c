@@ -57,24 +57,34 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     (void)is_placed;
 }
 
+/* The roster says who is dead; `tick` looks there, since whose turn it is changes when another spare has taken a place. */
 static void lost(void *self, int peer, const char *how)
 {
-    tr_spare      *spare = self;
-    const tr_rank *rank = &spare->roster->rank[peer];
-
+    (void)self;
+    (void)peer;
     (void)how;
-    if (rank->role == TR_ROLE_SERVER && spare->server < 0 &&
-        tr_roster_spare_for(spare->roster, peer) == spare->roster->self) {
-        spare->server = rank->index;
-        spare->dead = peer;
+}
+
+/* A server whose place is empty and is ours to take; false: there is none. */
+static bool find_place(tr_spare *spare)
+{
+    const tr_roster *roster = spare->roster;
+
+    for (int i = 0; i < roster->servers && spare->server < 0; i++) {
+        const int rank = roster->server_rank[i];
+        if (roster->rank[rank].is_dead && tr_roster_spare_for(roster, rank) == roster->self) {
+            spare->server = i;
+            spare->dead = rank;
+        }
     }
+    return spare->server >= 0;
 }
 
 static int64_t tick(void *self, int64_t now)
 {
     tr_spare *spare = self;
 
-    if (spare->server < 0 || spare->is_serving || spare->status != TR_OK)
+    if (spare->is_serving || spare->status != TR_OK || !find_place(spare))
         return INT64_MAX;
     if (!spare->until)
         spare->until = now + PATIENCE;

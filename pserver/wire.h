@@ -25,6 +25,7 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
 /* X(name, payload limit): no payload, a control message, or data. */
 #define TR_LIMIT_CONTROL ((uint64_t)1 << 30)
 #define TR_LIMIT_DATA    ((uint64_t)1 << 28)
+#define TR_LIMIT_SHARE   ((uint64_t)1 << 10)
 #define TR_WIRE_KINDS(X)                                                                                    \
     X(HELLO,     TR_LIMIT_CONTROL)  /* any to any: Hello */                                                 \
     X(BEAT,      0)                 /* any to any: I live */                                                \
@@ -52,7 +53,8 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(TASK_END,  0)                 /* request: lease `offset` is done (`part` 0) or has failed (1) */      \
     X(TASK,      0)                 /* reply to `seq`: tr_task_answer `part`; task `block` of pass `step`, lease `offset` */ \
     X(CUT,       TR_LIMIT_CONTROL)  /* request: Cut, number `part`, behind the end of `step` */             \
-    X(CUT_DONE,  TR_LIMIT_CONTROL)  /* reply to cut `part` of trainer 0: CutDone */
+    X(CUT_DONE,  TR_LIMIT_CONTROL)  /* reply to cut `part` of trainer 0: CutDone */                            \
+    X(SHARE,     TR_LIMIT_SHARE)    /* server to server: what it has of gathering `seq`; `part` 1: answer */
 
 typedef enum tr_wire_kind {
     TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */

@@ -73,7 +73,10 @@ class GradientClipByNorm(BaseGradientClipAttr):
 
 
 class GradientClipByGlobalNorm(BaseGradientClipAttr):
-    """Shorten all gradients alike, when their common length ``sqrt(sum of squares)`` is above ``clip_norm``."""
+    """Shorten all gradients alike, when their common length ``sqrt(sum of squares)`` is above ``clip_norm``.
+
+    The sum is exact and rounded once, so the length does not depend on how many servers share the gradients.
+    """
 
     def __init__(self, clip_norm: float, group_name: str = "default_group") -> None:
         self.clip_norm = float(clip_norm)
@@ -84,12 +87,12 @@ class GradientClipByGlobalNorm(BaseGradientClipAttr):
         if not pairs:
             return list(params_grads)
         program = pairs[0][1].block.program
-        squares = []
+        values = []
         for param, grad in pairs:
             with program._optimized_guard([param, grad]):
-                squares.append(layers.reduce_sum(layers.square(_values(grad))))
+                values.append(_values(grad))
         with program._optimized_guard([]):
-            norm = layers.sqrt(layers.sums(squares))
+            norm = layers.sqrt(LayerHelper("sum_of_squares").append("sum_of_squares", {"X": values}))
             limit = layers.fill_constant([1], norm.dtype, self.clip_norm)
             factor = layers.elementwise_div(limit, layers.elementwise_max(norm, limit))
         result = []

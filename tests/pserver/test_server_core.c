@@ -777,6 +777,57 @@ TEST(tasks_that_differ_or_cannot_be_leased_are_refused)
     unmake(&r);
 }
 
+/* Two servers and a trainer; ours is server 0. */
+static rig make_two_servers(void)
+{
+    const tr_store store = {NULL, nothing_kept, set_up, value_of, ready, value_of, begin_apply, commit, go_back};
+    rig            r = {.roster = tr_roster_new(0, 3)};
+
+    for (int i = 0; i < 3; i++)
+        tr_roster_put(r.roster, i, i < 2 ? TR_ROLE_SERVER : TR_ROLE_TRAINER, 1, 100 + i, "h", "");
+    EXPECT_OK(tr_roster_close(r.roster));
+    r.server = tr_server_new(r.roster, &store);
+    r.node = tr_server_node(r.server);
+    return r;
+}
+
+TEST(servers_share_what_they_have_in_an_update)
+{
+    rig        r = make_two_servers();
+    tr_message sent;
+    char       all[2][4];
+
+    tr_server_share(r.server, "own", 4, all);
+    while (r.node.next(r.node.self, &sent) && sent.wire.kind != TR_WIRE_SHARE)
+        free(sent.owned);
+    assert_int_equal(sent.wire.kind, TR_WIRE_SHARE);
+    assert_int_equal(sent.peer, 1);
+    assert_memory_equal(sent.payload, "own", 4);
+    free(sent.owned);
+    assert_int_equal(tr_server_shared(r.server), 0);
+    const tr_wire wire = {.kind = TR_WIRE_SHARE, .epoch = 1, .seq = sent.wire.seq, .bytes = 4};
+    uint8_t      *place = r.node.place(r.node.self, 1, &wire);
+    memcpy(place, "two", 4);
+    r.node.receive(r.node.self, 0, 1, &wire, place, true);
+    assert_int_equal(tr_server_shared(r.server), 1);
+    assert_memory_equal(all, "own\0two", 8);
+    unmake(&r);
+}
+
+TEST(a_server_that_dies_while_others_wait_for_its_share_is_named)
+{
+    rig         r = make_two_servers();
+    char        all[2][4];
+    const char *text;
+
+    tr_server_share(r.server, "own", 4, all);
+    r.node.lost(r.node.self, 1, "died");
+    assert_int_equal(r.node.status(r.node.self, &text), TR_EPEER);
+    assert_non_null(strstr(text, "(server 1, host h, pid 101) died; "));
+    assert_non_null(strstr(text, "was waiting for the sums of update 1 of server 1"));
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -803,6 +854,8 @@ int main(void)
         cmocka_unit_test(mistakes_with_rows_are_refused_by_name),
         cmocka_unit_test(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike),
         cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),
+        cmocka_unit_test(servers_share_what_they_have_in_an_update),
+        cmocka_unit_test(a_server_that_dies_while_others_wait_for_its_share_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

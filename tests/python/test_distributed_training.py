@@ -1,11 +1,14 @@
 """Jobs of real ranks train what one process trains."""
 
+import re
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, SEQUENCES, Launched, alone, each_mpi, environment, launch, needs_mpi
+from job_support import MPIS, SCRIPT, SEQUENCES, Launched, alone, each_mpi, environment, job_lines, launch, needs_mpi
 
 import trireme as fluid
 from trireme.launch.mpi import Layout, command_line
@@ -68,6 +71,44 @@ def test_trainers_follow_one_process_on_the_whole_batch(optimizer, trainers, one
     """Regularized, under a schedule; the last batches are uneven, and empty for some."""
     launch(2, trainers, "--optimizer", optimizer, "--out", tmp_path / "r.npz")
     assert_follows(results(tmp_path / "r.npz"), one_process(optimizer))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("width", [9, 4000])
+def test_clipped_by_the_global_norm_of_all_servers(optimizer, width, tmp_path):
+    """The norm is the same number in every server, and in one process; a wide layer is cut over the servers."""
+    args = ("--optimizer", optimizer, "--clip", 0.2, "--width", width, "--steps", 10)
+    alone(*args, "--out", tmp_path / "one.npz")
+    one = results(tmp_path / "one.npz")
+    alone(*args, "--clip", 1e9, "--out", tmp_path / "free.npz")
+    assert np.abs(results(tmp_path / "free.npz")["losses"] - one["losses"]).max() > 1e-4      # it was clipped
+    for servers in (1, 2, 3):
+        launch(servers, 1, *args, "--out", tmp_path / "r.npz")
+        assert_equal(results(tmp_path / "r.npz"), one)
+
+
+def test_several_trainers_clip_by_the_norm_of_their_mean(tmp_path):
+    args = ("--optimizer", "adam", "--clip", 0.2)
+    alone(*args, "--out", tmp_path / "one.npz")
+    for servers in (1, 3):
+        launch(servers, 2, *args, "--out", tmp_path / f"{servers}.npz")
+    assert_equal(results(tmp_path / "3.npz"), results(tmp_path / "1.npz"))
+    assert_follows(results(tmp_path / "3.npz"), results(tmp_path / "one.npz"))
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_server_that_is_missing_in_the_exchange_is_named(blow, tmp_path):
+    job = Launched(3, 1, "--clip", 0.2, "--steps", 4000, "--pause", 0.002, "--mark", tmp_path / "begun",
+                   options=("--spares", 0, "--restarts", 0))
+    ranks = job.ranks()
+    while not (tmp_path / "begun").exists():
+        assert job.process.poll() is None
+        time.sleep(0.02)
+    signal.pidfd_send_signal(ranks.known[1].fd, blow)
+    code, text = job.end(30)
+    assert code != 0
+    how = "died" if blow == signal.SIGKILL else "was silent for 3.0 s"
+    assert re.search(rf"rank 1 \(server 1, .*\) {how}", "\n".join(job_lines(text))), text
 
 
 def test_a_large_parameter_is_cut_and_comes_back_whole(tmp_path):

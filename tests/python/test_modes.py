@@ -20,6 +20,11 @@ def results(path):
         return {name: data[name] for name in data.files}
 
 
+def servers_for(mode):
+    """Which gradients are too late is one server's decision."""
+    return 1 if mode.startswith("sync(") else 2
+
+
 def run(tmp_path, servers, trainers, mode, *args):
     out = tmp_path / f"{servers}-{trainers}-{mode}.npz"
     code, text = Launched(servers, trainers, "--out", out, *args, options=("--mode", mode)).end()
@@ -31,7 +36,7 @@ def run(tmp_path, servers, trainers, mode, *args):
 @pytest.mark.parametrize("mode", ["async", "ssp(1)", "sync(backups=1)"])
 def test_a_trainer_alone_is_one_process_in_any_mode(mode, tmp_path):
     alone("--optimizer", "adam", "--out", tmp_path / "one.npz")
-    one, job = results(tmp_path / "one.npz"), run(tmp_path, 2, 1, mode, "--optimizer", "adam")
+    one, job = results(tmp_path / "one.npz"), run(tmp_path, servers_for(mode), 1, mode, "--optimizer", "adam")
     for name in one:
         assert np.array_equal(one[name], job[name]), name
 
@@ -47,7 +52,7 @@ def test_geo_with_one_trainer_is_one_process_but_for_the_rounding_of_differences
 @needs_mpi
 @pytest.mark.parametrize("mode", [*ALONE, "async(compensation=0.04)"])
 def test_trainers_end_with_numbers_in_every_mode(mode, tmp_path):
-    job = run(tmp_path, 2, 3, mode, "--optimizer", "momentum", "--steps", 40)
+    job = run(tmp_path, servers_for(mode), 3, mode, "--optimizer", "momentum", "--steps", 40)
     for name, value in job.items():
         if name != "losses":
             assert np.isfinite(value).all(), name
@@ -57,10 +62,11 @@ def test_trainers_end_with_numbers_in_every_mode(mode, tmp_path):
 @pytest.mark.parametrize("mode", ALONE)
 def test_where_trainers_are_apart_a_death_interrupts_nobody(version, mode, tmp_path):
     out = tmp_path / "params.npz"
-    code, text = Launched(2, 3, "--steps", 60, "--pause", 0.005, "--out", out, "--fault", "kill", "--fault-trainer", 1,
+    servers = servers_for(mode)
+    code, text = Launched(servers, 3, "--steps", 60, "--pause", 0.005, "--out", out, "--fault", "kill", "--fault-trainer", 1,
                           version=version, options=("--mode", mode)).end()
     assert code == 0, text
-    assert "rank 3 (trainer 1) died; the others go on" in text
+    assert f"rank {servers + 1} (trainer 1) died; the others go on" in text
     assert "trainer 2 of 3" in text and "trainer 1 of 3" not in text
     assert all(np.isfinite(value).all() for name, value in results(out).items() if name != "losses")
 
@@ -79,6 +85,12 @@ def test_a_trainer_that_was_thought_dead_changes_nothing_when_it_wakes(tmp_path)
     assert code == 0, text
     assert "rank 2 (trainer 1) was silent for 3.0 s; the others go on" in text
     assert "trainer 0 of 2" in text and "trainer 1 of 2" not in text
+
+
+@needs_mpi
+def test_backups_need_one_server():
+    code, text = Launched(2, 2, options=("--mode", "sync(backups=1)")).end()
+    assert code != 0 and "mode 'sync(backups=1)' works with one server; this job has 2" in text, text
 
 
 @needs_mpi
@@ -105,6 +117,15 @@ def test_the_global_norm_is_taken_where_the_whole_gradient_is(mode):
     assert "elementwise_div" in ours and ours.index("elementwise_div") < ours.index("send")
     for server in result.servers:
         assert {op.type for op in server.global_block().ops} == {"sgd"}
+
+
+def test_with_backups_servers_need_not_agree_on_the_global_norm():
+    """Each of them may miss another trainer, so nothing is computed across them."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        result = transpile(net(), 2, mode=modes.parse("sync(backups=1)"))
+    assert "sum_of_squares" in [op.type for op in result.trainer.global_block().ops]
+    for server in result.servers:
+        assert {op.type for op in server.global_block().ops} <= {"sgd", "assign"}
 
 
 def test_geo_keeps_the_optimizers_with_the_trainers():

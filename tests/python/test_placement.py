@@ -22,6 +22,9 @@ SKEWED = {
            + [Item(f"conv{i}", 64 << i // 3, 576 << i // 2) for i in range(13)],
     "all small": [Item(f"b{i}", 100, 4) for i in range(400)],
     "a whole one beside large ones": [Item("norm", 1000, 1000, True), Item("a", 5000, 400), Item("b", 9000, 400)],
+    "one giant and many tiny": [Item("giant", 1_000_000, 256)] + [Item(f"b{i}", 64, 4) for i in range(300)],
+    "embedding and convolutions": [Item("table", 50_000, 512), Item("fc", 2048, 4000)]
+           + [Item(f"c{i}", 64 * (1 + i // 4), 2304 * (1 + i // 4)) for i in range(20)] + [Item(f"b{i}", 256, 4) for i in range(40)],
     "odd rows": [Item("a", 7, 100_000), Item("b", 100_003, 52), Item("c", 50_001, 12)],
 }
 
@@ -33,6 +36,38 @@ def test_servers_hold_the_same_number_of_bytes(model, servers):
     got = loads(items, place(items, servers), servers)
     assert sum(got) == sum(item.bytes for item in items)
     assert max(got) <= 1.05 * sum(got) / servers
+
+
+@pytest.mark.parametrize("servers", [1, 2, 3, 7, 13, 16])
+@pytest.mark.parametrize("model", ["vgg", "one giant and many tiny", "embedding and convolutions"])
+def test_large_models_are_even_on_many_servers(model, servers):
+    got = loads(SKEWED[model], place(SKEWED[model], servers), servers)
+    assert max(got) <= 1.05 * sum(got) / servers and min(got) >= 0.95 * sum(got) / servers
+
+
+def drawn(rng):
+    """A model of anything: biases, kernels, tables, few huge rows, what must not be cut."""
+    makers = [lambda name: Item(name, rng.randint(1, 4000), 4),
+              lambda name: Item(name, rng.choice([64, 128, 512]), 4 * rng.choice([27, 576, 4608])),
+              lambda name: Item(name, rng.randint(1000, 200_000), 4 * rng.choice([8, 64, 300])),
+              lambda name: Item(name, rng.randint(1, 9), rng.randint(10**5, 10**7)),
+              lambda name: Item(name, rng.randint(1, 3000), 4 * rng.randint(1, 500), True)]
+    return [rng.choice(makers)(f"p{i}") for i in range(rng.randint(1, 40))]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_what_is_uneven_is_one_piece_at_most(seed):
+    rng = random.Random(seed)
+    items, servers, min_bytes = drawn(rng), rng.randint(1, 16), rng.choice([4096, 32768])
+    got = loads(items, place(items, servers, min_bytes), servers)
+    piece = max(2 * min_bytes, *(item.bytes if item.is_whole else item.row_bytes for item in items))
+    mean = sum(got) / servers
+    assert max(got) <= max(1.05 * mean, mean + piece)
+
+
+def test_a_few_huge_rows_lie_on_as_many_servers():
+    parts = place([Item("w", 3, 10_000_000)] + [Item(f"b{i}", 10, 100) for i in range(10)], 4)
+    assert sorted(part.rows for part in parts["w"]) == [1, 1, 1]
 
 
 @pytest.mark.parametrize("seed", range(30))

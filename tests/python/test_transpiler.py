@@ -196,17 +196,61 @@ def test_what_needs_all_of_a_parameter_keeps_it_whole():
     assert all(one.param == one.source for one in result.blocks if one.source not in result.means)
 
 
-def test_the_global_norm_needs_one_server():
-    loss = build(lambda: fluid.optimizer.SGD(0.5, grad_clip=fluid.clip.GradientClipByGlobalNorm(0.1)))
+def clipped_by_global_norm():
+    return fluid.optimizer.SGD(0.5, grad_clip=fluid.clip.GradientClipByGlobalNorm(0.1))
+
+
+def test_the_global_norm_with_one_server():
+    loss = build(clipped_by_global_norm)
     losses, alone = train_alone(loss, 4)
     with fluid.scope_guard(fluid.Scope()):
         got, params = train_together(1, 1, 4)
     assert got == losses
     for param, array in alone.items():
         np.testing.assert_array_equal(params[param], array)
-    with pytest.raises(fluid.core.UnsupportedError, match=r"sum of the optimizers needs parameters 'embedding_0.w_0'.* "
-                                                          r"2 servers: run with one server"):
-        transpile(fluid.default_main_program(), 2)
+
+
+def test_several_servers_exchange_the_squares_of_what_they_hold():
+    build(clipped_by_global_norm, is_sparse=True)
+    result = transpile(fluid.default_main_program(), 3, min_block_bytes=4)
+    squared = []
+    for index, server in enumerate(result.servers):
+        ops = server.global_block().ops
+        exchange, = [op for op in ops if op.type == "exchange_squares"]
+        assert "sum_of_squares" not in [op.type for op in ops]
+        here = {one.grad for one in result.blocks if one.server == index and one.source not in result.means}
+        assert len(exchange.input("X")) == len(here)
+        assert exchange.attr("dtype") == fluid.core.VarType.FP32
+        squared += exchange.input("X")
+    assert len(squared) == len(set(squared)) == len(result.blocks) - len(result.means)
+    assert any(one.param != one.source for one in result.blocks if one.source not in result.means)      # some were cut
+
+
+def test_a_server_that_holds_nothing_takes_part_in_the_exchange():
+    x = fluid.layers.data("x", [4])
+    loss = fluid.layers.mean(fluid.layers.fc(x, 3, bias_attr=False))
+    clipped_by_global_norm().minimize(loss)
+    result = transpile(fluid.default_main_program(), 2)
+    inputs = [op.input("X") for server in result.servers for op in server.global_block().ops if op.type == "exchange_squares"]
+    assert sorted(map(len, inputs)) == [0, 1]
+
+
+def test_other_operators_of_several_parameters_need_one_server():
+    x = fluid.layers.data("x", [WIDTH])
+    loss = fluid.layers.mean(fluid.layers.fc(x, 3))
+    program = fluid.default_main_program()
+    pairs = fluid.backward.append_backward(loss)
+    with program._optimized_guard([]):
+        mean = fluid.layers.sums([fluid.layers.reduce_mean(grad) for _, grad in pairs])
+    scaled = []
+    for param, grad in pairs:
+        with program._optimized_guard([param, grad]):
+            scaled.append((param, fluid.layers.elementwise_mul(grad, mean)))
+    fluid.optimizer.SGD(0.5).apply_gradients(scaled)
+    transpile(program, 1)
+    with pytest.raises(fluid.core.UnsupportedError, match=r"sum of the optimizers needs parameters 'fc_0.w_0', 'fc_0.b_0'.* "
+                                                          r"2 servers: run with one server; .* only sum_of_squares"):
+        transpile(program, 2)
 
 
 def test_lazy_adam_with_a_sparse_gradient_is_refused():

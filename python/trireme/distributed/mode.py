@@ -35,6 +35,11 @@ class Mode:
         """Whether an update is the work of one trainer."""
         return self.kind != "sync"
 
+    @property
+    def is_lockstep(self) -> bool:
+        """Whether all servers apply the same updates in the same order, so that they may compute something together."""
+        return self.kind == "sync" and not self.count
+
 
 def parse(text: str) -> Mode:
     """Return what a mode's text means; raise InvalidArgumentError, which says what is possible.

@@ -23,6 +23,8 @@ ROW_BY_ROW = frozenset(
     "equal not_equal less_than less_equal greater_than greater_equal logical_and logical_or logical_not".split())
 # Of dense gradients these are nothing but copies.
 COPIES = frozenset({"merge_selected_rows", "get_tensor_from_selected_rows"})
+# One number of all gradients, and what computes it where each server has some of them.
+EXCHANGED = {"sum_of_squares": "exchange_squares"}
 
 
 def role_of(op: Operator) -> int:
@@ -56,7 +58,7 @@ class OptimizePart:
         self.block: Block = program.global_block()
         self.kept: set[int] = set()
         self._analyse()
-        if joint_on_trainers and self.joint is not None:
+        if joint_on_trainers and self.joint:
             self.kept = {i for i, op in enumerate(self.block.ops) if is_optimize(op) and self._is_of_gradients(op)}
             self._analyse()
 
@@ -73,7 +75,7 @@ class OptimizePart:
         self.owner = self._owners()
         self.grads: dict[str, str] = {}
         self.whole: dict[str, str] = {}
-        self.joint: tuple[Operator, list[str]] | None = None   # the first operator that belongs to several parameters
+        self.joint: list[tuple[Operator, list[str]]] = []      # the operators that belong to several parameters
         self._made_before = {name for op, does in zip(self.block.ops, moves) if not does for name in op.output_arg_names}
         for op in self.ops:
             self._look_at(op)
@@ -152,11 +154,15 @@ class OptimizePart:
         if is_schedule(op):
             return
         owners = self._owners_of(op)
-        if len(owners) > 1 and self.joint is None:
-            self.joint = op, owners
+        is_exchanged = op.type in EXCHANGED
+        if is_exchanged or len(owners) > 1:
+            self.joint.append((op, owners))
         for name in op.input_arg_names:
             if name in self._made_before and name not in self.grads and name not in self.params:
-                self.grads[name] = self._param_of_grad(op, name, owners)
+                is_known = is_exchanged and name in self.owner
+                self.grads[name] = self._param_of_grad(op, name, [self.owner[name]] if is_known else owners)
+        if is_exchanged:
+            return
         for param in owners:
             self._may_cut(op, param)
         for name in op.output_arg_names:
@@ -222,14 +228,15 @@ class OptimizePart:
 
     def require_separate(self, servers: int) -> None:
         """Refuse operators that need several parameters in one place."""
-        if self.joint is None or servers == 1:
+        joint = [(op, params) for op, params in self.joint if op.type not in EXCHANGED]
+        if not joint or servers == 1:
             return
-        op, params = self.joint
+        op, params = joint[0]
         some = ", ".join(repr(name) for name in params[:3]) + (", ..." if len(params) > 3 else "")
         raise UnsupportedError(
             f"{op.type} of the optimizers needs parameters {some} ({len(params)} of them) in one place, but there are "
-            f"{servers} servers: run with one server, or clip each gradient by itself (GradientClipByNorm, "
-            "GradientClipByValue) instead of by the global norm")
+            f"{servers} servers: run with one server; of all operators only sum_of_squares (clipping by the global norm) "
+            "is computed across servers")
 
 
 def _numel(shape: Iterable[int]) -> int:
@@ -239,4 +246,4 @@ def _numel(shape: Iterable[int]) -> int:
     return count
 
 
-__all__ = ["OptimizePart", "is_training", "is_optimize", "is_schedule", "role_of", "COPIES"]
+__all__ = ["OptimizePart", "is_training", "is_optimize", "is_schedule", "role_of", "COPIES", "EXCHANGED"]

@@ -19,7 +19,7 @@ from ..framework import Operator, Program, Variable, default_main_program, defau
 from ..sparse_table import PUSH, copy_update, is_table_update
 from .geo import transpile_geo
 from .mode import Mode, current, parse
-from .optimize_part import COPIES, OptimizePart, is_optimize, is_schedule, is_training, role_of
+from .optimize_part import COPIES, EXCHANGED, OptimizePart, is_optimize, is_schedule, is_training, role_of
 from .placement import Item, Part, place
 from .transpiled import Block, Transpiled, Value
 
@@ -38,7 +38,7 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
             "TRIREME_LOCAL=1 in the environment trains each process by itself")
     if not is_training(program):
         raise InvalidArgumentError("there is nothing to distribute: the program has no optimizer (call minimize first)")
-    part = OptimizePart(program, joint_on_trainers=mode.kind in ("async", "ssp"))
+    part = OptimizePart(program, joint_on_trainers=not mode.is_lockstep)
     if mode.kind != "geo":
         part.require_separate(servers)
     items = [_item(part, name, slice_params) for name in part.params]
@@ -55,7 +55,7 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
     result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode, list(part.tables),
                         original=program)
     for server in range(servers):
-        result.servers.append(_ServerProgram(part, parts, server, result).build(means if server == 0 else ()))
+        result.servers.append(_ServerProgram(part, parts, server, servers, result).build(means if server == 0 else ()))
     order = {name: i for i, name in enumerate(part.params)}
     result.blocks.sort(key=lambda block: (order.get(block.source, len(order)), block.begin))
     result.trainer = _trainer_program(program, part, result, trainer)
@@ -93,8 +93,9 @@ def _averaged(program: Program) -> list[str]:
 class _ServerProgram:
     """Builds the program of one server, and adds its blocks and first values to the result."""
 
-    def __init__(self, part: OptimizePart, parts: dict[str, list[Part]], server: int, result: Transpiled) -> None:
-        self.part, self.server, self.result = part, server, result
+    def __init__(self, part: OptimizePart, parts: dict[str, list[Part]], server: int, servers: int,
+                 result: Transpiled) -> None:
+        self.part, self.server, self.result, self.is_shared = part, server, result, servers > 1
         self.mine = {name: one for name, all in parts.items() for one in all if one.server == server}
         self.program = Program()
         self.program.random_seed = part.block.program.random_seed
@@ -109,6 +110,8 @@ class _ServerProgram:
             owner = self.part.owner_of(op)
             if is_table_update(op):
                 copy_update(op, self.program, lambda name: self._var(name, None))
+            elif op.type in EXCHANGED and self.is_shared:
+                self._exchange(op)
             elif owner is None or owner in self.mine:
                 self._copy(op, self.mine.get(owner))
         for name in means:
@@ -170,6 +173,16 @@ class _ServerProgram:
             for name in op.attr_names:
                 if name not in _NOT_COPIED:
                     desc.set_attr(name, self._attr(op, name, one), op.attr_type(name))
+        desc.set_attr("op_role", role_of(op))
+        self.block.desc.insert_op(-1, desc)
+
+    def _exchange(self, op: Operator) -> None:
+        """Compute it of the blocks of all servers: every server takes part, even one that has none."""
+        desc = OpDesc(EXCHANGED[op.type])
+        out, = op.output("Out")
+        desc.set_input("X", [self._var(name, None) for name in op.input("X") if self.part.owner.get(name) in self.mine])
+        desc.set_output("Out", [self._var(out, None)])
+        desc.set_attr("dtype", int(self.part.var(out).dtype))
         desc.set_attr("op_role", role_of(op))
         self.block.desc.insert_op(-1, desc)
 

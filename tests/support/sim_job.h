@@ -1,0 +1,51 @@
+/* sim_job.h - a whole job under the seeded scheduler (pserver/transport_sim.h): servers, trainers and spares whose programs
+ * are a few lines of C, so that what they compute is known.
+ *
+ * In mode sync a gradient depends on the trainer, the step and the parameters that were pulled, and the update has momentum: one
+ * gradient lost, taken twice or summed in another order changes the last bits of all that follows. In the other modes
+ * everything is a whole number, so that the parameters say which gradients are in them, in whatever order they came.
+ *
+ * The memory of a server outlives its rank, as in a real job: two sides, and a commit that says which counts. */
+#ifndef TR_TESTS_SIM_JOB_H
+#define TR_TESTS_SIM_JOB_H
+
+#include "pserver/client.h"
+#include "pserver/mode.h"
+#include "pserver/server.h"
+#include "pserver/spare.h"
+#include "pserver/transport_sim.h"
+
+enum { SIM_PARAMS = 4, SIM_TOTAL = 3 + 700 + 4500 + 11000, SIM_CHUNK = 4096 };
+
+typedef struct sim_options {
+    uint64_t    seed;
+    int         servers, trainers, spares;
+    const char *mode;
+    double      loss;                 /* of messages, and of doubling them */
+    int         steps;                /* a trainer makes 1 to so many */
+} sim_options;
+
+typedef struct sim_job sim_job;
+
+sim_job *sim_job_new(const sim_options *options);
+void     sim_job_free(sim_job *job);
+tr_sim  *sim_job_sim(sim_job *job);
+
+/* What trainer `who` says that it means; all the same by default. Before sim_job_run. */
+void sim_job_set_fact(sim_job *job, int who, const char *fact);
+/* Kill a rank at a time; servers come first, then trainers, then spares. */
+void sim_job_kill(sim_job *job, int rank, int64_t after);
+/* Ranks whose job has failed end. */
+void sim_job_end_failed(sim_job *job);
+
+/* Run until all that live are done or know that the job has failed. False: somebody waits for ever; what for is printed. */
+bool sim_job_run(sim_job *job);
+/* TR_OK, or the failure that a rank knows of, or knew of when it died, with its text. */
+tr_status sim_job_status(const sim_job *job, int rank, const char **text);
+/* Has no rank failed? */
+bool sim_job_is_good(const sim_job *job);
+/* Fails the test where a trainer's parameters are not bit by bit those of a sequential run (mode sync, nobody dead), or
+ * the servers' not the sum of just what was settled (other modes). */
+void sim_job_check(const sim_job *job);
+
+#endif
