@@ -83,6 +83,9 @@ TR_API const char *tr_version(void);
 /* Makes the operators known. Call it before anything about programs; again does no harm, from any thread.
  * OpenBLAS is not looked for here but when the first matrix product is computed, which fails when there is none. */
 TR_API tr_status tr_init(void);
+/* Look for OpenBLAS now. *core is the name of the kernels that it has chosen ("SkylakeX"); TR_EUNSUPPORTED when they do
+ * not fit the processor, TR_ENOTFOUND when there is no OpenBLAS. */
+TR_API tr_status tr_blas_check(const char **core);
 
 /* == data types ============================================================================= */
 

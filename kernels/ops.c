@@ -4,6 +4,7 @@
 #include "framework/compiler.h"
 #include "framework/op_registry.h"
 #include "kernels/fusions.h"
+#include "kernels/math/blas.h"
 
 #define TR_OP(type) TR_DECLARE_OP(type);
 #include "kernels/ops.def"
@@ -25,5 +26,12 @@ tr_status tr_init(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, register_operators);
+    return TR_OK;
+}
+
+tr_status tr_blas_check(const char **core)
+{
+    TR_TRY(tr_blas_init());
+    *core = tr_blas_core();
     return TR_OK;
 }

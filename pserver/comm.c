@@ -3,7 +3,6 @@
 
 #include "proto/pserver.pb-c.h"
 
-#include <dlfcn.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -201,24 +200,6 @@ static void on_dead(void *self, int peer)
 
 /* == the thread ================================================================================ */
 
-static bool load_transport(tr_comm *comm, char *error, size_t size)
-{
-    /* The library of the mpirun that started us comes first; the transport's own run path is for when there is
-     * none on the loader's path. */
-    dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
-    void *library = dlopen(comm->transport_path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        snprintf(error, size, "cannot load the MPI transport: %s", dlerror());
-        return false;
-    }
-    comm->table = dlsym(library, "tr_transport_mpi");
-    if (!comm->table || comm->table->version != TR_TRANSPORT_VERSION) {
-        snprintf(error, size, "'%s' is not the transport of this version of Trireme", comm->transport_path);
-        return false;
-    }
-    return true;
-}
-
 static bool begin(tr_comm *comm)
 {
     const tr_transport_events events = {comm, on_place, on_receive, on_sent, on_dead};
@@ -227,7 +208,8 @@ static bool begin(tr_comm *comm)
     size_t                    size;
 
     comm->now = tr__clock();
-    if (load_transport(comm, error, sizeof error))
+    comm->table = tr_transport_load(comm->transport_path, error, sizeof error);
+    if (comm->table)
         comm->transport = comm->table->start(&events, error, sizeof error);
     if (!comm->transport) {
         pthread_mutex_lock(&comm->lock);

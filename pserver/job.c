@@ -4,9 +4,9 @@
 
 #include "pserver/launcher.h"
 #include "pserver/segment.h"
+#include "pserver/transport.h"
 #include "pserver/wake.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -79,26 +79,6 @@ static tr_status take_options(tr_job_options *out, const tr_job_options *given)
         return tr_fail(TR_ERANGE, "job: window_bytes is %lld, less than a chunk of %lld", (long long)out->window_bytes,
                        (long long)out->chunk_bytes);
     return TR_OK;
-}
-
-/* Beside the library or program that this code is in; else wherever its run path leads. */
-static void find_transport(char *out, size_t size, const char *given)
-{
-    static const char name[] = "trireme_mpi.so";
-    Dl_info           info;
-
-    if (!given)
-        given = getenv("TRIREME_TRANSPORT");
-    if (given) {
-        snprintf(out, size, "%s", given);
-        return;
-    }
-    if (dladdr((const void *)(uintptr_t)tr_job_start, &info) && info.dli_fname && strrchr(info.dli_fname, '/')) {
-        snprintf(out, size, "%.*s/%s", (int)(strrchr(info.dli_fname, '/') - info.dli_fname), info.dli_fname, name);
-        if (access(out, R_OK) == 0)
-            return;
-    }
-    snprintf(out, size, "%s", name);
 }
 
 /* == the core of this rank ====================================================================== */
@@ -393,7 +373,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
         job->program = tr_server_program_new();
     if (role != TR_ROLE_TRAINER)
         signal(SIGUSR1, SIG_IGN);                  /* mpirun passes it on to all ranks; trainer 0 understands it */
-    find_transport(transport, sizeof transport, taken.transport);
+    tr_transport_find(transport, sizeof transport, taken.transport);
     job->options.transport = NULL;                 /* the caller's text need not live on */
     prctl(PR_SET_PDEATHSIG, SIGKILL);              /* not to outlive mpirun, which ends only ranks inside MPI */
     const tr_comm_options comm = {role, epoch_of_start(), tr__seconds(taken.heartbeat), tr__seconds(taken.timeout),

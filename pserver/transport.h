@@ -54,4 +54,9 @@ typedef struct tr_transport_table {
     void (*stop)(tr_transport *transport, bool is_clean);
 } tr_transport_table;
 
+/* The path of trireme_mpi.so: the one given, else that of TRIREME_TRANSPORT, else the one that belongs to this code. */
+void                      tr_transport_find(char *out, size_t size, const char *given);
+/* Its table. NULL: the text in `error` says why not. */
+const tr_transport_table *tr_transport_load(const char *path, char *error, size_t size);
+
 #endif

@@ -1,6 +1,8 @@
 /* trireme_pserver.c - the program of a parameter server: ranks of an MPI job that need no Python.
  *
- *     mpirun -np 2 trireme-pserver : -np 4 python train.py */
+ *     mpirun -np 2 trireme-pserver : -np 4 python train.py
+ *     mpirun -np 3 trireme-pserver --probe */
+#include "pserver/probe.h"
 #include "pserver/trireme_dist.h"
 
 #include <errno.h>
@@ -20,6 +22,7 @@ static const char usage[] =
     "  --start-timeout SECONDS  all ranks must have said hello by then         (60)\n"
     "  --grace SECONDS          to end by itself after another rank's death    (0.5)\n"
     "  --spare                  wait until a server of this host dies, and take its place\n"
+    "  --probe                  serve nobody: measure the ways between the ranks of this job\n"
     "  --help, --version\n";
 
 /* 2, the exit code for a wrong command line. */
@@ -39,13 +42,14 @@ static int read_seconds(double *out, const char *text)
 }
 
 /* 0: go on; 1: nothing more to do; 2: wrong. */
-static int read_options(tr_job_options *options, tr_role *role, int argc, char **argv)
+static int read_options(tr_job_options *options, tr_role *role, bool *is_probe, int argc, char **argv)
 {
-    enum { TIMEOUT = 1, HEARTBEAT, START_TIMEOUT, GRACE, SPARE, HELP, VERSION };
+    enum { TIMEOUT = 1, HEARTBEAT, START_TIMEOUT, GRACE, SPARE, PROBE, HELP, VERSION };
     static const struct option names[] = {
         {"timeout", required_argument, NULL, TIMEOUT}, {"heartbeat", required_argument, NULL, HEARTBEAT},
         {"start-timeout", required_argument, NULL, START_TIMEOUT}, {"grace", required_argument, NULL, GRACE},
-        {"spare", no_argument, NULL, SPARE}, {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
+        {"spare", no_argument, NULL, SPARE}, {"probe", no_argument, NULL, PROBE},
+        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
     };
     double *const seconds[] = {NULL, &options->timeout, &options->heartbeat, &options->start_timeout, &options->grace};
 
@@ -59,10 +63,21 @@ static int read_options(tr_job_options *options, tr_role *role, int argc, char *
         }
         if (found == SPARE)
             *role = TR_ROLE_SPARE;
+        else if (found == PROBE)
+            *is_probe = true;
         else if (read_seconds(seconds[found], optarg))
             return refuse("not a number of seconds above 0:", optarg);
     }
     return optind < argc ? refuse("not an option:", argv[optind]) : 0;
+}
+
+/* After a failure MPI is not finalized. */
+static int probe(double timeout)
+{
+    if (tr_probe_run(stdout, timeout > 0 ? timeout : 60) == TR_OK)
+        return 0;
+    fflush(NULL);
+    _exit(1);
 }
 
 int main(int argc, char **argv)
@@ -70,10 +85,13 @@ int main(int argc, char **argv)
     tr_job_options options = {0};
     tr_job        *job = NULL;
     tr_role        role = TR_ROLE_SERVER;
-    const int      found = read_options(&options, &role, argc, argv);
+    bool           is_probe = false;
+    const int      found = read_options(&options, &role, &is_probe, argc, argv);
 
     if (found)
         return found == 1 ? 0 : found;
+    if (is_probe)
+        return probe(options.timeout);
     tr_status status = tr_job_start(&job, role, &options);
     if (status == TR_OK)
         status = tr_job_serve(job);

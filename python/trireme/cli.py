@@ -1,6 +1,7 @@
 """The command ``trireme``; ``python -m trireme`` is the same.
 
     trireme launch --servers 2 --trainers 4 train.py --epochs 3
+    trireme doctor --hosts h1,h2
     trireme checkpoint list checkpoints
 """
 
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from . import __version__
-from .errors import TriremeError
+from .errors import InvalidArgumentError, TriremeError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,6 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"trireme {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     add_launch(commands)
+    add_doctor(commands)
     add_checkpoint(commands)
     options = parser.parse_args(argv)
     try:
@@ -46,11 +48,7 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--checkpoint-seconds", type=float, metavar="S", help="one every S seconds (default: 600)")
     parser.add_argument("--checkpoint-keep", type=int, metavar="K", help="the newest K stay (default: 3)")
     parser.add_argument("--resume", action="store_true", help="go on from the newest valid checkpoint, if there is one")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--hosts", metavar="H1,H2", help="hosts to start on (default: this one)")
-    where.add_argument("--hostfile", metavar="FILE", help="the same, a host in each line")
-    parser.add_argument("--ssh", metavar="COMMAND", help="how to reach other hosts, with options (default: ssh)")
-    parser.add_argument("--mpirun", metavar="PATH", help="mpirun to use (default: this environment's, else the PATH's)")
+    add_where(parser)
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="end the job after so long (default: never)")
     parser.add_argument("--restarts", type=int, default=3, metavar="N",
                         help="start the job again so often when a process has died (default: 3)")
@@ -59,6 +57,26 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("script", help="Python script")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     parser.set_defaults(run=run_launch)
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--hosts", metavar="H1,H2", help="hosts to start on (default: this one)")
+    where.add_argument("--hostfile", metavar="FILE", help="the same, a host in each line")
+    parser.add_argument("--ssh", metavar="COMMAND", help="how to reach other hosts, with options (default: ssh)")
+    parser.add_argument("--mpirun", metavar="PATH", help="mpirun to use (default: this environment's, else the PATH's)")
+
+
+def add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "doctor", help="check this installation and the ways between hosts",
+        description="Look at the installation on this host, then start ranks and measure latency and speed between each two, over "
+                    "the transport that jobs use. The exit code is 0 when all is well.")
+    add_where(parser)
+    parser.add_argument("--ranks", type=int, default=0, metavar="N", help="ranks to measure between (default: one on each host)")
+    parser.add_argument("--slack", type=float, metavar="FACTOR", help="how many times slower than the best a way may be (default: 3)")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="end the measurement after so long")
+    parser.set_defaults(run=run_doctor)
 
 
 def add_checkpoint(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -86,6 +104,17 @@ def run_checkpoint(options: argparse.Namespace) -> int:
         return checkpoint.command_verify(options.folder, options.step)
     kinds = ("parameter",) if options.parameters else checkpoint.KINDS
     return checkpoint.command_export(options.folder, options.step, options.out, kinds)
+
+
+def run_doctor(options: argparse.Namespace) -> int:
+    from .launch import doctor
+    from .launch.mpi import Layout
+
+    if options.ranks < 0 or options.ranks == 1:
+        raise InvalidArgumentError(f"trireme doctor: {options.ranks} ranks have no way between them")
+    layout = Layout(0, options.ranks, options.hosts, options.hostfile, ssh_command(options.ssh))
+    return doctor.diagnose(layout, mpirun=options.mpirun, timeout=options.timeout,
+                           **{} if options.slack is None else {"slack": options.slack})
 
 
 def ssh_command(asked: str | None) -> str:

@@ -12,7 +12,7 @@ from .desc import BlockDesc, OpDesc, OpProto, ProgramDesc, VarDesc, get_all_op_p
 from .dtypes import VarType, convert_dtype, numpy_dtype
 from .errors import (DTypeError, EnforceNotMet, ExistsError, FileError, FormatError, InvalidArgumentError,
                      NotFiniteError, NotFoundError, OutOfMemoryError, PeerError, RangeError, ShapeError,
-                     TimedOutError, TriremeError, UnsupportedError)
+                     TimedOutError, TriremeError, UnsupportedError, check)
 from .tensor import CPUPlace, LoDTensor, LoDTensorArray, Scope, ScopeVariable, SelectedRows
 
 __version__: str = ffi.string(lib.tr_version()).decode()
@@ -42,6 +42,14 @@ def set_num_threads(count: int) -> None:
 
 def num_threads() -> int:
     return lib.tr_num_threads()
+
+
+def blas_core() -> str:
+    """Return the name of the kernels that OpenBLAS has chosen. Raises UnsupportedError when they do not fit the processor,
+    NotFoundError when there is no OpenBLAS."""
+    core = ffi.new("const char **")
+    check(lib.tr_blas_check(core))
+    return ffi.string(core[0]).decode()
 
 
 class op_proto_and_checker_maker:

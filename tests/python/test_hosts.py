@@ -331,3 +331,35 @@ def test_nothing_is_left_on_any_host_when_the_launcher_is_killed(version, number
 def test_an_exit_code_comes_from_another_host(three):
     code, text = Job(three, "--fault", "exit", "--fault-trainer", 1).end(60)
     assert code == 3 and "exit code 3" in job_lines(text)[0], text
+
+
+# -- doctor ----------------------------------------------------------------------------------------------------------
+
+
+def diagnose(three, *options):
+    command = [sys.executable, "-m", "trireme", "doctor", "--hostfile", three.hostfile, "--ssh", three.ssh, "--slack", 12, *options]
+    return subprocess.run(three.command(command), env=environment(), capture_output=True, text=True, timeout=100, check=False,
+                          stdin=subprocess.DEVNULL)
+
+
+@needs_mpi
+def test_doctor_names_a_host_with_a_slow_link(three):
+    three.limit("h3", 200)
+    try:
+        done = diagnose(three)
+    finally:
+        three.unlimit("h3")
+    assert done.returncode == 1, done.stdout + done.stderr
+    slow = re.search(r"^WRONG host h3: look at its link: speed of messages of 16 MiB (\S+) MB/s, (\S+) times worse than the best, "
+                     r"(\S+) between rank 0 \(host h1\) and rank 1 \(host h2\)", done.stdout, re.M)
+    assert slow and 10 < float(slow[1]) < 27, done.stdout            # 200 Mbit/s are 25 MB/s
+    assert "host h1: look" not in done.stdout and "host h2: look" not in done.stdout
+
+
+@needs_mpi
+@pytest.mark.soak
+def test_doctor_is_content_with_equal_links(three):
+    done = diagnose(three)
+    assert "3 ways between 3 ranks, all bytes right" in done.stdout, done.stdout + done.stderr
+    done = diagnose(three, "--ranks", "4")
+    assert "6 ways between 4 ranks, all bytes right" in done.stdout, done.stdout + done.stderr

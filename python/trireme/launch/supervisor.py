@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..distributed.checkpoints import STOPPED
 from ..distributed.mode import parse as parse_mode
@@ -106,6 +106,7 @@ class Launch:
         self.server = [server_program(), *server_options]
         self.trainer = [sys.executable, *script]
         self.tag = ["--tag-output"] if tag_output else []
+        self.output: IO[bytes] | None = None           # where what ranks print goes, if not where our own does
 
     # -- what is started ---------------------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ class Launch:
             if has_saved:
                 env["TRIREME_RESUME"] = "1"
             mpirun = subprocess.Popen(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
-                                      start_new_session=True)
+                                      stdout=self.output, start_new_session=True)
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers, self.spares)
             with _signals() as caught:
                 failure = self._watch(mpirun, ranks, hosts, caught)

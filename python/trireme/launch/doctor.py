@@ -1,0 +1,186 @@
+"""``trireme doctor``: is this installation sound, and are the ways between hosts?"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import resource
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import core
+from ..errors import TriremeError
+from . import hosts as other_hosts
+from . import mpi as mpis
+from . import probe
+from .mpi import LIBMPI, Layout
+from .supervisor import server_program
+
+_SHM, _TMP = 1 << 30, 100 << 20        # bytes that jobs of some size want in /dev/shm and in the folder for temporary files
+_FILES = 1024
+_PATH = 60                             # of the folder for temporary files: MPI makes sockets far below it, whose names may have 107
+
+
+@dataclass
+class Check:
+    """One line of the table; `advice` where what was got is wrong."""
+
+    what: str
+    expected: str
+    got: str
+    advice: str = ""
+
+
+def check_python() -> Check:
+    is_good = sys.version_info >= (3, 11)
+    return Check("Python", "3.11 or newer", platform.python_version(), "" if is_good else "make an environment of a newer Python")
+
+
+def check_cpu() -> Check:
+    try:
+        flags = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")).split()
+    except (OSError, StopIteration):
+        flags = []
+    known = [name for name in ("avx2", "fma", "avx512f") if name in flags]
+    is_good = {"avx2", "fma"} <= set(known)
+    return Check("processor", "x86-64 with AVX2, FMA", f"{platform.machine()} with {', '.join(known) or 'none of them'}",
+                 "" if is_good else "everything runs, several times slower")
+
+
+def check_threads() -> Check:
+    mine, allowed = core.num_threads(), _allowed_cores()
+    advice = ""
+    if mine > allowed:
+        advice = f"more threads than cores fight for them: TRIREME_NUM_THREADS={allowed}"
+    return Check("threads", f"at most {allowed}: cores of this process", str(mine), advice)
+
+
+def _allowed_cores() -> int:
+    """CPUs of this process, fewer where its control group has a quota."""
+    cores = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        cores = min(cores, max(1, round(int(quota) / int(period))))
+    return cores
+
+
+def check_blas() -> Check:
+    expected = "a core that fits the processor"
+    try:
+        return Check("OpenBLAS", expected, core.blas_core())
+    except TriremeError as error:
+        named = os.environ.get("OPENBLAS_CORETYPE")
+        return Check("OpenBLAS", expected, str(error).splitlines()[0],
+                     f"unset OPENBLAS_CORETYPE, which is {named!r}" if named else "pip install --force-reinstall scipy-openblas32")
+
+
+def check_mpi(mpirun: str | None) -> Iterable[Check]:
+    try:
+        mpi = mpis.find(mpirun)
+    except TriremeError as error:
+        yield Check("mpirun", "Open MPI 5 or 4.1", "none", str(error))
+        return
+    version = ".".join(map(str, mpi.version))
+    yield Check("mpirun", "Open MPI 5 or 4.1", f"{version}, {mpi.mpirun}")
+    try:
+        mpis.check_mixture(mpi, os.environ.get("LD_LIBRARY_PATH", ""))
+        yield Check("its library", f"one {LIBMPI}", f"{mpi.libdir}/{LIBMPI}")
+    except TriremeError as error:
+        yield Check("its library", f"one {LIBMPI}", "two", str(error))
+
+
+def check_server() -> Check:
+    try:
+        return Check("server program", "trireme-pserver", server_program())
+    except TriremeError as error:
+        return Check("server program", "trireme-pserver", "none", str(error))
+
+
+def check_shared_memory() -> Check:
+    expected = "1 GiB free, for servers' state and MPI"
+    try:
+        free = shutil.disk_usage("/dev/shm").free
+    except OSError as error:
+        return Check("/dev/shm", expected, error.strerror or "none", "mount a tmpfs there")
+    if not os.access("/dev/shm", os.W_OK):
+        return Check("/dev/shm", expected, "may not be written", "chmod 1777 /dev/shm")
+    return Check("/dev/shm", expected, f"{free / (1 << 30):.1f} GiB free",
+                 "" if free >= _SHM else "docker run --shm-size=2g, or mount -o remount,size=2g /dev/shm; small models need less")
+
+
+def check_temporary() -> Check:
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    advice = ""
+    if len(folder) > _PATH:
+        advice = f"MPI's sockets lie below it and have no room for such a long name: TMPDIR=/tmp, not {folder}"
+    elif free < _TMP:
+        advice = f"make room in {folder}, or set TMPDIR"
+    return Check("temporary files", "100 MiB free, a short path", f"{free / (1 << 30):.1f} GiB free in {folder}", advice)
+
+
+def check_files() -> Check:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return Check("open files", f"at least {_FILES}", str(soft), "" if soft >= _FILES else f"ulimit -n {min(hard, 65536) if hard > 0 else 65536}")
+
+
+def check_memory() -> Check:
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    is_good = limit == resource.RLIM_INFINITY
+    return Check("address space", "unlimited", "unlimited" if is_good else f"{limit / (1 << 30):.1f} GiB",
+                 "" if is_good else "ulimit -v unlimited: shared memory and threads' stacks count too")
+
+
+def check_environment() -> Check:
+    is_rank = [name for name in ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK") if name in os.environ]
+    return Check("environment", "outside of a job", f"{is_rank[0]} is set" if is_rank else "outside of a job",
+                 "start jobs from outside of mpirun and srun" if is_rank else "")
+
+
+def installation(mpirun: str | None = None) -> list[Check]:
+    """Look at everything on this host."""
+    checks: list[Callable[[], Check]] = [check_python, check_cpu, check_threads, check_blas, check_server, check_shared_memory,
+                                         check_temporary, check_files, check_memory, check_environment]
+    return [*(check() for check in checks[:4]), *check_mpi(mpirun), *(check() for check in checks[4:])]
+
+
+def table(checks: list[Check]) -> str:
+    """Columns, and a line of advice under each line that has some."""
+    rows = [("", "expected", "got"), *((check.what, check.expected, check.got) for check in checks)]
+    widths = [max(len(row[i]) for row in rows) for i in range(2)]
+    lines = [f"{'':6}{rows[0][0]:{widths[0]}}  {rows[0][1]:{widths[1]}}  {rows[0][2]}"]
+    for check in checks:
+        mark = "WRONG" if check.advice else "ok"
+        lines.append(f"{mark:6}{check.what:{widths[0]}}  {check.expected:{widths[1]}}  {check.got}")
+        if check.advice:
+            lines.append(f"{'':6}  -> {check.advice}")
+    return "\n".join(lines)
+
+
+def diagnose(layout: Layout, *, mpirun: str | None = None, slack: float = probe.SLACK, timeout: float | None = None) -> int:
+    """Print what is right and what is wrong; return 0 when all is well, else 1. ``layout.trainers`` is the number of ranks to
+    measure between; 0: one on each host, two where there is one."""
+    checks = installation(mpirun)
+    print(table(checks), flush=True)
+    if any(check.advice for check in checks if check.what in ("mpirun", "its library", "server program", "environment")):
+        print("\nno job can be started; nothing was measured")
+        return 1
+    count = len(other_hosts.slots(layout.hosts, layout.hostfile)) if layout.is_remote else 1
+    ranks = layout.trainers or max(2, count)
+    try:
+        report = probe.run(Layout(0, ranks, layout.hosts, layout.hostfile, layout.ssh), mpirun, timeout)
+    except TriremeError as error:
+        print(f"\nWRONG {error}")
+        return 1
+    print("\n" + "\n".join(report.matrices()))
+    findings = report.findings(slack)
+    print("\n" + "\n".join([f"WRONG {text}" for text in findings] or [f"ok    {len(report.ways)} ways between {ranks} ranks, all bytes right"]))
+    return int(bool(findings) or any(check.advice for check in checks))
+
+
+__all__ = ["Check", "diagnose", "installation", "table"]
