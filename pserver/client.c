@@ -21,6 +21,7 @@ typedef struct request {
     uint32_t        parts;            /* pull: messages of the answer that are here or placed */
     uint64_t        left, size;       /* pull: bytes that are not here, and in all */
     uint8_t        *to;               /* pull of rows: where they go */
+    tr_client_pack *pack;             /* read of rows: what they make */
     tr_task        *answer;           /* of a question for a task */
     uint64_t       *op;               /* operations it is part of */
     uint32_t        op_count;
@@ -236,7 +237,7 @@ static bool is_push(const request *r)
 
 static bool is_pull(const request *r)
 {
-    return r->wire.kind == TR_WIRE_PULL || r->wire.kind == TR_WIRE_PULL_ROWS;
+    return r->wire.kind == TR_WIRE_PULL || r->wire.kind == TR_WIRE_PULL_ROWS || r->wire.kind == TR_WIRE_READ_ROWS;
 }
 
 static void land(stream *s, request *r)
@@ -399,10 +400,16 @@ static uint64_t least_updates(const tr_client *client)
     return least;
 }
 
+/* Rows come before values: with the last value the server's state is complete. */
 static void add_values(tr_client *client, stream *s, const tr_client_setup *setup, uint64_t op)
 {
     const uint64_t chunk = client->options.chunk_bytes;
 
+    for (uint32_t i = 0; i < setup->row_count; i++) {
+        request *r = add_request(client, s, TR_WIRE_WRITE_ROWS, op, setup->rows[i].data, setup->rows[i].bytes);
+        r->wire.block = setup->rows[i].table;
+        r->owned = setup->rows[i].data;
+    }
     for (uint32_t v = 0; v < setup->value_count; v++) {
         const tr_client_value *value = &setup->values[v];
         for (uint64_t offset = 0; offset < value->bytes; offset += chunk) {
@@ -614,6 +621,18 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
     return op;
 }
 
+uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, tr_client_pack *out)
+{
+    const uint64_t op = op_begin(client);
+    request       *r = add_request(client, &client->stream[server], TR_WIRE_READ_ROWS, op, NULL, 0);
+
+    r->wire.block = out->table;
+    r->wire.part = shard;
+    r->pack = out;
+    op_count_down(client, op);
+    return op;
+}
+
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows)
 {
     const uint64_t op = op_begin(client), most = tr_client_rows_in_piece(client, rows->push_bytes);
@@ -683,7 +702,7 @@ static request *row_pull_of(stream *s, const tr_wire *wire)
 {
     for (request *r = s->first; r && r->wire.seq <= wire->seq; r = r->next)
         if (r->wire.seq == wire->seq)
-            return r->wire.kind == TR_WIRE_PULL_ROWS && !r->is_done && r->left == wire->bytes ? r : NULL;
+            return !r->is_done && (r->pack || (r->to && r->left == wire->bytes)) ? r : NULL;
     return NULL;
 }
 
@@ -707,7 +726,9 @@ static void *place(void *self, int peer, const tr_wire *wire)
         return NULL;
     if (wire->kind == TR_WIRE_DATA_ROWS) {
         r = row_pull_of(s, wire);
-        return r && !r->parts++ ? r->to : NULL;
+        if (!r || r->parts++)
+            return NULL;
+        return r->pack ? malloc(wire->bytes + 1) : r->to;
     }
     if (wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_MANY)
         return malloc(wire->bytes);
@@ -776,8 +797,12 @@ static void on_rows(tr_client *client, stream *s, const tr_wire *wire, const uin
 
     if (!r)
         return;                                        /* answered twice */
+    if (r->pack) {
+        r->pack->data = is_placed ? (void *)(uintptr_t)payload : malloc(wire->bytes + 1);
+        r->pack->bytes = wire->bytes;
+    }
     if (!is_placed)
-        memcpy(r->to, payload, wire->bytes);
+        memcpy(r->pack ? r->pack->data : r->to, payload, wire->bytes);
     r->left = 0;
     finish(client, s, r);
 }
@@ -1062,6 +1087,7 @@ static void describe(const void *self, char *out, size_t size)
             snprintf(out, size, "its parameters of step %llu from server %d", step, i);
             return;
         case TR_WIRE_PULL_ROWS:
+        case TR_WIRE_READ_ROWS:
             snprintf(out, size, "rows of table %u as of step %llu from server %d", r->wire.block, step, i);
             return;
         case TR_WIRE_PUSH:

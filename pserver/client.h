@@ -39,6 +39,13 @@ typedef struct tr_client_value {
     uint64_t    bytes;
 } tr_client_value;
 
+/* Packed rows of a table (table.h). */
+typedef struct tr_client_pack {
+    uint32_t table;
+    void    *data;                    /* malloc'ed */
+    uint64_t bytes;
+} tr_client_pack;
+
 typedef struct tr_client_setup {
     uint8_t               *setup;
     size_t                 setup_bytes;
@@ -46,6 +53,8 @@ typedef struct tr_client_setup {
     size_t                 join_bytes;
     uint32_t               value_count;
     const tr_client_value *values;    /* must live until the ticket is done */
+    uint32_t               row_count;
+    const tr_client_pack  *rows;      /* what tables begin with; the packs are taken over */
 } tr_client_setup;
 
 typedef struct tr_client tr_client;
@@ -87,6 +96,8 @@ typedef struct tr_client_rows {
 /* Rows that one message takes. */
 uint64_t tr_client_rows_in_piece(const tr_client *client, uint64_t bytes);
 uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows);
+/* All rows of a virtual shard, which that server has, into `out`, packed. */
+uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, tr_client_pack *out);
 /* The gradient of the step that is being made; servers without keys get an empty piece. */
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows);
 

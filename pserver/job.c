@@ -141,6 +141,16 @@ static void store_rows(void *self, uint32_t index, const int64_t *keys, int64_t 
     tr_server_program_rows(((tr_job *)self)->program, index, keys, n, out);
 }
 
+static tr_status store_read_rows(void *self, uint32_t index, uint32_t shard, void **out, uint64_t *bytes)
+{
+    return tr_server_program_read_rows(((tr_job *)self)->program, index, shard, out, bytes);
+}
+
+static tr_status store_write_rows(void *self, uint32_t index, const void *rows, uint64_t bytes)
+{
+    return tr_server_program_write_rows(((tr_job *)self)->program, index, rows, bytes);
+}
+
 /* The program runs in the main thread: messages and heartbeats go on meanwhile. */
 static void store_apply(void *self, const tr_update *update)
 {
@@ -169,7 +179,8 @@ static void store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
 static tr_server *make_server(tr_job *job, const tr_roster *roster)
 {
     const tr_store store = {job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
-                            store_commit, store_go_back, store_rows, store_snapshot};
+                            store_commit, store_go_back, store_rows, store_snapshot,
+                            store_read_rows, store_write_rows};
 
     job->server_index = roster->rank[roster->self].index;
     job->trainer_count = roster->trainers;

@@ -91,7 +91,8 @@ struct tr_job {
 
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
-    TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__GOODBYE, TR__ABORT, TR__CUT,
+    TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__GOODBYE, TR__ABORT,
+    TR__CUT,
     TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__TASK, TR__SHARE
 } tr__command;
 
@@ -103,6 +104,13 @@ typedef struct tr__pull_call {
 } tr__pull_call;
 
 /* The data of TR__SETUP; lives until the ticket is done. */
+/* The data of TR__READ_ROWS; lives until the ticket is done. */
+typedef struct tr__read_call {
+    int            server;
+    uint32_t       shard;
+    tr_client_pack pack;
+} tr__read_call;
+
 typedef struct tr__setup_call {
     tr_client_setup *server;          /* for each */
     uint32_t         block_count;
@@ -110,6 +118,7 @@ typedef struct tr__setup_call {
     tr_client_value *value;           /* of all servers */
     int              servers;
     bool             survives_trainers;
+    tr_client_pack  *rows;            /* of all servers */
 } tr__setup_call;
 
 /* job.c: a server, while it applies an update, gathers `bytes` bytes of each server. *all: in the servers' order, until the
@@ -128,6 +137,8 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec);
 void      tr__job_free_tables(tr_job *job);
 /* Virtual shards of server `server`: first .. first of the next - 1. */
 uint32_t  tr__job_first_shard(int server, int servers);
+/* Rows that the tables of server `server` begin with, behind those at *rows; returns their number, or -1. */
+int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
 /* A table that was not pushed in the step that is being made; NULL: all were. */
 const char *tr__job_first_missing_table(const tr_job *job);
 void      tr__job_tables_ended(tr_job *job);

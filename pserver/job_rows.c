@@ -119,7 +119,100 @@ tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const 
                           .entry_probability = c->entry_probability, .max_age = c->max_age, .keep_count = c->keep_count,
                           .max_rows = (int64_t)c->max_rows};
     memcpy(out->state_value, c->state_value, sizeof c->state_value);
+    out->first_rows = tv->table;
     return TR_OK;
+}
+
+tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
+{
+    const tr_table_place here = {.shard_count = TR_SHARDS};
+    tr_table_config      config = {
+        .dtype = table->dtype, .width = table->width, .states = table->states, .init = (tr_table_init)table->init, .a = table->a,
+        .b = table->b, .random_key = table->random_key, .entry_count = (uint32_t)table->entry_count,
+        .entry_probability = table->entry_probability, .max_age = (uint32_t)table->max_age,
+        .keep_count = (uint32_t)table->keep_count, .max_rows = (uint64_t)table->max_rows};
+
+    TR_TRY(tr_table_check_config(&config));
+    memcpy(config.state_value, table->state_value, sizeof config.state_value);
+    return tr_table_var_set(tr_scope_var(scope, table->name), &config, &here);
+}
+
+/* == all rows ===================================================================================== */
+
+/* A message for each shard, which has 1/1024 of the keys. */
+int tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers)
+{
+    int count = 0;
+
+    for (int i = 0; i < spec->table_count; i++)
+        for (uint32_t shard = tr__job_first_shard(server, servers); shard < tr__job_first_shard(server + 1, servers); shard++) {
+            tr_client_pack *pack = &rows[count];
+            if (!spec->tables[i].first_rows)
+                break;
+            if (tr_table_pack(spec->tables[i].first_rows, shard, &pack->data, &pack->bytes) != TR_OK)
+                return -1;
+            pack->table = (uint32_t)i;
+            if (pack->bytes)
+                count++;
+            else
+                free(pack->data);
+        }
+    return count;
+}
+
+static tr_status read_from_servers(void **out, int64_t *bytes, tr_job *job, int table, int shard)
+{
+    tr_ticket ticket;
+
+    TR_TRY(tr__job_check_ready(job, "tr_table_read_rows"));
+    tr__read_call *call = malloc(sizeof *call);
+    if (!call)
+        return tr_fail(TR_ENOMEM, "tr_table_read_rows: no memory");
+    *call = (tr__read_call){(int)((uint64_t)shard * (uint64_t)tr_job_servers(job) / TR_SHARDS), (uint32_t)shard,
+                            {.table = (uint32_t)table}};
+    /* After a failure the thread may still write into it: it is left. */
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__READ_ROWS, .data = call, .is_urgent = true}, &ticket));
+    TR_TRY(tr_job_wait(job, ticket));
+    *out = call->pack.data;
+    *bytes = (int64_t)call->pack.bytes;
+    free(call);
+    return TR_OK;
+}
+
+tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard)
+{
+    tr_job       *job = tr_job_current();
+    const int     table = job ? tr_job_find_table(job, name) : -1;
+    tr_table_var *tv;
+    tr_table     *here;
+    uint64_t      size = 0;
+
+    if (shard < 0 || shard >= TR_SHARDS)
+        return tr_fail(TR_ERANGE, "tr_table_read_rows: shard %d; there are %d", shard, TR_SHARDS);
+    if (table >= 0)
+        return read_from_servers(out, bytes, job, table, shard);
+    TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_read_rows", name));
+    TR_TRY(tr_table_var_table(&here, tv));
+    TR_TRY(tr_table_pack(here, (uint32_t)shard, out, &size));
+    *bytes = (int64_t)size;
+    return TR_OK;
+}
+
+tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear)
+{
+    tr_job       *job = tr_job_current();
+    tr_table_var *tv;
+    tr_table     *table;
+
+    if (job && tr_job_find_table(job, name) >= 0)
+        return tr_fail(TR_EINVAL, "tr_table_write_rows: the servers have the rows of '%s' already; load before the first step", name);
+    TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_write_rows", name));
+    if (clear) {
+        tr_table_free(tv->table);
+        tv->table = NULL;
+    }
+    TR_TRY(tr_table_var_table(&table, tv));
+    return tr_table_unpack(table, rows, bytes < 0 ? 0 : (uint64_t)bytes);
 }
 
 /* == keys by server =============================================================================== */

@@ -1,6 +1,7 @@
 /* job_setup.c - what the servers are told, and the facts that all trainers must agree on. */
 #include "pserver/job.h"
 #include "pserver/mode.h"
+#include "pserver/slots.h"
 
 #include "proto/pserver.pb-c.h"
 
@@ -291,12 +292,25 @@ tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_jo
     for (int i = 0; i < spec->block_count; i++)
         out->block[i] = (tr_client_block){spec->blocks[i].server, (uint64_t)spec->blocks[i].bytes};
     tr_client_value *values = out->value;
+    uint64_t         step;
+    const bool       sends_rows = tr_job_index(job) == 0 && spec->table_count && !tr_client_resumes(job->client, &step);
+    out->rows = calloc((size_t)spec->table_count * TR_SHARDS + 1, sizeof *out->rows);
+    tr_client_pack  *rows = out->rows;
     for (int s = 0; s < out->servers; s++) {
         pack_join(&out->server[s], &f);
         if (tr_job_index(job) == 0) {
             pack_setup(&out->server[s], values, job, spec, s);
             values += out->server[s].value_count;
         }
+        const int packs = sends_rows ? tr__job_pack_rows(rows, spec, s, out->servers) : 0;
+        if (packs < 0) {
+            free_facts(&f);
+            tr__job_free_setup(out, false);
+            return TR_ENOMEM;                          /* the text is there */
+        }
+        out->server[s].rows = rows;
+        out->server[s].row_count = (uint32_t)packs;
+        rows += packs;
     }
     free_facts(&f);
     return TR_OK;
@@ -307,7 +321,10 @@ void tr__job_free_setup(tr__setup_call *setup, bool is_handed_over)
     for (int s = 0; !is_handed_over && s < setup->servers; s++) {
         free(setup->server[s].setup);
         free(setup->server[s].join);
+        for (uint32_t i = 0; i < setup->server[s].row_count; i++)
+            free(setup->server[s].rows[i].data);
     }
+    free(setup->rows);
     free(setup->server);
     free(setup->block);
     free(setup->value);

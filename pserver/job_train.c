@@ -33,6 +33,11 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
     case TR__PULL_ROWS:
         tr_client_pull_rows(job->client, command->data);
         break;
+    case TR__READ_ROWS: {
+        tr__read_call *call = command->data;
+        tr_client_read_rows(job->client, call->server, call->shard, &call->pack);
+        break;
+    }
     case TR__PUSH_ROWS:
         tr_client_push_rows(job->client, command->data);
         break;

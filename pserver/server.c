@@ -290,6 +290,9 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
         return tr__server_on_pull(server, trainer, wire, payload);
     case TR_WIRE_PUSH_ROWS:
         return tr__server_on_push_rows(server, trainer, wire, payload, is_owned);
+    case TR_WIRE_WRITE_ROWS:
+        return tr__server_on_write_rows(server, trainer, wire, payload);
+    case TR_WIRE_READ_ROWS:
     case TR_WIRE_PULL_ROWS:
         return tr__server_on_pull_rows(server, trainer, wire, payload);
     case TR_WIRE_GOODBYE:
@@ -333,7 +336,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
         trainer->owes_ack = true;
         if (wire->kind == TR_WIRE_PULL)
             tr__server_pull_again(server, trainer, wire, payload);
-        else if (wire->kind == TR_WIRE_PULL_ROWS)
+        else if (wire->kind == TR_WIRE_PULL_ROWS || wire->kind == TR_WIRE_READ_ROWS)
             tr__server_pull_rows_again(server, trainer, wire, payload);
         else if (wire->kind == TR_WIRE_TASK_ASK)
             tr__server_task_again(server, trainer, wire);

@@ -63,6 +63,9 @@ typedef struct tr_store {
     /* Copy the state as it is now, and then or later call tr_server_snapped; until then nothing is applied. Write the copy
      * where `wish` says, and call tr_server_written. NULL: this store cannot. */
     void      (*snapshot)(void *self, const Trireme__Pserver__Wish *wish);
+    /* All rows of a virtual shard of table `index`, packed (tr_table_pack); put such rows into it. As `rows`. */
+    tr_status (*read_rows)(void *self, uint32_t index, uint32_t shard, void **out, uint64_t *bytes);
+    tr_status (*write_rows)(void *self, uint32_t index, const void *rows, uint64_t bytes);
 } tr_store;
 
 typedef struct tr_server tr_server;

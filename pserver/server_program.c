@@ -328,6 +328,16 @@ void tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t
     tr_table_pull(sp->table[table]->table, out, keys, n);
 }
 
+tr_status tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    return tr_table_pack(sp->table[table]->table, shard, out, bytes);
+}
+
+tr_status tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes)
+{
+    return tr_table_unpack(sp->table[table]->table, rows, bytes);
+}
+
 tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
 {
     for (uint32_t i = 0; i < sp->block_count; i++) {

@@ -29,6 +29,8 @@ tr_status          tr_server_program_ready(tr_server_program *sp);
 void              *tr_server_program_param(tr_server_program *sp, uint32_t index);
 /* Not while an update is being computed: tables have one copy. */
 void               tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out);
+tr_status          tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, void **out, uint64_t *bytes);
+tr_status          tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes);
 /* Compute one update; `update` as the store got it. */
 tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
 void               tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update);

@@ -175,10 +175,18 @@ void tr__server_rows_settled(tr_server *server, tr__trainer *trainer)
 
 static void answer(tr_server *server, const tr__trainer *trainer, const tr__row_pull *pull)
 {
-    const uint64_t bytes = (uint64_t)(pull->count * server->table[pull->table].row_bytes);
-    void          *payload = malloc(bytes + 1);
+    uint64_t bytes = (uint64_t)(pull->count * server->table[pull->table].row_bytes);
+    void    *payload = pull->count < 0 ? NULL : malloc(bytes + 1);
 
-    server->store.rows(server->store.self, pull->table, pull->key, pull->count, payload);
+    if (pull->count >= 0) {
+        server->store.rows(server->store.self, pull->table, pull->key, pull->count, payload);
+    } else {
+        const tr_status status = server->store.read_rows(server->store.self, pull->table, (uint32_t)pull->key[0], &payload, &bytes);
+        if (status != TR_OK) {
+            tr__server_fail(server, status);
+            return;
+        }
+    }
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = trainer->rank, .payload = payload, .owned = payload,
         .wire = {.kind = TR_WIRE_DATA_ROWS, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self, .seq = pull->seq,
@@ -187,7 +195,13 @@ static void answer(tr_server *server, const tr__trainer *trainer, const tr__row_
 
 static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
 {
-    tr__row_pull *pull = malloc(sizeof *pull + wire->bytes);
+    tr__row_pull *pull = malloc(sizeof *pull + wire->bytes + sizeof(int64_t));
+
+    if (wire->kind == TR_WIRE_READ_ROWS) {
+        *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .table = wire->block, .count = -1};
+        pull->key[0] = wire->part;
+        return pull;
+    }
 
     *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .table = wire->block, .count = (int64_t)(wire->bytes / 8)};
     memcpy(pull->key, payload, wire->bytes);
@@ -213,6 +227,14 @@ tr_status tr__server_on_pull_rows(tr_server *server, tr__trainer *trainer, const
     *end = pull;
     tr__server_answer_rows(server);
     return TR_OK;
+}
+
+tr_status tr__server_on_write_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    if (trainer != &server->trainer[0] || !server->setup || server->is_running || wire->block >= server->table_count)
+        return tr_fail(TR_EPEER, "%s sent rows of table %u; trainer 0 may, before the first step",
+                       tr__server_trainer_name(server, trainer), wire->block);
+    return server->store.write_rows(server->store.self, wire->block, payload, wire->bytes);
 }
 
 void tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)

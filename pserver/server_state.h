@@ -40,7 +40,7 @@ typedef struct tr__row_pull {
     struct tr__row_pull *next;
     uint64_t             seq, step;
     uint32_t             table;
-    int64_t              count;
+    int64_t              count;       /* -1: key[0] is a virtual shard, all of which is wanted */
     int64_t              key[];
 } tr__row_pull;
 
@@ -218,6 +218,7 @@ void      tr__server_row_pulls_free(tr__trainer *trainer);
 tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload,
                                   bool is_owned);
 tr_status tr__server_on_pull_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+tr_status tr__server_on_write_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 void      tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* The name of a table whose gradient the trainer has not pushed for its step; NULL: it has pushed all. */
 const char *tr__server_first_missing_rows(const tr_server *server, const tr__trainer *trainer);

@@ -531,6 +531,41 @@ tr_status tr_table_put(tr_table *table, const tr_table_row *row)
     return TR_OK;
 }
 
+tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    uint32_t *list = NULL;
+    uint64_t  capacity = 0, count = 0;
+    tr_status status = tr_slots_of_shard(&list, &capacity, &count, table->slots, shard);
+    char     *packed = status == TR_OK ? malloc(count * table->stride + 1) : NULL;
+
+    for (uint64_t i = 0; packed && i < count; i++) {
+        memcpy(packed + i * table->stride, row_of(table, list[i]), table->stride);
+        ((tr_slot_row *)(void *)(packed + i * table->stride))->mark &= TOUCHES;
+    }
+    free(list);
+    if (status == TR_OK && !packed)
+        return tr_fail(TR_ENOMEM, "table: no memory for the %llu rows of shard %u", (unsigned long long)count, shard);
+    *out = packed;
+    *bytes = count * table->stride;
+    return status;
+}
+
+tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes)
+{
+    if (bytes % table->stride)
+        return tr_fail(TR_EFORMAT, "table: %llu bytes are no rows of %llu", (unsigned long long)bytes,
+                       (unsigned long long)table->stride);
+    for (uint64_t at = 0; at < bytes; at += table->stride) {
+        tr_slot_row head;
+        const char *from = (const char *)rows + at;
+        memcpy(&head, from, sizeof head);
+        const tr_table_row row = {head.key, head.mark & TOUCHES, head.last, from + sizeof head,
+                                  (const float *)(const void *)(from + sizeof head + table->values_padded)};
+        TR_TRY(tr_table_put(table, &row));
+    }
+    return TR_OK;
+}
+
 void tr_table_get_report(const tr_table *table, tr_table_report *report)
 {
     *report = (tr_table_report){

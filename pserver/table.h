@@ -103,6 +103,12 @@ tr_status tr_table_each(const tr_table *table, uint32_t shard, tr_status (*each)
 /* Make or replace a row. Between updates. */
 tr_status tr_table_put(tr_table *table, const tr_table_row *row);
 
+/* The rows of a shard as bytes: of each its key (i64), touches, last step (u32), values in the table's type, padded to 4,
+ * states (f32), padded to 8: `row_bytes` of the report. `*out` is malloc'ed. */
+tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
+/* Put rows that were packed by a table of the same type, width and states. TR_EFORMAT: they are none. */
+tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes);
+
 typedef struct tr_table_report {
     uint64_t rows, candidates;        /* candidates: keys that are not admitted yet */
     uint64_t row_bytes;               /* of one row with its states and header */

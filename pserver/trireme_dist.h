@@ -146,10 +146,21 @@ typedef struct tr_job_table {
     double      entry_probability;    /* share of the keys that get one; 0: all */
     int64_t     max_age, keep_count;  /* rows untouched for more steps go, but not those touched so often; 0: none, any */
     int64_t     max_rows;             /* of the whole table; 0: no limit */
+    const void *first_rows;           /* rows to begin with, of trainer 0: as tr_job_describe_table says; NULL: none */
 } tr_job_table;
 
 /* Describe the table that lookup_sparse_table_init made in the variable `name`; the name is borrowed. */
 TR_API tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name);
+
+/* Make such a table, empty, in a variable of the scope. */
+TR_API tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table);
+/* The rows of virtual shard 0 .. 1023 of a table, packed: of each its key (int64), updates and the last of them (uint32), `width`
+ * values in the table's type, padded to 4 bytes, states [states, width] float32, padded to 8. From the servers where the process's
+ * job has a table of this name, else from the variable. `*out` is to be freed by tr_free. */
+TR_API tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard);
+/* Put packed rows into the table of a variable; `clear`: into an empty one. In a job those of trainer 0 are what the first step
+ * begins with; after it this fails. */
+TR_API tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear);
 
 /* A serialized ProgramDesc; operators of block 0, in order, are one whole apply step. */
 typedef struct tr_job_program {

@@ -16,7 +16,7 @@ from .dtypes import VarType
 from .errors import DTypeError, ShapeError
 from .executor import Executor, fetch_var, global_scope
 from .framework import Parameter, Program, Variable, default_main_program
-from .sparse_table import is_table
+from .sparse_table import load_table, save_table, table_names
 from .tensor import LoDTensor, Scope
 
 _NOT_SAVED = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER, VarType.RAW, VarType.STEP_SCOPES)
@@ -40,10 +40,16 @@ def _chosen(program: Program | None, vars: Iterable[Any] | None, predicate: Call
     if vars is None:
         if predicate is None:
             raise ValueError(f"{what}: say which variables by vars or predicate")
-        chosen = [var for var in program.list_vars() if predicate(var) and not is_table(var)]
+        chosen = [var for var in program.list_vars() if predicate(var)]
     else:
         chosen = [program.global_block().var(var) if isinstance(var, str) else var for var in vars]
     return sorted({var.name: var for var in chosen}.values(), key=lambda var: var.name)
+
+
+def _apart(chosen: list[Variable], program: Program | None) -> tuple[list[Variable], list[str]]:
+    """Return the variables that hold tensors, and the names of those that are sparse tables."""
+    tables = table_names(default_main_program() if program is None else program)
+    return [var for var in chosen if var.name not in tables], [var.name for var in chosen if var.name in tables]
 
 
 def _is_writer() -> bool:
@@ -69,11 +75,18 @@ def _copy_of(block: Any, var: Variable) -> Variable:
 def save_vars(executor: Executor, dirname: str, main_program: Program | None = None,
               vars: Iterable[Any] | None = None, predicate: Callable[[Variable], bool] | None = None,
               filename: str | None = None) -> None:
-    """Write variables into a folder: one file each, named as they are, or all into ``filename``."""
-    chosen = _chosen(main_program, vars, predicate, "save_vars")
-    if not chosen or not _is_writer():
+    """Write variables into a folder: one file each, named as they are, or all into ``filename``.
+
+    A sparse table is a folder of its own in that: ``about.json``, and ``rows-00.npy`` and so on, which NumPy reads.
+    """
+    chosen, tables = _apart(_chosen(main_program, vars, predicate, "save_vars"), main_program)
+    if not (chosen or tables) or not _is_writer():
         return
     os.makedirs(dirname or ".", exist_ok=True)
+    for name in tables:
+        save_table(global_scope(), name, os.path.join(dirname, name))
+    if not chosen:
+        return
     _fetch_state(chosen, dirname or ".")
     program = Program()
     block = program.global_block()
@@ -92,9 +105,14 @@ def save_vars(executor: Executor, dirname: str, main_program: Program | None = N
 def load_vars(executor: Executor, dirname: str, main_program: Program | None = None,
               vars: Iterable[Any] | None = None, predicate: Callable[[Variable], bool] | None = None,
               filename: str | None = None) -> None:
-    """Read variables that ``save_vars`` wrote, into the global scope: all of them, or none when one does not fit."""
-    chosen = _chosen(main_program, vars, predicate, "load_vars")
+    """Read variables that ``save_vars`` wrote, into the global scope: all of them, or none when one does not fit.
+
+    In a job tables are loaded before the first step; trainer 0's rows go to the servers then.
+    """
+    chosen, tables = _apart(_chosen(main_program, vars, predicate, "load_vars"), main_program)
     if not chosen:
+        for name in tables:
+            load_table(global_scope(), name, os.path.join(dirname, name))
         return
     program = Program()
     block = program.global_block()
@@ -110,6 +128,8 @@ def load_vars(executor: Executor, dirname: str, main_program: Program | None = N
     tensors = [(var, loaded.var(var.name).get_tensor()) for var in chosen]
     for var, tensor in tensors:
         _check_fit(var, tensor, dirname)
+    for name in tables:
+        load_table(global_scope(), name, os.path.join(dirname, name))
     for var, tensor in tensors:
         global_scope().var(var.name).get_tensor()._share(tensor)
     loaded.erase([var.name for var in chosen])

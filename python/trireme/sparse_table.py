@@ -8,15 +8,22 @@ operators run on a *tile*, a parameter of some rows, into which rows are gathere
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
+from ._core import ffi, lib
 from .core import OpDesc, OpRole
 from .dtypes import VarType, convert_dtype
-from .errors import UnsupportedError
+from .errors import NotFoundError, ShapeError, UnsupportedError, check
 from .framework import (Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program)
 from .layer_helper import LayerHelper
+from .tensor import Scope
 
 INIT, LOOKUP, UPDATE, PUSH = ("lookup_sparse_table_init", "lookup_sparse_table", "lookup_sparse_table_update", "push_sparse")
 _TILE = "@TILE"
@@ -231,6 +238,90 @@ def _tell_startup(table: Parameter, states: Sequence[str]) -> None:
             op._set_attr("state_values", values)
 
 
+# -- on the disk -----------------------------------------------------------------------------------------------
+
+
+_SHARDS, _PARTS = 1024, 16
+_NUMBERS = ("dtype", "width", "states", "init", "a", "b", "random_key", "entry_count", "entry_probability", "max_age",
+            "keep_count", "max_rows")
+_ROW_TYPES = {VarType.FP32: "<f4", VarType.FP16: "<f2", VarType.BF16: "<u2"}
+
+
+def table_names(program: Program) -> set[str]:
+    """The names of the tables that the program looks up or updates."""
+    return {op.input("W")[0] for block in program.blocks for op in block.ops if op.type in (LOOKUP, UPDATE)}
+
+
+def _describe(scope: Scope, name: str) -> dict[str, Any]:
+    table, text = ffi.new("tr_job_table *"), ffi.new("char[]", name.encode())
+    check(lib.tr_job_describe_table(table, scope._native.ptr, text))
+    return {**{key: getattr(table, key) for key in _NUMBERS}, "state_value": list(table.state_value)[:table.states]}
+
+
+def _row_dtype(about: dict[str, Any]) -> np.dtype:
+    """How a packed row lies in memory: see tr_table_read_rows."""
+    width, states, values = about["width"], about["states"], np.dtype(_ROW_TYPES[VarType(about["dtype"])])
+    behind = 16 + -(-width * values.itemsize // 4) * 4
+    names = ["key", "touches", "last", "values"] + ["states"] * bool(states)
+    formats = ["<i8", "<u4", "<u4", (values, (width,))] + [("<f4", (states, width))] * bool(states)
+    size = -(-(behind + 4 * states * width) // 8) * 8
+    return np.dtype({"names": names, "formats": formats, "offsets": [0, 8, 12, 16, behind][:len(names)], "itemsize": size})
+
+
+def save_table(scope: Scope, name: str, folder: str) -> None:
+    """Write a table into ``folder``, which is there whole or not at all: ``about.json`` and parts for NumPy."""
+    about = _describe(scope, name)
+    dtype, part = _row_dtype(about), f"{folder}.{os.getpid()}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    os.makedirs(part)
+    rows, out, size = 0, ffi.new("void **"), ffi.new("int64_t *")
+    for number in range(_PARTS):
+        pieces = []
+        for shard in range(number * _SHARDS // _PARTS, (number + 1) * _SHARDS // _PARTS):
+            check(lib.tr_table_read_rows(out, size, scope._native.ptr, name.encode(), shard))
+            pieces.append(ffi.buffer(out[0], size[0])[:])
+            lib.tr_free(out[0])
+        array = np.frombuffer(b"".join(pieces), dtype)
+        np.save(os.path.join(part, f"rows-{number:02d}.npy"), array)
+        rows += len(array)
+    with open(os.path.join(part, "about.json"), "w") as file:
+        json.dump({"format": 1, "name": name, "rows": rows, **about}, file, indent=1)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.replace(part, folder)
+
+
+def load_table(scope: Scope, name: str, folder: str) -> None:
+    """Read what ``save_table`` wrote into a table, which is made when the scope has none of this name."""
+    try:
+        with open(os.path.join(folder, "about.json")) as file:
+            about = json.load(file)
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no saved sparse table in {folder!r}") from None
+    var = scope.find_var(name)
+    if var is None or var.kind() != VarType.RAW:
+        _declare(scope, name, about)
+    here = _describe(scope, name)
+    for key in ("dtype", "width", "states"):
+        if here[key] != about[key]:
+            raise ShapeError(f"sparse table {name!r} in {folder!r} has {key} {about[key]}, the program wants {here[key]}")
+    dtype, is_first = _row_dtype(about), True
+    for number in range(_PARTS):
+        array = np.load(os.path.join(folder, f"rows-{number:02d}.npy"))
+        if array.dtype != dtype:
+            raise ShapeError(f"rows-{number:02d}.npy of sparse table {name!r} in {folder!r} holds {array.dtype}, expected {dtype}")
+        rows = ffi.from_buffer(np.ascontiguousarray(array).view(np.uint8))
+        check(lib.tr_table_write_rows(scope._native.ptr, name.encode(), rows, array.nbytes, is_first))
+        is_first = False
+
+
+def _declare(scope: Scope, name: str, about: dict[str, Any]) -> None:
+    text = ffi.new("char[]", name.encode())
+    table = ffi.new("tr_job_table *", {"name": text, **{key: about[key] for key in _NUMBERS}})
+    for i, value in enumerate(about["state_value"]):
+        table.state_value[i] = value
+    check(lib.tr_table_declare(scope._native.ptr, table))
+
+
 # -- in a job: see distributed/transpiler.py --------------------------------------------------------------------
 
 
@@ -253,4 +344,5 @@ def copy_update(op: Operator, program: Program, rename: Any) -> None:
     block.ops[-1].desc.remove_attr("op_callstack")
 
 
-__all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_table_update", "tables_of", "copy_update", "PUSH"]
+__all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_table_update", "tables_of", "table_names",
+           "save_table", "load_table", "copy_update", "PUSH"]

@@ -149,15 +149,54 @@ def test_a_startup_program_that_ran_too_early_is_named(programs):
         exe.run(feed={"ids": np.zeros((1, 3, 1), np.int64)})
 
 
-def test_what_is_saved_leaves_tables_out(programs, tmp_path):
-    _, loss = model(True)
+@pytest.mark.parametrize("row_dtype", ["float32", "float16", "bfloat16"])
+def test_what_is_saved_is_what_is_loaded(programs, tmp_path, row_dtype):
+    rows, loss = model(True, row_dtype=row_dtype)
+    test = fluid.default_main_program().clone(for_test=True)
     fluid.optimizer.Adam(0.1).minimize(loss)
-    exe = run_startup()
-    exe.run(feed={"ids": np.arange(6).reshape(2, 3, 1)})
+    exe, random = run_startup(), np.random.RandomState(1)
+    batches = [{"ids": random.randint(-10**12, 10**12, (20, 3, 1))} for _ in range(3)]
+    for batch in batches:
+        exe.run(feed=batch)
     fluid.io.save_persistables(exe, str(tmp_path))
-    names = {path.name for path in tmp_path.iterdir()}
-    assert "fc_0.w_0_moment1_0" in names and not any("table" in name and "pow" not in name for name in names)
+    part = np.concatenate([np.load(path) for path in sorted((tmp_path / "table").glob("rows-*.npy"))])
+    assert len(part) == 180 and set(part["key"]) == {key for batch in batches for key in batch["ids"].ravel()}
+    assert part["states"].shape == (180, 2, 4)
+    want = exe.run(test, feed=batches[0], fetch_list=[rows])[0]
+    exe.run(feed=batches[0])
+    after = exe.run(test, feed=batches[0], fetch_list=[rows])[0]
+    exe.run(fluid.default_startup_program())
     fluid.io.load_persistables(exe, str(tmp_path))
+    np.testing.assert_array_equal(exe.run(test, feed=batches[0], fetch_list=[rows])[0], want)
+    exe.run(feed=batches[0])                           # the states are there, too: the next step is the same
+    np.testing.assert_array_equal(exe.run(test, feed=batches[0], fetch_list=[rows])[0], after)
+
+
+def test_an_inference_model_has_its_rows(programs, tmp_path):
+    rows, loss = model(True)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe, keys = run_startup(), np.arange(6).reshape(2, 3, 1) - 3
+    exe.run(feed={"ids": keys})
+    fluid.io.save_inference_model(str(tmp_path), ["ids"], [rows], exe)
+    want = exe.run(fluid.default_main_program().clone(for_test=True), feed={"ids": keys}, fetch_list=[rows])[0]
+    with fluid.scope_guard(fluid.Scope()):
+        program, feeds, targets = fluid.io.load_inference_model(str(tmp_path), exe)
+        np.testing.assert_array_equal(exe.run(program, feed={feeds[0]: keys}, fetch_list=targets)[0], want)
+
+
+def test_a_saved_table_that_does_not_fit_is_refused(programs, tmp_path):
+    _, loss = model(True)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe = run_startup()
+    fluid.io.save_persistables(exe, str(tmp_path))
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+        _, loss = model(True)
+        fluid.optimizer.Adagrad(0.1).minimize(loss)
+        exe.run(fluid.default_startup_program())
+        with pytest.raises(TriremeError, match="has states 0, the program wants 1"):
+            fluid.io.load_params(exe, str(tmp_path))
+        with pytest.raises(NotFoundError, match="no saved sparse table"):
+            fluid.io.load_vars(exe, str(tmp_path / "other"), vars=["table"])
 
 
 def test_mode_geo_has_no_sparse_tables(programs):
@@ -219,6 +258,19 @@ def test_the_number_of_servers_changes_no_bit(one_process, tmp_path):
         launch(servers, 3, "--optimizer", "adam", "--out", tmp_path / f"{servers}.npz", script=TABLES)
     for name, array in results(tmp_path / "1.npz").items():
         np.testing.assert_array_equal(results(tmp_path / "3.npz")[name], array, err_msg=name)
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_job_saves_its_rows_and_another_goes_on_with_them(one_process, tmp_path):
+    """Two servers, then three; what both did is what one process does, which saves and loads in the middle as well."""
+    for name, run in (("one", lambda *args: alone(*args, script=TABLES)),
+                      ("job", lambda *args: launch(2 + ("--load" in args), 1, *args, script=TABLES))):
+        run("--optimizer", "adagrad", "--save", tmp_path / name)
+        run("--optimizer", "adagrad", "--load", tmp_path / name, "--out", tmp_path / f"{name}.npz")
+    want = results(tmp_path / "one.npz")
+    for name in ("words", "user", "losses"):
+        np.testing.assert_array_equal(results(tmp_path / "job.npz")[name], want[name], err_msg=name)
 
 
 @needs_mpi

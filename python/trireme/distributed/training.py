@@ -108,6 +108,8 @@ class _Training:
         spec.tables, spec.table_count = tables, len(result.tables)
         spec.keeps = self.keeper.is_on
         check(lib.tr_job_setup(self.job.ptr, spec))
+        for i in range(len(result.tables)):            # rows that were loaded are the servers' now
+            check(lib.tr_table_declare(self.scope._native.ptr, ffi.addressof(tables, i)))
 
     def _pull(self) -> None:
         """Take over trainer 0's parameters."""

@@ -59,6 +59,8 @@ def main():
     parser.add_argument("--max-age", type=int, default=0)
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--mark", type=Path)           # made after the first step
+    parser.add_argument("--save")
+    parser.add_argument("--load")
     parser.add_argument("--out")
     args = parser.parse_args()
 
@@ -66,6 +68,8 @@ def main():
     loss, test, looked_up = build(args)
     exe = fluid.Executor()
     exe.run(fluid.default_startup_program())
+    if args.load:
+        fluid.io.load_params(exe, args.load)
     job, losses = fluid.distributed, []
     for batch in batches(args.steps, args.batch):
         mine = job.slice_of(batch, job.trainer_index(), job.trainer_count())
@@ -73,6 +77,8 @@ def main():
         losses.append(float(exe.run(feed=mine, fetch_list=[loss])[0][0]))
         if args.mark:
             args.mark.touch()
+    if args.save:
+        fluid.io.save_params(exe, args.save)
     every = {"words": np.repeat(KEYS[:, None, None], 3, 1), "user": KEYS[:, None] * 3,
              "clicked": np.zeros((len(KEYS), 1), "float32")}
     rows = exe.run(test, feed=every, fetch_list=looked_up)
