@@ -173,18 +173,18 @@ def find(folder: str | os.PathLike[str], step: int | None = None) -> Checkpoint:
 # -- what a program keeps --------------------------------------------------------------------------------------------
 
 
-def kept_variables(program: Program) -> list[Variable]:
-    """Return the variables that a checkpoint of the program holds."""
+def kept_variables(program: Program, *, but_tables: bool = False) -> list[Variable]:
+    """Return the variables that a checkpoint of the program holds; a program with sparse tables has one ``but_tables`` alone."""
     from .io import is_persistable
 
     tables = tables_of(program)
-    if tables:
+    if tables and not but_tables:
         raise UnsupportedError(f"a checkpoint holds dense arrays; {tables[0]!r} is a sparse table")
     found = [var for var in program.list_vars() if is_persistable(var) and not is_table(var)]
     return sorted({var.name: var for var in found}.values(), key=lambda var: var.name)
 
 
-def kinds_of(program: Program) -> dict[str, tuple[int, str | None]]:
+def kinds_of(program: Program, *, but_tables: bool = False) -> dict[str, tuple[int, str | None]]:
     """Return, for each variable that the program keeps, its kind and the parameter that it belongs to."""
     result: dict[str, tuple[int, str | None]] = {}
     moving: set[str] = set()                           # what the forward part writes
@@ -201,7 +201,7 @@ def kinds_of(program: Program) -> dict[str, tuple[int, str | None]]:
             moving.update(op.output_arg_names)
     result.update({var.name: (PARAMETER, None) for var in program.list_vars()
                    if isinstance(var, Parameter) and var.name not in moving})
-    return {var.name: result.get(var.name, (STATISTIC, None)) for var in kept_variables(program)}
+    return {var.name: result.get(var.name, (STATISTIC, None)) for var in kept_variables(program, but_tables=but_tables)}
 
 
 def digest_of(program: Program) -> str:

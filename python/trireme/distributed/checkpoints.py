@@ -238,7 +238,7 @@ class Keeper:
 
     def __init__(self, job: Job, result: Transpiled, scope: Scope) -> None:
         self.job, self.result, self.scope = job, result, scope
-        self.kinds = {} if result.tables else kinds_of(result.original)
+        self.kinds = kinds_of(result.original, but_tables=True)
         self.digest = digest_of(result.original)
         self.on_servers = {value.source for value in result.values}
         beginning = _begin(job)

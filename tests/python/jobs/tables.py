@@ -69,7 +69,7 @@ def main():
     exe = fluid.Executor()
     exe.run(fluid.default_startup_program())
     if args.load:
-        fluid.io.load_params(exe, args.load)
+        fluid.io.load_persistables(exe, args.load)
     job, losses = fluid.distributed, []
     for batch in batches(args.steps, args.batch):
         mine = job.slice_of(batch, job.trainer_index(), job.trainer_count())
@@ -78,7 +78,7 @@ def main():
         if args.mark:
             args.mark.touch()
     if args.save:
-        fluid.io.save_params(exe, args.save)
+        fluid.io.save_persistables(exe, args.save)
     every = {"words": np.repeat(KEYS[:, None, None], 3, 1), "user": KEYS[:, None] * 3,
              "clicked": np.zeros((len(KEYS), 1), "float32")}
     rows = exe.run(test, feed=every, fetch_list=looked_up)
