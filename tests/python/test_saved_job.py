@@ -2,13 +2,15 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, environment, needs_mpi
+from job_support import LIMIT, MPIS, Launched, environment, needs_mpi
 
 import trireme as fluid
 from trireme.launch.mpi import Layout, command_line
@@ -249,3 +251,18 @@ def test_mistakes_are_explained(tmp_path):
         fluid.io.save_job(str(tmp_path / "job"), data, shuffle_seed=1)
     with pytest.raises(ValueError, match="there is nothing to distribute"):
         fluid.io.save_job(str(tmp_path / "job"), data, servers=1)
+
+
+def test_a_killed_rank_costs_no_bit(data, tmp_path):
+    """The loop of the core reads what was trained before, and trains from there on."""
+    script(data, "--epochs", 2000, "--dropout", 0.2, "--save", tmp_path / "whole")
+    job = Launched(1, 1, data, "--epochs", 2000, "--dropout", 0.2, "--save", tmp_path / "again", script=SCRIPT)
+    ranks = job.ranks()
+    while not list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*")):
+        assert job.process.poll() is None, job.process.stdout.read()
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.kill(ranks.known[1].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "starting the job again (1 of 3)" in text, text
+    assert values(tmp_path / "again") == values(tmp_path / "whole"), text
