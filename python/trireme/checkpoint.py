@@ -271,7 +271,8 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     """Write all that persists in ``main_program`` as a checkpoint; return its folder.
 
     ``step`` (default: how often the executor has run the program) names it, ``position`` is whatever the script needs to
-    find its place in the data again. All but the newest ``keep`` checkpoints of the folder are removed.
+    find its place in the data again. All but the newest ``keep`` checkpoints of the folder are removed. In a job trainer 0
+    writes for all, with what the servers have; ``distributed.checkpoint`` does so without stopping the training.
 
     >>> import tempfile
     >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1))
@@ -283,6 +284,8 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     ...     fluid.io.load_checkpoint(exe, folder).step
     7
     """
+    from .io import _fetch_state, _is_writer
+
     if not isinstance(executor, Executor):
         raise TypeError(f"save_checkpoint: expected an Executor, got {executor!r}")
     program, scope = program_of(main_program, "save_checkpoint"), global_scope()
@@ -291,6 +294,10 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     if not isinstance(step, int) or step < 0 or not isinstance(keep, int) or keep < 0:
         raise InvalidArgumentError(f"save_checkpoint: step={step!r}, keep={keep!r}; whole numbers from 0 are possible")
     kinds = kinds_of(program)
+    if not _is_writer():
+        return path_of(checkpoint_dir, step)
+    os.makedirs(checkpoint_dir, exist_ok=True)
+    _fetch_state(kept_variables(program), checkpoint_dir)
     states = States(len(kinds))
     for name, (kind, param) in kinds.items():
         states.add(name, kind, param, value_in(scope, name))

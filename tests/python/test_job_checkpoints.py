@@ -1,6 +1,7 @@
 """Jobs of real ranks keep checkpoints, stop, and go on as if they had not."""
 
 import os
+import random
 import re
 import signal
 import subprocess
@@ -131,6 +132,32 @@ def test_a_script_can_say_it_itself(uninterrupted, tmp_path):
     assert checkpoints.newest(tmp_path / "c").trainer(0) == (11, 11, b"here")
     launch(1, 2, "--keep-in", tmp_path / "c", "--out", tmp_path / "r.npz", script=RESUME)
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 11)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_rank_that_dies_while_checkpoints_are_written(mode, victim, tmp_path):
+    """A checkpoint in every step: whatever is under way, the job goes on and what is there is whole."""
+    steps, folder = 60, tmp_path / "c"
+    args = ("--steps", steps, "--plain", "--pause", 0.01)
+    job = Launched(2, 2, *args, "--mark", tmp_path / "mark", "--out", tmp_path / "r.npz", script=RESUME,
+                   options=("--mode", mode, *keep(folder, 1)))
+    ranks = job.ranks()
+    wait_for(tmp_path / "mark", job.process)
+    time.sleep(random.uniform(0.0, 0.6))
+    os.kill(ranks.known[victim].pid, signal.SIGKILL)
+    code, text = job.end()
+    found = checkpoints.steps(folder)
+    for step in found:
+        checkpoints.find(folder, step).verify()
+    if mode == "async":                                # trainer 0 is missed by nobody, but makes no more checkpoints
+        assert code == 0 and (victim == 2 or found[0] == steps), text
+        return
+    assert code == 0 and found[0] == steps, text
+    launch(2, 2, *args, "--out", tmp_path / "w.npz", script=RESUME)
+    want, got = results(tmp_path / "w.npz"), results(tmp_path / "r.npz")
+    for name in want.keys() - {"losses", "batch_norm_0.w_1", "batch_norm_0.w_2"}:
+        np.testing.assert_array_equal(got[name], want[name], err_msg=name)
 
 
 # -- asked to stop ------------------------------------------------------------------------------------------------------
