@@ -115,8 +115,7 @@ uint8_t *tr_wire_entry_put(uint8_t *payload, uint32_t index, uint64_t *cursor, u
     uint8_t *data = payload + *cursor;
 
     tr_wire_put_u32(entry, block);
-    tr_wire_put_u32(entry + 4, 0);
-    put_u64(entry + 8, bytes);
+    tr_wire_put_u32(entry + 4, (uint32_t)bytes);
     *cursor += padded(bytes);
     memset(data + bytes, 0, padded(bytes) - bytes);
     return data;
@@ -129,8 +128,8 @@ tr_status tr_wire_entries_open(tr_wire_entries *out, const uint8_t *payload, uin
     if (need > size)
         return tr_fail(TR_EFORMAT, "message: %u entries do not fit into %llu bytes", count, (unsigned long long)size);
     for (uint32_t i = 0; i < count; i++) {
-        const uint64_t bytes = get_u64(payload + (uint64_t)i * TR_WIRE_ENTRY + 8);
-        if (bytes > size || padded(bytes) > size - need)
+        const uint64_t bytes = tr_wire_get_u32(payload + (uint64_t)i * TR_WIRE_ENTRY + 4);
+        if (padded(bytes) > size - need)
             return tr_fail(TR_EFORMAT, "message: entry %u of %u has %llu bytes, which do not fit into %llu", i, count,
                            (unsigned long long)bytes, (unsigned long long)size);
         need += padded(bytes);
@@ -150,7 +149,7 @@ bool tr_wire_entries_next(tr_wire_entries *entries, uint32_t *block, const uint8
         return false;
     entries->next++;
     *block = tr_wire_get_u32(entry);
-    *bytes = get_u64(entry + 8);
+    *bytes = tr_wire_get_u32(entry + 4);
     *data = entries->payload + entries->cursor;
     entries->cursor += padded(*bytes);
     return true;

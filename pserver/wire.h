@@ -85,9 +85,8 @@ void        tr_wire_encode(uint8_t out[TR_WIRE_HEADER], const tr_wire *wire);
 tr_status   tr_wire_decode(tr_wire *out, const uint8_t in[TR_WIRE_HEADER]);
 
 /* -- entries: the payload of PUSH_MANY and DATA_MANY ------------------------------------------------
- * `block` entries of { u32 block, u32 zero, u64 bytes }, then their data in the same order, each padded
- * to 8 bytes. */
-enum { TR_WIRE_ENTRY = 16 };
+ * `block` entries of { u32 block, u32 bytes }, then their data in the same order, each padded to 8 bytes. */
+enum { TR_WIRE_ENTRY = 8 };
 
 /* Whether blocks of this size travel together in MANY messages. */
 bool     tr_wire_is_small(uint64_t bytes, uint64_t chunk_bytes);

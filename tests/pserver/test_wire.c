@@ -102,8 +102,8 @@ TEST(entries_come_back_in_order)
     EXPECT_FAIL(TR_EFORMAT, "of 5 has", tr_wire_entries_open(&entries, payload, size - 8, 5));
     EXPECT_FAIL(TR_EFORMAT, "entry 3 of 4 has 13 bytes", tr_wire_entries_open(&entries, payload, size - 8, 4));
     EXPECT_FAIL(TR_EFORMAT, "do not fit into 16 bytes", tr_wire_entries_open(&entries, payload, 16, UINT32_MAX));
-    memset(payload + 8, 0xff, 8);
-    EXPECT_FAIL(TR_EFORMAT, "entry 0 of 4 has 18446744073709551615 bytes", tr_wire_entries_open(&entries, payload, size, 4));
+    memset(payload + 4, 0xff, 4);
+    EXPECT_FAIL(TR_EFORMAT, "entry 0 of 4 has 4294967295 bytes", tr_wire_entries_open(&entries, payload, size, 4));
     free(payload);
 }
 

@@ -1,5 +1,6 @@
 """Jobs of real ranks train what one process trains."""
 
+import json
 import re
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, SEQUENCES, Launched, alone, each_mpi, environment, job_lines, launch, needs_mpi
+from job_support import MPIS, SCRIPT, SEQUENCES, SMALL, Launched, alone, each_mpi, environment, job_lines, launch, needs_mpi
 
 import trireme as fluid
 from trireme.launch.mpi import Layout, command_line
@@ -147,6 +148,18 @@ def test_the_weight_of_a_batch_can_be_told(one_process, tmp_path):
     launch(1, 2, "--weight", "samples", "--batch", 3, "--out", tmp_path / "s.npz", "--steps", 6)
     w, s = results(tmp_path / "w.npz"), results(tmp_path / "s.npz")
     assert np.abs(w["fc_1.b_0"] - s["fc_1.b_0"]).max() > 1e-5
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_hundreds_of_small_parameters_travel_in_few_messages(servers):
+    """Parameters of 80 and 1600 bytes: many to a message, and little beside their values."""
+    text = launch(servers, 1, "--layers", 200, "--width", 20, script=SMALL)
+    step = json.loads(next(line for line in text.splitlines() if line.startswith("{")))
+    assert step["parameters"] == 401 and step["values"] == 200 * 4 * (20 * 20 + 20) + 4
+    for way in ("sent", "received"):
+        messages, size = step[f"messages_{way}"], step[f"bytes_{way}"]
+        assert servers <= messages <= 20 * servers                 # 3 to 5 for each server on an idle machine
+        assert step["values"] < size <= 1.02 * step["values"] + 64 * messages
 
 
 def test_all_trainers_save_and_one_writes(tmp_path):
