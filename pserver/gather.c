@@ -113,7 +113,8 @@ static share *new_own(tr_gather *g, uint64_t update)
     while (old < g->own_count && (g->own[old].number >> PLACE_BITS) + 1 < update)
         old++;
     g->own_count -= old;
-    memmove(g->own, g->own + old, g->own_count * sizeof *g->own);
+    if (old)
+        memmove(g->own, g->own + old, g->own_count * sizeof *g->own);
     if (g->own_count == g->own_capacity) {
         g->own_capacity = g->own_capacity ? 2 * g->own_capacity : 2;
         g->own = realloc(g->own, g->own_capacity * sizeof *g->own);
