@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SSHD = "/usr/sbin/sshd"
 _TOOLS = ("ip", "tc", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen", SSHD)
 _UP = 10.0                             # seconds for a host to come up
+_PREFIX = "trireme-cluster-"
 _WITH_US = ["setpriv", "--pdeathsig", "KILL"]
 
 _INIT = r"""
@@ -74,7 +75,8 @@ class Cluster:
     """Hosts h1, h2, ... with the addresses 10.99.0.1, ... The folders in `shared` are the same on all of them."""
 
     def __init__(self, count: int, shared: tuple[Path, ...] = (ROOT,), slots: int = 4) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="trireme-cluster-"))
+        _remove_stale()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self.shared = [self.folder, *(path.resolve() for path in shared)]
         self.hosts: dict[str, Host] = {}
         self.names = [f"h{number + 1}" for number in range(count)]
@@ -211,6 +213,13 @@ class Cluster:
     def unlimit(self, host: str) -> None:
         self._in_switch("tc", "qdisc", "del", "dev", f"v{self.hosts[host].number}", "root")
         self._in_host(host, "tc", "qdisc", "del", "dev", "eth0", "root")
+
+
+def _remove_stale() -> None:
+    """Remove the folders of those that were killed; their hosts ended with them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        if not Path("/proc", folder.name.removeprefix(_PREFIX).split("-")[0]).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -217,6 +218,36 @@ def assert_trains_as_on_one_host(three, version, tmp_path):
     launch(2, 2, "--steps", 12, "--optimizer", "adam", "--out", tmp_path / "r.npz", version=version)
     assert_same(three.folder / "r.npz", tmp_path / "r.npz")
     job.assert_nothing_left()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_cluster_ends_with_its_process(number, three):
+    """Beside another one, which does not notice."""
+    command = [sys.executable, cluster.__file__, "2", "sh", "-c", "echo up; exec sleep 4711"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "up\n"
+        folder, = Path(tempfile.gettempdir()).glob(f"trireme-cluster-{other.pid}-*")
+        other.send_signal(number)
+        other.wait(20)
+    deadline = time.monotonic() + SLACK
+    while running(str(folder), "sleep\0004711") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not running(str(folder), "sleep\0004711")
+    assert three.run(["hostname"], "h2").stdout == "h2\n"
+    with cluster.Cluster(1):
+        assert not folder.exists()
+
+
+def running(*words):
+    """The processes of this machine that have one of these on their command lines."""
+    def command(pid):
+        try:
+            return (pid / "cmdline").read_text(errors="replace")
+        except OSError:
+            return ""
+
+    return [pid.name for pid in Path("/proc").glob("[0-9]*") if any(word in command(pid) for word in words)]
 
 
 @needs_mpi
