@@ -32,6 +32,7 @@ struct tr__saving {
 
     /* servers */
     atomic_bool  is_expected, is_wanted;
+    size_t       expected_bytes;
     bool         is_writing;
     char        *folder, *file;       /* of what is wanted */
     tr_part     *part;                /* what the thread has made, or */
@@ -154,7 +155,11 @@ typedef struct written {
 
 void tr__saving_expect(tr__saving *s)
 {
+    tr_state *states = tr__must_alloc(tr_server_program_value_count(s->job->program) * sizeof *states + 1);
+
     signal(SIGTERM, SIG_IGN);
+    s->expected_bytes = tr_snapshot_bytes(tr_server_program_states(s->job->program, states), states);
+    free(states);
     atomic_store(&s->is_expected, true);
     tr__bell_ring(&s->job->bell);
 }
@@ -184,11 +189,8 @@ static void end_thread(tr__saving *s)
 static void *run_reserve(void *self)
 {
     tr__saving *s = self;
-    tr_state   *states = tr__must_alloc(tr_server_program_value_count(s->job->program) * sizeof *states);
-    const int   count = tr_server_program_states(s->job->program, states);
 
-    tr_snapshot_reserve(s->snapshot, tr_snapshot_bytes(count, states));   /* if it fails, so does the snapshot */
-    free(states);
+    tr_snapshot_reserve(s->snapshot, s->expected_bytes);      /* if it fails, so does the snapshot */
     end_thread(s);
     return NULL;
 }
@@ -205,7 +207,7 @@ static void *run_write(void *self)
 
 static tr_status take(tr__saving *s)
 {
-    tr_state *states = tr__must_alloc(tr_server_program_value_count(s->job->program) * sizeof *states);
+    tr_state *states = tr__must_alloc(tr_server_program_value_count(s->job->program) * sizeof *states + 1);
     const int count = tr_server_program_states(s->job->program, states);
 
     const tr_status status = tr_snapshot_take(s->snapshot, count, states);
