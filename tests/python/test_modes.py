@@ -71,6 +71,15 @@ def test_where_trainers_are_apart_a_death_interrupts_nobody(version, mode, tmp_p
     assert all(np.isfinite(value).all() for name, value in results(out).items() if name != "losses")
 
 
+@each_mpi
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_trainers_may_end_further_apart_than_a_rank_may_be_silent(version, mode):
+    """Those that have ended wait for the last one, and must not think that the others are dead."""
+    code, text = Launched(2, 3, "--linger", 5, version=version, options=("--mode", mode, "--restarts", 0)).end()
+    assert code == 0, text
+    assert "silent" not in text and text.count(" of 3: ") == 3
+
+
 @needs_mpi
 def test_a_trainer_that_was_thought_dead_changes_nothing_when_it_wakes(tmp_path):
     job = Launched(1, 2, "--steps", 150, "--pause", 0.04, "--mark", tmp_path / "begun", options=("--mode", "async"))

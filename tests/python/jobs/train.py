@@ -23,6 +23,7 @@ parser.add_argument("--transpile", help="endpoints, for DistributeTranspiler")
 parser.add_argument("--sparse", action="store_true")
 parser.add_argument("--clip", type=float, help="the global norm that gradients may have")
 parser.add_argument("--pause", type=float, default=0.0)
+parser.add_argument("--linger", type=float, default=0.0, help="seconds that trainer 0 ends after the others")
 parser.add_argument("--out")
 parser.add_argument("--weight", choices=["samples", "one"], help="what set_batch_weight is told")
 parser.add_argument("--save", help="folder for the parameters")
@@ -109,6 +110,8 @@ if args.out and fluid.distributed.trainer_index() == 0:
     np.savez(args.out, losses=np.array(losses), **params)
 if args.save:
     fluid.io.save_params(exe, args.save)
+if fluid.distributed.trainer_index() == 0:
+    time.sleep(args.linger)
 # In one write: the lines of several ranks must not mix.
 sys.stdout.write(f"trainer {fluid.distributed.trainer_index()} of {fluid.distributed.trainer_count()}: "
                  f"{losses[0]:.6f} -> {losses[-1]:.6f}\n")
