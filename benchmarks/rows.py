@@ -145,19 +145,19 @@ SLOTS, TABLE_ROWS, WIDTH, CTR_BATCH = 26, 1_000_000, 10, 512
 CTR = (13 + SLOTS * WIDTH, 400, 400, 400, 1)
 
 
+def ctr_batch(random, size):
+    """A feed of the click-through rows."""
+    part = TABLE_ROWS // SLOTS
+    ids = (part * random.random((size, SLOTS)) ** 3).astype(np.int64) + np.arange(SLOTS) * part
+    return {"ids": ids, "x": _normal(random, size, 13), "y": (random.random((size, 1)) < 0.25).astype(np.float32)}
+
+
 def _ctr(targets, streams):
     """`streams` is how often a step goes over a row of the tables (values, gradients, optimizer states)."""
     random = np.random.default_rng(2)
     params = {"table": _normal(random, TABLE_ROWS, WIDTH, scale=0.01), "wide": np.zeros((TABLE_ROWS, 1), np.float32),
               "wide_dense": _normal(random, 13, 1, scale=0.1), "wide_b": np.zeros(1, np.float32), **_dense(CTR)}
-    part = TABLE_ROWS // SLOTS
-
-    def draw(random):
-        ids = (part * random.random((CTR_BATCH, SLOTS)) ** 3).astype(np.int64) + np.arange(SLOTS) * part
-        return {"ids": ids, "x": _normal(random, CTR_BATCH, 13),
-                "y": (random.random((CTR_BATCH, 1)) < 0.25).astype(np.float32)}
-
-    return Row(CTR_BATCH, params, draw, _dense_flops(CTR_BATCH, CTR, True), targets,
+    return Row(CTR_BATCH, params, lambda random: ctr_batch(random, CTR_BATCH), _dense_flops(CTR_BATCH, CTR, True), targets,
                bytes=4.0 * CTR_BATCH * SLOTS * (WIDTH + 1) * streams)
 
 

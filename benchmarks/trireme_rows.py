@@ -89,11 +89,12 @@ def lstm():
     return _classified(_fc(layers.sequence_last_step(hidden), 2, 0)), fluid.optimizer.Adam(learning_rate=1e-3)
 
 
-def _ctr(with_products=False):
+def _ctr(with_products=False, is_distributed=False):
+    kind = {"is_sparse": True, "is_distributed": is_distributed}
     ids = layers.data("ids", [26, 1], dtype="int64")
     x, y = layers.data("x", [13]), layers.data("y", [1])
-    rows = layers.embedding(ids, [1_000_000, 10], is_sparse=True, param_attr=_attr("table"))
-    wide = layers.embedding(ids, [1_000_000, 1], is_sparse=True, param_attr=_attr("wide"))
+    rows = layers.embedding(ids, [1_000_000, 10], **kind, param_attr=_attr("table"))
+    wide = layers.embedding(ids, [1_000_000, 1], **kind, param_attr=_attr("wide"))
     wide = layers.reduce_sum(layers.reshape(wide, [-1, 26]), dim=1, keep_dim=True)
     first = layers.elementwise_add(wide, layers.fc(x, 1, param_attr=_attr("wide_dense"), bias_attr=_attr("wide_b")))
     deep = layers.concat([layers.reshape(rows, [-1, 260]), x], axis=1)
@@ -121,6 +122,11 @@ class _DenseSgdSparseAdam:
 
 def widedeep_sgd():
     return _ctr(), _sgd()
+
+
+def widedeep_tables():
+    """widedeep_sgd with its two tables by key, which a job keeps on its servers."""
+    return _ctr(is_distributed=True), _sgd()
 
 
 def widedeep_adam():
