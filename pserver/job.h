@@ -45,6 +45,7 @@ typedef struct tr__job_table {
     int64_t      width, row_bytes;
     bool         is_pushed;           /* in the step that is being made */
     tr__rows_way pull, push;
+    bool         is_prefetched;       /* what was asked for last is on its way, and no lookup has taken it */
     int64_t     *asked;               /* the keys of the last lookup, as they came */
     int64_t      asked_count;
     uint64_t     asked_capacity;

@@ -105,7 +105,7 @@ void tr__job_tables_ended(tr_job *job)
 {
     job->pushed_tables = 0;
     for (int i = 0; i < job->table_count; i++)
-        job->table[i].is_pushed = false;
+        job->table[i].is_pushed = job->table[i].is_prefetched = false;
 }
 
 tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name)
@@ -266,13 +266,14 @@ static tr_status check_call(const tr_job *job, int table, int64_t count, const c
 
 /* == pull ========================================================================================= */
 
-tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *keys, float *out)
+/* Ask the servers. */
+static tr_status ask(tr_job *job, int table, int64_t count, const int64_t *keys)
 {
-    TR_TRY(check_call(job, table, count, "tr_job_lookup"));
     tr__job_table *t = &job->table[table];
     tr__rows_way  *way = &t->pull;
 
     TR_TRY(tr_job_wait(job, way->ticket));
+    t->is_prefetched = false;
     t->asked_count = -1;
     TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
     TR_TRY(reserve(&t->asked, &t->asked_capacity, (uint64_t)count, sizeof *t->asked));
@@ -285,7 +286,32 @@ tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *ke
         way->keys[way->place[i]] = way->set.keys[i];
     way->call = (tr_client_rows){.table = (uint32_t)table, .first = way->first, .keys = way->keys, .to = way->rows,
                                  .row_bytes = (uint64_t)t->row_bytes};
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket));
+    return tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket);
+}
+
+/* Whether these are the keys of the last lookup, in their order. */
+static bool is_asked(const tr__job_table *t, int64_t count, const int64_t *keys)
+{
+    return t->asked && count == t->asked_count && !memcmp(keys, t->asked, (size_t)count * sizeof *keys);
+}
+
+tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *keys)
+{
+    TR_TRY(check_call(job, table, count, "tr_job_prefetch"));
+    TR_TRY(ask(job, table, count, keys));
+    job->table[table].is_prefetched = true;
+    return TR_OK;
+}
+
+tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *keys, float *out)
+{
+    TR_TRY(check_call(job, table, count, "tr_job_lookup"));
+    tr__job_table      *t = &job->table[table];
+    const tr__rows_way *way = &t->pull;
+
+    if (!t->is_prefetched || !is_asked(t, count, keys))
+        TR_TRY(ask(job, table, count, keys));
+    t->is_prefetched = false;
     TR_TRY(tr_job_wait(job, way->ticket));
     for (int64_t i = 0; i < count; i++) {
         const uint8_t *row = way->rows + way->place[way->number[i]] * (uint64_t)t->row_bytes;
@@ -361,7 +387,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
         return tr_fail(TR_ERANGE, "tr_job_push_rows: '%s' with a weight of %g", t->name, weight);
     TR_TRY(tr_job_wait(job, way->ticket));
     /* Mostly the gradient has the keys of the step's lookup, which are sorted already. */
-    const bool    is_known = t->asked && count == t->asked_count && !memcmp(keys, t->asked, (size_t)count * sizeof *keys);
+    const bool    is_known = is_asked(t, count, keys);
     tr__rows_way *sorted = is_known ? &t->pull : way;
     if (is_known)
         memcpy(way->first, sorted->first, ((size_t)tr_job_servers(job) + 1) * sizeof *way->first);

@@ -1,5 +1,5 @@
 /* table_ops.c - the operators of sparse tables: lookup_sparse_table_init, lookup_sparse_table and its gradient,
- * lookup_sparse_table_update, push_sparse.
+ * lookup_sparse_table_update, prefetch, push_sparse.
  *
  * The variable W of all of them holds an object (table_var.h). In one process rows are looked up and updated there. In a job whose
  * servers have a table of W's name, a trainer's lookups ask them, and push_sparse stands where the update would: that is
@@ -284,6 +284,41 @@ static tr_status run_update(const tr_run *io)
     return tr_table_tile_run(tile, table, ++tv->updates, tv->merge.set.keys, tv->merge.values, tv->merge.set.count);
 }
 
+/* == prefetch ============================================================================================== */
+
+enum { F_IDS };
+
+typedef struct prefetch_attrs {
+    tr_strings table_names;
+} prefetch_attrs;
+
+static const tr_op_proto prefetch_proto = {
+    .doc = "Asks the servers for the rows that lookups further down will want, and returns: they come while other operators run.",
+    .in = TR_SLOTS({"X", "[...] int64; keys, one tensor for each table", TR_SLOT_REPEATED}),
+    .out = TR_SLOTS({"Out", "orders operators; never written", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(prefetch_attrs, table_names, STRINGS, "the tables, in the order of X"),
+                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("epmap", STRINGS)),
+    .attrs_size = sizeof(prefetch_attrs),
+};
+
+static tr_status run_prefetch(const tr_run *io)
+{
+    const prefetch_attrs *a = io->attrs;
+    tr_job               *job = tr_job_current();
+
+    if (a->table_names.count != io->ins[F_IDS].count)
+        return tr_fail(TR_EINVAL, "prefetch: %d tables for %d lists of keys", a->table_names.count, io->ins[F_IDS].count);
+    for (int i = 0; job && i < a->table_names.count; i++) {
+        const tr_tensor *ids = io->ins[F_IDS].item[i];
+        const int        table = tr_job_find_table(job, a->table_names.item[i]);
+        if (ids->dtype != TR_INT64)
+            return tr_fail(TR_EDTYPE, "prefetch: '%s' is %s; keys are int64", tr_run_in_name(io, F_IDS, i), tr_dtype_name(ids->dtype));
+        if (table >= 0)
+            TR_TRY(tr_job_prefetch(job, table, tr_tensor_count(ids), ids->data));
+    }
+    return TR_OK;
+}
+
 /* == push_sparse =========================================================================================== */
 
 enum { P_GRAD };
@@ -323,4 +358,5 @@ TR_REGISTER_OP(lookup_sparse_table, .proto = &lookup_proto, .infer = infer_looku
 TR_REGISTER_OP(lookup_sparse_table_grad, .grad_of = &tr_op_record_lookup_sparse_table, .infer = infer_lookup_grad,
                .run = run_lookup_grad, .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT);
 TR_REGISTER_OP(lookup_sparse_table_update, .proto = &update_proto, .run = run_update, .has_effect = true);
+TR_REGISTER_OP(prefetch, .proto = &prefetch_proto, .run = run_prefetch, .has_effect = true);
 TR_REGISTER_OP(push_sparse, .proto = &push_proto, .run = run_push, .has_effect = true);

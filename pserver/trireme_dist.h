@@ -243,6 +243,8 @@ TR_API tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *co
 /* Fetch the rows of `count` keys, repeated ones too, as they are when a pull would be answered: out is [count, width], float32.
  * Returns when they are here. */
 TR_API tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *keys, float *out);
+/* Ask for rows that a lookup of this step will want: that finds them here, or on their way, when its keys are the same. */
+TR_API tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *keys);
 /* Push the rows of a table's gradient for the step that is being made, values [count, width]; those of repeated keys add up.
  * Once a step for every table, if only with no rows. The servers take the mean as for blocks. Keys and values are copied. */
 TR_API tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight,

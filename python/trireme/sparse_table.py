@@ -345,4 +345,4 @@ def copy_update(op: Operator, program: Program, rename: Any) -> None:
 
 
 __all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_table_update", "tables_of", "table_names",
-           "save_table", "load_table", "copy_update", "PUSH"]
+           "save_table", "load_table", "copy_update", "LOOKUP", "PUSH"]

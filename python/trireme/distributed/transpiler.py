@@ -15,8 +15,9 @@ from typing import Any
 
 from ..core import OpDesc, OpRole, VarType
 from ..errors import InvalidArgumentError, UnsupportedError
+from ..framework import Block as BlockType
 from ..framework import Operator, Program, Variable, default_main_program, default_startup_program
-from ..sparse_table import PUSH, copy_update, is_table_update
+from ..sparse_table import LOOKUP, PUSH, copy_update, is_table_update
 from .geo import transpile_geo
 from .mode import Mode, current, parse
 from .optimize_part import COPIES, EXCHANGED, OptimizePart, is_optimize, is_schedule, is_training, role_of
@@ -231,11 +232,23 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
             block.append_op(type="recv", outputs={"Out": result.means.get(name, name)},
                             attrs={"recv_varnames": [one.param for one in pieces]})
         block.append_op(type="fetch_barrier", outputs={"Out": received})
+    _prefetch(block, part)
     used = copy._used_names()
     for name, var in list(block.vars.items()):
         if name not in used and not var.persistable and not var.is_data and name in _made_by(part.ops):
             block._remove_var(name)
     return copy
+
+
+def _prefetch(block: BlockType, part: OptimizePart) -> None:
+    """Ask first of all for the rows that the first lookup of each table wants, where its keys are fed."""
+    keys: dict[str, str] = {}
+    for op in block.ops:
+        if op.type == LOOKUP and op.input("W")[0] in part.tables:
+            keys.setdefault(op.input("W")[0], op.input("Ids")[0])
+    keys = {table: ids for table, ids in keys.items() if block.has_var(ids) and block.var(ids).is_data}
+    if keys:
+        block._insert_op(0, "prefetch", {"X": list(keys.values())}, {}, {"table_names": list(keys), "op_role": OpRole.RPC})
 
 
 def _made_by(ops: Sequence[Operator]) -> set[str]:
