@@ -1,0 +1,149 @@
+/* test_rows_merge.c - rows of several trainers are merged by the rule of dense gradients. */
+#include "tests/support/expect.h"
+
+#include "framework/random.h"
+#include "pserver/mean.h"
+#include "pserver/rows_merge.h"
+
+#include <math.h>
+
+enum { TRAINERS = 3, KEYS = 40, ROWS = 60, WIDTH = 3 };
+
+/* Rows of a trainer, in pieces; a key comes once for each trainer. */
+typedef struct rows {
+    int64_t key[ROWS];
+    float   value[ROWS * WIDTH];
+    int     count;
+} rows;
+
+static int64_t key_of(int number)
+{
+    return number % 2 ? -(int64_t)number : INT64_MAX - number;
+}
+
+static void draw(rows *r, int trainer)
+{
+    r->count = 0;
+    for (int k = 0; k < KEYS; k++) {
+        if (tr_random_below(3, (uint64_t)(trainer * KEYS + k), 3) == 0)
+            continue;                                  /* this trainer has no such row */
+        r->key[r->count] = key_of(k);
+        tr_random_uniform_f32(r->value + r->count * WIDTH, WIDTH, 9, (uint64_t)(trainer * KEYS + k) * WIDTH, -1, 1);
+        r->count++;
+    }
+}
+
+/* The mean of what all trainers have of one key, zeros where they have nothing. */
+static void reference(float *out, const rows *all, int64_t key, const double *weight)
+{
+    tr_mean mean = {0};
+
+    for (int t = 0; t < TRAINERS; t++) {
+        float part[WIDTH] = {0};
+        for (int i = 0; i < all[t].count; i++)
+            if (all[t].key[i] == key)
+                memcpy(part, all[t].value + i * WIDTH, sizeof part);
+        tr_mean_add(&mean, TR_FP32, out, part, WIDTH, weight[t]);
+    }
+    tr_mean_finish(&mean, TR_FP32, out, WIDTH);
+}
+
+static void check(const double *weight, double tolerance)
+{
+    static rows   all[TRAINERS];
+    tr_rows_part  part[2 * TRAINERS];
+    tr_rows_merge merge = {0};
+    int           present = 0;
+
+    for (int t = 0; t < TRAINERS; t++) {
+        draw(&all[t], t);
+        const int half = all[t].count / 2;
+        part[2 * t] = (tr_rows_part){t, weight[t], half, all[t].key, all[t].value};
+        part[2 * t + 1] = (tr_rows_part){t, weight[t], all[t].count - half, all[t].key + half, all[t].value + half * WIDTH};
+    }
+    const tr_rows_update update = {2 * TRAINERS, part};
+    for (int run = 0; run < 2; run++)                  /* its memory is used again */
+        EXPECT_OK(tr_rows_merge_run(&merge, &update, WIDTH));
+    for (uint32_t i = 0; i < merge.set.count; i++) {
+        float want[WIDTH] = {0};
+        reference(want, all, merge.set.keys[i], weight);
+        for (int c = 0; c < WIDTH; c++)
+            assert_true(fabs((double)merge.values[i * WIDTH + (uint32_t)c] - (double)want[c]) <= tolerance);
+        for (uint32_t j = 0; j < i; j++)
+            assert_true(merge.set.keys[j] != merge.set.keys[i]);
+    }
+    for (int k = 0; k < KEYS; k++) {
+        bool is_there = false;
+        for (int t = 0; t < TRAINERS; t++)
+            for (int i = 0; weight[t] > 0 && i < all[t].count; i++)
+                is_there |= all[t].key[i] == key_of(k);
+        present += is_there;
+    }
+    assert_int_equal(merge.set.count, present);
+    tr_rows_merge_deinit(&merge);
+}
+
+TEST(equal_weights_give_the_very_bits_of_the_dense_mean)
+{
+    check((const double[]){4, 4, 4}, 0);
+}
+
+TEST(samples_weigh)
+{
+    check((const double[]){4, 3, 5}, 1e-7);
+    check((const double[]){0.5, 2, 2}, 1e-7);
+}
+
+TEST(a_trainer_without_samples_is_left_out_whatever_it_sent)
+{
+    check((const double[]){4, 0, 4}, 0);
+    check((const double[]){0, 0, 7}, 0);               /* one that is left: its gradient, bit by bit */
+    check((const double[]){0, 0, 0}, 0);
+}
+
+TEST(repeated_keys_of_one_part_add_up_in_their_order)
+{
+    const int64_t        keys[] = {5, -5, 5, 5};
+    const float          values[] = {1e8f, 1, 1, -1e8f};
+    const tr_rows_part   part = {0, 2, 4, keys, values};
+    const tr_rows_update update = {1, &part};
+    tr_rows_merge        merge = {0};
+
+    EXPECT_OK(tr_rows_merge_run(&merge, &update, 1));
+    assert_int_equal(merge.set.count, 2);
+    assert_true(merge.set.keys[0] == 5 && merge.values[0] == 1e8f + 1 - 1e8f && merge.values[1] == 1);
+    tr_rows_merge_deinit(&merge);
+}
+
+TEST(many_keys_keep_the_order_in_which_they_came)
+{
+    enum { MANY = 100000 };
+    int64_t  *keys = malloc(2 * MANY * sizeof *keys);
+    uint32_t *number = malloc(2 * MANY * sizeof *number);
+    tr_keyset set = {0};
+
+    for (int i = 0; i < MANY; i++)
+        keys[i] = keys[2 * MANY - 1 - i] = (int64_t)tr_hash_u64((uint64_t)i);
+    for (int run = 0; run < 2; run++) {
+        EXPECT_OK(tr_keyset_reset(&set, 2 * MANY));
+        tr_keyset_add(&set, number, keys, 2 * MANY);
+    }
+    assert_int_equal(set.count, MANY);
+    for (uint32_t i = 0; i < MANY; i++)
+        assert_true(set.keys[i] == keys[i] && number[i] == i && number[2 * MANY - 1 - i] == i);
+    tr_keyset_deinit(&set);
+    free(keys);
+    free(number);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_weights_give_the_very_bits_of_the_dense_mean),
+        cmocka_unit_test(samples_weigh),
+        cmocka_unit_test(a_trainer_without_samples_is_left_out_whatever_it_sent),
+        cmocka_unit_test(repeated_keys_of_one_part_add_up_in_their_order),
+        cmocka_unit_test(many_keys_keep_the_order_in_which_they_came),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
