@@ -18,7 +18,7 @@ from trireme_rows import widedeep_sgd, widedeep_tables
 
 import trireme as fluid
 
-ROUNDS, STEPS, WARM = 10, 30, 20
+ROUNDS, STEPS, WARM = 5, 30, 20
 
 
 def feeds_of(batch, is_own):
