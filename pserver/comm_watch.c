@@ -145,7 +145,9 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
         return;
     }
     atomic_store(&comm->has_survived, true);
-    if (comm->roster->rank[comm->roster->self].role != TR_ROLE_TRAINER)
+    /* Whether a trainer is missed is for the servers to say: a spare does not know the mode. */
+    const tr_role role = comm->roster->rank[comm->roster->self].role;
+    if (role == TR_ROLE_SERVER || (role == TR_ROLE_SPARE && comm->roster->rank[peer].role != TR_ROLE_TRAINER))
         tr__launcher_tell("lost", peer, how);
 }
 
