@@ -163,7 +163,9 @@ def test_wide_and_deep_is_as_good_where_trainers_are_apart(mode, wide_alone):
 def test_deepfm_in_the_long_run(mode):
     steps = ["--steps", 1200, "--every", 1200]
     one, job = alone(DEEPFM, *SMALL, *steps, seconds=600), in_job(mode, DEEPFM, *SMALL, *steps, seconds=900)
-    assert lines(job)[-1]["auc"] == pytest.approx(lines(one)[-1]["auc"], abs=LONG)
+    # Adagrad's sums grow by the noise of each update, which is that of a quarter of the batch where each trainer makes its own.
+    is_noisy = mode.startswith(("async", "ssp"))
+    assert lines(job)[-1]["auc"] == pytest.approx(lines(one)[-1]["auc"], abs=SHORT if is_noisy else LONG)
 
 
 @pytest.mark.soak
