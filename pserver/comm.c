@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-/* How long a thread without work polls hot and then yields before it naps; the naps. Nanoseconds. */
+/* So long commands that are not urgent wait for company. Nanoseconds, as all here. */
+static const int64_t GATHERING = 1000000;
+/* How long a thread without work polls hot and then yields before it naps; the naps. */
 static const int64_t HOT = 30000, YIELDING = 150000, NAP_MIN = 20000, NAP_MAX = 1000000;
 
 /* == sending =================================================================================== */
@@ -272,13 +274,19 @@ static int take_commands(tr_comm *comm)
     const unsigned tail = atomic_load_explicit(&comm->ring_tail, memory_order_acquire);
     unsigned       head = atomic_load_explicit(&comm->ring_head, memory_order_relaxed);
     const unsigned count = tail - head;
+    bool           is_urgent = atomic_load(&comm->owner_drives);
 
     for (; head != tail; head++) {
+        is_urgent |= comm->ring[head % TR__RING].is_urgent;
         comm->core.command(comm->core.self, &comm->ring[head % TR__RING]);
         atomic_store_explicit(&comm->ring_head, head + 1, memory_order_release);
     }
-    if (count)
+    if (count && !comm->gathers_since)
+        comm->gathers_since = comm->now;
+    if (comm->gathers_since && (is_urgent || comm->now - comm->gathers_since >= GATHERING)) {
         comm->core.flush(comm->core.self);
+        comm->gathers_since = 0;
+    }
     return (int)count;
 }
 
@@ -344,9 +352,44 @@ static int turn(tr_comm *comm)
     return moved;
 }
 
+/* A rank that is killed in the middle of a message may leave a queue of shared memory in which its reader's MPI turns in a
+ * circle for ever. The others take such a reader for dead; it must end by itself, too. Whoever does not drive looks: a driver
+ * that makes no turn while this thread has run a thousand times, and for longer than a peer may be silent, is stuck. */
+typedef struct stuck {
+    long long turns;
+    int64_t   since;
+    int       looks;
+} stuck;
+
+static void look_whether_stuck(const tr_comm *comm, stuck *s)
+{
+    const long long turns = atomic_load_explicit(&comm->turns, memory_order_relaxed);
+    const int64_t   now = tr__clock();
+
+    if (turns != s->turns)
+        *s = (stuck){turns, now, 0};
+    else if (++s->looks > 1000 && now - s->since > comm->options.timeout + comm->options.grace)
+        _exit(1);
+}
+
+/* Become who drives. */
+static void take_drive(tr_comm *comm)
+{
+    stuck s = {0};
+
+    for (;;) {
+        const int64_t         until = tr__clock() + NAP_MAX;
+        const struct timespec at = {until / 1000000000, until % 1000000000};
+        if (pthread_mutex_clocklock(&comm->drive, CLOCK_MONOTONIC, &at) == 0)
+            return;
+        look_whether_stuck(comm, &s);
+    }
+}
+
 /* One turn of whoever drives. */
 static int drive(tr_comm *comm, rhythm *r)
 {
+    atomic_fetch_add_explicit(&comm->turns, 1, memory_order_relaxed);
     comm->now = tr__clock();
     const int moved = turn(comm);
     if (moved)
@@ -358,6 +401,7 @@ static void *run(void *payload)
 {
     tr_comm *comm = payload;
     rhythm   r;
+    stuck    owner = {0};
 
     prctl(PR_SET_NAME, "trireme-comm");
     prctl(PR_SET_TIMERSLACK, 1000);
@@ -372,6 +416,7 @@ static void *run(void *payload)
         if (atomic_load(&comm->is_parked))
             return NULL;
         if (atomic_load(&comm->owner_drives)) {
+            look_whether_stuck(comm, &owner);
             tr__bell_wait(&comm->thread_bell, seen, NAP_MAX);
             continue;
         }
@@ -502,7 +547,7 @@ tr_status tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout)
     bool          is_late = false;
 
     atomic_store(&comm->owner_drives, true);
-    pthread_mutex_lock(&comm->drive);
+    take_drive(comm);
     while (tr_comm_done(comm) < done && atomic_load(&comm->state) != TR__FAILED && !is_late) {
         if (!drive(comm, &r))
             rest(&r, comm->now, &comm->owner_bell, atomic_load(&comm->owner_bell));

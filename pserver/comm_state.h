@@ -36,8 +36,10 @@ struct tr_comm {
     atomic_ullong    done;
     atomic_uint      owner_bell, thread_bell;
     pthread_mutex_t  drive;                       /* held by who drives: all that is "the driver's own" below */
+    atomic_llong     turns;                       /* of whoever drives */
     atomic_bool      owner_drives;                /* the thread keeps out of the way */
     atomic_bool      thread_sleeps;
+    int64_t          gathers_since;               /* of who drives: there are commands that were not flushed; 0: none */
     atomic_uint      ring_head, ring_tail;        /* taken by the thread, put by the owner */
     tr_command       ring[TR__RING];
     atomic_bool      is_leaving, is_parked;

@@ -10,7 +10,6 @@ them from a command line.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import sys
@@ -396,6 +395,8 @@ def _write_npz(file: BinaryIO, checkpoint: Checkpoint, arrays: Iterable[Array]) 
 
 
 def _write_safetensors(file: BinaryIO, checkpoint: Checkpoint, arrays: Iterable[Array]) -> None:
+    import json                                    # here: `import trireme` stays light
+
     arrays = list(arrays)
     header: dict[str, Any] = {"__metadata__": {"step": str(checkpoint.step), "mode": checkpoint.mode,
                                                "program": checkpoint.digest}}

@@ -14,7 +14,6 @@ With ``curve``, the loss is printed as lines of JSON, too, for ``docs/plot_curve
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -81,6 +80,8 @@ class Progress:
 
     def point(self, **values: float) -> None:
         """Print one point of a curve: the run, the step, and these values."""
+        import json                                    # here: `import trireme` stays light
+
         if self._speaks:
             facts = {"run": self._run, "step": self._steps, **{name: round(value, 6) for name, value in values.items()}}
             self._print(json.dumps(facts), "\n")

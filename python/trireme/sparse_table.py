@@ -8,7 +8,6 @@ operators run on a *tile*, a parameter of some rows, into which rows are gathere
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Sequence
@@ -270,6 +269,8 @@ def _row_dtype(about: dict[str, Any]) -> np.dtype:
 
 def save_table(scope: Scope, name: str, folder: str) -> None:
     """Write a table into ``folder``, which is there whole or not at all: ``about.json`` and parts for NumPy."""
+    import json                                    # here: `import trireme` stays light
+
     about = _describe(scope, name)
     dtype, part = _row_dtype(about), f"{folder}.{os.getpid()}.part"
     shutil.rmtree(part, ignore_errors=True)
@@ -292,6 +293,8 @@ def save_table(scope: Scope, name: str, folder: str) -> None:
 
 def load_table(scope: Scope, name: str, folder: str) -> None:
     """Read what ``save_table`` wrote into a table, which is made when the scope has none of this name."""
+    import json                                    # here: `import trireme` stays light
+
     try:
         with open(os.path.join(folder, "about.json")) as file:
             about = json.load(file)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import json
 import os
 import shutil
 import signal
@@ -118,6 +117,8 @@ def _note_path(folder: str) -> str | None:
 
 
 def _read_note(folder: str) -> dict[int, tuple[int, int]]:
+    import json                                    # here: `import trireme` stays light
+
     try:
         with open(_note_path(folder) or "") as file:
             return {int(index): (place[0], place[1]) for index, place in json.load(file).items()}
@@ -126,6 +127,8 @@ def _read_note(folder: str) -> dict[int, tuple[int, int]]:
 
 
 def _write_note(folder: str, beginning: _Beginning) -> None:
+    import json                                    # here: `import trireme` stays light
+
     path = _note_path(folder)
     if path is None:
         return
