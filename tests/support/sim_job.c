@@ -72,6 +72,7 @@ struct sim_job {
     block           *block;
     tr_client_value *first;           /* of each server, room for all blocks */
     bool             is_even, is_slow, ends_failed;
+    struct applied  *applied;
 };
 
 /* == arithmetic ================================================================================ */
@@ -180,6 +181,7 @@ static tr_status store_ready(void *self)
 
 /* An apply that takes time ends in a rank that may be dead by then, or replaced. */
 typedef struct applied {
+    struct applied *next;             /* of the job's, which frees them: a run may end before they happen */
     place     *place;
     tr_server *server;
     int        rank;
@@ -197,7 +199,6 @@ static void apply_now(void *payload)
                     (const float *)p->update.grad[i], p->size[i]);
         tr_server_applied(p->server, TR_OK);
     }
-    free(a);
 }
 
 static int rank_of(const place *p)
@@ -215,7 +216,8 @@ static void store_apply(void *self, const tr_update *update)
 
     assert_true(update->number == p->updates + 1);
     p->update = *update;
-    *a = (applied){p, p->server, rank_of(p)};
+    *a = (applied){p->job->applied, p, p->server, rank_of(p)};
+    p->job->applied = a;
     if (p->job->is_slow)
         tr_sim_call(p->job->sim, 1 + (int64_t)tr_sim_random(p->job->sim, 3000), apply_now, a);
     else
@@ -575,6 +577,11 @@ void sim_job_free(sim_job *job)
         free(job->trainer[i].grad);
     }
     tr_sim_free(job->sim);
+    while (job->applied) {
+        applied *gone = job->applied;
+        job->applied = gone->next;
+        free(gone);
+    }
     free(job->rank);
     free(job->place);
     free(job->trainer);
