@@ -67,7 +67,8 @@ static tr_status join(array *out, const piece *first, int count)
     uint64_t              row = 0;
 
     *out = (array){first, t->has_rows ? count : 1, {0}};
-    memcpy(out->dims, t->dims, t->n_dims * sizeof *t->dims);
+    for (size_t i = 0; i < t->n_dims; i++)         /* a number has none */
+        out->dims[i] = t->dims[i];
     for (int i = 0; i < count; i++) {
         const tr_part_tensor *next = first[i].tensor;
         if (!is_like(t, next))

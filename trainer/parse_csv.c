@@ -302,8 +302,13 @@ bool tr_line_csv(const tr_parser *parser, tr_columns *to, const char **at, tr_mi
         for (; target < last && target->column == number; target++) {
             tr_column          *column = &to->column[target->slot];
             const tr_data_slot *slot = &parser->spec->slots[target->slot];
-            char               *row = column->data + (column->count - column->width + target->place) * column->size;
-            if (!(column->is_ragged ? put_sequence(slot, column, &f, mistake) : put(slot, column, row, &f, mistake)))
+            if (column->is_ragged) {
+                if (!put_sequence(slot, column, &f, mistake))
+                    return false;
+                continue;
+            }
+            char *row = column->data + (column->count - column->width + target->place) * column->size;
+            if (!put(slot, column, row, &f, mistake))
                 return false;
         }
         if (*p != '\n')
