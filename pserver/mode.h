@@ -1,7 +1,7 @@
 /* mode.h - the consistency of a job, which is one word:
  *
  *     sync                  a step is the mean over all trainers, applied once
- *     sync(backups=1)       the mean over all but the slowest 1, whose late gradients are dropped
+ *     sync(backups=1)       the mean over all but the slowest 1, whose late gradients are dropped; with one server
  *     async                 each trainer's step is an update of its own, applied when it is there
  *     async(compensation=0.04)   the same, its gradient corrected for what others did meanwhile
  *     ssp(3)                async, but no trainer begins a step more than 3 steps ahead of the slowest

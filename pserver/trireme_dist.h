@@ -30,9 +30,9 @@
  *   - Memory handed to a pull stays alive until its ticket is done; a pushed gradient stays, unchanged, until the ticket
  *     of the step's end is: a server that takes a dead one's place gets it again.
  *   - One thread of the program uses a job at a time.
- *   - No call waits without a bound. When a rank dies, falls silent or refuses, every call of every other rank
- *     fails with TR_EPEER, tr_error() names the rank and what was waited for, one rank of the job prints that
- *     line, and a process that has not ended by itself after `grace` seconds is ended with exit code 1.
+ *   - No call waits without a bound. When a rank refuses, or dies or falls silent and neither a spare takes its place nor
+ *     the mode does without it (docs/distributed.md), every call of every other rank fails with TR_EPEER, tr_error() names
+ *     the rank and what was waited for, one rank of the job prints that line, and a process that has not ended by itself after `grace` seconds is ended with exit code 1.
  */
 #ifndef TRIREME_DIST_H
 #define TRIREME_DIST_H

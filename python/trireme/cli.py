@@ -36,7 +36,7 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "launch", help="run a script on trainers and parameter servers",
         description="Run a script in trainer processes, beside parameter servers, and watch over them. The exit code is 0 "
-                    "when every rank has left the job well. The same script runs in one process by `python SCRIPT`.")
+                    "when every rank has left the job well, but for those whose death it survived. The same script runs in one process by `python SCRIPT`.")
     parser.add_argument("--servers", type=int, default=1, metavar="S", help="parameter servers (default: 1)")
     parser.add_argument("--trainers", type=int, default=1, metavar="T", help="processes that run the script (default: 1)")
     parser.add_argument("--spares", type=int, metavar="N", help="processes that wait to take the place of a server that dies "

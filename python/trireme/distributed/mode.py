@@ -3,7 +3,7 @@
 | mode | |
 |---|---|
 | ``sync`` | a step is the mean over all trainers, applied once: the default |
-| ``sync(backups=b)`` | the mean over all but the slowest ``b``, whose late gradients are dropped |
+| ``sync(backups=b)`` | the mean over all but the slowest ``b``, whose late gradients are dropped; with one server |
 | ``async`` | each trainer's step is an update of its own |
 | ``async(compensation=x)`` | the same; gradients are corrected for what others did meanwhile (DC-ASGD), ``x`` about 0.04 |
 | ``ssp(s)`` | ``async``, but no trainer begins a step more than ``s`` steps ahead of the slowest |
