@@ -1,0 +1,40 @@
+/* sim_model.c - what trainers and servers of a simulated job compute. */
+#include "tests/support/sim_state.h"
+
+#include <math.h>
+
+bool sim__is_whole(const sim_job *job)
+{
+    return job->mode.kind != TR_MODE_SYNC;
+}
+
+void sim__first_params(const sim_job *job, float *param)
+{
+    for (int i = 0; i < SIM_TOTAL; i++) {
+        const int n = (i * 7919) % 1009;
+        param[i] = sim__is_whole(job) ? (float)(n - 504) : (float)n / 1009.0f - 0.5f;
+    }
+}
+
+/* Over no sample it is no number. */
+void sim__gradient(const sim_job *job, float *grad, const float *param, int who, int step, double weight)
+{
+    for (int i = 0; i < SIM_TOTAL; i++) {
+        const int n = (i * 31 + who * 97 + step * 17) % 263;
+        grad[i] = weight == 0 ? NAN : sim__is_whole(job) ? (float)(n - 131) : 0.3f * param[i] + (float)n / 263.0f - 0.5f;
+    }
+}
+
+void sim__descend(const sim_job *job, float *to, float *momentum_to, const float *param, const float *momentum,
+                    const float *grad, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        momentum_to[i] = sim__is_whole(job) ? 0 : 0.9f * momentum[i] + grad[i];
+        to[i] = sim__is_whole(job) ? param[i] - grad[i] : param[i] - 0.1f * momentum_to[i];
+    }
+}
+
+double sim__weight(const sim_job *job, int who, int step)
+{
+    return job->is_even || sim__is_whole(job) ? 8.0 : (double)((who * 5 + step * 3) % 7);        /* 0 among them */
+}

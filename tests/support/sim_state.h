@@ -1,0 +1,94 @@
+/* sim_state.h - the inside of a simulated job, shared by sim_job.c (ranks, and running them), sim_model.c (what is computed),
+ * sim_store.c (what a server holds), sim_trainer.c (what a trainer does) and sim_check.c (what must have come out). */
+#ifndef TR_TESTS_SIM_STATE_H
+#define TR_TESTS_SIM_STATE_H
+
+#include "tests/support/sim_job.h"
+
+#include "proto/pserver.pb-c.h"
+
+/* What a server holds; it is there when its rank is not any more. */
+typedef struct sim_place {
+    sim_job   *job;
+    tr_server *server;                /* of who serves here now */
+    int        count;                 /* blocks */
+    int64_t   *size;
+    float    **param[2], **momentum[2];
+    int        side;                  /* that counts */
+    tr_update  update;
+    bool       is_ready;              /* was committed */
+    uint64_t   updates, *settled;
+    bool      *is_gone;
+    uint8_t   *packed;
+    uint64_t   packed_bytes;
+} sim_place;
+
+typedef enum sim_phase { SIM_START, SIM_SETUP, SIM_FIRST_PULL, SIM_PULL, SIM_GOODBYE, SIM_END } sim_phase;
+
+typedef struct sim_trainer {
+    sim_job    *job;
+    tr_client  *client;
+    int         index, steps, step;
+    sim_phase   phase;
+    uint64_t    ticket;
+    float      *param, *grad;
+    double      weight;
+    const char *fact;
+} sim_trainer;
+
+/* A rank as the scheduler sees it: around its core, what comm.c does to the roster. */
+typedef struct sim_rank {
+    sim_job     *job;
+    int          number;
+    tr_roster   *roster;
+    tr_server   *server;              /* a server's core, or a spare's that took a place */
+    tr_spare    *spare;
+    sim_trainer *trainer;
+} sim_rank;
+
+typedef struct sim_block {
+    int     param, server;
+    int64_t size, at;                 /* in the vector of all */
+} sim_block;
+
+/* An apply that takes time ends in a rank that may be dead by then, or replaced. */
+typedef struct sim_applied {
+    struct sim_applied *next;         /* of the job's, which frees them: a run may end before they happen */
+    sim_place          *place;
+    tr_server          *server;
+    int                 rank;
+} sim_applied;
+
+struct sim_job {
+    sim_options      options;
+    tr_mode          mode;
+    tr_sim          *sim;
+    int              size, blocks;
+    sim_rank        *rank;
+    sim_place       *place;
+    sim_trainer     *trainer;
+    sim_block       *block;
+    tr_client_value *first;           /* of each server, room for all blocks */
+    bool             is_even, is_slow, ends_failed;
+    sim_applied     *applied;
+};
+
+/* sim_model.c */
+/* Is everything a whole number? */
+bool      sim__is_whole(const sim_job *job);
+void      sim__first_params(const sim_job *job, float *param);
+void      sim__gradient(const sim_job *job, float *grad, const float *param, int who, int step, double weight);
+double    sim__weight(const sim_job *job, int who, int step);
+void      sim__descend(const sim_job *job, float *to, float *momentum_to, const float *param, const float *momentum,
+                       const float *grad, int64_t count);
+
+/* sim_store.c */
+/* The core of server `index`, in this rank, over what is in its place. */
+tr_server *sim__server_new(sim_rank *r, int index);
+void       sim__place_free(sim_place *p);
+
+/* sim_trainer.c */
+/* Do the next thing if its time has come. Returns whether there is nothing left to do. */
+bool      sim__trainer_go_on(sim_trainer *t);
+
+#endif

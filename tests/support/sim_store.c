@@ -1,0 +1,142 @@
+/* sim_store.c - what a server holds; it outlives the rank. */
+#include "tests/support/sim_state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+void sim__place_free(sim_place *p)
+{
+    for (int i = 0; i < p->count; i++)
+        for (int side = 0; side < 2; side++) {
+            free(p->param[side][i]);
+            free(p->momentum[side][i]);
+        }
+    for (int side = 0; side < 2; side++) {
+        free(p->param[side]);
+        free(p->momentum[side]);
+    }
+    free(p->size);
+    free(p->settled);
+    free(p->is_gone);
+    free(p->packed);
+}
+
+static bool store_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
+{
+    const sim_place *p = self;
+
+    *commit = (tr_commit){p->updates, p->settled, p->is_gone};
+    *packed = p->packed;
+    *bytes = p->packed_bytes;
+    return p->is_ready;
+}
+
+static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
+    sim_place       *p = self;
+    const size_t trainers = (size_t)p->job->options.trainers;
+
+    if (resume)
+        return TR_OK;
+    p->count = (int)setup->n_blocks;
+    p->packed = memcpy(malloc(bytes), packed, bytes);
+    p->packed_bytes = bytes;
+    p->size = calloc((size_t)p->count + 1, sizeof *p->size);
+    p->settled = calloc(trainers, sizeof *p->settled);
+    p->is_gone = calloc(trainers, sizeof *p->is_gone);
+    for (int side = 0; side < 2; side++) {
+        p->param[side] = calloc((size_t)p->count + 1, sizeof(float *));
+        p->momentum[side] = calloc((size_t)p->count + 1, sizeof(float *));
+        for (int i = 0; i < p->count; i++) {
+            p->size[i] = (int64_t)setup->blocks[i]->bytes / 4;
+            p->param[side][i] = calloc((size_t)p->size[i] + 1, 4);
+            p->momentum[side][i] = calloc((size_t)p->size[i] + 1, 4);
+        }
+    }
+    return TR_OK;
+}
+
+static void *store_param(void *self, uint32_t index)
+{
+    sim_place *p = self;
+    return p->param[p->side][index];
+}
+
+static tr_status store_ready(void *self)
+{
+    (void)self;
+    return TR_OK;
+}
+
+static void apply_now(void *payload)
+{
+    sim_applied *a = payload;
+    sim_place   *p = a->place;
+
+    if (p->server == a->server && !tr_sim_is_dead(p->job->sim, a->rank)) {
+        const int from = p->side, to = 1 - from;
+        for (int i = 0; i < p->count; i++)
+            sim__descend(p->job, p->param[to][i], p->momentum[to][i], p->param[from][i], p->momentum[from][i],
+                    (const float *)p->update.grad[i], p->size[i]);
+        tr_server_applied(p->server, TR_OK);
+    }
+}
+
+static int rank_of(const sim_place *p)
+{
+    for (int i = 0; i < p->job->size; i++)
+        if (p->job->rank[i].server == p->server)
+            return i;
+    return -1;
+}
+
+static void store_apply(void *self, const tr_update *update)
+{
+    sim_place   *p = self;
+    sim_applied *a = malloc(sizeof *a);
+
+    assert_true(update->number == p->updates + 1);
+    p->update = *update;
+    *a = (sim_applied){p->job->applied, p, p->server, rank_of(p)};
+    p->job->applied = a;
+    if (p->job->is_slow)
+        tr_sim_call(p->job->sim, 1 + (int64_t)tr_sim_random(p->job->sim, 3000), apply_now, a);
+    else
+        apply_now(a);
+}
+
+static void store_commit(void *self, const tr_commit *commit, bool is_update)
+{
+    sim_place *p = self;
+
+    assert_true(commit->updates == p->updates + is_update);
+    p->updates = commit->updates;
+    p->side ^= is_update;
+    for (int i = 0; i < p->job->options.trainers; i++) {
+        assert_true(commit->settled[i] >= p->settled[i]);
+        p->settled[i] = commit->settled[i];
+        p->is_gone[i] = commit->is_gone[i];
+    }
+    p->is_ready = true;
+}
+
+static void store_go_back(void *self)
+{
+    (void)self;
+    fail_msg("nobody goes back while the trainers live");
+}
+
+tr_server *sim__server_new(sim_rank *r, int index)
+{
+    sim_place     *p = &r->job->place[index];
+    const tr_store store = {p, store_kept, store_setup, store_param, store_ready, store_param, store_apply, store_commit,
+                            store_go_back, NULL};
+
+    return p->server = r->server = tr_server_new(r->roster, &store);
+}

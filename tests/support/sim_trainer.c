@@ -1,0 +1,164 @@
+/* sim_trainer.c - a trainer's program: set up, steps, goodbye. */
+#include "tests/support/sim_state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void pack_join(const sim_trainer *t, tr_client_setup *out)
+{
+    Trireme__Pserver__Join join = TRIREME__PSERVER__JOIN__INIT;
+    Trireme__Pserver__Fact fact = TRIREME__PSERVER__FACT__INIT, *facts = &fact;
+
+    fact.key = (char *)"seed";
+    fact.value = (char *)(uintptr_t)t->fact;
+    join.n_facts = 1;
+    join.facts = &facts;
+    out->join_bytes = trireme__pserver__join__get_packed_size(&join);
+    out->join = malloc(out->join_bytes);
+    trireme__pserver__join__pack(&join, out->join);
+}
+
+static void pack_setup(sim_job *job, int server, tr_client_setup *out)
+{
+    Trireme__Pserver__Setup   setup = TRIREME__PSERVER__SETUP__INIT;
+    const size_t              most = (size_t)job->blocks;
+    Trireme__Pserver__Block  *b = calloc(most, sizeof *b), **blocks = calloc(most, sizeof *blocks);
+    Trireme__Pserver__Value  *v = calloc(most, sizeof *v), **values = calloc(most, sizeof *values);
+    char                    (*name)[16] = calloc(most, sizeof *name);
+    tr_client_value          *first = job->first + (size_t)server * most;
+    size_t                    n = 0;
+
+    for (int i = 0; i < job->blocks; i++) {
+        if (job->block[i].server != server)
+            continue;
+        snprintf(name[n], sizeof name[n], "p%d.%d", job->block[i].param, server);
+        trireme__pserver__block__init(&b[n]);
+        b[n].param = b[n].grad = name[n];
+        b[n].dtype = TR_FP32;
+        b[n].bytes = (uint64_t)job->block[i].size * 4;
+        trireme__pserver__value__init(&v[n]);
+        v[n].name = name[n];
+        v[n].dtype = TR_FP32;
+        v[n].bytes = b[n].bytes;
+        first[n] = (tr_client_value){&job->trainer[0].param[job->block[i].at], b[n].bytes};
+        blocks[n] = &b[n];
+        values[n] = &v[n];
+        n++;
+    }
+    setup.mode = (char *)(uintptr_t)job->options.mode;
+    setup.chunk_bytes = SIM_CHUNK;
+    setup.n_blocks = setup.n_values = n;
+    setup.blocks = blocks;
+    setup.values = values;
+    out->setup_bytes = trireme__pserver__setup__get_packed_size(&setup);
+    out->setup = malloc(out->setup_bytes);
+    trireme__pserver__setup__pack(&setup, out->setup);
+    out->value_count = (uint32_t)n;
+    out->values = first;
+    free(b);
+    free(blocks);
+    free(v);
+    free(values);
+    free(name);
+}
+
+static void set_up_servers(sim_trainer *t)
+{
+    sim_job         *job = t->job;
+    tr_client_setup *setups = calloc((size_t)job->options.servers, sizeof *setups);
+    tr_client_block *blocks = calloc((size_t)job->blocks, sizeof *blocks);
+
+    for (int i = 0; i < job->blocks; i++)
+        blocks[i] = (tr_client_block){job->block[i].server, (uint64_t)job->block[i].size * 4};
+    for (int s = 0; s < job->options.servers; s++) {
+        pack_join(t, &setups[s]);
+        if (t->index == 0)
+            pack_setup(job, s, &setups[s]);
+    }
+    t->ticket = tr_client_setup_all(t->client, setups, (uint32_t)job->blocks, blocks);
+    if (tr_mode_survives_trainers(&job->mode))
+        tr_client_survive_trainers(t->client);
+    free(setups);
+    free(blocks);
+}
+
+static void pull_all(sim_trainer *t)
+{
+    const size_t n = (size_t)t->job->blocks;
+    int         *blocks = calloc(n, sizeof *blocks);
+    void       **to = calloc(n, sizeof *to);
+
+    for (size_t i = 0; i < n; i++) {
+        blocks[i] = (int)i;
+        to[i] = &t->param[t->job->block[i].at];
+    }
+    t->ticket = tr_client_pull(t->client, (uint32_t)n, blocks, to);
+    free(blocks);
+    free(to);
+}
+
+static void push_all(sim_trainer *t)
+{
+    const int n = t->job->blocks, start = (int)tr_sim_random(t->job->sim, (uint64_t)n);
+
+    sim__gradient(t->job, t->grad, t->param, t->index, t->step, t->weight);
+    for (int i = 0; i < n; i++) {                  /* in an order of its own */
+        const int b = (start + i) % n;
+        tr_client_push(t->client, (uint32_t)b, &t->grad[t->job->block[b].at], t->weight);
+        if (tr_sim_random(t->job->sim, 8) == 0)
+            tr_client_flush(t->client);
+    }
+    tr_client_step_end(t->client);
+}
+
+/* A trainer that begins step n + 1 may be `count` steps ahead of any other that is there. */
+static void check_bound(const sim_trainer *t)
+{
+    const sim_job *job = t->job;
+
+    for (int i = 0; job->mode.kind == TR_MODE_SSP && i < job->options.trainers; i++) {
+        bool     is_gone = tr_sim_is_dead(job->sim, job->options.servers + i);
+        uint64_t settled = UINT64_MAX;
+        for (int s = 0; s < job->options.servers; s++) {
+            is_gone |= job->place[s].is_gone[i];
+            settled = job->place[s].settled[i] < settled ? job->place[s].settled[i] : settled;
+        }
+        if (!is_gone && (int64_t)t->step - 1 > (int64_t)settled + job->mode.count)
+            fail_msg("trainer %d begins step %d while trainer %d has made %llu: the bound is %lld", t->index, t->step, i,
+                     (unsigned long long)settled, (long long)job->mode.count);
+    }
+}
+
+bool sim__trainer_go_on(sim_trainer *t)
+{
+    if (t->phase == SIM_END || tr_client_done(t->client) < t->ticket)
+        return t->phase == SIM_END;
+    if (t->phase == SIM_START) {
+        set_up_servers(t);
+        t->phase = SIM_SETUP;
+    } else if (t->phase == SIM_SETUP) {
+        memset(t->param, 0, SIM_TOTAL * sizeof *t->param);
+        pull_all(t);
+        t->phase = SIM_FIRST_PULL;
+    } else if (t->phase == SIM_GOODBYE) {
+        t->phase = SIM_END;
+    } else if (t->step == t->steps) {
+        t->ticket = tr_client_goodbye(t->client);
+        t->phase = SIM_GOODBYE;
+    } else {
+        t->step++;
+        check_bound(t);
+        t->weight = sim__weight(t->job, t->index, t->step);
+        push_all(t);
+        pull_all(t);
+        t->phase = SIM_PULL;
+    }
+    tr_client_flush(t->client);
+    return t->phase == SIM_END;
+}
