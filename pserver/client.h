@@ -32,8 +32,8 @@ typedef struct tr_client_block {
     uint64_t bytes;
 } tr_client_block;
 
-/* What one server is told at the start, or of what is told when the job goes on just the first two: packed Setup (NULL unless trainer 0) and Join, which the client takes
- * over and frees, and the first values in the order of the Setup. */
+/* What one server is told at the start: packed Setup (NULL unless trainer 0) and Join, which the client takes over and frees,
+ * and the first values in the order of the Setup. Of it just the first two are told when the job goes on. */
 typedef struct tr_client_value {
     const void *data;
     uint64_t    bytes;

@@ -1,0 +1,103 @@
+/* client_cut.c - a trainer's part in checkpoints: trainer 0 begins cuts, the others follow. */
+#include "pserver/client_state.h"
+
+/* Trainer 0, which begins all cuts. */
+bool tr__client_is_first(const tr_client *client)
+{
+    return client->roster->rank[client->roster->self].index == 0;
+}
+
+static void ask_for_cut(tr_client *client, tr__stream *s, uint8_t *payload, size_t size)
+{
+    tr__request *r = tr__client_add(client, s, TR_WIRE_CUT, 0, payload, size);
+
+    r->owned = payload;
+    r->wire.part = client->cut;
+}
+
+void tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes)
+{
+    tr_client_flush(client);
+    client->cut++;
+    client->cut_asked_at = client->now;
+    for (int i = 0; i < client->stream_count; i++) {
+        tr__stream *s = &client->stream[i];
+        free(s->answer.bytes);
+        s->answer = (tr_client_answer){NULL, 0};
+        ask_for_cut(client, s, payloads[i], sizes[i]);
+    }
+}
+
+/* An answer may have been lost. It is written by now, or not yet: then there will be a next time, which is returned. */
+int64_t tr__client_ask_again_for_answers(tr_client *client)
+{
+    const int64_t patience = 4 * client->options.retry;
+
+    if (!client->cut || !tr__client_is_first(client) || tr_client_cut_is_answered(client))
+        return INT64_MAX;
+    if (client->now - client->cut_asked_at < patience)
+        return client->cut_asked_at + patience;
+    client->cut_asked_at = client->now;
+    for (int i = 0; i < client->stream_count; i++)
+        if (!client->stream[i].answer.bytes)
+            ask_for_cut(client, &client->stream[i], NULL, 0);
+    return client->now + patience;
+}
+
+/* Others have begun to cut: this trainer's step is ended, so it cuts, too. */
+void tr__client_follow_cut(tr_client *client)
+{
+    client->cut = client->cut_wanted;
+    for (int i = 0; i < client->stream_count; i++) {
+        size_t   size;
+        uint8_t *payload = client->pack_place(client->pack_self, &size, client->step);
+        ask_for_cut(client, &client->stream[i], payload, size);
+    }
+}
+
+bool tr_client_cut_is_answered(const tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        if (!client->stream[i].answer.bytes)
+            return false;
+    return client->cut > 0;
+}
+
+const tr_client_answer *tr_client_cut_answer(const tr_client *client, int server)
+{
+    return &client->stream[server].answer;
+}
+
+void tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t *size, uint64_t step), void *self)
+{
+    client->pack_place = pack;
+    client->pack_self = self;
+}
+
+void tr__client_on_cut_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload)
+{
+    if (!tr__client_is_first(client) || wire->part != client->cut || s->answer.bytes)
+        return;
+    s->answer.size = wire->bytes;
+    s->answer.bytes = malloc(wire->bytes + 1);
+    memcpy(s->answer.bytes, payload, wire->bytes);
+}
+
+bool tr__client_is_cutting(const tr__stream *s)
+{
+    for (const tr__request *r = s->first; r; r = r->next)
+        if (r->wire.kind == TR_WIRE_CUT && !r->is_done)
+            return true;
+    return false;
+}
+
+/* The state behind the cut went with the server. */
+void tr__client_give_up_answer(tr__stream *s)
+{
+    Trireme__Pserver__CutDone done = TRIREME__PSERVER__CUT_DONE__INIT;
+
+    done.error = (char *)"it died before its part was written";
+    s->answer.size = trireme__pserver__cut_done__get_packed_size(&done);
+    s->answer.bytes = malloc(s->answer.size + 1);
+    trireme__pserver__cut_done__pack(&done, s->answer.bytes);
+}

@@ -1,0 +1,93 @@
+/* client_move.c - a server serves; it dies, and another rank serves in its place. */
+#include "pserver/client_state.h"
+
+static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserver__Serving *serving)
+{
+    const int self = client->roster->rank[client->roster->self].index;
+    bool      is_all = true;
+
+    s->is_serving = true;
+    s->has_state = serving->has_updates;
+    s->updates = serving->updates;
+    s->settled = (size_t)self < serving->n_settled ? serving->settled[self] : 0;
+    for (int i = 0; i < client->stream_count; i++)
+        is_all &= client->stream[i].is_serving;
+    if (is_all)
+        tr__client_op_count_down(client, 1);
+}
+
+/* What the new server does not have is to be sent to it, under numbers from 1 on. */
+static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
+{
+    s->last_seq = 0;
+    s->in_flight = 0;
+    for (tr__request *r = s->first; r; r = r->next) {
+        const bool is_settled = (tr__client_is_push(r) || r->wire.kind == TR_WIRE_STEP_END) && r->wire.step <= settled;
+        const bool is_missed = r->wire.kind == TR_WIRE_CUT && r->wire.step < settled;
+        r->is_flying = false;
+        if (is_settled || is_missed)
+            tr__client_finish(client, s, r);
+        r->is_again = tr__client_is_push(r) && !is_settled;
+        r->sent_at = 0;
+        r->parts = 0;
+        r->left = r->size;
+        if (!r->is_done || r->is_again)
+            r->wire.seq = ++s->last_seq;
+        else
+            r->wire.seq = s->last_seq;             /* it takes no part any more */
+    }
+    s->unsent = s->first;
+}
+
+/* Another rank serves in the place of one that died, known to be dead or not yet. */
+static void move_stream(tr_client *client, tr__stream *s, int peer, const Trireme__Pserver__Serving *serving)
+{
+    const int self = client->roster->rank[client->roster->self].index;
+
+    if (!serving->has_updates || (size_t)self >= serving->n_settled) {
+        tr__client_fail(client, tr_fail(TR_EPEER, "%s serves in the place of a server that died, without what that had",
+                                        tr_roster_name(client->roster, peer)));
+        return;
+    }
+    s->rank = peer;
+    s->is_orphan = false;
+    send_again(client, s, serving->settled[self]);
+    if (tr__client_is_first(client) && !s->answer.bytes && !tr__client_is_cutting(s))
+        tr__client_give_up_answer(s);
+}
+
+void tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes)
+{
+    Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, bytes, payload);
+
+    if (!serving || serving->server >= (uint32_t)client->stream_count) {
+        tr__client_fail(client, tr_fail(TR_EFORMAT, "%s says in a damaged message that it serves",
+                                        tr_roster_name(client->roster, peer)));
+    } else {
+        tr__stream *s = &client->stream[serving->server];
+        if (s->rank != peer)
+            move_stream(client, s, peer, serving);
+        else if (!s->is_serving)
+            hear_serving(client, s, serving);
+    }
+    if (serving)
+        trireme__pserver__serving__free_unpacked(serving, NULL);
+}
+
+static void fail_orphan(tr_client *client, const tr__stream *s, const char *why)
+{
+    tr__client_fail(client, tr_fail(TR_EPEER, "%s %s, and %s", tr_roster_name(client->roster, s->rank), s->how, why));
+}
+
+void tr__client_watch_orphans(tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++) {
+        const tr__stream *s = &client->stream[i];
+        if (!s->is_orphan)
+            continue;
+        if (tr_roster_spare_for(client->roster, s->rank) < 0)
+            fail_orphan(client, s, "so did the spare that was to take its place");
+        else if (client->now - s->orphan_since > client->options.patience)
+            fail_orphan(client, s, "no spare took its place in time");
+    }
+}

@@ -1,0 +1,135 @@
+/* client_state.h - the inside of a trainer's protocol core, shared by client.c (life, sending), client_requests.c (requests and
+ * operations), client_calls.c (what the trainer asks for), client_answers.c (what servers say), client_cut.c (checkpoints) and
+ * client_move.c (servers that serve, and die). */
+#ifndef TR_PSERVER_CLIENT_STATE_H
+#define TR_PSERVER_CLIENT_STATE_H
+
+#include "pserver/client.h"
+#include "pserver/outbox.h"
+#include "proto/pserver.pb-c.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tr__request {
+    struct tr__request *next;
+    tr_wire             wire;
+    const uint8_t      *payload;
+    uint8_t            *owned;        /* the payload, when it is the client's */
+    bool                is_done;
+    bool                is_again;     /* to be sent although it is done: another server has not got it */
+    bool                is_flying;    /* counts in in_flight */
+    int64_t             sent_at;
+    uint32_t            parts;        /* pull: messages of the answer that are here or placed */
+    uint64_t            left, size;   /* pull: bytes that are not here, and in all */
+    uint8_t            *to;           /* pull of rows: where they go */
+    tr_client_pack     *pack;         /* read of rows: what they make */
+    tr_task            *answer;       /* of a question for a task */
+    uint64_t           *op;           /* operations it is part of */
+    uint32_t            op_count;
+    uint64_t            only_op;      /* the one, when op is NULL */
+} tr__request;
+
+/* A small push or a pull that waits for company. */
+typedef struct tr__gathered {
+    uint32_t    block;
+    const void *data;
+    uint64_t    op;
+} tr__gathered;
+
+typedef struct tr__list {
+    tr__gathered *item;
+    uint32_t      count, capacity;
+    uint64_t      bytes;              /* of the payload it will make */
+} tr__list;
+
+typedef struct tr__stream {
+    int               rank;
+    uint64_t          last_seq;
+    tr__request      *first, **end;   /* all that are not done */
+    tr__request      *unsent;         /* the first that was not sent, or is to be sent again */
+    uint64_t          in_flight;      /* pushed bytes, sent and not done */
+    tr__list          pushes, pulls;
+    double            weight;         /* of the gathered pushes */
+    bool              is_serving, has_state; /* as the server has said */
+    uint64_t          updates, settled; /* in its state; of them, steps of this trainer */
+    bool              is_orphan;      /* the server died, and its place is empty */
+    int64_t           orphan_since;
+    char             *how;            /* it died, in words */
+    int64_t           asked_at;       /* whether it serves */
+    bool              asks;
+    tr_client_answer  answer;         /* to the last cut; no bytes: it has not come */
+} tr__stream;
+
+typedef struct tr__client_block {
+    int       server;
+    uint32_t  local;                  /* number on its server */
+    uint64_t  bytes;
+    uint8_t  *pull_to;
+} tr__client_block;
+
+struct tr_client {
+    const tr_roster    *roster;
+    tr_client_options   options;
+    uint32_t            epoch;
+    tr_status           status;
+    char               *text;
+    int64_t             now;
+    uint64_t            step;         /* ended */
+    bool                survives_trainers;
+    int                 stream_count, turn;
+    tr__stream         *stream;
+    uint32_t            block_count;
+    tr__client_block   *block;
+    uint32_t          **global;       /* server, number there -> block */
+    uint32_t           *local_count;
+    uint64_t            op_first, op_count, op_capacity; /* a ring of operations from op_first on */
+    uint32_t           *op_left;      /* requests that are not done, and 1 while it is being made */
+    tr__request        *spare;
+    uint32_t            cut, cut_wanted; /* numbers of the last one that was made, and heard of */
+    int64_t             cut_asked_at;
+    uint8_t *(*pack_place)(void *self, size_t *size, uint64_t step);
+    void               *pack_self;
+};
+
+/* client.c */
+void         tr__client_fail(tr_client *client, tr_status status);
+
+/* client_requests.c: operations */
+uint64_t     tr__client_op_begin(tr_client *client);
+uint32_t    *tr__client_op_at(tr_client *client, uint64_t op);
+void         tr__client_op_count_down(tr_client *client, uint64_t op);
+
+/* client_requests.c: requests */
+/* A new one at the end of the stream, numbered, part of `op` (0: of none, yet). */
+tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind, uint64_t op, const void *payload,
+                            uint64_t bytes);
+bool         tr__client_is_push(const tr__request *r);
+bool         tr__client_is_pull(const tr__request *r);
+/* Mark it done and tell its operations. It leaves its stream by `tr__client_reap`. */
+void         tr__client_finish(tr_client *client, tr__stream *s, tr__request *r);
+void         tr__client_reap(tr_client *client, tr__stream *s);
+void         tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t op, uint64_t bytes);
+void         tr__client_flush_pushes(tr_client *client, tr__stream *s);
+
+/* client_answers.c */
+tr__stream  *tr__client_stream_of(tr_client *client, int peer);      /* NULL: it is no server */
+void        *tr__client_place(void *self, int peer, const tr_wire *wire);
+void         tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed);
+
+/* client_cut.c */
+bool         tr__client_is_first(const tr_client *client);           /* trainer 0, which begins all cuts */
+/* When to be called again. */
+int64_t      tr__client_ask_again_for_answers(tr_client *client);
+void         tr__client_follow_cut(tr_client *client);
+void         tr__client_on_cut_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
+bool         tr__client_is_cutting(const tr__stream *s);
+void         tr__client_give_up_answer(tr__stream *s);
+
+/* client_move.c */
+void         tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes);
+void         tr__client_watch_orphans(tr_client *client);
+
+#endif
