@@ -5,6 +5,7 @@
 #include "pserver/job.h"
 
 #include "kernels/math/cast.h"
+#include "pserver/table_report.h"
 #include "pserver/table_var.h"
 
 #include <math.h>
@@ -20,9 +21,14 @@ uint32_t tr__job_first_shard(int server, int servers)
     return (uint32_t)(((uint64_t)server * TR_SHARDS + (uint64_t)servers - 1) / (uint64_t)servers);
 }
 
+static int server_of_shard(uint32_t shard, int servers)
+{
+    return (int)((uint64_t)shard * (uint64_t)servers / TR_SHARDS);
+}
+
 static int server_of(int64_t key, int servers)
 {
-    return (int)((uint64_t)tr_slots_shard(key) * (uint64_t)servers / TR_SHARDS);
+    return server_of_shard(tr_slots_shard(key), servers);
 }
 
 tr_status tr__job_check_tables(const tr_job_spec *spec)
@@ -160,7 +166,7 @@ int tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server,
     return count;
 }
 
-static tr_status read_from_servers(void **out, int64_t *bytes, tr_job *job, int table, int shard)
+static tr_status read_from_server(void **out, int64_t *bytes, tr_job *job, int server, int table, uint32_t shard)
 {
     tr_ticket ticket;
 
@@ -168,8 +174,7 @@ static tr_status read_from_servers(void **out, int64_t *bytes, tr_job *job, int 
     tr__read_call *call = malloc(sizeof *call);
     if (!call)
         return tr_fail(TR_ENOMEM, "tr_table_read_rows: no memory");
-    *call = (tr__read_call){(int)((uint64_t)shard * (uint64_t)tr_job_servers(job) / TR_SHARDS), (uint32_t)shard,
-                            {.table = (uint32_t)table}};
+    *call = (tr__read_call){server, shard, {.table = (uint32_t)table}};
     /* After a failure the thread may still write into it: it is left. */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__READ_ROWS, .data = call, .is_urgent = true}, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
@@ -190,12 +195,39 @@ tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, 
     if (shard < 0 || shard >= TR_SHARDS)
         return tr_fail(TR_ERANGE, "tr_table_read_rows: shard %d; there are %d", shard, TR_SHARDS);
     if (table >= 0)
-        return read_from_servers(out, bytes, job, table, shard);
+        return read_from_server(out, bytes, job, server_of_shard((uint32_t)shard, tr_job_servers(job)), table, (uint32_t)shard);
     TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_read_rows", name));
     TR_TRY(tr_table_var_table(&here, tv));
     TR_TRY(tr_table_pack(here, (uint32_t)shard, out, &size));
     *bytes = (int64_t)size;
     return TR_OK;
+}
+
+tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const char *name, int server)
+{
+    tr_job       *job = tr_job_current();
+    const int     table = job ? tr_job_find_table(job, name) : -1;
+    const int     servers = table >= 0 ? tr_job_servers(job) : 1;
+    tr_table_var *tv;
+    tr_table     *here;
+    void         *part = NULL;
+    int64_t       bytes = 0;
+
+    if (server < 0 || server >= servers)
+        return tr_fail(TR_ERANGE, "tr_table_get_part: server %d of table '%s'; there are %d", server, name, servers);
+    if (table < 0) {
+        TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_get_part", name));
+        TR_TRY(tr_table_var_table(&here, tv));
+        tr_table_describe(out, here);
+        return TR_OK;
+    }
+    TR_TRY(read_from_server(&part, &bytes, job, server, table, TR_SHARDS));
+    const bool is_part = bytes == (int64_t)sizeof *out;
+    if (is_part)
+        memcpy(out, part, sizeof *out);
+    free(part);
+    return is_part ? TR_OK : tr_fail(TR_EFORMAT, "tr_table_get_part: server %d sent %lld bytes about table '%s', expected %zu", server,
+                                     (long long)bytes, name, sizeof *out);
 }
 
 tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear)

@@ -3,6 +3,7 @@
 
 #include "framework/tensor.h"
 #include "pserver/compensate.h"
+#include "pserver/table_report.h"
 #include "pserver/table_var.h"
 
 #include <stdio.h>
@@ -330,7 +331,8 @@ void tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t
 
 tr_status tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, void **out, uint64_t *bytes)
 {
-    return tr_table_pack(sp->table[table]->table, shard, out, bytes);
+    return shard == TR_SHARDS ? tr_table_part_pack(sp->table[table]->table, out, bytes)
+                              : tr_table_pack(sp->table[table]->table, shard, out, bytes);
 }
 
 tr_status tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes)

@@ -215,6 +215,11 @@ uint64_t tr_slots_bytes(const tr_slots *slots)
     return tr_segment_bytes(slots->rows) + tr_segment_bytes(slots->index);
 }
 
+uint64_t tr_slots_index_bytes(const tr_slots *slots)
+{
+    return tr_segment_bytes(slots->index);
+}
+
 void *tr_slots_notes(const tr_slots *slots)
 {
     return slots->head->notes;

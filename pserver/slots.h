@@ -68,8 +68,9 @@ uint64_t tr_slots_stride(const tr_slots *slots);
 uint64_t tr_slots_count(const tr_slots *slots);
 /* Slots ever used; their rows may be dead. */
 uint32_t tr_slots_used(const tr_slots *slots);
-/* Taken from the machine: rows, index. */
+/* Taken from the machine: rows and index; the index alone. */
 uint64_t tr_slots_bytes(const tr_slots *slots);
+uint64_t tr_slots_index_bytes(const tr_slots *slots);
 /* 1024 bytes of the owner's in the rows' segment: zeros at first. */
 void    *tr_slots_notes(const tr_slots *slots);
 /* All slots of one shard: `*list` is realloc'ed to hold them, `*capacity` is its size; returns how many. */

@@ -572,6 +572,7 @@ void tr_table_get_report(const tr_table *table, tr_table_report *report)
         .rows = tr_slots_count(table->slots),
         .candidates = table->candidates ? tr_slots_count(table->candidates) : 0,
         .row_bytes = table->stride,
+        .index_bytes = tr_slots_index_bytes(table->slots) + (table->candidates ? tr_slots_index_bytes(table->candidates) : 0),
         .undo_bytes = tr_undo_bytes(table->undo),
         .bytes = tr_slots_bytes(table->slots) + tr_undo_bytes(table->undo) +
                  (table->candidates ? tr_slots_bytes(table->candidates) : 0),

@@ -113,7 +113,8 @@ typedef struct tr_table_report {
     uint64_t rows, candidates;        /* candidates: keys that are not admitted yet */
     uint64_t row_bytes;               /* of one row with its states and header */
     uint64_t bytes;                   /* taken from the machine in all */
-    uint64_t undo_bytes;              /* of them by the log of the last update */
+    uint64_t index_bytes;             /* of them by indices, of rows and of candidates */
+    uint64_t undo_bytes;              /* and by the log of the last update */
 } tr_table_report;
 
 void      tr_table_get_report(const tr_table *table, tr_table_report *report);

@@ -162,6 +162,33 @@ TR_API tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *
  * begins with; after it this fails. */
 TR_API tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear);
 
+/* -- what a table takes, and which keys are hot ----------------------------------------------------- */
+
+enum { TR_TABLE_HOT_KEYS = 32 };
+
+typedef struct tr_table_hot_key {
+    int64_t key;
+    int64_t updates;                  /* that touched its row; a key that is in every step has one for each */
+} tr_table_hot_key;
+
+/* What one server has of a table; in one process, all of it. Bytes of rows are those that live; what lies ready for rows to come
+ * is in `bytes` alone. */
+typedef struct tr_table_part {
+    int64_t          rows;
+    int64_t          waiting;         /* keys that updates touched, but not `entry_count` times yet */
+    int64_t          row_bytes;       /* of one row: values, states, header */
+    int64_t          value_bytes, state_bytes, header_bytes;
+    int64_t          index_bytes;
+    int64_t          journal_bytes;   /* kept to take an update back */
+    int64_t          bytes;           /* taken from the machine in all */
+    int64_t          hot_count;
+    tr_table_hot_key hot[TR_TABLE_HOT_KEYS];     /* most updates first; of equal ones the smaller key first */
+} tr_table_part;
+
+/* `server` is 0 .. servers - 1 where the process's job has a table of this name, else 0. Reads the header of each row. On a server it
+ * waits for the updates of this trainer's ended steps. */
+TR_API tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const char *name, int server);
+
 /* A serialized ProgramDesc; operators of block 0, in order, are one whole apply step. */
 typedef struct tr_job_program {
     const void *bytes;

@@ -55,7 +55,8 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(CUT,       TR_LIMIT_CONTROL)  /* request: Cut, number `part`, behind the end of `step` */             \
     X(CUT_DONE,  TR_LIMIT_CONTROL)  /* reply to cut `part` of trainer 0: CutDone */                            \
     X(SHARE,     TR_LIMIT_SHARE)    /* server to server: what it has of gathering `seq`; `part` 1: answer */ \
-    X(READ_ROWS, 0)                 /* request: all rows of virtual shard `part` of table `block`; DATA_ROWS, packed */ \
+    X(READ_ROWS, 0)                 /* request: all rows of virtual shard `part` of table `block`; DATA_ROWS, packed; \
+                                               `part` TR_SHARDS: a tr_table_part in their place */ \
     X(WRITE_ROWS, TR_LIMIT_DATA)    /* request: packed rows that table `block` begins with */
 
 typedef enum tr_wire_kind {

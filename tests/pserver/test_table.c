@@ -3,7 +3,7 @@
 
 #include "framework/random.h"
 #include "kernels/math/cast.h"
-#include "pserver/table.h"
+#include "pserver/table_report.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -145,6 +145,40 @@ static uint64_t rows_of(const tr_table *t)
     tr_table_report report;
     tr_table_get_report(t, &report);
     return report.rows;
+}
+
+TEST(hot_keys_are_those_that_most_updates_touched)
+{
+    enum { KEYS = 300, MOST = 7 };
+    const tr_table_config config = config_of(TR_FP32);
+    tr_table             *t = make(&config);
+    int64_t               keys[KEYS];
+    tr_table_hot_key      hot[KEYS + 1];
+    tr_table_part         part;
+
+    assert_int_equal(tr_table_hot_keys(hot, t, MOST), 0);
+    for (int i = 0; i < KEYS; i++)
+        keys[i] = 7 * (KEYS / 2 - i);
+    for (uint64_t step = 1; step <= 40; step++)        /* key number i is in the first 40 - i % 41 steps */
+        for (int i = 0; i < KEYS; i++)
+            if (step <= 40 - (uint64_t)i % 41)
+                update(t, step, &keys[i], 1, 1);
+    assert_int_equal(tr_table_hot_keys(hot, t, MOST), MOST);
+    for (int i = 0; i < MOST; i++) {                   /* keys number 287, 246, 205, ..., the smaller key first */
+        assert_int_equal(hot[i].updates, 40);
+        assert_int_equal(hot[i].key, keys[287 - 41 * i]);
+    }
+    assert_int_equal(tr_table_hot_keys(hot, t, KEYS + 1), KEYS - KEYS / 41);      /* key 40, 81, ... in none */
+    for (int i = 1; i < KEYS - KEYS / 41; i++)
+        assert_true(hot[i - 1].updates > hot[i].updates || (hot[i - 1].updates == hot[i].updates && hot[i - 1].key < hot[i].key));
+    tr_table_describe(&part, t);
+    assert_int_equal(part.rows, KEYS - KEYS / 41);
+    assert_int_equal(part.hot_count, TR_TABLE_HOT_KEYS);
+    assert_int_equal(part.value_bytes, part.rows * WIDTH * 4);
+    assert_int_equal(part.state_bytes, part.rows * WIDTH * 8);
+    assert_int_equal(part.value_bytes + part.state_bytes + part.header_bytes, part.rows * part.row_bytes);
+    assert_true(part.bytes >= part.rows * part.row_bytes + part.index_bytes + part.journal_bytes);
+    tr_table_free(t);
 }
 
 TEST(a_key_is_admitted_by_its_count)
@@ -457,6 +491,7 @@ int main(void)
         cmocka_unit_test(rows_are_found_while_the_table_grows),
         cmocka_unit_test(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row),
         cmocka_unit_test(half_precision_rows_are_rounded_values_of_float_rows),
+        cmocka_unit_test(hot_keys_are_those_that_most_updates_touched),
         cmocka_unit_test(a_key_is_admitted_by_its_count),
         cmocka_unit_test(a_share_of_the_keys_is_admitted_whatever_the_order),
         cmocka_unit_test(rows_leave_by_age_and_by_number),

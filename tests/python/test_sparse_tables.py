@@ -1,5 +1,6 @@
 """Sparse tables: rows by key, in one process like a dense table, in a job like in one process."""
 
+import ast
 import os
 import random
 import signal
@@ -258,6 +259,21 @@ def test_the_number_of_servers_changes_no_bit(one_process, tmp_path):
         launch(servers, 3, "--optimizer", "adam", "--out", tmp_path / f"{servers}.npz", script=TABLES)
     for name, array in results(tmp_path / "1.npz").items():
         np.testing.assert_array_equal(results(tmp_path / "3.npz")[name], array, err_msg=name)
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_servers_report_what_one_process_reports(tmp_path):
+    """Rows, bytes and hot keys, from the servers' shards and from one process; nothing of it is in the trainers."""
+    alone("--optimizer", "adam", "--report", tmp_path / "one", script=TABLES)
+    launch(2, 1, "--optimizer", "adam", "--report", tmp_path / "job", script=TABLES)
+    one, job = (ast.literal_eval((tmp_path / name).read_text()) for name in ("one", "job"))
+    assert [report[0] for report in one] == ["user.table", "words.table"]
+    for (name, hot, sums, parts), (name2, hot2, sums2, parts2) in zip(one, job):
+        assert (name, hot) == (name2, hot2) and (parts, parts2) == (1, 2)
+        assert sums[0] == sums2[0] > 20 and sums[2:] == sums2[2:] and 2 * sums[1] == sums2[1]
+        assert sums[2] == sums[0] * 4 * (3 if "user" in name else 6) and sums[3] == 2 * sums[2]
+        assert hot[0][1] == 8 if "words" in name else 4 <= hot[0][1] <= 8
 
 
 @needs_mpi

@@ -59,6 +59,7 @@ def main():
     parser.add_argument("--max-age", type=int, default=0)
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--mark", type=Path)           # made after the first step
+    parser.add_argument("--report", type=Path)         # trainer 0 alone
     parser.add_argument("--save")
     parser.add_argument("--load")
     parser.add_argument("--out")
@@ -81,6 +82,12 @@ def main():
         fluid.io.save_persistables(exe, args.save)
     every = {"words": np.repeat(KEYS[:, None, None], 3, 1), "user": KEYS[:, None] * 3,
              "clicked": np.zeros((len(KEYS), 1), "float32")}
+    if args.report and job.trainer_index() == 0:
+        reports = fluid.distributed.table_report()
+        assert str(reports[0]).count("\n") >= 2 + len(reports[0].parts), str(reports[0])
+        parts = [[(part.rows, part.row_bytes, part.value_bytes, part.state_bytes) for part in report.parts] for report in reports]
+        args.report.write_text(repr([(report.name, report.hot_keys, np.sum(part, 0).tolist(), len(part))
+                                     for report, part in zip(reports, parts)]))
     rows = exe.run(test, feed=every, fetch_list=looked_up)
     if args.out and job.trainer_index() == 0:
         np.savez(args.out, losses=losses, words=rows[0], user=rows[1],

@@ -1,0 +1,102 @@
+"""What sparse tables take of the machines, and which of their keys are hot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .._core import ffi, lib
+from ..errors import check
+from ..executor import global_scope
+from ..framework import Program, default_main_program
+from ..sparse_table import table_names
+from ..tensor import Scope
+from . import job as _jobs
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """What one server has of a table; in one process, all of it. Bytes of rows are those of rows that live."""
+
+    rows: int
+    waiting: int                       # keys that were touched, but not ``entry_count`` times yet
+    row_bytes: int                     # of one row: values, the optimizer's states, header
+    value_bytes: int
+    state_bytes: int
+    header_bytes: int
+    index_bytes: int
+    journal_bytes: int                 # kept to take an update back
+    bytes: int                         # taken from the machine in all, with room for rows to come
+    hot_keys: list[tuple[int, int]]    # (key, updates that touched its row), most updates first; 32 at most
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """A table, server by server."""
+
+    name: str
+    parts: list[TablePart]
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def bytes(self) -> int:
+        return sum(part.bytes for part in self.parts)
+
+    @property
+    def hot_keys(self) -> list[tuple[int, int]]:
+        """The hottest keys of all servers: (key, updates), at most 32."""
+        every = [hot for part in self.parts for hot in part.hot_keys]
+        return sorted(every, key=lambda hot: (-hot[1], hot[0]))[:_HOT_KEYS]
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.rows} rows, {self.bytes / 1e6:.1f} MB",
+                 "  server       rows  bytes a row  values MB  states MB  headers MB  index MB  journal MB    all MB"]
+        for server, part in enumerate(self.parts):
+            sizes = (part.value_bytes, part.state_bytes, part.header_bytes, part.index_bytes, part.journal_bytes, part.bytes)
+            values, states, headers, index, journal, every = (size / 1e6 for size in sizes)
+            lines.append(f"  {server:6d} {part.rows:10d} {part.bytes / max(part.rows, 1):12.1f} {values:10.1f} {states:10.1f} "
+                         f"{headers:11.1f} {index:9.1f} {journal:11.1f} {every:9.1f}")
+        if self.hot_keys:
+            lines.append("  hottest keys (updates): " + ", ".join(f"{key} ({updates})" for key, updates in self.hot_keys[:8]))
+        return "\n".join(lines)
+
+
+_HOT_KEYS = int(lib.TR_TABLE_HOT_KEYS)
+
+
+def table_report(program: Program | None = None, scope: Scope | None = None) -> list[TableReport]:
+    """Return what each sparse table of the program takes, and its hottest keys: from the servers in a job, else from the scope.
+
+    Any trainer may call it between its steps; servers answer when they have applied the steps that it has ended. It reads the
+    header of each row, which takes about a second for 100 million rows of a server.
+
+    >>> ids = fluid.layers.data("ids", [3, 1], dtype="int64")
+    >>> rows = fluid.layers.embedding(ids, [1000, 8], is_distributed=True, param_attr="clicks")
+    >>> _ = fluid.optimizer.Adagrad(0.1).minimize(fluid.layers.mean(rows))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> _ = exe.run(feed={"ids": np.array([[[7], [7], [-1]]])})
+    >>> report, = fluid.distributed.table_report()
+    >>> report.name, report.rows, report.hot_keys, report.parts[0].value_bytes
+    ('clicks', 2, [(-1, 1), (7, 1)], 64)
+
+    Raises:
+        NotFoundError: The startup program has not run.
+    """
+    program, scope = program or default_main_program(), scope or global_scope()
+    job, out = _jobs.current(), ffi.new("tr_table_part *")
+    reports = []
+    for name in sorted(table_names(program)):
+        parts = []
+        for server in range(job.servers if job is not None else 1):
+            check(lib.tr_table_get_part(out, scope._native.ptr, name.encode(), server))
+            hot = [(int(out.hot[i].key), int(out.hot[i].updates)) for i in range(out.hot_count)]
+            parts.append(TablePart(out.rows, out.waiting, out.row_bytes, out.value_bytes, out.state_bytes, out.header_bytes,
+                                   out.index_bytes, out.journal_bytes, out.bytes, hot))
+        reports.append(TableReport(name, parts))
+    return reports
+
+
+__all__ = ["TablePart", "TableReport", "table_report"]
