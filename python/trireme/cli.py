@@ -39,8 +39,8 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
                     "when every rank has left the job well, but for those whose death it survived. The same script runs in one process by `python SCRIPT`.")
     parser.add_argument("--servers", type=int, default=1, metavar="S", help="parameter servers (default: 1)")
     parser.add_argument("--trainers", type=int, default=1, metavar="T", help="processes that run the script (default: 1)")
-    parser.add_argument("--spares", type=int, metavar="N", help="processes that wait to take the place of a server that dies "
-                        "(default: 1 on one host, else 0)")
+    parser.add_argument("--spares", type=int, default=1, metavar="N", help="processes on each host that wait to take the place "
+                        "of a server that dies there (default: 1)")
     parser.add_argument("--mode", metavar="MODE", help="consistency: sync, sync(backups=N), async, async(compensation=X), "
                         "ssp(N) or geo(N) (default: what the script says, else sync)")
     parser.add_argument("--checkpoint", metavar="DIR", help="keep checkpoints in this folder, which all hosts see")
@@ -131,9 +131,8 @@ def run_launch(options: argparse.Namespace) -> int:
 
     checkpoints = Checkpoints(options.checkpoint, options.checkpoint_steps, options.checkpoint_seconds,
                               options.checkpoint_keep, options.resume)
-    spares = options.spares if options.spares is not None else int(not (options.hosts or options.hostfile))
-    launch = Launch(Layout(options.servers, options.trainers, options.hosts, options.hostfile, ssh_command(options.ssh), spares),
-                    [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
+    layout = Layout(options.servers, options.trainers, options.hosts, options.hostfile, ssh_command(options.ssh), options.spares)
+    launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
                     tag_output=options.tag_output, mode=options.mode, restarts=options.restarts, checkpoints=checkpoints)
     if options.dry_run:
         print(shlex.join(launch.command(launch.environment("."), None, None)))

@@ -29,17 +29,17 @@ SLACK = 10.0                                           # for a machine that is b
 
 
 def test_hosts_of_a_list_and_of_a_file(tmp_path):
-    assert hosts.slots("h1,h2:4,root@h3,h1", None) == {"h1": "h1", "h2": "h2:4", "h3": "root@h3"}
+    assert Layout(1, 1, hosts="h1,h2:4,root@h3,h1").slots() == {"h1": "h1", "h2": "h2:4", "h3": "root@h3"}
     (tmp_path / "hosts").write_text("# ours\nh1 slots=2\n\n  h2   # the big one\nh1\nh3 max_slots=9 slots = 8\n")
-    assert hosts.slots(None, str(tmp_path / "hosts")) == {"h1": "h1:2", "h2": "h2", "h3": "h3:8"}
+    assert Layout(1, 1, hostfile=str(tmp_path / "hosts")).slots() == {"h1": "h1:2", "h2": "h2", "h3": "h3:8"}
 
 
 def test_a_hostfile_without_hosts(tmp_path):
     (tmp_path / "hosts").write_text("# none\n")
     with pytest.raises(NotFoundError, match="hosts names no host"):
-        hosts.slots(None, str(tmp_path / "hosts"))
+        Layout(1, 1, hostfile=str(tmp_path / "hosts")).slots()
     with pytest.raises(NotFoundError, match="cannot read the hosts of /no/hosts: No such file"):
-        hosts.slots(None, "/no/hosts")
+        Layout(1, 1, hostfile="/no/hosts").slots()
 
 
 def test_this_host_is_known_by_each_of_its_names():
@@ -318,7 +318,7 @@ def test_a_job_goes_on_when_a_rank_is_killed_on_another_host(version, three, mar
     args = ("--steps", 150, "--optimizer", "momentum", "--out")
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version, restarts=1)
     job.await_training(mark)
-    pid = max(job.ranks_on("h2").values())
+    pid = job.ranks_on("h2")[3]                        # a trainer
     three.run(["kill", "-9", pid], "h2")
     code, text = job.end(60)
     assert code == 0 and "starting the job again (1 of 1)" in text and "is lost" not in text, text
@@ -328,11 +328,25 @@ def test_a_job_goes_on_when_a_rank_is_killed_on_another_host(version, three, mar
 
 
 @each_mpi
+def test_a_spare_takes_the_place_of_a_server_of_its_host(version, three, mark, tmp_path):
+    args = ("--steps", 150, "--optimizer", "momentum", "--out")
+    job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version)
+    job.await_training(mark)
+    assert {host: sorted(job.ranks_on(host)) for host in three.names} == {"h1": [0, 2, 4], "h2": [1, 3, 5], "h3": [6]}
+    three.run(["kill", "-9", job.ranks_on("h2")[1]], "h2")
+    code, text = job.end(60)
+    assert code == 0 and "rank 1 (server 1) died; the others go on" in text, text
+    launch(2, 2, *args, tmp_path / "r.npz", version=version)
+    assert_same(three.folder / "r.npz", tmp_path / "r.npz")
+    job.assert_nothing_left()
+
+
+@each_mpi
 @pytest.mark.soak
 def test_a_rank_that_is_killed_on_another_host_is_named(version, three, mark):
     job = Job(three, "--steps", 100_000, "--mark", mark, version=version, servers=3, trainers=3)
     job.await_training(mark)
-    rank, pid = sorted(job.ranks_on("h3").items())[-1]
+    rank, pid = 5, job.ranks_on("h3")[5]
     three.run(["kill", "-9", pid], "h3")
     code, text = job.end(5 + SLACK)
     said = job_lines(text)

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from .. import core
 from ..errors import TriremeError
-from . import hosts as other_hosts
 from . import mpi as mpis
 from . import probe
 from .mpi import LIBMPI, Layout
@@ -170,7 +169,7 @@ def diagnose(layout: Layout, *, mpirun: str | None = None, slack: float = probe.
     if any(check.advice for check in checks if check.what in ("mpirun", "its library", "server program", "environment")):
         print("\nno job can be started; nothing was measured")
         return 1
-    count = len(other_hosts.slots(layout.hosts, layout.hostfile)) if layout.is_remote else 1
+    count = len(layout.slots()) if layout.is_remote else 1
     ranks = layout.trainers or max(2, count)
     try:
         report = probe.run(Layout(0, ranks, layout.hosts, layout.hostfile, layout.ssh), mpirun, timeout)

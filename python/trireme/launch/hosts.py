@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import shlex
 import socket
 import subprocess
@@ -20,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import NotFoundError, UnsupportedError
+from ..errors import UnsupportedError
 from . import agent as agents
 from .mpi import Layout
 from .watch import Ranks
@@ -28,26 +27,6 @@ from .watch import Ranks
 _READY = 20.0                          # seconds for an agent to start
 _SILENCE = 5.0                         # of an agent: its host, or the way to it, is dead
 _END = 4.0                             # for agents to clean up
-
-
-def slots(hosts: str | None, hostfile: str | None) -> dict[str, str]:
-    """Return the hosts of ``--hosts`` or ``--hostfile`` and what ``--host`` takes for each: its name, and its slots if any
-    are given."""
-    if hostfile:
-        try:
-            lines = Path(hostfile).read_text().splitlines()
-        except OSError as error:
-            raise NotFoundError(f"trireme launch: cannot read the hosts of {hostfile}: {error.strerror}") from None
-        words = [re.sub(r"^\s*(\S+)(?:\s.*?\bslots\s*=\s*(\d+))?.*$", r"\1:\2", line.split("#")[0]).strip(" :")
-                 for line in lines]
-    else:
-        words = [word.strip() for word in (hosts or "").split(",")]
-    found: dict[str, str] = {}
-    for word in filter(None, words):
-        found.setdefault(re.sub(r"^.*@|:\d+$", "", word), word)
-    if not found:
-        raise NotFoundError(f"trireme launch: {hostfile or '--hosts'} names no host")
-    return found
 
 
 def is_here(name: str) -> bool:
@@ -251,7 +230,7 @@ class Hosts:
 @contextlib.contextmanager
 def hosts_of(layout: Layout, state: str) -> Iterator[Hosts]:
     """The other hosts of a job; none of a job on this one."""
-    hosts = Hosts(slots(layout.hosts, layout.hostfile) if layout.is_remote else {}, layout.ssh, state)
+    hosts = Hosts(layout.slots() if layout.is_remote else {}, layout.ssh, state)
     try:
         hosts.start()
         yield hosts
@@ -259,4 +238,4 @@ def hosts_of(layout: Layout, state: str) -> Iterator[Hosts]:
         hosts.close()
 
 
-__all__ = ["Hosts", "Host", "hosts_of", "slots", "is_here"]
+__all__ = ["Hosts", "Host", "hosts_of", "is_here"]

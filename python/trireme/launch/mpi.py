@@ -113,11 +113,33 @@ class Layout:
     hosts: str | None = None           # "h1,h2:4"
     hostfile: str | None = None
     ssh: str = SSH                     # with its options
-    spares: int = 0
+    spares: int = 0                    # on each host
 
     @property
     def is_remote(self) -> bool:
         return bool(self.hosts or self.hostfile)
+
+    @property
+    def all_spares(self) -> int:
+        return self.spares * (len(self.slots()) if self.is_remote else 1)
+
+    def slots(self) -> dict[str, str]:
+        """The hosts, and what ``--host`` takes for each: its name, and its slots if any are given."""
+        if self.hostfile:
+            try:
+                lines = Path(self.hostfile).read_text().splitlines()
+            except OSError as error:
+                raise NotFoundError(f"trireme launch: cannot read the hosts of {self.hostfile}: {error.strerror}") from None
+            words = [re.sub(r"^\s*(\S+)(?:\s.*?\bslots\s*=\s*(\d+))?.*$", r"\1:\2", line.split("#")[0]).strip(" :")
+                     for line in lines]
+        else:
+            words = [word.strip() for word in (self.hosts or "").split(",")]
+        found: dict[str, str] = {}
+        for word in filter(None, words):
+            found.setdefault(re.sub(r"^.*@|:\d+$", "", word), word)
+        if not found:
+            raise NotFoundError(f"trireme launch: {self.hostfile or '--hosts'} names no host")
+        return found
 
 
 def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Sequence[str], exported: Iterable[str] = (),
@@ -135,8 +157,8 @@ def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Seque
     if layout.servers:
         line += [*exports, "-np", str(layout.servers), *server, ":"]
     line += [*exports, "-np", str(layout.trainers), *trainer]
-    if layout.servers and layout.spares:
-        line += [":", *exports, "-np", str(layout.spares), *server, "--spare"]
+    if layout.servers and layout.spares:               # ranks go to the hosts in turn, and so these do
+        line += [":", *exports, "-np", str(layout.all_spares), *server, "--spare"]
     return line
 
 

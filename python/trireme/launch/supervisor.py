@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -96,8 +96,8 @@ class Launch:
             raise NotFoundError(f"trireme launch: there is no script {script[0] if script else ''!r}")
         if restarts < 0:
             raise InvalidArgumentError(f"trireme launch: {restarts} restarts")
-        self.layout, self.timeout, self.restarts = layout, timeout, restarts
-        self.spares = layout.spares if layout.servers else 0
+        self.layout = layout if layout.servers else replace(layout, spares=0)
+        self.timeout, self.restarts = timeout, restarts
         self.mode = parse_mode(mode).text if mode else None
         checkpoints.check()
         self.checkpoints = checkpoints
@@ -136,7 +136,8 @@ class Launch:
         return [line[0], *self.tag, *line[1:]]
 
     def describe(self) -> str:
-        spares = f", {self.spares} spare" + "s" * (self.spares > 1) if self.spares else ""
+        count = self.layout.all_spares
+        spares = f", {count} spare" + "s" * (count > 1) if count else ""
         return f"{self.layout.servers} servers, {self.layout.trainers} trainers{spares}, {self.mpi}"
 
     # -- its life ---------------------------------------------------------------------------------------------
@@ -183,7 +184,8 @@ class Launch:
                 env["TRIREME_RESUME"] = "1"
             mpirun = subprocess.Popen(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
                                       stdout=self.output, start_new_session=True)
-            ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers, self.spares)
+            ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers,
+                          self.layout.all_spares)
             with _signals() as caught:
                 failure = self._watch(mpirun, ranks, hosts, caught)
                 hosts.kill()
