@@ -4,6 +4,7 @@
 #include "framework/compiler.h"
 #include "framework/random.h"
 #include "kernels/math/cast.h"
+#include "pserver/slots_cut.h"
 #include "pserver/undo.h"
 
 #include <stdio.h>
@@ -20,6 +21,8 @@ struct tr_table {
     uint64_t        stride;
     uint32_t       *list;             /* of a shard's slots */
     uint64_t        list_capacity;
+    uint32_t        first_shard, shard_count;
+    tr_slots_cut   *cut, *candidates_cut;     /* while somebody reads an earlier moment; else NULL */
 };
 
 static const uint32_t TOUCHES = TR_SLOT_LIVES - 1;
@@ -91,6 +94,8 @@ static tr_status open_table(tr_table **out, const tr_table_config *config, const
     t->config = *config;
     t->value_bytes = (uint64_t)tr_table_row_bytes(config);
     t->values_padded = padded(t->value_bytes, 4);
+    t->first_shard = place->first_shard;
+    t->shard_count = place->shard_count;
     const tr_status status = open_parts(t, place, is_new);
     if (status != TR_OK) {
         tr_table_free(t);
@@ -149,6 +154,7 @@ void tr_table_free(tr_table *table)
 {
     if (!table)
         return;
+    tr_table_cut_end(table);
     tr_slots_free(table->slots);
     tr_slots_free(table->candidates);
     tr_undo_free(table->undo);
@@ -168,6 +174,12 @@ void tr_table_remove(const char *name)
 const tr_table_config *tr_table_get_config(const tr_table *table)
 {
     return &table->config;
+}
+
+void tr_table_range(const tr_table *table, uint32_t *first_shard, uint32_t *shard_count)
+{
+    *first_shard = table->first_shard;
+    *shard_count = table->shard_count;
 }
 
 /* == values ======================================================================================== */
@@ -249,19 +261,59 @@ static bool reads_zeros(const tr_table_config *c, int64_t key)
     return c->entry_count > 1 || !is_chosen(c, key);
 }
 
+/* A row whose payload, if it has one, was not written. */
+static tr_status new_row(uint32_t *out, tr_slots *slots, tr_slots_cut *cut, int64_t key, void (*fill)(void *, uint32_t, int64_t),
+                         void *payload)
+{
+    tr_slots_cut_lock(cut);
+    const tr_status status = tr_slots_new_row(out, slots);
+    if (status == TR_OK) {
+        tr_slots_cut_made(cut, *out);
+        fill(payload, *out, key);
+        tr_slots_publish(slots, *out, key);
+    }
+    tr_slots_cut_unlock(cut);
+    return status;
+}
+
+static void delete_row(tr_slots *slots, tr_slots_cut *cut, uint32_t slot)
+{
+    tr_slots_cut_lock(cut);
+    tr_slots_cut_remove(cut, slot);
+    tr_slots_delete(slots, slot);
+    tr_slots_cut_unlock(cut);
+}
+
+static tr_slots_cut *cut_of(const tr_table *t, const tr_slots *slots)
+{
+    return slots == t->slots ? t->cut : t->candidates_cut;
+}
+
+static void fill_candidate(void *payload, uint32_t slot, int64_t key)
+{
+    const tr_table *t = payload;
+
+    (void)key;
+    tr_slots_row(tr_slots_rows(t->candidates), tr_slots_stride(t->candidates), slot)->last = 0;
+}
+
+static tr_status make_candidate(uint32_t *out, tr_table *t, int64_t key)
+{
+    return new_row(out, t->candidates, t->candidates_cut, key, fill_candidate, t);
+}
+
 /* Count a touch of a key without a row; *out: whether it has enough now. A repeated step counts once. */
 static tr_status count_touch(bool *out, tr_table *t, int64_t key)
 {
     uint32_t slot;
 
     tr_slots_find(t->candidates, &slot, &key, 1);
-    if (slot == TR_SLOT_NONE) {
-        TR_TRY(tr_slots_new_row(&slot, t->candidates));
-        tr_slots_publish(t->candidates, slot, key);
-        tr_slots_row(tr_slots_rows(t->candidates), tr_slots_stride(t->candidates), slot)->last = 0;
-    }
+    if (slot == TR_SLOT_NONE)
+        TR_TRY(make_candidate(&slot, t, key));
     tr_slot_row *row = tr_slots_row(tr_slots_rows(t->candidates), tr_slots_stride(t->candidates), slot);
     if (row->last != (uint32_t)t->step) {
+        if (t->candidates_cut)
+            tr_slots_cut_keep(t->candidates_cut, &slot, 1);
         row->last = (uint32_t)t->step;
         row->mark++;
     }
@@ -302,19 +354,22 @@ tr_status tr_table_begin(tr_table *table, uint64_t step)
     return tr_undo_begin(table->undo, step);
 }
 
-static tr_status make_row(uint32_t *out, tr_table *t, int64_t key)
+static void fill_row(void *payload, uint32_t slot, int64_t key)
 {
-    TR_TRY(tr_slots_new_row(out, t->slots));
-    tr_slot_row *row = row_of(t, *out);
-    float       *states = states_of(t, row);
+    const tr_table *t = payload;
+    tr_slot_row    *row = row_of(t, slot);
+    float          *states = states_of(t, row);
 
     row->last = (uint32_t)t->step;
     put_first_value(t, values_of(row), key);
     for (int s = 0; s < t->config.states; s++)
         for (int64_t i = 0; i < t->config.width; i++)
             *states++ = t->config.state_value[s];
-    tr_slots_publish(t->slots, *out, key);
-    return TR_OK;
+}
+
+static tr_status make_row(uint32_t *out, tr_table *t, int64_t key)
+{
+    return new_row(out, t->slots, t->cut, key, fill_row, t);
 }
 
 static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)
@@ -330,7 +385,7 @@ static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)
         return TR_OK;
     TR_TRY(make_row(out, t, key));                     /* for the updates to come: this one was computed from zeros */
     tr_slots_find(t->candidates, out, &key, 1);
-    tr_slots_delete(t->candidates, *out);
+    delete_row(t->candidates, t->candidates_cut, *out);
     *out = TR_SLOT_NONE;
     return TR_OK;
 }
@@ -400,6 +455,8 @@ tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, co
     const uint64_t bytes = (uint64_t)width * sizeof(float);
 
     TR_TRY(tr_undo_log(table->undo, table->rows, slots, n));
+    if (table->cut)
+        tr_slots_cut_keep(table->cut, slots, n);
     for (int64_t i = 0; i < n; i++) {
         if (slots[i] == TR_SLOT_NONE)
             continue;
@@ -449,7 +506,7 @@ static tr_status evict_stale(tr_table *t, tr_slots *slots, uint32_t shard, uint6
     for (uint64_t i = 0; i < count; i++) {
         const tr_slot_row *row = tr_slots_row(tr_slots_rows(slots), tr_slots_stride(slots), t->list[i]);
         if (is_stale(&t->config, row, step)) {
-            tr_slots_delete(slots, t->list[i]);
+            delete_row(slots, cut_of(t, slots), t->list[i]);
             ++*removed;
         } else {
             t->list[(*left)++] = t->list[i];
@@ -473,7 +530,7 @@ static tr_status evict_surplus(tr_table *t, uint64_t count, uint64_t step, uint6
     }
     qsort(all, count, sizeof *all, by_worth);
     for (uint64_t i = 0; i < count - quota; i++)
-        tr_slots_delete(t->slots, all[i].slot);
+        delete_row(t->slots, t->cut, all[i].slot);
     *removed += count - quota;
     free(all);
     return TR_OK;
@@ -523,6 +580,8 @@ tr_status tr_table_put(tr_table *table, const tr_table_row *row)
     tr_slots_find(table->slots, &slot, &row->key, 1);
     if (slot == TR_SLOT_NONE)
         TR_TRY(make_row(&slot, table, row->key));
+    if (table->cut)
+        tr_slots_cut_keep(table->cut, &slot, 1);
     tr_slot_row *to = row_of(table, slot);
     memcpy(values_of(to), row->values, table->value_bytes);
     memcpy(states_of(table, to), row->states, (size_t)(table->config.states * table->config.width) * sizeof(float));
@@ -531,30 +590,60 @@ tr_status tr_table_put(tr_table *table, const tr_table_row *row)
     return TR_OK;
 }
 
-tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+/* Packed rows say nothing of living. */
+static void clean_marks(void *packed, uint64_t bytes, uint64_t stride)
 {
-    uint32_t *list = NULL;
-    uint64_t  capacity = 0, count = 0;
-    tr_status status = tr_slots_of_shard(&list, &capacity, &count, table->slots, shard);
-    char     *packed = status == TR_OK ? malloc(count * table->stride + 1) : NULL;
+    for (uint64_t at = 0; at < bytes; at += stride)
+        ((tr_slot_row *)(void *)((char *)packed + at))->mark &= TOUCHES;
+}
 
-    for (uint64_t i = 0; packed && i < count; i++) {
-        memcpy(packed + i * table->stride, row_of(table, list[i]), table->stride);
-        ((tr_slot_row *)(void *)(packed + i * table->stride))->mark &= TOUCHES;
-    }
+static tr_status pack(const tr_slots *slots, uint32_t shard, void **out, uint64_t *bytes)
+{
+    const uint64_t stride = tr_slots_stride(slots);
+    uint32_t      *list = NULL;
+    uint64_t       capacity = 0, count = 0;
+    tr_status      status = tr_slots_of_shard(&list, &capacity, &count, slots, shard);
+    char          *packed = status == TR_OK ? malloc(count * stride + 1) : NULL;
+
+    for (uint64_t i = 0; packed && i < count; i++)
+        memcpy(packed + i * stride, tr_slots_row(tr_slots_rows(slots), stride, list[i]), stride);
     free(list);
     if (status == TR_OK && !packed)
         return tr_fail(TR_ENOMEM, "table: no memory for the %llu rows of shard %u", (unsigned long long)count, shard);
     *out = packed;
-    *bytes = count * table->stride;
+    *bytes = count * stride;
+    if (packed)
+        clean_marks(packed, *bytes, stride);
     return status;
+}
+
+static tr_status pack_nothing(void **out, uint64_t *bytes)
+{
+    *bytes = 0;
+    *out = malloc(1);
+    return *out ? TR_OK : tr_fail(TR_ENOMEM, "table: no memory");
+}
+
+tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    return pack(table->slots, shard, out, bytes);
+}
+
+tr_status tr_table_pack_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    return table->candidates ? pack(table->candidates, shard, out, bytes) : pack_nothing(out, bytes);
+}
+
+static tr_status check_packed(uint64_t bytes, uint64_t stride)
+{
+    if (bytes % stride == 0)
+        return TR_OK;
+    return tr_fail(TR_EFORMAT, "table: %llu bytes are no rows of %llu", (unsigned long long)bytes, (unsigned long long)stride);
 }
 
 tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes)
 {
-    if (bytes % table->stride)
-        return tr_fail(TR_EFORMAT, "table: %llu bytes are no rows of %llu", (unsigned long long)bytes,
-                       (unsigned long long)table->stride);
+    TR_TRY(check_packed(bytes, table->stride));
     for (uint64_t at = 0; at < bytes; at += table->stride) {
         tr_slot_row head;
         const char *from = (const char *)rows + at;
@@ -563,6 +652,61 @@ tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes)
                                   (const float *)(const void *)(from + sizeof head + table->values_padded)};
         TR_TRY(tr_table_put(table, &row));
     }
+    return TR_OK;
+}
+
+tr_status tr_table_unpack_candidates(tr_table *table, const void *rows, uint64_t bytes)
+{
+    TR_TRY(check_packed(bytes, sizeof(tr_slot_row)));
+    if (bytes && !table->candidates)
+        return tr_fail(TR_EFORMAT, "table: %llu keys wait for a row, but each has one at once here",
+                       (unsigned long long)(bytes / sizeof(tr_slot_row)));
+    for (uint64_t at = 0; at < bytes; at += sizeof(tr_slot_row)) {
+        tr_slot_row from;
+        uint32_t    slot;
+        memcpy(&from, (const char *)rows + at, sizeof from);
+        tr_slots_find(table->candidates, &slot, &from.key, 1);
+        if (slot == TR_SLOT_NONE)
+            TR_TRY(make_candidate(&slot, table, from.key));
+        tr_slot_row *to = tr_slots_row(tr_slots_rows(table->candidates), tr_slots_stride(table->candidates), slot);
+        to->mark = TR_SLOT_LIVES | (from.mark & TOUCHES);
+        to->last = from.last;
+    }
+    return TR_OK;
+}
+
+/* == a cut ============================================================================================ */
+
+tr_status tr_table_cut(tr_table *table)
+{
+    tr_table_cut_end(table);
+    TR_TRY(tr_slots_cut_new(&table->cut, table->slots));
+    const tr_status status = table->candidates ? tr_slots_cut_new(&table->candidates_cut, table->candidates) : TR_OK;
+    if (status != TR_OK)
+        tr_table_cut_end(table);
+    return status;
+}
+
+void tr_table_cut_end(tr_table *table)
+{
+    tr_slots_cut_free(table->cut);
+    tr_slots_cut_free(table->candidates_cut);
+    table->cut = table->candidates_cut = NULL;
+}
+
+tr_status tr_table_cut_read(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    TR_TRY(tr_slots_cut_read(table->cut, shard, out, bytes));
+    clean_marks(*out, *bytes, table->stride);
+    return TR_OK;
+}
+
+tr_status tr_table_cut_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    if (!table->candidates)
+        return pack_nothing(out, bytes);
+    TR_TRY(tr_slots_cut_read(table->candidates_cut, shard, out, bytes));
+    clean_marks(*out, *bytes, tr_slots_stride(table->candidates));
     return TR_OK;
 }
 

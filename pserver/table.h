@@ -65,6 +65,8 @@ void      tr_table_free(tr_table *table);
 /* The segments of this name. */
 void      tr_table_remove(const char *name);
 const tr_table_config *tr_table_get_config(const tr_table *table);
+/* The virtual shards that are here. */
+void      tr_table_range(const tr_table *table, uint32_t *first_shard, uint32_t *shard_count);
 /* Bytes of a row's values. */
 int64_t   tr_table_row_bytes(const tr_table_config *config);
 
@@ -108,6 +110,19 @@ tr_status tr_table_put(tr_table *table, const tr_table_row *row);
 tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
 /* Put rows that were packed by a table of the same type, width and states. TR_EFORMAT: they are none. */
 tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes);
+/* The same of keys that are counted and have no row yet: key, touches, last step, 16 bytes each. */
+tr_status tr_table_pack_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
+tr_status tr_table_unpack_candidates(tr_table *table, const void *rows, uint64_t bytes);
+
+/* -- a cut: the table as it is now, read while it goes on (slots_cut.h) ---------------------------------- */
+
+/* Between updates. A cut before is forgotten. */
+tr_status tr_table_cut(tr_table *table);
+/* The shards as tr_table_pack would have packed them at that moment. In another thread, if need be; each shard once. */
+tr_status tr_table_cut_read(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
+tr_status tr_table_cut_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
+/* Nobody reads any more. Between updates. */
+void      tr_table_cut_end(tr_table *table);
 
 typedef struct tr_table_report {
     uint64_t rows, candidates;        /* candidates: keys that are not admitted yet */

@@ -5,7 +5,9 @@
 #include "kernels/math/cast.h"
 #include "pserver/table_report.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -326,6 +328,136 @@ TEST(rows_move_by_shards_to_any_number_of_tables)
     tr_table_free(whole);
 }
 
+/* -- a cut ------------------------------------------------------------------------------------------ */
+
+static int by_key(const void *a, const void *b)
+{
+    int64_t x, y;
+
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+}
+
+typedef tr_status (*read_fn)(const tr_table *t, uint32_t shard, void **out, uint64_t *bytes);
+
+/* All shards, each in the order of its keys, one behind the other. */
+static char *read_all(const tr_table *t, read_fn read, uint64_t stride, uint64_t *size)
+{
+    char *all = NULL;
+
+    *size = 0;
+    for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {
+        void    *rows;
+        uint64_t bytes;
+        EXPECT_OK(read(t, shard, &rows, &bytes));
+        qsort(rows, bytes / stride, stride, by_key);
+        all = realloc(all, *size + bytes + 1);
+        memcpy(all + *size, rows, bytes);
+        *size += bytes;
+        free(rows);
+    }
+    return all;
+}
+
+typedef struct cut_reader {
+    const tr_table *table;
+    atomic_bool     is_done;
+    char           *rows, *candidates;
+    uint64_t        bytes, candidate_bytes, stride;
+} cut_reader;
+
+static void *read_cut(void *payload)
+{
+    cut_reader *r = payload;
+
+    r->rows = read_all(r->table, tr_table_cut_read, r->stride, &r->bytes);
+    r->candidates = read_all(r->table, tr_table_cut_read_candidates, sizeof(tr_slot_row), &r->candidate_bytes);
+    atomic_store(&r->is_done, true);
+    return NULL;
+}
+
+/* Rows are changed, made, removed and their places used again, while another thread reads the moment before all that. */
+TEST(a_cut_is_one_moment_while_updates_go_on)
+{
+    enum { KEYS = 60000, STEP = 3000, CUTS = 5 };
+    tr_table_config config = config_of(TR_FP16);
+    tr_table_report report;
+    uint64_t        step = 0, seed = 0;
+    static int64_t  keys[STEP];
+
+    config.entry_count = 2;
+    config.max_age = 20;
+    tr_table *t = make(&config);
+    tr_table_get_report(t, &report);
+    for (int c = 0; c < CUTS; c++) {
+        cut_reader r = {.table = t, .stride = report.row_bytes};
+        uint64_t   bytes, candidate_bytes;
+        pthread_t  thread;
+        for (int i = 0; i < 40; i++) {
+            EXPECT_OK(tr_table_evict(t, step, NULL));
+            for (int k = 0; k < STEP; k++)
+                keys[k] = key_of((tr_random_bits(3, seed) % 20) * STEP + (uint64_t)k), seed++;
+            update(t, ++step, keys, STEP, 1);
+        }
+        char *rows = read_all(t, tr_table_pack, r.stride, &bytes);
+        char *candidates = read_all(t, tr_table_pack_candidates, sizeof(tr_slot_row), &candidate_bytes);
+        assert_true(bytes > 1000 * r.stride && candidate_bytes);
+        EXPECT_OK(tr_table_cut(t));
+        assert_int_equal(pthread_create(&thread, NULL, read_cut, &r), 0);
+        for (int i = 0; i < 200 && !(i > 3 && atomic_load(&r.is_done)); i++) {
+            EXPECT_OK(tr_table_evict(t, step, NULL));
+            for (int k = 0; k < STEP; k++)
+                keys[k] = key_of((tr_random_bits(3, seed) % 30) * STEP + (uint64_t)k), seed++;
+            update(t, ++step, keys, STEP, 1);
+        }
+        pthread_join(thread, NULL);
+        tr_table_cut_end(t);
+        assert_int_equal(r.bytes, bytes);
+        assert_memory_equal(r.rows, rows, bytes);
+        assert_int_equal(r.candidate_bytes, candidate_bytes);
+        assert_memory_equal(r.candidates, candidates, candidate_bytes);
+        EXPECT_OK(tr_table_check(t));
+        free(rows);
+        free(candidates);
+        free(r.rows);
+        free(r.candidates);
+    }
+    tr_table_free(t);
+}
+
+TEST(candidates_move_by_shards_too)
+{
+    enum { KEYS = 5000 };
+    tr_table_config config = config_of(TR_FP32);
+    static int64_t  keys[KEYS];
+    tr_table_report report;
+
+    config.entry_count = 3;
+    tr_table *from = make(&config), *to = make(&config);
+    for (int i = 0; i < KEYS; i++)
+        keys[i] = key_of((uint64_t)i);
+    update(from, 1, keys, KEYS, 1);
+    update(from, 2, keys, KEYS / 2, 1);
+    for (uint32_t shard = 0; shard < TR_SHARDS; shard++) {
+        void    *rows;
+        uint64_t bytes;
+        EXPECT_OK(tr_table_pack_candidates(from, shard, &rows, &bytes));
+        EXPECT_OK(tr_table_unpack_candidates(to, rows, bytes));
+        free(rows);
+    }
+    tr_table_get_report(to, &report);
+    assert_int_equal(report.candidates, KEYS);
+    update(to, 3, keys, KEYS, 1);
+    assert_int_equal(rows_of(to), KEYS / 2);
+    config.entry_count = 0;
+    tr_table *none = make(&config);
+    EXPECT_FAIL(TR_EFORMAT, "1 keys wait for a row, but each has one at once here", tr_table_unpack_candidates(none, keys, 16));
+    tr_table_free(none);
+    tr_table_free(from);
+    tr_table_free(to);
+}
+
 TEST(what_cannot_be_is_explained)
 {
     tr_table_config config = config_of(TR_FP64);
@@ -496,6 +628,8 @@ int main(void)
         cmocka_unit_test(a_share_of_the_keys_is_admitted_whatever_the_order),
         cmocka_unit_test(rows_leave_by_age_and_by_number),
         cmocka_unit_test(rows_move_by_shards_to_any_number_of_tables),
+        cmocka_unit_test(a_cut_is_one_moment_while_updates_go_on),
+        cmocka_unit_test(candidates_move_by_shards_too),
         cmocka_unit_test(what_cannot_be_is_explained),
         cmocka_unit_test(a_kill_at_any_moment_leaves_whole_steps),
     };
