@@ -119,10 +119,10 @@ static void scale(const void *arg) { (void)arg; tr_scale_f32(a, b, 2, 1, N); }
 static void axpy(const void *arg) { (void)arg; tr_axpy_f32(a, 1e-9f, b, N); }
 static void act(const void *arg) { tr_act_apply_f32(*(const tr_act *)arg, a, b, N, 1, 1); }
 static void act_grad(const void *arg) { tr_act_grad_f32(*(const tr_act *)arg, a, b, c, c, N, 1, 1); }
-static void sgd(const void *arg) { (void)arg; tr_sgd_f32(a, b, 1e-9f, N); }
-static void momentum(const void *arg) { (void)arg; tr_momentum_f32(a, b, c, 1e-9f, 0.9f, false, N); }
-static void adam(const void *arg) { (void)arg; tr_adam_f32(a, b, d, c, 1e-9f, 0.9f, 0.999f, 1e-8f, N); }
-static void adagrad(const void *arg) { (void)arg; tr_adagrad_f32(a, d, c, 1e-9f, 1e-6f, N); }
+static void sgd(const void *arg) { (void)arg; tr_sgd_f32(a, NULL, b, 1e-9f, N); }
+static void momentum(const void *arg) { (void)arg; tr_momentum_f32(a, b, NULL, c, 1e-9f, 0.9f, false, N); }
+static void adam(const void *arg) { (void)arg; tr_adam_f32(a, b, d, NULL, c, 1e-9f, 0.9f, 0.999f, 1e-8f, N); }
+static void adagrad(const void *arg) { (void)arg; tr_adagrad_f32(a, d, NULL, c, 1e-9f, 1e-6f, N); }
 static void sum_all(const void *arg) { (void)arg; tr_reduce_apply_f32(TR_REDUCE_SUM, stats, b, 1, N, 1); }
 static void sum_rows(const void *arg) { (void)arg; tr_reduce_apply_f32(TR_REDUCE_SUM, a, b, ROWS, COLS, 1); }
 static void sum_columns(const void *arg) { (void)arg; tr_reduce_apply_f32(TR_REDUCE_SUM, stats, b, 1, ROWS, COLS); }

@@ -54,10 +54,9 @@ static tr_status NAME(adadelta)(const tr_run *io)
     T             *sg = io->out[SQUARED_GRAD_OUT]->data, *su = io->out[SQUARED_UPDATE_OUT]->data;
     NAME(tr_sweep) s;
 
-    tr__optimizer_load(io, slots);
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, PARAM, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_adadelta)(p + s.begin, sg + s.begin, su + s.begin, s.g, a->rho, a->epsilon, s.count);
+        NAME(tr_adadelta)(p + s.begin, sg + s.begin, su + s.begin, s.from, s.g, a->rho, a->epsilon, s.count);
     return TR_OK;
 }
 

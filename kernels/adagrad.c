@@ -51,11 +51,13 @@ static tr_status NAME(adagrad)(const tr_run *io)
     T           *p = io->out[PARAM_OUT]->data, *m = io->out[MOMENT_OUT]->data;
     tr_grad_rows g;
 
-    tr__optimizer_load(io, slots);
     if (!io->in[GRAD]->rows) {
-        NAME(tr_adagrad)(p, m, io->in[GRAD]->data, lr, a->epsilon, tr_tensor_count(io->in[PARAM]));
+        const T *from[TR_OPTIMIZER_ARRAYS];
+        NAME(tr__optimizer_from)(from, io, slots);
+        NAME(tr_adagrad)(p, m, from, io->in[GRAD]->data, lr, a->epsilon, tr_tensor_count(io->in[PARAM]));
         return TR_OK;
     }
+    tr__optimizer_load(io, slots);
     TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
     NAME(tr_adagrad_rows)(p, m, g.values, g.rows, g.count, g.width, lr, a->epsilon);
     return TR_OK;

@@ -64,16 +64,16 @@ static tr_status NAME(adam)(const tr_run *io)
     T             *p = io->out[PARAM_OUT]->data, *m1 = io->out[MOMENT1_OUT]->data, *m2 = io->out[MOMENT2_OUT]->data;
     NAME(tr_sweep) s;
 
-    tr__optimizer_load(io, slots);
     if (a->lazy_mode && io->in[GRAD]->rows) {
         tr_grad_rows g;
+        tr__optimizer_load(io, slots);
         TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
         NAME(tr_adam_rows)(p, m1, m2, g.values, g.rows, g.count, g.width, rate, a->beta1, a->beta2, a->epsilon);
         return TR_OK;
     }
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, PARAM, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_adam)(p + s.begin, m1 + s.begin, m2 + s.begin, s.g, rate, a->beta1, a->beta2, a->epsilon, s.count);
+        NAME(tr_adam)(p + s.begin, m1 + s.begin, m2 + s.begin, s.from, s.g, rate, a->beta1, a->beta2, a->epsilon, s.count);
     return TR_OK;
 }
 

@@ -58,10 +58,9 @@ static tr_status NAME(adamax)(const tr_run *io)
     T             *p = io->out[PARAM_OUT]->data, *m = io->out[MOMENT_OUT]->data, *u = io->out[INF_NORM_OUT]->data;
     NAME(tr_sweep) s;
 
-    tr__optimizer_load(io, slots);
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, PARAM, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_adamax)(p + s.begin, m + s.begin, u + s.begin, s.g, lr, a->beta1, a->beta2, a->epsilon, beta1_pow,
+        NAME(tr_adamax)(p + s.begin, m + s.begin, u + s.begin, s.from, s.g, lr, a->beta1, a->beta2, a->epsilon, beta1_pow,
                         s.count);
     return TR_OK;
 }

@@ -51,10 +51,9 @@ static tr_status NAME(decayed_adagrad)(const tr_run *io)
     T             *p = io->out[PARAM_OUT]->data, *m = io->out[MOMENT_OUT]->data;
     NAME(tr_sweep) s;
 
-    tr__optimizer_load(io, slots);
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, PARAM, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_decayed_adagrad)(p + s.begin, m + s.begin, s.g, lr, a->decay, a->epsilon, s.count);
+        NAME(tr_decayed_adagrad)(p + s.begin, m + s.begin, s.from, s.g, lr, a->decay, a->epsilon, s.count);
     return TR_OK;
 }
 

@@ -55,10 +55,9 @@ static tr_status NAME(ftrl)(const tr_run *io)
     T             *p = io->out[PARAM_OUT]->data, *sq = io->out[SQUARED_OUT]->data, *linear = io->out[LINEAR_OUT]->data;
     NAME(tr_sweep) s;
 
-    tr__optimizer_load(io, slots);
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, PARAM, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_ftrl)(p + s.begin, sq + s.begin, linear + s.begin, s.g, lr, a->l1, a->l2, a->lr_power, s.count);
+        NAME(tr_ftrl)(p + s.begin, sq + s.begin, linear + s.begin, s.from, s.g, lr, a->l1, a->l2, a->lr_power, s.count);
     return TR_OK;
 }
 

@@ -53,10 +53,9 @@ static tr_status NAME(momentum)(const tr_run *io)
     T             *p = io->out[PARAM_OUT]->data, *v = io->out[VELOCITY_OUT]->data;
     NAME(tr_sweep) s;
 
-    tr__optimizer_load(io, slots);
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, PARAM, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_momentum)(p + s.begin, v + s.begin, s.g, lr, a->mu, a->use_nesterov, s.count);
+        NAME(tr_momentum)(p + s.begin, v + s.begin, s.from, s.g, lr, a->mu, a->use_nesterov, s.count);
     return TR_OK;
 }
 

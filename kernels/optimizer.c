@@ -141,15 +141,30 @@ tr_status NAME(tr__grad_rows)(tr_grad_rows *out, const tr_run *io, int param, in
     return NAME(merge)(out, &extra, io, param, grad, 0);
 }
 
-tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, int param, int grad)
+void NAME(tr__optimizer_from)(const T *from[TR_OPTIMIZER_ARRAYS], const tr_run *io, const tr_optimizer_slot *slots)
+{
+    int count = 0;
+
+    memset(from, 0, TR_OPTIMIZER_ARRAYS * sizeof *from);
+    for (const tr_optimizer_slot *s = slots; s->name; s++)
+        if (s->out != TR_NUMBER_IN && io->in[s->in])
+            from[count++] = io->in[s->in]->data;
+}
+
+tr_status NAME(tr__sweep_begin)(NAME(tr_sweep) *s, const tr_run *io, const tr_optimizer_slot *slots, int grad)
 {
     const tr_tensor *g = io->in[grad];
+    const int        param = slots[0].in;
     void            *buffer;
 
     *s = (NAME(tr_sweep)){.g = g->data, .numel = tr_tensor_count(io->in[param])};
     s->step = s->numel;
-    if (!g->rows)
+    if (!g->rows) {                                        /* one range */
+        NAME(tr__optimizer_from)(s->inputs, io, slots);
+        s->from = s->inputs;
         return TR_OK;
+    }
+    tr__optimizer_load(io, slots);
     const int64_t width = tr__rows_width(g);
     const int64_t range_rows = width > 0 && width < SWEEP_ITEMS ? SWEEP_ITEMS / width : 1;
     s->step = range_rows * width;

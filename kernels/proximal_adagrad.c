@@ -53,10 +53,9 @@ static tr_status NAME(proximal_adagrad)(const tr_run *io)
     T             *p = io->out[PARAM_OUT]->data, *m = io->out[MOMENT_OUT]->data;
     NAME(tr_sweep) s;
 
-    tr__optimizer_load(io, slots);
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, PARAM, GRAD));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_proximal_adagrad)(p + s.begin, m + s.begin, s.g, lr, a->l1, a->l2, s.count);
+        NAME(tr_proximal_adagrad)(p + s.begin, m + s.begin, s.from, s.g, lr, a->l1, a->l2, s.count);
     return TR_OK;
 }
 

@@ -6,6 +6,8 @@
 #include "kernels/math/optimizer.h"
 #include "kernels/optimizer.h"
 
+#include <string.h>
+
 /* -- interface -------------------------------------------------------------------------------- */
 enum { PARAM, MEAN_SQUARE, MEAN_GRAD, LEARNING_RATE, GRAD, MOMENT };
 enum { PARAM_OUT, MOMENT_OUT, MEAN_SQUARE_OUT, MEAN_GRAD_OUT };
@@ -33,8 +35,8 @@ static const tr_op_proto proto = {
 };
 
 static const tr_optimizer_slot slots[] = {
-    {"Param", PARAM, PARAM_OUT}, {"MeanSquare", MEAN_SQUARE, MEAN_SQUARE_OUT},
-    {"MeanGrad", MEAN_GRAD, MEAN_GRAD_OUT}, {"Moment", MOMENT, MOMENT_OUT},
+    {"Param", PARAM, PARAM_OUT}, {"Moment", MOMENT, MOMENT_OUT}, {"MeanSquare", MEAN_SQUARE, MEAN_SQUARE_OUT},
+    {"MeanGrad", MEAN_GRAD, MEAN_GRAD_OUT},
     {"LearningRate", LEARNING_RATE, TR_NUMBER_IN},
     {.name = NULL},
 };
@@ -64,11 +66,12 @@ static tr_status NAME(rmsprop)(const tr_run *io)
 
     if (a->centered && (!io->in[MEAN_GRAD] || !io->out[MEAN_GRAD_OUT]))
         return tr_fail(TR_EINVAL, "rmsprop: centered needs MeanGrad and MeanGradOut");
-    tr__optimizer_load(io, slots);
-    TR_TRY(NAME(tr__sweep_begin)(&s, io, PARAM, GRAD));
+    if (!a->centered && mg && io->in[MEAN_GRAD] && io->in[MEAN_GRAD]->data != mg)     /* not used, but kept */
+        memcpy(mg, io->in[MEAN_GRAD]->data, (size_t)tr_tensor_count(io->in[PARAM]) * sizeof(T));
+    TR_TRY(NAME(tr__sweep_begin)(&s, io, slots, GRAD));
     while (NAME(tr__sweep_next)(&s))
-        NAME(tr_rmsprop)(p + s.begin, v + s.begin, ms + s.begin, a->centered ? mg + s.begin : NULL, s.g, lr, a->decay,
-                         a->momentum, a->epsilon, s.count);
+        NAME(tr_rmsprop)(p + s.begin, v + s.begin, ms + s.begin, a->centered ? mg + s.begin : NULL, s.from, s.g, lr,
+                         a->decay, a->momentum, a->epsilon, s.count);
     return TR_OK;
 }
 

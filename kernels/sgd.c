@@ -41,11 +41,13 @@ static tr_status NAME(sgd)(const tr_run *io)
     T           *p = io->out[PARAM_OUT]->data;
     tr_grad_rows g;
 
-    tr__optimizer_load(io, slots);
     if (!io->in[GRAD]->rows) {
-        NAME(tr_sgd)(p, io->in[GRAD]->data, lr, tr_tensor_count(io->in[PARAM]));
+        const T *from[TR_OPTIMIZER_ARRAYS];
+        NAME(tr__optimizer_from)(from, io, slots);
+        NAME(tr_sgd)(p, from, io->in[GRAD]->data, lr, tr_tensor_count(io->in[PARAM]));
         return TR_OK;
     }
+    tr__optimizer_load(io, slots);
     TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
     NAME(tr_sgd_rows)(p, g.values, g.rows, g.count, g.width, lr);
     return TR_OK;

@@ -8,6 +8,7 @@
 #include "framework/compiler.h"
 #include "framework/threadpool.h"
 
+#include <string.h>
 #include <tgmath.h>
 
 enum { MIN_ITEMS = 8192, AHEAD = 12 };                       /* elements of a slice; rows to ask for in advance */
@@ -30,6 +31,7 @@ TR_INLINE void ask_for(const void *array, int64_t row, int64_t bytes)
 /* s, u and v are the states that an optimizer has; a to e its numbers. */
 typedef struct {
     T             *p, *s, *u, *v;
+    const T       *from[TR_OPTIMIZER_ARRAYS];      /* of whole parameters: where p, s, u and v are read */
     const T       *g;
     T              lr, a, b, c, d, e;
     bool           flag;
@@ -135,51 +137,66 @@ TR_INLINE void NAME(proximal_adagrad_one)(T *p, T *m, T g, T lr, T l1, T l2)
 
 /* -- whole parameters ------------------------------------------------------------------------------------------------------ */
 
-#define WALK(name, BODY)                                                                  \
+/* BODY changes one element: p, and as many of s, u and v as there are states. */
+#define WALK(name, STATES, BODY)                                                          \
     TR_CLONES static void NAME(name##_range)(void *payload, int64_t begin, int64_t end)   \
     {                                                                                     \
         const NAME(job) j = *(const NAME(job) *)payload;                                  \
-        T              *p = j.p, *s = j.s, *u = j.u, *v = j.v;                            \
         const T        *g = j.g;                                                          \
-        (void)s, (void)u, (void)v;                                                        \
         TR_IVDEP                                                                          \
         for (int64_t i = begin; i < end; i++) {                                           \
+            T p = j.from[0][i], s = 0, u = 0, v = 0;                                      \
+            if (STATES > 0) s = j.from[1][i];                                             \
+            if (STATES > 1) u = j.from[2][i];                                             \
+            if (STATES > 2) v = j.from[3][i];                                             \
             BODY                                                                          \
+            j.p[i] = p;                                                                   \
+            if (STATES > 0) j.s[i] = s;                                                   \
+            if (STATES > 1) j.u[i] = u;                                                   \
+            if (STATES > 2) j.v[i] = v;                                                   \
         }                                                                                 \
     }
 
-WALK(sgd,              NAME(sgd_one)(p + i, g[i], j.lr);)
-WALK(momentum,         NAME(momentum_one)(p + i, s + i, g[i], j.lr, j.a, false);)
-WALK(nesterov,         NAME(momentum_one)(p + i, s + i, g[i], j.lr, j.a, true);)
-WALK(adam,             NAME(adam_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
-WALK(adagrad,          NAME(adagrad_one)(p + i, s + i, g[i], j.lr, j.e);)
-WALK(decayed_adagrad,  NAME(decayed_adagrad_one)(p + i, s + i, g[i], j.lr, j.a, j.e);)
-WALK(adamax,           NAME(adamax_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
-WALK(adadelta,         NAME(adadelta_one)(p + i, s + i, u + i, g[i], j.a, j.e);)
-WALK(rmsprop,          NAME(rmsprop_one)(p + i, s + i, u + i, g[i], 0, j.lr, j.a, j.b, j.e);)
-WALK(rmsprop_centered, NAME(rmsprop_centered_one)(p + i, s + i, u + i, v + i, g[i], j.lr, j.a, j.b, j.e);)
-WALK(ftrl_sqrt,        NAME(ftrl_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, (T)-0.5);)
-WALK(ftrl_pow,         NAME(ftrl_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.c);)
-WALK(proximal_gd,      p[i] = NAME(shrunk)(p[i] - j.lr * g[i], j.lr, j.a, j.b);)
-WALK(proximal_adagrad, NAME(proximal_adagrad_one)(p + i, s + i, g[i], j.lr, j.a, j.b);)
+WALK(sgd,              0, NAME(sgd_one)(&p, g[i], j.lr);)
+WALK(momentum,         1, NAME(momentum_one)(&p, &s, g[i], j.lr, j.a, false);)
+WALK(nesterov,         1, NAME(momentum_one)(&p, &s, g[i], j.lr, j.a, true);)
+WALK(adam,             2, NAME(adam_one)(&p, &s, &u, g[i], j.lr, j.a, j.b, j.e);)
+WALK(adagrad,          1, NAME(adagrad_one)(&p, &s, g[i], j.lr, j.e);)
+WALK(decayed_adagrad,  1, NAME(decayed_adagrad_one)(&p, &s, g[i], j.lr, j.a, j.e);)
+WALK(adamax,           2, NAME(adamax_one)(&p, &s, &u, g[i], j.lr, j.a, j.b, j.e);)
+WALK(adadelta,         2, NAME(adadelta_one)(&p, &s, &u, g[i], j.a, j.e);)
+WALK(rmsprop,          2, NAME(rmsprop_one)(&p, &s, &u, g[i], 0, j.lr, j.a, j.b, j.e);)
+WALK(rmsprop_centered, 3, NAME(rmsprop_centered_one)(&p, &s, &u, &v, g[i], j.lr, j.a, j.b, j.e);)
+WALK(ftrl_sqrt,        2, NAME(ftrl_one)(&p, &s, &u, g[i], j.lr, j.a, j.b, (T)-0.5);)
+WALK(ftrl_pow,         2, NAME(ftrl_one)(&p, &s, &u, g[i], j.lr, j.a, j.b, j.c);)
+WALK(proximal_gd,      0, p = NAME(shrunk)(p - j.lr * g[i], j.lr, j.a, j.b);)
+WALK(proximal_adagrad, 1, NAME(proximal_adagrad_one)(&p, &s, g[i], j.lr, j.a, j.b);)
 #undef WALK
 
-void NAME(tr_sgd)(T *p, const T *g, T lr, int64_t n)
+static void NAME(walk)(NAME(job) *j, const T *const *from, int64_t n, tr_range_fn fn)
+{
+    const T *const own[TR_OPTIMIZER_ARRAYS] = {j->p, j->s, j->u, j->v};
+
+    memcpy(j->from, from ? from : own, sizeof own);
+    tr_parallel_range(n, MIN_ITEMS, fn, j);
+}
+
+void NAME(tr_sgd)(T *p, const T *const *from, const T *g, T lr, int64_t n)
 {
     NAME(job) j = {.p = p, .g = g, .lr = lr};
-    tr_parallel_range(n, MIN_ITEMS, NAME(sgd_range), &j);
+    NAME(walk)(&j, from, n, NAME(sgd_range));
 }
 
-void NAME(tr_momentum)(T *p, T *v, const T *g, T lr, T mu, bool nesterov, int64_t n)
+void NAME(tr_momentum)(T *p, T *v, const T *const *from, const T *g, T lr, T mu, bool nesterov, int64_t n)
 {
     NAME(job) j = {.p = p, .s = v, .g = g, .lr = lr, .a = mu};
-    tr_parallel_range(n, MIN_ITEMS, nesterov ? NAME(nesterov_range) : NAME(momentum_range), &j);
+    NAME(walk)(&j, from, n, nesterov ? NAME(nesterov_range) : NAME(momentum_range));
 }
 
-void NAME(tr_adam)(T *p, T *m1, T *m2, const T *g, T lr, T beta1, T beta2, T epsilon, int64_t n)
+void NAME(tr_adam)(T *p, T *m1, T *m2, const T *const *from, const T *g, T lr, T beta1, T beta2, T epsilon, int64_t n)
 {
     NAME(job) j = {.p = p, .s = m1, .u = m2, .g = g, .lr = lr, .a = beta1, .b = beta2, .e = epsilon};
-    tr_parallel_range(n, MIN_ITEMS, NAME(adam_range), &j);
+    NAME(walk)(&j, from, n, NAME(adam_range));
 }
 
 T NAME(tr_adam_rate)(T lr, T beta1_pow, T beta2_pow)
@@ -187,52 +204,53 @@ T NAME(tr_adam_rate)(T lr, T beta1_pow, T beta2_pow)
     return lr * sqrt(1 - beta2_pow) / (1 - beta1_pow);
 }
 
-void NAME(tr_adagrad)(T *p, T *m, const T *g, T lr, T epsilon, int64_t n)
+void NAME(tr_adagrad)(T *p, T *m, const T *const *from, const T *g, T lr, T epsilon, int64_t n)
 {
     NAME(job) j = {.p = p, .s = m, .g = g, .lr = lr, .e = epsilon};
-    tr_parallel_range(n, MIN_ITEMS, NAME(adagrad_range), &j);
+    NAME(walk)(&j, from, n, NAME(adagrad_range));
 }
 
-void NAME(tr_decayed_adagrad)(T *p, T *m, const T *g, T lr, T decay, T epsilon, int64_t n)
+void NAME(tr_decayed_adagrad)(T *p, T *m, const T *const *from, const T *g, T lr, T decay, T epsilon, int64_t n)
 {
     NAME(job) j = {.p = p, .s = m, .g = g, .lr = lr, .a = decay, .e = epsilon};
-    tr_parallel_range(n, MIN_ITEMS, NAME(decayed_adagrad_range), &j);
+    NAME(walk)(&j, from, n, NAME(decayed_adagrad_range));
 }
 
-void NAME(tr_adamax)(T *p, T *m, T *u, const T *g, T lr, T beta1, T beta2, T epsilon, T beta1_pow, int64_t n)
+void NAME(tr_adamax)(T *p, T *m, T *u, const T *const *from, const T *g, T lr, T beta1, T beta2, T epsilon, T beta1_pow,
+                     int64_t n)
 {
     NAME(job) j = {.p = p, .s = m, .u = u, .g = g, .lr = lr / (1 - beta1_pow), .a = beta1, .b = beta2, .e = epsilon};
-    tr_parallel_range(n, MIN_ITEMS, NAME(adamax_range), &j);
+    NAME(walk)(&j, from, n, NAME(adamax_range));
 }
 
-void NAME(tr_adadelta)(T *p, T *s, T *u, const T *g, T rho, T epsilon, int64_t n)
+void NAME(tr_adadelta)(T *p, T *s, T *u, const T *const *from, const T *g, T rho, T epsilon, int64_t n)
 {
     NAME(job) j = {.p = p, .s = s, .u = u, .g = g, .a = rho, .e = epsilon};
-    tr_parallel_range(n, MIN_ITEMS, NAME(adadelta_range), &j);
+    NAME(walk)(&j, from, n, NAME(adadelta_range));
 }
 
-void NAME(tr_rmsprop)(T *p, T *v, T *ms, T *mg, const T *g, T lr, T rho, T mu, T epsilon, int64_t n)
+void NAME(tr_rmsprop)(T *p, T *v, T *ms, T *mg, const T *const *from, const T *g, T lr, T rho, T mu, T epsilon, int64_t n)
 {
     NAME(job) j = {.p = p, .s = v, .u = ms, .v = mg, .g = g, .lr = lr, .a = rho, .b = mu, .e = epsilon};
-    tr_parallel_range(n, MIN_ITEMS, mg ? NAME(rmsprop_centered_range) : NAME(rmsprop_range), &j);
+    NAME(walk)(&j, from, n, mg ? NAME(rmsprop_centered_range) : NAME(rmsprop_range));
 }
 
-void NAME(tr_ftrl)(T *p, T *s, T *l, const T *g, T lr, T l1, T l2, T lr_power, int64_t n)
+void NAME(tr_ftrl)(T *p, T *s, T *l, const T *const *from, const T *g, T lr, T l1, T l2, T lr_power, int64_t n)
 {
     NAME(job) j = {.p = p, .s = s, .u = l, .g = g, .lr = lr, .a = l1, .b = l2, .c = lr_power};
-    tr_parallel_range(n, MIN_ITEMS, lr_power == (T)-0.5 ? NAME(ftrl_sqrt_range) : NAME(ftrl_pow_range), &j);
+    NAME(walk)(&j, from, n, lr_power == (T)-0.5 ? NAME(ftrl_sqrt_range) : NAME(ftrl_pow_range));
 }
 
-void NAME(tr_proximal_gd)(T *p, const T *g, T lr, T l1, T l2, int64_t n)
+void NAME(tr_proximal_gd)(T *p, const T *const *from, const T *g, T lr, T l1, T l2, int64_t n)
 {
     NAME(job) j = {.p = p, .g = g, .lr = lr, .a = l1, .b = l2};
-    tr_parallel_range(n, MIN_ITEMS, NAME(proximal_gd_range), &j);
+    NAME(walk)(&j, from, n, NAME(proximal_gd_range));
 }
 
-void NAME(tr_proximal_adagrad)(T *p, T *m, const T *g, T lr, T l1, T l2, int64_t n)
+void NAME(tr_proximal_adagrad)(T *p, T *m, const T *const *from, const T *g, T lr, T l1, T l2, int64_t n)
 {
     NAME(job) j = {.p = p, .s = m, .g = g, .lr = lr, .a = l1, .b = l2};
-    tr_parallel_range(n, MIN_ITEMS, NAME(proximal_adagrad_range), &j);
+    NAME(walk)(&j, from, n, NAME(proximal_adagrad_range));
 }
 
 /* -- rows of a table ---------------------------------------------------------------------------------------------------------- */

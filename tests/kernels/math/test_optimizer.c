@@ -59,31 +59,37 @@ static void exact_step(int which, double *p, double *s, double *u, double *v, do
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(formulas_match), BOTH(cuts_change_no_bit), BOTH(rows_change_no_bit), BOTH(the_rate_of_adam),
+        BOTH(formulas_match), BOTH(cuts_change_no_bit), BOTH(elsewhere_changes_no_bit), BOTH(rows_change_no_bit),
+        BOTH(the_rate_of_adam),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
 
-static void NAME(step)(int which, T *p, T *s, T *u, T *v, const T *g, int64_t n)
+static void NAME(step_from)(int which, T *p, T *s, T *u, T *v, const T *const *from, const T *g, int64_t n)
 {
     const T lr = (T)LR, a = (T)A, b = (T)B, e = (T)EPS, l1 = (T)L1, l2 = (T)L2;
     switch (which) {
-    case SGD:              NAME(tr_sgd)(p, g, lr, n); break;
-    case MOMENTUM:         NAME(tr_momentum)(p, s, g, lr, a, false, n); break;
-    case NESTEROV:         NAME(tr_momentum)(p, s, g, lr, a, true, n); break;
-    case ADAM:             NAME(tr_adam)(p, s, u, g, lr, a, b, e, n); break;
-    case ADAGRAD:          NAME(tr_adagrad)(p, s, g, lr, e, n); break;
-    case DECAYED_ADAGRAD:  NAME(tr_decayed_adagrad)(p, s, g, lr, a, e, n); break;
-    case ADAMAX:           NAME(tr_adamax)(p, s, u, g, lr, a, b, e, a, n); break;
-    case ADADELTA:         NAME(tr_adadelta)(p, s, u, g, a, e, n); break;
-    case RMSPROP:          NAME(tr_rmsprop)(p, s, u, NULL, g, lr, a, b, e, n); break;
-    case RMSPROP_CENTERED: NAME(tr_rmsprop)(p, s, u, v, g, lr, a, b, e, n); break;
-    case FTRL:             NAME(tr_ftrl)(p, s, u, g, lr, l1, l2, (T)-0.5, n); break;
-    case FTRL_POWER:       NAME(tr_ftrl)(p, s, u, g, lr, l1, l2, (T)-0.7, n); break;
-    case PROXIMAL_GD:      NAME(tr_proximal_gd)(p, g, lr, l1, l2, n); break;
-    default:               NAME(tr_proximal_adagrad)(p, s, g, lr, l1, l2, n);
+    case SGD:              NAME(tr_sgd)(p, from, g, lr, n); break;
+    case MOMENTUM:         NAME(tr_momentum)(p, s, from, g, lr, a, false, n); break;
+    case NESTEROV:         NAME(tr_momentum)(p, s, from, g, lr, a, true, n); break;
+    case ADAM:             NAME(tr_adam)(p, s, u, from, g, lr, a, b, e, n); break;
+    case ADAGRAD:          NAME(tr_adagrad)(p, s, from, g, lr, e, n); break;
+    case DECAYED_ADAGRAD:  NAME(tr_decayed_adagrad)(p, s, from, g, lr, a, e, n); break;
+    case ADAMAX:           NAME(tr_adamax)(p, s, u, from, g, lr, a, b, e, a, n); break;
+    case ADADELTA:         NAME(tr_adadelta)(p, s, u, from, g, a, e, n); break;
+    case RMSPROP:          NAME(tr_rmsprop)(p, s, u, NULL, from, g, lr, a, b, e, n); break;
+    case RMSPROP_CENTERED: NAME(tr_rmsprop)(p, s, u, v, from, g, lr, a, b, e, n); break;
+    case FTRL:             NAME(tr_ftrl)(p, s, u, from, g, lr, l1, l2, (T)-0.5, n); break;
+    case FTRL_POWER:       NAME(tr_ftrl)(p, s, u, from, g, lr, l1, l2, (T)-0.7, n); break;
+    case PROXIMAL_GD:      NAME(tr_proximal_gd)(p, from, g, lr, l1, l2, n); break;
+    default:               NAME(tr_proximal_adagrad)(p, s, from, g, lr, l1, l2, n);
     }
+}
+
+static void NAME(step)(int which, T *p, T *s, T *u, T *v, const T *g, int64_t n)
+{
+    NAME(step_from)(which, p, s, u, v, NULL, g, n);
 }
 
 typedef struct {
@@ -148,6 +154,27 @@ static void NAME(cuts_change_no_bit)(void **state)
         assert_memory_equal(whole.s, part.s, N * sizeof(T));
         assert_memory_equal(whole.u, part.u, N * sizeof(T));
         NAME(state_free)(&whole), NAME(state_free)(&part), NAME(state_free)(&start);
+    }
+}
+
+/* What is read elsewhere stays as it is, and what is written is what would have been written in its place. */
+static void NAME(elsewhere_changes_no_bit)(void **state)
+{
+    (void)state;
+    enum { N = 20011 };
+    for (int which = 0; which < OPTIMIZERS; which++) {
+        NAME(state) here = NAME(state_new)(N), there = NAME(state_new)(N), read = NAME(state_new)(N), start = NAME(state_new)(N);
+        const T *const from[TR_OPTIMIZER_ARRAYS] = {read.p, read.s, read.u, read.v};
+        memset(there.p, 0, N * sizeof(T));
+        NAME(step)(which, here.p, here.s, here.u, here.v, here.g, N);
+        NAME(step_from)(which, there.p, there.s, there.u, there.v, from, here.g, N);
+        assert_memory_equal(there.p, here.p, N * sizeof(T));
+        assert_memory_equal(there.s, here.s, N * sizeof(T));
+        assert_memory_equal(there.u, here.u, N * sizeof(T));
+        assert_memory_equal(there.v, here.v, N * sizeof(T));
+        assert_memory_equal(read.p, start.p, N * sizeof(T));
+        assert_memory_equal(read.s, start.s, N * sizeof(T));
+        NAME(state_free)(&here), NAME(state_free)(&there), NAME(state_free)(&read), NAME(state_free)(&start);
     }
 }
 
