@@ -534,6 +534,8 @@ void tr_job_get_stats(const tr_job *job, tr_job_stats *stats)
         .steps = job->role != TR_ROLE_TRAINER ? job->steps : job->step,
         .wait_nanoseconds = job->role != TR_ROLE_TRAINER ? job->idle_nanoseconds : job->wait_nanoseconds,
         .apply_nanoseconds = job->apply_nanoseconds,
+        .rows_wanted = job->rows_wanted,
+        .rows_ahead = job->rows_ahead,
     };
     tr_comm_stats(job->comm, stats);
     if (job->server)
