@@ -67,6 +67,11 @@ void tr__client_fail(tr_client *client, tr_status status)
     }
 }
 
+int tr_client_last_server(const tr_client *client)
+{
+    return atomic_load_explicit(&client->last_server, memory_order_relaxed);
+}
+
 uint64_t tr_client_done(const tr_client *client)
 {
     return client->op_first - 1;

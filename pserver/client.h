@@ -127,6 +127,8 @@ void     tr_client_flush(tr_client *client);
 
 /* All operations up to this one are done. */
 uint64_t tr_client_done(const tr_client *client);
+/* The server that has completed something last. From any thread. */
+int      tr_client_last_server(const tr_client *client);
 /* Steps ended. */
 uint64_t tr_client_step(const tr_client *client);
 

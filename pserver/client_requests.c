@@ -87,6 +87,7 @@ void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
     if (r->is_done)
         return;
     r->is_done = true;
+    atomic_store_explicit(&client->last_server, (int)(s - client->stream), memory_order_relaxed);
     if (r->wire.kind == TR_WIRE_STEP_END)
         s->settled = r->wire.step;
     if (r->op)

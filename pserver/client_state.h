@@ -9,6 +9,7 @@
 #include "proto/pserver.pb-c.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,7 @@ struct tr_client {
     int64_t             cut_asked_at;
     uint8_t *(*pack_place)(void *self, size_t *size, uint64_t step);
     void               *pack_self;
+    atomic_int          last_server;  /* whose answer came last; read by other threads, for people */
 };
 
 /* client.c */

@@ -392,8 +392,10 @@ static int drive(tr_comm *comm, rhythm *r)
     atomic_fetch_add_explicit(&comm->turns, 1, memory_order_relaxed);
     comm->now = tr__clock();
     const int moved = turn(comm);
-    if (moved)
+    if (moved) {
         *r = (rhythm){comm->now, NAP_MIN};
+        tr_counter_add(&comm->moving, tr__clock() - comm->now);
+    }
     return moved;
 }
 
@@ -650,6 +652,7 @@ bool tr_comm_has_survived(const tr_comm *comm)
 
 void tr_comm_stats(const tr_comm *comm, tr_job_stats *stats)
 {
+    stats->wire_nanoseconds = tr_counter_get(&comm->moving);
     stats->messages_sent = (int64_t)atomic_load_explicit(&comm->messages_sent, memory_order_relaxed);
     stats->messages_received = (int64_t)atomic_load_explicit(&comm->messages_received, memory_order_relaxed);
     stats->bytes_sent = (int64_t)atomic_load_explicit(&comm->bytes_sent, memory_order_relaxed);

@@ -5,6 +5,7 @@
 
 #include "pserver/comm.h"
 #include "pserver/liveness.h"
+#include "pserver/meter.h"
 #include "pserver/outbox.h"
 #include "pserver/transport.h"
 #include "pserver/wake.h"
@@ -46,6 +47,7 @@ struct tr_comm {
     atomic_int       exit_code;                   /* after a failure; 0 stands for 1 */
     atomic_bool      is_told;                     /* the failure was printed, here or elsewhere */
     atomic_ullong    messages_sent, messages_received, bytes_sent, bytes_received;
+    tr_counter       moving;                      /* time in turns that moved something */
     pthread_mutex_t  lock;                        /* of the two below */
     tr_status        status;
     char             text[4096];

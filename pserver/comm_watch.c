@@ -2,6 +2,7 @@
  * the kernel for a process on the same host. One of the living says it aloud. */
 #include "pserver/comm_state.h"
 #include "pserver/launcher.h"
+#include "pserver/runlog.h"
 
 #include "proto/pserver.pb-c.h"
 
@@ -106,6 +107,8 @@ static int place_in_line(const tr_comm *comm)
 
 void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *text)
 {
+    char quoted[4096];
+
     pthread_mutex_lock(&comm->lock);
     const bool is_news = comm->status == TR_OK;
     if (is_news) {
@@ -115,12 +118,24 @@ void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *t
     pthread_mutex_unlock(&comm->lock);
     if (!is_news)
         return;
+    tr_json_quote(quoted, sizeof quoted, text);
+    tr_runlog_note("failed", ",\"why\":%s", quoted);
     comm->culprit = culprit;
     comm->failed_at = comm->now;
     const int place = place_in_line(comm);
     comm->report_at = comm->now + (place < LAST_IN_LINE ? place : LAST_IN_LINE) * 60 * MILLISECOND;
     atomic_store(&comm->state, TR__FAILED);
     tr__bell_ring(&comm->owner_bell);
+}
+
+static void note_death(const tr_comm *comm, int peer, const char *how)
+{
+    static const char *const roles[TR_ROLE_COUNT] = {"trainer", "server", "spare"};
+    const tr_rank           *dead = &comm->roster->rank[peer];
+    char                     quoted[128];
+
+    tr_runlog_note("died", ",\"rank\":%d,\"role\":\"%s\",\"index\":%d,\"how\":%s", peer, roles[dead->role], dead->index,
+                   tr_json_quote(quoted, sizeof quoted, how));
 }
 
 void tr__comm_dead(tr_comm *comm, int peer, const char *how)
@@ -145,6 +160,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
         return;
     }
     atomic_store(&comm->has_survived, true);
+    note_death(comm, peer, how);
     /* Whether a trainer is missed is for the servers to say: a spare does not know the mode. */
     const tr_role role = comm->roster->rank[comm->roster->self].role;
     if (role == TR_ROLE_SERVER || (role == TR_ROLE_SPARE && comm->roster->rank[peer].role != TR_ROLE_TRAINER))

@@ -1,8 +1,10 @@
 /* job.c - a process's place in a job: start, roles, a server's life, the end. */
 #include "pserver/job.h"
 #include "pserver/job_checkpoint.h"
+#include "pserver/job_runlog.h"
 
 #include "pserver/launcher.h"
+#include "pserver/runlog.h"
 #include "pserver/segment.h"
 #include "pserver/transport.h"
 #include "pserver/wake.h"
@@ -184,7 +186,9 @@ static tr_server *make_server(tr_job *job, const tr_roster *roster)
 
     job->server_index = roster->rank[roster->self].index;
     job->trainer_count = roster->trainers;
-    return tr_server_new(roster, &store);
+    tr_server *server = tr_server_new(roster, &store);
+    atomic_store_explicit(&job->seen_server, server, memory_order_release);
+    return server;
 }
 
 /* A spare becomes the server that has died. One that only sleeps is ended first: it would have the memory for itself. */
@@ -202,6 +206,7 @@ static tr_status take_place(void *self, int server, int dead)
         TR_TRY(tr_state_attach(&job->kept, name));
     tr_comm_take_place(job->comm, server);
     job->server = make_server(job, tr_comm_roster(job->comm));
+    tr_runlog_note("took_place", ",\"server\":%d", server);
     return tr_server_take_over(job->server);
 }
 
@@ -292,6 +297,7 @@ static void on_command(void *self, const tr_command *command)
     }
     if (command->data)
         tr_fail((tr_status)command->block, "%s", (char *)command->data);
+    tr_server_tell_time(job->server, tr__clock());
     tr_server_applied(job->server, (tr_status)command->block);
     free(command->data);
 }
@@ -330,6 +336,7 @@ static void free_job(tr_job *job)
     tr_spare_free(job->spare);
     tr__saving_free(job->saving);
     free(job->mode);
+    tr_trainer_meter_free(job->meter);
     tr_server_program_free(job->program);
     tr_state_free(job->kept, false);
     for (int i = 0; i < job->block_count; i++) {
@@ -372,6 +379,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     TR_TRY(tr_dist_init());
     TR_TRY(check_start(role));
     TR_TRY(take_options(&taken, options));
+    TR_TRY(tr_runlog_prepare());
     tr_job *job = calloc(1, sizeof *job);
     if (!job)
         return tr_fail(TR_ENOMEM, "job: no memory");
@@ -394,6 +402,9 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     current = job;
     const tr_status status = tr_comm_start(&job->comm, &comm, &core);
     if (status == TR_OK) {
+        if (role == TR_ROLE_TRAINER)
+            job->meter = tr_trainer_meter_new(tr_job_servers(job));
+        tr__job_runlog_start(job);
         tr__launcher_tell("joined", tr_job_rank(job), NULL);
         *out = job;
         return TR_OK;
@@ -414,6 +425,8 @@ tr_status tr_job_free(tr_job *job)
     if (job->role == TR_ROLE_TRAINER && !job->has_left)
         status = tr_job_goodbye(job);
     const int       rank = tr_job_rank(job);
+    const tr_status so_far = status == TR_OK ? tr_comm_status(job->comm) : status;
+    tr__job_runlog_end(job, so_far);               /* while all that it reads is there */
     has_survived = tr_comm_has_survived(job->comm);
     exit_code = tr_comm_exit_code(job->comm);
     tr__saving_end(job->saving);                   /* its thread asks the communication thread */
@@ -490,8 +503,7 @@ static tr_status apply(tr_job *job)
     if (status != TR_OK)
         command.data = strdup(tr_error());
     atomic_store(&job->has_update, false);
-    job->steps++;
-    job->apply_nanoseconds += tr__clock() - from;
+    tr_times_add(&job->applied, tr__clock() - from);
     return tr_comm_post(job->comm, &command);
 }
 
@@ -524,18 +536,16 @@ tr_status tr_job_serve(tr_job *job)
             continue;
         const int64_t from = tr__clock();
         tr__bell_wait(&job->bell, seen, 50000000);
-        job->idle_nanoseconds += tr__clock() - from;
+        tr_counter_add(&job->idle, tr__clock() - from);
     }
 }
 
 void tr_job_get_stats(const tr_job *job, tr_job_stats *stats)
 {
     *stats = (tr_job_stats){
-        .steps = job->role != TR_ROLE_TRAINER ? job->steps : job->step,
-        .wait_nanoseconds = job->role != TR_ROLE_TRAINER ? job->idle_nanoseconds : job->wait_nanoseconds,
-        .apply_nanoseconds = job->apply_nanoseconds,
-        .rows_wanted = job->rows_wanted,
-        .rows_ahead = job->rows_ahead,
+        .steps = job->role != TR_ROLE_TRAINER ? tr_counter_get(&job->applied.count) : job->step,
+        .wait_nanoseconds = job->role != TR_ROLE_TRAINER ? tr_counter_get(&job->idle) : tr_counter_get(&job->meter->waited_all),
+        .apply_nanoseconds = tr_counter_get(&job->applied.sum),
     };
     tr_comm_stats(job->comm, stats);
     if (job->server)

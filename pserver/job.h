@@ -12,6 +12,7 @@
 #include "pserver/comm.h"
 #include "pserver/gather.h"
 #include "pserver/keyset.h"
+#include "pserver/meter.h"
 #include "pserver/server_program.h"
 #include "pserver/spare.h"
 
@@ -26,13 +27,6 @@ typedef struct tr__job_block {
     void     *stage;                  /* a copy of the gradient, for callers that cannot keep it */
 } tr__job_block;
 
-/* Keys as they came. */
-typedef struct tr__keys {
-    int64_t *key;
-    int64_t  count;
-    uint64_t capacity;
-} tr__keys;
-
 /* Memory of one direction: what is under way lies there until its ticket is done. */
 typedef struct tr__rows_way {
     tr_keyset       set;
@@ -44,7 +38,6 @@ typedef struct tr__rows_way {
     uint64_t        number_capacity, place_capacity, keys_capacity, rows_capacity;
     tr_client_rows  call;
     uint64_t        ticket;
-    tr__keys        asked;            /* a pull's */
 } tr__rows_way;
 
 typedef struct tr__job_table {
@@ -52,13 +45,11 @@ typedef struct tr__job_table {
     tr_dtype     dtype;
     int64_t      width, row_bytes;
     bool         is_pushed;           /* in the step that is being made */
-    tr__rows_way way[3];
-    tr__rows_way *pull, *next, *push; /* of them; next: for the step that comes */
-    bool         is_prefetched;       /* `pull` has what this step's lookups want */
-    int64_t      taken;               /* of its keys, by lookups of this step */
-    bool         next_is_asked;       /* its rows are here, or on their way */
-    tr__keys     following;           /* of the step behind the one that is being made, or made next */
-    bool         has_following;
+    tr__rows_way pull, push;
+    bool         is_prefetched;       /* what was asked for last is on its way, and no lookup has taken it */
+    int64_t     *asked;               /* the keys of the last lookup, as they came */
+    int64_t      asked_count;
+    uint64_t     asked_capacity;
 } tr__job_table;
 
 struct tr_job {
@@ -73,12 +64,11 @@ struct tr_job {
     int            table_count;
     tr__job_table *table;
     int            pushed_tables;
-    int64_t        rows_wanted, rows_ahead;
     int            pushed;            /* blocks, in the step that is being made */
     int64_t        step;              /* ended */
     uint64_t       last_ticket, last_pull;
     double         weight;
-    int64_t        wait_nanoseconds;
+    tr_trainer_meter *meter;
 
     /* servers */
     tr_server_program *program;
@@ -88,7 +78,9 @@ struct tr_job {
     atomic_bool    has_update;
     atomic_bool    is_done;           /* all trainers have left */
     atomic_uint    bell;
-    int64_t        steps, idle_nanoseconds, apply_nanoseconds;
+    tr_times       applied;           /* of each update, how long it took */
+    tr_counter     idle;
+    _Atomic(const tr_server *) seen_server;      /* `server`, for those who only read counters */
     uint64_t       shared;            /* gatherings with the other servers */
     uint8_t       *share;             /* of all servers */
 
@@ -153,8 +145,7 @@ uint32_t  tr__job_first_shard(int server, int servers);
 int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
 /* A table that was not pushed in the step that is being made; NULL: all were. */
 const char *tr__job_first_missing_table(const tr_job *job);
-/* The step is ended. Asks for the rows of the next one that are known already. */
-tr_status tr__job_tables_ended(tr_job *job);
+void      tr__job_tables_ended(tr_job *job);
 
 /* job_train.c */
 tr_status tr__job_check_ready(const tr_job *job, const char *call);

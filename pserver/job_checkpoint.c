@@ -2,6 +2,7 @@
 #include "pserver/job_checkpoint.h"
 
 #include "framework/memory.h"
+#include "pserver/runlog.h"
 #include "pserver/snapshot.h"
 #include "pserver/wake.h"
 
@@ -383,6 +384,9 @@ static void *run_order(void *self)
         snprintf(s->text, sizeof s->text, "%s", tr_error());
     }
     make_report(s, &p);
+    tr_runlog_note("checkpoint", ",\"step\":%lld,\"written_bytes\":%lld,\"took_ms\":%.3f,\"pause_ms\":%.3f,\"is_good\":%s",
+                   (long long)s->report.step, (long long)s->report.bytes, 1e3 * s->report.seconds, 1e3 * s->report.pause,
+                   s->status == TR_OK ? "true" : "false");
     for (int i = 0; i < p.count; i++)
         tr_part_free(p.item[i]);
     for (int i = 0; i < p.answers; i++)

@@ -2,6 +2,7 @@
 #include "pserver/job.h"
 #include "pserver/job_checkpoint.h"
 
+#include "pserver/runlog.h"
 #include "pserver/wake.h"
 
 #include <math.h>
@@ -135,6 +136,9 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     TR_TRY(tr_job_resumed(job, &job->step));
     job->mode = strdup(spec->mode);
     job->is_set_up = true;
+    tr_trainer_meter_start(job->meter, tr__clock(), job->step);
+    tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d", spec->mode, (long long)job->step,
+                   job->block_count, job->table_count);
     return TR_OK;
 }
 
@@ -179,6 +183,21 @@ tr_status tr_job_set_weight(tr_job *job, double weight)
 double tr_job_weight(const tr_job *job)
 {
     return job->weight;
+}
+
+void tr_job_step_begin(tr_job *job)
+{
+    if (job->meter)
+        tr_trainer_meter_begin(job->meter, tr__clock());
+}
+
+void tr_job_set_loss(tr_job *job, double loss)
+{
+    int64_t bits;
+
+    memcpy(&bits, &loss, sizeof bits);
+    if (job->meter)
+        tr_counter_set(&job->meter->loss, bits);
 }
 
 tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight, tr_ticket *ticket)
@@ -229,11 +248,13 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
         return tr_fail(TR_EINVAL, "tr_job_step_end: parameters of step %lld are still being pulled; wait for them first",
                        (long long)job->step);
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_END, .is_urgent = true}, ticket));
+    tr_trainer_meter_end(job->meter, tr__clock());
     job->step++;
     job->pushed = 0;
+    tr__job_tables_ended(job);
     for (int i = 0; i < job->block_count; i++)
         job->block[i].is_pushed = false;
-    return tr__job_tables_ended(job);
+    return TR_OK;
 }
 
 tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket)
@@ -273,7 +294,7 @@ tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
         return tr_comm_status(job->comm);
     const int64_t   from = tr__clock();
     const tr_status status = tr_comm_wait(job->comm, ticket, tr__seconds(job->options.wait_timeout));
-    job->wait_nanoseconds += tr__clock() - from;
+    tr_trainer_meter_wait(job->meter, from, tr__clock(), tr_client_last_server(job->client));
     return status;
 }
 

@@ -4,6 +4,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static bool write_text(const char *path, const char *text)
+{
+    FILE *out = fopen(path, "we");
+
+    if (!out)
+        return false;
+    const bool is_written = fputs(text, out) >= 0;
+    return fclose(out) == 0 && is_written;
+}
+
 bool tr__launcher_tell(const char *what, int rank, const char *text)
 {
     const char *folder = getenv("TRIREME_JOB_FOLDER");
@@ -12,9 +22,18 @@ bool tr__launcher_tell(const char *what, int rank, const char *text)
     if (!folder)
         return false;
     snprintf(path, sizeof path, "%s/%s.%d", folder, what, rank);
-    FILE *out = fopen(path, "w");
-    if (!out)
+    return write_text(path, text ? text : "");
+}
+
+/* Files without a dot in their names are nobody's to read. */
+bool tr__launcher_put(const char *what, int rank, const char *text)
+{
+    const char *folder = getenv("TRIREME_JOB_FOLDER");
+    char        path[1024], next[1024];
+
+    if (!folder)
         return false;
-    const bool is_written = fputs(text ? text : "", out) >= 0;
-    return fclose(out) == 0 && is_written;
+    snprintf(path, sizeof path, "%s/%s.%d", folder, what, rank);
+    snprintf(next, sizeof next, "%s/%s-%d~", folder, what, rank);
+    return write_text(next, text) && rename(next, path) == 0;
 }

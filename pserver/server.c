@@ -411,7 +411,9 @@ static bool next(void *self, tr_message *out)
 
 static int64_t tick(void *self, int64_t now)
 {
-    tr_server    *server = self;
+    tr_server *server = self;
+
+    server->now = now;
     const int64_t gather = tr_gather_tick(server->gather, now), cut = tr__server_watch_cut(server, now);
 
     return gather < cut ? gather : cut;

@@ -22,6 +22,7 @@
 #ifndef TR_PSERVER_SERVER_H
 #define TR_PSERVER_SERVER_H
 
+#include "pserver/meter.h"
 #include "pserver/node.h"
 #include "pserver/roster.h"
 #include "pserver/rows_merge.h"
@@ -94,6 +95,10 @@ uint64_t   tr_server_step(const tr_server *server);
 void       tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *all);
 /* How many times that is done. */
 uint64_t   tr_server_shared(const tr_server *server);
+/* What time it is, for the times that it keeps; before tr_server_applied. */
+void       tr_server_tell_time(tr_server *server, int64_t now);
+/* Of trainer `trainer`: any thread may read its counters. */
+const tr_peer_meter *tr_server_peer_meter(const tr_server *server, int trainer);
 /* Fill in what the server knows of staleness. */
 void       tr_server_stats(const tr_server *server, tr_job_stats *stats);
 

@@ -290,6 +290,15 @@ void tr_server_program_go_back(tr_server_program *sp)
     switch_sides(sp);
 }
 
+bool tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name)
+{
+    if (index >= sp->table_count)
+        return false;
+    tr_table_describe(out, sp->table[index]->table);
+    *name = sp->setup->tables[index]->name;
+    return true;
+}
+
 void tr_server_program_over(tr_server_program *sp)
 {
     sp->is_over = true;

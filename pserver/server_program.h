@@ -35,6 +35,8 @@ tr_status          tr_server_program_write_rows(tr_server_program *sp, uint32_t 
 tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
 void               tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update);
 void               tr_server_program_go_back(tr_server_program *sp);
+/* What table `index` takes, and its name; false: there are not so many. Between updates. */
+bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
 /* The job has ended well: what is kept may go with the program. */
 void               tr_server_program_over(tr_server_program *sp);
 /* The arrays that a checkpoint holds, as they are now; `out` has room for all of the setup's values. Returns how many. What

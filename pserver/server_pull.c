@@ -144,6 +144,7 @@ tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_w
         while (*end)
             end = &(*end)->next;
         *end = pull;
+        tr__server_meter_holds(server, trainer);
     }
     return TR_OK;
 }
@@ -169,6 +170,7 @@ void tr__server_answer_all(tr_server *server)
             answer(server, t, pull->seq, pull->step, pull->block, pull->count);
             free(pull);
         }
+        tr__server_meter_answered(server, t);
     }
     tr__server_answer_rows(server);
 }

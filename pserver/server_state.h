@@ -1,11 +1,12 @@
 /* server_state.h - the inside of a server core, shared by server.c (requests), server_setup.c (agreement),
- * server_round.c (gathering gradients), server_step.c (what is applied when), server_pull.c (answers) and server_cut.c
- * (checkpoints). */
+ * server_round.c (gathering gradients), server_step.c (what is applied when), server_pull.c (answers), server_meter.c (times) and
+ * server_cut.c (checkpoints). */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
 #include "pserver/gather.h"
 #include "pserver/mean.h"
+#include "pserver/meter.h"
 #include "pserver/mode.h"
 #include "pserver/outbox.h"
 #include "pserver/server.h"
@@ -94,6 +95,7 @@ typedef struct tr__trainer {
     tr__row_pull *row_pulls;          /* wait for their step, or for an update to end */
     bool        is_parked;            /* has cut: what it sends waits until all have */
     tr__held   *parked, **parked_end; /* requests of any kind, in order of seq */
+    tr_peer_meter meter;
 } tr__trainer;
 
 typedef struct tr__block {
@@ -209,6 +211,17 @@ void      tr__server_fewer_move(tr_server *server);
 void      tr__server_apply_next(tr_server *server);
 /* Trainers that the server waits for, in words. */
 void      tr__server_describe_step(const tr_server *server, char *out, size_t size);
+
+/* server_meter.c */
+/* The trainer has ended a step. */
+void      tr__server_meter_ended(const tr_server *server, tr__trainer *trainer);
+/* An update of those who take part begins. */
+void      tr__server_meter_begins(tr_server *server);
+/* It is applied, or dropped. */
+void      tr__server_meter_settled(const tr_server *server, tr__trainer *trainer);
+/* Its question for parameters waits; those that waited are answered. */
+void      tr__server_meter_holds(const tr_server *server, tr__trainer *trainer);
+void      tr__server_meter_answered(const tr_server *server, tr__trainer *trainer);
 
 /* server_rows.c */
 tr_status tr__server_tables_new(tr_server *server);

@@ -44,6 +44,7 @@ static void apply_first(tr_server *server)
         if (server->takes_part[i])
             count_staleness(server, &server->trainer[i]);
     }
+    tr__server_meter_begins(server);
     const tr_update update = {.number = server->updates + 1, .grad = round->sum, .pulled = only->copy,
                               .compensation = server->mode.compensation, .takes_part = server->takes_part,
                               .rows = tr__server_rows_update(server)};
@@ -87,6 +88,7 @@ static void settle(tr_server *server, tr__trainer *trainer)
     memmove(trainer->unsettled, trainer->unsettled + 1, (trainer->ended - trainer->settled) * sizeof *trainer->unsettled);
     trainer->owes_ack = true;
     tr__server_rows_settled(server, trainer);
+    tr__server_meter_settled(server, trainer);
 }
 
 /* -- sync(backups) ----------------------------------------------------------------------------- */
@@ -202,6 +204,7 @@ tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const 
         return tr_fail(TR_EPEER, "%s ended step %llu without the gradient '%s'", tr__server_trainer_name(server, trainer),
                        (unsigned long long)wire->step, missing);
     note_end(trainer, wire->seq);
+    tr__server_meter_ended(server, trainer);
     tr__server_rows_ended(server, trainer);
     trainer->pushed_count = 0;
     memset(trainer->pushed, 0, server->chunk_count / 8 + 1);

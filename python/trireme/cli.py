@@ -53,6 +53,9 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--restarts", type=int, default=3, metavar="N",
                         help="start the job again so often when a process has died (default: 3)")
     parser.add_argument("--tag-output", action="store_true", help="begin each line of output with its rank")
+    parser.add_argument("--log", metavar="DIR", help="each rank writes JSON lines about itself there")
+    parser.add_argument("--progress", type=float, metavar="SECONDS", help="a line about the job so often, 0 for none (default: 1 on a "
+                        "terminal, where it is rewritten in place, else 30)")
     parser.add_argument("--dry-run", action="store_true", help="print the mpirun line and stop")
     parser.add_argument("script", help="Python script")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
@@ -125,6 +128,15 @@ def ssh_command(asked: str | None) -> str:
     return f"{asked or program} {limits}"
 
 
+def progress_seconds(asked: float | None) -> float:
+    from .launch.console import Console
+    from .launch.progress import IN_LOG, ON_TERMINAL
+
+    if asked is not None:
+        return asked
+    return ON_TERMINAL if Console.is_terminal() else IN_LOG
+
+
 def run_launch(options: argparse.Namespace) -> int:
     from .launch.mpi import Layout
     from .launch.supervisor import Checkpoints, Launch
@@ -133,7 +145,8 @@ def run_launch(options: argparse.Namespace) -> int:
                               options.checkpoint_keep, options.resume)
     layout = Layout(options.servers, options.trainers, options.hosts, options.hostfile, ssh_command(options.ssh), options.spares)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
-                    tag_output=options.tag_output, mode=options.mode, restarts=options.restarts, checkpoints=checkpoints)
+                    tag_output=options.tag_output, mode=options.mode, restarts=options.restarts, checkpoints=checkpoints,
+                    log=options.log, progress=progress_seconds(options.progress))
     if options.dry_run:
         print(shlex.join(launch.command(launch.environment("."), None, None)))
         return 0

@@ -31,12 +31,12 @@ _new_tensor = lib.tr_tensor_new
 _MAX_KEPT = 32                       # prepared runs per program
 
 
-def _job_hook() -> Any:
-    """Return what replaces a training program by its trainer's part, in a process of a job; else None."""
+def _job_hooks() -> tuple[Any, Any]:
+    """Return what replaces a training program by its trainer's part, and what sees what it fetched, in a process of a job."""
     if not lib.tr_job_is_launched():
-        return None
+        return None, None
     from .distributed import job, training
-    return training.before_run if job.is_launched() else None
+    return (training.before_run, training.after_run) if job.is_launched() else (None, None)
 
 
 
@@ -204,7 +204,7 @@ class Executor:
             raise TypeError(f"Executor: the place must be CPUPlace(), got {place!r}")
         self.place = place or CPUPlace()
         self._native = Native(lib.tr_executor_new(), lib.tr_executor_free)
-        self._before_run = _job_hook()
+        self._before_run, self._after_run = _job_hooks()
         self.check_nan = check_nan
 
     def __del__(self) -> None:
@@ -248,7 +248,10 @@ class Executor:
         if (prepared is None or prepared.revision != _revision(program.desc._native.ptr)
                 or prepared.erased != scope._erased):
             prepared = self._prepare(program, scope, feed, names, key)
-        return prepared.run(feed, return_numpy, names)
+        results = prepared.run(feed, return_numpy, names)
+        if self._after_run is not None and names:
+            self._after_run(program, names, results)
+        return results
 
     def _prepare(self, program: Program, scope: Scope, feed: dict[str, Any], names: Sequence[str],
                  key: Any) -> _Prepared:

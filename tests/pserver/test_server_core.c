@@ -13,6 +13,7 @@ static float  param[2][2048], grad[2][2048];
 static uint64_t applying, committed;
 static double   compensation;
 static bool     took_part[2];
+static int64_t  now;                  /* of the messages that come */
 
 typedef struct rig {
     tr_roster *roster;
@@ -71,6 +72,7 @@ static rig make(void)
     memset(param, 0, sizeof param);
     memset(grad, 0xff, sizeof grad);
     applying = 0;
+    now = 0;
     for (int i = 0; i < 3; i++)
         tr_roster_put(r.roster, i, i == SERVER ? TR_ROLE_SERVER : TR_ROLE_TRAINER, 1, 100 + i, "h", "");
     EXPECT_OK(tr_roster_close(r.roster));
@@ -92,7 +94,7 @@ static void say(rig *r, int from, tr_wire wire, const void *payload)
     memcpy(copy, payload ? payload : "", wire.bytes);
     wire.epoch = wire.epoch ? wire.epoch : 1;
     wire.seq = wire.seq ? wire.seq : ++r->seq[from];
-    r->node.receive(r->node.self, 0, from, &wire, copy, false);
+    r->node.receive(r->node.self, now, from, &wire, copy, false);
     free(copy);
 }
 
@@ -389,6 +391,75 @@ TEST(the_end_of_a_step_is_acknowledged_when_it_is_applied)
     tr_server_applied(r.server, TR_OK);
     assert_int_equal(committed, 1);
     assert_int_equal(take_ack(&r, TRAINER0, NULL), 6);
+    unmake(&r);
+}
+
+static void applied_at(rig *r, int64_t when)
+{
+    tr_server_tell_time(r->server, when);
+    tr_server_applied(r->server, TR_OK);
+}
+
+static void expect_times(const rig *r, int trainer, int64_t late, int64_t kept, int64_t held)
+{
+    const tr_peer_meter *m = tr_server_peer_meter(r->server, trainer);
+
+    assert_int_equal(tr_counter_get(&m->late), late);
+    assert_int_equal(tr_counter_get(&m->kept), kept);
+    assert_int_equal(tr_counter_get(&m->held), held);
+}
+
+TEST(who_is_late_lets_the_others_gradients_lie)
+{
+    rig r = make_running();
+
+    now = 1000;
+    push_step(&r, TRAINER1, 1, 1);
+    now = 4000;
+    push_step(&r, TRAINER0, 1, 1);
+    expect_times(&r, 0, 3000, 0, 0);
+    expect_times(&r, 1, 0, 3000, 0);
+    applied_at(&r, 4500);
+    now = 5000;
+    push_step(&r, TRAINER0, 2, 1);
+    now = 5100;
+    push_step(&r, TRAINER1, 2, 1);
+    expect_times(&r, 0, 3000, 100, 0);
+    expect_times(&r, 1, 100, 3000, 0);
+    assert_int_equal(tr_counter_get(&tr_server_peer_meter(r.server, 1)->steps), 2);
+    unmake(&r);
+}
+
+TEST(in_mode_async_a_gradient_lies_while_another_is_applied)
+{
+    rig r = make_running_as("async");
+
+    now = 1000;
+    push_step(&r, TRAINER1, 1, 1);
+    now = 1200;
+    push_step(&r, TRAINER0, 1, 1);
+    applied_at(&r, 1700);
+    applied_at(&r, 2000);
+    expect_times(&r, 0, 0, 500, 0);
+    expect_times(&r, 1, 0, 0, 0);
+    unmake(&r);
+}
+
+TEST(in_mode_ssp_it_is_known_how_long_the_fastest_was_held)
+{
+    rig r = make_running_as("ssp(1)");
+
+    now = 1000;
+    push_step(&r, TRAINER0, 1, 1);
+    applied_at(&r, 1100);
+    push_step(&r, TRAINER0, 2, 1);
+    pull(&r, TRAINER0, 2);                         /* before its own step is applied, which it waits for at first */
+    applied_at(&r, 1300);
+    now = 2000;
+    push_step(&r, TRAINER1, 1, 1);
+    applied_at(&r, 2100);
+    assert_int_equal(answers(&r, TRAINER0), 3);
+    expect_times(&r, 0, 0, 0, 2100 - 1300);
     unmake(&r);
 }
 
@@ -832,6 +903,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_a_step_is_acknowledged_when_it_is_applied),
+        cmocka_unit_test(who_is_late_lets_the_others_gradients_lie),
+        cmocka_unit_test(in_mode_async_a_gradient_lies_while_another_is_applied),
+        cmocka_unit_test(in_mode_ssp_it_is_known_how_long_the_fastest_was_held),
         cmocka_unit_test(in_mode_async_each_trainers_step_is_an_update),
         cmocka_unit_test(in_mode_ssp_the_fastest_waits_for_the_slowest),
         cmocka_unit_test(with_backups_the_late_gradient_is_dropped),

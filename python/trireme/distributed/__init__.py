@@ -23,7 +23,7 @@ from . import job as _jobs
 from .checkpoints import checkpoint, first_step, resumed, resumed_from
 from .mode import set_mode
 from .table_report import TablePart, TableReport, table_report
-from .training import prefetch, prefetched, set_batch_weight
+from .training import set_batch_weight
 from .transpiler import DistributeTranspiler, DistributeTranspilerConfig
 
 if _jobs.is_launched():
@@ -107,5 +107,5 @@ def all_mean(*variables: Variable) -> Any:
 
 
 __all__ = ["is_distributed", "trainer_index", "trainer_count", "server_count", "shard", "slice_of", "all_mean",
-           "set_batch_weight", "set_mode", "prefetch", "prefetched", "checkpoint", "resumed", "resumed_from", "first_step",
-           "table_report", "TablePart", "TableReport", "DistributeTranspiler", "DistributeTranspilerConfig"]
+           "set_batch_weight", "set_mode", "checkpoint", "resumed", "resumed_from", "first_step", "table_report",
+           "TablePart", "TableReport", "DistributeTranspiler", "DistributeTranspilerConfig"]

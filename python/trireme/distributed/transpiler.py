@@ -75,11 +75,16 @@ def _item(part: OptimizePart, name: str, slice_params: bool) -> Item:
     return Item(name, shape[0], row, is_whole=not slice_params or name in part.whole)
 
 
+def losses(program: Program) -> list[str]:
+    """The names of what the program makes smaller."""
+    return [name for op in program.global_block().ops if role_of(op) & OpRole.Loss and not role_of(op) & OpRole.Backward
+            for name in op.output_arg_names]
+
+
 def _averaged(program: Program) -> list[str]:
     """The losses, and what all_mean marked: numbers that are averaged over the trainers."""
     block = program.global_block()
-    names = [name for op in block.ops if role_of(op) & OpRole.Loss and not role_of(op) & OpRole.Backward
-             for name in op.output_arg_names]
+    names = losses(program)
     names += getattr(program, "_means", [])
     def fits(name: str) -> bool:
         var = block._find(name)
@@ -232,7 +237,7 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
             block.append_op(type="recv", outputs={"Out": result.means.get(name, name)},
                             attrs={"recv_varnames": [one.param for one in pieces]})
         block.append_op(type="fetch_barrier", outputs={"Out": received})
-    add_prefetch(block, part.tables)
+    _prefetch(block, part)
     used = copy._used_names()
     for name, var in list(block.vars.items()):
         if name not in used and not var.persistable and not var.is_data and name in _made_by(part.ops):
@@ -240,13 +245,15 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     return copy
 
 
-def add_prefetch(block: BlockType, tables: Iterable[str]) -> None:
-    """Ask first of all for the rows that lookups of these tables want, where their keys are fed."""
-    wanted = [(op.input("W")[0], op.input("Ids")[0]) for op in block.ops if op.type == LOOKUP and op.input("W")[0] in tables]
-    wanted = [(table, ids) for table, ids in wanted if block.has_var(ids) and block.var(ids).is_data]
-    if wanted:
-        block._insert_op(0, "prefetch", {"X": [ids for _, ids in wanted]}, {},
-                         {"table_names": [table for table, _ in wanted], "op_role": OpRole.RPC})
+def _prefetch(block: BlockType, part: OptimizePart) -> None:
+    """Ask first of all for the rows that the first lookup of each table wants, where its keys are fed."""
+    keys: dict[str, str] = {}
+    for op in block.ops:
+        if op.type == LOOKUP and op.input("W")[0] in part.tables:
+            keys.setdefault(op.input("W")[0], op.input("Ids")[0])
+    keys = {table: ids for table, ids in keys.items() if block.has_var(ids) and block.var(ids).is_data}
+    if keys:
+        block._insert_op(0, "prefetch", {"X": list(keys.values())}, {}, {"table_names": list(keys), "op_role": OpRole.RPC})
 
 
 def _made_by(ops: Sequence[Operator]) -> set[str]:

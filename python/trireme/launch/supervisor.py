@@ -19,8 +19,11 @@ from ..distributed.checkpoints import STOPPED
 from ..distributed.mode import parse as parse_mode
 from ..errors import InvalidArgumentError, NotFoundError
 from . import mpi as mpis
+from .console import Console
 from .hosts import Hosts, hosts_of
 from .mpi import Layout, Mpi
+from .progress import Progress
+from .runlog import RunLog
 from .watch import Failure, Ranks
 
 _TO_END = 0.7                          # seconds for the living to say what happened and to end by themselves
@@ -86,7 +89,8 @@ class Launch:
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
-                 mode: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints()) -> None:
+                 mode: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints(),
+                 log: str | None = None, progress: float = 0.0) -> None:
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
             raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
         if layout.trainers < 1 or layout.servers < 0 or layout.spares < 0:
@@ -101,6 +105,11 @@ class Launch:
         self.mode = parse_mode(mode).text if mode else None
         checkpoints.check()
         self.checkpoints = checkpoints
+        if progress < 0:
+            raise InvalidArgumentError(f"trireme launch: a line about progress every {progress:g} s")
+        self.log = RunLog(log)
+        self.console = Console(is_live=progress > 0 and Console.is_terminal())
+        self.progress = Progress(self.console, progress)
         self.mpi: Mpi = mpis.find(mpirun)
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
         self.server = [server_program(), *server_options]
@@ -118,6 +127,8 @@ class Launch:
         if self.mode:
             env["TRIREME_MODE"] = self.mode
         env.update(self.checkpoints.environment())
+        env.update(self.log.environment())
+        env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0))
         # mpirun gives every rank a terminal; whether somebody looks at one is ours to say.
         env["TRIREME_TERMINAL"] = str(int(sys.stdout.isatty()))
         cores, count = (hosts.cores(), hosts.count) if hosts else (len(os.sched_getaffinity(0)), 1)
@@ -144,7 +155,8 @@ class Launch:
 
     def run(self) -> int:
         """Run the job, again when a process has died; return the exit code."""
-        _say(self.describe())
+        self.log.begin(command=[*self.server, ":", *self.trainer], servers=self.layout.servers, trainers=self.layout.trainers)
+        self.console.say(self.describe())
         _remove_stale()
         state = f"{_STATE}{os.getpid()}-{int(time.time())}"
         try:
@@ -152,10 +164,11 @@ class Launch:
                 failure, told = self._attempts(state, hosts)
         finally:
             _remove_state(state)
+        self.log.note("end", exit_code=failure.code if failure else 0, **({"why": failure.text} if failure else {}))
         if failure is None:
             return 0
         what = "was stopped" if failure.code == STOPPED else "failed"
-        _say(f"the job {what}, exit code {failure.code}" + ("" if told else f": {failure.text}"))
+        self.console.say(f"the job {what}, exit code {failure.code}" + ("" if told else f": {failure.text}"))
         return failure.code
 
     def _attempts(self, state: str, hosts: Hosts) -> tuple[Failure | None, list[str]]:
@@ -164,10 +177,11 @@ class Launch:
         for attempt in range(self.restarts + 1):
             failure, told = self._attempt(attempt, state, hosts, self.checkpoints.found() != before)
             for text in told if failure else ():
-                print(f"trireme: {text}", file=sys.stderr, flush=True)
+                self.console.tell(f"trireme: {text}")
             if failure is None or not failure.is_death or attempt == self.restarts:
                 break
-            _say(("" if told else f"{failure.text}; ") + f"starting the job again ({attempt + 1} of {self.restarts})")
+            self.log.note("restart", number=attempt + 1, why=[*told, failure.text])
+            self.console.say(("" if told else f"{failure.text}; ") + f"starting the job again ({attempt + 1} of {self.restarts})")
         return failure, told
 
     def _attempt(self, attempt: int, state: str, hosts: Hosts, has_saved: bool) -> tuple[Failure | None, list[str]]:
@@ -176,20 +190,22 @@ class Launch:
         with self._folders() as (folder, scratch, shared):
             self.layout = hosts.begin(self.layout, folder, shared)
             for text in hosts.news():
-                _say(text)
+                self.console.say(text)
             env = self.environment(folder, hosts)
             # What lay on a lost host is gone, and then no other server may find anything either.
             env["TRIREME_STATE"], env["TRIREME_ATTEMPT"] = f"{state}.{hosts.lost_count()}", str(attempt)
             if has_saved:
                 env["TRIREME_RESUME"] = "1"
-            mpirun = subprocess.Popen(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
-                                      stdout=self.output, start_new_session=True)
+            self.progress.begin(attempt)
+            mpirun = self.console.start(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
+                                        stdout=self.output, start_new_session=True)
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers,
                           self.layout.all_spares)
             with _signals() as caught:
                 failure = self._watch(mpirun, ranks, hosts, caught)
                 hosts.kill()
                 self._stop(mpirun, ranks)
+            self.console.finish()
             ranks.close()
             return failure, ranks.told()
 
@@ -212,6 +228,7 @@ class Launch:
         while True:
             ranks.look(0.02)
             hosts.look(ranks)
+            self.progress.look(ranks)
             now = time.monotonic()
             if caught and not asked_at and self._may_save(caught):
                 asked_at = now
@@ -221,7 +238,7 @@ class Launch:
             has_ended = mpirun.poll() is not None
             ended_at = ended_at or (now if has_ended else 0.0)
             for text in hosts.news() + ranks.news():
-                _say(text)
+                self.console.say(text)
             found = ranks.failure()                    # a dead rank is none when the others go on without it
             failure, failed_at = found, failed_at if failure and found else now
             is_clear = not hosts or ranks.is_explained()
@@ -297,10 +314,6 @@ def _remove_state(name: str) -> None:
     for path in Path("/dev/shm").glob(f"{name}*"):
         with contextlib.suppress(OSError):
             path.unlink()
-
-
-def _say(text: str) -> None:
-    print(f"trireme launch: {text}", file=sys.stderr, flush=True)
 
 
 __all__ = ["Launch", "server_program"]

@@ -98,6 +98,15 @@ class Ranks:
         """Has somebody said why the job failed? Or is a host lost, which says it?"""
         return bool(self.lost_hosts) or any(self.folder.glob("told.*")) or any(self.folder.glob("failed.*"))
 
+    def paths(self, what: str) -> list[Path]:
+        """The files of this kind that there may be, in the order of the ranks."""
+        return [self.folder / f"{what}.{rank}" for rank in range(self.size)]
+
+    def is_alive(self, rank: int) -> bool:
+        """Whether the rank has joined, and neither left nor died."""
+        one = self.known.get(rank)
+        return one is not None and self._has_joined(one) and not one.gone and not self._has_left(rank)
+
     def done(self) -> int:
         """The number of ranks that have left the job well, or without which it goes on."""
         return sum(self._has_left(rank) for rank in range(self.size))

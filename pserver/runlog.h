@@ -1,0 +1,42 @@
+/* runlog.h - what a rank says of its life while it lives: lines of JSON in a file of its own, and a word for the launcher.
+ *
+ * TRIREME_LOG names a folder: there the rank writes "trainer-0.jsonl" (server-1, spare-0), an object a line, as docs/logs.md describes.
+ * TRIREME_PROGRESS=1: a file "progress.3" in the launcher's folder holds the newest figures of rank 3, one object, written anew each
+ * second; agents of other hosts pass it on like all that ranks write there.
+ *
+ * Both are written by one thread that sleeps in between: no other ever waits for a disk. Where neither is asked for, there is no thread, and
+ * all calls do nothing.
+ *
+ * What must stay true: `totals` and `progress` are called by that thread, and read counters alone (meter.h). */
+#ifndef TR_PSERVER_RUNLOG_H
+#define TR_PSERVER_RUNLOG_H
+
+#include "framework/text.h"
+
+enum { TR_RUNLOG_SCHEMA = 1 };
+
+/* Fields of an object: each begins with a comma. */
+typedef struct tr_runlog_source {
+    void *self;
+    void (*totals)(void *self, tr_text *out);
+    void (*progress)(void *self, tr_text *out);
+} tr_runlog_source;
+
+/* Read the environment. TR_EINVAL, TR_EIO: what it asks for cannot be; nobody needs to wait for MPI then. */
+tr_status tr_runlog_prepare(void);
+/* `name` is the file's without ".jsonl"; `is_again`: lines of earlier processes of this name stay. */
+void      tr_runlog_start(const char *name, int rank, bool is_again, const tr_runlog_source *source);
+/* Something has happened; `format` makes fields. From any thread. */
+void      tr_runlog_note(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The last line: the totals, and `format`'s fields. Ends the thread. */
+void      tr_runlog_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Is somebody to read what is noted? */
+bool      tr_runlog_has_file(void);
+
+/* A string of JSON, in quotes. */
+void      tr_json_string(tr_text *out, const char *text);
+/* The same in a buffer, cut off where that ends; returns `out`. */
+const char *tr_json_quote(char *out, size_t size, const char *text);
+
+#endif

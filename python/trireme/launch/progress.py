@@ -1,0 +1,123 @@
+"""One line now and then that says how a job goes:
+
+    step 1240  61.3 steps/s  loss 0.1432  4 trainers  2 servers  1 spare  staleness 1 (max 7)  1 restart
+
+Each rank writes its newest figures, ``progress.RANK`` in the job's folder, once a second; agents pass those of other hosts on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .console import Console
+from .watch import Ranks
+
+ON_TERMINAL, IN_LOG = 1.0, 30.0        # seconds from one line to the next
+_WINDOW = 10.0                         # seconds over which steps are counted, at least two lines
+
+
+def staleness_range(bin: int) -> tuple[int, int]:
+    """Return the least and the most updates that a bin of a server's staleness stands for."""
+    return (0, 0) if bin == 0 else (1 << bin - 1, (1 << bin) - 1)
+
+
+def add_bins(all: Iterable[Sequence[int]]) -> list[int]:
+    """Return the sum of several servers' bins."""
+    return [sum(bins) for bins in zip(*all)]
+
+
+def median_bin(bins: Sequence[int]) -> int:
+    """Return the bin that the median falls into."""
+    half, below = sum(bins) / 2, 0
+    for bin, count in enumerate(bins):
+        below += count
+        if below > half:
+            return bin
+    return 0
+
+
+def _plural(count: int, of: int, noun: str) -> str:
+    how_many = str(count) if count >= of else f"{count} of {of}"
+    return f"{how_many} {noun}" + "s" * (of != 1 or count != 1)
+
+
+class Progress:
+    """``every``: seconds from one line to the next; 0: there is none."""
+
+    def __init__(self, console: Console, every: float = 0.0) -> None:
+        self.console, self.every = console, every
+        self.restarts = 0
+        self._said = time.monotonic()
+        self._steps: list[tuple[float, int]] = []      # when, and which
+
+    def begin(self, restarts: int) -> None:
+        """The job starts, or starts again."""
+        self.restarts = restarts
+        self._steps.clear()
+
+    def look(self, ranks: Ranks) -> None:
+        """Say how far the job is, if it is time."""
+        now = time.monotonic()
+        if self.every <= 0 or now - self._said < self.every:
+            return
+        self._said = now
+        text = self.text(ranks, now)
+        if text:
+            self.console.show(text)
+
+    def text(self, ranks: Ranks, now: float) -> str:
+        """Return the line; "" before there is a trainer that trains."""
+        told = [one for one in map(self._read, ranks.paths("progress")) if one]
+        trainers = [one for one in told if one.get("role") == "trainer" and ranks.is_alive(one.get("rank", -1))]
+        steps = [int(one.get("step", 0)) for one in trainers]
+        if not steps or not max(steps):
+            return ""
+        parts = [f"step {max(steps)}", self._rate(max(steps), now)]
+        losses = [one["loss"] for one in sorted(trainers, key=lambda one: one.get("rank", 0)) if "loss" in one]
+        parts += [f"loss {losses[0]:.4g}"] if losses else []
+        servers = [one for one in told if one.get("role") == "server"]
+        parts += self._living(ranks, {one.get("rank") for one in servers})
+        parts += self._staleness(servers)
+        if self.restarts:
+            parts.append(_plural(self.restarts, self.restarts, "restart"))
+        return "  ".join(filter(None, parts))
+
+    @staticmethod
+    def _read(path: Any) -> dict[str, Any] | None:
+        with contextlib.suppress(OSError, ValueError):
+            told = json.loads(path.read_text(errors="replace"))
+            return told if isinstance(told, dict) else None
+        return None
+
+    def _rate(self, step: int, now: float) -> str:
+        self._steps.append((now, step))
+        while len(self._steps) > 2 and self._steps[1][0] < now - _WINDOW:
+            del self._steps[0]
+        (then, before), seconds = self._steps[0], now - self._steps[0][0]
+        return f"{(step - before) / seconds:.3g} steps/s" if seconds > 0 and step >= before else ""
+
+    @staticmethod
+    def _living(ranks: Ranks, serving: set[Any]) -> list[str]:
+        """A spare that serves is a server."""
+        first = ranks.servers + ranks.trainers
+        trainers = sum(map(ranks.is_alive, range(ranks.servers, first)))
+        servers = sum(ranks.is_alive(rank) for rank in range(ranks.size) if rank < ranks.servers or rank >= first and rank in serving)
+        spares = sum(ranks.is_alive(rank) for rank in range(first, ranks.size) if rank not in serving)
+        return [_plural(trainers, ranks.trainers, "trainer"), _plural(servers, ranks.servers, "server"),
+                _plural(spares, spares, "spare") if spares else ""]
+
+    @staticmethod
+    def _staleness(servers: list[dict[str, Any]]) -> list[str]:
+        """In mode sync there is none."""
+        bins = add_bins(one.get("staleness", []) for one in servers)
+        if not any(bins[1:]):
+            return []
+        most = max(bin for bin, count in enumerate(bins) if count)
+        return [f"staleness {staleness_range(median_bin(bins))[0]} (max {staleness_range(most)[1]})"]
+
+
+__all__ = ["Progress", "staleness_range", "median_bin", "add_bins"]

@@ -1,0 +1,46 @@
+"""The launcher's own part of a job's log, ``launcher.jsonl``: docs/logs.md describes it, and the files of the ranks beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidArgumentError
+
+LAUNCHER = "launcher.jsonl"
+_FILES = re.compile(r"(?:(?:trainer|server|spare)-\d+|launcher)\.jsonl")
+
+
+class RunLog:
+    """Without a folder nothing is written."""
+
+    def __init__(self, folder: str | None) -> None:
+        self.folder = Path(os.path.abspath(folder)) if folder is not None else None
+
+    def environment(self) -> dict[str, str]:
+        return {} if self.folder is None else {"TRIREME_LOG": str(self.folder)}
+
+    def begin(self, **fields: Any) -> None:
+        """Make the folder; what an earlier job has left there under the names of logs goes."""
+        if self.folder is None:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for path in self.folder.iterdir():
+                if _FILES.fullmatch(path.name):
+                    path.unlink()
+            self.note("start", schema=1, **fields)
+        except OSError as error:
+            raise InvalidArgumentError(f"trireme launch: logs cannot be written to {str(self.folder)!r}: {error.strerror}") from None
+
+    def note(self, event: str, **fields: Any) -> None:
+        if self.folder is not None:
+            with open(self.folder / LAUNCHER, "a", encoding="utf-8") as out:
+                out.write(json.dumps({"t_s": round(time.time(), 3), "event": event, **fields}) + "\n")
+
+
+__all__ = ["RunLog", "LAUNCHER"]

@@ -1,0 +1,85 @@
+/* test_meter.c - where a trainer's time goes; medians from bins. */
+#include "tests/support/expect.h"
+
+#include "pserver/meter.h"
+
+static const int64_t MS = 1000000;
+
+static void expect_near(int64_t got, int64_t want)
+{
+    assert_true(got >= want - want / 16 - 1000 && got <= want + want / 16 + 1000);
+}
+
+TEST(a_median_is_six_percent_off_at_most)
+{
+    tr_times times = {0};
+
+    assert_int_equal(tr_times_median(&times), 0);
+    for (int64_t t = 1; t < 100000 * MS; t = t * 9 / 8 + 1) {
+        tr_times one = {0};
+        tr_times_add(&one, t);
+        expect_near(tr_times_median(&one), t);
+    }
+    for (int i = 0; i < 101; i++)
+        tr_times_add(&times, i < 51 ? 7 * MS : 900 * MS);
+    expect_near(tr_times_median(&times), 7 * MS);
+    assert_int_equal(tr_counter_get(&times.count), 101);
+    assert_int_equal(tr_counter_get(&times.sum), 51 * 7 * MS + 50 * 900 * MS);
+    assert_int_equal(tr_counter_get(&times.longest), 900 * MS);
+}
+
+TEST(what_no_bin_holds_is_in_the_first_or_the_last)
+{
+    tr_times times = {0};
+
+    tr_times_add(&times, -5);
+    assert_int_equal(tr_times_median(&times), 500);
+    tr_times_add(&times, INT64_MAX / 4);
+    tr_times_add(&times, INT64_MAX / 4);
+    assert_true(tr_times_median(&times) > 1000 * 1000 * MS);
+}
+
+TEST(a_step_is_waiting_the_scripts_own_and_computing)
+{
+    tr_trainer_meter *m = tr_trainer_meter_new(2);
+
+    tr_trainer_meter_start(m, 100 * MS, 0);
+    tr_trainer_meter_begin(m, 101 * MS);           /* nothing was waited for yet */
+    tr_trainer_meter_end(m, 110 * MS);
+    tr_trainer_meter_wait(m, 110 * MS, 115 * MS, 0);
+    tr_trainer_meter_wait(m, 116 * MS, 118 * MS, 1);
+    tr_trainer_meter_begin(m, 121 * MS);           /* after 3 ms of the script's */
+    tr_trainer_meter_end(m, 130 * MS);
+    assert_int_equal(tr_counter_get(&m->step.sum), 30 * MS);
+    assert_int_equal(tr_counter_get(&m->wait.sum), 7 * MS);
+    assert_int_equal(tr_counter_get(&m->script.sum), 3 * MS);
+    assert_int_equal(tr_counter_get(&m->compute.sum), 20 * MS);
+    assert_int_equal(tr_counter_get(&m->wait_by_server[0]), 5 * MS);
+    assert_int_equal(tr_counter_get(&m->wait_by_server[1]), 2 * MS);
+    assert_int_equal(tr_counter_get(&m->ended), 2);
+    tr_trainer_meter_free(m);
+}
+
+TEST(a_trainer_that_goes_on_counts_the_steps_it_had)
+{
+    tr_trainer_meter *m = tr_trainer_meter_new(1);
+
+    tr_trainer_meter_wait(m, 1, 2, 0);             /* for the servers, before it begins */
+    tr_trainer_meter_start(m, 10 * MS, 40);
+    tr_trainer_meter_end(m, 12 * MS);
+    assert_int_equal(tr_counter_get(&m->ended), 41);
+    assert_int_equal(tr_counter_get(&m->step.sum), 2 * MS);
+    assert_int_equal(tr_counter_get(&m->wait.sum), 0);
+    tr_trainer_meter_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_median_is_six_percent_off_at_most),
+        cmocka_unit_test(what_no_bin_holds_is_in_the_first_or_the_last),
+        cmocka_unit_test(a_step_is_waiting_the_scripts_own_and_computing),
+        cmocka_unit_test(a_trainer_that_goes_on_counts_the_steps_it_had),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+"""The line that says how a job goes, and the console that it shares with the ranks."""
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+from job_support import SCRIPT, environment, launch, needs_mpi
+
+from trireme import cli
+from trireme.errors import InvalidArgumentError
+from trireme.launch.console import Console
+from trireme.launch.progress import Progress, median_bin, staleness_range
+from trireme.launch.runlog import RunLog
+from trireme.launch.watch import Rank, Ranks
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """Two servers, two trainers, a spare; all have joined."""
+    ranks = Ranks(1, tmp_path, 2, 2, 1, looks=1)
+    for rank in range(5):
+        ranks.known[rank] = Rank(rank, 100 + rank, None)
+        (tmp_path / f"joined.{rank}").touch()
+    return ranks
+
+
+def tell(ranks, rank, **figures):
+    (ranks.folder / f"progress.{rank}").write_text(json.dumps({"rank": rank, **figures}))
+
+
+def test_nothing_is_said_before_the_first_step(ranks):
+    progress = Progress(Console(), 1)
+    assert progress.text(ranks, 0) == ""
+    tell(ranks, 2, role="trainer", step=0)
+    assert progress.text(ranks, 1) == ""
+
+
+def test_the_line_has_all_that_is_known(ranks):
+    progress = Progress(Console(), 1)
+    tell(ranks, 2, role="trainer", step=10, loss=0.5)
+    tell(ranks, 3, role="trainer", step=9, loss=0.7)
+    assert progress.text(ranks, 100.0) == "step 10  loss 0.5  2 trainers  2 servers  1 spare"
+    tell(ranks, 2, role="trainer", step=30, loss=0.25)
+    tell(ranks, 0, role="server", server=0, staleness=[3, 5, 0, 1])
+    tell(ranks, 1, role="server", server=1, staleness=[3, 5, 0, 0])
+    progress.restarts = 1
+    assert progress.text(ranks, 104.0) == ("step 30  5 steps/s  loss 0.25  2 trainers  2 servers  1 spare  staleness 1 (max 7)  "
+                                           "1 restart")
+
+
+def test_without_the_option_nothing_is_said(ranks, capsys):
+    tell(ranks, 2, role="trainer", step=5)
+    quiet, loud = Progress(Console(), 0), Progress(Console(), 1e-6)
+    quiet.look(ranks)
+    assert capsys.readouterr().err == ""
+    loud.look(ranks)
+    assert capsys.readouterr().err.startswith("trireme launch: step 5  ")
+
+
+def test_who_is_missing_is_counted(ranks):
+    progress = Progress(Console(), 1)
+    tell(ranks, 2, role="trainer", step=5)
+    (ranks.folder / "lost.3").touch()
+    ranks.note_gone(0)                                     # a server, whose place the spare has taken
+    tell(ranks, 4, role="server", server=0, staleness=[1])
+    assert progress.text(ranks, 0) == "step 5  1 of 2 trainers  2 servers"
+
+
+def test_damaged_figures_are_passed_over(ranks):
+    (ranks.folder / "progress.2").write_text('{"rank": 2, "ro')
+    (ranks.folder / "progress.0").write_text("[]")
+    tell(ranks, 3, role="trainer", step=5)
+    assert Progress(Console(), 1).text(ranks, 0).startswith("step 5  2 trainers")
+
+
+def test_bins_of_staleness():
+    assert [staleness_range(bin) for bin in range(5)] == [(0, 0), (1, 1), (2, 3), (4, 7), (8, 15)]
+    assert median_bin([0, 0, 0]) == 0 and median_bin([1, 5, 1]) == 1 and median_bin([0, 0, 9]) == 2
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgumentError, match="logs cannot be written to '.*/file/log': Not a directory"):
+        RunLog(str(tmp_path / "file" / "log")).begin()
+
+
+def test_old_logs_go_and_nothing_else(tmp_path):
+    for name in ("trainer-7.jsonl", "launcher.jsonl", "mine.jsonl", "trainer-7.txt"):
+        (tmp_path / name).write_text("old\n")
+    RunLog(str(tmp_path)).begin(servers=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["launcher.jsonl", "mine.jsonl", "trainer-7.txt"]
+    assert json.loads((tmp_path / "launcher.jsonl").read_text())["servers"] == 1
+
+
+# -- jobs -----------------------------------------------------------------------------------------------------------
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_job_says_how_far_it_is_and_leaves_logs(tmp_path):
+    script = SCRIPT.with_name("paced.py")
+    text = launch(1, 2, "--steps", 60, "--sleep", 0.04, script=script, options=("--progress", 0.5, "--log", tmp_path / "logs"))
+    lines = re.findall(r"^trireme launch: (step .*)$", text, re.M)
+    assert lines and re.fullmatch(r"step \d+  [\d.]+ steps/s  loss [\d.]+  2 trainers  1 server  1 spare", lines[-1]), text
+    logs = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in (tmp_path / "logs").iterdir()}
+    assert sorted(logs) == ["launcher", "server-0", "spare-0", "trainer-0", "trainer-1"]
+    assert [line["event"] for line in logs["launcher"]] == ["start", "end"]
+    for name in ("trainer-0", "trainer-1"):
+        joined, began, *steps, summary = logs[name]
+        assert (joined["event"], began["event"], began["mode"], summary["event"], summary["end"]) == (
+            "joined", "began", "sync", "summary", "well")
+        assert {line["event"] for line in steps} == {"steps"} and summary["steps"] == 60
+        assert summary["step_ms"] == pytest.approx(summary["compute_ms"] + summary["script_ms"] + summary["wait_ms"], rel=0.01)
+        assert summary["script_median_ms"] > 35 and summary["wait_by_server_ms"][0] > 0
+    end = logs["server-0"][-1]
+    assert end["updates"] == 60 and end["steps_by_trainer"] == [60, 60] and end["staleness"][0] == 120
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_log_that_cannot_be_written_is_refused(capsys):
+    assert cli.main(["launch", "--log", "/proc/logs", str(SCRIPT)]) == 2
+    assert "logs cannot be written to '/proc/logs'" in capsys.readouterr().err
+
+
+def run_in_terminal(words, seconds):
+    """Return what a terminal gets to see."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=environment())
+    os.close(theirs)
+    seen, end = b"", time.monotonic() + seconds
+    while time.monotonic() < end and select.select([ours], [], [], end - time.monotonic())[0]:
+        try:
+            seen += os.read(ours, 1 << 16)
+        except OSError:
+            break
+    os.close(ours)
+    assert process.wait(20) == 0, seen
+    return seen.decode()
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_on_a_terminal_the_line_is_rewritten_below_what_ranks_print():
+    seen = run_in_terminal([sys.executable, "-m", "trireme", "launch", "--trainers", "1", str(SCRIPT.with_name("paced.py")), "--steps",
+                            "70", "--sleep", "0.04", "--say", "20"], 60)
+    rows = [re.split("\r\x1b\\[K|\r", row)[-1] for row in seen.replace("\r\n", "\n").split("\n")]
+    assert [row for row in rows[1:] if row] == [f"at step {step}" for step in (0, 20, 40, 60)], rows     # the line is gone at the end
+    assert len(re.findall(r"\x1b\[Kstep \d+", seen)) >= 2
