@@ -118,7 +118,7 @@ static tr_status check_manifest(const tr_manifest *m)
         if (m->trainers[i]->steps > INT64_MAX || m->trainers[i]->runs > INT64_MAX || m->trainers[i]->index > INT32_MAX)
             return tr_fail(TR_EFORMAT, "trainer %zu: step %llu, run %llu", i, (unsigned long long)m->trainers[i]->steps,
                            (unsigned long long)m->trainers[i]->runs);
-    return TR_OK;
+    return tr__tables_check(m);
 }
 
 /* == the manifest's file ======================================================================== */

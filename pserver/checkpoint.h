@@ -32,7 +32,11 @@ uint8_t  *tr_part_pack(size_t *size, const tr_part *part);
 tr_part  *tr_part_parse(const uint8_t *bytes, size_t size);
 void      tr_part_free(tr_part *part);
 
-/* Write `folder`/`name`, and the folders on the way. *out describes it. */
+/* Of the tables among these states the rows of this moment are written, however long the writing takes and whatever
+ * is updated meanwhile. The one that updates calls both, between updates. */
+tr_status tr_tables_cut(int count, const tr_state *states);
+void      tr_tables_cut_end(int count, const tr_state *states);
+/* Write `folder`/`name`, and the folders on the way. *out describes it. Tables have a cut. */
 tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_state *states);
 /* Write the manifest of DIR/step-...: `parts` are there. Files of the folder that it does not name are removed. */
 tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t cut, int part_count,
@@ -47,6 +51,11 @@ int       tr__checkpoint_list_all(int64_t *steps, int room, const char *folder, 
 /* The manifest of a file's bytes, checked: its own checksum, and that it makes sense by itself. `path` is for messages. */
 tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size, const char *path);
 void      tr_manifest_free(tr_manifest *manifest);
+/* What a part says of a table. */
+Trireme__Checkpoint__Table *tr__table_describe(const tr_job_table *table);
+/* What the parts say of tables makes sense, and all shards of each are there. */
+tr_status tr__tables_check(const tr_manifest *manifest);
+const tr_manifest *tr__checkpoint_manifest(const tr_checkpoint *checkpoint);
 /* The file's bytes, malloc'ed. */
 uint8_t  *tr_manifest_pack(size_t *size, const tr_manifest *manifest);
 /* Bytes from offset on of a part, verified; `at` is the folder. Opens the file each time. */

@@ -19,6 +19,7 @@
 #include "framework/beside.h"
 #include "framework/dtype.h"
 #include "framework/memory.h"
+#include "pserver/table_var.h"
 
 /* == a file that is there when all of it is ====================================================== */
 
@@ -166,16 +167,70 @@ static tr_part_tensor *describe(const tr_state *state, uint64_t offset)
     return t;
 }
 
+/* -- tables: an array of bytes for each shard ---------------------------------------------------- */
+
+static tr_status put_rows(writer *w, const char *name, uint32_t shard, uint64_t stride, bool are_candidates, const void *rows,
+                          uint64_t bytes)
+{
+    const int64_t  dims[] = {(int64_t)(bytes / stride), (int64_t)stride};
+    const tr_state state = {.name = name, .kind = TR_STATE_TABLE, .dtype = TR_UINT8, .rank = 2, .dims = dims};
+
+    if (!bytes)
+        return TR_OK;
+    TR_TRY(put_padding(w));
+    tr_part_tensor *t = w->part->tensors[w->part->n_tensors++] = describe(&state, w->part->bytes + w->filled);
+    t->has_shard = true;
+    t->shard = shard;
+    t->has_candidates = t->candidates = are_candidates;
+    return put(w, rows, bytes);
+}
+
+static tr_status put_shard(writer *w, const tr_job_table *table, uint32_t shard, uint64_t stride)
+{
+    void     *rows = NULL;
+    uint64_t  bytes = 0;
+
+    TR_TRY(tr_table_cut_read(table->first_rows, shard, &rows, &bytes));
+    tr_status status = put_rows(w, table->name, shard, stride, false, rows, bytes);
+    free(rows);
+    TR_TRY(status);
+    TR_TRY(tr_table_cut_read_candidates(table->first_rows, shard, &rows, &bytes));
+    status = put_rows(w, table->name, shard, sizeof(tr_slot_row), true, rows, bytes);
+    free(rows);
+    return status;
+}
+
+static tr_status put_table(writer *w, const tr_job_table *table)
+{
+    tr_part                    *part = w->part;
+    Trireme__Checkpoint__Table *about = part->tables[part->n_tables++] = tr__table_describe(table);
+    const tr_table_config       config = tr_table_config_of(table);
+
+    for (uint32_t i = 0; table->first_rows && i < about->shard_count; i++)
+        TR_TRY(put_shard(w, table, about->first_shard + i, tr_table_stride(&config)));
+    return TR_OK;
+}
+
+/* -- all of a part -------------------------------------------------------------------------------- */
+
+static tr_status put_array(writer *w, const tr_state *state)
+{
+    TR_TRY(put_padding(w));
+    tr_part_tensor *t = w->part->tensors[w->part->n_tensors++] = describe(state, w->part->bytes + w->filled);
+    return put(w, state->data, t->bytes);
+}
+
 static tr_status put_states(writer *w, int count, const tr_state *states)
 {
     tr_part *part = w->part;
+    size_t   tables = 0;
 
-    part->tensors = tr__must_alloc((size_t)count * sizeof *part->tensors + 1);
-    for (int i = 0; i < count; i++) {
-        TR_TRY(put_padding(w));
-        tr_part_tensor *t = part->tensors[part->n_tensors++] = describe(&states[i], part->bytes + w->filled);
-        TR_TRY(put(w, states[i].data, t->bytes));
-    }
+    for (int i = 0; i < count; i++)
+        tables += states[i].kind == TR_STATE_TABLE;
+    part->tensors = tr__must_alloc(((size_t)count + tables * 2 * TR_SHARDS) * sizeof *part->tensors + 1);
+    part->tables = tr__must_alloc(tables * sizeof *part->tables + 1);
+    for (int i = 0; i < count; i++)
+        TR_TRY(states[i].kind == TR_STATE_TABLE ? put_table(w, states[i].data) : put_array(w, &states[i]));
     return w->filled ? write_chunk(w, w->chunk, w->filled) : TR_OK;
 }
 
@@ -329,6 +384,8 @@ static tr_status check_states(int count, const tr_state *states)
 {
     for (int i = 0; i < count; i++) {
         const tr_state *s = &states[i];
+        if (s->kind == TR_STATE_TABLE && s->name && s->data)
+            continue;
         if (!s->name || !s->name[0] || (unsigned)s->kind >= TR_STATE_KIND_COUNT || !tr_dtype_is_valid(s->dtype) ||
             s->rank < 0 || s->rank > TR_MAX_RANK || (!s->data && s->rank))
             return tr_fail(TR_EINVAL, "tr_checkpoint_save: array %d ('%s') is of kind %d, data type %d, rank %d", i,
@@ -346,7 +403,10 @@ tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *fact
     if (facts->step < 0)
         return tr_fail(TR_ERANGE, "tr_checkpoint_save: step %lld", (long long)facts->step);
     char     *path = tr_checkpoint_path(folder, facts->step), *name = tr_part_name(0, 1, cut);
-    tr_status status = tr_part_write(&part, path, name, count, states);
+    tr_status status = tr_tables_cut(count, states);
+    if (status == TR_OK)
+        status = tr_part_write(&part, path, name, count, states);
+    tr_tables_cut_end(count, states);
     if (status == TR_OK)
         status = tr_manifest_write(path, facts, cut, 1, &part);
     if (status == TR_OK)

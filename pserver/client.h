@@ -44,6 +44,7 @@ typedef struct tr_client_pack {
     uint32_t table;
     void    *data;                    /* malloc'ed */
     uint64_t bytes;
+    bool     has_candidates;          /* keys that are counted and have no row yet, instead of rows */
 } tr_client_pack;
 
 typedef struct tr_client_setup {

@@ -47,6 +47,7 @@ static void add_values(tr_client *client, tr__stream *s, const tr_client_setup *
     for (uint32_t i = 0; i < setup->row_count; i++) {
         tr__request *r = tr__client_add(client, s, TR_WIRE_WRITE_ROWS, op, setup->rows[i].data, setup->rows[i].bytes);
         r->wire.block = setup->rows[i].table;
+        r->wire.part = setup->rows[i].has_candidates;
         r->owned = setup->rows[i].data;
     }
     for (uint32_t v = 0; v < setup->value_count; v++) {

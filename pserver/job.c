@@ -148,9 +148,9 @@ static tr_status store_read_rows(void *self, uint32_t index, uint32_t shard, voi
     return tr_server_program_read_rows(((tr_job *)self)->program, index, shard, out, bytes);
 }
 
-static tr_status store_write_rows(void *self, uint32_t index, const void *rows, uint64_t bytes)
+static tr_status store_write_rows(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates)
 {
-    return tr_server_program_write_rows(((tr_job *)self)->program, index, rows, bytes);
+    return tr_server_program_write_rows(((tr_job *)self)->program, index, rows, bytes, are_candidates);
 }
 
 /* The program runs in the main thread: messages and heartbeats go on meanwhile. */

@@ -21,6 +21,7 @@ typedef struct order {
     int64_t  step, begun;
     uint64_t cut;
     int      keep;
+    bool     without_tables;
 } order;
 
 struct tr__saving {
@@ -34,7 +35,7 @@ struct tr__saving {
     /* servers */
     atomic_bool  is_expected, is_wanted;
     size_t       expected_bytes;
-    bool         is_writing;
+    bool         is_writing, without_tables;
     char        *folder, *file;       /* of what is wanted */
     tr_part     *part;                /* what the thread has made, or */
     char        *error;
@@ -156,7 +157,7 @@ typedef struct written {
 
 void tr__saving_expect(tr__saving *s)
 {
-    tr_state *states = tr__must_alloc(tr_server_program_value_count(s->job->program) * sizeof *states + 1);
+    tr_state *states = tr__must_alloc(tr_server_program_state_room(s->job->program) * sizeof *states + 1);
 
     signal(SIGTERM, SIG_IGN);
     s->expected_bytes = tr_snapshot_bytes(tr_server_program_states(s->job->program, states), states);
@@ -171,6 +172,7 @@ void tr__saving_begin(tr__saving *s, const Trireme__Pserver__Wish *wish)
     free(s->file);
     s->folder = tr__must_strdup(wish->folder);
     s->file = tr__must_strdup(wish->file);
+    s->without_tables = wish->without_tables;
     atomic_store(&s->is_wanted, true);
     tr__bell_ring(&s->job->bell);
 }
@@ -208,9 +210,11 @@ static void *run_write(void *self)
 
 static tr_status take(tr__saving *s)
 {
-    tr_state *states = tr__must_alloc(tr_server_program_value_count(s->job->program) * sizeof *states + 1);
-    const int count = tr_server_program_states(s->job->program, states);
+    tr_state *states = tr__must_alloc(tr_server_program_state_room(s->job->program) * sizeof *states + 1);
+    int       count = tr_server_program_states(s->job->program, states);
 
+    while (s->without_tables && count && states[count - 1].kind == TR_STATE_TABLE)
+        count--;                                   /* they come last */
     const tr_status status = tr_snapshot_take(s->snapshot, count, states);
     free(states);
     return status;
@@ -240,6 +244,7 @@ static tr_status copy_and_write(tr__saving *s)
         s->is_writing = true;
         return TR_OK;
     }
+    tr_snapshot_end(s->snapshot);
     if (!s->error)
         s->error = tr__must_strdup(tr_error());
     return tell_written(s);
@@ -251,6 +256,7 @@ tr_status tr__saving_serve(tr__saving *s)
         start(s, run_reserve);                     /* without it the first pause is longer */
     if (s->is_writing && atomic_load(&s->has_ended)) {
         join(s);
+        tr_snapshot_end(s->snapshot);
         s->is_writing = false;
         TR_TRY(tell_written(s));
     }
@@ -435,6 +441,7 @@ static cut_call *make_call(const tr__saving *s, const tr_trainer_state *place)
     for (int i = 0; i < call->servers; i++) {
         Trireme__Pserver__Wish wish = TRIREME__PSERVER__WISH__INIT;
         wish.folder = s->order.folder;
+        wish.has_without_tables = wish.without_tables = s->order.without_tables;
         wish.file = tr_part_name(i, count, s->order.cut);
         call->payload[i] = pack_cut(&call->size[i], place, &wish);
         free(wish.file);
@@ -450,6 +457,7 @@ static void make_order(tr__saving *s, const tr_job_checkpoint_spec *spec)
     s->order = (order){
         .dir = tr__must_strdup(spec->folder), .folder = tr_checkpoint_path(spec->folder, spec->step), .step = spec->step,
         .digest = tr__must_strdup(spec->digest ? spec->digest : ""), .cut = tr_checkpoint_new_cut(), .keep = spec->keep,
+        .without_tables = spec->without_tables,
         .begun = tr__clock()};
     if (spec->count > 0)
         s->order.file = tr_part_name(servers, servers + 1, s->order.cut);

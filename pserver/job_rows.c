@@ -119,50 +119,55 @@ tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const 
     tr_table_var *tv;
 
     TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_job_describe_table", name));
-    const tr_table_config *c = &tv->config;
-    *out = (tr_job_table){.name = name, .dtype = c->dtype, .width = c->width, .states = c->states, .init = (int)c->init, .a = c->a,
-                          .b = c->b, .random_key = c->random_key, .entry_count = c->entry_count,
-                          .entry_probability = c->entry_probability, .max_age = c->max_age, .keep_count = c->keep_count,
-                          .max_rows = (int64_t)c->max_rows};
-    memcpy(out->state_value, c->state_value, sizeof c->state_value);
-    out->first_rows = tv->table;
+    tr_table_var_describe(out, tv, name);
     return TR_OK;
 }
 
 tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
 {
-    const tr_table_place here = {.shard_count = TR_SHARDS};
-    tr_table_config      config = {
-        .dtype = table->dtype, .width = table->width, .states = table->states, .init = (tr_table_init)table->init, .a = table->a,
-        .b = table->b, .random_key = table->random_key, .entry_count = (uint32_t)table->entry_count,
-        .entry_probability = table->entry_probability, .max_age = (uint32_t)table->max_age,
-        .keep_count = (uint32_t)table->keep_count, .max_rows = (uint64_t)table->max_rows};
+    const tr_table_place  here = {.shard_count = TR_SHARDS};
+    const tr_table_config config = tr_table_config_of(table);
+    tr_var               *var = tr_scope_var(scope, table->name);
+    tr_table_var         *tv;
 
-    TR_TRY(tr_table_check_config(&config));
-    memcpy(config.state_value, table->state_value, sizeof config.state_value);
-    return tr_table_var_set(tr_scope_var(scope, table->name), &config, &here);
+    TR_TRY(tr_table_var_set(var, &config, &here));
+    TR_TRY(tr_table_var_of(&tv, var, "tr_table_declare", table->name));
+    tv->updates = (uint64_t)table->updates;
+    return TR_OK;
 }
 
 /* == all rows ===================================================================================== */
 
-/* A message for each shard, which has 1/1024 of the keys. */
+/* Keep what was packed if it is something. */
+static tr_status keep_pack(int *count, tr_client_pack *pack, tr_status status)
+{
+    if (status == TR_OK && pack->bytes)
+        ++*count;
+    else if (status == TR_OK)
+        free(pack->data);
+    return status;
+}
+
+static tr_status pack_shard(tr_client_pack *rows, int *count, const tr_table *table, int index, uint32_t shard)
+{
+    tr_client_pack *pack = &rows[*count];
+
+    *pack = (tr_client_pack){.table = (uint32_t)index};
+    TR_TRY(keep_pack(count, pack, tr_table_pack(table, shard, &pack->data, &pack->bytes)));
+    pack = &rows[*count];
+    *pack = (tr_client_pack){.table = (uint32_t)index, .has_candidates = true};
+    return keep_pack(count, pack, tr_table_pack_candidates(table, shard, &pack->data, &pack->bytes));
+}
+
+/* Two messages for each shard, which has 1/1024 of the keys. */
 int tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers)
 {
     int count = 0;
 
     for (int i = 0; i < spec->table_count; i++)
-        for (uint32_t shard = tr__job_first_shard(server, servers); shard < tr__job_first_shard(server + 1, servers); shard++) {
-            tr_client_pack *pack = &rows[count];
-            if (!spec->tables[i].first_rows)
-                break;
-            if (tr_table_pack(spec->tables[i].first_rows, shard, &pack->data, &pack->bytes) != TR_OK)
+        for (uint32_t shard = tr__job_first_shard(server, servers); shard < tr__job_first_shard(server + 1, servers); shard++)
+            if (spec->tables[i].first_rows && pack_shard(rows, &count, spec->tables[i].first_rows, i, shard) != TR_OK)
                 return -1;
-            pack->table = (uint32_t)i;
-            if (pack->bytes)
-                count++;
-            else
-                free(pack->data);
-        }
     return count;
 }
 

@@ -200,6 +200,8 @@ static void fill_table(Trireme__Pserver__Table *to, const tr_job_table *from, in
     to->max_age = (uint32_t)from->max_age;
     to->keep_count = (uint32_t)from->keep_count;
     to->max_rows = (uint64_t)from->max_rows;
+    to->has_updates = from->updates > 0;
+    to->updates = (uint64_t)from->updates;
     to->first_shard = tr__job_first_shard(server, servers);
     to->shard_count = tr__job_first_shard(server + 1, servers) - to->first_shard;
 }
@@ -294,7 +296,7 @@ tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_jo
     tr_client_value *values = out->value;
     uint64_t         step;
     const bool       sends_rows = tr_job_index(job) == 0 && spec->table_count && !tr_client_resumes(job->client, &step);
-    out->rows = calloc((size_t)spec->table_count * TR_SHARDS + 1, sizeof *out->rows);
+    out->rows = calloc((size_t)spec->table_count * 2 * TR_SHARDS + 2, sizeof *out->rows);
     tr_client_pack  *rows = out->rows;
     for (int s = 0; s < out->servers; s++) {
         pack_join(&out->server[s], &f);

@@ -66,7 +66,7 @@ typedef struct tr_store {
     void      (*snapshot)(void *self, const Trireme__Pserver__Wish *wish);
     /* All rows of a virtual shard of table `index`, packed (tr_table_pack); put such rows into it. As `rows`. */
     tr_status (*read_rows)(void *self, uint32_t index, uint32_t shard, void **out, uint64_t *bytes);
-    tr_status (*write_rows)(void *self, uint32_t index, const void *rows, uint64_t bytes);
+    tr_status (*write_rows)(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates);
 } tr_store;
 
 typedef struct tr_server tr_server;

@@ -40,6 +40,7 @@ struct tr_server_program {
     tr_state    *state;               /* memory of all that is kept */
     uint32_t     table_count;
     tr_table_var **table;             /* borrowed from the scope */
+    tr_job_table *about;              /* of each table */
 };
 
 tr_server_program *tr_server_program_new(void)
@@ -61,6 +62,7 @@ void tr_server_program_free(tr_server_program *sp)
         free(sp->block[i].grad_name);
     tr_state_free(sp->state, sp->is_over);
     free(sp->table);
+    free(sp->about);
     free(sp->twin);
     free(sp->value);
     free(sp->block);
@@ -134,8 +136,9 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
         config.state_value[i] = from->state_values[i];
     TR_TRY(tr_table_var_set(var, &config, &place));
     TR_TRY(tr_table_var_of(&sp->table[index], var, "setup", from->name));
+    sp->table[index]->before = sp->table[index]->updates = from->updates;
     if (resume)
-        return tr_table_var_attach(sp->table[index], tr_state_committed(sp->state).updates);
+        return tr_table_var_attach(sp->table[index], from->updates + tr_state_committed(sp->state).updates);
     if (name)
         tr_table_remove(own);                      /* there is none, mostly */
     return tr_table_var_table(&made, sp->table[index]);
@@ -155,6 +158,7 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
     sp->value_count = (uint32_t)setup->n_values;
     sp->block_count = (uint32_t)setup->n_blocks;
     sp->table = calloc(setup->n_tables + 1, sizeof *sp->table);
+    sp->about = calloc(setup->n_tables + 1, sizeof *sp->about);
     sp->table_count = (uint32_t)setup->n_tables;
     for (uint32_t i = 0; i < sp->table_count; i++)
         TR_TRY(make_table(sp, i, setup->tables[i], name, resume));
@@ -286,7 +290,7 @@ void tr_server_program_go_back(tr_server_program *sp)
 {
     tr_state_go_back(sp->state);
     for (uint32_t i = 0; i < sp->table_count; i++)
-        tr_table_go_back(sp->table[i]->table, tr_state_committed(sp->state).updates);
+        tr_table_go_back(sp->table[i]->table, sp->table[i]->before + tr_state_committed(sp->state).updates);
     switch_sides(sp);
 }
 
@@ -344,9 +348,10 @@ tr_status tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uin
                               : tr_table_pack(sp->table[table]->table, shard, out, bytes);
 }
 
-tr_status tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes)
+tr_status tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes,
+                                       bool are_candidates)
 {
-    return tr_table_unpack(sp->table[table]->table, rows, bytes);
+    return (are_candidates ? tr_table_unpack_candidates : tr_table_unpack)(sp->table[table]->table, rows, bytes);
 }
 
 tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
@@ -360,19 +365,19 @@ tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)
     }
     for (uint32_t i = 0; i < sp->table_count; i++) {
         sp->table[i]->inbox = &update->rows[i];
-        sp->table[i]->updates = update->number - 1;
+        sp->table[i]->updates = sp->table[i]->before + update->number - 1;
     }
     return tr_plan_run(sp->plan, sp->feed, NULL);
 }
 
 /* == checkpoints =============================================================================== */
 
-uint32_t tr_server_program_value_count(const tr_server_program *sp)
+uint32_t tr_server_program_state_room(const tr_server_program *sp)
 {
-    return sp->value_count;
+    return sp->value_count + sp->table_count;
 }
 
-int tr_server_program_states(const tr_server_program *sp, tr_state *out)
+int tr_server_program_states(tr_server_program *sp, tr_state *out)
 {
     int count = 0;
 
@@ -385,6 +390,11 @@ int tr_server_program_states(const tr_server_program *sp, tr_state *out)
             .name = value->source, .param = value->owner, .kind = (tr_state_kind)value->state, .dtype = tr_tensor_dtype(t),
             .rank = tr_tensor_rank(t), .dims = tr_tensor_dims(t), .row = value->has_rows ? (int64_t)value->row : 0,
             .rows = value->has_rows ? (int64_t)value->rows : 0, .data = tr_tensor_data(t)};
+    }
+    for (uint32_t i = 0; i < sp->table_count; i++) {
+        const char *name = sp->setup->tables[i]->name;
+        tr_table_var_describe(&sp->about[i], sp->table[i], name);
+        out[count++] = (tr_state){.name = name, .kind = TR_STATE_TABLE, .data = &sp->about[i]};
     }
     return count;
 }

@@ -30,7 +30,8 @@ void              *tr_server_program_param(tr_server_program *sp, uint32_t index
 /* Not while an update is being computed: tables have one copy. */
 void               tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out);
 tr_status          tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, void **out, uint64_t *bytes);
-tr_status          tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes);
+tr_status          tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes,
+                                                bool are_candidates);
 /* Compute one update; `update` as the store got it. */
 tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
 void               tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update);
@@ -39,9 +40,9 @@ void               tr_server_program_go_back(tr_server_program *sp);
 bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
 /* The job has ended well: what is kept may go with the program. */
 void               tr_server_program_over(tr_server_program *sp);
-/* The arrays that a checkpoint holds, as they are now; `out` has room for all of the setup's values. Returns how many. What
- * they point at is the setup's and the program's. */
-int                tr_server_program_states(const tr_server_program *sp, tr_state *out);
-uint32_t           tr_server_program_value_count(const tr_server_program *sp);
+/* The arrays and tables that a checkpoint holds, as they are now; `out` has room for the setup's. Returns how many. What
+ * they point at is the setup's and the program's; descriptions of tables live until the next call. */
+int                tr_server_program_states(tr_server_program *sp, tr_state *out);
+uint32_t           tr_server_program_state_room(const tr_server_program *sp);
 
 #endif

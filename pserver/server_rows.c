@@ -234,7 +234,7 @@ tr_status tr__server_on_write_rows(tr_server *server, tr__trainer *trainer, cons
     if (trainer != &server->trainer[0] || !server->setup || server->is_running || wire->block >= server->table_count)
         return tr_fail(TR_EPEER, "%s sent rows of table %u; trainer 0 may, before the first step",
                        tr__server_trainer_name(server, trainer), wire->block);
-    return server->store.write_rows(server->store.self, wire->block, payload, wire->bytes);
+    return server->store.write_rows(server->store.self, wire->block, payload, wire->bytes, wire->part == 1);
 }
 
 void tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)

@@ -27,6 +27,8 @@ static void forget(tr_snapshot *s)
         free((void *)(uintptr_t)s->state[i].name);
         free((void *)(uintptr_t)s->state[i].param);
         free((void *)(uintptr_t)s->state[i].dims);
+        if (s->state[i].kind == TR_STATE_TABLE)
+            free((void *)(uintptr_t)s->state[i].data);
     }
     free(s->state);
     s->state = NULL;
@@ -47,6 +49,8 @@ static size_t bytes_of(const tr_state *state)
 {
     size_t bytes = (size_t)tr_dtype_size(state->dtype);
 
+    if (state->kind == TR_STATE_TABLE)
+        return 0;
     for (int i = 0; i < state->rank; i++)
         bytes *= (size_t)state->dims[i];
     return bytes;
@@ -97,6 +101,16 @@ static void copy_range(void *payload, int64_t begin, int64_t end)
     memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
 }
 
+/* The description alone; its name is the state's. */
+static void keep_table(tr_state *mine)
+{
+    tr_job_table *table = (tr_job_table *)(void *)tr__must_copy(mine->data, sizeof *table);
+
+    table->name = mine->name;
+    mine->data = table;
+    mine->dims = NULL;
+}
+
 tr_status tr_snapshot_take(tr_snapshot *s, int count, const tr_state *states)
 {
     size_t at = 0;
@@ -109,13 +123,22 @@ tr_status tr_snapshot_take(tr_snapshot *s, int count, const tr_state *states)
         *mine = states[i];
         mine->name = tr__must_strdup(mine->name);
         mine->param = mine->param ? tr__must_strdup(mine->param) : NULL;
+        if (mine->kind == TR_STATE_TABLE) {
+            keep_table(mine);
+            continue;
+        }
         mine->dims = (int64_t *)tr__must_copy(mine->dims, (size_t)mine->rank * sizeof(int64_t));
         copy c = {s->memory + at, states[i].data};
         tr_parallel_range((int64_t)bytes_of(mine), 1 << 20, copy_range, &c);
         mine->data = c.to;
         at += padded(bytes_of(mine));
     }
-    return TR_OK;
+    return tr_tables_cut(s->count, s->state);
+}
+
+void tr_snapshot_end(tr_snapshot *s)
+{
+    tr_tables_cut_end(s->count, s->state);
 }
 
 tr_status tr_snapshot_write(tr_part **out, const tr_snapshot *s, const char *folder, const char *name)

@@ -55,12 +55,16 @@ static uint64_t padded(uint64_t bytes, uint64_t to)
     return (bytes + to - 1) / to * to;
 }
 
-static tr_slots_config slots_config(const tr_table_config *config, const tr_table_place *place)
+uint64_t tr_table_stride(const tr_table_config *config)
 {
     const uint64_t values = padded((uint64_t)tr_table_row_bytes(config), 4);
+    return sizeof(tr_slot_row) + padded(values + (uint64_t)config->states * (uint64_t)config->width * 4, 8);
+}
 
-    return (tr_slots_config){padded(values + (uint64_t)config->states * (uint64_t)config->width * 4, 8), place->first_shard,
-                             place->shard_count, place->max_bytes};
+static tr_slots_config slots_config(const tr_table_config *config, const tr_table_place *place)
+{
+    return (tr_slots_config){tr_table_stride(config) - sizeof(tr_slot_row), place->first_shard, place->shard_count,
+                             place->max_bytes};
 }
 
 static const char *path(char *out, size_t size, const char *name, const char *what)

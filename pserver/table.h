@@ -67,6 +67,8 @@ void      tr_table_remove(const char *name);
 const tr_table_config *tr_table_get_config(const tr_table *table);
 /* The virtual shards that are here. */
 void      tr_table_range(const tr_table *table, uint32_t *first_shard, uint32_t *shard_count);
+/* Bytes of a packed row, with its header and states. */
+uint64_t  tr_table_stride(const tr_table_config *config);
 /* Bytes of a row's values. */
 int64_t   tr_table_row_bytes(const tr_table_config *config);
 

@@ -36,6 +36,29 @@ tr_status tr_table_var_of(tr_table_var **out, tr_var *var, const char *op, const
     return TR_OK;
 }
 
+void tr_table_var_describe(tr_job_table *out, const tr_table_var *tv, const char *name)
+{
+    const tr_table_config *c = &tv->config;
+
+    *out = (tr_job_table){.name = name, .dtype = c->dtype, .width = c->width, .states = c->states, .init = (int)c->init, .a = c->a,
+                          .b = c->b, .random_key = c->random_key, .entry_count = c->entry_count,
+                          .entry_probability = c->entry_probability, .max_age = c->max_age, .keep_count = c->keep_count,
+                          .max_rows = (int64_t)c->max_rows, .updates = (int64_t)tv->updates, .first_rows = tv->table};
+    memcpy(out->state_value, c->state_value, sizeof c->state_value);
+}
+
+tr_table_config tr_table_config_of(const tr_job_table *table)
+{
+    tr_table_config config = {
+        .dtype = table->dtype, .width = table->width, .states = table->states, .init = (tr_table_init)table->init, .a = table->a,
+        .b = table->b, .random_key = table->random_key, .entry_count = (uint32_t)table->entry_count,
+        .entry_probability = table->entry_probability, .max_age = (uint32_t)table->max_age,
+        .keep_count = (uint32_t)table->keep_count, .max_rows = (uint64_t)table->max_rows};
+
+    memcpy(config.state_value, table->state_value, sizeof config.state_value);
+    return config;
+}
+
 tr_status tr_table_var_attach(tr_table_var *tv, uint64_t updates)
 {
     tv->updates = updates;

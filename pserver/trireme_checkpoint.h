@@ -27,9 +27,30 @@ typedef enum tr_state_kind {
     TR_STATE_OPTIMIZER = 1,
     TR_STATE_SCHEDULE = 2,            /* learning rates, and the counters that they follow */
     TR_STATE_STATISTIC = 3,           /* moving averages and all else that persists */
-    TR_STATE_TABLE = 4,               /* a sparse table's shard */
+    TR_STATE_TABLE = 4,               /* a sparse table */
     TR_STATE_KIND_COUNT
 } tr_state_kind;
+
+enum { TR_JOB_TABLE_STATES = 8 };
+
+/* A sparse table: int64 key -> row. In a job it is spread over all servers; the operator lookup_sparse_table_update of their
+ * programs, whose W it names, updates it. */
+typedef struct tr_job_table {
+    const char *name;
+    tr_dtype    dtype;                /* of the rows: TR_FP32, TR_FP16 or TR_BF16 */
+    int64_t     width;                /* values of a row */
+    int         states;               /* numbers that the optimizer keeps for each value, and what they begin with */
+    float       state_value[TR_JOB_TABLE_STATES];
+    int         init;                 /* first values: 0 constant a, 1 uniform in [a, b), 2 normal with mean a and standard */
+    double      a, b;                 /* deviation b, 3 the same within two of them */
+    uint64_t    random_key;
+    int64_t     entry_count;          /* updates after which a key gets a row */
+    double      entry_probability;    /* share of the keys that get one; 0: all */
+    int64_t     max_age, keep_count;  /* rows untouched for more steps go, but not those touched so often; 0: none, any */
+    int64_t     max_rows;             /* of the whole table; 0: no limit */
+    int64_t     updates;              /* made before: steps of rows count on from there */
+    const void *first_rows;           /* rows to begin with, of trainer 0: as tr_job_describe_table says; NULL: none */
+} tr_job_table;
 
 /* An array, or rows of one. */
 typedef struct tr_state {
@@ -40,7 +61,7 @@ typedef struct tr_state {
     int            rank;
     const int64_t *dims;              /* of what is here */
     int64_t        row, rows;         /* the first row here of the whole, and the whole's rows; 0, 0: here is the whole */
-    const void    *data;
+    const void    *data;              /* of kind TR_STATE_TABLE: its tr_job_table; type, dimensions and rows are not used */
 } tr_state;
 
 /* Where a trainer was. */
@@ -108,6 +129,17 @@ TR_API int         tr_checkpoint_find(const tr_checkpoint *checkpoint, const cha
  * enough. Checksums are compared on the way. */
 TR_API tr_status   tr_checkpoint_read(const tr_checkpoint *checkpoint, int index, int64_t row, int64_t rows, void *data,
                                       int64_t bytes);
+
+/* -- sparse tables: sorted by name -- */
+
+TR_API int         tr_checkpoint_tables(const tr_checkpoint *checkpoint);
+/* What a table is; the name is borrowed. `rows`: how many it has. */
+TR_API void        tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *checkpoint, int index);
+/* All rows, packed as tr_table_read_rows does. `*out` is to be freed by tr_free. */
+TR_API tr_status   tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoint *checkpoint, int index);
+/* Put the table with all its rows into the variable of its name, in the place of what that holds. Where a table is there it
+ * says how keys get rows and first values; type, width and states must be the same (TR_ESHAPE). */
+TR_API tr_status   tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *checkpoint, int index);
 
 #ifdef __cplusplus
 }

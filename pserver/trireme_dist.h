@@ -129,26 +129,6 @@ typedef struct tr_job_value {
     int64_t        row, rows;
 } tr_job_value;
 
-enum { TR_JOB_TABLE_STATES = 8 };
-
-/* A sparse table: int64 key -> row, spread over all servers. The operator lookup_sparse_table_update of the servers' programs,
- * whose W it names, updates it. */
-typedef struct tr_job_table {
-    const char *name;
-    tr_dtype    dtype;                /* of the rows: TR_FP32, TR_FP16 or TR_BF16 */
-    int64_t     width;                /* values of a row */
-    int         states;               /* numbers that the optimizer keeps for each value, and what they begin with */
-    float       state_value[TR_JOB_TABLE_STATES];
-    int         init;                 /* first values: 0 constant a, 1 uniform in [a, b), 2 normal with mean a and standard */
-    double      a, b;                 /* deviation b, 3 the same within two of them */
-    uint64_t    random_key;
-    int64_t     entry_count;          /* updates after which a key gets a row */
-    double      entry_probability;    /* share of the keys that get one; 0: all */
-    int64_t     max_age, keep_count;  /* rows untouched for more steps go, but not those touched so often; 0: none, any */
-    int64_t     max_rows;             /* of the whole table; 0: no limit */
-    const void *first_rows;           /* rows to begin with, of trainer 0: as tr_job_describe_table says; NULL: none */
-} tr_job_table;
-
 /* Describe the table that lookup_sparse_table_init made in the variable `name`; the name is borrowed. */
 TR_API tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name);
 
@@ -305,6 +285,7 @@ typedef struct tr_job_checkpoint_spec {
     tr_trainer_state place;           /* of trainer 0; its index is filled in */
     int              count;           /* what the trainers have and the servers do not */
     const tr_state  *states;          /* copied */
+    bool             without_tables;
 } tr_job_checkpoint_spec;
 
 typedef struct tr_job_checkpoint_report {

@@ -15,6 +15,7 @@ import re
 import sys
 import zipfile
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -27,10 +28,10 @@ from .errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError,
 from .executor import Executor, global_scope
 from .framework import Parameter, Program, Variable, default_main_program
 from .native import Native
-from .sparse_table import is_table, tables_of
+from .sparse_table import is_table, row_dtype, table_names
 from .tensor import LoDTensor, Scope
 
-PARAMETER, OPTIMIZER, SCHEDULE, STATISTIC = range(4)           # tr_state_kind
+PARAMETER, OPTIMIZER, SCHEDULE, STATISTIC, TABLE = range(5)    # tr_state_kind
 KINDS = ("parameter", "optimizer", "schedule", "statistic", "table")
 _STEP = re.compile(r"step-(\d{9,})$")
 
@@ -56,8 +57,31 @@ class Array:
         return f"{self.name}: {self.dtype}{list(self.shape)}, {self.kind}"
 
 
+class Table:
+    """What a checkpoint says of one sparse table: ``name``, ``rows``, ``width``, ``states`` of each value, ``dtype``."""
+
+    __slots__ = ("index", "name", "rows", "width", "states", "dtype", "updates")
+
+    def __init__(self, index: int, table: Any, rows: int) -> None:
+        self.index, self.name, self.rows = index, _text(table.name), rows
+        self.width, self.states, self.updates = table.width, table.states, table.updates
+        self.dtype = VarType(table.dtype)
+
+    @property
+    def row_dtype(self) -> np.dtype:
+        """How a row lies in memory: key, touches, last, values, states."""
+        return row_dtype({"dtype": int(self.dtype), "width": self.width, "states": self.states})
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows * self.row_dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.rows} rows of {self.width} {self.dtype}, {self.states} states, table"
+
+
 class Checkpoint:
-    """An open checkpoint: ``arrays`` by name, ``step``, ``mode``, where each trainer was.
+    """An open checkpoint: ``arrays`` and sparse ``tables`` by name, ``step``, ``mode``, where each trainer was.
 
     ``folder`` is that of one checkpoint, ``DIR/step-000000123``. What is read is compared with its checksums; a
     difference raises and says where it is.
@@ -85,6 +109,12 @@ class Checkpoint:
             lib.tr_checkpoint_array(state, _ptr, index)
             array = Array(index, state)
             self.arrays[array.name] = array
+        about, rows = ffi.new("tr_job_table *"), ffi.new("int64_t *")
+        self.tables: dict[str, Table] = {}
+        for index in range(lib.tr_checkpoint_tables(_ptr)):
+            lib.tr_checkpoint_table(about, rows, _ptr, index)
+            table = Table(index, about, rows[0])
+            self.tables[table.name] = table
         self.refused: list[str] = []           # what was wrong with newer ones
 
     def __del__(self) -> None:
@@ -127,6 +157,27 @@ class Checkpoint:
     def _read(self, array: Array, to: Any) -> None:
         rows = array.shape[0] if array.shape else 1
         check(lib.tr_checkpoint_read(self._native.ptr, array.index, 0, rows, to, array.nbytes))
+
+    def table_rows(self, name: str) -> np.ndarray:
+        """Return a table's rows, sorted by key: records of key, touches, last, values and (of an optimizer) states."""
+        table = self._find_table(name)
+        out, size = ffi.new("void **"), ffi.new("int64_t *")
+        check(lib.tr_checkpoint_read_table(out, size, self._native.ptr, table.index))
+        try:
+            rows = np.frombuffer(bytes(ffi.buffer(out[0], size[0])), table.row_dtype)
+        finally:
+            lib.tr_free(out[0])
+        return rows[np.argsort(rows["key"], kind="stable")]
+
+    def _find_table(self, name: str) -> Table:
+        if name not in self.tables:
+            raise NotFoundError(f"the checkpoint {self.folder!r} of step {self.step} has no sparse table {name!r}, which the "
+                                "program keeps: was it written by another program?")
+        return self.tables[name]
+
+    def load_table(self, name: str, scope: Scope) -> None:
+        """Put a sparse table with all its rows into the variable of its name."""
+        check(lib.tr_checkpoint_load_table(scope._native.ptr, self._native.ptr, self._find_table(name).index))
 
     def read_into(self, name: str, tensor: LoDTensor) -> None:
         """Give a tensor the type, shape and value of an array."""
@@ -172,19 +223,16 @@ def find(folder: str | os.PathLike[str], step: int | None = None) -> Checkpoint:
 # -- what a program keeps --------------------------------------------------------------------------------------------
 
 
-def kept_variables(program: Program, *, but_tables: bool = False) -> list[Variable]:
-    """Return the variables that a checkpoint of the program holds; a program with sparse tables has one ``but_tables`` alone."""
+def kept_variables(program: Program) -> list[Variable]:
+    """Return the dense variables that a checkpoint of the program holds."""
     from .io import is_persistable
 
-    tables = tables_of(program)
-    if tables and not but_tables:
-        raise UnsupportedError(f"a checkpoint holds dense arrays; {tables[0]!r} is a sparse table")
     found = [var for var in program.list_vars() if is_persistable(var) and not is_table(var)]
     return sorted({var.name: var for var in found}.values(), key=lambda var: var.name)
 
 
-def kinds_of(program: Program, *, but_tables: bool = False) -> dict[str, tuple[int, str | None]]:
-    """Return, for each variable that the program keeps, its kind and the parameter that it belongs to."""
+def kinds_of(program: Program) -> dict[str, tuple[int, str | None]]:
+    """Return, for each dense variable that the program keeps, its kind and the parameter that it belongs to."""
     result: dict[str, tuple[int, str | None]] = {}
     moving: set[str] = set()                           # what the forward part writes
     for op in program.global_block().ops:
@@ -200,7 +248,7 @@ def kinds_of(program: Program, *, but_tables: bool = False) -> dict[str, tuple[i
             moving.update(op.output_arg_names)
     result.update({var.name: (PARAMETER, None) for var in program.list_vars()
                    if isinstance(var, Parameter) and var.name not in moving})
-    return {var.name: result.get(var.name, (STATISTIC, None)) for var in kept_variables(program, but_tables=but_tables)}
+    return {var.name: result.get(var.name, (STATISTIC, None)) for var in kept_variables(program)}
 
 
 def digest_of(program: Program) -> str:
@@ -251,6 +299,13 @@ class States:
         self._keep.append(tensor)
         self.count += 1
 
+    def add_table(self, scope: Scope, name: str) -> None:
+        state, about = self.native[self.count], ffi.new("tr_job_table *")
+        check(lib.tr_job_describe_table(about, scope._native.ptr, self.chars(name)))
+        state.name, state.kind, state.data = about.name, TABLE, about
+        self._keep.append(about)
+        self.count += 1
+
 
 def value_in(scope: Scope, name: str) -> LoDTensor:
     """Return the tensor of a variable that must have a value."""
@@ -292,14 +347,18 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     step = runs if step is None else step
     if not isinstance(step, int) or step < 0 or not isinstance(keep, int) or keep < 0:
         raise InvalidArgumentError(f"save_checkpoint: step={step!r}, keep={keep!r}; whole numbers from 0 are possible")
-    kinds = kinds_of(program)
+    kinds, tables = kinds_of(program), sorted(table_names(program))
     if not _is_writer():
         return path_of(checkpoint_dir, step)
     os.makedirs(checkpoint_dir, exist_ok=True)
+    if tables and _save_by_servers(checkpoint_dir, step, keep, position):
+        return path_of(checkpoint_dir, step)
     _fetch_state(kept_variables(program), checkpoint_dir)
-    states = States(len(kinds))
+    states = States(len(kinds) + len(tables))
     for name, (kind, param) in kinds.items():
         states.add(name, kind, param, value_in(scope, name))
+    for name in tables:
+        states.add_table(scope, name)
     trainer = ffi.new("tr_trainer_state *", {"index": 0, "steps": step, "runs": runs})
     if position is not None:
         bytes_ = ffi.from_buffer(position)
@@ -309,6 +368,12 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
         "trainer_count": 1, "trainers": trainer})
     check(lib.tr_checkpoint_save(os.fsencode(checkpoint_dir), facts, states.count, states.native, keep))
     return path_of(checkpoint_dir, step)
+
+
+def _save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -> bool:
+    """In a job whose servers have the rows of tables: let them write. Return whether this is such a job."""
+    training = sys.modules.get(f"{__package__}.distributed.training")
+    return training is not None and training.save_by_servers(folder, step, keep, position)
 
 
 def load_checkpoint(executor: Executor | Scope, checkpoint_dir: str, main_program: Program | None = None, *,
@@ -323,18 +388,22 @@ def load_checkpoint(executor: Executor | Scope, checkpoint_dir: str, main_progra
     scope = scope_of(executor, "load_checkpoint")
     program = program_of(main_program, "load_checkpoint")
     checkpoint = find(checkpoint_dir, step)
-    restore(checkpoint, scope, kept_variables(program))
+    restore(checkpoint, scope, kept_variables(program), table_names(program))
     if isinstance(executor, Executor):
         runs = checkpoint.trainer()[1]
         check(lib.tr_executor_set_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr, runs))
     return checkpoint
 
 
-def restore(checkpoint: Checkpoint, scope: Scope, variables: Iterable[Variable]) -> None:
-    """Give variables their values of a checkpoint: all of them, or none when one does not fit."""
+def restore(checkpoint: Checkpoint, scope: Scope, variables: Iterable[Variable], tables: Iterable[str] = ()) -> None:
+    """Give variables and sparse tables their values of a checkpoint: all of them, or none when a variable does not fit."""
     variables = list(variables)
     for var in variables:
         _check_fit(checkpoint, var)
+    for name in tables:
+        checkpoint._find_table(name)
+    for name in tables:
+        checkpoint.load_table(name, scope)
     loaded = []
     for var in variables:
         tensor = LoDTensor()
@@ -364,13 +433,61 @@ _SAFE = {VarType.BOOL: "BOOL", VarType.INT16: "I16", VarType.INT32: "I32", VarTy
          VarType.SIZE_T: "U64"}
 
 
-def export(checkpoint: Checkpoint, path: str, kinds: Iterable[str] = KINDS) -> list[Array]:
+@dataclass(frozen=True)
+class _Column:
+    """One field of a table's rows, as an array of its own: ``table.key``, ``table.values``, ..."""
+
+    table: Table
+    field: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.table.name}.{self.field}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.table.rows, *self.table.row_dtype[self.field].shape
+
+    @property
+    def dtype(self) -> VarType:
+        return {"key": VarType.INT64, "values": self.table.dtype, "states": VarType.FP32}.get(self.field, VarType.INT32)
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.rows * self.table.row_dtype[self.field].itemsize
+
+
+def _columns(checkpoint: Checkpoint) -> list[_Column]:
+    return [_Column(table, field) for table in checkpoint.tables.values() for field in table.row_dtype.names]
+
+
+class _Values:
+    """The arrays of a checkpoint, and the columns of the one table that is in memory."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint = checkpoint
+        self._table, self._rows = "", np.empty(0)
+
+    def of(self, item: Array | _Column) -> np.ndarray:
+        if isinstance(item, Array):
+            return self.checkpoint[item.name]
+        if item.table.name != self._table:
+            self._rows, self._table = self.checkpoint.table_rows(item.table.name), item.table.name
+        column = np.ascontiguousarray(self._rows[item.field])
+        return column.view(np.int32) if column.dtype == np.uint32 else column
+
+
+def export(checkpoint: Checkpoint, path: str, kinds: Iterable[str] = KINDS) -> list[Array | _Column]:
     """Write the arrays of these kinds to ``path``, a NumPy .npz or a .safetensors by its name; return them.
 
-    One array is in memory at a time. NumPy has no bfloat16: .npz holds such arrays as uint16.
+    A sparse table becomes the arrays ``name.key`` [rows], sorted, ``name.touches``, ``name.last``, ``name.values`` [rows, width]
+    and ``name.states`` [rows, states, width]; without "table" but with "parameter" its key and values. One array or table is in memory at a time. NumPy has no bfloat16: .npz holds
+    such arrays as uint16.
     """
     kinds = set(kinds)
-    chosen = [array for array in checkpoint.arrays.values() if array.kind in kinds]
+    chosen: list[Array | _Column] = [array for array in checkpoint.arrays.values() if array.kind in kinds]
+    chosen += [column for column in _columns(checkpoint)
+               if "table" in kinds or ("parameter" in kinds and column.field in ("key", "values"))]
     writers = {".npz": _write_npz, ".safetensors": _write_safetensors}
     write = writers.get(os.path.splitext(path)[1])
     if write is None:
@@ -387,17 +504,18 @@ def export(checkpoint: Checkpoint, path: str, kinds: Iterable[str] = KINDS) -> l
     return chosen
 
 
-def _write_npz(file: BinaryIO, checkpoint: Checkpoint, arrays: Iterable[Array]) -> None:
+def _write_npz(file: BinaryIO, checkpoint: Checkpoint, arrays: Iterable[Array | _Column]) -> None:
+    values = _Values(checkpoint)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for array in arrays:
             with archive.open(f"{array.name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, checkpoint[array.name], allow_pickle=False)
+                np.lib.format.write_array(entry, values.of(array), allow_pickle=False)
 
 
-def _write_safetensors(file: BinaryIO, checkpoint: Checkpoint, arrays: Iterable[Array]) -> None:
+def _write_safetensors(file: BinaryIO, checkpoint: Checkpoint, arrays: Iterable[Array | _Column]) -> None:
     import json                                    # here: `import trireme` stays light
 
-    arrays = list(arrays)
+    arrays, values = list(arrays), _Values(checkpoint)
     header: dict[str, Any] = {"__metadata__": {"step": str(checkpoint.step), "mode": checkpoint.mode,
                                                "program": checkpoint.digest}}
     at = 0
@@ -409,7 +527,7 @@ def _write_safetensors(file: BinaryIO, checkpoint: Checkpoint, arrays: Iterable[
     text += b" " * (-len(text) % 8)                    # so that the data is aligned
     file.write(len(text).to_bytes(8, "little") + text)
     for array in arrays:
-        file.write(checkpoint[array.name].reshape(-1).view(np.uint8).data)
+        file.write(values.of(array).reshape(-1).view(np.uint8).data)
 
 
 # -- the command line ----------------------------------------------------------------------------------------------------
@@ -423,7 +541,7 @@ def command_list(folder: str) -> int:
     if not found:
         print(f"there is no checkpoint in {folder}")
         return 1
-    print(f"{'step':>12}  {'written':19}  {'size':>10}  {'arrays':>6}  {'parts':>5}  mode")
+    print(f"{'step':>12}  {'written':19}  {'size':>10}  {'arrays':>6}  {'rows':>10}  {'parts':>5}  mode")
     for step in found:
         try:
             one = Checkpoint(path_of(folder, step))
@@ -431,7 +549,8 @@ def command_list(folder: str) -> int:
             print(f"{step:>12}  damaged: {str(error).splitlines()[0]}")
             continue
         when = datetime.fromtimestamp(one.created).isoformat(" ", "seconds")
-        print(f"{step:>12}  {when}  {_size(one.nbytes):>10}  {len(one.arrays):>6}  {one.parts:>5}  {one.mode}")
+        print(f"{step:>12}  {when}  {_size(one.nbytes):>10}  {len(one.arrays):>6}  "
+              f"{sum(table.rows for table in one.tables.values()):>10}  {one.parts:>5}  {one.mode}")
     return 0
 
 
@@ -474,4 +593,4 @@ def _size(count: float) -> str:
     return f"{count:.3g} TB"
 
 
-__all__ = ["Checkpoint", "Array", "save_checkpoint", "load_checkpoint", "export", "newest", "find", "steps"]
+__all__ = ["Checkpoint", "Array", "Table", "save_checkpoint", "load_checkpoint", "export", "newest", "find", "steps"]

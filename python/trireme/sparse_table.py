@@ -242,7 +242,7 @@ def _tell_startup(table: Parameter, states: Sequence[str]) -> None:
 
 _SHARDS, _PARTS = 1024, 16
 _NUMBERS = ("dtype", "width", "states", "init", "a", "b", "random_key", "entry_count", "entry_probability", "max_age",
-            "keep_count", "max_rows")
+            "keep_count", "max_rows", "updates")
 _ROW_TYPES = {VarType.FP32: "<f4", VarType.FP16: "<f2", VarType.BF16: "<u2"}
 
 
@@ -257,7 +257,7 @@ def _describe(scope: Scope, name: str) -> dict[str, Any]:
     return {**{key: getattr(table, key) for key in _NUMBERS}, "state_value": list(table.state_value)[:table.states]}
 
 
-def _row_dtype(about: dict[str, Any]) -> np.dtype:
+def row_dtype(about: dict[str, Any]) -> np.dtype:
     """How a packed row lies in memory: see tr_table_read_rows."""
     width, states, values = about["width"], about["states"], np.dtype(_ROW_TYPES[VarType(about["dtype"])])
     behind = 16 + -(-width * values.itemsize // 4) * 4
@@ -272,7 +272,7 @@ def save_table(scope: Scope, name: str, folder: str) -> None:
     import json                                    # here: `import trireme` stays light
 
     about = _describe(scope, name)
-    dtype, part = _row_dtype(about), f"{folder}.{os.getpid()}.part"
+    dtype, part = row_dtype(about), f"{folder}.{os.getpid()}.part"
     shutil.rmtree(part, ignore_errors=True)
     os.makedirs(part)
     rows, out, size = 0, ffi.new("void **"), ffi.new("int64_t *")
@@ -300,6 +300,7 @@ def load_table(scope: Scope, name: str, folder: str) -> None:
             about = json.load(file)
     except FileNotFoundError:
         raise NotFoundError(f"there is no saved sparse table in {folder!r}") from None
+    about.setdefault("updates", 0)
     var = scope.find_var(name)
     if var is None or var.kind() != VarType.RAW:
         _declare(scope, name, about)
@@ -307,7 +308,8 @@ def load_table(scope: Scope, name: str, folder: str) -> None:
     for key in ("dtype", "width", "states"):
         if here[key] != about[key]:
             raise ShapeError(f"sparse table {name!r} in {folder!r} has {key} {about[key]}, the program wants {here[key]}")
-    dtype, is_first = _row_dtype(about), True
+    _declare(scope, name, {**here, "updates": about["updates"]})       # ages of rows go on
+    dtype, is_first = row_dtype(about), True
     for number in range(_PARTS):
         array = np.load(os.path.join(folder, f"rows-{number:02d}.npy"))
         if array.dtype != dtype:
@@ -348,4 +350,4 @@ def copy_update(op: Operator, program: Program, rename: Any) -> None:
 
 
 __all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_table_update", "tables_of", "table_names",
-           "save_table", "load_table", "copy_update", "LOOKUP", "PUSH"]
+           "save_table", "load_table", "row_dtype", "copy_update", "LOOKUP", "PUSH"]

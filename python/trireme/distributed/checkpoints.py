@@ -23,7 +23,7 @@ from .._core import ffi, lib
 from ..checkpoint import (STATISTIC, Checkpoint, States, digest_of, kept_variables, kinds_of, newest, path_of, restore,
                           steps, value_in)
 from ..core import Scope
-from ..errors import InvalidArgumentError, TriremeError, UnsupportedError, check
+from ..errors import InvalidArgumentError, TriremeError, check
 from . import job as jobs
 from .geo import COUNT
 from .job import Job
@@ -235,13 +235,11 @@ class Keeper:
     def of(job: Job, result: Transpiled, scope: Scope) -> Keeper:
         """Return the one of this job, and load what it goes on from."""
         settings = _settings.from_environment()
-        if settings.folder and result.tables:
-            raise UnsupportedError(f"checkpoints hold dense arrays; {result.tables[0]!r} is a sparse table")
         return _Keeper(job, result, scope, settings) if settings.folder else Keeper(job, result, scope)
 
     def __init__(self, job: Job, result: Transpiled, scope: Scope) -> None:
         self.job, self.result, self.scope = job, result, scope
-        self.kinds = kinds_of(result.original, but_tables=True)
+        self.kinds = kinds_of(result.original)
         self.digest = digest_of(result.original)
         self.on_servers = {value.source for value in result.values}
         beginning = _begin(job)
@@ -282,14 +280,15 @@ class Keeper:
         """Mode geo: whether there are steps that only this trainer knows of."""
         return self.result.flush is not None and int(value_in(self.scope, COUNT).numpy()[0]) != 0
 
-    def take(self, folder: str, keep: int, position: bytes | None = None) -> None:
+    def take(self, folder: str, keep: int, position: bytes | None = None, step: int | None = None,
+             without_tables: bool = False) -> None:
         """Trainer 0: begin a checkpoint of the steps that are ended."""
         mine = {name: kind for name, kind in self.kinds.items() if name not in self.on_servers}
         states = States(len(mine))
         for name, (kind, param) in mine.items():
             states.add(name, kind, param, value_in(self.scope, name))
         spec = ffi.new("tr_job_checkpoint_spec *", {
-            "folder": (path := ffi.new("char[]", os.fsencode(folder))), "step": self.steps,
+            "folder": (path := ffi.new("char[]", os.fsencode(folder))), "step": self.steps if step is None else step, "without_tables": without_tables,
             "digest": states.chars(self.digest), "keep": keep, "count": states.count, "states": states.native})
         self._fill(spec.place, self.steps, position)
         check(lib.tr_job_checkpoint(self.job.ptr, spec))
@@ -316,7 +315,7 @@ class Keeper:
         try:
             if lib.tr_job_checkpoint_is_under_way(self.job.ptr):
                 self.wait()
-            self.take(place, 0)
+            self.take(place, 0, without_tables=True)
             self.wait()
             found = Checkpoint(os.path.join(place, os.listdir(place)[0]))
             for name in wanted:
@@ -349,14 +348,15 @@ class _Keeper(Keeper):
             self._load_statistics(newest(self.settings.folder))
         if found is None:
             return
-        variables = kept_variables(self.result.original)
+        variables, tables = kept_variables(self.result.original), []
         if self.job.index == 0:
+            tables = self.result.tables                # the servers get them from here
             self._say_where(found)
         elif self.result.flush is None:                # parameters come from the servers
             used = self.result.trainer._used_names()
             params = {block.source for block in self.result.blocks}
             variables = [var for var in variables if var.name in used and var.name not in params]
-        restore(found, self.scope, variables)
+        restore(found, self.scope, variables, tables)
 
     def _say_where(self, found: Checkpoint) -> None:
         for line in found.refused:

@@ -304,4 +304,16 @@ def fetch_state(names: Iterable[str], folder: str) -> None:
         _training.keeper.fetch_state(names, folder)
 
 
-__all__ = ["before_run", "after_run", "before_loop", "after_loop", "before_goodbye", "facts_of", "fetch_state", "set_batch_weight"]
+def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -> bool:
+    """Trainer 0: a checkpoint with the rows of tables, which the servers write. Return whether they have them."""
+    if _training is None:
+        return False
+    if lib.tr_job_checkpoint_is_under_way(_training.job.ptr):
+        _training.keeper.wait()
+    _training.keeper.take(folder, keep, position, step)
+    _training.keeper.wait()
+    return True
+
+
+__all__ = ["save_by_servers", "before_run", "after_run", "before_loop", "after_loop", "before_goodbye", "facts_of", "fetch_state",
+           "set_batch_weight"]

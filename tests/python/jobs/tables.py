@@ -1,12 +1,15 @@
 """A click model over sparse tables, in one process or in a job: losses, and rows looked up at the end, into a file."""
 
 import argparse
+import os
+import signal
 import time
 from pathlib import Path
 
 import numpy as np
 
 import trireme as fluid
+from trireme import checkpoint
 
 OPTIMIZERS = {
     "sgd": lambda: fluid.optimizer.SGD(0.3),
@@ -49,6 +52,12 @@ def build(args):
     return loss, test, [first, other]
 
 
+def wait_for_checkpoint(step):
+    end = time.monotonic() + 30
+    while checkpoint.steps(os.environ["TRIREME_CHECKPOINT"])[:1] < [step // 3 * 3] and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--optimizer", default="sgd", choices=OPTIMIZERS)
@@ -62,6 +71,8 @@ def main():
     parser.add_argument("--report", type=Path)         # trainer 0 alone
     parser.add_argument("--save")
     parser.add_argument("--load")
+    parser.add_argument("--checkpoints")               # folder: one process goes on from the newest, keeping one behind each step
+    parser.add_argument("--kill", type=int)            # trainer 0 dies before this step, the first time
     parser.add_argument("--out")
     args = parser.parse_args()
 
@@ -71,13 +82,22 @@ def main():
     exe.run(fluid.default_startup_program())
     if args.load:
         fluid.io.load_persistables(exe, args.load)
-    job, losses = fluid.distributed, []
-    for batch in batches(args.steps, args.batch):
+    job, losses, first = fluid.distributed, [], 0
+    if args.checkpoints and checkpoint.steps(args.checkpoints):
+        first = fluid.io.load_checkpoint(exe, args.checkpoints).step
+    for step, batch in enumerate(batches(args.steps, args.batch)):
+        if step < first:
+            continue
+        if step == args.kill and job.trainer_index() == 0 and os.environ.get("TRIREME_ATTEMPT", "0") == "0":
+            wait_for_checkpoint(step)
+            os.kill(os.getpid(), signal.SIGKILL)
         mine = job.slice_of(batch, job.trainer_index(), job.trainer_count())
         time.sleep(args.pause)
         losses.append(float(exe.run(feed=mine, fetch_list=[loss])[0][0]))
         if args.mark:
             args.mark.touch()
+        if args.checkpoints:
+            fluid.io.save_checkpoint(exe, args.checkpoints)
     if args.save:
         fluid.io.save_persistables(exe, args.save)
     every = {"words": np.repeat(KEYS[:, None, None], 3, 1), "user": KEYS[:, None] * 3,

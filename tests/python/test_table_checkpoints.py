@@ -1,0 +1,189 @@
+"""Checkpoints with sparse tables: rows, states, keys that wait for a row and ages go on, on any number of servers."""
+
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from job_support import LIMIT, Launched, alone, launch, needs_mpi
+
+import trireme as fluid
+from trireme import checkpoint as checkpoints
+from trireme import cli
+
+pytestmark = [needs_mpi, pytest.mark.mpi]
+
+TABLES = Path(__file__).parent / "jobs" / "tables.py"
+STEPS = 14
+# Keys are admitted at their second touch and go after three steps without one: all that is counted must go on.
+ARGS = ("--steps", STEPS, "--optimizer", "adam", "--entry-count", 2, "--max-age", 3)
+
+
+def keep(folder, steps=3, *more):
+    return ("--checkpoint", folder, "--checkpoint-steps", steps, *more)
+
+
+def results(path):
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays}
+
+
+def assert_goes_on(got, want, first):
+    """The last steps of another run, bit for bit."""
+    assert np.isnan(got["losses"][:first]).all()
+    np.testing.assert_array_equal(got["losses"][first:], want["losses"][first:])
+    for name in want.keys() - {"losses"}:
+        np.testing.assert_array_equal(got[name], want[name], err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "r.npz"
+    launch(2, 2, *ARGS, "--out", path, script=TABLES)
+    return results(path)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The checkpoints of a job whose trainer 0 died before step 8."""
+    folder = tmp_path_factory.mktemp("killed") / "c"
+    code, text = Launched(2, 2, *ARGS, "--kill", 8, "--pause", 0.02, script=TABLES,
+                          options=keep(folder, 3, "--restarts", 0)).end()
+    assert code == 1 and "died" in text
+    assert checkpoints.steps(folder)[0] == 6
+    return folder
+
+
+def copy_of(folder, tmp_path):
+    return Path(shutil.copytree(folder, tmp_path / "c"))
+
+
+@pytest.mark.parametrize("servers", [1, 2, 3])
+def test_a_resumed_job_ends_like_one_that_was_not_stopped(servers, killed, uninterrupted, tmp_path):
+    folder = copy_of(killed, tmp_path)
+    text = launch(servers, 2, *ARGS, "--out", tmp_path / "r.npz", script=TABLES, options=keep(folder, 3, "--resume"))
+    assert "going on from step 6" in text
+    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 6)
+    whole = checkpoints.newest(folder)
+    assert whole.step == STEPS and whole.parts == servers and set(whole.tables) == {"words.table", "user.table"}
+
+
+def test_a_checkpoint_does_not_depend_on_the_number_of_servers(killed, tmp_path):
+    rows = []
+    for servers in (1, 3):
+        folder = copy_of(killed, tmp_path / str(servers))
+        launch(servers, 2, *ARGS, script=TABLES, options=keep(folder, 100, "--resume"))
+        found = checkpoints.newest(folder)
+        rows.append({name: found.table_rows(name) for name in found.tables})
+        assert found.tables["user.table"].updates == STEPS
+    for name, table in rows[0].items():
+        assert len(table) and table.tobytes() == rows[1][name].tobytes(), name
+
+
+def test_one_process_goes_on_from_a_jobs_checkpoint_and_a_job_from_its(tmp_path):
+    """One trainer's curve is that of one process to the last bit, so all four ways end alike."""
+    alone(*ARGS, "--out", tmp_path / "want.npz", script=TABLES)
+    want = results(tmp_path / "want.npz")
+    Launched(2, 1, *ARGS, "--kill", 7, script=TABLES, options=keep(tmp_path / "job", 3, "--restarts", 0)).end()
+    alone(*ARGS, "--checkpoints", tmp_path / "job", "--out", tmp_path / "r.npz", script=TABLES)
+    got = results(tmp_path / "r.npz")
+    np.testing.assert_array_equal(got["losses"], want["losses"][6:])
+    for name in ("words", "user", "fc"):
+        np.testing.assert_array_equal(got[name], want[name], err_msg=name)
+
+    alone("--steps", 5, *ARGS[2:], "--checkpoints", tmp_path / "one", script=TABLES)
+    launch(2, 1, *ARGS, "--out", tmp_path / "r.npz", script=TABLES, options=keep(tmp_path / "one", 100, "--resume"))
+    assert_goes_on(results(tmp_path / "r.npz"), want, 5)
+
+
+def test_a_damaged_row_is_named_and_the_checkpoint_before_it_taken(killed, uninterrupted, tmp_path):
+    folder = copy_of(killed, tmp_path)
+    found = checkpoints.find(folder, 6)
+    key = found.table_rows("user.table")["key"][0]
+    path = next(path for path in sorted(Path(found.folder).glob("part-*")) if key.tobytes() in path.read_bytes())
+    data = bytearray(path.read_bytes())
+    data[data.find(key.tobytes()) + 20] ^= 4           # in the row's values
+    path.write_bytes(data)
+    with pytest.raises(RuntimeError, match=f"'{path}': chunk 0 .* expected the checksum"):
+        checkpoints.find(folder, 6).verify()
+    text = launch(2, 2, *ARGS, "--out", tmp_path / "r.npz", script=TABLES, options=keep(folder, 3, "--resume"))
+    assert f"'{path}': chunk 0" in text and "going on from step 3" in text
+    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 3)
+
+
+def wait_for(path, process):
+    deadline = time.monotonic() + LIMIT
+    while not path.exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_rank_that_dies_while_checkpoints_are_written(victim, tmp_path):
+    """A checkpoint in every step: whatever is under way, the job goes on and what is there is whole."""
+    folder, args = tmp_path / "c", (*ARGS, "--steps", 50, "--pause", 0.01)
+    job = Launched(2, 2, *args, "--mark", tmp_path / "mark", "--out", tmp_path / "r.npz", script=TABLES, options=keep(folder, 1))
+    ranks = job.ranks()
+    wait_for(tmp_path / "mark", job.process)
+    time.sleep(random.uniform(0.0, 0.5))
+    os.kill(ranks.known[victim].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0, text
+    assert checkpoints.steps(folder)[0] == 50
+    for step in checkpoints.steps(folder):
+        checkpoints.find(folder, step).verify()
+    launch(2, 2, *args, "--out", tmp_path / "w.npz", script=TABLES)
+    want, got = results(tmp_path / "w.npz"), results(tmp_path / "r.npz")
+    for name in want.keys() - {"losses"}:
+        np.testing.assert_array_equal(got[name], want[name], err_msg=name)
+
+
+@pytest.mark.parametrize("mode", ["async", "ssp(1)"])
+def test_the_other_modes_have_them_too(mode, tmp_path):
+    folder = tmp_path / "c"
+    options = ("--mode", mode, *keep(folder, 4, "--checkpoint-keep", 9))
+    launch(2, 2, *ARGS, script=TABLES, options=options)
+    assert checkpoints.steps(folder)[0] == STEPS and len(checkpoints.steps(folder)) > 1
+    for step in checkpoints.steps(folder):
+        found = checkpoints.find(folder, step)
+        found.verify()
+        assert all(np.isfinite(found.table_rows(name)["values"]).all() for name in found.tables)
+    text = launch(1, 2, *ARGS, "--steps", 20, script=TABLES, options=(*options, "--resume"))
+    assert f"going on from step {STEPS}" in text
+    assert checkpoints.newest(folder).tables["user.table"].updates > found.tables["user.table"].updates
+
+
+def test_export_and_list_know_tables(killed, tmp_path, capsys):
+    found = checkpoints.find(killed, 6)
+    rows = found.table_rows("words.table")
+    assert (np.diff(rows["key"]) > 0).all() and rows["values"].shape == (len(rows), 6) and rows["states"].shape[1:] == (2, 6)
+    assert cli.main(["checkpoint", "export", str(killed), "--out", str(tmp_path / "all.npz")]) == 0
+    with np.load(tmp_path / "all.npz") as got:
+        for field in ("key", "values", "states", "touches", "last"):
+            np.testing.assert_array_equal(got[f"words.table.{field}"], rows[field])
+        assert "fc_0.w_0" in got and got["user.table.values"].shape[1] == 3
+    assert cli.main(["checkpoint", "export", str(killed), "--out", str(tmp_path / "all.safetensors"), "--parameters"]) == 0
+    header = (tmp_path / "all.safetensors").read_bytes()[:4000]
+    assert b'"words.table.values":{"dtype":"F32"' in header and b"words.table.states" not in header
+    assert cli.main(["checkpoint", "verify", str(killed)]) == 0
+    capsys.readouterr()
+    assert cli.main(["checkpoint", "list", str(killed)]) == 0
+    assert str(len(rows) + found.tables["user.table"].rows) in capsys.readouterr().out
+
+
+def test_another_width_is_refused(killed):
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
+        ids = fluid.layers.data("ids", [1], dtype="int64")
+        rows = fluid.layers.embedding(ids, [10, 4], is_distributed=True, param_attr="user.table")
+        fluid.optimizer.Adam(0.1).minimize(fluid.layers.mean(rows))
+        exe = fluid.Executor()
+        exe.run(fluid.default_startup_program())
+        scope = fluid.global_scope()
+        with pytest.raises(ValueError, match="'user.table' in .* has rows of 3 float32 with 2 states, the program wants 4 float32 with 2"):
+            checkpoints.find(killed, 6).load_table("user.table", scope)
+        with pytest.raises(fluid.errors.NotFoundError, match="no sparse table 'other'"):
+            checkpoints.find(killed, 6).load_table("other", scope)
