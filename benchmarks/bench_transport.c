@@ -1,9 +1,18 @@
-/* bench_transport.c - what the parameter server costs over the bare transport. Two programs in one file:
+/* bench_transport.c - what the parameter server costs over the bare transport and memory. Its sides are modes of one program:
  *
- *     mpirun -np 2 bench_transport raw                          bare MPI loops
- *     mpirun -np 1 trireme-pserver : -np 1 bench_transport job  the same through a job
+ *     mpirun -np 2 bench_transport raw                                bare MPI loops; triad
+ *     mpirun -np 1 trireme-pserver : -np 1 bench_transport MODE       the same through a job
  *
- * Each prints one line of JSON. benchmarks/bench_transport.py runs both in turn and compares the medians. */
+ *     push    pushes and pulls without an optimizer: round trips, small requests, 16 MiB, bytes on the wire
+ *     sgd     16 MiB pushed and applied, by the operator sgd
+ *     adam    the same by adam
+ *     step    (two trainers) steps of a millisecond of computing, 64 KiB pushed and pulled
+ *     idle    (two servers, two trainers) round trips, and the processor time of ranks that wait
+ *
+ * Each prints one line of JSON. benchmarks/bench_transport.py runs all in turn and compares them. What is told of repeated
+ * measurements is their lower quartile, on all sides: other programs want the processors, too. */
+#include "framework/compiler.h"
+#include "framework/status.h"
 #include "pserver/trireme_dist.h"
 
 #include <mpi.h>
@@ -12,9 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { LARGE = 16 << 20, CHUNK = 256 << 10, CHUNKS = LARGE / CHUNK, IN_FLIGHT = 16, ROUNDS = 40, SMALL_COUNT = 2000,
-       SMALL_STEPS = 10 };
+enum { LARGE = 16 << 20, CHUNK = 256 << 10, CHUNKS = LARGE / CHUNK, IN_FLIGHT = 16, ROUNDS = 40, SMALL_COUNT = 2000, SMALL_STEPS = 10,
+       REQUEST = 1024, STEP_BYTES = 64 << 10, STEPS = 200, PINGS = SMALL_COUNT * SMALL_STEPS };
 
 static double now(void)
 {
@@ -23,26 +33,84 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void print(const char *mode, double round_trip, double push, double pull)
+/* == samples ===================================================================================== */
+
+typedef struct samples {
+    int    count;
+    double seconds[PINGS];             /* of the first ones */
+} samples;
+
+static void note(samples *s, double seconds)
 {
-    printf("{\"mode\": \"%s\", \"push_ack_8B_us\": %.3f, \"push_16MiB_GBps\": %.3f, \"pull_16MiB_GBps\": %.3f}\n", mode,
-           round_trip * 1e6, LARGE / push * 1e-9, LARGE / pull * 1e-9);
+    if (s->count < PINGS)
+        s->seconds[s->count++] = seconds;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double good(samples *s)
+{
+    qsort(s->seconds, (size_t)s->count, sizeof *s->seconds, ascending);
+    return s->count ? s->seconds[s->count / 4] : 0;
+}
+
+/* Memory of zeros that is there: not the one page of zeros that stands for what was never written. */
+static float *touched(size_t bytes)
+{
+    float *out = aligned_alloc(64, bytes);
+
+    memset(out, 1, bytes);
+    memset(out, 0, bytes);
+    return out;
 }
 
 /* == bare MPI ==================================================================================== */
 
 static double ping(int rank, char *buffer)
 {
-    const double from = now();
+    static samples s;
 
-    for (int i = 0; i < SMALL_COUNT * SMALL_STEPS; i++) {
+    for (int i = 0; i < PINGS; i++) {
+        const double from = now();
         if (rank == 1)
             MPI_Send(buffer, 8, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
         MPI_Recv(buffer, 8, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (rank == 0)
             MPI_Send(buffer, 8, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+        note(&s, now() - from);
     }
-    return (now() - from) / (SMALL_COUNT * SMALL_STEPS);
+    return good(&s);
+}
+
+/* Requests of 1 KB, each answered by 8 bytes. Seconds for one. */
+static double request_small(int rank, char *buffer)
+{
+    static samples s;
+    MPI_Request    request[IN_FLIGHT];
+    char           answer[IN_FLIGHT][8];
+
+    for (int batch = 0; batch < ROUNDS; batch++) {
+        const double from = now();
+        for (int i = 0; i < SMALL_COUNT; i++) {
+            if (rank == 0) {
+                MPI_Recv(buffer, REQUEST, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                MPI_Send(buffer, 8, MPI_BYTE, 1, 4, MPI_COMM_WORLD);
+                continue;
+            }
+            if (i >= IN_FLIGHT)
+                MPI_Wait(&request[i % IN_FLIGHT], MPI_STATUS_IGNORE);
+            MPI_Irecv(answer[i % IN_FLIGHT], 8, MPI_BYTE, 0, 4, MPI_COMM_WORLD, &request[i % IN_FLIGHT]);
+            MPI_Send(buffer, REQUEST, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+        }
+        if (rank == 1)
+            MPI_Waitall(IN_FLIGHT, request, MPI_STATUSES_IGNORE);
+        note(&s, (now() - from) / SMALL_COUNT);
+    }
+    return good(&s);
 }
 
 static void send_large(char *from, int to)
@@ -78,40 +146,75 @@ static void receive_large(float *sum, char *buffers, int from, int is_added)
     MPI_Send(buffers, 0, MPI_BYTE, from, 2, MPI_COMM_WORLD);
 }
 
-static double best_large(int rank, int sender, float *data, char *buffers, int is_added)
+/* Push and pull in turn, from and to memory of their own, as a job does. */
+static void time_large(int rank, char *buffers, double *push, double *pull)
 {
-    double best = 1e9;
+    static samples pushes, pulls;
+    float         *gradient = touched(LARGE), *parameter = touched(LARGE);
 
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < 2 * ROUNDS; i++) {
+        const int sender = i % 2 ? 0 : 1;
         MPI_Barrier(MPI_COMM_WORLD);
         const double from = now();
         if (rank == sender)
-            send_large((char *)data, 1 - rank);
+            send_large((char *)(sender ? gradient : parameter), 1 - rank);
         else
-            receive_large(data, buffers, 1 - rank, is_added);
-        const double took = now() - from;
-        best = took < best ? took : best;
+            receive_large(sender ? gradient : parameter, buffers, 1 - rank, sender);
+        note(sender ? &pushes : &pulls, now() - from);
     }
-    return best;
+    *push = good(&pushes);
+    *pull = good(&pulls);
+    free(gradient);
+    free(parameter);
+}
+
+TR_CLONES static void triad_once(float *restrict a, const float *restrict b, const float *restrict c, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        a[i] = b[i] + 3 * c[i];
+}
+
+/* Bytes a second of one thread, out of cache: three for each element, as an update in place moves them. */
+static double triad(void)
+{
+    enum { BYTES = 64 << 20 };
+    static samples s;
+    float         *a = touched(3 * (size_t)BYTES), *b = a + BYTES / 4, *c = b + BYTES / 4;
+
+    for (int i = 0; i < ROUNDS / 4; i++) {
+        const double from = now();
+        triad_once(a, b, c, BYTES / 4);
+        note(&s, now() - from);
+    }
+    free(a);
+    return 3.0 * BYTES / good(&s);
 }
 
 static int run_raw(void)
 {
     int    rank;
-    float *data = calloc(1, LARGE);
     char  *buffers = calloc(IN_FLIGHT, CHUNK);
+    double push, pull;
 
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    const double round_trip = ping(rank, buffers);
-    const double push = best_large(rank, 1, data, buffers, 1), pull = best_large(rank, 0, data, buffers, 0);
+    const double round_trip = ping(rank, buffers), request = request_small(rank, buffers);
+    time_large(rank, buffers, &push, &pull);
     if (rank == 1)
-        print("raw", round_trip, push, pull);
+        printf("{\"round_trip_us\": %.3f, \"requests_M\": %.4f, \"push_GBps\": %.3f, \"pull_GBps\": %.3f, \"triad_GBps\": %.3f}\n",
+               round_trip * 1e6, 1e-6 / request, LARGE / push * 1e-9, LARGE / pull * 1e-9, triad() * 1e-9);
     MPI_Finalize();
     return 0;
 }
 
-/* == a job ======================================================================================= */
+static int run_start(void)
+{
+    MPI_Init(NULL, NULL);
+    MPI_Finalize();
+    return 0;
+}
+
+/* == a job: what its servers do ================================================================== */
 
 static void must(tr_status status)
 {
@@ -121,83 +224,337 @@ static void must(tr_status status)
     exit(1);
 }
 
-/* One large block, and many of 8 bytes, so that many can be pushed one after the other within a step. */
-static void set_up(tr_job *job, float *data)
-{
-    static char         names[SMALL_COUNT + 1][2][24];
-    static tr_job_block blocks[SMALL_COUNT + 1];
-    static tr_job_value values[SMALL_COUNT + 1];
-    static const int64_t dims[2] = {2, LARGE / 4};
-    tr_program         *program = tr_program_new();
-    tr_job_program      packed;
-    void               *bytes;
+enum { BLOCKS = 2 * SMALL_COUNT + 1, STATES = 2 };
 
-    for (int i = 0; i <= SMALL_COUNT; i++) {
-        snprintf(names[i][0], sizeof names[i][0], "p%d", i);
-        snprintf(names[i][1], sizeof names[i][1], "p%d@GRAD", i);
-        for (int k = 0; k < 2; k++) {
-            tr_var_desc *var = tr_block_create_var(tr_program_block(program, 0), names[i][k]);
-            tr_var_desc_set_kind(var, TR_KIND_TENSOR);
-            tr_var_desc_set_dtype(var, TR_FP32);
-            must(tr_var_desc_set_shape(var, 1, &dims[i == SMALL_COUNT]));
-            tr_var_desc_set_persistable(var, k == 0);
-        }
-        const int64_t size = i == SMALL_COUNT ? LARGE : 8;
-        blocks[i] = (tr_job_block){names[i][0], names[i][1], 0, TR_FP32, size};
-        values[i] = (tr_job_value){0, names[i][0], TR_FP32, 1, &dims[i == SMALL_COUNT], data};
-    }
-    must(tr_program_serialize(&bytes, &packed.size, program));
-    packed.bytes = bytes;
-    const tr_job_spec spec = {"sync", 1, &packed, SMALL_COUNT + 1, blocks, SMALL_COUNT + 1, values, 0, NULL};
-    must(tr_job_setup(job, &spec));
-    tr_free(bytes);
-    tr_program_free(program);
+/* What is told to the servers, as it grows. */
+typedef struct plan {
+    int          servers, block_count, value_count;
+    tr_program  *program[2];
+    tr_job_block block[BLOCKS];
+    tr_job_value value[BLOCKS + STATES + 4];
+    int64_t      dims[BLOCKS + STATES + 4];
+    char         name[BLOCKS][2][24];
+    const float *zeros;
+} plan;
+
+static void add_var(plan *p, int server, const char *name, int64_t count, bool is_kept, const float *value)
+{
+    tr_var_desc *var = tr_block_create_var(tr_program_block(p->program[server], 0), name);
+
+    tr_var_desc_set_kind(var, TR_KIND_TENSOR);
+    tr_var_desc_set_dtype(var, TR_FP32);
+    must(tr_var_desc_set_shape(var, 1, &count));
+    tr_var_desc_set_persistable(var, is_kept);
+    if (!is_kept)
+        return;
+    p->dims[p->value_count] = count;
+    p->value[p->value_count] = (tr_job_value){server, name, TR_FP32, 1, &p->dims[p->value_count], value};
+    p->value_count++;
 }
 
-static int run_job(void)
+static int add_block(plan *p, int server, int64_t bytes)
 {
-    tr_job   *job = NULL;
-    float    *data = calloc(1, LARGE), *param = calloc(1, LARGE);
-    void     *to = param;
-    double    round_trip = 0, push = 1e9, pull = 1e9;
-    const int large = SMALL_COUNT;
+    const int index = p->block_count++;
+
+    snprintf(p->name[index][0], sizeof p->name[index][0], "p%d", index);
+    snprintf(p->name[index][1], sizeof p->name[index][1], "p%d@GRAD", index);
+    add_var(p, server, p->name[index][0], bytes / 4, true, p->zeros);
+    add_var(p, server, p->name[index][1], bytes / 4, false, NULL);
+    p->block[index] = (tr_job_block){p->name[index][0], p->name[index][1], server, TR_FP32, bytes};
+    return index;
+}
+
+static void set_one(tr_op_desc *op, const char *slot, const char *name, bool is_output)
+{
+    (is_output ? tr_op_desc_set_output : tr_op_desc_set_input)(op, slot, 1, &name);
+}
+
+/* Let an optimizer update a block. */
+static void add_optimizer(plan *p, int index, const char *type)
+{
+    static const float tenth = 0.1f;
+    tr_block          *block = tr_program_block(p->program[p->block[index].server], 0);
+    tr_op_desc        *op = tr_op_desc_new(type);
+    const int          server = p->block[index].server;
+
+    add_var(p, server, "rate", 1, true, &tenth);
+    set_one(op, "Param", p->name[index][0], false);
+    set_one(op, "Grad", p->name[index][1], false);
+    set_one(op, "LearningRate", "rate", false);
+    set_one(op, "ParamOut", p->name[index][0], true);
+    if (!strcmp(type, "adam")) {
+        add_var(p, server, "m1", p->block[index].bytes / 4, true, p->zeros);
+        add_var(p, server, "m2", p->block[index].bytes / 4, true, p->zeros);
+        add_var(p, server, "beta1", 1, true, &tenth);
+        add_var(p, server, "beta2", 1, true, &tenth);
+        set_one(op, "Moment1", "m1", false);
+        set_one(op, "Moment2", "m2", false);
+        set_one(op, "Beta1Pow", "beta1", false);
+        set_one(op, "Beta2Pow", "beta2", false);
+        set_one(op, "Moment1Out", "m1", true);
+        set_one(op, "Moment2Out", "m2", true);
+    }
+    must(tr_block_insert_op(block, -1, op));
+}
+
+static plan *plan_new(const tr_job *job, const float *zeros)
+{
+    plan *p = calloc(1, sizeof *p);
+
+    p->servers = tr_job_servers(job);
+    p->zeros = zeros;
+    for (int i = 0; i < p->servers; i++)
+        p->program[i] = tr_program_new();
+    return p;
+}
+
+static void set_up(tr_job *job, plan *p)
+{
+    tr_job_program packed[2];
+
+    for (int i = 0; i < p->servers; i++) {
+        void *bytes;
+        must(tr_program_serialize(&bytes, &packed[i].size, p->program[i]));
+        packed[i].bytes = bytes;
+    }
+    const tr_job_spec spec = {"sync", p->servers, packed, p->block_count, p->block, p->value_count, p->value, 0, NULL};
+    must(tr_job_setup(job, &spec));
+    for (int i = 0; i < p->servers; i++) {
+        tr_free((void *)(uintptr_t)packed[i].bytes);
+        tr_program_free(p->program[i]);
+    }
+    free(p);
+}
+
+/* == a job: pushes and pulls ===================================================================== */
+
+static tr_job *job;
+static float  *data, *param;
+
+static void end_step(void)
+{
     tr_ticket ticket;
 
-    must(tr_job_start(&job, TR_ROLE_TRAINER, NULL));
-    set_up(job, data);
-    for (int step = 0; step < ROUNDS; step++) {
-        double from = now();
-        for (int i = 0; i < SMALL_COUNT; i++) {
-            must(tr_job_push(job, i, data, 8, 1, &ticket));
-            if (step < SMALL_STEPS)
-                must(tr_job_wait(job, ticket));
-        }
-        must(tr_job_wait(job, ticket));
-        round_trip += step < SMALL_STEPS ? now() - from : 0;
-        from = now();
-        must(tr_job_push(job, large, data, LARGE, 1, &ticket));
-        must(tr_job_wait(job, ticket));
-        const double pushed = now() - from;
-        must(tr_job_step_end(job, &ticket));
-        must(tr_job_wait(job, ticket));
-        from = now();
-        must(tr_job_pull(job, 1, &large, &to, &ticket));
-        must(tr_job_wait(job, ticket));
-        const double pulled = now() - from;
-        push = pushed < push ? pushed : push;
-        pull = pulled < pull ? pulled : pull;
+    must(tr_job_step_end(job, &ticket));
+    must(tr_job_wait(job, ticket));
+}
+
+static double push_one(int block, int64_t bytes)
+{
+    const double from = now();
+    tr_ticket    ticket;
+
+    must(tr_job_push(job, block, data, bytes, 1, &ticket));
+    must(tr_job_wait(job, ticket));
+    return now() - from;
+}
+
+static double pull_one(int block)
+{
+    const double from = now();
+    void        *to = param;
+    tr_ticket    ticket;
+
+    must(tr_job_pull(job, 1, &block, &to, &ticket));
+    must(tr_job_wait(job, ticket));
+    return now() - from;
+}
+
+/* Push the blocks from `first` on, so many of them on their way at a time. Seconds for one. */
+static double push_many(int first, int64_t bytes)
+{
+    tr_ticket    ticket[IN_FLIGHT];
+    const double from = now();
+
+    for (int i = 0; i < SMALL_COUNT; i++) {
+        if (i >= IN_FLIGHT)
+            must(tr_job_wait(job, ticket[i % IN_FLIGHT]));
+        must(tr_job_push(job, first + i, data, bytes, 1, &ticket[i % IN_FLIGHT]));
     }
-    must(tr_job_free(job));
-    print("job", round_trip / (SMALL_COUNT * SMALL_STEPS), push, pull);
-    return 0;
+    must(tr_job_wait(job, tr_job_last_ticket(job)));
+    return (now() - from) / SMALL_COUNT;
+}
+
+/* How many times what the values need is on the wire, but for 64 bytes a message. */
+static double on_the_wire(const tr_job_stats *before, const tr_job_stats *after, double needed)
+{
+    const double messages = (double)(after->messages_sent - before->messages_sent);
+    return ((double)(after->bytes_sent - before->bytes_sent) - 64 * messages) / needed;
+}
+
+static void run_push(void)
+{
+    static samples trip, request, push, pull;
+    plan          *p = plan_new(job, data);
+    tr_job_stats   before, after;
+    double         wire = 0;
+
+    for (int i = 0; i < 2 * SMALL_COUNT; i++)
+        add_block(p, 0, i < SMALL_COUNT ? 8 : REQUEST);
+    const int large = add_block(p, 0, LARGE);
+    set_up(job, p);
+    for (int step = 0; step < ROUNDS; step++) {
+        for (int i = 0; i < SMALL_COUNT; i++)
+            note(&trip, push_one(i, 8));
+        note(&request, push_many(SMALL_COUNT, REQUEST));
+        tr_job_get_stats(job, &before);
+        note(&push, push_one(large, LARGE));
+        tr_job_get_stats(job, &after);
+        wire = on_the_wire(&before, &after, LARGE);
+        end_step();
+        note(&pull, pull_one(large));
+    }
+    printf("{\"round_trip_us\": %.3f, \"requests_M\": %.4f, \"push_GBps\": %.3f, \"pull_GBps\": %.3f, \"wire\": %.4f}\n",
+           good(&trip) * 1e6, 1e-6 / good(&request), LARGE / good(&push) * 1e-9, LARGE / good(&pull) * 1e-9, wire);
+}
+
+static void run_update(const char *optimizer)
+{
+    static samples update;
+    plan          *p = plan_new(job, data);
+    const int      large = add_block(p, 0, LARGE);
+
+    add_optimizer(p, large, optimizer);
+    set_up(job, p);
+    for (int step = 0; step < ROUNDS; step++) {
+        const double from = now();
+        must(tr_job_push(job, large, data, LARGE, 1, NULL));
+        end_step();
+        note(&update, now() - from);
+        pull_one(large);
+    }
+    printf("{\"%s_GBps\": %.3f}\n", optimizer, LARGE / good(&update) * 1e-9);
+}
+
+/* -- computing ----------------------------------------------------------------------------------- */
+
+static volatile float result;
+
+static void compute(int64_t rounds)
+{
+    float a = 1, b = 2, c = 3, d = 4;
+
+    for (int64_t i = 0; i < rounds; i++) {
+        a = a * 0.999f + 0.5f, b = b * 0.999f + 0.6f;
+        c = c * 0.999f + 0.7f, d = d * 0.999f + 0.8f;
+    }
+    result = a + b + c + d;
+}
+
+/* How much of it takes a millisecond where nobody disturbs. */
+static int64_t millisecond(void)
+{
+    static samples s;
+    const int64_t  probe = 1 << 18;
+
+    for (int i = 0; i < 4 * ROUNDS; i++) {
+        const double from = now();
+        compute(probe);
+        note(&s, now() - from);
+    }
+    return (int64_t)((double)probe * 1e-3 / good(&s));
+}
+
+static double time_steps(int64_t rounds, int block, bool is_alone)
+{
+    const double from = now();
+
+    for (int i = 0; i < STEPS; i++) {
+        compute(rounds);
+        if (is_alone)
+            continue;
+        must(tr_job_push(job, block, data, STEP_BYTES, 1, NULL));
+        end_step();
+        pull_one(block);
+    }
+    return (now() - from) / STEPS;
+}
+
+static void run_step(void)
+{
+    static samples alone, together;
+    plan          *p = plan_new(job, data);
+    const int      block = add_block(p, 0, STEP_BYTES);
+    const int64_t  rounds = millisecond();
+
+    add_optimizer(p, block, "sgd");
+    set_up(job, p);
+    for (int i = 0; i < 10; i++) {
+        note(&together, time_steps(rounds, block, false));
+        note(&alone, time_steps(rounds, block, true));
+    }
+    if (tr_job_index(job) == 0)
+        printf("{\"compute_ms\": %.4f, \"step_ms\": %.4f}\n", good(&alone) * 1e3, good(&together) * 1e3);
+}
+
+/* -- waiting ------------------------------------------------------------------------------------- */
+
+/* Processor time of a rank of this host, seconds; -1: not known. */
+static double cpu_of(int rank)
+{
+    const char *pid = strstr(tr_job_rank_name(job, rank), "pid ");
+    char        path[64];
+    long        user = 0, system = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", pid ? atoi(pid + 4) : 0);
+    FILE *in = fopen(path, "r");
+    if (!in)
+        return -1;
+    if (fscanf(in, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld", &user, &system) != 2)
+        user = -1;
+    fclose(in);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static void run_idle(void)
+{
+    enum { SECONDS = 3, RANKS = 16 };
+    static samples trip;
+    plan          *p = plan_new(job, data);
+    double         before[RANKS], most = 0;
+
+    for (int i = 0; i < SMALL_COUNT; i++)
+        add_block(p, i % p->servers, 8);
+    set_up(job, p);
+    for (int i = 0; tr_job_index(job) == 0 && i < SMALL_COUNT; i++)
+        note(&trip, push_one(i, 8));
+    usleep(200000);
+    for (int i = 0; i < tr_job_size(job) && i < RANKS; i++)
+        before[i] = cpu_of(i);
+    usleep(SECONDS * 1000000);
+    for (int i = 0; i < tr_job_size(job) && i < RANKS; i++) {
+        const double share = (cpu_of(i) - before[i]) / SECONDS;
+        most = share > most ? share : most;
+    }
+    for (int i = 0; tr_job_index(job) != 0 && i < SMALL_COUNT; i++)
+        must(tr_job_push(job, i, data, 8, 1, NULL));
+    end_step();
+    if (tr_job_index(job) == 0)
+        printf("{\"round_trip_us\": %.3f, \"idle_cpu\": %.4f}\n", good(&trip) * 1e6, most);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && !strcmp(argv[1], "raw"))
+    const char *mode = argc == 2 ? argv[1] : "";
+
+    if (!strcmp(mode, "raw"))
         return run_raw();
-    if (argc == 2 && !strcmp(argv[1], "job"))
-        return run_job();
-    fprintf(stderr, "usage: bench_transport raw | job (see the head of bench_transport.c)\n");
-    return 2;
+    if (!strcmp(mode, "start"))
+        return run_start();
+    data = touched(LARGE);
+    param = touched(LARGE);
+    const char *chunk = getenv("BENCH_CHUNK");
+    must(tr_job_start(&job, TR_ROLE_TRAINER, &(tr_job_options){.chunk_bytes = chunk ? atoi(chunk) : 0}));
+    if (!strcmp(mode, "push"))
+        run_push();
+    else if (!strcmp(mode, "sgd") || !strcmp(mode, "adam"))
+        run_update(mode);
+    else if (!strcmp(mode, "step"))
+        run_step();
+    else if (!strcmp(mode, "idle"))
+        run_idle();
+    else
+        must(tr_fail(TR_EINVAL, "usage: bench_transport raw | start | push | sgd | adam | step | idle (see bench_transport.c)"));
+    must(tr_job_free(job));
+    return 0;
 }

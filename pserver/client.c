@@ -164,7 +164,7 @@ static int64_t tick(void *self, int64_t now)
             }
             at = s->asked_at + client->options.retry < at ? s->asked_at + client->options.retry : at;
         }
-        tr__request *r = s->first;
+        tr__request *r = tr__client_open(s);
         while (r && r->is_done)
             r = r->next;
         if (!r || !r->sent_at || r == s->unsent)

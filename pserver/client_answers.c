@@ -9,7 +9,7 @@ tr__stream *tr__client_stream_of(tr_client *client, int peer)
 
 static void on_ack(tr_client *client, tr__stream *s, uint64_t seq)
 {
-    for (tr__request *r = s->first; r && r->wire.seq <= seq; r = r->next)
+    for (tr__request *r = tr__client_open(s); r && r->wire.seq <= seq; r = r->next)
         if (!tr__client_is_pull(r) && !r->answer && r->sent_at)
             tr__client_finish(client, s, r);
 }
@@ -17,7 +17,7 @@ static void on_ack(tr_client *client, tr__stream *s, uint64_t seq)
 /* The pull that this message answers, if the message is the next of its answer. */
 static tr__request *pull_of(tr__stream *s, const tr_wire *wire)
 {
-    for (tr__request *r = s->first; r && r->wire.seq <= wire->seq; r = r->next)
+    for (tr__request *r = tr__client_open(s); r && r->wire.seq <= wire->seq; r = r->next)
         if (r->wire.seq == wire->seq)
             return r->wire.kind == TR_WIRE_PULL && !r->is_done && r->parts == wire->part ? r : NULL;
     return NULL;
@@ -26,7 +26,7 @@ static tr__request *pull_of(tr__stream *s, const tr_wire *wire)
 /* The pull of rows that this message answers; one that is placed is not placed again. */
 static tr__request *row_pull_of(tr__stream *s, const tr_wire *wire)
 {
-    for (tr__request *r = s->first; r && r->wire.seq <= wire->seq; r = r->next)
+    for (tr__request *r = tr__client_open(s); r && r->wire.seq <= wire->seq; r = r->next)
         if (r->wire.seq == wire->seq)
             return !r->is_done && (r->pack || (r->to && r->left == wire->bytes)) ? r : NULL;
     return NULL;
@@ -90,7 +90,7 @@ static tr_status on_many(tr_client *client, tr__stream *s, const tr_wire *wire, 
 static void on_data(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload, bool is_placed)
 {
     uint64_t got = wire->bytes;
-    tr__request *r = s->first;
+    tr__request *r = tr__client_open(s);
 
     while (r && r->wire.seq != wire->seq)
         r = r->next;
@@ -136,7 +136,7 @@ static void on_rows(tr_client *client, tr__stream *s, const tr_wire *wire, const
 
 static void on_task(tr_client *client, tr__stream *s, const tr_wire *wire)
 {
-    for (tr__request *r = s->first; r && r->wire.seq <= wire->seq; r = r->next) {
+    for (tr__request *r = tr__client_open(s); r && r->wire.seq <= wire->seq; r = r->next) {
         if (r->wire.seq != wire->seq || r->is_done || !r->answer)
             continue;
         if (wire->part >= TR_TASK_ANSWER_COUNT) {

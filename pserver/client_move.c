@@ -36,7 +36,7 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
         else
             r->wire.seq = s->last_seq;             /* it takes no part any more */
     }
-    s->unsent = s->first;
+    s->unsent = s->open = s->first;
 }
 
 /* Another rank serves in the place of one that died, known to be dead or not yet. */

@@ -58,6 +58,8 @@ tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind,
     s->end = &r->next;
     if (!s->unsent)
         s->unsent = r;
+    if (!s->open)
+        s->open = r;
     if (op)
         ++*tr__client_op_at(client, op);
     return r;
@@ -103,10 +105,18 @@ static bool is_over(const tr__stream *s, const tr__request *r)
     return r->is_done && (!tr__client_is_push(r) || r->wire.step <= s->settled);
 }
 
+tr__request *tr__client_open(tr__stream *s)
+{
+    while (s->open && s->open->is_done && !s->open->is_again && !s->open->is_flying)
+        s->open = s->open->next;
+    return s->open;
+}
+
 /* Take what is over off the head of the stream. */
 void tr__client_reap(tr_client *client, tr__stream *s)
 {
-    while (s->first && is_over(s, s->first) && s->first != s->unsent) {
+    tr__client_open(s);                            /* it must not be what goes */
+    while (s->first && is_over(s, s->first) && s->first != s->unsent && s->first != s->open) {
         tr__request *gone = s->first;
         s->first = gone->next;
         if (!s->first)

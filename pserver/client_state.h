@@ -49,7 +49,8 @@ typedef struct tr__list {
 typedef struct tr__stream {
     int               rank;
     uint64_t          last_seq;
-    tr__request      *first, **end;   /* all that are not done */
+    tr__request      *first, **end;   /* all that are not done, or that a server in this one's place would miss */
+    tr__request      *open;           /* of what lies before it nothing is waited for */
     tr__request      *unsent;         /* the first that was not sent, or is to be sent again */
     uint64_t          in_flight;      /* pushed bytes, sent and not done */
     tr__list          pushes, pulls;
@@ -113,6 +114,8 @@ bool         tr__client_is_pull(const tr__request *r);
 /* Mark it done and tell its operations. It leaves its stream by `tr__client_reap`. */
 void         tr__client_finish(tr_client *client, tr__stream *s, tr__request *r);
 void         tr__client_reap(tr_client *client, tr__stream *s);
+/* The first request for which the server is to do something; NULL: there is none. A step may have thousands behind it. */
+tr__request *tr__client_open(tr__stream *s);
 void         tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t op, uint64_t bytes);
 void         tr__client_flush_pushes(tr_client *client, tr__stream *s);
 

@@ -334,10 +334,34 @@ static bool may_end(tr_comm *comm)
     return tr_liveness_all_left(comm->liveness);
 }
 
-static int turn(tr_comm *comm)
+static bool has_commands(const tr_comm *comm)
 {
-    int moved = comm->table->poll(comm->transport);
+    return atomic_load_explicit(&comm->ring_head, memory_order_relaxed) != atomic_load(&comm->ring_tail);
+}
 
+/* While a message is likely at any moment: to look for one costs less than to look at everything else. */
+static int poll_often(const tr_comm *comm)
+{
+    enum { OFTEN = 8 };
+    int moved = 0;
+
+    for (int i = 0; i < OFTEN && !moved && !has_commands(comm); i++)
+        moved = comm->table->poll(comm->transport);
+    return moved;
+}
+
+/* What the owner wants, and the answers to what has come, leave before anything else is looked at. */
+static int turn(tr_comm *comm, bool is_hot)
+{
+    int moved = 0;
+
+    if (comm->has_node && comm->status == TR_OK && has_commands(comm)) {
+        moved += take_commands(comm);
+        moved += send_core(comm);
+    }
+    moved += is_hot && !moved ? poll_often(comm) : comm->table->poll(comm->transport);
+    if (moved)
+        moved += send_core(comm);
     if (!comm->has_node && comm->status == TR_OK && comm->roster->known == comm->roster->size)
         begin_core(comm);
     if (comm->has_node && comm->status == TR_OK) {
@@ -377,6 +401,8 @@ static void take_drive(tr_comm *comm)
 {
     stuck s = {0};
 
+    if (pthread_mutex_trylock(&comm->drive) == 0)
+        return;
     for (;;) {
         const int64_t         until = tr__clock() + NAP_MAX;
         const struct timespec at = {until / 1000000000, until % 1000000000};
@@ -391,7 +417,7 @@ static int drive(tr_comm *comm, rhythm *r)
 {
     atomic_fetch_add_explicit(&comm->turns, 1, memory_order_relaxed);
     comm->now = tr__clock();
-    const int moved = turn(comm);
+    const int moved = turn(comm, comm->now - r->quiet_since < HOT);
     if (moved) {
         *r = (rhythm){comm->now, NAP_MIN};
         tr_counter_add(&comm->moving, tr__clock() - comm->now);
@@ -433,7 +459,7 @@ static void *run(void *payload)
         if (moved)
             continue;
         atomic_store(&comm->thread_sleeps, true);
-        if (atomic_load(&comm->ring_head) == atomic_load(&comm->ring_tail))
+        if (!has_commands(comm))
             rest(&r, now, &comm->thread_bell, seen);
     }
     comm->table->stop(comm->transport, !atomic_load(&comm->has_survived));
