@@ -209,6 +209,7 @@ static void describe(const void *self, char *out, size_t size)
             return;
         case TR_WIRE_PUSH:
         case TR_WIRE_PUSH_MANY:
+        case TR_WIRE_PUSH_COMPRESSED:
         case TR_WIRE_PUSH_ROWS:
         case TR_WIRE_STEP_END:
             snprintf(out, size, "server %d to take its gradients of step %llu", i, step);

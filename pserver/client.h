@@ -75,6 +75,15 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
 /* From here on the death of another trainer is no concern of this one. */
 void     tr_client_survive_trainers(tr_client *client);
 uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, double weight);
+/* The pieces of a large block, compressed (compress.h). The struct, and what it points to, lives until the ticket of the step's
+ * end is done. */
+typedef struct tr_client_pieces {
+    const uint8_t  *payload;          /* of the first; each begins `stride` bytes behind the one before */
+    uint64_t        stride;
+    const uint64_t *bytes;            /* of each */
+} tr_client_pieces;
+
+uint64_t tr_client_push_compressed(tr_client *client, uint32_t block, const tr_client_pieces *pieces, double weight);
 uint64_t tr_client_step_end(tr_client *client);
 uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, void *const *data);
 uint64_t tr_client_goodbye(tr_client *client);

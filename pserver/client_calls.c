@@ -94,6 +94,17 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
 
 /* == steps ======================================================================================== */
 
+static void push_piece(tr_client *client, const tr__client_block *b, tr_wire_kind kind, uint64_t op, uint64_t offset,
+                       const uint8_t *payload, uint64_t bytes, double weight)
+{
+    tr__request *r = tr__client_add(client, &client->stream[b->server], kind, op, payload, bytes);
+
+    r->wire.step = client->step + 1;
+    r->wire.block = b->local;
+    r->wire.offset = offset;
+    r->wire.weight = weight;
+}
+
 uint64_t tr_client_push(tr_client *client, uint32_t index, const void *data, double weight)
 {
     const tr__client_block *b = &client->block[index];
@@ -111,12 +122,20 @@ uint64_t tr_client_push(tr_client *client, uint32_t index, const void *data, dou
     for (uint64_t offset = 0; offset < b->bytes; offset += client->options.chunk_bytes) {
         const uint64_t left = b->bytes - offset;
         const uint64_t bytes = left < client->options.chunk_bytes ? left : client->options.chunk_bytes;
-        tr__request   *r = tr__client_add(client, s, TR_WIRE_PUSH, op, (const uint8_t *)data + offset, bytes);
-        r->wire.step = client->step + 1;
-        r->wire.block = b->local;
-        r->wire.offset = offset;
-        r->wire.weight = weight;
+        push_piece(client, b, TR_WIRE_PUSH, op, offset, (const uint8_t *)data + offset, bytes, weight);
     }
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_push_compressed(tr_client *client, uint32_t index, const tr_client_pieces *pieces, double weight)
+{
+    const tr__client_block *b = &client->block[index];
+    const uint64_t          op = tr__client_op_begin(client);
+
+    for (uint64_t i = 0; i * client->options.chunk_bytes < b->bytes; i++)
+        push_piece(client, b, TR_WIRE_PUSH_COMPRESSED, op, i * client->options.chunk_bytes, pieces->payload + i * pieces->stride,
+                   pieces->bytes[i], weight);
     tr__client_op_count_down(client, op);
     return op;
 }

@@ -67,7 +67,8 @@ tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind,
 
 bool tr__client_is_push(const tr__request *r)
 {
-    return r->wire.kind == TR_WIRE_PUSH || r->wire.kind == TR_WIRE_PUSH_MANY || r->wire.kind == TR_WIRE_PUSH_ROWS;
+    return r->wire.kind == TR_WIRE_PUSH || r->wire.kind == TR_WIRE_PUSH_MANY || r->wire.kind == TR_WIRE_PUSH_COMPRESSED ||
+           r->wire.kind == TR_WIRE_PUSH_ROWS;
 }
 
 bool tr__client_is_pull(const tr__request *r)

@@ -343,6 +343,7 @@ static void free_job(tr_job *job)
         free(job->block[i].param);
         free(job->block[i].grad);
         free(job->block[i].stage);
+        tr__job_coder_free(job->block[i].coder);
     }
     free(job->block);
     free(job->share);

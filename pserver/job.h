@@ -10,6 +10,7 @@
 
 #include "pserver/client.h"
 #include "pserver/comm.h"
+#include "pserver/compress.h"
 #include "pserver/gather.h"
 #include "pserver/keyset.h"
 #include "pserver/meter.h"
@@ -25,6 +26,7 @@ typedef struct tr__job_block {
     bool      is_pushed;              /* in the step that is being made */
     uint64_t  pull, push;             /* tickets of its last pull and push */
     void     *stage;                  /* a copy of the gradient, for callers that cannot keep it */
+    struct tr__job_coder *coder;      /* job_compress.c; NULL: the gradient travels as it is */
 } tr__job_block;
 
 /* Memory of one direction: what is under way lies there until its ticket is done. */
@@ -66,7 +68,8 @@ struct tr_job {
     int            pushed_tables;
     int            pushed;            /* blocks, in the step that is being made */
     int64_t        step;              /* ended */
-    uint64_t       last_ticket, last_pull;
+    uint64_t       last_ticket, last_pull, last_end;
+    tr_compress    compress;
     double         weight;
     tr_trainer_meter *meter;
 
@@ -95,7 +98,7 @@ struct tr_job {
 
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
-    TR__SETUP, TR__PUSH, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__GOODBYE, TR__ABORT,
+    TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__GOODBYE, TR__ABORT,
     TR__CUT,
     TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__TASK, TR__SHARE
 } tr__command;
@@ -134,6 +137,16 @@ tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec);
 tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_job_spec *spec);
 /* The packed messages belong to the client once they were handed over. */
 void      tr__job_free_setup(tr__setup_call *setup, bool is_handed_over);
+
+/* job_compress.c */
+/* How this process is to compress gradients: what TRIREME_COMPRESS says, else the spec. */
+const char *tr__job_compress_word(const tr_job_spec *spec);
+/* What a gradient needs that is compressed; NULL in *out: it is not. */
+tr_status tr__job_coder_new(struct tr__job_coder **out, const tr_job *job, const tr_job_block *block);
+void      tr__job_coder_free(struct tr__job_coder *coder);
+/* The block's gradient, compressed, with what was left out before. It stays until the ticket of the step's end is done; waits for that of
+ * the step before. */
+tr_status tr__job_compress(const tr_client_pieces **out, tr_job *job, tr__job_block *block, const void *data, double weight);
 
 /* job_rows.c */
 tr_status tr__job_check_tables(const tr_job_spec *spec);

@@ -32,8 +32,10 @@ static tr_status check_blocks(const tr_job *job, const tr_job_spec *spec)
 
 tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec)
 {
-    tr_mode mode;
+    tr_mode     mode;
+    tr_compress compress;
 
+    TR_TRY(tr_compress_parse(&compress, tr__job_compress_word(spec)));
     TR_TRY(tr_mode_parse(&mode, spec->mode ? spec->mode : ""));
     /* Servers that decided by themselves which gradients are late would wait for each other's trainers. */
     if (mode.kind == TR_MODE_SYNC && mode.count > 0 && tr_job_servers(job) > 1)
@@ -133,6 +135,7 @@ static tr_status collect_facts(facts *f, const tr_job *job, const tr_job_spec *s
     char key[64], value[768];
 
     add_fact(f, "mode", spec->mode);
+    add_fact(f, "compression", tr__job_compress_word(spec));
     snprintf(value, sizeof value, "%lld", (long long)job->options.chunk_bytes);
     add_fact(f, "chunk_bytes", value);
     snprintf(value, sizeof value, "%d", spec->block_count);
@@ -250,6 +253,7 @@ static void pack_setup(tr_client_setup *out, tr_client_value *values, const tr_j
         values[setup.n_values++] = (tr_client_value){from->data, v->bytes};
     }
     setup.mode = (char *)(uintptr_t)spec->mode;
+    setup.compress = (char *)(uintptr_t)tr__job_compress_word(spec);
     setup.chunk_bytes = (uint64_t)job->options.chunk_bytes;
     setup.program.data = (uint8_t *)(uintptr_t)spec->programs[server].bytes;
     setup.program.len = spec->programs[server].size;

@@ -22,6 +22,9 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
     case TR__PUSH:
         tr_client_push(job->client, (uint32_t)command->block, command->data, command->weight);
         break;
+    case TR__PUSH_COMPRESSED:
+        tr_client_push_compressed(job->client, (uint32_t)command->block, command->data, command->weight);
+        break;
     case TR__STEP_END:
         tr_client_step_end(job->client);
         break;
@@ -99,15 +102,18 @@ tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket
 
 /* == what the servers are to do ================================================================== */
 
-static void keep_blocks(tr_job *job, const tr_job_spec *spec)
+static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
 {
+    TR_TRY(tr_compress_parse(&job->compress, tr__job_compress_word(spec)));
     job->block_count = spec->block_count;
     job->block = calloc((size_t)spec->block_count + 1, sizeof *job->block);
     for (int i = 0; i < spec->block_count; i++) {
         const tr_job_block *from = &spec->blocks[i];
         job->block[i] = (tr__job_block){.param = strdup(from->param), .grad = strdup(from->grad), .server = from->server,
                                         .bytes = from->bytes};
+        TR_TRY(tr__job_coder_new(&job->block[i].coder, job, from));
     }
+    return TR_OK;
 }
 
 tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
@@ -131,7 +137,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     if (status != TR_OK)
         return status;                             /* the thread may still read what was handed over */
     tr__job_free_setup(&call, true);
-    keep_blocks(job, spec);
+    TR_TRY(keep_blocks(job, spec));
     TR_TRY(tr__job_keep_tables(job, spec));
     TR_TRY(tr_job_resumed(job, &job->step));
     job->mode = strdup(spec->mode);
@@ -213,7 +219,14 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
     const bool is_small = tr_wire_is_small((uint64_t)bytes, (uint64_t)job->options.chunk_bytes);
     if (b->is_pushed)
         return tr_fail(TR_EINVAL, "tr_job_push: '%s' was pushed already in step %lld", b->grad, (long long)job->step + 1);
-    TR_TRY(tr__job_call(job, &(tr_command){TR__PUSH, block, (void *)(uintptr_t)data, weight, !is_small}, ticket));
+    tr__command kind = TR__PUSH;
+    if (b->coder) {
+        const tr_client_pieces *pieces;
+        TR_TRY(tr__job_compress(&pieces, job, b, data, weight));
+        kind = TR__PUSH_COMPRESSED;
+        data = pieces;
+    }
+    TR_TRY(tr__job_call(job, &(tr_command){(int)kind, block, (void *)(uintptr_t)data, weight, !is_small}, ticket));
     b->is_pushed = true;
     b->push = job->last_ticket;
     job->pushed++;
@@ -249,6 +262,7 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
                        (long long)job->step);
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_END, .is_urgent = true}, ticket));
     tr_trainer_meter_end(job->meter, tr__clock());
+    job->last_end = job->last_ticket;
     job->step++;
     job->pushed = 0;
     tr__job_tables_ended(job);

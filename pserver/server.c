@@ -73,7 +73,8 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
 
 bool tr__server_is_push(const tr_wire *wire)
 {
-    return wire->kind == TR_WIRE_PUSH || wire->kind == TR_WIRE_PUSH_MANY || wire->kind == TR_WIRE_PUSH_ROWS;
+    return wire->kind == TR_WIRE_PUSH || wire->kind == TR_WIRE_PUSH_MANY || wire->kind == TR_WIRE_PUSH_COMPRESSED ||
+           wire->kind == TR_WIRE_PUSH_ROWS;
 }
 
 void tr__server_hold(tr_server *server, tr__held ***end, const tr_wire *wire, uint8_t *payload, bool is_owned)
@@ -139,6 +140,7 @@ void tr_server_free(tr_server *server)
     free(server->settled);
     free(server->is_gone);
     free(server->value_filled);
+    free(server->decoded);
     free(server->block);
     free(server->text);
     free(server);
@@ -283,6 +285,7 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
         return tr__server_on_join(server, trainer, wire, payload);
     case TR_WIRE_PUSH:
     case TR_WIRE_PUSH_MANY:
+    case TR_WIRE_PUSH_COMPRESSED:
         return tr__server_on_push(server, trainer, wire, payload, is_owned);
     case TR_WIRE_STEP_END:
         return tr__server_on_step_end(server, trainer, wire);

@@ -116,12 +116,19 @@ static void move_all_on(tr_server *server, tr__round *round)
 }
 
 static void add_part(tr_server *server, tr__round *round, uint32_t index, uint64_t offset, const uint8_t *data,
-                     uint64_t bytes, double weight)
+                     bool is_compressed, double weight)
 {
     const tr__block *block = &server->block[index];
     tr_mean         *mean = &round->chunk[chunk_of(server, block, offset)];
+    uint8_t         *sum = round->sum[index] + offset;
+    const int64_t    count = (int64_t)chunk_bytes(server, block, offset) / tr_dtype_size(block->dtype);
 
-    tr_mean_add(mean, block->dtype, round->sum[index] + offset, data, (int64_t)bytes / tr_dtype_size(block->dtype), weight);
+    if (is_compressed) {
+        uint8_t *to = mean->count ? (uint8_t *)server->decoded : sum;        /* the first may lie in the sum */
+        tr_compress_decode(&server->compress, (float *)(void *)to, data, count);
+        data = to;
+    }
+    tr_mean_add(mean, block->dtype, sum, data, count, weight);
     mean->turn++;
     move_on(server, round, index, offset);
 }
@@ -144,7 +151,7 @@ static bool each_part(tr_server *server, tr__trainer *trainer, const tr_wire *wi
     const uint8_t  *data;
     uint64_t        bytes;
 
-    if (wire->kind == TR_WIRE_PUSH)
+    if (wire->kind != TR_WIRE_PUSH_MANY)
         return each(server, trainer, wire, wire->block, wire->offset, payload, wire->bytes);
     if (tr_wire_entries_open(&entries, payload, wire->bytes, wire->block) != TR_OK)
         return false;
@@ -154,21 +161,40 @@ static bool each_part(tr_server *server, tr__trainer *trainer, const tr_wire *wi
     return true;
 }
 
+static bool begins_piece(const tr_server *server, uint32_t index, uint64_t offset)
+{
+    return index < server->block_count && offset % server->chunk_bytes == 0 && offset < server->block[index].bytes;
+}
+
 static bool is_piece(const tr_server *server, uint32_t index, uint64_t offset, uint64_t bytes)
 {
-    return index < server->block_count && offset % server->chunk_bytes == 0 && offset < server->block[index].bytes &&
-           bytes == chunk_bytes(server, &server->block[index], offset);
+    return begins_piece(server, index, offset) && bytes == chunk_bytes(server, &server->block[index], offset);
+}
+
+/* May this piece travel compressed, and is it what it says? */
+static tr_status check_compressed(const tr_server *server, uint32_t index, uint64_t offset, const uint8_t *data, uint64_t bytes)
+{
+    const tr__block *block = &server->block[index];
+
+    if (!tr_compress_takes(&server->compress, block->dtype, block->bytes, server->chunk_bytes))
+        return tr_fail(TR_EFORMAT, "compressed gradient: '%s' travels as it is", server->setup->blocks[index]->grad);
+    return tr_compress_check(&server->compress, data, bytes, (int64_t)chunk_bytes(server, block, offset) / 4);
 }
 
 /* Note that this part has come; false, with a failure, when it must not. */
 static bool note_part(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
                       const uint8_t *data, uint64_t bytes)
 {
-    (void)wire;
-    (void)data;
-    if (!is_piece(server, index, offset, bytes)) {
+    const bool is_compressed = wire->kind == TR_WIRE_PUSH_COMPRESSED;
+
+    if (is_compressed ? !begins_piece(server, index, offset) : !is_piece(server, index, offset, bytes)) {
         tr_fail(TR_EFORMAT, "%s pushed %llu bytes at %llu of block %u, which is no piece of one",
                 tr__server_trainer_name(server, trainer), (unsigned long long)bytes, (unsigned long long)offset, index);
+        return false;
+    }
+    if (is_compressed && check_compressed(server, index, offset, data, bytes) != TR_OK) {
+        tr_context(TR_EFORMAT, "while %s pushed '%s' at %llu", tr__server_trainer_name(server, trainer),
+                   server->setup->blocks[index]->grad, (unsigned long long)offset);
         return false;
     }
     const uint64_t chunk = chunk_of(server, &server->block[index], offset);
@@ -194,7 +220,8 @@ static bool part_may_go(tr_server *server, tr__trainer *trainer, const tr_wire *
 static bool part_goes(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
                       const uint8_t *data, uint64_t bytes)
 {
-    add_part(server, trainer->round, index, offset, data, bytes, wire->weight);
+    (void)bytes;
+    add_part(server, trainer->round, index, offset, data, wire->kind == TR_WIRE_PUSH_COMPRESSED, wire->weight);
     return true;
 }
 

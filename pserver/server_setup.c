@@ -32,6 +32,13 @@ static tr_status lay_out(tr_server *server)
 
     TR_TRY(tr_mode_parse(&server->mode, setup->mode));
     server->chunk_bytes = setup->chunk_bytes;
+    if (setup->compress)
+        TR_TRY(tr_compress_parse(&server->compress, setup->compress));
+    if (server->compress.kind != TR_COMPRESS_NONE) {
+        server->decoded = aligned_alloc(64, server->chunk_bytes);
+        if (!server->decoded)
+            return tr_fail(TR_ENOMEM, "no memory for a piece of %llu bytes", (unsigned long long)server->chunk_bytes);
+    }
     server->block_count = (uint32_t)setup->n_blocks;
     server->block = calloc(setup->n_blocks + 1, sizeof *server->block);
     for (uint32_t i = 0; i < server->block_count; i++) {
@@ -87,7 +94,7 @@ static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t
         return tr_fail(TR_EPEER, "%s: trainer 0 goes on from update %llu, of which nothing is here", name,
                        (unsigned long long)wire->step);
     if (bytes != wire->bytes || memcmp(packed, payload, bytes))
-        return tr_fail(TR_EPEER, "%s: the job's program, blocks or mode are others than before the job was started again", name);
+        return tr_fail(TR_EPEER, "%s: the job's program, blocks, mode or compression are others than before the job was started again", name);
     TR_TRY(server->store.setup(server->store.self, server->setup, payload, wire->bytes, true));
     server->updates = commit.updates;
     if (server->mode.kind == TR_MODE_SYNC && commit.updates == wire->step + 1) {

@@ -4,6 +4,7 @@
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
+#include "pserver/compress.h"
 #include "pserver/gather.h"
 #include "pserver/mean.h"
 #include "pserver/meter.h"
@@ -132,6 +133,8 @@ struct tr_server {
     bool             is_updating;     /* the store is at the first of the queue: its tables must not be read */
 
     tr_mode          mode;
+    tr_compress      compress;
+    float           *decoded;         /* room for a piece of a gradient that came compressed */
     int              round_count;     /* 1, or one for each trainer */
     tr__round       *round;
     tr__round        merged;          /* sync(backups): the mean of some trainers' rounds */

@@ -111,6 +111,7 @@ typedef struct tr_job_block {
     int         server;               /* who holds it, 0 .. servers - 1 */
     tr_dtype    dtype;                /* of both: TR_FP32 or TR_FP64 */
     int64_t     bytes;                /* of both */
+    bool        is_exact;             /* the gradient is a number to be read, and travels as it is */
 } tr_job_block;
 
 /* The first value of a persistable variable of one server: parts of parameters and of the optimizers' state,
@@ -199,6 +200,25 @@ typedef struct tr_mode {
  * TR_ERANGE for anything else, with a text that says what is possible. */
 TR_API tr_status tr_mode_parse(tr_mode *out, const char *text);
 
+/* How gradients travel to the servers: see docs/distributed.md, "Compression". */
+typedef enum tr_compress_kind {
+    TR_COMPRESS_NONE = 0,
+    TR_COMPRESS_FP16,
+    TR_COMPRESS_BF16,
+    TR_COMPRESS_INT8,
+    TR_COMPRESS_TOPK,
+    TR_COMPRESS_KIND_COUNT
+} tr_compress_kind;
+
+typedef struct tr_compress {
+    tr_compress_kind kind;
+    double           share;           /* topk: of the values, above 0 and up to 1 */
+} tr_compress;
+
+/* Understand "none", "fp16", "bf16", "int8" or "topk(0.01)". TR_EINVAL or TR_ERANGE for anything else, with a text that says
+ * what is possible. */
+TR_API tr_status tr_compress_parse(tr_compress *out, const char *text);
+
 typedef struct tr_job_spec {
     const char           *mode;       /* as tr_mode_parse takes it; all trainers the same */
     int                   program_count;      /* one for each server, in order */
@@ -213,6 +233,8 @@ typedef struct tr_job_spec {
     const tr_job_table   *tables;
     bool                  keeps;      /* there will be checkpoints: servers have memory for them ready, and leave SIGTERM to
                                          trainer 0 */
+    const char           *compress;   /* how gradients travel, as tr_compress_parse takes it; NULL: as they are. TRIREME_COMPRESS,
+                                         where it is set, stands in its place */
 } tr_job_spec;
 
 /* Give the servers their work (trainer 0) or prove to mean the same work (the others): every trainer calls

@@ -57,7 +57,8 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(SHARE,     TR_LIMIT_SHARE)    /* server to server: what it has of gathering `seq`; `part` 1: answer */ \
     X(READ_ROWS, 0)                 /* request: all rows of virtual shard `part` of table `block`; DATA_ROWS, packed; \
                                                `part` TR_SHARDS: a tr_table_part in their place */ \
-    X(WRITE_ROWS, TR_LIMIT_DATA)    /* request: packed rows that table `block` begins with; `part` 1: keys without a row */
+    X(WRITE_ROWS, TR_LIMIT_DATA)    /* request: packed rows that table `block` begins with; `part` 1: keys without a row */ \
+    X(PUSH_COMPRESSED, TR_LIMIT_DATA) /* request: the piece of a gradient that begins at `offset`: see compress.h */
 
 typedef enum tr_wire_kind {
     TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */

@@ -204,6 +204,7 @@ static void write_lists(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, c
         block->server = (uint32_t)b->server;
         block->dtype = (uint32_t)b->dtype;
         block->bytes = (uint64_t)b->bytes;
+        block->has_exact = block->exact = b->is_exact;
         block->source = text(cut->block_rows[i].source);
         block->begin = cut->block_rows[i].begin;
     }
@@ -230,6 +231,7 @@ static void write_cut(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, con
                       const tr_loop_options *loop)
 {
     to->mode = text(cut->spec.mode);
+    to->compress = text(cut->spec.compress);
     to->trainer = bytes(&cut->trainer);
 #define PUT(program) to->has_##program = cut->program.bytes != NULL, to->program = bytes(&cut->program)
     PUT(idle), PUT(prepare), PUT(begin), PUT(flush);
@@ -262,7 +264,7 @@ static tr_status read_blocks(tr_saved_cut *to, tr_job_desc_memory *memory, const
         if (b->server >= cut->n_servers || b->dtype > INT8_MAX || b->bytes > INT64_MAX || b->begin < 0)
             return tr_fail(TR_EFORMAT, "block '%s' of %llu bytes, from row %lld, is for server %u of %zu", b->param,
                            (unsigned long long)b->bytes, (long long)b->begin, b->server, cut->n_servers);
-        blocks[i] = (tr_job_block){b->param, b->grad, (int)b->server, (tr_dtype)b->dtype, (int64_t)b->bytes};
+        blocks[i] = (tr_job_block){b->param, b->grad, (int)b->server, (tr_dtype)b->dtype, (int64_t)b->bytes, b->exact};
         rows[i] = (tr_saved_rows){b->source, b->begin, -1};
     }
     to->spec.block_count = (int)cut->n_blocks;
@@ -303,7 +305,7 @@ static tr_status read_cut(tr_saved_cut *to, tr_job_desc_memory *memory, const Tr
         return tr_fail(TR_EFORMAT, "the programs for %zu servers fetch %zu variables, the job %d", cut->n_servers,
                        cut->n_fetches, fetch_count);
     *to = (tr_saved_cut){
-        .spec = {.mode = cut->mode, .program_count = (int)cut->n_servers, .programs = servers,
+        .spec = {.mode = cut->mode, .compress = cut->compress, .program_count = (int)cut->n_servers, .programs = servers,
                  .fact_count = (int)cut->n_facts, .facts = facts},
         .trainer = program_of(true, cut->trainer), .idle = program_of(cut->has_idle, cut->idle),
         .prepare = program_of(cut->has_prepare, cut->prepare), .begin = program_of(cut->has_begin, cut->begin),

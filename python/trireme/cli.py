@@ -43,6 +43,8 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
                         "of a server that dies there (default: 1)")
     parser.add_argument("--mode", metavar="MODE", help="consistency: sync, sync(backups=N), async, async(compensation=X), "
                         "ssp(N) or geo(N) (default: what the script says, else sync)")
+    parser.add_argument("--compress", metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8 or topk(SHARE) "
+                        "(default: what the script says, else none)")
     parser.add_argument("--checkpoint", metavar="DIR", help="keep checkpoints in this folder, which all hosts see")
     parser.add_argument("--checkpoint-steps", type=int, metavar="N", help="one every N steps")
     parser.add_argument("--checkpoint-seconds", type=float, metavar="S", help="one every S seconds (default: 600)")
@@ -145,8 +147,8 @@ def run_launch(options: argparse.Namespace) -> int:
                               options.checkpoint_keep, options.resume)
     layout = Layout(options.servers, options.trainers, options.hosts, options.hostfile, ssh_command(options.ssh), options.spares)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
-                    tag_output=options.tag_output, mode=options.mode, restarts=options.restarts, checkpoints=checkpoints,
-                    log=options.log, progress=progress_seconds(options.progress))
+                    tag_output=options.tag_output, mode=options.mode, compress=options.compress, restarts=options.restarts,
+                    checkpoints=checkpoints, log=options.log, progress=progress_seconds(options.progress))
     if options.dry_run:
         print(shlex.join(launch.command(launch.environment("."), None, None)))
         return 0

@@ -97,6 +97,7 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
 def _fill_cut(cut: Any, keep: _Keep, program: Program, servers: int, mode: str | None, names: Sequence[str],
               dataset: Dataset) -> None:
     """The programs for one number of servers, as a script in such a job would have them."""
+    from .distributed import compression
     from .distributed.mode import parse
     from .distributed.training import facts_of
     from .distributed.transpiler import transpile
@@ -106,11 +107,11 @@ def _fill_cut(cut: Any, keep: _Keep, program: Program, servers: int, mode: str |
         if name in result.on_servers:
             raise InvalidArgumentError(f"save_job: {name!r} is computed on the parameter servers: a trainer cannot fetch it")
     spec = cut.spec
-    spec.mode = keep.chars(result.mode.text)
+    spec.mode, spec.compress = keep.chars(result.mode.text), keep.chars(compression.current())
     spec.programs = keep.array("tr_job_program[]", [keep.program(one) for one in result.servers])
     spec.program_count = len(result.servers)
     spec.blocks = keep.array("tr_job_block[]", [[keep.chars(one.param), keep.chars(one.grad), one.server, int(one.dtype),
-                                                 one.bytes] for one in result.blocks])
+                                                 one.bytes, one.source in result.means] for one in result.blocks])
     spec.block_count = len(result.blocks)
     cut.block_rows = keep.array("tr_saved_rows[]", [[keep.chars(result.means.get(one.source, one.source)), one.begin, one.end]
                                                     for one in result.blocks])

@@ -1,6 +1,7 @@
 /* test_server_core.c - one server, two trainers, messages by hand: what is taken, what waits, what is refused. */
 #include "tests/support/expect.h"
 
+#include "pserver/compress.h"
 #include "pserver/mode.h"
 #include "pserver/server.h"
 #include "pserver/trireme_tasks.h"
@@ -98,7 +99,7 @@ static void say(rig *r, int from, tr_wire wire, const void *payload)
     free(copy);
 }
 
-static void say_setup(rig *r, const char *mode, uint32_t dtype)
+static void say_setup_compressed(rig *r, const char *mode, uint32_t dtype, const char *compress)
 {
     Trireme__Pserver__Setup  setup = TRIREME__PSERVER__SETUP__INIT;
     Trireme__Pserver__Block  block[2], *blocks[2] = {&block[0], &block[1]};
@@ -112,11 +113,17 @@ static void say_setup(rig *r, const char *mode, uint32_t dtype)
         block[i].bytes = i ? 8192 : 16;
     }
     setup.mode = (char *)(uintptr_t)mode;
+    setup.compress = (char *)(uintptr_t)compress;
     setup.chunk_bytes = CHUNK;
     setup.n_blocks = 2;
     setup.blocks = blocks;
     const size_t size = trireme__pserver__setup__pack(&setup, packed);
     say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = size}, packed);
+}
+
+static void say_setup(rig *r, const char *mode, uint32_t dtype)
+{
+    say_setup_compressed(r, mode, dtype, NULL);
 }
 
 static void say_join(rig *r, int from)
@@ -341,6 +348,73 @@ TEST(mistakes_are_refused_by_name)
     r = make();
     say_setup(&r, "sync", TR_INT32);
     EXPECT_REFUSED(&r, "gradient 'b@GRAD' is int32; float32 and float64 can be summed");
+    unmake(&r);
+}
+
+/* Chunk `chunk` of block 1, compressed; `bytes` less than it has. */
+static void push_compressed(rig *r, int from, int chunk, const char *method, float value, uint64_t bytes)
+{
+    float         data[CHUNK / 4], residual[CHUNK / 4] = {0};
+    uint8_t       payload[2 * CHUNK];
+    tr_compress   c;
+
+    EXPECT_OK(tr_compress_parse(&c, method));
+    for (int i = 0; i < CHUNK / 4; i++)
+        data[i] = value;
+    bytes = tr_compress_encode(&c, payload, data, residual, CHUNK / 4) - bytes;
+    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH_COMPRESSED, .step = 1, .block = 1, .offset = (uint64_t)chunk * CHUNK,
+                           .bytes = bytes, .weight = 1}, payload);
+}
+
+static rig make_compressed(const char *method)
+{
+    rig r = make();
+    say_setup_compressed(&r, "sync", TR_FP32, method);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    return r;
+}
+
+TEST(compressed_gradients_are_decoded_in_trainer_order_beside_others)
+{
+    rig r = make_compressed("int8");
+
+    push_compressed(&r, TRAINER1, 0, "int8", 127, 0);
+    push_compressed(&r, TRAINER1, 1, "int8", 254, 0);
+    push_small(&r, TRAINER1, 1, 3);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 1}, NULL);
+    push_compressed(&r, TRAINER0, 0, "int8", -127, 0);
+    push_large(&r, TRAINER0, 1, 1, 1);
+    push_small(&r, TRAINER0, 1, 1);
+    assert_int_equal(applying, 0);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 1}, NULL);
+    assert_int_equal(applying, 1);
+    assert_true(grad[1][0] == 0 && grad[1][CHUNK / 4] == 127.5f && grad[0][0] == 2);
+    unmake(&r);
+}
+
+TEST(bad_compressed_gradients_are_refused_by_name)
+{
+    rig r = make_compressed("int8");
+    push_compressed(&r, TRAINER0, 0, "int8", 1, 7);
+    EXPECT_REFUSED(&r, "1029 bytes for 1024 values by int8, which take 1036");
+    EXPECT_REFUSED(&r, "while rank 1 (trainer 0, host h, pid 101) pushed 'w@GRAD' at 0");
+    unmake(&r);
+    r = make_compressed("fp16");
+    push_compressed(&r, TRAINER0, 1, "int8", 1, 0);
+    EXPECT_REFUSED(&r, "by int8, the job's compression is fp16");
+    unmake(&r);
+    r = make_running();
+    push_compressed(&r, TRAINER0, 1, "int8", 1, 0);
+    EXPECT_REFUSED(&r, "'w@GRAD' travels as it is");
+    unmake(&r);
+    r = make_compressed("int8");
+    push_compressed(&r, TRAINER0, 2, "int8", 1, 0);
+    EXPECT_REFUSED(&r, "at 8192 of block 1, which is no piece of one");
+    unmake(&r);
+    r = make();
+    say_setup_compressed(&r, "sync", TR_FP32, "zip");
+    EXPECT_REFUSED(&r, "compression 'zip'; possible are none");
     unmake(&r);
 }
 
@@ -920,6 +994,8 @@ int main(void)
         cmocka_unit_test(the_others_go_on_without_a_trainer_that_says_goodbye),
         cmocka_unit_test(an_old_epoch_is_told_and_not_used),
         cmocka_unit_test(mistakes_are_refused_by_name),
+        cmocka_unit_test(compressed_gradients_are_decoded_in_trainer_order_beside_others),
+        cmocka_unit_test(bad_compressed_gradients_are_refused_by_name),
         cmocka_unit_test(an_optimizer_that_fails_ends_the_job_with_its_text),
         cmocka_unit_test(a_death_says_what_was_waited_for),
         cmocka_unit_test(rows_of_all_trainers_are_listed_in_their_order),

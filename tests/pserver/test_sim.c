@@ -79,6 +79,22 @@ static void every_gradient_counts_once_in_any_mode(void **state)
     }
 }
 
+/* In modes where updates come in any order what arrives is a whole number by these methods. */
+static void compressed_gradients_are_those_of_one_process_that_compresses(void **state)
+{
+    static const char *const modes[] = {"sync", "sync", "sync", "async", "ssp(1)", "geo(1)", "sync(backups=1)"};
+    static const char *const any[] = {"fp16", "bf16", "int8", "topk(0.01)", "topk(0.1)"};
+    static const char *const whole[] = {"fp16", "bf16", "topk(0.01)", "topk(0.1)"};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= seeds(1000); seed++) {
+        sim_options options = options_of(seed, modes[seed / 12 % 7]);
+        options.compress = strcmp(options.mode, "sync") ? whole[seed % 4] : any[seed % 5];
+        options.loss = seed % 3 ? 0 : 0.05;
+        check_run(&options);
+    }
+}
+
 static void jobs_of_sixty_four_ranks(void **state)
 {
     static const char *const modes[] = {"sync", "async", "ssp(1)"};
@@ -109,6 +125,7 @@ static void a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost(void **
     for (uint64_t seed = 1; seed <= seeds(2600); seed++) {
         sim_options options = options_of(seed, modes[seed / 12 % 6]);
         options.spares = 1 + (int)(seed % 2);
+        options.compress = seed % 5 ? NULL : seed % 2 ? "topk(0.05)" : "fp16";
         sim_job *job = sim_job_new(&options);
         for (int i = 0; i < options.spares; i++)
             kill_a_server(job, &options);
@@ -196,6 +213,7 @@ int main(void)
         cmocka_unit_test(parameters_are_bitwise_those_of_one_process_in_any_order),
         cmocka_unit_test(lost_and_doubled_messages_change_nothing),
         cmocka_unit_test(every_gradient_counts_once_in_any_mode),
+        cmocka_unit_test(compressed_gradients_are_those_of_one_process_that_compresses),
         cmocka_unit_test(jobs_of_sixty_four_ranks),
         cmocka_unit_test(a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost),
         cmocka_unit_test(a_dead_trainer_stops_nobody_where_trainers_are_apart),

@@ -133,6 +133,28 @@ static void make_rank(sim_job *job, int number)
     tr_sim_attach(job->sim, number, &node);
 }
 
+static void make_coders(sim_trainer *t)
+{
+    const size_t blocks = (size_t)t->job->blocks;
+
+    if (t->job->compress.kind == TR_COMPRESS_NONE)
+        return;
+    t->residual = calloc(SIM_TOTAL, sizeof *t->residual);
+    t->payload = aligned_alloc(64, (SIM_TOTAL * sizeof(float) / SIM_CHUNK + 1 + blocks) * 2 * SIM_CHUNK);
+    t->pieces = calloc(blocks, sizeof *t->pieces);
+    for (size_t i = 0; i < blocks; i++)
+        t->pieces[i].bytes = calloc((size_t)t->job->block[i].size * sizeof(float) / SIM_CHUNK + 1, sizeof(uint64_t));
+}
+
+static void free_coders(sim_trainer *t)
+{
+    for (int i = 0; t->pieces && i < t->job->blocks; i++)
+        free((void *)(uintptr_t)t->pieces[i].bytes);
+    free(t->residual);
+    free(t->payload);
+    free(t->pieces);
+}
+
 sim_job *sim_job_new(const sim_options *options)
 {
     const tr_sim_options sim = {.seed = options->seed, .delay = 1000, .drop = options->loss, .duplicate = options->loss,
@@ -141,6 +163,7 @@ sim_job *sim_job_new(const sim_options *options)
 
     job->options = *options;
     assert_int_equal(tr_mode_parse(&job->mode, options->mode), TR_OK);
+    assert_int_equal(tr_compress_parse(&job->compress, options->compress ? options->compress : "none"), TR_OK);
     job->size = options->servers + options->trainers + options->spares;
     job->sim = tr_sim_new(job->size, &sim);
     job->is_slow = tr_sim_random(job->sim, 2);
@@ -157,6 +180,7 @@ sim_job *sim_job_new(const sim_options *options)
                        .ticket = 1, .fact = "90"};
         t->param = calloc(SIM_TOTAL, sizeof *t->param);
         t->grad = calloc(SIM_TOTAL, sizeof *t->grad);
+        make_coders(t);
         sim__first_params(job, t->param);
     }
     for (int i = 0; i < job->size; i++)
@@ -178,6 +202,7 @@ void sim_job_free(sim_job *job)
     for (int i = 0; i < job->options.trainers; i++) {
         free(job->trainer[i].param);
         free(job->trainer[i].grad);
+        free_coders(&job->trainer[i]);
     }
     tr_sim_free(job->sim);
     while (job->applied) {

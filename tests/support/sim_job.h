@@ -23,6 +23,7 @@ typedef struct sim_options {
     const char *mode;
     double      loss;                 /* of messages, and of doubling them */
     int         steps;                /* a trainer makes 1 to so many */
+    const char *compress;             /* NULL: gradients travel as they are */
 } sim_options;
 
 typedef struct sim_job sim_job;

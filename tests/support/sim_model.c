@@ -25,6 +25,27 @@ void sim__gradient(const sim_job *job, float *grad, const float *param, int who,
     }
 }
 
+bool sim__is_compressed(const sim_job *job, int64_t size)
+{
+    return tr_compress_takes(&job->compress, TR_FP32, (uint64_t)size * sizeof(float), SIM_CHUNK);
+}
+
+void sim__arrive(const sim_job *job, float *grad, float *residual, double weight)
+{
+    enum { PIECE = SIM_CHUNK / sizeof(float) };
+    static union {
+        uint64_t align;
+        uint8_t  byte[2 * SIM_CHUNK];
+    } payload;
+
+    for (int b = 0; weight > 0 && b < job->blocks; b++)
+        for (int64_t at = 0; sim__is_compressed(job, job->block[b].size) && at < job->block[b].size; at += PIECE) {
+            const int64_t first = job->block[b].at + at, left = job->block[b].size - at, count = left < PIECE ? left : PIECE;
+            tr_compress_encode(&job->compress, payload.byte, grad + first, residual + first, count);
+            tr_compress_decode(&job->compress, grad + first, payload.byte, count);
+        }
+}
+
 void sim__descend(const sim_job *job, float *to, float *momentum_to, const float *param, const float *momentum,
                     const float *grad, int64_t count)
 {

@@ -6,6 +6,7 @@
 #include "tests/support/sim_job.h"
 
 #include "proto/pserver.pb-c.h"
+#include "pserver/compress.h"
 
 /* What a server holds; it is there when its rank is not any more. */
 typedef struct sim_place {
@@ -32,6 +33,9 @@ typedef struct sim_trainer {
     sim_phase   phase;
     uint64_t    ticket;
     float      *param, *grad;
+    float      *residual;             /* of compression, for all blocks */
+    uint8_t    *payload;
+    tr_client_pieces *pieces;         /* of each block */
     double      weight;
     const char *fact;
 } sim_trainer;
@@ -62,6 +66,7 @@ typedef struct sim_applied {
 struct sim_job {
     sim_options      options;
     tr_mode          mode;
+    tr_compress      compress;
     tr_sim          *sim;
     int              size, blocks;
     sim_rank        *rank;
@@ -79,6 +84,10 @@ bool      sim__is_whole(const sim_job *job);
 void      sim__first_params(const sim_job *job, float *param);
 void      sim__gradient(const sim_job *job, float *grad, const float *param, int who, int step, double weight);
 double    sim__weight(const sim_job *job, int who, int step);
+/* Does a block of this size travel compressed? */
+bool      sim__is_compressed(const sim_job *job, int64_t size);
+/* A gradient of all blocks as it arrives from a trainer with this residual, which becomes what it has left out. */
+void      sim__arrive(const sim_job *job, float *grad, float *residual, double weight);
 void      sim__descend(const sim_job *job, float *to, float *momentum_to, const float *param, const float *momentum,
                        const float *grad, int64_t count);
 

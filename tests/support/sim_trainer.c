@@ -52,6 +52,7 @@ static void pack_setup(sim_job *job, int server, tr_client_setup *out)
         n++;
     }
     setup.mode = (char *)(uintptr_t)job->options.mode;
+    setup.compress = (char *)(uintptr_t)job->options.compress;
     setup.chunk_bytes = SIM_CHUNK;
     setup.n_blocks = setup.n_values = n;
     setup.blocks = blocks;
@@ -103,6 +104,25 @@ static void pull_all(sim_trainer *t)
     free(to);
 }
 
+/* Its payload stays as it is until the step is settled, which is before the next one's. */
+static void push_compressed(sim_trainer *t, int index)
+{
+    enum { PIECE = SIM_CHUNK / sizeof(float), STRIDE = 2 * SIM_CHUNK };
+    const sim_block  *b = &t->job->block[index];
+    tr_client_pieces *to = &t->pieces[index];
+    uint8_t          *payload = t->payload + (size_t)(b->at / PIECE + index) * STRIDE;
+
+    *to = (tr_client_pieces){payload, STRIDE, to->bytes};
+    for (int64_t at = 0; at < b->size; at += PIECE, payload += STRIDE) {
+        const int64_t  count = b->size - at < PIECE ? b->size - at : PIECE;
+        const uint64_t bytes = t->weight > 0 ? tr_compress_encode(&t->job->compress, payload, t->grad + b->at + at,
+                                                                  t->residual + b->at + at, count)
+                                             : tr_compress_encode_zeros(payload);
+        ((uint64_t *)(uintptr_t)to->bytes)[at / PIECE] = bytes;
+    }
+    tr_client_push_compressed(t->client, (uint32_t)index, to, t->weight);
+}
+
 static void push_all(sim_trainer *t)
 {
     const int n = t->job->blocks, start = (int)tr_sim_random(t->job->sim, (uint64_t)n);
@@ -110,7 +130,10 @@ static void push_all(sim_trainer *t)
     sim__gradient(t->job, t->grad, t->param, t->index, t->step, t->weight);
     for (int i = 0; i < n; i++) {                  /* in an order of its own */
         const int b = (start + i) % n;
-        tr_client_push(t->client, (uint32_t)b, &t->grad[t->job->block[b].at], t->weight);
+        if (sim__is_compressed(t->job, t->job->block[b].size))
+            push_compressed(t, b);
+        else
+            tr_client_push(t->client, (uint32_t)b, &t->grad[t->job->block[b].at], t->weight);
         if (tr_sim_random(t->job->sim, 8) == 0)
             tr_client_flush(t->client);
     }

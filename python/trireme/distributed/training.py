@@ -17,6 +17,7 @@ from ..core import LoDTensor, Scope
 from ..dtypes import FROM_NUMPY
 from ..errors import InvalidArgumentError, NotFoundError, check
 from ..framework import Program
+from . import compression
 from . import job as jobs
 from .checkpoints import Keeper
 from .job import Job
@@ -81,6 +82,7 @@ class _Training:
         for i, block in enumerate(result.blocks):
             blocks[i].param, blocks[i].grad = chars(block.param), chars(block.grad)
             blocks[i].server, blocks[i].dtype, blocks[i].bytes = block.server, int(block.dtype), block.bytes
+            blocks[i].is_exact = block.source in result.means
         kinds = self.keeper.kinds
         values = ffi.new("tr_job_value[]", len(result.values))
         for i, value in enumerate(result.values):
@@ -100,7 +102,7 @@ class _Training:
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
-        spec.mode = chars(result.mode.text)
+        spec.mode, spec.compress = chars(result.mode.text), chars(compression.current())
         spec.programs, spec.program_count = programs, len(result.servers)
         spec.blocks, spec.block_count = blocks, len(result.blocks)
         spec.values, spec.value_count = values, len(result.values)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..distributed.checkpoints import STOPPED
+from ..distributed.compression import parse as parse_compression
 from ..distributed.mode import parse as parse_mode
 from ..errors import InvalidArgumentError, NotFoundError
 from . import mpi as mpis
@@ -89,7 +90,7 @@ class Launch:
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
-                 mode: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints(),
+                 mode: str | None = None, compress: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints(),
                  log: str | None = None, progress: float = 0.0) -> None:
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
             raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
@@ -103,6 +104,7 @@ class Launch:
         self.layout = layout if layout.servers else replace(layout, spares=0)
         self.timeout, self.restarts = timeout, restarts
         self.mode = parse_mode(mode).text if mode else None
+        self.compress = parse_compression(compress) if compress else None
         checkpoints.check()
         self.checkpoints = checkpoints
         if progress < 0:
@@ -126,6 +128,8 @@ class Launch:
         env["TRIREME_JOB_FOLDER"] = folder
         if self.mode:
             env["TRIREME_MODE"] = self.mode
+        if self.compress:
+            env["TRIREME_COMPRESS"] = self.compress
         env.update(self.checkpoints.environment())
         env.update(self.log.environment())
         env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0))

@@ -1,0 +1,40 @@
+/* compress.h - gradients in fewer bytes, and what that leaves out.
+ *
+ *     fp16, bf16     each value in 16 bits, rounded to nearest even; beyond fp16's range its largest
+ *     int8           runs of TR_COMPRESS_RUN values, each a whole number from -127 to 127 times the run's scale
+ *     topk(0.01)     of each piece that share of its values which is largest in magnitude, unchanged; the rest is zero
+ *
+ * Error feedback: what is sent of a gradient g is C(g + e), and the residual e becomes g + e - C(g + e), so that what was left out
+ * goes with a later step. F. Seide et al., "1-Bit Stochastic Gradient Descent", 2014; S. P. Karimireddy et al., "Error Feedback
+ * Fixes SignSGD", 2019; for the largest values Y. Lin et al., "Deep Gradient Compression", 2018.
+ *
+ * Everything is a pure function of its arguments: the same bits on every processor. Infinite and NaN values of a gradient
+ * reach the other side as such (in int8 as NaN, for their whole run) and leave no residual.
+ *
+ * A payload, in the machine's order: u32 method, or 0 alone for a piece that is all zeros; then of a piece of n values
+ *     fp16, bf16     n u16
+ *     int8           a bf16 scale for each run, n int8
+ *     topk           k f32, then where they belong, in ascending order: for each page of 65536 values how many, u32, and k u16
+ *                    within the pages; or a bit for each value, in u64, where that is less
+ *
+ * What must stay true: a payload is checked once (tr_compress_check) before it is decoded; decoding trusts it. */
+#ifndef TR_PSERVER_COMPRESS_H
+#define TR_PSERVER_COMPRESS_H
+
+#include "pserver/trireme_dist.h"
+
+enum { TR_COMPRESS_RUN = 256 };
+
+/* Does a gradient of this type and size travel compressed? Small ones, which travel together, and float64 do not. */
+bool      tr_compress_takes(const tr_compress *c, tr_dtype dtype, uint64_t bytes, uint64_t chunk_bytes);
+/* Bytes of the payload of a piece of `count` values that is not all zeros. */
+uint64_t  tr_compress_bytes(const tr_compress *c, int64_t count);
+/* Write the payload of x + residual, `count` values of float32, and leave in `residual` what it lacks. Returns its bytes. */
+uint64_t  tr_compress_encode(const tr_compress *c, uint8_t *payload, const float *x, float *residual, int64_t count);
+/* The payload of a piece that counts for nothing; its bytes. */
+uint64_t  tr_compress_encode_zeros(uint8_t *payload);
+/* TR_EFORMAT when these bytes, aligned to 8, are no payload of this method for so many values. */
+tr_status tr_compress_check(const tr_compress *c, const uint8_t *payload, uint64_t bytes, int64_t count);
+void      tr_compress_decode(const tr_compress *c, float *out, const uint8_t *payload, int64_t count);
+
+#endif

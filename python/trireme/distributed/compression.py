@@ -1,0 +1,51 @@
+"""How gradients travel to the servers, in one word.
+
+| method | bytes a value |  |
+|---|---|---|
+| ``none`` | 4 | as they are: the default |
+| ``fp16``, ``bf16`` | 2 | rounded |
+| ``int8`` | 1 | whole numbers times the scale of their 256 neighbours |
+| ``topk(s)`` | 6 s | the share ``s`` of the values that is largest in magnitude; the rest waits |
+
+What a method leaves out is added to the next step's gradient.
+"""
+
+from __future__ import annotations
+
+from .._core import ffi, lib
+from ..errors import check
+
+
+def parse(text: str) -> str:
+    """Return a method's text without blanks; raise InvalidArgumentError or RangeError, which say what is possible.
+
+    >>> from trireme.distributed.compression import parse
+    >>> parse("topk( 0.01 )")
+    'topk(0.01)'
+    """
+    text = "".join(text.split())
+    check(lib.tr_compress_parse(ffi.new("tr_compress *"), text.encode()))
+    return text
+
+
+_method = "none"
+
+
+def set_compression(method: str) -> None:
+    """Choose how this script's job sends gradients, before its first step.
+
+    ``trireme launch --compress`` goes before it. In one process nothing is sent.
+
+    >>> fluid.distributed.set_compression("topk(0.01)")
+    >>> fluid.distributed.set_compression("none")
+    """
+    global _method
+    _method = parse(method)
+
+
+def current() -> str:
+    """Return what the script has chosen. What the launcher has, the job asks itself."""
+    return _method
+
+
+__all__ = ["parse", "set_compression", "current"]

@@ -1,0 +1,76 @@
+"""A net of some size that learns digits: prints the mean loss of the last steps, the accuracy on the digits it has not seen, and what
+a trainer has sent in a step, as one line of JSON."""
+
+import argparse
+import json
+import random
+import sys
+import time
+
+import numpy as np
+
+import trireme as fluid
+from trireme._core import ffi, lib
+from trireme.distributed import job
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--method", help="what set_compression is told; trainer 1 is told --other")
+parser.add_argument("--other")
+parser.add_argument("--steps", type=int, default=150)
+parser.add_argument("--rate", type=float, default=0.1)
+parser.add_argument("--clip", type=float)
+parser.add_argument("--pause", type=float, default=0.0)
+parser.add_argument("--mark", help="file to make after the first step")
+parser.add_argument("--out")
+args = parser.parse_args()
+
+method = args.other if args.other and fluid.distributed.trainer_index() == 1 else args.method
+if method:
+    fluid.distributed.set_compression(method)
+fluid.default_startup_program().random_seed = 3
+random.seed(3)
+pixel = fluid.layers.data("pixel", [64])
+label = fluid.layers.data("label", [1], dtype="int64")
+hidden = fluid.layers.fc(fluid.layers.fc(pixel, 256, act="relu"), 128, act="relu")
+predict = fluid.layers.fc(hidden, 10, act="softmax")
+loss = fluid.layers.mean(fluid.layers.cross_entropy(predict, label))
+accuracy = fluid.layers.accuracy(predict, label)
+test_program = fluid.default_main_program().clone(for_test=True)
+if args.clip:
+    fluid.clip.set_gradient_clip(fluid.clip.GradientClipByGlobalNorm(args.clip))
+fluid.optimizer.SGD(args.rate).minimize(loss)
+exe = fluid.Executor()
+exe.run(fluid.default_startup_program())
+feeder = fluid.DataFeeder([pixel, label])
+
+
+def sent():
+    stats = ffi.new("tr_job_stats *")
+    if job.current() is not None:
+        lib.tr_job_get_stats(job.current().ptr, stats)
+    return stats.bytes_sent
+
+
+def batches():
+    while True:
+        yield from fluid.batch(fluid.reader.shuffle(fluid.dataset.digits.train(), 2000), 64)()
+
+
+losses, before = [], 0
+for step, batch in enumerate(fluid.distributed.shard(batches)()):
+    if step == args.steps:
+        break
+    losses.append(exe.run(feed=feeder.feed(batch), fetch_list=[loss])[0].item())
+    before = before or sent()                          # the setup goes with the first step
+    if args.mark and step == 0 and fluid.distributed.trainer_index() == 0:
+        open(args.mark, "w").close()
+    time.sleep(args.pause)
+each = (sent() - before) / max(len(losses) - 1, 1)
+seen, = exe.run(test_program, feed=feeder.feed(list(fluid.dataset.digits.test()())), fetch_list=[accuracy])
+if args.out and fluid.distributed.trainer_index() == 0:
+    np.savez(args.out, losses=np.array(losses), **{
+        one.name: np.array(fluid.global_scope().find_var(one.name).get_tensor())
+        for one in fluid.default_main_program().all_parameters()})
+if fluid.distributed.trainer_index() == 0:
+    sys.stdout.write("result " + json.dumps({"loss": float(np.mean(losses[-20:])), "accuracy": float(seen.item()),
+                                             "bytes": each}) + "\n")
