@@ -14,6 +14,7 @@
 static const int64_t GATHERING = 1000000;
 /* How long a thread without work polls hot and then yields before it naps; the naps. */
 static const int64_t HOT = 30000, YIELDING = 150000, NAP_MIN = 20000, NAP_MAX = 1000000;
+static const int64_t MPI_END = 5000000000;
 
 /* == sending =================================================================================== */
 
@@ -462,6 +463,8 @@ static void *run(void *payload)
         if (!has_commands(comm))
             rest(&r, now, &comm->thread_bell, seen);
     }
+    atomic_store(&comm->state, TR__LEFT);
+    tr__bell_ring(&comm->owner_bell);
     comm->table->stop(comm->transport, !atomic_load(&comm->has_survived));
     atomic_store(&comm->state, TR__ENDED);
     tr__bell_ring(&comm->owner_bell);
@@ -620,18 +623,29 @@ static void leave_failed(tr_comm *comm)
     pthread_join(comm->thread, NULL);              /* MPI stays as it is, and what it may write into */
 }
 
-tr_status tr_comm_leave(tr_comm *comm, int64_t timeout)
+/* MPI's end asks its daemon, which may sleep or be gone: the job is over all the same. */
+static bool end_mpi(tr_comm *comm)
 {
+    if (wait_state(comm, TR__ENDED, MPI_END) != TR_OK)
+        return false;                              /* what the thread uses is left to it */
+    pthread_join(comm->thread, NULL);
+    free_comm(comm);
+    return true;
+}
+
+tr_status tr_comm_leave(tr_comm *comm, int64_t timeout, bool *must_exit)
+{
+    *must_exit = false;
     if (!comm->has_thread) {
         free_comm(comm);
         return TR_OK;
     }
     atomic_store(&comm->is_leaving, true);
     tr__bell_ring(&comm->thread_bell);
-    const tr_status status = wait_state(comm, TR__ENDED, timeout);
+    const tr_status status = wait_state(comm, TR__LEFT, timeout);
+    *must_exit = atomic_load(&comm->has_survived);
     if (status == TR_OK) {
-        pthread_join(comm->thread, NULL);
-        free_comm(comm);
+        *must_exit |= !end_mpi(comm);
     } else if (status != TR_ETIMEOUT) {
         char text[4096];
         snprintf(text, sizeof text, "%s", tr_error());
@@ -669,11 +683,6 @@ int tr_comm_exit_code(const tr_comm *comm)
 {
     const int code = atomic_load(&comm->exit_code);
     return code ? code : 1;
-}
-
-bool tr_comm_has_survived(const tr_comm *comm)
-{
-    return atomic_load(&comm->has_survived);
 }
 
 void tr_comm_stats(const tr_comm *comm, tr_job_stats *stats)

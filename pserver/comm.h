@@ -61,8 +61,9 @@ uint64_t         tr_comm_done(const tr_comm *comm);
 /* TR_OK, or the job's failure (text in tr_error()). */
 tr_status        tr_comm_status(tr_comm *comm);
 /* Tell the others that this rank is at its end, wait for theirs, stop MPI and the thread, free all. After a
- * failure: see that it is told, leave MPI alone. */
-tr_status        tr_comm_leave(tr_comm *comm, int64_t timeout);
+ * failure: see that it is told, leave MPI alone. *must_exit: a rank has died in whose death the job did not end, or MPI does not
+ * stop: this process must end by _exit. */
+tr_status        tr_comm_leave(tr_comm *comm, int64_t timeout, bool *must_exit);
 /* Of who drives: has every trainer left or died? */
 bool             tr_comm_trainers_left(const tr_comm *comm);
 /* Of who drives: end a rank of this host that is thought dead, so that it is. */
@@ -72,8 +73,6 @@ void             tr_comm_take_place(tr_comm *comm, int server);
 /* What all ranks are to end with if the job fails by this one's doing; and what this one is to end with. */
 void             tr_comm_set_exit_code(tr_comm *comm, int code);
 int              tr_comm_exit_code(const tr_comm *comm);
-/* Has a rank died in whose death the job did not end? */
-bool             tr_comm_has_survived(const tr_comm *comm);
 void             tr_comm_stats(const tr_comm *comm, tr_job_stats *stats);
 
 #endif

@@ -14,8 +14,8 @@
 
 enum { TR__RING = 4096 };
 
-/* What the owner sees. Grows only. */
-typedef enum tr__comm_state { TR__STARTING, TR__RUNNING, TR__FAILED, TR__ENDED } tr__comm_state;
+/* What the owner sees. Grows only. LEFT: everybody's goodbye is here, MPI is to be stopped. */
+typedef enum tr__comm_state { TR__STARTING, TR__RUNNING, TR__LEFT, TR__FAILED, TR__ENDED } tr__comm_state;
 
 /* A message that came before the core was there. */
 typedef struct tr__early {

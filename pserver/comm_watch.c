@@ -148,6 +148,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     if (comm->status != TR_OK)                     /* written by this thread alone */
         return;
     if (!comm->has_node) {
+        tr__launcher_tell("died", peer, how);
         tr_fail(TR_EPEER, "%s %s at the start of the job", tr_roster_name(comm->roster, peer), how);
         tr__comm_failed(comm, TR_EPEER, peer, tr_error());
         return;

@@ -18,12 +18,18 @@
 #include <unistd.h>
 
 static tr_job *current;               /* MPI starts once in a process, so there is one at most */
-static bool    was_started, has_survived;
+static bool    was_started, must_exit;
 static int     exit_code = 1;
 
 bool tr_job_is_launched(void)
 {
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
+}
+
+void tr_job_prepare(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* mpirun ends only ranks inside MPI */
+    tr__launcher_tell_own("began", NULL);
 }
 
 tr_job *tr_job_current(void)
@@ -395,7 +401,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
         signal(SIGUSR1, SIG_IGN);                  /* mpirun passes it on to all ranks; trainer 0 understands it */
     tr_transport_find(transport, sizeof transport, taken.transport);
     job->options.transport = NULL;                 /* the caller's text need not live on */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* not to outlive mpirun, which ends only ranks inside MPI */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     const tr_comm_options comm = {role, epoch_of_start(), tr__seconds(taken.heartbeat), tr__seconds(taken.timeout),
                                   tr__seconds(taken.start_timeout), tr__seconds(taken.grace), transport};
     const tr_comm_core    core = {job, make_core, on_command, on_flush, core_done};
@@ -412,7 +418,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     }
     /* The thread may be inside MPI for ever: what it uses is left to it. */
     if (status != TR_ETIMEOUT)
-        tr_comm_leave(job->comm, 0);
+        tr_comm_leave(job->comm, 0, &must_exit);
     current = NULL;
     return status;
 }
@@ -428,10 +434,9 @@ tr_status tr_job_free(tr_job *job)
     const int       rank = tr_job_rank(job);
     const tr_status so_far = status == TR_OK ? tr_comm_status(job->comm) : status;
     tr__job_runlog_end(job, so_far);               /* while all that it reads is there */
-    has_survived = tr_comm_has_survived(job->comm);
     exit_code = tr_comm_exit_code(job->comm);
     tr__saving_end(job->saving);                   /* its thread asks the communication thread */
-    const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout));
+    const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout), &must_exit);
     if (status == TR_OK && left == TR_OK) {
         tr__launcher_tell("done", rank, NULL);
         if (job->program)
@@ -451,7 +456,7 @@ int tr_job_exit_code(void)
 
 bool tr_job_must_exit(void)
 {
-    return has_survived;
+    return must_exit;
 }
 
 /* == who is who ================================================================================== */

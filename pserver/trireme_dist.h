@@ -74,6 +74,9 @@ TR_API tr_status tr_dist_init(void);
 
 /* True in a process that mpirun (or srun) started: it has a job to start. */
 TR_API bool tr_job_is_launched(void);
+/* Of a process that mpirun started: end when it does, and tell the launcher, if there is one, that this rank has begun.
+ * tr_job_start does the former too, but a rank may have much to do before. */
+TR_API void tr_job_prepare(void);
 
 /* Start MPI in a thread of the job's own and exchange hellos. Options may be NULL. At most one job per
  * process: MPI starts only once. */
@@ -84,8 +87,8 @@ TR_API tr_job *tr_job_current(void);
  * job. Returns what went wrong in the job's life, if anything did; the job is gone in any case. */
 TR_API tr_status tr_job_free(tr_job *job);
 
-/* After a job that went on without a rank that died: MPI is not finalized, which would wait for the dead one. The
- * process is to end by _exit. */
+/* After a job that went on without a rank that died: MPI is not finalized, which would wait for the dead one. Or MPI does
+ * not end, since its daemon does not answer. The process is to end by _exit. */
 TR_API bool    tr_job_must_exit(void);
 
 TR_API int     tr_job_rank(const tr_job *job);

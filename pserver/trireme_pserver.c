@@ -2,6 +2,7 @@
  *
  *     mpirun -np 2 trireme-pserver : -np 4 python train.py
  *     mpirun -np 3 trireme-pserver --probe */
+#include "pserver/launcher.h"
 #include "pserver/probe.h"
 #include "pserver/trireme_dist.h"
 
@@ -80,6 +81,16 @@ static int probe(double timeout)
     _exit(1);
 }
 
+/* What keeps this process from joining. */
+static void tell_why_not(void)
+{
+    char text[2048];
+
+    fprintf(stderr, "trireme-pserver: %s\n", tr_error());
+    snprintf(text, sizeof text, "1\n%s", tr_error());
+    tr__launcher_tell_own("failed", text);
+}
+
 int main(int argc, char **argv)
 {
     tr_job_options options = {0};
@@ -92,12 +103,13 @@ int main(int argc, char **argv)
         return found == 1 ? 0 : found;
     if (is_probe)
         return probe(options.timeout);
+    tr_job_prepare();
     tr_status status = tr_job_start(&job, role, &options);
     if (status == TR_OK)
         status = tr_job_serve(job);
     /* What fails in a job's life is printed once for the job; what keeps one from starting, here. */
     if (!job && status != TR_EPEER)
-        fprintf(stderr, "trireme-pserver: %s\n", tr_error());
+        tell_why_not();
     const tr_status end = tr_job_free(job);
     const bool is_good = status == TR_OK && end == TR_OK;
     if (is_good && !tr_job_must_exit())

@@ -23,6 +23,7 @@ from typing import Any
 
 from . import (backward, clip, core, executor, framework, initializer, io, layers, nets, optimizer, param_attr,
                regularizer, unique_name)
+from ._core import lib as _lib
 from .clip import ErrorClipByValue, set_gradient_clip
 from .core import CPUPlace, LoDTensor, LoDTensorArray, Scope, SelectedRows, TriremeError
 from .data_feeder import DataFeeder
@@ -63,6 +64,10 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY})
+
+
+if _lib.tr_job_is_launched():
+    __getattr__("distributed")                         # from here on it sees how this process ends
 
 
 __all__ = ["Block", "CPUPlace", "DataFeeder", "ErrorClipByValue", "Executor", "LoDTensor", "LoDTensorArray",

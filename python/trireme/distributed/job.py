@@ -72,6 +72,7 @@ class Job:
 
 
 _job: Job | None = None
+_end_unjoined: tuple[int, str] | None = (1, "")        # how a process ends that has not joined; None: another is to blame
 
 
 def current() -> Job | None:
@@ -83,7 +84,6 @@ def current() -> Job | None:
 
 def _start() -> None:
     global _job
-    _watch_end()
     _job = Job()
 
 
@@ -93,11 +93,13 @@ def is_writer() -> bool:
 
 
 def prepare() -> None:
-    """In a rank of a job: take the rank for this process, and let readers shuffle alike in all trainers.
+    """In a rank of a job: take the rank for this process, see how it ends, and let readers shuffle alike in all trainers.
 
     Each takes its slice of the same batches. A script that seeds its random numbers itself overrides this.
     """
     os.environ[_RANK_IS] = str(os.getpid())
+    _watch_end()
+    lib.tr_job_prepare()
     name = os.environ.get("TRIREME_SHUFFLE") or os.environ.get("PMIX_NAMESPACE") or os.environ.get("OMPI_MCA_ess_base_jobid") or "trireme"
     random.seed(name)
     np.random.seed(sum(name.encode()) + 256 * len(name))
@@ -111,17 +113,26 @@ def _watch_end() -> None:
     shown, exit_ = sys.excepthook, sys.exit
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        global _end_unjoined
         if isinstance(error, PeerError) and error.status == "EPEER" and is_launched():
+            _end_unjoined = None
             return                                     # one rank of the job has printed it
-        if _job is not None and _job.ptr is not None and _job.pid == os.getpid():
+        said = str(error).partition("\n")[0]
+        how = kind.__name__ + (f": {said}" if said else "")
+        if _job is None:
+            _end_unjoined = 1, how
+        elif _job.ptr is not None and _job.pid == os.getpid():
             name = lib.tr_job_rank_name(_job.ptr, lib.tr_job_rank(_job.ptr))
-            said = str(error).partition("\n")[0]
-            _job.failure = f"{ffi.string(name).decode()} ended by {kind.__name__}" + (f": {said}" if said else "")
+            _job.failure = f"{ffi.string(name).decode()} ended by {how}"
         shown(kind, error, trace)
 
     def exit(code: Any = None) -> None:                # noqa: A001 - it takes the place of sys.exit
+        global _end_unjoined
         if _job is not None:
             _job.exit_code = code
+        elif code not in (None, 0):
+            number = code if isinstance(code, int) else 1
+            _end_unjoined = number, f"exit code {number}"
         exit_(code)
 
     sys.excepthook, sys.exit = excepthook, exit
@@ -130,6 +141,8 @@ def _watch_end() -> None:
 
 def _end() -> None:
     job = _job
+    if job is None and _end_unjoined is not None and os.environ.get(_RANK_IS) == str(os.getpid()):
+        _tell_launcher(f"{_end_unjoined[0] & 255}\n{_end_unjoined[1]}\n")
     if job is None or job.ptr is None or job.pid != os.getpid():
         return
     if job.failure is None and job.exit_code not in (None, 0):
@@ -140,7 +153,7 @@ def _end() -> None:
     _flush()
     code = job.exit_code if isinstance(job.exit_code, int) and job.exit_code else 1
     if job.failure is not None:
-        _tell_launcher(job, code)
+        _tell_launcher(f"{code & 255}\n{job.failure}\n")
     has_failed_here = job.failure is not None
     if not job.free():
         os._exit(code if has_failed_here else lib.tr_job_exit_code())      # MPI is left as it is
@@ -158,11 +171,12 @@ def _let_last_steps_count(job: Job) -> None:
             job.failure = f"the end of the last steps failed: {error}"
 
 
-def _tell_launcher(job: Job, code: int) -> None:
-    folder = os.environ.get("TRIREME_JOB_FOLDER")
-    if folder:
-        with contextlib.suppress(OSError), open(f"{folder}/failed.{lib.tr_job_rank(job.ptr)}", "w") as out:
-            out.write(f"{code & 255}\n{job.failure}\n")
+def _tell_launcher(how: str) -> None:
+    """Say that this process ends by its own doing: the exit code, and why."""
+    folder, rank = os.environ.get("TRIREME_JOB_FOLDER"), os.environ.get("OMPI_COMM_WORLD_RANK")
+    if folder and rank:
+        with contextlib.suppress(OSError), open(f"{folder}/failed.{rank}", "w") as out:
+            out.write(how)
 
 
 def _flush() -> None:

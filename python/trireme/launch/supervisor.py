@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from ..distributed.checkpoints import STOPPED
 from ..distributed.compression import parse as parse_compression
 from ..distributed.mode import parse as parse_mode
 from ..errors import InvalidArgumentError, NotFoundError
+from . import agent as agents
 from . import mpi as mpis
 from .console import Console
 from .hosts import Hosts, hosts_of
@@ -31,6 +33,7 @@ _TO_END = 0.7                          # seconds for the living to say what happ
 _TO_EXPLAIN = 6.0                      # for another host to say what happened, or to be known as lost
 _TO_SAVE = 600.0                       # for a last checkpoint
 _TO_STOP = 2.0                         # for mpirun, told to stop
+_PR_SET_PDEATHSIG = 1
 _PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-state-"
 
 
@@ -202,7 +205,7 @@ class Launch:
                 env["TRIREME_RESUME"] = "1"
             self.progress.begin(attempt)
             mpirun = self.console.start(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
-                                        stdout=self.output, start_new_session=True)
+                                        stdout=self.output, start_new_session=True, preexec_fn=_end_with_us)
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers,
                           self.layout.all_spares)
             with _signals() as caught:
@@ -270,7 +273,7 @@ class Launch:
         if code < 0:
             return Failure(128 - code, f"mpirun was killed by {signal.Signals(-code).name}", ranks.has_death())
         left = f"{ranks.done()} of {ranks.size} ranks had left the job"
-        return Failure(code or 1, f"mpirun ended with exit code {code} when {left}", ranks.has_death())
+        return Failure(code or 1, f"mpirun ended with exit code {code} when {left}", ranks.has_begun() and ranks.has_death())
 
     @staticmethod
     def _stop(mpirun: subprocess.Popen[bytes], ranks: Ranks) -> None:
@@ -299,8 +302,18 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+_libc = ctypes.CDLL(None)
+
+
+def _end_with_us() -> None:
+    """Of mpirun's process: end when the launcher does, however it ends; ranks end with mpirun."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _remove_stale() -> None:
     """Remove what launchers left that were killed themselves."""
+    for place in (tempfile.gettempdir(), "/dev/shm"):
+        agents.remove_stale(Path(place))
     for place, prefix in ((tempfile.gettempdir(), _PREFIX), ("/dev/shm", _PREFIX), ("/dev/shm", _STATE)):
         for path in Path(place).glob(f"{prefix}*"):
             with contextlib.suppress(OSError, ValueError, IndexError):

@@ -113,7 +113,7 @@ class Ranks:
 
     def is_lost(self, rank: int) -> bool:
         """Whether the rank has died and the others go on."""
-        return (self.folder / f"lost.{rank}").exists()
+        return self._has("lost", rank)
 
     def all_lost(self) -> bool:
         """Whether no trainer is left."""
@@ -137,6 +137,8 @@ class Ranks:
             path = self.folder / f"failed.{rank}"
             if path.exists() and not self.is_lost(rank):
                 code, _, why = path.read_text(errors="replace").partition("\n")
+                if not self._has("joined", rank):
+                    why = f"{self._unjoined(rank)}: {why}".rstrip(": \n")
                 return Failure(int(code or 1), why.strip() or f"{self.name(rank)} failed")
         for host, why in self.lost_hosts.items():
             missed = [one.rank for one in self.known.values() if one.host == host and not self._has_left(one.rank)]
@@ -145,30 +147,38 @@ class Ranks:
                                self.has_death())
         for one in sorted(self.known.values(), key=self._suspicion):
             if one.gone and not self._has_left(one.rank):
-                has_joined = self._has_joined(one)
-                how = "ended without a goodbye" if has_joined else "ended before it had joined the job"
-                where = f" on host {one.host}" if one.host else ""
-                return Failure(1, f"{self.name(one.rank)}, pid {one.pid}{where}, {how}", self.has_death())
+                has_joined = self._has("joined", one.rank)
+                text = f"{self._where(one)}, ended without a goodbye" if has_joined else self._unjoined(one.rank)
+                return Failure(1, text, self.has_death() and self._has("began", one.rank))
         return None
 
     def has_death(self) -> bool:
-        """Whether all had joined and then a rank died, by what the others say or by what is seen here."""
-        if any((self.folder / f"failed.{rank}").exists() for rank in range(self.size)):
+        """Whether it was a death, by what the ranks say: one says so, or none says anything."""
+        if any(self._has("failed", rank) for rank in range(self.size)):
             return False
-        if not all((self.folder / f"joined.{rank}").exists() for rank in range(self.size)):
-            return False
-        has_told = any((self.folder / f"told.{rank}").exists() for rank in range(self.size))
-        return not has_told or any((self.folder / f"died.{rank}").exists() for rank in range(self.size))
+        has_told = any(self._has("told", rank) for rank in range(self.size))
+        return not has_told or any(self._has("died", rank) for rank in range(self.size))
+
+    def has_begun(self) -> bool:
+        """Whether any rank came as far as to say so."""
+        return any(self._has("began", rank) for rank in range(self.size))
+
+    def _has(self, what: str, rank: int) -> bool:
+        return (self.folder / f"{what}.{rank}").exists()
 
     def _has_left(self, rank: int) -> bool:
-        return (self.folder / f"done.{rank}").exists() or self.is_lost(rank)
+        return self._has("done", rank) or self.is_lost(rank)
 
-    def _has_joined(self, one: Rank) -> bool:
-        return (self.folder / f"joined.{one.rank}").exists()
+    def _where(self, one: Rank) -> str:
+        return f"{self.name(one.rank)}, pid {one.pid}" + (f" on host {one.host}" if one.host else "")
+
+    def _unjoined(self, rank: int) -> str:
+        where = self._where(self.known[rank]) if rank in self.known else self.name(rank)
+        return f"{where}, ended before it had joined the job"
 
     def _suspicion(self, one: Rank) -> tuple[int, bool, bool]:
         """Who ended first is to blame; of several found at once one that never joined, and rather a script."""
-        return one.gone, self._has_joined(one), one.rank < self.servers
+        return one.gone, self._has("joined", one.rank), one.rank < self.servers
 
     def kill(self, seconds: float) -> None:
         """End those of this host that still live, and wait so long at most until they are gone."""

@@ -28,6 +28,8 @@ parser.add_argument("--out")
 parser.add_argument("--weight", choices=["samples", "one"], help="what set_batch_weight is told")
 parser.add_argument("--save", help="folder for the parameters")
 parser.add_argument("--mark", help="file to make after the first step")
+parser.add_argument("--prepare", type=float, default=0.0, help="seconds before it joins the job")
+parser.add_argument("--times", help="file to which trainer 0 writes when each step ended")
 parser.add_argument("--fault", default="")
 parser.add_argument("--fault-trainer", type=int, default=0)
 args = parser.parse_args()
@@ -71,6 +73,11 @@ def misbehave():
 
 if args.fault == "import":
     import no_such_module  # noqa: F401
+if args.fault == "exit early":
+    sys.exit(3)
+if args.fault == "kill early":
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(args.prepare)
 if args.fault == "disagree" and fluid.distributed.trainer_index() == args.fault_trainer:
     args.width += 1
 fluid.default_startup_program().random_seed = args.seed
@@ -93,14 +100,17 @@ if args.transpile:
     t.transpile(fluid.distributed.trainer_index(), pservers=args.transpile, trainers=fluid.distributed.trainer_count())
     program = t.get_trainer_program()
 feeder = fluid.DataFeeder([x, word, label])
-losses = []
+losses, times = [], []
 for step, batch in enumerate(fluid.distributed.shard(reader)()):
     if args.fault and step == args.steps // 2 and fluid.distributed.trainer_index() == args.fault_trainer:
+        if args.fault == "no more data":
+            break
         misbehave()
     if args.weight:
         fluid.distributed.set_batch_weight(len(batch) if args.weight == "samples" else 1)
     value, = exe.run(program, feed=feeder.feed(batch), fetch_list=[loss])
     losses.append(value.item())
+    times.append(time.monotonic())
     time.sleep(args.pause)
     if args.mark and step == 0 and fluid.distributed.trainer_index() == 0:
         open(args.mark, "w").close()
@@ -108,6 +118,8 @@ if args.out and fluid.distributed.trainer_index() == 0:
     params = {param.name: np.array(fluid.global_scope().find_var(param.name).get_tensor())
               for param in fluid.default_main_program().all_parameters()}
     np.savez(args.out, losses=np.array(losses), **params)
+if args.times and fluid.distributed.trainer_index() == 0:
+    np.savetxt(args.times, times)
 if args.save:
     fluid.io.save_params(exe, args.save)
 if fluid.distributed.trainer_index() == 0:

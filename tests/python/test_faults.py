@@ -1,0 +1,228 @@
+"""What docs/faults.md promises and no other file tests: deaths at the start, of the launcher, in bad surroundings."""
+
+import glob
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from job_support import LIMIT, Launched, each_mpi, environment, launch, needs_mpi
+
+from trireme.launch.watch import Ranks
+
+pytestmark = pytest.mark.mpi
+STEPS = 80
+ARGS = ("--steps", STEPS, "--optimizer", "adam", "--pause", 0.004)
+MODES = ["async", "ssp(2)", "geo(3)", "sync(backups=1)"]
+
+
+def results(path):
+    with np.load(path) as data:
+        return {name: data[name] for name in data.files if name != "losses"}
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def until(condition, what, seconds=LIMIT):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.005)
+
+
+def begin(tmp_path, *args, servers=2, trainers=2, spares=1, **how):
+    """A job that has made its first step, and the processes of its ranks."""
+    mark = tmp_path / "begun"
+    mark.unlink(missing_ok=True)
+    job = Launched(servers, trainers, *args, "--mark", mark, **how)
+    ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, trainers, spares)
+    until(lambda: ranks.look(0.0) or len(ranks.known) == ranks.size and mark.exists() or job.process.poll() is not None, "no start")
+    assert job.process.poll() is None, job.process.stdout.read()
+    return job, ranks
+
+
+def kept_by(job):
+    """The job's files in shared memory and where temporary files are."""
+    return [path for place in (tempfile.gettempdir(), "/dev/shm") for path in glob.glob(f"{place}/trireme-*-{job.process.pid}-*")]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole") / "r.npz"
+    launch(2, 2, *ARGS, "--out", out)
+    return results(out)
+
+
+def assert_undisturbed(path, undisturbed):
+    for name, value in undisturbed.items():
+        np.testing.assert_array_equal(results(path)[name], value, err_msg=name)
+
+
+def test_every_test_that_the_table_of_faults_names_exists():
+    root = Path(__file__).resolve().parents[2]
+    named = set(re.findall(r"\b[a-z]+(?:_[a-z0-9]+){2,}\b", (root / "docs" / "faults.md").read_text()))
+    files = [*root.glob("tests/python/test_*.py"), *root.glob("tests/pserver/test_*.c")]
+    tests = "".join(path.name + path.read_text() for path in files)
+    assert len(named) > 30 and not [name for name in named if name not in tests]
+
+
+# -- before all have joined ----------------------------------------------------------------------------------------------
+
+
+@each_mpi
+@pytest.mark.parametrize("victim", [0, 3])
+def test_a_rank_that_dies_before_it_has_joined_is_started_again(version, victim, undisturbed, tmp_path):
+    job = Launched(2, 2, *ARGS, "--prepare", 1.0, "--out", tmp_path / "r.npz", version=version)
+    ranks = job.ranks()
+    until(lambda: glob.glob(f"{tempfile.gettempdir()}/trireme-job-{job.process.pid}-*/began.{victim}"), "it does not begin")
+    time.sleep(random.uniform(0, 0.3))
+    os.kill(ranks.known[victim].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "starting the job again (1 of 3)" in text, text
+    assert_undisturbed(tmp_path / "r.npz", undisturbed)
+
+
+@each_mpi
+def test_deaths_at_every_start_end_the_job(version):
+    code, text = Launched(1, 2, "--fault", "kill early", version=version, options=("--restarts", 1)).end()
+    assert code != 0 and "starting the job again (1 of 1)" in text and "ended before it had joined" in text, text
+
+
+@needs_mpi
+@pytest.mark.parametrize("fault, code", [("exit early", 3), ("import", 1)])
+def test_a_script_that_ends_by_itself_before_it_joins_is_not_started_again(fault, code):
+    got, text = Launched(1, 2, "--fault", fault).end()
+    assert got == code and "again" not in text, text
+    assert f"the job failed, exit code {code}: rank " in text and "ended before it had joined the job: " in text, text
+
+
+# -- trainers that do not wait for each other ---------------------------------------------------------------------------
+
+
+@needs_mpi
+@pytest.mark.parametrize("mode", MODES)
+def test_a_spare_takes_a_servers_place_in_every_mode(mode, tmp_path):
+    servers = 1 if "backups" in mode else 2
+    job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", servers=servers, trainers=3,
+                       options=("--mode", mode))
+    os.kill(ranks.known[servers - 1].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and f"rank {servers - 1} (server {servers - 1}) died; the others go on" in text, text
+    assert "again" not in text and text.count(" of 3: ") == 3, text
+    assert all(np.isfinite(value).all() for value in results(tmp_path / "r.npz").values())
+
+
+@needs_mpi
+@pytest.mark.parametrize("mode", ["sync", *MODES])
+def test_a_trainer_whose_data_end_early_stops_nobody(mode):
+    text = launch(1 if "backups" in mode else 2, 3, "--steps", 30, "--fault", "no more data", "--fault-trainer", 1,
+                  options=("--mode", mode))
+    assert text.count(" of 3: ") == 3 and "died" not in text and "again" not in text, text
+
+
+@needs_mpi
+def test_a_spare_serves_within_a_second(tmp_path):
+    """The longest step of the best of five, on a machine that does other things as well."""
+    gaps = []
+    while len(gaps) < 5 and (not gaps or min(gaps) > 1):
+        job, ranks = begin(tmp_path, *ARGS, "--times", tmp_path / "times")
+        os.kill(ranks.known[1].pid, signal.SIGKILL)
+        code, text = job.end()
+        assert code == 0 and "the others go on" in text, text
+        gaps.append(np.diff(np.loadtxt(tmp_path / "times")).max())
+    assert min(gaps) < 1, gaps
+
+
+# -- silence -----------------------------------------------------------------------------------------------------------------
+
+
+@each_mpi
+def test_how_long_a_rank_may_be_silent_is_for_the_user_to_say(version, undisturbed, tmp_path):
+    job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version, env=environment(TRIREME_TIMEOUT="1.5"))
+    os.kill(ranks.known[0].pid, signal.SIGSTOP)
+    code, text = job.end()
+    assert code == 0 and "rank 0 (server 0) was silent for 1.5 s; the others go on" in text, text
+    assert_undisturbed(tmp_path / "r.npz", undisturbed)
+
+
+@each_mpi
+@pytest.mark.soak
+@pytest.mark.parametrize("victim", [0, 2])
+def test_who_wakes_after_half_a_minute_changes_nothing(version, victim, tmp_path):
+    steps = 45 / 0.02
+    job, ranks = begin(tmp_path, "--steps", int(steps), "--pause", 0.02, "--out", tmp_path / "r.npz", version=version,
+                       options=("--mode", "async", "--timeout", 200))
+    signal.pidfd_send_signal(ranks.known[victim].fd, signal.SIGSTOP)
+    time.sleep(30)
+    try:
+        signal.pidfd_send_signal(ranks.known[victim].fd, signal.SIGCONT)
+    except ProcessLookupError:
+        assert victim == 0                             # the spare has ended it before it took its memory
+    code, text = job.end(150)
+    assert code == 0 and "was silent for 3.0 s; the others go on" in text, text
+    assert all(np.isfinite(value).all() for value in results(tmp_path / "r.npz").values())
+
+
+@each_mpi
+def test_a_daemon_that_sleeps_holds_up_nobody(version, undisturbed, tmp_path):
+    job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version)
+    mpirun = int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(mpirun, signal.SIGSTOP)
+    code, text = job.end()
+    assert code == 0 and not is_running(mpirun), text
+    assert_undisturbed(tmp_path / "r.npz", undisturbed)
+    assert not kept_by(job)
+
+
+# -- the launcher ---------------------------------------------------------------------------------------------------------
+
+
+@each_mpi
+def test_nothing_is_left_of_a_job_whose_launcher_is_killed(version, tmp_path):
+    for seconds in (random.uniform(0, 0.3), random.uniform(0, 2)):       # at the start; in the middle
+        job = Launched(2, 2, "--steps", 100_000, version=version)
+        ranks = job.ranks()
+        time.sleep(seconds)
+        mpirun = int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1])
+        ranks.look(0)
+        job.process.kill()
+        job.process.communicate(timeout=20)
+        pids = [mpirun, *(one.pid for one in ranks.known.values())]
+        until(lambda: not any(map(is_running, pids)), "processes are left", 15)
+        launch(1, 1, "--steps", 3, version=version)
+        assert not kept_by(job)
+
+
+# -- bad surroundings ------------------------------------------------------------------------------------------------------
+
+
+def in_small_memory(command, megabytes):
+    """Run a command where /dev/shm has only so much room."""
+    if os.geteuid() or subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("a /dev/shm of one's own needs root")
+    script = f'mount -t tmpfs -o size={megabytes}m tmpfs /dev/shm && exec "$@"'
+    return subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *map(str, command)], env=environment(),
+                          capture_output=True, text=True, timeout=LIMIT, check=False)
+
+
+@needs_mpi
+@pytest.mark.parametrize("megabytes", [1, 40])
+def test_a_full_shared_memory_is_said(megabytes):
+    """The second is enough for MPI, and not for the parameters."""
+    script = Path(__file__).parent / "jobs" / "train.py"
+    done = in_small_memory([sys.executable, "-m", "trireme", "launch", "--trainers", 2, script, "--width", 2_000_000], megabytes)
+    print(done.stdout + done.stderr)
+    assert done.returncode == 1
+    assert "no room for" in done.stderr and "/dev/shm" in done.stderr, done.stdout + done.stderr
