@@ -8,6 +8,7 @@
 #include "framework/tensor.h"
 #include "pserver/comm_ops.h"
 #include "pserver/job.h"
+#include "pserver/wake.h"
 
 #include <string.h>
 
@@ -139,8 +140,10 @@ static tr_status run(const tr_run *io)
     if (io->outs[PARAM_OUT].count != io->outs[BASE_OUT].count)
         return tr_fail(TR_EINVAL, "exchange_deltas: %d parameters and %d Base", io->outs[PARAM_OUT].count,
                        io->outs[BASE_OUT].count);
-    if (a->period == 0 ? *count == 0 : ++*count < a->period)
+    if (a->period == 0 ? *count == 0 : ++*count < a->period) {
+        tr_trainer_meter_pause(job->meter, tr__clock());
         return TR_OK;
+    }
     *count = 0;
     return exchange(job, io);
 }

@@ -76,25 +76,30 @@ void tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, int64_t resume
     tr_counter_set(&meter->resumed, resumed);
     tr_counter_set(&meter->ended, resumed);
     meter->ended_at = now;
-    meter->waited = meter->scripted = meter->waited_at = 0;
+    meter->waited = meter->scripted = meter->quiet_at = 0;
 }
 
 /* After its last wait the program has nothing to do: what lies between is the script's. */
 void tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now)
 {
     tr_counter_add(&meter->begun, 1);
-    if (meter->waited_at)
-        meter->scripted += now - meter->waited_at;
-    meter->waited_at = 0;
+    if (meter->quiet_at)
+        meter->scripted += now - meter->quiet_at;
+    meter->quiet_at = 0;
 }
 
 void tr_trainer_meter_wait(tr_trainer_meter *meter, int64_t from, int64_t to, int server)
 {
     meter->waited += to - from;
     tr_counter_add(&meter->waited_all, to - from);
-    meter->waited_at = to;
+    meter->quiet_at = to;
     if (server >= 0 && server < meter->servers)
         tr_counter_add(&meter->wait_by_server[server], to - from);
+}
+
+void tr_trainer_meter_pause(tr_trainer_meter *meter, int64_t now)
+{
+    meter->quiet_at = now;
 }
 
 void tr_trainer_meter_end(tr_trainer_meter *meter, int64_t now)

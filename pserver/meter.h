@@ -48,7 +48,7 @@ typedef struct tr_trainer_meter {
     tr_counter  begun, resumed, ended;   /* steps */
     tr_counter  loss;                 /* the bits of a double; 0: unknown */
     /* the owner's own */
-    int64_t     ended_at, waited, waited_at, scripted;
+    int64_t     ended_at, waited, quiet_at, scripted;
 } tr_trainer_meter;
 
 tr_trainer_meter *tr_trainer_meter_new(int servers);
@@ -59,6 +59,8 @@ void              tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, i
 void              tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now);
 /* It has waited, for that server at last. */
 void              tr_trainer_meter_wait(tr_trainer_meter *meter, int64_t from, int64_t to, int server);
+/* A step's program is at its end without a wait. */
+void              tr_trainer_meter_pause(tr_trainer_meter *meter, int64_t now);
 void              tr_trainer_meter_end(tr_trainer_meter *meter, int64_t now);
 
 /* Of a server, one for each trainer, written by who drives: how long after the first gradient of an update this trainer's came, how long

@@ -1,6 +1,7 @@
 """The command ``trireme``; ``python -m trireme`` is the same.
 
     trireme launch --servers 2 --trainers 4 train.py --epochs 3
+    trireme explain logs
     trireme doctor --hosts h1,h2
     trireme checkpoint list checkpoints
 """
@@ -22,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"trireme {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     add_launch(commands)
+    add_explain(commands)
     add_doctor(commands)
     add_checkpoint(commands)
     options = parser.parse_args(argv)
@@ -55,13 +57,22 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--restarts", type=int, default=3, metavar="N",
                         help="start the job again so often when a process has died (default: 3)")
     parser.add_argument("--tag-output", action="store_true", help="begin each line of output with its rank")
-    parser.add_argument("--log", metavar="DIR", help="each rank writes JSON lines about itself there")
+    parser.add_argument("--log", metavar="DIR", help="each rank writes JSON lines about itself there, which trireme explain reads")
     parser.add_argument("--progress", type=float, metavar="SECONDS", help="a line about the job so often, 0 for none (default: 1 on a "
                         "terminal, where it is rewritten in place, else 30)")
     parser.add_argument("--dry-run", action="store_true", help="print the mpirun line and stop")
     parser.add_argument("script", help="Python script")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     parser.set_defaults(run=run_launch)
+
+
+def add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "explain", help="say where the time of a job's steps went",
+        description="Read the logs that `trireme launch --log DIR` has written, also while the job runs or after it was killed: where a step's time "
+                    "went, who was waited for, and one line of advice.")
+    parser.add_argument("folder", metavar="DIR")
+    parser.set_defaults(run=run_explain)
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
@@ -109,6 +120,12 @@ def run_checkpoint(options: argparse.Namespace) -> int:
         return checkpoint.command_verify(options.folder, options.step)
     kinds = ("parameter",) if options.parameters else checkpoint.KINDS
     return checkpoint.command_export(options.folder, options.step, options.out, kinds)
+
+
+def run_explain(options: argparse.Namespace) -> int:
+    from .launch import explain
+
+    return explain.command(options.folder)
 
 
 def run_doctor(options: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 
@@ -33,9 +34,22 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str | None = None
     if sorted_key is not None and sorted_key not in _SORTED:
         raise ValueError(f"sorted_key must be one of {', '.join(_SORTED)}; got {sorted_key!r}")
     path = profile_path or os.path.join(tempfile.gettempdir(), f"trireme-profile-{os.getpid()}.json")
+    if sorted_key is not None and os.path.exists(path) and not os.path.isfile(path):
+        _stop_into_stream(sorted_key, path)
+        return
     check(lib.tr_profiler_stop(path.encode()))
     if sorted_key is not None:
         print(summary(path, sorted_key))
+
+
+def _stop_into_stream(sorted_key: str, path: str) -> None:
+    """What is written to a terminal or a pipe (/dev/stderr) cannot be read again for the table: nobody would answer."""
+    with tempfile.TemporaryDirectory() as folder:
+        kept = os.path.join(folder, "profile.json")
+        check(lib.tr_profiler_stop(kept.encode()))
+        with open(kept, "rb") as trace, open(path, "wb") as out:
+            shutil.copyfileobj(trace, out)
+        print(summary(kept, sorted_key))
 
 
 def summary(path: str, sorted_key: str = "total") -> str:

@@ -60,6 +60,21 @@ TEST(a_step_is_waiting_the_scripts_own_and_computing)
     tr_trainer_meter_free(m);
 }
 
+TEST(between_exchanges_the_scripts_own_time_is_known_too)
+{
+    tr_trainer_meter *m = tr_trainer_meter_new(1);
+
+    tr_trainer_meter_start(m, 0, 0);
+    tr_trainer_meter_begin(m, 0);
+    tr_trainer_meter_pause(m, 4 * MS);
+    tr_trainer_meter_begin(m, 5 * MS);
+    tr_trainer_meter_end(m, 10 * MS);
+    assert_int_equal(tr_counter_get(&m->script.sum), 1 * MS);
+    assert_int_equal(tr_counter_get(&m->compute.sum), 9 * MS);
+    assert_int_equal(tr_counter_get(&m->begun), 2);
+    tr_trainer_meter_free(m);
+}
+
 TEST(a_trainer_that_goes_on_counts_the_steps_it_had)
 {
     tr_trainer_meter *m = tr_trainer_meter_new(1);
@@ -79,6 +94,7 @@ int main(void)
         cmocka_unit_test(a_median_is_six_percent_off_at_most),
         cmocka_unit_test(what_no_bin_holds_is_in_the_first_or_the_last),
         cmocka_unit_test(a_step_is_waiting_the_scripts_own_and_computing),
+        cmocka_unit_test(between_exchanges_the_scripts_own_time_is_known_too),
         cmocka_unit_test(a_trainer_that_goes_on_counts_the_steps_it_had),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,10 @@
 """Saving and loading: one file each, one for all, models for inference, formats."""
 
+import json
 import os
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -167,3 +170,12 @@ def test_profiles(exe, tmp_path, capsys):
     assert "Operator" in printed and "exp" in printed and os.path.getsize(path) > 0
     with pytest.raises(ValueError, match="sorted_key must be one of"):
         fluid.profiler.stop_profiler("speed", path)
+
+
+def test_a_profile_may_go_to_a_pipe(tmp_path):
+    script = ("import numpy as np, trireme as fluid\n"
+              "y = fluid.layers.exp(fluid.layers.data('x', [4]))\n"
+              "with fluid.profiler.profiler('CPU', 'total', '/dev/stderr'):\n"
+              "    fluid.Executor().run(feed={'x': np.ones((2, 4), 'float32')}, fetch_list=[y])\n")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert "exp" in done.stdout and any(event["name"] == "exp" for event in json.loads(done.stderr)["traceEvents"])

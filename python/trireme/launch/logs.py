@@ -1,0 +1,174 @@
+"""A job's logs, read after it: docs/logs.md describes them. Files that are cut off or missing are read as far as they go, and named."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import NotFoundError
+from .runlog import LAUNCHER
+
+_NAME = re.compile(r"(trainer|server|spare)-(\d+)\.jsonl")
+
+Line = dict[str, Any]
+
+
+@dataclass
+class Log:
+    """What one rank has written since the job's last start."""
+
+    name: str
+    role: str
+    index: int
+    lines: list[Line]
+    joined: Line
+    totals: Line                       # the newest; empty: it has written none
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.lines) and self.lines[-1].get("event") == "summary"
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        value = self.totals.get(name, default)
+        return float(value) if isinstance(value, (int, float)) else default
+
+    def numbers(self, name: str, count: int) -> list[float]:
+        """Return a list of the totals, filled up with zeros."""
+        values = self.totals.get(name)
+        found = [float(value) if isinstance(value, (int, float)) else 0.0 for value in values] if isinstance(values, list) else []
+        return (found + [0.0] * count)[:count]
+
+    def events(self, event: str) -> list[Line]:
+        return [line for line in self.lines if line.get("event") == event]
+
+    @property
+    def host(self) -> str:
+        return str(self.joined.get("host", "?"))
+
+
+@dataclass
+class Logs:
+    """The logs of a job; servers and trainers by their numbers. A spare that took a server's place stands in it."""
+
+    folder: Path
+    trainers: dict[int, Log] = field(default_factory=dict)
+    servers: dict[int, Log] = field(default_factory=dict)
+    launcher: list[Line] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)           # on what is damaged, missing, or died
+
+    @property
+    def mode(self) -> str:
+        modes = [str(line.get("mode", "")) for log in self.trainers.values() for line in log.events("began")]
+        return modes[0] if modes else "sync"
+
+    @property
+    def restarts(self) -> int:
+        attempts = [int(log.joined.get("attempt", 0)) for log in (*self.trainers.values(), *self.servers.values())]
+        return max([0, *attempts])
+
+
+def _read_lines(path: Path, remarks: list[str]) -> list[Line]:
+    """Return the objects of a file; say which lines are none."""
+    text = path.read_bytes().decode(errors="replace")
+    lines, bad = [], []
+    rows = text.split("\n")
+    for number, row in enumerate(rows, 1):
+        if not row.strip("\0 \r"):
+            continue
+        try:
+            line = json.loads(row)
+        except ValueError:
+            line = None
+        if isinstance(line, dict):
+            lines.append(line)
+        else:
+            bad.append(number)
+    if bad and bad[-1] == len(rows):
+        remarks.append(f"{path.name} ends in the middle of a line")
+        bad.pop()
+    if bad:
+        remarks.append(f"{path.name}: line {', '.join(map(str, bad[:5]))}{' and more' if len(bad) > 5 else ''} cannot be read")
+    return lines
+
+
+def _log_of(path: Path, role: str, index: int, remarks: list[str]) -> Log:
+    lines = _read_lines(path, remarks)
+    starts = [i for i, line in enumerate(lines) if line.get("event") == "joined"]
+    lines = lines[starts[-1]:] if starts else lines
+    totals = [line for line in lines if line.get("event") in ("steps", "summary")]
+    return Log(path.name, role, index, lines, lines[0] if starts else {}, totals[-1] if totals else {})
+
+
+def _clock(line: Line) -> str:
+    when = line.get("t_s")
+    return time.strftime("%H:%M:%S", time.localtime(when)) if isinstance(when, (int, float)) else "?"
+
+
+def _say_ends(logs: Logs, found: Sequence[Log]) -> None:
+    """How each log ends, where not well, and who died."""
+    for log in found:
+        if not log.lines:
+            logs.remarks.append(f"{log.name} is empty")
+        elif not log.is_whole:
+            logs.remarks.append(f"{log.name} ends at {_clock(log.lines[-1])} without a summary: its process was killed, or still runs")
+        elif log.totals.get("end") == "failed":
+            logs.remarks.append(f"{log.name}: {log.totals.get('why', 'it failed')}")
+    deaths = {(str(line.get("role")), int(line.get("index", -1)), str(line.get("how")))
+              for log in found for line in log.events("died") if log.role != "trainer"}
+    logs.remarks += [f"{role} {index} {how}; the others went on" for role, index, how in sorted(deaths)]
+
+
+def _place_spares(logs: Logs, spares: Sequence[Log]) -> None:
+    for log in spares:
+        for line in log.events("took_place"):
+            server = int(line.get("server", -1))
+            logs.remarks.append(f"spare {log.index} took the place of server {server} at {_clock(line)}")
+            before = logs.servers.get(server)
+            if before is None or log.number("updates") >= before.number("updates"):
+                logs.servers[server] = log
+
+
+def read(folder: str | Path) -> Logs:
+    """Read the logs in a folder. NotFoundError: there are none of trainers."""
+    logs = Logs(Path(folder))
+    try:
+        paths = sorted(logs.folder.iterdir())
+    except OSError as error:
+        raise NotFoundError(f"trireme explain: cannot read {str(folder)!r}: {error.strerror}") from None
+    found = []
+    for path in paths:
+        name = _NAME.fullmatch(path.name)
+        if name:
+            found.append(_log_of(path, name[1], int(name[2]), logs.remarks))
+    newest = max([int(log.joined.get("attempt", 0)) for log in found], default=0)
+    for log in found:
+        if int(log.joined.get("attempt", 0)) < newest:
+            logs.remarks.append(f"{log.name} has nothing of the job's last start")
+    last = [log for log in found if int(log.joined.get("attempt", 0)) == newest]
+    for log in last:
+        if log.role != "spare":
+            (logs.trainers if log.role == "trainer" else logs.servers)[log.index] = log
+    _say_ends(logs, last)
+    _place_spares(logs, [log for log in last if log.role == "spare"])
+    if not logs.trainers:
+        raise NotFoundError(f"trireme explain: {str(folder)!r} holds no log of a trainer; `trireme launch --log DIR` writes them")
+    if (logs.folder / LAUNCHER).is_file():
+        logs.launcher = _read_lines(logs.folder / LAUNCHER, logs.remarks)
+    _say_missing(logs)
+    return logs
+
+
+def _say_missing(logs: Logs) -> None:
+    for role, own in (("trainer", logs.trainers), ("server", logs.servers)):
+        count = max([int(log.joined.get(f"{role}s", 0)) for log in (*logs.trainers.values(), *logs.servers.values())], default=0)
+        missing = [str(index) for index in range(count) if index not in own]
+        if missing:
+            logs.remarks.append(f"there is no log of {role} {', '.join(missing)}")
+
+
+__all__ = ["Log", "Logs", "read"]
