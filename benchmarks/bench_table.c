@@ -85,6 +85,13 @@ static uint64_t read_rows(char *rows, uint64_t stride, const uint32_t *slots, in
     return sum;
 }
 
+/* Keys that no other list has in this order. */
+static void draw(int64_t *keys, int list, int64_t count)
+{
+    for (int64_t i = 0; i < QUERIES; i++)
+        keys[i] = key_of(tr_random_below((uint64_t)list, (uint64_t)i, (uint64_t)count));
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 4)
@@ -96,36 +103,36 @@ int main(int argc, char **argv)
     tr_table_report       report;
     double                find[ROUNDS], raw_find[ROUNDS], pull[ROUNDS], raw_pull[ROUNDS];
     int64_t              *keys = malloc(QUERIES * sizeof *keys);
-    uint32_t             *slots = malloc(QUERIES * sizeof *slots), *got = malloc(QUERIES * sizeof *got);
+    uint32_t             *slots = malloc(QUERIES * sizeof *slots), *places = malloc((size_t)2 * ROUNDS * QUERIES * sizeof *places);
     float                *out = malloc(sizeof(float) * (size_t)(BATCH * config.width));
     uint64_t              sum = 0;
 
     must(tr_table_create(&t, &config, &place));
     const double filled = fill(t, count);
     const tr_slots *inside = tr_table_slots(t);
+    /* The places that are read are all known before the first is: a row that was looked up just now would be in cache. */
+    for (int list = 0; list < 2 * ROUNDS; list++) {
+        draw(keys, 1000 + list, count);
+        tr_slots_find(inside, places + (size_t)list * QUERIES, keys, QUERIES);
+    }
+    memset(out, 0, sizeof(float) * (size_t)(BATCH * config.width));
     for (int r = 0; r < ROUNDS; r++) {
-        for (int64_t i = 0; i < QUERIES; i++)
-            keys[i] = key_of(tr_random_below((uint64_t)r, (uint64_t)i, (uint64_t)count));
+        draw(keys, 2 * r, count);
         double from = now();
         for (int64_t at = 0; at < QUERIES; at += BATCH)
             tr_slots_find(inside, slots + at, keys + at, BATCH);
         find[r] = now() - from;
-        for (int64_t i = 0; i < QUERIES; i++) {        /* others of the same kind, so that nothing is in cache */
-            const int64_t key = key_of(tr_random_below((uint64_t)(r + 100), (uint64_t)i, (uint64_t)count));
-            keys[i] = key;
-        }
-        tr_slots_find(inside, got, keys, QUERIES);
-        memset(out, 0, sizeof(float) * (size_t)(BATCH * config.width));
-        sum += read_rows(tr_slots_rows(inside), tr_slots_stride(inside), slots, QUERIES, NULL, 0);
         from = now();
-        sum += read_rows(tr_slots_rows(inside), tr_slots_stride(inside), got, QUERIES, NULL, 0);
+        sum += read_rows(tr_slots_rows(inside), tr_slots_stride(inside), places + (size_t)2 * r * QUERIES, QUERIES, NULL, 0);
         raw_find[r] = now() - from;
+        draw(keys, 2 * r + 1, count);
         from = now();
         for (int64_t at = 0; at < QUERIES; at += BATCH)
             tr_table_pull(t, out, keys + at, BATCH);
         pull[r] = now() - from;
         from = now();
-        sum += read_rows(tr_slots_rows(inside), tr_slots_stride(inside), slots, QUERIES, out, config.width);
+        sum += read_rows(tr_slots_rows(inside), tr_slots_stride(inside), places + (size_t)(2 * r + 1) * QUERIES, QUERIES, out,
+                         config.width);
         raw_pull[r] = now() - from;
     }
     tr_table_get_report(t, &report);

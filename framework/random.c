@@ -74,15 +74,6 @@ TR_INLINE void philox_block(uint32_t words[4][BLOCK], uint64_t key, uint64_t blo
 
 /* -- keys and hashes -------------------------------------------------------------------------------------- */
 
-uint64_t tr_hash_u64(uint64_t value)
-{
-    value ^= value >> 32;
-    value *= 0xD6E8FEB86659FD93u;
-    value ^= value >> 32;
-    value *= 0xD6E8FEB86659FD93u;
-    return value ^ value >> 32;
-}
-
 static uint64_t fold(uint64_t a, uint64_t b)
 {
     const unsigned __int128 product = (unsigned __int128)a * b;

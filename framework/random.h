@@ -18,7 +18,14 @@ uint64_t tr_random_key(uint64_t program_seed, uint64_t op_seed, uint64_t run);
 /* A good 64-bit hash of bytes; the same on every machine of the same byte order. For names too. */
 uint64_t tr_hash_bytes(const void *bytes, size_t size);
 /* A bijection of 64 bits that mixes well: the hash of one integer. */
-uint64_t tr_hash_u64(uint64_t value);
+static inline uint64_t tr_hash_u64(uint64_t value)
+{
+    value ^= value >> 32;
+    value *= 0xD6E8FEB86659FD93u;
+    value ^= value >> 32;
+    value *= 0xD6E8FEB86659FD93u;
+    return value ^ value >> 32;
+}
 
 /* The four words of Philox4x32-10 at a counter, as published. */
 void tr_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]);

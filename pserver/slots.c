@@ -4,12 +4,16 @@
 #include "framework/compiler.h"
 #include "framework/random.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1, HEAD = 4096, NOTES = 1024 };
+enum { VERSION = 2, HEAD = 4096, NOTES = 1024 };
+enum { LINE = TR_CACHE_LINE / sizeof(uint64_t) };      /* places of a cache line */
 enum { SLACK = 4096 };                /* places behind the last: there is no wrapping around */
 enum { FIRST_CAPACITY = 1024, MOVE = 24 };     /* places looked at for each insertion while the index grows */
 enum { SHARD_BITS = 10 };
@@ -25,7 +29,7 @@ typedef struct head {
     uint64_t free;                    /* first of the free ones + 1 (low half), how many (high half) */
     uint64_t pending;                 /* slot + 1 of a row that is being made or removed; 0: none */
     /* index */
-    uint64_t capacity, next;          /* places; while it grows `next` is larger */
+    uint64_t capacity, next;          /* places, whole lines; while it grows `next` is larger */
     uint64_t boundary;                /* hashes from here on lie by `next` */
     uint64_t is_moving;               /* entries are on their way: the index is to be made anew */
     char     notes[NOTES];
@@ -72,9 +76,15 @@ static uint32_t tag_of(const tr_slots *s, int64_t key)
     return tag_of_hash(s, tr_hash_u64((uint64_t)key));
 }
 
+/* The first place of its line. What is in a line lies at its beginning, without holes. */
+static uint64_t home_by(uint64_t capacity, uint64_t tag)
+{
+    return (capacity / LINE * tag >> 32) * LINE;
+}
+
 static uint64_t home(const head *h, uint32_t tag)
 {
-    return (tag >= h->boundary ? h->next : h->capacity) * tag >> 32;
+    return home_by(tag >= h->boundary ? h->next : h->capacity, tag);
 }
 
 static uint32_t entry_tag(uint64_t entry)
@@ -235,40 +245,93 @@ static uint32_t look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_t a
     return TR_SLOT_NONE;
 }
 
-/* In three passes over a batch, each of which asks for the memory of the next: places in the index, rows, keys. */
-enum { BATCH = 64 };
+/* Bit 2 * i: entry i of a line has this tag. */
+static inline uint32_t line_has(const uint64_t *line, uint32_t tag)
+{
+#ifdef __SSE2__
+    const __m128i *at = (const __m128i *)(const void *)line, wanted = _mm_set1_epi32((int)tag);
+    const __m128i  low = _mm_packs_epi32(_mm_cmpeq_epi32(_mm_load_si128(at), wanted), _mm_cmpeq_epi32(_mm_load_si128(at + 1), wanted));
+    const __m128i high = _mm_packs_epi32(_mm_cmpeq_epi32(_mm_load_si128(at + 2), wanted), _mm_cmpeq_epi32(_mm_load_si128(at + 3), wanted));
+    return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high)) >> 1 & 0x5555;
+#else
+    uint32_t bits = 0;
+    for (int i = 0; i < LINE; i++)
+        bits |= (uint32_t)(entry_tag(line[i]) == tag) << 2 * i;
+    return bits;
+#endif
+}
 
-static void find_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, int n)
+/* In passes over a batch, each of which asks for the memory of the next: lines of the index, for some the lines behind those, rows,
+ * keys. */
+enum { BATCH = 128 };
+
+static inline void ask_for(const tr_slots *s, uint32_t slot, uint64_t wanted)
+{
+    const char *row = (const char *)tr_slots_row(s->row, s->stride, slot);
+
+    __builtin_prefetch(row, 0, 2);
+    for (uint64_t byte = TR_CACHE_LINE; byte < wanted + TR_CACHE_LINE - 1; byte += TR_CACHE_LINE)
+        __builtin_prefetch(row + (byte < wanted ? byte : wanted - 1), 0, 2);
+}
+
+static inline uint32_t slot_in(const uint64_t *line, uint32_t has)
+{
+    return has ? entry_slot(line[__builtin_ctz(has) / 2]) : TR_SLOT_NONE;
+}
+
+/* The slots of those that have overflowed their lines. */
+static void find_late(const tr_slots *s, uint32_t *out, const uint64_t *at, const uint32_t *tag, const int *late, int n, uint64_t wanted)
+{
+    for (int j = 0; j < n; j++) {
+        const int       i = late[j];
+        const uint64_t *line = s->entry + at[i];
+        uint32_t        has;
+        do
+            has = line_has(line += LINE, tag[i]);
+        while (!has && line[LINE - 1]);
+        out[i] = slot_in(line, has);
+        if (has)
+            ask_for(s, out[i], wanted);
+    }
+}
+
+static void find_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
 {
     uint64_t at[BATCH];
     uint32_t tag[BATCH];
+    int      late[BATCH], late_count = 0;
 
     for (int i = 0; i < n; i++) {
         tag[i] = tag_of(s, keys[i]);
         at[i] = home(s->head, tag[i]);
-        __builtin_prefetch(&s->entry[at[i]]);
+        __builtin_prefetch(&s->entry[at[i]], 0, 2);
     }
     for (int i = 0; i < n; i++) {
-        uint64_t p = at[i];
-        while (s->entry[p] && entry_tag(s->entry[p]) != tag[i])
-            p++;
-        at[i] = p;
-        out[i] = entry_slot(s->entry[p]);              /* an empty place: TR_SLOT_NONE */
-        if (out[i] != TR_SLOT_NONE) {
-            const char *row = (const char *)tr_slots_row(s->row, s->stride, out[i]);
-            __builtin_prefetch(row);
-            __builtin_prefetch(row + TR_CACHE_LINE);
+        const uint64_t *line = s->entry + at[i];
+        const uint32_t  has = line_has(line, tag[i]);
+        out[i] = slot_in(line, has);
+        if (TR_LIKELY(has)) {
+            ask_for(s, out[i], wanted);
+        } else if (line[LINE - 1]) {
+            late[late_count++] = i;
+            __builtin_prefetch(line + LINE, 0, 2);
         }
     }
+    find_late(s, out, at, tag, late, late_count, wanted);
     for (int i = 0; i < n; i++)
         if (TR_UNLIKELY(out[i] != TR_SLOT_NONE && tr_slots_row(s->row, s->stride, out[i])->key != keys[i]))
-            out[i] = look_up(s, keys[i], tag[i], at[i] + 1);
+            out[i] = look_up(s, keys[i], tag[i], at[i]);
+}
+
+void tr_slots_find_to_read(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n, uint64_t wanted)
+{
+    for (int64_t i = 0; i < n; i += BATCH)
+        find_batch(slots, out + i, keys + i, n - i < BATCH ? (int)(n - i) : BATCH, wanted);
 }
 
 void tr_slots_find(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n)
 {
-    for (int64_t i = 0; i < n; i += BATCH)
-        find_batch(slots, out + i, keys + i, n - i < BATCH ? (int)(n - i) : BATCH);
+    tr_slots_find_to_read(slots, out, keys, n, sizeof(tr_slot_row));
 }
 
 /* == the index: put, take, grow =================================================================== */
@@ -299,7 +362,7 @@ static tr_status lift_room(tr_slots *s, uint64_t count)
 static tr_status move_some(tr_slots *s, uint64_t wanted)
 {
     head          *h = s->head;
-    const uint64_t top = h->boundary * h->capacity >> 32;
+    const uint64_t top = home_by(h->capacity, h->boundary), lines = h->capacity / LINE;
     uint64_t       from = top > wanted ? top - wanted : 0, to = top, count = 0;
 
     while (from && s->entry[from - 1])
@@ -314,7 +377,7 @@ static tr_status move_some(tr_slots *s, uint64_t wanted)
             s->lifted[count++] = s->entry[i];
             s->entry[i] = 0;
         }
-    h->boundary = from ? (((uint64_t)from << 32) + h->capacity - 1) / h->capacity : 0;
+    h->boundary = (((from + LINE - 1) / LINE << 32) + lines - 1) / lines;      /* of the first hash whose home is not below */
     for (uint64_t i = 0; i < count; i++)
         put(s, s->lifted[i]);
     if (h->boundary == 0)
@@ -348,7 +411,7 @@ static tr_status index_room(tr_slots *s)
         return move_some(s, MOVE);
     if (!is_full(h, entries))
         return TR_OK;
-    const uint64_t next = h->capacity + h->capacity / 8;
+    const uint64_t next = (h->capacity + h->capacity / 8) / LINE * LINE;
     TR_TRY(tr_segment_grow(s->index, (next + SLACK) * sizeof(uint64_t)));
     h->boundary = (uint64_t)1 << 32;
     in_order();
@@ -575,9 +638,10 @@ tr_status tr_slots_check(const tr_slots *slots)
         const tr_slot_row *row = tr_slots_row(slots->row, slots->stride, (uint32_t)i);
         if (!(row->mark & TR_SLOT_LIVES))
             continue;
-        const uint32_t tag = tag_of(slots, row->key);
+        uint32_t found;
         live++;
-        if (look_up(slots, row->key, tag, home(h, tag)) != i)
+        tr_slots_find(slots, &found, &row->key, 1);
+        if (found != i)
             return tr_fail(TR_EINTERNAL, "the index does not find slot %llu", (unsigned long long)i);
     }
     for (uint64_t i = 0; i < places(h); i++)

@@ -3,10 +3,11 @@
  * Rows lie one behind the other and never move; each has a header of 16 bytes and `payload` bytes that the owner fills.
  * The array grows by segments, so nothing is copied; rows that were removed are used again.
  *
- * The index is one open-addressing array of 8 bytes an entry (32 bits of hash, number of the row), ordered by the hash: a
- * place is hash * capacity / 2^32, then the next free one. So it grows where it is, by an eighth at a time and a few places
- * with each insertion: from the highest hash down, runs of entries move to their places in the larger array, which lie
- * never lower. Load stays between 0.71 and 0.8. It also keeps each virtual shard, a range of hashes, in one piece.
+ * The index is one open-addressing array of 8 bytes an entry (32 bits of hash, number of the row), ordered by the hash: an
+ * entry's home is the cache line of number hash * lines / 2^32, its place the first that is free from there on. A look-up compares a whole
+ * line at once, and nine of ten need no other. The index grows where it is, by an eighth at a time and a few places with each
+ * insertion: from the highest hash down, runs of entries move to their places in the larger array, which lie never lower. Load stays
+ * between 0.71 and 0.8. It also keeps each virtual shard, a range of hashes, in one piece.
  *
  * Consistent after a kill at any instruction: the rows are the truth. An entry is one store, made when its row is
  * complete; the row that is being made or removed is noted, and attaching finishes or undoes it. While entries move the
@@ -51,6 +52,8 @@ uint32_t tr_slots_shard(int64_t key);
 
 /* The rows of `n` keys: out[i] is a slot, or TR_SLOT_NONE. Touches memory in batches, not key by key. */
 void      tr_slots_find(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n);
+/* The same for a caller that will read `wanted` bytes of each row, its header among them: they are asked for. */
+void      tr_slots_find_to_read(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n, uint64_t wanted);
 /* A row for a key that has none, to be filled; it is found after tr_slots_publish, and lost if that does not come. One at
  * a time. TR_ENOMEM: nothing has changed. */
 tr_status tr_slots_new_row(uint32_t *out, tr_slots *slots);

@@ -327,13 +327,13 @@ static tr_status count_touch(bool *out, tr_table *t, int64_t key)
 
 /* == looking up ===================================================================================== */
 
-enum { BATCH = 64 };
+enum { BATCH = 128 };
 
 static void pull_batch(const tr_table *t, char *out, const int64_t *keys, int n)
 {
     uint32_t slot[BATCH];
 
-    tr_slots_find(t->slots, slot, keys, n);
+    tr_slots_find_to_read(t->slots, slot, keys, n, sizeof(tr_slot_row) + t->value_bytes);
     for (int i = 0; i < n; i++, out += t->value_bytes) {
         if (TR_LIKELY(slot[i] != TR_SLOT_NONE))
             memcpy(out, values_of(row_of(t, slot[i])), t->value_bytes);
