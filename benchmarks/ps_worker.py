@@ -1,6 +1,6 @@
 """Wide and deep as ps.py times it: in one process, or as a trainer of a job. Trainer 0 prints a line of JSON.
 
-    ps_worker.py BATCH [--tables] [--each]
+    ps_worker.py BATCH [--tables] [--each] [--ahead]
 
 BATCH samples are a step of all trainers; with --each they are a step of each, as asynchronous trainers take them.
 """
@@ -41,6 +41,7 @@ def main() -> None:
     options.add_argument("batch", type=int)
     options.add_argument("--tables", action="store_true")
     options.add_argument("--each", action="store_true")
+    options.add_argument("--ahead", action="store_true", help="rows of the next batch are asked for before its step")
     options.add_argument("--profile", action="store_true", help="print where the time of the operators goes")
     options = options.parse_args()
     loss, optimizer = (widedeep_tables if options.tables else widedeep_sgd)()
@@ -48,7 +49,12 @@ def main() -> None:
     exe, main_program = fluid.Executor(fluid.CPUPlace()), fluid.default_main_program()
     exe.run(fluid.default_startup_program())
     feeds = list(feeds_of(options.batch, options.each))
-    step = lambda i: exe.run(main_program, feed=feeds[i % BATCHES], fetch_list=[loss])
+
+    def step(i):
+        if options.ahead:
+            fluid.distributed.prefetch(feeds[(i + 1) % BATCHES])
+        exe.run(main_program, feed=feeds[i % BATCHES], fetch_list=[loss])
+
     for i in range(WARM):
         step(i)
     if options.profile:

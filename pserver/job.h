@@ -29,6 +29,13 @@ typedef struct tr__job_block {
     struct tr__job_coder *coder;      /* job_compress.c; NULL: the gradient travels as it is */
 } tr__job_block;
 
+/* Keys as they came. */
+typedef struct tr__keys {
+    int64_t *key;
+    int64_t  count;
+    uint64_t capacity;
+} tr__keys;
+
 /* Memory of one direction: what is under way lies there until its ticket is done. */
 typedef struct tr__rows_way {
     tr_keyset       set;
@@ -40,6 +47,7 @@ typedef struct tr__rows_way {
     uint64_t        number_capacity, place_capacity, keys_capacity, rows_capacity;
     tr_client_rows  call;
     uint64_t        ticket;
+    tr__keys        asked;            /* a pull's */
 } tr__rows_way;
 
 typedef struct tr__job_table {
@@ -47,11 +55,13 @@ typedef struct tr__job_table {
     tr_dtype     dtype;
     int64_t      width, row_bytes;
     bool         is_pushed;           /* in the step that is being made */
-    tr__rows_way pull, push;
-    bool         is_prefetched;       /* what was asked for last is on its way, and no lookup has taken it */
-    int64_t     *asked;               /* the keys of the last lookup, as they came */
-    int64_t      asked_count;
-    uint64_t     asked_capacity;
+    tr__rows_way way[3];
+    tr__rows_way *pull, *next, *push; /* of them; next: for the step that comes */
+    bool         is_prefetched;       /* `pull` has what this step's lookups want */
+    int64_t      taken;               /* of its keys, by lookups of this step */
+    bool         next_is_asked;       /* its rows are here, or on their way */
+    tr__keys     following;           /* of the step behind the one that is being made, or made next */
+    bool         has_following;
 } tr__job_table;
 
 struct tr_job {
@@ -66,6 +76,7 @@ struct tr_job {
     int            table_count;
     tr__job_table *table;
     int            pushed_tables;
+    int64_t        rows_wanted, rows_ahead;
     int            pushed;            /* blocks, in the step that is being made */
     int64_t        step;              /* ended */
     uint64_t       last_ticket, last_pull, last_end;
@@ -158,7 +169,8 @@ uint32_t  tr__job_first_shard(int server, int servers);
 int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
 /* A table that was not pushed in the step that is being made; NULL: all were. */
 const char *tr__job_first_missing_table(const tr_job *job);
-void      tr__job_tables_ended(tr_job *job);
+/* The step is ended. Asks for the rows of the next one that are known already. */
+tr_status tr__job_tables_ended(tr_job *job);
 
 /* job_train.c */
 tr_status tr__job_check_ready(const tr_job *job, const char *call);

@@ -61,9 +61,12 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
         t->dtype = from->dtype;
         t->width = from->width;
         t->row_bytes = from->width * tr_dtype_size(from->dtype);
-        t->pull.first = calloc(servers + 1, sizeof *t->pull.first);
-        t->push.first = calloc(servers + 1, sizeof *t->push.first);
-        if (!t->name || !t->pull.first || !t->push.first)
+        t->pull = &t->way[0];
+        t->next = &t->way[1];
+        t->push = &t->way[2];
+        for (int w = 0; w < 3; w++)
+            t->way[w].first = calloc(servers + 1, sizeof *t->way[w].first);
+        if (!t->name || !t->pull->first || !t->next->first || !t->push->first)
             return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for table '%s'", from->name);
         job->table_count++;
     }
@@ -78,14 +81,15 @@ static void free_way(tr__rows_way *way)
     free(way->keys);
     free(way->rows);
     free(way->first);
+    free(way->asked.key);
 }
 
 void tr__job_free_tables(tr_job *job)
 {
     for (int i = 0; i < job->table_count; i++) {
-        free_way(&job->table[i].pull);
-        free_way(&job->table[i].push);
-        free(job->table[i].asked);
+        for (int w = 0; w < 3; w++)
+            free_way(&job->table[i].way[w]);
+        free(job->table[i].following.key);
         free(job->table[i].name);
     }
     free(job->table);
@@ -105,13 +109,6 @@ const char *tr__job_first_missing_table(const tr_job *job)
         if (!job->table[i].is_pushed)
             return job->table[i].name;
     return NULL;
-}
-
-void tr__job_tables_ended(tr_job *job)
-{
-    job->pushed_tables = 0;
-    for (int i = 0; i < job->table_count; i++)
-        job->table[i].is_pushed = job->table[i].is_prefetched = false;
 }
 
 tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name)
@@ -303,19 +300,22 @@ static tr_status check_call(const tr_job *job, int table, int64_t count, const c
 
 /* == pull ========================================================================================= */
 
-/* Ask the servers. */
-static tr_status ask(tr_job *job, int table, int64_t count, const int64_t *keys)
+static tr_status keep_keys(tr__keys *kept, int64_t count, const int64_t *keys)
 {
-    tr__job_table *t = &job->table[table];
-    tr__rows_way  *way = &t->pull;
+    kept->count = -1;
+    TR_TRY(reserve(&kept->key, &kept->capacity, (uint64_t)count + 1, sizeof *kept->key));
+    memcpy(kept->key, keys, (size_t)count * sizeof *keys);
+    kept->count = count;
+    return TR_OK;
+}
+
+/* Ask the servers for the rows of the keys that the way has. */
+static tr_status ask(tr_job *job, int table, tr__rows_way *way)
+{
+    const tr__job_table *t = &job->table[table];
 
     TR_TRY(tr_job_wait(job, way->ticket));
-    t->is_prefetched = false;
-    t->asked_count = -1;
-    TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
-    TR_TRY(reserve(&t->asked, &t->asked_capacity, (uint64_t)count, sizeof *t->asked));
-    memcpy(t->asked, keys, (size_t)count * sizeof *keys);
-    t->asked_count = count;
+    TR_TRY(sort_keys(way, tr_job_servers(job), way->asked.key, way->asked.count));
     const uint32_t different = way->set.count;
     TR_TRY(reserve(&way->keys, &way->keys_capacity, different, sizeof *way->keys));
     TR_TRY(reserve(&way->rows, &way->rows_capacity, different * (uint64_t)t->row_bytes, 1));
@@ -326,32 +326,107 @@ static tr_status ask(tr_job *job, int table, int64_t count, const int64_t *keys)
     return tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket);
 }
 
-/* Whether these are the keys of the last lookup, in their order. */
-static bool is_asked(const tr__job_table *t, int64_t count, const int64_t *keys)
+/* Whether these are the keys that the way has from `from` on, in their order. */
+static bool has_keys(const tr__rows_way *way, int64_t from, int64_t count, const int64_t *keys)
 {
-    return t->asked && count == t->asked_count && !memcmp(keys, t->asked, (size_t)count * sizeof *keys);
+    const tr__keys *asked = &way->asked;
+
+    return asked->key && from <= asked->count && count <= asked->count - from &&
+           !memcmp(keys, asked->key + from, (size_t)count * sizeof *keys);
+}
+
+static bool is_asked(const tr__rows_way *way, int64_t count, const int64_t *keys)
+{
+    return count == way->asked.count && has_keys(way, 0, count, keys);
+}
+
+/* What was asked for with the end of the last step becomes what this step has. */
+static void take_next(tr__job_table *t)
+{
+    tr__rows_way *now = t->next;
+
+    t->next = t->pull;
+    t->pull = now;
+    t->next_is_asked = false;
 }
 
 tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *keys)
 {
     TR_TRY(check_call(job, table, count, "tr_job_prefetch"));
-    TR_TRY(ask(job, table, count, keys));
-    job->table[table].is_prefetched = true;
+    tr__job_table *t = &job->table[table];
+
+    t->is_prefetched = false;
+    if (t->next_is_asked && is_asked(t->next, count, keys)) {
+        take_next(t);
+        job->rows_ahead += t->pull->set.count;
+    } else {
+        TR_TRY(keep_keys(&t->pull->asked, count, keys));
+        TR_TRY(ask(job, table, t->pull));
+    }
+    t->is_prefetched = true;
+    t->taken = 0;
+    job->rows_wanted += t->pull->set.count;
     return TR_OK;
+}
+
+tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int64_t *keys)
+{
+    TR_TRY(check_call(job, table, count, "tr_job_prefetch_next"));
+    tr__job_table *t = &job->table[table];
+
+    t->has_following = false;
+    TR_TRY(keep_keys(&t->following, count, keys));
+    t->has_following = true;
+    return TR_OK;
+}
+
+/* The servers answer what is asked now when they have applied the step. While they do, the keys are sorted here. */
+tr_status tr__job_tables_ended(tr_job *job)
+{
+    job->pushed_tables = 0;
+    for (int i = 0; i < job->table_count; i++) {
+        tr__job_table *t = &job->table[i];
+        t->is_pushed = t->is_prefetched = t->next_is_asked = false;
+        if (!t->has_following)
+            continue;
+        const tr__keys following = t->following;
+        t->following = t->next->asked;
+        t->next->asked = following;
+        t->has_following = false;
+        TR_TRY(ask(job, i, t->next));
+        t->next_is_asked = true;
+    }
+    return TR_OK;
+}
+
+/* Lookups of a step mostly come in the order of its keys. The place of the first key among those; -1: nothing was asked. */
+static int64_t find_prefetched(const tr__job_table *t, int64_t count, const int64_t *keys)
+{
+    if (!t->is_prefetched)
+        return -1;
+    if (has_keys(t->pull, t->taken, count, keys))
+        return t->taken;
+    return has_keys(t->pull, 0, count, keys) ? 0 : -1;
 }
 
 tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *keys, float *out)
 {
     TR_TRY(check_call(job, table, count, "tr_job_lookup"));
     tr__job_table      *t = &job->table[table];
-    const tr__rows_way *way = &t->pull;
+    const tr__rows_way *way = t->pull;
+    int64_t             from = find_prefetched(t, count, keys);
 
-    if (!t->is_prefetched || !is_asked(t, count, keys))
-        TR_TRY(ask(job, table, count, keys));
-    t->is_prefetched = false;
+    if (from < 0) {
+        t->is_prefetched = false;
+        TR_TRY(keep_keys(&t->pull->asked, count, keys));
+        TR_TRY(ask(job, table, t->pull));
+        job->rows_wanted += way->set.count;
+        from = 0;
+    }
+    t->taken = from + count;
     TR_TRY(tr_job_wait(job, way->ticket));
     for (int64_t i = 0; i < count; i++) {
-        const uint8_t *row = way->rows + way->place[way->number[i]] * (uint64_t)t->row_bytes;
+        const uint8_t *row = way->rows + way->place[way->number[from + i]] * (uint64_t)t->row_bytes;
         if (t->dtype == TR_FP32)
             memcpy(out + i * t->width, row, (size_t)t->row_bytes);
         else
@@ -414,7 +489,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
 {
     TR_TRY(check_call(job, table, count, "tr_job_push_rows"));
     tr__job_table *t = &job->table[table];
-    tr__rows_way  *way = &t->push;
+    tr__rows_way  *way = t->push;
     const uint64_t bytes = sizeof(int64_t) + (uint64_t)t->width * sizeof(float);
     const uint64_t in_piece = tr_client_rows_in_piece(job->client, bytes);
 
@@ -424,8 +499,8 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
         return tr_fail(TR_ERANGE, "tr_job_push_rows: '%s' with a weight of %g", t->name, weight);
     TR_TRY(tr_job_wait(job, way->ticket));
     /* Mostly the gradient has the keys of the step's lookup, which are sorted already. */
-    const bool    is_known = is_asked(t, count, keys);
-    tr__rows_way *sorted = is_known ? &t->pull : way;
+    const bool    is_known = is_asked(t->pull, count, keys);
+    tr__rows_way *sorted = is_known ? t->pull : way;
     if (is_known)
         memcpy(way->first, sorted->first, ((size_t)tr_job_servers(job) + 1) * sizeof *way->first);
     else

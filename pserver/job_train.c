@@ -265,10 +265,9 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     job->last_end = job->last_ticket;
     job->step++;
     job->pushed = 0;
-    tr__job_tables_ended(job);
     for (int i = 0; i < job->block_count; i++)
         job->block[i].is_pushed = false;
-    return TR_OK;
+    return tr__job_tables_ended(job);
 }
 
 tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket)

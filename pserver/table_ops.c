@@ -290,31 +290,76 @@ enum { F_IDS };
 
 typedef struct prefetch_attrs {
     tr_strings table_names;
+    bool       is_next;
 } prefetch_attrs;
 
 static const tr_op_proto prefetch_proto = {
     .doc = "Asks the servers for the rows that lookups further down will want, and returns: they come while other operators run.",
-    .in = TR_SLOTS({"X", "[...] int64; keys, one tensor for each table", TR_SLOT_REPEATED}),
+    .in = TR_SLOTS({"X", "[...] int64; keys of the lookups, in their order", TR_SLOT_REPEATED}),
     .out = TR_SLOTS({"Out", "orders operators; never written", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
-    .attr = TR_ATTRS(TR_ATTR(prefetch_attrs, table_names, STRINGS, "the tables, in the order of X"),
+    .attr = TR_ATTRS(TR_ATTR(prefetch_attrs, table_names, STRINGS, "the tables, in the order of X; one may come several times"),
+                     TR_ATTR(prefetch_attrs, is_next, BOOL, "the keys are those of the next step: its rows are asked for when this step "
+                             "is ended"),
                      TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("epmap", STRINGS)),
     .attrs_size = sizeof(prefetch_attrs),
 };
+
+/* The keys of the lists from `first` on that are of its table, one list behind the other. */
+static tr_status join_keys(const int64_t **keys, int64_t *count, const tr_run *io, int first)
+{
+    const prefetch_attrs *a = io->attrs;
+    void                 *joined = NULL;
+    int64_t               at = 0;
+    int                   lists = 0;
+
+    *count = 0;
+    for (int i = first; i < a->table_names.count; i++) {
+        const tr_tensor *ids = io->ins[F_IDS].item[i];
+        if (strcmp(a->table_names.item[i], a->table_names.item[first]))
+            continue;
+        if (ids->dtype != TR_INT64)
+            return tr_fail(TR_EDTYPE, "prefetch: '%s' is %s; keys are int64", tr_run_in_name(io, F_IDS, i), tr_dtype_name(ids->dtype));
+        *count += tr_tensor_count(ids);
+        lists++;
+    }
+    *keys = io->ins[F_IDS].item[first]->data;
+    if (lists == 1)
+        return TR_OK;
+    TR_TRY(tr_run_scratch(&joined, io, (size_t)*count * sizeof **keys + 1));
+    for (int i = first; i < a->table_names.count; i++) {
+        const tr_tensor *ids = io->ins[F_IDS].item[i];
+        if (strcmp(a->table_names.item[i], a->table_names.item[first]))
+            continue;
+        memcpy((int64_t *)joined + at, ids->data, (size_t)tr_tensor_bytes(ids));
+        at += tr_tensor_count(ids);
+    }
+    *keys = joined;
+    return TR_OK;
+}
+
+static bool is_first_of_table(const prefetch_attrs *a, int index)
+{
+    for (int i = 0; i < index; i++)
+        if (!strcmp(a->table_names.item[i], a->table_names.item[index]))
+            return false;
+    return true;
+}
 
 static tr_status run_prefetch(const tr_run *io)
 {
     const prefetch_attrs *a = io->attrs;
     tr_job               *job = tr_job_current();
+    const int64_t        *keys = NULL;
+    int64_t               count = 0;
 
     if (a->table_names.count != io->ins[F_IDS].count)
         return tr_fail(TR_EINVAL, "prefetch: %d tables for %d lists of keys", a->table_names.count, io->ins[F_IDS].count);
     for (int i = 0; job && i < a->table_names.count; i++) {
-        const tr_tensor *ids = io->ins[F_IDS].item[i];
-        const int        table = tr_job_find_table(job, a->table_names.item[i]);
-        if (ids->dtype != TR_INT64)
-            return tr_fail(TR_EDTYPE, "prefetch: '%s' is %s; keys are int64", tr_run_in_name(io, F_IDS, i), tr_dtype_name(ids->dtype));
-        if (table >= 0)
-            TR_TRY(tr_job_prefetch(job, table, tr_tensor_count(ids), ids->data));
+        const int table = tr_job_find_table(job, a->table_names.item[i]);
+        if (table < 0 || !is_first_of_table(a, i))
+            continue;
+        TR_TRY(join_keys(&keys, &count, io, i));
+        TR_TRY(a->is_next ? tr_job_prefetch_next(job, table, count, keys) : tr_job_prefetch(job, table, count, keys));
     }
     return TR_OK;
 }

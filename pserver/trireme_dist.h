@@ -275,8 +275,12 @@ TR_API tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *co
 /* Fetch the rows of `count` keys, repeated ones too, as they are when a pull would be answered: out is [count, width], float32.
  * Returns when they are here. */
 TR_API tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *keys, float *out);
-/* Ask for rows that a lookup of this step will want: that finds them here, or on their way, when its keys are the same. */
+/* Ask for rows that the lookups of this step will want, one after the other: they find them here, or on their way, when
+ * their keys are the same. */
 TR_API tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *keys);
+/* The same for the step after the one that is being made. Its rows are asked for when this one is ended, and come as they are
+ * then: tr_job_prefetch with these keys finds them. Other keys ask anew. The keys are copied; the last call counts. */
+TR_API tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int64_t *keys);
 /* Push the rows of a table's gradient for the step that is being made, values [count, width]; those of repeated keys add up.
  * Once a step for every table, if only with no rows. The servers take the mean as for blocks. Keys and values are copied. */
 TR_API tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight,
@@ -353,6 +357,8 @@ typedef struct tr_job_stats {
      * with and their own: 0, 1, 2-3, 4-7, ...; the last takes all above. In mode sync all are 0. */
     int64_t staleness[TR_STALENESS_BINS];
     int64_t dropped;                  /* server: gradients that came too late for sync(backups=N) */
+    int64_t rows_wanted;              /* trainer: different rows of sparse tables that steps' lookups wanted; */
+    int64_t rows_ahead;               /* of them asked for before their step began */
 } tr_job_stats;
 
 TR_API void tr_job_get_stats(const tr_job *job, tr_job_stats *stats);

@@ -121,6 +121,7 @@ static tr_status run_batch(tr_loop *loop, tr_worker *worker, int64_t number)
         tr_job_step_begin(job);
         TR_TRY(tr_job_set_weight(job, options->has_weight ? options->weight : (double)samples));
     }
+    TR_TRY(tr_worker_look_ahead(worker, loop->data));
     if (is_told)
         tr_text_add(&line, "step %lld:", (long long)number);
     const tr_status status = tr_worker_run(worker, is_told ? &line : NULL);
@@ -178,7 +179,7 @@ static tr_status do_leased_step(tr_loop *loop, tr_worker *worker, double seconds
     loop->is_at_end = is_over;
     if (is_over)
         return TR_OK;
-    const tr_status status = tr_dataset_next(&got, worker->batch, loop->data, tr_leases_has_task(loop->leases) ? seconds : 0.01);
+    const tr_status status = tr_worker_take(&got, worker, loop->data, tr_leases_has_task(loop->leases) ? seconds : 0.01);
     if (status == TR_ETIMEOUT)
         return TR_OK;
     TR_TRY(status);
@@ -196,7 +197,7 @@ static tr_status do_step(tr_loop *loop, tr_worker *worker, double seconds)
     if (loop->leases)
         return do_leased_step(loop, worker, seconds);
 
-    const tr_status status = tr_dataset_next(&got, worker->batch, loop->data, seconds);
+    const tr_status status = tr_worker_take(&got, worker, loop->data, seconds);
     if (status == TR_ETIMEOUT)
         return TR_OK;
     TR_TRY(status);

@@ -53,6 +53,65 @@ static tr_status make_own(tr_worker *worker, tr_program *program, tr_scope *scop
     return TR_OK;
 }
 
+/* The operator by which a trainer's program asks for rows of sparse tables. */
+static tr_op_desc *find_prefetch(tr_program *program)
+{
+    tr_block *block = tr_program_block(program, 0);
+
+    for (int i = 0; i < tr_block_op_count(block); i++)
+        if (!strcmp(tr_op_desc_type(tr_block_op_at(block, i)), "prefetch"))
+            return tr_block_op_at(block, i);
+    return NULL;
+}
+
+static bool is_fed(const tr_worker *worker, const char *name)
+{
+    for (int i = 0; i < tr_batch_feed_count(worker->batch); i++)
+        if (!strcmp(worker->feed_name[i], name))
+            return true;
+    return false;
+}
+
+static tr_status declare_feeds(tr_worker *worker)
+{
+    tr_block *from = tr_program_block(worker->program, 0), *to = tr_program_block(worker->ahead_program, 0);
+
+    for (int i = 0; i < tr_batch_feed_count(worker->batch); i++) {
+        const tr_var_desc *known = tr_block_find_var(from, worker->feed_name[i]);
+        tr_var_desc       *var = tr_block_create_var(to, worker->feed_name[i]);
+        tr_var_desc_set_kind(var, TR_KIND_TENSOR);
+        tr_var_desc_set_dtype(var, known->dtype);
+        TR_TRY(tr_var_desc_set_shape(var, known->shape.rank, known->shape.dim));
+    }
+    return TR_OK;
+}
+
+/* A program of that operator alone, for the keys of the next batch. */
+static tr_status make_ahead(tr_worker *worker, const tr_dataset *data)
+{
+    const tr_op_desc *op = find_prefetch(worker->program);
+
+    for (int i = 0; op && i < tr_op_desc_input_count(op, "X"); i++)
+        if (!is_fed(worker, tr_op_desc_input(op, "X", i)))
+            return TR_OK;
+    if (!op || !tr_job_current())
+        return TR_OK;
+    worker->ahead_program = tr_program_new();
+    worker->next = tr_batch_new(data);
+    if (!worker->ahead_program || !worker->next)
+        return tr_fail(TR_ENOMEM, "no memory for the batch behind that of worker %d", worker->number);
+    TR_TRY(declare_feeds(worker));
+    tr_op_desc *copy = tr__op_desc_clone(op);
+    tr_op_desc_set_int(copy, "is_next", 1, TR_ATTR_BOOL);
+    const tr_status status = tr_block_insert_op(tr_program_block(worker->ahead_program, 0), -1, copy);
+    if (status != TR_OK) {
+        tr_op_desc_free(copy);
+        return status;
+    }
+    return tr_executor_prepare(&worker->ahead, worker->executor, worker->ahead_program, worker->scope,
+                               tr_batch_feed_count(worker->batch), worker->feed_name, 0, NULL);
+}
+
 tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program *program, tr_scope *scope,
                          const tr_dataset *data, const tr_loop_options *options)
 {
@@ -71,6 +130,7 @@ tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program
                                    tr_batch_feed_count(worker->batch), worker->feed_name, 0, NULL));
     if (options->runs)
         TR_TRY(tr_executor_set_runs(worker->executor, worker->program, worker->scope, options->runs));
+    TR_TRY(make_ahead(worker, data));
     return tr_executor_prepare(&worker->plain, worker->executor, worker->program, worker->scope,
                                tr_batch_feed_count(worker->batch), worker->feed_name, 0, NULL);
 }
@@ -87,7 +147,9 @@ void tr_worker_deinit(tr_worker *worker)
     free(worker->fetched);
     free(worker->feed_name);
     tr_batch_free(worker->batch);
+    tr_batch_free(worker->next);
     tr_executor_free(worker->executor);            /* before what its plans look at */
+    tr_program_free(worker->ahead_program);
     if (!worker->is_lone) {
         tr_scope_free(worker->scope);
         tr_program_free(worker->program);
@@ -111,6 +173,36 @@ tr_status tr_worker_settle_scope(tr_program *program, tr_scope *scope)
         tr_tensor_deinit(&own);
     }
     return TR_OK;
+}
+
+/* == batches ================================================================================== */
+
+static void swap_batches(tr_worker *worker)
+{
+    tr_batch *batch = worker->next;
+
+    worker->next = worker->batch;
+    worker->batch = batch;
+}
+
+tr_status tr_worker_take(bool *got, tr_worker *worker, tr_dataset *data, double seconds)
+{
+    const bool is_here = worker->has_next;
+
+    if (worker->next && (is_here || worker->next->is_open))
+        swap_batches(worker);
+    worker->has_next = false;
+    *got = is_here;
+    return is_here ? TR_OK : tr_dataset_next(got, worker->batch, data, seconds);
+}
+
+tr_status tr_worker_look_ahead(tr_worker *worker, tr_dataset *data)
+{
+    if (!worker->ahead || worker->batch->ends_task)
+        return TR_OK;
+    if (tr_dataset_next(&worker->has_next, worker->next, data, 0) != TR_OK || !worker->has_next)
+        return TR_OK;                              /* whoever takes the batch will hear why */
+    return tr_plan_run(worker->ahead, tr_batch_feeds(worker->next), NULL);
 }
 
 /* == running ================================================================================== */

@@ -18,6 +18,10 @@ typedef struct tr_worker {
     tr_batch     *batch;
     tr_plan      *plain, *fetching;   /* fetching: with the values that are told; made when it is first needed */
     tr_plan      *idle;               /* for a step without samples; NULL: it is as any other */
+    tr_program   *ahead_program;      /* tells the job which rows the next batch wants; NULL: the program asks for none */
+    tr_plan      *ahead;
+    tr_batch     *next;               /* the batch behind this one */
+    bool          has_next;           /* it is here */
     int           fetch_count;
     char        **fetch_name, **label;
     tr_tensor   **fetched;
@@ -28,6 +32,10 @@ typedef struct tr_worker {
 tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program *program, tr_scope *scope,
                          const tr_dataset *data, const tr_loop_options *options);
 void      tr_worker_deinit(tr_worker *worker);
+/* Take the next batch, as tr_dataset_next does. */
+tr_status tr_worker_take(bool *got, tr_worker *worker, tr_dataset *data, double seconds);
+/* Look at the batch behind this one, if its lines are here already, and say which rows it will want. */
+tr_status tr_worker_look_ahead(tr_worker *worker, tr_dataset *data);
 /* Run the batch once. With `line` the values are fetched and added to it: " loss=0.25 acc=0.5". */
 tr_status tr_worker_run(tr_worker *worker, tr_text *line);
 /* Let what persists in `scope` be nobody else's memory, so that several may write it where it is. */

@@ -92,8 +92,8 @@ class Trainer:
         self._fetches = [self.loss.name, *(var.name for var in self.metrics.values())]
         self.executor.run(self.startup_program, scope=self.scope)
 
-    def _run(self, program: Program, batch: Any) -> tuple[float, dict[str, Any]]:
-        values = self.executor.run(program, feed=self.feeder.feed(batch), fetch_list=self._fetches, scope=self.scope)
+    def _run(self, program: Program, feed: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+        values = self.executor.run(program, feed=feed, fetch_list=self._fetches, scope=self.scope)
         results = [float(value.reshape(-1)[0]) if value.size == 1 else value for value in values]
         return results[0], dict(zip(self.metrics, results[1:]))
 
@@ -105,14 +105,14 @@ class Trainer:
             for pass_id in range(epochs):
                 handle(BeginPass(pass_id=pass_id))
                 costs, metrics, sizes = [], [], []
-                for batch_id, batch in enumerate(distributed.shard(reader)()):
+                fed = ((len(batch), self.feeder.feed(batch)) for batch in distributed.shard(reader)())
+                for batch_id, (size, feed) in enumerate(distributed.prefetched(fed, lambda item: item[1])):
                     handle(BeginIteration(pass_id=pass_id, batch_id=batch_id))
-                    cost, values = self._run(self.program, batch)
+                    cost, values = self._run(self.program, feed)
                     costs.append(cost)
                     metrics.append(values)
-                    sizes.append(len(batch))
-                    handle(EndIteration(pass_id=pass_id, batch_id=batch_id, cost=cost, metrics=values,
-                                        samples=len(batch)))
+                    sizes.append(size)
+                    handle(EndIteration(pass_id=pass_id, batch_id=batch_id, cost=cost, metrics=values, samples=size))
                 if not costs:
                     raise ValueError("the reader gave no batch")
                 handle(EndPass(pass_id=pass_id, cost=_mean(costs, sizes), metrics=self._means(metrics, sizes)))
@@ -123,7 +123,7 @@ class Trainer:
         """Return the means over the reader's batches, weighted by their sizes."""
         costs, metrics, sizes = [], [], []
         for batch in reader():
-            cost, values = self._run(self.test_program, batch)
+            cost, values = self._run(self.test_program, self.feeder.feed(batch))
             costs.append(cost)
             metrics.append(values)
             sizes.append(len(batch))

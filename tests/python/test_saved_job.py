@@ -91,6 +91,9 @@ def test_beside_servers_it_is_a_script_to_the_bit(data, tmp_path, how):
     code, out, err = mpirun(2, 2, sys.executable, SCRIPT, data, "--save", tmp_path / "python", *how)
     assert code == 0, out + err
     said = costs(out)
+    for ahead, wanted in re.findall(r"(\d+) of (\d+) rows ahead", out):
+        assert 0.5 * int(wanted) < int(ahead) < int(wanted)            # the loop knows the next batch, mostly
+    assert ("rows ahead" in out) == ("--table" in how)
     script(data, "--write", tmp_path / "job", "--servers", 1, 2, *how)
     code, out, err = mpirun(2, 2, trainer_program(), "--save", tmp_path / "c", tmp_path / "job")
     assert code == 0, out + err
@@ -127,7 +130,8 @@ def samples(out):
 @pytest.mark.parametrize("mode", ["async", "geo(2)"])
 def test_leased_tasks_are_each_done_once(tmp_path, mode):
     files = many_files(tmp_path)
-    script(files, "--write", tmp_path / "job", "--servers", 2, "--mode", mode, "--split", "tasks", "--optimizer", "sgd")
+    script(files, "--write", tmp_path / "job", "--servers", 2, "--mode", mode, "--split", "tasks", "--optimizer", "sgd",
+           *(["--table"] if mode == "async" else []))
     code, out, err = mpirun(2, 1, trainer_program(), tmp_path / "job")
     assert code == 0, out + err
     assert samples(out) == [3 * 72]

@@ -14,12 +14,19 @@ from job_support import Launched, alone, launch, needs_mpi
 import trireme as fluid
 from trireme.errors import NotFoundError, TriremeError, UnsupportedError
 
+COUNTS = ("wanted", "ahead")
 TABLES = Path(__file__).parent / "jobs" / "tables.py"
 
 
 def results(path):
+    """The arrays of a run, without what it counted."""
     with np.load(path) as arrays:
-        return {name: arrays[name] for name in arrays}
+        return {name: arrays[name] for name in arrays if name not in COUNTS}
+
+
+def counts(path):
+    with np.load(path) as arrays:
+        return {name: int(arrays[name]) for name in COUNTS}
 
 
 def assert_follows(got, want):
@@ -278,6 +285,22 @@ def test_servers_report_what_one_process_reports(tmp_path):
 
 @needs_mpi
 @pytest.mark.mpi
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_rows_that_are_asked_for_ahead_are_those_of_their_step(mode, one_process, tmp_path):
+    """A row that comes with the update of the step before has that update in it; only the first step asks by itself."""
+    want = one_process("--optimizer", "adam")
+    launch(2, 1, "--optimizer", "adam", "--ahead", "--out", tmp_path / "r.npz", script=TABLES, options=("--mode", mode))
+    for name, array in want.items():
+        np.testing.assert_array_equal(results(tmp_path / "r.npz")[name], array, err_msg=name)
+    seen = counts(tmp_path / "r.npz")
+    assert 0.6 * seen["wanted"] < seen["ahead"] < seen["wanted"]
+    if mode == "sync":
+        launch(2, 2, "--optimizer", "adam", "--ahead", "--out", tmp_path / "r.npz", script=TABLES)
+        assert_follows(results(tmp_path / "r.npz"), want)
+
+
+@needs_mpi
+@pytest.mark.mpi
 def test_a_job_saves_its_rows_and_another_goes_on_with_them(one_process, tmp_path):
     """Two servers, then three; what both did is what one process does, which saves and loads in the middle as well."""
     for name, run in (("one", lambda *args: alone(*args, script=TABLES)),
@@ -294,7 +317,7 @@ def test_a_job_saves_its_rows_and_another_goes_on_with_them(one_process, tmp_pat
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_a_killed_rank_costs_no_bit_of_a_table(victim, tmp_path):
     """Servers find their rows in shared memory; a step that some of them had and others had not is made again."""
-    args = ("--optimizer", "adam", "--steps", 80, "--pause", 0.005)
+    args = ("--optimizer", "adam", "--steps", 80, "--pause", 0.005, "--ahead")
     launch(2, 2, *args, "--out", tmp_path / "whole.npz", script=TABLES)
     job = Launched(2, 2, *args, "--out", tmp_path / "r.npz", "--mark", tmp_path / "begun", script=TABLES)
     ranks = job.ranks()

@@ -24,7 +24,7 @@ from .checkpoints import checkpoint, first_step, resumed, resumed_from
 from .compression import set_compression
 from .mode import set_mode
 from .table_report import TablePart, TableReport, table_report
-from .training import set_batch_weight
+from .training import prefetch, prefetched, set_batch_weight
 from .transpiler import DistributeTranspiler, DistributeTranspilerConfig
 
 if _jobs.is_launched():
@@ -109,4 +109,5 @@ def all_mean(*variables: Variable) -> Any:
 
 __all__ = ["is_distributed", "trainer_index", "trainer_count", "server_count", "shard", "slice_of", "all_mean",
            "set_batch_weight", "set_mode", "set_compression", "checkpoint", "resumed", "resumed_from", "first_step", "table_report",
-           "TablePart", "TableReport", "DistributeTranspiler", "DistributeTranspilerConfig"]
+           "TablePart", "TableReport", "DistributeTranspiler", "DistributeTranspilerConfig",
+           "prefetch", "prefetched"]

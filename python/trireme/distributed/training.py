@@ -7,7 +7,7 @@ trainer's part runs in its place. All other programs run as they are.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,8 @@ class _Training:
             raise InvalidArgumentError(f"the program was transpiled for {len(self.result.servers)} servers, "
                                        f"the job has {job.servers}")
         self.program = self.result.trainer
+        self.ahead = _ahead_of(self.program)
+        self._executor: Any = None
         self.revision = program.desc.revision
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._last = -1.0                              # weight that the job knows
@@ -144,11 +146,25 @@ class _Training:
     def flush(self) -> None:
         """Mode geo: let the last steps count."""
         if self.result.flush is not None:
+            self._run(self.result.flush, {})
+
+    def _run(self, program: Program, feed: dict[str, Any]) -> None:
+        if self._executor is None:
             from ..executor import Executor
 
-            Executor().run(self.result.flush, scope=self.scope)
+            self._executor = Executor()
+        self._executor.run(program, feed, scope=self.scope)
 
     # -- each step ------------------------------------------------------------------------------------------------
+
+    def prefetch(self, feed: dict[str, Any]) -> None:
+        if self.ahead is None or self.replay is not None:
+            return
+        names = self.ahead.global_block().ops[0].input("X")
+        for name in names:
+            if name not in feed:
+                raise NotFoundError(f"prefetch: the feed has no {name!r}, the keys of a sparse table")
+        self._run(self.ahead, {name: feed[name] for name in names})
 
     def set_weight(self, feed: dict[str, Any]) -> None:
         weight = _samples(feed) if _weight is None else _weight
@@ -177,6 +193,22 @@ class _Training:
                     raise NotFoundError(f"{name!r} is computed on the parameter servers: a trainer cannot fetch it")
             known = self._names[names] = tuple([self.result.means.get(name, name) for name in names])
         return known
+
+
+def _ahead_of(program: Program) -> Program | None:
+    """What tells the job the keys of the next step; None: no table's keys are fed."""
+    known = program.global_block()
+    op = next((op for op in known.ops if op.type == "prefetch"), None)
+    if op is None:
+        return None
+    ahead = Program()
+    block = ahead.global_block()
+    for name in dict.fromkeys(op.input("X")):
+        var = known.var(name)
+        block.create_var(name=name, shape=var.desc.shape(), dtype=var.dtype, lod_level=var.lod_level)
+    block.append_op(type="prefetch", inputs={"X": op.input("X")},
+                    attrs={"table_names": op.attr("table_names"), "is_next": True})
+    return ahead
 
 
 def facts_of(result: Transpiled) -> list[tuple[str, str]]:
@@ -293,6 +325,33 @@ def set_batch_weight(weight: float | None) -> None:
     _weight = weight
 
 
+def prefetch(feed: dict[str, Any]) -> None:
+    """Say what the run behind the next one will be fed with, so that its rows of sparse tables come in time.
+
+    They are asked for when the next step's gradients were sent, and come with its update; the keys are sorted while the servers
+    work. Keys that were not announced are asked for when their step begins. Without effect where there is no table.
+    """
+    if _training is not None:
+        _training.prefetch(feed)
+
+
+def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = lambda item: item) -> Iterator[Any]:
+    """Return the feeds one by one, each after ``prefetch`` of the one behind it; ``feed_of`` gives an item's feed.
+
+    >>> for feed in fluid.distributed.prefetched([{"x": 1}, {"x": 2}]):
+    ...     print(feed)
+    {'x': 1}
+    {'x': 2}
+    """
+    items = iter(feeds)
+    for held in items:
+        for item in items:
+            prefetch(feed_of(item))
+            yield held
+            held = item
+        yield held
+
+
 def before_goodbye() -> None:
     """Send what is still to be sent: the job asks at a good end."""
     if _training is not None:
@@ -318,4 +377,5 @@ def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -
 
 
 __all__ = ["save_by_servers", "before_run", "after_run", "before_loop", "after_loop", "before_goodbye", "facts_of", "fetch_state",
+           "prefetch", "prefetched",
            "set_batch_weight"]

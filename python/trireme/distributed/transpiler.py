@@ -237,7 +237,7 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
             block.append_op(type="recv", outputs={"Out": result.means.get(name, name)},
                             attrs={"recv_varnames": [one.param for one in pieces]})
         block.append_op(type="fetch_barrier", outputs={"Out": received})
-    _prefetch(block, part)
+    add_prefetch(block, part.tables)
     used = copy._used_names()
     for name, var in list(block.vars.items()):
         if name not in used and not var.persistable and not var.is_data and name in _made_by(part.ops):
@@ -245,15 +245,13 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     return copy
 
 
-def _prefetch(block: BlockType, part: OptimizePart) -> None:
-    """Ask first of all for the rows that the first lookup of each table wants, where its keys are fed."""
-    keys: dict[str, str] = {}
-    for op in block.ops:
-        if op.type == LOOKUP and op.input("W")[0] in part.tables:
-            keys.setdefault(op.input("W")[0], op.input("Ids")[0])
-    keys = {table: ids for table, ids in keys.items() if block.has_var(ids) and block.var(ids).is_data}
-    if keys:
-        block._insert_op(0, "prefetch", {"X": list(keys.values())}, {}, {"table_names": list(keys), "op_role": OpRole.RPC})
+def add_prefetch(block: BlockType, tables: Iterable[str]) -> None:
+    """Ask first of all for the rows that lookups of these tables want, where their keys are fed."""
+    wanted = [(op.input("W")[0], op.input("Ids")[0]) for op in block.ops if op.type == LOOKUP and op.input("W")[0] in tables]
+    wanted = [(table, ids) for table, ids in wanted if block.has_var(ids) and block.var(ids).is_data]
+    if wanted:
+        block._insert_op(0, "prefetch", {"X": [ids for _, ids in wanted]}, {},
+                         {"table_names": [table for table, _ in wanted], "op_role": OpRole.RPC})
 
 
 def _made_by(ops: Sequence[Operator]) -> set[str]:

@@ -3,6 +3,7 @@
 import argparse
 
 import trireme as fluid
+from trireme._core import ffi, lib
 
 parser = argparse.ArgumentParser()
 parser.add_argument("data")
@@ -50,5 +51,9 @@ else:
             data.local_shuffle(seed=7 + epoch)
         exe.train_from_dataset(dataset=data, epochs=1 if args.in_memory else args.epochs, fetch_list=[loss],
                                fetch_info=["cost"], print_period=3, debug=args.debug)
+    if args.table and lib.tr_job_current():
+        stats = ffi.new("tr_job_stats *")
+        lib.tr_job_get_stats(lib.tr_job_current(), stats)
+        print(f"{stats.rows_ahead} of {stats.rows_wanted} rows ahead", flush=True)
     if args.save:
         fluid.io.save_params(exe, args.save)

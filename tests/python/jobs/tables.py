@@ -10,6 +10,7 @@ import numpy as np
 
 import trireme as fluid
 from trireme import checkpoint
+from trireme._core import ffi, lib
 
 OPTIMIZERS = {
     "sgd": lambda: fluid.optimizer.SGD(0.3),
@@ -67,6 +68,7 @@ def main():
     parser.add_argument("--entry-count", type=int, default=0)
     parser.add_argument("--max-age", type=int, default=0)
     parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--ahead", action="store_true")
     parser.add_argument("--mark", type=Path)           # made after the first step
     parser.add_argument("--report", type=Path)         # trainer 0 alone
     parser.add_argument("--save")
@@ -85,15 +87,14 @@ def main():
     job, losses, first = fluid.distributed, [], 0
     if args.checkpoints and checkpoint.steps(args.checkpoints):
         first = fluid.io.load_checkpoint(exe, args.checkpoints).step
-    for step, batch in enumerate(batches(args.steps, args.batch)):
-        if step < first:
-            continue
+    mine = ((step, job.slice_of(batch, job.trainer_index(), job.trainer_count()))
+            for step, batch in enumerate(batches(args.steps, args.batch)) if step >= first)
+    for step, feed in job.prefetched(mine, lambda item: item[1]) if args.ahead else mine:
         if step == args.kill and job.trainer_index() == 0 and os.environ.get("TRIREME_ATTEMPT", "0") == "0":
             wait_for_checkpoint(step)
             os.kill(os.getpid(), signal.SIGKILL)
-        mine = job.slice_of(batch, job.trainer_index(), job.trainer_count())
         time.sleep(args.pause)
-        losses.append(float(exe.run(feed=mine, fetch_list=[loss])[0][0]))
+        losses.append(float(exe.run(feed=feed, fetch_list=[loss])[0][0]))
         if args.mark:
             args.mark.touch()
         if args.checkpoints:
@@ -109,8 +110,11 @@ def main():
         args.report.write_text(repr([(report.name, report.hot_keys, np.sum(part, 0).tolist(), len(part))
                                      for report, part in zip(reports, parts)]))
     rows = exe.run(test, feed=every, fetch_list=looked_up)
+    stats = ffi.new("tr_job_stats *")
+    if lib.tr_job_current():
+        lib.tr_job_get_stats(lib.tr_job_current(), stats)
     if args.out and job.trainer_index() == 0:
-        np.savez(args.out, losses=losses, words=rows[0], user=rows[1],
+        np.savez(args.out, losses=losses, words=rows[0], user=rows[1], wanted=stats.rows_wanted, ahead=stats.rows_ahead,
                  fc=np.array(fluid.global_scope().find_var("fc_0.w_0").get_tensor()))
 
 
