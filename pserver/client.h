@@ -97,6 +97,7 @@ typedef struct tr_client_rows {
     const int64_t  *keys;
     uint8_t        *to;               /* the rows, in the order of the keys */
     uint64_t        row_bytes;
+    uint64_t       *clock;            /* lowered to the steps of all trainers that are in the rows, mode ssp; or NULL */
     /* push: the pieces of all servers one behind the other, each keys and values (see wire.h) */
     const uint8_t  *pieces;
     uint64_t        push_bytes;       /* of a key and its row */

@@ -130,6 +130,8 @@ static void on_rows(tr_client *client, tr__stream *s, const tr_wire *wire, const
     }
     if (!is_placed)
         memcpy(r->pack ? r->pack->data : r->to, payload, wire->bytes);
+    if (r->clock && wire->offset < *r->clock)
+        *r->clock = wire->offset;
     r->left = 0;
     tr__client_finish(client, s, r);
 }

@@ -197,6 +197,7 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
                                               n * sizeof(int64_t));
             r->wire.block = rows->table;
             r->to = rows->to + at * rows->row_bytes;
+            r->clock = rows->clock;
             r->left = r->size = n * rows->row_bytes;
         }
     tr__client_op_count_down(client, op);

@@ -26,6 +26,7 @@ typedef struct tr__request {
     uint32_t            parts;        /* pull: messages of the answer that are here or placed */
     uint64_t            left, size;   /* pull: bytes that are not here, and in all */
     uint8_t            *to;           /* pull of rows: where they go */
+    uint64_t           *clock;        /* and how old they are */
     tr_client_pack     *pack;         /* read of rows: what they make */
     tr_task            *answer;       /* of a question for a task */
     uint64_t           *op;           /* operations it is part of */

@@ -554,6 +554,7 @@ void tr_job_get_stats(const tr_job *job, tr_job_stats *stats)
         .apply_nanoseconds = tr_counter_get(&job->applied.sum),
         .rows_wanted = job->rows_wanted,
         .rows_ahead = job->rows_ahead,
+        .rows_cached = job->rows_cached,
     };
     tr_comm_stats(job->comm, stats);
     if (job->server)

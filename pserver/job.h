@@ -14,6 +14,7 @@
 #include "pserver/gather.h"
 #include "pserver/keyset.h"
 #include "pserver/meter.h"
+#include "pserver/row_cache.h"
 #include "pserver/server_program.h"
 #include "pserver/spare.h"
 
@@ -48,6 +49,13 @@ typedef struct tr__rows_way {
     tr_client_rows  call;
     uint64_t        ticket;
     tr__keys        asked;            /* a pull's */
+    const uint32_t *at;               /* of each different key: where in `rows` a pulled row lies */
+    uint32_t       *split;            /* the memory of `at` where some rows are not asked for */
+    uint64_t       *missing;          /* as `first`, of those that are */
+    uint64_t        split_capacity;
+    uint64_t        step;             /* whose rows they are */
+    uint64_t        clock;            /* steps of all trainers that are in the pulled rows (mode ssp) */
+    bool            is_new;           /* they are to be kept when they have come */
 } tr__rows_way;
 
 typedef struct tr__job_table {
@@ -62,6 +70,7 @@ typedef struct tr__job_table {
     bool         next_is_asked;       /* its rows are here, or on their way */
     tr__keys     following;           /* of the step behind the one that is being made, or made next */
     bool         has_following;
+    tr_row_cache *cache;              /* rows to be used again, or NULL */
 } tr__job_table;
 
 struct tr_job {
@@ -76,7 +85,9 @@ struct tr_job {
     int            table_count;
     tr__job_table *table;
     int            pushed_tables;
-    int64_t        rows_wanted, rows_ahead;
+    int64_t        rows_wanted, rows_ahead, rows_cached;
+    tr_mode        consistency;       /* `mode`, understood */
+    int64_t        cache_staleness;
     int            pushed;            /* blocks, in the step that is being made */
     int64_t        step;              /* ended */
     uint64_t       last_ticket, last_pull, last_end;

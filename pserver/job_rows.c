@@ -33,6 +33,9 @@ static int server_of(int64_t key, int servers)
 
 tr_status tr__job_check_tables(const tr_job_spec *spec)
 {
+    if (spec->cache_rows < 0 || spec->cache_staleness < 0)
+        return tr_fail(TR_ERANGE, "tr_job_setup: %lld rows are to be kept for %lld steps", (long long)spec->cache_rows,
+                       (long long)spec->cache_staleness);
     for (int i = 0; i < spec->table_count; i++) {
         const tr_job_table   *t = &spec->tables[i];
         const tr_table_config config = {.dtype = t->dtype, .width = t->width, .states = t->states, .init = (tr_table_init)t->init,
@@ -47,6 +50,13 @@ tr_status tr__job_check_tables(const tr_job_spec *spec)
                 return tr_fail(TR_EEXIST, "tr_job_setup: there are two tables '%s'", t->name);
     }
     return TR_OK;
+}
+
+/* In the other modes a row must be as its step finds it on the servers (sync), or is kept in other ways (geo). */
+static bool keeps_rows(const tr_job *job, const tr_job_spec *spec)
+{
+    const tr_mode_kind kind = job->consistency.kind;
+    return spec->cache_rows > 0 && spec->cache_staleness > 0 && (kind == TR_MODE_ASYNC || kind == TR_MODE_SSP);
 }
 
 tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
@@ -64,12 +74,19 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
         t->pull = &t->way[0];
         t->next = &t->way[1];
         t->push = &t->way[2];
-        for (int w = 0; w < 3; w++)
+        bool has_memory = t->name;
+        for (int w = 0; w < 3; w++) {
             t->way[w].first = calloc(servers + 1, sizeof *t->way[w].first);
-        if (!t->name || !t->pull->first || !t->next->first || !t->push->first)
-            return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for table '%s'", from->name);
+            t->way[w].missing = calloc(servers + 1, sizeof *t->way[w].missing);
+            has_memory &= t->way[w].first && t->way[w].missing;
+        }
         job->table_count++;
+        if (!has_memory)
+            return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for table '%s'", from->name);
+        if (keeps_rows(job, spec))
+            TR_TRY(tr_row_cache_new(&t->cache, spec->cache_rows, t->row_bytes));
     }
+    job->cache_staleness = spec->cache_staleness;
     return TR_OK;
 }
 
@@ -82,6 +99,8 @@ static void free_way(tr__rows_way *way)
     free(way->rows);
     free(way->first);
     free(way->asked.key);
+    free(way->split);
+    free(way->missing);
 }
 
 void tr__job_free_tables(tr_job *job)
@@ -90,6 +109,7 @@ void tr__job_free_tables(tr_job *job)
         for (int w = 0; w < 3; w++)
             free_way(&job->table[i].way[w]);
         free(job->table[i].following.key);
+        tr_row_cache_free(job->table[i].cache);
         free(job->table[i].name);
     }
     free(job->table);
@@ -309,20 +329,57 @@ static tr_status keep_keys(tr__keys *kept, int64_t count, const int64_t *keys)
     return TR_OK;
 }
 
-/* Ask the servers for the rows of the keys that the way has. */
-static tr_status ask(tr_job *job, int table, tr__rows_way *way)
+/* Rows that are known here are copied to the end of the way's rows, others get places in the order of their servers. */
+static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_way *way)
 {
-    const tr__job_table *t = &job->table[table];
+    const uint32_t different = way->set.count;
+    const int      servers = tr_job_servers(job);
+    uint32_t       known = 0;
+
+    TR_TRY(reserve(&way->split, &way->split_capacity, different, sizeof *way->split));
+    memset(way->missing, 0, ((size_t)servers + 1) * sizeof *way->missing);
+    for (uint32_t i = 0; i < different; i++) {
+        const uint32_t last = different - 1 - known;
+        if (tr_row_cache_get(t->cache, way->rows + last * (uint64_t)t->row_bytes, way->set.keys[i], way->step)) {
+            way->split[i] = last;
+            known++;
+        } else {
+            way->split[i] = UINT32_MAX;
+            way->missing[server_of(way->set.keys[i], servers) + 1]++;
+        }
+    }
+    for (int s = 0; s < servers; s++)
+        way->missing[s + 1] += way->missing[s];
+    for (uint32_t i = 0; i < different; i++)
+        if (way->split[i] == UINT32_MAX)
+            way->split[i] = (uint32_t)way->missing[server_of(way->set.keys[i], servers)]++;
+    memmove(way->missing + 1, way->missing, (size_t)servers * sizeof *way->missing);
+    way->missing[0] = 0;
+    way->at = way->split;
+    job->rows_cached += known;
+    return TR_OK;
+}
+
+/* Ask the servers for the rows of the keys that the way has; with `keeps` not for those that are known here. */
+static tr_status ask(tr_job *job, int table, tr__rows_way *way, bool keeps)
+{
+    tr__job_table *t = &job->table[table];
 
     TR_TRY(tr_job_wait(job, way->ticket));
     TR_TRY(sort_keys(way, tr_job_servers(job), way->asked.key, way->asked.count));
     const uint32_t different = way->set.count;
+    way->step = (uint64_t)job->step;
+    way->clock = UINT64_MAX;
+    way->is_new = keeps && t->cache;
+    way->at = way->place;
     TR_TRY(reserve(&way->keys, &way->keys_capacity, different, sizeof *way->keys));
     TR_TRY(reserve(&way->rows, &way->rows_capacity, different * (uint64_t)t->row_bytes, 1));
+    if (way->is_new)
+        TR_TRY(split_known(job, t, way));
     for (uint32_t i = 0; i < different; i++)
-        way->keys[way->place[i]] = way->set.keys[i];
-    way->call = (tr_client_rows){.table = (uint32_t)table, .first = way->first, .keys = way->keys, .to = way->rows,
-                                 .row_bytes = (uint64_t)t->row_bytes};
+        way->keys[way->at[i]] = way->set.keys[i];
+    way->call = (tr_client_rows){.table = (uint32_t)table, .first = way->is_new ? way->missing : way->first, .keys = way->keys,
+                                 .to = way->rows, .row_bytes = (uint64_t)t->row_bytes, .clock = &way->clock};
     return tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket);
 }
 
@@ -361,7 +418,7 @@ tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *
         job->rows_ahead += t->pull->set.count;
     } else {
         TR_TRY(keep_keys(&t->pull->asked, count, keys));
-        TR_TRY(ask(job, table, t->pull));
+        TR_TRY(ask(job, table, t->pull, true));
     }
     t->is_prefetched = true;
     t->taken = 0;
@@ -393,9 +450,33 @@ tr_status tr__job_tables_ended(tr_job *job)
         t->following = t->next->asked;
         t->next->asked = following;
         t->has_following = false;
-        TR_TRY(ask(job, i, t->next));
+        TR_TRY(ask(job, i, t->next, true));
         t->next_is_asked = true;
     }
+    return TR_OK;
+}
+
+/* The last step that may use rows of a way: `staleness` steps after they were pulled; under ssp no step that may count on more of
+ * the others' steps than are in them. */
+static uint64_t last_user(const tr_job *job, const tr__rows_way *way)
+{
+    const uint64_t until = way->step + (uint64_t)job->cache_staleness, bound = (uint64_t)job->consistency.count;
+
+    if (job->consistency.kind != TR_MODE_SSP || way->clock >= until || bound >= until - way->clock)
+        return until;
+    return way->clock + bound;
+}
+
+/* Wait for pulled rows; keep those that are new. */
+static tr_status take_rows(tr_job *job, tr__job_table *t, tr__rows_way *way)
+{
+    TR_TRY(tr_job_wait(job, way->ticket));
+    if (!way->is_new)
+        return TR_OK;
+    way->is_new = false;
+    const uint64_t until = last_user(job, way), count = way->missing[tr_job_servers(job)];
+    for (uint64_t i = 0; i < count; i++)
+        tr_row_cache_put(t->cache, way->keys[i], way->rows + i * (uint64_t)t->row_bytes, way->step, until);
     return TR_OK;
 }
 
@@ -412,21 +493,21 @@ static int64_t find_prefetched(const tr__job_table *t, int64_t count, const int6
 tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *keys, float *out)
 {
     TR_TRY(check_call(job, table, count, "tr_job_lookup"));
-    tr__job_table      *t = &job->table[table];
-    const tr__rows_way *way = t->pull;
-    int64_t             from = find_prefetched(t, count, keys);
+    tr__job_table *t = &job->table[table];
+    tr__rows_way  *way = t->pull;
+    int64_t        from = find_prefetched(t, count, keys);
 
     if (from < 0) {
         t->is_prefetched = false;
         TR_TRY(keep_keys(&t->pull->asked, count, keys));
-        TR_TRY(ask(job, table, t->pull));
+        TR_TRY(ask(job, table, t->pull, false));
         job->rows_wanted += way->set.count;
         from = 0;
     }
     t->taken = from + count;
-    TR_TRY(tr_job_wait(job, way->ticket));
+    TR_TRY(take_rows(job, t, way));
     for (int64_t i = 0; i < count; i++) {
-        const uint8_t *row = way->rows + way->place[way->number[from + i]] * (uint64_t)t->row_bytes;
+        const uint8_t *row = way->rows + way->at[way->number[from + i]] * (uint64_t)t->row_bytes;
         if (t->dtype == TR_FP32)
             memcpy(out + i * t->width, row, (size_t)t->row_bytes);
         else

@@ -138,6 +138,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
         return status;                             /* the thread may still read what was handed over */
     tr__job_free_setup(&call, true);
     TR_TRY(keep_blocks(job, spec));
+    TR_TRY(tr_mode_parse(&job->consistency, spec->mode));
     TR_TRY(tr__job_keep_tables(job, spec));
     TR_TRY(tr_job_resumed(job, &job->step));
     job->mode = strdup(spec->mode);

@@ -6,8 +6,7 @@
 
 /* == when ====================================================================================== */
 
-/* Steps that the slowest trainer has behind it. */
-static uint64_t slowest(const tr_server *server)
+uint64_t tr__server_slowest(const tr_server *server)
 {
     uint64_t least = UINT64_MAX;
 
@@ -22,7 +21,7 @@ bool tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, 
     if (trainer->settled < step)
         return false;
     return server->mode.kind != TR_MODE_SSP || step <= (uint64_t)server->mode.count ||
-           step - (uint64_t)server->mode.count <= slowest(server);
+           step - (uint64_t)server->mode.count <= tr__server_slowest(server);
 }
 
 /* == what ====================================================================================== */

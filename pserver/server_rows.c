@@ -190,7 +190,8 @@ static void answer(tr_server *server, const tr__trainer *trainer, const tr__row_
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = trainer->rank, .payload = payload, .owned = payload,
         .wire = {.kind = TR_WIRE_DATA_ROWS, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self, .seq = pull->seq,
-                 .step = pull->step, .block = pull->table, .bytes = bytes}});
+                 .step = pull->step, .block = pull->table, .bytes = bytes,
+                 .offset = server->mode.kind == TR_MODE_SSP ? tr__server_slowest(server) : 0}});
 }
 
 static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)

@@ -234,6 +234,8 @@ typedef struct tr_job_spec {
     const tr_job_fact    *facts;
     int                   table_count;
     const tr_job_table   *tables;
+    int64_t               cache_rows; /* of each table, that a trainer keeps in modes async and ssp to use them again, 0: none; */
+    int64_t               cache_staleness;    /* for so many of its own steps */
     bool                  keeps;      /* there will be checkpoints: servers have memory for them ready, and leave SIGTERM to
                                          trainer 0 */
     const char           *compress;   /* how gradients travel, as tr_compress_parse takes it; NULL: as they are. TRIREME_COMPRESS,
@@ -358,7 +360,8 @@ typedef struct tr_job_stats {
     int64_t staleness[TR_STALENESS_BINS];
     int64_t dropped;                  /* server: gradients that came too late for sync(backups=N) */
     int64_t rows_wanted;              /* trainer: different rows of sparse tables that steps' lookups wanted; */
-    int64_t rows_ahead;               /* of them asked for before their step began */
+    int64_t rows_ahead;               /* of them asked for before their step began; */
+    int64_t rows_cached;              /* not asked for, as they were here */
 } tr_job_stats;
 
 TR_API void tr_job_get_stats(const tr_job *job, tr_job_stats *stats);

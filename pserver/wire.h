@@ -47,7 +47,7 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(PULL_ROWS, TR_LIMIT_DATA)     /* request: i64 keys of table `block`, wanted as of `step` */           \
     X(PUSH_ROWS, TR_LIMIT_DATA)     /* request: piece `part` of `offset` of a gradient of table `block`: */ \
                                     /*          i64 keys, all different, then as many rows of f32 */        \
-    X(DATA_ROWS, TR_LIMIT_DATA)     /* reply to row pull `seq`: its rows, in the table's type */             \
+    X(DATA_ROWS, TR_LIMIT_DATA)     /* reply to row pull `seq`: its rows, in the table's type; ssp: `offset` steps of all are in them */ \
     X(TASKS,     0)                 /* request: `block` tasks, `part` passes, digest `offset`, leases of `weight` s */ \
     X(TASK_ASK,  0)                 /* request: a task, please; `part` 1: no task, only whether all are done */ \
     X(TASK_END,  0)                 /* request: lease `offset` is done (`part` 0) or has failed (1) */      \

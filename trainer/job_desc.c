@@ -232,6 +232,9 @@ static void write_cut(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, con
 {
     to->mode = text(cut->spec.mode);
     to->compress = text(cut->spec.compress);
+    to->has_cache_rows = to->has_cache_staleness = cut->spec.cache_rows != 0;
+    to->cache_rows = cut->spec.cache_rows;
+    to->cache_staleness = cut->spec.cache_staleness;
     to->trainer = bytes(&cut->trainer);
 #define PUT(program) to->has_##program = cut->program.bytes != NULL, to->program = bytes(&cut->program)
     PUT(idle), PUT(prepare), PUT(begin), PUT(flush);
@@ -306,7 +309,8 @@ static tr_status read_cut(tr_saved_cut *to, tr_job_desc_memory *memory, const Tr
                        cut->n_fetches, fetch_count);
     *to = (tr_saved_cut){
         .spec = {.mode = cut->mode, .compress = cut->compress, .program_count = (int)cut->n_servers, .programs = servers,
-                 .fact_count = (int)cut->n_facts, .facts = facts},
+                 .fact_count = (int)cut->n_facts, .facts = facts, .cache_rows = cut->cache_rows,
+                 .cache_staleness = cut->cache_staleness},
         .trainer = program_of(true, cut->trainer), .idle = program_of(cut->has_idle, cut->idle),
         .prepare = program_of(cut->has_prepare, cut->prepare), .begin = program_of(cut->has_begin, cut->begin),
         .flush = program_of(cut->has_flush, cut->flush),

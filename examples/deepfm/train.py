@@ -145,6 +145,8 @@ def parse(arguments=None):
     options.add_argument("--every", type=int, default=100, help="report after so many steps")
     options.add_argument("--keys", type=int, default=1_000_000)
     options.add_argument("--tables", action="store_true", help="keep rows by key, in a job on the servers; only those that were used")
+    options.add_argument("--row-cache", type=int, nargs=2, default=[0, 0], metavar=("ROWS", "STEPS"),
+                         help="each trainer keeps so many rows of each table, for so many of its steps (async, ssp)")
     options.add_argument("--zipf", type=float, default=1.2, help="exponent of the frequencies")
     options.add_argument("--width", type=int, default=8, help="of a key's vector")
     options.add_argument("--hidden", type=int, default=64, help="width of the two hidden layers")
@@ -156,6 +158,7 @@ def parse(arguments=None):
 
 def main() -> None:
     options = parse()
+    fluid.distributed.set_row_cache(*options.row_cache)
     clicks = Clicks(options.keys, options.zipf)
     fluid.default_startup_program().random_seed = 1
     _, loss = network(options)
@@ -173,7 +176,8 @@ def main() -> None:
         print(f"{sum(feed['label'].mean() for feed, _ in test) / len(test):.1%} of the samples are clicked; the hidden model has an "
               f"AUC of {best:.4f}", flush=True)
     report = Report(options, lambda: auc_of(exe, test_program, chance, test))
-    for feed in fluid.distributed.shard(clicks.train(options.steps, options.batch))():
+    feeds = fluid.distributed.shard(clicks.train(options.steps, options.batch))()
+    for feed in fluid.distributed.prefetched(feeds):
         report.add(float(exe.run(fluid.default_main_program(), feed=feed, fetch_list=[loss])[0][0]))
     if test and options.steps >= 1000 and report.reached < best - 0.1:
         sys.exit("the model has not learnt enough")

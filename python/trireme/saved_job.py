@@ -98,7 +98,7 @@ def _fill_cut(cut: Any, keep: _Keep, program: Program, servers: int, mode: str |
               dataset: Dataset) -> None:
     """The programs for one number of servers, as a script in such a job would have them."""
     from .distributed import compression
-    from .distributed.mode import parse
+    from .distributed.mode import parse, row_cache
     from .distributed.training import facts_of
     from .distributed.transpiler import transpile
 
@@ -108,6 +108,7 @@ def _fill_cut(cut: Any, keep: _Keep, program: Program, servers: int, mode: str |
             raise InvalidArgumentError(f"save_job: {name!r} is computed on the parameter servers: a trainer cannot fetch it")
     spec = cut.spec
     spec.mode, spec.compress = keep.chars(result.mode.text), keep.chars(compression.current())
+    spec.cache_rows, spec.cache_staleness = row_cache().rows, row_cache().staleness
     spec.programs = keep.array("tr_job_program[]", [keep.program(one) for one in result.servers])
     spec.program_count = len(result.servers)
     spec.blocks = keep.array("tr_job_block[]", [[keep.chars(one.param), keep.chars(one.grad), one.server, int(one.dtype),

@@ -127,6 +127,14 @@ def test_deepfm_is_as_good_where_trainers_are_apart(mode, deepfm_alone):
     assert line["auc"] == pytest.approx(deepfm_alone[-1]["auc"], abs=SHORT)
 
 
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("mode", ["async", "ssp(4)"])
+def test_deepfm_is_as_good_with_rows_that_are_kept(mode, deepfm_alone):
+    line = lines(in_job(mode, DEEPFM, *SMALL, "--steps", 200, "--tables", "--row-cache", 520, 4))[-1]
+    assert line["auc"] == pytest.approx(deepfm_alone[-1]["auc"], abs=SHORT)
+
+
 def wide(run, epochs, *args, **how):
     return reached(run(WIDE, "--epochs", epochs, "--at-least", 0, *args, **how))
 

@@ -12,9 +12,10 @@ import pytest
 from job_support import Launched, alone, launch, needs_mpi
 
 import trireme as fluid
-from trireme.errors import NotFoundError, TriremeError, UnsupportedError
+from trireme.errors import InvalidArgumentError, NotFoundError, TriremeError, UnsupportedError
 
-COUNTS = ("wanted", "ahead")
+COUNTS = ("wanted", "ahead", "cached")
+KEPT = Path(__file__).parent / "jobs" / "kept_rows.py"
 TABLES = Path(__file__).parent / "jobs" / "tables.py"
 
 
@@ -207,6 +208,13 @@ def test_a_saved_table_that_does_not_fit_is_refused(programs, tmp_path):
             fluid.io.load_vars(exe, str(tmp_path / "other"), vars=["table"])
 
 
+def test_rows_to_be_kept_are_numbers():
+    for numbers, text in [((-1, 2), "rows=-1; a number of rows from 0 on"), ((5, 0.5), "staleness=0.5; a number of steps"),
+                          ((True, 1), "rows=True")]:
+        with pytest.raises(InvalidArgumentError, match=text):
+            fluid.distributed.set_row_cache(*numbers)
+
+
 def test_mode_geo_has_no_sparse_tables(programs):
     _, loss = model(True)
     fluid.optimizer.SGD(0.1).minimize(loss)
@@ -297,6 +305,37 @@ def test_rows_that_are_asked_for_ahead_are_those_of_their_step(mode, one_process
     if mode == "sync":
         launch(2, 2, "--optimizer", "adam", "--ahead", "--out", tmp_path / "r.npz", script=TABLES)
         assert_follows(results(tmp_path / "r.npz"), want)
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_kept_rows_are_used_for_so_many_steps_and_no_longer(tmp_path):
+    """Each step trains one row by its number: what a trainer reads tells whose update it has seen last."""
+    for mode, trainers, keep in [("async", 1, 3), ("async", 2, 3), ("ssp(2)", 2, 50), ("ssp(0)", 2, 3), ("sync", 1, 3), ("async", 1, 0)]:
+        launch(2, trainers, "--keep", keep, "--out", tmp_path / "r", script=KEPT, options=("--mode", mode))
+        for trainer in range(trainers):
+            with np.load(f"{tmp_path}/r.{trainer}.npz") as seen:
+                lag, others, cached = seen["lag"], seen["others"], int(seen["cached"])
+            bound = 0 if mode == "sync" else keep
+            assert lag.min() >= 0 and lag.max() <= bound, (mode, lag)
+            if mode == "async" and keep:                               # pulled, used so many times more, pulled again
+                np.testing.assert_array_equal(lag, np.arange(len(lag)) % (keep + 1))
+            if mode.startswith("ssp"):
+                assert others.max() <= int(mode[4]), (mode, others)
+            assert (cached > 0) == (mode != "sync" and mode != "ssp(0)" and keep > 0), (mode, cached)
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_kept_rows_of_frequent_keys_save_messages_bytes_and_are_counted(tmp_path):
+    sizes = {}
+    for keep in (0, 4):
+        launch(2, 2, "--zipf", "--keep", keep, "--out", tmp_path / "r", script=KEPT, options=("--mode", "async"))
+        with np.load(f"{tmp_path}/r.0.npz") as seen:
+            sizes[keep] = int(seen["bytes"])
+            rate = int(seen["cached"]) / int(seen["wanted"])
+        assert (rate == 0) if keep == 0 else 0.3 < rate < 0.9, rate
+    assert sizes[4] < 0.8 * sizes[0], sizes
 
 
 @needs_mpi

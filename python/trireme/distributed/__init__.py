@@ -22,7 +22,7 @@ from ..framework import Variable, default_main_program
 from . import job as _jobs
 from .checkpoints import checkpoint, first_step, resumed, resumed_from
 from .compression import set_compression
-from .mode import set_mode
+from .mode import set_mode, set_row_cache
 from .table_report import TablePart, TableReport, table_report
 from .training import prefetch, prefetched, set_batch_weight
 from .transpiler import DistributeTranspiler, DistributeTranspilerConfig
@@ -110,4 +110,4 @@ def all_mean(*variables: Variable) -> Any:
 __all__ = ["is_distributed", "trainer_index", "trainer_count", "server_count", "shard", "slice_of", "all_mean",
            "set_batch_weight", "set_mode", "set_compression", "checkpoint", "resumed", "resumed_from", "first_step", "table_report",
            "TablePart", "TableReport", "DistributeTranspiler", "DistributeTranspilerConfig",
-           "prefetch", "prefetched"]
+           "set_row_cache", "prefetch", "prefetched"]

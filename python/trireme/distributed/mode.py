@@ -16,7 +16,7 @@ import os
 from dataclasses import dataclass
 
 from .._core import ffi, lib
-from ..errors import check
+from ..errors import InvalidArgumentError, check
 
 _KINDS = ("sync", "async", "ssp", "geo")
 
@@ -69,9 +69,44 @@ def set_mode(mode: str) -> None:
     _mode = parse(mode).text
 
 
+@dataclass(frozen=True)
+class RowCache:
+    """What a trainer keeps of each sparse table: so many rows, each for so many of its steps."""
+
+    rows: int = 0
+    staleness: int = 0
+
+
+_row_cache = RowCache()
+
+
+def set_row_cache(rows: int, staleness: int) -> None:
+    """Let each trainer keep up to ``rows`` rows of each sparse table and use them in ``staleness`` steps without asking again.
+
+    Before the first step. A kept row is as the servers had it, without what this trainer or others have changed meanwhile: hot rows
+    then learn from gradients that are up to so many steps old, and are not sent for each step. Modes ``async`` and ``ssp(s)``
+    keep rows; under ``ssp(s)`` none is used that lacks more than ``s`` steps of another trainer. ``sync``, ``geo`` and one
+    process do as ever. A row takes its values and 24 bytes. 0 rows: none are kept.
+
+    >>> fluid.distributed.set_row_cache(rows=100_000, staleness=4)
+    >>> fluid.distributed.set_row_cache(rows=0, staleness=0)
+    """
+    global _row_cache
+    for name, value in (("rows", rows), ("staleness", staleness)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidArgumentError(f"set_row_cache: {name}={value!r}; a number of {'steps' if name == 'staleness' else name} "
+                                       "from 0 on is possible")
+    _row_cache = RowCache(rows, staleness)
+
+
+def row_cache() -> RowCache:
+    """Return what ``set_row_cache`` was told last."""
+    return _row_cache
+
+
 def current() -> Mode:
     """Return the mode that the launcher, else the script, has chosen."""
     return parse(os.environ.get("TRIREME_MODE") or _mode)
 
 
-__all__ = ["Mode", "parse", "set_mode", "current"]
+__all__ = ["Mode", "RowCache", "parse", "set_mode", "set_row_cache", "row_cache", "current"]

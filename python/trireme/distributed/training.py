@@ -21,6 +21,7 @@ from . import compression
 from . import job as jobs
 from .checkpoints import Keeper
 from .job import Job
+from .mode import row_cache
 from .optimize_part import is_training
 from .replay import Replay
 from .geo import BASE, COUNT
@@ -113,6 +114,7 @@ class _Training:
         for i, name in enumerate(result.tables):
             check(lib.tr_job_describe_table(ffi.addressof(tables, i), self.scope._native.ptr, chars(name)))
         spec.tables, spec.table_count = tables, len(result.tables)
+        spec.cache_rows, spec.cache_staleness = row_cache().rows, row_cache().staleness
         spec.keeps = self.keeper.is_on
         check(lib.tr_job_setup(self.job.ptr, spec))
         for i in range(len(result.tables)):            # rows that were loaded are the servers' now

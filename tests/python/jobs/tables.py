@@ -68,6 +68,7 @@ def main():
     parser.add_argument("--entry-count", type=int, default=0)
     parser.add_argument("--max-age", type=int, default=0)
     parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--row-cache", type=int, nargs=2, default=[0, 0], metavar=("ROWS", "STALENESS"))
     parser.add_argument("--ahead", action="store_true")
     parser.add_argument("--mark", type=Path)           # made after the first step
     parser.add_argument("--report", type=Path)         # trainer 0 alone
@@ -78,6 +79,7 @@ def main():
     parser.add_argument("--out")
     args = parser.parse_args()
 
+    fluid.distributed.set_row_cache(*args.row_cache)
     fluid.default_main_program().random_seed = fluid.default_startup_program().random_seed = 11
     loss, test, looked_up = build(args)
     exe = fluid.Executor()
@@ -114,7 +116,7 @@ def main():
     if lib.tr_job_current():
         lib.tr_job_get_stats(lib.tr_job_current(), stats)
     if args.out and job.trainer_index() == 0:
-        np.savez(args.out, losses=losses, words=rows[0], user=rows[1], wanted=stats.rows_wanted, ahead=stats.rows_ahead,
+        np.savez(args.out, losses=losses, words=rows[0], user=rows[1], wanted=stats.rows_wanted, ahead=stats.rows_ahead, cached=stats.rows_cached,
                  fc=np.array(fluid.global_scope().find_var("fc_0.w_0").get_tensor()))
 
 

@@ -1,0 +1,22 @@
+/* row_cache.h - rows of a sparse table that a trainer may use again without asking its servers.
+ *
+ * Each row has the last step that may use it; what that is, the caller says (job_rows.c). Memory is bounded and taken once: a key's
+ * row lies in one of the WAYS places of its set. Where none is free the row unused for the longest gives way, but no row that the
+ * same step has used: so many cold keys, each seen once, do not drive out the hot ones, and a step whose rows do not fit keeps
+ * some of them. */
+#ifndef TR_PSERVER_ROW_CACHE_H
+#define TR_PSERVER_ROW_CACHE_H
+
+#include "framework/status.h"
+
+typedef struct tr_row_cache tr_row_cache;
+
+/* For `rows` rows, rounded up to a multiple of 8, of `row_bytes` bytes each. */
+tr_status tr_row_cache_new(tr_row_cache **out, int64_t rows, int64_t row_bytes);
+void      tr_row_cache_free(tr_row_cache *cache);
+/* Copy the row of a key to `out`, for step `step`; false: there is none that it may use. Steps do not go back. */
+bool      tr_row_cache_get(tr_row_cache *cache, void *out, int64_t key, uint64_t step);
+/* Keep or replace a row, of which step `until` may be the last user. */
+void      tr_row_cache_put(tr_row_cache *cache, int64_t key, const void *row, uint64_t step, uint64_t until);
+
+#endif
