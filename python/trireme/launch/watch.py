@@ -105,7 +105,7 @@ class Ranks:
     def is_alive(self, rank: int) -> bool:
         """Whether the rank has joined, and neither left nor died."""
         one = self.known.get(rank)
-        return one is not None and self._has_joined(one) and not one.gone and not self._has_left(rank)
+        return one is not None and self._has("joined", rank) and not one.gone and not self._has_left(rank)
 
     def done(self) -> int:
         """The number of ranks that have left the job well, or without which it goes on."""
