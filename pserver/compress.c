@@ -6,6 +6,7 @@
 
 #include "framework/compiler.h"
 #include "framework/status.h"
+#include "framework/threadpool.h"
 #include "kernels/math/cast.h"
 #include "pserver/wire.h"
 
@@ -206,36 +207,34 @@ TR_CLONES static void add(float *restrict sum, const float *restrict x, int64_t 
         sum[i] += x[i];
 }
 
-TR_CLONES static int64_t count_from(const float *values, int64_t count, uint32_t least)
+TR_CLONES static uint32_t count_from(const uint32_t *magnitude, int64_t count, uint32_t least)
 {
-    int64_t found = 0;
+    uint32_t found = 0;
 
-    for (int64_t at = 0; at < count; at += PAGE) {
-        const int64_t end = at + PAGE < count ? at + PAGE : count;
-        uint32_t      here = 0;
-        for (int64_t i = at; i < end; i++)
-            here += magnitude_of(values[i]) >= least;
-        found += here;
-    }
+    for (int64_t i = 0; i < count; i++)
+        found += magnitude[i] >= least;
     return found;
 }
 
-/* The largest magnitude that at least `kept` values have, bit by bit from the highest: fewer passes than bits, since it is found
- * when just so many are above. *more: how many values are above what is needed. */
-static uint32_t threshold_of(int64_t *more, const float *values, int64_t count, int64_t kept)
+/* The largest magnitude that at least `kept` values have, bit by bit from the highest, or a lower one that just so many have. */
+static uint32_t threshold_of(const uint32_t *magnitude, int64_t count, int64_t kept)
 {
     uint32_t least = 0;
 
-    *more = count - kept;
-    for (uint32_t bit = 1u << 30; bit && *more; bit >>= 1) {
-        const int64_t found = count_from(values, count, least | bit);
-        if (found >= kept) {
-            least |= bit;
-            *more = found - kept;
-        }
+    for (uint32_t bit = 1u << 30; bit; bit >>= 1) {
+        const int64_t found = count_from(magnitude, count, least | bit);
+        least |= found >= kept ? bit : 0;
+        if (found == kept)
+            break;
     }
     return least;
 }
+
+/* Values that may be among the largest, in ascending order of place. */
+typedef struct candidates {
+    int64_t   count;
+    uint32_t *place, *magnitude;
+} candidates;
 
 /* Does one of a group reach it? */
 TR_INLINE bool any_from(const float *values, int64_t count, uint32_t least)
@@ -245,6 +244,49 @@ TR_INLINE bool any_from(const float *values, int64_t count, uint32_t least)
     for (int64_t i = 0; i < count; i++)
         any |= magnitude_of(values[i]) >= least;
     return any;
+}
+
+TR_CLONES static void find_from(candidates *found, const float *values, int64_t count, uint32_t least)
+{
+    int64_t n = 0;
+
+    for (int64_t at = 0; at < count; at += GROUP) {
+        const int64_t end = at + GROUP < count ? at + GROUP : count;
+        if (end - at == GROUP && !any_from(values + at, GROUP, least))
+            continue;
+        for (int64_t i = at; i < end; i++) {
+            found->place[n] = (uint32_t)i;
+            found->magnitude[n] = magnitude_of(values[i]);
+            n += found->magnitude[n] >= least;
+        }
+    }
+    found->count = n;
+}
+
+/* A magnitude that somewhat more than `kept` values will have, by a sample of them; 0 where that is not worth it. */
+static uint32_t guess_threshold(uint32_t *scratch, const float *values, int64_t count, int64_t kept)
+{
+    enum { EACH = 61, LEAST_COUNT = 8192 };
+    const double  expected = (double)kept / EACH;
+    const int64_t rank = (int64_t)(expected + 4 * sqrt(expected) + 4), samples = count / EACH;
+
+    if (count < LEAST_COUNT || rank >= samples)
+        return 0;
+    for (int64_t i = 0; i < samples; i++)
+        scratch[i] = magnitude_of(values[i * EACH]);
+    return threshold_of(scratch, samples, rank);
+}
+
+/* All of the `kept` largest, and perhaps others. */
+static candidates candidates_of(const float *values, int64_t count, int64_t kept)
+{
+    uint32_t  *scratch = tr_thread_scratch(TR_SCRATCH_PACK, 2 * ((size_t)count + 1) * sizeof *scratch);
+    candidates found = {0, scratch, scratch + count + 1};
+
+    find_from(&found, values, count, guess_threshold(scratch, values, count, kept));
+    if (found.count < kept)                            /* the sample was not like the rest */
+        find_from(&found, values, count, 0);
+    return found;
 }
 
 /* Places of a payload. */
@@ -269,28 +311,24 @@ static places places_of(uint8_t *payload, int64_t count, int64_t kept)
 }
 
 /* Of values that are equal in magnitude to the threshold the first ones go. */
-TR_CLONES static void pick(const places *to, float *restrict e, int64_t count, uint32_t least, int64_t more, int64_t equal)
+static void put_largest(const places *to, float *e, const candidates *from, int64_t kept)
 {
-    int64_t n = 0, spare = equal - more;
+    const uint32_t least = threshold_of(from->magnitude, from->count, kept);
+    int64_t        spare = kept - count_from(from->magnitude, from->count, least + 1), n = 0;
 
-    for (int64_t at = 0; at < count; at += GROUP) {
-        const int64_t end = at + GROUP < count ? at + GROUP : count;
-        if (!(end - at == GROUP ? any_from(e + at, GROUP, least) : any_from(e + at, end - at, least)))
+    for (int64_t i = 0; i < from->count; i++) {
+        const uint32_t place = from->place[i];
+        if (from->magnitude[i] < least || (from->magnitude[i] == least && spare-- <= 0))
             continue;
-        for (int64_t i = at; i < end; i++) {
-            const uint32_t magnitude = magnitude_of(e[i]);
-            if (magnitude < least || (magnitude == least && spare-- <= 0))
-                continue;
-            to->value[n] = e[i];
-            if (to->page) {
-                to->page[i / PAGE]++;
-                to->index[n] = (uint16_t)(i % PAGE);
-            } else {
-                to->bits[i / 64] |= (uint64_t)1 << i % 64;
-            }
-            e[i] = 0;
-            n++;
+        to->value[n] = e[place];
+        if (to->page) {
+            to->page[place / PAGE]++;
+            to->index[n] = (uint16_t)(place % PAGE);
+        } else {
+            to->bits[place / 64] |= (uint64_t)1 << place % 64;
         }
+        e[place] = 0;
+        n++;
     }
 }
 
@@ -298,16 +336,14 @@ static void encode_topk(const tr_compress *c, uint8_t *payload, float *e, const 
 {
     const int64_t kept = kept_of(c, count);
     const places  to = places_of(payload, count, kept);
-    int64_t       more;
 
     add(e, x, count);
-    const uint32_t least = threshold_of(&more, e, count, kept);
-    const int64_t  above = count_from(e, count, least + 1);
     if (to.page)
         memset(to.page, 0, (size_t)pages_of(count) * sizeof *to.page);
     else
         memset(payload + HEAD, 0, 4 + (size_t)words_of(count) * sizeof *to.bits);
-    pick(&to, e, count, least, more, kept + more - above);
+    const candidates largest = candidates_of(e, count, kept);
+    put_largest(&to, e, &largest, kept);
 }
 
 static void decode_topk(const tr_compress *c, float *out, uint8_t *payload, int64_t count)

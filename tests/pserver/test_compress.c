@@ -94,11 +94,10 @@ static int descending(const void *a, const void *b)
     return (p < q) - (p > q);
 }
 
-static void topk_sends_the_largest_and_of_equal_ones_the_first(void **state)
+static void check_largest(bool is_uneven)
 {
     static float sorted[MOST];
 
-    (void)state;
     EACH_METHOD_AND_COUNT(c, n) {
         if (c.kind != TR_COMPRESS_TOPK)
             continue;
@@ -106,6 +105,8 @@ static void topk_sends_the_largest_and_of_equal_ones_the_first(void **state)
         draw(x, n, 4);
         for (int64_t i = 0; i < n; i++)                /* many are equal, in both signs */
             x[i] = roundf(x[i] * 8) / 8;
+        for (int64_t i = 0; is_uneven && i < n; i += 61)        /* a sample may see just these */
+            x[i] = 1000.0f + (float)(i % 1009);
         memset(residual, 0, sizeof residual);
         send(&c, n);
         for (int64_t i = 0; i < n; i++)
@@ -120,6 +121,13 @@ static void topk_sends_the_largest_and_of_equal_ones_the_first(void **state)
             assert_true(residual[i] == (is_sent ? 0 : x[i]));
         }
     }
+}
+
+static void topk_sends_the_largest_and_of_equal_ones_the_first(void **state)
+{
+    (void)state;
+    check_largest(false);
+    check_largest(true);
 }
 
 static void the_sum_of_what_was_sent_follows_the_sum_of_the_gradients(void **state)

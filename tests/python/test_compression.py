@@ -47,9 +47,9 @@ def test_digits_are_learnt_as_well_with_less_on_the_wire(method, uncompressed):
 
 
 @needs_mpi
-@pytest.mark.parametrize("mode", ["ssp(1)", "geo(4)", "async(compensation=0.04)"])
+@pytest.mark.parametrize("mode", ["ssp(1)", "geo(4)"])
 def test_it_works_in_every_mode(mode):
-    got = run("--method", "topk(0.05)", "--rate", 0.05, options=("--mode", mode))
+    got = run("--method", "topk(0.1)", options=("--mode", mode))
     assert got["loss"] < 0.25 and got["accuracy"] > 0.85
 
 
