@@ -99,12 +99,18 @@ static bool state_name(char *out, size_t size, const tr_job *job)
     return prefix && *prefix && (size_t)snprintf(out, size, "%s.server%d", prefix, job->server_index) < size;
 }
 
+/* What is damaged is as good as nothing: the job begins anew, or from its checkpoint. */
 static bool store_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
 {
     tr_job *job = self;
     char    name[TR_SEGMENT_NAME];
 
-    if (!job->kept && (!state_name(name, sizeof name, job) || tr_state_attach(&job->kept, name) != TR_OK))
+    if (!job->kept && !state_name(name, sizeof name, job))
+        return false;
+    const tr_status status = job->kept ? TR_OK : tr_state_attach(&job->kept, name);
+    if (status == TR_EFORMAT)
+        fprintf(stderr, "trireme-pserver: %s; it is not used\n", tr_error());
+    if (status != TR_OK)
         return false;
     *commit = tr_state_committed(job->kept);
     *packed = tr_state_setup(job->kept, bytes);
@@ -208,8 +214,11 @@ static tr_status take_place(void *self, int server, int dead)
     job->server_index = server;
     if (!prefix || !state_name(name, sizeof name, job))
         return tr_fail(TR_ENOTFOUND, "nothing is kept of servers that die: TRIREME_STATE is not set");
-    if (!job->kept)
-        TR_TRY(tr_state_attach(&job->kept, name));
+    const tr_status status = job->kept ? TR_OK : tr_state_attach(&job->kept, name);
+    if (status != TR_OK) {
+        tr__launcher_tell("died", dead, tr_error());   /* if the job fails of this, it was a death */
+        return status;
+    }
     tr_comm_take_place(job->comm, server);
     job->server = make_server(job, tr_comm_roster(job->comm));
     tr_runlog_note("took_place", ",\"server\":%d", server);

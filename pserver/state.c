@@ -1,33 +1,41 @@
 /* state.c - a header, two places for commits, the setup, and memory in order. */
 #include "pserver/state.h"
 
+#include "pserver/crc32c.h"
 #include "pserver/segment.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1, LINE = 64 };
+enum { VERSION = 2, LINE = 64 };
 static const char     CONTENT[] = "server";
 static const uint64_t LIMIT = (uint64_t)1 << 40;
 
+/* What `current` holds when the first place counts, and when the second does: no few bits make one of the other. */
+static const uint64_t CURRENT[2] = {0x5a3cc3a50ff01e87u, 0xa5c33c5af00fe178u};
+
 /* A place for a commit: `settled` and `is_gone` follow it. */
 typedef struct place {
+    uint64_t check;                   /* CRC-32C of what follows */
     uint64_t updates;
     uint64_t side;
 } place;
 
 typedef struct header {
-    _Atomic uint64_t current;         /* the place that counts: 0 or 1 */
-    _Atomic uint64_t is_ready;
+    _Atomic uint64_t current;         /* the place that counts: CURRENT */
+    _Atomic uint64_t ready;           /* the bytes that were taken when all was there; 0: it never was */
     uint64_t         trainers;
     uint64_t         setup_bytes;
     uint64_t         place[2], setup; /* offsets */
+    uint64_t         check;           /* CRC-32C of the five above and of the setup */
 } header;
 
 struct tr_state {
     tr_segment *segment;
     uint64_t    used;
+    bool        is_kept;              /* all of its memory is there */
 };
 
 static uint64_t round_up(uint64_t bytes)
@@ -58,6 +66,52 @@ static uint8_t *gone_of(const tr_state *state, place *p)
 static uint64_t place_bytes(uint64_t trainers)
 {
     return round_up(sizeof(place) + trainers * (sizeof(uint64_t) + 1));
+}
+
+/* The number of the place that counts. */
+static int current_of(const tr_state *state)
+{
+    return atomic_load(&header_of(state)->current) == CURRENT[1];
+}
+
+static place *place_now(const tr_state *state)
+{
+    return place_of(state, (uint64_t)current_of(state));
+}
+
+/* == damage ==================================================================================== */
+
+static uint64_t check_of_header(const header *h)
+{
+    const uint32_t crc = tr_crc32c(0, &h->trainers, sizeof *h - offsetof(header, trainers) - sizeof h->check);
+
+    return tr_crc32c(crc, (const char *)h + h->setup, h->setup_bytes);
+}
+
+static uint64_t check_of_place(const place *p, uint64_t trainers)
+{
+    const size_t head = sizeof p->check;
+
+    return tr_crc32c(0, (const char *)p + head, place_bytes(trainers) - head);
+}
+
+/* Not the variables themselves: a sum over them would cost as much as an update. */
+static tr_status check_state(const tr_state *state, const char *name)
+{
+    const header  *h = header_of(state);
+    const uint64_t bytes = tr_segment_bytes(state->segment), first = round_up(sizeof *h), now = atomic_load(&h->current);
+    const bool     is_placed = h->trainers < bytes && h->setup_bytes < bytes && h->place[0] == first &&
+                               h->place[1] == first + place_bytes(h->trainers) &&
+                               h->setup == h->place[1] + place_bytes(h->trainers) && h->setup + h->setup_bytes <= bytes;
+
+    if (atomic_load(&h->ready) > bytes)
+        return tr_fail(TR_EFORMAT, "the state '%s' is damaged: it has %llu bytes of %llu", name, (unsigned long long)bytes,
+                       (unsigned long long)atomic_load(&h->ready));
+    if (!is_placed || h->check != check_of_header(h))
+        return tr_fail(TR_EFORMAT, "the state '%s' is damaged: its beginning is not what was written", name);
+    if ((now != CURRENT[0] && now != CURRENT[1]) || place_now(state)->check != check_of_place(place_now(state), h->trainers))
+        return tr_fail(TR_EFORMAT, "the state '%s' is damaged: its last commit is not what was written", name);
+    return TR_OK;
 }
 
 /* == life ====================================================================================== */
@@ -98,6 +152,8 @@ tr_status tr_state_create(tr_state **out, const char *name, const void *setup, u
     h->place[1] = first + one;
     h->setup = first + 2 * one;
     memcpy((char *)h + h->setup, setup, bytes);
+    h->check = check_of_header(h);
+    atomic_store(&h->current, CURRENT[0]);
     *out = state;
     return TR_OK;
 }
@@ -110,11 +166,17 @@ tr_status tr_state_attach(tr_state **out, const char *name)
     TR_TRY(tr_segment_attach(&segment, name, CONTENT, VERSION, LIMIT));
     TR_TRY(wrap(&state, segment));
     const header *h = header_of(state);
-    if (tr_segment_bytes(segment) < sizeof *h || !atomic_load(&h->is_ready)) {
+    if (tr_segment_bytes(segment) < sizeof *h || !atomic_load(&h->ready)) {
         tr_state_free(state, false);
         return tr_fail(TR_ENOTFOUND, "the state '%s' was never complete", name);
     }
+    const tr_status status = check_state(state, name);
+    if (status != TR_OK) {
+        tr_state_free(state, false);
+        return status;
+    }
     state->used = h->setup + round_up(h->setup_bytes);
+    state->is_kept = true;
     *out = state;
     return TR_OK;
 }
@@ -146,8 +208,11 @@ int tr_state_trainers(const tr_state *state)
 
 tr_status tr_state_take(void **out, tr_state *state, uint64_t bytes)
 {
-    const uint64_t at = state->used;
+    const uint64_t at = state->used, has = tr_segment_bytes(state->segment);
 
+    if (state->is_kept && at + round_up(bytes) > has)
+        return tr_fail(TR_EFORMAT, "the state '%s' is damaged: it has %llu bytes, and %llu are needed", tr_segment_name(state->segment),
+                       (unsigned long long)has, (unsigned long long)(at + round_up(bytes)));
     TR_TRY(tr_segment_grow(state->segment, at + round_up(bytes)));
     state->used = at + round_up(bytes);
     *out = (char *)header_of(state) + at;
@@ -156,45 +221,52 @@ tr_status tr_state_take(void **out, tr_state *state, uint64_t bytes)
 
 void tr_state_ready(tr_state *state)
 {
-    atomic_store(&header_of(state)->is_ready, 1);
+    atomic_store(&header_of(state)->ready, state->used);
 }
 
 /* == commits =================================================================================== */
 
 int tr_state_side(const tr_state *state)
 {
-    return (int)place_of(state, atomic_load(&header_of(state)->current))->side;
+    return (int)place_now(state)->side;
 }
 
 tr_commit tr_state_committed(const tr_state *state)
 {
-    place *p = place_of(state, atomic_load(&header_of(state)->current));
+    place *p = place_now(state);
 
     return (tr_commit){p->updates, settled_of(p), (const bool *)gone_of(state, p)};
 }
 
+/* The other place is whole: from here on it counts. */
+static void switch_place(tr_state *state)
+{
+    const int next = 1 - current_of(state);
+    place    *p = place_of(state, (uint64_t)next);
+
+    p->check = check_of_place(p, header_of(state)->trainers);
+    atomic_store(&header_of(state)->current, CURRENT[next]);
+}
+
 void tr_state_commit(tr_state *state, const tr_commit *commit, bool switches)
 {
-    header        *h = header_of(state);
-    const uint64_t now = atomic_load(&h->current);
-    place         *next = place_of(state, 1 - now);
+    const uint64_t trainers = header_of(state)->trainers;
+    place         *next = place_of(state, 1 - (uint64_t)current_of(state));
 
     next->updates = commit->updates;
-    next->side = place_of(state, now)->side ^ switches;
-    memcpy(settled_of(next), commit->settled, h->trainers * sizeof *commit->settled);
-    memcpy(gone_of(state, next), commit->is_gone, h->trainers);
-    atomic_store(&h->current, 1 - now);
+    next->side = place_now(state)->side ^ switches;
+    memcpy(settled_of(next), commit->settled, trainers * sizeof *commit->settled);
+    memcpy(gone_of(state, next), commit->is_gone, trainers);
+    switch_place(state);
 }
 
 void tr_state_go_back(tr_state *state)
 {
-    header *h = header_of(state);
-    place  *now = place_of(state, atomic_load(&h->current));
+    place *next = place_of(state, 1 - (uint64_t)current_of(state));
 
     /* Of the steps before the update there is no list any more; whoever goes back says anew which count. */
-    place *next = place_of(state, 1 - atomic_load(&h->current));
-    memcpy(next, now, place_bytes(h->trainers));
+    memcpy(next, place_now(state), place_bytes(header_of(state)->trainers));
     next->updates--;
     next->side ^= 1;
-    atomic_store(&h->current, 1 - atomic_load(&h->current));
+    switch_place(state);
 }

@@ -25,7 +25,7 @@ typedef struct tr_commit {
 /* A new one; one of this name that nobody has is removed. `name` may be NULL: it ends with the process. `setup` is kept. */
 tr_status tr_state_create(tr_state **out, const char *name, const void *setup, uint64_t bytes, int trainers);
 /* The one of this name. TR_ENOTFOUND: there is none, or it was never complete (tr_state_ready). TR_EEXIST: a living process
- * has it. */
+ * has it. TR_EFORMAT: it is damaged: the setup, the last commit or what says where they are, by their checksums. */
 tr_status tr_state_attach(tr_state **out, const char *name);
 /* Let go of it; `forget`: and remove it. */
 void      tr_state_free(tr_state *state, bool forget);
@@ -33,7 +33,7 @@ void      tr_state_free(tr_state *state, bool forget);
 const void *tr_state_setup(const tr_state *state, uint64_t *bytes);
 int         tr_state_trainers(const tr_state *state);
 
-/* The next `bytes` bytes, aligned to 64; zero in a new one. */
+/* The next `bytes` bytes, aligned to 64; zero in a new one. TR_EFORMAT: one that was attached has not so many. */
 tr_status tr_state_take(void **out, tr_state *state, uint64_t bytes);
 /* All is there, and committed: from here on it can be attached to. */
 void      tr_state_ready(tr_state *state);

@@ -1,7 +1,7 @@
 /* test_sim.c - whole jobs under a seeded scheduler: what is promised holds for every seed.
  *
- * Ten thousand runs in all. TRIREME_SIM_RUNS changes how many seeds each test takes; one that fails is named, and fails
- * again. */
+ * Ten thousand runs in all. TRIREME_SIM_RUNS changes how many seeds each test takes, TRIREME_SIM_FIRST the first of them; one
+ * that fails is named, and fails again. */
 #include "tests/support/sim_job.h"
 
 #include <setjmp.h>
@@ -18,6 +18,15 @@ static uint64_t seeds(uint64_t otherwise)
     const char *text = getenv("TRIREME_SIM_RUNS");
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
+
+static uint64_t first_seed(void)
+{
+    const char *text = getenv("TRIREME_SIM_FIRST");
+    return text ? strtoull(text, NULL, 10) : 1;
+}
+
+/* `seed` takes so many values, if not otherwise said. */
+#define EACH_SEED(otherwise) uint64_t seed = first_seed(), end = seed + seeds(otherwise); seed < end; seed++
 
 static sim_options options_of(uint64_t seed, const char *mode)
 {
@@ -50,7 +59,7 @@ static void check_run(const sim_options *options)
 static void parameters_are_bitwise_those_of_one_process_in_any_order(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= seeds(1400); seed++) {
+    for (EACH_SEED(1400)) {
         const sim_options options = options_of(seed, "sync");
         check_run(&options);
     }
@@ -61,7 +70,7 @@ static void lost_and_doubled_messages_change_nothing(void **state)
     static const char *const modes[] = {"sync", "async", "ssp(1)", "sync(backups=1)"};
 
     (void)state;
-    for (uint64_t seed = 1; seed <= seeds(1400); seed++) {
+    for (EACH_SEED(1400)) {
         sim_options options = options_of(seed, modes[seed / 12 % 4]);
         options.loss = 0.05;
         check_run(&options);
@@ -73,7 +82,7 @@ static void every_gradient_counts_once_in_any_mode(void **state)
     static const char *const modes[] = {"async", "ssp(0)", "ssp(2)", "geo(1)", "sync(backups=1)", "sync(backups=2)"};
 
     (void)state;
-    for (uint64_t seed = 1; seed <= seeds(1400); seed++) {
+    for (EACH_SEED(1400)) {
         const sim_options options = options_of(seed, modes[seed / 12 % 6]);
         check_run(&options);
     }
@@ -87,7 +96,7 @@ static void compressed_gradients_are_those_of_one_process_that_compresses(void *
     static const char *const whole[] = {"fp16", "bf16", "topk(0.01)", "topk(0.1)"};
 
     (void)state;
-    for (uint64_t seed = 1; seed <= seeds(1000); seed++) {
+    for (EACH_SEED(1000)) {
         sim_options options = options_of(seed, modes[seed / 12 % 7]);
         options.compress = strcmp(options.mode, "sync") ? whole[seed % 4] : any[seed % 5];
         options.loss = seed % 3 ? 0 : 0.05;
@@ -122,7 +131,7 @@ static void a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost(void **
     uint64_t                 went_on = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= seeds(2600); seed++) {
+    for (EACH_SEED(2600)) {
         sim_options options = options_of(seed, modes[seed / 12 % 6]);
         options.spares = 1 + (int)(seed % 2);
         options.compress = seed % 5 ? NULL : seed % 2 ? "topk(0.05)" : "fp16";
@@ -136,7 +145,7 @@ static void a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost(void **
         }
         sim_job_free(job);
     }
-    assert_true(went_on > seeds(2600) / 4);
+    assert_true(seeds(2600) < 100 || went_on > seeds(2600) / 4);
 }
 
 static void a_dead_trainer_stops_nobody_where_trainers_are_apart(void **state)
@@ -145,7 +154,7 @@ static void a_dead_trainer_stops_nobody_where_trainers_are_apart(void **state)
     uint64_t                 went_on = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= seeds(1400); seed++) {
+    for (EACH_SEED(1400)) {
         sim_options options = options_of(seed, modes[seed / 12 % 4]);
         options.trainers++;
         sim_job *job = sim_job_new(&options);
@@ -159,13 +168,13 @@ static void a_dead_trainer_stops_nobody_where_trainers_are_apart(void **state)
         }
         sim_job_free(job);
     }
-    assert_true(went_on > seeds(1400) / 4);
+    assert_true(seeds(1400) < 100 || went_on > seeds(1400) / 4);
 }
 
 static void a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= seeds(1800); seed++) {
+    for (EACH_SEED(1800)) {
         const sim_options options = options_of(seed, "sync");
         sim_job          *job = sim_job_new(&options);
         tr_sim           *sim = sim_job_sim(job);

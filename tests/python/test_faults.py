@@ -226,3 +226,47 @@ def test_a_full_shared_memory_is_said(megabytes):
     print(done.stdout + done.stderr)
     assert done.returncode == 1
     assert "no room for" in done.stderr and "/dev/shm" in done.stderr, done.stdout + done.stderr
+
+
+def corrupt(path, at=None):
+    """Change some bits of what says where everything is, and what is to be done."""
+    with open(path, "r+b") as file:
+        at = at if at is not None else 4096 + random.randrange(300)
+        file.seek(at)
+        byte, = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ 0x24]))
+
+
+def state_of(job, server):
+    path, = [path for path in kept_by(job) if path.endswith(f".server{server}")]
+    return path
+
+
+@each_mpi
+def test_a_damaged_state_is_not_used(version, undisturbed, tmp_path):
+    """All die at once, and while the launcher looks away, what a server has kept is damaged."""
+    job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version, options=("--spares", 0), spares=0)
+    job.process.send_signal(signal.SIGSTOP)
+    for one in ranks.known.values():
+        os.kill(one.pid, signal.SIGKILL)
+    until(lambda: not any(is_running(one.pid) for one in ranks.known.values()), "they live")
+    corrupt(state_of(job, 1), 4096 + 24)
+    job.process.send_signal(signal.SIGCONT)
+    code, text = job.end()
+    assert code == 0 and "starting the job again (1 of 3)" in text, text
+    assert re.search(r"trireme-pserver: the state '\S+server1' is damaged: .*; it is not used", text), text
+    assert_undisturbed(tmp_path / "r.npz", undisturbed)
+
+
+@each_mpi
+def test_a_spare_refuses_a_damaged_state(version, undisturbed, tmp_path):
+    job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version, env=environment(TRIREME_TIMEOUT="10"))
+    os.kill(ranks.known[4].pid, signal.SIGSTOP)
+    os.kill(ranks.known[0].pid, signal.SIGKILL)
+    until(lambda: not is_running(ranks.known[0].pid), "it lives")
+    corrupt(state_of(job, 0), 4096 + 24)
+    os.kill(ranks.known[4].pid, signal.SIGCONT)
+    code, text = job.end()
+    assert code == 0 and "starting the job again (1 of 3)" in text and "is damaged" in text, text
+    assert_undisturbed(tmp_path / "r.npz", undisturbed)
