@@ -2,12 +2,12 @@
 #
 #   make test     set up, build, run every test          make demo     train digits on 2 servers, 2 trainers
 #   make asan     C tests under a sanitizer (tsan, ubsan)  make bench    benchmarks/run.py
-#   make fuzz     FUZZ_SECONDS for each parser            make soak     the fault tests for SOAK_SECONDS
+#   make fuzz     FUZZ_SECONDS for each parser            make soak     faults at random for SOAK_SECONDS
 #   make wheel    a wheel in dist/                        make format   clang-format on what you changed
 #   make operators   docs/operators.md anew               make clean    forget what was built
 PRESET       ?= dev
 FUZZ_SECONDS ?= 600
-SOAK_SECONDS ?= 600
+SOAK_SECONDS ?= 3600
 JOBS         ?= $(shell nproc)
 
 BIN    := .venv/bin
@@ -58,8 +58,12 @@ fuzz: setup
 	        $$found tests/fuzz/corpus/$$name; \
 	done
 
+# Tests of minutes, then jobs of fresh seeds; both to their ends.
 soak: build
-	TRIREME_SOAK_SECONDS=$(SOAK_SECONDS) $(PYTHON) -m pytest -m soak --timeout=0 tests/python
+	@failed=0; \
+	TRIREME_SOAK_SECONDS=$$(( $(SOAK_SECONDS) / 40 + 1 )) $(PYTHON) -m pytest -m soak --timeout=0 tests/python || failed=1; \
+	PRESET=$(PRESET) $(PYTHON) tests/soak/soak.py --seconds $(SOAK_SECONDS) || failed=1; \
+	exit $$failed
 
 wheel: setup
 	$(PYTHON) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .

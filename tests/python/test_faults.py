@@ -94,6 +94,29 @@ def test_a_rank_that_dies_before_it_has_joined_is_started_again(version, victim,
     assert_undisturbed(tmp_path / "r.npz", undisturbed)
 
 
+@pytest.mark.parametrize("has_run_before, files, is_death", [
+    (False, {}, False),                                # an interpreter that does not find the package ends like this
+    (True, {}, True),
+    (False, {"began.0": ""}, True),
+    (False, {"began.0": "", "failed.0": "3\nexit code 3"}, False),
+    (True, {"told.0": "they disagree"}, False),
+    (True, {"told.0": "rank 0 died", "died.0": "died"}, True),
+])
+def test_who_vanishes_without_a_word_has_died(has_run_before, files, is_death, tmp_path):
+    rank = subprocess.Popen(["sleep", "60"], env={"OMPI_COMM_WORLD_RANK": "0", "PATH": "/usr/bin:/bin"})
+    ranks = Ranks(os.getpid(), tmp_path, 0, 1, has_run_before=has_run_before)
+    until(lambda: ranks.look(0) or ranks.known, "it is not found")
+    assert ranks.failure() is None
+    rank.kill()
+    rank.wait()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    until(lambda: ranks.look(0) or ranks.known[0].gone, "it lives")
+    assert ranks.failure().is_death == is_death and ranks.failure().code == (3 if "failed.0" in files else 1)
+    assert "rank 0 (trainer 0)" in ranks.failure().text
+    ranks.close()
+
+
 @each_mpi
 def test_deaths_at_every_start_end_the_job(version):
     code, text = Launched(1, 2, "--fault", "kill early", version=version, options=("--restarts", 1)).end()

@@ -207,7 +207,7 @@ class Launch:
             mpirun = self.console.start(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
                                         stdout=self.output, start_new_session=True, preexec_fn=_end_with_us)
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers,
-                          self.layout.all_spares)
+                          self.layout.all_spares, attempt > 0)
             with _signals() as caught:
                 failure = self._watch(mpirun, ranks, hosts, caught)
                 hosts.kill()

@@ -41,6 +41,7 @@ class Ranks:
     servers: int
     trainers: int
     spares: int = 0
+    has_run_before: bool = False       # the job is started again: its script begins well
     known: dict[int, Rank] = field(default_factory=dict)
     looks: int = 0
     mourned: set[int] = field(default_factory=set)
@@ -149,7 +150,7 @@ class Ranks:
             if one.gone and not self._has_left(one.rank):
                 has_joined = self._has("joined", one.rank)
                 text = f"{self._where(one)}, ended without a goodbye" if has_joined else self._unjoined(one.rank)
-                return Failure(1, text, self.has_death() and self._has("began", one.rank))
+                return Failure(1, text, self.has_death() and (self.has_run_before or self._has("began", one.rank)))
         return None
 
     def has_death(self) -> bool:
