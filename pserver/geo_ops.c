@@ -1,5 +1,6 @@
 /* geo_ops.c - the operator of mode geo: trainers update their own copies of the parameters; now and then each adds what
- * it changed, divided by their number, to the servers' and takes what all have made of them.
+ * it changed, divided by their number, to the servers' and takes what all have made of them. Of sparse tables it sends the rows
+ * that have changed; new ones are taken when they are needed (geo_rows.h).
  *
  * What must stay true: between two exchanges Base holds the parameters as they came from the servers; during one it holds
  * the change, which is sent from where it lies. */
@@ -23,11 +24,12 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Counts its runs; in every period-th it adds (Param - Base) / trainers to the servers' blocks, and sets Param and "
-           "Base to what is there then. With Count at 0 it does nothing: all steps were exchanged.",
-    .in = TR_SLOTS({"Param", "[...] float", TR_SLOT_REPEATED}, {"Base", "like Param", TR_SLOT_REPEATED},
+           "Base to what is there then; the same of the job's sparse tables, row by row. With Count at 0 it does nothing: all steps were exchanged.",
+    .in = TR_SLOTS({"Param", "[...] float", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
+                   {"Base", "like Param", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
                    {"Count", "[1] int64, runs since the last exchange"}),
-    .out = TR_SLOTS({"ParamOut", "the same variables as Param", TR_SLOT_REPEATED},
-                    {"BaseOut", "the same variables as Base", TR_SLOT_REPEATED},
+    .out = TR_SLOTS({"ParamOut", "the same variables as Param", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
+                    {"BaseOut", "the same variables as Base", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
                     {"CountOut", "the same variable as Count"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, period, LONG, "runs from one exchange to the next; 0: exchange now if Count is not 0",
                              .number = 1, .range = TR_AT_LEAST(0)),
@@ -121,6 +123,7 @@ static tr_status exchange(tr_job *job, const tr_run *io)
             change_f64(base->data, param->data, tr_tensor_count(param), trainers);
     }
     TR_TRY(each_param(job, io, bases, push));
+    TR_TRY(tr__job_push_changes(job));
     TR_TRY(tr_job_step_end(job, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
     TR_TRY(each_param(job, io, params, pull));

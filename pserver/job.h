@@ -12,6 +12,7 @@
 #include "pserver/comm.h"
 #include "pserver/compress.h"
 #include "pserver/gather.h"
+#include "pserver/geo_rows.h"
 #include "pserver/keyset.h"
 #include "pserver/meter.h"
 #include "pserver/row_cache.h"
@@ -71,6 +72,7 @@ typedef struct tr__job_table {
     tr__keys     following;           /* of the step behind the one that is being made, or made next */
     bool         has_following;
     tr_row_cache *cache;              /* rows to be used again, or NULL */
+    tr_geo_rows  *geo;                /* mode geo: this trainer's own copy; else NULL */
 } tr__job_table;
 
 struct tr_job {
@@ -180,6 +182,10 @@ uint32_t  tr__job_first_shard(int server, int servers);
 int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
 /* A table that was not pushed in the step that is being made; NULL: all were. */
 const char *tr__job_first_missing_table(const tr_job *job);
+/* Mode geo: this trainer's copy of a table, which it is about to update, with the rows of these keys; NULL in other modes. */
+tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys);
+/* Mode geo: push what has changed in the copies of all tables. */
+tr_status tr__job_push_changes(tr_job *job);
 /* The step is ended. Asks for the rows of the next one that are known already. */
 tr_status tr__job_tables_ended(tr_job *job);
 

@@ -52,6 +52,18 @@ tr_status tr__job_check_tables(const tr_job_spec *spec)
     return TR_OK;
 }
 
+static tr_table_config config_of(const tr_job_table *table)
+{
+    tr_table_config config = {
+        .dtype = table->dtype, .width = table->width, .states = table->states, .init = (tr_table_init)table->init, .a = table->a,
+        .b = table->b, .random_key = table->random_key, .entry_count = (uint32_t)table->entry_count,
+        .entry_probability = table->entry_probability, .max_age = (uint32_t)table->max_age,
+        .keep_count = (uint32_t)table->keep_count, .max_rows = (uint64_t)table->max_rows};
+
+    memcpy(config.state_value, table->state_value, sizeof config.state_value);
+    return config;
+}
+
 /* In the other modes a row must be as its step finds it on the servers (sync), or is kept in other ways (geo). */
 static bool keeps_rows(const tr_job *job, const tr_job_spec *spec)
 {
@@ -85,6 +97,9 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
             return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for table '%s'", from->name);
         if (keeps_rows(job, spec))
             TR_TRY(tr_row_cache_new(&t->cache, spec->cache_rows, t->row_bytes));
+        const tr_table_config config = config_of(from);
+        if (job->consistency.kind == TR_MODE_GEO)
+            TR_TRY(tr_geo_rows_new(&t->geo, &config));
     }
     job->cache_staleness = spec->cache_staleness;
     return TR_OK;
@@ -110,6 +125,7 @@ void tr__job_free_tables(tr_job *job)
             free_way(&job->table[i].way[w]);
         free(job->table[i].following.key);
         tr_row_cache_free(job->table[i].cache);
+        tr_geo_rows_free(job->table[i].geo);
         free(job->table[i].name);
     }
     free(job->table);
@@ -143,14 +159,10 @@ tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const 
 tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
 {
     const tr_table_place  here = {.shard_count = TR_SHARDS};
-    const tr_table_config config = tr_table_config_of(table);
-    tr_var               *var = tr_scope_var(scope, table->name);
-    tr_table_var         *tv;
+    const tr_table_config config = config_of(table);
 
-    TR_TRY(tr_table_var_set(var, &config, &here));
-    TR_TRY(tr_table_var_of(&tv, var, "tr_table_declare", table->name));
-    tv->updates = (uint64_t)table->updates;
-    return TR_OK;
+    TR_TRY(tr_table_check_config(&config));
+    return tr_table_var_set(tr_scope_var(scope, table->name), &config, &here);
 }
 
 /* == all rows ===================================================================================== */
@@ -329,6 +341,16 @@ static tr_status keep_keys(tr__keys *kept, int64_t count, const int64_t *keys)
     return TR_OK;
 }
 
+static bool find_known(const tr__job_table *t, void *out, int64_t key, uint64_t step)
+{
+    if (!t->geo)
+        return tr_row_cache_get(t->cache, out, key, step);
+    if (!tr_geo_rows_has(t->geo, key))
+        return false;
+    tr_geo_rows_get(t->geo, out, key);
+    return true;
+}
+
 /* Rows that are known here are copied to the end of the way's rows, others get places in the order of their servers. */
 static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_way *way)
 {
@@ -340,7 +362,7 @@ static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_way *way)
     memset(way->missing, 0, ((size_t)servers + 1) * sizeof *way->missing);
     for (uint32_t i = 0; i < different; i++) {
         const uint32_t last = different - 1 - known;
-        if (tr_row_cache_get(t->cache, way->rows + last * (uint64_t)t->row_bytes, way->set.keys[i], way->step)) {
+        if (find_known(t, way->rows + last * (uint64_t)t->row_bytes, way->set.keys[i], way->step)) {
             way->split[i] = last;
             known++;
         } else {
@@ -360,7 +382,8 @@ static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_way *way)
     return TR_OK;
 }
 
-/* Ask the servers for the rows of the keys that the way has; with `keeps` not for those that are known here. */
+/* Ask the servers for the rows of the keys that the way has, but for what is known here; `keeps`: they will be known. Without
+ * it a cache is not looked at, either. */
 static tr_status ask(tr_job *job, int table, tr__rows_way *way, bool keeps)
 {
     tr__job_table *t = &job->table[table];
@@ -370,15 +393,16 @@ static tr_status ask(tr_job *job, int table, tr__rows_way *way, bool keeps)
     const uint32_t different = way->set.count;
     way->step = (uint64_t)job->step;
     way->clock = UINT64_MAX;
-    way->is_new = keeps && t->cache;
+    const bool splits = t->geo || (keeps && t->cache);
+    way->is_new = keeps && splits;
     way->at = way->place;
     TR_TRY(reserve(&way->keys, &way->keys_capacity, different, sizeof *way->keys));
     TR_TRY(reserve(&way->rows, &way->rows_capacity, different * (uint64_t)t->row_bytes, 1));
-    if (way->is_new)
+    if (splits)
         TR_TRY(split_known(job, t, way));
     for (uint32_t i = 0; i < different; i++)
         way->keys[way->at[i]] = way->set.keys[i];
-    way->call = (tr_client_rows){.table = (uint32_t)table, .first = way->is_new ? way->missing : way->first, .keys = way->keys,
+    way->call = (tr_client_rows){.table = (uint32_t)table, .first = splits ? way->missing : way->first, .keys = way->keys,
                                  .to = way->rows, .row_bytes = (uint64_t)t->row_bytes, .clock = &way->clock};
     return tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket);
 }
@@ -417,6 +441,7 @@ tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *
         take_next(t);
         job->rows_ahead += t->pull->set.count;
     } else {
+        t->next_is_asked = false;
         TR_TRY(keep_keys(&t->pull->asked, count, keys));
         TR_TRY(ask(job, table, t->pull, true));
     }
@@ -444,6 +469,8 @@ tr_status tr__job_tables_ended(tr_job *job)
     for (int i = 0; i < job->table_count; i++) {
         tr__job_table *t = &job->table[i];
         t->is_pushed = t->is_prefetched = t->next_is_asked = false;
+        if (t->geo)
+            tr_geo_rows_forget(t->geo);
         if (!t->has_following)
             continue;
         const tr__keys following = t->following;
@@ -475,8 +502,13 @@ static tr_status take_rows(tr_job *job, tr__job_table *t, tr__rows_way *way)
         return TR_OK;
     way->is_new = false;
     const uint64_t until = last_user(job, way), count = way->missing[tr_job_servers(job)];
-    for (uint64_t i = 0; i < count; i++)
-        tr_row_cache_put(t->cache, way->keys[i], way->rows + i * (uint64_t)t->row_bytes, way->step, until);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint8_t *row = way->rows + i * (uint64_t)t->row_bytes;
+        if (t->geo)
+            TR_TRY(tr_geo_rows_take(t->geo, way->keys[i], row));
+        else
+            tr_row_cache_put(t->cache, way->keys[i], row, way->step, until);
+    }
     return TR_OK;
 }
 
@@ -599,5 +631,43 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
         *ticket = way->ticket;
     t->is_pushed = true;
     job->pushed_tables++;
+    return TR_OK;
+}
+
+/* == mode geo ==================================================================================== */
+
+/* Mostly the keys are those of the step's lookups, whose rows are here. */
+tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys)
+{
+    TR_TRY(check_call(job, table, count, "tr__job_own_table"));
+    tr__job_table *t = &job->table[table];
+    bool           is_here = true;
+
+    *out = NULL;
+    if (!t->geo)
+        return TR_OK;
+    TR_TRY(take_rows(job, t, t->pull));
+    for (int64_t i = 0; i < count; i++)
+        is_here &= tr_geo_rows_has(t->geo, keys[i]);
+    if (!is_here) {
+        TR_TRY(keep_keys(&t->pull->asked, count, keys));
+        TR_TRY(ask(job, table, t->pull, true));
+        TR_TRY(take_rows(job, t, t->pull));
+    }
+    t->is_prefetched = false;                          /* the rows that were pulled are not these any more */
+    *out = tr_geo_rows_table(t->geo);
+    return TR_OK;
+}
+
+tr_status tr__job_push_changes(tr_job *job)
+{
+    const int64_t *keys;
+    const float   *values;
+    int64_t        count;
+
+    for (int i = 0; i < job->table_count; i++) {
+        TR_TRY(tr_geo_rows_changes(job->table[i].geo, tr_job_trainers(job), &count, &keys, &values));
+        TR_TRY(tr_job_push_rows(job, i, count, keys, values, 1, NULL));
+    }
     return TR_OK;
 }

@@ -35,9 +35,14 @@ tr_status tr_keyset_reset(tr_keyset *set, int64_t most)
         set->places = places;
         set->capacity = (uint32_t)(places / 2);
     }
+    tr_keyset_clear(set);
+    return TR_OK;
+}
+
+void tr_keyset_clear(tr_keyset *set)
+{
     set->count = 0;
     memset(set->place, 0, set->places * sizeof *set->place);
-    return TR_OK;
 }
 
 static uint64_t home(const tr_keyset *set, int64_t key)
@@ -59,4 +64,31 @@ void tr_keyset_add(tr_keyset *set, uint32_t *out, const int64_t *keys, int64_t n
         }
         out[i] = set->place[at] - 1;
     }
+}
+
+/* Twice the places, so that growing by one is cheap on average. */
+tr_status tr_keyset_grow(tr_keyset *set, int64_t more)
+{
+    const uint32_t count = set->count;
+
+    if (count + more <= set->capacity)
+        return TR_OK;
+    TR_TRY(tr_keyset_reset(set, count + more > 2 * (int64_t)count ? count + more : 2 * (int64_t)count));
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t at = home(set, set->keys[i]);
+        while (set->place[at])
+            at = (at + 1) & (set->places - 1);
+        set->place[at] = i + 1;
+    }
+    set->count = count;
+    return TR_OK;
+}
+
+bool tr_keyset_has(const tr_keyset *set, int64_t key)
+{
+    uint64_t at = home(set, key);
+
+    while (set->place[at] && set->keys[set->place[at] - 1] != key)
+        at = (at + 1) & (set->places - 1);
+    return set->place[at] != 0;
 }

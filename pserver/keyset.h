@@ -18,7 +18,12 @@ typedef struct tr_keyset {
 void      tr_keyset_deinit(tr_keyset *set);
 /* Empty it, with room for `most` keys. */
 tr_status tr_keyset_reset(tr_keyset *set, int64_t most);
-/* Put `n` keys in; out[i] is the number of keys[i]. Not more than reset made room for, in all. */
+/* Room for `more` keys beside those that are in it. */
+tr_status tr_keyset_grow(tr_keyset *set, int64_t more);
+/* Empty it; the room stays. */
+void      tr_keyset_clear(tr_keyset *set);
+bool      tr_keyset_has(const tr_keyset *set, int64_t key);
+/* Put `n` keys in; out[i] is the number of keys[i]. Not more than there is room for, in all. */
 void      tr_keyset_add(tr_keyset *set, uint32_t *out, const int64_t *keys, int64_t n);
 
 #endif

@@ -594,6 +594,21 @@ tr_status tr_table_put(tr_table *table, const tr_table_row *row)
     return TR_OK;
 }
 
+tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values)
+{
+    uint32_t slot;
+
+    if (!is_chosen(&table->config, key))
+        return TR_OK;
+    tr_slots_find(table->slots, &slot, &key, 1);
+    if (slot == TR_SLOT_NONE)
+        TR_TRY(make_row(&slot, table, key));
+    if (table->cut)
+        tr_slots_cut_keep(table->cut, &slot, 1);
+    memcpy(values_of(row_of(table, slot)), values, table->value_bytes);
+    return TR_OK;
+}
+
 /* Packed rows say nothing of living. */
 static void clean_marks(void *packed, uint64_t bytes, uint64_t stride)
 {

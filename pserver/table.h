@@ -104,6 +104,9 @@ typedef struct tr_table_row {
 /* Calls `each` for the rows of a virtual shard until it fails. */
 tr_status tr_table_each(const tr_table *table, uint32_t shard, tr_status (*each)(void *payload, const tr_table_row *row),
                         void *payload);
+/* Give a row these values, in the table's type, and first states where it is made now; none is made of a key that is not
+ * among the share that has rows. Between updates. */
+tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values);
 /* Make or replace a row. Between updates. */
 tr_status tr_table_put(tr_table *table, const tr_table_row *row);
 

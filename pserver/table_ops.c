@@ -262,6 +262,18 @@ static tr_status tile_of(tr_table_tile **out, const tr_run *io, tr_table_var *tv
     return TR_OK;
 }
 
+/* In a job of mode geo a trainer updates its own copy of the table, which the job has; else the variable's is meant. */
+static tr_status find_updated(tr_table **out, const tr_run *io, tr_table_var *tv, const tr_tensor *grad)
+{
+    tr_job   *job = grad ? tr_job_current() : NULL;
+    const int table = job ? tr_job_find_table(job, tr_run_in_name(io, U_W, 0)) : -1;
+
+    *out = NULL;
+    if (table >= 0)
+        TR_TRY(tr__job_own_table(out, job, table, grad->rows->count, grad->rows->index));
+    return *out ? TR_OK : tr_table_var_table(out, tv);
+}
+
 static tr_status run_update(const tr_run *io)
 {
     const tr_tensor *grad = io->in[U_GRAD];
@@ -274,7 +286,7 @@ static tr_status run_update(const tr_run *io)
         return tr_fail(TR_EINVAL, "lookup_sparse_table_update: '%s' has no gradient", tr_run_in_name(io, U_W, 0));
     if (grad && !grad->rows)
         return tr_fail(TR_EINVAL, "lookup_sparse_table_update: gradient '%s' has no rows", tr_run_in_name(io, U_GRAD, 0));
-    TR_TRY(tr_table_var_table(&table, tv));
+    TR_TRY(find_updated(&table, io, tv, grad));
     TR_TRY(tile_of(&tile, io, tv));
     const tr_rows_part   mine = {0, 1, grad ? grad->rows->count : 0, grad ? grad->rows->index : NULL, grad ? grad->data : NULL};
     const tr_rows_update here = {1, &mine};

@@ -349,5 +349,28 @@ def copy_update(op: Operator, program: Program, rename: Any) -> None:
     block.ops[-1].desc.remove_attr("op_callstack")
 
 
+def add_update(op: Operator, program: Program) -> None:
+    """Append to a server's program what mode geo makes of an update: rows that are pushed are added to the table's.
+
+    States stay with the trainers; the servers' rows have room for them, so that a table is the same in every mode.
+    """
+    tile, grad, states = op.attr("param"), op.attr("grad"), op.attr("states")
+    shape = op.block.program.block(op.attr("sub_block")).var(tile).desc.shape()
+    table, block = op.input("W")[0], program.global_block()
+    block.create_var(name=table, type=VarType.RAW, persistable=True)
+    sub = program._create_block(0)
+    for name in (tile, grad, *states):
+        sub.create_var(name=name, shape=shape, dtype=VarType.FP32)
+    sub.append_op(type="elementwise_add", inputs={"X": tile, "Y": grad}, outputs={"Out": tile})
+    for name in states:
+        sub.append_op(type="scale", inputs={"X": name}, outputs={"Out": name}, attrs={"scale": 1.0})
+    program._rollback()
+    for inner in sub.ops:
+        inner.desc.remove_attr("op_callstack")
+    block.append_op(type=UPDATE, inputs={"W": [table]}, attrs={"sub_block": sub.idx, "param": tile, "grad": grad, "states": states,
+                                                               "op_role": OpRole.Optimize})
+    block.ops[-1].desc.remove_attr("op_callstack")
+
+
 __all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_table_update", "tables_of", "table_names",
-           "save_table", "load_table", "row_dtype", "copy_update", "LOOKUP", "PUSH"]
+           "save_table", "load_table", "row_dtype", "copy_update", "add_update", "LOOKUP", "PUSH"]

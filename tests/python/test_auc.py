@@ -122,8 +122,7 @@ def test_deepfm_in_a_synchronous_job_is_one_process_but_for_rounding(tables, dee
 @pytest.mark.mpi
 @pytest.mark.parametrize("mode", APART)
 def test_deepfm_is_as_good_where_trainers_are_apart(mode, deepfm_alone):
-    tables = [] if mode.startswith("geo") else ["--tables"]
-    line = lines(in_job(mode, DEEPFM, *SMALL, "--steps", 200, *tables))[-1]
+    line = lines(in_job(mode, DEEPFM, *SMALL, "--steps", 200, "--tables"))[-1]
     assert line["auc"] == pytest.approx(deepfm_alone[-1]["auc"], abs=SHORT)
 
 

@@ -1,7 +1,8 @@
 """Mode geo: trainers keep their whole program and exchange what they changed; servers add it up.
 
 A trainer's program is that of one process and one operator more, which counts its runs and in every k-th sends
-``(parameter - base) / trainers`` and takes what all have made of the parameter.
+``(parameter - base) / trainers`` and takes what all have made of the parameter. Rows of sparse tables are exchanged by the same
+operator, and taken when a lookup needs them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 from ..core import OpRole, VarType
 from ..framework import Program
+from ..sparse_table import add_update, is_table_update
 from .optimize_part import is_optimize
 from .placement import Part
 from .transpiled import Block, Transpiled, Value
@@ -68,6 +70,9 @@ def _server(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: dict[s
                 size *= dim
             result.blocks.append(Block(here, delta, server, dtypes[name], size, name, one.begin, one.end))
             result.values.append(Value(server, here, name, one.begin, one.end))
+    for op in program.global_block().ops:
+        if is_table_update(op):
+            add_update(op, mine)
     return mine
 
 

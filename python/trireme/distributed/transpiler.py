@@ -44,13 +44,12 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
         part.require_separate(servers)
     items = [_item(part, name, slice_params) for name in part.params]
     parts = place(items, servers, min_block_bytes)
-    if mode.kind == "geo" and part.tables:
-        raise UnsupportedError(f"mode {mode.text!r} keeps all parameters at the trainers, but {next(iter(part.tables))!r} is a sparse table: "
-                               "use sync, async or ssp")
     if mode.kind == "geo":
         shapes, dtypes = ({name: get(name) for name in part.params} for get in (part.shape, lambda name: part.var(name).dtype))
         result = transpile_geo(program, shapes, dtypes, parts, servers, trainer, mode.count)
-        result.mode, result.original = mode, program
+        result.mode, result.original, result.tables = mode, program, list(part.tables)
+        for own in filter(None, (result.trainer, result.idle)):
+            add_prefetch(own.global_block(), part.tables)
         return result
     means = [] if mode.is_alone else _averaged(program)
     result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode, list(part.tables),

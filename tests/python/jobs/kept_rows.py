@@ -24,6 +24,7 @@ def main():
                                   param_attr=fluid.ParamAttr("counts", initializer=fluid.initializer.Constant(0.0)))
     # Of the mean over a batch of n rows: each row that is used moves by 1 in the column of its trainer.
     loss = fluid.layers.mean(fluid.layers.reduce_sum(rows * who, dim=1))
+    test = fluid.default_main_program().clone(for_test=True)
     fluid.optimizer.SGD(1.0).minimize(loss)
     exe = fluid.Executor()
     exe.run(fluid.default_startup_program())
@@ -33,6 +34,7 @@ def main():
         one = np.zeros((len(used), WIDTH), "float32")
         one[:, me] = -len(used)
         read.append(exe.run(feed={"keys": used, "who": one}, fetch_list=[rows])[0][0])
+    last, = exe.run(test, feed={"keys": np.full((1, 1), 7), "who": np.zeros((1, WIDTH), "float32")}, fetch_list=[rows])
     stats = ffi.new("tr_job_stats *")
     lib.tr_job_get_stats(lib.tr_job_current(), stats)
     read, steps = np.array(read), np.arange(STEPS)
@@ -40,7 +42,7 @@ def main():
     lag = steps - read[:, me]
     # Another trainer is at most where it is; it may have left early, but not before its last step.
     behind = (steps - read[:, others].min(1)).clip(0) if others else np.zeros(STEPS)
-    np.savez(f"{args.out}.{me}.npz", lag=lag, others=behind, cached=stats.rows_cached, wanted=stats.rows_wanted,
+    np.savez(f"{args.out}.{me}.npz", read=read, last=last[0], lag=lag, others=behind, cached=stats.rows_cached, wanted=stats.rows_wanted,
              bytes=stats.bytes_received)
 
 
