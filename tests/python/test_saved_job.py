@@ -86,7 +86,7 @@ def test_alone_it_is_a_script_to_the_bit(data, tmp_path, how):
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.parametrize("how", [(), ("--optimizer", "sgd", "--dropout", 0.3), ("--split", "tasks"),
-                                 ("--table", "--optimizer", "sgd")], ids=str)
+                                 ("--width", 3000, "--compress", "topk(0.1)"), ("--table", "--optimizer", "sgd")], ids=str)
 def test_beside_servers_it_is_a_script_to_the_bit(data, tmp_path, how):
     code, out, err = mpirun(2, 2, sys.executable, SCRIPT, data, "--save", tmp_path / "python", *how)
     assert code == 0, out + err

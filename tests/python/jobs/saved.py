@@ -17,18 +17,22 @@ parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--optimizer", default="adam")
 parser.add_argument("--dropout", type=float, default=0.0)
 parser.add_argument("--table", action="store_true")
+parser.add_argument("--width", type=int, default=9)
+parser.add_argument("--compress")
 parser.add_argument("--pipe")
 parser.add_argument("--lease", type=float, default=300.0)
 parser.add_argument("--in-memory", action="store_true")
 args = parser.parse_args()
 
+if args.compress:
+    fluid.distributed.set_compression(args.compress)
 fluid.default_startup_program().random_seed = 5
 fluid.default_main_program().random_seed = 5
 x = fluid.layers.data("x", [6])
 words = fluid.layers.data("words", [1], dtype="int64", lod_level=1)
 label = fluid.layers.data("label", [1], dtype="int64")
 pooled = fluid.layers.sequence_pool(fluid.layers.embedding(words, [40, 6], is_distributed=args.table), "sum")
-hidden = fluid.layers.fc([x, pooled], 9, act="tanh")
+hidden = fluid.layers.fc([x, pooled], args.width, act="tanh")
 if args.dropout:
     hidden = fluid.layers.dropout(hidden, args.dropout)
 loss = fluid.layers.mean(fluid.layers.cross_entropy(fluid.layers.fc(hidden, 5, act="softmax"), label))
