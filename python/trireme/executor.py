@@ -36,7 +36,9 @@ def _job_hooks() -> tuple[Any, Any]:
     if not lib.tr_job_is_launched():
         return None, None
     from .distributed import job, training
-    return (training.before_run, training.after_run) if job.is_launched() else (None, None)
+    if not job.is_launched():
+        return None, None
+    return training.before_run, training.after_run if training.is_watched() else None
 
 
 

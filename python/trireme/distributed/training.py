@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class _Training:
         self._last = -1.0                              # weight that the job knows
         loss = next(iter(losses(program)), "")
         self._loss = self.result.means.get(loss, loss)
+        self._loss_due = 0.0
         self._loss_at: dict[tuple[str, ...], int] = {} # in what is fetched; -1: it is not
         for name in self.result.means.values():
             var = self.program.global_block().var(name)
@@ -175,7 +177,11 @@ class _Training:
             self._last = weight
 
     def note_loss(self, names: tuple[str, ...], results: list[Any]) -> None:
-        """Let the launcher's line and the log show it, where the script has fetched it."""
+        """Let the launcher's line and the log show it, where the script has fetched it: ten times a second at most."""
+        now = monotonic()
+        if now < self._loss_due:
+            return
+        self._loss_due = now + 0.1
         at = self._loss_at.get(names)
         if at is None:
             at = self._loss_at[names] = names.index(self._loss) if self._loss in names else -1
@@ -267,6 +273,11 @@ def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, An
     training.set_weight(feed)
     training.keeper.before_step(executor)
     return training.next_program(), training.fetched(names)
+
+
+def is_watched() -> bool:
+    """Whether somebody is told of losses: a log, or the launcher."""
+    return bool(os.environ.get("TRIREME_LOG")) or os.environ.get("TRIREME_PROGRESS") == "1"
 
 
 def after_run(program: Program, names: tuple[str, ...], results: list[Any]) -> None:
@@ -378,6 +389,6 @@ def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -
     return True
 
 
-__all__ = ["save_by_servers", "before_run", "after_run", "before_loop", "after_loop", "before_goodbye", "facts_of", "fetch_state",
+__all__ = ["save_by_servers", "before_run", "after_run", "is_watched", "before_loop", "after_loop", "before_goodbye", "facts_of", "fetch_state",
            "prefetch", "prefetched",
            "set_batch_weight"]
