@@ -561,9 +561,9 @@ void tr_job_get_stats(const tr_job *job, tr_job_stats *stats)
         .steps = job->role != TR_ROLE_TRAINER ? tr_counter_get(&job->applied.count) : job->step,
         .wait_nanoseconds = job->role != TR_ROLE_TRAINER ? tr_counter_get(&job->idle) : tr_counter_get(&job->meter->waited_all),
         .apply_nanoseconds = tr_counter_get(&job->applied.sum),
-        .rows_wanted = job->rows_wanted,
-        .rows_ahead = job->rows_ahead,
-        .rows_cached = job->rows_cached,
+        .rows_wanted = tr_counter_get(&job->rows_wanted),
+        .rows_ahead = tr_counter_get(&job->rows_ahead),
+        .rows_cached = tr_counter_get(&job->rows_cached),
     };
     tr_comm_stats(job->comm, stats);
     if (job->server)

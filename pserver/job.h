@@ -87,7 +87,7 @@ struct tr_job {
     int            table_count;
     tr__job_table *table;
     int            pushed_tables;
-    int64_t        rows_wanted, rows_ahead, rows_cached;
+    tr_counter     rows_wanted, rows_ahead, rows_cached;
     tr_mode        consistency;       /* `mode`, understood */
     int64_t        cache_staleness;
     int            pushed;            /* blocks, in the step that is being made */

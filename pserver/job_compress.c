@@ -6,6 +6,7 @@
 #include "pserver/job.h"
 
 #include "framework/threadpool.h"
+#include "pserver/wake.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +90,9 @@ tr_status tr__job_compress(const tr_client_pieces **out, tr_job *job, tr__job_bl
     encoding e = {&job->compress, block->coder, weight > 0 ? data : NULL};
 
     TR_TRY(tr_job_wait(job, job->last_end));
+    const int64_t from = tr__clock();
     tr_parallel(piece_count(block->coder), encode_piece, &e);
+    tr_trainer_meter_encode(job->meter, tr__clock() - from);
     *out = &block->coder->pieces;
     return TR_OK;
 }

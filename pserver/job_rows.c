@@ -378,7 +378,7 @@ static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_way *way)
     memmove(way->missing + 1, way->missing, (size_t)servers * sizeof *way->missing);
     way->missing[0] = 0;
     way->at = way->split;
-    job->rows_cached += known;
+    tr_counter_add(&job->rows_cached, known);
     return TR_OK;
 }
 
@@ -439,7 +439,7 @@ tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *
     t->is_prefetched = false;
     if (t->next_is_asked && is_asked(t->next, count, keys)) {
         take_next(t);
-        job->rows_ahead += t->pull->set.count;
+        tr_counter_add(&job->rows_ahead, t->pull->set.count);
     } else {
         t->next_is_asked = false;
         TR_TRY(keep_keys(&t->pull->asked, count, keys));
@@ -447,7 +447,7 @@ tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *
     }
     t->is_prefetched = true;
     t->taken = 0;
-    job->rows_wanted += t->pull->set.count;
+    tr_counter_add(&job->rows_wanted, t->pull->set.count);
     return TR_OK;
 }
 
@@ -533,7 +533,7 @@ tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *ke
         t->is_prefetched = false;
         TR_TRY(keep_keys(&t->pull->asked, count, keys));
         TR_TRY(ask(job, table, t->pull, false));
-        job->rows_wanted += way->set.count;
+        tr_counter_add(&job->rows_wanted, way->set.count);
         from = 0;
     }
     t->taken = from + count;

@@ -59,12 +59,15 @@ static void trainer_totals(tr_text *out, const tr_job *job)
     add_times(out, "step", &m->step);
     add_times(out, "compute", &m->compute);
     add_times(out, "script", &m->script);
+    add_times(out, "encode", &m->encode);
     add_times(out, "wait", &m->wait);
     tr_text_add(out, ",\"wait_by_server_ms\":[");
     for (int i = 0; i < m->servers; i++)
         tr_text_add(out, "%s%.3f", i ? "," : "", (double)tr_counter_get(&m->wait_by_server[i]) / 1e6);
     tr_text_add(out, "]");
     add_wire(out, job);
+    tr_text_add(out, ",\"rows_wanted\":%lld,\"rows_ahead\":%lld,\"rows_cached\":%lld", (long long)tr_counter_get(&job->rows_wanted),
+                (long long)tr_counter_get(&job->rows_ahead), (long long)tr_counter_get(&job->rows_cached));
     add_loss(out, m);
 }
 

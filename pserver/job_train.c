@@ -144,8 +144,8 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     job->mode = strdup(spec->mode);
     job->is_set_up = true;
     tr_trainer_meter_start(job->meter, tr__clock(), job->step);
-    tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d", spec->mode, (long long)job->step,
-                   job->block_count, job->table_count);
+    tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\"", spec->mode,
+                   (long long)job->step, job->block_count, job->table_count, tr__job_compress_word(spec));
     return TR_OK;
 }
 

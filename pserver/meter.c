@@ -76,7 +76,7 @@ void tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, int64_t resume
     tr_counter_set(&meter->resumed, resumed);
     tr_counter_set(&meter->ended, resumed);
     meter->ended_at = now;
-    meter->waited = meter->scripted = meter->quiet_at = 0;
+    meter->waited = meter->scripted = meter->encoded = meter->quiet_at = 0;
 }
 
 /* After its last wait the program has nothing to do: what lies between is the script's. */
@@ -97,6 +97,11 @@ void tr_trainer_meter_wait(tr_trainer_meter *meter, int64_t from, int64_t to, in
         tr_counter_add(&meter->wait_by_server[server], to - from);
 }
 
+void tr_trainer_meter_encode(tr_trainer_meter *meter, int64_t nanoseconds)
+{
+    meter->encoded += nanoseconds;
+}
+
 void tr_trainer_meter_pause(tr_trainer_meter *meter, int64_t now)
 {
     meter->quiet_at = now;
@@ -104,13 +109,14 @@ void tr_trainer_meter_pause(tr_trainer_meter *meter, int64_t now)
 
 void tr_trainer_meter_end(tr_trainer_meter *meter, int64_t now)
 {
-    const int64_t step = now - meter->ended_at, compute = step - meter->waited - meter->scripted;
+    const int64_t step = now - meter->ended_at, compute = step - meter->waited - meter->scripted - meter->encoded;
 
     tr_times_add(&meter->step, step);
     tr_times_add(&meter->wait, meter->waited);
     tr_times_add(&meter->script, meter->scripted);
+    tr_times_add(&meter->encode, meter->encoded);
     tr_times_add(&meter->compute, compute > 0 ? compute : 0);
     tr_counter_add(&meter->ended, 1);
     meter->ended_at = now;
-    meter->waited = meter->scripted = 0;
+    meter->waited = meter->scripted = meter->encoded = 0;
 }

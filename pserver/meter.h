@@ -39,16 +39,16 @@ void    tr_times_add(tr_times *times, int64_t nanoseconds);
 int64_t tr_times_median(const tr_times *times);
 
 /* Of a trainer, written by its owner. A step lasts from the end of one to the end of the next; in it the trainer waits for
- * servers, its script does something of its own (reads data), or it computes. */
+ * servers, its script does something of its own (reads data), gradients are compressed, or it computes. */
 typedef struct tr_trainer_meter {
-    tr_times    step, wait, script, compute;
+    tr_times    step, wait, script, encode, compute;
     tr_counter *wait_by_server;       /* whose answer ended the wait */
     int         servers;
     tr_counter  waited_all;           /* between steps, too */
     tr_counter  begun, resumed, ended;   /* steps */
     tr_counter  loss;                 /* the bits of a double; 0: unknown */
     /* the owner's own */
-    int64_t     ended_at, waited, quiet_at, scripted;
+    int64_t     ended_at, waited, quiet_at, scripted, encoded;
 } tr_trainer_meter;
 
 tr_trainer_meter *tr_trainer_meter_new(int servers);
@@ -59,6 +59,8 @@ void              tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, i
 void              tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now);
 /* It has waited, for that server at last. */
 void              tr_trainer_meter_wait(tr_trainer_meter *meter, int64_t from, int64_t to, int server);
+/* It has compressed a gradient. */
+void              tr_trainer_meter_encode(tr_trainer_meter *meter, int64_t nanoseconds);
 /* A step's program is at its end without a wait. */
 void              tr_trainer_meter_pause(tr_trainer_meter *meter, int64_t now);
 void              tr_trainer_meter_end(tr_trainer_meter *meter, int64_t now);

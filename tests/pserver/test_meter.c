@@ -49,11 +49,14 @@ TEST(a_step_is_waiting_the_scripts_own_and_computing)
     tr_trainer_meter_wait(m, 110 * MS, 115 * MS, 0);
     tr_trainer_meter_wait(m, 116 * MS, 118 * MS, 1);
     tr_trainer_meter_begin(m, 121 * MS);           /* after 3 ms of the script's */
+    tr_trainer_meter_encode(m, 1 * MS);
+    tr_trainer_meter_encode(m, 1 * MS);
     tr_trainer_meter_end(m, 130 * MS);
     assert_int_equal(tr_counter_get(&m->step.sum), 30 * MS);
     assert_int_equal(tr_counter_get(&m->wait.sum), 7 * MS);
     assert_int_equal(tr_counter_get(&m->script.sum), 3 * MS);
-    assert_int_equal(tr_counter_get(&m->compute.sum), 20 * MS);
+    assert_int_equal(tr_counter_get(&m->encode.sum), 2 * MS);
+    assert_int_equal(tr_counter_get(&m->compute.sum), 18 * MS);
     assert_int_equal(tr_counter_get(&m->wait_by_server[0]), 5 * MS);
     assert_int_equal(tr_counter_get(&m->wait_by_server[1]), 2 * MS);
     assert_int_equal(tr_counter_get(&m->ended), 2);

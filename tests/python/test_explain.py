@@ -35,11 +35,11 @@ class Job:
             for line in (joined, *lines):
                 out.write(json.dumps({"t_s": 2.0, **line}) + "\n")
 
-    def trainer(self, index, compute=5.0, script=0.5, wait=1.0, bytes=1 << 20, messages=20, steps=STEPS):
-        step = compute + script + wait
-        self.write("trainer", index, {"event": "began", "mode": self.mode, "step": 0}, {
+    def trainer(self, index, compute=5.0, script=0.5, wait=1.0, encode=0.0, bytes=1 << 20, messages=20, steps=STEPS):
+        step = compute + script + wait + encode
+        self.write("trainer", index, {"event": "began", "mode": self.mode, "step": 0, "compress": "int8" if encode else "none"}, {
             "event": "summary", "end": "well", "steps": steps, "step_ms": step * steps, "compute_ms": compute * steps,
-            "script_ms": script * steps, "wait_ms": wait * steps, "compute_median_ms": compute, "script_median_ms": script,
+            "script_ms": script * steps, "encode_ms": encode * steps, "wait_ms": wait * steps, "compute_median_ms": compute, "script_median_ms": script,
             "wait_by_server_ms": [wait * steps / self.servers] * self.servers, "sent_bytes": bytes * steps // 2,
             "received_bytes": bytes * steps // 2, "sent_messages": messages * steps // 2, "received_messages": messages * steps // 2})
 
@@ -111,6 +111,11 @@ def a_far_host(job):
         job.server(index, kept=(5, 5, 0), late=(0.1, 0, 5))
 
 
+def compressing(job):
+    for index in range(3):
+        job.trainer(index, encode=4.0)
+
+
 def scripts(job):
     for index in range(3):
         job.trainer(index, script=20.0)
@@ -137,10 +142,11 @@ ADVICE = [
     ("sync", servers_busy, r"server 1 takes 56% of a step to apply: use more servers"),
     ("sync", one_server_busy, r"server 1 applies 8\.1x as long as the others, and that takes 56% of a step: .* h1, is busy"),
     ("async", a_queue, r"server 0 takes 45% of a step to apply: use more servers"),
-    ("sync", bytes_on_the_wire, r"wire-bound, 52\.4 MB a step and trainer: "),
+    ("sync", bytes_on_the_wire, r"wire-bound, 52\.4 MB a step and trainer: --compress fp16"),
     ("sync", bytes_on_one_server, r"wire-bound: server 1 moves over 100x|wire-bound: server 1 moves 100\.0x"),
     ("sync", many_messages, r"wire-bound by 20 messages a step, not by their 2 kB: larger batches"),
     ("sync", a_far_host, r"wire-bound, and gradients of trainer 2 come 5 ms behind the first, .* host, h2: trireme doctor"),
+    ("sync", compressing, r"compressing gradients by int8 takes 38% of a step: fp16 is cheaper"),
     ("sync", scripts, r"the scripts take 77% of a step before they hand over its data: read ahead"),
     ("async", old_gradients, r"half of all gradients are 16 updates old or older, with 3 trainers: --mode 'ssp\(2\)'"),
     ("sync", old_gradients, r"compute-bound"),
@@ -155,7 +161,7 @@ def test_advice_follows_from_the_figures(tmp_path, mode, happens, says):
 
 
 def test_each_rule_is_tested():
-    assert len(advice.RULES) == 5
+    assert len(advice.RULES) == 6
 
 
 def test_who_stands_out():
@@ -168,7 +174,7 @@ def test_the_parts_of_a_step_add_up(tmp_path):
     job = Job(tmp_path)
     slow_in_its_script(job)
     figures = figures_of(logs.read(tmp_path))
-    parts = sum(figures.share(part) for part in ("compute", "script", "others", "apply", "wire"))
+    parts = sum(figures.share(part) for part in ("compute", "script", "encode", "others", "apply", "wire"))
     assert parts == pytest.approx(1.0)
     assert figures.trainers[0].others == pytest.approx(8.5) and figures.trainers[0].late == 0 and figures.trainers[1].late == pytest.approx(8.5)
     assert figures.trainers[0].wire == pytest.approx(9.5 - 8.5 - 0.2)
@@ -181,7 +187,7 @@ def test_the_report_shows_staleness_and_hot_keys(tmp_path, capsys):
     job.server(1, staleness=(150, 50), tables=[{**table, "hot_keys": [[5, 95]]}])
     assert cli.main(["explain", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    assert "mode async, 2 trainers, 2 servers, 100 steps in 0.7 s" in text
+    assert "mode async, 2 trainers, 2 servers, 100 steps in 650 ms" in text
     assert "gradients by the updates that came before them: 0: 75%, 1: 25%" in text
     assert "table clicks: 20 rows, 2 kB; keys that most updates touch: 5 (95%), 17 (90%), 4 (1%)" in text
     assert text.splitlines()[-1].startswith("advice: ")

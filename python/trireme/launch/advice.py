@@ -65,7 +65,8 @@ def wire(figures: Figures) -> Advice | None:
     if times >= 2 * SLOW:
         server = figures.servers[place]
         return share, f"wire-bound: server {server.index} moves {_times(times)} as many bytes as the others: one large parameter or hot keys lie there"
-    return share, f"wire-bound, {_bytes(bytes)} a step and trainer: {WIDER}"
+    smaller = "--compress fp16 makes gradients half as long, " if figures.compress == "none" else ""
+    return share, f"wire-bound, {_bytes(bytes)} a step and trainer: {smaller}{WIDER}"
 
 
 def _far_host(figures: Figures) -> Trainer | None:
@@ -76,6 +77,12 @@ def _far_host(figures: Figures) -> Trainer | None:
     is_slow = slowest == place and late.work * (1 - 1 / factor) > late.late / 2
     is_far = len({one.host for one in figures.trainers}) > 1 and times >= SLOW and late.late > late.step / 5
     return late if is_far and not is_slow else None
+
+
+def compressing(figures: Figures) -> Advice | None:
+    """It costs more than it can save."""
+    share = figures.share("encode")
+    return share, f"compressing gradients by {figures.compress} takes {share:.0%} of a step: fp16 is cheaper, and none may be faster"
 
 
 def slow_scripts(figures: Figures) -> Advice | None:
@@ -97,7 +104,7 @@ def stale(figures: Figures) -> Advice | None:
 
 
 WIDER = "more servers share it, larger batches need less of it, --mode 'geo(10)' sends a tenth"
-RULES: tuple[Callable[[Figures], Advice | None], ...] = (slow_trainer, servers_apply, wire, slow_scripts, stale)
+RULES: tuple[Callable[[Figures], Advice | None], ...] = (slow_trainer, servers_apply, wire, compressing, slow_scripts, stale)
 
 
 def advice_of(figures: Figures) -> str:

@@ -17,8 +17,13 @@ from .figures import Figures, figures_of
 from .logs import Logs, read
 from .progress import staleness_range
 
-_PARTS = (("compute", "computing"), ("script", "the script's own, such as reading data"), ("others", "waiting for slower trainers"),
+_PARTS = (("compute", "computing"), ("script", "the script's own, such as reading data"), ("encode", "compressing gradients"),
+          ("others", "waiting for slower trainers"),
           ("apply", "waiting for servers that apply"), ("wire", "waiting for messages on the wire"))
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.0f} ms"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -30,8 +35,9 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def _head(logs: Logs, figures: Figures) -> list[str]:
     restarts = f", started {logs.restarts + 1} times" if logs.restarts else ""
     steps = max([one.steps for one in figures.trainers], default=0)
-    return [f"{logs.folder}: mode {figures.mode}, {len(logs.trainers)} trainers, {len(logs.servers)} servers, "
-            f"{steps} {'exchanges' if figures.kind == 'geo' else 'steps'} in {figures.seconds:.1f} s{restarts}",
+    compress = f", compressed by {figures.compress}" if figures.compress != "none" else ""
+    return [f"{logs.folder}: mode {figures.mode}{compress}, {len(logs.trainers)} trainers, {len(logs.servers)} servers, "
+            f"{steps} {'exchanges' if figures.kind == 'geo' else 'steps'} in {_seconds(figures.seconds)}{restarts}",
             *(f"  note: {remark}" for remark in logs.remarks), ""]
 
 
@@ -41,6 +47,8 @@ def _steps(figures: Figures) -> list[str]:
     lines = [f"{what} takes {step:.3g} ms, of a mean trainer"]
     for part, words in _PARTS:
         share = figures.share(part)
+        if part == "encode" and figures.compress == "none":
+            continue
         lines.append(f"  {words:<40}{figures.mean(part):>10.3f} ms{share:>7.0%}  {'#' * round(30 * share)}".rstrip())
     return [*lines, f"  and {_bytes(figures.mean('bytes'))} in {figures.mean('messages'):.0f} messages", ""]
 

@@ -24,6 +24,7 @@ class Trainer:
     step: float
     compute: float
     script: float
+    encode: float                      # compressing gradients
     others: float                      # waiting for slower trainers
     apply: float                       # and for servers that apply, or have a queue
     wire: float
@@ -49,6 +50,7 @@ class Server:
 @dataclass
 class Figures:
     mode: str
+    compress: str
     trainers: list[Trainer]
     servers: list[Server]
     seconds: float                     # the longest that a trainer made steps
@@ -101,7 +103,7 @@ def _trainer(logs: Logs, log: Log, kind: str, apply: float) -> Trainer:
     busy = min(apply + (0.0 if kind == "sync" else kept), wait - others)
     return Trainer(
         log.index, log.host, int(steps), _of_step(log, "step_ms", steps), _of_step(log, "compute_ms", steps),
-        _of_step(log, "script_ms", steps), others, busy, wait - others - busy, _by_trainer(logs, "late", log.index),
+        _of_step(log, "script_ms", steps), _of_step(log, "encode_ms", steps), others, busy, wait - others - busy, _by_trainer(logs, "late", log.index),
         log.number("compute_median_ms") + log.number("script_median_ms"), log.number("script_median_ms"),
         _of_step(log, "sent_bytes", steps) + _of_step(log, "received_bytes", steps),
         _of_step(log, "sent_messages", steps) + _of_step(log, "received_messages", steps))
@@ -134,7 +136,7 @@ def figures_of(logs: Logs) -> Figures:
     apply = max([server.apply for server in servers], default=0.0)
     trainers = [_trainer(logs, log, kind, apply) for _, log in sorted(logs.trainers.items())]
     bins = [[int(count) for count in log.numbers("staleness", 16)] for log in logs.servers.values()]
-    return Figures(logs.mode, [one for one in trainers if one.steps], servers,
+    return Figures(logs.mode, logs.compress, [one for one in trainers if one.steps], servers,
                    max(log.number("step_ms") for log in logs.trainers.values()) / 1e3, add_bins(bins),
                    int(sum(log.number("dropped") for log in logs.servers.values())), _tables(logs))
 

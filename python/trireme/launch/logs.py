@@ -63,8 +63,16 @@ class Logs:
 
     @property
     def mode(self) -> str:
-        modes = [str(line.get("mode", "")) for log in self.trainers.values() for line in log.events("began")]
-        return modes[0] if modes else "sync"
+        return self._began("mode", "sync")
+
+    @property
+    def compress(self) -> str:
+        return self._began("compress", "none")
+
+    def _began(self, name: str, otherwise: str) -> str:
+        """What all trainers have been told alike, by the first that has written it."""
+        found = [str(line[name]) for log in self.trainers.values() for line in log.events("began") if name in line]
+        return found[0] if found else otherwise
 
     @property
     def restarts(self) -> int:
