@@ -37,9 +37,6 @@ tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec)
 
     TR_TRY(tr_compress_parse(&compress, tr__job_compress_word(spec)));
     TR_TRY(tr_mode_parse(&mode, spec->mode ? spec->mode : ""));
-    /* Servers that decided by themselves which gradients are late would wait for each other's trainers. */
-    if (mode.kind == TR_MODE_SYNC && mode.count > 0 && tr_job_servers(job) > 1)
-        return tr_fail(TR_EUNSUPPORTED, "mode '%s' works with one server; this job has %d", spec->mode, tr_job_servers(job));
     if (spec->program_count != tr_job_servers(job))
         return tr_fail(TR_EINVAL, "tr_job_setup: %d programs for %d servers", spec->program_count, tr_job_servers(job));
     for (int i = 0; i < spec->value_count; i++)

@@ -1,4 +1,4 @@
-/* mode.c - NAME, NAME(NUMBER) or NAME(key=NUMBER). */
+/* mode.c - NAME, NAME(NUMBER), NAME(key=NUMBER) or NAME(word). */
 #include "pserver/mode.h"
 
 #include "framework/status.h"
@@ -14,18 +14,19 @@ typedef struct form {
     bool         is_needed, is_whole; /* the number */
     double       low, high;
     const char  *what;
+    const char  *word;                /* may stand there instead: tr_mode.goes_on; or NULL */
 } form;
 
 static const form forms[] = {
-    {"sync", "backups", TR_MODE_SYNC, false, true, 0, 1 << 20, "trainers whose lateness nobody waits for"},
-    {"async", "compensation", TR_MODE_ASYNC, false, false, 0, 1e6, "a factor of the squared gradient"},
-    {"ssp", "", TR_MODE_SSP, true, true, 0, 1 << 30, "steps between the fastest and the slowest trainer"},
-    {"geo", "", TR_MODE_GEO, true, true, 1, 1 << 30, "steps of a trainer by itself"},
+    {"sync", "backups", TR_MODE_SYNC, false, true, 0, 1 << 20, "trainers whose lateness nobody waits for", "fewer"},
+    {"async", "compensation", TR_MODE_ASYNC, false, false, 0, 1e6, "a factor of the squared gradient", NULL},
+    {"ssp", "", TR_MODE_SSP, true, true, 0, 1 << 30, "steps between the fastest and the slowest trainer", NULL},
+    {"geo", "", TR_MODE_GEO, true, true, 1, 1 << 30, "steps of a trainer by itself", NULL},
 };
 
 static tr_status unknown(const char *text)
 {
-    return tr_fail(TR_EINVAL, "mode '%s'; possible are sync, sync(backups=N), async, async(compensation=X), ssp(N), geo(N)",
+    return tr_fail(TR_EINVAL, "mode '%s'; possible are sync, sync(fewer), sync(backups=N), async, async(compensation=X), ssp(N), geo(N)",
                    text);
 }
 
@@ -36,7 +37,8 @@ static tr_status read_number(double *out, const form *f, const char *at, const c
 
     if (key) {
         if (strncmp(at, f->key, key) || at[key] != '=')
-            return tr_fail(TR_EINVAL, "mode '%s': %s takes %s=NUMBER (%s)", text, f->name, f->key, f->what);
+            return tr_fail(TR_EINVAL, "mode '%s': %s takes %s=NUMBER (%s)%s%s", text, f->name, f->key, f->what,
+                           f->word ? ", or " : "", f->word ? f->word : "");
         at += key + 1;
     }
     *out = strtod(at, &end);
@@ -48,6 +50,12 @@ static tr_status read_number(double *out, const form *f, const char *at, const c
     return TR_OK;
 }
 
+static bool is_word(const form *f, const char *at)
+{
+    const size_t length = f->word ? strlen(f->word) : 0;
+    return length && !strncmp(at, f->word, length) && !strcmp(at + length, ")");
+}
+
 tr_status tr_mode_parse(tr_mode *out, const char *text)
 {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
@@ -56,11 +64,12 @@ tr_status tr_mode_parse(tr_mode *out, const char *text)
         double       number = 0;
         if (strncmp(text, f->name, length) || (text[length] && text[length] != '('))
             continue;
-        if (text[length])
+        const bool has_word = text[length] && is_word(f, text + length + 1);
+        if (text[length] && !has_word)
             TR_TRY(read_number(&number, f, text + length + 1, text));
-        else if (f->is_needed)
+        else if (f->is_needed && !has_word)
             return tr_fail(TR_EINVAL, "mode '%s': %s needs a number, like %s(4): %s", text, f->name, f->name, f->what);
-        *out = (tr_mode){.kind = f->kind};
+        *out = (tr_mode){.kind = f->kind, .goes_on = has_word};
         if (f->is_whole)
             out->count = (int64_t)number;
         else
@@ -72,7 +81,12 @@ tr_status tr_mode_parse(tr_mode *out, const char *text)
 
 bool tr_mode_keeps_apart(const tr_mode *mode)
 {
-    return mode->kind != TR_MODE_SYNC || mode->count > 0;
+    return mode->kind != TR_MODE_SYNC || tr_mode_decides(mode);
+}
+
+bool tr_mode_decides(const tr_mode *mode)
+{
+    return mode->kind == TR_MODE_SYNC && (mode->count > 0 || mode->goes_on);
 }
 
 bool tr_mode_survives_trainers(const tr_mode *mode)

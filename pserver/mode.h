@@ -1,7 +1,8 @@
 /* mode.h - the consistency of a job, which is one word:
  *
  *     sync                  a step is the mean over all trainers, applied once
- *     sync(backups=1)       the mean over all but the slowest 1, whose late gradients are dropped; with one server
+ *     sync(fewer)           sync, and when a trainer has died the mean over all others
+ *     sync(backups=1)       the mean over all but the slowest 1, whose late gradients are dropped
  *     async                 each trainer's step is an update of its own, applied when it is there
  *     async(compensation=0.04)   the same, its gradient corrected for what others did meanwhile
  *     ssp(3)                async, but no trainer begins a step more than 3 steps ahead of the slowest
@@ -15,6 +16,8 @@
 
 /* Are the gradients of different trainers gathered apart from each other? */
 bool tr_mode_keeps_apart(const tr_mode *mode);
+/* Does it have to be decided which gradients make an update (server_verdict.c)? */
+bool tr_mode_decides(const tr_mode *mode);
 /* Do the others go on when a trainer dies? */
 bool tr_mode_survives_trainers(const tr_mode *mode);
 

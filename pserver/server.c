@@ -64,7 +64,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
         t->parked_end = &t->parked;
     }
     server->settled = calloc((size_t)roster->trainers, sizeof *server->settled);
-    server->is_gone = calloc((size_t)roster->trainers, sizeof *server->is_gone);
+    server->trainer_flags = calloc((size_t)roster->trainers, sizeof *server->trainer_flags);
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self)
             tr__server_say_serving(server, i);
@@ -138,7 +138,7 @@ void tr_server_free(tr_server *server)
     tr_gather_free(server->gather);
     free(server->trainer);
     free(server->settled);
-    free(server->is_gone);
+    free(server->trainer_flags);
     free(server->value_filled);
     free(server->decoded);
     free(server->block);
@@ -151,7 +151,7 @@ bool tr_server_is_done(const tr_server *server)
     for (int i = 0; i < server->trainer_count; i++)
         if (!server->trainer[i].is_gone)
             return false;
-    return server->queued == 0;
+    return server->queued == 0 && tr__server_all_decided(server);
 }
 
 uint64_t tr_server_step(const tr_server *server)
@@ -171,13 +171,28 @@ const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *
     return tr_roster_name(server->roster, trainer->rank);
 }
 
+/* Who has left while a step of it waits will send that again to whoever takes this server's place, and say goodbye again. */
+static uint8_t flags_of(const tr_server *server, int index)
+{
+    const tr__trainer *t = &server->trainer[index];
+    const bool         is_gone = t->is_lost || (t->is_gone && t->settled == t->ended);
+    const uint8_t      decided = tr__server_has_verdicts(server) ? server->verdicts.trainer[index] : 0;
+
+    return (uint8_t)(decided | (is_gone ? TR_TRAINER_GONE : 0) | (t->is_lost ? TR_TRAINER_LOST : 0));
+}
+
 void tr__server_commit(tr_server *server, bool is_update)
 {
+    const bool has_verdicts = tr__server_has_verdicts(server);
+
     for (int i = 0; i < server->trainer_count; i++) {
         server->settled[i] = server->trainer[i].settled;
-        server->is_gone[i] = server->trainer[i].is_gone;
+        server->trainer_flags[i] = flags_of(server, i);
     }
-    server->store.commit(server->store.self, &(tr_commit){server->updates, server->settled, server->is_gone}, is_update);
+    const tr_commit commit = {.updates = server->updates, .settled = server->settled, .trainer = server->trainer_flags,
+                              .decided = has_verdicts ? server->verdicts.update : server->updates,
+                              .verdicts = server->verdicts.number};
+    server->store.commit(server->store.self, &commit, is_update);
 }
 
 /* == failing ================================================================================= */
@@ -219,6 +234,17 @@ static tr__trainer *trainer_of(tr_server *server, int peer)
     return rank->role == TR_ROLE_TRAINER ? &server->trainer[rank->index] : NULL;
 }
 
+/* Will nobody take the place of a server that is missed, now that this server or spare is dead? */
+static bool waits_in_vain(const tr_server *server, int peer)
+{
+    const tr_roster *roster = server->roster;
+    const int        first = roster->server_rank[0];
+
+    if (tr__server_has_verdicts(server) && roster->rank[first].is_dead)
+        return tr_roster_spare_for(roster, first) < 0;
+    return roster->rank[peer].role != TR_ROLE_SPARE && tr_roster_spare_for(roster, peer) < 0;
+}
+
 static void lost(void *self, int peer, const char *how)
 {
     tr_server *server = self;
@@ -227,7 +253,7 @@ static void lost(void *self, int peer, const char *how)
     tr__trainer *trainer = trainer_of(server, peer);
     if (trainer && trainer->is_gone)
         return;
-    if (!trainer && (server->roster->rank[peer].role == TR_ROLE_SPARE || tr_roster_spare_for(server->roster, peer) >= 0))
+    if (!trainer && !waits_in_vain(server, peer))
         return;                                    /* trainers wait for whom takes its place, not we */
     if (trainer && server->is_running && tr_mode_survives_trainers(&server->mode)) {
         tr__server_trainer_lost(server, trainer);
@@ -245,7 +271,7 @@ static void *place(void *self, int peer, const tr_wire *wire)
     tr_server   *server = self;
     tr__trainer *trainer = trainer_of(server, peer);
 
-    if (wire->kind == TR_WIRE_SHARE)
+    if (wire->kind == TR_WIRE_SHARE || wire->kind == TR_WIRE_VERDICT)
         return tr__server_buffer_new(server, wire->bytes);
     if (!trainer || wire->epoch != trainer->epoch || server->status != TR_OK)
         return NULL;
@@ -320,8 +346,12 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
         note_failure(server, tr_gather_receive(server->gather, server->updates, peer, wire, payload));
         goto drop;
     }
-    if (!trainer)
+    if (!trainer) {
+        if (server->status == TR_OK &&
+            (wire->kind == TR_WIRE_READY || wire->kind == TR_WIRE_VERDICT || wire->kind == TR_WIRE_SERVING))
+            note_failure(server, tr__server_on_peer(server, peer, wire, payload));
         goto drop;
+    }
     if (wire->epoch != trainer->epoch) {
         /* A process that was declared dead and comes back: it is told, and nothing of it is used. */
         refuse(server, trainer);
@@ -350,6 +380,8 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     trainer->accepted = wire->seq;
     trainer->owes_ack = true;
     if (trainer->is_gone) {
+        if (wire->kind == TR_WIRE_GOODBYE)
+            goto drop;                             /* the server that died had it, and died before it said so */
         tr__server_fail(server, tr_fail(TR_EPEER, "%s sent %s after its goodbye", tr__server_trainer_name(server, trainer),
                                         tr_wire_kind_name(wire->kind)));
         goto drop;
@@ -418,8 +450,9 @@ static int64_t tick(void *self, int64_t now)
 
     server->now = now;
     const int64_t gather = tr_gather_tick(server->gather, now), cut = tr__server_watch_cut(server, now);
+    const int64_t verdicts = tr__server_watch_verdicts(server, now), first = gather < cut ? gather : cut;
 
-    return gather < cut ? gather : cut;
+    return first < verdicts ? first : verdicts;
 }
 
 static tr_status status_of(const void *self, const char **text)

@@ -7,7 +7,9 @@
  *   sync            Each chunk of a block is summed in trainer order (mean.h): a part whose turn has not come waits. When
  *                   all living trainers have ended s and all chunks are whole, the store applies them.
  *   sync(backups)   Parts are kept apart. When all but so many have ended a step with the newest parameters, the mean of
- *                   theirs is applied; who ends a step with older ones has it dropped, and pulls newer ones.
+ *                   theirs is applied; who ends a step with older ones has it dropped, and pulls newer ones. Server 0 decides
+ *                   for all (server_verdict.c).
+ *   sync(fewer)     The same, with all living trainers.
  *   async, ssp, geo Each trainer's step is applied alone, in the order in which the steps were ended.
  * An ended step is acknowledged when it was applied or dropped ("settled"). A pull is answered when the trainer's own
  * steps are settled, and under ssp when nobody is too far behind. A part counts as acknowledged when it is summed, so

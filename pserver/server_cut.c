@@ -27,7 +27,12 @@ typedef Trireme__Pserver__CutDone pb_done;
 
 static bool is_by_all(const tr_server *server)
 {
-    return tr_mode_keeps_apart(&server->mode);
+    return tr_mode_keeps_apart(&server->mode) && !server->mode.goes_on;
+}
+
+bool tr__server_cut_is_decided(const tr_server *server)
+{
+    return is_by_all(server) && tr__server_has_verdicts(server);
 }
 
 bool tr__server_is_moving(const tr__trainer *trainer)
@@ -44,20 +49,27 @@ static void give_up(tr_server *server);
 
 /* == gathering ================================================================================= */
 
+bool tr__server_cut_is_gathered(const tr_server *server)
+{
+    if (server->cut.phase != TR__CUT_GATHERING || !server->cut.cut[0])
+        return false;
+    for (int i = 0; is_by_all(server) && i < server->trainer_count; i++)
+        if (!server->cut.cut[i] && !server->trainer[i].is_gone)
+            return false;
+    return true;
+}
+
 static bool is_ready(const tr_server *server)
 {
-    const bool has_pending = server->merged.sum != NULL;       /* sync(backups): steps that may yet be dropped */
+    const tr__verdicts *v = &server->verdicts;
 
-    if (server->cut.phase != TR__CUT_GATHERING || server->queued || !server->cut.cut[0])
+    if (server->queued || !tr__server_cut_is_gathered(server))
         return false;
-    for (int i = 0; i < server->trainer_count; i++) {
-        const tr__trainer *t = &server->trainer[i];
-        const bool         has_cut = server->cut.cut[i] != NULL;
-        if (!has_cut && !t->is_gone && (is_by_all(server) || i == 0))
+    if (tr__server_cut_is_decided(server))
+        return v->cut == server->cut.number && v->cut_update == server->updates;
+    for (int i = 0; i < server->trainer_count; i++)
+        if (server->cut.cut[i] && server->trainer[i].settled < server->trainer[i].ended)
             return false;
-        if (has_cut && t->settled < t->ended && !has_pending)
-            return false;
-    }
     return true;
 }
 
@@ -186,6 +198,14 @@ static void forget_cuts(tr_server *server)
         }
 }
 
+void tr__server_cut_give_up(tr_server *server, uint32_t number)
+{
+    if (server->cut.phase == TR__CUT_GATHERING)
+        give_up(server);
+    if (server->cut.number < number)
+        server->cut.number = number;               /* whoever cuts for it yet is too late */
+}
+
 /* Let everybody go on without a checkpoint; trainer 0 hears of it. */
 static void give_up(tr_server *server)
 {
@@ -209,6 +229,7 @@ int64_t tr__server_watch_cut(tr_server *server, int64_t now)
         return INT64_MAX;
     if (now - server->cut.begun >= PATIENCE) {
         give_up(server);
+        tr__server_verdict_moves(server);
         return INT64_MAX;
     }
     return server->cut.begun + PATIENCE;

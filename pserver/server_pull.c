@@ -153,9 +153,11 @@ void tr__server_pull_again(tr_server *server, tr__trainer *trainer, const tr_wir
     /* Of an earlier step: the trainer has pushed since, so it has its answer. Of a later one: it waits. */
     if (!server->is_running || trainer->ended != wire->step || !tr__server_may_answer(server, trainer, wire->step))
         return;
-    tr__pull *pull = parse_pull(server, wire, payload);
+    tr__pull      *pull = parse_pull(server, wire, payload);
+    const uint64_t pulled = trainer->pulled;
     if (pull)
         answer(server, trainer, pull->seq, pull->step, pull->block, pull->count);
+    trainer->pulled = pulled;                      /* the first answer may be there already, or some of it */
     free(pull);
 }
 

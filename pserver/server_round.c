@@ -33,11 +33,6 @@ static void deinit_round(const tr_server *server, tr__round *round)
     free(round->chunk);
 }
 
-static bool merges(const tr_server *server)
-{
-    return server->mode.kind == TR_MODE_SYNC && tr_mode_keeps_apart(&server->mode);
-}
-
 tr_status tr__server_rounds_new(tr_server *server)
 {
     const bool is_apart = tr_mode_keeps_apart(&server->mode);
@@ -48,8 +43,10 @@ tr_status tr__server_rounds_new(tr_server *server)
     server->takes_part = calloc((size_t)server->trainer_count, sizeof *server->takes_part);
     for (int i = 0; i < server->round_count; i++)
         TR_TRY(init_round(server, &server->round[i], is_apart ? i : 0, is_apart ? i + 1 : server->trainer_count));
-    if (merges(server))
+    if (tr_mode_decides(&server->mode)) {
         TR_TRY(init_round(server, &server->merged, 0, server->trainer_count));
+        TR_TRY(tr__server_verdicts_new(server));
+    }
     for (int i = 0; i < server->trainer_count; i++) {
         server->trainer[i].round = &server->round[is_apart ? i : 0];
         server->trainer[i].pushed = calloc(server->chunk_count / 8 + 1, 1);
@@ -62,6 +59,7 @@ void tr__server_rounds_free(tr_server *server)
     for (int i = 0; i < server->round_count; i++)
         deinit_round(server, &server->round[i]);
     deinit_round(server, &server->merged);
+    tr__server_verdicts_free(server);
     free(server->round);
     free(server->queue);
     free(server->takes_part);
@@ -338,7 +336,7 @@ const char *tr__server_first_missing(const tr_server *server, const tr__trainer 
     return "?";
 }
 
-/* == sync(backups) ============================================================================== */
+/* == where it is decided what makes an update ================================================== */
 
 static void merge_chunk(tr_server *server, uint32_t index, uint64_t offset)
 {

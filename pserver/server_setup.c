@@ -153,6 +153,26 @@ tr_status tr__server_on_value(tr_server *server, const tr_wire *wire)
     return TR_OK;
 }
 
+/* Who took part in the last update computes its next step with that one's parameters. Where late steps are dropped, any other
+ * may have older ones. */
+static uint64_t pulled_before(const tr_server *server, const tr_commit *commit, int trainer)
+{
+    const bool is_in = commit->decided == commit->updates && commit->trainer[trainer] & TR_TRAINER_IN;
+    const bool is_known = !tr_mode_decides(&server->mode) || is_in || commit->updates == 0;
+
+    return commit->updates - !is_known;
+}
+
+/* Of trainers that died while another process served here nobody will say anything more. */
+static void note_deaths(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count && tr_mode_survives_trainers(&server->mode); i++) {
+        tr__trainer *t = &server->trainer[i];
+        if (server->roster->rank[t->rank].is_dead && !t->is_gone)
+            tr__server_trainer_lost(server, t);
+    }
+}
+
 static tr_status take_over(tr_server *server)
 {
     const void *packed;
@@ -172,19 +192,24 @@ static tr_status take_over(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
         t->ended = t->settled = commit.settled[i];
-        t->is_gone = commit.is_gone[i];
-        t->pulled = commit.updates;
+        t->is_lost = commit.trainer[i] & TR_TRAINER_LOST;
+        t->is_gone = t->is_lost || commit.trainer[i] & TR_TRAINER_GONE;
+        t->epoch += t->is_lost;
+        t->pulled = pulled_before(server, &commit, i);
         if (tr_mode_keeps_apart(&server->mode))
             t->round->step = t->settled + 1;
     }
     if (!tr_mode_keeps_apart(&server->mode))
         server->round[0].step = server->updates + 1;
+    tr__server_verdicts_begin(server, &commit);
     TR_TRY(server->store.setup(server->store.self, setup, packed, bytes, true));
     TR_TRY(finish_values(server));
     server->is_running = true;
     for (int i = 0; i < server->round_count; i++)
         tr__server_round_moves(server, &server->round[i]);       /* past those who have left */
-    return TR_OK;
+    note_deaths(server);
+    tr__server_verdict_moves(server);
+    return server->status;
 }
 
 tr_status tr_server_take_over(tr_server *server)
@@ -306,6 +331,7 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
         server->trainer[i].join_seq = 0;
         server->trainer[i].owes_ack = true;
     }
+    tr__server_verdicts_begin(server, NULL);
     tr__server_commit(server, false);
     return TR_OK;
 }

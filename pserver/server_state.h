@@ -1,6 +1,6 @@
 /* server_state.h - the inside of a server core, shared by server.c (requests), server_setup.c (agreement),
- * server_round.c (gathering gradients), server_step.c (what is applied when), server_pull.c (answers), server_meter.c (times) and
- * server_cut.c (checkpoints). */
+ * server_round.c (gathering gradients), server_step.c (what is applied when), server_verdict.c (what servers must agree on),
+ * server_pull.c (answers), server_meter.c (times) and server_cut.c (checkpoints). */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
@@ -71,12 +71,35 @@ typedef struct tr__cut {
     size_t                  answer_size;
 } tr__cut;
 
+/* What a server has said of a trainer. */
+typedef struct tr__report {
+    uint64_t step;                    /* all of it is there; 0: none yet */
+    uint64_t pulled;                  /* the update whose parameters it was computed with */
+    bool     is_lost, has_left;
+} tr__report;
+
+/* What server 0 has decided, and on server 0 what it decides from; see server_verdict.c. */
+typedef struct tr__verdicts {
+    uint64_t    number;               /* of the newest */
+    uint64_t    update;               /* decided: `updates`, or the next */
+    uint64_t   *settled;              /* of each trainer, when all is carried out */
+    uint8_t    *trainer;              /* of each, TR_TRAINER_IN, _OUT, _LOST */
+    uint32_t    cut;                  /* the newest that is decided */
+    uint64_t    cut_update;           /* is the state of this update; UINT64_MAX: is given up */
+    tr__report *report;               /* server 0: of each server and trainer; others: what they have said */
+    uint32_t   *gathered;             /* server 0: the newest cut that each server has gathered; others: have said so in [0] */
+    int        *rank;                 /* who each server was when it was last heard */
+    int64_t     ask_at, ask_after;    /* say again then what was not answered; INT64_MAX: nothing */
+    bool        is_busy, is_again;    /* tr__server_verdict_moves is at work, and has to begin anew */
+} tr__verdicts;
+
 typedef struct tr__trainer {
     int         rank;
     uint32_t    epoch;
     uint64_t    accepted;             /* requests taken in: 1 .. accepted */
     bool        owes_ack;
     bool        is_gone;              /* said goodbye, or died */
+    bool        is_lost;              /* died, or is taken for dead */
     tr__round  *round;                /* what its gradients go into */
     uint64_t    ended;                /* steps ended */
     uint64_t    settled;              /* of them applied or dropped */
@@ -137,14 +160,16 @@ struct tr_server {
     float           *decoded;         /* room for a piece of a gradient that came compressed */
     int              round_count;     /* 1, or one for each trainer */
     tr__round       *round;
-    tr__round        merged;          /* sync(backups): the mean of some trainers' rounds */
+    tr__round        merged;          /* where it is decided what makes an update: the mean of those rounds */
     tr__round      **queue;           /* full rounds, in the order in which they became so; the first is being applied */
     int              queued;
     uint64_t         updates;         /* applied */
     uint64_t        *settled;         /* room for a commit */
-    bool            *is_gone;
+    uint8_t         *trainer_flags;
     bool            *takes_part;      /* in the update that is being applied, by trainer */
     atomic_llong     staleness[TR_STALENESS_BINS], dropped;     /* read by other threads, for people */
+
+    tr__verdicts     verdicts;
 
     struct tr__server_tasks *tasks;   /* server_tasks.c; NULL: none are handed out */
 
@@ -208,6 +233,12 @@ void      tr__server_trainer_lost(tr_server *server, tr__trainer *trainer);
 /* Apply what the round holds if nothing is missing. */
 void      tr__server_try_apply(tr_server *server, tr__round *round);
 void      tr__server_update_applied(tr_server *server);
+/* The trainer's oldest step is applied or dropped: it is told so. */
+void      tr__server_settle(tr_server *server, tr__trainer *trainer);
+/* Its step will not be applied: it may go on with the next. */
+void      tr__server_drop(tr_server *server, tr__trainer *trainer);
+/* Apply the mean of the full rounds of those who take part. */
+void      tr__server_apply_merged(tr_server *server);
 /* Fewer trainers are waited for than before. */
 void      tr__server_fewer_move(tr_server *server);
 /* Go on with the queue, which stood still. */
@@ -225,6 +256,23 @@ void      tr__server_meter_settled(const tr_server *server, tr__trainer *trainer
 /* Its question for parameters waits; those that waited are answered. */
 void      tr__server_meter_holds(const tr_server *server, tr__trainer *trainer);
 void      tr__server_meter_answered(const tr_server *server, tr__trainer *trainer);
+
+/* server_verdict.c */
+bool      tr__server_has_verdicts(const tr_server *server);
+tr_status tr__server_verdicts_new(tr_server *server);
+void      tr__server_verdicts_free(tr_server *server);
+/* All agree, or a state was taken over: begin with what is settled. `commit`: what server 0 had decided; NULL: nothing. */
+void      tr__server_verdicts_begin(tr_server *server, const tr_commit *commit);
+/* Something has changed: decide, carry out, report. */
+void      tr__server_verdict_moves(tr_server *server);
+/* READY, VERDICT or SERVING of a server. */
+tr_status tr__server_on_peer(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload);
+/* Say again what was not answered. Returns when to look again. */
+int64_t   tr__server_watch_verdicts(tr_server *server, int64_t now);
+/* Every trainer is out, and all that was decided is carried out. */
+bool      tr__server_all_decided(const tr_server *server);
+/* What others have not said, in words; false: nothing. */
+bool      tr__server_describe_verdicts(const tr_server *server, char *out, size_t size);
 
 /* server_rows.c */
 tr_status tr__server_tables_new(tr_server *server);
@@ -270,6 +318,12 @@ int64_t   tr__server_watch_cut(tr_server *server, int64_t now);
 bool      tr__server_is_moving(const tr__trainer *trainer);
 /* The number that trainers are to cut for; 0 where trainer 0 does it alone. */
 uint32_t  tr__server_cut_wanted(const tr_server *server);
+/* Have all trainers cut that must? */
+bool      tr__server_cut_is_gathered(const tr_server *server);
+/* Does server 0 say of which update a cut is? */
+bool      tr__server_cut_is_decided(const tr_server *server);
+/* Let everybody go on without the cuts up to this number. */
+void      tr__server_cut_give_up(tr_server *server, uint32_t number);
 void      tr__server_cut_free(tr_server *server);
 
 #endif

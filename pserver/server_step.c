@@ -81,8 +81,7 @@ static bool is_complete(const tr_server *server, const tr__round *round)
     return is_wanted;
 }
 
-/* The trainer's oldest step is applied or dropped: it is told so. */
-static void settle(tr_server *server, tr__trainer *trainer)
+void tr__server_settle(tr_server *server, tr__trainer *trainer)
 {
     trainer->settled++;
     memmove(trainer->unsettled, trainer->unsettled + 1, (trainer->ended - trainer->settled) * sizeof *trainer->unsettled);
@@ -91,41 +90,21 @@ static void settle(tr_server *server, tr__trainer *trainer)
     tr__server_meter_settled(server, trainer);
 }
 
-/* -- sync(backups) ----------------------------------------------------------------------------- */
+/* -- where it is decided what makes an update -------------------------------------------------- */
 
-static void drop_late(tr_server *server)
+void tr__server_drop(tr_server *server, tr__trainer *trainer)
 {
-    for (int i = 0; i < server->trainer_count; i++) {
-        tr__trainer *t = &server->trainer[i];
-        if (!t->round->is_full || server->takes_part[i] || t->pulled == server->updates)
-            continue;
-        atomic_fetch_add_explicit(&server->dropped, 1, memory_order_relaxed);
-        settle(server, t);
-        tr__server_commit(server, false);
-        tr__server_answer_all(server);
-        tr__server_round_next(server, t->round);
-        tr__server_round_moves(server, t->round);
-    }
+    atomic_fetch_add_explicit(&server->dropped, 1, memory_order_relaxed);
+    tr__server_settle(server, trainer);
+    tr__server_commit(server, false);
+    tr__server_answer_all(server);
+    tr__server_round_next(server, trainer->round);
+    tr__server_round_moves(server, trainer->round);
+    tr__server_try_apply(server, trainer->round);
 }
 
-/* Apply the mean of those who are there, if they are enough. */
-static void try_merge(tr_server *server)
+void tr__server_apply_merged(tr_server *server)
 {
-    int64_t living = 0, there = 0;
-
-    if (server->queued)
-        return;
-    drop_late(server);
-    for (int i = 0; i < server->trainer_count; i++) {
-        const tr__trainer *t = &server->trainer[i];
-        living += tr__server_is_moving(t) || t->round->is_full;
-        there += t->round->is_full;
-    }
-    const int64_t needed = living - server->mode.count;
-    if (!there || there < needed)
-        return;
-    for (int i = 0; i < server->trainer_count; i++)
-        server->takes_part[i] = server->trainer[i].round->is_full;
     tr__server_merge(server);
     enqueue(server, &server->merged);
 }
@@ -134,9 +113,9 @@ void tr__server_try_apply(tr_server *server, tr__round *round)
 {
     if (!is_complete(server, round))
         return;
-    if (server->merged.sum) {
+    if (tr__server_has_verdicts(server)) {
         round->is_full = true;
-        try_merge(server);
+        tr__server_verdict_moves(server);
     } else {
         enqueue(server, round);
     }
@@ -161,7 +140,7 @@ void tr__server_update_applied(tr_server *server)
     memmove(server->queue, server->queue + 1, (size_t)--server->queued * sizeof *server->queue);
     for (int i = 0; i < server->trainer_count; i++)
         if (server->takes_part[i])
-            settle(server, &server->trainer[i]);
+            tr__server_settle(server, &server->trainer[i]);
     tr__server_commit(server, true);
     tr__server_answer_all(server);
     tr__server_try_cut(server);
@@ -178,7 +157,7 @@ void tr__server_update_applied(tr_server *server)
         }
     for (int i = 0; i < server->trainer_count; i++)
         tr__server_try_apply(server, &server->round[i]);
-    try_merge(server);
+    tr__server_verdict_moves(server);
 }
 
 /* == requests ================================================================================== */
@@ -214,8 +193,7 @@ tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const 
 
 void tr__server_fewer_move(tr_server *server)
 {
-    if (server->merged.sum)
-        try_merge(server);
+    tr__server_verdict_moves(server);
     tr__server_answer_all(server);
 }
 
@@ -251,6 +229,7 @@ tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const t
 void tr__server_trainer_lost(tr_server *server, tr__trainer *trainer)
 {
     trainer->epoch++;
+    trainer->is_lost = true;
     trainer->owes_ack = false;
     tr__server_pulls_free(trainer);
     tr__server_row_pulls_free(trainer);
@@ -277,6 +256,8 @@ void tr__server_describe_step(const tr_server *server, char *out, size_t size)
         snprintf(out, size, "the sums of update %llu of %s", (unsigned long long)server->updates + 1, missing);
         return;
     }
+    if (tr__server_describe_verdicts(server, out, size))
+        return;
     if (server->queued) {
         snprintf(out, size, "its optimizers in update %llu", (unsigned long long)server->updates + 1);
         return;

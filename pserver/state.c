@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 2, LINE = 64 };
+enum { VERSION = 3, LINE = 64 };
 static const char     CONTENT[] = "server";
 static const uint64_t LIMIT = (uint64_t)1 << 40;
 
 /* What `current` holds when the first place counts, and when the second does: no few bits make one of the other. */
 static const uint64_t CURRENT[2] = {0x5a3cc3a50ff01e87u, 0xa5c33c5af00fe178u};
 
-/* A place for a commit: `settled` and `is_gone` follow it. */
+/* A place for a commit: `settled` and `trainer` follow it. */
 typedef struct place {
     uint64_t check;                   /* CRC-32C of what follows */
-    uint64_t updates;
+    uint64_t updates, decided, verdicts;
     uint64_t side;
 } place;
 
@@ -58,7 +58,7 @@ static uint64_t *settled_of(place *p)
     return (uint64_t *)(p + 1);
 }
 
-static uint8_t *gone_of(const tr_state *state, place *p)
+static uint8_t *flags_of(const tr_state *state, place *p)
 {
     return (uint8_t *)(settled_of(p) + header_of(state)->trainers);
 }
@@ -235,7 +235,7 @@ tr_commit tr_state_committed(const tr_state *state)
 {
     place *p = place_now(state);
 
-    return (tr_commit){p->updates, settled_of(p), (const bool *)gone_of(state, p)};
+    return (tr_commit){p->updates, settled_of(p), flags_of(state, p), p->decided, p->verdicts};
 }
 
 /* The other place is whole: from here on it counts. */
@@ -254,9 +254,11 @@ void tr_state_commit(tr_state *state, const tr_commit *commit, bool switches)
     place         *next = place_of(state, 1 - (uint64_t)current_of(state));
 
     next->updates = commit->updates;
+    next->decided = commit->decided;
+    next->verdicts = commit->verdicts;
     next->side = place_now(state)->side ^ switches;
     memcpy(settled_of(next), commit->settled, trainers * sizeof *commit->settled);
-    memcpy(gone_of(state, next), commit->is_gone, trainers);
+    memcpy(flags_of(state, next), commit->trainer, trainers);
     switch_place(state);
 }
 
@@ -267,6 +269,7 @@ void tr_state_go_back(tr_state *state)
     /* Of the steps before the update there is no list any more; whoever goes back says anew which count. */
     memcpy(next, place_now(state), place_bytes(header_of(state)->trainers));
     next->updates--;
+    next->decided = next->updates;
     next->side ^= 1;
     switch_place(state);
 }

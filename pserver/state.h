@@ -16,10 +16,20 @@
 
 typedef struct tr_state tr_state;
 
+/* What is known of a trainer. */
+enum {
+    TR_TRAINER_GONE = 1,              /* it has said goodbye, or died where that is survived */
+    TR_TRAINER_LOST = 2,              /* it died, or all agreed to take it for dead */
+    TR_TRAINER_IN   = 4,              /* update `decided` has its next step (server_verdict.c) */
+    TR_TRAINER_OUT  = 8               /* no update after `decided` has anything of it */
+};
+
 typedef struct tr_commit {
     uint64_t        updates;          /* applied */
     const uint64_t *settled;          /* steps of each trainer that are applied or dropped */
-    const bool     *is_gone;          /* trainers that have said goodbye, or died where that is survived */
+    const uint8_t  *trainer;          /* of each: the flags above */
+    uint64_t        decided;          /* the last update of which is decided what makes it: `updates` or the next */
+    uint64_t        verdicts;         /* how many were given */
 } tr_commit;
 
 /* A new one; one of this name that nobody has is removed. `name` may be NULL: it ends with the process. `setup` is kept. */

@@ -197,9 +197,10 @@ typedef struct tr_mode {
     tr_mode_kind kind;
     int64_t      count;               /* sync: backups; ssp: staleness bound; geo: steps between exchanges */
     double       compensation;        /* async: of delay; 0: none */
+    bool         goes_on;             /* sync: with fewer trainers when some have died */
 } tr_mode;
 
-/* Understand "sync", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(3)" or "geo(10)". TR_EINVAL or
+/* Understand "sync", "sync(fewer)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(3)" or "geo(10)". TR_EINVAL or
  * TR_ERANGE for anything else, with a text that says what is possible. */
 TR_API tr_status tr_mode_parse(tr_mode *out, const char *text);
 

@@ -58,7 +58,10 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(READ_ROWS, 0)                 /* request: all rows of virtual shard `part` of table `block`; DATA_ROWS, packed; \
                                                `part` TR_SHARDS: a tr_table_part in their place */ \
     X(WRITE_ROWS, TR_LIMIT_DATA)    /* request: packed rows that table `block` begins with; `part` 1: keys without a row */ \
-    X(PUSH_COMPRESSED, TR_LIMIT_DATA) /* request: the piece of a gradient that begins at `offset`: see compress.h */
+    X(PUSH_COMPRESSED, TR_LIMIT_DATA) /* request: the piece of a gradient that begins at `offset`: see compress.h */ \
+    X(READY,     0)                 /* server to server 0: has `step` of trainer `part`, of parameters of update `offset`; */ \
+                                    /*          `block`: flags (server_verdict.c); cut number `seq` */      \
+    X(VERDICT,   TR_LIMIT_CONTROL)  /* server 0 to the others: Verdict */
 
 typedef enum tr_wire_kind {
     TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */

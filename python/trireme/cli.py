@@ -43,7 +43,7 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--trainers", type=int, default=1, metavar="T", help="processes that run the script (default: 1)")
     parser.add_argument("--spares", type=int, default=1, metavar="N", help="processes on each host that wait to take the place "
                         "of a server that dies there (default: 1)")
-    parser.add_argument("--mode", metavar="MODE", help="consistency: sync, sync(backups=N), async, async(compensation=X), "
+    parser.add_argument("--mode", metavar="MODE", help="consistency: sync, sync(fewer), sync(backups=N), async, async(compensation=X), "
                         "ssp(N) or geo(N) (default: what the script says, else sync)")
     parser.add_argument("--compress", metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8 or topk(SHARE) "
                         "(default: what the script says, else none)")

@@ -234,7 +234,7 @@ static void cut(trainer *t)
 
 /* -- what must hold of a cut -------------------------------------------------------------------------- */
 
-static bool is_apart(const job *j) { return strcmp(j->mode, "sync") != 0; }
+static bool is_apart(const job *j) { return strcmp(j->mode, "sync") && strcmp(j->mode, "sync(fewer)"); }
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
@@ -351,7 +351,7 @@ static void make_job(job *j, const char *mode, const tr_sim_options *options, in
 {
     *j = (job){.mode = mode};
     tr_sim *dice = tr_sim_new(1, options);             /* sizes are of the seed, too */
-    j->servers = strstr(mode, "backups") ? 1 : 1 + (int)tr_sim_random(dice, SERVERS_MAX);      /* as it demands */
+    j->servers = 1 + (int)tr_sim_random(dice, SERVERS_MAX);
     j->trainers = 1 + (int)tr_sim_random(dice, TRAINERS_MAX);
     tr_sim_free(dice);
     j->sim = tr_sim_new(j->servers + j->trainers, options);
@@ -376,7 +376,7 @@ static void make_job(job *j, const char *mode, const tr_sim_options *options, in
         t->ticket = 1;
         t->client = tr_client_new(j->roster[j->servers + i], &client);
         tr_client_set_place(t->client, pack_place, t);
-        if (is_apart(j))
+        if (strcmp(mode, "sync"))
             tr_client_survive_trainers(t->client);
         tr_node node = tr_client_node(t->client);
         tr_sim_attach(j->sim, j->servers + i, &node);
@@ -411,7 +411,7 @@ static void say_state(const job *j, uint64_t seed)
     }
 }
 
-static const char *const modes[] = {"sync", "async", "ssp(0)", "ssp(2)", "geo(2)", "sync(backups=1)"};
+static const char *const modes[] = {"sync", "async", "ssp(0)", "ssp(2)", "geo(2)", "sync(backups=1)", "sync(fewer)"};
 enum { MODES = sizeof modes / sizeof *modes, EVENTS = 400000 };
 
 /* Runs `count` jobs of each mode; returns how many cuts were whole. */

@@ -23,8 +23,8 @@ static const char *name_here(void)
 static void commit(tr_state *state, uint64_t updates, bool switches)
 {
     const uint64_t  settled[TRAINERS] = {updates, updates + 1, updates + 2};
-    const bool      is_gone[TRAINERS] = {false, true, false};
-    const tr_commit now = {updates, settled, is_gone};
+    const uint8_t   trainer[TRAINERS] = {TR_TRAINER_IN, TR_TRAINER_GONE, 0};
+    const tr_commit now = {updates, settled, trainer, updates + 1, 2 * updates};
 
     tr_state_commit(state, &now, switches);
     tr_state_ready(state);
@@ -52,8 +52,10 @@ static void check_state_of(tr_state *state, uint64_t updates)
     assert_int_equal(now.updates, updates);
     for (uint64_t i = 0; i < TRAINERS; i++) {
         assert_int_equal(now.settled[i], updates + i);
-        assert_int_equal(now.is_gone[i], i == 1);
+        assert_int_equal(now.trainer[i], i == 0 ? TR_TRAINER_IN : i == 1 ? TR_TRAINER_GONE : 0);
     }
+    assert_int_equal(now.decided, updates + 1);
+    assert_int_equal(now.verdicts, 2 * updates);
     assert_int_equal(tr_state_side(state), (int)(updates % 2));
     assert_int_equal(tr_state_trainers(state), TRAINERS);
     assert_string_equal(tr_state_setup(state, &bytes), setup);
@@ -72,6 +74,7 @@ TEST(the_next_process_finds_the_last_commit)
         assert_int_equal(((char *)value)[VALUE - 1], 7);
         tr_state_go_back(kept);
         assert_int_equal(tr_state_committed(kept).updates, commits - 1);
+        assert_int_equal(tr_state_committed(kept).decided, commits - 1);
         tr_state_free(kept, true);
     }
 }
@@ -95,7 +98,7 @@ TEST(a_damaged_byte_is_found_or_means_nothing)
     snprintf(path, sizeof path, "/%s", name_here());
     const int file = shm_open(path, O_RDWR, 0);
     assert_true(file >= 0);
-    for (off_t at = 0; at < PAGE + 64 * 2 + 64 * 2 + (off_t)sizeof setup; at += at == 64 ? PAGE - 64 : 1) {
+    for (off_t at = 0; at < PAGE + 64 * 2 + 128 * 2 + (off_t)sizeof setup; at += at == 64 ? PAGE - 64 : 1) {
         unsigned char byte, bad;
         tr_state     *kept = NULL;
         assert_int_equal(pread(file, &byte, 1, at), 1);

@@ -38,8 +38,7 @@ def alone(script, *args, seconds=LIMIT):
 
 
 def in_job(mode, script, *args, seconds=LIMIT):
-    servers = 1 if "backups" in mode else 2            # which gradients are too late is one server's decision
-    code, text = Launched(servers, 4, *args, script=script, options=("--mode", mode)).end(seconds)
+    code, text = Launched(2, 4, *args, script=script, options=("--mode", mode)).end(seconds)
     assert code == 0, text
     return text
 

@@ -78,6 +78,95 @@ static void check_settled(const sim_job *job)
                          job->trainer[i].steps);
 }
 
+/* == where it is decided what makes an update ==================================================== */
+
+static const sim_place *furthest(const sim_job *job)
+{
+    const sim_place *first = job->place;
+
+    for (int s = 1; s < job->options.servers; s++)
+        if (job->place[s].updates > first->updates)
+            first = &job->place[s];
+    return first;
+}
+
+void sim__check_agreement(const sim_job *job)
+{
+    const sim_place *all = furthest(job);
+    const size_t     bytes = (size_t)job->options.trainers * sizeof(uint64_t);
+
+    for (int s = 0; tr_mode_decides(&job->mode) && s < job->options.servers; s++) {
+        const sim_place *p = &job->place[s];
+        if (p->updates + 1 < all->updates)
+            fail_msg("seed %llu: server %d has %llu updates, another one %llu", (unsigned long long)job->options.seed, s,
+                     (unsigned long long)p->updates, (unsigned long long)all->updates);
+        for (uint64_t n = 0; n < p->updates; n++)
+            if (memcmp(p->history[n], all->history[n], bytes))
+                fail_msg("seed %llu: server %d makes update %llu of other steps", (unsigned long long)job->options.seed, s,
+                         (unsigned long long)n + 1);
+    }
+}
+
+/* Each step once at most, in order; in sync(fewer) of all until they leave. */
+static void check_history(const sim_job *job, const sim_place *all)
+{
+    for (int i = 0; i < job->options.trainers; i++) {
+        const bool is_dead = tr_sim_is_dead(job->sim, job->options.servers + i);
+        uint64_t   last = 0, count = 0;
+        bool       is_over = false;
+        for (uint64_t n = 0; n < all->updates; n++) {
+            const uint64_t step = all->history[n][i];
+            assert_true(!step || step > last);
+            assert_true(!step || !is_over || !job->mode.goes_on);
+            is_over |= !step;
+            last = step ? step : last;
+            count += step != 0;
+        }
+        if (job->mode.goes_on && !is_dead && count != (uint64_t)job->trainer[i].steps)
+            fail_msg("seed %llu: %llu steps of trainer %d are in, instead of %d", (unsigned long long)job->options.seed,
+                     (unsigned long long)count, i, job->trainer[i].steps);
+    }
+}
+
+/* The same updates in one place: each of the mean of its steps, computed with the parameters before it. */
+static void check_decided(const sim_job *job)
+{
+    static float     param[SIM_TOTAL], momentum[SIM_TOTAL], sum[SIM_TOTAL], grad[SIM_TOTAL];
+    const sim_place *all = furthest(job);
+    const bool       is_exact = job->compress.kind == TR_COMPRESS_NONE;
+
+    check_history(job, all);
+    if (!is_exact && !job->mode.goes_on)
+        return;                                    /* dropped steps have left residuals, of parameters that nobody knows */
+    int   *local = calloc((size_t)job->options.servers, sizeof *local);
+    float *residual = calloc((size_t)job->options.trainers * SIM_TOTAL, sizeof *residual);
+    sim__first_params(job, param);
+    memset(momentum, 0, sizeof momentum);
+    for (uint64_t n = 0; n < all->updates; n++) {
+        tr_mean mean = {0};
+        for (int i = 0; i < job->options.trainers; i++) {
+            const int step = (int)all->history[n][i];
+            if (!step)
+                continue;
+            sim__gradient(job, grad, param, i, step, sim__weight(job, i, step));
+            sim__arrive(job, grad, residual + (size_t)i * SIM_TOTAL, sim__weight(job, i, step));
+            tr_mean_add(&mean, TR_FP32, sum, grad, SIM_TOTAL, sim__weight(job, i, step));
+        }
+        tr_mean_finish(&mean, TR_FP32, sum, SIM_TOTAL);
+        sim__descend(job, param, momentum, param, momentum, sum, SIM_TOTAL);
+    }
+    for (int i = 0; i < job->blocks; i++) {
+        const sim_block *b = &job->block[i];
+        const sim_place *p = &job->place[b->server];
+        assert_true(p->updates == all->updates);
+        if (memcmp(param + b->at, p->param[p->side][local[b->server]++], (size_t)b->size * sizeof *param))
+            fail_msg("seed %llu: server %d of %d does not have what its updates make, in block %d",
+                     (unsigned long long)job->options.seed, b->server, job->options.servers, i);
+    }
+    free(residual);
+    free(local);
+}
+
 void sim_job_check(const sim_job *job)
 {
     int *local = calloc((size_t)job->options.servers, sizeof *local);
@@ -86,6 +175,8 @@ void sim_job_check(const sim_job *job)
         check_sync(job);
     else
         check_settled(job);
+    if (tr_mode_decides(&job->mode))
+        check_decided(job);
     for (int i = 0; sim__is_whole(job) && i < job->blocks; i++)
         check_block(job, &job->block[i], local[job->block[i].server]++);
     free(local);

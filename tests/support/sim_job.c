@@ -280,8 +280,10 @@ bool sim_job_run(sim_job *job)
     const char *text;
 
     for (int i = 0; i <= job->size; i++)           /* who fails when nothing moves any more is killed by the next round */
-        if (tr_sim_run(job->sim, 4000000, drive, job))
+        if (tr_sim_run(job->sim, 4000000, drive, job)) {
+            sim__check_agreement(job);
             return true;
+        }
     for (int i = 0; i < job->size; i++) {
         rank_describe(&job->rank[i], waiting, sizeof waiting);
         const tr_status status = sim_job_status(job, i, &text);

@@ -18,8 +18,9 @@ typedef struct sim_place {
     int        side;                  /* that counts */
     tr_update  update;
     bool       is_ready;              /* was committed */
-    uint64_t   updates, *settled;
-    bool      *is_gone;
+    uint64_t   updates, decided, verdicts, *settled;
+    uint8_t   *flags;                 /* of each trainer */
+    uint64_t **history;               /* of each update and trainer: the step that it has of it; 0: none */
     uint8_t   *packed;
     uint64_t   packed_bytes;
 } sim_place;
@@ -95,6 +96,10 @@ void      sim__descend(const sim_job *job, float *to, float *momentum_to, const 
 /* The core of server `index`, in this rank, over what is in its place. */
 tr_server *sim__server_new(sim_rank *r, int index);
 void       sim__place_free(sim_place *p);
+
+/* sim_check.c */
+/* Where it is decided what makes an update: all servers have done the same, whether the job went well or not. */
+void      sim__check_agreement(const sim_job *job);
 
 /* sim_trainer.c */
 /* Do the next thing if its time has come. Returns whether there is nothing left to do. */

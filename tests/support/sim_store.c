@@ -22,8 +22,11 @@ void sim__place_free(sim_place *p)
         free(p->momentum[side]);
     }
     free(p->size);
+    for (uint64_t i = 0; i < p->updates; i++)
+        free(p->history[i]);
+    free(p->history);
     free(p->settled);
-    free(p->is_gone);
+    free(p->flags);
     free(p->packed);
 }
 
@@ -31,7 +34,7 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
 {
     const sim_place *p = self;
 
-    *commit = (tr_commit){p->updates, p->settled, p->is_gone};
+    *commit = (tr_commit){p->updates, p->settled, p->flags, p->decided, p->verdicts};
     *packed = p->packed;
     *bytes = p->packed_bytes;
     return p->is_ready;
@@ -49,7 +52,7 @@ static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, c
     p->packed_bytes = bytes;
     p->size = calloc((size_t)p->count + 1, sizeof *p->size);
     p->settled = calloc(trainers, sizeof *p->settled);
-    p->is_gone = calloc(trainers, sizeof *p->is_gone);
+    p->flags = calloc(trainers, sizeof *p->flags);
     for (int side = 0; side < 2; side++) {
         p->param[side] = calloc((size_t)p->count + 1, sizeof(float *));
         p->momentum[side] = calloc((size_t)p->count + 1, sizeof(float *));
@@ -111,17 +114,32 @@ static void store_apply(void *self, const tr_update *update)
         apply_now(a);
 }
 
+static void note_update(sim_place *p, const tr_commit *commit)
+{
+    uint64_t *steps = calloc((size_t)p->job->options.trainers, sizeof *steps);
+
+    for (int i = 0; i < p->job->options.trainers; i++)
+        if (p->update.takes_part[i])
+            steps[i] = commit->settled[i];
+    p->history = realloc(p->history, (size_t)commit->updates * sizeof *p->history);
+    p->history[commit->updates - 1] = steps;
+}
+
 static void store_commit(void *self, const tr_commit *commit, bool is_update)
 {
     sim_place *p = self;
 
     assert_true(commit->updates == p->updates + is_update);
+    if (is_update)
+        note_update(p, commit);
     p->updates = commit->updates;
+    p->decided = commit->decided;
+    p->verdicts = commit->verdicts;
     p->side ^= is_update;
     for (int i = 0; i < p->job->options.trainers; i++) {
         assert_true(commit->settled[i] >= p->settled[i]);
         p->settled[i] = commit->settled[i];
-        p->is_gone[i] = commit->is_gone[i];
+        p->flags[i] = commit->trainer[i];
     }
     p->is_ready = true;
 }

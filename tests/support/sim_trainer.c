@@ -149,7 +149,7 @@ static void check_bound(const sim_trainer *t)
         bool     is_gone = tr_sim_is_dead(job->sim, job->options.servers + i);
         uint64_t settled = UINT64_MAX;
         for (int s = 0; s < job->options.servers; s++) {
-            is_gone |= job->place[s].is_gone[i];
+            is_gone |= job->place[s].flags[i] & TR_TRAINER_GONE;
             settled = job->place[s].settled[i] < settled ? job->place[s].settled[i] : settled;
         }
         if (!is_gone && (int64_t)t->step - 1 > (int64_t)settled + job->mode.count)

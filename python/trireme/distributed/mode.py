@@ -3,7 +3,8 @@
 | mode | |
 |---|---|
 | ``sync`` | a step is the mean over all trainers, applied once: the default |
-| ``sync(backups=b)`` | the mean over all but the slowest ``b``, whose late gradients are dropped; with one server |
+| ``sync(fewer)`` | the same; when a trainer has died, the mean over all others |
+| ``sync(backups=b)`` | the mean over all but the slowest ``b``, whose late gradients are dropped |
 | ``async`` | each trainer's step is an update of its own |
 | ``async(compensation=x)`` | the same; gradients are corrected for what others did meanwhile (DC-ASGD), ``x`` about 0.04 |
 | ``ssp(s)`` | ``async``, but no trainer begins a step more than ``s`` steps ahead of the slowest |
@@ -38,7 +39,7 @@ class Mode:
     @property
     def is_lockstep(self) -> bool:
         """Whether all servers apply the same updates in the same order, so that they may compute something together."""
-        return self.kind == "sync" and not self.count
+        return self.kind == "sync"
 
 
 def parse(text: str) -> Mode:
