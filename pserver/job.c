@@ -416,6 +416,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     const tr_comm_core    core = {job, make_core, on_command, on_flush, core_done};
     was_started = true;
     current = job;
+    tr__launcher_tell_own("joins", NULL);
     const tr_status status = tr_comm_start(&job->comm, &comm, &core);
     if (status == TR_OK) {
         if (role == TR_ROLE_TRAINER)
@@ -428,6 +429,8 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     /* The thread may be inside MPI for ever: what it uses is left to it. */
     if (status != TR_ETIMEOUT)
         tr_comm_leave(job->comm, 0, &must_exit);
+    else
+        tr__launcher_tell_own("late", tr_error());
     current = NULL;
     return status;
 }

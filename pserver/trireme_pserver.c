@@ -82,11 +82,13 @@ static int probe(double timeout)
 }
 
 /* What keeps this process from joining. */
-static void tell_why_not(void)
+static void tell_why_not(tr_status status)
 {
     char text[2048];
 
     fprintf(stderr, "trireme-pserver: %s\n", tr_error());
+    if (status == TR_ETIMEOUT)                     /* who is late is for the launcher to see */
+        return;
     snprintf(text, sizeof text, "1\n%s", tr_error());
     tr__launcher_tell_own("failed", text);
 }
@@ -109,7 +111,7 @@ int main(int argc, char **argv)
         status = tr_job_serve(job);
     /* What fails in a job's life is printed once for the job; what keeps one from starting, here. */
     if (!job && status != TR_EPEER)
-        tell_why_not();
+        tell_why_not(status);
     const tr_status end = tr_job_free(job);
     const bool is_good = status == TR_OK && end == TR_OK;
     if (is_good && !tr_job_must_exit())

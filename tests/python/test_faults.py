@@ -124,6 +124,25 @@ def test_deaths_at_every_start_end_the_job(version):
 
 
 @needs_mpi
+def test_a_rank_that_sleeps_at_the_start_is_started_again(undisturbed, tmp_path):
+    job = Launched(2, 2, *ARGS, "--prepare", 1.0, "--out", tmp_path / "r.npz", env=environment(TRIREME_START_TIMEOUT="12"))
+    ranks = job.ranks()
+    until(lambda: glob.glob(f"{tempfile.gettempdir()}/trireme-job-{job.process.pid}-*/joins.0"), "it does not join")
+    os.kill(ranks.known[0].pid, signal.SIGSTOP)
+    code, text = job.end()
+    assert code == 0 and "starting the job again" in text and "within 12 s" in text, text
+    assert_undisturbed(tmp_path / "r.npz", undisturbed)
+
+
+@needs_mpi
+def test_a_script_that_is_late_for_its_first_step_is_named():
+    job = Launched(1, 2, "--prepare", 30, env=environment(TRIREME_START_TIMEOUT="3"))
+    code, text = job.end(25)
+    assert code == 1 and "again" not in text, text
+    assert "rank 1 (trainer 0), rank 2 (trainer 1): no first step within TRIREME_START_TIMEOUT seconds" in text, text
+
+
+@needs_mpi
 @pytest.mark.parametrize("fault, code", [("exit early", 3), ("import", 1)])
 def test_a_script_that_ends_by_itself_before_it_joins_is_not_started_again(fault, code):
     got, text = Launched(1, 2, "--fault", fault).end()

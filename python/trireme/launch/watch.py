@@ -146,12 +146,20 @@ class Ranks:
             if missed:
                 return Failure(1, f"{', '.join(map(self.name, sorted(missed)))} on host {host}, which is lost: {why}",
                                self.has_death())
+        if slow := self._slow():
+            return Failure(1, f"{', '.join(map(self.name, slow))}: no first step within TRIREME_START_TIMEOUT seconds")
         for one in sorted(self.known.values(), key=self._suspicion):
             if one.gone and not self._has_left(one.rank):
                 has_joined = self._has("joined", one.rank)
                 text = f"{self._where(one)}, ended without a goodbye" if has_joined else self._unjoined(one.rank)
                 return Failure(1, text, self.has_death() and (self.has_run_before or self._has("began", one.rank)))
         return None
+
+    def _slow(self) -> list[int]:
+        """For whom the others have waited in vain: those who live and have not asked MPI to join."""
+        if not any(self._has("late", rank) for rank in range(self.size)):
+            return []
+        return [one.rank for one in self.known.values() if not one.gone and not self._has("joins", one.rank)]
 
     def has_death(self) -> bool:
         """Whether it was a death, by what the ranks say: one says so, or none says anything."""
