@@ -397,6 +397,22 @@ static void look_whether_stuck(const tr_comm *comm, stuck *s)
         _exit(1);
 }
 
+/* False: it was not to be had for so long. The sanitizer of threads does not know pthread_mutex_clocklock. */
+static bool lock_within(pthread_mutex_t *mutex, int64_t nanoseconds)
+{
+#ifdef __SANITIZE_THREAD__
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    const int64_t until = (int64_t)at.tv_sec * 1000000000 + at.tv_nsec + nanoseconds;
+    at = (struct timespec){until / 1000000000, until % 1000000000};
+    return pthread_mutex_timedlock(mutex, &at) == 0;
+#else
+    const int64_t         until = tr__clock() + nanoseconds;
+    const struct timespec at = {until / 1000000000, until % 1000000000};
+    return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &at) == 0;
+#endif
+}
+
 /* Become who drives. */
 static void take_drive(tr_comm *comm)
 {
@@ -404,13 +420,8 @@ static void take_drive(tr_comm *comm)
 
     if (pthread_mutex_trylock(&comm->drive) == 0)
         return;
-    for (;;) {
-        const int64_t         until = tr__clock() + NAP_MAX;
-        const struct timespec at = {until / 1000000000, until % 1000000000};
-        if (pthread_mutex_clocklock(&comm->drive, CLOCK_MONOTONIC, &at) == 0)
-            return;
+    while (!lock_within(&comm->drive, NAP_MAX))
         look_whether_stuck(comm, &s);
-    }
 }
 
 /* One turn of whoever drives. */
