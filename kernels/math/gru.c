@@ -24,14 +24,15 @@ typedef struct {
 #define PREVIOUS(r) (s->previous ? s->previous + (r) * width : NULL)
 #define DPREVIOUS(r) (s->dprevious ? s->dprevious + (r) * width : NULL)
 
-/* Update, reset, r h'. */
-TR_INLINE void NAME(gates)(const NAME(gru_step) *s, int64_t begin, int64_t end, tr_act gate_act)
+/* Update, reset, r h'. Whether there is a state before is a constant where this is used: an optional array in the loop would be a
+ * masked load from NULL, which the CPU does in microcode. */
+TR_INLINE void NAME(gate_rows)(const NAME(gru_step) *s, int64_t begin, int64_t end, tr_act gate_act, bool has_previous)
 {
     const int64_t width = s->u->width;
 
     for (int64_t r = begin; r < end; r++) {
         T       *gate = s->u->gate + (s->at + r) * 3 * width, *reset = s->u->reset + (s->at + r) * width;
-        const T *previous = PREVIOUS(r);
+        const T *previous = has_previous ? s->previous + r * width : NULL;
         TR_IVDEP
         for (int64_t j = 0; j < width; j++) {
             gate[j] = NAME(tr_gate_act)(gate_act, gate[j]);
@@ -39,6 +40,14 @@ TR_INLINE void NAME(gates)(const NAME(gru_step) *s, int64_t begin, int64_t end, 
             reset[j] = previous ? gate[width + j] * previous[j] : 0;
         }
     }
+}
+
+TR_INLINE void NAME(gates)(const NAME(gru_step) *s, int64_t begin, int64_t end, tr_act gate_act)
+{
+    if (s->previous)
+        NAME(gate_rows)(s, begin, end, gate_act, true);
+    else
+        NAME(gate_rows)(s, begin, end, gate_act, false);
 }
 
 /* Candidate and hidden state. */
