@@ -5,6 +5,7 @@
 #include "pserver/job.h"
 
 #include "kernels/math/cast.h"
+#include "pserver/row_copy.h"
 #include "pserver/table_report.h"
 #include "pserver/table_var.h"
 
@@ -541,7 +542,7 @@ tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *ke
     for (int64_t i = 0; i < count; i++) {
         const uint8_t *row = way->rows + way->at[way->number[from + i]] * (uint64_t)t->row_bytes;
         if (t->dtype == TR_FP32)
-            memcpy(out + i * t->width, row, (size_t)t->row_bytes);
+            tr_row_copy(out + i * t->width, row, (size_t)t->row_bytes);
         else
             tr_cast(out + i * t->width, TR_FP32, row, t->dtype, t->width);
     }
@@ -550,34 +551,26 @@ tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *ke
 
 /* == push ========================================================================================= */
 
-/* The pieces of each server: keys, then values; as many rows in each as a message takes. */
-typedef struct piece {
-    uint8_t *keys;                    /* aligned to 4, as rows of an odd width leave it */
-    float   *values;
-} piece;
-
-static piece piece_of(const tr__rows_way *way, const tr__job_table *t, int server, uint64_t in_piece, uint64_t *row)
-{
-    const uint64_t first = way->first[server], count = way->first[server + 1] - first;
-    const uint64_t at = *row - first, begin = at / in_piece * in_piece;
-    const uint64_t rows = count - begin < in_piece ? count - begin : in_piece;
-    uint8_t       *memory = way->rows + (first + begin) * (sizeof(int64_t) + (uint64_t)t->width * sizeof(float));
-
-    *row = at - begin;
-    return (piece){memory, (float *)(void *)(memory + rows * sizeof(int64_t))};
-}
-
-/* Where each different key's row goes. */
+/* Where each different key's row goes: the rows of each server in pieces, as many rows in each as a message takes, of each piece the
+ * keys, then the values. Values are aligned to 4, keys as rows of an odd width leave them. `order` has room for a number of each key. */
 static void lay_out_push(const tr__rows_way *way, const tr__rows_way *sorted, const tr__job_table *t, int servers, uint64_t in_piece,
-                         float **to)
+                         uint32_t *order, float **to)
 {
-    for (uint32_t i = 0; i < sorted->set.count; i++) {
-        uint64_t row = sorted->place[i];
-        const int64_t key = sorted->set.keys[i];
-        const piece   p = piece_of(way, t, server_of(key, servers), in_piece, &row);
-        memcpy(p.keys + row * sizeof(int64_t), &key, sizeof(int64_t));
-        to[i] = p.values + row * (uint64_t)t->width;
-    }
+    uint8_t *piece = way->rows;
+
+    for (uint32_t i = 0; i < sorted->set.count; i++)
+        order[sorted->place[i]] = i;
+    for (int s = 0; s < servers; s++)
+        for (uint64_t begin = way->first[s]; begin < way->first[s + 1]; begin += in_piece) {
+            const uint64_t left = way->first[s + 1] - begin, rows = left < in_piece ? left : in_piece;
+            float         *values = (float *)(void *)(piece + rows * sizeof(int64_t));
+            for (uint64_t row = 0; row < rows; row++) {
+                const uint32_t i = order[begin + row];
+                memcpy(piece + row * sizeof(int64_t), &sorted->set.keys[i], sizeof(int64_t));
+                to[i] = values + row * (uint64_t)t->width;
+            }
+            piece = (uint8_t *)(values + rows * (uint64_t)t->width);
+        }
 }
 
 static void add_rows(const tr__rows_way *sorted, int64_t width, int64_t count, const float *values, float *const *to)
@@ -588,7 +581,7 @@ static void add_rows(const tr__rows_way *sorted, int64_t width, int64_t count, c
         float *restrict       sum = to[sorted->number[i]];
         const float *restrict x = values + i * width;
         if (sorted->number[i] == seen) {
-            memcpy(sum, x, (size_t)width * sizeof *sum);
+            tr_row_copy(sum, x, (size_t)width * sizeof *sum);
             seen++;
         } else {
             for (int64_t c = 0; c < width; c++)
@@ -619,10 +612,10 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
     else
         TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
     const uint32_t different = sorted->set.count;
-    /* The pointers lie behind the rows; they are needed during this call alone. */
-    TR_TRY(reserve(&way->rows, &way->rows_capacity, different * (bytes + sizeof(float *)) + sizeof(float *), 1));
+    /* Pointers and numbers lie behind the rows; they are needed during this call alone. */
+    TR_TRY(reserve(&way->rows, &way->rows_capacity, different * (bytes + sizeof(float *) + sizeof(uint32_t)) + sizeof(float *), 1));
     float **to = (float **)(void *)(way->rows + (different * bytes + 7) / 8 * 8);
-    lay_out_push(way, sorted, t, tr_job_servers(job), in_piece, to);
+    lay_out_push(way, sorted, t, tr_job_servers(job), in_piece, (uint32_t *)(void *)(to + different), to);
     add_rows(sorted, t->width, count, values, to);
     way->call = (tr_client_rows){.table = (uint32_t)table, .first = way->first, .pieces = way->rows, .push_bytes = bytes,
                                  .weight = weight};

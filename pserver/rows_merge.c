@@ -53,6 +53,16 @@ static weights weigh(const tr_rows_update *update)
     return w;
 }
 
+bool tr_rows_are_merged(const tr_rows_update *update)
+{
+    for (int i = 0; i < update->count; i++) {
+        const tr_rows_part *p = &update->part[i];
+        if (!p->is_merged || p->weight == 0 || p->trainer != update->part[0].trainer)
+            return false;
+    }
+    return update->count > 0;
+}
+
 TR_INLINE void put(float *restrict sum, const float *restrict x, int64_t n, float factor, bool is_scaled, bool is_begun)
 {
     if (!is_scaled && !is_begun)

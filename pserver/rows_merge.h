@@ -15,6 +15,7 @@ typedef struct tr_rows_part {
     int64_t        count;
     const int64_t *keys;              /* repeated ones add up */
     const float   *values;            /* [count, width] */
+    bool           is_merged;         /* no key comes twice in the trainer's parts */
 } tr_rows_part;
 
 /* What one update has for one table: trainers in order. */
@@ -31,6 +32,8 @@ typedef struct tr_rows_merge {
     uint64_t  capacity, number_capacity, begun_capacity;
 } tr_rows_merge;                      /* a zeroed one is empty */
 
+/* Whether the update's parts are what merging would make of them: they come from one trainer, which has merged them. */
+bool      tr_rows_are_merged(const tr_rows_update *update);
 void      tr_rows_merge_deinit(tr_rows_merge *merge);
 tr_status tr_rows_merge_run(tr_rows_merge *merge, const tr_rows_update *update, int64_t width);
 

@@ -149,7 +149,7 @@ static void list_part(tr_server *server, int trainer, const tr__rows *rows)
         *part = realloc(*part, *capacity * sizeof **part);
     }
     (*part)[update->count++] = (tr_rows_part){trainer, rows->weight, rows->count, (const int64_t *)(void *)rows->payload,
-                                              (const float *)(void *)(rows->payload + rows->count * (int64_t)sizeof(int64_t))};
+                                              (const float *)(void *)(rows->payload + rows->count * (int64_t)sizeof(int64_t)), true};
     update->part = *part;
 }
 

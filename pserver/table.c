@@ -5,6 +5,7 @@
 #include "framework/random.h"
 #include "kernels/math/cast.h"
 #include "pserver/slots_cut.h"
+#include "pserver/row_copy.h"
 #include "pserver/undo.h"
 
 #include <stdio.h>
@@ -336,7 +337,7 @@ static void pull_batch(const tr_table *t, char *out, const int64_t *keys, int n)
     tr_slots_find_to_read(t->slots, slot, keys, n, sizeof(tr_slot_row) + t->value_bytes);
     for (int i = 0; i < n; i++, out += t->value_bytes) {
         if (TR_LIKELY(slot[i] != TR_SLOT_NONE))
-            memcpy(out, values_of(row_of(t, slot[i])), t->value_bytes);
+            tr_row_copy(out, values_of(row_of(t, slot[i])), t->value_bytes);
         else if (reads_zeros(&t->config, keys[i]))
             memset(out, 0, t->value_bytes);
         else
@@ -380,7 +381,8 @@ static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)
 {
     bool is_due = true;
 
-    if (!is_chosen(&t->config, key))
+    tr_slots_find(t->slots, out, &key, 1);             /* a key that comes twice has its row by now */
+    if (*out != TR_SLOT_NONE || !is_chosen(&t->config, key))
         return TR_OK;
     if (!t->candidates)
         return make_row(out, t, key);
@@ -438,11 +440,11 @@ void tr_table_gather(const tr_table *table, const uint32_t *slots, int64_t n, fl
         }
         tr_slot_row *row = row_of(table, slots[i]);
         if (table->config.dtype == TR_FP32)
-            memcpy(values + i * width, values_of(row), bytes);
+            tr_row_copy(values + i * width, values_of(row), bytes);
         else
             tr_cast(values + i * width, TR_FP32, values_of(row), table->config.dtype, width);
         for (int s = 0; s < table->config.states; s++)
-            memcpy(states[s] + i * width, states_of(table, row) + s * width, bytes);
+            tr_row_copy(states[s] + i * width, states_of(table, row) + s * width, bytes);
     }
 }
 
@@ -466,11 +468,11 @@ tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, co
             continue;
         tr_slot_row *row = row_of(table, slots[i]);
         if (table->config.dtype == TR_FP32)
-            memcpy(values_of(row), values + i * width, bytes);
+            tr_row_copy(values_of(row), values + i * width, bytes);
         else
             tr_cast(values_of(row), table->config.dtype, values + i * width, TR_FP32, width);
         for (int s = 0; s < table->config.states; s++)
-            memcpy(states_of(table, row) + s * width, states[s] + i * width, bytes);
+            tr_row_copy(states_of(table, row) + s * width, states[s] + i * width, bytes);
         touch(row, table->step);
     }
     return TR_OK;

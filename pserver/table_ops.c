@@ -274,6 +274,19 @@ static tr_status find_updated(tr_table **out, const tr_run *io, tr_table_var *tv
     return *out ? TR_OK : tr_table_var_table(out, tv);
 }
 
+static tr_status update_rows(tr_table_var *tv, tr_table_tile *tile, tr_table *table, const tr_rows_update *update)
+{
+    if (!tr_rows_are_merged(update)) {
+        TR_TRY(tr_rows_merge_run(&tv->merge, update, tv->config.width));
+        return tr_table_tile_run(tile, table, tv->merge.set.keys, tv->merge.values, tv->merge.set.count);
+    }
+    for (int i = 0; i < update->count; i++) {
+        const tr_rows_part *part = &update->part[i];
+        TR_TRY(tr_table_tile_run(tile, table, part->keys, part->values, part->count));
+    }
+    return TR_OK;
+}
+
 static tr_status run_update(const tr_run *io)
 {
     const tr_tensor *grad = io->in[U_GRAD];
@@ -290,10 +303,10 @@ static tr_status run_update(const tr_run *io)
     TR_TRY(tile_of(&tile, io, tv));
     const tr_rows_part   mine = {0, 1, grad ? grad->rows->count : 0, grad ? grad->rows->index : NULL, grad ? grad->data : NULL};
     const tr_rows_update here = {1, &mine};
-    TR_TRY(tr_rows_merge_run(&tv->merge, grad ? &here : tv->inbox, tv->config.width));
     for (int i = 0; i < io->ins[U_NUMBERS].count; i++)
         TR_TRY(tr_table_tile_set(tile, tr_run_in_name(io, U_NUMBERS, i), io->ins[U_NUMBERS].item[i]));
-    return tr_table_tile_run(tile, table, ++tv->updates, tv->merge.set.keys, tv->merge.values, tv->merge.set.count);
+    TR_TRY(tr_table_tile_begin(table, ++tv->updates));
+    return update_rows(tv, tile, table, grad ? &here : tv->inbox);
 }
 
 /* == prefetch ============================================================================================== */

@@ -179,7 +179,13 @@ static tr_status run_tile(tr_table_tile *tile, tr_table *table, const uint32_t *
     return tr_table_scatter(table, slots, n, tile->param->data, (const float *const *)state);
 }
 
-tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, uint64_t step, const int64_t *keys, const float *grads, int64_t n)
+tr_status tr_table_tile_begin(tr_table *table, uint64_t step)
+{
+    TR_TRY(tr_table_evict(table, step - 1, NULL));
+    return tr_table_begin(table, step);
+}
+
+tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const float *grads, int64_t n)
 {
     if (n > tile->slots_capacity) {
         const int64_t more = n + n / 4;
@@ -189,8 +195,6 @@ tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, uint64_t step,
         tile->slots = grown;
         tile->slots_capacity = more;
     }
-    TR_TRY(tr_table_evict(table, step - 1, NULL));
-    TR_TRY(tr_table_begin(table, step));
     TR_TRY(tr_table_take(table, tile->slots, keys, n));
     for (int64_t at = 0; at < n; at += tile->rows) {
         const int64_t count = n - at < tile->rows ? n - at : tile->rows;

@@ -23,7 +23,9 @@ tr_status tr_table_tile_new(tr_table_tile **out, tr_program *program, int block,
 void      tr_table_tile_free(tr_table_tile *tile);
 /* A number that the operators read, for the updates from now on; `value` has one element. */
 tr_status tr_table_tile_set(tr_table_tile *tile, const char *name, const tr_tensor *value);
-/* Update step `step`: `n` different keys with their gradients, [n, width]. */
-tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, uint64_t step, const int64_t *keys, const float *grads, int64_t n);
+/* Begin update step `step`, then update `n` different keys by their gradients, [n, width]; in one step any number of times, each time
+ * other keys. */
+tr_status tr_table_tile_begin(tr_table *table, uint64_t step);
+tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const float *grads, int64_t n);
 
 #endif

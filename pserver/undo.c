@@ -1,6 +1,7 @@
 /* undo.c - a list of (slot, row) that counts once it is complete. */
 #include "pserver/undo.h"
 
+#include "pserver/row_copy.h"
 #include "pserver/slots.h"
 
 #include <stdatomic.h>
@@ -126,7 +127,7 @@ tr_status tr_undo_log(tr_undo *undo, const char *rows, const uint32_t *slots, in
             continue;
         char *to = entry_at(undo, count++);
         memcpy(to, &slot, sizeof slot);
-        memcpy(to + sizeof slot, rows + slot * undo->stride, undo->stride);
+        tr_row_copy(to + sizeof slot, rows + slot * undo->stride, undo->stride);
     }
     atomic_signal_fence(memory_order_seq_cst);
     h->count = count;

@@ -136,6 +136,32 @@ TEST(many_keys_keep_the_order_in_which_they_came)
     free(number);
 }
 
+TEST(parts_of_one_trainer_that_has_merged_them_are_the_update_as_they_are)
+{
+    const int64_t keys[2][2] = {{3, -1}, {7, 0}};
+    const float   values[2][2] = {{1, 2}, {3, 4}};
+    tr_rows_part  part[2];
+    tr_rows_merge merge = {0};
+
+    for (int i = 0; i < 2; i++)
+        part[i] = (tr_rows_part){1, 2.5, 2, keys[i], values[i], true};
+    const tr_rows_update update = {2, part}, none = {0, part};
+    assert_true(tr_rows_are_merged(&update));
+    EXPECT_OK(tr_rows_merge_run(&merge, &update, 1));
+    assert_memory_equal(merge.set.keys, keys, sizeof keys);
+    assert_memory_equal(merge.values, values, sizeof values);
+    assert_false(tr_rows_are_merged(&none));
+    part[1].trainer = 2;                               /* their mean */
+    assert_false(tr_rows_are_merged(&update));
+    part[1].trainer = 1;
+    part[0].weight = part[1].weight = 0;               /* left out */
+    assert_false(tr_rows_are_merged(&update));
+    part[0].weight = part[1].weight = 1;
+    part[0].is_merged = false;
+    assert_false(tr_rows_are_merged(&update));
+    tr_rows_merge_deinit(&merge);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +169,7 @@ int main(void)
         cmocka_unit_test(samples_weigh),
         cmocka_unit_test(a_trainer_without_samples_is_left_out_whatever_it_sent),
         cmocka_unit_test(repeated_keys_of_one_part_add_up_in_their_order),
+        cmocka_unit_test(parts_of_one_trainer_that_has_merged_them_are_the_update_as_they_are),
         cmocka_unit_test(many_keys_keep_the_order_in_which_they_came),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,23 @@ TEST(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row)
     tr_table_free(t);
 }
 
+TEST(a_key_that_comes_twice_in_an_update_has_one_row)
+{
+    const tr_table_config config = config_of(TR_FP32);
+    tr_table             *t = make(&config);
+    const int64_t         keys[] = {9, -4, 9, 9, -4};
+    uint32_t              slots[5];
+    tr_table_report       report;
+
+    EXPECT_OK(tr_table_begin(t, 1));
+    EXPECT_OK(tr_table_take(t, slots, keys, 5));
+    assert_true(slots[0] == slots[2] && slots[0] == slots[3] && slots[1] == slots[4] && slots[0] != slots[1]);
+    tr_table_get_report(t, &report);
+    assert_int_equal(report.rows, 2);
+    EXPECT_OK(tr_table_check(t));
+    tr_table_free(t);
+}
+
 TEST(half_precision_rows_are_rounded_values_of_float_rows)
 {
     const tr_dtype dtypes[] = {TR_FP16, TR_BF16};
@@ -622,6 +639,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_found_while_the_table_grows),
         cmocka_unit_test(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row),
+        cmocka_unit_test(a_key_that_comes_twice_in_an_update_has_one_row),
         cmocka_unit_test(half_precision_rows_are_rounded_values_of_float_rows),
         cmocka_unit_test(hot_keys_are_those_that_most_updates_touched),
         cmocka_unit_test(a_key_is_admitted_by_its_count),
