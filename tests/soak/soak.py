@@ -77,9 +77,13 @@ class Case:
         kinds = dice.choices(list(KINDS), list(KINDS.values()), k=dice.randint(1, 3))
         self.mishaps = [Mishap(kind, i == 0 and dice.random() < 0.2, dice.uniform(0, 0.8), dice.getrandbits(30))
                         for i, kind in enumerate(kinds)]
+        # What compression leaves out dies with a trainer, so that a sync job that starts again has other bits.
+        self.compress = dice.choice(["none", "fp16", "int8", "topk(0.1)"]) if self.is_apart and not tables else "none"
+        if self.compress != "none":
+            self.args += ["--width", "3000"]
 
     def __str__(self) -> str:
-        return (f"Open MPI {self.version}, {self.mode}, {self.servers} servers, {self.trainers} trainers, {self.spares} spares, "
+        return (f"Open MPI {self.version}, {self.mode}, compression {self.compress}, {self.servers} servers, {self.trainers} trainers, {self.spares} spares, "
                 f"{self.script.name} {' '.join(self.args)}; {'; '.join(map(str, self.mishaps))}")
 
 
@@ -89,7 +93,7 @@ class Running:
     def __init__(self, case: Case, folder: Path) -> None:
         self.case, self.mark, self.out = case, folder / "begun", folder / "r.npz"
         self.job = Launched(case.servers, case.trainers, *case.args, "--out", self.out, "--mark", self.mark, version=case.version, script=case.script,
-                            options=("--mode", case.mode, "--spares", case.spares, "--restarts", 9))
+                            options=("--mode", case.mode, "--compress", case.compress, "--spares", case.spares, "--restarts", 9))
         self.pid = self.job.process.pid
         self.seen: set[int] = set()                    # processes of the job
 
