@@ -384,6 +384,12 @@ tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const c
 /* == what it holds =================================================================================== */
 
 const tr_manifest *tr__checkpoint_manifest(const tr_checkpoint *c) { return c->manifest; }
+const void *tr_checkpoint_tasks(size_t *size, const tr_checkpoint *c)
+{
+    *size = c->manifest->has_tasks ? c->manifest->tasks.len : 0;
+    return c->manifest->has_tasks ? c->manifest->tasks.data : NULL;
+}
+
 const char *tr_checkpoint_folder(const tr_checkpoint *c) { return c->folder; }
 int64_t     tr_checkpoint_step(const tr_checkpoint *c) { return (int64_t)c->manifest->step; }
 const char *tr_checkpoint_mode(const tr_checkpoint *c) { return c->manifest->mode; }

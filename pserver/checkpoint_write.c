@@ -325,6 +325,9 @@ tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts
     m.n_parts = (size_t)part_count;
     m.parts = (tr_part **)(uintptr_t)parts;
     m.trainers = tr__must_alloc((size_t)facts->trainer_count * sizeof *m.trainers + 1);
+    m.has_tasks = facts->tasks != NULL;
+    m.tasks.data = (uint8_t *)(uintptr_t)facts->tasks;
+    m.tasks.len = facts->tasks_size;
     describe_trainers(&m, trainer, facts);
     uint8_t  *bytes = tr_manifest_pack(&size, &m);
     tr_status status = file_open(&f, folder, "manifest");

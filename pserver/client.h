@@ -112,6 +112,9 @@ uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, tr_c
 /* The gradient of the step that is being made; servers without keys get an empty piece. */
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows);
 
+/* The next step may be long in coming: what others wait for at the end of a step comes now. */
+void     tr_client_rest(tr_client *client);
+
 /* A message to server 0 about tasks: kind, block, part, offset and weight of the wire count. */
 typedef struct tr_client_task {
     tr_wire  wire;

@@ -146,7 +146,9 @@ static void on_task(tr_client *client, tr__stream *s, const tr_wire *wire)
                                             tr_roster_name(client->roster, s->rank), wire->part));
             return;
         }
-        *r->answer = (tr_task){(tr_task_answer)wire->part, wire->block, (uint32_t)wire->step, wire->offset};
+        *r->answer = (tr_task){(tr_task_answer)wire->part, wire->block, (uint32_t)wire->step, wire->offset,
+                               wire->weight > 0 && wire->weight < UINT32_MAX ? (uint32_t)wire->weight : 0};
+        client->tasks_held += wire->part == TR_TASK_GIVEN;
         tr__client_finish(client, s, r);
     }
 }

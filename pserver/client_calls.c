@@ -148,8 +148,7 @@ uint64_t tr_client_step_end(tr_client *client)
     client->step++;
     for (int i = 0; i < client->stream_count; i++)
         tr__client_add(client, &client->stream[i], TR_WIRE_STEP_END, op, NULL, 0);
-    if (client->cut_wanted > client->cut && client->pack_place && !tr__client_is_first(client))
-        tr__client_follow_cut(client);
+    tr_client_rest(client);
     tr__client_op_count_down(client, op);
     return op;
 }
@@ -249,6 +248,9 @@ uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task)
     r->wire.part = task->wire.part;
     r->wire.offset = task->wire.offset;
     r->wire.weight = task->wire.weight;
+    if (r->wire.kind == TR_WIRE_TASK_ASK)
+        r->wire.block = client->tasks_held;
+    client->tasks_held -= r->wire.kind == TR_WIRE_TASK_END && client->tasks_held > 0;
     r->answer = task->answer;
     tr__client_op_count_down(client, op);
     return op;

@@ -55,6 +55,12 @@ void tr__client_follow_cut(tr_client *client)
     }
 }
 
+void tr_client_rest(tr_client *client)
+{
+    if (client->cut_wanted > client->cut && client->pack_place && !tr__client_is_first(client))
+        tr__client_follow_cut(client);
+}
+
 bool tr_client_cut_is_answered(const tr_client *client)
 {
     for (int i = 0; i < client->stream_count; i++)

@@ -81,6 +81,7 @@ struct tr_client {
     char               *text;
     int64_t             now;
     uint64_t            step;         /* ended */
+    uint32_t            tasks_held;
     bool                survives_trainers;
     int                 stream_count, turn;
     tr__stream         *stream;

@@ -190,11 +190,19 @@ static void store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
     tr__saving_begin(((tr_job *)self)->saving, wish);
 }
 
+static void *store_tasks(void *self, uint64_t *bytes)
+{
+    tr_job *job = self;
+    char    name[TR_SEGMENT_NAME];
+
+    return tr_server_program_tasks(job->program, state_name(name, sizeof name, job) ? name : NULL, bytes);
+}
+
 static tr_server *make_server(tr_job *job, const tr_roster *roster)
 {
     const tr_store store = {job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
                             store_commit, store_go_back, store_rows, store_snapshot,
-                            store_read_rows, store_write_rows};
+                            store_read_rows, store_write_rows, store_tasks};
 
     job->server_index = roster->rank[roster->self].index;
     job->trainer_count = roster->trainers;

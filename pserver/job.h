@@ -113,6 +113,7 @@ struct tr_job {
 
     struct tr__saving *saving;        /* checkpoints: job_checkpoint.h */
     char          *mode;              /* trainers */
+    int64_t        first_step, first_run;     /* trainers: before this job */
 
     /* who drives */
     tr_client     *client;
@@ -123,7 +124,7 @@ struct tr_job {
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
     TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__GOODBYE, TR__ABORT,
-    TR__CUT,
+    TR__CUT, TR__REST,
     TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__TASK, TR__SHARE
 } tr__command;
 

@@ -2,6 +2,7 @@
 #include "pserver/job_checkpoint.h"
 
 #include "framework/memory.h"
+#include "pserver/mode.h"
 #include "pserver/runlog.h"
 #include "pserver/snapshot.h"
 #include "pserver/wake.h"
@@ -84,6 +85,17 @@ static uint8_t *pack_cut(size_t *size, const tr_trainer_state *place, Trireme__P
     return bytes;
 }
 
+/* Where the trainer is by its steps in this job; in mode geo the job knows of exchanges. */
+static tr_trainer_state place_at(const tr__saving *s, int64_t step)
+{
+    const tr_job *job = s->job;
+    tr_mode       mode;
+
+    if (tr_mode_parse(&mode, job->mode) == TR_OK && mode.kind == TR_MODE_GEO)
+        step *= mode.count;
+    return (tr_trainer_state){.steps = job->first_step + step, .runs = job->first_run + step};
+}
+
 /* For a trainer that cuts because others do. */
 static uint8_t *pack_place(void *self, size_t *size, uint64_t step)
 {
@@ -92,7 +104,7 @@ static uint8_t *pack_place(void *self, size_t *size, uint64_t step)
     pthread_mutex_lock(&s->place_lock);
     tr_trainer_state place = s->place;
     if (!s->has_place)
-        place.steps = place.runs = (int64_t)step;
+        place = place_at(s, (int64_t)step);
     place.index = tr_job_index(s->job);
     uint8_t *bytes = pack_cut(size, &place, NULL);
     pthread_mutex_unlock(&s->place_lock);
@@ -285,6 +297,11 @@ tr_status tr_job_set_place(tr_job *job, const tr_trainer_state *place)
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_set_place"));
     pthread_mutex_lock(&s->place_lock);
+    if (!place) {
+        s->has_place = false;
+        pthread_mutex_unlock(&s->place_lock);
+        return TR_OK;
+    }
     void *position = (void *)(uintptr_t)s->place.position;
     position = realloc(position, place->position_size + 1);
     memcpy(position, place->position_size ? place->position : "", place->position_size);
@@ -333,7 +350,8 @@ static tr_status write_manifest(tr__saving *s, parts *p)
                                          from->has_position ? from->position.data : NULL,
                                          from->has_position ? from->position.len : 0};
     }
-    const tr_checkpoint_facts facts = {s->order.step, s->job->mode, s->order.digest, (int)first->n_places, trainers};
+    const tr_checkpoint_facts facts = {s->order.step, s->job->mode, s->order.digest, (int)first->n_places, trainers,
+                                       first->has_tasks ? first->tasks.data : NULL, first->tasks.len};
     const tr_status           status = tr_manifest_write(s->order.folder, &facts, s->order.cut, p->count, p->item);
     free(trainers);
     return status;

@@ -260,6 +260,9 @@ static void pack_setup(tr_client_setup *out, tr_client_value *values, const tr_j
         fill_table(tables[i] = &table[i], &spec->tables[i], server, tr_job_servers(job));
     setup.n_tables = (size_t)spec->table_count;
     setup.tables = tables;
+    setup.has_tasks = server == 0 && spec->tasks;
+    setup.tasks.data = (uint8_t *)(uintptr_t)spec->tasks;
+    setup.tasks.len = setup.has_tasks ? spec->tasks_size : 0;
     setup.has_keeps = true;
     setup.keeps = spec->keeps;
     out->setup_bytes = trireme__pserver__setup__get_packed_size(&setup);

@@ -52,6 +52,9 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
         tr_client_abort(job->client, command->data);
         free(command->data);
         break;
+    case TR__REST:
+        tr_client_rest(job->client);
+        break;
     case TR__CUT:
         tr__saving_trainer_command(job, command);
         break;
@@ -142,6 +145,8 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     TR_TRY(tr__job_keep_tables(job, spec));
     TR_TRY(tr_job_resumed(job, &job->step));
     job->mode = strdup(spec->mode);
+    job->first_step = spec->first_step;
+    job->first_run = spec->first_run;
     job->is_set_up = true;
     tr_trainer_meter_start(job->meter, tr__clock(), job->step);
     tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\"", spec->mode,
@@ -320,6 +325,12 @@ bool tr_job_is_done(const tr_job *job, tr_ticket ticket)
 tr_ticket tr_job_last_ticket(const tr_job *job)
 {
     return job->last_ticket;
+}
+
+tr_status tr_job_rest(tr_job *job)
+{
+    TR_TRY(tr__job_check_ready(job, "tr_job_rest"));
+    return tr_comm_post(job->comm, &(tr_command){.kind = TR__REST, .is_urgent = true});
 }
 
 int64_t tr_job_step(const tr_job *job)

@@ -69,6 +69,9 @@ typedef struct tr_store {
     /* All rows of a virtual shard of table `index`, packed (tr_table_pack); put such rows into it. As `rows`. */
     tr_status (*read_rows)(void *self, uint32_t index, uint32_t shard, void **out, uint64_t *bytes);
     tr_status (*write_rows)(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates);
+    /* Memory of `bytes` bytes for the state of tasks, zero at first, which outlives the process as the rest does; `*bytes` 0:
+     * that which an earlier process had, of its size. NULL, also as the function: there is none. */
+    void     *(*tasks)(void *self, uint64_t *bytes);
 } tr_store;
 
 typedef struct tr_server tr_server;

@@ -18,6 +18,7 @@
  *
  * What must stay true: trainer 0 begins a cut when it has all answers to the one before. */
 #include "pserver/server_state.h"
+#include "pserver/server_tasks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,8 @@ void tr__server_try_cut(tr_server *server)
     if (!is_ready(server))
         return;
     server->cut.phase = TR__CUT_TAKING;
+    free(server->cut.tasks);
+    server->cut.tasks = tr__server_tasks_pack(server, &server->cut.tasks_size);
     server->store.snapshot(server->store.self, server->cut.cut[0]->wish);
 }
 
@@ -261,6 +264,9 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
     done.has_part = part != NULL;
     done.part.data = (uint8_t *)(uintptr_t)part;
     done.part.len = size;
+    done.has_tasks = part && cut->tasks;
+    done.tasks.data = cut->tasks;
+    done.tasks.len = done.has_tasks ? cut->tasks_size : 0;
     done.error = (char *)(uintptr_t)(part ? NULL : error);
     free(cut->answer);
     cut->answer_size = trireme__pserver__cut_done__get_packed_size(&done);
@@ -289,4 +295,5 @@ void tr__server_cut_free(tr_server *server)
     forget_cuts(server);
     free(server->cut.cut);
     free(server->cut.answer);
+    free(server->cut.tasks);
 }

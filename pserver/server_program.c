@@ -41,6 +41,7 @@ struct tr_server_program {
     uint32_t     table_count;
     tr_table_var **table;             /* borrowed from the scope */
     tr_job_table *about;              /* of each table */
+    tr_segment  *tasks;               /* their state; NULL: none, or none that outlives the process */
 };
 
 tr_server_program *tr_server_program_new(void)
@@ -61,6 +62,9 @@ void tr_server_program_free(tr_server_program *sp)
     for (uint32_t i = 0; i < sp->block_count; i++)
         free(sp->block[i].grad_name);
     tr_state_free(sp->state, sp->is_over);
+    if (sp->tasks && sp->is_over)
+        tr_segment_remove(tr_segment_name(sp->tasks));
+    tr_segment_free(sp->tasks);
     free(sp->table);
     free(sp->about);
     free(sp->twin);
@@ -144,6 +148,12 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
     return tr_table_var_table(&made, sp->table[index]);
 }
 
+static const char *tasks_name(char *out, size_t size, const char *name)
+{
+    snprintf(out, size, "%s.tasks", name);
+    return out;
+}
+
 tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, tr_state *state,
                                   const char *name, bool resume)
 {
@@ -158,6 +168,10 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
     sp->value_count = (uint32_t)setup->n_values;
     sp->block_count = (uint32_t)setup->n_blocks;
     sp->table = calloc(setup->n_tables + 1, sizeof *sp->table);
+    if (name && !resume) {                         /* of a job that was not gone on with */
+        char own[TR_SEGMENT_NAME + 16];
+        tr_segment_remove(tasks_name(own, sizeof own, name));
+    }
     sp->about = calloc(setup->n_tables + 1, sizeof *sp->about);
     sp->table_count = (uint32_t)setup->n_tables;
     for (uint32_t i = 0; i < sp->table_count; i++)
@@ -301,6 +315,35 @@ bool tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_tab
     tr_table_describe(out, sp->table[index]->table);
     *name = sp->setup->tables[index]->name;
     return true;
+}
+
+/* == tasks ================================================================================= */
+
+enum { TASKS_VERSION = 1 };
+static const uint64_t TASKS_LIMIT = (uint64_t)1 << 38;
+
+void *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t *bytes)
+{
+    char own[TR_SEGMENT_NAME + 16];
+
+    if (!name || sp->tasks)
+        return NULL;
+    tasks_name(own, sizeof own, name);
+    if (*bytes == 0) {
+        if (tr_segment_attach(&sp->tasks, own, "tasks", TASKS_VERSION, TASKS_LIMIT) != TR_OK)
+            return NULL;
+        *bytes = tr_segment_bytes(sp->tasks);
+        return tr_segment_base(sp->tasks);
+    }
+    tr_segment_remove(own);                        /* there is none, mostly */
+    if (tr_segment_create(&sp->tasks, own, "tasks", TASKS_VERSION, TASKS_LIMIT) != TR_OK)
+        return NULL;                               /* without it tasks begin anew after a death */
+    if (tr_segment_grow(sp->tasks, *bytes) == TR_OK)
+        return tr_segment_base(sp->tasks);
+    tr_segment_free(sp->tasks);
+    sp->tasks = NULL;
+    tr_segment_remove(own);
+    return NULL;
 }
 
 void tr_server_program_over(tr_server_program *sp)

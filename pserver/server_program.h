@@ -38,6 +38,8 @@ void               tr_server_program_commit(tr_server_program *sp, const tr_comm
 void               tr_server_program_go_back(tr_server_program *sp);
 /* What table `index` takes, and its name; false: there are not so many. Between updates. */
 bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
+/* See tr_store.tasks; `name`: of the server's segments, or NULL. */
+void              *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t *bytes);
 /* The job has ended well: what is kept may go with the program. */
 void               tr_server_program_over(tr_server_program *sp);
 /* The arrays and tables that a checkpoint holds, as they are now; `out` has room for the setup's. Returns how many. What

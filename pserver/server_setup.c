@@ -1,5 +1,6 @@
 /* server_setup.c - how trainers and a server come to mean the same work. */
 #include "pserver/server_state.h"
+#include "pserver/server_tasks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,6 +82,34 @@ static tr_status finish_values(tr_server *server)
     return TR_OK;
 }
 
+/* The work is the same as before the job was started again. Where it began, at a checkpoint perhaps, is what was said then. */
+static tr_status take_beginning(tr_server *server, const void *packed, uint64_t bytes)
+{
+    Trireme__Pserver__Setup *now = server->setup, *before = trireme__pserver__setup__unpack(NULL, bytes, packed);
+    bool                     is_same = before && before->n_tables == now->n_tables;
+
+    for (size_t i = 0; is_same && i < now->n_tables; i++) {
+        now->tables[i]->has_updates = before->tables[i]->has_updates;
+        now->tables[i]->updates = before->tables[i]->updates;
+    }
+    if (is_same) {
+        free(now->tasks.data);
+        now->has_tasks = before->has_tasks;
+        now->tasks = before->tasks;
+        before->has_tasks = false;
+        before->tasks = (ProtobufCBinaryData){0};
+        uint8_t *again = malloc(trireme__pserver__setup__get_packed_size(now) + 1);
+        is_same = trireme__pserver__setup__pack(now, again) == bytes && !memcmp(again, packed, bytes);
+        free(again);
+    }
+    if (before)
+        trireme__pserver__setup__free_unpacked(before, NULL);
+    if (is_same)
+        return TR_OK;
+    return tr_fail(TR_EPEER, "%s: the job's program, blocks, mode or compression are others than before the job was started again",
+                   tr_roster_name(server->roster, server->roster->self));
+}
+
 /* Go on from what an earlier process of this server has left. In mode sync a step may have been applied by some servers
  * and not by others when the job broke off: it is made again by all. */
 static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t *payload)
@@ -93,8 +122,7 @@ static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t
     if (!server->store.kept(server->store.self, &commit, &packed, &bytes))
         return tr_fail(TR_EPEER, "%s: trainer 0 goes on from update %llu, of which nothing is here", name,
                        (unsigned long long)wire->step);
-    if (bytes != wire->bytes || memcmp(packed, payload, bytes))
-        return tr_fail(TR_EPEER, "%s: the job's program, blocks, mode or compression are others than before the job was started again", name);
+    TR_TRY(take_beginning(server, packed, bytes));
     TR_TRY(server->store.setup(server->store.self, server->setup, payload, wire->bytes, true));
     server->updates = commit.updates;
     if (server->mode.kind == TR_MODE_SYNC && commit.updates == wire->step + 1) {
@@ -106,6 +134,7 @@ static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t
     }
     if (!tr_mode_keeps_apart(&server->mode))
         server->round[0].step = server->updates + 1;
+    TR_TRY(tr__server_tasks_take_over(server, &commit, false));
     return finish_values(server);
 }
 
@@ -204,6 +233,7 @@ static tr_status take_over(tr_server *server)
     tr__server_verdicts_begin(server, &commit);
     TR_TRY(server->store.setup(server->store.self, setup, packed, bytes, true));
     TR_TRY(finish_values(server));
+    TR_TRY(tr__server_tasks_take_over(server, &commit, true));
     server->is_running = true;
     for (int i = 0; i < server->round_count; i++)
         tr__server_round_moves(server, &server->round[i]);       /* past those who have left */

@@ -67,6 +67,8 @@ typedef struct tr__cut {
     int64_t                 begun;    /* when the first trainer cut */
     uint64_t                pause;
     Trireme__Pserver__Cut **cut;      /* of each trainer that has cut */
+    void                   *tasks;    /* their state at the moment, or NULL */
+    size_t                  tasks_size;
     uint8_t                *answer;   /* the last CutDone */
     size_t                  answer_size;
 } tr__cut;

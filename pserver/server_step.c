@@ -142,6 +142,7 @@ void tr__server_update_applied(tr_server *server)
         if (server->takes_part[i])
             tr__server_settle(server, &server->trainer[i]);
     tr__server_commit(server, true);
+    tr__server_tasks_settled(server);
     tr__server_answer_all(server);
     tr__server_try_cut(server);
     tr__server_apply_next(server);                 /* it uses the thread while the rest goes on here */

@@ -6,11 +6,15 @@
 
 #include "framework/memory.h"
 
+/* Of leases that came back from bytes: their time begins at the next look. */
+static const int64_t NOT_SEEN_YET = INT64_MIN;
+
 typedef enum state { TO_DO, LEASED, DONE } state;
 
 typedef struct task {
     uint8_t  state, failures;
     int      trainer;                 /* LEASED: whose it is, under this lease, until then */
+    uint32_t skip;                    /* steps that were made of it */
     uint64_t lease;
     int64_t  until;
 } task;
@@ -69,6 +73,11 @@ static void take_back(tr_tasks *tasks, task *t)
         tasks->first = index;
 }
 
+static tr_task given(const tr_tasks *tasks, const task *t)
+{
+    return (tr_task){TR_TASK_GIVEN, (uint32_t)(t - tasks->task), tasks->counts.pass, t->lease, t->skip};
+}
+
 static void end_old_leases(tr_tasks *tasks, int64_t now)
 {
     if (now < tasks->next_end)
@@ -78,6 +87,8 @@ static void end_old_leases(tr_tasks *tasks, int64_t now)
         task *t = &tasks->task[i];
         if (t->state != LEASED)
             continue;
+        if (t->until == NOT_SEEN_YET)
+            t->until = now + tasks->lease_time;
         if (now >= t->until) {
             take_back(tasks, t);
             tasks->counts.ran_out++;
@@ -122,10 +133,10 @@ tr_task tr_tasks_lease(tr_tasks *tasks, int64_t now, int trainer)
         tasks->next_end = t->until;
     tasks->counts.to_do--;
     tasks->counts.leased++;
-    return (tr_task){TR_TASK_GIVEN, tasks->first, tasks->counts.pass, t->lease};
+    return given(tasks, t);
 }
 
-static task *find(tr_tasks *tasks, int trainer, uint64_t lease)
+static task *find(const tr_tasks *tasks, int trainer, uint64_t lease)
 {
     for (uint32_t i = 0; i < tasks->spec.count; i++) {
         task *t = &tasks->task[i];
@@ -173,11 +184,75 @@ void tr_tasks_leave(tr_tasks *tasks, int trainer)
     }
 }
 
+void tr_tasks_end_leases(tr_tasks *tasks)
+{
+    for (uint32_t i = 0; i < tasks->spec.count; i++)
+        if (tasks->task[i].state == LEASED)
+            take_back(tasks, &tasks->task[i]);
+}
+
+void tr_tasks_made(tr_tasks *tasks, int trainer, uint64_t lease, uint32_t steps)
+{
+    task *t = find(tasks, trainer, lease);
+
+    if (t)
+        t->skip += steps;
+}
+
+static bool is_held(const task *t, int trainer)
+{
+    return t->state == LEASED && t->trainer == trainer;
+}
+
+uint32_t tr_tasks_held(const tr_tasks *tasks, int trainer)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < tasks->spec.count; i++)
+        count += is_held(&tasks->task[i], trainer);
+    return count;
+}
+
+uint64_t tr_tasks_next_held(const tr_tasks *tasks, int trainer, uint64_t after)
+{
+    uint64_t next = 0;
+
+    for (uint32_t i = 0; i < tasks->spec.count; i++) {
+        const task *t = &tasks->task[i];
+        if (is_held(t, trainer) && t->lease > after && (!next || t->lease < next))
+            next = t->lease;
+    }
+    return next;
+}
+
+tr_task tr_tasks_newest(const tr_tasks *tasks, int trainer)
+{
+    const task *newest = NULL;
+
+    for (uint32_t i = 0; i < tasks->spec.count; i++)
+        if (is_held(&tasks->task[i], trainer) && (!newest || tasks->task[i].lease > newest->lease))
+            newest = &tasks->task[i];
+    return newest ? given(tasks, newest) : (tr_task){.answer = TR_TASK_WAIT};
+}
+
+void tr_tasks_extend(tr_tasks *tasks, uint32_t passes, double lease)
+{
+    const bool are_done = tr_tasks_are_done(tasks);
+
+    tasks->spec.passes = passes;
+    tasks->spec.lease = lease;
+    tasks->lease_time = (int64_t)(lease * 1e9);
+    if (are_done && tasks->spec.count && !tr_tasks_are_done(tasks)) {
+        tasks->counts.pass--;
+        begin_pass(tasks);
+    }
+}
+
 /* == as bytes ================================================================================= */
 
 /* Numbers of 8 bytes, little-endian: version, count, passes, digest, lease in nanoseconds, pass, leases, ran out, failed;
- * then a bit for each task, 1 for done, and zeros up to 8 bytes. */
-enum { VERSION = 1, NUMBERS = 9 };
+ * then two for each task: its state, failures (8 bits each), trainer (16) and steps (32), lowest first; its lease. */
+enum { VERSION = 2, NUMBERS = 9 };
 
 static void put(uint8_t **to, uint64_t value)
 {
@@ -194,9 +269,9 @@ static uint64_t get(const uint8_t **from)
     return value;
 }
 
-static size_t size_of(uint64_t count)
+size_t tr_tasks_size(uint32_t count)
 {
-    return 8 * (NUMBERS + (count + 63) / 64);
+    return 8 * (NUMBERS + 2 * (size_t)count);
 }
 
 tr_status tr_tasks_save(void **out, size_t *size, const tr_tasks *tasks)
@@ -205,15 +280,35 @@ tr_status tr_tasks_save(void **out, size_t *size, const tr_tasks *tasks)
     const uint64_t numbers[NUMBERS] = {VERSION, tasks->spec.count, tasks->spec.passes, tasks->spec.digest,
                                        (uint64_t)tasks->lease_time, c->pass, c->leases, c->ran_out, c->failed};
 
-    *size = size_of(tasks->spec.count);
-    uint8_t *to = *out = calloc(1, *size);
+    *size = tr_tasks_size(tasks->spec.count);
+    uint8_t *to = *out = malloc(*size);
     if (!to)
         return tr_fail(TR_ENOMEM, "no memory for the state of %u tasks", tasks->spec.count);
     for (int i = 0; i < NUMBERS; i++)
         put(&to, numbers[i]);
-    for (uint32_t i = 0; i < tasks->spec.count; i++)
-        to[i / 8] |= (uint8_t)((tasks->task[i].state == DONE) << i % 8);
+    for (uint32_t i = 0; i < tasks->spec.count; i++) {
+        const task *t = &tasks->task[i];
+        put(&to, t->state | (uint64_t)t->failures << 8 | (uint64_t)(uint16_t)t->trainer << 16 | (uint64_t)t->skip << 32);
+        put(&to, t->lease);
+    }
     return TR_OK;
+}
+
+static tr_status bad_state(size_t size, const uint64_t *numbers)
+{
+    return tr_fail(TR_EFORMAT, "the state of tasks is damaged: %zu bytes, version %llu, %llu tasks", size,
+                   (unsigned long long)numbers[0], (unsigned long long)numbers[1]);
+}
+
+static void take_task(tr_tasks *tasks, uint32_t index, uint64_t bits, uint64_t lease)
+{
+    task *t = &tasks->task[index];
+
+    *t = (task){(uint8_t)bits, (uint8_t)(bits >> 8), (uint16_t)(bits >> 16), (uint32_t)(bits >> 32), lease,
+                NOT_SEEN_YET};
+    tasks->counts.to_do += t->state == TO_DO;
+    tasks->counts.leased += t->state == LEASED;
+    tasks->counts.done += t->state == DONE;
 }
 
 tr_status tr_tasks_load(tr_tasks **out, const void *bytes, size_t size)
@@ -221,24 +316,25 @@ tr_status tr_tasks_load(tr_tasks **out, const void *bytes, size_t size)
     const uint8_t *from = bytes;
     uint64_t       numbers[NUMBERS] = {0};
 
-    for (int i = 0; i < NUMBERS && size >= size_of(0); i++)
+    for (int i = 0; i < NUMBERS && size >= tr_tasks_size(0); i++)
         numbers[i] = get(&from);
     const uint64_t count = numbers[1];
-    if (numbers[0] != VERSION || count > UINT32_MAX || size != size_of(count) || numbers[2] > UINT32_MAX ||
+    if (numbers[0] != VERSION || count > UINT32_MAX || size != tr_tasks_size((uint32_t)count) || numbers[2] > UINT32_MAX ||
         numbers[5] > numbers[2] || numbers[4] > INT64_MAX)
-        return tr_fail(TR_EFORMAT, "the state of tasks is damaged: %zu bytes, version %llu, %llu tasks", size,
-                       (unsigned long long)numbers[0], (unsigned long long)count);
+        return bad_state(size, numbers);
+    for (uint64_t i = 0; i < count; i++)
+        if (from[16 * i] > DONE)
+            return bad_state(size, numbers);
     const tr_tasks_spec spec = {(uint32_t)count, (uint32_t)numbers[2], numbers[3], (double)numbers[4] / 1e9};
     tr_tasks *tasks = tr_tasks_new(&spec);
     tasks->lease_time = (int64_t)numbers[4];
     tasks->counts = (tr_tasks_counts){.pass = (uint32_t)numbers[5], .leases = numbers[6], .ran_out = numbers[7],
                                       .failed = numbers[8]};
-    for (uint32_t i = 0; i < count; i++)
-        if (from[i / 8] >> i % 8 & 1) {
-            tasks->task[i].state = DONE;
-            tasks->counts.done++;
-        }
-    tasks->counts.to_do = spec.count - tasks->counts.done;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t bits = get(&from);
+        take_task(tasks, i, bits, get(&from));
+    }
+    tasks->next_end = INT64_MIN;
     *out = tasks;
     return TR_OK;
 }

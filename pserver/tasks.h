@@ -1,7 +1,7 @@
 /* tasks.h - the core that deals tasks out: which are to be done, which are leased to whom until when, which are done.
  *
- * It never reads a clock (times are nanoseconds of any origin, given) and knows nothing of messages. Its state is a few
- * bytes a task, for a checkpoint: what was leased then is to be done again. */
+ * It never reads a clock (times are nanoseconds of any origin, given) and knows nothing of messages. Its state is some
+ * bytes a task, as many for any state: for a checkpoint, or for whoever takes a server's place. */
 #ifndef TR_PSERVER_TASKS_H
 #define TR_PSERVER_TASKS_H
 
@@ -26,6 +26,16 @@ bool      tr_tasks_done(tr_tasks *tasks, int trainer, uint64_t lease);
 tr_status tr_tasks_failed(tr_tasks *tasks, int trainer, uint64_t lease);
 /* A trainer has left or died: its tasks are to be done by others. */
 void      tr_tasks_leave(tr_tasks *tasks, int trainer);
+/* Nobody has a task: those that were leased are to be done. */
+void      tr_tasks_end_leases(tr_tasks *tasks);
+/* So many steps of this lease's task were made; nothing if it is over. */
+void      tr_tasks_made(tr_tasks *tasks, int trainer, uint64_t lease, uint32_t steps);
+/* The leases that a trainer has: how many, the first with a number above `after` (0: none), the task of the last. */
+uint32_t  tr_tasks_held(const tr_tasks *tasks, int trainer);
+uint64_t  tr_tasks_next_held(const tr_tasks *tasks, int trainer, uint64_t after);
+tr_task   tr_tasks_newest(const tr_tasks *tasks, int trainer);
+/* The same tasks are gone over `passes` times in all, with leases of `lease` seconds. */
+void      tr_tasks_extend(tr_tasks *tasks, uint32_t passes, double lease);
 
 typedef struct tr_tasks_counts {
     uint32_t pass;                    /* being made; `passes` when all are */
@@ -37,8 +47,9 @@ typedef struct tr_tasks_counts {
 
 tr_tasks_counts tr_tasks_count(const tr_tasks *tasks);
 
-/* The state as bytes (malloc'ed), and back. Damaged ones are refused. */
+/* The state as bytes (malloc'ed), and back; the time of leases begins anew then. Damaged ones are refused. */
 tr_status tr_tasks_save(void **out, size_t *size, const tr_tasks *tasks);
 tr_status tr_tasks_load(tr_tasks **out, const void *bytes, size_t size);
+size_t    tr_tasks_size(uint32_t count);
 
 #endif

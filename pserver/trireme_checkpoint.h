@@ -80,6 +80,8 @@ typedef struct tr_checkpoint_facts {
     const char *digest;               /* of the program; may be NULL */
     int         trainer_count;
     const tr_trainer_state *trainers;
+    const void *tasks;                /* state of leased tasks, of a job that has some; NULL: none */
+    size_t      tasks_size;
 } tr_checkpoint_facts;
 
 /* == writing, one process ==================================================================== */
@@ -119,6 +121,8 @@ TR_API int64_t     tr_checkpoint_bytes(const tr_checkpoint *checkpoint);    /* o
 TR_API int         tr_checkpoint_parts(const tr_checkpoint *checkpoint);
 TR_API int         tr_checkpoint_trainers(const tr_checkpoint *checkpoint);
 TR_API void        tr_checkpoint_trainer(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);
+/* The state of leased tasks; NULL: the job had none. */
+TR_API const void *tr_checkpoint_tasks(size_t *size, const tr_checkpoint *checkpoint);
 /* Whole arrays, sorted by name: `row` and `rows` are 0, `data` is NULL, the rest is borrowed. Pieces of tables are
  * not among them. */
 TR_API int         tr_checkpoint_count(const tr_checkpoint *checkpoint);

@@ -237,6 +237,9 @@ typedef struct tr_job_spec {
     const tr_job_table   *tables;
     int64_t               cache_rows; /* of each table, that a trainer keeps in modes async and ssp to use them again, 0: none; */
     int64_t               cache_staleness;    /* for so many of its own steps */
+    int64_t               first_step, first_run;  /* of this trainer and its program, before the job: see tr_job_set_place */
+    const void           *tasks;      /* of trainer 0: those of the checkpoint that it goes on from; NULL: none */
+    size_t                tasks_size;
     bool                  keeps;      /* there will be checkpoints: servers have memory for them ready, and leave SIGTERM to
                                          trainer 0 */
     const char           *compress;   /* how gradients travel, as tr_compress_parse takes it; NULL: as they are. TRIREME_COMPRESS,
@@ -294,6 +297,8 @@ TR_API tr_status tr_job_wait(tr_job *job, tr_ticket ticket);
 TR_API bool      tr_job_is_done(const tr_job *job, tr_ticket ticket);
 /* The last ticket given out: waiting for it waits for everything. */
 TR_API tr_ticket tr_job_last_ticket(const tr_job *job);
+/* Between two steps: the next may be long in coming. What others wait for at this trainer's next step (a checkpoint) comes now. */
+TR_API tr_status tr_job_rest(tr_job *job);
 /* Steps that this trainer has ended. */
 TR_API int64_t   tr_job_step(const tr_job *job);
 /* This trainer's data has ended: wait for what is under way and leave the steps to the others. */
@@ -334,7 +339,8 @@ TR_API bool      tr_job_checkpoint_is_under_way(const tr_job *job);
 /* Wait for the last one; TR_OK when it is there. Its failure does not end the job. `report` may be NULL. */
 TR_API tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_report *report);
 /* Any trainer: where it will be when the step that comes, or is being made, is ended. A checkpoint that it takes part in
- * then says so; `index` is filled in, what it points at copied. Without it: its steps in this job. */
+ * then says so; `index` is filled in, what it points at copied. NULL, and before the first call: the setup's first step and run and
+ * the steps in this job. */
 TR_API tr_status tr_job_set_place(tr_job *job, const tr_trainer_state *place);
 
 /* == watching ================================================================================ */

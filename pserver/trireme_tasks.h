@@ -13,9 +13,12 @@
  *             ... all that is left is being done by others: ask again in a while ...
  *     }
  *
- * A task is leased: if its trainer leaves, dies, or has not said that it is done when the lease runs out, another gets it. Each is
- * done at least once in every pass; one whose trainer was only slow may count twice. A pass begins when all tasks
- * of the one before are done.
+ * A task is leased: if its trainer leaves, dies, or has not said that it is done when the lease runs out, another gets it. The
+ * trainer makes its steps task by task, in the order in which it got them, and says of each that it is done before the next
+ * step; so the server knows how many steps of a task were made, and who gets it next leaves those out. A task of a trainer that
+ * was only slow may count twice. A pass begins when all tasks of the one before are done.
+ *
+ * What is done outlives a server that dies, a job that is started again, and is in checkpoints.
  *
  * What must stay true: trainers do not wait for each other's steps (modes async and geo), or one that has no task would
  * be waited for. */
@@ -46,6 +49,7 @@ typedef struct tr_task {
     tr_task_answer answer;
     uint32_t       task, pass;
     uint64_t       lease;             /* its number: never the same twice */
+    uint32_t       skip;              /* steps of it that were made before, by whoever had it */
 } tr_task;
 
 /* After tr_job_setup, once. A trainer that means other tasks than the first one ends the job. */

@@ -49,9 +49,11 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
                                     /*          i64 keys, all different, then as many rows of f32 */        \
     X(DATA_ROWS, TR_LIMIT_DATA)     /* reply to row pull `seq`: its rows, in the table's type; ssp: `offset` steps of all are in them */ \
     X(TASKS,     0)                 /* request: `block` tasks, `part` passes, digest `offset`, leases of `weight` s */ \
-    X(TASK_ASK,  0)                 /* request: a task, please; `part` 1: no task, only whether all are done */ \
+    X(TASK_ASK,  0)                 /* request: a task, please, besides the `block` that it has; `part` 1: none, \
+                                               only whether all are done */                               \
     X(TASK_END,  0)                 /* request: lease `offset` is done (`part` 0) or has failed (1) */      \
-    X(TASK,      0)                 /* reply to `seq`: tr_task_answer `part`; task `block` of pass `step`, lease `offset` */ \
+    X(TASK,      0)                 /* reply to `seq`: tr_task_answer `part`; task `block` of pass `step`, lease `offset`, \
+                                               of which `weight` steps were made */                       \
     X(CUT,       TR_LIMIT_CONTROL)  /* request: Cut, number `part`, behind the end of `step` */             \
     X(CUT_DONE,  TR_LIMIT_CONTROL)  /* reply to cut `part` of trainer 0: CutDone */                            \
     X(SHARE,     TR_LIMIT_SHARE)    /* server to server: what it has of gathering `seq`; `part` 1: answer */ \

@@ -224,9 +224,9 @@ static tr_status fill_from_files(tr_dataset *dataset, tr_batch *batch, double se
         if (!tr_columns_append(&batch->columns, &chunk->columns, dataset->chunk_line, count))
             return no_memory();
         dataset->chunk_line += count;
+        batch->task = chunk->block.piece.id;
         if (dataset->chunk_line < chunk->columns.lines)
             continue;
-        batch->task = chunk->block.piece.id;
         batch->ends_task = by_task && chunk->block.is_last;
         drop_chunk(dataset);
     }

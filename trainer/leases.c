@@ -20,6 +20,10 @@ struct tr_leases {
     tr_piece   *piece;                /* of each task */
     int64_t     pieces;
     int         held;
+    struct {
+        int64_t  lease;
+        uint32_t left;                /* batches that were trained on before */
+    } skip[MOST_HELD];
     bool        is_asking, is_over;
     tr_ticket   ticket;
     tr_task     answer;               /* written by the job while is_asking */
@@ -89,6 +93,12 @@ static tr_status take_answer(tr_leases *leases)
     tr_piece piece = leases->piece[leases->answer.task];
     piece.id = (int64_t)leases->answer.lease;
     tr__dataset_add(leases->data, &piece);
+    for (int i = 0; i < MOST_HELD; i++)
+        if (!leases->skip[i].left) {
+            leases->skip[i].lease = piece.id;
+            leases->skip[i].left = leases->answer.skip;
+            break;
+        }
     leases->held++;
     return TR_OK;
 }
@@ -119,8 +129,21 @@ bool tr_leases_has_task(const tr_leases *leases)
     return leases->held > 0;
 }
 
+bool tr_leases_was_made(tr_leases *leases, int64_t lease)
+{
+    for (int i = 0; i < MOST_HELD; i++)
+        if (leases->skip[i].lease == lease && leases->skip[i].left) {
+            leases->skip[i].left--;
+            return true;
+        }
+    return false;
+}
+
 tr_status tr_leases_end(tr_leases *leases, int64_t lease)
 {
+    for (int i = 0; i < MOST_HELD; i++)
+        if (leases->skip[i].lease == lease)
+            leases->skip[i].left = 0;
     leases->held--;
     leases->ask_at = 0;
     return tr_job_task_end(leases->job, (uint64_t)lease, true, NULL);

@@ -18,6 +18,8 @@ void      tr_leases_free(tr_leases *leases);
 tr_status tr_leases_pump(bool *is_over, tr_leases *leases);
 /* Is there something to read? Otherwise the next batch needs an answer first. */
 bool      tr_leases_has_task(const tr_leases *leases);
+/* Was a step made of this batch of the lease before, by whoever had the task? Each batch is asked about once. */
+bool      tr_leases_was_made(tr_leases *leases, int64_t lease);
 /* The last batch of this lease was trained on. */
 tr_status tr_leases_end(tr_leases *leases, int64_t lease);
 

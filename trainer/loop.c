@@ -39,6 +39,7 @@ struct tr_loop {
     int64_t         epoch, step, samples;
     int64_t         claimed;          /* steps that are made or being made */
     int64_t         epoch_began;      /* steps claimed when it did */
+    int64_t         pause_at;         /* no step behind this one is begun; 0: any is */
     int             arrived;          /* workers at the epoch's end */
     bool            is_at_end, is_stopping;
     tr_status       status;
@@ -65,10 +66,23 @@ static bool is_over(const tr_loop *loop)
     return loop->is_at_end || loop->is_stopping || loop->status != TR_OK;
 }
 
-/* The next step's number, from 1; 0: there are enough. */
+static bool may_begin(const tr_loop *loop)
+{
+    return !loop->pause_at || loop->claimed < loop->pause_at;
+}
+
+/* In a pause, with all that was begun ended. */
+static bool is_paused(const tr_loop *loop)
+{
+    return !may_begin(loop) && loop->step == loop->claimed;
+}
+
+/* The next step's number, from 1; 0: there are enough. Waits for the end of a pause. */
 static int64_t claim(tr_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
+    while (!may_begin(loop) && !is_over(loop))
+        pthread_cond_wait(&loop->changed, &loop->lock);
     const bool is_enough = is_over(loop) || (loop->options.steps && loop->claimed == loop->options.steps);
     const int64_t number = is_enough ? 0 : ++loop->claimed;
     loop->is_at_end |= is_enough;
@@ -105,6 +119,8 @@ static void count_step(tr_loop *loop, int64_t samples)
     pthread_mutex_lock(&loop->lock);
     loop->step++;
     loop->samples += samples;
+    if (is_paused(loop))
+        pthread_cond_broadcast(&loop->changed);
     pthread_mutex_unlock(&loop->lock);
 }
 
@@ -181,9 +197,10 @@ static tr_status do_leased_step(tr_loop *loop, tr_worker *worker, double seconds
         return TR_OK;
     const tr_status status = tr_worker_take(&got, worker, loop->data, tr_leases_has_task(loop->leases) ? seconds : 0.01);
     if (status == TR_ETIMEOUT)
-        return TR_OK;
+        return tr_job_rest(tr_job_current());
     TR_TRY(status);
-    const int64_t number = got && tr_batch_samples(worker->batch) ? claim(loop) : 0;
+    const bool    is_step = got && tr_batch_samples(worker->batch) && !tr_leases_was_made(loop->leases, worker->batch->task);
+    const int64_t number = is_step ? claim(loop) : 0;
     if (number)
         TR_TRY(run_batch(loop, worker, number));
     return got && worker->batch->ends_task && !loop->is_at_end ? tr_leases_end(loop->leases, worker->batch->task) : TR_OK;
@@ -263,7 +280,7 @@ static tr_status watch_hands(tr_loop *loop, int64_t deadline)
 
     TR_TRY(start_hands(loop));
     pthread_mutex_lock(&loop->lock);
-    while (!loop->notes && !is_over(loop) && !waited)
+    while (!loop->notes && !is_over(loop) && !is_paused(loop) && !waited)
         waited = pthread_cond_timedwait(&loop->changed, &loop->lock, &until);
     const bool ends = is_over(loop);
     pthread_mutex_unlock(&loop->lock);
@@ -356,7 +373,7 @@ void tr_loop_free(tr_loop *loop)
 
 static tr_status run_alone(tr_loop *loop, int64_t deadline)
 {
-    while (!loop->notes && !loop->is_at_end) {
+    while (!loop->notes && !loop->is_at_end && may_begin(loop)) {
         TR_TRY(do_step(loop, &loop->hand[0].worker, 0.05));
         if (tr__now() >= deadline)
             break;
@@ -373,7 +390,7 @@ static tr_status take_report(tr_loop *loop, tr_loop_report *report)
     if (due)
         loop->notes = due->next;
     *report = (tr_loop_report){
-        .is_at_end = loop->is_at_end && !due, .is_due = due, .epoch = loop->epoch,
+        .is_at_end = loop->is_at_end && !due, .is_due = due, .is_paused = is_paused(loop), .epoch = loop->epoch,
         .step = due ? due->step : loop->step, .samples = loop->samples, .line = due ? due->line : ""};
     pthread_mutex_unlock(&loop->lock);
     return status == TR_OK ? TR_OK : tr_fail(status, "%s", loop->failure);
@@ -385,6 +402,14 @@ static bool goes_on(tr_loop *loop)
     const bool goes_on = loop->status == TR_OK && !loop->notes;
     pthread_mutex_unlock(&loop->lock);
     return goes_on;
+}
+
+void tr_loop_pause_at(tr_loop *loop, int64_t step)
+{
+    pthread_mutex_lock(&loop->lock);
+    loop->pause_at = step && step < loop->claimed ? loop->claimed : step;
+    pthread_cond_broadcast(&loop->changed);
+    pthread_mutex_unlock(&loop->lock);
 }
 
 tr_status tr_loop_run(tr_loop *loop, double seconds, tr_loop_report *report)

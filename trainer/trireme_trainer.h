@@ -151,6 +151,7 @@ typedef struct tr_loop_options {
 typedef struct tr_loop_report {
     bool        is_at_end;            /* nothing is left to do */
     bool        is_due;               /* a step was fetched: `line` tells of it */
+    bool        is_paused;            /* all steps that were begun are ended, and no other will be */
     int64_t     epoch;                /* passes ended */
     int64_t     step;                 /* steps ended; of a due report the step that was fetched */
     int64_t     samples;              /* lines in them */
@@ -165,7 +166,10 @@ TR_API tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope
                              const tr_loop_options *options);
 /* Ends what is under way. */
 TR_API void      tr_loop_free(tr_loop *loop);
-/* Go on for about `seconds`, until a report is due, or to the end, whatever comes first. */
+/* Begin no step behind step `step` (counted as in reports; one that is less: behind those that are begun) until this is called
+ * again; 0: go on. In a pause, which tr_loop_run reports, nothing of the loop's program runs. */
+TR_API void      tr_loop_pause_at(tr_loop *loop, int64_t step);
+/* Go on for about `seconds`, until a report is due, to a pause, or to the end, whatever comes first. */
 TR_API tr_status tr_loop_run(tr_loop *loop, double seconds, tr_loop_report *report);
 
 /* == saved jobs ============================================================================== */

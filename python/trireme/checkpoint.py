@@ -115,6 +115,9 @@ class Checkpoint:
             lib.tr_checkpoint_table(about, rows, _ptr, index)
             table = Table(index, about, rows[0])
             self.tables[table.name] = table
+        size = ffi.new("size_t *")
+        tasks = lib.tr_checkpoint_tasks(size, _ptr)
+        self.tasks = bytes(ffi.buffer(tasks, size[0])) if tasks else None      # state of leased tasks
         self.refused: list[str] = []           # what was wrong with newer ones
 
     def __del__(self) -> None:

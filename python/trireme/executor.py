@@ -322,7 +322,8 @@ class Executor:
         """As ``train_from_dataset``, once over the data and without the operators that only training needs."""
         from .loop import run_loop
         program = (program or default_main_program()).clone(for_test=True)
-        run_loop(self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, 1, 0)
+        run_loop(self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, 1, 0,
+                 trains=False)
 
     def close(self) -> None:
         """Nothing is left open by a run in one process; Fluid's scripts call this at their end."""

@@ -30,12 +30,27 @@ class LoopPart:
     skip: int = 0                      # steps that were made before
     runs: int | None = None            # of the program, made before; None: as the executor knows
     training: Any = None               # of the job
+    keeper: Any = None                 # of checkpoints; None: nobody keeps any
 
-    def end(self, steps: int) -> None:
+    def end(self, steps: int, leased: bool) -> None:
+        skipped = min(steps, self.skip)
         if self.training is not None:
             from .distributed.training import after_loop
-            skipped = min(steps, self.skip)
-            after_loop(self.training, skipped, steps - skipped)
+            after_loop(self.training, skipped, steps - skipped, leased)
+        elif self.keeper is not None:
+            self.keeper.after_loop(skipped, steps - skipped)
+
+    def pause_at(self, step: int) -> int:
+        """Return the step of the loop behind which somebody wants to look, after this one; 0: none."""
+        if self.keeper is None or step < self.skip:
+            return 0
+        left = self.keeper.steps_to_pause()
+        return step + left if left else 0
+
+    def look(self, step: int) -> None:
+        """Between two steps of the loop."""
+        if self.keeper is not None and step >= self.skip:
+            self.keeper.look_in_loop(step - self.skip)
 
 
 def _check(program: Any, dataset: Any, scope: Any, fetch_list: Sequence[Any], fetch_info: Any, print_period: Any) -> None:
@@ -87,14 +102,14 @@ def _options(fetches: Sequence[str], labels: Sequence[str], **given: Any) -> tup
 
 def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scope: Scope | None, thread: int, debug: bool,
              fetch_list: Sequence[Any] | None, fetch_info: Sequence[str] | None, print_period: int, epochs: int,
-             steps: int) -> None:
+             steps: int, trains: bool = True) -> None:
     program = default_main_program() if program is None else program
     scope = global_scope() if scope is None else scope
     fetch_list = list(fetch_list or [])
     _check(program, dataset, scope, fetch_list, fetch_info, print_period)
     _check_slots(program, dataset)
     names = tuple(var if isinstance(var, str) else var.name for var in fetch_list)
-    part = _part(executor, program, scope, names)
+    part = _part(executor, program, scope, names, trains)
     for name in part.fetches:
         if not part.program.global_block().has_var(name):
             raise NotFoundError(f"fetch {name!r} is no variable of the program"
@@ -114,11 +129,13 @@ def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scop
     out = ffi.new("tr_loop **")
     check(lib.tr_loop_new(out, native.ptr, place.ptr, dataset._get(), options))
     try:
-        report = _run(out[0])
+        if part.keeper is not None:
+            part.keeper.begin_loop(part.runs)
+        report = _run(out[0], part, is_lone=thread <= 1)
     finally:
         lib.tr_loop_free(out[0])
         del keep
-    part.end(report.step)
+    part.end(report.step, may_lease)
     check(lib.tr_executor_set_runs(executor._native.ptr, native.ptr, place.ptr,
                                    part.runs + max(0, report.step - part.skip)))
     if debug:
@@ -128,19 +145,26 @@ def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scop
               flush=True)
 
 
-def _part(executor: Executor, program: Program, scope: Scope, names: tuple[str, ...]) -> LoopPart:
+def _part(executor: Executor, program: Program, scope: Scope, names: tuple[str, ...], trains: bool) -> LoopPart:
     if executor._before_run is not None:
         from .distributed.training import before_loop
         return before_loop(program, scope, names)
-    return LoopPart(program, None, names, None, False)
+    part = LoopPart(program, None, names, None, False)
+    if trains:
+        from .distributed.checkpoints import in_one_process
+        part.keeper, part.skip = in_one_process(executor, program, scope)
+    return part
 
 
-def _run(loop: Any) -> Any:
+def _run(loop: Any, part: LoopPart, is_lone: bool) -> Any:
     report = ffi.new("tr_loop_report *")
     while not report.is_at_end:
+        lib.tr_loop_pause_at(loop, part.pause_at(report.step))
         check(lib.tr_loop_run(loop, _SECONDS, report))
         if report.is_due:
             print(ffi.string(report.line).decode("utf-8", "replace"), flush=True)
+        if report.is_paused or (is_lone and not report.is_at_end):     # a lone worker is this thread
+            part.look(report.step)
     return report
 
 

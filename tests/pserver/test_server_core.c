@@ -887,13 +887,13 @@ TEST(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike)
     assert_int_equal(again.offset, task.offset);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
     assert_int_not_equal(take_task(&r, TRAINER0).block, task.block);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .block = 1}, NULL);
     assert_int_equal(take_task(&r, TRAINER0).part, TR_TASK_WAIT);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .part = 1}, NULL);
     assert_int_equal(take_task(&r, TRAINER1).part, TR_TASK_WAIT);
 
     r.node.lost(r.node.self, TRAINER1, "died");            /* its task is the other's */
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .block = 1}, NULL);
     const tr_wire last = take_task(&r, TRAINER0);
     assert_int_equal(last.block, task.block);
     for (uint64_t lease = 1; lease <= last.offset; lease++)
@@ -901,6 +901,150 @@ TEST(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike)
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .part = 1}, NULL);
     assert_int_equal(take_task(&r, TRAINER0).part, TR_TASK_END);
     unmake(&r);
+}
+
+static tr_wire ask(rig *r, int from, uint32_t held)
+{
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASK_ASK, .block = held}, NULL);
+    return take_task(r, from);
+}
+
+static void end_task(rig *r, int from, uint64_t lease)
+{
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASK_END, .offset = lease}, NULL);
+}
+
+/* A step of mode async that is applied at once. */
+static void make_step(rig *r, int from, uint64_t step)
+{
+    push_step(r, from, step, 1);
+    tr_server_applied(r->server, TR_OK);
+}
+
+TEST(what_a_dead_trainer_made_of_its_task_is_left_out)
+{
+    rig r = make_running_as("async");
+
+    say_tasks(&r, TRAINER0, 9);
+    const uint64_t first = ask(&r, TRAINER1, 0).offset;
+    const tr_wire  second = ask(&r, TRAINER1, 1);
+    make_step(&r, TRAINER1, 1);
+    make_step(&r, TRAINER1, 2);
+    end_task(&r, TRAINER1, first);
+    make_step(&r, TRAINER1, 3);
+    make_step(&r, TRAINER1, 4);
+    push_step(&r, TRAINER1, 5, 1);                         /* ended, if not applied yet: it counts */
+    r.node.lost(r.node.self, TRAINER1, "died");
+    const tr_wire task = ask(&r, TRAINER0, 0);
+    assert_int_equal(task.block, second.block);
+    assert_true(task.weight == 3);
+    unmake(&r);
+}
+
+/* -- what is kept of tasks: a server, and another one behind it ------------------------------------------- */
+
+static uint8_t  kept_setup[512];
+static size_t   kept_setup_bytes;
+static uint64_t kept_settled[2], kept_updates;
+static uint8_t  kept_trainer[2];
+static uint8_t *kept_tasks;
+static uint64_t kept_tasks_bytes;
+
+static bool something_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
+{
+    (void)self;
+    *commit = (tr_commit){kept_updates, kept_settled, kept_trainer};
+    *packed = kept_setup;
+    *bytes = kept_setup_bytes;
+    return kept_setup_bytes > 0;
+}
+
+static tr_status set_up_kept(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
+    (void)self;
+    (void)setup;
+    (void)resume;
+    memmove(kept_setup, packed, bytes);
+    kept_setup_bytes = bytes;
+    return TR_OK;
+}
+
+static void commit_kept(void *self, const tr_commit *commit, bool is_update)
+{
+    (void)self;
+    (void)is_update;
+    kept_updates = commit->updates;
+    memcpy(kept_settled, commit->settled, sizeof kept_settled);
+    memcpy(kept_trainer, commit->trainer, sizeof kept_trainer);
+}
+
+static void *keep_tasks(void *self, uint64_t *bytes)
+{
+    (void)self;
+    if (*bytes) {
+        free(kept_tasks);
+        kept_tasks = calloc(1, *bytes);
+        kept_tasks_bytes = *bytes;
+    }
+    *bytes = kept_tasks ? kept_tasks_bytes : 0;
+    return kept_tasks;
+}
+
+static void renew(rig *r)
+{
+    const tr_store store = {.kept = something_kept, .setup = set_up_kept, .value = value_of, .ready = ready, .param = value_of,
+                            .apply = begin_apply, .commit = commit_kept, .go_back = go_back, .tasks = keep_tasks};
+
+    tr_server_free(r->server);
+    r->server = tr_server_new(r->roster, &store);
+    r->node = tr_server_node(r->server);
+    memset(r->seq, 0, sizeof r->seq);
+}
+
+TEST(who_takes_a_servers_place_knows_its_tasks)
+{
+    rig r = make();
+
+    kept_setup_bytes = 0;
+    renew(&r);
+    say_setup(&r, "async", TR_FP32);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
+    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, 1), other = ask(&r, TRAINER0, 0);
+    make_step(&r, TRAINER1, 1);
+    make_step(&r, TRAINER1, 2);
+    end_task(&r, TRAINER1, one.offset);
+    make_step(&r, TRAINER1, 3);
+    push_step(&r, TRAINER1, 4, 1);                         /* not applied when it dies; nor does its task end then */
+    end_task(&r, TRAINER1, two.offset);
+
+    renew(&r);
+    EXPECT_OK(tr_server_take_over(r.server));
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
+    assert_int_equal(ask(&r, TRAINER0, 0).offset, other.offset);       /* the answer was lost: the same again */
+    make_step(&r, TRAINER1, 4);
+    end_task(&r, TRAINER1, two.offset);
+    const tr_wire last = ask(&r, TRAINER1, 0);
+    assert_int_equal(last.part, TR_TASK_GIVEN);
+    assert_true(last.block != one.block && last.block != two.block && last.block != other.block && last.weight == 0);
+    make_step(&r, TRAINER1, 5);
+
+    renew(&r);                                             /* the job is started again: nobody has a task */
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept_setup_bytes, .part = 1, .step = 5}, kept_setup);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
+    const tr_wire a = ask(&r, TRAINER0, 0), b = ask(&r, TRAINER0, 1);
+    assert_true(a.block + b.block == other.block + last.block && a.block != b.block);
+    assert_true((a.block == last.block ? a : b).weight == 1 && (a.block == last.block ? b : a).weight == 0);
+    assert_int_equal(ask(&r, TRAINER0, 2).part, TR_TASK_WAIT);
+    end_task(&r, TRAINER0, a.offset);
+    end_task(&r, TRAINER0, b.offset);
+    assert_int_equal(ask(&r, TRAINER1, 0).part, TR_TASK_END);
+    unmake(&r);
+    free(kept_tasks);
+    kept_tasks = NULL;
 }
 
 TEST(tasks_that_differ_or_cannot_be_leased_are_refused)
@@ -1003,6 +1147,8 @@ int main(void)
         cmocka_unit_test(rows_leave_between_updates_and_not_during_one),
         cmocka_unit_test(mistakes_with_rows_are_refused_by_name),
         cmocka_unit_test(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike),
+        cmocka_unit_test(what_a_dead_trainer_made_of_its_task_is_left_out),
+        cmocka_unit_test(who_takes_a_servers_place_knows_its_tasks),
         cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),
         cmocka_unit_test(servers_share_what_they_have_in_an_update),
         cmocka_unit_test(a_server_that_dies_while_others_wait_for_its_share_is_named),

@@ -108,15 +108,21 @@ TEST(the_state_comes_back_from_its_bytes)
     }
     EXPECT_OK(tr_tasks_save(&bytes, &size, tasks));
     EXPECT_OK(tr_tasks_load(&back, bytes, size));
-    const tr_tasks_counts counts = tr_tasks_count(back);
+    tr_tasks_counts counts = tr_tasks_count(back);
     assert_int_equal(counts.pass, 1);
     assert_int_equal(counts.done, 68);
+    assert_int_equal(counts.leased, 1);
+    assert_int_equal(tr_tasks_next_held(back, 0, 0), 76);  /* who has it goes on */
+    tr_tasks_made(back, 0, 76, 3);
+    tr_tasks_end_leases(back);
+    counts = tr_tasks_count(back);
     assert_int_equal(counts.to_do, 2);
     assert_int_equal(counts.leased, 0);
     assert_int_equal(tr_tasks_spec_of(back)->digest, 77);
     const tr_task task = tr_tasks_lease(back, 0, 3);
     expect_task(task, TR_TASK_GIVEN, 5, 1);
     assert_int_equal(task.lease, 140);                     /* numbers go on: an old lease means nothing here */
+    assert_int_equal(task.skip, 3);
     expect_task(tr_tasks_lease(back, 0, 3), TR_TASK_GIVEN, 69, 1);
     tr_tasks_free(back);
 
@@ -125,6 +131,20 @@ TEST(the_state_comes_back_from_its_bytes)
     ((uint8_t *)bytes)[0] = 9;
     EXPECT_FAIL(TR_EFORMAT, "version 9", tr_tasks_load(&back, bytes, size));
     free(bytes);
+    tr_tasks_free(tasks);
+}
+
+TEST(more_passes_go_on_behind_the_last)
+{
+    tr_tasks *tasks = make(2, 1);
+
+    for (int i = 0; i < 2; i++)
+        tr_tasks_done(tasks, 0, tr_tasks_lease(tasks, 0, 0).lease);
+    assert_int_equal(tr_tasks_lease(tasks, 0, 0).answer, TR_TASK_END);
+    tr_tasks_extend(tasks, 2, 10);
+    expect_task(tr_tasks_lease(tasks, 0, 0), TR_TASK_GIVEN, 0, 1);
+    tr_tasks_extend(tasks, 1, 10);
+    assert_int_equal(tr_tasks_lease(tasks, 0, 0).answer, TR_TASK_END);
     tr_tasks_free(tasks);
 }
 
@@ -176,6 +196,7 @@ int main(void)
         cmocka_unit_test(a_task_that_fails_everywhere_is_at_fault),
         cmocka_unit_test(no_tasks_are_all_done),
         cmocka_unit_test(the_state_comes_back_from_its_bytes),
+        cmocka_unit_test(more_passes_go_on_behind_the_last),
         cmocka_unit_test(chance_loses_no_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._core import ffi, lib
-from ..checkpoint import (STATISTIC, Checkpoint, States, digest_of, kept_variables, kinds_of, newest, path_of, restore,
+from ..checkpoint import (STATISTIC, Checkpoint, States, digest_of, kept_variables, kinds_of, load_checkpoint, newest, path_of, restore,
+                          save_checkpoint,
                           steps, value_in)
 from ..core import Scope
 from ..errors import InvalidArgumentError, TriremeError, check
@@ -146,7 +147,10 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
 
     One is written every so many steps or seconds (default: ten minutes), in the background, and one at the end. ``resume``
     goes on from the newest valid one, if there is one. ``position`` returns what a reader needs to find its place again;
-    ``resumed`` needs none. ``trireme launch --checkpoint`` goes before all this. Without effect in one process.
+    ``resumed`` needs none. ``trireme launch --checkpoint`` goes before all this.
+
+    In one process ``train_from_dataset`` keeps them, and goes on where it was in the data; steps by ``Executor.run`` are the
+    script's own business there.
 
     >>> fluid.distributed.checkpoint("checkpoints", every_steps=1000, resume=True)
     """
@@ -223,6 +227,109 @@ def _listen() -> None:
             signal.signal(number, lambda got, _frame: _asked.append(got))
 
 
+# -- when ------------------------------------------------------------------------------------------------------------
+
+
+def _is_due(keeper: Any) -> bool:
+    """Whether it is time for a checkpoint; ``keeper`` counts ``steps``, ``first`` of them before this process, ``last`` at the newest."""
+    settings = keeper.settings
+    return keeper.steps > keeper.last and (
+        settings.every_steps is not None
+        and keeper.steps // settings.every_steps > max(keeper.last, keeper.first) // settings.every_steps
+        or settings.every_seconds is not None and time.monotonic() - keeper.begun_at >= settings.every_seconds)
+
+
+def _steps_to_pause(keeper: Any) -> int:
+    """Steps that a loop makes before the next look for the sake of their number; 0: that does not matter."""
+    every = keeper.settings.every_steps
+    if _is_due(keeper):
+        return 1                                       # it could not be taken here: between two exchanges, or another is being written
+    return every - keeper.steps % every if every is not None else 0
+
+
+# -- one process: loops of the core -----------------------------------------------------------------------------------
+
+
+class _Alone:
+    """Checkpoints of ``train_from_dataset`` in one process."""
+
+    def __init__(self, executor: Any, program: Any, scope: Scope, settings: _Settings) -> None:
+        self.program, self.settings = program, settings
+        self.first = 0
+        if settings.resume and steps(settings.folder):
+            from ..executor import scope_guard
+
+            with scope_guard(scope):
+                found = load_checkpoint(executor, settings.folder, program)
+            for line in found.refused:
+                _say(f"{line}: the checkpoint before it is taken")
+            _say(f"going on from step {found.step}, {found.folder}")
+            self.first = found.step
+        self.left = self.first                         # batches to be left out
+        self.last, self.begun_at = self.first, time.monotonic()
+        self.count = self._loop_began = self._runs = 0
+        _listen()
+
+    @property
+    def steps(self) -> int:
+        return self.first + self.count
+
+    def place(self, executor: Any, scope: Scope) -> None:
+        self.executor, self.scope = executor, scope
+
+    def begin_loop(self, runs: int) -> None:
+        self._loop_began, self._runs = self.count, runs
+
+    def steps_to_pause(self) -> int:
+        return _steps_to_pause(self)
+
+    def look_in_loop(self, made: int) -> None:
+        self.count = self._loop_began + made
+        if _asked:
+            self._take()
+            _say(f"stopped by {signal.Signals(_asked[0]).name} after step {self.steps}; the checkpoint is "
+                 f"{path_of(self.settings.folder, self.steps)}")
+            sys.exit(STOPPED)
+        if _is_due(self):
+            self._take()
+
+    def after_loop(self, skipped: int, made: int) -> None:
+        self.left -= skipped
+        self.count = self._loop_began + made
+        self._take()
+
+    def _take(self) -> None:
+        from ..executor import scope_guard
+
+        if self.steps == self.last:
+            return
+        self.begun_at, self.last = time.monotonic(), self.steps
+        position = self.settings.position() if self.settings.position is not None else None
+        check(lib.tr_executor_set_runs(self.executor._native.ptr, self.program.desc._native.ptr, self.scope._native.ptr,
+                                       self._runs + self.count - self._loop_began))
+        try:
+            with scope_guard(self.scope):
+                save_checkpoint(self.executor, self.settings.folder, self.program, step=self.steps, keep=self.settings.keep,
+                                position=position)
+        except (TriremeError, OSError) as error:
+            _say(f"a checkpoint was not written: {error}")
+
+
+_alone: _Alone | None = None
+
+
+def in_one_process(executor: Any, program: Any, scope: Scope) -> tuple[_Alone | None, int]:
+    """Return what keeps checkpoints of a loop of this process, and how many batches it leaves out; None: nobody asked for any."""
+    global _alone
+    settings = _settings.from_environment()
+    if settings.folder is None or jobs.is_launched():
+        return None, 0
+    if _alone is None or _alone.program is not program or _alone.settings.__dict__ != settings.__dict__:
+        _alone = _Alone(executor, program, scope, settings)
+    _alone.place(executor, scope)
+    return _alone, _alone.left
+
+
 # -- a trainer's part ----------------------------------------------------------------------------------------------------
 
 
@@ -241,12 +348,13 @@ class Keeper:
         self.job, self.result, self.scope = job, result, scope
         self.kinds = kinds_of(result.original)
         self.digest = digest_of(result.original)
+        self.tasks: bytes | None = None                # state of leased tasks, for the servers
         self.on_servers = {value.source for value in result.values}
         beginning = _begin(job)
         kept = job.resumed * (result.mode.count if result.mode.kind == "geo" else 1)
         self.kept = kept                               # steps that the servers have from an earlier start
         self.first, self.runs = (number + kept for number in beginning.of(job.index))
-        self.count = 0                                 # steps of this process
+        self.count = self._loop_began = 0              # steps of this process; when the last loop began
 
     @property
     def steps(self) -> int:
@@ -271,7 +379,10 @@ class Keeper:
         self.count += 1
 
     def before_loop(self) -> None:
-        pass
+        self._loop_began = self.count
+
+    def after_loop(self, steps: int) -> None:
+        self.count = self._loop_began + steps
 
     def at_end(self) -> None:
         pass
@@ -351,6 +462,7 @@ class _Keeper(Keeper):
         variables, tables = kept_variables(self.result.original), []
         if self.job.index == 0:
             tables = self.result.tables                # the servers get them from here
+            self.tasks = found.tasks
             self._say_where(found)
         elif self.result.flush is None:                # parameters come from the servers
             used = self.result.trainer._used_names()
@@ -389,8 +501,22 @@ class _Keeper(Keeper):
         super().before_step(executor)
 
     def before_loop(self) -> None:
-        """A loop of the core makes many steps; between them nobody looks."""
+        """A loop of the core makes many steps, and pauses where a checkpoint is due."""
         self._count_steps()
+        super().before_loop()
+        if self.job.index == 0:
+            self._look()
+        else:
+            check(lib.tr_job_set_place(self.job.ptr, ffi.NULL))        # the job counts
+
+    def begin_loop(self, runs: int) -> None:
+        pass
+
+    def steps_to_pause(self) -> int:
+        return _steps_to_pause(self) if self.job.index == 0 else 0
+
+    def look_in_loop(self, made: int) -> None:
+        self.count = self._loop_began + made
         if self.job.index == 0:
             self._look()
 
@@ -407,12 +533,7 @@ class _Keeper(Keeper):
             return
         if _asked:
             self._stop(_asked[0])
-        is_due = self.steps > self.last and (
-            self.settings.every_steps is not None and self.steps // self.settings.every_steps > max(self.last, self.first)
-            // self.settings.every_steps
-            or self.settings.every_seconds is not None
-            and time.monotonic() - self.begun_at >= self.settings.every_seconds)
-        if is_due and not lib.tr_job_checkpoint_is_under_way(self.job.ptr):
+        if _is_due(self) and not lib.tr_job_checkpoint_is_under_way(self.job.ptr):
             self._report()
             self._begin()
 

@@ -118,6 +118,10 @@ class _Training:
         spec.tables, spec.table_count = tables, len(result.tables)
         spec.cache_rows, spec.cache_staleness = row_cache().rows, row_cache().staleness
         spec.keeps = self.keeper.is_on
+        spec.first_step, spec.first_run = self.keeper.first - self.keeper.kept, self.keeper.runs - self.keeper.kept
+        if self.keeper.tasks is not None:
+            keep.append(ffi.from_buffer(self.keeper.tasks))
+            spec.tasks, spec.tasks_size = keep[-1], len(self.keeper.tasks)
         check(lib.tr_job_setup(self.job.ptr, spec))
         for i in range(len(result.tables)):            # rows that were loaded are the servers' now
             check(lib.tr_table_declare(self.scope._native.ptr, ffi.addressof(tables, i)))
@@ -286,11 +290,13 @@ def after_run(program: Program, names: tuple[str, ...], results: list[Any]) -> N
         _training.note_loss(names, results)
 
 
-def after_loop(training: _Training, skipped: int, steps: int) -> None:
-    """A loop has left out so many batches, whose steps were made before, and made so many steps."""
+def after_loop(training: _Training, skipped: int, steps: int, leased: bool) -> None:
+    """A loop has left out so many batches, whose steps were made before, and made so many steps; or (``leased``) all of them."""
     if training.replay is not None:
         training.replay.made += skipped
-    training.keeper.count += steps
+    if leased:
+        training.replay = None
+    training.keeper.after_loop(steps)
 
 
 def before_loop(program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
@@ -305,7 +311,7 @@ def before_loop(program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
     keeper.before_loop()
     return LoopPart(training.program, training.result.idle, training.fetched(names), _weight,
                     training.result.mode.kind in ("async", "geo"), replay.steps - replay.made if replay else 0,
-                    keeper.runs if keeper.count == 0 else None, training)
+                    keeper.runs if keeper.count == 0 else None, training, keeper if keeper.is_on else None)
 
 
 def _first_run(program: Program, scope: Scope) -> _Training | None:

@@ -1,0 +1,190 @@
+"""Loops of the core are checkpointed in the middle of a pass and go on there; leased tasks are each done once all the same."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from job_support import LIMIT, Launched, launch, needs_mpi
+
+from trireme import checkpoint as checkpoints
+
+LOOPS = Path(__file__).parent / "jobs" / "loops.py"
+FILES, BATCHES, BATCH, RATE = 8, 4, 4, 0.5             # as the script has them
+
+
+def keep(folder, steps=3, *more):
+    return ("--checkpoint", folder, "--checkpoint-steps", steps, "--checkpoint-keep", 99, *more)
+
+
+def results(path):
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays}
+
+
+def assert_same(got, want):
+    assert got.keys() == want.keys()
+    for name, array in want.items():
+        np.testing.assert_array_equal(got[name], array, err_msg=name)
+
+
+def counts_in(folder):
+    """How often each line was trained on, by the newest checkpoint."""
+    found = checkpoints.newest(folder)
+    return np.round(-found["counts"][:, 0] * BATCH / RATE, 3)
+
+
+# -- one process ----------------------------------------------------------------------------------------------------------
+
+
+def run(*args, code=0):
+    import subprocess
+    import sys
+
+    from job_support import environment
+
+    done = subprocess.run([sys.executable, LOOPS, *map(str, args)], env=environment(), capture_output=True, text=True,
+                          timeout=LIMIT, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_one_process_goes_on_in_the_middle_of_a_pass(tmp_path):
+    run(tmp_path / "data", "--deep", "--out", tmp_path / "want.npz")
+    text = run(tmp_path / "data", "--deep", "--keep-in", tmp_path / "c", "--every", 7, "--stop", 35, "--pause", 0.05, code=75)
+    step = checkpoints.steps(tmp_path / "c")[0]
+    assert 35 <= step < 64 and f"stopped by SIGUSR1 after step {step}" in text
+    text = run(tmp_path / "data", "--deep", "--keep-in", tmp_path / "c", "--every", 7, "--out", tmp_path / "got.npz")
+    assert f"going on from step {step}" in text
+    assert_same(results(tmp_path / "got.npz"), results(tmp_path / "want.npz"))
+    assert checkpoints.steps(tmp_path / "c")[0] == 64
+
+
+def test_several_threads_stand_still_for_a_checkpoint(tmp_path):
+    """Hogwild: at the pause no step is under way, so the counts of a checkpoint are whole."""
+    run(tmp_path / "data", "--thread", 3, "--keep-in", tmp_path / "c", "--every", 10, "--kill", 40, "--pause", 0.03, code=-9)
+    found = checkpoints.newest(tmp_path / "c")
+    assert found.step >= 40
+    trained = counts_in(tmp_path / "c")
+    assert trained.sum() == found.step * BATCH
+    assert checkpoints.find(tmp_path / "c", found.step).trainer(0)[0] == found.step
+
+
+# -- jobs -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    launch(2, 2, folder / "data", "--deep", "--out", folder / "r.npz", script=LOOPS)
+    return results(folder / "r.npz")
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("servers", [1, 3])
+def test_a_job_goes_on_in_the_middle_of_a_pass(servers, uninterrupted, tmp_path):
+    folder = tmp_path / "c"
+    args = (tmp_path / "data", "--deep", "--pause", 0.1)
+    code, text = Launched(2, 2, *args, "--kill", 6, script=LOOPS, options=keep(folder, 3, "--restarts", 0)).end()
+    assert code == 1 and "died" in text
+    step = checkpoints.steps(folder)[0]
+    assert 6 <= step < 32 and step % 3 == 0
+    text = launch(servers, 2, *args, "--out", tmp_path / "r.npz", script=LOOPS, options=keep(folder, 3, "--resume"))
+    assert f"going on from step {step}" in text
+    assert_same(results(tmp_path / "r.npz"), uninterrupted)
+    assert checkpoints.steps(folder)[0] == 32
+    assert {checkpoints.find(folder, one).trainer(0)[:2] for one in checkpoints.steps(folder)} == {
+        (one, one) for one in checkpoints.steps(folder)}
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_job_is_stopped_in_the_middle_of_a_pass(uninterrupted, tmp_path):
+    args = (tmp_path / "data", "--deep", "--pause", 0.1)
+    job = Launched(2, 2, *args, "--mark", tmp_path / "mark", script=LOOPS, options=keep(tmp_path / "c", 1000))
+    wait_for(tmp_path / "mark", job.process)
+    time.sleep(0.3)
+    job.process.send_signal(signal.SIGTERM)
+    code, text = job.end()
+    assert code == 75, text
+    launch(2, 2, *args, "--out", tmp_path / "r.npz", script=LOOPS, options=keep(tmp_path / "c", 1000, "--resume"))
+    assert_same(results(tmp_path / "r.npz"), uninterrupted)
+
+
+def wait_for(path, process):
+    deadline = time.monotonic() + LIMIT
+    while not path.exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def wait_for_checkpoint(folder, process):
+    """And a little longer: the job is anywhere then."""
+    deadline = time.monotonic() + LIMIT
+    while not checkpoints.steps(folder):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(random.uniform(0.0, 0.3))
+
+
+# -- leased tasks -----------------------------------------------------------------------------------------------------------
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("trainers", [1, 3])
+def test_leased_tasks_go_on_from_a_checkpoint(trainers, tmp_path):
+    """With another number of trainers, too: each line counts once in each pass."""
+    folder = tmp_path / "c"
+    args = (tmp_path / "data", "--pause", 0.06)
+    code, text = Launched(1, 2, *args, "--stop", 8, script=LOOPS, options=("--mode", "async", *keep(folder, 4))).end()
+    assert code == 75, text
+    found = checkpoints.newest(folder)
+    before = counts_in(folder)
+    assert found.tasks and 0 < before.sum() < 2 * FILES * BATCHES * BATCH
+    assert sum(found.trainer(i)[0] for i in range(found.trainers)) * BATCH == before.sum()
+    launch(2, trainers, *args, script=LOOPS, options=("--mode", "async", *keep(folder, 1000, "--resume")))
+    np.testing.assert_array_equal(counts_in(folder), 2)
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_finished_job_has_nothing_left_to_do_and_more_passes_go_on(tmp_path):
+    options = ("--mode", "async", *keep(tmp_path / "c", 1000, "--resume"))
+    for epochs in (1, 1, 3):
+        launch(1, 2, tmp_path / "data", "--epochs", epochs, script=LOOPS, options=options)
+        np.testing.assert_array_equal(counts_in(tmp_path / "c"), epochs)
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("victim", ["server", "trainer"])
+def test_who_dies_loses_no_line_and_doubles_none(victim, tmp_path):
+    """A spare takes server 0's place; trainer 1's task is another's, but for the steps that it made."""
+    folder = tmp_path / "c"
+    job = Launched(1, 3, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", "async", *keep(folder, 2)))
+    ranks = job.ranks()
+    wait_for_checkpoint(folder, job.process)
+    os.kill(ranks.known[0 if victim == "server" else 2].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0, text
+    np.testing.assert_array_equal(counts_in(folder), 2)
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_job_that_is_started_again_goes_on_with_its_tasks(tmp_path):
+    """Without a spare the server's death starts the job again, from what the server has left."""
+    folder = tmp_path / "c"
+    job = Launched(1, 2, tmp_path / "data", "--pause", 0.1, script=LOOPS,
+                   options=("--mode", "async", "--spares", 0, *keep(folder, 2)))
+    ranks = job.ranks()
+    wait_for_checkpoint(folder, job.process)
+    os.kill(ranks.known[0].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "starting the job again" in text
+    np.testing.assert_array_equal(counts_in(folder), 2)
