@@ -466,13 +466,16 @@ tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int6
 /* The servers answer what is asked now when they have applied the step. While they do, the keys are sorted here. */
 tr_status tr__job_tables_ended(tr_job *job)
 {
+    /* A gradient counts there when its parameters are new; its rows must not be older than those. */
+    const bool is_late = job->consistency.kind == TR_MODE_SYNC && job->consistency.count > 0;
+
     job->pushed_tables = 0;
     for (int i = 0; i < job->table_count; i++) {
         tr__job_table *t = &job->table[i];
         t->is_pushed = t->is_prefetched = t->next_is_asked = false;
         if (t->geo)
             tr_geo_rows_forget(t->geo);
-        if (!t->has_following)
+        if (!t->has_following || is_late)
             continue;
         const tr__keys following = t->following;
         t->following = t->next->asked;

@@ -285,7 +285,8 @@ TR_API tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int6
  * their keys are the same. */
 TR_API tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *keys);
 /* The same for the step after the one that is being made. Its rows are asked for when this one is ended, and come as they are
- * then: tr_job_prefetch with these keys finds them. Other keys ask anew. The keys are copied; the last call counts. */
+ * then: tr_job_prefetch with these keys finds them. Other keys ask anew, as any
+ * do in mode sync(backups=N). The keys are copied; the last call counts. */
 TR_API tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int64_t *keys);
 /* Push the rows of a table's gradient for the step that is being made, values [count, width]; those of repeated keys add up.
  * Once a step for every table, if only with no rows. The servers take the mean as for blocks. Keys and values are copied. */

@@ -44,6 +44,7 @@ static void check_sync(const sim_job *job)
         check_last(job, step, param);
     }
     free(residual);
+    sim__check_rows_in_step(job);
 }
 
 /* Every settled step is in the parameters once, and nothing else is. */
@@ -163,6 +164,7 @@ static void check_decided(const sim_job *job)
             fail_msg("seed %llu: server %d of %d does not have what its updates make, in block %d",
                      (unsigned long long)job->options.seed, b->server, job->options.servers, i);
     }
+    sim__check_decided_rows(job, all);
     free(residual);
     free(local);
 }
@@ -179,5 +181,7 @@ void sim_job_check(const sim_job *job)
         check_decided(job);
     for (int i = 0; sim__is_whole(job) && i < job->blocks; i++)
         check_block(job, &job->block[i], local[job->block[i].server]++);
+    if (sim__is_whole(job))
+        sim__check_settled_rows(job);
     free(local);
 }

@@ -15,7 +15,7 @@
 #include "pserver/spare.h"
 #include "pserver/transport_sim.h"
 
-enum { SIM_PARAMS = 4, SIM_TOTAL = 3 + 700 + 4500 + 11000, SIM_CHUNK = 4096 };
+enum { SIM_PARAMS = 4, SIM_TOTAL = 3 + 700 + 4500 + 11000, SIM_CHUNK = 4096, SIM_KEYS = 40, SIM_WIDTH = 3, SIM_SERVERS = 16 };
 
 typedef struct sim_options {
     uint64_t    seed;

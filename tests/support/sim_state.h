@@ -1,5 +1,6 @@
 /* sim_state.h - the inside of a simulated job, shared by sim_job.c (ranks, and running them), sim_model.c (what is computed),
- * sim_store.c (what a server holds), sim_trainer.c (what a trainer does) and sim_check.c (what must have come out). */
+ * sim_rows.c (the same for a sparse table), sim_store.c (what a server holds), sim_trainer.c (what a trainer does) and
+ * sim_check.c (what must have come out). */
 #ifndef TR_TESTS_SIM_STATE_H
 #define TR_TESTS_SIM_STATE_H
 
@@ -23,7 +24,18 @@ typedef struct sim_place {
     uint64_t **history;               /* of each update and trainer: the step that it has of it; 0: none */
     uint8_t   *packed;
     uint64_t   packed_bytes;
+    float      rows[SIM_KEYS * SIM_WIDTH];
+    tr_rows_merge merge;
 } sim_place;
+
+/* Rows of a trainer that are on their way. */
+typedef struct sim_rows {
+    int64_t        keys[SIM_KEYS];
+    uint64_t       first[SIM_SERVERS + 1], clock;
+    float          value[SIM_KEYS * SIM_WIDTH];
+    uint8_t        pieces[SIM_KEYS * (sizeof(int64_t) + SIM_WIDTH * sizeof(float))];
+    tr_client_rows call;
+} sim_rows;
 
 typedef enum sim_phase { SIM_START, SIM_SETUP, SIM_FIRST_PULL, SIM_PULL, SIM_GOODBYE, SIM_END } sim_phase;
 
@@ -39,6 +51,7 @@ typedef struct sim_trainer {
     tr_client_pieces *pieces;         /* of each block */
     double      weight;
     const char *fact;
+    sim_rows    pulled, pushed;
 } sim_trainer;
 
 /* A rank as the scheduler sees it: around its core, what comm.c does to the roster. */
@@ -91,6 +104,18 @@ bool      sim__is_compressed(const sim_job *job, int64_t size);
 void      sim__arrive(const sim_job *job, float *grad, float *residual, double weight);
 void      sim__descend(const sim_job *job, float *to, float *momentum_to, const float *param, const float *momentum,
                        const float *grad, int64_t count);
+
+/* sim_rows.c */
+void      sim__first_rows(const sim_job *job, float *rows);
+void      sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out);
+void      sim__apply_rows(sim_place *p);
+/* Ask for the rows of the step that comes; push those of the one that is being made. */
+void      sim__pull_rows(sim_trainer *t);
+void      sim__push_rows(sim_trainer *t);
+void      sim__check_clock(const sim_trainer *t);
+void      sim__check_rows_in_step(const sim_job *job);
+void      sim__check_decided_rows(const sim_job *job, const sim_place *all);
+void      sim__check_settled_rows(const sim_job *job);
 
 /* sim_store.c */
 /* The core of server `index`, in this rank, over what is in its place. */

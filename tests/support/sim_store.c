@@ -28,6 +28,7 @@ void sim__place_free(sim_place *p)
     free(p->settled);
     free(p->flags);
     free(p->packed);
+    tr_rows_merge_deinit(&p->merge);
 }
 
 static bool store_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
@@ -47,6 +48,7 @@ static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, c
 
     if (resume)
         return TR_OK;
+    sim__first_rows(p->job, p->rows);
     p->count = (int)setup->n_blocks;
     p->packed = memcpy(malloc(bytes), packed, bytes);
     p->packed_bytes = bytes;
@@ -87,6 +89,7 @@ static void apply_now(void *payload)
         for (int i = 0; i < p->count; i++)
             sim__descend(p->job, p->param[to][i], p->momentum[to][i], p->param[from][i], p->momentum[from][i],
                     (const float *)p->update.grad[i], p->size[i]);
+        sim__apply_rows(p);
         tr_server_applied(p->server, TR_OK);
     }
 }
@@ -154,7 +157,7 @@ tr_server *sim__server_new(sim_rank *r, int index)
 {
     sim_place     *p = &r->job->place[index];
     const tr_store store = {p, store_kept, store_setup, store_param, store_ready, store_param, store_apply, store_commit,
-                            store_go_back, NULL};
+                            store_go_back, sim__store_rows};
 
     return p->server = r->server = tr_server_new(r->roster, &store);
 }

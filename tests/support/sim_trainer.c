@@ -33,6 +33,7 @@ static void pack_setup(sim_job *job, int server, tr_client_setup *out)
     char                    (*name)[16] = calloc(most, sizeof *name);
     tr_client_value          *first = job->first + (size_t)server * most;
     size_t                    n = 0;
+    Trireme__Pserver__Table   table, *tables = &table;
 
     for (int i = 0; i < job->blocks; i++) {
         if (job->block[i].server != server)
@@ -57,6 +58,12 @@ static void pack_setup(sim_job *job, int server, tr_client_setup *out)
     setup.n_blocks = setup.n_values = n;
     setup.blocks = blocks;
     setup.values = values;
+    trireme__pserver__table__init(&table);
+    table.name = (char *)"rows";
+    table.dtype = TR_FP32;
+    table.width = SIM_WIDTH;
+    setup.n_tables = 1;
+    setup.tables = &tables;
     out->setup_bytes = trireme__pserver__setup__get_packed_size(&setup);
     out->setup = malloc(out->setup_bytes);
     trireme__pserver__setup__pack(&setup, out->setup);
@@ -137,7 +144,20 @@ static void push_all(sim_trainer *t)
         if (tr_sim_random(t->job->sim, 8) == 0)
             tr_client_flush(t->client);
     }
+    sim__push_rows(t);
     tr_client_step_end(t->client);
+}
+
+/* Parameters and rows; waiting for `ticket` waits for both. */
+static void pull_everything(sim_trainer *t)
+{
+    const bool is_late = t->job->mode.kind == TR_MODE_SYNC && t->job->mode.count > 0;
+
+    if (!is_late)
+        sim__pull_rows(t);
+    pull_all(t);
+    if (is_late)
+        sim__pull_rows(t);
 }
 
 /* A trainer that begins step n + 1 may be `count` steps ahead of any other that is there. */
@@ -162,12 +182,14 @@ bool sim__trainer_go_on(sim_trainer *t)
 {
     if (t->phase == SIM_END || tr_client_done(t->client) < t->ticket)
         return t->phase == SIM_END;
+    if (t->phase == SIM_PULL)
+        sim__check_clock(t);
     if (t->phase == SIM_START) {
         set_up_servers(t);
         t->phase = SIM_SETUP;
     } else if (t->phase == SIM_SETUP) {
         memset(t->param, 0, SIM_TOTAL * sizeof *t->param);
-        pull_all(t);
+        pull_everything(t);
         t->phase = SIM_FIRST_PULL;
     } else if (t->phase == SIM_GOODBYE) {
         t->phase = SIM_END;
@@ -179,7 +201,7 @@ bool sim__trainer_go_on(sim_trainer *t)
         check_bound(t);
         t->weight = sim__weight(t->job, t->index, t->step);
         push_all(t);
-        pull_all(t);
+        pull_everything(t);
         t->phase = SIM_PULL;
     }
     tr_client_flush(t->client);

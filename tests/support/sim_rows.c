@@ -1,0 +1,234 @@
+/* sim_rows.c - a sparse table beside the blocks: which rows a trainer wants and pushes, what servers make of them, and what must
+ * have come out. Rows for a step are asked for right behind the end of the one before, as a trainer that knows its next batch
+ * does, but for sync(backups), where they must not be older than the parameters. Key k lies on server k modulo the number of servers. */
+#include "tests/support/sim_state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ROW_BYTES = SIM_WIDTH * sizeof(float), PUSH_BYTES = sizeof(int64_t) + ROW_BYTES };
+
+/* == what is computed ========================================================================== */
+
+static float scale(const sim_job *job, int n)
+{
+    return sim__is_whole(job) ? (float)n : (float)n / 101.0f;
+}
+
+void sim__first_rows(const sim_job *job, float *rows)
+{
+    for (int i = 0; i < SIM_KEYS * SIM_WIDTH; i++)
+        rows[i] = scale(job, i * 37 % 101 - 50);
+}
+
+static bool is_wanted(int64_t key, int who, int step)
+{
+    return (key * 7 + who * 11 + step * 5) % 3 == 0;
+}
+
+static void row_gradient(const sim_job *job, float *grad, const float *row, int64_t key, int who, int step)
+{
+    for (int c = 0; c < SIM_WIDTH; c++)
+        grad[c] = scale(job, (int)(key * 31 + who * 17 + step * 7 + c) % 23 - 11) + (sim__is_whole(job) ? 0 : 0.3f * row[c]);
+}
+
+static void update_rows(const sim_job *job, float *rows, const tr_rows_merge *merge)
+{
+    for (uint32_t i = 0; i < merge->set.count; i++)
+        for (int c = 0; c < SIM_WIDTH; c++)
+            rows[merge->set.keys[i] * SIM_WIDTH + c] -= (sim__is_whole(job) ? 1 : 0.1f) * merge->values[i * SIM_WIDTH + c];
+}
+
+/* == a server ================================================================================== */
+
+void sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out)
+{
+    const sim_place *p = self;
+
+    assert_int_equal(table, 0);
+    for (int64_t i = 0; i < n; i++)
+        memcpy((char *)out + i * ROW_BYTES, p->rows + keys[i] * SIM_WIDTH, ROW_BYTES);
+}
+
+void sim__apply_rows(sim_place *p)
+{
+    assert_int_equal(tr_rows_merge_run(&p->merge, &p->update.rows[0], SIM_WIDTH), TR_OK);
+    update_rows(p->job, p->rows, &p->merge);
+}
+
+/* == a trainer ================================================================================= */
+
+static void list_keys(sim_rows *rows, const sim_trainer *t, int step)
+{
+    const int servers = t->job->options.servers;
+
+    rows->first[0] = 0;
+    for (int s = 0; s < servers; s++) {
+        rows->first[s + 1] = rows->first[s];
+        for (int64_t key = s; key < SIM_KEYS; key += servers)
+            if (is_wanted(key, t->index, step))
+                rows->keys[rows->first[s + 1]++] = key;
+    }
+}
+
+void sim__pull_rows(sim_trainer *t)
+{
+    sim_rows *rows = &t->pulled;
+
+    list_keys(rows, t, t->step + 1);
+    rows->clock = UINT64_MAX;
+    rows->call = (tr_client_rows){.first = rows->first, .keys = rows->keys, .to = (uint8_t *)rows->value, .row_bytes = ROW_BYTES,
+                                  .clock = &rows->clock};
+    t->ticket = tr_client_pull_rows(t->client, &rows->call);
+}
+
+/* A batch without samples has no keys. */
+void sim__push_rows(sim_trainer *t)
+{
+    sim_rows *rows = &t->pushed;
+
+    list_keys(rows, t, t->step);
+    if (t->weight == 0)
+        memset(rows->first, 0, sizeof rows->first);
+    for (int s = 0; s < t->job->options.servers; s++) {
+        uint8_t       *piece = rows->pieces + rows->first[s] * PUSH_BYTES;
+        const uint64_t count = rows->first[s + 1] - rows->first[s];
+        for (uint64_t i = 0; i < count; i++) {
+            const int64_t key = rows->keys[rows->first[s] + i];
+            float         grad[SIM_WIDTH];
+            row_gradient(t->job, grad, t->pulled.value + (rows->first[s] + i) * SIM_WIDTH, key, t->index, t->step);
+            memcpy(piece + i * sizeof key, &key, sizeof key);
+            memcpy(piece + count * sizeof key + i * ROW_BYTES, grad, ROW_BYTES);
+        }
+    }
+    rows->call = (tr_client_rows){.first = rows->first, .pieces = rows->pieces, .push_bytes = PUSH_BYTES, .weight = t->weight};
+    tr_client_push_rows(t->client, &rows->call);
+}
+
+/* Has it said goodbye, or died? */
+static bool is_gone(const sim_job *job, int trainer)
+{
+    return job->trainer[trainer].phase >= SIM_GOODBYE || tr_sim_is_dead(job->sim, job->options.servers + trainer);
+}
+
+/* What the answers say of the others' steps: as many as the mode promises, and no more than are there. */
+void sim__check_clock(const sim_trainer *t)
+{
+    const sim_job *job = t->job;
+    const uint64_t clock = t->pulled.clock;
+
+    if (job->mode.kind != TR_MODE_SSP || clock == UINT64_MAX)
+        return;
+    if ((int64_t)clock < t->step - job->mode.count)
+        fail_msg("seed %llu: rows for step %d of trainer %d have %llu steps of all: the bound is %lld",
+                 (unsigned long long)job->options.seed, t->step + 1, t->index, (unsigned long long)clock, (long long)job->mode.count);
+    for (int s = 0; s < job->options.servers; s++)
+        for (int i = 0; t->pulled.first[s] < t->pulled.first[s + 1] && i < job->options.trainers; i++)
+            if (!is_gone(job, i) && job->place[s].settled[i] < clock)
+                fail_msg("seed %llu: server %d says that %llu steps of trainer %d are in its rows, which has %llu there",
+                         (unsigned long long)job->options.seed, s, (unsigned long long)clock, i,
+                         (unsigned long long)job->place[s].settled[i]);
+}
+
+/* == comparing ================================================================================= */
+
+static void check_last_rows(const sim_job *job, int step, const float *rows)
+{
+    for (int i = 0; i < job->options.trainers; i++) {
+        const sim_rows *pulled = &job->trainer[i].pulled;
+        for (uint64_t k = 0; job->trainer[i].steps == step && k < pulled->first[job->options.servers]; k++)
+            if (memcmp(pulled->value + k * SIM_WIDTH, rows + pulled->keys[k] * SIM_WIDTH, ROW_BYTES))
+                fail_msg("seed %llu: trainer %d ends with another row %lld", (unsigned long long)job->options.seed, i,
+                         (long long)pulled->keys[k]);
+    }
+}
+
+/* What trainer `who` sends in a step of a sequential run. */
+static int64_t list_gradient(const sim_job *job, int64_t *keys, float *grad, const float *rows, int who, int step)
+{
+    int64_t count = 0;
+
+    for (int64_t key = 0; key < SIM_KEYS && sim__weight(job, who, step) > 0; key++)
+        if (is_wanted(key, who, step)) {
+            row_gradient(job, grad + count * SIM_WIDTH, rows + key * SIM_WIDTH, key, who, step);
+            keys[count++] = key;
+        }
+    return count;
+}
+
+/* One update of a sequential run: of the step that `step_of` has of each trainer; 0: it takes no part. False: nobody does. */
+static bool update_once(const sim_job *job, float *rows, tr_rows_merge *merge, const uint64_t *step_of)
+{
+    enum { MOST = 64 };
+    static int64_t keys[MOST][SIM_KEYS];
+    static float   grad[MOST][SIM_KEYS * SIM_WIDTH];
+    tr_rows_part   part[MOST];
+    tr_rows_update update = {0, part};
+
+    for (int i = 0; i < job->options.trainers; i++)
+        if (step_of[i])
+            part[update.count++] = (tr_rows_part){i, sim__weight(job, i, (int)step_of[i]),
+                                                  list_gradient(job, keys[i], grad[i], rows, i, (int)step_of[i]), keys[i], grad[i]};
+    if (!update.count)
+        return false;
+    assert_int_equal(tr_rows_merge_run(merge, &update, SIM_WIDTH), TR_OK);
+    update_rows(job, rows, merge);
+    return true;
+}
+
+void sim__check_rows_in_step(const sim_job *job)
+{
+    float         rows[SIM_KEYS * SIM_WIDTH];
+    uint64_t     *step_of = calloc((size_t)job->options.trainers, sizeof *step_of);
+    tr_rows_merge merge = {0};
+
+    sim__first_rows(job, rows);
+    for (int step = 1; step <= job->options.steps; step++) {
+        for (int i = 0; i < job->options.trainers; i++)
+            step_of[i] = job->trainer[i].steps >= step ? (uint64_t)step : 0;
+        if (!update_once(job, rows, &merge, step_of))
+            break;
+        check_last_rows(job, step, rows);
+    }
+    tr_rows_merge_deinit(&merge);
+    free(step_of);
+}
+
+void sim__check_decided_rows(const sim_job *job, const sim_place *all)
+{
+    float         rows[SIM_KEYS * SIM_WIDTH];
+    tr_rows_merge merge = {0};
+
+    sim__first_rows(job, rows);
+    for (uint64_t n = 0; n < all->updates; n++)
+        update_once(job, rows, &merge, all->history[n]);
+    for (int64_t key = 0; key < SIM_KEYS; key++)
+        if (memcmp(rows + key * SIM_WIDTH, job->place[key % job->options.servers].rows + key * SIM_WIDTH, ROW_BYTES))
+            fail_msg("seed %llu: row %lld is not what its updates make", (unsigned long long)job->options.seed, (long long)key);
+    tr_rows_merge_deinit(&merge);
+}
+
+void sim__check_settled_rows(const sim_job *job)
+{
+    for (int64_t key = 0; key < SIM_KEYS; key++) {
+        const sim_place *p = &job->place[key % job->options.servers];
+        float            rows[SIM_KEYS * SIM_WIDTH], grad[SIM_WIDTH];
+
+        sim__first_rows(job, rows);
+        float *row = rows + key * SIM_WIDTH;
+        for (int i = 0; i < job->options.trainers; i++)
+            for (int step = 1; (uint64_t)step <= p->settled[i]; step++) {
+                row_gradient(job, grad, row, key, i, step);
+                for (int c = 0; is_wanted(key, i, step) && c < SIM_WIDTH; c++)
+                    row[c] -= grad[c];
+            }
+        if (memcmp(row, p->rows + key * SIM_WIDTH, ROW_BYTES))
+            fail_msg("seed %llu: row %lld does not have just what is settled", (unsigned long long)job->options.seed, (long long)key);
+    }
+}
