@@ -129,6 +129,7 @@ typedef struct tr_loop_options {
     int                fetch_count;
     const char *const *fetches;       /* variables whose values are told */
     const char *const *labels;        /* and how they are called; NULL: by their names */
+    int                loss;          /* which of them is the loss, from 1: in a job it is told the launcher; 0: none */
     int64_t            report_every;  /* steps from one report to the next; 0: none is made */
     int64_t            epochs;        /* passes over the data; 1 */
     int64_t            steps;         /* end after so many, whatever is left of the passes; 0: no limit */

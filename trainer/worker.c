@@ -34,6 +34,7 @@ static void take_names(tr_worker *worker, const tr_loop_options *options)
     for (int i = 0; i < count; i++)
         worker->feed_name[i] = tr_batch_feeds(worker->batch)[i].name;
     worker->fetch_count = fetches;
+    worker->loss = options->loss <= fetches ? options->loss : 0;
     worker->fetch_name = tr__must_alloc((size_t)fetches * sizeof *worker->fetch_name);
     worker->label = tr__must_alloc((size_t)fetches * sizeof *worker->label);
     worker->fetched = tr__must_alloc((size_t)fetches * sizeof *worker->fetched);
@@ -237,6 +238,14 @@ static void tell(tr_text *line, const char *label, const tr_tensor *tensor)
     tr_text_add(line, "%s", count == 1 ? "" : "]");
 }
 
+static void tell_loss(const tr_worker *worker)
+{
+    const tr_tensor *loss = worker->loss > 0 ? worker->fetched[worker->loss - 1] : NULL;
+
+    if (loss && tr_tensor_count(loss) == 1 && tr_job_current())
+        tr_job_set_loss(tr_job_current(), element(loss, 0));
+}
+
 static tr_status run_fetching(tr_worker *worker, tr_text *line)
 {
     if (!worker->fetching)
@@ -247,6 +256,7 @@ static tr_status run_fetching(tr_worker *worker, tr_text *line)
         if (!worker->fetched[i] && !(worker->fetched[i] = tr_tensor_new()))
             return tr_fail(TR_ENOMEM, "no memory for a fetched value");
     TR_TRY(tr_plan_run(worker->fetching, tr_batch_feeds(worker->batch), worker->fetched));
+    tell_loss(worker);
     for (int i = 0; i < worker->fetch_count; i++) {
         tell(line, worker->label[i], worker->fetched[i]);
         tr_tensor_deinit(worker->fetched[i]);      /* lets go of what it shares */

@@ -22,7 +22,7 @@ typedef struct tr_worker {
     tr_plan      *ahead;
     tr_batch     *next;               /* the batch behind this one */
     bool          has_next;           /* it is here */
-    int           fetch_count;
+    int           fetch_count, loss;  /* loss: from 1 */
     char        **fetch_name, **label;
     tr_tensor   **fetched;
     const char  **feed_name;

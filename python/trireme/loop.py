@@ -31,6 +31,7 @@ class LoopPart:
     runs: int | None = None            # of the program, made before; None: as the executor knows
     training: Any = None               # of the job
     keeper: Any = None                 # of checkpoints; None: nobody keeps any
+    loss: int = 0                      # which of the fetches is the loss, from 1; 0: none
 
     def end(self, steps: int, leased: bool) -> None:
         skipped = min(steps, self.skip)
@@ -119,7 +120,7 @@ def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scop
         part.runs = lib.tr_executor_runs(executor._native.ptr, native.ptr, place.ptr)
     may_lease = part.may_lease and dataset._may_lease()
     part.skip = 0 if may_lease else part.skip          # nobody knows which tasks those steps were of
-    options, keep = _options(part.fetches, list(fetch_info or names), report_every=print_period, epochs=epochs, steps=steps,
+    options, keep = _options(part.fetches, list(fetch_info or names), loss=part.loss, report_every=print_period, epochs=epochs, steps=steps,
                              threads=thread, has_weight=part.weight is not None, weight=part.weight or 0.0,
                              skip=part.skip, runs=part.runs,
                              has_leases=may_lease, lease=dataset._given["lease"],

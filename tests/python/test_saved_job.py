@@ -1,5 +1,6 @@
 """What trireme-trainer makes of a saved job is what a script makes, to the bit: alone and beside servers."""
 
+import json
 import os
 import re
 import signal
@@ -87,10 +88,13 @@ def test_alone_it_is_a_script_to_the_bit(data, tmp_path, how):
 @pytest.mark.mpi
 @pytest.mark.parametrize("how", [(), ("--optimizer", "sgd", "--dropout", 0.3), ("--split", "tasks"),
                                  ("--width", 3000, "--compress", "topk(0.1)"), ("--table", "--optimizer", "sgd")], ids=str)
-def test_beside_servers_it_is_a_script_to_the_bit(data, tmp_path, how):
+def test_beside_servers_it_is_a_script_to_the_bit(data, tmp_path, how, monkeypatch):
+    monkeypatch.setenv("TRIREME_LOG", str(tmp_path / "logs"))          # without the launcher, too
     code, out, err = mpirun(2, 2, sys.executable, SCRIPT, data, "--save", tmp_path / "python", *how)
     assert code == 0, out + err
     said = costs(out)
+    logged = [json.loads((tmp_path / "logs" / f"trainer-{i}.jsonl").read_text().splitlines()[-1]) for i in (0, 1)]
+    assert {f"cost={line['loss']:.6g}" for line in logged} <= {cost.partition(": ")[2] for cost in said}
     for ahead, wanted in re.findall(r"(\d+) of (\d+) rows ahead", out):
         assert 0.5 * int(wanted) < int(ahead) < int(wanted)            # the loop knows the next batch, mostly
     assert ("rows ahead" in out) == ("--table" in how)

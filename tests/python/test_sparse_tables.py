@@ -13,6 +13,8 @@ from job_support import Launched, alone, launch, needs_mpi
 
 import trireme as fluid
 from trireme.errors import InvalidArgumentError, NotFoundError, TriremeError, UnsupportedError
+from trireme.launch import logs
+from trireme.launch.figures import figures_of
 
 COUNTS = ("wanted", "ahead", "cached")
 KEPT = Path(__file__).parent / "jobs" / "kept_rows.py"
@@ -283,9 +285,9 @@ def test_the_number_of_servers_changes_no_bit(one_process, tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_servers_report_what_one_process_reports(tmp_path):
-    """Rows, bytes and hot keys, from the servers' shards and from one process; nothing of it is in the trainers."""
+    """Rows, bytes and hot keys, from the servers' shards and from one process; nothing of it is in the trainers. Logs say the same."""
     alone("--optimizer", "adam", "--report", tmp_path / "one", script=TABLES)
-    launch(2, 1, "--optimizer", "adam", "--report", tmp_path / "job", script=TABLES)
+    launch(2, 1, "--optimizer", "adam", "--report", tmp_path / "job", script=TABLES, options=("--log", tmp_path / "logs"))
     one, job = (ast.literal_eval((tmp_path / name).read_text()) for name in ("one", "job"))
     assert [report[0] for report in one] == ["user.table", "words.table"]
     for (name, hot, sums, parts), (name2, hot2, sums2, parts2) in zip(one, job):
@@ -293,6 +295,8 @@ def test_servers_report_what_one_process_reports(tmp_path):
         assert sums[0] == sums2[0] > 20 and sums[2:] == sums2[2:] and 2 * sums[1] == sums2[1]
         assert sums[2] == sums[0] * 4 * (3 if "user" in name else 6) and sums[3] == 2 * sums[2]
         assert hot[0][1] == 8 if "words" in name else 4 <= hot[0][1] <= 8
+    logged = figures_of(logs.read(tmp_path / "logs")).tables
+    assert [(name, rows, hot) for name, rows, _, hot, _ in logged] == [(name, sums[0], hot[:8]) for name, hot, sums, _ in one]
 
 
 @needs_mpi

@@ -180,15 +180,20 @@ class _Training:
             check(lib.tr_job_set_weight(self.job.ptr, weight))
             self._last = weight
 
+    def place_of_loss(self, names: tuple[str, ...]) -> int:
+        """Return where the loss is in what is fetched; -1: it is not."""
+        at = self._loss_at.get(names)
+        if at is None:
+            at = self._loss_at[names] = names.index(self._loss) if self._loss in names else -1
+        return at
+
     def note_loss(self, names: tuple[str, ...], results: list[Any]) -> None:
         """Let the launcher's line and the log show it, where the script has fetched it: ten times a second at most."""
         now = monotonic()
         if now < self._loss_due:
             return
         self._loss_due = now + 0.1
-        at = self._loss_at.get(names)
-        if at is None:
-            at = self._loss_at[names] = names.index(self._loss) if self._loss in names else -1
+        at = self.place_of_loss(names)
         if at >= 0 and isinstance(results[at], np.ndarray):
             lib.tr_job_set_loss(self.job.ptr, results[at].item(0))
 
@@ -309,9 +314,11 @@ def before_loop(program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
     training._last = -1.0                              # the loop sets it
     keeper, replay = training.keeper, training.replay
     keeper.before_loop()
-    return LoopPart(training.program, training.result.idle, training.fetched(names), _weight,
+    fetched = training.fetched(names)
+    return LoopPart(training.program, training.result.idle, fetched, _weight,
                     training.result.mode.kind in ("async", "geo"), replay.steps - replay.made if replay else 0,
-                    keeper.runs if keeper.count == 0 else None, training, keeper if keeper.is_on else None)
+                    keeper.runs if keeper.count == 0 else None, training, keeper if keeper.is_on else None,
+                    training.place_of_loss(fetched) + 1)
 
 
 def _first_run(program: Program, scope: Scope) -> _Training | None:
