@@ -29,14 +29,14 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from job_support import MPIS, Launched, launch  # noqa: E402
+from job_support import MPIS, Launched, environment, launch  # noqa: E402
 
 from trireme.launch import supervisor  # noqa: E402
 from trireme.launch.watch import Ranks  # noqa: E402
 
 FOLDER = ROOT / "build" / "soak"
 SCRIPTS = {name: ROOT / "tests" / "python" / "jobs" / f"{name}.py" for name in ("train", "tables")}
-LIMIT = 150.0                          # seconds for a job
+LIMIT = 200.0                          # seconds for a job
 GONE = 15.0                            # for what is left of one whose launcher was killed
 KINDS = {"kill server": 5, "kill trainer": 4, "kill spare": 1, "kill two": 2, "kill mpirun": 2, "stop rank": 2, "nap": 3,
          "stop mpirun": 1, "damage": 2, "kill launcher": 1}
@@ -93,7 +93,8 @@ class Running:
     def __init__(self, case: Case, folder: Path) -> None:
         self.case, self.mark, self.out = case, folder / "begun", folder / "r.npz"
         self.job = Launched(case.servers, case.trainers, *case.args, "--out", self.out, "--mark", self.mark, version=case.version, script=case.script,
-                            options=("--mode", case.mode, "--compress", case.compress, "--spares", case.spares, "--restarts", 9))
+                            options=("--mode", case.mode, "--compress", case.compress, "--spares", case.spares, "--restarts", 9),
+                            env=environment(TRIREME_START_TIMEOUT="20"))
         self.pid = self.job.process.pid
         self.seen: set[int] = set()                    # processes of the job
 
@@ -287,7 +288,7 @@ def run_case(seed: int) -> bool:
                     running.job.process.send_signal(signal.SIGCONT)
                     running.job.process.kill()
                     running.job.process.communicate(timeout=20)
-    except (Wrong, Exception) as error:                # noqa: BLE001 - whatever it is, the seed is to be known
+    except Exception as error:                         # noqa: BLE001 - whatever it is, the seed is to be known
         kept = FOLDER / f"seed-{seed}.log"
         kept.write_text(f"{case}\n\n{error}\n")
         print(f"seed {seed} FAILED: {str(error).splitlines()[0]}\n  {case}\n  {kept}\n  again: python tests/soak/soak.py --seed {seed}",
@@ -319,6 +320,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--seed", type=int, action="append", help="run this case, and no other")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))            # and its job with it
     FOLDER.mkdir(parents=True, exist_ok=True)
     if not MPIS:
         print("soak: there is no Open MPI", file=sys.stderr)
