@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import trireme
 from trireme.errors import TriremeError
 from trireme.launch import mpi
 from trireme.launch.watch import Ranks
@@ -52,6 +53,17 @@ def alone(*args: object, script: Path = SCRIPT) -> str:
     done = subprocess.run([sys.executable, script, *map(str, args)], env=environment(), capture_output=True, text=True,
                           timeout=LIMIT, check=True)
     return done.stdout
+
+
+def bad_transport(folder: Path, *defines: str) -> str:
+    """Compile a transport with a fault (jobs/bad_transport.c); return its path, for TRIREME_TRANSPORT."""
+    root, real = Path(__file__).resolve().parents[2], Path(trireme._core.__file__).with_name("trireme_mpi.so")
+    if not (shutil.which("cc") and real.exists()):
+        pytest.skip("no C compiler, or no MPI transport beside the package")
+    out = folder / "bad.so"
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", *(f"-D{define}" for define in defines), f'-DREAL="{real}"', f"-I{root}",
+                    "-o", out, SCRIPT.with_name("bad_transport.c")], check=True, timeout=60)
+    return str(out)
 
 
 class Launched:

@@ -9,7 +9,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
-from job_support import MPIS, each_mpi, environment, needs_mpi
+from job_support import MPIS, bad_transport, each_mpi, environment, needs_mpi
 
 import trireme._core
 from trireme import cli
@@ -142,25 +142,10 @@ def test_three_ranks_of_one_host(version):
         assert all(cells[i][j] == cells[j][i] and float(cells[i][j]) > 0 for i in range(3) for j in range(i)), done.stdout
 
 
-@pytest.fixture
-def bad_transport(tmp_path):
-    """Compile a transport with a fault; return its path."""
-    def build(fault):
-        real = Path(trireme._core.__file__).with_name("trireme_mpi.so")
-        if not (shutil.which("cc") and real.exists()):
-            pytest.skip("no C compiler, or no MPI transport beside the package")
-        out = tmp_path / "bad.so"
-        subprocess.run(["cc", "-shared", "-fPIC", f"-D{fault}", f'-DREAL="{real}"', f"-I{ROOT}", "-o", out,
-                        ROOT / "tests/python/jobs/bad_transport.c"], check=True, timeout=60)
-        return str(out)
-
-    return build
-
-
 @needs_mpi
 @pytest.mark.mpi
-def test_damaged_bytes_are_found(bad_transport):
-    done = diagnose("--ranks", 2, TRIREME_TRANSPORT=bad_transport("DAMAGE"))
+def test_damaged_bytes_are_found(tmp_path):
+    done = diagnose("--ranks", 2, TRIREME_TRANSPORT=bad_transport(tmp_path, "DAMAGE"))
     host = os.uname().nodename
     assert f"trireme: bytes were damaged between rank 0 (host {host}) and rank 1 (host {host})" in done.stderr, done.stderr
     assert done.returncode == 1 and "WRONG trireme doctor: 0 of 1 ways between ranks could be measured" in done.stdout
@@ -168,6 +153,6 @@ def test_damaged_bytes_are_found(bad_transport):
 
 @needs_mpi
 @pytest.mark.mpi
-def test_a_rank_that_dies_is_named(bad_transport):
-    done = diagnose("--ranks", 3, TRIREME_TRANSPORT=bad_transport("DIE"))
+def test_a_rank_that_dies_is_named(tmp_path):
+    done = diagnose("--ranks", 3, TRIREME_TRANSPORT=bad_transport(tmp_path, "DIE"))
     assert done.returncode == 1 and "rank 1 " in done.stderr and "of 3 ways between ranks" in done.stdout, done.stderr

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, Launched, each_mpi, environment, launch, needs_mpi
+from job_support import LIMIT, Launched, bad_transport, each_mpi, environment, launch, needs_mpi
 
 from trireme.launch.watch import Ranks
 
@@ -217,6 +217,20 @@ def test_who_wakes_after_half_a_minute_changes_nothing(version, victim, tmp_path
     assert all(np.isfinite(value).all() for value in results(tmp_path / "r.npz").values())
 
 
+@needs_mpi
+@pytest.mark.parametrize("victim, said", [(1, "rank 1 (server 1) was silent for 3.0 s; the others go on"),
+                                          (3, "starting the job again (1 of 3)")])
+def test_who_turns_for_ever_inside_mpi_is_dead(victim, said, undisturbed, tmp_path):
+    flag = tmp_path / "stuck"
+    library = bad_transport(tmp_path, f"STUCK={victim}", f'FLAG="{flag}"')
+    job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", env=environment(TRIREME_TRANSPORT=library))
+    flag.touch()
+    code, text = job.end()
+    assert code == 0 and said in text, text
+    assert not any(is_running(one.pid) for one in ranks.known.values())
+    assert_undisturbed(tmp_path / "r.npz", undisturbed)
+
+
 @each_mpi
 def test_a_daemon_that_sleeps_holds_up_nobody(version, undisturbed, tmp_path):
     job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version)
@@ -226,6 +240,16 @@ def test_a_daemon_that_sleeps_holds_up_nobody(version, undisturbed, tmp_path):
     assert code == 0 and not is_running(mpirun), text
     assert_undisturbed(tmp_path / "r.npz", undisturbed)
     assert not kept_by(job)
+
+
+@needs_mpi
+def test_nobody_waits_for_a_daemon_that_sleeps_when_all_trainers_have_died(tmp_path):
+    job, ranks = begin(tmp_path, *ARGS, servers=1, trainers=2, options=("--mode", "async", "--restarts", 0))
+    os.kill(int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGSTOP)
+    for rank in (1, 2):
+        os.kill(ranks.known[rank].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 1 and "the job failed, exit code 1: all trainers have died" in text, text
 
 
 # -- the launcher ---------------------------------------------------------------------------------------------------------

@@ -312,6 +312,24 @@ def test_a_job_goes_on_without_a_host_that_is_cut_off(version, three, mark, tmp_
         three.heal("h2")
 
 
+@needs_mpi
+def test_servers_keep_what_they_have_when_a_host_without_one_is_lost(three, mark, tmp_path):
+    args = ("--steps", 150, "--optimizer", "momentum", "--out")
+    job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, servers=1, restarts=1)
+    job.await_training(mark)
+    assert sorted(job.ranks_on("h2")) == [2, 4]        # a trainer, a spare
+    three.cut("h2")
+    try:
+        code, text = job.end(60)
+    finally:
+        three.heal("h2")
+    assert code == 0 and "starting the job again (1 of 1)" in text and "host h2 is lost" in text, text
+    launch(1, 2, *args, tmp_path / "r.npz")
+    assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
+    assert np.isnan(np.load(three.folder / "r.npz")["losses"][0])        # not computed again: the server had it
+    job.assert_nothing_left()
+
+
 @each_mpi
 @pytest.mark.soak
 def test_a_job_goes_on_when_a_rank_is_killed_on_another_host(version, three, mark, tmp_path):

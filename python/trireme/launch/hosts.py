@@ -120,10 +120,10 @@ class Hosts:
     @property
     def count(self) -> int:
         """Of hosts that have a part in the job."""
-        return max(1, len(self.slots) - self.lost_count())
+        return max(1, len(self.slots) - len(self.lost()))
 
-    def lost_count(self) -> int:
-        return sum(host.lost is not None for host in self.hosts)
+    def lost(self) -> set[str]:
+        return {host.name for host in self.hosts if host.lost is not None}
 
     def cores(self) -> int:
         """Of the host that has the fewest, this one counted."""
@@ -153,7 +153,7 @@ class Hosts:
         for host in self._await("begun"):
             host.lost = host.lost or f"it has not made {' and '.join(own)} within {_READY:g} s"
             self._untold.append(f"host {host.name} is lost: {host.lost}")
-        lost = {host.name for host in self.hosts if host.lost}
+        lost = self.lost()
         living = ",".join(slot for name, slot in self.slots.items() if name not in lost)
         if not living and self.hosts:
             raise UnsupportedError(f"trireme launch: all hosts are lost: {', '.join(sorted(lost))}")

@@ -106,6 +106,7 @@ class Launch:
             raise InvalidArgumentError(f"trireme launch: {restarts} restarts")
         self.layout = layout if layout.servers else replace(layout, spares=0)
         self.timeout, self.restarts = timeout, restarts
+        self.server_hosts: set[str] = set()            # others than this one that have had a server
         self.mode = parse_mode(mode).text if mode else None
         self.compress = parse_compression(compress) if compress else None
         checkpoints.check()
@@ -199,8 +200,9 @@ class Launch:
             for text in hosts.news():
                 self.console.say(text)
             env = self.environment(folder, hosts)
-            # What lay on a lost host is gone, and then no other server may find anything either.
-            env["TRIREME_STATE"], env["TRIREME_ATTEMPT"] = f"{state}.{hosts.lost_count()}", str(attempt)
+            # What a server had on a lost host is gone, and then no other server may find anything either.
+            env["TRIREME_STATE"] = f"{state}.{len(hosts.lost() & self.server_hosts)}"
+            env["TRIREME_ATTEMPT"] = str(attempt)
             if has_saved:
                 env["TRIREME_RESUME"] = "1"
             self.progress.begin(attempt)
@@ -213,6 +215,7 @@ class Launch:
                 hosts.kill()
                 self._stop(mpirun, ranks)
             self.console.finish()
+            self.server_hosts |= ranks.server_hosts()
             ranks.close()
             return failure, ranks.told()
 
@@ -253,10 +256,10 @@ class Launch:
                 return failure
             if self.timeout is not None and now - begin > self.timeout:
                 return Failure(124, f"it did not end within {self.timeout:g} s")
-            if ranks.done() == ranks.size and not ranks.all_lost():
+            if ranks.done() == ranks.size:
                 done_at = done_at or now
                 if has_ended or now - done_at > _TO_STOP:
-                    return None
+                    return Failure(1, "all trainers have died", is_death=True) if ranks.all_lost() else None
             elif has_ended and (not hosts or now - ended_at > _TO_EXPLAIN):
                 return self._unexplained(mpirun, ranks)
 

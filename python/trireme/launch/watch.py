@@ -86,6 +86,10 @@ class Ranks:
         if 0 <= rank < self.size:
             self.known[rank] = Rank(rank, pid, None, host=host)
 
+    def server_hosts(self) -> set[str]:
+        """The other hosts that have a server."""
+        return {one.host for one in self.known.values() if one.host and one.rank < self.servers}
+
     def note_gone(self, rank: int) -> None:
         """It has ended."""
         if rank in self.known:

@@ -1,5 +1,6 @@
 /* bad_transport.c - the MPI transport with a fault: from rank 1 on, a byte of each large message is damaged (DAMAGE), or the
- * process dies when it sends the first (DIE). REAL is the path of trireme_mpi.so. */
+ * process dies when it sends the first (DIE); or rank STUCK turns for ever inside MPI once the file FLAG is there, at the first start
+ * of the job. REAL is the path of trireme_mpi.so. */
 #include "pserver/transport.h"
 
 #include <dlfcn.h>
@@ -8,6 +9,16 @@
 
 static const tr_transport_table *real;
 
+#ifdef STUCK
+static int poll_badly(tr_transport *t)
+{
+    const char *attempt = getenv("TRIREME_ATTEMPT");
+
+    while (real->rank(t) == STUCK && attempt && !atoi(attempt) && access(FLAG, F_OK) == 0)
+        continue;
+    return real->poll(t);
+}
+#else
 static bool send_badly(tr_transport *t, int peer, const uint8_t *header, const void *payload, int64_t bytes, void *token)
 {
     if (real->rank(t) > 0 && bytes > 100000) {
@@ -19,6 +30,7 @@ static bool send_badly(tr_transport *t, int peer, const uint8_t *header, const v
     }
     return real->send(t, peer, header, payload, bytes, token);
 }
+#endif
 
 extern tr_transport_table tr_transport_mpi;
 tr_transport_table tr_transport_mpi;
@@ -30,5 +42,9 @@ __attribute__((constructor)) static void take(void)
     if (!real)
         abort();
     tr_transport_mpi = *real;
+#ifdef STUCK
+    tr_transport_mpi.poll = poll_badly;
+#else
     tr_transport_mpi.send = send_badly;
+#endif
 }
