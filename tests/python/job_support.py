@@ -72,7 +72,8 @@ class Launched:
     def __init__(self, servers: int, trainers: int, *args: object, version: str | None = None,
                  options: tuple[object, ...] = (), script: Path = SCRIPT, env: dict[str, str] | None = None) -> None:
         named = ["--mpirun", MPIS[version].mpirun] if version else []
-        command = [sys.executable, "-m", "trireme", "launch", "--servers", servers, "--trainers", trainers, *named,
+        quiet = [] if "--progress" in options else ["--progress", 0]
+        command = [sys.executable, "-m", "trireme", "launch", "--servers", servers, "--trainers", trainers, *named, *quiet,
                    *options, script, *args]
         self.servers, self.trainers = servers, trainers
         self.process = subprocess.Popen([str(word) for word in command], env=env or environment(),

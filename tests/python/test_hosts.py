@@ -110,6 +110,10 @@ def test_an_agent_tells_of_ranks_and_passes_on_what_they_say(agent):
     assert heard(host, "rank") == [3, rank.pid]
     (folder / "told.3").write_text("rank 3 is tired")
     assert heard(host, "file") == ["told.3", "rank 3 is tired"]
+    for figures in ('{"step": 1}', '{"step": 2}'):         # written anew all the time, beside the place and then moved there
+        (folder / "progress-3~").write_text(figures)
+        (folder / "progress-3~").rename(folder / "progress.3")
+        assert heard(host, "file") == ["progress.3", figures]
     host.tell("kill")
     assert heard(host, "gone") == [3] and rank.wait(5) == -signal.SIGKILL
 
