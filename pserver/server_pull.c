@@ -150,6 +150,8 @@ tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_w
 
 void tr__server_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
+    if (trainer->is_parked)                        /* the first one may wait behind the cut */
+        return;
     /* Of an earlier step: the trainer has pushed since, so it has its answer. Of a later one: it waits. */
     if (!server->is_running || trainer->ended != wire->step || !tr__server_may_answer(server, trainer, wire->step))
         return;

@@ -113,6 +113,39 @@ static void jobs_of_sixty_four_ranks(void **state)
     }
 }
 
+/* A job that goes on from a cut, on another number of servers. */
+static void check_going_on(const sim_options *before, const sim_snapshot *from)
+{
+    sim_options options = *before;
+
+    options.servers = 1 + (before->servers + (int)(before->seed / 2 % 2)) % 3;
+    options.cuts = false;
+    options.from = from;
+    check_run(&options);
+}
+
+static void a_job_goes_on_from_a_cut_at_any_step_on_any_number_of_servers(void **state)
+{
+    static const char *const modes[] = {"sync", "sync(fewer)", "sync(backups=1)"};
+    int                      cuts = 0;
+
+    (void)state;
+    for (EACH_SEED(300)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 3]);
+        options.cuts = true;
+        options.loss = seed % 4 ? 0 : 0.03;
+        sim_job *job = sim_job_new(&options);
+        run(job, seed);
+        assert_true(sim_job_is_good(job));
+        sim_job_check(job);
+        sim_job_check_snapshots(job);
+        for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, cuts++)
+            check_going_on(&options, one);
+        sim_job_free(job);
+    }
+    assert_true(cuts > (int)seeds(300) / 4);
+}
+
 /* == deaths ==================================================================================== */
 
 static void kill_a_server(sim_job *job, const sim_options *options)
@@ -168,6 +201,35 @@ static void a_dead_trainer_stops_nobody_where_trainers_are_apart(void **state)
     assert_true(seeds(1400) < 100 || went_on > seeds(1400) / 4);
 }
 
+/* Servers and trainers die, at moments of their own. A trainer and a server within one step may be too much: then the job has
+ * failed, but no server has made an update of other steps than the others. */
+static void servers_agree_on_every_update_whoever_dies(void **state)
+{
+    static const char *const modes[] = {"sync(fewer)", "sync(backups=1)", "sync(fewer)", "sync(backups=2)"};
+    uint64_t                 went_on = 0;
+
+    (void)state;
+    for (EACH_SEED(1000)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 4]);
+        options.trainers += 1 + (int)(seed % 2);
+        options.spares = 2;
+        sim_job *job = sim_job_new(&options);
+        tr_sim  *sim = sim_job_sim(job);
+        for (int i = 0; i < 1 + (int)(seed % 2); i++)
+            kill_a_server(job, &options);
+        for (int i = 0; i < 1 + (int)(seed / 2 % 2); i++)
+            sim_job_kill(job, options.servers + (int)tr_sim_random(sim, (uint64_t)options.trainers),
+                         1 + (int64_t)tr_sim_random(sim, 60000));
+        run(job, seed);
+        if (sim_job_is_good(job)) {
+            went_on++;
+            sim_job_check(job);
+        }
+        sim_job_free(job);
+    }
+    assert_true(went_on > seeds(1000) / 4);
+}
+
 static void a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named(void **state)
 {
     (void)state;
@@ -213,7 +275,7 @@ static void disagreement_is_refused_with_a_diff(void **state)
     sim_job_free(job);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_bitwise_those_of_one_process_in_any_order),
@@ -221,10 +283,14 @@ int main(void)
         cmocka_unit_test(every_gradient_counts_once_in_any_mode),
         cmocka_unit_test(compressed_gradients_are_those_of_one_process_that_compresses),
         cmocka_unit_test(jobs_of_sixty_four_ranks),
+        cmocka_unit_test(a_job_goes_on_from_a_cut_at_any_step_on_any_number_of_servers),
         cmocka_unit_test(a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost),
         cmocka_unit_test(a_dead_trainer_stops_nobody_where_trainers_are_apart),
+        cmocka_unit_test(servers_agree_on_every_update_whoever_dies),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),
         cmocka_unit_test(disagreement_is_refused_with_a_diff),
     };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

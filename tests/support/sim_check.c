@@ -27,7 +27,7 @@ static void check_sync(const sim_job *job)
     float       *residual = calloc((size_t)job->options.trainers * SIM_TOTAL, sizeof *residual);
 
     sim__first_params(job, param);
-    memset(momentum, 0, sizeof momentum);
+    sim__first_momentum(job, momentum);
     for (int step = 1; step <= job->options.steps; step++) {
         tr_mean mean = {0};
         for (int i = 0; i < job->options.trainers; i++) {
@@ -129,21 +129,25 @@ static void check_history(const sim_job *job, const sim_place *all)
     }
 }
 
-/* The same updates in one place: each of the mean of its steps, computed with the parameters before it. */
-static void check_decided(const sim_job *job)
+/* Who served here is dead, and nobody was left who missed it. */
+static bool is_empty(const sim_job *job, const sim_place *p)
 {
-    static float     param[SIM_TOTAL], momentum[SIM_TOTAL], sum[SIM_TOTAL], grad[SIM_TOTAL];
-    const sim_place *all = furthest(job);
-    const bool       is_exact = job->compress.kind == TR_COMPRESS_NONE;
+    for (int i = 0; i < job->size; i++)
+        if (job->rank[i].server == p->server && !tr_sim_is_dead(job->sim, i))
+            return false;
+    return true;
+}
 
-    check_history(job, all);
-    if (!is_exact && !job->mode.goes_on)
-        return;                                    /* dropped steps have left residuals, of parameters that nobody knows */
-    int   *local = calloc((size_t)job->options.servers, sizeof *local);
-    float *residual = calloc((size_t)job->options.trainers * SIM_TOTAL, sizeof *residual);
+/* The first updates in one place: each of the mean of its steps, computed with the parameters before it. */
+static void replay(const sim_job *job, uint64_t updates, float *param, float *momentum)
+{
+    static float     sum[SIM_TOTAL], grad[SIM_TOTAL];
+    const sim_place *all = furthest(job);
+    float           *residual = calloc((size_t)job->options.trainers * SIM_TOTAL, sizeof *residual);
+
     sim__first_params(job, param);
-    memset(momentum, 0, sizeof momentum);
-    for (uint64_t n = 0; n < all->updates; n++) {
+    sim__first_momentum(job, momentum);
+    for (uint64_t n = 0; n < updates; n++) {
         tr_mean mean = {0};
         for (int i = 0; i < job->options.trainers; i++) {
             const int step = (int)all->history[n][i];
@@ -156,17 +160,47 @@ static void check_decided(const sim_job *job)
         tr_mean_finish(&mean, TR_FP32, sum, SIM_TOTAL);
         sim__descend(job, param, momentum, param, momentum, sum, SIM_TOTAL);
     }
+    free(residual);
+}
+
+static void check_decided(const sim_job *job)
+{
+    static float     param[SIM_TOTAL], momentum[SIM_TOTAL];
+    const sim_place *all = furthest(job);
+    const bool       is_exact = job->compress.kind == TR_COMPRESS_NONE;
+
+    check_history(job, all);
+    if (!is_exact && !job->mode.goes_on)
+        return;                                    /* dropped steps have left residuals, of parameters that nobody knows */
+    int *local = calloc((size_t)job->options.servers, sizeof *local);
+    replay(job, all->updates, param, momentum);
     for (int i = 0; i < job->blocks; i++) {
         const sim_block *b = &job->block[i];
         const sim_place *p = &job->place[b->server];
-        assert_true(p->updates == all->updates);
-        if (memcmp(param + b->at, p->param[p->side][local[b->server]++], (size_t)b->size * sizeof *param))
+        assert_true(p->updates == all->updates || is_empty(job, p));
+        if (p->updates == all->updates &&
+            memcmp(param + b->at, p->param[p->side][local[b->server]], (size_t)b->size * sizeof *param))
             fail_msg("seed %llu: server %d of %d does not have what its updates make, in block %d",
                      (unsigned long long)job->options.seed, b->server, job->options.servers, i);
+        local[b->server]++;
     }
     sim__check_decided_rows(job, all);
-    free(residual);
     free(local);
+}
+
+void sim_job_check_snapshots(const sim_job *job)
+{
+    static float param[SIM_TOTAL], momentum[SIM_TOTAL];
+
+    for (const sim_snapshot *one = job->snapshots; one; one = one->next) {
+        replay(job, one->updates, param, momentum);
+        if (memcmp(param, one->param, sizeof param) || memcmp(momentum, one->momentum, sizeof momentum))
+            fail_msg("seed %llu: the cut behind step %d of trainer 0 is not the state of update %llu",
+                     (unsigned long long)job->options.seed, one->step[0], (unsigned long long)one->updates);
+        for (int i = 0; i < one->trainers; i++)    /* nothing in it is behind where its trainer goes on */
+            for (uint64_t n = 0; n < furthest(job)->updates; n++)
+                assert_true(n >= one->updates || (int)furthest(job)->history[n][i] <= one->step[i]);
+    }
 }
 
 void sim_job_check(const sim_job *job)

@@ -128,6 +128,7 @@ static void make_rank(sim_job *job, int number)
         const tr_client_options options = {SIM_CHUNK, 3 * SIM_CHUNK, job->options.loss > 0 ? 20000 : 0, 1000000};
         r->trainer = &job->trainer[number - job->options.servers];
         r->trainer->client = tr_client_new(r->roster, &options);
+        tr_client_set_place(r->trainer->client, sim__pack_place, r->trainer);
     }
     const tr_node node = {r, rank_place, rank_receive, rank_lost, rank_tick, rank_next, rank_status, rank_describe};
     tr_sim_attach(job->sim, number, &node);
@@ -180,6 +181,8 @@ sim_job *sim_job_new(const sim_options *options)
                        .ticket = 1, .fact = "90"};
         t->param = calloc(SIM_TOTAL, sizeof *t->param);
         t->grad = calloc(SIM_TOTAL, sizeof *t->grad);
+        if (options->from)
+            t->steps = options->from->left[i];
         make_coders(t);
         sim__first_params(job, t->param);
     }
@@ -205,6 +208,7 @@ void sim_job_free(sim_job *job)
         free_coders(&job->trainer[i]);
     }
     tr_sim_free(job->sim);
+    sim__snapshots_free(job);
     while (job->applied) {
         sim_applied *gone = job->applied;
         job->applied = gone->next;

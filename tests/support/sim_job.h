@@ -17,6 +17,15 @@
 
 enum { SIM_PARAMS = 4, SIM_TOTAL = 3 + 700 + 4500 + 11000, SIM_CHUNK = 4096, SIM_KEYS = 40, SIM_WIDTH = 3, SIM_SERVERS = 16 };
 
+/* What a cut has kept: the state of an update, and where the trainers were. */
+typedef struct sim_snapshot {
+    struct sim_snapshot *next;
+    uint64_t updates;
+    int      trainers;
+    int     *step, *left;             /* of each trainer: behind it, and to come */
+    float    param[SIM_TOTAL], momentum[SIM_TOTAL];
+} sim_snapshot;
+
 typedef struct sim_options {
     uint64_t    seed;
     int         servers, trainers, spares;
@@ -24,6 +33,8 @@ typedef struct sim_options {
     double      loss;                 /* of messages, and of doubling them */
     int         steps;                /* a trainer makes 1 to so many */
     const char *compress;             /* NULL: gradients travel as they are */
+    bool        cuts;                 /* trainer 0 cuts now and then */
+    const sim_snapshot *from;         /* a job of other numbers of servers goes on from here; NULL: it begins anew */
 } sim_options;
 
 typedef struct sim_job sim_job;
@@ -48,5 +59,9 @@ bool sim_job_is_good(const sim_job *job);
 /* Fails the test where a trainer's parameters are not bit by bit those of a sequential run (mode sync, nobody dead), or
  * the servers' not the sum of just what was settled (other modes). */
 void sim_job_check(const sim_job *job);
+/* All whole cuts, the newest first; the job's. */
+const sim_snapshot *sim_job_snapshots(const sim_job *job);
+/* Fails the test where one is not, bit by bit, the state of its update (kinds of sync). */
+void sim_job_check_snapshots(const sim_job *job);
 
 #endif

@@ -2,6 +2,7 @@
 #include "tests/support/sim_state.h"
 
 #include <math.h>
+#include <string.h>
 
 bool sim__is_whole(const sim_job *job)
 {
@@ -10,17 +11,36 @@ bool sim__is_whole(const sim_job *job)
 
 void sim__first_params(const sim_job *job, float *param)
 {
+    if (job->options.from) {
+        memcpy(param, job->options.from->param, SIM_TOTAL * sizeof *param);
+        return;
+    }
     for (int i = 0; i < SIM_TOTAL; i++) {
         const int n = (i * 7919) % 1009;
         param[i] = sim__is_whole(job) ? (float)(n - 504) : (float)n / 1009.0f - 0.5f;
     }
 }
 
+void sim__first_momentum(const sim_job *job, float *momentum)
+{
+    memset(momentum, 0, SIM_TOTAL * sizeof *momentum);
+    if (job->options.from)
+        memcpy(momentum, job->options.from->momentum, SIM_TOTAL * sizeof *momentum);
+}
+
+/* A job that goes on counts its steps from 1 on. */
+static int steps_before(const sim_job *job, int who)
+{
+    return job->options.from ? job->options.from->step[who] : 0;
+}
+
 /* Over no sample it is no number. */
 void sim__gradient(const sim_job *job, float *grad, const float *param, int who, int step, double weight)
 {
+    const int of_all = step + steps_before(job, who);
+
     for (int i = 0; i < SIM_TOTAL; i++) {
-        const int n = (i * 31 + who * 97 + step * 17) % 263;
+        const int n = (i * 31 + who * 97 + of_all * 17) % 263;
         grad[i] = weight == 0 ? NAN : sim__is_whole(job) ? (float)(n - 131) : 0.3f * param[i] + (float)n / 263.0f - 0.5f;
     }
 }
@@ -57,5 +77,5 @@ void sim__descend(const sim_job *job, float *to, float *momentum_to, const float
 
 double sim__weight(const sim_job *job, int who, int step)
 {
-    return job->is_even || sim__is_whole(job) ? 8.0 : (double)((who * 5 + step * 3) % 7);        /* 0 among them */
+    return job->is_even || sim__is_whole(job) ? 8.0 : (double)((who * 5 + (step + steps_before(job, who)) * 3) % 7);        /* 0 among them */
 }

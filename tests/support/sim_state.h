@@ -46,6 +46,7 @@ typedef struct sim_trainer {
     sim_phase   phase;
     uint64_t    ticket;
     float      *param, *grad;
+    bool        is_cutting;           /* trainer 0: a cut is not answered */
     float      *residual;             /* of compression, for all blocks */
     uint8_t    *payload;
     tr_client_pieces *pieces;         /* of each block */
@@ -90,12 +91,14 @@ struct sim_job {
     tr_client_value *first;           /* of each server, room for all blocks */
     bool             is_even, is_slow, ends_failed;
     sim_applied     *applied;
+    sim_snapshot    *snapshots;
 };
 
 /* sim_model.c */
 /* Is everything a whole number? */
 bool      sim__is_whole(const sim_job *job);
 void      sim__first_params(const sim_job *job, float *param);
+void      sim__first_momentum(const sim_job *job, float *momentum);
 void      sim__gradient(const sim_job *job, float *grad, const float *param, int who, int step, double weight);
 double    sim__weight(const sim_job *job, int who, int step);
 /* Does a block of this size travel compressed? */
@@ -121,6 +124,21 @@ void      sim__check_settled_rows(const sim_job *job);
 /* The core of server `index`, in this rank, over what is in its place. */
 tr_server *sim__server_new(sim_rank *r, int index);
 void       sim__place_free(sim_place *p);
+
+/* The rank that serves in this place, or did last. */
+int        sim__place_rank(const sim_place *p);
+/* For what comes later: NULL when this server is not there any more by then. */
+sim_applied *sim__later(sim_place *p);
+bool       sim__is_there(const sim_applied *later);
+
+/* sim_cut.c */
+void      sim__store_snapshot(void *self, const Trireme__Pserver__Wish *wish);
+/* Where the trainer is, packed, as the client wants it for a cut that trainer 0 has begun. */
+uint8_t  *sim__pack_place(void *self, size_t *size, uint64_t step);
+void      sim__cut(sim_trainer *t);
+/* The cut is answered: keep it if it is whole. */
+void      sim__take_answers(sim_trainer *t);
+void      sim__snapshots_free(sim_job *job);
 
 /* sim_check.c */
 /* Where it is decided what makes an update: all servers have done the same, whether the job went well or not. */

@@ -73,10 +73,41 @@ static void *store_param(void *self, uint32_t index)
     return p->param[p->side][index];
 }
 
+/* The momentum comes as the parameters do, but not over the wire. */
 static tr_status store_ready(void *self)
 {
-    (void)self;
+    sim_place          *p = self;
+    const sim_job      *job = p->job;
+    const sim_snapshot *from = p->is_ready ? NULL : job->options.from;
+
+    for (int i = 0, local = 0; from && i < job->blocks; i++)
+        if (&job->place[job->block[i].server] == p) {
+            memcpy(p->momentum[p->side][local], from->momentum + job->block[i].at, (size_t)job->block[i].size * sizeof(float));
+            local++;
+        }
     return TR_OK;
+}
+
+int sim__place_rank(const sim_place *p)
+{
+    for (int i = 0; i < p->job->size; i++)
+        if (p->job->rank[i].server == p->server)
+            return i;
+    return -1;
+}
+
+sim_applied *sim__later(sim_place *p)
+{
+    sim_applied *a = malloc(sizeof *a);
+
+    *a = (sim_applied){p->job->applied, p, p->server, sim__place_rank(p)};
+    p->job->applied = a;
+    return a;
+}
+
+bool sim__is_there(const sim_applied *later)
+{
+    return later->place->server == later->server && !tr_sim_is_dead(later->place->job->sim, later->rank);
 }
 
 static void apply_now(void *payload)
@@ -84,7 +115,7 @@ static void apply_now(void *payload)
     sim_applied *a = payload;
     sim_place   *p = a->place;
 
-    if (p->server == a->server && !tr_sim_is_dead(p->job->sim, a->rank)) {
+    if (sim__is_there(a)) {
         const int from = p->side, to = 1 - from;
         for (int i = 0; i < p->count; i++)
             sim__descend(p->job, p->param[to][i], p->momentum[to][i], p->param[from][i], p->momentum[from][i],
@@ -94,23 +125,13 @@ static void apply_now(void *payload)
     }
 }
 
-static int rank_of(const sim_place *p)
-{
-    for (int i = 0; i < p->job->size; i++)
-        if (p->job->rank[i].server == p->server)
-            return i;
-    return -1;
-}
-
 static void store_apply(void *self, const tr_update *update)
 {
-    sim_place   *p = self;
-    sim_applied *a = malloc(sizeof *a);
+    sim_place *p = self;
 
     assert_true(update->number == p->updates + 1);
     p->update = *update;
-    *a = (sim_applied){p->job->applied, p, p->server, rank_of(p)};
-    p->job->applied = a;
+    sim_applied *a = sim__later(p);
     if (p->job->is_slow)
         tr_sim_call(p->job->sim, 1 + (int64_t)tr_sim_random(p->job->sim, 3000), apply_now, a);
     else
@@ -157,7 +178,7 @@ tr_server *sim__server_new(sim_rank *r, int index)
 {
     sim_place     *p = &r->job->place[index];
     const tr_store store = {p, store_kept, store_setup, store_param, store_ready, store_param, store_apply, store_commit,
-                            store_go_back, sim__store_rows};
+                            store_go_back, sim__store_rows, r->job->options.cuts ? sim__store_snapshot : NULL};
 
     return p->server = r->server = tr_server_new(r->roster, &store);
 }

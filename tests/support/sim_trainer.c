@@ -180,6 +180,8 @@ static void check_bound(const sim_trainer *t)
 
 bool sim__trainer_go_on(sim_trainer *t)
 {
+    if (t->is_cutting && tr_client_cut_is_answered(t->client))
+        sim__take_answers(t);
     if (t->phase == SIM_END || tr_client_done(t->client) < t->ticket)
         return t->phase == SIM_END;
     if (t->phase == SIM_PULL)
@@ -193,10 +195,14 @@ bool sim__trainer_go_on(sim_trainer *t)
         t->phase = SIM_FIRST_PULL;
     } else if (t->phase == SIM_GOODBYE) {
         t->phase = SIM_END;
+    } else if (t->step == t->steps && t->is_cutting) {
+        return false;                              /* it leaves when its cut is answered */
     } else if (t->step == t->steps) {
         t->ticket = tr_client_goodbye(t->client);
         t->phase = SIM_GOODBYE;
     } else {
+        if (t->job->options.cuts && t->index == 0 && !t->is_cutting && tr_sim_random(t->job->sim, 3) == 0)
+            sim__cut(t);
         t->step++;
         check_bound(t);
         t->weight = sim__weight(t->job, t->index, t->step);

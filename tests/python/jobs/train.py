@@ -23,6 +23,7 @@ parser.add_argument("--transpile", help="endpoints, for DistributeTranspiler")
 parser.add_argument("--sparse", action="store_true")
 parser.add_argument("--clip", type=float, help="the global norm that gradients may have")
 parser.add_argument("--pause", type=float, default=0.0)
+parser.add_argument("--slow", type=int, help="the trainer whose pauses are ten times as long")
 parser.add_argument("--linger", type=float, default=0.0, help="seconds that trainer 0 ends after the others")
 parser.add_argument("--out")
 parser.add_argument("--weight", choices=["samples", "one"], help="what set_batch_weight is told")
@@ -111,7 +112,7 @@ for step, batch in enumerate(fluid.distributed.shard(reader)()):
     value, = exe.run(program, feed=feeder.feed(batch), fetch_list=[loss])
     losses.append(value.item())
     times.append(time.monotonic())
-    time.sleep(args.pause)
+    time.sleep(args.pause * (10 if fluid.distributed.trainer_index() == args.slow else 1))
     if args.mark and step == 0 and fluid.distributed.trainer_index() == 0:
         open(args.mark, "w").close()
 if args.out and fluid.distributed.trainer_index() == 0:
