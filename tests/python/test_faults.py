@@ -101,6 +101,7 @@ def test_a_rank_that_dies_before_it_has_joined_is_started_again(version, victim,
     (False, {"began.0": "", "failed.0": "3\nexit code 3"}, False),
     (True, {"told.0": "they disagree"}, False),
     (True, {"told.0": "rank 0 died", "died.0": "died"}, True),
+    (True, {"late.0": "", "began.0": ""}, True),
 ])
 def test_who_vanishes_without_a_word_has_died(has_run_before, files, is_death, tmp_path):
     rank = subprocess.Popen(["sleep", "60"], env={"OMPI_COMM_WORLD_RANK": "0", "PATH": "/usr/bin:/bin"})

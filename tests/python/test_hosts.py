@@ -336,6 +336,23 @@ def test_servers_keep_what_they_have_when_a_host_without_one_is_lost(three, mark
 
 @each_mpi
 @pytest.mark.soak
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_job_outlives_a_daemon_of_mpi(version, number, three, mark, tmp_path):
+    args = ("--steps", 150, "--optimizer", "momentum", "--out")
+    job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version, restarts=1)
+    job.await_training(mark)
+    daemons = [pid for pid, text in three.processes("h2").items() if text.split()[0].endswith(("prted", "orted"))]
+    assert daemons, three.processes("h2")
+    three.run(["kill", f"-{int(number)}", *daemons], "h2")
+    code, text = job.end(90)
+    assert code == 0, text
+    launch(2, 2, *args, tmp_path / "r.npz", version=version)
+    assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
+    job.assert_nothing_left()
+
+
+@each_mpi
+@pytest.mark.soak
 def test_a_job_goes_on_when_a_rank_is_killed_on_another_host(version, three, mark, tmp_path):
     args = ("--steps", 150, "--optimizer", "momentum", "--out")
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version, restarts=1)

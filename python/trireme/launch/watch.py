@@ -161,7 +161,7 @@ class Ranks:
 
     def _slow(self) -> list[int]:
         """For whom the others have waited in vain: those who live and have not asked MPI to join."""
-        if not any(self._has("late", rank) for rank in range(self.size)):
+        if self.has_run_before or not any(self._has("late", rank) for rank in range(self.size)):
             return []
         return [one.rank for one in self.known.values() if not one.gone and not self._has("joins", one.rank)]
 
