@@ -43,7 +43,7 @@ struct tr__saving {
 
     /* trainer 0 */
     order        order;
-    atomic_bool  is_answered;
+    atomic_bool  is_asked, is_answered;    /* by the servers, of this cut and not of the one before */
     bool         has_report;
     tr_status    status;
     char         text[2048];
@@ -435,6 +435,7 @@ void tr__saving_trainer_command(tr_job *job, const tr_command *command)
     cut_call *call = command->data;
 
     tr_client_cut(job->client, call->payload, call->size);
+    atomic_store(&job->saving->is_asked, true);
     free(call->payload);
     free(call->size);
     free(call);
@@ -442,7 +443,8 @@ void tr__saving_trainer_command(tr_job *job, const tr_command *command)
 
 void tr__saving_poll(tr_job *job)
 {
-    if (!tr_client_cut_is_answered(job->client) || atomic_load_explicit(&job->saving->is_answered, memory_order_relaxed))
+    if (!atomic_load_explicit(&job->saving->is_asked, memory_order_relaxed) || !tr_client_cut_is_answered(job->client) ||
+        atomic_load_explicit(&job->saving->is_answered, memory_order_relaxed))
         return;
     atomic_store(&job->saving->is_answered, true);
     tr__bell_ring(&job->saving->bell);
@@ -510,6 +512,7 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
     TR_TRY(tr_snapshot_take(s->snapshot, spec->count, spec->states));
     make_order(s, spec);
     s->has_report = true;
+    atomic_store(&s->is_asked, false);
     atomic_store(&s->is_answered, false);
     place.index = 0;
     cut_call *call = make_call(s, &place);

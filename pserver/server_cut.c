@@ -144,7 +144,7 @@ tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wi
     if (!server->store.snapshot)
         return tr_fail(TR_EUNSUPPORTED, "%s wants a checkpoint, which this server cannot write",
                        tr__server_trainer_name(server, trainer));
-    if (has_asked_before(server, trainer, wire->part) || server->trainer[0].is_gone)
+    if (wire->part < cut->number || has_asked_before(server, trainer, wire->part) || server->trainer[0].is_gone)
         return TR_OK;
     if (wire->part > cut->number && cut->phase == TR__CUT_GATHERING)
         give_up(server);

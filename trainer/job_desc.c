@@ -227,6 +227,31 @@ static void write_lists(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, c
     }
 }
 
+static void write_kept(Trireme__Trainer__Job *to, tr_job_desc_memory *memory, const tr_saved_job_desc *desc)
+{
+    to->n_kept = (size_t)desc->kept_count;
+    NEW_MESSAGES(to->kept, memory, desc->kept_count, Trireme__Trainer__Kept, trireme__trainer__kept__init);
+    for (int i = 0; i < desc->kept_count; i++) {
+        to->kept[i]->name = text(desc->kept[i].name);
+        to->kept[i]->param = text(desc->kept[i].param);
+        to->kept[i]->kind = (uint32_t)desc->kept[i].kind;
+    }
+}
+
+static tr_status read_kept(tr_saved_job_desc *out, tr_job_desc_memory *memory, const Trireme__Trainer__Job *job)
+{
+    tr_saved_state *kept = keep(memory, job->n_kept, sizeof *kept);
+
+    for (size_t i = 0; i < job->n_kept; i++) {
+        if (job->kept[i]->kind >= TR_STATE_KIND_COUNT)
+            return tr_fail(TR_EFORMAT, "'%s' is of kind %u", job->kept[i]->name, job->kept[i]->kind);
+        kept[i] = (tr_saved_state){job->kept[i]->name, job->kept[i]->param, (tr_state_kind)job->kept[i]->kind};
+    }
+    out->kept = kept;
+    out->kept_count = (int)job->n_kept;
+    return TR_OK;
+}
+
 static void write_cut(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, const tr_saved_cut *cut,
                       const tr_loop_options *loop)
 {
@@ -338,6 +363,7 @@ const Trireme__Trainer__Job *tr_job_desc_write(tr_job_desc_memory *memory, const
     job->save_folder = text(desc->save_folder);
     job->n_saved = (size_t)desc->saved_count;
     job->saved = texts(desc->saved);
+    write_kept(job, memory, desc);
     job->n_cuts = (size_t)desc->cut_count;
     NEW_MESSAGES(job->cuts, memory, desc->cut_count, Trireme__Trainer__Cut, trireme__trainer__cut__init);
     for (int i = 0; i < desc->cut_count; i++)
@@ -355,6 +381,7 @@ tr_status tr_job_desc_read(tr_saved_job_desc *out, tr_job_desc_memory *memory, c
         .saved = (const char *const *)message->saved, .cut_count = (int)message->n_cuts, .cuts = cuts};
     TR_TRY(read_data(out, memory, message->data));
     TR_TRY(read_training(&out->loop, memory, message));
+    TR_TRY(read_kept(out, memory, message));
     for (size_t i = 0; i < message->n_cuts; i++)
         TR_TRY(read_cut(&cuts[i], memory, message->cuts[i], out->loop.fetch_count));
     return TR_OK;

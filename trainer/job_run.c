@@ -11,6 +11,7 @@
 #include "framework/scope.h"
 #include "framework/status.h"
 #include "trainer/feed.h"
+#include "trainer/keeper.h"
 
 enum { SEED_OF_TRAINER = 1000003 };   /* python/trireme/distributed/transpiler.py */
 
@@ -22,6 +23,9 @@ typedef struct running {
     tr_program *program, *idle;
     tr_dataset *data;
     tr_loop    *loop;
+    tr_keeper   keeper;
+    int64_t     made;                 /* steps */
+    bool        is_stopped;
 } running;
 
 /* == programs ================================================================================= */
@@ -107,6 +111,7 @@ static tr_status set_up(const running *r, tr_job_value *values, int64_t (*dims)[
         values[i] = spec.values[i];
         TR_TRY(fill_value(&values[i], r, &r->cut->value_rows[i], dims[i]));
     }
+    tr_keeper_fill(&r->keeper, &spec, values);
     spec.values = values;
     return tr_job_setup(r->job, &spec);
 }
@@ -175,6 +180,8 @@ static tr_status prepare_programs(running *r)
 
     r->scope = tr_scope_new(NULL);
     TR_TRY(run_once(r, &r->desc->startup, "startup"));
+    TR_TRY(tr_keeper_init(&r->keeper, r->desc, r->cut, r->job, r->scope));
+    TR_TRY(tr_keeper_load(&r->keeper));
     TR_TRY(tr_program_parse(&r->program, main->bytes, main->size));
     if (!r->cut)
         return TR_OK;
@@ -230,16 +237,23 @@ static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
 
     options.idle = r->idle;
     options.has_leases = has_leases(r);
-    options.skip = options.runs = steps_before(r);
+    options.runs = r->keeper.first + steps_before(r);
+    options.skip = options.has_leases ? 0 : options.runs;
     if (r->cut)
         options.fetches = r->cut->fetches;
     TR_TRY(tr_loop_new(&r->loop, r->program, r->scope, r->data, &options));
     const int64_t from = tr__now();
-    while (!report.is_at_end) {
-        TR_TRY(tr_loop_run(r->loop, 1, &report));
+    while (!report.is_at_end && !r->is_stopped) {
+        const int64_t left = report.step >= options.skip ? tr_keeper_steps_to_pause(&r->keeper) : 0;
+        tr_loop_pause_at(r->loop, left ? report.step + left : 0);
+        TR_TRY(tr_loop_run(r->loop, 0.2, &report));
         if (watcher && (report.is_due || report.is_at_end))
             watcher(&report, (double)(tr__now() - from) / 1e9, payload);
+        /* A lone worker is this thread, so it is between two steps. */
+        if ((report.is_paused || options.threads <= 1) && !report.is_at_end && report.step >= options.skip)
+            TR_TRY(tr_keeper_look(&r->is_stopped, &r->keeper, report.step - options.skip));
     }
+    r->made = report.step > options.skip ? report.step - options.skip : 0;
     return TR_OK;
 }
 
@@ -284,16 +298,23 @@ static tr_status run_all(running *r, tr_saved_job_watcher watcher, void *payload
     TR_TRY(prepare_data(r));
     TR_TRY(prepare_programs(r));
     TR_TRY(train(r, watcher, payload));
+    if (r->is_stopped)
+        return TR_OK;
     if (r->cut)
         TR_TRY(run_once(r, &r->cut->flush, "last"));
+    r->keeper.made = r->made;
+    TR_TRY(tr_keeper_end(&r->keeper));
     return save(r);
 }
 
-tr_status tr_saved_job_run(const tr_saved_job_desc *desc, tr_job *job, tr_saved_job_watcher watcher, void *payload)
+tr_status tr_saved_job_run(bool *is_stopped, const tr_saved_job_desc *desc, tr_job *job, tr_saved_job_watcher watcher,
+                           void *payload)
 {
     running r = {.desc = desc, .job = job};
 
     const tr_status status = run_all(&r, watcher, payload);
+    *is_stopped = r.is_stopped;
+    tr_keeper_deinit(&r.keeper);
     tr_loop_free(r.loop);
     tr_dataset_free(r.data);
     tr_scope_free(r.scope);

@@ -22,6 +22,11 @@ static const char usage[] =
     "  --threads N     that train (one process alone)\n"
     "  --readers N     threads that parse\n"
     "  --save FOLDER   write the parameters there at the end\n"
+    "  --checkpoint DIR            keep checkpoints in this folder, which all hosts see\n"
+    "  --checkpoint-steps N        one every N steps, or\n"
+    "  --checkpoint-seconds S      every S seconds (600)\n"
+    "  --checkpoint-keep N         the newest N stay (3)\n"
+    "  --resume                    go on from the newest valid one, if there is one\n"
     "  --help, --version\n";
 
 /* 2, the exit code for a wrong command line. */
@@ -34,6 +39,9 @@ static int refuse(const char *what, const char *value)
 typedef struct choices {
     const char *job, *save;
     int64_t     epochs, steps, report, threads, readers;   /* -1: as the job says */
+    int64_t     checkpoint_steps, checkpoint_seconds, checkpoint_keep;
+    const char *checkpoint;
+    bool        resume;
     int         file_count;
     char      **files;
 } choices;
@@ -50,14 +58,19 @@ static int read_count(int64_t *out, const char *text)
 /* 0: go on; 1: nothing more to do; 2: wrong. */
 static int read_options(choices *c, int argc, char **argv)
 {
-    enum { EPOCHS = 1, STEPS, REPORT, THREADS, READERS, SAVE, HELP, VERSION };
+    enum { EPOCHS = 1, STEPS, REPORT, THREADS, READERS, CHECKPOINT_STEPS, CHECKPOINT_SECONDS, CHECKPOINT_KEEP, SAVE, CHECKPOINT,
+           RESUME, HELP, VERSION };
     static const struct option names[] = {
         {"epochs", required_argument, NULL, EPOCHS}, {"steps", required_argument, NULL, STEPS},
         {"report", required_argument, NULL, REPORT}, {"threads", required_argument, NULL, THREADS},
         {"readers", required_argument, NULL, READERS}, {"save", required_argument, NULL, SAVE},
+        {"checkpoint", required_argument, NULL, CHECKPOINT}, {"checkpoint-steps", required_argument, NULL, CHECKPOINT_STEPS},
+        {"checkpoint-seconds", required_argument, NULL, CHECKPOINT_SECONDS},
+        {"checkpoint-keep", required_argument, NULL, CHECKPOINT_KEEP}, {"resume", no_argument, NULL, RESUME},
         {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
     };
-    int64_t *const counts[] = {NULL, &c->epochs, &c->steps, &c->report, &c->threads, &c->readers};
+    int64_t *const counts[] = {NULL, &c->epochs, &c->steps, &c->report, &c->threads, &c->readers,
+                              &c->checkpoint_steps, &c->checkpoint_seconds, &c->checkpoint_keep};
 
     opterr = 0;
     for (int found, at; at = optind, (found = getopt_long(argc, argv, ":", names, NULL)) != -1;) {
@@ -69,11 +82,17 @@ static int read_options(choices *c, int argc, char **argv)
         }
         if (found == SAVE)
             c->save = optarg;
+        else if (found == CHECKPOINT)
+            c->checkpoint = optarg;
+        else if (found == RESUME)
+            c->resume = true;
         else if (read_count(counts[found], optarg))
             return refuse("not a number from 0 on:", optarg);
     }
     if (optind == argc)
         return refuse("a job is missing:", "JOB");
+    if (!c->checkpoint && (c->resume || c->checkpoint_steps >= 0 || c->checkpoint_seconds >= 0 || c->checkpoint_keep >= 0))
+        return refuse("checkpoints need a folder:", "--checkpoint");
     c->job = argv[optind];
     c->files = argv + optind + 1;
     c->file_count = argc - optind - 1;
@@ -88,6 +107,10 @@ static void choose(tr_saved_job_desc *desc, const choices *c)
     desc->loop.threads = c->threads >= 0 ? (int)c->threads : desc->loop.threads;
     desc->data.threads = c->readers >= 0 ? (int)c->readers : desc->data.threads;
     desc->save_folder = c->save ? c->save : desc->save_folder;
+    desc->checkpoints = (tr_checkpoint_options){
+        .folder = c->checkpoint, .every_steps = c->checkpoint_steps > 0 ? c->checkpoint_steps : 0,
+        .every_seconds = c->checkpoint_seconds > 0 ? (double)c->checkpoint_seconds : c->checkpoint_steps > 0 ? 0 : 600,
+        .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .resume = c->resume};
     if (c->file_count) {
         desc->data.files = (const char *const *)c->files;
         desc->data.file_count = c->file_count;
@@ -124,10 +147,10 @@ static void abort_job(tr_job *job)
     tr_job_abort(job, text);
 }
 
-static tr_status run(const tr_saved_job_desc *desc, tr_job *job)
+static tr_status run(bool *is_stopped, const tr_saved_job_desc *desc, tr_job *job)
 {
     const bool      is_teller = !job || tr_job_index(job) == 0;
-    const tr_status status = tr_saved_job_run(desc, job, is_teller ? watch : NULL, NULL);
+    const tr_status status = tr_saved_job_run(is_stopped, desc, job, is_teller ? watch : NULL, NULL);
 
     if (status != TR_OK && status != TR_EPEER && job)
         abort_job(job);
@@ -138,7 +161,9 @@ static tr_status run(const tr_saved_job_desc *desc, tr_job *job)
 
 int main(int argc, char **argv)
 {
-    choices       c = {.epochs = -1, .steps = -1, .report = -1, .threads = -1, .readers = -1};
+    choices       c = {.epochs = -1, .steps = -1, .report = -1, .threads = -1, .readers = -1, .checkpoint_steps = -1,
+                       .checkpoint_seconds = -1, .checkpoint_keep = -1};
+    bool          is_stopped = false;
     tr_saved_job *saved = NULL;
     tr_job       *job = NULL;
     const int     found = read_options(&c, argc, argv);
@@ -155,13 +180,13 @@ int main(int argc, char **argv)
     if (status == TR_OK) {
         tr_saved_job_desc desc = *tr_saved_job_get(saved);
         choose(&desc, &c);
-        status = run(&desc, job);
+        status = run(&is_stopped, &desc, job);
     }
     const tr_status end = tr_job_free(job);
     const bool is_good = status == TR_OK && end == TR_OK;
     tr_saved_job_free(saved);
     fflush(NULL);
     if (job && (!is_good || tr_job_must_exit()))
-        _exit(is_good ? 0 : 1);                    /* MPI is not finalized after a death */
-    return is_good ? 0 : 1;
+        _exit(is_good ? 0 : tr_job_exit_code());   /* MPI is not finalized after a death */
+    return is_stopped ? TR_STOPPED : is_good ? 0 : 1;
 }

@@ -194,6 +194,24 @@ typedef struct tr_saved_cut {
     const char *const   *on_servers;
 } tr_saved_cut;
 
+/* A variable that a checkpoint holds, as in a tr_state. */
+typedef struct tr_saved_state {
+    const char   *name, *param;
+    tr_state_kind kind;
+} tr_saved_state;
+
+/* What all ranks of a job end with that was asked to stop, and has its checkpoint: EX_TEMPFAIL. */
+enum { TR_STOPPED = 75 };
+
+/* Of whoever runs the job; no part of what is saved. */
+typedef struct tr_checkpoint_options {
+    const char *folder;               /* NULL: no checkpoints are kept */
+    int64_t     every_steps;          /* 0: their number does not matter */
+    double      every_seconds;        /* 0: nor does the time */
+    int         keep;                 /* the newest so many stay; 0: all */
+    bool        resume;               /* go on from the newest valid one, if there is one */
+} tr_checkpoint_options;
+
 typedef struct tr_saved_job_desc {
     tr_job_program      startup, main;
     tr_data_spec        data;
@@ -204,6 +222,9 @@ typedef struct tr_saved_job_desc {
     const char *const  *saved;
     int                 cut_count;
     const tr_saved_cut *cuts;
+    int                 kept_count;
+    const tr_saved_state *kept;
+    tr_checkpoint_options checkpoints;
 } tr_saved_job_desc;
 
 typedef struct tr_saved_job tr_saved_job;
@@ -220,8 +241,10 @@ TR_API const tr_saved_job_desc *tr_saved_job_get(const tr_saved_job *job);   /* 
 typedef void (*tr_saved_job_watcher)(const tr_loop_report *report, double seconds, void *payload);
 
 /* Run it: in a process of a job started by mpirun as a trainer (`job`), otherwise alone (NULL). `desc` is the job's, or a
- * copy with other settings. Trainer 0 saves. */
-TR_API tr_status tr_saved_job_run(const tr_saved_job_desc *desc, tr_job *job, tr_saved_job_watcher watcher, void *payload);
+ * copy with other settings. Trainer 0 saves. *is_stopped: SIGTERM or SIGUSR1 asked for a checkpoint and the end; the process is to
+ * end with TR_STOPPED. */
+TR_API tr_status tr_saved_job_run(bool *is_stopped, const tr_saved_job_desc *desc, tr_job *job, tr_saved_job_watcher watcher,
+                                  void *payload);
 
 #ifdef __cplusplus
 }

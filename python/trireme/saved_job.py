@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._core import ffi, lib
+from .checkpoint import TABLE, kinds_of
 from .core import OpRole
 from .dtypes import VarType
 from .errors import InvalidArgumentError, check
@@ -15,7 +16,7 @@ from .feeds import Dataset
 from .framework import Program, Variable, default_main_program, default_startup_program
 from .io import _is_writer, is_persistable
 from .loop import _check, _check_slots, _options
-from .sparse_table import is_table
+from .sparse_table import is_table, table_names
 from .tensor import Scope
 
 
@@ -85,6 +86,10 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     desc.save_folder = keep.chars(save_folder)
     saved = sorted({var.name for var in program.list_vars() if is_persistable(var) and not is_table(var)})
     desc.saved, desc.saved_count = keep.texts(saved), len(saved)
+    states = [(name, param, kind) for name, (kind, param) in kinds_of(program).items()]
+    states += [(name, None, TABLE) for name in sorted(table_names(program))]
+    desc.kept = keep.array("tr_saved_state[]", [[keep.chars(name), keep.chars(param), kind] for name, param, kind in states])
+    desc.kept_count = len(states)
     counts = [servers] if isinstance(servers, int) else list(servers)
     cuts = keep.array("tr_saved_cut[]", len(counts))
     for i, count in enumerate(counts):

@@ -14,6 +14,7 @@ import pytest
 from job_support import LIMIT, MPIS, Launched, environment, needs_mpi
 
 import trireme as fluid
+from trireme import checkpoint as checkpoints
 from trireme.launch.mpi import Layout, command_line
 from trireme.launch.supervisor import server_program
 
@@ -275,3 +276,47 @@ def test_a_killed_rank_costs_no_bit(data, tmp_path):
     code, text = job.end()
     assert code == 0 and "starting the job again (1 of 3)" in text, text
     assert values(tmp_path / "again") == values(tmp_path / "whole"), text
+
+
+# -- checkpoints ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [("--dropout", 0.3), ("--table", "--optimizer", "sgd")], ids=str)
+def test_the_program_alone_goes_on_from_a_checkpoint(data, tmp_path, how):
+    script(data, "--write", tmp_path / "job", "--save", tmp_path / "want", *how)
+    job = trainer_program(), tmp_path / "job"
+    assert run(*job)[0] == 0
+    keep = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 4, "--save", tmp_path / "got")
+    assert run(*job, *keep, "--steps", 9)[0] == 0
+    assert [step for step in checkpoints.steps(tmp_path / "c")] == [9, 8, 4]
+    code, out, err = run(*job, *keep, "--resume")
+    assert code == 0 and "going on from step 9" in err, out + err
+    assert values(tmp_path / "got") == values(tmp_path / "want")
+    for step in checkpoints.steps(tmp_path / "c"):
+        checkpoints.find(tmp_path / "c", step).verify()
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_beside_servers_it_goes_on_from_a_checkpoint(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--save", tmp_path / "want", "--servers", 1, 2, "--table", "--optimizer", "adam")
+    job = trainer_program(), tmp_path / "job"
+    assert mpirun(2, 2, *job)[0] == 0
+    keep = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 4, "--save", tmp_path / "got")
+    code, out, err = mpirun(2, 2, *job, *keep, "--steps", 9)
+    assert code == 0 and checkpoints.steps(tmp_path / "c")[0] == 9, out + err
+    code, out, err = mpirun(1, 2, *job, *keep, "--resume")
+    assert code == 0 and "going on from step 9" in err, out + err
+    assert_holds(tmp_path / "got", tmp_path / "want")
+    assert checkpoints.newest(tmp_path / "c").tables
+
+
+def test_a_signal_is_a_checkpoint_and_an_exit_code(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--epochs", 100000)
+    process = subprocess.Popen([trainer_program(), tmp_path / "job", "--checkpoint", tmp_path / "c"], env=environment(),
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    time.sleep(1)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 75 and re.search(r"stopped by SIGTERM after step \d+; the checkpoint is ", out), out
+    checkpoints.newest(tmp_path / "c").verify()

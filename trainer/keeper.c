@@ -1,0 +1,307 @@
+/* keeper.c - see keeper.h. */
+#include "trainer/keeper.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/memory.h"
+#include "framework/status.h"
+#include "trainer/feed.h"
+
+static const double PATIENCE = 3600;  /* seconds, for a disk */
+
+static volatile sig_atomic_t asked;   /* the signal that asks for an end */
+
+static void note_signal(int number)
+{
+    asked = number;
+}
+
+static bool is_on(const tr_keeper *k)
+{
+    return k->desc && k->desc->checkpoints.folder;
+}
+
+static int64_t steps_of(const tr_keeper *k)
+{
+    return k->first + k->made;
+}
+
+static bool is_teller(const tr_keeper *k)
+{
+    return !k->job || tr_job_index(k->job) == 0;
+}
+
+/* == life ====================================================================================== */
+
+static tr_status find_newest(tr_keeper *k)
+{
+    char     *refused = NULL;
+    const int there = tr_checkpoint_list(NULL, 0, k->desc->checkpoints.folder);
+
+    if (!k->desc->checkpoints.resume || !there)
+        return TR_OK;
+    TR_TRY(tr_checkpoint_open_newest(&k->from, &refused, k->desc->checkpoints.folder));
+    if (is_teller(k) && refused)
+        fprintf(stderr, "trireme: %s: the checkpoint before it is taken\n", refused);
+    if (is_teller(k))
+        fprintf(stderr, "trireme: going on from step %lld, %s\n", (long long)tr_checkpoint_step(k->from),
+                tr_checkpoint_folder(k->from));
+    tr_free(refused);
+    k->first = tr_checkpoint_step(k->from);
+    for (int i = 0; k->job && i < tr_checkpoint_trainers(k->from); i++) {
+        tr_trainer_state t;
+        tr_checkpoint_trainer(&t, k->from, i);
+        if (t.index == tr_job_index(k->job))
+            k->first = t.steps;
+    }
+    return TR_OK;
+}
+
+tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_cut *cut, tr_job *job, tr_scope *scope)
+{
+    *keeper = (tr_keeper){.desc = desc, .cut = cut, .job = job, .scope = scope, .took_at = tr__now()};
+    if (!is_on(keeper))
+        return TR_OK;
+    if (!desc->kept_count)
+        return tr_fail(TR_EUNSUPPORTED, "the job does not say what a checkpoint of it holds: save it anew");
+    TR_TRY(find_newest(keeper));
+    keeper->last = keeper->first;
+    signal(SIGTERM, note_signal);
+    signal(SIGUSR1, note_signal);
+    return TR_OK;
+}
+
+void tr_keeper_deinit(tr_keeper *keeper)
+{
+    tr_checkpoint_free(keeper->from);
+}
+
+/* == going on =================================================================================== */
+
+static tr_status load_array(const tr_keeper *k, const char *name)
+{
+    const int index = tr_checkpoint_find(k->from, name);
+    tr_var   *var = tr_scope_find(k->scope, name);
+    tr_state  state;
+
+    if (index < 0 || !var || !var->tensor.data)
+        return tr_fail(TR_ENOTFOUND, "'%s' is not in both the checkpoint '%s' and the job", name, tr_checkpoint_folder(k->from));
+    tr_checkpoint_array(&state, k->from, index);
+    tr_tensor *t = &var->tensor;
+    bool       is_same = state.dtype == t->dtype && state.rank == t->shape.rank;
+    for (int i = 0; is_same && i < state.rank; i++)
+        is_same = state.dims[i] == t->shape.dim[i];
+    if (!is_same)
+        return tr_fail(TR_ESHAPE, "'%s' in '%s' has another shape or type than the job's, %s", name, tr_checkpoint_folder(k->from),
+                       TR_SHAPE_STR(t->shape));
+    return tr_checkpoint_read(k->from, index, 0, state.rank ? state.dims[0] : 1, t->data, tr_tensor_bytes(t));
+}
+
+static tr_status load_table(const tr_keeper *k, const char *name)
+{
+    tr_job_table table;
+    int64_t      rows;
+
+    for (int i = 0; i < tr_checkpoint_tables(k->from); i++) {
+        tr_checkpoint_table(&table, &rows, k->from, i);
+        if (!strcmp(table.name, name))
+            return tr_checkpoint_load_table(k->scope, k->from, i);
+    }
+    return tr_fail(TR_ENOTFOUND, "the checkpoint '%s' has no sparse table '%s'", tr_checkpoint_folder(k->from), name);
+}
+
+tr_status tr_keeper_load(const tr_keeper *keeper)
+{
+    for (int i = 0; keeper->from && i < keeper->desc->kept_count; i++) {
+        const tr_saved_state *s = &keeper->desc->kept[i];
+        if (s->kind != TR_STATE_TABLE)
+            TR_TRY(load_array(keeper, s->name));
+        else if (is_teller(keeper))                    /* the servers get its rows from here */
+            TR_TRY(load_table(keeper, s->name));
+    }
+    return TR_OK;
+}
+
+static const tr_saved_state *find_state(const tr_keeper *k, const char *name)
+{
+    for (int i = 0; i < k->desc->kept_count; i++)
+        if (!strcmp(k->desc->kept[i].name, name))
+            return &k->desc->kept[i];
+    return NULL;
+}
+
+static int64_t rows_of(const tr_keeper *k, const char *name)
+{
+    const tr_var *var = tr_scope_find(k->scope, name);
+    return var && var->tensor.shape.rank ? var->tensor.shape.dim[0] : 0;
+}
+
+void tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values)
+{
+    if (!is_on(keeper))
+        return;
+    for (int i = 0; i < spec->value_count; i++) {
+        const tr_saved_rows  *rows = &keeper->cut->value_rows[i];
+        const tr_saved_state *state = find_state(keeper, rows->source);
+        if (!state)
+            continue;
+        values[i].source = rows->source;
+        values[i].param = state->param;
+        values[i].state = state->kind;
+        values[i].row = rows->begin > 0 ? rows->begin : 0;
+        values[i].rows = rows->begin >= 0 ? rows_of(keeper, rows->source) : 0;
+    }
+    spec->keeps = true;
+    spec->first_step = spec->first_run = keeper->first;
+    spec->tasks = keeper->from && tr_job_index(keeper->job) == 0 ? tr_checkpoint_tasks(&spec->tasks_size, keeper->from) : NULL;
+}
+
+/* == writing ===================================================================================== */
+
+static bool is_on_servers(const tr_keeper *k, const tr_saved_state *state)
+{
+    if (!k->cut)
+        return false;
+    for (int i = 0; i < k->cut->spec.value_count; i++)
+        if (!strcmp(k->cut->value_rows[i].source, state->name))
+            return true;
+    return state->kind == TR_STATE_TABLE;
+}
+
+static tr_status fill_state(tr_state *to, tr_job_table *table, const tr_keeper *k, const tr_saved_state *from)
+{
+    *to = (tr_state){.name = from->name, .param = from->param, .kind = from->kind};
+    if (from->kind == TR_STATE_TABLE) {
+        to->data = table;
+        return tr_job_describe_table(table, k->scope, from->name);
+    }
+    const tr_var *var = tr_scope_find(k->scope, from->name);
+    if (!var || !var->tensor.data)
+        return tr_fail(TR_ENOTFOUND, "'%s' has no value for a checkpoint", from->name);
+    to->dtype = var->tensor.dtype;
+    to->rank = var->tensor.shape.rank;
+    to->dims = var->tensor.shape.dim;
+    to->data = var->tensor.data;
+    return TR_OK;
+}
+
+static tr_status take_with(tr_keeper *k, tr_state *states, tr_job_table *tables)
+{
+    const tr_checkpoint_options *o = &k->desc->checkpoints;
+    const tr_trainer_state       place = {.steps = steps_of(k), .runs = steps_of(k)};
+    int                          count = 0;
+
+    for (int i = 0; i < k->desc->kept_count; i++)
+        if (!is_on_servers(k, &k->desc->kept[i])) {
+            TR_TRY(fill_state(&states[count], &tables[count], k, &k->desc->kept[i]));
+            count++;
+        }
+    if (!k->job) {
+        const tr_checkpoint_facts facts = {.step = steps_of(k), .mode = "local", .trainer_count = 1, .trainers = &place};
+        return tr_checkpoint_save(o->folder, &facts, count, states, o->keep);
+    }
+    const tr_job_checkpoint_spec spec = {.folder = o->folder, .step = steps_of(k), .keep = o->keep, .place = place, .count = count,
+                                         .states = states};
+    return tr_job_checkpoint(k->job, &spec);
+}
+
+/* A checkpoint that cannot be written is said, and training goes on. */
+static tr_status said(tr_status status)
+{
+    if (status == TR_OK || status == TR_EPEER)
+        return status;
+    fprintf(stderr, "trireme: a checkpoint was not written: %s\n", tr_error());
+    return TR_OK;
+}
+
+static tr_status wait(tr_keeper *k)
+{
+    return k->job && k->last > k->first ? said(tr_job_checkpoint_wait(k->job, PATIENCE, NULL)) : TR_OK;
+}
+
+static tr_status take(tr_keeper *k)
+{
+    TR_TRY(wait(k));                               /* what became of the one before is said */
+    tr_state     *states = tr__must_alloc((size_t)k->desc->kept_count * sizeof *states);
+    tr_job_table *tables = tr__must_alloc((size_t)k->desc->kept_count * sizeof *tables);
+
+    k->last = steps_of(k);
+    k->took_at = tr__now();
+    const tr_status status = take_with(k, states, tables);
+    free(states);
+    free(tables);
+    return said(status);
+}
+
+/* == when ======================================================================================== */
+
+/* In mode geo checkpoints are of exchanges. */
+static bool is_possible(const tr_keeper *k)
+{
+    tr_mode mode;
+
+    if (!k->job)
+        return true;
+    if (tr_mode_parse(&mode, k->cut->spec.mode) == TR_OK && mode.kind == TR_MODE_GEO && k->made % mode.count)
+        return false;
+    return !tr_job_checkpoint_is_under_way(k->job);
+}
+
+static bool is_due(const tr_keeper *k)
+{
+    const tr_checkpoint_options *o = &k->desc->checkpoints;
+
+    return steps_of(k) > k->last && ((o->every_steps && steps_of(k) / o->every_steps > k->last / o->every_steps) ||
+                                     (o->every_seconds > 0 && (double)(tr__now() - k->took_at) / 1e9 >= o->every_seconds));
+}
+
+int64_t tr_keeper_steps_to_pause(const tr_keeper *keeper)
+{
+    const int64_t every = is_on(keeper) && is_teller(keeper) ? keeper->desc->checkpoints.every_steps : 0;
+
+    if (is_on(keeper) && is_teller(keeper) && is_due(keeper))
+        return 1;
+    return every ? every - steps_of(keeper) % every : 0;
+}
+
+static tr_status stop(bool *stops, tr_keeper *k)
+{
+    char text[1024];
+
+    if (steps_of(k) > k->last)
+        TR_TRY(take(k));
+    TR_TRY(wait(k));
+    char *path = tr_checkpoint_path(k->desc->checkpoints.folder, steps_of(k));
+    snprintf(text, sizeof text, "%s%sstopped by %s after step %lld; the checkpoint is %s",
+             k->job ? tr_job_rank_name(k->job, tr_job_rank(k->job)) : "", k->job ? " " : "", asked == SIGTERM ? "SIGTERM" : "SIGUSR1",
+             (long long)steps_of(k), path);
+    tr_free(path);
+    *stops = true;
+    if (k->job)
+        return tr_job_stop(k->job, text, TR_STOPPED);
+    fprintf(stderr, "trireme: %s\n", text);
+    return TR_OK;
+}
+
+tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made)
+{
+    *stops = false;
+    keeper->made = made;
+    if (!is_on(keeper) || !is_teller(keeper))
+        return TR_OK;
+    if (asked && is_possible(keeper))
+        return stop(stops, keeper);
+    return is_due(keeper) && is_possible(keeper) ? take(keeper) : TR_OK;
+}
+
+tr_status tr_keeper_end(tr_keeper *keeper)
+{
+    if (!is_on(keeper) || !is_teller(keeper))
+        return TR_OK;
+    if (steps_of(keeper) > keeper->last)
+        TR_TRY(take(keeper));
+    return wait(keeper);
+}

@@ -1,0 +1,35 @@
+/* keeper.h - checkpoints of a saved job: what it goes on from, when one is due, what is in it. As a script's, see docs/checkpoints.md.
+ *
+ * What must stay true: one keeper in a process; it is asked between two steps of the loop. */
+#ifndef TR_TRAINER_KEEPER_H
+#define TR_TRAINER_KEEPER_H
+
+#include "framework/scope.h"
+#include "trainer/trireme_trainer.h"
+
+typedef struct tr_keeper {
+    const tr_saved_job_desc *desc;
+    const tr_saved_cut      *cut;     /* NULL: one process */
+    tr_job        *job;
+    tr_scope      *scope;
+    tr_checkpoint *from;              /* what it goes on from, or NULL */
+    int64_t        first;             /* steps of this trainer before this process */
+    int64_t        made, last;        /* steps of this process; all steps at the newest checkpoint */
+    int64_t        took_at;           /* when that was begun */
+} tr_keeper;
+
+/* Find the checkpoint to go on from, and listen to signals. Nothing is done where the job keeps none. */
+tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_cut *cut, tr_job *job, tr_scope *scope);
+void      tr_keeper_deinit(tr_keeper *keeper);
+/* Give the scope's variables the values of the checkpoint: behind the startup program. */
+tr_status tr_keeper_load(const tr_keeper *keeper);
+/* What the servers are told of checkpoints; `values` are the spec's, to be completed. */
+void      tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values);
+/* Steps until the next look for the sake of their number; 0: that does not matter. */
+int64_t   tr_keeper_steps_to_pause(const tr_keeper *keeper);
+/* So many steps were made here. *stops: a signal asked for the end, and the checkpoint is written. */
+tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made);
+/* The training is over: one more. */
+tr_status tr_keeper_end(tr_keeper *keeper);
+
+#endif
