@@ -64,7 +64,8 @@ def wire(figures: Figures) -> Advice | None:
                        "steps; with more processes than processors their turns are waited for")
     if times >= 2 * SLOW:
         server = figures.servers[place]
-        return share, f"wire-bound: server {server.index} moves {_times(times)} as many bytes as the others: one large parameter or hot keys lie there"
+        return share, (f"wire-bound: server {server.index} moves {_times(times)} as many bytes as the others: one large parameter or hot "
+                       "keys lie there")
     smaller = "--compress fp16 makes gradients half as long, " if figures.compress == "none" else ""
     return share, f"wire-bound, {_bytes(bytes)} a step and trainer: {smaller}{WIDER}"
 
@@ -99,8 +100,8 @@ def stale(figures: Figures) -> Advice | None:
     least, _ = staleness_range(median_bin(figures.staleness))
     if figures.kind not in ("async", "geo") or least <= 2 * len(figures.trainers):
         return None
-    return ENOUGH, (f"half of all gradients are {least} updates old or older, with {len(figures.trainers)} trainers: --mode 'ssp(2)' bounds that, or look at "
-                    "the slowest trainer")
+    return ENOUGH, (f"half of all gradients are {least} updates old or older, with {len(figures.trainers)} trainers: --mode "
+                    "'ssp(2)' bounds that, or look at the slowest trainer")
 
 
 WIDER = "more servers share it, larger batches need less of it, --mode 'geo(10)' sends a tenth"

@@ -103,7 +103,8 @@ def _trainer(logs: Logs, log: Log, kind: str, apply: float) -> Trainer:
     busy = min(apply + (0.0 if kind == "sync" else kept), wait - others)
     return Trainer(
         log.index, log.host, int(steps), _of_step(log, "step_ms", steps), _of_step(log, "compute_ms", steps),
-        _of_step(log, "script_ms", steps), _of_step(log, "encode_ms", steps), others, busy, wait - others - busy, _by_trainer(logs, "late", log.index),
+        _of_step(log, "script_ms", steps), _of_step(log, "encode_ms", steps), others, busy, wait - others - busy,
+        _by_trainer(logs, "late", log.index),
         log.number("compute_median_ms") + log.number("script_median_ms"), log.number("script_median_ms"),
         _of_step(log, "sent_bytes", steps) + _of_step(log, "received_bytes", steps),
         _of_step(log, "sent_messages", steps) + _of_step(log, "received_messages", steps))
