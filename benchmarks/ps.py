@@ -4,7 +4,7 @@
 
 The model is row widedeep_sgd of run.py: 26 slots, a million rows x 10 and x 1, 13 numbers, layers of 400. In each round every side
 runs once, each by itself: Trireme in one process; a job of 1 server whose tables are sparse (`is_distributed`), in mode sync, with two
-trainers also in mode async; the same with dense tables (--dense); the peer, alone and with 1 server. A step is BATCH samples, of
+trainers also in mode async; the same with rows that are asked for ahead (--ahead), and with dense tables (--dense); the peer, alone and with 1 server. A step is BATCH samples, of
 all trainers together; in mode async and in TensorFlow, whose workers do not wait for each other, each takes BATCH samples in a step
 of its own, and the time is that of BATCH samples in all. What is compared are medians of the rounds and of their ratios.
 
@@ -45,6 +45,8 @@ def sides_of(batch: int, trainers: int, options: argparse.Namespace) -> dict[str
     sides = {"one process": [*here, *worker], "sync": [*launch, *worker, "--tables"]}
     if trainers > 1:
         sides["async"] = [*launch, "--mode", "async", *worker, "--tables", "--each"]
+    if options.ahead:
+        sides["sync, rows ahead"] = [*launch, *worker, "--tables", "--ahead"]
     if options.dense:
         sides["sync, dense"] = [*launch, *worker]
     if options.peer:
@@ -97,6 +99,7 @@ def main() -> None:
     options.add_argument("--batches", type=numbers, default=[512, 1024])
     options.add_argument("--trainers", type=numbers, default=[1, 2])
     options.add_argument("--dense", action="store_true", help="also a job whose tables are ordinary parameters")
+    options.add_argument("--ahead", action="store_true", help="also a job that knows the keys of its next batch")
     options.add_argument("--peer", type=Path, help="the peer's script")
     options.add_argument("--peer-python", default=os.environ.get("TRIREME_PEER_PYTHON", sys.executable))
     options.add_argument("--json", type=Path, help="write all figures there")
