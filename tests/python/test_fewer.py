@@ -91,3 +91,17 @@ def test_with_backups_nobody_waits_for_a_slow_trainer(version, tmp_path):
     text = launch(2, 3, *pauses, "--slow", 2, version=version, options=("--mode", "sync(backups=1)"))
     assert text.count(" of 3: ") == 3
     assert np.median(np.diff(np.loadtxt(tmp_path / "times"))) < 0.15      # the slow one pauses 0.2 s after each step
+
+
+@needs_mpi
+def test_started_again_it_goes_on_from_what_all_servers_have(in_sync, tmp_path):
+    job, ranks = begin(tmp_path, "sync(fewer)")
+    for victim in (0, 1):                              # there is one spare
+        os.kill(ranks.known[victim].pid, signal.SIGKILL)
+        time.sleep(0.2)
+    code, text = job.end()
+    assert code == 0 and "starting the job again (1 of 3)" in text, text
+    got = results(tmp_path / "r.npz")
+    for name, array in in_sync.items():
+        if name != "losses":                           # those of steps that were not made again are not known
+            np.testing.assert_array_equal(got[name], array, err_msg=name + text)

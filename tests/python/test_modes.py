@@ -75,18 +75,19 @@ def test_trainers_may_end_further_apart_than_a_rank_may_be_silent(version, mode)
 
 
 @needs_mpi
-def test_a_trainer_that_was_thought_dead_changes_nothing_when_it_wakes(tmp_path):
-    job = Launched(1, 2, "--steps", 150, "--pause", 0.04, "--mark", tmp_path / "begun", options=("--mode", "async"))
+@pytest.mark.parametrize("mode", ["async", "sync(fewer)"])
+def test_a_trainer_that_was_thought_dead_changes_nothing_when_it_wakes(mode, tmp_path):
+    job = Launched(2, 2, "--steps", 150, "--pause", 0.04, "--mark", tmp_path / "begun", options=("--mode", mode))
     ranks = job.ranks()
     while not (tmp_path / "begun").exists():
         assert job.process.poll() is None
         time.sleep(0.02)
-    signal.pidfd_send_signal(ranks.known[2].fd, signal.SIGSTOP)
+    signal.pidfd_send_signal(ranks.known[3].fd, signal.SIGSTOP)
     time.sleep(4.5)
-    signal.pidfd_send_signal(ranks.known[2].fd, signal.SIGCONT)
+    signal.pidfd_send_signal(ranks.known[3].fd, signal.SIGCONT)
     code, text = job.end()
     assert code == 0, text
-    assert "rank 2 (trainer 1) was silent for 3.0 s; the others go on" in text
+    assert "rank 3 (trainer 1) was silent for 3.0 s; the others go on" in text
     assert "trainer 0 of 2" in text and "trainer 1 of 2" not in text
 
 
