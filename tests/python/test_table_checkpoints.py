@@ -51,7 +51,7 @@ def uninterrupted(tmp_path_factory):
 def killed(tmp_path_factory):
     """The checkpoints of a job whose trainer 0 died before step 8."""
     folder = tmp_path_factory.mktemp("killed") / "c"
-    code, text = Launched(2, 2, *ARGS, "--kill", 8, "--pause", 0.02, script=TABLES,
+    code, text = Launched(2, 2, *ARGS, "--kill", 8, "--pause", 0.15, script=TABLES,
                           options=keep(folder, 3, "--restarts", 0)).end()
     assert code == 1 and "died" in text
     assert checkpoints.steps(folder)[0] == 6
@@ -88,7 +88,7 @@ def test_one_process_goes_on_from_a_jobs_checkpoint_and_a_job_from_its(tmp_path)
     """One trainer's curve is that of one process to the last bit, so all four ways end alike."""
     alone(*ARGS, "--out", tmp_path / "want.npz", script=TABLES)
     want = results(tmp_path / "want.npz")
-    Launched(2, 1, *ARGS, "--kill", 7, script=TABLES, options=keep(tmp_path / "job", 3, "--restarts", 0)).end()
+    Launched(2, 1, *ARGS, "--kill", 7, script=TABLES, options=keep(tmp_path / "job", 6, "--restarts", 0)).end()
     alone(*ARGS, "--checkpoints", tmp_path / "job", "--out", tmp_path / "r.npz", script=TABLES)
     got = results(tmp_path / "r.npz")
     np.testing.assert_array_equal(got["losses"], want["losses"][6:])
