@@ -68,8 +68,8 @@ class Case:
         self.is_apart = self.mode != "sync"
         tables = self.mode != "geo(3)" and dice.random() < 0.3
         self.script = SCRIPTS["tables" if tables else "train"]
-        # Momentum over rows of many trainers that do not wait for each other goes astray by itself.
-        optimizer = dice.choice(["sgd", "adagrad"] if tables and self.is_apart else ["sgd", "momentum", "adam"])
+        # SGD and momentum over rows of many trainers that do not wait for each other go astray by themselves.
+        optimizer = dice.choice(["adagrad"] if tables and self.is_apart else ["sgd", "momentum", "adam"])
         self.args = ["--steps", "200", "--optimizer", optimizer, "--pause", "0.008"]
         if not tables and dice.random() < 0.4:
             self.args += ["--clip", "0.2"]
