@@ -7,6 +7,7 @@
  *     sgd     16 MiB pushed and applied, by the operator sgd
  *     adam    the same by adam
  *     step    (two trainers) steps of a millisecond of computing, 64 KiB pushed and pulled
+ *     overlap 8 layers of 2 MiB, SGD: gradients leave as they come, a layer is computed when its parameters are here
  *     idle    (two servers, two trainers) round trips, and the processor time of ranks that wait
  *
  * Each prints one line of JSON. benchmarks/bench_transport.py runs all in turn and compares them. What is told of repeated
@@ -277,7 +278,8 @@ static void add_optimizer(plan *p, int index, const char *type)
     tr_op_desc        *op = tr_op_desc_new(type);
     const int          server = p->block[index].server;
 
-    add_var(p, server, "rate", 1, true, &tenth);
+    if (!tr_block_find_var(block, "rate"))
+        add_var(p, server, "rate", 1, true, &tenth);
     set_one(op, "Param", p->name[index][0], false);
     set_one(op, "Grad", p->name[index][1], false);
     set_one(op, "LearningRate", "rate", false);
@@ -464,7 +466,7 @@ static double time_steps(int64_t rounds, int block, bool is_alone)
         if (is_alone)
             continue;
         must(tr_job_push(job, block, data, STEP_BYTES, 1, NULL));
-        end_step();
+        must(tr_job_step_end(job, NULL));
         pull_one(block);
     }
     return (now() - from) / STEPS;
@@ -485,6 +487,68 @@ static void run_step(void)
     }
     if (tr_job_index(job) == 0)
         printf("{\"compute_ms\": %.4f, \"step_ms\": %.4f}\n", good(&alone) * 1e3, good(&together) * 1e3);
+}
+
+enum { LAYERS = 8, LAYER_BYTES = LARGE / LAYERS };
+
+/* A step: a third of the computing forward, the rest backward. Without `rounds` nothing is computed, without `moves` nothing sent. */
+static void step_layers(tr_ticket *pulled, int64_t rounds, bool moves)
+{
+    for (int l = 0; l < LAYERS; l++) {
+        if (moves)
+            must(tr_job_wait(job, pulled[l]));
+        compute(rounds / (3 * LAYERS));
+    }
+    for (int l = LAYERS - 1; l >= 0; l--) {
+        compute(2 * rounds / (3 * LAYERS));
+        if (moves)
+            must(tr_job_push(job, l, data + (size_t)l * LAYER_BYTES / 4, LAYER_BYTES, 1, NULL));
+    }
+    if (!moves)
+        return;
+    must(tr_job_step_end(job, NULL));
+    for (int l = 0; l < LAYERS; l++) {
+        void *to = param + (size_t)l * LAYER_BYTES / 4;
+        must(tr_job_pull(job, 1, &l, &to, &pulled[l]));
+    }
+}
+
+/* Of one of some steps in a row. */
+static double time_layers(int64_t rounds, bool moves)
+{
+    enum { IN_A_ROW = 5 };
+    tr_ticket    pulled[LAYERS] = {0};
+    const double from = now();
+
+    for (int i = 0; i < IN_A_ROW; i++)
+        step_layers(pulled, rounds, moves);
+    must(tr_job_wait(job, pulled[LAYERS - 1]));
+    return (now() - from) / IN_A_ROW;
+}
+
+static void run_overlap(void)
+{
+    static samples alone, moving, together;
+    plan          *p = plan_new(job, data);
+    const int64_t  one = millisecond();
+
+    for (int l = 0; l < LAYERS; l++)
+        add_optimizer(p, add_block(p, 0, LAYER_BYTES), "sgd");
+    set_up(job, p);
+    for (int i = 0; i < ROUNDS / 4; i++)
+        note(&moving, time_layers(0, true));
+    /* As much computing as moving. */
+    const int64_t rounds = (int64_t)((double)one * good(&moving) * 1e3);
+    for (int i = 0; i < ROUNDS / 4; i++) {
+        note(&moving, time_layers(0, true));
+        note(&together, time_layers(rounds, true));
+        note(&alone, time_layers(rounds, false));
+    }
+    for (int l = 0; l < LAYERS; l++)
+        push_one(l, LAYER_BYTES);
+    end_step();
+    printf("{\"compute_ms\": %.4f, \"moving_ms\": %.4f, \"step_ms\": %.4f}\n", good(&alone) * 1e3, good(&moving) * 1e3,
+           good(&together) * 1e3);
 }
 
 /* -- waiting ------------------------------------------------------------------------------------- */
@@ -543,18 +607,19 @@ int main(int argc, char **argv)
         return run_start();
     data = touched(LARGE);
     param = touched(LARGE);
-    const char *chunk = getenv("BENCH_CHUNK");
-    must(tr_job_start(&job, TR_ROLE_TRAINER, &(tr_job_options){.chunk_bytes = chunk ? atoi(chunk) : 0}));
+    must(tr_job_start(&job, TR_ROLE_TRAINER, NULL));
     if (!strcmp(mode, "push"))
         run_push();
     else if (!strcmp(mode, "sgd") || !strcmp(mode, "adam"))
         run_update(mode);
     else if (!strcmp(mode, "step"))
         run_step();
+    else if (!strcmp(mode, "overlap"))
+        run_overlap();
     else if (!strcmp(mode, "idle"))
         run_idle();
     else
-        must(tr_fail(TR_EINVAL, "usage: bench_transport raw | start | push | sgd | adam | step | idle (see bench_transport.c)"));
+        must(tr_fail(TR_EINVAL, "usage: bench_transport raw | start | push | sgd | adam | step | overlap | idle (see bench_transport.c)"));
     must(tr_job_free(job));
     return 0;
 }

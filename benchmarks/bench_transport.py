@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 
 # Of each side: servers, trainers.
-SIDES = {"raw": (0, 2), "push": (1, 1), "sgd": (1, 1), "adam": (1, 1), "step": (1, 2), "idle": (2, 2), "start": (2, 2)}
+SIDES = {"raw": (0, 2), "push": (1, 1), "sgd": (1, 1), "adam": (1, 1), "step": (1, 2), "overlap": (1, 1), "idle": (2, 2), "start": (2, 2)}
 Figures = dict[str, dict[str, float]]
 
 
@@ -39,6 +39,8 @@ ROWS: list[tuple[str, str, Callable[[Figures], float], Callable[[Figures], float
     ("16 MiB push + SGD, GB/s / slower of wire and memory", "sgd", lambda f: f["sgd"]["sgd_GBps"], lambda f: bound(f["raw"], 3), 0.8, False),
     ("16 MiB push + Adam, GB/s / slower of wire and memory", "adam", lambda f: f["adam"]["adam_GBps"], lambda f: bound(f["raw"], 7), 0.8, False),
     ("1 ms computing, ms / a step with 64 KB each way", "step", lambda f: f["step"]["compute_ms"], lambda f: f["step"]["step_ms"], 0.95, False),
+    ("8 layers of 2 MiB: a step, ms / the longer of computing and moving", "overlap", lambda f: f["overlap"]["step_ms"],
+     lambda f: max(f["overlap"]["compute_ms"], f["overlap"]["moving_ms"]), 1.1, True),
     ("4 ranks, 2 CPUs: round trip, us / 10", "idle", lambda f: f["idle"]["round_trip_us"], lambda f: 10, 1, True),
     ("4 ranks, 2 CPUs: CPU of an idle rank / 1", "idle", lambda f: f["idle"]["idle_cpu"], lambda f: 1, 0.02, True),
     ("job of 2 + 2 to its first step, s / mpirun of nothing, s", "start", lambda f: f["start"]["job"], lambda f: 1 + f["start"]["mpirun"], 1, True),

@@ -161,7 +161,11 @@ uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, vo
         tr__client_block *b = &client->block[blocks[i]];
         b->pull_to = data[i];
         ++*tr__client_op_at(client, op);
-        tr__client_gather(&client->stream[b->server].pulls, (uint32_t)blocks[i], NULL, op, 4);
+        tr__stream *s = &client->stream[b->server];
+        tr__client_gather(&s->pulls, (uint32_t)blocks[i], NULL, op, 4);
+        s->pulls.wanted += b->bytes;
+        if (s->pulls.wanted >= client->options.chunk_bytes / 2)
+            tr__client_flush_pulls(client, s);     /* what is asked for first is whole while the rest is on its way */
     }
     tr__client_op_count_down(client, op);
     return op;

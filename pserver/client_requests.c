@@ -174,31 +174,27 @@ void tr__client_flush_pushes(tr_client *client, tr__stream *s)
     l->bytes = 0;
 }
 
-static void flush_pulls(tr_client *client, tr__stream *s)
+void tr__client_flush_pulls(tr_client *client, tr__stream *s)
 {
     tr__list *l = &s->pulls;
 
     if (!l->count)
         return;
     uint8_t *payload = malloc(4 * (size_t)l->count);
-    uint64_t left = 0;
-    for (uint32_t i = 0; i < l->count; i++) {
-        const tr__client_block *b = &client->block[l->item[i].block];
-        tr_wire_put_u32(payload + 4 * i, b->local);
-        left += b->bytes;
-    }
+    for (uint32_t i = 0; i < l->count; i++)
+        tr_wire_put_u32(payload + 4 * i, client->block[l->item[i].block].local);
     tr__request *r = tr__client_add(client, s, TR_WIRE_PULL, 0, payload, 4 * (uint64_t)l->count);
     r->owned = payload;
-    r->left = r->size = left;
+    r->left = r->size = l->wanted;
     take_ops(r, l);
     l->count = 0;
-    l->bytes = 0;
+    l->bytes = l->wanted = 0;
 }
 
 static void flush_stream(tr_client *client, tr__stream *s)
 {
     tr__client_flush_pushes(client, s);
-    flush_pulls(client, s);
+    tr__client_flush_pulls(client, s);
 }
 
 void tr_client_flush(tr_client *client)

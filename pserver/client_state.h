@@ -45,6 +45,7 @@ typedef struct tr__list {
     tr__gathered *item;
     uint32_t      count, capacity;
     uint64_t      bytes;              /* of the payload it will make */
+    uint64_t      wanted;             /* pulls: of the answer */
 } tr__list;
 
 typedef struct tr__stream {
@@ -120,6 +121,7 @@ void         tr__client_reap(tr_client *client, tr__stream *s);
 tr__request *tr__client_open(tr__stream *s);
 void         tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t op, uint64_t bytes);
 void         tr__client_flush_pushes(tr_client *client, tr__stream *s);
+void         tr__client_flush_pulls(tr_client *client, tr__stream *s);
 
 /* client_answers.c */
 tr__stream  *tr__client_stream_of(tr_client *client, int peer);      /* NULL: it is no server */

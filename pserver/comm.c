@@ -12,8 +12,11 @@
 
 /* So long commands that are not urgent wait for company. Nanoseconds, as all here. */
 static const int64_t GATHERING = 1000000;
-/* How long a thread without work polls hot and then yields before it naps; the naps. */
-static const int64_t HOT = 30000, YIELDING = 150000, NAP_MIN = 20000, NAP_MAX = 1000000;
+/* How long a thread without work polls hot and then yields before it naps. A nap is a part of the quiet before it, so that it
+ * delays what ends the quiet by no more than that part, but never so long that heartbeats notice. */
+static const int64_t HOT = 30000, YIELDING = 150000, NAP_MIN = 20000, NAP_PART = 8, NAP_MAX = 5000000;
+/* How often who does not drive looks at who does. */
+static const int64_t LOOK = 1000000;
 static const int64_t MPI_END = 5000000000;
 
 /* == sending =================================================================================== */
@@ -298,20 +301,21 @@ static void publish(tr_comm *comm)
 
 /* Nothing moves: the longer the quiet, the deeper the sleep. `bell` ends it. */
 typedef struct rhythm {
-    int64_t quiet_since, nap;
+    int64_t quiet_since;
+    bool    is_aside;                 /* nobody waits for what moves: leave the processor to those who compute */
 } rhythm;
 
-static void rest(rhythm *r, int64_t now, atomic_uint *bell, unsigned seen)
+static void rest(const rhythm *r, int64_t now, atomic_uint *bell, unsigned seen)
 {
     const int64_t quiet = now - r->quiet_since;
 
-    if (quiet < HOT) {
+    if (quiet < HOT && !r->is_aside) {
         tr__pause();
-    } else if (quiet < YIELDING) {
+    } else if (quiet < YIELDING && !r->is_aside) {
         sched_yield();
     } else {
-        tr__bell_wait(bell, seen, r->nap);
-        r->nap = r->nap * 3 / 2 < NAP_MAX ? r->nap * 3 / 2 : NAP_MAX;
+        const int64_t part = quiet / NAP_PART, nap = part > NAP_MIN ? part : NAP_MIN;
+        tr__bell_wait(bell, seen, nap < NAP_MAX ? nap : NAP_MAX);
     }
 }
 
@@ -420,7 +424,7 @@ static void take_drive(tr_comm *comm)
 
     if (pthread_mutex_trylock(&comm->drive) == 0)
         return;
-    while (!lock_within(&comm->drive, NAP_MAX))
+    while (!lock_within(&comm->drive, LOOK))
         look_whether_stuck(comm, &s);
 }
 
@@ -429,9 +433,9 @@ static int drive(tr_comm *comm, rhythm *r)
 {
     atomic_fetch_add_explicit(&comm->turns, 1, memory_order_relaxed);
     comm->now = tr__clock();
-    const int moved = turn(comm, comm->now - r->quiet_since < HOT);
+    const int moved = turn(comm, comm->now - r->quiet_since < HOT && !r->is_aside);
     if (moved) {
-        *r = (rhythm){comm->now, NAP_MIN};
+        r->quiet_since = comm->now;
         tr_counter_add(&comm->moving, tr__clock() - comm->now);
     }
     return moved;
@@ -450,14 +454,15 @@ static void *run(void *payload)
     pthread_mutex_unlock(&comm->drive);
     if (!has_begun)
         return NULL;
-    r = (rhythm){comm->now, NAP_MIN};
+    r = (rhythm){comm->now, comm->options.role == TR_ROLE_TRAINER};      /* a trainer that waits drives itself */
     for (;;) {
         const unsigned seen = atomic_load(&comm->thread_bell);
         if (atomic_load(&comm->is_parked))
             return NULL;
         if (atomic_load(&comm->owner_drives)) {
             look_whether_stuck(comm, &owner);
-            tr__bell_wait(&comm->thread_bell, seen, NAP_MAX);
+            atomic_store(&comm->thread_sleeps, true);
+            tr__bell_wait(&comm->thread_bell, seen, LOOK);
             continue;
         }
         atomic_store(&comm->thread_sleeps, false);
@@ -546,17 +551,22 @@ const tr_roster *tr_comm_roster(const tr_comm *comm)
     return comm->roster;
 }
 
+void tr_comm_carry_on(tr_comm *comm)
+{
+    if (atomic_load(&comm->thread_sleeps))
+        tr__bell_ring(&comm->thread_bell);
+}
+
 /* What is urgent leaves in the caller's own thread, unless the other is at it. Then the other is woken: it carries on. */
 static void drive_once(tr_comm *comm)
 {
-    rhythm r = {0, NAP_MIN};
+    rhythm r = {0};
 
     if (pthread_mutex_trylock(&comm->drive) == 0) {
         drive(comm, &r);
         pthread_mutex_unlock(&comm->drive);
     }
-    if (atomic_load(&comm->thread_sleeps))
-        tr__bell_ring(&comm->thread_bell);
+    tr_comm_carry_on(comm);
 }
 
 tr_status tr_comm_post(tr_comm *comm, const tr_command *command)
@@ -585,7 +595,7 @@ uint64_t tr_comm_done(const tr_comm *comm)
 tr_status tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout)
 {
     const int64_t from = tr__clock();
-    rhythm        r = {from, NAP_MIN};
+    rhythm        r = {from};
     bool          is_late = false;
 
     atomic_store(&comm->owner_drives, true);

@@ -172,27 +172,34 @@ static tr_status run_recv(const tr_run *io)
 
 /* == barriers =================================================================================== */
 
+typedef struct send_barrier_attrs {
+    bool waits;
+} send_barrier_attrs;
+
 static const tr_op_proto send_barrier_proto = {
     .doc = "Ends the step: all gradients were pushed. Returns when the servers have applied this trainer's.",
     .in = TR_SLOTS({"X", "any; kept untouched until here", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Out", "orders operators; never written", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
-    .attr = TR_ATTRS(TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("endpoints", STRINGS)),
+    .attr = TR_ATTRS(TR_ATTR(send_barrier_attrs, waits, BOOL, "false: return at once; a fetch_barrier follows, which lists X, too",
+                             .number = 1),
+                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("endpoints", STRINGS)),
+    .attrs_size = sizeof(send_barrier_attrs),
 };
 
 static tr_status run_send_barrier(const tr_run *io)
 {
-    tr_job   *job;
-    tr_ticket ticket = 0;
+    const send_barrier_attrs *a = io->attrs;
+    tr_job                   *job;
+    tr_ticket                 ticket = 0;
 
-    (void)io;
     TR_TRY(tr__comm_find_job(&job, "send_barrier"));
     TR_TRY(tr_job_step_end(job, &ticket));
-    return tr_job_wait(job, ticket);
+    return a->waits ? tr_job_wait(job, ticket) : TR_OK;
 }
 
 static const tr_op_proto fetch_barrier_proto = {
     .doc = "Returns when all that recv asked for is here.",
-    .in = TR_SLOTS({"X", "orders operators; not read", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .in = TR_SLOTS({"X", "any; kept untouched until here", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Out", "the parameters; orders operators", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("endpoints", STRINGS)),
 };

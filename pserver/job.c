@@ -150,6 +150,17 @@ static void *store_param(void *self, uint32_t index)
     return tr_server_program_param(((tr_job *)self)->program, index);
 }
 
+/* Time of an update is that of its pieces, too. */
+static tr_status run_update(tr_job *job)
+{
+    const int64_t   from = tr__clock();
+    const tr_status status = tr_server_program_run(job->program, &job->update);
+
+    tr_times_add(&job->applied, tr__clock() - from + job->in_pieces);
+    job->in_pieces = 0;
+    return status;
+}
+
 static void store_rows(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out)
 {
     tr_server_program_rows(((tr_job *)self)->program, index, keys, n, out);
@@ -165,12 +176,27 @@ static tr_status store_write_rows(void *self, uint32_t index, const void *rows, 
     return tr_server_program_write_rows(((tr_job *)self)->program, index, rows, bytes, are_candidates);
 }
 
-/* The program runs in the main thread: messages and heartbeats go on meanwhile. */
+static tr_status store_piece(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)
+{
+    tr_job         *job = self;
+    const int64_t   from = tr__clock();
+    const tr_status status = tr_server_program_piece(job->program, index, offset, bytes, grad);
+
+    job->in_pieces += tr__clock() - from;
+    return status;
+}
+
+/* The program runs in the main thread: messages and heartbeats go on meanwhile. Where it takes no longer than to wake that
+ * thread it runs here. */
 static void store_apply(void *self, const tr_update *update)
 {
     tr_job *job = self;
 
     job->update = *update;
+    if (tr_server_program_is_quick(job->program)) {
+        tr_server_applied(job->server, run_update(job));
+        return;
+    }
     atomic_store(&job->has_update, true);
     tr__bell_ring(&job->bell);
 }
@@ -202,7 +228,7 @@ static tr_server *make_server(tr_job *job, const tr_roster *roster)
 {
     const tr_store store = {job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
                             store_commit, store_go_back, store_rows, store_snapshot,
-                            store_read_rows, store_write_rows, store_tasks};
+                            store_read_rows, store_write_rows, store_tasks, store_piece};
 
     job->server_index = roster->rank[roster->self].index;
     job->trainer_count = roster->trainers;
@@ -522,14 +548,12 @@ const char *tr_job_rank_name(const tr_job *job, int rank)
 
 static tr_status apply(tr_job *job)
 {
-    const int64_t   from = tr__clock();
-    const tr_status status = tr_server_program_run(job->program, &job->update);
+    const tr_status status = run_update(job);
     tr_command      command = {.kind = TR__APPLIED, .block = (int)status, .is_urgent = true};
 
     if (status != TR_OK)
         command.data = strdup(tr_error());
     atomic_store(&job->has_update, false);
-    tr_times_add(&job->applied, tr__clock() - from);
     return tr_comm_post(job->comm, &command);
 }
 

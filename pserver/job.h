@@ -106,6 +106,7 @@ struct tr_job {
     atomic_bool    is_done;           /* all trainers have left */
     atomic_uint    bell;
     tr_times       applied;           /* of each update, how long it took */
+    int64_t        in_pieces;         /* nanoseconds, of the update that is being gathered */
     tr_counter     idle;
     _Atomic(const tr_server *) seen_server;      /* `server`, for those who only read counters */
     uint64_t       shared;            /* gatherings with the other servers */

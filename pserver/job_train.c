@@ -223,6 +223,8 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
     if (!isfinite(weight) || weight < 0)
         return tr_fail(TR_ERANGE, "tr_job_push: '%s' with a weight of %g", b->grad, weight);
     const bool is_small = tr_wire_is_small((uint64_t)bytes, (uint64_t)job->options.chunk_bytes);
+    if (!tr_job_is_done(job, job->last_end))       /* one server may apply a piece while another has the last step before it */
+        TR_TRY(tr_job_wait(job, job->last_end));
     if (b->is_pushed)
         return tr_fail(TR_EINVAL, "tr_job_push: '%s' was pushed already in step %lld", b->grad, (long long)job->step + 1);
     tr__command kind = TR__PUSH;
@@ -314,6 +316,8 @@ tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
     const int64_t   from = tr__clock();
     const tr_status status = tr_comm_wait(job->comm, ticket, tr__seconds(job->options.wait_timeout));
     tr_trainer_meter_wait(job->meter, from, tr__clock(), tr_client_last_server(job->client));
+    if (!tr_job_is_done(job, job->last_pull))
+        tr_comm_carry_on(job->comm);               /* parameters come while the caller computes with the first of them */
     return status;
 }
 

@@ -20,7 +20,8 @@
  *
  * What must stay true: in mode sync, between the answer to a pull and the next apply lies the push of the trainer that
  * pulled; that is why parameters are sent from where they lie. In the others what is on its way may be of two
- * neighbouring updates. */
+ * neighbouring updates. And a trainer pushes nothing of a step before its last one is settled on all servers: pieces of an
+ * update are computed before it is complete, into the memory of the update before the last. */
 #ifndef TR_PSERVER_SERVER_H
 #define TR_PSERVER_SERVER_H
 
@@ -72,6 +73,9 @@ typedef struct tr_store {
     /* Memory of `bytes` bytes for the state of tasks, zero at first, which outlives the process as the rest does; `*bytes` 0:
      * that which an earlier process had, of its size. NULL, also as the function: there is none. */
     void     *(*tasks)(void *self, uint64_t *bytes);
+    /* Bytes of block `index`'s mean gradient that are sure to be in the next update: what follows from them alone may be computed
+     * now, to count with that update. Called for all pieces of all blocks before `apply`, or for none. NULL: it is not wanted. */
+    tr_status (*piece)(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);
 } tr_store;
 
 typedef struct tr_server tr_server;

@@ -2,7 +2,10 @@
 #include "pserver/server_program.h"
 
 #include "framework/tensor.h"
+#include "framework/program.h"
 #include "pserver/compensate.h"
+#include "pserver/mode.h"
+#include "pserver/server_pieces.h"
 #include "pserver/table_report.h"
 #include "pserver/table_var.h"
 
@@ -38,6 +41,8 @@ struct tr_server_program {
     twin        *twin;
     bool         is_over;             /* the job is, well: nobody will need it any more */
     tr_state    *state;               /* memory of all that is kept */
+    tr_server_pieces *pieces;         /* NULL: everything is computed when all is there */
+    bool         is_quick;
     uint32_t     table_count;
     tr_table_var **table;             /* borrowed from the scope */
     tr_job_table *about;              /* of each table */
@@ -53,6 +58,7 @@ void tr_server_program_free(tr_server_program *sp)
 {
     if (!sp)
         return;
+    tr_server_pieces_free(sp->pieces);
     tr_executor_free(sp->executor);
     for (uint32_t i = 0; sp->is_over && i < sp->table_count; i++)
         if (sp->table[i]->name)
@@ -298,6 +304,8 @@ void tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bo
     tr_state_ready(sp->state);                     /* the first one: all trainers have agreed */
     if (is_update)
         switch_sides(sp);
+    if (is_update && sp->pieces)
+        tr_server_pieces_next(sp->pieces);
 }
 
 void tr_server_program_go_back(tr_server_program *sp)
@@ -353,6 +361,37 @@ void tr_server_program_over(tr_server_program *sp)
 
 /* == life ====================================================================================== */
 
+static tr_status make_pieces(tr_server_program *sp)
+{
+    tr_mode         mode;
+    tr_piece_block *blocks = calloc(sp->block_count + 1, sizeof *blocks);
+
+    for (uint32_t i = 0; i < sp->block_count; i++)
+        blocks[i] = (tr_piece_block){sp->setup->blocks[i]->param, sp->block[i].grad_name, sp->setup->blocks[i]->bytes};
+    tr_status status = tr_mode_parse(&mode, sp->setup->mode);
+    if (status == TR_OK && !tr_mode_keeps_apart(&mode))
+        status = tr_server_pieces_new(&sp->pieces, sp->program, sp->scope, sp->block_count, blocks);
+    free(blocks);
+    return status;
+}
+
+/* What is left to the program is little, and waits for nobody. */
+static bool is_quick(const tr_server_program *sp)
+{
+    enum { LITTLE = 1 << 18 };
+    const tr_block *global = tr_program_block(sp->program, 0);
+    uint64_t        left = 0;
+
+    for (uint32_t i = 0; i < sp->block_count; i++)
+        left += !sp->pieces || !tr_server_pieces_has(sp->pieces, i) ? sp->setup->blocks[i]->bytes : 0;
+    for (int i = 0; i < global->op_count; i++) {
+        const tr_op *op = tr_op_find(global->op[i]->type);
+        if (!op || op->has_effect || op->has_block)
+            return false;
+    }
+    return left <= LITTLE && sp->table_count == 0;
+}
+
 tr_status tr_server_program_ready(tr_server_program *sp)
 {
     const char **names = calloc(sp->block_count + 1, sizeof *names);
@@ -360,6 +399,8 @@ tr_status tr_server_program_ready(tr_server_program *sp)
 
     TR_TRY_GOTO(done, check_persistables(sp));
     TR_TRY_GOTO(done, make_twins(sp));
+    TR_TRY_GOTO(done, make_pieces(sp));
+    sp->is_quick = is_quick(sp);
     if (tr_state_side(sp->state))
         switch_sides(sp);
     for (uint32_t i = 0; i < sp->block_count; i++) {
@@ -395,6 +436,18 @@ tr_status tr_server_program_write_rows(tr_server_program *sp, uint32_t table, co
                                        bool are_candidates)
 {
     return (are_candidates ? tr_table_unpack_candidates : tr_table_unpack)(sp->table[table]->table, rows, bytes);
+}
+
+tr_status tr_server_program_piece(tr_server_program *sp, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)
+{
+    if (!sp->pieces || !tr_server_pieces_has(sp->pieces, index))
+        return TR_OK;
+    return tr_server_pieces_run(sp->pieces, index, offset, bytes, grad);
+}
+
+bool tr_server_program_is_quick(const tr_server_program *sp)
+{
+    return sp->is_quick;
 }
 
 tr_status tr_server_program_run(tr_server_program *sp, const tr_update *update)

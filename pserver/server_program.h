@@ -7,8 +7,11 @@
  * tr_server_program_commit has exchanged them. So what is pulled meanwhile is whole, and at any instant there is one
  * consistent state.
  *
- * What must stay true: commit and the reading of parameters are the communication thread's; the thread that runs the
- * program writes buffers that nobody reads yet. */
+ * Where the mode says that a gradient which is whole will be applied next (sync), blocks are computed by pieces
+ * (server_pieces.h); the rest is the program.
+ *
+ * What must stay true: commit, pieces and the reading of parameters are who drives' (comm.h); the thread that runs the program
+ * writes buffers that nobody reads yet, and while it does there are no pieces. */
 #ifndef TR_PSERVER_SERVER_PROGRAM_H
 #define TR_PSERVER_SERVER_PROGRAM_H
 
@@ -32,7 +35,11 @@ void               tr_server_program_rows(tr_server_program *sp, uint32_t table,
 tr_status          tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, void **out, uint64_t *bytes);
 tr_status          tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes,
                                                 bool are_candidates);
-/* Compute one update; `update` as the store got it. */
+/* Compute a piece of the next update, whose gradient is whole; see tr_store. */
+tr_status          tr_server_program_piece(tr_server_program *sp, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);
+/* Is what an update leaves to tr_server_program_run over within some tens of microseconds? */
+bool               tr_server_program_is_quick(const tr_server_program *sp);
+/* Compute one update, but for the pieces that were computed; `update` as the store got it. */
 tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
 void               tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update);
 void               tr_server_program_go_back(tr_server_program *sp);

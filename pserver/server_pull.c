@@ -103,11 +103,11 @@ static void answer(tr_server *server, tr__trainer *trainer, uint64_t seq, uint64
     trainer->pulled = server->updates;
     if (trainer->copy)
         keep_copy(server, trainer, blocks, count);
+    for (uint32_t i = 0; i < count;)
+        i = reply_small(&r, blocks, count, i);
     for (uint32_t i = 0; i < count; i++)
         if (!is_small(server, blocks[i]))
             reply_large(&r, blocks[i]);
-    for (uint32_t i = 0; i < count;)
-        i = reply_small(&r, blocks, count, i);
 }
 
 static tr__pull *parse_pull(const tr_server *server, const tr_wire *wire, const uint8_t *payload)

@@ -89,6 +89,18 @@ static uint64_t chunk_bytes(const tr_server *server, const tr__block *block, uin
     return left < server->chunk_bytes ? left : server->chunk_bytes;
 }
 
+/* A part that is whole counts in the next update for certain where there is but one round. */
+static void use_piece(tr_server *server, const tr__round *round, uint32_t index, uint64_t offset, uint64_t bytes)
+{
+    if (!server->store.piece || tr_mode_keeps_apart(&server->mode) || server->status != TR_OK)
+        return;
+    const tr_status status = server->store.piece(server->store.self, index, offset, bytes, round->sum[index] + offset);
+    if (status != TR_OK)
+        tr__server_fail(server, tr_context(status, "while %s computed update %llu",
+                                           tr_roster_name(server->roster, server->roster->self),
+                                           (unsigned long long)server->updates + 1));
+}
+
 /* Pass over those who do not take part; the chunk is whole after the last. */
 static void move_on(tr_server *server, tr__round *round, uint32_t index, uint64_t offset)
 {
@@ -100,9 +112,10 @@ static void move_on(tr_server *server, tr__round *round, uint32_t index, uint64_
     while (mean->turn < round->end && !tr__server_takes_part(&server->trainer[mean->turn], round))
         mean->turn++;
     if (mean->turn == round->end && mean->parts) {
-        tr_mean_finish(mean, block->dtype, round->sum[index] + offset,
-                       (int64_t)chunk_bytes(server, block, offset) / tr_dtype_size(block->dtype));
+        const uint64_t bytes = chunk_bytes(server, block, offset);
+        tr_mean_finish(mean, block->dtype, round->sum[index] + offset, (int64_t)bytes / tr_dtype_size(block->dtype));
         round->chunks_whole++;
+        use_piece(server, round, index, offset, bytes);
     }
 }
 

@@ -268,7 +268,7 @@ TR_API double    tr_job_weight(const tr_job *job);
 /* Push a block's gradient for the step that is being made. In mode sync the servers take the mean over the trainers,
  * weighted by `weight` (number of samples; 0 is allowed), summed in the order of the trainers: the result is
  * bitwise the same for any timing and any number of servers. In the others the gradient is an update of its own.
- * `ticket` may be NULL here and below. */
+ * Waits until all servers have applied the step before. `ticket` may be NULL here and below. */
 TR_API tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight,
                              tr_ticket *ticket);
 /* The step is complete: every block was pushed once. Its ticket is done when the servers have applied the step (or,

@@ -17,6 +17,7 @@ typedef struct sim_place {
     int64_t   *size;
     float    **param[2], **momentum[2];
     int        side;                  /* that counts */
+    bool     **is_computed;           /* element by element: in the update that is being gathered */
     tr_update  update;
     bool       is_ready;              /* was committed */
     uint64_t   updates, decided, verdicts, *settled;

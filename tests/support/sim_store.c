@@ -21,6 +21,9 @@ void sim__place_free(sim_place *p)
         free(p->param[side]);
         free(p->momentum[side]);
     }
+    for (int i = 0; i < p->count; i++)
+        free(p->is_computed[i]);
+    free(p->is_computed);
     free(p->size);
     for (uint64_t i = 0; i < p->updates; i++)
         free(p->history[i]);
@@ -55,6 +58,9 @@ static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, c
     p->size = calloc((size_t)p->count + 1, sizeof *p->size);
     p->settled = calloc(trainers, sizeof *p->settled);
     p->flags = calloc(trainers, sizeof *p->flags);
+    p->is_computed = calloc((size_t)p->count + 1, sizeof *p->is_computed);
+    for (int i = 0; i < p->count; i++)
+        p->is_computed[i] = calloc(setup->blocks[i]->bytes / 4 + 1, sizeof **p->is_computed);
     for (int side = 0; side < 2; side++) {
         p->param[side] = calloc((size_t)p->count + 1, sizeof(float *));
         p->momentum[side] = calloc((size_t)p->count + 1, sizeof(float *));
@@ -110,16 +116,48 @@ bool sim__is_there(const sim_applied *later)
     return later->place->server == later->server && !tr_sim_is_dead(later->place->job->sim, later->rank);
 }
 
+static void compute(sim_place *p, int block, int64_t first, int64_t count, const float *grad)
+{
+    const int from = p->side, to = 1 - from;
+
+    sim__descend(p->job, p->param[to][block] + first, p->momentum[to][block] + first, p->param[from][block] + first,
+                 p->momentum[from][block] + first, grad, count);
+}
+
+/* Some are computed when they come, the others with the rest. */
+static tr_status store_piece(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)
+{
+    sim_place    *p = self;
+    const int64_t first = (int64_t)offset / 4, count = (int64_t)bytes / 4;
+
+    assert_false(p->is_computed[index][first]);
+    if (tr_sim_random(p->job->sim, 3) == 0)
+        return TR_OK;
+    compute(p, (int)index, first, count, grad);
+    memset(p->is_computed[index] + first, 1, (size_t)count);
+    return TR_OK;
+}
+
+/* A process has no pieces when it takes a place, nor after an update. */
+static void forget_pieces(sim_place *p)
+{
+    for (int i = 0; i < p->count; i++)
+        memset(p->is_computed[i], 0, (size_t)p->size[i]);
+}
+
 static void apply_now(void *payload)
 {
     sim_applied *a = payload;
     sim_place   *p = a->place;
 
     if (sim__is_there(a)) {
-        const int from = p->side, to = 1 - from;
         for (int i = 0; i < p->count; i++)
-            sim__descend(p->job, p->param[to][i], p->momentum[to][i], p->param[from][i], p->momentum[from][i],
-                    (const float *)p->update.grad[i], p->size[i]);
+            for (int64_t k = 0, end; k < p->size[i]; k = end) {
+                for (end = k + 1; end < p->size[i] && p->is_computed[i][end] == p->is_computed[i][k]; end++)
+                    continue;
+                if (!p->is_computed[i][k])
+                    compute(p, i, k, end - k, (const float *)p->update.grad[i] + k);
+            }
         sim__apply_rows(p);
         tr_server_applied(p->server, TR_OK);
     }
@@ -160,6 +198,8 @@ static void store_commit(void *self, const tr_commit *commit, bool is_update)
     p->decided = commit->decided;
     p->verdicts = commit->verdicts;
     p->side ^= is_update;
+    if (is_update)
+        forget_pieces(p);
     for (int i = 0; i < p->job->options.trainers; i++) {
         assert_true(commit->settled[i] >= p->settled[i]);
         p->settled[i] = commit->settled[i];
@@ -178,7 +218,9 @@ tr_server *sim__server_new(sim_rank *r, int index)
 {
     sim_place     *p = &r->job->place[index];
     const tr_store store = {p, store_kept, store_setup, store_param, store_ready, store_param, store_apply, store_commit,
-                            store_go_back, sim__store_rows, r->job->options.cuts ? sim__store_snapshot : NULL};
+                            store_go_back, sim__store_rows, r->job->options.cuts ? sim__store_snapshot : NULL,
+                            .piece = store_piece};
 
+    forget_pieces(p);
     return p->server = r->server = tr_server_new(r->roster, &store);
 }

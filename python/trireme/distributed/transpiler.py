@@ -230,12 +230,13 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
         var = block.var(name)
         block.create_var(name=mean, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
     with copy._role_guard(OpRole.RPC):
-        block.append_op(type="send_barrier", inputs={"X": sent})      # their memory stays until here
+        # What is asked for before the step is settled is answered when it is: one round trip less.
+        block.append_op(type="send_barrier", inputs={"X": sent}, attrs={"waits": False})
         for name in [*part.params, *result.means]:
             pieces = by_source[name]
             block.append_op(type="recv", outputs={"Out": result.means.get(name, name)},
                             attrs={"recv_varnames": [one.param for one in pieces]})
-        block.append_op(type="fetch_barrier", outputs={"Out": received})
+        block.append_op(type="fetch_barrier", inputs={"X": sent}, outputs={"Out": received})      # their memory stays until here
     add_prefetch(block, part.tables)
     used = copy._used_names()
     for name, var in list(block.vars.items()):
