@@ -164,8 +164,10 @@ uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, vo
         tr__stream *s = &client->stream[b->server];
         tr__client_gather(&s->pulls, (uint32_t)blocks[i], NULL, op, 4);
         s->pulls.wanted += b->bytes;
-        if (s->pulls.wanted >= client->options.chunk_bytes / 2)
-            tr__client_flush_pulls(client, s);     /* what is asked for first is whole while the rest is on its way */
+        /* What is asked for first is whole while the rest is on its way. Where trainers do not wait for each other there may be an
+         * update between two answers, and a server's blocks are to be of one. */
+        if (s->pulls.wanted >= client->options.chunk_bytes / 2 && !client->survives_trainers)
+            tr__client_flush_pulls(client, s);
     }
     tr__client_op_count_down(client, op);
     return op;
