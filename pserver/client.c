@@ -87,6 +87,11 @@ void tr_client_survive_trainers(tr_client *client)
     client->survives_trainers = true;
 }
 
+void tr_client_keep_settled(tr_client *client)
+{
+    client->keeps_settled = true;
+}
+
 void tr_client_abort(tr_client *client, const char *text)
 {
     tr__client_fail(client, tr_fail(TR_EPEER, "%s", text));

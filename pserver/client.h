@@ -68,6 +68,10 @@ tr_node    tr_client_node(tr_client *client);
 /* When operation 1 is done: do all servers have what an earlier start of this job has left? Steps of this trainer in it. */
 bool       tr_client_resumes(const tr_client *client, uint64_t *step);
 
+/* Before the setup, where servers never go back: what one of them has settled beyond the others stays, and is not sent to it
+ * again. */
+void       tr_client_keep_settled(tr_client *client);
+
 /* Operations. Each returns its ticket. */
 /* `setups` has one entry for each server; blocks are copied. */
 uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count,

@@ -74,7 +74,8 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
     index_blocks(client, block_count, blocks);
     client->step = resumes ? step : 0;
     for (int i = 0; i < client->stream_count; i++)
-        client->stream[i].settled = client->step;
+        if (!resumes || !client->keeps_settled)
+            client->stream[i].settled = client->step;
     for (int i = 0; i < client->stream_count; i++) {
         const tr_client_setup *setup = &setups[i];
         tr__stream                *s = &client->stream[i];
@@ -111,6 +112,10 @@ uint64_t tr_client_push(tr_client *client, uint32_t index, const void *data, dou
     tr__stream             *s = &client->stream[b->server];
     const uint64_t          op = tr__client_op_begin(client);
 
+    if (tr__client_has_step(client, s)) {
+        tr__client_op_count_down(client, op);
+        return op;
+    }
     if (tr_wire_is_small(b->bytes, client->options.chunk_bytes)) {
         const uint64_t size = tr_wire_entry_size(b->bytes);
         if (s->pushes.count && (s->weight != weight || s->pushes.bytes + size > client->options.chunk_bytes))
@@ -147,7 +152,8 @@ uint64_t tr_client_step_end(tr_client *client)
     tr_client_flush(client);
     client->step++;
     for (int i = 0; i < client->stream_count; i++)
-        tr__client_add(client, &client->stream[i], TR_WIRE_STEP_END, op, NULL, 0);
+        if (client->step > client->stream[i].settled)
+            tr__client_add(client, &client->stream[i], TR_WIRE_STEP_END, op, NULL, 0);
     tr_client_rest(client);
     tr__client_op_count_down(client, op);
     return op;
@@ -226,6 +232,8 @@ uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows)
     const uint64_t op = tr__client_op_begin(client), most = tr_client_rows_in_piece(client, rows->push_bytes);
 
     for (int i = 0; i < client->stream_count; i++) {
+        if (tr__client_has_step(client, &client->stream[i]))
+            continue;
         const uint64_t count = rows->first[i + 1] - rows->first[i], pieces = count ? (count + most - 1) / most : 1;
         for (uint64_t piece = 0; piece < pieces; piece++) {
             const uint64_t at = piece * most, n = count - at < most ? count - at : most;

@@ -41,6 +41,17 @@ void tr__client_op_count_down(tr_client *client, uint64_t op)
 
 /* == requests ===================================================================================== */
 
+/* Steps behind this server: after a new start of the job it may have settled more than others. */
+uint64_t tr__client_step_of(const tr_client *client, const tr__stream *s)
+{
+    return client->step > s->settled ? client->step : s->settled;
+}
+
+bool tr__client_has_step(const tr_client *client, const tr__stream *s)
+{
+    return client->step + 1 <= s->settled;
+}
+
 tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind, uint64_t op, const void *payload,
                             uint64_t bytes)
 {
@@ -53,7 +64,7 @@ tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind,
     *r = (tr__request){
         .payload = payload, .only_op = op,
         .wire = {.kind = kind, .epoch = client->epoch, .sender = (uint32_t)client->roster->self, .seq = ++s->last_seq,
-                 .step = client->step, .bytes = bytes}};
+                 .step = tr__client_step_of(client, s), .bytes = bytes}};
     *s->end = r;
     s->end = &r->next;
     if (!s->unsent)

@@ -83,7 +83,7 @@ struct tr_client {
     int64_t             now;
     uint64_t            step;         /* ended */
     uint32_t            tasks_held;
-    bool                survives_trainers;
+    bool                survives_trainers, keeps_settled;
     int                 stream_count, turn;
     tr__stream         *stream;
     uint32_t            block_count;
@@ -112,6 +112,9 @@ void         tr__client_op_count_down(tr_client *client, uint64_t op);
 /* A new one at the end of the stream, numbered, part of `op` (0: of none, yet). */
 tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind, uint64_t op, const void *payload,
                             uint64_t bytes);
+uint64_t     tr__client_step_of(const tr_client *client, const tr__stream *s);
+/* Has the server settled the step that is being made? */
+bool         tr__client_has_step(const tr_client *client, const tr__stream *s);
 bool         tr__client_is_push(const tr__request *r);
 bool         tr__client_is_pull(const tr__request *r);
 /* Mark it done and tell its operations. It leaves its stream by `tr__client_reap`. */

@@ -234,17 +234,15 @@ static bool begin(tr_comm *comm)
     comm->out = calloc((size_t)ranks, sizeof *comm->out);
     comm->gone_at = calloc((size_t)ranks, sizeof *comm->gone_at);
     comm->pidfd = malloc((size_t)ranks * sizeof *comm->pidfd);
-    for (int i = 0; i < ranks; i++) {
+    for (int i = 0; i < ranks; i++)
         comm->pidfd[i] = -1;
-        if (tr_roster_pack_hello(&hello, &size, comm->options.role, comm->options.epoch) != TR_OK)
-            continue;
-        if (i != rank) {
-            tr__comm_send(comm, i, TR_WIRE_HELLO, hello, size);
-            continue;
-        }
-        tr_roster_hear(comm->roster, rank, hello, size);
-        free(hello);
-    }
+    if (tr_roster_pack_hello(&hello, &size, comm->options.role, comm->options.epoch) != TR_OK)
+        return true;                               /* nobody hears of this rank in time, and that is said */
+    for (int i = 0; i < ranks; i++)
+        if (i != rank)
+            tr__comm_send(comm, i, TR_WIRE_HELLO, memcpy(malloc(size), hello, size), size);
+    tr_roster_hear(comm->roster, rank, hello, size);
+    free(hello);
     return true;
 }
 

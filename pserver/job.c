@@ -89,6 +89,15 @@ static tr_status take_options(tr_job_options *out, const tr_job_options *given)
     return TR_OK;
 }
 
+/* How often the launcher has started this job, from 1. */
+static uint32_t epoch_of_start(void)
+{
+    const char *text = getenv("TRIREME_ATTEMPT");
+    const long  attempt = text ? strtol(text, NULL, 10) : 0;
+
+    return attempt > 0 && attempt < 1 << 30 ? (uint32_t)attempt + 1 : 1;
+}
+
 /* == the core of this rank ====================================================================== */
 
 /* The name of what this server keeps beyond its life; false: nothing is kept, nobody would come for it. */
@@ -96,7 +105,7 @@ static bool state_name(char *out, size_t size, const tr_job *job)
 {
     const char *prefix = getenv("TRIREME_STATE");
 
-    return prefix && *prefix && (size_t)snprintf(out, size, "%s.server%d", prefix, job->server_index) < size;
+    return prefix && *prefix && tr_state_name(out, size, prefix, job->server_index);
 }
 
 /* What is damaged is as good as nothing: the job begins anew, or from its checkpoint. */
@@ -129,8 +138,9 @@ static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, c
         tr_state_free(state, true);
         TR_TRY(tr_state_create(&state, name, packed, bytes, job->trainer_count));
     }
+    tr_state_set_attempt(state, epoch_of_start());
     TR_TRY(tr_server_program_setup(job->program, setup, state, name, resume));
-    if (setup->keeps)
+    if (setup->keeps && job->role != TR_ROLE_REPLICA)
         tr__saving_expect(job->saving);
     return TR_OK;
 }
@@ -166,9 +176,9 @@ static void store_rows(void *self, uint32_t index, const int64_t *keys, int64_t 
     tr_server_program_rows(((tr_job *)self)->program, index, keys, n, out);
 }
 
-static tr_status store_read_rows(void *self, uint32_t index, uint32_t shard, void **out, uint64_t *bytes)
+static tr_status store_read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
 {
-    return tr_server_program_read_rows(((tr_job *)self)->program, index, shard, out, bytes);
+    return tr_server_program_read_rows(((tr_job *)self)->program, index, shard, are_candidates, out, bytes);
 }
 
 static tr_status store_write_rows(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates)
@@ -224,15 +234,20 @@ static void *store_tasks(void *self, uint64_t *bytes)
     return tr_server_program_tasks(job->program, state_name(name, sizeof name, job) ? name : NULL, bytes);
 }
 
-static tr_server *make_server(tr_job *job, const tr_roster *roster)
+static tr_store make_store(tr_job *job, const tr_roster *roster)
 {
-    const tr_store store = {job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
-                            store_commit, store_go_back, store_rows, store_snapshot,
-                            store_read_rows, store_write_rows, store_tasks, store_piece};
-
     job->server_index = roster->rank[roster->self].index;
     job->trainer_count = roster->trainers;
-    tr_server *server = tr_server_new(roster, &store);
+    return (tr_store){job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
+                      store_commit, store_go_back, store_rows, store_snapshot,
+                      store_read_rows, store_write_rows, store_tasks, store_piece};
+}
+
+static tr_server *make_server(tr_job *job, const tr_roster *roster)
+{
+    const tr_store store = make_store(job, roster);
+    tr_server     *server = tr_server_new(roster, &store);
+
     atomic_store_explicit(&job->seen_server, server, memory_order_release);
     return server;
 }
@@ -316,6 +331,11 @@ static tr_node make_core(void *self, const tr_roster *roster)
         job->server = make_server(job, roster);
         return tr_server_node(job->server);
     }
+    if (job->role == TR_ROLE_REPLICA) {
+        const tr_store store = make_store(job, roster);
+        job->replica = tr_replica_new(roster, &store);
+        return tr_replica_node(job->replica);
+    }
     if (job->role == TR_ROLE_SPARE) {
         job->spare = tr_spare_new(roster, take_place, job);
         return (tr_node){job, either_place, either_receive, either_lost, either_tick, either_next, either_status,
@@ -337,7 +357,10 @@ static void on_command(void *self, const tr_command *command)
         return;
     }
     if (command->kind == TR__SHARE) {
-        tr_server_share(job->server, command->data, (uint32_t)command->block, job->share);
+        if (job->replica)
+            tr_replica_share(job->replica, job->share);
+        else
+            tr_server_share(job->server, command->data, (uint32_t)command->block, job->share);
         return;
     }
     if (command->kind != TR__APPLIED) {
@@ -346,8 +369,12 @@ static void on_command(void *self, const tr_command *command)
     }
     if (command->data)
         tr_fail((tr_status)command->block, "%s", (char *)command->data);
-    tr_server_tell_time(job->server, tr__clock());
-    tr_server_applied(job->server, (tr_status)command->block);
+    if (job->replica) {
+        tr_replica_applied(job->replica, (tr_status)command->block);
+    } else {
+        tr_server_tell_time(job->server, tr__clock());
+        tr_server_applied(job->server, (tr_status)command->block);
+    }
     free(command->data);
 }
 
@@ -372,7 +399,7 @@ static uint64_t core_done(void *self)
         atomic_store(&job->is_done, true);
         tr__bell_ring(&job->bell);
     }
-    return job->server ? tr_server_shared(job->server) : 0;
+    return job->replica ? tr_replica_shared(job->replica) : job->server ? tr_server_shared(job->server) : 0;
 }
 
 /* == life ======================================================================================= */
@@ -383,6 +410,7 @@ static void free_job(tr_job *job)
     tr_client_free(job->client);
     tr_server_free(job->server);
     tr_spare_free(job->spare);
+    tr_replica_free(job->replica);
     tr__saving_free(job->saving);
     free(job->mode);
     tr_trainer_meter_free(job->meter);
@@ -410,15 +438,6 @@ static tr_status check_start(tr_role role)
         return tr_fail(TR_EUNSUPPORTED, "job: this process was not started by mpirun; a job is started like "
                        "`mpirun -np 1 trireme-pserver : -np 2 python train.py`");
     return TR_OK;
-}
-
-/* How often the launcher has started this job, from 1. */
-static uint32_t epoch_of_start(void)
-{
-    const char *text = getenv("TRIREME_ATTEMPT");
-    const long  attempt = text ? strtol(text, NULL, 10) : 0;
-
-    return attempt > 0 && attempt < 1 << 30 ? (uint32_t)attempt + 1 : 1;
 }
 
 tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options)

@@ -17,6 +17,7 @@
 #include "pserver/meter.h"
 #include "pserver/row_cache.h"
 #include "pserver/server_program.h"
+#include "pserver/replica.h"
 #include "pserver/spare.h"
 
 #include <stdatomic.h>
@@ -120,6 +121,7 @@ struct tr_job {
     tr_client     *client;
     tr_server     *server;
     tr_spare      *spare;
+    tr_replica    *replica;
 };
 
 /* Commands, to a trainer's core and to a server's. */
@@ -150,7 +152,7 @@ typedef struct tr__setup_call {
     tr_client_block *block;
     tr_client_value *value;           /* of all servers */
     int              servers;
-    bool             survives_trainers;
+    bool             survives_trainers, keeps_settled;
     tr_client_pack  *rows;            /* of all servers */
 } tr__setup_call;
 

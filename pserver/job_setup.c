@@ -290,6 +290,7 @@ tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_jo
         return status;
     }
     out->survives_trainers = tr_mode_survives_trainers(&mode);
+    out->keeps_settled = !tr_mode_goes_back(&mode);
     out->servers = tr_job_servers(job);
     out->server = calloc((size_t)out->servers, sizeof *out->server);
     out->value = calloc((size_t)spec->value_count + 1, sizeof *out->value);

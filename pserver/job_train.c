@@ -14,6 +14,8 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
     switch ((tr__command)command->kind) {
     case TR__SETUP: {
         const tr__setup_call *call = command->data;
+        if (call->keeps_settled)
+            tr_client_keep_settled(job->client);
         tr_client_setup_all(job->client, call->server, call->block_count, call->block);
         if (call->survives_trainers)
             tr_client_survive_trainers(job->client);

@@ -2,6 +2,8 @@
 #include "pserver/roster.h"
 
 #include "framework/status.h"
+#include "pserver/match.h"
+#include "pserver/state.h"
 #include "proto/pserver.pb-c.h"
 
 #include <stdio.h>
@@ -9,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const role_names[TR_ROLE_COUNT] = {"trainer", "server", "spare"};
+static const char *const role_names[TR_ROLE_COUNT] = {"trainer", "server", "spare", "replica"};
 
 tr_roster *tr_roster_new(int self, int size)
 {
@@ -31,6 +33,8 @@ void tr_roster_free(tr_roster *roster)
         free(roster->rank[i].host);
         free(roster->rank[i].host_id);
         free(roster->rank[i].name);
+        free(roster->rank[i].found_server);
+        free(roster->rank[i].found_attempt);
     }
     free(roster->rank);
     free(roster->server_rank);
@@ -58,6 +62,29 @@ static void read_host_id(char *out, size_t size)
         out[0] = '\0';                             /* not known: equal to nobody's */
 }
 
+/* What earlier starts of this job have left on this host. */
+static void add_found(Trireme__Pserver__Hello *hello)
+{
+    const char     *prefix = getenv("TRIREME_STATE");
+    tr_state_found *state = NULL;
+    int             count = 0;
+
+    if (!prefix || !*prefix || tr_state_find(&state, &count, prefix) != TR_OK)
+        return;
+    Trireme__Pserver__Found *found = calloc((size_t)count + 1, sizeof *found);
+    hello->found = calloc((size_t)count + 1, sizeof *hello->found);
+    for (int i = 0; i < count; i++) {
+        trireme__pserver__found__init(&found[i]);
+        found[i].server = state[i].server;
+        found[i].attempt = state[i].attempt;
+        hello->found[i] = &found[i];
+    }
+    hello->n_found = (size_t)count;
+    if (!count)
+        free(found);
+    free(state);
+}
+
 tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch)
 {
     Trireme__Pserver__Hello hello = TRIREME__PSERVER__HELLO__INIT;
@@ -71,12 +98,16 @@ tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32
     hello.host = host;
     hello.host_id = host_id;
     hello.epoch = epoch;
+    if (role == TR_ROLE_SERVER)
+        add_found(&hello);
     *size = trireme__pserver__hello__get_packed_size(&hello);
     *out = malloc(*size);
-    if (!*out)
-        return tr_fail(TR_ENOMEM, "no memory for a hello");
-    trireme__pserver__hello__pack(&hello, *out);
-    return TR_OK;
+    if (*out)
+        trireme__pserver__hello__pack(&hello, *out);
+    if (hello.n_found)
+        free(hello.found[0]);
+    free(hello.found);
+    return *out ? TR_OK : tr_fail(TR_ENOMEM, "no memory for a hello");
 }
 
 tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *bytes, size_t size)
@@ -92,9 +123,12 @@ tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *bytes, size
         status = tr_fail(TR_EPEER, "rank %d (%s, host %s) runs Trireme %s, rank %d runs %s: install the same version "
                          "everywhere", rank, role_names[hello->role], hello->host, hello->version, roster->self,
                          tr_version());
-    else
+    else {
         tr_roster_put(roster, rank, (tr_role)hello->role, hello->epoch, (int64_t)hello->pid, hello->host,
                       hello->host_id);
+        for (size_t i = 0; i < hello->n_found; i++)
+            tr_roster_put_found(roster, rank, hello->found[i]->server, hello->found[i]->attempt);
+    }
     trireme__pserver__hello__free_unpacked(hello, NULL);
     return status;
 }
@@ -106,30 +140,110 @@ void tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, in
 
     if (r->is_known)
         return;
-    *r = (tr_rank){true, false, role, -1, epoch, pid, strdup(host), strdup(host_id), NULL};
+    *r = (tr_rank){.is_known = true, .role = role, .index = -1, .epoch = epoch, .pid = pid, .host = strdup(host),
+                   .host_id = strdup(host_id)};
     roster->known++;
 }
 
-static int next_index(tr_roster *roster, int rank)
+void tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t attempt)
 {
-    switch (roster->rank[rank].role) {
-    case TR_ROLE_SERVER:
-        roster->server_rank[roster->servers] = rank;
-        return roster->servers++;
-    case TR_ROLE_TRAINER:
-        roster->trainer_rank[roster->trainers] = rank;
-        return roster->trainers++;
-    default:
-        return roster->spares++;
+    tr_rank     *r = &roster->rank[rank];
+    const size_t count = (size_t)r->found_count + 1;
+
+    r->found_server = realloc(r->found_server, count * sizeof *r->found_server);
+    r->found_attempt = realloc(r->found_attempt, count * sizeof *r->found_attempt);
+    r->found_server[r->found_count] = server;
+    r->found_attempt[r->found_count++] = attempt;
+}
+
+/* == numbers ================================================================================== */
+
+/* The start of the job that has written the newest state of a server on this rank's host; -1: there is none. */
+static int64_t attempt_at(const tr_rank *r, int server)
+{
+    int64_t newest = -1;
+
+    for (int i = 0; i < r->found_count; i++)
+        if (r->found_server[i] == (uint32_t)server && r->found_attempt[i] > newest)
+            newest = r->found_attempt[i];
+    return newest;
+}
+
+/* Every server where the newest of its states is, if that can be; `ranks` are those of the servers in rank order. */
+static void number_servers(tr_roster *roster, const int *ranks)
+{
+    const int count = roster->servers;
+    bool     *may = calloc((size_t)(count * count) + 1, sizeof *may);
+    int      *of = calloc((size_t)count + 1, sizeof *of);
+
+    for (int s = 0; s < count; s++) {
+        int64_t newest = -1;
+        for (int k = 0; k < count; k++)
+            newest = attempt_at(&roster->rank[ranks[k]], s) > newest ? attempt_at(&roster->rank[ranks[k]], s) : newest;
+        for (int k = 0; k < count; k++)
+            may[s * count + k] = newest >= 0 && attempt_at(&roster->rank[ranks[k]], s) == newest;
     }
+    const bool is_found = tr_match(of, count, count, may);
+    for (int s = 0; s < count; s++) {
+        roster->server_rank[s] = ranks[is_found ? of[s] : s];
+        roster->rank[roster->server_rank[s]].index = s;
+    }
+    free(of);
+    free(may);
+}
+
+/* Every server has a replica on another host; those that are left over are numbered behind. */
+static tr_status number_replicas(tr_roster *roster, const int *ranks)
+{
+    const int servers = roster->servers, count = roster->replicas;
+    bool     *may = calloc((size_t)(servers * count) + 1, sizeof *may);
+    int      *of = calloc((size_t)servers + 1, sizeof *of), next = servers;
+
+    for (int s = 0; s < servers; s++)
+        for (int k = 0; k < count; k++)
+            may[s * count + k] = strcmp(roster->rank[roster->server_rank[s]].host_id, roster->rank[ranks[k]].host_id);
+    const bool is_found = !count || tr_match(of, servers, count, may);
+    for (int s = 0; s < servers && count && is_found; s++)
+        roster->rank[ranks[of[s]]].index = s;
+    for (int k = 0; k < count; k++)
+        if (roster->rank[ranks[k]].index < 0)
+            roster->rank[ranks[k]].index = next++;
+    free(of);
+    free(may);
+    return is_found ? TR_OK : tr_fail(TR_EPEER, "%d replicas are not enough for %d servers: each must be on another host than its "
+                                      "server", count, servers);
+}
+
+static tr_status number_ranks(tr_roster *roster)
+{
+    int *servers = malloc((size_t)roster->size * sizeof *servers), *replicas = malloc((size_t)roster->size * sizeof *replicas);
+
+    for (int i = 0; i < roster->size; i++) {
+        tr_rank *r = &roster->rank[i];
+        if (r->role == TR_ROLE_SERVER) {
+            servers[roster->servers++] = i;
+        } else if (r->role == TR_ROLE_REPLICA) {
+            replicas[roster->replicas++] = i;
+        } else if (r->role == TR_ROLE_TRAINER) {
+            roster->trainer_rank[roster->trainers] = i;
+            r->index = roster->trainers++;
+        } else {
+            r->index = roster->spares++;
+        }
+    }
+    number_servers(roster, servers);
+    const tr_status status = number_replicas(roster, replicas);
+    free(servers);
+    free(replicas);
+    return status;
 }
 
 tr_status tr_roster_close(tr_roster *roster)
 {
+    const tr_status status = number_ranks(roster);
+
     for (int i = 0; i < roster->size; i++) {
         tr_rank *r = &roster->rank[i];
-
-        r->index = next_index(roster, i);
         if (asprintf(&r->name, "rank %d (%s %d, host %s, pid %lld)", i, role_names[r->role], r->index, r->host,
                      (long long)r->pid) < 0)
             r->name = NULL;
@@ -137,7 +251,15 @@ tr_status tr_roster_close(tr_roster *roster)
     if (!roster->servers || !roster->trainers)
         return tr_fail(TR_EPEER, "a job of %d servers and %d trainers makes no sense: start it like "
                        "`mpirun -np 1 trireme-pserver : -np 2 python train.py`", roster->servers, roster->trainers);
-    return TR_OK;
+    return status;
+}
+
+int tr_roster_replica_of(const tr_roster *roster, int server)
+{
+    for (int i = 0; i < roster->size; i++)
+        if (roster->rank[i].role == TR_ROLE_REPLICA && roster->rank[i].index == server && !roster->rank[i].is_dead)
+            return i;
+    return -1;
 }
 
 int tr_roster_spare_for(const tr_roster *roster, int rank)

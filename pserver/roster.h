@@ -1,7 +1,9 @@
 /* roster.h - who is who in a job: role, number among its role, host, process of every rank.
  *
- * Ranks learn it from each other's Hello; ranks of a role are numbered in rank order, so that all of them
- * come to the same numbers without asking anybody. Nothing here waits or sends.
+ * Ranks learn it from each other's Hello, and number themselves by the same rules, so that all of them come to the same
+ * numbers without asking anybody: ranks of a role in rank order, but for servers where an earlier start of the job has left the
+ * states of all of them on other hosts (a replica's): then each is where its state is. A replica has the number of a
+ * server of another host, or a higher one: it has nothing to do. Nothing here waits or sends.
  *
  * What must stay true: once complete, a roster changes in who is dead and which rank is a server, by who drives (comm.h)
  * alone; names and numbers of ranks do not change, and other threads may read those. */
@@ -18,12 +20,14 @@ typedef struct tr_rank {
     int64_t  pid;
     char    *host, *host_id;
     char    *name;                    /* "rank 1 (server 1, host n03, pid 4711)" */
+    int       found_count;            /* of a server: states on its host, of earlier starts of the job */
+    uint32_t *found_server, *found_attempt;
 } tr_rank;
 
 typedef struct tr_roster {
     int      self, size, known;
     int      servers, trainers;
-    int      spares;
+    int      spares, replicas;
     int     *server_rank, *trainer_rank;          /* index -> rank */
     tr_rank *rank;
 } tr_roster;
@@ -38,6 +42,8 @@ tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *hello, size
 /* The same by hand, for tests. */
 void      tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, int64_t pid, const char *host,
                         const char *host_id);
+/* On the host of this rank lies the state of that server, written last by that start of the job. */
+void      tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t attempt);
 /* Everyone is known: number them. TR_EPEER when a job of these ranks makes no sense. */
 tr_status tr_roster_close(tr_roster *roster);
 /* Of any number; before a rank is known "rank 7". The text lives as long as the roster, or until this
@@ -45,6 +51,8 @@ tr_status tr_roster_close(tr_roster *roster);
 const char *tr_roster_name(const tr_roster *roster, int rank);
 /* The spare that is to take a server's place: the first living one of its host; -1: there is none. */
 int       tr_roster_spare_for(const tr_roster *roster, int rank);
+/* The living replica of a server; -1: there is none. */
+int       tr_roster_replica_of(const tr_roster *roster, int server);
 /* From here on this rank is that server, and who was it before is nobody. */
 void      tr_roster_replace(tr_roster *roster, int server, int rank);
 /* "rank 2, rank 3": who is not known yet; for messages. */

@@ -65,6 +65,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     }
     server->settled = calloc((size_t)roster->trainers, sizeof *server->settled);
     server->trainer_flags = calloc((size_t)roster->trainers, sizeof *server->trainer_flags);
+    tr__server_mirror_new(server);
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self)
             tr__server_say_serving(server, i);
@@ -132,6 +133,7 @@ void tr_server_free(tr_server *server)
     tr__server_rounds_free(server);
     tr__server_tasks_free(server);
     tr__server_cut_free(server);
+    tr__server_mirror_free(server);
     if (server->setup)
         trireme__pserver__setup__free_unpacked(server->setup, NULL);
     tr_outbox_deinit(&server->outbox);
@@ -172,27 +174,35 @@ const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *
 }
 
 /* Who has left while a step of it waits will send that again to whoever takes this server's place, and say goodbye again. */
-static uint8_t flags_of(const tr_server *server, int index)
+static uint8_t flags_of(const tr_server *server, int index, uint64_t settled)
 {
     const tr__trainer *t = &server->trainer[index];
-    const bool         is_gone = t->is_lost || (t->is_gone && t->settled == t->ended);
+    const bool         is_gone = t->is_lost || (t->is_gone && settled == t->ended);
     const uint8_t      decided = tr__server_has_verdicts(server) ? server->verdicts.trainer[index] : 0;
 
     return (uint8_t)(decided | (is_gone ? TR_TRAINER_GONE : 0) | (t->is_lost ? TR_TRAINER_LOST : 0));
 }
 
-void tr__server_commit(tr_server *server, bool is_update)
+tr_commit tr__server_commit_of(tr_server *server, bool with_update)
 {
-    const bool has_verdicts = tr__server_has_verdicts(server);
+    const uint64_t updates = server->updates + with_update;
 
     for (int i = 0; i < server->trainer_count; i++) {
-        server->settled[i] = server->trainer[i].settled;
-        server->trainer_flags[i] = flags_of(server, i);
+        server->settled[i] = server->trainer[i].settled + (with_update && server->takes_part[i]);
+        server->trainer_flags[i] = flags_of(server, i, server->settled[i]);
     }
-    const tr_commit commit = {.updates = server->updates, .settled = server->settled, .trainer = server->trainer_flags,
-                              .decided = has_verdicts ? server->verdicts.update : server->updates,
-                              .verdicts = server->verdicts.number};
+    return (tr_commit){.updates = updates, .settled = server->settled, .trainer = server->trainer_flags,
+                       .decided = tr__server_has_verdicts(server) ? server->verdicts.update : updates,
+                       .verdicts = server->verdicts.number};
+}
+
+void tr__server_commit(tr_server *server, bool is_update)
+{
+    const tr_commit commit = tr__server_commit_of(server, false);
+
     server->store.commit(server->store.self, &commit, is_update);
+    if (!is_update)
+        tr__server_mirror_commit(server);
 }
 
 /* == failing ================================================================================= */
@@ -253,6 +263,11 @@ static void lost(void *self, int peer, const char *how)
     tr__trainer *trainer = trainer_of(server, peer);
     if (trainer && trainer->is_gone)
         return;
+    if (server->roster->rank[peer].role == TR_ROLE_REPLICA) {
+        if (tr__server_mirror_is(server, peer))
+            tr__server_mirror_drop(server);
+        return;
+    }
     if (!trainer && !waits_in_vain(server, peer))
         return;                                    /* trainers wait for whom takes its place, not we */
     if (trainer && server->is_running && tr_mode_survives_trainers(&server->mode)) {
@@ -271,7 +286,7 @@ static void *place(void *self, int peer, const tr_wire *wire)
     tr_server   *server = self;
     tr__trainer *trainer = trainer_of(server, peer);
 
-    if (wire->kind == TR_WIRE_SHARE || wire->kind == TR_WIRE_VERDICT)
+    if (wire->kind == TR_WIRE_SHARE || wire->kind == TR_WIRE_VERDICT || wire->kind == TR_WIRE_REPLICA)
         return tr__server_buffer_new(server, wire->bytes);
     if (!trainer || wire->epoch != trainer->epoch || server->status != TR_OK)
         return NULL;
@@ -334,6 +349,13 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
     }
 }
 
+/* The replica computes the same update, and needs what all servers have gathered for it. */
+static void pass_share_on(tr_server *server, uint64_t before)
+{
+    if (tr_gather_done(server->gather) > before)
+        tr__server_mirror_share(server, server->share_to, (uint64_t)server->share_bytes * (uint64_t)server->roster->servers);
+}
+
 static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
     tr_server   *server = self;
@@ -343,7 +365,13 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
 
     server->now = now;
     if (wire->kind == TR_WIRE_SHARE) {
+        const uint64_t before = tr_gather_done(server->gather);
         note_failure(server, tr_gather_receive(server->gather, server->updates, peer, wire, payload));
+        pass_share_on(server, before);
+        goto drop;
+    }
+    if (tr__server_mirror_is(server, peer)) {
+        tr__server_mirror_receive(server, wire, payload);
         goto drop;
     }
     if (!trainer) {
@@ -441,7 +469,7 @@ static bool next(void *self, tr_message *out)
     tr_server *server = self;
 
     return tr_outbox_take(&server->outbox, out) || tr_gather_next(server->gather, out) ||
-           (server->status == TR_OK && next_ack(server, out));
+           (server->status == TR_OK && (next_ack(server, out) || tr__server_mirror_next(server, out)));
 }
 
 static int64_t tick(void *self, int64_t now)
@@ -450,9 +478,10 @@ static int64_t tick(void *self, int64_t now)
 
     server->now = now;
     const int64_t gather = tr_gather_tick(server->gather, now), cut = tr__server_watch_cut(server, now);
-    const int64_t verdicts = tr__server_watch_verdicts(server, now), first = gather < cut ? gather : cut;
+    const int64_t verdicts = tr__server_watch_verdicts(server, now), mirror = tr__server_mirror_tick(server, now);
+    const int64_t first = gather < cut ? gather : cut, other = verdicts < mirror ? verdicts : mirror;
 
-    return first < verdicts ? first : verdicts;
+    return first < other ? first : other;
 }
 
 static tr_status status_of(const void *self, const char **text)
@@ -474,7 +503,12 @@ tr_node tr_server_node(tr_server *server)
 
 void tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *all)
 {
+    const uint64_t before = tr_gather_done(server->gather);
+
+    server->share_to = all;
+    server->share_bytes = bytes;
     note_failure(server, tr_gather_begin(server->gather, server->updates + 1, own, bytes, all));
+    pass_share_on(server, before);
 }
 
 uint64_t tr_server_shared(const tr_server *server)
@@ -492,5 +526,6 @@ void tr_server_applied(tr_server *server, tr_status status)
         tr__server_fail(server, status);
         return;
     }
-    tr__server_update_applied(server);
+    server->is_computed = true;
+    tr__server_try_finish(server);
 }

@@ -68,7 +68,7 @@ typedef struct tr_store {
      * where `wish` says, and call tr_server_written. NULL: this store cannot. */
     void      (*snapshot)(void *self, const Trireme__Pserver__Wish *wish);
     /* All rows of a virtual shard of table `index`, packed (tr_table_pack); put such rows into it. As `rows`. */
-    tr_status (*read_rows)(void *self, uint32_t index, uint32_t shard, void **out, uint64_t *bytes);
+    tr_status (*read_rows)(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes);
     tr_status (*write_rows)(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates);
     /* Memory of `bytes` bytes for the state of tasks, zero at first, which outlives the process as the rest does; `*bytes` 0:
      * that which an earlier process had, of its size. NULL, also as the function: there is none. */
@@ -84,6 +84,10 @@ typedef struct tr_server tr_server;
 tr_server *tr_server_new(const tr_roster *roster, const tr_store *store);
 void       tr_server_free(tr_server *server);
 tr_node    tr_server_node(tr_server *server);
+
+/* The transport may lose messages: what a replica has not acknowledged after so many nanoseconds is sent to it again. For a
+ * new server, before its first message. */
+void       tr_server_set_retry(tr_server *server, int64_t retry);
 
 /* Go on in the middle of a job, from what the store has kept: trainers repeat what they were not told is settled. For a new
  * server, before its first message. */

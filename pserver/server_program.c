@@ -426,8 +426,11 @@ void tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t
     tr_table_pull(sp->table[table]->table, out, keys, n);
 }
 
-tr_status tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, void **out, uint64_t *bytes)
+tr_status tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, bool are_candidates, void **out,
+                                      uint64_t *bytes)
 {
+    if (are_candidates)
+        return tr_table_pack_candidates(sp->table[table]->table, shard, out, bytes);
     return shard == TR_SHARDS ? tr_table_part_pack(sp->table[table]->table, out, bytes)
                               : tr_table_pack(sp->table[table]->table, shard, out, bytes);
 }

@@ -32,7 +32,8 @@ tr_status          tr_server_program_ready(tr_server_program *sp);
 void              *tr_server_program_param(tr_server_program *sp, uint32_t index);
 /* Not while an update is being computed: tables have one copy. */
 void               tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out);
-tr_status          tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, void **out, uint64_t *bytes);
+tr_status          tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, bool are_candidates, void **out,
+                                               uint64_t *bytes);
 tr_status          tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes,
                                                 bool are_candidates);
 /* Compute a piece of the next update, whose gradient is whole; see tr_store. */

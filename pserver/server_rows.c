@@ -181,7 +181,7 @@ static void answer(tr_server *server, const tr__trainer *trainer, const tr__row_
     if (pull->count >= 0) {
         server->store.rows(server->store.self, pull->table, pull->key, pull->count, payload);
     } else {
-        const tr_status status = server->store.read_rows(server->store.self, pull->table, (uint32_t)pull->key[0], &payload, &bytes);
+        const tr_status status = server->store.read_rows(server->store.self, pull->table, (uint32_t)pull->key[0], false, &payload, &bytes);
         if (status != TR_OK) {
             tr__server_fail(server, status);
             return;

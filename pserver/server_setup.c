@@ -125,10 +125,10 @@ static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t
     TR_TRY(take_beginning(server, packed, bytes));
     TR_TRY(server->store.setup(server->store.self, server->setup, payload, wire->bytes, true));
     server->updates = commit.updates;
-    if (server->mode.kind == TR_MODE_SYNC && commit.updates == wire->step + 1) {
+    if (tr_mode_goes_back(&server->mode) && commit.updates == wire->step + 1) {
         server->store.go_back(server->store.self);
         server->updates--;
-    } else if (server->mode.kind == TR_MODE_SYNC && commit.updates != wire->step) {
+    } else if (tr_mode_goes_back(&server->mode) && commit.updates != wire->step) {
         return tr_fail(TR_EPEER, "%s: its state has %llu updates, the job is to go on after %llu", name,
                        (unsigned long long)commit.updates, (unsigned long long)wire->step);
     }
@@ -239,6 +239,7 @@ static tr_status take_over(tr_server *server)
         tr__server_round_moves(server, &server->round[i]);       /* past those who have left */
     note_deaths(server);
     tr__server_verdict_moves(server);
+    tr__server_mirror_begin(server);
     return server->status;
 }
 
@@ -363,5 +364,6 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
     }
     tr__server_verdicts_begin(server, NULL);
     tr__server_commit(server, false);
+    tr__server_mirror_begin(server);
     return TR_OK;
 }

@@ -1,6 +1,6 @@
 /* server_state.h - the inside of a server core, shared by server.c (requests), server_setup.c (agreement),
  * server_round.c (gathering gradients), server_step.c (what is applied when), server_verdict.c (what servers must agree on),
- * server_pull.c (answers), server_meter.c (times) and server_cut.c (checkpoints). */
+ * server_pull.c (answers), server_meter.c (times), server_cut.c (checkpoints) and server_mirror.c (a replica). */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
@@ -8,6 +8,7 @@
 #include "pserver/gather.h"
 #include "pserver/mean.h"
 #include "pserver/meter.h"
+#include "pserver/mirror.h"
 #include "pserver/mode.h"
 #include "pserver/outbox.h"
 #include "pserver/server.h"
@@ -95,6 +96,17 @@ typedef struct tr__verdicts {
     bool        is_busy, is_again;    /* tr__server_verdict_moves is at work, and has to begin anew */
 } tr__verdicts;
 
+/* What this server's replica has; see server_mirror.c. */
+typedef struct tr__mirror {
+    enum { TR__MIRROR_NONE, TR__MIRROR_ASKING, TR__MIRROR_COPYING, TR__MIRROR_ENDING, TR__MIRROR_LIVE } phase;
+    tr_mirror                  *stream;
+    Trireme__Pserver__Replica  *word; /* what it said it has; NULL: nothing yet */
+    int64_t                     retry, asked_at;               /* 0: nothing is lost */
+    uint32_t                    value, table, shard;           /* to be copied next; of the value from `offset` on */
+    uint64_t                    offset;
+    uint64_t                    last_seq, update_seq;          /* of its messages; of the update that is being applied */
+} tr__mirror;
+
 typedef struct tr__trainer {
     int         rank;
     uint32_t    epoch;
@@ -155,6 +167,7 @@ struct tr_server {
     tr_rows_update  *rows;            /* of each table: for the update that is being applied */
     tr_rows_part   **row_part;
     uint64_t        *row_part_capacity;
+    bool             is_computed;     /* the store is done with it, and the replica perhaps not */
     bool             is_updating;     /* the store is at the first of the queue: its tables must not be read */
 
     tr_mode          mode;
@@ -176,6 +189,9 @@ struct tr_server {
     struct tr__server_tasks *tasks;   /* server_tasks.c; NULL: none are handed out */
 
     tr__cut          cut;
+    tr__mirror       mirror;
+    const void      *share_to;        /* where the store wants what all servers gather */
+    uint32_t         share_bytes;     /* of each */
     int              trainer_count;
     tr__trainer     *trainer;
     uint8_t         *pool;            /* free buffers of one chunk; the first word of each links the next */
@@ -194,6 +210,8 @@ void      tr__server_hold(tr_server *server, tr__held ***end, const tr_wire *wir
 
 /* What is settled counts from here on, and the update that was applied with it if there is one. */
 void      tr__server_commit(tr_server *server, bool is_update);
+/* What that is, or (`with_update`) will be when the update in hand is applied. Its arrays live until the next. */
+tr_commit tr__server_commit_of(tr_server *server, bool with_update);
 
 /* server_setup.c */
 /* Tell a rank that this server serves, and from what on. */
@@ -307,6 +325,32 @@ void      tr__server_pull_again(tr_server *server, tr__trainer *trainer, const t
 /* Answer the pulls whose time has come. */
 void      tr__server_answer_all(tr_server *server);
 void      tr__server_pulls_free(tr__trainer *trainer);
+
+/* The update in hand is over when the store and the replica have it. */
+void      tr__server_try_finish(tr_server *server);
+
+/* server_mirror.c */
+/* Find this server's replica in the roster, if it has one. */
+void      tr__server_mirror_new(tr_server *server);
+void      tr__server_mirror_free(tr_server *server);
+/* Is that rank the replica? */
+bool      tr__server_mirror_is(const tr_server *server, int rank);
+/* The replica died. */
+void      tr__server_mirror_drop(tr_server *server);
+void      tr__server_mirror_receive(tr_server *server, const tr_wire *wire, const uint8_t *payload);
+/* The server has its state: the replica is to get it. */
+void      tr__server_mirror_begin(tr_server *server);
+bool      tr__server_mirror_is_ready(const tr_server *server);
+/* The store begins with this update. */
+void      tr__server_mirror_update(tr_server *server, const tr_update *update);
+/* Has the replica committed it? */
+bool      tr__server_mirror_has_update(const tr_server *server);
+/* What is settled has changed without an update. */
+void      tr__server_mirror_commit(tr_server *server);
+/* What all servers have gathered for the update in hand. */
+void      tr__server_mirror_share(tr_server *server, const void *all, uint64_t bytes);
+bool      tr__server_mirror_next(tr_server *server, tr_message *out);
+int64_t   tr__server_mirror_tick(tr_server *server, int64_t now);
 
 /* server_cut.c */
 tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);

@@ -49,6 +49,8 @@ static void apply_first(tr_server *server)
                               .compensation = server->mode.compensation, .takes_part = server->takes_part,
                               .rows = tr__server_rows_update(server)};
     server->is_updating = true;
+    server->is_computed = false;
+    tr__server_mirror_update(server, &update);     /* both compute at once */
     server->store.apply(server->store.self, &update);
 }
 
@@ -61,7 +63,7 @@ static void enqueue(tr_server *server, tr__round *round)
 
 void tr__server_apply_next(tr_server *server)
 {
-    if (server->queued && !server->is_updating && server->cut.phase != TR__CUT_TAKING)
+    if (server->queued && !server->is_updating && server->cut.phase != TR__CUT_TAKING && tr__server_mirror_is_ready(server))
         apply_first(server);
 }
 
@@ -128,6 +130,12 @@ static void next_step(tr_server *server, tr__round *round)
     tr__server_round_next(server, round);
     tr__server_round_moves(server, round);
     tr__server_try_apply(server, round);
+}
+
+void tr__server_try_finish(tr_server *server)
+{
+    if (server->is_updating && server->is_computed && tr__server_mirror_has_update(server))
+        tr__server_update_applied(server);
 }
 
 void tr__server_update_applied(tr_server *server)

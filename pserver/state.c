@@ -6,8 +6,10 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { VERSION = 3, LINE = 64 };
 static const char     CONTENT[] = "server";
@@ -26,10 +28,11 @@ typedef struct place {
 typedef struct header {
     _Atomic uint64_t current;         /* the place that counts: CURRENT */
     _Atomic uint64_t ready;           /* the bytes that were taken when all was there; 0: it never was */
+    uint64_t         attempt;         /* not in the check: each start of the job says it anew */
     uint64_t         trainers;
     uint64_t         setup_bytes;
     uint64_t         place[2], setup; /* offsets */
-    uint64_t         check;           /* CRC-32C of the five above and of the setup */
+    uint64_t         check;           /* CRC-32C of the five before it and of the setup */
 } header;
 
 struct tr_state {
@@ -189,6 +192,54 @@ void tr_state_free(tr_state *state, bool forget)
         tr_segment_remove(tr_segment_name(state->segment));
     tr_segment_free(state->segment);
     free(state);
+}
+
+/* == names ==================================================================================== */
+
+static const char SERVER[] = ".server";
+
+bool tr_state_name(char *out, size_t size, const char *prefix, int server)
+{
+    return (size_t)snprintf(out, size, "%s%s%d", prefix, SERVER, server) < size;
+}
+
+void tr_state_set_attempt(tr_state *state, uint32_t attempt)
+{
+    header_of(state)->attempt = attempt;
+}
+
+/* Several processes look at the start, and each holds it meanwhile. */
+static tr_status attach_soon(tr_state **out, const char *name)
+{
+    enum { TRIES = 500, PAUSE = 2000 };
+    tr_status status;
+
+    for (int i = 0; (status = tr_state_attach(out, name)) == TR_EEXIST && i < TRIES; i++)
+        usleep(PAUSE);
+    return status;
+}
+
+tr_status tr_state_find(tr_state_found **out, int *count, const char *prefix)
+{
+    char **names, whole[TR_SEGMENT_NAME];
+    int    all;
+
+    if ((size_t)snprintf(whole, sizeof whole, "%s%s", prefix, SERVER) >= sizeof whole)
+        return tr_fail(TR_ERANGE, "the name '%s' is too long", prefix);
+    TR_TRY(tr_segment_list(&names, &all, whole));
+    *out = malloc((size_t)(all + 1) * sizeof **out);
+    *count = 0;
+    for (int i = 0; i < all; i++) {
+        char      *end;
+        const long server = strtol(names[i] + strlen(whole), &end, 10);
+        tr_state  *state;
+        if (*end || attach_soon(&state, names[i]) != TR_OK)
+            continue;                              /* a table's, or one that was never complete */
+        (*out)[(*count)++] = (tr_state_found){(uint32_t)server, (uint32_t)header_of(state)->attempt};
+        tr_state_free(state, false);
+    }
+    free(names);
+    return TR_OK;
 }
 
 /* == memory ==================================================================================== */

@@ -14,6 +14,8 @@
 
 #include "framework/status.h"
 
+#include <stddef.h>
+
 typedef struct tr_state tr_state;
 
 /* What is known of a trainer. */
@@ -39,6 +41,19 @@ tr_status tr_state_create(tr_state **out, const char *name, const void *setup, u
 tr_status tr_state_attach(tr_state **out, const char *name);
 /* Let go of it; `forget`: and remove it. */
 void      tr_state_free(tr_state *state, bool forget);
+
+/* The name of server `server`'s in a job whose states' names begin with `prefix`; false: it is too long. */
+bool      tr_state_name(char *out, size_t size, const char *prefix, int server);
+
+/* The start of the job, 0, 1, ..., that has written it last. */
+void      tr_state_set_attempt(tr_state *state, uint32_t attempt);
+
+/* Those of a job that are complete and on this host: one malloc. Waits a moment for a process that looks at one, too. */
+typedef struct tr_state_found {
+    uint32_t server, attempt;
+} tr_state_found;
+
+tr_status tr_state_find(tr_state_found **out, int *count, const char *prefix);
 
 const void *tr_state_setup(const tr_state *state, uint64_t *bytes);
 int         tr_state_trainers(const tr_state *state);

@@ -48,6 +48,7 @@ typedef enum tr_role {
     TR_ROLE_TRAINER = 0,
     TR_ROLE_SERVER = 1,
     TR_ROLE_SPARE = 2,                /* waits until a server of its host dies, and takes its place */
+    TR_ROLE_REPLICA = 3,              /* keeps what a server of another host has; serves nobody */
     TR_ROLE_COUNT
 } tr_role;
 
@@ -102,7 +103,7 @@ TR_API const char *tr_job_rank_name(const tr_job *job, int rank);
 
 /* == servers ================================================================================= */
 
-/* Serve, or as a spare wait to serve, until every trainer has said goodbye (TR_OK) or the job has failed. */
+/* Serve, or as a spare wait to serve, or as a replica keep what a server has, until every trainer has said goodbye (TR_OK) or the job has failed. */
 TR_API tr_status tr_job_serve(tr_job *job);
 
 /* == trainers: what the servers are to do ==================================================== */

@@ -23,6 +23,7 @@ static const char usage[] =
     "  --start-timeout SECONDS  all ranks must have said hello by then         (60)\n"
     "  --grace SECONDS          to end by itself after another rank's death    (0.5)\n"
     "  --spare                  wait until a server of this host dies, and take its place\n"
+    "  --replica                keep what a server of another host has, and serve nobody\n"
     "  --probe                  serve nobody: measure the ways between the ranks of this job\n"
     "  --help, --version\n";
 
@@ -45,11 +46,12 @@ static int read_seconds(double *out, const char *text)
 /* 0: go on; 1: nothing more to do; 2: wrong. */
 static int read_options(tr_job_options *options, tr_role *role, bool *is_probe, int argc, char **argv)
 {
-    enum { TIMEOUT = 1, HEARTBEAT, START_TIMEOUT, GRACE, SPARE, PROBE, HELP, VERSION };
+    enum { TIMEOUT = 1, HEARTBEAT, START_TIMEOUT, GRACE, SPARE, REPLICA, PROBE, HELP, VERSION };
     static const struct option names[] = {
         {"timeout", required_argument, NULL, TIMEOUT}, {"heartbeat", required_argument, NULL, HEARTBEAT},
         {"start-timeout", required_argument, NULL, START_TIMEOUT}, {"grace", required_argument, NULL, GRACE},
-        {"spare", no_argument, NULL, SPARE}, {"probe", no_argument, NULL, PROBE},
+        {"spare", no_argument, NULL, SPARE}, {"replica", no_argument, NULL, REPLICA},
+        {"probe", no_argument, NULL, PROBE},
         {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
     };
     double *const seconds[] = {NULL, &options->timeout, &options->heartbeat, &options->start_timeout, &options->grace};
@@ -64,6 +66,8 @@ static int read_options(tr_job_options *options, tr_role *role, bool *is_probe, 
         }
         if (found == SPARE)
             *role = TR_ROLE_SPARE;
+        else if (found == REPLICA)
+            *role = TR_ROLE_REPLICA;
         else if (found == PROBE)
             *is_probe = true;
         else if (read_seconds(seconds[found], optarg))

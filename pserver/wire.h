@@ -63,7 +63,10 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(PUSH_COMPRESSED, TR_LIMIT_DATA) /* request: the piece of a gradient that begins at `offset`: see compress.h */ \
     X(READY,     0)                 /* server to server 0: has `step` of trainer `part`, of parameters of update `offset`; */ \
                                     /*          `block`: flags (server_verdict.c); cut number `seq` */      \
-    X(VERDICT,   TR_LIMIT_CONTROL)  /* server 0 to the others: Verdict */
+    X(VERDICT,   TR_LIMIT_CONTROL)  /* server 0 to the others: Verdict */                                       \
+    X(REPLICA,   TR_LIMIT_CONTROL)  /* replica to its server, when that serves: Replica */                  \
+    X(COPY,      TR_LIMIT_CONTROL)  /* to a replica: be as I was after `step`; `part` 1: you have it; 0: Setup, the rest comes */ \
+    X(UPDATE,    TR_LIMIT_CONTROL)  /* to a replica: Update, of which all has come; `part` 1: no update, just commit */
 
 typedef enum tr_wire_kind {
     TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */

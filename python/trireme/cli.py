@@ -43,6 +43,8 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--trainers", type=int, default=1, metavar="T", help="processes that run the script (default: 1)")
     parser.add_argument("--spares", type=int, default=1, metavar="N", help="processes on each host that wait to take the place "
                         "of a server that dies there (default: 1)")
+    parser.add_argument("--replicas", type=int, default=0, metavar="N", help="1: what a server has is kept on another host, too, "
+                        "and outlives its own (default: 0)")
     parser.add_argument("--mode", metavar="MODE", help="consistency: sync, sync(fewer), sync(backups=N), async, async(compensation=X), "
                         "ssp(N) or geo(N) (default: what the script says, else sync)")
     parser.add_argument("--compress", metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8 or topk(SHARE) "
@@ -162,7 +164,8 @@ def run_launch(options: argparse.Namespace) -> int:
 
     checkpoints = Checkpoints(options.checkpoint, options.checkpoint_steps, options.checkpoint_seconds,
                               options.checkpoint_keep, options.resume)
-    layout = Layout(options.servers, options.trainers, options.hosts, options.hostfile, ssh_command(options.ssh), options.spares)
+    layout = Layout(options.servers, options.trainers, options.hosts, options.hostfile, ssh_command(options.ssh), options.spares,
+                    options.replicas)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
                     tag_output=options.tag_output, mode=options.mode, compress=options.compress, restarts=options.restarts,
                     checkpoints=checkpoints, log=options.log, progress=progress_seconds(options.progress))

@@ -1,7 +1,7 @@
 /* test_sim.c - whole jobs under a seeded scheduler: what is promised holds for every seed.
  *
  * Ten thousand runs in all. TRIREME_SIM_RUNS changes how many seeds each test takes, TRIREME_SIM_FIRST the first of them; one
- * that fails is named, and fails again. */
+ * that fails is named, and fails again. An argument is the pattern of the tests to run. */
 #include "tests/support/sim_job.h"
 
 #include <setjmp.h>
@@ -178,6 +178,38 @@ static void a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost(void **
     assert_true(seeds(2600) < 100 || went_on > seeds(2600) / 4);
 }
 
+/* A host is lost with a server's memory: the job is started again, and goes on from the replica. */
+static void a_replica_has_all_that_was_acknowledged(void **state)
+{
+    static const char *const modes[] = {"sync", "async", "sync", "ssp(1)", "geo(1)", "sync"};
+    const uint64_t           runs = seeds(800);
+    uint64_t                 began_again = 0;
+
+    (void)state;
+    for (EACH_SEED(800)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 6]);
+        options.replicas = true;
+        options.loss = seed % 4 == 0 ? 0.05 : 0;
+        sim_job  *job = sim_job_new(&options);
+        tr_sim   *sim = sim_job_sim(job);
+        const int lost = (int)tr_sim_random(sim, (uint64_t)options.servers);
+        sim_job_kill(job, lost, 1 + (int64_t)tr_sim_random(sim, 120000));
+        run(job, seed);
+        if (!sim_job_is_good(job)) {
+            sim_job *again = sim_job_again(job, lost);
+            run(again, seed);
+            sim_job_free(job);
+            job = again;
+            began_again++;
+        }
+        if (!sim_job_is_good(job))
+            fail_msg("seed %llu: the job fails again", (unsigned long long)seed);
+        sim_job_check(job);
+        sim_job_free(job);
+    }
+    assert_true(runs < 100 || began_again > runs / 4);
+}
+
 static void a_dead_trainer_stops_nobody_where_trainers_are_apart(void **state)
 {
     static const char *const modes[] = {"async", "sync(fewer)", "ssp(3)", "sync(backups=1)"};
@@ -285,6 +317,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(jobs_of_sixty_four_ranks),
         cmocka_unit_test(a_job_goes_on_from_a_cut_at_any_step_on_any_number_of_servers),
         cmocka_unit_test(a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost),
+        cmocka_unit_test(a_replica_has_all_that_was_acknowledged),
         cmocka_unit_test(a_dead_trainer_stops_nobody_where_trainers_are_apart),
         cmocka_unit_test(servers_agree_on_every_update_whoever_dies),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),

@@ -146,11 +146,11 @@ def test_an_agent_does_not_wait_for_ever_for_a_silent_launcher(agent):
 class Job:
     """A job under ``trireme launch`` on the hosts of a cluster, started on its first one."""
 
-    def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0):
+    def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0, replicas=0):
         self.cluster, self.output = hosts, hosts.folder / "output"
         named = ["--mpirun", MPIS[version].mpirun] if version else []
         command = [sys.executable, "-m", "trireme", "launch", "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--servers",
-                   servers, "--trainers", trainers, "--timeout", 100, "--restarts", restarts, *named, SCRIPT, *args]
+                   servers, "--trainers", trainers, "--timeout", 100, "--restarts", restarts, "--replicas", replicas, *named, SCRIPT, *args]
         with self.output.open("w") as output:          # a pipe would be held by an ssh that outlives the rest
             self.process = subprocess.Popen(hosts.command(command), env=environment(), stdin=subprocess.DEVNULL,
                                             stdout=output, stderr=subprocess.STDOUT)
@@ -332,6 +332,48 @@ def test_servers_keep_what_they_have_when_a_host_without_one_is_lost(three, mark
     assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
     assert np.isnan(np.load(three.folder / "r.npz")["losses"][0])        # not computed again: the server had it
     job.assert_nothing_left()
+
+
+def assert_replica_goes_on(three, mark, tmp_path, version, host):
+    """What the lost host's server had is its replica's, and all is as if nothing had happened: the same bits, and the steps of
+    before are not made again (their losses are no numbers)."""
+    args = ("--steps", 300, "--optimizer", "momentum", "--clip", 0.5, "--out")
+    job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version, restarts=1, servers=3,
+              replicas=1)
+    job.await_training(mark)
+    time.sleep(0.5)
+    three.cut(host)
+    try:
+        code, text = job.end(70)
+        assert code == 0 and "a replica of each server" in text and "starting the job again (1 of 1)" in text, text
+        launch(3, 2, *args, tmp_path / "r.npz", version=version)
+        with np.load(three.folder / "r.npz") as got:
+            replayed = int(np.isnan(got["losses"]).sum())
+        assert replayed > 3, text
+        assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
+        job.assert_nothing_left()
+    finally:
+        three.heal(host)
+
+
+@needs_mpi
+def test_a_replica_takes_the_place_of_a_server_whose_host_is_lost(three, mark, tmp_path):
+    assert_replica_goes_on(three, mark, tmp_path, None, "h2")
+
+
+@each_mpi
+@pytest.mark.soak
+@pytest.mark.parametrize("host", ["h2", "h3"])
+def test_a_replica_takes_the_place_of_a_server_under_each_mpi(version, host, three, mark, tmp_path):
+    assert_replica_goes_on(three, mark, tmp_path, version, host)
+
+
+@needs_mpi
+def test_a_replica_on_the_servers_own_host_is_refused(capsys):
+    assert cli.main(["launch", "--replicas", "1", str(SCRIPT)]) == 2
+    assert "a replica is to be on another host than its server" in capsys.readouterr().err
+    assert cli.main(["launch", "--replicas", "2", "--hosts", "a,b", str(SCRIPT)]) == 2
+    assert "--replicas 2; 0 and 1 are possible" in capsys.readouterr().err
 
 
 @each_mpi

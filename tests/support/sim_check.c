@@ -15,7 +15,8 @@
 static void check_last(const sim_job *job, int step, const float *param)
 {
     for (int i = 0; i < job->options.trainers; i++)
-        if (job->trainer[i].steps == step && memcmp(job->trainer[i].param, param, SIM_TOTAL * sizeof *param))
+        if (job->trainer[i].steps == step && !job->trainer[i].was_over &&
+            memcmp(job->trainer[i].param, param, SIM_TOTAL * sizeof *param))
             fail_msg("seed %llu: trainer %d of %d ends with other parameters (%d servers)",
                      (unsigned long long)job->options.seed, i, job->options.trainers, job->options.servers);
 }

@@ -17,7 +17,10 @@ static const int64_t param_size[SIM_PARAMS] = {3, 700, 4500, 11000};
 
 static tr_node core_of(const sim_rank *r)
 {
-    return r->trainer ? tr_client_node(r->trainer->client) : r->server ? tr_server_node(r->server) : tr_spare_node(r->spare);
+    return r->trainer   ? tr_client_node(r->trainer->client)
+           : r->replica ? tr_replica_node(r->replica)
+           : r->server  ? tr_server_node(r->server)
+                        : tr_spare_node(r->spare);
 }
 
 static void *rank_place(void *self, int peer, const tr_wire *wire)
@@ -102,14 +105,23 @@ static void cut_blocks(sim_job *job)
             at += size;
         }
     assert_true(at == SIM_TOTAL);
-    job->first = calloc((size_t)(servers * job->blocks), sizeof *job->first);
+    job->first = calloc((size_t)(2 * servers * job->blocks), sizeof *job->first);
 }
 
 static tr_role role_of(const sim_job *job, int i)
 {
-    return i < job->options.servers                          ? TR_ROLE_SERVER
-           : i < job->options.servers + job->options.trainers ? TR_ROLE_TRAINER
-                                                              : TR_ROLE_SPARE;
+    const int trainers = job->options.servers + job->options.trainers;
+
+    return i < job->options.servers             ? TR_ROLE_SERVER
+           : i < trainers                       ? TR_ROLE_TRAINER
+           : i < trainers + job->options.spares ? TR_ROLE_SPARE
+                                                : TR_ROLE_REPLICA;
+}
+
+/* All are on one host, but for replicas. */
+static const char *host_of(const sim_job *job, int i)
+{
+    return role_of(job, i) == TR_ROLE_REPLICA ? "there" : "here";
 }
 
 static void make_rank(sim_job *job, int number)
@@ -118,12 +130,14 @@ static void make_rank(sim_job *job, int number)
 
     *r = (sim_rank){.job = job, .number = number, .roster = tr_roster_new(number, job->size)};
     for (int i = 0; i < job->size; i++)
-        tr_roster_put(r->roster, i, role_of(job, i), 1, 100 + i, "h", "here");
+        tr_roster_put(r->roster, i, role_of(job, i), 1, 100 + i, "h", host_of(job, i));
     assert_int_equal(tr_roster_close(r->roster), TR_OK);
     if (role_of(job, number) == TR_ROLE_SERVER) {
         sim__server_new(r, number);
     } else if (role_of(job, number) == TR_ROLE_SPARE) {
         r->spare = tr_spare_new(r->roster, take_place, r);
+    } else if (role_of(job, number) == TR_ROLE_REPLICA) {
+        sim__replica_new(r, r->roster->rank[number].index);
     } else {
         const tr_client_options options = {SIM_CHUNK, 3 * SIM_CHUNK, job->options.loss > 0 ? 20000 : 0, 1000000};
         r->trainer = &job->trainer[number - job->options.servers];
@@ -156,7 +170,8 @@ static void free_coders(sim_trainer *t)
     free(t->pieces);
 }
 
-sim_job *sim_job_new(const sim_options *options)
+/* With what earlier ones have left, which it takes, or nothing. */
+static sim_job *make_job(const sim_options *options, sim_place *left)
 {
     const tr_sim_options sim = {.seed = options->seed, .delay = 1000, .drop = options->loss, .duplicate = options->loss,
                                 .notice = 5000};
@@ -165,16 +180,22 @@ sim_job *sim_job_new(const sim_options *options)
     job->options = *options;
     assert_int_equal(tr_mode_parse(&job->mode, options->mode), TR_OK);
     assert_int_equal(tr_compress_parse(&job->compress, options->compress ? options->compress : "none"), TR_OK);
-    job->size = options->servers + options->trainers + options->spares;
+    job->size = options->servers * (1 + options->replicas) + options->trainers + options->spares;
     job->sim = tr_sim_new(job->size, &sim);
     job->is_slow = tr_sim_random(job->sim, 2);
     job->is_even = options->seed % 2;
+    job->is_again = left != NULL;
     cut_blocks(job);
     job->rank = calloc((size_t)job->size, sizeof *job->rank);
-    job->place = calloc((size_t)options->servers, sizeof *job->place);
+    job->place = calloc(2 * (size_t)options->servers, sizeof *job->place);
     job->trainer = calloc((size_t)options->trainers, sizeof *job->trainer);
-    for (int s = 0; s < options->servers; s++)
+    for (int s = 0; s < 2 * options->servers; s++) {
+        if (left)
+            job->place[s] = left[s];
         job->place[s].job = job;
+        job->place[s].server = NULL;
+        job->place[s].replica = NULL;
+    }
     for (int i = 0; i < options->trainers; i++) {
         sim_trainer *t = &job->trainer[i];
         *t = (sim_trainer){.job = job, .index = i, .steps = 1 + (int)tr_sim_random(job->sim, (uint64_t)options->steps),
@@ -191,16 +212,37 @@ sim_job *sim_job_new(const sim_options *options)
     return job;
 }
 
+sim_job *sim_job_new(const sim_options *options)
+{
+    return make_job(options, NULL);
+}
+
+sim_job *sim_job_again(sim_job *old, int lost)
+{
+    const int servers = old->options.servers;
+    sim_job  *job;
+
+    if (lost >= 0) {
+        sim__place_free(&old->place[lost]);
+        old->place[lost] = old->place[servers + lost];
+        old->place[servers + lost] = (sim_place){0};
+    }
+    job = make_job(&old->options, old->place);
+    memset(old->place, 0, 2 * (size_t)servers * sizeof *old->place);
+    return job;
+}
+
 void sim_job_free(sim_job *job)
 {
     for (int i = 0; i < job->size; i++) {
         tr_server_free(job->rank[i].server);
         tr_spare_free(job->rank[i].spare);
+        tr_replica_free(job->rank[i].replica);
         if (job->rank[i].trainer)
             tr_client_free(job->rank[i].trainer->client);
         tr_roster_free(job->rank[i].roster);
     }
-    for (int s = 0; s < job->options.servers; s++)
+    for (int s = 0; s < 2 * job->options.servers; s++)
         sim__place_free(&job->place[s]);
     for (int i = 0; i < job->options.trainers; i++) {
         free(job->trainer[i].param);

@@ -11,6 +11,7 @@
 
 #include "pserver/client.h"
 #include "pserver/mode.h"
+#include "pserver/replica.h"
 #include "pserver/server.h"
 #include "pserver/spare.h"
 #include "pserver/transport_sim.h"
@@ -35,6 +36,7 @@ typedef struct sim_options {
     const char *compress;             /* NULL: gradients travel as they are */
     bool        cuts;                 /* trainer 0 cuts now and then */
     const sim_snapshot *from;         /* a job of other numbers of servers goes on from here; NULL: it begins anew */
+    bool        replicas;             /* of each server, on another host */
 } sim_options;
 
 typedef struct sim_job sim_job;
@@ -45,7 +47,11 @@ tr_sim  *sim_job_sim(sim_job *job);
 
 /* What trainer `who` says that it means; all the same by default. Before sim_job_run. */
 void sim_job_set_fact(sim_job *job, int who, const char *fact);
-/* Kill a rank at a time; servers come first, then trainers, then spares. */
+/* The job that has failed, started again where server `lost` and its memory are gone: it takes the states of `old`, which it
+ * empties; that of the lost one is its replica's. -1: none is lost. */
+sim_job *sim_job_again(sim_job *old, int lost);
+
+/* Kill a rank at a time; servers come first, then trainers, spares, and replicas. */
 void sim_job_kill(sim_job *job, int rank, int64_t after);
 /* Ranks whose job has failed end. */
 void sim_job_end_failed(sim_job *job);

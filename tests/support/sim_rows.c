@@ -47,19 +47,26 @@ static void update_rows(const sim_job *job, float *rows, const tr_rows_merge *me
 
 /* == a server ================================================================================== */
 
+/* Those that count. */
+static const float *rows_of(const sim_place *p)
+{
+    return p->rows[p->side];
+}
+
 void sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out)
 {
     const sim_place *p = self;
 
     assert_int_equal(table, 0);
     for (int64_t i = 0; i < n; i++)
-        memcpy((char *)out + i * ROW_BYTES, p->rows + keys[i] * SIM_WIDTH, ROW_BYTES);
+        memcpy((char *)out + i * ROW_BYTES, rows_of(p) + keys[i] * SIM_WIDTH, ROW_BYTES);
 }
 
 void sim__apply_rows(sim_place *p)
 {
     assert_int_equal(tr_rows_merge_run(&p->merge, &p->update.rows[0], SIM_WIDTH), TR_OK);
-    update_rows(p->job, p->rows, &p->merge);
+    memcpy(p->rows[1 - p->side], p->rows[p->side], sizeof p->rows[0]);
+    update_rows(p->job, p->rows[1 - p->side], &p->merge);
 }
 
 /* == a trainer ================================================================================= */
@@ -210,7 +217,7 @@ void sim__check_decided_rows(const sim_job *job, const sim_place *all)
         update_once(job, rows, &merge, all->history[n]);
     for (int64_t key = 0; key < SIM_KEYS; key++) {
         const sim_place *p = &job->place[key % job->options.servers];
-        if (p->updates == all->updates && memcmp(rows + key * SIM_WIDTH, p->rows + key * SIM_WIDTH, ROW_BYTES))
+        if (p->updates == all->updates && memcmp(rows + key * SIM_WIDTH, rows_of(p) + key * SIM_WIDTH, ROW_BYTES))
             fail_msg("seed %llu: row %lld is not what its updates make", (unsigned long long)job->options.seed, (long long)key);
     }
     tr_rows_merge_deinit(&merge);
@@ -230,7 +237,7 @@ void sim__check_settled_rows(const sim_job *job)
                 for (int c = 0; is_wanted(key, i, step) && c < SIM_WIDTH; c++)
                     row[c] -= grad[c];
             }
-        if (memcmp(row, p->rows + key * SIM_WIDTH, ROW_BYTES))
+        if (memcmp(row, rows_of(p) + key * SIM_WIDTH, ROW_BYTES))
             fail_msg("seed %llu: row %lld does not have just what is settled", (unsigned long long)job->options.seed, (long long)key);
     }
 }

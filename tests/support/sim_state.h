@@ -13,6 +13,7 @@
 typedef struct sim_place {
     sim_job   *job;
     tr_server *server;                /* of who serves here now */
+    tr_replica *replica;              /* or keeps it for a server elsewhere */
     int        count;                 /* blocks */
     int64_t   *size;
     float    **param[2], **momentum[2];
@@ -20,12 +21,14 @@ typedef struct sim_place {
     bool     **is_computed;           /* element by element: in the update that is being gathered */
     tr_update  update;
     bool       is_ready;              /* was committed */
+    bool       went_back;             /* and has not committed since */
     uint64_t   updates, decided, verdicts, *settled;
     uint8_t   *flags;                 /* of each trainer */
     uint64_t **history;               /* of each update and trainer: the step that it has of it; 0: none */
+    uint64_t   history_count;         /* NULL among them: it was copied later */
     uint8_t   *packed;
     uint64_t   packed_bytes;
-    float      rows[SIM_KEYS * SIM_WIDTH];
+    float      rows[2][SIM_KEYS * SIM_WIDTH];
     tr_rows_merge merge;
 } sim_place;
 
@@ -44,6 +47,8 @@ typedef struct sim_trainer {
     sim_job    *job;
     tr_client  *client;
     int         index, steps, step;
+    int         known;                /* steps that servers may have had before the job was started again */
+    bool        was_over;             /* it had made all its steps before the job was started again */
     sim_phase   phase;
     uint64_t    ticket;
     float      *param, *grad;
@@ -63,6 +68,7 @@ typedef struct sim_rank {
     tr_roster   *roster;
     tr_server   *server;              /* a server's core, or a spare's that took a place */
     tr_spare    *spare;
+    tr_replica  *replica;
     sim_trainer *trainer;
 } sim_rank;
 
@@ -76,6 +82,7 @@ typedef struct sim_applied {
     struct sim_applied *next;         /* of the job's, which frees them: a run may end before they happen */
     sim_place          *place;
     tr_server          *server;
+    tr_replica         *replica;
     int                 rank;
 } sim_applied;
 
@@ -86,11 +93,11 @@ struct sim_job {
     tr_sim          *sim;
     int              size, blocks;
     sim_rank        *rank;
-    sim_place       *place;
+    sim_place       *place;           /* of each server, then of each replica */
     sim_trainer     *trainer;
     sim_block       *block;
     tr_client_value *first;           /* of each server, room for all blocks */
-    bool             is_even, is_slow, ends_failed;
+    bool             is_even, is_slow, ends_failed, is_again;
     sim_applied     *applied;
     sim_snapshot    *snapshots;
 };
@@ -124,6 +131,8 @@ void      sim__check_settled_rows(const sim_job *job);
 /* sim_store.c */
 /* The core of server `index`, in this rank, over what is in its place. */
 tr_server *sim__server_new(sim_rank *r, int index);
+/* The core of its replica. */
+tr_replica *sim__replica_new(sim_rank *r, int index);
 void       sim__place_free(sim_place *p);
 
 /* The rank that serves in this place, or did last. */

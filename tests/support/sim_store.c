@@ -25,7 +25,7 @@ void sim__place_free(sim_place *p)
         free(p->is_computed[i]);
     free(p->is_computed);
     free(p->size);
-    for (uint64_t i = 0; i < p->updates; i++)
+    for (uint64_t i = 0; i < p->history_count; i++)
         free(p->history[i]);
     free(p->history);
     free(p->settled);
@@ -51,7 +51,9 @@ static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, c
 
     if (resume)
         return TR_OK;
-    sim__first_rows(p->job, p->rows);
+    sim__place_free(p);                            /* of an earlier start */
+    *p = (sim_place){.job = p->job, .server = p->server, .replica = p->replica};
+    sim__first_rows(p->job, p->rows[0]);
     p->count = (int)setup->n_blocks;
     p->packed = memcpy(malloc(bytes), packed, bytes);
     p->packed_bytes = bytes;
@@ -79,7 +81,14 @@ static void *store_param(void *self, uint32_t index)
     return p->param[p->side][index];
 }
 
-/* The momentum comes as the parameters do, but not over the wire. */
+/* Parameters, then momenta. */
+static void *store_value(void *self, uint32_t index)
+{
+    sim_place *p = self;
+    return index < (uint32_t)p->count ? p->param[p->side][index] : p->momentum[p->side][index - (uint32_t)p->count];
+}
+
+/* In a job that goes on from a snapshot the momentum comes with the parameters, but not over the wire. */
 static tr_status store_ready(void *self)
 {
     sim_place          *p = self;
@@ -97,7 +106,7 @@ static tr_status store_ready(void *self)
 int sim__place_rank(const sim_place *p)
 {
     for (int i = 0; i < p->job->size; i++)
-        if (p->job->rank[i].server == p->server)
+        if (p->replica ? p->job->rank[i].replica == p->replica : p->job->rank[i].server == p->server)
             return i;
     return -1;
 }
@@ -106,14 +115,15 @@ sim_applied *sim__later(sim_place *p)
 {
     sim_applied *a = malloc(sizeof *a);
 
-    *a = (sim_applied){p->job->applied, p, p->server, sim__place_rank(p)};
+    *a = (sim_applied){p->job->applied, p, p->server, p->replica, sim__place_rank(p)};
     p->job->applied = a;
     return a;
 }
 
 bool sim__is_there(const sim_applied *later)
 {
-    return later->place->server == later->server && !tr_sim_is_dead(later->place->job->sim, later->rank);
+    return later->place->server == later->server && later->place->replica == later->replica &&
+           !tr_sim_is_dead(later->place->job->sim, later->rank);
 }
 
 static void compute(sim_place *p, int block, int64_t first, int64_t count, const float *grad)
@@ -159,7 +169,10 @@ static void apply_now(void *payload)
                     compute(p, i, k, end - k, (const float *)p->update.grad[i] + k);
             }
         sim__apply_rows(p);
-        tr_server_applied(p->server, TR_OK);
+        if (p->replica)
+            tr_replica_applied(p->replica, TR_OK);
+        else
+            tr_server_applied(p->server, TR_OK);
     }
 }
 
@@ -183,7 +196,11 @@ static void note_update(sim_place *p, const tr_commit *commit)
     for (int i = 0; i < p->job->options.trainers; i++)
         if (p->update.takes_part[i])
             steps[i] = commit->settled[i];
-    p->history = realloc(p->history, (size_t)commit->updates * sizeof *p->history);
+    for (; p->history_count < commit->updates; p->history_count++) {
+        p->history = realloc(p->history, (size_t)(p->history_count + 1) * sizeof *p->history);
+        p->history[p->history_count] = NULL;
+    }
+    free(p->history[commit->updates - 1]);         /* it was gone back from */
     p->history[commit->updates - 1] = steps;
 }
 
@@ -191,7 +208,7 @@ static void store_commit(void *self, const tr_commit *commit, bool is_update)
 {
     sim_place *p = self;
 
-    assert_true(commit->updates == p->updates + is_update);
+    assert_true(commit->updates == p->updates + is_update || !p->is_ready);
     if (is_update)
         note_update(p, commit);
     p->updates = commit->updates;
@@ -201,26 +218,68 @@ static void store_commit(void *self, const tr_commit *commit, bool is_update)
     if (is_update)
         forget_pieces(p);
     for (int i = 0; i < p->job->options.trainers; i++) {
-        assert_true(commit->settled[i] >= p->settled[i]);
+        assert_true(commit->settled[i] >= p->settled[i] || p->went_back);
         p->settled[i] = commit->settled[i];
         p->flags[i] = commit->trainer[i];
     }
     p->is_ready = true;
+    p->went_back = false;
 }
 
 static void store_go_back(void *self)
 {
-    (void)self;
-    fail_msg("nobody goes back while the trainers live");
+    sim_place *p = self;
+
+    p->updates--;
+    p->side ^= 1;
+    p->went_back = true;
+}
+
+/* One virtual shard has all of them. */
+static tr_status store_read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
+{
+    const sim_place *p = self;
+
+    (void)index;
+    (void)shard;
+    *bytes = are_candidates ? 0 : sizeof p->rows[0];
+    *out = memcpy(malloc(sizeof p->rows[0]), p->rows[p->side], sizeof p->rows[0]);
+    return TR_OK;
+}
+
+static tr_status store_write_rows(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates)
+{
+    sim_place *p = self;
+
+    (void)index;
+    assert_true(!are_candidates && bytes == sizeof p->rows[0]);
+    memcpy(p->rows[p->side], rows, bytes);
+    return TR_OK;
+}
+
+static tr_store store_over(sim_place *p)
+{
+    return (tr_store){p, store_kept, store_setup, store_value, store_ready, store_param, store_apply, store_commit,
+                      store_go_back, sim__store_rows, p->job->options.cuts ? sim__store_snapshot : NULL, store_read_rows,
+                      store_write_rows, .piece = store_piece};
 }
 
 tr_server *sim__server_new(sim_rank *r, int index)
 {
     sim_place     *p = &r->job->place[index];
-    const tr_store store = {p, store_kept, store_setup, store_param, store_ready, store_param, store_apply, store_commit,
-                            store_go_back, sim__store_rows, r->job->options.cuts ? sim__store_snapshot : NULL,
-                            .piece = store_piece};
+    const tr_store store = store_over(p);
 
     forget_pieces(p);
-    return p->server = r->server = tr_server_new(r->roster, &store);
+    p->server = r->server = tr_server_new(r->roster, &store);
+    tr_server_set_retry(p->server, r->job->options.loss > 0 ? 50000 : 0);
+    return p->server;
+}
+
+tr_replica *sim__replica_new(sim_rank *r, int index)
+{
+    sim_place     *p = &r->job->place[r->job->options.servers + index];
+    const tr_store store = store_over(p);
+
+    forget_pieces(p);
+    return p->replica = r->replica = tr_replica_new(r->roster, &store);
 }

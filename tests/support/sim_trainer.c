@@ -27,7 +27,8 @@ static void pack_join(const sim_trainer *t, tr_client_setup *out)
 static void pack_setup(sim_job *job, int server, tr_client_setup *out)
 {
     Trireme__Pserver__Setup   setup = TRIREME__PSERVER__SETUP__INIT;
-    const size_t              most = (size_t)job->blocks;
+    static const float        zero[SIM_TOTAL];
+    const size_t              most = 2 * (size_t)job->blocks;
     Trireme__Pserver__Block  *b = calloc(most, sizeof *b), **blocks = calloc(most, sizeof *blocks);
     Trireme__Pserver__Value  *v = calloc(most, sizeof *v), **values = calloc(most, sizeof *values);
     char                    (*name)[16] = calloc(most, sizeof *name);
@@ -52,22 +53,32 @@ static void pack_setup(sim_job *job, int server, tr_client_setup *out)
         values[n] = &v[n];
         n++;
     }
+    for (size_t i = 0; i < n; i++) {               /* and its momentum */
+        trireme__pserver__value__init(&v[n + i]);
+        v[n + i].name = (char *)"m";
+        v[n + i].dtype = TR_FP32;
+        v[n + i].bytes = v[i].bytes;
+        first[n + i] = (tr_client_value){zero, v[i].bytes};
+        values[n + i] = &v[n + i];
+    }
     setup.mode = (char *)(uintptr_t)job->options.mode;
     setup.compress = (char *)(uintptr_t)job->options.compress;
     setup.chunk_bytes = SIM_CHUNK;
-    setup.n_blocks = setup.n_values = n;
+    setup.n_blocks = n;
+    setup.n_values = 2 * n;
     setup.blocks = blocks;
     setup.values = values;
     trireme__pserver__table__init(&table);
     table.name = (char *)"rows";
     table.dtype = TR_FP32;
     table.width = SIM_WIDTH;
+    table.shard_count = 1;
     setup.n_tables = 1;
     setup.tables = &tables;
     out->setup_bytes = trireme__pserver__setup__get_packed_size(&setup);
     out->setup = malloc(out->setup_bytes);
     trireme__pserver__setup__pack(&setup, out->setup);
-    out->value_count = (uint32_t)n;
+    out->value_count = (uint32_t)(2 * n);
     out->values = first;
     free(b);
     free(blocks);
@@ -89,6 +100,8 @@ static void set_up_servers(sim_trainer *t)
         if (t->index == 0)
             pack_setup(job, s, &setups[s]);
     }
+    if (!tr_mode_goes_back(&job->mode))
+        tr_client_keep_settled(t->client);
     t->ticket = tr_client_setup_all(t->client, setups, (uint32_t)job->blocks, blocks);
     if (tr_mode_survives_trainers(&job->mode))
         tr_client_survive_trainers(t->client);
@@ -178,6 +191,20 @@ static void check_bound(const sim_trainer *t)
     }
 }
 
+/* What this trainer was told is settled, replicas have, too. */
+static void check_replicas(const sim_trainer *t)
+{
+    const sim_job *job = t->job;
+
+    for (int s = 0; job->options.replicas && s < job->options.servers && t->step > t->known; s++) {
+        const sim_place *p = &job->place[job->options.servers + s];
+        const int        rank = job->size - job->options.servers + s;
+        if (!tr_sim_is_dead(job->sim, rank) && (!p->is_ready || p->settled[t->index] < (uint64_t)t->step))
+            fail_msg("seed %llu: step %d of trainer %d is settled, but not in the replica of server %d",
+                     (unsigned long long)job->options.seed, t->step, t->index, s);
+    }
+}
+
 bool sim__trainer_go_on(sim_trainer *t)
 {
     if (t->is_cutting && tr_client_cut_is_answered(t->client))
@@ -186,11 +213,16 @@ bool sim__trainer_go_on(sim_trainer *t)
         return t->phase == SIM_END;
     if (t->phase == SIM_PULL)
         sim__check_clock(t);
+    if (t->phase == SIM_PULL)
+        check_replicas(t);
     if (t->phase == SIM_START) {
         set_up_servers(t);
         t->phase = SIM_SETUP;
     } else if (t->phase == SIM_SETUP) {
         memset(t->param, 0, SIM_TOTAL * sizeof *t->param);
+        t->step = (int)tr_client_step(t->client);  /* not 0 when the job was started again */
+        t->was_over = t->step == t->steps;
+        t->known = t->job->is_again ? t->step + 1 : 0;
         pull_everything(t);
         t->phase = SIM_FIRST_PULL;
     } else if (t->phase == SIM_GOODBYE) {

@@ -114,6 +114,7 @@ class Layout:
     hostfile: str | None = None
     ssh: str = SSH                     # with its options
     spares: int = 0                    # on each host
+    replicas: int = 0                  # of each server, on another host
 
     @property
     def is_remote(self) -> bool:
@@ -122,6 +123,12 @@ class Layout:
     @property
     def all_spares(self) -> int:
         return self.spares * (len(self.slots()) if self.is_remote else 1)
+
+    @property
+    def all_replicas(self) -> int:
+        """On each host as many as servers may be on one: then every server finds one on another host."""
+        hosts = len(self.slots()) if self.is_remote else 1
+        return hosts * -(-self.servers // hosts) if self.replicas and hosts > 1 else 0
 
     def slots(self) -> dict[str, str]:
         """The hosts, and what ``--host`` takes for each: its name, and its slots if any are given."""
@@ -159,6 +166,8 @@ def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Seque
     line += [*exports, "-np", str(layout.trainers), *trainer]
     if layout.servers and layout.spares:               # ranks go to the hosts in turn, and so these do
         line += [":", *exports, "-np", str(layout.all_spares), *server, "--spare"]
+    if layout.all_replicas:
+        line += [":", *exports, "-np", str(layout.all_replicas), *server, "--replica"]
     return line
 
 

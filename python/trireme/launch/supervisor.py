@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -88,6 +88,31 @@ class Checkpoints:
                 **{f"TRIREME_CHECKPOINT_{name}": str(value) for name, value in numbers.items() if value is not None}}
 
 
+@dataclass
+class States:
+    """What servers have left in the memory of the hosts, and whether it can be used."""
+
+    servers: set[str] = field(default_factory=set)     # hosts, besides this one, that have had a server
+    has_replicas: bool = False         # all servers had one
+    widowed: set[str] = field(default_factory=set)     # hosts where one died: what it left there is old; "": this one
+    lost: set[str] = field(default_factory=set)        # hosts that have had a server, when it was asked last
+    number: int = 0
+
+    def note(self, ranks: Ranks, has_replicas: bool) -> None:
+        """These ranks were the job's, which is over or will be started again."""
+        self.servers |= ranks.server_hosts()
+        self.has_replicas, self.widowed = has_replicas, ranks.lost_replicas()
+
+    def usable(self, lost: set[str]) -> int:
+        """Return a number that is another one when nothing may be found: what a server had on a lost host is gone, unless its
+        replica has it, and where one server finds nothing no other one may find anything."""
+        gone = lost & self.servers
+        if gone - self.lost and (not self.has_replicas or self.widowed - lost):
+            self.number += 1
+        self.lost = gone
+        return self.number
+
+
 class Launch:
     """What to run and how: one job."""
 
@@ -100,13 +125,18 @@ class Launch:
         if layout.trainers < 1 or layout.servers < 0 or layout.spares < 0:
             raise InvalidArgumentError(f"trireme launch: {layout.servers} servers, {layout.trainers} trainers and "
                                        f"{layout.spares} spares")
+        if layout.replicas not in (0, 1):
+            raise InvalidArgumentError(f"trireme launch: --replicas {layout.replicas}; 0 and 1 are possible")
+        if layout.replicas and not layout.all_replicas:
+            raise InvalidArgumentError("trireme launch: --replicas 1: a replica is to be on another host than its server, and "
+                                       "there is one host, whose memory outlives its processes without one")
         if not script or not Path(script[0]).is_file():
             raise NotFoundError(f"trireme launch: there is no script {script[0] if script else ''!r}")
         if restarts < 0:
             raise InvalidArgumentError(f"trireme launch: {restarts} restarts")
         self.layout = layout if layout.servers else replace(layout, spares=0)
         self.timeout, self.restarts = timeout, restarts
-        self.server_hosts: set[str] = set()            # others than this one that have had a server
+        self._states = States()
         self.mode = parse_mode(mode).text if mode else None
         self.compress = parse_compression(compress) if compress else None
         checkpoints.check()
@@ -157,7 +187,8 @@ class Launch:
     def describe(self) -> str:
         count = self.layout.all_spares
         spares = f", {count} spare" + "s" * (count > 1) if count else ""
-        return f"{self.layout.servers} servers, {self.layout.trainers} trainers{spares}, {self.mpi}"
+        replicas = ", a replica of each server" if self.layout.all_replicas else ""
+        return f"{self.layout.servers} servers, {self.layout.trainers} trainers{spares}{replicas}, {self.mpi}"
 
     # -- its life ---------------------------------------------------------------------------------------------
 
@@ -200,22 +231,20 @@ class Launch:
             for text in hosts.news():
                 self.console.say(text)
             env = self.environment(folder, hosts)
-            # What a server had on a lost host is gone, and then no other server may find anything either.
-            env["TRIREME_STATE"] = f"{state}.{len(hosts.lost() & self.server_hosts)}"
-            env["TRIREME_ATTEMPT"] = str(attempt)
+            env["TRIREME_STATE"], env["TRIREME_ATTEMPT"] = f"{state}.{self._states.usable(hosts.lost())}", str(attempt)
             if has_saved:
                 env["TRIREME_RESUME"] = "1"
             self.progress.begin(attempt)
             mpirun = self.console.start(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
                                         stdout=self.output, start_new_session=True, preexec_fn=_end_with_us)
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers,
-                          self.layout.all_spares, attempt > 0)
+                          self.layout.all_spares, attempt > 0, self.layout.all_replicas)
             with _signals() as caught:
                 failure = self._watch(mpirun, ranks, hosts, caught)
                 hosts.kill()
                 self._stop(mpirun, ranks)
             self.console.finish()
-            self.server_hosts |= ranks.server_hosts()
+            self._states.note(ranks, self.layout.all_replicas > 0)
             ranks.close()
             return failure, ranks.told()
 

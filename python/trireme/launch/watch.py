@@ -42,6 +42,7 @@ class Ranks:
     trainers: int
     spares: int = 0
     has_run_before: bool = False       # the job is started again: its script begins well
+    replicas: int = 0
     known: dict[int, Rank] = field(default_factory=dict)
     looks: int = 0
     mourned: set[int] = field(default_factory=set)
@@ -49,11 +50,12 @@ class Ranks:
 
     @property
     def size(self) -> int:
-        return self.servers + self.trainers + self.spares
+        return self.servers + self.trainers + self.spares + self.replicas
 
     def name(self, rank: int) -> str:
         index = rank
-        for role, count in (("server", self.servers), ("trainer", self.trainers), ("spare", self.spares)):
+        for role, count in (("server", self.servers), ("trainer", self.trainers), ("spare", self.spares),
+                            ("replica", self.replicas)):
             if index < count:
                 break
             index -= count
@@ -123,6 +125,11 @@ class Ranks:
     def all_lost(self) -> bool:
         """Whether no trainer is left."""
         return all(self.is_lost(rank) for rank in range(self.servers, self.servers + self.trainers))
+
+    def lost_replicas(self) -> set[str]:
+        """The hosts where one has died; "" is this one."""
+        lost = [rank for rank in range(self.size - self.replicas, self.size) if self.is_lost(rank)]
+        return {self.known[rank].host or "" if rank in self.known else "" for rank in lost}
 
     def news(self) -> list[str]:
         """What there is to say of ranks that were lost since the last call."""

@@ -1,0 +1,583 @@
+/* replica.c - take a state, then updates; apply, commit, acknowledge. */
+#include "pserver/replica.h"
+
+#include "pserver/crc32c.h"
+#include "pserver/mode.h"
+#include "pserver/outbox.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The rows that an update brings to a table. */
+typedef struct rows {
+    tr_rows_part *part;
+    uint8_t     **payload;            /* of each part: its memory */
+    int           count, capacity;
+} rows;
+
+/* What an update says of each trainer. */
+typedef struct lists {
+    uint64_t *settled;
+    uint8_t  *flags;
+    bool     *takes_part;
+    uint64_t  decided, verdicts;
+} lists;
+
+/* What all servers have gathered in this update, in order. */
+typedef struct share {
+    uint8_t *data;
+    uint64_t bytes;
+} share;
+
+struct tr_replica {
+    const tr_roster *roster;
+    tr_store         store;
+    int              server, peer;    /* index; the rank that is this server now */
+    tr_status        status;
+    char            *text;
+    tr_outbox        outbox;
+
+    Trireme__Pserver__Setup *setup;   /* NULL: there is no state yet */
+    uint32_t         check;           /* its checksum */
+    tr_mode          mode;
+    uint8_t        **grad, **pulled;  /* of each block */
+    rows            *table;
+    tr_rows_update  *update;          /* of each table, as the store wants it */
+
+    uint64_t         accepted, update_seq;         /* of its messages; of the update that is being applied */
+    bool             owes_ack;
+    bool             is_whole;        /* it has a state that was committed, of `updates` */
+    bool             is_broken;
+    bool             is_busy;         /* the store is at `updates` + 1 */
+    bool             owes_word;       /* what it has, to a new server */
+    bool             repeats;         /* that one sends the update anew that the store is at */
+    uint64_t         updates;
+    lists            next, word;      /* of the update that is being applied; of a message */
+
+    share           *share;
+    size_t           share_count, share_taken, share_capacity;
+    size_t           share_skip;      /* that come again, and were taken */
+    uint8_t         *share_to;        /* somebody waits for the next; NULL: nobody */
+    uint64_t         shared;
+};
+
+/* == life ==================================================================================== */
+
+static lists new_lists(size_t trainers)
+{
+    return (lists){calloc(trainers, sizeof(uint64_t)), calloc(trainers, 1), calloc(trainers, sizeof(bool)), 0, 0};
+}
+
+static void free_lists(lists *l)
+{
+    free(l->settled);
+    free(l->flags);
+    free(l->takes_part);
+}
+
+tr_replica *tr_replica_new(const tr_roster *roster, const tr_store *store)
+{
+    tr_replica *r = calloc(1, sizeof *r);
+
+    r->roster = roster;
+    r->store = *store;
+    r->server = roster->rank[roster->self].index;
+    r->peer = r->server < roster->servers ? roster->server_rank[r->server] : -1;
+    r->next = new_lists((size_t)roster->trainers);
+    r->word = new_lists((size_t)roster->trainers);
+    return r;
+}
+
+static void drop_rows(rows *t)
+{
+    for (int i = 0; i < t->count; i++)
+        free(t->payload[i]);
+    t->count = 0;
+}
+
+static void drop_shares(tr_replica *r)
+{
+    for (size_t i = 0; i < r->share_count; i++)
+        free(r->share[i].data);
+    r->share_count = r->share_taken = 0;
+}
+
+static void free_blocks(uint8_t **block, size_t count)
+{
+    for (size_t i = 0; block && i < count; i++)
+        free(block[i]);
+    free(block);
+}
+
+void tr_replica_free(tr_replica *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; r->table && i < r->setup->n_tables; i++) {
+        drop_rows(&r->table[i]);
+        free(r->table[i].part);
+        free(r->table[i].payload);
+    }
+    drop_shares(r);
+    if (r->setup) {
+        free_blocks(r->grad, r->setup->n_blocks);
+        free_blocks(r->pulled, r->setup->n_blocks);
+        trireme__pserver__setup__free_unpacked(r->setup, NULL);
+    }
+    tr_outbox_deinit(&r->outbox);
+    free(r->table);
+    free(r->update);
+    free(r->share);
+    free_lists(&r->next);
+    free_lists(&r->word);
+    free(r->text);
+    free(r);
+}
+
+static tr_status break_off(tr_replica *r, tr_status status)
+{
+    if (status == TR_OK || r->status != TR_OK)
+        return r->status;
+    tr_context(status, "while %s took in what server %d has", tr_roster_name(r->roster, r->roster->self), r->server);
+    r->status = status;
+    r->text = strdup(tr_error());
+    return status;
+}
+
+/* == words to the server ======================================================================= */
+
+/* What it has: of this process, or of one before it. */
+static void say_what_is_here(tr_replica *r)
+{
+    Trireme__Pserver__Replica word = TRIREME__PSERVER__REPLICA__INIT;
+    const void               *packed;
+    uint64_t                  bytes;
+    tr_commit                 commit;
+
+    r->owes_word = false;
+    r->repeats = r->is_busy;
+    r->accepted = r->update_seq = 0;
+    while (r->share_count > r->share_taken)
+        free(r->share[--r->share_count].data);
+    r->share_skip = r->share_taken;
+    r->owes_ack = false;
+    word.is_broken = r->is_broken || (r->setup && !r->is_whole);
+    if (r->setup) {
+        word.has_updates = word.has_setup = true;
+        word.updates = r->updates;
+        word.setup = r->check;
+    } else if (r->store.kept(r->store.self, &commit, &packed, &bytes)) {
+        word.has_updates = word.has_setup = true;
+        word.updates = r->updates = commit.updates;
+        word.setup = tr_crc32c(0, packed, bytes);
+    }
+    const size_t size = trireme__pserver__replica__get_packed_size(&word);
+    uint8_t     *payload = malloc(size + 1);
+    trireme__pserver__replica__pack(&word, payload);
+    tr_outbox_put(&r->outbox, &(tr_message){
+        .peer = r->peer, .payload = payload, .owned = payload,
+        .wire = {.kind = TR_WIRE_REPLICA, .sender = (uint32_t)r->roster->self, .bytes = size}});
+}
+
+/* While the store computes, what it comes to is not known; but one that waits for what servers gather waits for the new server. */
+static void try_word(tr_replica *r)
+{
+    if (r->owes_word && (!r->is_busy || r->share_to))
+        say_what_is_here(r);
+}
+
+static void on_serving(tr_replica *r, int peer, const uint8_t *payload, uint64_t bytes)
+{
+    Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, bytes, payload);
+
+    /* Said again to a rank whose answer was lost, or that has not been heard yet. */
+    if (serving && serving->server == (uint32_t)r->server && (peer != r->peer || !r->accepted)) {
+        r->peer = peer;
+        r->owes_word = true;
+        try_word(r);
+    }
+    if (serving)
+        trireme__pserver__serving__free_unpacked(serving, NULL);
+}
+
+/* == the state ================================================================================= */
+
+static tr_status make_room(tr_replica *r)
+{
+    const Trireme__Pserver__Setup *setup = r->setup;
+
+    TR_TRY(tr_mode_parse(&r->mode, setup->mode));
+    r->grad = calloc(setup->n_blocks + 1, sizeof *r->grad);
+    r->pulled = calloc(setup->n_blocks + 1, sizeof *r->pulled);
+    r->table = calloc(setup->n_tables + 1, sizeof *r->table);
+    r->update = calloc(setup->n_tables + 1, sizeof *r->update);
+    for (size_t i = 0; i < setup->n_blocks; i++) {
+        const uint64_t bytes = (setup->blocks[i]->bytes + 63) & ~(uint64_t)63;
+        r->grad[i] = aligned_alloc(64, bytes);
+        r->pulled[i] = r->mode.compensation > 0 ? aligned_alloc(64, bytes) : NULL;
+        if (!r->grad[i] || (r->mode.compensation > 0 && !r->pulled[i]))
+            return tr_fail(TR_ENOMEM, "no memory for gradient '%s' of %llu bytes", setup->blocks[i]->grad,
+                           (unsigned long long)bytes);
+    }
+    return TR_OK;
+}
+
+static tr_status take_setup(tr_replica *r, const void *packed, uint64_t bytes, bool resume)
+{
+    r->setup = trireme__pserver__setup__unpack(NULL, bytes, packed);
+    if (!r->setup)
+        return tr_fail(TR_EFORMAT, "its setup is damaged");
+    r->check = tr_crc32c(0, packed, bytes);
+    TR_TRY(make_room(r));
+    return r->store.setup(r->store.self, r->setup, packed, bytes, resume);
+}
+
+/* Go on from what is here. */
+static tr_status keep(tr_replica *r, const tr_wire *wire)
+{
+    const void *packed;
+    uint64_t    bytes;
+    tr_commit   commit;
+    const bool  is_first = !r->setup;
+
+    if (is_first) {
+        if (!r->store.kept(r->store.self, &commit, &packed, &bytes))
+            return tr_fail(TR_EPEER, "it is to go on from update %llu, of which nothing is here", (unsigned long long)wire->step);
+        TR_TRY(take_setup(r, packed, bytes, true));
+        r->updates = commit.updates;
+    }
+    if (r->updates == wire->step + 1 && !r->is_busy) {
+        r->store.go_back(r->store.self);
+        r->updates--;
+    }
+    if (r->updates != wire->step)
+        return tr_fail(TR_EPEER, "it is to go on from update %llu, and has %llu", (unsigned long long)wire->step,
+                       (unsigned long long)r->updates);
+    if (is_first)
+        TR_TRY(r->store.ready(r->store.self));
+    r->is_whole = true;
+    return TR_OK;
+}
+
+static tr_status on_copy(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    if (!r->is_busy) {                             /* an update that is gone back from has settled more */
+        memset(r->next.settled, 0, (size_t)r->roster->trainers * sizeof *r->next.settled);
+        memset(r->next.flags, 0, (size_t)r->roster->trainers);
+        r->next.decided = 0;
+    }
+    if (wire->part)
+        return keep(r, wire);
+    if (r->setup)
+        return tr_fail(TR_EPEER, "it gets a second state");
+    TR_TRY(take_setup(r, payload, wire->bytes, false));
+    r->updates = wire->step;
+    return TR_OK;
+}
+
+static tr_status on_value(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    if (!r->setup || wire->block >= r->setup->n_values || wire->offset > r->setup->values[wire->block]->bytes ||
+        wire->bytes > r->setup->values[wire->block]->bytes - wire->offset)
+        return tr_fail(TR_EFORMAT, "value %u at %llu: there is no such piece", wire->block, (unsigned long long)wire->offset);
+    memcpy((uint8_t *)r->store.value(r->store.self, wire->block) + wire->offset, payload, wire->bytes);
+    return TR_OK;
+}
+
+static tr_status on_write_rows(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    if (!r->setup || wire->block >= r->setup->n_tables)
+        return tr_fail(TR_EFORMAT, "rows of table %u: there is no such table", wire->block);
+    return r->store.write_rows(r->store.self, wire->block, payload, wire->bytes, wire->part == 1);
+}
+
+/* == updates =================================================================================== */
+
+static uint8_t *copy_of(const uint8_t *payload, uint64_t bytes)
+{
+    uint8_t *copy = malloc(bytes + 1);
+
+    if (bytes)
+        memcpy(copy, payload, bytes);
+    return copy;
+}
+
+static uint8_t *gradient_place(const tr_replica *r, const tr_wire *wire)
+{
+    if (!r->setup || wire->block >= r->setup->n_blocks || wire->offset > r->setup->blocks[wire->block]->bytes ||
+        wire->bytes > r->setup->blocks[wire->block]->bytes - wire->offset)
+        return NULL;
+    uint8_t *block = (wire->part ? r->pulled : r->grad)[wire->block];
+    return block ? block + wire->offset : NULL;
+}
+
+static tr_status on_push(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    uint8_t *to = gradient_place(r, wire);
+
+    if (!to)
+        return tr_fail(TR_EFORMAT, "block %u at %llu: there is no such piece", wire->block, (unsigned long long)wire->offset);
+    if (to != payload && !r->repeats)
+        memcpy(to, payload, wire->bytes);
+    return TR_OK;
+}
+
+static tr_status on_push_rows(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    if (!r->setup || wire->block >= r->setup->n_tables || wire->part >= (uint32_t)r->roster->trainers)
+        return tr_fail(TR_EFORMAT, "rows of table %u from trainer %u: there is no such thing", wire->block, wire->part);
+    const uint64_t row = sizeof(int64_t) + (uint64_t)r->setup->tables[wire->block]->width * sizeof(float);
+    rows          *t = &r->table[wire->block];
+    if (wire->bytes % row)
+        return tr_fail(TR_EFORMAT, "rows of table %u in %llu bytes", wire->block, (unsigned long long)wire->bytes);
+    if (r->repeats)
+        return TR_OK;
+    if (t->count == t->capacity) {
+        t->capacity = t->capacity ? 2 * t->capacity : 16;
+        t->part = realloc(t->part, (size_t)t->capacity * sizeof *t->part);
+        t->payload = realloc(t->payload, (size_t)t->capacity * sizeof *t->payload);
+    }
+    uint8_t      *copy = copy_of(payload, wire->bytes);
+    const int64_t count = (int64_t)(wire->bytes / row);
+    t->payload[t->count] = copy;
+    t->part[t->count++] = (tr_rows_part){(int)wire->part, wire->weight, count, (const int64_t *)(void *)copy,
+                                         (const float *)(void *)(copy + count * (int64_t)sizeof(int64_t))};
+    return TR_OK;
+}
+
+static void apply(tr_replica *r)
+{
+    for (size_t i = 0; i < r->setup->n_tables; i++)
+        r->update[i] = (tr_rows_update){.part = r->table[i].part, .count = r->table[i].count};
+    const tr_update update = {.number = r->updates + 1, .grad = r->grad, .compensation = r->mode.compensation,
+                              .pulled = r->mode.compensation > 0 ? r->pulled : NULL, .takes_part = r->next.takes_part,
+                              .rows = r->update};
+    r->is_busy = true;
+    r->store.apply(r->store.self, &update);
+}
+
+static void commit(tr_replica *r, const lists *l, bool is_update)
+{
+    r->updates += is_update;
+    const tr_commit now = {.updates = r->updates, .settled = l->settled, .trainer = l->flags, .decided = l->decided,
+                           .verdicts = l->verdicts};
+    r->store.commit(r->store.self, &now, is_update);
+    r->is_whole = true;
+}
+
+static void take_lists(const tr_replica *r, lists *l, const Trireme__Pserver__Update *update)
+{
+    l->decided = update->decided;
+    l->verdicts = update->verdicts;
+    for (int i = 0; i < r->roster->trainers; i++) {
+        l->settled[i] = update->settled[i];
+        l->flags[i] = update->trainer.data[i];
+        l->takes_part[i] = update->takes_part[i];
+    }
+}
+
+/* No update: trainers have left, or were told that a gradient was dropped. It holds behind the newest update, too, which is in
+ * hand here, or still in the server's. */
+static tr_status settle(tr_replica *r, const Trireme__Pserver__Update *update)
+{
+    take_lists(r, &r->word, update);
+    for (int i = 0; i < r->roster->trainers; i++) {
+        r->next.settled[i] = r->word.settled[i] > r->next.settled[i] ? r->word.settled[i] : r->next.settled[i];
+        r->next.flags[i] = (uint8_t)(r->word.flags[i] | (r->next.flags[i] & TR_TRAINER_GONE));
+    }
+    r->next.decided = r->word.decided > r->next.decided ? r->word.decided : r->next.decided;
+    r->next.verdicts = r->word.verdicts;
+    if (!r->is_whole)
+        TR_TRY(r->store.ready(r->store.self));
+    commit(r, r->is_busy ? &r->word : &r->next, false);
+    return TR_OK;
+}
+
+static tr_status do_update(tr_replica *r, const tr_wire *wire, const Trireme__Pserver__Update *update)
+{
+    const size_t trainers = (size_t)r->roster->trainers;
+    const bool   is_update = wire->part == 0;
+
+    if (!r->setup || !update || update->n_settled != trainers || update->trainer.len != trainers ||
+        update->n_takes_part != trainers ||
+        (is_update ? update->updates != r->updates + 1 : r->updates - update->updates > 1))
+        return tr_fail(TR_EFORMAT, "its update is damaged, or not the one behind %llu", (unsigned long long)r->updates);
+    if (!is_update)
+        return settle(r, update);
+    take_lists(r, &r->next, update);
+    r->update_seq = wire->seq;
+    if (!r->repeats)
+        apply(r);
+    r->repeats = false;
+    return TR_OK;
+}
+
+static tr_status on_update(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    Trireme__Pserver__Update *update = trireme__pserver__update__unpack(NULL, wire->bytes, payload);
+    const tr_status           status = do_update(r, wire, update);
+
+    if (update)
+        trireme__pserver__update__free_unpacked(update, NULL);
+    return status;
+}
+
+void tr_replica_applied(tr_replica *r, tr_status status)
+{
+    if (break_off(r, status) != TR_OK)
+        return;
+    r->is_busy = false;
+    commit(r, &r->next, true);
+    for (size_t i = 0; i < r->setup->n_tables; i++)
+        drop_rows(&r->table[i]);
+    drop_shares(r);
+    r->update_seq = 0;
+    r->owes_ack = !r->owes_word;
+    try_word(r);
+}
+
+/* -- what servers gather ------------------------------------------------------------------------- */
+
+static void give_share(tr_replica *r)
+{
+    if (!r->share_to || r->share_taken == r->share_count)
+        return;
+    const share *next = &r->share[r->share_taken++];
+    memcpy(r->share_to, next->data, next->bytes);
+    r->share_to = NULL;
+    r->shared++;
+}
+
+static void on_share(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    if (r->share_skip) {
+        r->share_skip--;
+        return;
+    }
+    if (r->share_count == r->share_capacity) {
+        r->share_capacity = r->share_capacity ? 2 * r->share_capacity : 4;
+        r->share = realloc(r->share, r->share_capacity * sizeof *r->share);
+    }
+    r->share[r->share_count++] = (share){copy_of(payload, wire->bytes), wire->bytes};
+    give_share(r);
+}
+
+void tr_replica_share(tr_replica *r, void *all)
+{
+    r->share_to = all;
+    give_share(r);
+    try_word(r);
+}
+
+uint64_t tr_replica_shared(const tr_replica *r)
+{
+    return r->shared;
+}
+
+uint64_t tr_replica_updates(const tr_replica *r)
+{
+    return r->updates;
+}
+
+/* == messages ================================================================================== */
+
+/* A gradient goes to where it is read, unless something reads there. */
+static void *place(void *self, int peer, const tr_wire *wire)
+{
+    tr_replica *r = self;
+    const bool  is_new = peer == r->peer && wire->kind == TR_WIRE_PUSH && wire->seq > r->accepted && !r->is_busy;
+    uint8_t    *to = is_new ? gradient_place(r, wire) : NULL;
+
+    return to ? to : malloc(wire->bytes + 1);
+}
+
+static tr_status handle(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    switch (wire->kind) {
+    case TR_WIRE_COPY:
+        return on_copy(r, wire, payload);
+    case TR_WIRE_VALUE:
+        return on_value(r, wire, payload);
+    case TR_WIRE_WRITE_ROWS:
+        return on_write_rows(r, wire, payload);
+    case TR_WIRE_PUSH:
+        return on_push(r, wire, payload);
+    case TR_WIRE_PUSH_ROWS:
+        return on_push_rows(r, wire, payload);
+    case TR_WIRE_UPDATE:
+        if (wire->part < 2)
+            return on_update(r, wire, payload);
+        on_share(r, wire, payload);
+        return TR_OK;
+    default:
+        return tr_fail(TR_EFORMAT, "%s is nothing for a replica", tr_wire_kind_name(wire->kind));
+    }
+}
+
+static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    tr_replica *r = self;
+    const bool  is_ours = is_placed && payload != gradient_place(r, wire);
+
+    (void)now;
+    if (wire->kind == TR_WIRE_SERVING) {
+        on_serving(r, peer, payload, wire->bytes);
+    } else if (peer == r->peer && wire->kind != TR_WIRE_ACK && wire->seq > 0 && r->status == TR_OK && !r->owes_word) {
+        if (wire->seq == r->accepted + 1) {
+            r->accepted++;
+            break_off(r, handle(r, wire, payload));
+        }
+        r->owes_ack = true;
+    }
+    if (is_ours)
+        free(payload);
+}
+
+static bool next(void *self, tr_message *out)
+{
+    tr_replica *r = self;
+
+    if (tr_outbox_take(&r->outbox, out))
+        return true;
+    if (!r->owes_ack)
+        return false;
+    r->owes_ack = false;
+    *out = (tr_message){.peer = r->peer,
+                        .wire = {.kind = TR_WIRE_ACK, .sender = (uint32_t)r->roster->self,
+                                 .seq = r->update_seq ? r->update_seq - 1 : r->accepted, .step = r->updates}};
+    return true;
+}
+
+/* Others mourn; a server's place is taken, or the job ends. */
+static void lost(void *self, int peer, const char *how)
+{
+    (void)self;
+    (void)peer;
+    (void)how;
+}
+
+static int64_t tick(void *self, int64_t now)
+{
+    (void)self;
+    (void)now;
+    return INT64_MAX;
+}
+
+static tr_status status_of(const void *self, const char **text)
+{
+    const tr_replica *r = self;
+    *text = r->text;
+    return r->status;
+}
+
+static void describe(const void *self, char *out, size_t size)
+{
+    const tr_replica *r = self;
+    snprintf(out, size, "update %llu of server %d", (unsigned long long)r->updates + 1, r->server);
+}
+
+tr_node tr_replica_node(tr_replica *r)
+{
+    return (tr_node){r, place, receive, lost, tick, next, status_of, describe};
+}
