@@ -244,8 +244,9 @@ static void lost(void *self, int peer, const char *how)
 
     tr__stream    *s = tr__client_stream_of(client, peer);
 
-    if (client->status != TR_OK || (client->survives_trainers && !s) ||
-        client->roster->rank[peer].role == TR_ROLE_SPARE)
+    const tr_role  role = client->roster->rank[peer].role;
+
+    if (client->status != TR_OK || (client->survives_trainers && !s) || role == TR_ROLE_SPARE || role == TR_ROLE_REPLICA)
         return;
     if (s && client->block && tr_roster_spare_for(client->roster, peer) >= 0) {
         s->is_orphan = true;

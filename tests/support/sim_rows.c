@@ -149,7 +149,8 @@ static void check_last_rows(const sim_job *job, int step, const float *rows)
 {
     for (int i = 0; i < job->options.trainers; i++) {
         const sim_rows *pulled = &job->trainer[i].pulled;
-        for (uint64_t k = 0; job->trainer[i].steps == step && k < pulled->first[job->options.servers]; k++)
+        const bool      is_last = job->trainer[i].steps == step && !job->trainer[i].was_over;
+        for (uint64_t k = 0; is_last && k < pulled->first[job->options.servers]; k++)
             if (memcmp(pulled->value + k * SIM_WIDTH, rows + pulled->keys[k] * SIM_WIDTH, ROW_BYTES))
                 fail_msg("seed %llu: trainer %d ends with another row %lld", (unsigned long long)job->options.seed, i,
                          (long long)pulled->keys[k]);
