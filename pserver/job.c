@@ -196,6 +196,16 @@ static tr_status store_piece(void *self, uint32_t index, uint64_t offset, uint64
     return status;
 }
 
+static void tell_applied(tr_job *job, tr_status status)
+{
+    if (job->replica) {
+        tr_replica_applied(job->replica, status);
+        return;
+    }
+    tr_server_tell_time(job->server, tr__clock());
+    tr_server_applied(job->server, status);
+}
+
 /* The program runs in the main thread: messages and heartbeats go on meanwhile. Where it takes no longer than to wake that
  * thread it runs here. */
 static void store_apply(void *self, const tr_update *update)
@@ -204,7 +214,7 @@ static void store_apply(void *self, const tr_update *update)
 
     job->update = *update;
     if (tr_server_program_is_quick(job->program)) {
-        tr_server_applied(job->server, run_update(job));
+        tell_applied(job, run_update(job));
         return;
     }
     atomic_store(&job->has_update, true);
@@ -369,12 +379,7 @@ static void on_command(void *self, const tr_command *command)
     }
     if (command->data)
         tr_fail((tr_status)command->block, "%s", (char *)command->data);
-    if (job->replica) {
-        tr_replica_applied(job->replica, (tr_status)command->block);
-    } else {
-        tr_server_tell_time(job->server, tr__clock());
-        tr_server_applied(job->server, (tr_status)command->block);
-    }
+    tell_applied(job, (tr_status)command->block);
     free(command->data);
 }
 

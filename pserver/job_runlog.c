@@ -114,6 +114,12 @@ static void server_totals(tr_text *out, const tr_job *job, const tr_server *serv
 
 /* == both ====================================================================================== */
 
+static const char *role_name(tr_role role)
+{
+    static const char *const names[TR_ROLE_COUNT] = {"trainer", "server", "spare", "replica"};
+    return names[role];
+}
+
 static void totals(void *self, tr_text *out)
 {
     const tr_job    *job = self;
@@ -139,13 +145,8 @@ static void progress(void *self, tr_text *out)
         tr_text_add(out, ",\"role\":\"server\",\"server\":%d", job->server_index);
         add_staleness(out, server);
     } else {
-        tr_text_add(out, ",\"role\":\"spare\"");
+        tr_text_add(out, ",\"role\":\"%s\"", role_name(job->role));
     }
-}
-
-static const char *role_name(tr_role role)
-{
-    return role == TR_ROLE_TRAINER ? "trainer" : role == TR_ROLE_SERVER ? "server" : "spare";
 }
 
 void tr__job_runlog_start(tr_job *job)

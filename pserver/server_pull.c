@@ -95,12 +95,19 @@ static void keep_copy(tr_server *server, tr__trainer *trainer, const uint32_t *b
         memcpy(trainer->copy[blocks[i]], server->store.param(server->store.self, blocks[i]), server->block[blocks[i]].bytes);
 }
 
+void tr__server_note_pulled(const tr_server *server, tr__trainer *trainer, uint64_t step)
+{
+    if (trainer->pulled_step != step)
+        trainer->pulled = server->updates;         /* of several answers the first is the oldest */
+    trainer->pulled_step = step;
+}
+
 static void answer(tr_server *server, tr__trainer *trainer, uint64_t seq, uint64_t step, const uint32_t *blocks,
                    uint32_t count)
 {
     reply r = {server, trainer, seq, step, 0};
 
-    trainer->pulled = server->updates;
+    tr__server_note_pulled(server, trainer, step);
     if (trainer->copy)
         keep_copy(server, trainer, blocks, count);
     for (uint32_t i = 0; i < count;)

@@ -173,12 +173,13 @@ void tr__server_rows_settled(tr_server *server, tr__trainer *trainer)
 
 /* == rows out ================================================================================= */
 
-static void answer(tr_server *server, const tr__trainer *trainer, const tr__row_pull *pull)
+static void answer(tr_server *server, tr__trainer *trainer, const tr__row_pull *pull)
 {
     uint64_t bytes = (uint64_t)(pull->count * server->table[pull->table].row_bytes);
     void    *payload = pull->count < 0 ? NULL : malloc(bytes + 1);
 
     if (pull->count >= 0) {
+        tr__server_note_pulled(server, trainer, pull->step);
         server->store.rows(server->store.self, pull->table, pull->key, pull->count, payload);
     } else {
         const tr_status status = server->store.read_rows(server->store.self, pull->table, (uint32_t)pull->key[0], false, &payload, &bytes);

@@ -225,6 +225,7 @@ static tr_status take_over(tr_server *server)
         t->is_gone = t->is_lost || commit.trainer[i] & TR_TRAINER_GONE;
         t->epoch += t->is_lost;
         t->pulled = pulled_before(server, &commit, i);
+        t->pulled_step = t->settled;               /* it may have some of what it asked for */
         if (tr_mode_keeps_apart(&server->mode))
             t->round->step = t->settled + 1;
     }
@@ -342,6 +343,7 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
     trainer->join_seq = wire->seq;
     trainer->ended = trainer->settled = wire->step;
     trainer->pulled = server->updates;
+    trainer->pulled_step = UINT64_MAX;             /* nothing yet */
     for (int i = 0; i < server->trainer_count; i++) {
         if (server->trainer[i].is_gone)
             return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",

@@ -119,7 +119,7 @@ typedef struct tr__trainer {
     uint64_t    settled;              /* of them applied or dropped */
     uint64_t   *unsettled;            /* requests that ended the steps settled + 1 .. ended */
     uint64_t    unsettled_capacity;
-    uint64_t    pulled;               /* updates in the parameters that it got last */
+    uint64_t    pulled, pulled_step;  /* updates in the oldest parameters and rows that it got for its step; that step */
     uint8_t   **copy;                 /* of those, block by block, where delay is compensated; else NULL */
     uint8_t    *pushed;               /* one bit for each chunk pushed for step ended + 1 */
     uint64_t    pushed_count;
@@ -325,6 +325,8 @@ void      tr__server_pull_again(tr_server *server, tr__trainer *trainer, const t
 /* Answer the pulls whose time has come. */
 void      tr__server_answer_all(tr_server *server);
 void      tr__server_pulls_free(tr__trainer *trainer);
+/* The trainer gets parameters or rows as they are now. */
+void      tr__server_note_pulled(const tr_server *server, tr__trainer *trainer, uint64_t step);
 
 /* The update in hand is over when the store and the replica have it. */
 void      tr__server_try_finish(tr_server *server);
