@@ -53,18 +53,6 @@ tr_status tr__job_check_tables(const tr_job_spec *spec)
     return TR_OK;
 }
 
-static tr_table_config config_of(const tr_job_table *table)
-{
-    tr_table_config config = {
-        .dtype = table->dtype, .width = table->width, .states = table->states, .init = (tr_table_init)table->init, .a = table->a,
-        .b = table->b, .random_key = table->random_key, .entry_count = (uint32_t)table->entry_count,
-        .entry_probability = table->entry_probability, .max_age = (uint32_t)table->max_age,
-        .keep_count = (uint32_t)table->keep_count, .max_rows = (uint64_t)table->max_rows};
-
-    memcpy(config.state_value, table->state_value, sizeof config.state_value);
-    return config;
-}
-
 /* In the other modes a row must be as its step finds it on the servers (sync), or is kept in other ways (geo). */
 static bool keeps_rows(const tr_job *job, const tr_job_spec *spec)
 {
@@ -98,7 +86,7 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
             return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for table '%s'", from->name);
         if (keeps_rows(job, spec))
             TR_TRY(tr_row_cache_new(&t->cache, spec->cache_rows, t->row_bytes));
-        const tr_table_config config = config_of(from);
+        const tr_table_config config = tr_table_config_of(from);
         if (job->consistency.kind == TR_MODE_GEO)
             TR_TRY(tr_geo_rows_new(&t->geo, &config));
     }
@@ -160,7 +148,7 @@ tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const 
 tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
 {
     const tr_table_place  here = {.shard_count = TR_SHARDS};
-    const tr_table_config config = config_of(table);
+    const tr_table_config config = tr_table_config_of(table);
 
     TR_TRY(tr_table_check_config(&config));
     return tr_table_var_set(tr_scope_var(scope, table->name), &config, &here);
