@@ -45,6 +45,7 @@ class Ranks:
     replicas: int = 0
     known: dict[int, Rank] = field(default_factory=dict)
     looks: int = 0
+    slow: list[int] = field(default_factory=list)
     mourned: set[int] = field(default_factory=set)
     lost_hosts: dict[str, str] = field(default_factory=dict)       # and why they are
 
@@ -167,10 +168,10 @@ class Ranks:
         return None
 
     def _slow(self) -> list[int]:
-        """For whom the others have waited in vain: those who live and have not asked MPI to join."""
-        if self.has_run_before or not any(self._has("late", rank) for rank in range(self.size)):
-            return []
-        return [one.rank for one in self.known.values() if not one.gone and not self._has("joins", one.rank)]
+        """For whom the others have waited in vain: those who lived when that was said, and had not asked MPI to join."""
+        if not self.slow and not self.has_run_before and any(self._has("late", rank) for rank in range(self.size)):
+            self.slow = sorted(one.rank for one in self.known.values() if not one.gone and not self._has("joins", one.rank))
+        return self.slow
 
     def has_death(self) -> bool:
         """Whether it was a death, by what the ranks say: one says so, or none says anything."""
