@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static bool write_text(const char *path, const char *text)
 {
@@ -14,19 +15,8 @@ static bool write_text(const char *path, const char *text)
     return fclose(out) == 0 && is_written;
 }
 
+/* All at once: several ranks may say the same while the launcher reads. Files without a dot in their names are nobody's to read. */
 bool tr__launcher_tell(const char *what, int rank, const char *text)
-{
-    const char *folder = getenv("TRIREME_JOB_FOLDER");
-    char        path[1024];
-
-    if (!folder)
-        return false;
-    snprintf(path, sizeof path, "%s/%s.%d", folder, what, rank);
-    return write_text(path, text ? text : "");
-}
-
-/* Files without a dot in their names are nobody's to read. */
-bool tr__launcher_put(const char *what, int rank, const char *text)
 {
     const char *folder = getenv("TRIREME_JOB_FOLDER");
     char        path[1024], next[1024];
@@ -34,8 +24,8 @@ bool tr__launcher_put(const char *what, int rank, const char *text)
     if (!folder)
         return false;
     snprintf(path, sizeof path, "%s/%s.%d", folder, what, rank);
-    snprintf(next, sizeof next, "%s/%s-%d~", folder, what, rank);
-    return write_text(next, text) && rename(next, path) == 0;
+    snprintf(next, sizeof next, "%s/%s-%d-%d~", folder, what, rank, (int)getpid());
+    return write_text(next, text ? text : "") && rename(next, path) == 0;
 }
 
 bool tr__launcher_tell_own(const char *what, const char *text)

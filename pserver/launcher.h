@@ -11,10 +11,8 @@
 
 #include <stdbool.h>
 
-/* False: there is no launcher, or the file could not be written. `text` may be NULL. */
+/* False: there is no launcher, or the file could not be written. `text` may be NULL. Whoever reads finds all of one text. */
 bool tr__launcher_tell(const char *what, int rank, const char *text);
-/* The same for what is written again and again: whoever reads finds one text or the next. */
-bool tr__launcher_put(const char *what, int rank, const char *text);
 /* Of this process, before it has joined. */
 bool tr__launcher_tell_own(const char *what, const char *text);
 

@@ -146,7 +146,7 @@ static void tell_launcher(void)
     runlog.source.progress(runlog.source.self, &text);
     tr_text_add(&text, "}\n");
     if (!text.failed)
-        tr__launcher_put("progress", runlog.rank, text.data);
+        tr__launcher_tell("progress", runlog.rank, text.data);
     tr_text_deinit(&text);
 }
 

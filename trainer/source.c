@@ -119,8 +119,8 @@ bool tr_source_is_open(const tr_source *source)
 
 /* == a command ================================================================================ */
 
-/* Between vfork and exec the child may only make system calls: it runs in our memory. */
-static void become(int input, int output, const char *command, const sigset_t *mask)
+/* Between vfork and exec the child may only make system calls: it runs in our memory, where it leaves why it failed. */
+static void become(int input, int output, const char *command, const sigset_t *mask, volatile int *failed)
 {
     setpgid(0, 0);                                 /* it leads a group, which is ended whole */
     prctl(PR_SET_PDEATHSIG, SIGKILL);              /* should we be killed, it does not outlive us */
@@ -128,20 +128,25 @@ static void become(int input, int output, const char *command, const sigset_t *m
     dup2(output, 1);
     sigprocmask(SIG_SETMASK, mask, NULL);
     execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    *failed = errno;
     _exit(127);
 }
 
 static tr_status spawn(pid_t *out, int input, int output, const char *command)
 {
-    sigset_t all, none, old;
+    sigset_t     all, none, old;
+    volatile int failed = 0;
 
     sigfillset(&all);
     sigemptyset(&none);
     pthread_sigmask(SIG_SETMASK, &all, &old);      /* no handler of ours runs in the child */
     *out = vfork();
     if (*out == 0)
-        become(input, output, command, &none);
-    const int failed = *out < 0 ? errno : 0;
+        become(input, output, command, &none, &failed);
+    if (*out < 0)
+        failed = errno;
+    else if (failed)
+        waitpid(*out, NULL, 0);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return failed ? tr_fail(TR_EIO, "data: '%s' cannot be started: %s", command, strerror(failed)) : TR_OK;
 }

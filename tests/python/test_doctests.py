@@ -1,5 +1,6 @@
 """The examples of the documentation run and print what they say."""
 
+import copy
 import doctest
 import importlib
 import pkgutil
@@ -8,8 +9,16 @@ import numpy as np
 import pytest
 
 import trireme as fluid
+from trireme.distributed import checkpoints
 
 NEEDS_A_JOB = {"trireme.distributed", "trireme.cli"}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch, tmp_path):
+    """What an example writes, and the checkpoints that it asks for, end with it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(checkpoints, "_settings", copy.copy(checkpoints._settings))
 
 
 def modules():
