@@ -228,6 +228,7 @@ tr_status tr_feed_start(tr_feed_threads *feed)
     const tr_source_options options = {feed->spec->block_bytes, feed->spec->pipe_command,
                                        has_header ? tr_parser_header : NULL, feed->parser};
 
+    tr_source_keep_environment();
     tr_feed_stop(feed);
     feed->source = tr_source_new(&options);
     feed->pieces_end = &feed->pieces;

@@ -119,6 +119,27 @@ bool tr_source_is_open(const tr_source *source)
 
 /* == a command ================================================================================ */
 
+/* The environment of commands, as it was when the first feed was made: other threads may change the process's own while a command
+ * is started (a library's first use does). Stays until the process ends. */
+static char **environment;
+
+static void copy_environment(void)
+{
+    size_t count = 0;
+
+    while (environ[count])
+        count++;
+    environment = calloc(count + 1, sizeof *environment);
+    for (size_t i = 0; environment && i < count; i++)
+        environment[i] = strdup(environ[i]);
+}
+
+void tr_source_keep_environment(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, copy_environment);
+}
+
 /* Between vfork and exec the child may only make system calls: it runs in our memory, where it leaves why it failed. */
 static void become(int input, int output, const char *command, const sigset_t *mask, volatile int *failed)
 {
@@ -127,7 +148,7 @@ static void become(int input, int output, const char *command, const sigset_t *m
     dup2(input, 0);
     dup2(output, 1);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    execle("/bin/sh", "sh", "-c", command, (char *)NULL, environment ? environment : environ);
     *failed = errno;
     _exit(127);
 }

@@ -59,4 +59,6 @@ bool tr_source_is_whole(const char *path, const char *pipe_command);
 /* The line number, from 1, of line `line` of a piece: lines before the piece are counted in the file. */
 int64_t tr_piece_line_number(const tr_piece *piece, int64_t line);
 
+/* Commands that are started from here on get the environment as it is now. In the main thread, before others compute. */
+void tr_source_keep_environment(void);
 #endif
