@@ -1,5 +1,5 @@
-/* comm_state.h - the inside of the communication thread, shared by comm.c (moving messages, owner's calls),
- * comm_watch.c (who lives; what happens when somebody does not). */
+/* comm_state.h - the inside of the communication thread, shared by comm.c (the loop, sending, owner's calls),
+ * comm_receive.c (what comes from other ranks), comm_watch.c (who lives; what happens when somebody does not). */
 #ifndef TR_PSERVER_COMM_STATE_H
 #define TR_PSERVER_COMM_STATE_H
 
@@ -74,6 +74,13 @@ struct tr_comm {
 
 /* == comm.c == */
 void tr__comm_send(tr_comm *comm, int peer, tr_wire_kind kind, void *payload, uint64_t bytes);
+
+/* == comm_receive.c == */
+tr_transport_events tr__comm_events(tr_comm *comm);
+/* Give the core what came before it was there. */
+void tr__comm_receive_early(tr_comm *comm);
+/* The core may have failed by what it got from that peer. */
+void tr__comm_check_core(tr_comm *comm, int peer);
 
 /* == comm_watch.c == */
 void tr__comm_watch_begin(tr_comm *comm);

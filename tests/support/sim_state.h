@@ -61,7 +61,7 @@ typedef struct sim_trainer {
     sim_rows    pulled, pushed;
 } sim_trainer;
 
-/* A rank as the scheduler sees it: around its core, what comm.c does to the roster. */
+/* A rank as the scheduler sees it: around its core, what comm_receive.c does to the roster. */
 typedef struct sim_rank {
     sim_job     *job;
     int          number;

@@ -1,0 +1,145 @@
+/* comm_receive.c - what comes from other ranks: the transport calls when a message has a header, when it is here, when one of
+ * ours has left, and when it knows that a rank is dead. All of it runs in the thread that drives. */
+#include "pserver/comm_state.h"
+
+#include "proto/pserver.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
+{
+    tr_comm *comm = self;
+    tr_wire  wire;
+
+    *to = NULL;
+    if (tr_wire_decode(&wire, header) != TR_OK) {
+        tr__comm_failed(comm, TR_EFORMAT, peer, tr_error());
+        return -1;
+    }
+    if (wire.bytes) {
+        if (wire.kind < TR_WIRE_SETUP || wire.kind == TR_WIRE_SERVING || !comm->has_node)
+            *to = aligned_alloc(64, (wire.bytes + 63) & ~(uint64_t)63);
+        else
+            *to = comm->node.place(comm->node.self, peer, &wire);
+    }
+    return (int64_t)wire.bytes;
+}
+
+static void keep_for_later(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    tr__early *early = malloc(sizeof *early);
+
+    if (!is_placed && wire->bytes) {
+        void *copy = aligned_alloc(64, (wire->bytes + 63) & ~(uint64_t)63);
+        memcpy(copy, payload, wire->bytes);
+        payload = copy;
+    }
+    *early = (tr__early){NULL, peer, *wire, payload};
+    *comm->early_end = early;
+    comm->early_end = &early->next;
+}
+
+static void on_hello(tr_comm *comm, int peer, const uint8_t *payload, uint64_t bytes)
+{
+    const tr_status status = tr_roster_hear(comm->roster, peer, payload, bytes);
+
+    if (status != TR_OK)
+        tr__comm_failed(comm, status, comm->roster->self, tr_error());
+}
+
+/* Messages between the threads themselves. */
+static void receive_own(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    if (wire->kind == TR_WIRE_HELLO)
+        on_hello(comm, peer, payload, wire->bytes);
+    else if (wire->kind == TR_WIRE_BYE)
+        tr_liveness_left(comm->liveness, peer);
+    else if (wire->kind == TR_WIRE_ABORT)
+        tr__comm_on_abort(comm, peer, payload, wire->bytes);
+    if (is_placed)
+        free(payload);
+}
+
+void tr__comm_check_core(tr_comm *comm, int peer)
+{
+    const char     *text;
+    const tr_status status = comm->node.status(comm->node.self, &text);
+
+    if (status == TR_OK)
+        return;
+    /* A trainer's core fails with EPEER when a server refuses. */
+    const bool is_refused = comm->roster->rank[comm->roster->self].role == TR_ROLE_TRAINER && status == TR_EPEER;
+    tr__comm_failed(comm, status, is_refused ? peer : comm->roster->self, text);
+}
+
+/* A spare that serves has taken a server's place. */
+static void see_server(tr_comm *comm, int peer, const uint8_t *payload, int64_t bytes)
+{
+    Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, (size_t)bytes, payload);
+    tr_roster                 *roster = comm->roster;
+
+    if (serving && comm->has_node && serving->server < (uint32_t)roster->servers &&
+        roster->rank[peer].role == TR_ROLE_SPARE && roster->server_rank[serving->server] != peer)
+        tr_roster_replace(roster, (int)serving->server, peer);
+    if (serving)
+        trireme__pserver__serving__free_unpacked(serving, NULL);
+}
+
+static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed)
+{
+    tr_comm *comm = self;
+    tr_wire  wire;
+
+    if (tr_wire_decode(&wire, header) != TR_OK || (int64_t)wire.bytes != bytes) {
+        tr__comm_failed(comm, TR_EFORMAT, peer, "a message has another size than its header says");
+        return;
+    }
+    tr_liveness_heard(comm->liveness, peer, comm->now);
+    atomic_fetch_add_explicit(&comm->messages_received, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&comm->bytes_received, TR_WIRE_HEADER + wire.bytes, memory_order_relaxed);
+    if (wire.kind == TR_WIRE_SERVING && wire.bytes)
+        see_server(comm, peer, payload, bytes);
+    if (wire.kind < TR_WIRE_SETUP)
+        receive_own(comm, peer, &wire, payload, is_placed);
+    else if (!comm->has_node)
+        keep_for_later(comm, peer, &wire, payload, is_placed);
+    else {
+        const bool is_ours = is_placed && wire.kind == TR_WIRE_SERVING;
+        comm->node.receive(comm->node.self, comm->now, peer, &wire, payload, is_placed && !is_ours);
+        if (is_ours)
+            free(payload);
+        tr__comm_check_core(comm, peer);
+    }
+}
+
+static void on_sent(void *self, void *token)
+{
+    (void)self;
+    free(token);
+}
+
+static void on_dead(void *self, int peer)
+{
+    tr_comm *comm = self;
+
+    if (tr_liveness_of(comm->liveness, peer) == TR_LIFE_ALIVE)
+        tr__comm_dead(comm, peer, "died");
+}
+
+tr_transport_events tr__comm_events(tr_comm *comm)
+{
+    return (tr_transport_events){comm, on_place, on_receive, on_sent, on_dead};
+}
+
+void tr__comm_receive_early(tr_comm *comm)
+{
+    while (comm->early) {
+        tr__early *early = comm->early;
+        comm->early = early->next;
+        comm->node.receive(comm->node.self, comm->now, early->peer, &early->wire, early->payload, false);
+        tr__comm_check_core(comm, early->peer);
+        free(early->payload);
+        free(early);
+    }
+}
