@@ -1,0 +1,269 @@
+/* table_rows.c - rows read and written: batches of them by key and by slot, whole shards as bytes, and those of a moment. */
+#include "framework/compiler.h"
+#include "kernels/math/cast.h"
+#include "pserver/row_copy.h"
+#include "pserver/table_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* == looking up ===================================================================================== */
+
+enum { BATCH = 128 };
+
+static void pull_batch(const tr_table *t, char *out, const int64_t *keys, int n)
+{
+    uint32_t slot[BATCH];
+
+    tr_slots_find_to_read(t->slots, slot, keys, n, sizeof(tr_slot_row) + t->value_bytes);
+    for (int i = 0; i < n; i++, out += t->value_bytes) {
+        if (TR_LIKELY(slot[i] != TR_SLOT_NONE))
+            tr_row_copy(out, tr__row_values(tr__table_row(t, slot[i])), t->value_bytes);
+        else if (tr__table_reads_zeros(&t->config, keys[i]))
+            memset(out, 0, t->value_bytes);
+        else
+            tr__table_put_first_value(t, out, keys[i]);
+    }
+}
+
+void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += BATCH)
+        pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, keys + i, n - i < BATCH ? (int)(n - i) : BATCH);
+}
+
+/* == tiles of an update ================================================================================ */
+
+enum { AHEAD = 8 };                   /* rows whose memory is asked for before their turn */
+
+static void ask_for(const tr_table *t, const uint32_t *slots, int64_t i, int64_t n)
+{
+    if (i + AHEAD >= n || slots[i + AHEAD] == TR_SLOT_NONE)
+        return;
+    const char *row = (const char *)tr__table_row(t, slots[i + AHEAD]);
+    for (uint64_t at = 0; at < t->stride; at += TR_CACHE_LINE)
+        __builtin_prefetch(row + at);
+}
+
+void tr_table_gather(const tr_table *table, const uint32_t *slots, int64_t n, float *values, float *const *states)
+{
+    const int64_t  width = table->config.width;
+    const uint64_t bytes = (uint64_t)width * sizeof(float);
+
+    for (int64_t i = 0; i < n; i++) {
+        ask_for(table, slots, i, n);
+        if (slots[i] == TR_SLOT_NONE) {
+            memset(values + i * width, 0, bytes);
+            for (int s = 0; s < table->config.states; s++)
+                memset(states[s] + i * width, 0, bytes);
+            continue;
+        }
+        tr_slot_row *row = tr__table_row(table, slots[i]);
+        if (table->config.dtype == TR_FP32)
+            tr_row_copy(values + i * width, tr__row_values(row), bytes);
+        else
+            tr_cast(values + i * width, TR_FP32, tr__row_values(row), table->config.dtype, width);
+        for (int s = 0; s < table->config.states; s++)
+            tr_row_copy(states[s] + i * width, tr__row_states(table, row) + s * width, bytes);
+    }
+}
+
+static void touch(tr_slot_row *row, uint64_t step)
+{
+    if ((row->mark & TR__TOUCHES) != TR__TOUCHES)
+        row->mark++;
+    row->last = (uint32_t)step;
+}
+
+tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, const float *values, const float *const *states)
+{
+    const int64_t  width = table->config.width;
+    const uint64_t bytes = (uint64_t)width * sizeof(float);
+
+    TR_TRY(tr_undo_log(table->undo, table->rows, slots, n));
+    if (table->cut)
+        tr_slots_cut_keep(table->cut, slots, n);
+    for (int64_t i = 0; i < n; i++) {
+        if (slots[i] == TR_SLOT_NONE)
+            continue;
+        tr_slot_row *row = tr__table_row(table, slots[i]);
+        if (table->config.dtype == TR_FP32)
+            tr_row_copy(tr__row_values(row), values + i * width, bytes);
+        else
+            tr_cast(tr__row_values(row), table->config.dtype, values + i * width, TR_FP32, width);
+        for (int s = 0; s < table->config.states; s++)
+            tr_row_copy(tr__row_states(table, row) + s * width, states[s] + i * width, bytes);
+        touch(row, table->step);
+    }
+    return TR_OK;
+}
+
+/* == rows in and out ================================================================================== */
+
+tr_status tr_table_each(const tr_table *table, uint32_t shard, tr_status (*each)(void *payload, const tr_table_row *row),
+                        void *payload)
+{
+    uint32_t *list = NULL;
+    uint64_t  capacity = 0, count = 0;
+    tr_status status = tr_slots_of_shard(&list, &capacity, &count, table->slots, shard);
+
+    for (uint64_t i = 0; i < count && status == TR_OK; i++) {
+        tr_slot_row       *row = tr__table_row(table, list[i]);
+        const tr_table_row out = {row->key, row->mark & TR__TOUCHES, row->last, tr__row_values(row), tr__row_states(table, row)};
+        status = each(payload, &out);
+    }
+    free(list);
+    return status;
+}
+
+tr_status tr_table_put(tr_table *table, const tr_table_row *row)
+{
+    uint32_t slot;
+
+    tr_slots_find(table->slots, &slot, &row->key, 1);
+    if (slot == TR_SLOT_NONE)
+        TR_TRY(tr__table_make_row(&slot, table, row->key));
+    if (table->cut)
+        tr_slots_cut_keep(table->cut, &slot, 1);
+    tr_slot_row *to = tr__table_row(table, slot);
+    memcpy(tr__row_values(to), row->values, table->value_bytes);
+    memcpy(tr__row_states(table, to), row->states, (size_t)(table->config.states * table->config.width) * sizeof(float));
+    to->mark = TR_SLOT_LIVES | (row->touches & TR__TOUCHES);
+    to->last = row->last;
+    return TR_OK;
+}
+
+tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values)
+{
+    uint32_t slot;
+
+    if (!tr__table_is_chosen(&table->config, key))
+        return TR_OK;
+    tr_slots_find(table->slots, &slot, &key, 1);
+    if (slot == TR_SLOT_NONE)
+        TR_TRY(tr__table_make_row(&slot, table, key));
+    if (table->cut)
+        tr_slots_cut_keep(table->cut, &slot, 1);
+    memcpy(tr__row_values(tr__table_row(table, slot)), values, table->value_bytes);
+    return TR_OK;
+}
+
+/* Packed rows say nothing of living. */
+static void clean_marks(void *packed, uint64_t bytes, uint64_t stride)
+{
+    for (uint64_t at = 0; at < bytes; at += stride)
+        ((tr_slot_row *)(void *)((char *)packed + at))->mark &= TR__TOUCHES;
+}
+
+static tr_status pack(const tr_slots *slots, uint32_t shard, void **out, uint64_t *bytes)
+{
+    const uint64_t stride = tr_slots_stride(slots);
+    uint32_t      *list = NULL;
+    uint64_t       capacity = 0, count = 0;
+    tr_status      status = tr_slots_of_shard(&list, &capacity, &count, slots, shard);
+    char          *packed = status == TR_OK ? malloc(count * stride + 1) : NULL;
+
+    for (uint64_t i = 0; packed && i < count; i++)
+        memcpy(packed + i * stride, tr_slots_row(tr_slots_rows(slots), stride, list[i]), stride);
+    free(list);
+    if (status == TR_OK && !packed)
+        return tr_fail(TR_ENOMEM, "table: no memory for the %llu rows of shard %u", (unsigned long long)count, shard);
+    *out = packed;
+    *bytes = count * stride;
+    if (packed)
+        clean_marks(packed, *bytes, stride);
+    return status;
+}
+
+static tr_status pack_nothing(void **out, uint64_t *bytes)
+{
+    *bytes = 0;
+    *out = malloc(1);
+    return *out ? TR_OK : tr_fail(TR_ENOMEM, "table: no memory");
+}
+
+tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    return pack(table->slots, shard, out, bytes);
+}
+
+tr_status tr_table_pack_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    return table->candidates ? pack(table->candidates, shard, out, bytes) : pack_nothing(out, bytes);
+}
+
+static tr_status check_packed(uint64_t bytes, uint64_t stride)
+{
+    if (bytes % stride == 0)
+        return TR_OK;
+    return tr_fail(TR_EFORMAT, "table: %llu bytes are no rows of %llu", (unsigned long long)bytes, (unsigned long long)stride);
+}
+
+tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes)
+{
+    TR_TRY(check_packed(bytes, table->stride));
+    for (uint64_t at = 0; at < bytes; at += table->stride) {
+        tr_slot_row head;
+        const char *from = (const char *)rows + at;
+        memcpy(&head, from, sizeof head);
+        const tr_table_row row = {head.key, head.mark & TR__TOUCHES, head.last, from + sizeof head,
+                                  (const float *)(const void *)(from + sizeof head + table->values_padded)};
+        TR_TRY(tr_table_put(table, &row));
+    }
+    return TR_OK;
+}
+
+tr_status tr_table_unpack_candidates(tr_table *table, const void *rows, uint64_t bytes)
+{
+    TR_TRY(check_packed(bytes, sizeof(tr_slot_row)));
+    if (bytes && !table->candidates)
+        return tr_fail(TR_EFORMAT, "table: %llu keys wait for a row, but each has one at once here",
+                       (unsigned long long)(bytes / sizeof(tr_slot_row)));
+    for (uint64_t at = 0; at < bytes; at += sizeof(tr_slot_row)) {
+        tr_slot_row from;
+        uint32_t    slot;
+        memcpy(&from, (const char *)rows + at, sizeof from);
+        tr_slots_find(table->candidates, &slot, &from.key, 1);
+        if (slot == TR_SLOT_NONE)
+            TR_TRY(tr__table_make_candidate(&slot, table, from.key));
+        tr_slot_row *to = tr_slots_row(tr_slots_rows(table->candidates), tr_slots_stride(table->candidates), slot);
+        to->mark = TR_SLOT_LIVES | (from.mark & TR__TOUCHES);
+        to->last = from.last;
+    }
+    return TR_OK;
+}
+
+/* == a cut ============================================================================================ */
+
+tr_status tr_table_cut(tr_table *table)
+{
+    tr_table_cut_end(table);
+    TR_TRY(tr_slots_cut_new(&table->cut, table->slots));
+    const tr_status status = table->candidates ? tr_slots_cut_new(&table->candidates_cut, table->candidates) : TR_OK;
+    if (status != TR_OK)
+        tr_table_cut_end(table);
+    return status;
+}
+
+void tr_table_cut_end(tr_table *table)
+{
+    tr_slots_cut_free(table->cut);
+    tr_slots_cut_free(table->candidates_cut);
+    table->cut = table->candidates_cut = NULL;
+}
+
+tr_status tr_table_cut_read(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    TR_TRY(tr_slots_cut_read(table->cut, shard, out, bytes));
+    clean_marks(*out, *bytes, table->stride);
+    return TR_OK;
+}
+
+tr_status tr_table_cut_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+{
+    if (!table->candidates)
+        return pack_nothing(out, bytes);
+    TR_TRY(tr_slots_cut_read(table->candidates_cut, shard, out, bytes));
+    clean_marks(*out, *bytes, tr_slots_stride(table->candidates));
+    return TR_OK;
+}
