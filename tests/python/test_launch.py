@@ -13,7 +13,7 @@ import pytest
 from job_support import MPIS, SCRIPT, Launched, each_mpi, environment, job_lines, launch, needs_mpi
 
 from trireme import cli
-from trireme.errors import NotFoundError, UnsupportedError
+from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from trireme.launch import mpi
 from trireme.launch.mpi import Layout, Mpi
 
@@ -54,8 +54,34 @@ def test_variables_go_to_both_kinds_of_ranks_on_other_hosts():
     words = line(FIVE, Layout(1, 1, hosts="a,b"), exported=["TRIREME_JOB"])
     colon = words.index(":")
     assert "TRIREME_JOB" in words[:colon] and "TRIREME_JOB" in words[colon:]
-    assert words[words.index("--host") + 1] == "a,b"
+    assert words[words.index("--host") + 1] == "a:1"
     assert "-x" not in line(FIVE, Layout(1, 1), exported=["TRIREME_JOB"])
+
+
+def placed(layout):
+    """The hosts of each kind of rank, in the order of ranks."""
+    found, words = {"pserver": [], "python": [], "--spare": [], "--replica": []}, line(FIVE, layout)
+    for at in (at for at, word in enumerate(words) if word == "-np"):
+        host, kind = words[at - 1].partition(":")[0], words[at + 2]
+        if kind == "pserver" and words[at + 3:at + 4] in (["--spare"], ["--replica"]):
+            kind = words[at + 3]
+        found[kind] += [host] * int(words[at + 1])
+    return [found[kind] for kind in ("pserver", "python", "--spare", "--replica")]
+
+
+def test_trainers_begin_where_servers_end():
+    assert placed(Layout(2, 4, hosts="a,b,c", spares=1)) == [["a", "b"], ["c", "a", "b", "c"], ["a", "b", "c"], []]
+    assert placed(Layout(3, 3, hosts="a,b,c")) == [["a", "b", "c"], ["a", "b", "c"], [], []]
+    assert placed(Layout(0, 2, hosts="u@a,b"))[1] == ["u@a", "b"]
+
+
+def test_a_host_has_as_much_as_it_has_slots():
+    assert placed(Layout(1, 6, hosts="a:4,b:2"))[:2] == [["a"], ["b", "a", "b", "a", "a", "a"]]
+    servers, _, _, replicas = placed(Layout(4, 1, hosts="a:3,b", replicas=1))
+    assert servers == ["a", "b", "a", "a"] and replicas == ["a"] * 3 + ["b"] * 3
+    for wrong in ("a:x", "a:0"):
+        with pytest.raises(InvalidArgumentError, match=f"host '{wrong}': '{wrong[2:]}' is no number of slots"):
+            line(FIVE, Layout(1, 1, hosts=wrong))
 
 
 def test_a_job_of_trainers_alone_has_one_part():

@@ -6,16 +6,18 @@ one's mpirun with the other's library.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import NotFoundError, UnsupportedError
+from ..errors import InvalidArgumentError, NotFoundError, UnsupportedError
 
 LIBMPI = "libmpi.so.40"
 # A host that is gone, or the way to it, must not keep an ssh for ever.
@@ -126,9 +128,37 @@ class Layout:
 
     @property
     def all_replicas(self) -> int:
-        """On each host as many as servers may be on one: then every server finds one on another host."""
+        """On each host as many as servers are on any one: then every server finds one on another host."""
         hosts = len(self.slots()) if self.is_remote else 1
-        return hosts * -(-self.servers // hosts) if self.replicas and hosts > 1 else 0
+        return hosts * self._most_servers() if self.replicas and hosts > 1 else 0
+
+    def _most_servers(self) -> int:
+        return max(Counter(itertools.islice(self._turns(), self.servers)).values(), default=0)
+
+    def _turns(self) -> Iterator[str]:
+        """Hosts in turn, as ``--host`` takes them, for servers and then trainers: each as often as it has slots; then all again."""
+        slots: dict[str, int] = {}
+        for word in self.slots().values():
+            host, _, count = word.partition(":")
+            if count and not (count.isdecimal() and int(count)):
+                raise InvalidArgumentError(f"trireme launch: host {word!r}: {count!r} is no number of slots")
+            slots[host] = int(count or 1)
+        for turn in itertools.cycle(range(max(slots.values()))):
+            yield from (host for host, count in slots.items() if turn < count)
+
+    def places(self, count: int, after: int = 0) -> list[tuple[str | None, int]]:
+        """Where ``count`` servers or trainers go: hosts with how many neighbours of the ranks' order each takes. ``after`` of the
+        job's ranks have a place already. No name of a host if the job has just this one."""
+        if not self.is_remote:
+            return [(None, count)]
+        hosts = itertools.islice(self._turns(), after, after + count)
+        return [(host, len(list(same))) for host, same in itertools.groupby(hosts)]
+
+    def places_on_each(self, count: int) -> list[tuple[str | None, int]]:
+        """Where what waits on every host goes, ``count`` on each."""
+        if not self.is_remote:
+            return [(None, count)]
+        return [(host, count) for host in dict.fromkeys(itertools.islice(self._turns(), len(self.slots())))]
 
     def slots(self) -> dict[str, str]:
         """The hosts, and what ``--host`` takes for each: its name, and its slots if any are given."""
@@ -161,14 +191,15 @@ def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Seque
         line += ["--mca", "orte_tmpdir_base", scratch]
     if shared:
         line += ["--mca", "btl_sm_backing_directory" if mpi.major >= 5 else "btl_vader_backing_directory", shared]
-    if layout.servers:
-        line += [*exports, "-np", str(layout.servers), *server, ":"]
-    line += [*exports, "-np", str(layout.trainers), *trainer]
-    if layout.servers and layout.spares:               # ranks go to the hosts in turn, and so these do
-        line += [":", *exports, "-np", str(layout.all_spares), *server, "--spare"]
-    if layout.all_replicas:
-        line += [":", *exports, "-np", str(layout.all_replicas), *server, "--replica"]
-    return line
+    # An application for each run of ranks on one host: mpirun's own way of mapping begins anew at the first host with each kind.
+    kinds = [(layout.places(layout.servers) if layout.servers else [], server),
+             (layout.places(layout.trainers, layout.servers), trainer),
+             (layout.places_on_each(layout.spares) if layout.servers and layout.spares else [], [*server, "--spare"]),
+             (layout.places_on_each(layout.all_replicas // len(layout.slots())) if layout.all_replicas else [],
+              [*server, "--replica"])]
+    applications = [[*(["--host", f"{host}:{count}"] if host else []), *exports, "-np", str(count), *program]
+                    for places, program in kinds for host, count in places]
+    return line + [word for application in applications for word in (":", *application)][1:]
 
 
 def _flags(mpi: Mpi, layout: Layout) -> list[str]:
@@ -182,11 +213,10 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
     if mpi.major < 5:
         flags += ["--mca", "odls_base_sigkill_timeout", "0"]
     if layout.is_remote:
-        where = ["--hostfile", layout.hostfile] if layout.hostfile else ["--host", layout.hosts]
         option, agent = ("--prtemca", "plm_ssh_agent") if mpi.major >= 5 else ("--mca", "plm_rsh_agent")
         settings = (("oob_tcp_keepalive_time", "3"), ("oob_tcp_keepalive_intvl", "1"), ("oob_tcp_keepalive_probes", "3"),
                     (agent, layout.ssh))
-        flags += [*where, "--map-by", "node", *[word for pair in settings for word in (option, *pair)]]
+        flags += [word for pair in settings for word in (option, *pair)]
     return flags
 
 
