@@ -248,6 +248,7 @@ TR_REGISTER_OP(listen_and_serv, .proto = &listen_proto, .run = run_listen, .has_
 
 TR_DECLARE_OP(exchange_deltas);
 TR_DECLARE_OP(exchange_squares);
+TR_DECLARE_OP(keep_variables);
 TR_DECLARE_OP(lookup_sparse_table_init);
 TR_DECLARE_OP(lookup_sparse_table);
 TR_DECLARE_OP(lookup_sparse_table_grad);
@@ -260,7 +261,7 @@ static void register_operators(void)
     static const tr_op *const records[] = {
         &tr_op_record_send, &tr_op_record_recv, &tr_op_record_send_barrier, &tr_op_record_fetch_barrier,
         &tr_op_record_listen_and_serv, &tr_op_record_exchange_deltas,
-        &tr_op_record_exchange_squares,
+        &tr_op_record_exchange_squares, &tr_op_record_keep_variables,
         &tr_op_record_lookup_sparse_table_init, &tr_op_record_lookup_sparse_table, &tr_op_record_lookup_sparse_table_grad,
         &tr_op_record_lookup_sparse_table_update, &tr_op_record_prefetch, &tr_op_record_push_sparse,
     };

@@ -421,6 +421,7 @@ static void free_job(tr_job *job)
     tr_trainer_meter_free(job->meter);
     tr_server_program_free(job->program);
     tr_state_free(job->kept, false);
+    tr_trainer_vars_free(job->own, false);
     for (int i = 0; i < job->block_count; i++) {
         free(job->block[i].param);
         free(job->block[i].grad);
@@ -511,6 +512,8 @@ tr_status tr_job_free(tr_job *job)
         tr__launcher_tell("done", rank, NULL);
         if (job->program)
             tr_server_program_over(job->program);
+        tr_trainer_vars_free(job->own, true);
+        job->own = NULL;
     }
     if (left == TR_OK)
         free_job(job);

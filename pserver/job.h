@@ -19,6 +19,7 @@
 #include "pserver/server_program.h"
 #include "pserver/replica.h"
 #include "pserver/spare.h"
+#include "pserver/trainer_vars.h"
 
 #include <stdatomic.h>
 
@@ -97,6 +98,8 @@ struct tr_job {
     tr_compress    compress;
     double         weight;
     tr_trainer_meter *meter;
+    tr_trainer_vars  *own;            /* what this trainer alone has, kept beyond its life: trainer_vars_ops.c */
+    bool           has_opened_own, keeps_own;
 
     /* servers */
     tr_server_program *program;

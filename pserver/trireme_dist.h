@@ -254,6 +254,9 @@ TR_API tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec);
 /* Steps of this trainer that an earlier start of the job has left with its servers; 0: it begins anew. Waits until
  * all servers have said so. A trainer's data begins behind that many steps. */
 TR_API tr_status tr_job_resumed(tr_job *job, int64_t *step);
+/* Give the variables that this trainer alone has (the operator keep_variables keeps them) the values that they had behind the last of these
+ * steps. *count: how many; 0 where nothing was kept: at the first start, or when the memory was another host's. */
+TR_API tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count);
 /* The number of the block whose parameter or gradient has this name; -1: there is none. */
 TR_API int     tr_job_find_block(const tr_job *job, const char *name);
 /* The number of the table of this name; -1: there is none. */

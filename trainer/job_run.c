@@ -177,6 +177,7 @@ static tr_status find_cut(running *r)
 static tr_status prepare_programs(running *r)
 {
     const tr_job_program *main = r->cut ? &r->cut->trainer : &r->desc->main;
+    int                   loaded;
 
     r->scope = tr_scope_new(NULL);
     TR_TRY(run_once(r, &r->desc->startup, "startup"));
@@ -194,7 +195,8 @@ static tr_status prepare_programs(running *r)
     }
     TR_TRY(run_once(r, &r->cut->prepare, "first"));
     TR_TRY(join(r));
-    return run_once(r, &r->cut->begin, "second");
+    TR_TRY(run_once(r, &r->cut->begin, "second"));
+    return tr_job_load_own(r->job, r->scope, &loaded);
 }
 
 static tr_status prepare_data(running *r)

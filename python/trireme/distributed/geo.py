@@ -13,6 +13,7 @@ from ..core import OpRole, VarType
 from ..framework import Program
 from ..sparse_table import add_update, is_table_update
 from .optimize_part import is_optimize
+from .own import append_keep, own_variables
 from .placement import Part
 from .transpiled import Block, Transpiled, Value
 
@@ -29,15 +30,20 @@ def transpile_geo(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: 
         result.servers.append(_server(program, shapes, dtypes, parts, server, result))
     order = {name: i for i, name in enumerate(parts)}
     result.blocks.sort(key=lambda block: (order[block.source], block.begin))
-    result.trainer = _trainer(program, parts, shapes, dtypes, result, period, trainer)
-    result.idle = _trainer(program, parts, shapes, dtypes, result, period, trainer, is_idle=True)
+    own = own_variables(program, parts)
+    result.trainer = _trainer(program, parts, shapes, dtypes, result, period, trainer, own)
+    result.idle = _trainer(program, parts, shapes, dtypes, result, period, trainer, own, is_idle=True)
     result.flush = Program()
-    _append_exchange(result.flush, list(parts), shapes, dtypes, result, 0)
+    for name in own:
+        var = program.global_block().var(name)
+        result.flush.global_block().create_var(name=name, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
+    _append_exchange(result.flush, list(parts), shapes, dtypes, result, 0, own)
     return result
 
 
 def _trainer(program: Program, parts: dict[str, list[Part]], shapes: dict[str, tuple[int, ...]],
-             dtypes: dict[str, VarType], result: Transpiled, period: int, trainer: int, is_idle: bool = False) -> Program:
+             dtypes: dict[str, VarType], result: Transpiled, period: int, trainer: int, own: Sequence[str],
+             is_idle: bool = False) -> Program:
     """The whole program and the exchange; an idle one, for a batch without samples, updates nothing."""
     copy = program.clone()
     copy.random_seed = program.random_seed + 1_000_003 * trainer
@@ -45,7 +51,7 @@ def _trainer(program: Program, parts: dict[str, list[Part]], shapes: dict[str, t
     for index in reversed(range(len(block.ops))):
         if is_idle and is_optimize(block.ops[index]):
             block._remove_op(index)
-    _append_exchange(copy, list(parts), shapes, dtypes, result, period)
+    _append_exchange(copy, list(parts), shapes, dtypes, result, period, own)
     return copy
 
 
@@ -77,7 +83,7 @@ def _server(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: dict[s
 
 
 def _append_exchange(program: Program, params: Sequence[str], shapes: dict[str, tuple[int, ...]],
-                     dtypes: dict[str, VarType], result: Transpiled, period: int) -> None:
+                     dtypes: dict[str, VarType], result: Transpiled, period: int, own: Sequence[str]) -> None:
     block = program.global_block()
     bases = []
     for name in params:
@@ -86,6 +92,7 @@ def _append_exchange(program: Program, params: Sequence[str], shapes: dict[str, 
         block.create_var(name=name + BASE, shape=shapes[name], dtype=dtypes[name], persistable=True)
         bases.append(name + BASE)
     block.create_var(name=COUNT, shape=[1], dtype=VarType.INT64, persistable=True)
+    append_keep(block, own, COUNT, period)
     names = [[one.param for one in result.blocks if one.source == name] for name in params]
     with program._role_guard(OpRole.RPC):
         block.append_op(type="exchange_deltas", inputs={"Param": list(params), "Base": bases, "Count": COUNT},

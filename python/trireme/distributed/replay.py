@@ -17,9 +17,13 @@ class Replay:
         self.program, self.steps, self.made = program, steps, 0
         self._stand_ins: dict[tuple[tuple[str, ...], tuple[str, ...]], Program] = {}
 
+    @property
+    def is_over(self) -> bool:
+        return self.made == self.steps
+
     def next(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Program | None:
         """Return what to run in the place of the next step; None when all were made."""
-        if self.made == self.steps:
+        if self.is_over:
             return None
         self.made += 1
         found = self._stand_ins.get((feeds, fetches))

@@ -151,6 +151,10 @@ class _Training:
             self.scope.var(name + BASE).get_tensor().set(self._array(name))
         self.scope.var(COUNT).get_tensor().set(np.zeros(1, np.int64))
 
+    def load_own(self) -> None:
+        """Have what this trainer alone has as it was behind the last step that was made before."""
+        check(lib.tr_job_load_own(self.job.ptr, self.scope._native.ptr, ffi.new("int *")))
+
     def flush(self) -> None:
         """Mode geo: let the last steps count."""
         if self.result.flush is not None:
@@ -276,6 +280,8 @@ def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, An
     if training.replay is not None:
         replayed = training.replay.next(tuple(feed), names)
         if replayed is not None:
+            if training.replay.is_over:                # what the script itself has written until here, it wrote then, too
+                training.load_own()
             return replayed, names
         training.replay = None
     lib.tr_job_step_begin(training.job.ptr)
@@ -313,6 +319,8 @@ def before_loop(program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
         return LoopPart(program, None, names, None, False)
     training._last = -1.0                              # the loop sets it
     keeper, replay = training.keeper, training.replay
+    if replay is not None:                             # what the loop leaves out does not write to them
+        training.load_own()
     keeper.before_loop()
     fetched = training.fetched(names)
     return LoopPart(training.program, training.result.idle, fetched, _weight,

@@ -21,6 +21,7 @@ from ..sparse_table import LOOKUP, PUSH, copy_update, is_table_update
 from .geo import transpile_geo
 from .mode import Mode, current, parse
 from .optimize_part import COPIES, EXCHANGED, OptimizePart, is_optimize, is_schedule, is_training, role_of
+from .own import append_keep, own_variables
 from .placement import Item, Part, place
 from .transpiled import Block, Transpiled, Value
 
@@ -229,6 +230,7 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     for name, mean in result.means.items():
         var = block.var(name)
         block.create_var(name=mean, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
+    append_keep(block, own_variables(copy, received))
     with copy._role_guard(OpRole.RPC):
         # What is asked for before the step is settled is answered when it is: one round trip less.
         block.append_op(type="send_barrier", inputs={"X": sent}, attrs={"waits": False})

@@ -1,0 +1,32 @@
+"""What trainers alone have: variables that persist, that their programs write and that no server sends them.
+
+Moving averages, statistics of metrics, counters of schedules; in mode geo what the optimizers remember. ``keep_variables``
+lets them outlive the process (pserver/trainer_vars.h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..block import Block
+from ..core import OpRole, VarType
+from ..framework import Program
+
+
+def own_variables(program: Program, received: Iterable[str]) -> list[str]:
+    """Return the names of those of a trainer's program, without what it receives."""
+    written = {name for block in program.blocks for op in block.ops for name in op.output_arg_names}
+    others = set(received)
+    return sorted(name for name, var in program.global_block().vars.items()
+                  if var.persistable and name in written and name not in others and var.type == VarType.LOD_TENSOR
+                  and all(dim > 0 for dim in var.desc.shape()))
+
+
+def append_keep(block: Block, names: Sequence[str], count: str | None = None, period: int = 1) -> None:
+    """Let the block keep these variables; with ``count`` before every exchange, as exchange_deltas counts."""
+    if names:
+        block.append_op(type="keep_variables", inputs={"X": list(names), **({"Count": count} if count else {})},
+                        attrs={"period": period, "op_role": OpRole.RPC})
+
+
+__all__ = ["own_variables", "append_keep"]
