@@ -7,11 +7,26 @@
 #include "trainer/number.h"
 #include "trainer/parse.h"
 
+#include <string.h>
+
+/* Room for as many values as the line can have, of two bytes each at least: of one that promises more, the first that is
+ * missing is the mistake. */
+static char *make_room(tr_column *column, int64_t count, const char *at)
+{
+    enum { FEW = 1024 };
+
+    if (TR_UNLIKELY(count > FEW)) {
+        const int64_t most = ((const char *)rawmemchr(at, '\n') - at) / 2 + 1;
+        count = count < most ? count : most;
+    }
+    return tr_column_room(column, count);
+}
+
 /* `count` numbers, each with a space or the end of the line behind it. */
 static bool read_values(tr_column *column, int64_t count, const char **at, tr_mistake *mistake, const char *name)
 {
     const int64_t size = column->size;
-    char         *to = count ? tr_column_room(column, count) : NULL;
+    char         *to = count ? make_room(column, count, *at) : NULL;
     const char   *p = *at;
 
     if (count && !to)

@@ -2,9 +2,12 @@
  * blocks; what is wrong with a line is said. */
 #include "tests/support/expect.h"
 
+#include "trainer/parse.h"
 #include "trainer/trireme_trainer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const int64_t one[] = {-1, 1}, two[] = {-1, 2}, three[] = {-1, 3};
 
@@ -119,6 +122,26 @@ TEST(a_bad_multislot_line_is_explained)
     EXPECT_FAIL(TR_EFORMAT, "expected the count of slot 1 of 3, got '1.5'", multislot_line("1.5 1 0 2 1 1"));
     EXPECT_FAIL(TR_EFORMAT, "got '\\x01'", multislot_line("1 \x01 0 2 1 1"));
     EXPECT_FAIL(TR_EFORMAT, "slot 'ids': expected a count", multislot_line("-1 0 2 1 1"));
+}
+
+TEST(a_count_beyond_its_line_takes_no_memory)
+{
+    static char         text[] = "2000000000 1 2 3\n";
+    const char         *path = "promises.txt";
+    const tr_data_spec  spec = spec_of(TR_DATA_MULTISLOT, multislot, 3, &path);
+    const tr_block_text block = {.text = text, .size = sizeof text - 1, .piece = {.path = path, .end = INT64_MAX}};
+    tr_parser           parser;
+    tr_columns          columns;
+    tr_bad_lines        bad;
+
+    EXPECT_OK(tr_parser_init(&parser, &spec));
+    tr_columns_init(&columns, &spec);
+    tr_parse_block(&parser, &columns, &block, true, &bad);
+    assert_non_null(strstr(bad.first, "expected an integer as value 4 of 2000000000, got the end of the line"));
+    assert_true(columns.column[0].capacity <= 1024);
+    free(bad.first);
+    tr_columns_deinit(&columns);
+    tr_parser_deinit(&parser);
 }
 
 /* == csv ===================================================================================== */
@@ -438,6 +461,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(multislot_lines_have_counts_and_sequences),
         cmocka_unit_test(a_bad_multislot_line_is_explained),
+        cmocka_unit_test(a_count_beyond_its_line_takes_no_memory),
         cmocka_unit_test(csv_columns_go_by_name),
         cmocka_unit_test(csv_columns_go_by_number_and_in_order),
         cmocka_unit_test(a_bad_csv_line_is_explained),
