@@ -249,7 +249,8 @@ static int turn(tr_comm *comm, bool is_hot)
 }
 
 /* A rank that is killed in the middle of a message may leave a queue of shared memory in which its reader's MPI turns in a
- * circle for ever. The others take such a reader for dead; it must end by itself, too. Whoever does not drive looks: a driver
+ * circle for ever. The others take such a reader for dead; it must end by itself, too, as the dead do: an exit code would be the
+ * job's to mpirun. Whoever does not drive looks: a driver
  * that makes no turn while this thread has run a thousand times, and for longer than a peer may be silent, is stuck. */
 typedef struct stuck {
     long long turns;
@@ -265,7 +266,7 @@ static void look_whether_stuck(const tr_comm *comm, stuck *s)
     if (turns != s->turns)
         *s = (stuck){turns, now, 0};
     else if (++s->looks > 1000 && now - s->since > comm->options.timeout + comm->options.grace)
-        _exit(1);
+        raise(SIGKILL);
 }
 
 /* False: it was not to be had for so long. The sanitizer of threads does not know pthread_mutex_clocklock. */
@@ -299,7 +300,7 @@ static void take_drive(tr_comm *comm)
 static int drive(tr_comm *comm, rhythm *r)
 {
     atomic_fetch_add_explicit(&comm->turns, 1, memory_order_relaxed);
-    comm->now = tr__clock();
+    tr__comm_turn_begins(comm);
     const int moved = turn(comm, comm->now - r->quiet_since < HOT && !r->is_aside);
     if (moved) {
         r->quiet_since = comm->now;

@@ -66,7 +66,7 @@ struct tr_comm {
     int64_t         *gone_at;                     /* when its process was seen to have ended; 0: it has not */
     int64_t          now, turned_at, watched_at, start_deadline;
     atomic_bool      has_survived;                /* a death: MPI cannot be finalized any more */
-    bool             was_away;                    /* for longer than the others wait: stopped, or starved */
+    int64_t          woke_at;                     /* after longer than the others wait: it was stopped, or starved; 0: never */
     int64_t          failed_at, report_at;
     int              culprit;
     bool             said_bye;
@@ -85,6 +85,8 @@ void tr__comm_check_core(tr_comm *comm, int peer);
 /* == comm_watch.c == */
 void tr__comm_watch_begin(tr_comm *comm);
 void tr__comm_watch_end(tr_comm *comm);
+/* What the clock says now; and whether it has said nothing for long. */
+void tr__comm_turn_begins(tr_comm *comm);
 /* Beats, silence, processes that ended, what a failure demands: called all the time. */
 void tr__comm_watch(tr_comm *comm);
 void tr__comm_dead(tr_comm *comm, int peer, const char *how);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,26 @@ static void watch_start(tr_comm *comm)
     tr__comm_failed(comm, TR_ETIMEOUT, comm->roster->self, tr_error());
 }
 
+/* == absence =================================================================================== */
+
+void tr__comm_turn_begins(tr_comm *comm)
+{
+    comm->now = tr__clock();
+    /* They heard of this rank by its last heartbeat, which was before it went. */
+    if (comm->turned_at && comm->now - comm->turned_at > comm->options.timeout - comm->options.heartbeat)
+        comm->woke_at = comm->now;
+    comm->turned_at = comm->now;
+}
+
+/* Who was away for longer than the others wait is dead to them: its place is taken, or the job goes on without it, and what it
+ * believes to see of them is not worth saying. Its exit code would still be the job's to mpirun, so it ends as the dead do.
+ * Where all were away (a laptop that slept), they hear of each other again, and what fails later fails as ever. */
+static void end_if_forgotten(const tr_comm *comm)
+{
+    if (comm->has_node && comm->woke_at && comm->now - comm->woke_at < 2 * comm->options.timeout)
+        raise(SIGKILL);
+}
+
 /* == failure =================================================================================== */
 
 enum { LAST_IN_LINE = 5 };
@@ -109,6 +130,8 @@ void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *t
 {
     char quoted[4096];
 
+    if (culprit != comm->roster->self)
+        end_if_forgotten(comm);
     pthread_mutex_lock(&comm->lock);
     const bool is_news = comm->status == TR_OK;
     if (is_news) {
@@ -142,6 +165,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
 {
     const char *text;
 
+    end_if_forgotten(comm);
     tr_liveness_kill(comm->liveness, peer);
     comm->roster->rank[peer].is_dead = true;
     comm->table->drop(comm->transport, peer);
@@ -229,13 +253,12 @@ static void print(const char *text)
 }
 
 /* The one who speaks tells the others first, so that nobody begins to speak meanwhile. This thread may have lost the
- * processor since it looked, so it looks again; one that was away for long is dead to the others, and what it
- * believes to have seen since is not worth saying. */
+ * processor since it looked, so it looks again. */
 static void speak(tr_comm *comm)
 {
     for (int i = 0; i < 1000 && comm->table->poll(comm->transport); i++)
         continue;
-    if (!atomic_load(&comm->is_told) && !comm->was_away && take_word()) {
+    if (!atomic_load(&comm->is_told) && take_word()) {
         tell_all(comm);
         /* mpirun may be gone before it has passed a line on: the launcher says it then. */
         if (!tr__launcher_tell("told", comm->roster->self, comm->text))
@@ -255,8 +278,6 @@ static void watch_failure(tr_comm *comm)
 
 void tr__comm_watch(tr_comm *comm)
 {
-    comm->was_away |= comm->turned_at && comm->now - comm->turned_at > comm->options.timeout;
-    comm->turned_at = comm->now;
     if (comm->status != TR_OK) {
         watch_failure(comm);
         return;

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, Launched, bad_transport, each_mpi, environment, launch, needs_mpi
+from job_support import LIMIT, Launched, bad_transport, each_mpi, environment, job_lines, launch, needs_mpi
 
 from trireme.launch.watch import Ranks
 
@@ -58,6 +58,11 @@ def kept_by(job):
     return [path for place in (tempfile.gettempdir(), "/dev/shm") for path in glob.glob(f"{place}/trireme-*-{job.process.pid}-*")]
 
 
+def said_in(job, what):
+    """Whether a rank has said that for the launcher to read."""
+    return glob.glob(f"{tempfile.gettempdir()}/trireme-job-{job.process.pid}-*/{what}")
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     out = tmp_path_factory.mktemp("whole") / "r.npz"
@@ -86,7 +91,7 @@ def test_every_test_that_the_table_of_faults_names_exists():
 def test_a_rank_that_dies_before_it_has_joined_is_started_again(version, victim, undisturbed, tmp_path):
     job = Launched(2, 2, *ARGS, "--prepare", 1.0, "--out", tmp_path / "r.npz", version=version)
     ranks = job.ranks()
-    until(lambda: glob.glob(f"{tempfile.gettempdir()}/trireme-job-{job.process.pid}-*/began.{victim}"), "it does not begin")
+    until(lambda: said_in(job, f"began.{victim}"), "it does not begin")
     time.sleep(random.uniform(0, 0.3))
     os.kill(ranks.known[victim].pid, signal.SIGKILL)
     code, text = job.end()
@@ -128,7 +133,7 @@ def test_deaths_at_every_start_end_the_job(version):
 def test_a_rank_that_sleeps_at_the_start_is_started_again(undisturbed, tmp_path):
     job = Launched(2, 2, *ARGS, "--prepare", 1.0, "--out", tmp_path / "r.npz", env=environment(TRIREME_START_TIMEOUT="12"))
     ranks = job.ranks()
-    until(lambda: glob.glob(f"{tempfile.gettempdir()}/trireme-job-{job.process.pid}-*/joins.0"), "it does not join")
+    until(lambda: said_in(job, "joins.0"), "it does not join")
     os.kill(ranks.known[0].pid, signal.SIGSTOP)
     code, text = job.end()
     assert code == 0 and "starting the job again" in text and "within 12 s" in text, text
@@ -216,6 +221,23 @@ def test_who_wakes_after_half_a_minute_changes_nothing(version, victim, tmp_path
     code, text = job.end(150)
     assert code == 0 and "was silent for 3.0 s; the others go on" in text, text
     assert all(np.isfinite(value).all() for value in results(tmp_path / "r.npz").values())
+
+
+@each_mpi
+@pytest.mark.parametrize("mode, victim, name", [("async", 3, "trainer 1"), ("sync(fewer)", 3, "trainer 1"), ("sync", 4, "spare 0")])
+def test_who_wakes_when_the_others_have_gone_on_ends_quietly(version, mode, victim, name, tmp_path):
+    job, ranks = begin(tmp_path, "--steps", 500, "--pause", 0.02, "--out", tmp_path / "r.npz", version=version,
+                       options=("--mode", mode), env=environment(TRIREME_TIMEOUT="1.5"))
+    sleeper = ranks.known[victim]
+    signal.pidfd_send_signal(sleeper.fd, signal.SIGSTOP)
+    until(lambda: said_in(job, f"lost.{victim}"), "it is not missed")
+    signal.pidfd_send_signal(sleeper.fd, signal.SIGCONT)
+    until(lambda: not is_running(sleeper.pid), "it lives", 20)
+    assert job.process.poll() is None, "the job was at its end too soon for this test"
+    code, text = job.end()
+    assert code == 0 and f"rank {victim} ({name}) was silent for 1.5 s; the others go on" in text, text
+    assert text.count("the others go on") == 1 and "Traceback" not in text and not job_lines(text), text
+    assert text.count(" of 2: ") == (2 if mode == "sync" else 1), text
 
 
 @needs_mpi
