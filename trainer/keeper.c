@@ -8,6 +8,7 @@
 
 #include "framework/memory.h"
 #include "framework/status.h"
+#include "pserver/launcher.h"
 #include "trainer/feed.h"
 
 static const double PATIENCE = 3600;  /* seconds, for a disk */
@@ -71,6 +72,7 @@ tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const
     keeper->last = keeper->first;
     signal(SIGTERM, note_signal);
     signal(SIGUSR1, note_signal);
+    tr__launcher_tell_own("listens", NULL);
     return TR_OK;
 }
 

@@ -475,6 +475,16 @@ def test_an_exit_code_comes_from_another_host(three):
     assert code == 3 and "exit code 3" in job_lines(text)[0], text
 
 
+@needs_mpi
+def test_an_exception_ends_a_job_with_replicas(three):
+    job = Job(three, "--fault", "raise", "--fault-trainer", 1, replicas=1, restarts=1)
+    code, text = job.end(60)
+    said = job_lines(text)
+    assert code == 1 and "again" not in text and len(said) == 1 and said[0].endswith("ended by ValueError: the data is bad"), text
+    assert text.count("Traceback") == 1 and text.index("ValueError: the data is bad") < text.index("trireme: rank"), text
+    job.assert_nothing_left()
+
+
 # -- doctor ----------------------------------------------------------------------------------------------------------
 
 

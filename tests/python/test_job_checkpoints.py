@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -183,6 +184,29 @@ def test_a_signal_to_the_launcher_is_a_checkpoint_and_an_exit_code(version, numb
     assert len(job_lines(text)) == 1 and "the job was stopped, exit code 75" in text
     launch(1, 2, "--out", tmp_path / "r.npz", script=RESUME, version=version, options=keep(tmp_path / "c", 1000, "--resume"))
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, step)
+
+
+@each_mpi
+@pytest.mark.parametrize("when", ["began.0", "joins.2", "joined.3"])
+def test_a_signal_at_the_start_is_not_forgotten(version, when, tmp_path):
+    """Before ranks can act on it, which it would end then. A job so young stops before its first step, or after some."""
+    job = Launched(2, 2, "--pause", 0.2, script=RESUME, version=version, options=keep(tmp_path / "c", 1000))
+    deadline = time.monotonic() + LIMIT
+    while not list(Path(tempfile.gettempdir()).glob(f"trireme-job-{job.process.pid}-*/{when}")):
+        assert job.process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.001)
+    job.process.send_signal(random.choice([signal.SIGTERM, signal.SIGUSR1]))
+    code, text = job.end()
+    assert code == 75 and "the job was stopped, exit code 75" in text and "again" not in text, text
+    assert "stopped by SIGUSR1 after step " in text and "ended" not in text, text
+
+
+def test_a_signal_during_a_long_preparation_ends_the_job(tmp_path):
+    job = Launched(1, 1, "--prepare", 100, options=keep(tmp_path / "c", 1000))
+    job.ranks()
+    job.process.send_signal(signal.SIGTERM)
+    code, text = job.end()
+    assert code == 75 and "the job was stopped, exit code 75: stopped by SIGTERM before it trained" in text, text
 
 
 @each_mpi

@@ -230,6 +230,16 @@ def test_an_exception_comes_first_and_ends_the_job(version):
 
 
 @needs_mpi
+def test_an_exception_does_not_wait_for_threads_of_the_script():
+    """The interpreter does, before it ends, and these go on for half a minute."""
+    begin = time.monotonic()
+    code, text = Launched(2, 2, "--fault", "raise with a thread", "--fault-trainer", 1).end()
+    assert code == 1 and time.monotonic() - begin < 20, text
+    assert text.index("ValueError: the data is bad") < text.index("trireme: rank 3 (trainer 1")
+    assert job_lines(text)[0].endswith("ended by ValueError: the data is bad")
+
+
+@needs_mpi
 def test_the_exit_code_of_the_script_is_that_of_the_job():
     code, text = Launched(1, 2, "--fault", "exit").end()
     assert code == 3 and "(trainer 0" in job_lines(text)[0] and "exit code 3" in job_lines(text)[0], text

@@ -27,7 +27,7 @@ from ..core import Scope
 from ..errors import InvalidArgumentError, TriremeError, check
 from . import job as jobs
 from .geo import COUNT
-from .job import Job
+from .job import Job, tell_launcher
 from .transpiled import Transpiled
 
 STOPPED = 75                           # EX_TEMPFAIL: start it again
@@ -225,6 +225,7 @@ def _listen() -> None:
     for number in (signal.SIGTERM, signal.SIGUSR1):
         if signal.getsignal(number) in (signal.SIG_DFL, None):
             signal.signal(number, lambda got, _frame: _asked.append(got))
+    tell_launcher("listens")
 
 
 # -- when ------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import contextlib
 import os
 import random
 import sys
+import threading
 from types import TracebackType
 from typing import Any
 
@@ -126,6 +127,8 @@ def _watch_end() -> None:
             name = lib.tr_job_rank_name(_job.ptr, lib.tr_job_rank(_job.ptr))
             _job.failure = f"{ffi.string(name).decode()} ended by {how}"
         shown(kind, error, trace)
+        if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+            _end()                                     # the interpreter would wait for these before it comes to this
 
     def exit(code: Any = None) -> None:                # noqa: A001 - it takes the place of sys.exit
         global _end_unjoined
@@ -143,7 +146,7 @@ def _watch_end() -> None:
 def _end() -> None:
     job = _job
     if job is None and _end_unjoined is not None and os.environ.get(_RANK_IS) == str(os.getpid()):
-        _tell_launcher(f"{_end_unjoined[0] & 255}\n{_end_unjoined[1]}\n")
+        tell_launcher("failed", f"{_end_unjoined[0] & 255}\n{_end_unjoined[1]}\n")
     if job is None or job.ptr is None or job.pid != os.getpid():
         return
     if job.failure is None and job.exit_code not in (None, 0):
@@ -154,7 +157,7 @@ def _end() -> None:
     _flush()
     code = job.exit_code if isinstance(job.exit_code, int) and job.exit_code else 1
     if job.failure is not None:
-        _tell_launcher(f"{code & 255}\n{job.failure}\n")
+        tell_launcher("failed", f"{code & 255}\n{job.failure}\n")
     has_failed_here = job.failure is not None
     if not job.free():
         os._exit(code if has_failed_here else lib.tr_job_exit_code())      # MPI is left as it is
@@ -172,12 +175,15 @@ def _let_last_steps_count(job: Job) -> None:
             job.failure = f"the end of the last steps failed: {error}"
 
 
-def _tell_launcher(how: str) -> None:
-    """Say that this process ends by its own doing: the exit code, and why."""
+def tell_launcher(what: str, text: str = "") -> None:
+    """Tell the launcher, if there is one, something of this process: pserver/launcher.h lists what there is."""
     folder, rank = os.environ.get("TRIREME_JOB_FOLDER"), os.environ.get("OMPI_COMM_WORLD_RANK")
     if folder and rank:
-        with contextlib.suppress(OSError), open(f"{folder}/failed.{rank}", "w") as out:
-            out.write(how)
+        beside = f"{folder}/{what}-{rank}-{os.getpid()}~"              # the launcher reads all of it, or nothing
+        with contextlib.suppress(OSError):
+            with open(beside, "w") as out:
+                out.write(text)
+            os.replace(beside, f"{folder}/{what}.{rank}")
 
 
 def _flush() -> None:
@@ -186,4 +192,4 @@ def _flush() -> None:
             stream.flush()
 
 
-__all__ = ["Job", "current", "is_launched", "is_writer", "prepare"]
+__all__ = ["Job", "current", "is_launched", "is_writer", "prepare", "tell_launcher"]

@@ -32,6 +32,7 @@ from .watch import Failure, Ranks
 _TO_END = 0.7                          # seconds for the living to say what happened and to end by themselves
 _TO_EXPLAIN = 6.0                      # for another host to say what happened, or to be known as lost
 _TO_SAVE = 600.0                       # for a last checkpoint
+_TO_LISTEN = 10.0                      # for a job that starts to come so far that it can be asked for a checkpoint
 _TO_STOP = 2.0                         # for mpirun, told to stop
 _PR_SET_PDEATHSIG = 1
 _PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-state-"
@@ -111,6 +112,35 @@ class States:
             self.number += 1
         self.lost = gone
         return self.number
+
+
+@dataclass
+class _Wish:
+    """That the job ends, said by a signal: after a checkpoint, if it keeps them and the signal leaves time for one."""
+
+    caught: list[int]                  # signals, as they come
+    keeps: bool
+    since: float = 0.0                 # when the first was seen
+    asked: float = 0.0                 # when trainer 0 was asked for a checkpoint
+
+    def look(self, mpirun: subprocess.Popen[bytes], ranks: Ranks, now: float) -> Failure | None:
+        """Act on it. Return the failure with which the job is to end now, if it is."""
+        if not self.caught:
+            return None
+        self.since = self.since or now
+        number = self.caught[0]
+        name = signal.Signals(number).name
+        can_ask = ranks.all_listen()                   # a script may have chosen to keep checkpoints itself
+        if len(self.caught) > 1 or number not in (signal.SIGTERM, signal.SIGUSR1) or not (self.keeps or can_ask):
+            return Failure(128 + number, f"stopped by {name}")
+        if not self.asked and can_ask:
+            self.asked = now
+            mpirun.send_signal(signal.SIGUSR1)         # which it passes on: trainer 0 writes a checkpoint and stops
+        if not self.asked and now - self.since > _TO_LISTEN:
+            return Failure(STOPPED, f"stopped by {name} before it trained")
+        if self.asked and now - self.asked > _TO_SAVE:
+            return Failure(128 + number, f"stopped by {name}; there was no checkpoint within {_TO_SAVE:g} s")
+        return None
 
 
 class Launch:
@@ -199,8 +229,8 @@ class Launch:
         _remove_stale()
         state = f"{_STATE}{os.getpid()}-{int(time.time())}"
         try:
-            with hosts_of(self.layout, state) as hosts:
-                failure, told = self._attempts(state, hosts)
+            with _signals() as caught, hosts_of(self.layout, state) as hosts:
+                failure, told = self._attempts(state, hosts, caught)
         finally:
             _remove_state(state)
         self.log.note("end", exit_code=failure.code if failure else 0, **({"why": failure.text} if failure else {}))
@@ -210,11 +240,11 @@ class Launch:
         self.console.say(f"the job {what}, exit code {failure.code}" + ("" if told else f": {failure.text}"))
         return failure.code
 
-    def _attempts(self, state: str, hosts: Hosts) -> tuple[Failure | None, list[str]]:
+    def _attempts(self, state: str, hosts: Hosts, caught: list[int]) -> tuple[Failure | None, list[str]]:
         """Start the job, as often as it takes. Return why it failed at last, or None, and what its ranks said of that."""
         before = self.checkpoints.found()
         for attempt in range(self.restarts + 1):
-            failure, told = self._attempt(attempt, state, hosts, self.checkpoints.found() != before)
+            failure, told = self._attempt(attempt, state, hosts, self.checkpoints.found() != before, caught)
             for text in told if failure else ():
                 self.console.tell(f"trireme: {text}")
             if failure is None or not failure.is_death or attempt == self.restarts:
@@ -223,7 +253,7 @@ class Launch:
             self.console.say(("" if told else f"{failure.text}; ") + f"starting the job again ({attempt + 1} of {self.restarts})")
         return failure, told
 
-    def _attempt(self, attempt: int, state: str, hosts: Hosts, has_saved: bool) -> tuple[Failure | None, list[str]]:
+    def _attempt(self, attempt: int, state: str, hosts: Hosts, has_saved: bool, caught: list[int]) -> tuple[Failure | None, list[str]]:
         """Start the job once; with a checkpoint of an earlier attempt from there, where servers have lost their state.
         Return why it failed, or None, and what its ranks say of that."""
         with self._folders() as (folder, scratch, shared):
@@ -239,10 +269,9 @@ class Launch:
                                         stdout=self.output, start_new_session=True, preexec_fn=_end_with_us)
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers,
                           self.layout.all_spares, attempt > 0, self.layout.all_replicas)
-            with _signals() as caught:
-                failure = self._watch(mpirun, ranks, hosts, caught)
-                hosts.kill()
-                self._stop(mpirun, ranks)
+            failure = self._watch(mpirun, ranks, hosts, caught)
+            hosts.kill()
+            self._stop(mpirun, ranks)
             self.console.finish()
             self._states.note(ranks, self.layout.all_replicas > 0)
             ranks.close()
@@ -263,17 +292,15 @@ class Launch:
     def _watch(self, mpirun: subprocess.Popen[bytes], ranks: Ranks, hosts: Hosts, caught: list[int]) -> Failure | None:
         """Wait for the end. Return why the job failed, or None."""
         begin = time.monotonic()
-        failure, failed_at, done_at, ended_at, asked_at = None, 0.0, 0.0, 0.0, 0.0
+        failure, failed_at, done_at, ended_at = None, 0.0, 0.0, 0.0
+        wish = _Wish(caught, self.checkpoints.folder is not None)
         while True:
             ranks.look(0.02)
             hosts.look(ranks)
             self.progress.look(ranks)
             now = time.monotonic()
-            if caught and not asked_at and self._may_save(caught):
-                asked_at = now
-                mpirun.send_signal(signal.SIGUSR1)     # which it passes on: trainer 0 writes a checkpoint and stops
-            elif caught and (not asked_at or len(caught) > 1 or now - asked_at > _TO_SAVE):
-                return Failure(128 + caught[0], f"stopped by {signal.Signals(caught[0]).name}")
+            if stopped := wish.look(mpirun, ranks, now):
+                return stopped
             has_ended = mpirun.poll() is not None
             ended_at = ended_at or (now if has_ended else 0.0)
             for text in hosts.news() + ranks.news():
@@ -291,9 +318,6 @@ class Launch:
                     return Failure(1, "all trainers have died", is_death=True) if ranks.all_lost() else None
             elif has_ended and (not hosts or now - ended_at > _TO_EXPLAIN):
                 return self._unexplained(mpirun, ranks)
-
-    def _may_save(self, caught: list[int]) -> bool:
-        return self.checkpoints.folder is not None and caught[0] in (signal.SIGTERM, signal.SIGUSR1)
 
     def _unexplained(self, mpirun: subprocess.Popen[bytes], ranks: Ranks) -> Failure:
         """mpirun has ended before all ranks had left the job, and we saw none of them die."""

@@ -132,6 +132,13 @@ class Ranks:
         lost = [rank for rank in range(self.size - self.replicas, self.size) if self.is_lost(rank)]
         return {self.known[rank].host or "" if rank in self.known else "" for rank in lost}
 
+    def all_listen(self) -> bool:
+        """Whether a signal that asks for a checkpoint finds nobody unprepared, whom it would end: all have joined, and those trainers
+        listen that are not lost."""
+        trainers = range(self.servers, self.servers + self.trainers)
+        return (all(self._has("joined", rank) for rank in range(self.size))
+                and all(self._has("listens", rank) or self._has_left(rank) for rank in trainers))
+
     def news(self) -> list[str]:
         """What there is to say of ranks that were lost since the last call."""
         lost = [rank for rank in range(self.size) if rank not in self.mourned and self.is_lost(rank)]

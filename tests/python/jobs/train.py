@@ -7,6 +7,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 import time
 
 import numpy as np
@@ -54,7 +55,9 @@ def reader():
 
 
 def misbehave():
-    if args.fault == "raise":
+    if args.fault == "raise with a thread":
+        threading.Thread(target=time.sleep, args=(30,)).start()
+    if args.fault.startswith("raise"):
         raise ValueError("the data is bad")
     if args.fault == "exit":
         sys.exit(3)
