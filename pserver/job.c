@@ -32,6 +32,14 @@ void tr_job_prepare(void)
     tr__launcher_tell_own("began", NULL);
 }
 
+void tr_job_tell_failure(int code, const char *why)
+{
+    char text[4096];
+
+    snprintf(text, sizeof text, "%d\n%s\n", code & 255, why);
+    tr__launcher_tell_own("failed", text);
+}
+
 tr_job *tr_job_current(void)
 {
     return current;

@@ -78,6 +78,8 @@ TR_API bool tr_job_is_launched(void);
 /* Of a process that mpirun started: end when it does, and tell the launcher, if there is one, that this rank has begun.
  * tr_job_start does the former too, but a rank may have much to do before. */
 TR_API void tr_job_prepare(void);
+/* Tell the launcher, if there is one, that this process ends by its own doing, with which exit code and why: it has not died. */
+TR_API void tr_job_tell_failure(int code, const char *why);
 
 /* Start MPI in a thread of the job's own and exchange hellos. Options may be NULL. At most one job per
  * process: MPI starts only once. */

@@ -2,7 +2,6 @@
  *
  *     mpirun -np 2 trireme-pserver : -np 4 python train.py
  *     mpirun -np 3 trireme-pserver --probe */
-#include "pserver/launcher.h"
 #include "pserver/probe.h"
 #include "pserver/trireme_dist.h"
 
@@ -88,13 +87,9 @@ static int probe(double timeout)
 /* What keeps this process from joining. */
 static void tell_why_not(tr_status status)
 {
-    char text[2048];
-
     fprintf(stderr, "trireme-pserver: %s\n", tr_error());
-    if (status == TR_ETIMEOUT)                     /* who is late is for the launcher to see */
-        return;
-    snprintf(text, sizeof text, "1\n%s", tr_error());
-    tr__launcher_tell_own("failed", text);
+    if (status != TR_ETIMEOUT)                     /* who is late is for the launcher to see */
+        tr_job_tell_failure(1, tr_error());
 }
 
 int main(int argc, char **argv)

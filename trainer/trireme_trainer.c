@@ -1,6 +1,7 @@
 /* trireme_trainer.c - the program that runs a saved job without Python, alone or as the trainers of an MPI job.
  *
  *     trireme-trainer JOB
+ *     trireme launch --servers 2 --trainers 4 JOB
  *     mpirun -np 2 trireme-pserver : -np 4 trireme-trainer JOB */
 #include "trainer/trireme_trainer.h"
 
@@ -13,7 +14,8 @@
 
 static const char usage[] =
     "usage: trireme-trainer [options] JOB [FILE...]\n"
-    "Runs a job that trireme.io.save_job wrote, alone or started by mpirun beside servers:\n"
+    "Runs a job that trireme.io.save_job wrote, alone or beside servers:\n"
+    "    trireme launch --servers 2 --trainers 4 JOB\n"
     "    mpirun -np 2 trireme-pserver : -np 4 trireme-trainer JOB\n"
     "FILEs take the place of those that the job names.\n"
     "  --epochs N      passes over the data            (as the job says, here and below)\n"
@@ -39,7 +41,8 @@ static int refuse(const char *what, const char *value)
 typedef struct choices {
     const char *job, *save;
     int64_t     epochs, steps, report, threads, readers;   /* -1: as the job says */
-    int64_t     checkpoint_steps, checkpoint_seconds, checkpoint_keep;
+    int64_t     checkpoint_steps, checkpoint_keep;
+    double      checkpoint_seconds;
     const char *checkpoint;
     bool        resume;
     int         file_count;
@@ -53,6 +56,35 @@ static int read_count(int64_t *out, const char *text)
     errno = 0;
     *out = strtoll(text, &end, 10);
     return errno || end == text || *end || *out < 0 || *out > INT32_MAX ? -1 : 0;
+}
+
+static int read_seconds(double *out, const char *text)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    return end == text || *end || !(*out >= 0) || *out > 1e9 ? -1 : 0;
+}
+
+/* What `trireme launch --checkpoint` says to every trainer; options of the trainer's own come after it. */
+static int read_environment(choices *c)
+{
+    const char *steps = getenv("TRIREME_CHECKPOINT_STEPS"), *seconds = getenv("TRIREME_CHECKPOINT_SECONDS"),
+               *keep = getenv("TRIREME_CHECKPOINT_KEEP"), *resume = getenv("TRIREME_RESUME");
+
+    c->checkpoint = getenv("TRIREME_CHECKPOINT");
+    if (!c->checkpoint || !*c->checkpoint) {
+        c->checkpoint = NULL;
+        return 0;
+    }
+    c->resume = resume && *resume && strcmp(resume, "0") != 0;
+    if (steps && read_count(&c->checkpoint_steps, steps))
+        return refuse("TRIREME_CHECKPOINT_STEPS is not a number from 0 on:", steps);
+    if (seconds && read_seconds(&c->checkpoint_seconds, seconds))
+        return refuse("TRIREME_CHECKPOINT_SECONDS is not a number from 0 on:", seconds);
+    if (keep && read_count(&c->checkpoint_keep, keep))
+        return refuse("TRIREME_CHECKPOINT_KEEP is not a number from 0 on:", keep);
+    return 0;
 }
 
 /* 0: go on; 1: nothing more to do; 2: wrong. */
@@ -70,7 +102,7 @@ static int read_options(choices *c, int argc, char **argv)
         {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
     };
     int64_t *const counts[] = {NULL, &c->epochs, &c->steps, &c->report, &c->threads, &c->readers,
-                              &c->checkpoint_steps, &c->checkpoint_seconds, &c->checkpoint_keep};
+                              &c->checkpoint_steps, NULL, &c->checkpoint_keep};
 
     opterr = 0;
     for (int found, at; at = optind, (found = getopt_long(argc, argv, ":", names, NULL)) != -1;) {
@@ -86,7 +118,7 @@ static int read_options(choices *c, int argc, char **argv)
             c->checkpoint = optarg;
         else if (found == RESUME)
             c->resume = true;
-        else if (read_count(counts[found], optarg))
+        else if (found == CHECKPOINT_SECONDS ? read_seconds(&c->checkpoint_seconds, optarg) : read_count(counts[found], optarg))
             return refuse("not a number from 0 on:", optarg);
     }
     if (optind == argc)
@@ -109,7 +141,7 @@ static void choose(tr_saved_job_desc *desc, const choices *c)
     desc->save_folder = c->save ? c->save : desc->save_folder;
     desc->checkpoints = (tr_checkpoint_options){
         .folder = c->checkpoint, .every_steps = c->checkpoint_steps > 0 ? c->checkpoint_steps : 0,
-        .every_seconds = c->checkpoint_seconds > 0 ? (double)c->checkpoint_seconds : c->checkpoint_steps > 0 ? 0 : 600,
+        .every_seconds = c->checkpoint_seconds > 0 ? c->checkpoint_seconds : c->checkpoint_steps > 0 ? 0 : 600,
         .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .resume = c->resume};
     if (c->file_count) {
         desc->data.files = (const char *const *)c->files;
@@ -144,18 +176,33 @@ static void abort_job(tr_job *job)
     char text[4096];
 
     snprintf(text, sizeof text, "%s: %s", tr_job_rank_name(job, tr_job_rank(job)), tr_error());
+    tr_job_tell_failure(1, text);
     tr_job_abort(job, text);
 }
 
-static tr_status run(bool *is_stopped, const tr_saved_job_desc *desc, tr_job *job)
+/* What went wrong here is said; what another rank has said is not said again. */
+static void tell(tr_status status, tr_job *job)
 {
-    const bool      is_teller = !job || tr_job_index(job) == 0;
-    const tr_status status = tr_saved_job_run(is_stopped, desc, job, is_teller ? watch : NULL, NULL);
-
-    if (status != TR_OK && status != TR_EPEER && job)
+    if (status == TR_OK || status == TR_EPEER)
+        return;
+    if (job) {
         abort_job(job);
-    else if (status != TR_OK && !job)
-        fprintf(stderr, "trireme-trainer: %s\n", tr_error());
+        return;
+    }
+    fprintf(stderr, "trireme-trainer: %s\n", tr_error());
+    if (tr_job_is_launched() && status != TR_ETIMEOUT)         /* who is late is for the launcher to see */
+        tr_job_tell_failure(1, tr_error());
+}
+
+static tr_status run(bool *is_stopped, tr_job *job, const tr_saved_job *saved, const choices *c)
+{
+    const bool        is_teller = !job || tr_job_index(job) == 0;
+    tr_saved_job_desc desc = *tr_saved_job_get(saved);
+
+    choose(&desc, c);
+    const tr_status status = tr_saved_job_run(is_stopped, &desc, job, is_teller ? watch : NULL, NULL);
+    if (*is_stopped && job)
+        tr_job_tell_failure(TR_STOPPED, "stopped, with a checkpoint");
     return status;
 }
 
@@ -166,22 +213,22 @@ int main(int argc, char **argv)
     bool          is_stopped = false;
     tr_saved_job *saved = NULL;
     tr_job       *job = NULL;
-    const int     found = read_options(&c, argc, argv);
+    int           found = read_environment(&c);
 
+    if (!found)
+        found = read_options(&c, argc, argv);
     if (found)
         return found == 1 ? 0 : found;
+    if (is_in_job())
+        tr_job_prepare();
     tr_status status = tr_dist_init();
     if (status == TR_OK)
         status = tr_saved_job_load(&saved, c.job);
     if (status == TR_OK && is_in_job())
         status = tr_job_start(&job, TR_ROLE_TRAINER, NULL);
-    if (status != TR_OK && status != TR_EPEER)
-        fprintf(stderr, "trireme-trainer: %s\n", tr_error());
-    if (status == TR_OK) {
-        tr_saved_job_desc desc = *tr_saved_job_get(saved);
-        choose(&desc, &c);
-        status = run(&is_stopped, &desc, job);
-    }
+    if (status == TR_OK)
+        status = run(&is_stopped, job, saved, &c);
+    tell(status, job);
     const tr_status end = tr_job_free(job);
     const bool is_good = status == TR_OK && end == TR_OK;
     tr_saved_job_free(saved);

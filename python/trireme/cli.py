@@ -36,8 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
-        "launch", help="run a script on trainers and parameter servers",
-        description="Run a script in trainer processes, beside parameter servers, and watch over them. The exit code is 0 "
+        "launch", help="run a script or a saved job on trainers and parameter servers",
+        description="Run a script, or a saved job, in trainer processes, beside parameter servers, and watch over them. The exit code is 0 "
                     "when every rank has left the job well, but for those whose death it survived. The same script runs in one process by `python SCRIPT`.")
     parser.add_argument("--servers", type=int, default=1, metavar="S", help="parameter servers (default: 1)")
     parser.add_argument("--trainers", type=int, default=1, metavar="T", help="processes that run the script (default: 1)")
@@ -63,7 +63,7 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--progress", type=float, metavar="SECONDS", help="a line about the job so often, 0 for none (default: 1 on a "
                         "terminal, where it is rewritten in place, else 30)")
     parser.add_argument("--dry-run", action="store_true", help="print the mpirun line and stop")
-    parser.add_argument("script", help="Python script")
+    parser.add_argument("script", help="Python script, or a saved job for trireme-trainer")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     parser.set_defaults(run=run_launch)
 

@@ -61,7 +61,7 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
         fluid.io.save_job("fit.job", data, fetch_list=[loss], epochs=10, save_folder="model", servers=2)
 
         trireme-trainer fit.job
-        mpirun -np 2 trireme-pserver : -np 4 trireme-trainer fit.job
+        trireme launch --servers 2 --trainers 4 fit.job
     """
     program = program or default_main_program()
     fetch_list = list(fetch_list)

@@ -13,7 +13,7 @@ from job_support import MPIS, SCRIPT, SEQUENCES, SMALL, Launched, alone, each_mp
 
 import trireme as fluid
 from trireme.launch.mpi import Layout, command_line
-from trireme.launch.supervisor import server_program
+from trireme.launch.programs import server_program
 
 pytestmark = [needs_mpi, pytest.mark.mpi]
 

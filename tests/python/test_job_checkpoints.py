@@ -16,7 +16,7 @@ from job_support import LIMIT, MPIS, Launched, alone, each_mpi, environment, job
 
 from trireme import checkpoint as checkpoints
 from trireme.launch.mpi import Layout, command_line
-from trireme.launch.supervisor import server_program
+from trireme.launch.programs import server_program
 
 pytestmark = [needs_mpi, pytest.mark.mpi]
 

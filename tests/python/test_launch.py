@@ -116,7 +116,7 @@ def test_a_script_that_is_not_there(capsys):
     if not MPIS:
         pytest.skip("no Open MPI is installed")
     assert cli.main(["launch", "nowhere.py"]) == 2
-    assert "there is no script 'nowhere.py'" in capsys.readouterr().err
+    assert "there is no script or saved job 'nowhere.py'" in capsys.readouterr().err
 
 
 @needs_mpi

@@ -11,18 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, Launched, environment, needs_mpi
+from job_support import LIMIT, MPIS, Launched, environment, launch, needs_mpi
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
+from trireme import cli
 from trireme.launch.mpi import Layout, command_line
-from trireme.launch.supervisor import server_program
+from trireme.launch.programs import server_program, trainer_program
 
 SCRIPT = Path(__file__).parent / "jobs" / "saved.py"
-
-
-def trainer_program():
-    return os.path.join(os.path.dirname(server_program()), "trireme-trainer")
 
 
 @pytest.fixture(scope="module")
@@ -320,3 +317,69 @@ def test_a_signal_is_a_checkpoint_and_an_exit_code(data, tmp_path):
     out, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 75 and re.search(r"stopped by SIGTERM after step \d+; the checkpoint is ", out), out
     checkpoints.newest(tmp_path / "c").verify()
+
+
+# -- under the launcher -------------------------------------------------------------------------------------------------
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("victim", ["server 0", "trainer 1"])
+def test_the_launcher_brings_it_home(data, tmp_path, victim):
+    """A killed server's place is taken by a spare, and a killed trainer's job is started again: the same bits."""
+    script(data, "--write", tmp_path / "job", "--epochs", 2000, "--servers", 2)
+    launch(2, 2, "--save", tmp_path / "want", script=tmp_path / "job")
+    job = Launched(2, 2, "--save", tmp_path / "got", script=tmp_path / "job")
+    ranks = job.ranks()
+    while len(list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*"))) < 2:
+        assert job.process.poll() is None, job.process.stdout.read()
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.kill(ranks.known[{"server 0": 0, "trainer 1": 3}[victim]].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and re.search(rf"\({victim}\b.*\) died", text), text
+    assert values(tmp_path / "got") == values(tmp_path / "want"), text
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_the_launcher_says_where_checkpoints_are(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--save", tmp_path / "want", "--servers", 2)
+    launch(2, 2, script=tmp_path / "job")
+    keep = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 4, "--checkpoint-seconds", 0.5)
+    launch(2, 2, "--steps", 9, "--save", tmp_path / "got", script=tmp_path / "job", options=keep)
+    assert checkpoints.steps(tmp_path / "c")[0] == 9
+    text = launch(2, 2, "--save", tmp_path / "got", script=tmp_path / "job", options=(*keep, "--resume"))
+    assert "going on from step 9" in text, text
+    assert_holds(tmp_path / "got", tmp_path / "want")
+
+
+@needs_mpi
+def test_a_saved_job_has_its_mode(data, tmp_path, capsys):
+    script(data, "--write", tmp_path / "job", "--servers", 2)
+    assert cli.main(["launch", "--servers", "2", "--mode", "async", str(tmp_path / "job")]) == 2
+    assert "was saved with its mode" in capsys.readouterr().err
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_the_launcher_stops_it_at_a_checkpoint(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--epochs", 1000000, "--servers", 2)
+    job = Launched(2, 2, script=tmp_path / "job", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 200))
+    deadline = time.monotonic() + LIMIT
+    while not checkpoints.steps(tmp_path / "c"):
+        assert job.process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    job.process.send_signal(signal.SIGTERM)
+    code, text = job.end()
+    assert code == 75 and re.search(r"stopped by SIGUSR1 after step \d+; the checkpoint is ", text), text
+    checkpoints.newest(tmp_path / "c").verify()
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("args, text", [(("nowhere-*.txt",), "nowhere-"), (("--epochs", "x"), "not a number from 0 on: 'x'")])
+def test_its_mistakes_are_no_deaths(data, tmp_path, args, text):
+    script(data, "--write", tmp_path / "job", "--servers", 1)
+    code, said = Launched(1, 2, *args, script=tmp_path / "job").end()
+    assert code in (1, 2) and text in said and "starting the job again" not in said, said

@@ -18,7 +18,7 @@ from ..errors import TriremeError
 from . import mpi as mpis
 from . import probe
 from .mpi import LIBMPI, Layout
-from .supervisor import server_program
+from .programs import server_program
 
 _SHM, _TMP = 1 << 30, 100 << 20        # bytes that jobs of some size want in /dev/shm and in the folder for temporary files
 _FILES = 1024

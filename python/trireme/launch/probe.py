@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from ..errors import PeerError
 from .mpi import Layout
-from .supervisor import Launch, server_program
+from .programs import server_program
+from .supervisor import Launch
 
 # How much worse than the best of its kind a way may be, and a latency by how many us at least.
 SLACK, LATENCY_FLOOR = 3.0, 50.0

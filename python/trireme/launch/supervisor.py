@@ -19,12 +19,13 @@ from typing import IO, Any
 from ..distributed.checkpoints import STOPPED
 from ..distributed.compression import parse as parse_compression
 from ..distributed.mode import parse as parse_mode
-from ..errors import InvalidArgumentError, NotFoundError
+from ..errors import InvalidArgumentError
 from . import agent as agents
 from . import mpi as mpis
 from .console import Console
 from .hosts import Hosts, hosts_of
 from .mpi import Layout, Mpi
+from .programs import is_saved_job, server_program, trainer_command
 from .progress import Progress
 from .runlog import RunLog
 from .watch import Failure, Ranks
@@ -36,24 +37,6 @@ _TO_LISTEN = 10.0                      # for a job that starts to come so far th
 _TO_STOP = 2.0                         # for mpirun, told to stop
 _PR_SET_PDEATHSIG = 1
 _PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-state-"
-
-
-def server_program() -> str:
-    """Return the path of ``trireme-pserver``: TRIREME_PSERVER, or the one that belongs to this package."""
-    from .. import _core
-
-    named = os.environ.get("TRIREME_PSERVER")
-    if named:
-        if not os.access(named, os.X_OK):
-            raise NotFoundError(f"trireme launch: TRIREME_PSERVER is {named!r}, where there is no program")
-        return named
-    package = Path(_core.__file__).parent
-    candidates = [package.parents[1] / "bin" / "trireme-pserver",
-                  Path(sys.executable).parent / "trireme-pserver", shutil.which("trireme-pserver")]
-    for path in filter(None, candidates):
-        if os.access(path, os.X_OK):
-            return str(path)
-    raise NotFoundError("there is no program trireme-pserver beside this package or on the PATH; TRIREME_PSERVER names one")
 
 
 @dataclass(frozen=True)
@@ -160,8 +143,6 @@ class Launch:
         if layout.replicas and not layout.all_replicas:
             raise InvalidArgumentError("trireme launch: --replicas 1: a replica is to be on another host than its server, and "
                                        "there is one host, whose memory outlives its processes without one")
-        if not script or not Path(script[0]).is_file():
-            raise NotFoundError(f"trireme launch: there is no script {script[0] if script else ''!r}")
         if restarts < 0:
             raise InvalidArgumentError(f"trireme launch: {restarts} restarts")
         self.layout = layout if layout.servers else replace(layout, spares=0)
@@ -179,7 +160,10 @@ class Launch:
         self.mpi: Mpi = mpis.find(mpirun)
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
         self.server = [server_program(), *server_options]
-        self.trainer = [sys.executable, *script]
+        self.trainer = trainer_command(script)
+        if mode and is_saved_job(script[0]):
+            raise InvalidArgumentError(f"trireme launch: --mode {mode}: {script[0]} was saved with its mode, since its programs depend on "
+                                       "it: give save_job another one")
         self.tag = ["--tag-output"] if tag_output else []
         self.output: IO[bytes] | None = None           # where what ranks print goes, if not where our own does
 
@@ -389,4 +373,4 @@ def _remove_state(name: str) -> None:
             path.unlink()
 
 
-__all__ = ["Launch", "server_program"]
+__all__ = ["Launch"]

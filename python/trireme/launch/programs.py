@@ -1,0 +1,60 @@
+"""The programs that ranks run: the two of this package, and what trains: a script, or a saved job."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import NotFoundError
+
+_SAVED_JOB = b"TRIREJOB"               # docs/formats.md
+
+
+def server_program() -> str:
+    """Return the path of ``trireme-pserver``: TRIREME_PSERVER, or the one that belongs to this package."""
+    return _program("trireme-pserver", "TRIREME_PSERVER")
+
+
+def trainer_program() -> str:
+    """Return the path of ``trireme-trainer``: TRIREME_TRAINER, or the one that belongs to this package."""
+    return _program("trireme-trainer", "TRIREME_TRAINER")
+
+
+def _program(name: str, variable: str) -> str:
+    from .. import _core
+
+    named = os.environ.get(variable)
+    if named:
+        if not os.access(named, os.X_OK):
+            raise NotFoundError(f"trireme launch: {variable} is {named!r}, where there is no program")
+        return named
+    package = Path(_core.__file__).parent
+    for path in filter(None, [package.parents[1] / "bin" / name, Path(sys.executable).parent / name, shutil.which(name)]):
+        if os.access(path, os.X_OK):
+            return str(path)
+    raise NotFoundError(f"there is no program {name} beside this package or on the PATH; {variable} names one")
+
+
+def is_saved_job(path: str | Path) -> bool:
+    """Whether ``io.save_job`` wrote this file, or the file ``job`` in this folder."""
+    file = Path(path) / "job" if Path(path).is_dir() else Path(path)
+    try:
+        with open(file, "rb") as job:
+            return job.read(len(_SAVED_JOB)) == _SAVED_JOB
+    except OSError:
+        return False
+
+
+def trainer_command(script: Sequence[str]) -> list[str]:
+    """Return what a trainer runs: a Python script, or a saved job, with its arguments."""
+    if script and is_saved_job(script[0]):
+        return [trainer_program(), *script]
+    if not script or not Path(script[0]).is_file():
+        raise NotFoundError(f"trireme launch: there is no script or saved job {script[0] if script else ''!r}")
+    return [sys.executable, *script]
+
+
+__all__ = ["server_program", "trainer_program", "is_saved_job", "trainer_command"]
