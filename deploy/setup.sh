@@ -5,9 +5,10 @@
 #   deploy/setup.sh fuzz       and clang
 #   deploy/setup.sh format     and clang-format
 #   deploy/setup.sh hosts      and what tests of several hosts take: namespaces and an ssh server
+#   deploy/setup.sh mpi        and the system's Open MPI 4.1, under which jobs are tested, too; .venv's 5 stays the one that is used
 #
-# In a container that belongs to root the last comes by itself. Elsewhere it is to be asked for, since installing an ssh server
-# starts it.
+# In a container that belongs to root the last two come by themselves, or are left out where they cannot be had. Elsewhere they are to
+# be asked for, since installing an ssh server starts it.
 # Only what is missing is installed, so a second run changes nothing. System packages need root or sudo;
 # where they are all there, neither is asked for. PYTHON names another Python than python3.
 set -euo pipefail
@@ -33,6 +34,17 @@ can_fuzz() {
 
 is_container_of_root() { [ "$(id -u)" = 0 ] && [ ! -d /run/systemd/system ]; }
 
+# Of those tests that are left out where they cannot run.
+missing_test_packages() {
+    case " $* " in *" hosts "*)
+        [ -x /usr/sbin/sshd ] || echo openssh-server
+        command -v ssh >/dev/null || echo openssh-client
+        command -v ip >/dev/null && command -v tc >/dev/null || echo iproute2
+        command -v unshare >/dev/null && command -v setpriv >/dev/null || echo util-linux ;;
+    esac
+    case " $* " in *" mpi "*) [ -x /usr/bin/mpirun ] || echo 'openmpi-bin=4.1*' ;; esac
+}
+
 # The packages that are missing, judged by what they would bring: it may be there in another way.
 missing_packages() {
     has_header stdio.h && command -v make >/dev/null || echo build-essential
@@ -44,13 +56,8 @@ missing_packages() {
     has_environment || "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
     has_python_header || echo python3-dev
     case " $* " in *" fuzz "*) can_fuzz || echo clang libclang-rt-dev ;; esac
-    case " $* " in *" hosts "*)
-        [ -x /usr/sbin/sshd ] || echo openssh-server
-        command -v ssh >/dev/null || echo openssh-client
-        command -v ip >/dev/null && command -v tc >/dev/null || echo iproute2
-        command -v unshare >/dev/null && command -v setpriv >/dev/null || echo util-linux ;;
-    esac
     case " $* " in *" format "*) command -v git-clang-format >/dev/null || echo clang-format ;; esac
+    missing_test_packages "$@"
 }
 
 install_packages() {
@@ -78,15 +85,20 @@ make_environment() {
 requirements=(requirements/test.txt)
 for part in "$@"; do
     case $part in
-        fuzz|format|hosts) ;;
-        *) die "unknown part '$part': fuzz, format or hosts" ;;
+        fuzz|format|hosts|mpi) ;;
+        *) die "unknown part '$part': fuzz, format, hosts or mpi" ;;
     esac
 done
-if is_container_of_root; then set -- "$@" hosts; fi
 
 command -v "$python" >/dev/null || install_packages python3
 mapfile -t packages < <(missing_packages "$@" | tr ' ' '\n')
 [ ${#packages[@]} = 0 ] || install_packages "${packages[@]}"
+if is_container_of_root; then
+    for part in hosts mpi; do
+        mapfile -t packages < <(missing_test_packages $part)
+        [ ${#packages[@]} = 0 ] || (install_packages "${packages[@]}") || say "tests of '$part' are left out"
+    done
+fi
 make_environment "${requirements[@]}"
 touch .venv/setup.stamp
 say "ready"

@@ -216,10 +216,15 @@ class Cluster:
 
 
 def _remove_stale() -> None:
-    """Remove the folders of those that were killed; their hosts ended with them."""
+    """Remove the folders of those that were killed, and their hosts, if one has outlived them."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
-        if not Path("/proc", folder.name.removeprefix(_PREFIX).split("-")[0]).exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        if Path("/proc", folder.name.removeprefix(_PREFIX).split("-")[0]).exists():
+            continue
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if os.fsencode(folder) in (process / "cmdline").read_bytes().split(b"\0"):
+                    os.kill(int(process.name), signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import trireme as fluid
 from trireme.distributed.compression import parse
 from trireme.errors import InvalidArgumentError, RangeError
 
+pytestmark = pytest.mark.mpi
 DIGITS = SCRIPT.with_name("digits.py")
 # Of what an uncompressed gradient takes; a tenth of this net's travels as it is.
 SHARES = {"fp16": 0.53, "bf16": 0.53, "int8": 0.29, "topk(0.01)": 0.06}

@@ -106,7 +106,7 @@ def test_a_server_that_is_missing_in_the_exchange_is_named(blow, tmp_path):
         assert job.process.poll() is None
         time.sleep(0.02)
     signal.pidfd_send_signal(ranks.known[1].fd, blow)
-    code, text = job.end(30)
+    code, text = job.end()
     assert code != 0
     how = "died" if blow == signal.SIGKILL else "was silent for 3.0 s"
     assert re.search(rf"rank 1 \(server 1, .*\) {how}", "\n".join(job_lines(text))), text

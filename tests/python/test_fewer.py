@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from job_support import Launched, each_mpi, launch, needs_mpi
 
+pytestmark = pytest.mark.mpi
 STEPS = 80
 ARGS = ("--steps", STEPS, "--optimizer", "adam", "--pause", 0.004, "--clip", 0.2)     # servers exchange sums in every step
 
@@ -87,10 +88,10 @@ def test_with_backups_a_dead_server_is_replaced(version, tmp_path):
 
 @each_mpi
 def test_with_backups_nobody_waits_for_a_slow_trainer(version, tmp_path):
-    pauses = ("--pause", 0.02, "--steps", 30, "--times", tmp_path / "times")
+    pauses = ("--pause", 0.04, "--steps", 20, "--times", tmp_path / "times")
     text = launch(2, 3, *pauses, "--slow", 2, version=version, options=("--mode", "sync(backups=1)"))
     assert text.count(" of 3: ") == 3
-    assert np.median(np.diff(np.loadtxt(tmp_path / "times"))) < 0.15      # the slow one pauses 0.2 s after each step
+    assert np.median(np.diff(np.loadtxt(tmp_path / "times"))) < 0.3       # the slow one pauses 0.4 s after each step
 
 
 @needs_mpi

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from job_support import MPIS, SCRIPT, Launched, each_mpi, environment, job_lines, launch, needs_mpi
+from job_support import MPIS, SCRIPT, Launched, assert_within, each_mpi, environment, job_lines, launch, needs_mpi
 
 from trireme import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
@@ -20,7 +20,6 @@ from trireme.launch.mpi import Layout, Mpi
 pytestmark = pytest.mark.mpi
 FIVE, FOUR = Mpi("/opt/five/bin/mpirun", (5, 0, 11), "/opt/five/lib"), Mpi("/usr/bin/mpirun", (4, 1, 4), "/usr/lib")
 SOON = {"5": 1.0, "4": 5.0}                            # seconds from a rank's death to the launcher's end
-SLACK = 1.5                                            # for a machine that is busy with other things
 
 
 # -- the line ---------------------------------------------------------------------------------------------------
@@ -178,10 +177,10 @@ def test_a_killed_rank_ends_the_job_soon_and_is_named(version, victim, tmp_path)
     time.sleep(random.uniform(0.0, 0.3))
     os.kill(ranks.known[victim].pid, signal.SIGKILL)
     killed = time.monotonic()
-    code, text = job.end(SOON[version] + 10)
+    code, text = job.end()
     took = time.monotonic() - killed
     assert code not in (0, None), text
-    assert took < SOON[version] + SLACK, f"{took:.2f} s\n{text}"
+    assert_within(SOON[version], took, text)
     role = f"server {victim}" if victim < 2 else f"trainer {victim - 2}"
     said = job_lines(text)
     assert len(said) == 1 and re.match(rf"rank {victim} \({role}, host .*, pid {ranks.known[victim].pid}\) died; rank \d+ "
@@ -198,11 +197,11 @@ def kill_one(version, servers, trainers, latest):
     victim = random.randrange(ranks.size)
     os.kill(ranks.known[victim].pid, signal.SIGKILL)
     killed = time.monotonic()
-    code, text = job.end(SOON[version] + 10)
+    code, text = job.end()
     took = time.monotonic() - killed
     assert code not in (0, None) and f"rank {victim} " in text, text
     assert not any(is_alive(one.pid) for one in ranks.known.values())
-    assert took < SOON[version] + SLACK, f"{took:.2f} s\n{text}"
+    assert_within(SOON[version], took, text)
 
 
 @each_mpi
@@ -223,7 +222,8 @@ def test_ranks_killed_at_any_moment(version):
 def test_an_exception_comes_first_and_ends_the_job(version):
     begin = time.monotonic()
     code, text = Launched(2, 2, "--fault", "raise", "--fault-trainer", 1, version=version).end()
-    assert code == 1 and time.monotonic() - begin < 10, text
+    assert code == 1, text
+    assert_within(10, time.monotonic() - begin, text)      # its start and some steps are in it
     assert text.count("Traceback") == 1
     assert text.index("ValueError: the data is bad") < text.index("trireme: rank 3 (trainer 1")
     assert job_lines(text)[0].endswith("ended by ValueError: the data is bad")
@@ -231,10 +231,11 @@ def test_an_exception_comes_first_and_ends_the_job(version):
 
 @needs_mpi
 def test_an_exception_does_not_wait_for_threads_of_the_script():
-    """The interpreter does, before it ends, and these go on for half a minute."""
+    """The interpreter does, before it ends, and these go on for minutes."""
     begin = time.monotonic()
     code, text = Launched(2, 2, "--fault", "raise with a thread", "--fault-trainer", 1).end()
-    assert code == 1 and time.monotonic() - begin < 20, text
+    assert code == 1, text
+    assert_within(10, time.monotonic() - begin, text)
     assert text.index("ValueError: the data is bad") < text.index("trireme: rank 3 (trainer 1")
     assert job_lines(text)[0].endswith("ended by ValueError: the data is bad")
 
@@ -247,7 +248,7 @@ def test_the_exit_code_of_the_script_is_that_of_the_job():
 
 @each_mpi
 def test_a_script_that_fails_before_it_joins(version):
-    code, text = Launched(1, 2, "--fault", "import", version=version).end(20)
+    code, text = Launched(1, 2, "--fault", "import", version=version).end()
     assert code == 1 and "No module named 'no_such_module'" in text
     assert re.search(r"the job failed, exit code 1: rank [12] \(trainer [01]\), pid \d+, ended before it had joined", text)
 
@@ -267,15 +268,16 @@ def test_mistakes_end_the_job_and_are_explained(fault, message):
 
 @needs_mpi
 def test_a_job_without_servers_is_refused():
-    code, text = Launched(0, 2).end(20)
+    code, text = Launched(0, 2).end()
     assert code == 1 and "a job of 0 servers and 2 trainers" in text, text
 
 
 @needs_mpi
 def test_a_job_that_takes_too_long():
     begin = time.monotonic()
-    code, text = Launched(1, 1, "--steps", 100_000, options=("--timeout", "2")).end(20)
-    assert code == 124 and "did not end within 2 s" in text and time.monotonic() - begin < 10
+    code, text = Launched(1, 1, "--steps", 100_000, options=("--timeout", "2")).end()
+    assert code == 124 and "did not end within 2 s" in text
+    assert_within(8, time.monotonic() - begin, text)
 
 
 @each_mpi
@@ -285,7 +287,7 @@ def test_a_signal_to_the_launcher_ends_all_ranks(version, number):
     ranks = job.ranks()
     time.sleep(0.5)
     job.process.send_signal(number)
-    code, text = job.end(10)
+    code, text = job.end()
     assert code == 128 + number and f"stopped by {number.name}" in text, text
     assert not any(is_alive(one.pid) for one in ranks.known.values())
 
@@ -297,7 +299,7 @@ def test_a_killed_mpirun_ends_all_ranks(version):
     time.sleep(0.8)
     mpirun = int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(mpirun, signal.SIGKILL)
-    code, text = job.end(10)
+    code, text = job.end()
     assert code != 0, text
     assert not any(is_alive(one.pid) for one in ranks.known.values())
 

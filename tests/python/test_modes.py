@@ -12,6 +12,7 @@ from trireme.distributed import mode as modes
 from trireme.distributed.transpiler import transpile
 from trireme.errors import TriremeError
 
+pytestmark = pytest.mark.mpi
 ALONE = ["async", "ssp(2)", "geo(3)", "sync(backups=1)", "sync(fewer)"]
 
 

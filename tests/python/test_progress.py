@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from job_support import SCRIPT, environment, launch, needs_mpi
+from job_support import LIMIT, SCRIPT, environment, launch, needs_mpi
 
 from trireme import cli
 from trireme.errors import InvalidArgumentError
@@ -141,7 +141,7 @@ def run_in_terminal(words, seconds):
         except OSError:
             break
     os.close(ours)
-    assert process.wait(20) == 0, seen
+    assert process.wait(LIMIT) == 0, seen
     return seen.decode()
 
 
@@ -149,7 +149,7 @@ def run_in_terminal(words, seconds):
 @pytest.mark.mpi
 def test_on_a_terminal_the_line_is_rewritten_below_what_ranks_print():
     seen = run_in_terminal([sys.executable, "-m", "trireme", "launch", "--trainers", "1", str(SCRIPT.with_name("paced.py")), "--steps",
-                            "70", "--sleep", "0.04", "--say", "20"], 60)
+                            "70", "--sleep", "0.04", "--say", "20"], LIMIT)
     rows = [re.split("\r\x1b\\[K|\r", row)[-1] for row in seen.replace("\r\n", "\n").split("\n")]
     assert [row for row in rows[1:] if row] == [f"at step {step}" for step in (0, 20, 40, 60)], rows     # the line is gone at the end
     assert len(re.findall(r"\x1b\[Kstep \d+", seen)) >= 2

@@ -12,6 +12,7 @@ from job_support import Launched, each_mpi, launch, needs_mpi
 
 from trireme.launch.watch import Ranks
 
+pytestmark = pytest.mark.mpi
 STEPS = 120
 ARGS = ("--steps", STEPS, "--optimizer", "adam", "--pause", 0.004, "--clip", 0.2)     # servers exchange sums in every step
 

@@ -182,8 +182,8 @@ def test_a_trainer_that_ends_early_waits_for_the_others(tmp_path):
     """For longer than a silent rank counts as alive."""
     files = many_files(tmp_path, count=1)
     script(files, "--write", tmp_path / "job", "--servers", 1, "--mode", "async", "--split", "files", "--epochs", 1, "--pipe",
-           "if [ $OMPI_COMM_WORLD_RANK = 2 ]; then sleep 5; fi; cat")
-    code, out, err = mpirun(1, 2, trainer_program(), tmp_path / "job", timeout=2)
+           "if [ $OMPI_COMM_WORLD_RANK = 2 ]; then sleep 8; fi; cat")
+    code, out, err = mpirun(1, 2, trainer_program(), tmp_path / "job", timeout=4)
     assert code == 0, out + err
 
 
@@ -260,6 +260,8 @@ def test_mistakes_are_explained(tmp_path):
         fluid.io.save_job(str(tmp_path / "job"), data, servers=1)
 
 
+@needs_mpi
+@pytest.mark.mpi
 def test_a_killed_rank_costs_no_bit(data, tmp_path):
     """The loop of the core reads what was trained before, and trains from there on."""
     script(data, "--epochs", 2000, "--dropout", 0.2, "--save", tmp_path / "whole")
@@ -310,9 +312,13 @@ def test_beside_servers_it_goes_on_from_a_checkpoint(data, tmp_path):
 
 def test_a_signal_is_a_checkpoint_and_an_exit_code(data, tmp_path):
     script(data, "--write", tmp_path / "job", "--epochs", 100000)
-    process = subprocess.Popen([trainer_program(), tmp_path / "job", "--checkpoint", tmp_path / "c"], env=environment(),
+    keep = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", "20")
+    process = subprocess.Popen([trainer_program(), tmp_path / "job", *keep], env=environment(),
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    time.sleep(1)
+    deadline = time.monotonic() + LIMIT
+    while not checkpoints.steps(tmp_path / "c"):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 75 and re.search(r"stopped by SIGTERM after step \d+; the checkpoint is ", out), out

@@ -56,7 +56,7 @@ def reader():
 
 def misbehave():
     if args.fault == "raise with a thread":
-        threading.Thread(target=time.sleep, args=(30,)).start()
+        threading.Thread(target=time.sleep, args=(300,)).start()
     if args.fault.startswith("raise"):
         raise ValueError("the data is bad")
     if args.fault == "exit":
