@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/frame.h"
+#include "framework/late.h"
 
 enum { MAX_LAYOUTS = 16 };            /* per plan; the one used longest ago makes room */
 
@@ -286,8 +287,10 @@ static tr_status give_fetch(tr_tensor *out, const tr_plan *plan, int fetch)
         return tr_fail(TR_EUNSUPPORTED, "fetch '%s': it is no tensor", plan->fetch_name[fetch]);
     if (var->tensor.dtype == TR_DTYPE_NONE)
         return tr_fail(TR_ENOTFOUND, "fetch '%s': the run gave it no value", plan->fetch_name[fetch]);
-    if (plan->var[v].place != TR_LOCAL)
+    if (plan->var[v].place != TR_LOCAL) {
+        TR_TRY(tr_tensor_await(&var->tensor));
         return tr_tensor_copy(out, &var->tensor);
+    }
     TR_TRY(tr__tensor_copy_lod(&var->tensor, &var->tensor));     /* not that of another variable: see tensor.h */
     tr_tensor_share(out, &var->tensor);
     return TR_OK;
@@ -297,6 +300,8 @@ static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetc
 {
     const uint64_t generation = generation_of(plan->scope);
 
+    if (plan->uses_scope && !plan->awaits)         /* the variables' values may still be coming */
+        TR_TRY(tr__late_wait_all());
     if (generation != plan->scope_generation) {
         TR_TRY(tr__frame_bind(plan->frame));
         plan->scope_generation = generation_of(plan->scope);

@@ -373,6 +373,8 @@ static tr_status check_outputs(const tr_frame *frame, const tr_step *step)
 {
     for (int a = step->in_args; a < step->arg_count; a++) {
         const int v = step->arg[a];
+        if (v >= 0)
+            TR_TRY(tr_tensor_await(&frame->var[v]->tensor));
         if (v >= 0 && frame->var[v]->kind == TR_KIND_TENSOR && !is_finite_tensor(&frame->var[v]->tensor))
             return tr_fail(TR_ENAN, "variable '%s' has a value that is not finite (NaN or infinity)",
                            frame->plan->var[v].name);

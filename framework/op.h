@@ -228,6 +228,8 @@ struct tr_op {
     bool                is_random;    /* wants random_key */
     bool                is_varying;   /* random_key changes from run to run (dropout), not only from op to op */
     bool                has_block;    /* runs a sub-block: attribute sub_block */
+    bool                awaits;       /* waits for memory that comes late; a program with such operators has one before each first
+                                         reader of it (framework/late.h) */
     tr_status         (*check)(const void *attrs);   /* of attributes that a range cannot say; may be NULL */
 };
 

@@ -73,6 +73,8 @@ struct tr_plan {
     int          step_count;
     int          total_args, total_slots;
     bool         has_arrays;          /* local tensor arrays, which are empty when a run begins */
+    bool         uses_scope;
+    bool         awaits;              /* its own steps wait for what comes late (late.h) before they read it */
     tr_map       current;             /* name -> number of its latest version, plus 1 */
     /* running */
     tr_frame    *frame;               /* of the root */

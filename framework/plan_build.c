@@ -453,8 +453,12 @@ tr_status tr__plan_build(tr_plan *plan)
     TR_TRY_GOTO(done, bind_feeds_and_fetches(plan));
     if (!plan->parent)
         TR_TRY_GOTO(done, tr__plan_fuse(plan));
-    for (int v = 0; v < plan->var_count; v++)
+    for (int v = 0; v < plan->var_count; v++) {
         plan->has_arrays = plan->has_arrays || (plan->var[v].place == TR_LOCAL && is_array(&plan->var[v]));
+        plan->uses_scope = plan->uses_scope || plan->var[v].place == TR_SCOPE;
+    }
+    for (int i = 0; i < plan->step_count; i++)
+        plan->awaits = plan->awaits || plan->step[i].op->awaits;
     number_steps(plan);
 done:
     free(keep);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "framework/dtype.h"
+#include "framework/late.h"
 
 enum { ALIGNMENT = 64 };                     /* a cache line, and the widest vector */
 
@@ -56,6 +57,7 @@ static tr_buffer *buffer_new(size_t size)
 static void buffer_unref(tr_buffer *buffer)
 {
     if (buffer && atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) == 1) {
+        (void)tr__late_wait(buffer->data, (int64_t)buffer->capacity);      /* it failed: nothing comes any more */
         free(buffer->data);
         free(buffer);
     }
@@ -220,6 +222,7 @@ tr_status tr_tensor_copy(tr_tensor *to, const tr_tensor *from)
 
     if (to == from)
         return TR_OK;
+    TR_TRY(tr_tensor_await(from));
     if (from->dtype == TR_DTYPE_NONE) {
         tr_tensor_deinit(to);
         return TR_OK;
@@ -247,7 +250,17 @@ tr_dtype tr_tensor_dtype(const tr_tensor *tensor) { return tensor->dtype; }
 int tr_tensor_rank(const tr_tensor *tensor) { return tensor->shape.rank; }
 const int64_t *tr_tensor_dims(const tr_tensor *tensor) { return tensor->shape.dim; }
 int64_t tr_tensor_numel(const tr_tensor *tensor) { return tr_tensor_count(tensor); }
-void *tr_tensor_data(tr_tensor *tensor) { return tensor->data; }
+
+tr_status tr_tensor_await(const tr_tensor *tensor)
+{
+    return tr__late_wait(tensor->data, tr_tensor_bytes(tensor));
+}
+
+void *tr_tensor_data(tr_tensor *tensor)
+{
+    (void)tr_tensor_await(tensor);
+    return tensor->data;
+}
 
 int64_t tr_tensor_bytes(const tr_tensor *tensor)
 {

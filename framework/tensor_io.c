@@ -76,6 +76,7 @@ tr_status tr_tensor_write(FILE *out, const tr_tensor *tensor)
 
     if (tensor->dtype == TR_DTYPE_NONE)
         return tr_fail(TR_EINVAL, "a tensor that has no value cannot be written");
+    TR_TRY(tr_tensor_await(tensor));
     put_u32(&w, VERSION);
     if (tensor->rows)
         put_rows(&w, tensor->rows);

@@ -154,6 +154,9 @@ TR_API const int64_t *tr_tensor_dims(const tr_tensor *tensor);
 TR_API int64_t        tr_tensor_numel(const tr_tensor *tensor);
 TR_API int64_t        tr_tensor_bytes(const tr_tensor *tensor);
 TR_API void          *tr_tensor_data(tr_tensor *tensor);          /* NULL when never set */
+/* Wait until a value that is on its way into the tensor is there: in a job, parameters that come between two steps. As
+ * tr_tensor_data does, which cannot say that they will not come. */
+TR_API tr_status      tr_tensor_await(const tr_tensor *tensor);
 
 /* Sequence offsets. Level 0 is the outermost. Offsets of a level start with 0, never fall, and the
  * last one is the number of sequences one level down (of rows, at the last level). */

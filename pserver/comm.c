@@ -483,6 +483,19 @@ tr_status tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout)
     return is_late ? tr_fail(TR_ETIMEOUT, "waited %.1f s for %s", (double)timeout / 1e9, waiting) : tr_comm_status(comm);
 }
 
+tr_status tr_comm_stand_by(tr_comm *comm, uint64_t done, int64_t timeout)
+{
+    const int64_t deadline = tr__clock() + timeout;
+
+    while (tr_comm_done(comm) < done) {
+        TR_TRY(tr_comm_status(comm));
+        if (tr__clock() > deadline)
+            return tr_fail(TR_ETIMEOUT, "waited %.1f s for the servers", (double)timeout / 1e9);
+        usleep(100);
+    }
+    return TR_OK;
+}
+
 static void free_comm(tr_comm *comm)
 {
     for (int i = 0; comm->out && i < comm->roster->size; i++)

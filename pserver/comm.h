@@ -57,6 +57,8 @@ const tr_roster *tr_comm_roster(const tr_comm *comm);
 tr_status        tr_comm_post(tr_comm *comm, const tr_command *command);
 /* Wait until `done` reaches this. TR_ETIMEOUT says what for. */
 tr_status        tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout);
+/* The same in another thread than the owner's: it looks until others have done it. */
+tr_status        tr_comm_stand_by(tr_comm *comm, uint64_t done, int64_t timeout);
 /* More is under way than what the owner has waited for: let the thread see to it at once. */
 void             tr_comm_carry_on(tr_comm *comm);
 uint64_t         tr_comm_done(const tr_comm *comm);

@@ -2,11 +2,13 @@
  * listen_and_serv, which is a server's whole program.
  *
  * They use the process's job (tr_job_current) and name blocks by the names that tr_job_setup was given. `send` pushes
- * and returns, `send_barrier` ends the step; `recv` asks and returns, `fetch_barrier` waits: what stands between
+ * and returns, `send_barrier` ends the step; `recv` asks and returns; `fetch_barrier` waits, or it lets the program return, and the
+ * next run of it has a `recv_wait` before the first reader of each parameter: what stands between
  * them overlaps with the transfer. Fluid's endpoints are accepted and mean nothing: blocks know their servers.
  *
  * What must stay true: a gradient is copied by `send` unless the program promises, by zero_copy, that its memory is
- * untouched until send_barrier (it is, when send_barrier lists the gradient in X). */
+ * untouched until the servers have applied the step: until a send_barrier or fetch_barrier that waits and lists the gradient in X, or,
+ * where the variable persists, until it is written after a recv_wait. */
 #include "framework/op.h"
 #include "framework/op_registry.h"
 #include "pserver/comm_ops.h"
@@ -49,6 +51,24 @@ tr_status tr__comm_check_taken(const tr_tensor *t, int64_t at, const char *op, c
     return TR_OK;
 }
 
+typedef struct found_blocks {
+    const tr_job *job;
+    int           block[];
+} found_blocks;
+
+/* The blocks of an operator's names, looked up at its first run. */
+static tr_status find_blocks(const int **out, const tr_run *io, const tr_job *job, const char *op, const tr_strings *names)
+{
+    found_blocks *found;
+
+    TR_TRY(tr_run_notes((void **)&found, io, sizeof *found + (size_t)names->count * sizeof *found->block));
+    for (int i = 0; found->job != job && i < names->count; i++)
+        TR_TRY(tr__comm_find_block(&found->block[i], job, op, names->item[i]));
+    found->job = job;
+    *out = found->block;
+    return TR_OK;
+}
+
 /* == send ======================================================================================= */
 
 enum { X };                           /* the inputs' slot of all operators here */
@@ -67,7 +87,7 @@ static const tr_op_proto send_proto = {
     .out = TR_SLOTS({"Out", "orders operators; never written", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR(send_attrs, send_varnames, STRINGS, "blocks; none: those of the names of X"),
                      TR_ATTR(send_attrs, sections, LONGS, "rows of each block, for a check; none: as the servers know"),
-                     TR_ATTR(send_attrs, zero_copy, BOOL, "X stays untouched until send_barrier, so it is not copied"),
+                     TR_ATTR(send_attrs, zero_copy, BOOL, "X stays untouched until the servers have applied the step, so it is not copied"),
                      TR_ATTR_IGNORED("epmap", STRINGS), TR_ATTR_IGNORED("sync_mode", INT),
                      TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("num", INT)),
     .attrs_size = sizeof(send_attrs),
@@ -197,20 +217,62 @@ static tr_status run_send_barrier(const tr_run *io)
     return a->waits ? tr_job_wait(job, ticket) : TR_OK;
 }
 
+typedef struct fetch_barrier_attrs {
+    bool waits;
+} fetch_barrier_attrs;
+
 static const tr_op_proto fetch_barrier_proto = {
     .doc = "Returns when all that recv asked for is here.",
     .in = TR_SLOTS({"X", "any; kept untouched until here", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Out", "the parameters; orders operators", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
-    .attr = TR_ATTRS(TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("endpoints", STRINGS)),
+    .attr = TR_ATTRS(TR_ATTR(fetch_barrier_attrs, waits, BOOL, "false: return at once, if nobody else looks at the memory of Out; a "
+                             "recv_wait stands before each first reader", .number = 1),
+                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("endpoints", STRINGS)),
+    .attrs_size = sizeof(fetch_barrier_attrs),
 };
+
+/* An array of NumPy's, say. It is not asked before it is read. */
+static bool is_looked_at(const tr_args *out)
+{
+    for (int i = 0; i < out->count; i++)
+        if (!tr__tensor_is_sole_owner(out->item[i]))
+            return true;
+    return false;
+}
 
 static tr_status run_fetch_barrier(const tr_run *io)
 {
-    tr_job *job;
+    const fetch_barrier_attrs *a = io->attrs;
+    tr_job                    *job;
 
-    (void)io;
     TR_TRY(tr__comm_find_job(&job, "fetch_barrier"));
-    return tr_job_wait(job, tr_job_last_ticket(job));
+    return a->waits || is_looked_at(&io->outs[OUT]) ? tr_job_wait(job, tr_job_last_ticket(job)) : tr_job_flush(job);
+}
+
+/* == recv_wait ==================================================================================== */
+
+typedef struct recv_wait_attrs {
+    tr_strings recv_varnames;
+} recv_wait_attrs;
+
+static const tr_op_proto recv_wait_proto = {
+    .doc = "Returns when these parameters, which recv has asked for in the run before, are here.",
+    .in = TR_SLOTS({"X", "the parameters; their readers come behind", TR_SLOT_REPEATED}),
+    .attr = TR_ATTRS(TR_ATTR(recv_wait_attrs, recv_varnames, STRINGS, "all blocks of X")),
+    .attrs_size = sizeof(recv_wait_attrs),
+};
+
+static tr_status run_recv_wait(const tr_run *io)
+{
+    const recv_wait_attrs *a = io->attrs;
+    const int             *block = NULL;
+    tr_job                *job;
+
+    TR_TRY(tr__comm_find_job(&job, "recv_wait"));
+    TR_TRY(find_blocks(&block, io, job, "recv_wait", &a->recv_varnames));
+    for (int i = 0; i < a->recv_varnames.count; i++)
+        TR_TRY(tr__job_await_block(job, block[i]));
+    return TR_OK;
 }
 
 /* == listen_and_serv ============================================================================= */
@@ -244,6 +306,7 @@ TR_REGISTER_OP(send, .proto = &send_proto, .run = run_send, .has_effect = true);
 TR_REGISTER_OP(recv, .proto = &recv_proto, .run = run_recv, .has_effect = true);
 TR_REGISTER_OP(send_barrier, .proto = &send_barrier_proto, .run = run_send_barrier, .has_effect = true);
 TR_REGISTER_OP(fetch_barrier, .proto = &fetch_barrier_proto, .run = run_fetch_barrier, .has_effect = true);
+TR_REGISTER_OP(recv_wait, .proto = &recv_wait_proto, .run = run_recv_wait, .has_effect = true, .awaits = true);
 TR_REGISTER_OP(listen_and_serv, .proto = &listen_proto, .run = run_listen, .has_effect = true);
 
 TR_DECLARE_OP(exchange_deltas);
@@ -259,7 +322,7 @@ TR_DECLARE_OP(push_sparse);
 static void register_operators(void)
 {
     static const tr_op *const records[] = {
-        &tr_op_record_send, &tr_op_record_recv, &tr_op_record_send_barrier, &tr_op_record_fetch_barrier,
+        &tr_op_record_send, &tr_op_record_recv, &tr_op_record_send_barrier, &tr_op_record_fetch_barrier, &tr_op_record_recv_wait,
         &tr_op_record_listen_and_serv, &tr_op_record_exchange_deltas,
         &tr_op_record_exchange_squares, &tr_op_record_keep_variables,
         &tr_op_record_lookup_sparse_table_init, &tr_op_record_lookup_sparse_table, &tr_op_record_lookup_sparse_table_grad,

@@ -490,6 +490,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
             job->meter = tr_trainer_meter_new(tr_job_servers(job));
         tr__job_runlog_start(job);
         tr__launcher_tell("joined", tr_job_rank(job), NULL);
+        tr__job_pulls_begin(job);
         *out = job;
         return TR_OK;
     }
@@ -510,6 +511,7 @@ tr_status tr_job_free(tr_job *job)
         return TR_OK;
     if (job->role == TR_ROLE_TRAINER && !job->has_left)
         status = tr_job_goodbye(job);
+    tr__job_pulls_end(job);
     const int       rank = tr_job_rank(job);
     const tr_status so_far = status == TR_OK ? tr_comm_status(job->comm) : status;
     tr__job_runlog_end(job, so_far);               /* while all that it reads is there */

@@ -1,5 +1,5 @@
-/* job.h - the inside of a job, shared by job.c (life, servers), job_train.c (trainers' calls) and job_setup.c (what
- * the servers are told). The public part is trireme_dist.h.
+/* job.h - the inside of a job, shared by job.c (life, servers), job_train.c (trainers' calls), job_pull.c (parameters that come late)
+ * and job_setup.c (what the servers are told). The public part is trireme_dist.h.
  *
  * Calls are checked here, in the caller's thread, so that a mistake is reported where it is made; then they become
  * commands of the communication thread, whose core may rely on them.
@@ -21,6 +21,7 @@
 #include "pserver/spare.h"
 #include "pserver/trainer_vars.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct tr__job_block {
@@ -28,7 +29,9 @@ typedef struct tr__job_block {
     int       server;
     int64_t   bytes;
     bool      is_pushed;              /* in the step that is being made */
-    uint64_t  pull, push;             /* tickets of its last pull and push */
+    _Atomic uint64_t pull;            /* ticket of its last pull; these three are read by other threads */
+    _Atomic(void *)  to;              /* where that goes */
+    _Atomic(const void *) from;       /* where the gradient lies until its step is settled; NULL: in memory of the job */
     void     *stage;                  /* a copy of the gradient, for callers that cannot keep it */
     struct tr__job_coder *coder;      /* job_compress.c; NULL: the gradient travels as it is */
 } tr__job_block;
@@ -94,7 +97,9 @@ struct tr_job {
     int64_t        cache_staleness;
     int            pushed;            /* blocks, in the step that is being made */
     int64_t        step;              /* ended */
-    uint64_t       last_ticket, last_pull, last_end;
+    uint64_t       last_ticket;
+    _Atomic uint64_t last_pull, last_end;
+    _Atomic pthread_t owner;          /* who pulls */
     tr_compress    compress;
     double         weight;
     tr_trainer_meter *meter;
@@ -130,7 +135,7 @@ struct tr_job {
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
     TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__GOODBYE, TR__ABORT,
-    TR__CUT, TR__REST,
+    TR__CUT, TR__REST, TR__FLUSH,
     TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__TASK, TR__SHARE
 } tr__command;
 
@@ -196,13 +201,22 @@ tr_status tr__job_push_changes(tr_job *job);
 /* The step is ended. Asks for the rows of the next one that are known already. */
 tr_status tr__job_tables_ended(tr_job *job);
 
+/* job_pull.c */
+void      tr__job_pulls_begin(tr_job *job);
+void      tr__job_pulls_end(tr_job *job);
+/* Wait until the last step is settled and its parameters are here: the next gradient may leave. */
+tr_status tr__job_settle(tr_job *job);
+/* Wait for what was pulled of the block last. */
+tr_status tr__job_await_block(tr_job *job, int block);
+
 /* job_train.c */
+tr_status tr__job_check_block(const tr_job *job, int block, const char *call);
 tr_status tr__job_check_ready(const tr_job *job, const char *call);
 void      tr__job_trainer_command(tr_job *job, const tr_command *command);
 /* The operation is the next one. Counts it, hands it over. */
 tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket);
 tr_status tr__job_check_trainer(const tr_job *job, const char *call);
-/* Copy a gradient to where it stays until it was pushed; *out is where. Waits for the last push from there. */
+/* Copy a gradient to where it stays until its step is settled; *out is where. Waits until the last one from there is. */
 tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data);
 int64_t   tr__seconds(double seconds);
 

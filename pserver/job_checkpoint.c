@@ -508,6 +508,7 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
     tr_trainer_state place = spec->place;
 
     TR_TRY(check_order(job, spec));
+    TR_TRY(tr_job_finish_pulls(job));
     join(s);
     TR_TRY(tr_snapshot_take(s->snapshot, spec->count, spec->states));
     make_order(s, spec);

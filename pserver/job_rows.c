@@ -594,7 +594,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
         return tr_fail(TR_EINVAL, "tr_job_push_rows: '%s' was pushed already in step %lld", t->name, (long long)job->step + 1);
     if (!isfinite(weight) || weight < 0)
         return tr_fail(TR_ERANGE, "tr_job_push_rows: '%s' with a weight of %g", t->name, weight);
-    TR_TRY(tr_job_wait(job, way->ticket));
+    TR_TRY(tr__job_settle(job));
     /* Mostly the gradient has the keys of the step's lookup, which are sorted already. */
     const bool    is_known = is_asked(t->pull, count, keys);
     tr__rows_way *sorted = is_known ? t->pull : way;

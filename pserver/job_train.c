@@ -57,6 +57,8 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
     case TR__REST:
         tr_client_rest(job->client);
         break;
+    case TR__FLUSH:                                /* it is urgent: what waited for company leaves with it */
+        break;
     case TR__CUT:
         tr__saving_trainer_command(job, command);
         break;
@@ -89,7 +91,7 @@ tr_status tr__job_check_ready(const tr_job *job, const char *call)
     return TR_OK;
 }
 
-static tr_status check_block(const tr_job *job, int block, const char *call)
+tr_status tr__job_check_block(const tr_job *job, int block, const char *call)
 {
     if (block < 0 || block >= job->block_count)
         return tr_fail(TR_ERANGE, "%s: block %d; there are %d", call, block, job->block_count);
@@ -217,7 +219,7 @@ void tr_job_set_loss(tr_job *job, double loss)
 tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight, tr_ticket *ticket)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_push"));
-    TR_TRY(check_block(job, block, "tr_job_push"));
+    TR_TRY(tr__job_check_block(job, block, "tr_job_push"));
     tr__job_block *b = &job->block[block];
     if (bytes != b->bytes)
         return tr_fail(TR_ESHAPE, "tr_job_push: '%s' has %lld bytes, got %lld", b->grad, (long long)b->bytes,
@@ -225,8 +227,7 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
     if (!isfinite(weight) || weight < 0)
         return tr_fail(TR_ERANGE, "tr_job_push: '%s' with a weight of %g", b->grad, weight);
     const bool is_small = tr_wire_is_small((uint64_t)bytes, (uint64_t)job->options.chunk_bytes);
-    if (!tr_job_is_done(job, job->last_end))       /* one server may apply a piece while another has the last step before it */
-        TR_TRY(tr_job_wait(job, job->last_end));
+    TR_TRY(tr__job_settle(job));
     if (b->is_pushed)
         return tr_fail(TR_EINVAL, "tr_job_push: '%s' was pushed already in step %lld", b->grad, (long long)job->step + 1);
     tr__command kind = TR__PUSH;
@@ -238,7 +239,7 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
     }
     TR_TRY(tr__job_call(job, &(tr_command){(int)kind, block, (void *)(uintptr_t)data, weight, !is_small}, ticket));
     b->is_pushed = true;
-    b->push = job->last_ticket;
+    b->from = b->coder ? NULL : data;
     job->pushed++;
     return TR_OK;
 }
@@ -247,7 +248,7 @@ tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data)
 {
     tr__job_block *b = &job->block[block];
 
-    TR_TRY(tr_job_wait(job, b->push));
+    TR_TRY(tr__job_settle(job));
     if (!b->stage)
         b->stage = aligned_alloc(64, ((size_t)b->bytes + 63) & ~(size_t)63);
     if (!b->stage)
@@ -267,9 +268,7 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     if (tr__job_first_missing_table(job))
         return tr_fail(TR_EINVAL, "tr_job_step_end: the gradient of table '%s' was not pushed in step %lld",
                        tr__job_first_missing_table(job), (long long)job->step + 1);
-    if (!tr_job_is_done(job, job->last_pull))
-        return tr_fail(TR_EINVAL, "tr_job_step_end: parameters of step %lld are still being pulled; wait for them first",
-                       (long long)job->step);
+    TR_TRY(tr_job_finish_pulls(job));              /* of a step without a push */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_END, .is_urgent = true}, ticket));
     tr_trainer_meter_end(job->meter, tr__clock());
     job->last_end = job->last_ticket;
@@ -278,35 +277,6 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     for (int i = 0; i < job->block_count; i++)
         job->block[i].is_pushed = false;
     return tr__job_tables_ended(job);
-}
-
-tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket)
-{
-    TR_TRY(tr__job_check_ready(job, "tr_job_pull"));
-    if (count < 0)
-        return tr_fail(TR_ERANGE, "tr_job_pull: %d blocks", count);
-    for (int i = 0; i < count; i++) {
-        TR_TRY(check_block(job, blocks[i], "tr_job_pull"));
-        tr__job_block *b = &job->block[blocks[i]];
-        if (b->pull == job->last_ticket + 1 || !tr_job_is_done(job, b->pull))
-            return tr_fail(TR_EINVAL, "tr_job_pull: '%s' is being pulled already", b->param);
-        b->pull = job->last_ticket + 1;
-    }
-    tr__pull_call *call = malloc(sizeof *call + (size_t)count * (sizeof *call->to + sizeof *call->block));
-    if (!call)
-        return tr_fail(TR_ENOMEM, "tr_job_pull: no memory for a list of %d blocks", count);
-    call->count = (uint32_t)count;
-    call->to = (void **)(call + 1);
-    call->block = (int *)(call->to + count);
-    memcpy(call->to, data, (size_t)count * sizeof *data);
-    memcpy(call->block, blocks, (size_t)count * sizeof *blocks);
-    const tr_status status = tr__job_call(job, &(tr_command){.kind = TR__PULL, .data = call}, ticket);
-    if (status != TR_OK) {
-        free(call);
-        return status;
-    }
-    job->last_pull = job->last_ticket;
-    return TR_OK;
 }
 
 tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
@@ -351,6 +321,7 @@ tr_status tr_job_goodbye(tr_job *job)
     TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
     if (job->pushed || job->pushed_tables)
         return tr_fail(TR_EINVAL, "tr_job_goodbye: in the middle of step %lld: end it first", (long long)job->step + 1);
+    TR_TRY(tr_job_finish_pulls(job));
     tr__saving_finish(job->saving);                /* whether it was written, its own call has said or will not say */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
     job->has_left = true;

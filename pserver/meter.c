@@ -79,7 +79,7 @@ void tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, int64_t resume
     meter->waited = meter->scripted = meter->encoded = meter->quiet_at = 0;
 }
 
-/* After its last wait the program has nothing to do: what lies between is the script's. */
+/* After a step's end, and the waits behind it, the program has nothing to do: what lies between is the script's. */
 void tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now)
 {
     tr_counter_add(&meter->begun, 1);
@@ -117,6 +117,6 @@ void tr_trainer_meter_end(tr_trainer_meter *meter, int64_t now)
     tr_times_add(&meter->encode, meter->encoded);
     tr_times_add(&meter->compute, compute > 0 ? compute : 0);
     tr_counter_add(&meter->ended, 1);
-    meter->ended_at = now;
+    meter->ended_at = meter->quiet_at = now;
     meter->waited = meter->scripted = meter->encoded = 0;
 }

@@ -274,7 +274,7 @@ TR_API double    tr_job_weight(const tr_job *job);
 /* Push a block's gradient for the step that is being made. In mode sync the servers take the mean over the trainers,
  * weighted by `weight` (number of samples; 0 is allowed), summed in the order of the trainers: the result is
  * bitwise the same for any timing and any number of servers. In the others the gradient is an update of its own.
- * Waits until all servers have applied the step before. `ticket` may be NULL here and below. */
+ * Waits until all servers have applied the step before, and all pulls are here. `ticket` may be NULL here and below. */
 TR_API tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight,
                              tr_ticket *ticket);
 /* The step is complete: every block was pushed once. Its ticket is done when the servers have applied the step (or,
@@ -284,6 +284,11 @@ TR_API tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket);
  * of all trainers (before the first one: as they were set up); in the others as they are now, this trainer's own
  * steps in them. Under ssp this waits for trainers that are too far behind. */
 TR_API tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket);
+/* Pulls, and what else was asked for, leave at once: the caller goes on and waits later. */
+TR_API tr_status tr_job_flush(tr_job *job);
+/* Wait until all that was pulled is here. Whoever looks at a tensor that a pull fills by tr_tensor_data, tr_plan_run or a file need not
+ * call it: those wait by themselves. */
+TR_API tr_status tr_job_finish_pulls(tr_job *job);
 /* Fetch the rows of `count` keys, repeated ones too, as they are when a pull would be answered: out is [count, width], float32.
  * Returns when they are here. */
 TR_API tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *keys, float *out);

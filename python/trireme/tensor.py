@@ -129,6 +129,7 @@ class _Tensor:
 
     def numpy(self) -> np.ndarray:
         """Return the data as an array that shares the memory; see the head of this module."""
+        check(lib.tr_tensor_await(self._ptr))
         shared = _new_tensor()
         lib.tr_tensor_share(shared, self._ptr)
         return view_of_owned(shared)

@@ -63,6 +63,23 @@ TEST(a_step_is_waiting_the_scripts_own_and_computing)
     tr_trainer_meter_free(m);
 }
 
+TEST(computing_behind_a_wait_in_the_middle_of_a_step_is_not_the_scripts)
+{
+    tr_trainer_meter *m = tr_trainer_meter_new(1);
+
+    tr_trainer_meter_start(m, 100 * MS, 0);
+    tr_trainer_meter_begin(m, 100 * MS);
+    tr_trainer_meter_wait(m, 102 * MS, 103 * MS, 0);
+    tr_trainer_meter_end(m, 110 * MS);             /* its run returns without a wait */
+    tr_trainer_meter_begin(m, 112 * MS);
+    tr_trainer_meter_wait(m, 113 * MS, 116 * MS, 0);
+    tr_trainer_meter_end(m, 120 * MS);
+    assert_int_equal(tr_counter_get(&m->wait.sum), 4 * MS);
+    assert_int_equal(tr_counter_get(&m->script.sum), 2 * MS);
+    assert_int_equal(tr_counter_get(&m->compute.sum), 14 * MS);
+    tr_trainer_meter_free(m);
+}
+
 TEST(between_exchanges_the_scripts_own_time_is_known_too)
 {
     tr_trainer_meter *m = tr_trainer_meter_new(1);
@@ -97,6 +114,7 @@ int main(void)
         cmocka_unit_test(a_median_is_six_percent_off_at_most),
         cmocka_unit_test(what_no_bin_holds_is_in_the_first_or_the_last),
         cmocka_unit_test(a_step_is_waiting_the_scripts_own_and_computing),
+        cmocka_unit_test(computing_behind_a_wait_in_the_middle_of_a_step_is_not_the_scripts),
         cmocka_unit_test(between_exchanges_the_scripts_own_time_is_known_too),
         cmocka_unit_test(a_trainer_that_goes_on_counts_the_steps_it_had),
     };

@@ -171,6 +171,53 @@ def test_a_gradient_leaves_as_soon_as_it_exists():
     assert sorted(barrier.input("X")) == sorted(op.input("X")[0] for op in ops if op.type == "send")
 
 
+def readers(ops, name):
+    """Where a parameter is read, by the blocks inside an operator as well."""
+    def reads(op):
+        inside = [one for block in op.block.program._sub_blocks(op) for one in block.ops]
+        return name in op.input_arg_names or any(reads(one) for one in inside)
+
+    return [i for i, op in enumerate(ops) if op.type != "recv_wait" and reads(op)]
+
+
+def check_waits(program):
+    """Each parameter is waited for right before its first reader, and asked for in that order."""
+    program = transpile(program, 2).trainer
+    ops = program.global_block().ops
+    waited = [name for op in ops if op.type == "recv_wait" for name in op.input("X")]
+    for i, op in enumerate(ops):
+        for name in op.input("X") if op.type == "recv_wait" else ():
+            assert readers(ops, name)[0] == i + 1
+    received = [op.output("Out")[0] for op in ops if op.type == "recv"]
+    assert received[0].endswith("@MEAN") and received[1:] == waited
+    assert sorted(waited) == sorted(param.name for param in program.all_parameters())
+    return ops
+
+
+def test_a_parameter_is_waited_for_before_its_first_reader():
+    build(OPTIMIZERS["sgd"])
+    ops = check_waits(fluid.default_main_program())
+    program = ops[0].block.program
+    for op in ops:
+        if op.type == "send" and op.attr("zero_copy"):
+            assert program.global_block().var(op.input("X")[0]).persistable, "it may be sent again in the next step"
+
+
+def test_a_parameter_of_a_block_inside_is_waited_for_outside():
+    x = fluid.layers.data("x", [4], lod_level=1)
+    rnn = fluid.layers.DynamicRNN()
+    with rnn.block():
+        word, memory = rnn.step_input(x), rnn.memory(shape=[8], value=0.0)
+        hidden = fluid.layers.fc([word, memory], 8, act="tanh")
+        rnn.update_memory(memory, hidden)
+        rnn.output(hidden)
+    loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.sequence_last_step(rnn()), 1))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    ops = check_waits(fluid.default_main_program())
+    copied = [op.input("X")[0] for op in ops if op.type == "send" and not op.attr("zero_copy")]
+    assert {"fc_0.w_0@GRAD", "fc_0.w_1@GRAD", "fc_0.b_0@GRAD"} <= set(copied)        # a block inside adds up there
+
+
 def test_schedules_run_on_both_sides_and_updates_on_the_servers_alone():
     build(OPTIMIZERS["sgd, rate halved every 3 steps, l2"])
     result = transpile(fluid.default_main_program(), 2)

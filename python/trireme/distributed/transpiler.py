@@ -1,7 +1,8 @@
 """From one training program: what each trainer and each server runs.
 
 A trainer keeps the forward and backward part. Each gradient is sent as soon as it exists; when the servers have all
-of them (``send_barrier``) it gets the new parameters. A server runs the optimizers' operators on the rows that it
+of them (``send_barrier``) it asks for the new parameters, and its run returns. The next run waits for each where it is first
+read (``recv_wait``). A server runs the optimizers' operators on the rows that it
 holds: the same operators, in the same order, as one process would.
 
 The loss, and what ``all_mean`` was called for, travels like a gradient whose update is "take the mean": a trainer
@@ -219,32 +220,66 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     by_source: dict[str, list[Block]] = {}
     for one in result.blocks:
         by_source.setdefault(one.source, []).append(one)
+    lasting = [name for name in part.grads if _make_lasting(block, name)]
     for name in sorted(sent, key=lambda name: last[name], reverse=True):
         pieces = by_source[part.grads.get(name, name)]
         block._insert_op(last[name] + 1, "send", {"X": [name]}, {},
-                         {"send_varnames": [one.grad for one in pieces], "zero_copy": True, "op_role": OpRole.RPC})
+                         {"send_varnames": [one.grad for one in pieces], "zero_copy": name in lasting, "op_role": OpRole.RPC})
     for table, grad in part.tables.items():
         block._insert_op(max(i for i, op in enumerate(block.ops) if grad in op.output_arg_names) + 1, PUSH, {"Grad": [grad]}, {},
                          {"table": table, "op_role": OpRole.RPC})
-    received = [*part.params, *result.means.values()]
     for name, mean in result.means.items():
         var = block.var(name)
         block.create_var(name=mean, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
-    append_keep(block, own_variables(copy, received))
+    append_keep(block, own_variables(copy, [*part.params, *result.means.values(), *lasting]))
+    add_prefetch(block, part.tables)
+    pulled = {name: [one.param for one in by_source[name]] for name in [*result.means, *_wait_before_readers(block, part.params, by_source)]}
     with copy._role_guard(OpRole.RPC):
         # What is asked for before the step is settled is answered when it is: one round trip less.
         block.append_op(type="send_barrier", inputs={"X": sent}, attrs={"waits": False})
-        for name in [*part.params, *result.means]:
-            pieces = by_source[name]
-            block.append_op(type="recv", outputs={"Out": result.means.get(name, name)},
-                            attrs={"recv_varnames": [one.param for one in pieces]})
-        block.append_op(type="fetch_barrier", inputs={"X": sent}, outputs={"Out": received})      # their memory stays until here
-    add_prefetch(block, part.tables)
+        for name, pieces in pulled.items():
+            block.append_op(type="recv", outputs={"Out": result.means.get(name, name)}, attrs={"recv_varnames": pieces})
+        block.append_op(type="fetch_barrier", outputs={"Out": [result.means.get(name, name) for name in pulled]}, attrs={"waits": False})
     used = copy._used_names()
     for name, var in list(block.vars.items()):
         if name not in used and not var.persistable and not var.is_data and name in _made_by(part.ops):
             block._remove_var(name)
     return copy
+
+
+def _make_lasting(block: BlockType, grad: str) -> bool:
+    """Let a gradient have memory of its own, which stays as it is until the next run writes it: it leaves from there, perhaps
+    once more when a server has died. Return whether that is so; a block inside may write at any time."""
+    makers = [op for op in block.ops if grad in op.output_arg_names]
+    if len(makers) != 1 or block.program._sub_blocks(makers[0]):
+        return False
+    block.var(grad).persistable = True
+    return True
+
+
+def _wait_before_readers(block: BlockType, params: Iterable[str], pieces: dict[str, list[Block]]) -> list[str]:
+    """Wait for each parameter before its first reader. Return all in the order in which they are waited for."""
+    left = dict.fromkeys(params)
+    waits: list[tuple[int, list[str]]] = []
+    for index, op in enumerate(block.ops):
+        names = [name for name in _read_by(op) if name in left]
+        if names:
+            waits.append((index, names))
+        for name in names:
+            del left[name]
+    for index, names in reversed(waits):
+        block._insert_op(index, "recv_wait", {"X": names}, {},
+                         {"recv_varnames": [one.param for name in names for one in pieces[name]], "op_role": OpRole.RPC})
+    return [name for _, names in waits for name in names] + list(left)
+
+
+def _read_by(op: Operator) -> list[str]:
+    """The names that an operator reads, by the blocks inside it as well."""
+    names = dict.fromkeys(op.input_arg_names)
+    for inner in op.block.program._sub_blocks(op):
+        for one in inner.ops:
+            names.update(dict.fromkeys(_read_by(one)))
+    return list(names)
 
 
 def add_prefetch(block: BlockType, tables: Iterable[str]) -> None:
@@ -302,6 +337,8 @@ class DistributeTranspiler:
     >>> _ = fluid.optimizer.SGD(0.1).minimize(loss)
     >>> t = fluid.DistributeTranspiler()
     >>> t.transpile(trainer_id=0, pservers="a:1", trainers=2)
+    >>> [op.type for op in t.get_trainer_program().global_block().ops][:4]
+    ['recv_wait', 'mul', 'recv_wait', 'elementwise_add']
     >>> [op.type for op in t.get_trainer_program().global_block().ops][-5:]
     ['send_barrier', 'recv', 'recv', 'recv', 'fetch_barrier']
     >>> [op.type for op in t.get_pserver_program("a:1").global_block().ops]
