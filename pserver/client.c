@@ -101,10 +101,10 @@ void tr_client_abort(tr_client *client, const char *text)
 
 static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
 {
-    if (s->asks && !s->is_serving) {
+    if (s->asks) {
         s->asks = false;
-        *out = (tr_message){.peer = s->rank, .wire = {.kind = TR_WIRE_SERVING, .epoch = client->epoch,
-                                                      .sender = (uint32_t)client->roster->self}};
+        *out = (tr_message){.peer = s->is_orphan ? tr_roster_spare_for(client->roster, s->rank) : s->rank,
+                            .wire = {.kind = TR_WIRE_SERVING, .epoch = client->epoch, .sender = (uint32_t)client->roster->self}};
         return true;
     }
     while (s->unsent && s->unsent->is_done && !s->unsent->is_again)
@@ -119,7 +119,6 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
         r->is_flying = true;
     }
     s->unsent = r->next;
-    r->is_again = false;
     r->sent_at = client->now ? client->now : 1;
     *out = (tr_message){.peer = s->rank, .wire = r->wire, .payload = r->payload};
     return true;
@@ -150,27 +149,35 @@ static void rewind_stream(tr__stream *s)
         r->is_flying = false;
 }
 
+/* What the server said when it began to serve was lost; or what a spare said that has taken its place. */
+static int64_t ask_who_serves(const tr_client *client, tr__stream *s, int64_t now)
+{
+    s->asks = false;
+    if (s->is_serving && !s->is_orphan)
+        return INT64_MAX;
+    if (now - s->asked_at >= client->options.retry) {
+        s->asks = s->asked_at != 0 && client->status == TR_OK;
+        s->asked_at = now ? now : 1;
+    }
+    return s->asked_at + client->options.retry;
+}
+
 static int64_t tick(void *self, int64_t now)
 {
     tr_client *client = self;
-    int64_t    at = INT64_MAX;
 
     client->now = now;
-    tr__client_watch_orphans(client);
+    int64_t at = tr__client_watch_orphans(client);
     if (!client->options.retry)
         return at;
-    at = tr__client_ask_again_for_answers(client);
+    const int64_t answers = tr__client_ask_again_for_answers(client);
+    at = answers < at ? answers : at;
     for (int i = 0; i < client->stream_count; i++) {
-        tr__stream  *s = &client->stream[i];
-        if (!s->is_serving) {                      /* what it said was lost */
-            if (now - s->asked_at >= client->options.retry) {
-                s->asks = s->asked_at != 0;
-                s->asked_at = now ? now : 1;
-            }
-            at = s->asked_at + client->options.retry < at ? s->asked_at + client->options.retry : at;
-        }
+        tr__stream   *s = &client->stream[i];
+        const int64_t ask = ask_who_serves(client, s, now);
+        at = ask < at ? ask : at;
         tr__request *r = tr__client_open(s);
-        while (r && r->is_done)
+        while (r && r->is_done && !r->is_again)
             r = r->next;
         if (!r || !r->sent_at || r == s->unsent)
             continue;

@@ -81,8 +81,10 @@ static void fail_orphan(tr_client *client, const tr__stream *s, const char *why)
     tr__client_fail(client, tr_fail(TR_EPEER, "%s %s, and %s", tr_roster_name(client->roster, s->rank), s->how, why));
 }
 
-void tr__client_watch_orphans(tr_client *client)
+int64_t tr__client_watch_orphans(tr_client *client)
 {
+    int64_t at = INT64_MAX;
+
     for (int i = 0; i < client->stream_count; i++) {
         const tr__stream *s = &client->stream[i];
         if (!s->is_orphan)
@@ -91,5 +93,8 @@ void tr__client_watch_orphans(tr_client *client)
             fail_orphan(client, s, "so did the spare that was to take its place");
         else if (client->now - s->orphan_since > client->options.patience)
             fail_orphan(client, s, "no spare took its place in time");
+        else if (s->orphan_since + client->options.patience < at)
+            at = s->orphan_since + client->options.patience;
     }
+    return client->status == TR_OK ? at + (at < INT64_MAX) : INT64_MAX;
 }

@@ -98,6 +98,7 @@ static void land(tr__stream *s, tr__request *r)
 void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
 {
     land(s, r);
+    r->is_again = false;
     if (r->is_done)
         return;
     r->is_done = true;

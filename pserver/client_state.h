@@ -20,7 +20,7 @@ typedef struct tr__request {
     const uint8_t      *payload;
     uint8_t            *owned;        /* the payload, when it is the client's */
     bool                is_done;
-    bool                is_again;     /* to be sent although it is done: another server has not got it */
+    bool                is_again;     /* it is done, but another server has taken the place, and has not said that it has it */
     bool                is_flying;    /* counts in in_flight */
     int64_t             sent_at;
     uint32_t            parts;        /* pull: messages of the answer that are here or placed */
@@ -142,6 +142,7 @@ void         tr__client_give_up_answer(tr__stream *s);
 
 /* client_move.c */
 void         tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes);
-void         tr__client_watch_orphans(tr_client *client);
+/* When to be called again. */
+int64_t      tr__client_watch_orphans(tr_client *client);
 
 #endif

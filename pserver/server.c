@@ -375,7 +375,9 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
         goto drop;
     }
     if (!trainer) {
-        if (server->status == TR_OK &&
+        if (wire->kind == TR_WIRE_SERVING && !wire->bytes)
+            tr__server_say_serving(server, peer);
+        else if (server->status == TR_OK &&
             (wire->kind == TR_WIRE_READY || wire->kind == TR_WIRE_VERDICT || wire->kind == TR_WIRE_SERVING))
             note_failure(server, tr__server_on_peer(server, peer, wire, payload));
         goto drop;

@@ -30,7 +30,7 @@ void tr__server_mirror_free(tr_server *server)
 
 void tr_server_set_retry(tr_server *server, int64_t retry)
 {
-    server->mirror.retry = retry;
+    server->retry = retry;
     if (server->mirror.stream)
         tr_mirror_set_retry(server->mirror.stream, retry);
 }
@@ -282,14 +282,14 @@ int64_t tr__server_mirror_tick(tr_server *server, int64_t now)
 {
     tr__mirror *m = &server->mirror;
 
-    if (m->phase == TR__MIRROR_NONE || !m->retry)
+    if (m->phase == TR__MIRROR_NONE || !server->retry)
         return INT64_MAX;
     if (m->phase != TR__MIRROR_ASKING || m->word)
         return tr_mirror_tick(m->stream, now);
-    if (!m->asked_at || now - m->asked_at >= m->retry) {
+    if (!m->asked_at || now - m->asked_at >= server->retry) {
         if (m->asked_at)
             tr__server_say_serving(server, tr_mirror_peer(m->stream));
         m->asked_at = now ? now : 1;
     }
-    return m->asked_at + m->retry;
+    return m->asked_at + server->retry;
 }

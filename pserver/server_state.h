@@ -93,6 +93,7 @@ typedef struct tr__verdicts {
     uint32_t   *gathered;             /* server 0: the newest cut that each server has gathered; others: have said so in [0] */
     int        *rank;                 /* who each server was when it was last heard */
     int64_t     ask_at, ask_after;    /* say again then what was not answered; INT64_MAX: nothing */
+    int64_t     asked_at;             /* who serves in the place of a dead server */
     bool        is_busy, is_again;    /* tr__server_verdict_moves is at work, and has to begin anew */
 } tr__verdicts;
 
@@ -101,7 +102,7 @@ typedef struct tr__mirror {
     enum { TR__MIRROR_NONE, TR__MIRROR_ASKING, TR__MIRROR_COPYING, TR__MIRROR_ENDING, TR__MIRROR_LIVE } phase;
     tr_mirror                  *stream;
     Trireme__Pserver__Replica  *word; /* what it said it has; NULL: nothing yet */
-    int64_t                     retry, asked_at;               /* 0: nothing is lost */
+    int64_t                     asked_at;
     uint32_t                    value, table, shard;           /* to be copied next; of the value from `offset` on */
     uint64_t                    offset;
     uint64_t                    last_seq, update_seq;          /* of its messages; of the update that is being applied */
@@ -150,6 +151,7 @@ struct tr_server {
     tr_outbox        outbox;
     int              self;            /* index among the servers */
     int64_t          now;             /* when the last message came */
+    int64_t          retry;           /* what was lost is said again after so long; 0: nothing is lost */
     tr_gather       *gather;          /* with the other servers */
 
     Trireme__Pserver__Setup *setup;

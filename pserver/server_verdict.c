@@ -232,6 +232,28 @@ static void report(tr_server *server, bool again)
     }
 }
 
+/* Who has taken a dead server's place may have said so in vain: the spare that was to take it is asked. */
+static int64_t ask_who_serves(tr_server *server, int64_t now)
+{
+    const tr_roster *roster = server->roster;
+    tr__verdicts    *v = &server->verdicts;
+    bool             is_missed = false;
+
+    if (!server->retry || !server->is_running)
+        return INT64_MAX;
+    const bool is_time = now - v->asked_at >= server->retry;
+    for (int s = 0; s < roster->servers; s++) {
+        const int rank = roster->server_rank[s], spare = roster->rank[rank].is_dead ? tr_roster_spare_for(roster, rank) : -1;
+        is_missed |= spare >= 0;
+        if (is_time && spare >= 0)
+            tr_outbox_put(&server->outbox, &(tr_message){.peer = spare, .wire = {.kind = TR_WIRE_SERVING,
+                                                                                 .sender = (uint32_t)roster->self}});
+    }
+    if (is_time)
+        v->asked_at = now;
+    return is_missed ? v->asked_at + server->retry : INT64_MAX;
+}
+
 int64_t tr__server_watch_verdicts(tr_server *server, int64_t now)
 {
     tr__verdicts *v = &server->verdicts;
@@ -242,7 +264,8 @@ int64_t tr__server_watch_verdicts(tr_server *server, int64_t now)
         server->now = now;
         report(server, true);
     }
-    return v->ask_at;
+    const int64_t who = ask_who_serves(server, now);
+    return who < v->ask_at ? who : v->ask_at;
 }
 
 /* == deciding ================================================================================== */

@@ -43,7 +43,7 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(DATA,      TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: a piece of a parameter */        \
     X(DATA_MANY, TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: `block` whole small ones */      \
     X(REFUSED,   TR_LIMIT_CONTROL)  /* reply: Refusal */                                                    \
-    X(SERVING,   TR_LIMIT_CONTROL)  /* server to all: Serving; a trainer, without payload, asks for it */   \
+    X(SERVING,   TR_LIMIT_CONTROL)  /* server to all: Serving; without payload: a question for it */        \
     X(PULL_ROWS, TR_LIMIT_DATA)     /* request: i64 keys of table `block`, wanted as of `step` */           \
     X(PUSH_ROWS, TR_LIMIT_DATA)     /* request: piece `part` of `offset` of a gradient of table `block`: */ \
                                     /*          i64 keys, all different, then as many rows of f32 */        \

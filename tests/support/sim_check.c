@@ -109,7 +109,7 @@ void sim__check_agreement(const sim_job *job)
     }
 }
 
-/* Each step once at most, in order; in sync(fewer) of all until they leave. */
+/* Each step once at most, in order; in sync(fewer) of all until they leave: who died is there again in a new start. */
 static void check_history(const sim_job *job, const sim_place *all)
 {
     for (int i = 0; i < job->options.trainers; i++) {
@@ -119,7 +119,7 @@ static void check_history(const sim_job *job, const sim_place *all)
         for (uint64_t n = 0; n < all->updates; n++) {
             const uint64_t step = all->history[n][i];
             assert_true(!step || step > last);
-            assert_true(!step || !is_over || !job->mode.goes_on);
+            assert_true(!step || !is_over || !job->mode.goes_on || job->is_again);
             is_over |= !step;
             last = step ? step : last;
             count += step != 0;

@@ -195,6 +195,7 @@ static sim_job *make_job(const sim_options *options, sim_place *left)
         job->place[s].job = job;
         job->place[s].server = NULL;
         job->place[s].replica = NULL;
+        job->place[s].may_fall = left && tr_mode_decides(&job->mode);
     }
     for (int i = 0; i < options->trainers; i++) {
         sim_trainer *t = &job->trainer[i];
@@ -262,6 +263,19 @@ void sim_job_free(sim_job *job)
     free(job->block);
     free(job->first);
     free(job);
+}
+
+bool sim_job_has_replica(const sim_job *job, int server)
+{
+    const int replica = job->size - job->options.servers + server;
+
+    return job->options.replicas && !tr_sim_is_dead(job->sim, replica) && job->place[job->options.servers + server].is_ready &&
+           job->rank[replica].replica;
+}
+
+int sim_job_size(const sim_job *job)
+{
+    return job->size;
 }
 
 tr_sim *sim_job_sim(sim_job *job)

@@ -51,6 +51,11 @@ void sim_job_set_fact(sim_job *job, int who, const char *fact);
  * empties; that of the lost one is its replica's. -1: none is lost. */
 sim_job *sim_job_again(sim_job *old, int lost);
 
+/* Would nothing be lost with this server's host: does its replica live, and has a state? */
+bool     sim_job_has_replica(const sim_job *job, int server);
+
+/* Of the ranks of all roles. */
+int  sim_job_size(const sim_job *job);
 /* Kill a rank at a time; servers come first, then trainers, spares, and replicas. */
 void sim_job_kill(sim_job *job, int rank, int64_t after);
 /* Ranks whose job has failed end. */

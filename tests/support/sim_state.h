@@ -21,11 +21,11 @@ typedef struct sim_place {
     bool     **is_computed;           /* element by element: in the update that is being gathered */
     tr_update  update;
     bool       is_ready;              /* was committed */
-    bool       went_back;             /* and has not committed since */
+    bool       may_fall;              /* it went back, or begins again where others had not dropped a step; not committed since */
     uint64_t   updates, decided, verdicts, *settled;
     uint8_t   *flags;                 /* of each trainer */
     uint64_t **history;               /* of each update and trainer: the step that it has of it; 0: none */
-    uint64_t   history_count;         /* NULL among them: it was copied later */
+    uint64_t   history_count;
     uint8_t   *packed;
     uint64_t   packed_bytes;
     float      rows[2][SIM_KEYS * SIM_WIDTH];

@@ -204,11 +204,24 @@ static void note_update(sim_place *p, const tr_commit *commit)
     p->history[commit->updates - 1] = steps;
 }
 
+/* A replica that has got a whole state has not seen what made it. */
+static void copy_history(sim_place *p, uint64_t updates)
+{
+    const size_t     bytes = (size_t)p->job->options.trainers * sizeof(uint64_t);
+    const sim_place *from = p - p->job->options.servers;
+
+    p->history = realloc(p->history, (size_t)(updates + 1) * sizeof *p->history);
+    for (; p->history_count < updates; p->history_count++)
+        p->history[p->history_count] = memcpy(malloc(bytes), from->history[p->history_count], bytes);
+}
+
 static void store_commit(void *self, const tr_commit *commit, bool is_update)
 {
     sim_place *p = self;
 
     assert_true(commit->updates == p->updates + is_update || !p->is_ready);
+    if (p->replica && !p->is_ready)
+        copy_history(p, commit->updates - is_update);
     if (is_update)
         note_update(p, commit);
     p->updates = commit->updates;
@@ -218,12 +231,12 @@ static void store_commit(void *self, const tr_commit *commit, bool is_update)
     if (is_update)
         forget_pieces(p);
     for (int i = 0; i < p->job->options.trainers; i++) {
-        assert_true(commit->settled[i] >= p->settled[i] || p->went_back);
+        assert_true(commit->settled[i] >= p->settled[i] || p->may_fall);
         p->settled[i] = commit->settled[i];
         p->flags[i] = commit->trainer[i];
     }
     p->is_ready = true;
-    p->went_back = false;
+    p->may_fall = false;
 }
 
 static void store_go_back(void *self)
@@ -232,7 +245,7 @@ static void store_go_back(void *self)
 
     p->updates--;
     p->side ^= 1;
-    p->went_back = true;
+    p->may_fall = true;
 }
 
 /* One virtual shard has all of them. */
