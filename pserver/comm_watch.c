@@ -16,6 +16,26 @@
 
 static const int64_t MILLISECOND = 1000000;
 
+/* == absence =================================================================================== */
+
+void tr__comm_turn_begins(tr_comm *comm)
+{
+    comm->now = tr__clock();
+    /* They heard of this rank by its last heartbeat, which was before it went. */
+    if (comm->turned_at && comm->now - comm->turned_at > comm->options.timeout - comm->options.heartbeat)
+        comm->woke_at = comm->now;
+    comm->turned_at = comm->now;
+}
+
+/* Who was away for longer than the others wait is dead to them: its place is taken, or the job goes on without it, and what it
+ * believes to see of them is not worth saying. Its exit code would still be the job's to mpirun, so it ends as the dead do.
+ * Where all were away (a laptop that slept), they hear of each other again, and what fails later fails as ever. */
+static void end_if_forgotten(const tr_comm *comm)
+{
+    if (comm->has_node && comm->woke_at && comm->now - comm->woke_at < 2 * comm->options.timeout)
+        raise(SIGKILL);
+}
+
 /* == processes of this host ==================================================================== */
 
 void tr__comm_watch_begin(tr_comm *comm)
@@ -64,6 +84,8 @@ static void watch_silence(tr_comm *comm)
     snprintf(how, sizeof how, "was silent for %.1f s", (double)comm->options.timeout / 1e9);
     while ((peer = tr_liveness_silent(comm->liveness, comm->now)) >= 0) {
         tr_liveness_kill(comm->liveness, peer);
+        end_if_forgotten(comm);
+        tr__launcher_tell("silent", peer, how);    /* before a spare ends it, which others may see first */
         tr__comm_dead(comm, peer, how);
     }
 }
@@ -78,26 +100,6 @@ static void watch_start(tr_comm *comm)
     tr_fail(TR_ETIMEOUT, "%s waited %.0f s for the hello of %s", tr_roster_name(comm->roster, comm->roster->self),
             (double)comm->options.start_timeout / 1e9, missing);
     tr__comm_failed(comm, TR_ETIMEOUT, comm->roster->self, tr_error());
-}
-
-/* == absence =================================================================================== */
-
-void tr__comm_turn_begins(tr_comm *comm)
-{
-    comm->now = tr__clock();
-    /* They heard of this rank by its last heartbeat, which was before it went. */
-    if (comm->turned_at && comm->now - comm->turned_at > comm->options.timeout - comm->options.heartbeat)
-        comm->woke_at = comm->now;
-    comm->turned_at = comm->now;
-}
-
-/* Who was away for longer than the others wait is dead to them: its place is taken, or the job goes on without it, and what it
- * believes to see of them is not worth saying. Its exit code would still be the job's to mpirun, so it ends as the dead do.
- * Where all were away (a laptop that slept), they hear of each other again, and what fails later fails as ever. */
-static void end_if_forgotten(const tr_comm *comm)
-{
-    if (comm->has_node && comm->woke_at && comm->now - comm->woke_at < 2 * comm->options.timeout)
-        raise(SIGKILL);
 }
 
 /* == failure =================================================================================== */

@@ -143,8 +143,12 @@ class Ranks:
         """What there is to say of ranks that were lost since the last call."""
         lost = [rank for rank in range(self.size) if rank not in self.mourned and self.is_lost(rank)]
         self.mourned.update(lost)
-        return [f"{self.name(rank)} {(self.folder / f'lost.{rank}').read_text(errors='replace')}; the others go on"
-                for rank in lost]
+        return [f"{self.name(rank)} {self._how_lost(rank)}; the others go on" for rank in lost]
+
+    def _how_lost(self, rank: int) -> str:
+        """A rank that was silent is ended by the spare that takes its place: that it died was seen by others then."""
+        what = "silent" if self._has("silent", rank) else "lost"
+        return (self.folder / f"{what}.{rank}").read_text(errors="replace")
 
     def told(self) -> list[str]:
         """What ranks have said of the job's failure: mostly one line. It is the launcher's to print."""
