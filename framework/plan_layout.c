@@ -62,11 +62,19 @@ static bool is_known(const tr_meta *meta)
            meta->dtype != TR_DTYPE_NONE;
 }
 
+/* An input that has no shape to be waited for: an object from outside, such as a sparse table, on which no shape depends. */
+static bool says_enough(const tr_meta *meta)
+{
+    return is_known(meta) || meta->kind == TR_KIND_RAW;
+}
+
 static tr_meta meta_of_tensor(const tr_var *var, int number)
 {
     tr_meta meta = unknown_meta(number);
     const tr_tensor *tensor = &var->tensor;
 
+    if (var->kind == TR_KIND_RAW)
+        meta.kind = TR_KIND_RAW;
     if (var->kind != TR_KIND_TENSOR || tensor->dtype == TR_DTYPE_NONE)
         return meta;
     meta.dtype = tensor->dtype;
@@ -132,7 +140,7 @@ static tr_status infer_step(tr_layout *layout, const tr_plan *plan, int index)
 
     for (int a = 0; a < step->arg_count; a++)
         if (step->arg[a] >= 0)
-            all_known = all_known && (a < step->in_args ? is_known(&layout->meta[step->arg[a]])
+            all_known = all_known && (a < step->in_args ? says_enough(&layout->meta[step->arg[a]])
                                                         : !plan->var[step->arg[a]].written_inside);
     if (!all_known) {
         mark_dynamic(layout, step, index);

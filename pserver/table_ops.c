@@ -185,11 +185,9 @@ enum { HEIGHT = INT32_MAX };          /* said of the gradient, as selected rows 
 static tr_status infer_lookup_grad(const tr_infer *io)
 {
     const lookup_attrs *a = io->attrs;
-    const int64_t       dims[2] = {-1, a->width};
-    tr_shape            shape = {.rank = 2};
+    const bool          has_padding = a->padding_idx != -1;
 
-    memcpy(shape.dim, dims, sizeof dims);
-    io->out[G_DW] = tr_meta_dense(TR_FP32, shape);
+    io->out[G_DW] = tr_meta_dense(TR_FP32, (tr_shape){.rank = 2, .dim = {has_padding ? -1 : tr_shape_numel(&io->in[G_IDS].shape), a->width}});
     io->out[G_DW].kind = TR_KIND_SELECTED_ROWS;
     io->out[G_DW].height = HEIGHT;
     return TR_OK;
@@ -203,14 +201,20 @@ static tr_status run_lookup_grad(const tr_run *io)
     const int64_t       n = tr_tensor_count(io->in[G_IDS]), width = a->width;
     int64_t             count = 0, *rows;
 
+    if (a->padding_idx == -1) {
+        TR_TRY(tr__tensor_reserve_rows(io->out[G_DW], HEIGHT, n, &rows));
+        memcpy(rows, keys, (size_t)n * sizeof *rows);
+        memcpy(io->out[G_DW]->data, dout, (size_t)(n * width) * sizeof *dout);
+        return TR_OK;
+    }
     for (int64_t i = 0; i < n; i++)
-        count += a->padding_idx == -1 || keys[i] != a->padding_idx;
+        count += keys[i] != a->padding_idx;
     const tr_shape shape = {.rank = 2, .dim = {count, width}};
     TR_TRY(tr_run_resize(io, G_DW, 0, TR_FP32, &shape));
     TR_TRY(tr__tensor_reserve_rows(io->out[G_DW], HEIGHT, count, &rows));
     float *to = io->out[G_DW]->data;
     for (int64_t i = 0; i < n; i++) {
-        if (a->padding_idx != -1 && keys[i] == a->padding_idx)
+        if (keys[i] == a->padding_idx)
             continue;
         *rows++ = keys[i];
         memcpy(to, dout + i * width, (size_t)width * sizeof *to);

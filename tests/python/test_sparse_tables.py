@@ -56,6 +56,19 @@ def train(is_distributed, optimizer, steps=6):
             for _ in range(steps)]
 
 
+@pytest.mark.parametrize("padding, may_be_dynamic", [(None, ()), (3, ("lookup_sparse_table_grad", "lookup_sparse_table_update"))])
+def test_shapes_of_a_net_with_tables_are_known_before_it_runs(programs, padding, may_be_dynamic):
+    """A table has no shape; a net of which no shape was known would run without its layout. Keys of a padding have no rows."""
+    _, loss = model(True, padding_idx=padding)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe, call = run_startup(), {"feed": {"ids": np.arange(24).reshape(8, 3, 1)}, "fetch_list": [loss]}
+    exe.run(**call)
+    plan = exe.plan(fluid.default_main_program(), **call)
+    dynamic = [line for line in plan.splitlines() if line.endswith(" dynamic")]
+    assert "(arena" in plan and "(in place of" in plan
+    assert all(any(f"{operator}(" in line for operator in may_be_dynamic) for line in dynamic), plan
+
+
 @pytest.mark.parametrize("optimizer", [
     lambda: fluid.optimizer.SGD(0.1), lambda: fluid.optimizer.Adagrad(0.1),
     lambda: fluid.optimizer.Adam(0.05, lazy_mode=True)], ids=["sgd", "adagrad", "adam"])
