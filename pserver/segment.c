@@ -1,4 +1,9 @@
-/* segment.c - one page of header, then the contents; the file's size is the segment's size. */
+/* segment.c - one page of header, then the contents; the file's size is the segment's size.
+ *
+ * Large segments get huge pages where the machine has them. Anonymous memory does as it is touched. Shared memory does where
+ * shmem_enabled says so, which it seldom does; but the kernel gathers it into huge pages on request (MADV_COLLAPSE, Linux 6.1). That
+ * is asked for while a segment grows, of memory with one page in each 2 MiB: little is copied, the rest comes cleared, and what the
+ * kernel refuses is taken as small pages. */
 #include "pserver/segment.h"
 
 #include <dirent.h>
@@ -17,6 +22,11 @@ static const char     FOLDER[] = "/dev/shm";
 static const uint64_t MAGIC = 0x4745533145525254u;     /* "TRRE1SEG": written last */
 enum { VERSION = 1, HEADER = 4096 };
 static const uint64_t HUGE_PAGE = (uint64_t)2 << 20;
+static const uint64_t LARGE = (uint64_t)16 << 20;      /* segments of fewer bytes have small pages */
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 typedef struct header {
     uint64_t magic;
@@ -33,6 +43,8 @@ struct tr_segment {
     uint64_t reserved_bytes;
     char    *map;                     /* header and contents, aligned to a huge page */
     uint64_t limit, bytes;            /* of the contents */
+    uint64_t asked;                   /* of the file: the bytes before were asked for as huge pages */
+    bool     is_refused;              /* and the machine gives none */
 };
 
 static tr_status check_name(const char *name)
@@ -66,20 +78,56 @@ static tr_status no_room(const tr_segment *segment, uint64_t bytes)
                    (unsigned long long)info.f_bavail * info.f_frsize, (unsigned long long)info.f_blocks * info.f_frsize);
 }
 
+/* Bytes [from, to) of the file get their memory. 0, or what went wrong. */
+static int take(const tr_segment *segment, uint64_t from, uint64_t to)
+{
+    while (fallocate(segment->file, 0, (off_t)from, (off_t)(to - from)) != 0)
+        if (errno != EINTR)
+            return errno;
+    return 0;
+}
+
+static tr_status no_memory(const tr_segment *segment, uint64_t bytes, int error)
+{
+    if (error == ENOSPC || error == ENOMEM)
+        return no_room(segment, bytes);
+    return tr_fail(TR_EIO, "segment '%s': cannot grow to %llu bytes: %s", segment->name, (unsigned long long)bytes, strerror(error));
+}
+
+static bool has_room(uint64_t bytes)
+{
+    struct statvfs info;
+
+    return statvfs(FOLDER, &info) == 0 && (!info.f_blocks || (uint64_t)info.f_bavail * info.f_frsize >= bytes);
+}
+
+/* Huge pages for what a file of `to` bytes has whole of them. Where they fail it has holes, which `take` fills. */
+static void take_huge(tr_segment *segment, uint64_t to)
+{
+    const uint64_t end = to / HUGE_PAGE * HUGE_PAGE;
+
+    if (to < LARGE || end <= segment->asked || segment->is_refused || !has_room(to - segment->asked) ||
+        ftruncate(segment->file, (off_t)to) != 0)
+        return;
+    for (uint64_t at = segment->asked; at < end; at += HUGE_PAGE)
+        if (take(segment, at, at + HEADER) != 0)
+            return;
+    segment->is_refused = madvise(segment->map + segment->asked, end - segment->asked, MADV_COLLAPSE) != 0 && errno == EINVAL;
+    segment->asked = end;
+}
+
 /* The file gets its memory now: a page that is missing later would be a SIGBUS. */
 static tr_status grow_file(tr_segment *segment, uint64_t bytes)
 {
-    const off_t from = segment->bytes ? (off_t)(HEADER + segment->bytes) : 0;      /* the header comes with the first */
+    const uint64_t had = HEADER + segment->bytes;
 
-    while (fallocate(segment->file, 0, from, (off_t)(HEADER + bytes) - from) != 0) {
-        if (errno == EINTR)
-            continue;
-        if (errno == ENOSPC || errno == ENOMEM)
-            return no_room(segment, bytes);
-        return tr_fail(TR_EIO, "segment '%s': cannot grow to %llu bytes: %s", segment->name, (unsigned long long)bytes,
-                       strerror(errno));
-    }
-    return TR_OK;
+    take_huge(segment, HEADER + bytes);
+    const int error = take(segment, segment->bytes ? had : 0, HEADER + bytes);      /* the header comes with the first */
+    if (!error)
+        return TR_OK;
+    if (ftruncate(segment->file, (off_t)had) == 0 && segment->asked > had)
+        segment->asked = had / HUGE_PAGE * HUGE_PAGE;
+    return no_memory(segment, bytes, error);
 }
 
 /* Memory for the header and `bytes` of contents. */
@@ -101,7 +149,7 @@ tr_status tr_segment_grow(tr_segment *segment, uint64_t bytes)
         return tr_fail(TR_ERANGE, "segment '%s': %llu bytes are wanted, its limit is %llu", segment->name,
                        (unsigned long long)bytes, (unsigned long long)segment->limit);
     /* Large ones to the end of a huge page: the machine gives such a page only where all of it is wanted. */
-    const uint64_t unit = bytes < 8 * HUGE_PAGE ? HEADER : HUGE_PAGE;
+    const uint64_t unit = HEADER + bytes < LARGE ? HEADER : HUGE_PAGE;
     const uint64_t end = (HEADER + bytes + unit - 1) / unit * unit;
     return commit(segment, end - HEADER < segment->limit ? end - HEADER : segment->limit);
 }
@@ -254,10 +302,15 @@ static tr_status attach(tr_segment *segment, const char *content, uint32_t versi
         return tr_fail(TR_EFORMAT, "segment '%s' belongs to user %u", segment->name, (unsigned)info.st_uid);
     if (info.st_size < HEADER)
         return tr_fail(TR_EFORMAT, "segment '%s' was never completed: it has %lld bytes", segment->name, (long long)info.st_size);
-    segment->bytes = (uint64_t)info.st_size - HEADER;
-    if (segment->bytes > segment->limit)
-        return tr_fail(TR_ERANGE, "segment '%s' has %llu bytes, its limit is %llu now", segment->name,
-                       (unsigned long long)segment->bytes, (unsigned long long)segment->limit);
+    const uint64_t bytes = (uint64_t)info.st_size - HEADER;
+    if (bytes > segment->limit)
+        return tr_fail(TR_ERANGE, "segment '%s' has %llu bytes, its limit is %llu now", segment->name, (unsigned long long)bytes,
+                       (unsigned long long)segment->limit);
+    const int error = take(segment, 0, HEADER + bytes);        /* killed while it grew, it has holes */
+    if (error)
+        return no_memory(segment, bytes, error);
+    segment->bytes = bytes;
+    segment->asked = (HEADER + bytes) / HUGE_PAGE * HUGE_PAGE;
     TR_TRY(reserve(segment));
     TR_TRY(check_header(segment, content, version));
     header_of(segment)->pid = getpid();
@@ -291,6 +344,22 @@ uint64_t tr_segment_bytes(const tr_segment *segment)
 const char *tr_segment_name(const tr_segment *segment)
 {
     return segment->name;
+}
+
+uint64_t tr_segment_page_bytes(void)
+{
+    tr_segment *probe = NULL;
+    char        name[TR_SEGMENT_NAME];
+    uint64_t    bytes = HEADER;
+
+    snprintf(name, sizeof name, "trireme-pages-%d", (int)getpid());
+    if (tr_segment_create(&probe, name, "probe", 1, LARGE) != TR_OK)
+        return bytes;
+    tr_segment_remove(name);
+    if (tr_segment_grow(probe, LARGE) == TR_OK && probe->asked && !probe->is_refused)
+        bytes = HUGE_PAGE;
+    tr_segment_free(probe);
+    return bytes;
 }
 
 /* == what is left over =========================================================================== */

@@ -5,7 +5,8 @@
  * anonymous memory of this process, with the same growth: what is built on it need not care.
  *
  * The whole virtual range is reserved at once, so the base never moves; memory is taken from the machine only by
- * tr_segment_grow, at once and for good: a full /dev/shm is a status there, never a SIGBUS later. New memory is zero.
+ * tr_segment_grow, at once and for good: a full /dev/shm is a status there, never a SIGBUS later. New memory is zero. Segments of 16 MiB
+ * and more have huge pages where the machine gives them, and grow by whole ones.
  *
  * One process at a time holds a named segment, by a lock that ends with it. What a segment holds is said by a word and a
  * number of its version, which attaching checks.
@@ -34,6 +35,8 @@ tr_status tr_segment_grow(tr_segment *segment, uint64_t bytes);
 /* Aligned to 4096; stays until tr_segment_free. */
 void       *tr_segment_base(const tr_segment *segment);
 uint64_t    tr_segment_bytes(const tr_segment *segment);
+/* Of the pages that large named ones get on this machine, found by trying: 2 MiB or 4096. */
+uint64_t    tr_segment_page_bytes(void);
 /* "" for one without a name. */
 const char *tr_segment_name(const tr_segment *segment);
 /* Let go of it. A named one stays for others to attach. */

@@ -463,8 +463,10 @@ static tr_status rows_room(tr_slots *s, uint64_t used)
     if (used > MAX_SLOTS)
         return tr_fail(TR_ENOMEM, "table: %llu rows; %llu are possible on one server", (unsigned long long)used,
                        (unsigned long long)MAX_SLOTS);
-    /* By a sixteenth, so that the calls are few and little lies idle; at the limit, as far as it goes. */
-    const uint64_t more = have / 16 > 65536 ? have / 16 : 65536;
+    /* By a sixteenth, so that the calls are few and little lies idle, but no more than a step may wait for; at the limit, as far as
+     * it goes. */
+    enum { LEAST = 64 << 10, MOST = 16 << 20 };
+    const uint64_t more = have / 16 < LEAST ? LEAST : have / 16 > MOST ? MOST : have / 16;
     return tr_segment_grow(s->rows, bytes + more) == TR_OK ? TR_OK : tr_segment_grow(s->rows, bytes);
 }
 

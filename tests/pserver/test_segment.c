@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,6 +150,56 @@ TEST(a_full_folder_is_a_status_that_says_so)
     EXPECT_OK(tr_segment_remove(name));
 }
 
+/* A growth that was killed has given the file its size and not all of its memory. */
+TEST(holes_of_a_killed_growth_are_filled)
+{
+    const char   *name = name_of("holes");
+    const int64_t bytes = (18 << 20) + 4096;
+    char          path[80];
+    struct stat   info;
+    tr_segment   *s = create(name);
+
+    EXPECT_OK(tr_segment_grow(s, 5000));
+    tr_segment_free(s);
+    snprintf(path, sizeof path, "/%s", name);
+    const int file = shm_open(path, O_RDWR, 0600);
+    assert_true(file >= 0);
+    assert_int_equal(ftruncate(file, bytes), 0);
+    EXPECT_OK(tr_segment_attach(&s, name, "test", 3, LIMIT));
+    assert_int_equal(fstat(file, &info), 0);
+    assert_true(info.st_blocks * 512 >= bytes);
+    assert_int_equal(tr_segment_bytes(s), bytes - 4096);
+    EXPECT_OK(tr_segment_grow(s, 30 << 20));
+    assert_int_equal(fstat(file, &info), 0);
+    assert_true(info.st_blocks * 512 >= 30 << 20);
+    close(file);
+    tr_segment_free(s);
+    EXPECT_OK(tr_segment_remove(name));
+}
+
+/* Those of the machine: asked for while it grows, they take no more than whole ones of its size and change nothing in it. */
+TEST(huge_pages_hold_what_small_ones_did)
+{
+    const char    *name = name_of("pages");
+    const uint64_t page = tr_segment_page_bytes();
+    tr_segment    *s = create(name);
+    uint64_t      *base = tr_segment_base(s);
+
+    assert_true(page == 4096 || page == 2 << 20);
+    for (uint64_t bytes = 1 << 20; bytes <= 40 << 20; bytes += 3 << 20) {
+        const uint64_t before = tr_segment_bytes(s);
+        EXPECT_OK(tr_segment_grow(s, bytes));
+        assert_true(tr_segment_bytes(s) < bytes + (2 << 20));
+        for (uint64_t at = before / 8; at < tr_segment_bytes(s) / 8; at++)
+            base[at] = at;
+    }
+    for (uint64_t at = 0; at < tr_segment_bytes(s) / 8; at++)
+        if (base[at] != at)
+            fail_msg("word %llu holds %llu", (unsigned long long)at, (unsigned long long)base[at]);
+    tr_segment_free(s);
+    EXPECT_OK(tr_segment_remove(name));
+}
+
 TEST(left_overs_are_found_and_removed_by_their_beginning)
 {
     char        prefix[64];
@@ -184,6 +235,8 @@ int main(void)
         cmocka_unit_test(one_process_at_a_time_has_it),
         cmocka_unit_test(what_is_something_else_is_refused),
         cmocka_unit_test(a_full_folder_is_a_status_that_says_so),
+        cmocka_unit_test(holes_of_a_killed_growth_are_filled),
+        cmocka_unit_test(huge_pages_hold_what_small_ones_did),
         cmocka_unit_test(left_overs_are_found_and_removed_by_their_beginning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
