@@ -116,6 +116,9 @@ uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, tr_c
 /* The gradient of the step that is being made; servers without keys get an empty piece. */
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows);
 
+/* After a new start of the job some servers may have a step of this trainer that others lack. Until so many steps are ended what
+ * they have is no state of the whole job, and this trainer does not cut. */
+uint64_t tr_client_even_from(const tr_client *client);
 /* The next step may be long in coming: what others wait for at the end of a step comes now. */
 void     tr_client_rest(tr_client *client);
 

@@ -184,8 +184,11 @@ uint64_t tr_client_goodbye(tr_client *client)
     const uint64_t op = tr__client_op_begin(client);
 
     tr_client_flush(client);
-    for (int i = 0; i < client->stream_count; i++)
-        tr__client_add(client, &client->stream[i], TR_WIRE_GOODBYE, op, NULL, 0);
+    for (int i = 0; i < client->stream_count; i++) {
+        size_t   size = 0;
+        uint8_t *place = client->block && client->pack_place ? client->pack_place(client->pack_self, &size, client->step) : NULL;
+        tr__client_add(client, &client->stream[i], TR_WIRE_GOODBYE, op, place, size)->owned = place;
+    }
     tr__client_op_count_down(client, op);
     return op;
 }

@@ -55,9 +55,19 @@ void tr__client_follow_cut(tr_client *client)
     }
 }
 
+uint64_t tr_client_even_from(const tr_client *client)
+{
+    uint64_t most = 0;
+
+    for (int i = 0; i < client->stream_count; i++)
+        most = client->stream[i].settled > most ? client->stream[i].settled : most;
+    return most;
+}
+
 void tr_client_rest(tr_client *client)
 {
-    if (client->cut_wanted > client->cut && client->pack_place && !tr__client_is_first(client))
+    if (client->cut_wanted > client->cut && client->pack_place && !tr__client_is_first(client) &&
+        client->step >= tr_client_even_from(client))
         tr__client_follow_cut(client);
 }
 

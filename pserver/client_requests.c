@@ -65,6 +65,8 @@ tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind,
         .payload = payload, .only_op = op,
         .wire = {.kind = kind, .epoch = client->epoch, .sender = (uint32_t)client->roster->self, .seq = ++s->last_seq,
                  .step = tr__client_step_of(client, s), .bytes = bytes}};
+    if (kind == TR_WIRE_PULL || kind == TR_WIRE_PULL_ROWS)
+        r->wire.part = (uint32_t)(r->wire.step - client->step);
     *s->end = r;
     s->end = &r->next;
     if (!s->unsent)

@@ -105,6 +105,7 @@ struct tr_job {
     tr_trainer_meter *meter;
     tr_trainer_vars  *own;            /* what this trainer alone has, kept beyond its life: trainer_vars_ops.c */
     bool           has_opened_own, keeps_own;
+    int64_t        even_from;         /* steps: tr_job_is_uneven */
 
     /* servers */
     tr_server_program *program;

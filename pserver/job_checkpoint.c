@@ -368,15 +368,15 @@ static tr_status wait_for_answers(tr__saving *s)
     }
 }
 
+/* The next cut begins when all servers have answered to this one: they are waited for even when the own part has failed. */
 static tr_status put_together(tr__saving *s, parts *p)
 {
     const int servers = tr_job_servers(s->job);
 
-    if (s->order.file) {
-        TR_TRY(tr_snapshot_write(&p->item[0], s->snapshot, s->order.folder, s->order.file));
-        p->count = 1;
-    }
+    const tr_status own = s->order.file ? tr_snapshot_write(&p->item[0], s->snapshot, s->order.folder, s->order.file) : TR_OK;
     TR_TRY(wait_for_answers(s));
+    TR_TRY(own);
+    p->count = s->order.file != NULL;
     for (int i = 0; i < servers; i++)
         TR_TRY(take_answer(p, s->job, i));
     TR_TRY(write_manifest(s, p));

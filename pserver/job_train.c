@@ -148,6 +148,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     TR_TRY(tr_mode_parse(&job->consistency, spec->mode));
     TR_TRY(tr__job_keep_tables(job, spec));
     TR_TRY(tr_job_resumed(job, &job->step));
+    job->even_from = (int64_t)tr_client_even_from(job->client);
     job->mode = strdup(spec->mode);
     job->first_step = spec->first_step;
     job->first_run = spec->first_run;
@@ -166,6 +167,11 @@ tr_status tr_job_resumed(tr_job *job, int64_t *step)
     TR_TRY(tr_job_wait(job, 1));
     *step = tr_client_resumes(job->client, &resumed) ? (int64_t)resumed : 0;
     return TR_OK;
+}
+
+bool tr_job_is_uneven(const tr_job *job)
+{
+    return job->step < job->even_from;
 }
 
 int tr_job_find_block(const tr_job *job, const char *name)

@@ -116,6 +116,8 @@ static void free_trainer(tr_server *server, tr__trainer *trainer)
     tr__server_row_pulls_free(trainer);
     if (trainer->join)
         trireme__pserver__join__free_unpacked(trainer->join, NULL);
+    if (trainer->farewell)
+        trireme__pserver__cut__free_unpacked(trainer->farewell, NULL);
 }
 
 void tr_server_free(tr_server *server)
@@ -340,7 +342,7 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
     case TR_WIRE_PULL_ROWS:
         return tr__server_on_pull_rows(server, trainer, wire, payload);
     case TR_WIRE_GOODBYE:
-        return tr__server_on_goodbye(server, trainer, wire);
+        return tr__server_on_goodbye(server, trainer, wire, payload);
     case TR_WIRE_CUT:
         return tr__server_on_cut(server, trainer, wire, payload);
     default:

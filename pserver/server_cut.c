@@ -74,11 +74,31 @@ static bool is_ready(const tr_server *server)
     return true;
 }
 
+tr_status tr__server_note_farewell(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    if (!wire->bytes || trainer->farewell)
+        return TR_OK;                              /* a job without checkpoints */
+    trainer->farewell = trireme__pserver__cut__unpack(NULL, wire->bytes, payload);
+    if (trainer->farewell)
+        return TR_OK;
+    return tr_fail(TR_EFORMAT, "the goodbye of %s is damaged", tr__server_trainer_name(server, trainer));
+}
+
+/* Who has left is where it was then, when all that it did is in the state. */
+static void take_in_who_left(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        tr__trainer *t = &server->trainer[i];
+        t->is_in_cut = !server->cut.cut[i] && t->farewell && !t->is_lost && t->settled == t->ended;
+    }
+}
+
 void tr__server_try_cut(tr_server *server)
 {
     if (!is_ready(server))
         return;
     server->cut.phase = TR__CUT_TAKING;
+    take_in_who_left(server);
     free(server->cut.tasks);
     server->cut.tasks = tr__server_tasks_pack(server, &server->cut.tasks_size);
     server->store.snapshot(server->store.self, server->cut.cut[0]->wish);
@@ -257,8 +277,8 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
     tr__cut                  *cut = &server->cut;
 
     for (int i = 0; i < server->trainer_count; i++)
-        if (cut->cut[i])
-            places[done.n_places++] = cut->cut[i]->place;
+        if (cut->cut[i] || server->trainer[i].is_in_cut)
+            places[done.n_places++] = (cut->cut[i] ? cut->cut[i] : server->trainer[i].farewell)->place;
     done.places = places;
     done.pause = cut->pause;
     done.has_part = part != NULL;

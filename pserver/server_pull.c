@@ -16,12 +16,12 @@ uint64_t tr__server_slowest(const tr_server *server)
     return least;
 }
 
-bool tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step)
+bool tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t own)
 {
     if (trainer->settled < step)
         return false;
-    return server->mode.kind != TR_MODE_SSP || step <= (uint64_t)server->mode.count ||
-           step - (uint64_t)server->mode.count <= tr__server_slowest(server);
+    return server->mode.kind != TR_MODE_SSP || own <= (uint64_t)server->mode.count ||
+           own - (uint64_t)server->mode.count <= tr__server_slowest(server);
 }
 
 /* == what ====================================================================================== */
@@ -125,6 +125,7 @@ static tr__pull *parse_pull(const tr_server *server, const tr_wire *wire, const 
     pull->next = NULL;
     pull->seq = wire->seq;
     pull->step = wire->step;
+    pull->own = wire->step - wire->part;
     pull->count = (uint32_t)count;
     for (uint64_t i = 0; i < count; i++) {
         pull->block[i] = tr_wire_get_u32(payload + 4 * i);
@@ -142,7 +143,7 @@ tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_w
     tr__pull *pull = parse_pull(server, wire, payload);
     if (!pull)
         return tr_fail(TR_EFORMAT, "%s pulls a block that does not exist", tr__server_trainer_name(server, trainer));
-    if (tr__server_may_answer(server, trainer, pull->step)) {
+    if (tr__server_may_answer(server, trainer, pull->step, pull->own)) {
         answer(server, trainer, pull->seq, pull->step, pull->block, pull->count);
         free(pull);
     } else {
@@ -160,7 +161,7 @@ void tr__server_pull_again(tr_server *server, tr__trainer *trainer, const tr_wir
     if (trainer->is_parked)                        /* the first one may wait behind the cut */
         return;
     /* Of an earlier step: the trainer has pushed since, so it has its answer. Of a later one: it waits. */
-    if (!server->is_running || trainer->ended != wire->step || !tr__server_may_answer(server, trainer, wire->step))
+    if (!server->is_running || trainer->ended != wire->step || !tr__server_may_answer(server, trainer, wire->step, wire->step - wire->part))
         return;
     tr__pull      *pull = parse_pull(server, wire, payload);
     const uint64_t pulled = trainer->pulled;
@@ -174,7 +175,7 @@ void tr__server_answer_all(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
-        while (t->pulls && tr__server_may_answer(server, t, t->pulls->step)) {
+        while (t->pulls && tr__server_may_answer(server, t, t->pulls->step, t->pulls->own)) {
             tr__pull *pull = t->pulls;
             t->pulls = pull->next;
             answer(server, t, pull->seq, pull->step, pull->block, pull->count);

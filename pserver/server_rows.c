@@ -195,24 +195,30 @@ static void answer(tr_server *server, tr__trainer *trainer, const tr__row_pull *
                  .offset = server->mode.kind == TR_MODE_SSP ? tr__server_slowest(server) : 0}});
 }
 
+static uint64_t own_steps(const tr_wire *wire)
+{
+    return wire->step - (wire->kind == TR_WIRE_PULL_ROWS ? wire->part : 0);
+}
+
 static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
 {
     tr__row_pull *pull = malloc(sizeof *pull + wire->bytes + sizeof(int64_t));
 
     if (wire->kind == TR_WIRE_READ_ROWS) {
-        *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .table = wire->block, .count = -1};
+        *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .own = own_steps(wire), .table = wire->block, .count = -1};
         pull->key[0] = wire->part;
         return pull;
     }
 
-    *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .table = wire->block, .count = (int64_t)(wire->bytes / 8)};
+    *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .own = own_steps(wire), .table = wire->block,
+                           .count = (int64_t)(wire->bytes / 8)};
     memcpy(pull->key, payload, wire->bytes);
     return pull;
 }
 
-static bool may_read(const tr_server *server, const tr__trainer *trainer, uint64_t step)
+static bool may_read(const tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t own)
 {
-    return !server->is_updating && tr__server_may_answer(server, trainer, step);
+    return !server->is_updating && tr__server_may_answer(server, trainer, step, own);
 }
 
 tr_status tr__server_on_pull_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
@@ -244,7 +250,7 @@ void tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const t
     for (const tr__row_pull *pull = trainer->row_pulls; pull; pull = pull->next)
         if (pull->seq == wire->seq)
             return;                                    /* it waits */
-    if (!server->is_running || trainer->ended != wire->step || !may_read(server, trainer, wire->step))
+    if (!server->is_running || trainer->ended != wire->step || !may_read(server, trainer, wire->step, own_steps(wire)))
         return;
     tr__row_pull *pull = parse_pull(wire, payload);
     answer(server, trainer, pull);
@@ -255,7 +261,7 @@ void tr__server_answer_rows(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
-        while (t->row_pulls && may_read(server, t, t->row_pulls->step)) {
+        while (t->row_pulls && may_read(server, t, t->row_pulls->step, t->row_pulls->own)) {
             tr__row_pull *pull = t->row_pulls;
             t->row_pulls = pull->next;
             answer(server, t, pull);

@@ -24,7 +24,7 @@ typedef struct tr__held {
 
 typedef struct tr__pull {
     struct tr__pull *next;
-    uint64_t         seq, step;
+    uint64_t         seq, step, own;  /* own: steps that the trainer itself has behind it */
     uint32_t         count;
     uint32_t         block[];
 } tr__pull;
@@ -41,7 +41,7 @@ typedef struct tr__rows {
 
 typedef struct tr__row_pull {
     struct tr__row_pull *next;
-    uint64_t             seq, step;
+    uint64_t             seq, step, own;
     uint32_t             table;
     int64_t              count;       /* -1: key[0] is a virtual shard, all of which is wanted */
     int64_t              key[];
@@ -132,6 +132,8 @@ typedef struct tr__trainer {
     uint64_t   *row_pieces;           /* of each table, for step ended + 1: that came */
     bool       *has_rows;             /* of each table: all came */
     tr__row_pull *row_pulls;          /* wait for their step, or for an update to end */
+    Trireme__Pserver__Cut *farewell;  /* where it was when it said goodbye, or NULL */
+    bool        is_in_cut;            /* that is where it is in the cut that is being taken or written */
     bool        is_parked;            /* has cut: what it sends waits until all have */
     tr__held   *parked, **parked_end; /* requests of any kind, in order of seq */
     tr_peer_meter meter;
@@ -249,7 +251,7 @@ void      tr__server_merge(tr_server *server);
 /* server_step.c */
 tr_status tr__server_check_step(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint64_t step);
 tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const tr_wire *wire);
-tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire);
+tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* A trainer died, and the mode survives it. */
 void      tr__server_trainer_lost(tr_server *server, tr__trainer *trainer);
 /* Apply what the round holds if nothing is missing. */
@@ -318,7 +320,7 @@ void      tr__server_answer_rows(tr_server *server);
 
 /* server_pull.c */
 /* May the trainer have parameters as of its step? */
-bool      tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step);
+bool      tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t own);
 /* Steps that the slowest trainer has behind it; UINT64_MAX: none is there. */
 uint64_t  tr__server_slowest(const tr_server *server);
 tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
@@ -360,6 +362,8 @@ int64_t   tr__server_mirror_tick(tr_server *server, int64_t now);
 tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* Take the snapshot if nobody is waited for. */
 void      tr__server_try_cut(tr_server *server);
+/* Remember where a trainer is that leaves. */
+tr_status tr__server_note_farewell(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* A trainer is gone: it is not waited for, and without trainer 0 there is no cut. */
 void      tr__server_cut_without(tr_server *server, const tr__trainer *trainer);
 /* Give up a cut for which somebody keeps the others waiting. Returns when to look again. */

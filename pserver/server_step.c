@@ -221,7 +221,7 @@ static void leave(tr_server *server, tr__trainer *trainer)
     tr__server_fewer_move(server);
 }
 
-tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire)
+tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     if (trainer->pushed_count)
         return tr_fail(TR_EPEER, "%s said goodbye in the middle of step %llu", tr__server_trainer_name(server, trainer),
@@ -229,7 +229,7 @@ tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const t
     if (server->setup && !server->is_running)
         return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
                        tr__server_trainer_name(server, trainer));
-    (void)wire;
+    TR_TRY(tr__server_note_farewell(server, trainer, wire, payload));
     leave(server, trainer);
     return TR_OK;
 }

@@ -348,6 +348,9 @@ typedef struct tr_job_checkpoint_report {
  * the background. TR_EEXIST: the one before is not complete. */
 TR_API tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec);
 TR_API bool      tr_job_checkpoint_is_under_way(const tr_job *job);
+/* After a new start of the job one server may have a step of this trainer that another lacks, until the trainer has made it again: a
+ * checkpoint waits for that, or its parts are not of one moment. */
+TR_API bool      tr_job_is_uneven(const tr_job *job);
 /* Wait for the last one; TR_OK when it is there. Its failure does not end the job. `report` may be NULL. */
 TR_API tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_report *report);
 /* Any trainer: where it will be when the step that comes, or is being made, is ended. A checkpoint that it takes part in

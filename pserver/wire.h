@@ -37,14 +37,14 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(PUSH,      TR_LIMIT_DATA)     /* request: bytes [offset, offset + bytes) of a gradient */             \
     X(PUSH_MANY, TR_LIMIT_DATA)     /* request: `block` whole small gradients (see entries below) */        \
     X(STEP_END,  0)                 /* request: all of `step` was pushed */                                 \
-    X(PULL,      TR_LIMIT_DATA)     /* request: u32 numbers of blocks, wanted as of `step` */               \
-    X(GOODBYE,   0)                 /* request: `step` was my last */                                       \
+    X(PULL,      TR_LIMIT_DATA)     /* request: u32 numbers of blocks, wanted as of `step`; `part` of these steps are to be made again */ \
+    X(GOODBYE,   TR_LIMIT_CONTROL)  /* request: `step` was my last; Cut, with the place, or nothing */      \
     X(ACK,       0)                 /* reply: requests up to `seq` are done, but for pulls */               \
     X(DATA,      TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: a piece of a parameter */        \
     X(DATA_MANY, TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: `block` whole small ones */      \
     X(REFUSED,   TR_LIMIT_CONTROL)  /* reply: Refusal */                                                    \
     X(SERVING,   TR_LIMIT_CONTROL)  /* server to all: Serving; without payload: a question for it */        \
-    X(PULL_ROWS, TR_LIMIT_DATA)     /* request: i64 keys of table `block`, wanted as of `step` */           \
+    X(PULL_ROWS, TR_LIMIT_DATA)     /* request: i64 keys of table `block`, wanted as of `step`; `part` as of PULL */ \
     X(PUSH_ROWS, TR_LIMIT_DATA)     /* request: piece `part` of `offset` of a gradient of table `block`: */ \
                                     /*          i64 keys, all different, then as many rows of f32 */        \
     X(DATA_ROWS, TR_LIMIT_DATA)     /* reply to row pull `seq`: its rows, in the table's type; ssp: `offset` steps of all are in them */ \

@@ -172,6 +172,25 @@ static tr_status find_cut(running *r)
                    r->desc->cut_count ? known : "no", tr_job_servers(r->job), tr_job_servers(r->job));
 }
 
+/* Where trainers do not wait for each other's steps, tasks go to who is free. */
+static bool has_leases(const running *r)
+{
+    tr_mode mode;
+
+    return r->cut && r->desc->data.split == TR_SPLIT_TASKS && !r->desc->in_memory &&
+           tr_mode_parse(&mode, r->cut->spec.mode) == TR_OK && (mode.kind == TR_MODE_ASYNC || mode.kind == TR_MODE_GEO);
+}
+
+/* Steps that an earlier start of this job has left with its servers. In mode geo theirs are exchanges. */
+static int64_t steps_before(const running *r)
+{
+    tr_mode mode;
+
+    if (!r->cut || tr_mode_parse(&mode, r->cut->spec.mode) != TR_OK)
+        return 0;
+    return tr_job_step(r->job) * (mode.kind == TR_MODE_GEO ? mode.count : 1);
+}
+
 /* == preparing ================================================================================ */
 
 static tr_status prepare_programs(running *r)
@@ -196,6 +215,7 @@ static tr_status prepare_programs(running *r)
     TR_TRY(run_once(r, &r->cut->prepare, "first"));
     TR_TRY(join(r));
     TR_TRY(run_once(r, &r->cut->begin, "second"));
+    tr_keeper_joined(&r->keeper, steps_before(r));
     return tr_job_load_own(r->job, r->scope, &loaded);
 }
 
@@ -213,25 +233,6 @@ static tr_status prepare_data(running *r)
 
 /* == running ================================================================================== */
 
-/* Where trainers do not wait for each other's steps, tasks go to who is free. */
-static bool has_leases(const running *r)
-{
-    tr_mode mode;
-
-    return r->cut && r->desc->data.split == TR_SPLIT_TASKS && !r->desc->in_memory &&
-           tr_mode_parse(&mode, r->cut->spec.mode) == TR_OK && (mode.kind == TR_MODE_ASYNC || mode.kind == TR_MODE_GEO);
-}
-
-/* Steps that an earlier start of this job has left with its servers. In mode geo theirs are exchanges. */
-static int64_t steps_before(const running *r)
-{
-    tr_mode mode;
-
-    if (!r->cut || has_leases(r) || tr_mode_parse(&mode, r->cut->spec.mode) != TR_OK)
-        return 0;
-    return tr_job_step(r->job) * (mode.kind == TR_MODE_GEO ? mode.count : 1);
-}
-
 static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
 {
     tr_loop_options options = r->desc->loop;
@@ -239,7 +240,7 @@ static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
 
     options.idle = r->idle;
     options.has_leases = has_leases(r);
-    options.runs = r->keeper.first + steps_before(r);
+    options.runs = r->keeper.first + (options.has_leases ? 0 : steps_before(r));
     options.skip = options.has_leases ? 0 : options.runs;
     if (r->cut)
         options.fetches = r->cut->fetches;

@@ -27,7 +27,15 @@ static bool is_on(const tr_keeper *k)
 
 static int64_t steps_of(const tr_keeper *k)
 {
-    return k->first + k->made;
+    return k->first + k->before + k->made;
+}
+
+/* Other trainers may have made steps when this one made none. */
+static bool has_others_apart(const tr_keeper *k)
+{
+    tr_mode mode;
+
+    return k->job && tr_mode_parse(&mode, k->cut->spec.mode) == TR_OK && (mode.kind != TR_MODE_SYNC || mode.count);
 }
 
 static bool is_teller(const tr_keeper *k)
@@ -141,6 +149,11 @@ static int64_t rows_of(const tr_keeper *k, const char *name)
     return var && var->tensor.shape.rank ? var->tensor.shape.dim[0] : 0;
 }
 
+void tr_keeper_joined(tr_keeper *keeper, int64_t before)
+{
+    keeper->before = before;
+}
+
 void tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values)
 {
     if (!is_on(keeper))
@@ -221,7 +234,7 @@ static tr_status said(tr_status status)
 
 static tr_status wait(tr_keeper *k)
 {
-    return k->job && k->last > k->first ? said(tr_job_checkpoint_wait(k->job, PATIENCE, NULL)) : TR_OK;
+    return k->job && k->has_taken ? said(tr_job_checkpoint_wait(k->job, PATIENCE, NULL)) : TR_OK;
 }
 
 static tr_status take(tr_keeper *k)
@@ -233,6 +246,7 @@ static tr_status take(tr_keeper *k)
     k->last = steps_of(k);
     k->took_at = tr__now();
     const tr_status status = take_with(k, states, tables);
+    k->has_taken |= status == TR_OK;
     free(states);
     free(tables);
     return said(status);
@@ -249,7 +263,7 @@ static bool is_possible(const tr_keeper *k)
         return true;
     if (tr_mode_parse(&mode, k->cut->spec.mode) == TR_OK && mode.kind == TR_MODE_GEO && k->made % mode.count)
         return false;
-    return !tr_job_checkpoint_is_under_way(k->job);
+    return !tr_job_checkpoint_is_under_way(k->job) && !tr_job_is_uneven(k->job);
 }
 
 static bool is_due(const tr_keeper *k)
@@ -303,7 +317,7 @@ tr_status tr_keeper_end(tr_keeper *keeper)
 {
     if (!is_on(keeper) || !is_teller(keeper))
         return TR_OK;
-    if (steps_of(keeper) > keeper->last)
+    if (steps_of(keeper) > keeper->last || has_others_apart(keeper))
         TR_TRY(take(keeper));
     return wait(keeper);
 }

@@ -13,8 +13,10 @@ typedef struct tr_keeper {
     tr_job        *job;
     tr_scope      *scope;
     tr_checkpoint *from;              /* what it goes on from, or NULL */
-    int64_t        first;             /* steps of this trainer before this process */
+    int64_t        first;             /* steps of this trainer before this launch of the job */
+    int64_t        before;            /* and in earlier starts of it */
     int64_t        made, last;        /* steps of this process; all steps at the newest checkpoint */
+    bool           has_taken;         /* a checkpoint in this process */
     int64_t        took_at;           /* when that was begun */
 } tr_keeper;
 
@@ -25,6 +27,8 @@ void      tr_keeper_deinit(tr_keeper *keeper);
 tr_status tr_keeper_load(const tr_keeper *keeper);
 /* What the servers are told of checkpoints; `values` are the spec's, to be completed. */
 void      tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values);
+/* The servers have so many steps of this trainer from earlier starts of the job. */
+void      tr_keeper_joined(tr_keeper *keeper, int64_t before);
 /* Steps until the next look for the sake of their number; 0: that does not matter. */
 int64_t   tr_keeper_steps_to_pause(const tr_keeper *keeper);
 /* So many steps were made here. *stops: a signal asked for the end, and the checkpoint is written. */

@@ -274,9 +274,9 @@ class Executor:
             raise TypeError(f"Executor.run: scope must be a Scope, got {scope!r}")
         if not isinstance(feed, dict):
             raise TypeError(f"Executor.run: feed must be a dict of names to arrays, got {feed!r}")
-        if not isinstance(fetch_list, (list, tuple)):
+        if not isinstance(fetch_list, (list, tuple, type(None))):
             raise TypeError(f"Executor.run: fetch_list must be a list, got {fetch_list!r}")
-        for var in fetch_list:
+        for var in fetch_list or ():
             if not isinstance(var, (Variable, str)):
                 raise TypeError(f"Executor.run: fetch_list holds Variables or names, got {var!r}")
 

@@ -267,3 +267,13 @@ def test_all_codes_have_their_class():
     assert issubclass(core.ShapeError, ValueError) and issubclass(core.DTypeError, TypeError)
     assert issubclass(core.FileError, OSError) and issubclass(core.EnforceNotMet, RuntimeError)
     assert str(core.NotFoundError("no 'x'")) == "no 'x'"
+
+
+def test_what_fails_before_a_run_without_fetches_is_what_is_said():
+    def fail(*args):
+        raise TypeError("the real reason")
+
+    exe = fluid.Executor()
+    exe._before_run = fail                             # as in a job
+    with raises(TypeError, "the real reason"):
+        exe.run(fluid.default_main_program())

@@ -247,6 +247,16 @@ def test_every_mode_has_checkpoints(mode, tmp_path):
     assert np.isfinite(results(tmp_path / "r.npz")["losses"]).all()
 
 
+def test_who_has_left_has_its_place_in_a_checkpoint(tmp_path):
+    folder = tmp_path / "c"
+    options = ("--mode", "async", *keep(folder, 1000))
+    launch(2, 2, "--early", tmp_path / "early", script=RESUME, options=options)
+    found = checkpoints.newest(folder)
+    assert [found.trainer(i)[:2] for i in (0, 1)] == [(20, 20), (4, 4)]
+    text = launch(1, 2, "--steps", 24, script=RESUME, options=(*options, "--resume"))
+    assert "trainer 1: 20 steps to step 24" in text
+
+
 # -- saving by hand ------------------------------------------------------------------------------------------------------
 
 

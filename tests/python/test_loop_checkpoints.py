@@ -170,6 +170,14 @@ def test_a_finished_job_has_nothing_left_to_do_and_more_passes_go_on(tmp_path):
 
 @needs_mpi
 @pytest.mark.mpi
+def test_the_last_checkpoint_has_what_others_did_when_trainer_0_had_nothing_to_do(tmp_path):
+    launch(1, 2, tmp_path / "data", "--epochs", 1, "--pause", 0.05, "--slow", 1.0, script=LOOPS,
+           options=("--mode", "async", *keep(tmp_path / "c", 1)))
+    np.testing.assert_array_equal(counts_in(tmp_path / "c"), 1)
+
+
+@needs_mpi
+@pytest.mark.mpi
 @pytest.mark.parametrize("victim", ["server", "trainer"])
 def test_who_dies_loses_no_line_and_doubles_none(victim, tmp_path):
     """A spare takes server 0's place; trainer 1's task is another's, but for the steps that it made."""

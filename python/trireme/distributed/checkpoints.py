@@ -89,7 +89,7 @@ class _Beginning:
 
     @staticmethod
     def at(found: Checkpoint) -> _Beginning:
-        return _Beginning(found, {i: (steps, runs) for i in range(found.trainers) for steps, runs, _ in [found.trainer(i)]
+        return _Beginning(found, {i: (steps, runs) for i in found.known_trainers() for steps, runs, _ in [found.trainer(i)]
                                   if steps} or {0: (found.step, found.step)})
 
 
@@ -445,9 +445,9 @@ class _Keeper(Keeper):
         super().__init__(job, result, scope)
         self.settings = settings
         self.beginning = _begin(job)
-        self.last = self.first                         # step of the newest checkpoint
+        self.last = self.first - self.kept             # step of the newest checkpoint, as far as is known
         self.begun_at = time.monotonic()
-        self._is_reported = True
+        self._is_reported = self._is_good = True
         _listen()
 
     # -- going on --------------------------------------------------------------------------------------------------------
@@ -530,8 +530,8 @@ class _Keeper(Keeper):
 
     def _look(self) -> None:
         """Trainer 0, between two steps: begin a checkpoint when it is time."""
-        if self._is_between_exchanges():
-            return
+        if self._is_between_exchanges() or lib.tr_job_is_uneven(self.job.ptr):
+            return                                     # after the next step, or one soon after
         if _asked:
             self._stop(_asked[0])
         if _is_due(self) and not lib.tr_job_checkpoint_is_under_way(self.job.ptr):
@@ -548,7 +548,7 @@ class _Keeper(Keeper):
         """Say once what became of the last one, if that is worth saying."""
         if self._is_reported:
             return
-        self._is_reported = True
+        self._is_reported, self._is_good = True, False
         try:
             report = self.wait()
         except TriremeError as error:
@@ -556,15 +556,25 @@ class _Keeper(Keeper):
                 raise
             _say(f"a checkpoint was not written: {error}")
             return
+        self._is_good = True
         if os.environ.get("TRIREME_CHECKPOINT_REPORT", "0") not in ("", "0"):
             _say(f"checkpoint of step {report.step}: {report.bytes} bytes in {report.seconds:.3f} s, "
                  f"trainers waited {1000 * report.pause:.2f} ms")
 
+    def _is_lacking(self) -> bool:
+        """Whether the newest checkpoint may lack something: where trainers are apart, others may have made steps when this one made none."""
+        mode = self.result.mode
+        return self.steps > self.last or not self._is_good or mode.is_alone or mode.count > 0
+
     def _finish(self) -> None:
+        """The last one. It is tried again once: a server that dies takes its part with it."""
         self._report()
-        if self.steps > self.last and self.steps > self.first:
-            self._begin()
-            self._report()
+        for _ in range(2):
+            if self._is_lacking():
+                self._begin()
+                self._report()
+            if self._is_good:
+                return
 
     def _stop(self, number: int) -> None:
         name = signal.Signals(number).name

@@ -20,6 +20,7 @@ parser.add_argument("--files", type=int, default=8)
 parser.add_argument("--batches", type=int, default=4)  # of each file
 parser.add_argument("--epochs", type=int, default=2)
 parser.add_argument("--pause", type=float, default=0.0)    # before each file is read
+parser.add_argument("--slow", type=float, help="as --pause, of trainer 1")
 parser.add_argument("--keep-in")
 parser.add_argument("--every", type=int, default=3)
 parser.add_argument("--thread", type=int, default=0)
@@ -29,6 +30,8 @@ parser.add_argument("--stop", type=int, help="and asks for an end")
 parser.add_argument("--mark", help="file to make when the loop begins")
 parser.add_argument("--out")
 args = parser.parse_args()
+if args.slow and fluid.distributed.trainer_index() == 1:
+    args.pause = args.slow
 
 BATCH, RATE = 4, 0.5
 LINES = args.files * args.batches * BATCH

@@ -24,6 +24,7 @@ parser.add_argument("--save", help="folder for all that persists, at the end")
 parser.add_argument("--plain", action="store_true", help="know nothing of going on")
 parser.add_argument("--out")
 parser.add_argument("--mark", help="file to make after the first step")
+parser.add_argument("--early", help="trainer 1 ends after 4 steps and makes this file, for which trainer 0 waits before its last step")
 parser.add_argument("--keep-in", help="folder that the script itself keeps checkpoints in")
 args = parser.parse_args()
 
@@ -66,12 +67,17 @@ for _ in range(2):
             os.kill(os.getpid(), signal.SIGKILL)
         if index == 0 and step == args.ask:
             os.kill(os.getpid(), signal.SIGUSR1)
+        while args.early and index == 0 and step == args.steps - 1 and not os.path.exists(args.early):
+            time.sleep(0.01)
         value, = exe.run(feed=feeder.feed(batch), fetch_list=[loss])
         losses.append(value.item())
         step += 1
         time.sleep(args.pause)
         if args.mark and index == 0:
             open(args.mark, "w").close()
+        if args.early and index == 1 and step == 4:
+            open(args.early, "w").close()
+            sys.exit(0)
 if args.save:
     fluid.io.save_persistables(exe, args.save)
 if args.out and index == 0:
