@@ -1,6 +1,8 @@
 /* table_report.c - one pass over the headers of the rows, with the best so far in a heap. */
 #include "pserver/table_report.h"
 
+#include "pserver/segment.h"
+
 #include <stdlib.h>
 
 /* == hot keys ==================================================================================== */
@@ -90,4 +92,9 @@ tr_status tr_table_part_pack(const tr_table *table, void **out, uint64_t *bytes)
     *out = part;
     *bytes = sizeof *part;
     return TR_OK;
+}
+
+int64_t tr_table_page_bytes(void)
+{
+    return (int64_t)tr_segment_page_bytes();
 }

@@ -139,6 +139,8 @@ typedef struct tr_job_value {
 /* Describe the table that lookup_sparse_table_init made in the variable `name`; the name is borrowed. */
 TR_API tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name);
 
+/* Bytes of the pages that large tables of servers get on this machine, found by trying: 2 MiB, or 4096. */
+TR_API int64_t tr_table_page_bytes(void);
 /* Make such a table, empty, in a variable of the scope. */
 TR_API tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table);
 /* The rows of virtual shard 0 .. 1023 of a table, packed: of each its key (int64), updates and the last of them (uint32), `width`

@@ -52,6 +52,11 @@ def blas_core() -> str:
     return ffi.string(core[0]).decode()
 
 
+def table_page_bytes() -> int:
+    """Return the bytes of the pages that large tables of servers get on this machine: 2 MiB, or 4096."""
+    return lib.tr_table_page_bytes()
+
+
 class op_proto_and_checker_maker:
     """Names of the attributes that every operator carries."""
 

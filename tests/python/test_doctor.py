@@ -53,6 +53,14 @@ def test_small_shared_memory(monkeypatch):
     assert "make room in" in doctor.check_temporary().advice
 
 
+def test_small_pages_are_said_and_not_wrong(monkeypatch):
+    monkeypatch.setattr(doctor.core, "table_page_bytes", lambda: 4096)
+    check = doctor.check_pages()
+    assert check.got.startswith("4 KiB") and not check.advice
+    monkeypatch.undo()
+    assert doctor.check_pages().got.split(":")[0] in ("4 KiB", "2 MiB")
+
+
 def test_more_threads_than_cores(monkeypatch):
     monkeypatch.setattr(doctor.core, "num_threads", lambda: 4096)
     check = doctor.check_threads()

@@ -112,6 +112,13 @@ def check_shared_memory() -> Check:
                  "" if free >= _SHM else "docker run --shm-size=2g, or mount -o remount,size=2g /dev/shm; small models need less")
 
 
+def check_pages() -> Check:
+    """Never wrong: a kernel that gives no huge pages on request has slower tables, and nobody has to change it."""
+    size = core.table_page_bytes()
+    got = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB: look-ups of large tables are slower"
+    return Check("pages of tables", "2 MiB, from Linux 6.1 on", got)
+
+
 def check_temporary() -> Check:
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
@@ -143,7 +150,7 @@ def check_environment() -> Check:
 
 def installation(mpirun: str | None = None) -> list[Check]:
     """Look at everything on this host."""
-    checks: list[Callable[[], Check]] = [check_python, check_cpu, check_threads, check_blas, check_server, check_shared_memory,
+    checks: list[Callable[[], Check]] = [check_python, check_cpu, check_threads, check_blas, check_server, check_shared_memory, check_pages,
                                          check_temporary, check_files, check_memory, check_environment]
     return [*(check() for check in checks[:4]), *check_mpi(mpirun), *(check() for check in checks[4:])]
 
