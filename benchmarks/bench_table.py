@@ -64,12 +64,13 @@ def step_of(kind: str, args: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
+    own = f"{sys.prefix}/bin/mpirun"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--mpirun", default="mpirun")
+    parser.add_argument("--mpirun", default=own if os.access(own, os.X_OK) else "mpirun")
     parser.add_argument("--small", type=int, default=0, help="report the memory of so many rows of 4 values, too")
     parser.add_argument("--worker", choices=KINDS, help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -90,10 +90,11 @@ def spread(values: list[float]) -> str:
 
 
 def main() -> None:
+    own = f"{sys.prefix}/bin/mpirun"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--mpirun", default="mpirun")
+    parser.add_argument("--mpirun", default=own if os.access(own, os.X_OK) else "mpirun")
     parser.add_argument("--only", default=",".join(SIDES), help="the sides to run; those of bare MPI always")
     args = parser.parse_args()
     sides = {"raw": None, **dict.fromkeys(args.only.split(","))}

@@ -147,6 +147,24 @@ def run_in_terminal(words, seconds):
 
 @needs_mpi
 @pytest.mark.mpi
+def test_a_job_outlives_its_terminal_under_nohup(tmp_path):
+    """More than a pipe holds is printed when nobody looks any more."""
+    ours, theirs = pty.openpty()
+    code = ("import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
+            "os.execv(sys.executable, [sys.executable, '-m', 'trireme', *sys.argv[1:]])")
+    words = ["launch", "--trainers", "1", str(SCRIPT.with_name("paced.py")), "--steps", "60", "--sleep", "0.02", "--say", "1",
+             "--mark", str(tmp_path / "end"), "--wide", "4000"]
+    process = subprocess.Popen([sys.executable, "-c", code, *words], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+                               env=environment(), start_new_session=True)
+    os.close(theirs)
+    while b"at step" not in os.read(ours, 1 << 16):
+        continue
+    os.close(ours)
+    assert process.wait(LIMIT) == 0 and (tmp_path / "end").exists()
+
+
+@needs_mpi
+@pytest.mark.mpi
 def test_on_a_terminal_the_line_is_rewritten_below_what_ranks_print():
     seen = run_in_terminal([sys.executable, "-m", "trireme", "launch", "--trainers", "1", str(SCRIPT.with_name("paced.py")), "--steps",
                             "70", "--sleep", "0.04", "--say", "20"], LIMIT)

@@ -6,6 +6,7 @@ then; elsewhere they write where the launcher does.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -40,7 +41,8 @@ class Console:
         if self.is_live:
             self._write(2, f"{text}\n".encode(errors="replace"))
         else:
-            print(text, file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):         # nobody reads it; the job goes on
+                print(text, file=sys.stderr, flush=True)
 
     def show(self, text: str) -> None:
         """Show how far the job is: in place of what was shown before, or as a line of its own."""
@@ -93,8 +95,10 @@ class Console:
 
 
 def _write_all(target: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(target, data):]
+    """Where nobody reads any more (the terminal is gone) it is lost: ranks must not wait for one who empties their pipes."""
+    with contextlib.suppress(OSError):
+        while data:
+            data = data[os.write(target, data):]
 
 
 __all__ = ["Console"]

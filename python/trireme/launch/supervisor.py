@@ -334,6 +334,8 @@ def _signals() -> Iterator[list[int]]:
     caught: list[int] = []
     old: dict[int, Any] = {}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+            continue                                   # nohup: the job is to outlive its terminal
         old[number] = signal.signal(number, lambda got, _frame: caught.append(got))
     try:
         yield caught

@@ -16,6 +16,8 @@ parser.add_argument("--width", type=int, default=8)
 parser.add_argument("--layers", type=int, default=1, help="that share their parameters")
 parser.add_argument("--batch", type=int, default=16)
 parser.add_argument("--say", type=int, default=0, help="trainer 0 says each so many steps where it is")
+parser.add_argument("--wide", type=int, default=0, help="in lines of so many columns")
+parser.add_argument("--mark", help="file that trainer 0 makes at the end")
 args = parser.parse_args()
 
 x, y = fluid.layers.data("x", [args.width]), fluid.layers.data("y", [1])
@@ -31,6 +33,8 @@ feed = {"x": data, "y": data[:, :1]}
 index = distributed.trainer_index()
 for step in range(args.steps):
     if args.say and index == 0 and step % args.say == 0:
-        print(f"at step {step}")
+        print(f"at step {step}".ljust(args.wide))
     time.sleep(args.sleep + (args.slow if index == 1 else 0.0))
     exe.run(feed=feed, fetch_list=[loss])
+if args.mark and index == 0:
+    open(args.mark, "w").close()
