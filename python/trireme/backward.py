@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .core import OpRole
+from .errors import UnsupportedError
 from .framework import Block, Parameter, Program, Variable
 
 
@@ -43,6 +44,7 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
         raise ValueError(f"append_backward: {loss.name} is a variable of block {loss.block.idx}, not of the global one")
     if loss.shape not in ((1,), ()):
         raise ValueError(f"append_backward: the loss must have one element, got {loss!r}; take layers.mean of it")
+    _refuse_second_gradients(program, [loss])
     if loss.op is not None and not loss.op.attr("op_role") & OpRole.Loss:
         loss.op._set_attr("op_role", OpRole.Forward | OpRole.Loss)
     program.desc.append_backward(loss.name, _without_gradient(program, no_grad_set))
@@ -68,6 +70,23 @@ def _gradient(var: Variable) -> Variable | None:
     """Return the gradient of ``var`` that was made last."""
     name = var.desc.gradient()
     return None if name is None else var.block._find(name)
+
+
+def _refuse_second_gradients(program: Program, targets: Iterable[Variable]) -> None:
+    """Gradients have no gradients: whoever wants one would get none, or one that takes them for constants, without a word."""
+    block = program.global_block()
+    makers = {name: op for op in block.ops for name in op.output_arg_names}
+    todo, seen = [var.name for var in targets], set()
+    while todo:
+        name = todo.pop()
+        op, var = makers.get(name), block._find(name)
+        if op is None or name in seen or var is None or var.persistable or var.stop_gradient:
+            continue
+        seen.add(name)
+        if op.has_attr("op_role") and op.attr("op_role") & OpRole.Backward:
+            raise UnsupportedError(f"gradients of gradients are not supported: {name!r} is computed by {op.type}, for a gradient; with "
+                                   "stop_gradient it counts as a constant")
+        todo.extend(op.input_arg_names)
 
 
 def _parameter(block: Block, name: str) -> Parameter:
@@ -111,6 +130,7 @@ def calc_gradient(targets: Any, inputs: Any, target_gradients: Any = None,
     if len(grads) != len(targets):
         raise ValueError(f"gradients: {len(targets)} targets, but {len(grads)} target_gradients")
     program = targets[0].block.program
+    _refuse_second_gradients(program, targets)
     wanted = [var.name for var in inputs]
     program.desc.append_gradients([var.name for var in targets], [None if g is None else g.name for g in grads],
                                   _without_gradient(program, no_grad_set, wanted))

@@ -199,3 +199,15 @@ def test_backward_operators_know_where_they_come_from():
     grads = [op for op in ops if op.type.endswith("_grad")]
     assert grads and all(op.attr("op_role") & core.OpRole.Backward for op in grads)
     assert all("test_backward.py:" in op.attr("op_callstack")[0] for op in grads)
+
+
+def test_gradients_of_gradients_are_refused_unless_they_are_constants():
+    x = layers.data("x", [3])
+    x.stop_gradient = False
+    dx, = fluid.backward.gradients([layers.square(x)], [x])
+    penalty = layers.mean(layers.square(dx) + x)
+    for target in (dx, penalty):
+        with pytest.raises(fluid.core.UnsupportedError, match="gradients of gradients are not supported: 'x@GRAD'"):
+            fluid.backward.gradients([target], [x])
+    dx.stop_gradient = True
+    assert fluid.backward.gradients([penalty], [x])[0].name == "x@GRAD_0"
