@@ -10,6 +10,7 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
     client->roster = roster;
     client->options = *options;
     client->epoch = roster->rank[roster->self].epoch;
+    client->is_told = -1;
     client->op_first = 1;
     client->op_capacity = 256;
     client->op_left = calloc(client->op_capacity, sizeof *client->op_left);
@@ -21,6 +22,19 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
     for (int i = 0; i < client->stream_count; i++) {
         client->stream[i].rank = roster->server_rank[i];
         client->stream[i].end = &client->stream[i].first;
+    }
+    return client;
+}
+
+tr_client *tr_client_new_heir(const tr_roster *roster, const tr_client_options *options)
+{
+    tr_client *client = tr_client_new(roster, options);
+
+    client->is_told = 0;
+    for (int i = 0; i < client->stream_count; i++) {
+        tr__stream *s = &client->stream[i];
+        s->is_orphan = roster->rank[s->rank].is_dead;
+        s->how = s->is_orphan ? strdup("died") : NULL;
     }
     return client;
 }
@@ -101,10 +115,18 @@ void tr_client_abort(tr_client *client, const char *text)
 
 static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
 {
+    if (s->tells && !s->is_orphan) {
+        s->tells = false;
+        *out = tr__client_is_message(client, s->rank);
+        return true;
+    }
     if (s->asks) {
         s->asks = false;
-        *out = (tr_message){.peer = s->is_orphan ? tr_roster_spare_for(client->roster, s->rank) : s->rank,
-                            .wire = {.kind = TR_WIRE_SERVING, .epoch = client->epoch, .sender = (uint32_t)client->roster->self}};
+        const int peer = s->is_orphan ? tr_roster_spare_for(client->roster, s->rank) : s->rank;
+        *out = (tr_message){.peer = peer, .wire = {.kind = TR_WIRE_SERVING, .epoch = client->epoch,
+                                                   .sender = (uint32_t)client->roster->self}};
+        if (tr__client_is_heir(client))            /* it is answered as a question */
+            *out = tr__client_is_message(client, peer);
         return true;
     }
     while (s->unsent && s->unsent->is_done && !s->unsent->is_again)
@@ -130,6 +152,12 @@ static bool next(void *self, tr_message *out)
 
     if (client->status != TR_OK)
         return false;
+    if (client->is_told == client->roster->self)
+        client->is_told++;
+    if (tr__client_is_heir(client) && client->is_told < client->roster->size) {
+        *out = tr__client_is_message(client, client->is_told++);
+        return true;
+    }
     for (int i = 0; i < client->stream_count; i++) {
         const int at = (client->turn + i) % client->stream_count;
         if (next_of(client, &client->stream[at], out)) {
@@ -141,8 +169,9 @@ static bool next(void *self, tr_message *out)
 }
 
 /* Send again all that is not done. */
-static void rewind_stream(tr__stream *s)
+static void rewind_stream(const tr_client *client, tr__stream *s)
 {
+    s->tells = tr__client_is_heir(client);         /* it may not know who this is */
     s->unsent = s->first;
     s->in_flight = 0;
     for (tr__request *r = s->first; r; r = r->next)
@@ -182,7 +211,7 @@ static int64_t tick(void *self, int64_t now)
         if (!r || !r->sent_at || r == s->unsent)
             continue;
         if (now - r->sent_at >= client->options.retry)
-            rewind_stream(s);
+            rewind_stream(client, s);
         else if (r->sent_at + client->options.retry < at)
             at = r->sent_at + client->options.retry;
     }
@@ -255,7 +284,9 @@ static void lost(void *self, int peer, const char *how)
 
     if (client->status != TR_OK || (client->survives_trainers && !s) || role == TR_ROLE_SPARE || role == TR_ROLE_REPLICA)
         return;
-    if (s && client->block && tr_roster_spare_for(client->roster, peer) >= 0) {
+    if (role == TR_ROLE_TRAINER && tr_roster_heir_for(client->roster, peer) >= 0)
+        return;                                    /* servers see to it */
+    if (s && (client->block || tr__client_is_heir(client)) && tr_roster_spare_for(client->roster, peer) >= 0) {
         s->is_orphan = true;
         s->orphan_since = client->now;
         free(s->how);

@@ -68,6 +68,10 @@ tr_node    tr_client_node(tr_client *client);
 /* When operation 1 is done: do all servers have what an earlier start of this job has left? Steps of this trainer in it. */
 bool       tr_client_resumes(const tr_client *client, uint64_t *step);
 
+/* In the middle of a job, by a roster in which this rank is a dead trainer's heir: it says so to all, and goes on behind what all
+ * servers have settled of that one. */
+tr_client *tr_client_new_heir(const tr_roster *roster, const tr_client_options *options);
+
 /* Before the setup, where servers never go back: what one of them has settled beyond the others stays, and is not sent to it
  * again. */
 void       tr_client_keep_settled(tr_client *client);
@@ -132,6 +136,8 @@ uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task);
 /* Trainer 0: cut (server_cut.c). `payloads` are packed Cuts, one for each server, which the client takes over. It has all
  * answers to the one before. No ticket: the answers come when they are written. */
 void     tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes);
+/* Not an heir that has not made a step yet: some servers may have one that others have not. */
+bool     tr_client_may_cut(const tr_client *client);
 bool     tr_client_cut_is_answered(const tr_client *client);
 /* A packed CutDone; valid until the next cut. */
 typedef struct tr_client_answer {

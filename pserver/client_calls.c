@@ -72,9 +72,9 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
 
     assert(!client->block);
     index_blocks(client, block_count, blocks);
-    client->step = resumes ? step : 0;
+    client->step = client->first_step = resumes ? step : 0;
     for (int i = 0; i < client->stream_count; i++)
-        if (!resumes || !client->keeps_settled)
+        if (!resumes || (!client->keeps_settled && !tr__client_is_heir(client)))
             client->stream[i].settled = client->step;
     for (int i = 0; i < client->stream_count; i++) {
         const tr_client_setup *setup = &setups[i];
@@ -87,7 +87,9 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
             if (!resumes)
                 add_values(client, s, setup, op);
         }
-        tr__client_add(client, s, TR_WIRE_JOIN, op, setup->join, setup->join_bytes)->owned = setup->join;
+        tr__request *join = tr__client_add(client, s, TR_WIRE_JOIN, op, setup->join, setup->join_bytes);
+        join->owned = setup->join;
+        join->wire.part = client->cut;
     }
     tr__client_op_count_down(client, op);
     return op;
@@ -138,6 +140,10 @@ uint64_t tr_client_push_compressed(tr_client *client, uint32_t index, const tr_c
     const tr__client_block *b = &client->block[index];
     const uint64_t          op = tr__client_op_begin(client);
 
+    if (tr__client_has_step(client, &client->stream[b->server])) {
+        tr__client_op_count_down(client, op);
+        return op;
+    }
     for (uint64_t i = 0; i * client->options.chunk_bytes < b->bytes; i++)
         push_piece(client, b, TR_WIRE_PUSH_COMPRESSED, op, i * client->options.chunk_bytes, pieces->payload + i * pieces->stride,
                    pieces->bytes[i], weight);

@@ -13,6 +13,8 @@ static void ask_for_cut(tr_client *client, tr__stream *s, uint8_t *payload, size
 
     r->owned = payload;
     r->wire.part = client->cut;
+    if (tr__client_is_uneven(client))
+        r->wire.step = client->step;               /* who has more declines */
 }
 
 void tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes)
@@ -67,8 +69,13 @@ uint64_t tr_client_even_from(const tr_client *client)
 void tr_client_rest(tr_client *client)
 {
     if (client->cut_wanted > client->cut && client->pack_place && !tr__client_is_first(client) &&
-        client->step >= tr_client_even_from(client))
+        client->step >= tr_client_even_from(client) && !tr__client_is_uneven(client))
         tr__client_follow_cut(client);
+}
+
+bool tr_client_may_cut(const tr_client *client)
+{
+    return !tr__client_is_uneven(client);
 }
 
 bool tr_client_cut_is_answered(const tr_client *client)

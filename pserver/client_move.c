@@ -1,10 +1,28 @@
-/* client_move.c - a server serves; it dies, and another rank serves in its place. */
+/* client_move.c - a server serves; it dies, and another rank serves in its place. A trainer that is another one's heir. */
 #include "pserver/client_state.h"
+
+bool tr__client_is_heir(const tr_client *client)
+{
+    return client->is_told >= 0;
+}
+
+bool tr__client_is_uneven(const tr_client *client)
+{
+    return tr__client_is_heir(client) && client->step == client->first_step;
+}
+
+tr_message tr__client_is_message(const tr_client *client, int to)
+{
+    return (tr_message){.peer = to, .wire = {
+        .kind = TR_WIRE_HEIR, .epoch = client->epoch, .sender = (uint32_t)client->roster->self, .seq = client->epoch,
+        .block = (uint32_t)client->roster->rank[client->roster->self].index, .part = TR_HEIR_IS}};
+}
 
 static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserver__Serving *serving)
 {
     const int self = client->roster->rank[client->roster->self].index;
-    bool      is_all = true;
+    const bool was_serving = s->is_serving;
+    bool       is_all = true;
 
     s->is_serving = true;
     s->has_state = serving->has_updates;
@@ -12,7 +30,9 @@ static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserve
     s->settled = (size_t)self < serving->n_settled ? serving->settled[self] : 0;
     for (int i = 0; i < client->stream_count; i++)
         is_all &= client->stream[i].is_serving;
-    if (is_all)
+    if (tr__client_is_heir(client) && tr__client_is_first(client) && serving->cut > client->cut)
+        client->cut = serving->cut;                /* the next is to be another */
+    if (is_all && !was_serving)
         tr__client_op_count_down(client, 1);
 }
 
@@ -53,6 +73,11 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
     }
     s->rank = peer;
     s->is_orphan = false;
+    s->tells = tr__client_is_heir(client);         /* that must know who this is */
+    if (!client->block) {
+        hear_serving(client, s, serving);
+        return;
+    }
     send_again(client, s, serving->settled[self]);
     if (tr__client_is_first(client) && !s->answer.bytes && !tr__client_is_cutting(s))
         tr__client_give_up_answer(s);
@@ -86,9 +111,11 @@ int64_t tr__client_watch_orphans(tr_client *client)
     int64_t at = INT64_MAX;
 
     for (int i = 0; i < client->stream_count; i++) {
-        const tr__stream *s = &client->stream[i];
+        tr__stream *s = &client->stream[i];
         if (!s->is_orphan)
             continue;
+        if (!s->orphan_since)
+            s->orphan_since = client->now;
         if (tr_roster_spare_for(client->roster, s->rank) < 0)
             fail_orphan(client, s, "so did the spare that was to take its place");
         else if (client->now - s->orphan_since > client->options.patience)

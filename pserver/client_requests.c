@@ -41,9 +41,12 @@ void tr__client_op_count_down(tr_client *client, uint64_t op)
 
 /* == requests ===================================================================================== */
 
-/* Steps behind this server: after a new start of the job it may have settled more than others. */
+/* Steps behind this server: after a new start of the job it may have settled more than others. Where servers keep step with each
+ * other an heir wants what they had together. */
 uint64_t tr__client_step_of(const tr_client *client, const tr__stream *s)
 {
+    if (tr__client_is_heir(client) && !client->keeps_settled)
+        return client->step;
     return client->step > s->settled ? client->step : s->settled;
 }
 

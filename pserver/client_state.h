@@ -63,7 +63,7 @@ typedef struct tr__stream {
     int64_t           orphan_since;
     char             *how;            /* it died, in words */
     int64_t           asked_at;       /* whether it serves */
-    bool              asks;
+    bool              asks, tells;    /* an heir: who it is now */
     tr_client_answer  answer;         /* to the last cut; no bytes: it has not come */
 } tr__stream;
 
@@ -84,6 +84,8 @@ struct tr_client {
     uint64_t            step;         /* ended */
     uint32_t            tasks_held;
     bool                survives_trainers, keeps_settled;
+    int                 is_told;      /* an heir: ranks that were told so; -1: no heir */
+    uint64_t            first_step;   /* steps behind it when it was set up */
     int                 stream_count, turn;
     tr__stream         *stream;
     uint32_t            block_count;
@@ -130,6 +132,13 @@ void         tr__client_flush_pulls(tr_client *client, tr__stream *s);
 tr__stream  *tr__client_stream_of(tr_client *client, int peer);      /* NULL: it is no server */
 void        *tr__client_place(void *self, int peer, const tr_wire *wire);
 void         tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed);
+
+/* client_move.c: an heir */
+bool         tr__client_is_heir(const tr_client *client);
+/* May some servers have a step that is to be made for the others yet? */
+bool         tr__client_is_uneven(const tr_client *client);
+/* To this rank: I am who I am now. */
+tr_message   tr__client_is_message(const tr_client *client, int to);
 
 /* client_cut.c */
 bool         tr__client_is_first(const tr_client *client);           /* trainer 0, which begins all cuts */

@@ -112,7 +112,7 @@ static bool begin(tr_comm *comm)
     comm->pidfd = malloc((size_t)ranks * sizeof *comm->pidfd);
     for (int i = 0; i < ranks; i++)
         comm->pidfd[i] = -1;
-    if (tr_roster_pack_hello(&hello, &size, comm->options.role, comm->options.epoch) != TR_OK)
+    if (tr_roster_pack_hello(&hello, &size, comm->options.role, comm->options.epoch, comm->options.can_inherit) != TR_OK)
         return true;                               /* nobody hears of this rank in time, and that is said */
     for (int i = 0; i < ranks; i++)
         if (i != rank)
@@ -557,12 +557,24 @@ tr_status tr_comm_leave(tr_comm *comm, int64_t timeout, bool *must_exit)
     return status;
 }
 
+static bool all_are_out(const tr_comm *comm, const int *rank, int count, bool may_have_died)
+{
+    for (int i = 0; i < count; i++) {
+        const tr_life life = tr_liveness_of(comm->liveness, rank[i]);
+        if (life == TR_LIFE_ALIVE || (life == TR_LIFE_DEAD && !may_have_died))
+            return false;
+    }
+    return true;
+}
+
+/* A dead trainer's place may be taken yet, for all that this rank knows; servers know. */
 bool tr_comm_trainers_left(const tr_comm *comm)
 {
-    for (int i = 0; i < comm->roster->trainers; i++)
-        if (tr_liveness_of(comm->liveness, comm->roster->trainer_rank[i]) == TR_LIFE_ALIVE)
-            return false;
-    return true;
+    const tr_roster *roster = comm->roster;
+    const bool       may_be_replaced = tr_roster_heir_for(roster, roster->trainer_rank[0]) >= 0;
+
+    return all_are_out(comm, roster->trainer_rank, roster->trainers, !may_be_replaced) ||
+           all_are_out(comm, roster->server_rank, roster->servers, true);
 }
 
 void tr_comm_kill(tr_comm *comm, int rank)
@@ -574,6 +586,11 @@ void tr_comm_kill(tr_comm *comm, int rank)
 void tr_comm_take_place(tr_comm *comm, int server)
 {
     tr_roster_replace(comm->roster, server, comm->roster->self);
+}
+
+bool tr_comm_inherit(tr_comm *comm, int trainer, uint32_t epoch)
+{
+    return tr_roster_inherit(comm->roster, trainer, comm->roster->self, epoch);
 }
 
 void tr_comm_set_exit_code(tr_comm *comm, int code)

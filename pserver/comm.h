@@ -24,6 +24,7 @@
 /* Times in nanoseconds. */
 typedef struct tr_comm_options {
     tr_role     role;
+    bool        can_inherit;          /* a spare that may become a trainer */
     uint32_t    epoch;
     int64_t     heartbeat, timeout, start_timeout, grace;
     const char *transport;            /* path of the shared object */
@@ -68,12 +69,14 @@ tr_status        tr_comm_status(tr_comm *comm);
  * failure: see that it is told, leave MPI alone. *must_exit: a rank has died in whose death the job did not end, or MPI does not
  * stop: this process must end by _exit. */
 tr_status        tr_comm_leave(tr_comm *comm, int64_t timeout, bool *must_exit);
-/* Of who drives: has every trainer left or died? */
+/* Of who drives: has every trainer left, or no server that waits for another one? */
 bool             tr_comm_trainers_left(const tr_comm *comm);
 /* Of who drives: end a rank of this host that is thought dead, so that it is. */
 void             tr_comm_kill(tr_comm *comm, int rank);
 /* Of who drives: this rank, a spare, is that server from here on. */
 void             tr_comm_take_place(tr_comm *comm, int server);
+/* Of who drives: this rank, a spare, is that trainer from here on. False: a newer one has its place. */
+bool             tr_comm_inherit(tr_comm *comm, int trainer, uint32_t epoch);
 /* What all ranks are to end with if the job fails by this one's doing; and what this one is to end with. */
 void             tr_comm_set_exit_code(tr_comm *comm, int code);
 int              tr_comm_exit_code(const tr_comm *comm);

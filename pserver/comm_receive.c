@@ -4,6 +4,7 @@
 
 #include "proto/pserver.pb-c.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,18 @@ static void see_server(tr_comm *comm, int peer, const uint8_t *payload, int64_t 
         trireme__pserver__serving__free_unpacked(serving, NULL);
 }
 
+/* A spare is the trainer that has died. If that was this rank, it has slept, and is nobody now: it ends as the dead do. */
+static void see_heir(tr_comm *comm, int peer, const tr_wire *wire)
+{
+    tr_roster *roster = comm->roster;
+
+    if (!comm->has_node || wire->part != TR_HEIR_IS || wire->block >= (uint32_t)roster->trainers)
+        return;
+    const int before = roster->trainer_rank[wire->block];
+    if (tr_roster_inherit(roster, (int)wire->block, peer, (uint32_t)wire->seq) && before == roster->self)
+        raise(SIGKILL);
+}
+
 static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed)
 {
     tr_comm *comm = self;
@@ -100,6 +113,10 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
     atomic_fetch_add_explicit(&comm->bytes_received, TR_WIRE_HEADER + wire.bytes, memory_order_relaxed);
     if (wire.kind == TR_WIRE_SERVING && wire.bytes)
         see_server(comm, peer, payload, bytes);
+    if (wire.kind == TR_WIRE_HEIR)
+        see_heir(comm, peer, &wire);
+    if (wire.kind == TR_WIRE_REFUSED && wire.part)     /* another one is this trainer */
+        raise(SIGKILL);
     if (wire.kind < TR_WIRE_SETUP)
         receive_own(comm, peer, &wire, payload, is_placed);
     else if (!comm->has_node)

@@ -252,13 +252,24 @@ static void *store_tasks(void *self, uint64_t *bytes)
     return tr_server_program_tasks(job->program, state_name(name, sizeof name, job) ? name : NULL, bytes);
 }
 
+static void *store_param_before(void *self, uint32_t index)
+{
+    return tr_server_program_param_before(((tr_job *)self)->program, index);
+}
+
+static tr_status store_rows_before(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out)
+{
+    return tr_server_program_rows_before(((tr_job *)self)->program, index, keys, n, out);
+}
+
 static tr_store make_store(tr_job *job, const tr_roster *roster)
 {
     job->server_index = roster->rank[roster->self].index;
     job->trainer_count = roster->trainers;
     return (tr_store){job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
                       store_commit, store_go_back, store_rows, store_snapshot,
-                      store_read_rows, store_write_rows, store_tasks, store_piece};
+                      store_read_rows, store_write_rows, store_tasks, store_piece,
+                      store_param_before, store_rows_before};
 }
 
 static tr_server *make_server(tr_job *job, const tr_roster *roster)
@@ -292,11 +303,32 @@ static tr_status take_place(void *self, int server, int dead)
     return tr_server_take_over(job->server);
 }
 
-/* -- a spare's core is one of two ------------------------------------------------------------------ */
+static tr_client_options client_options(const tr_job *job)
+{
+    return (tr_client_options){(uint64_t)job->options.chunk_bytes, (uint64_t)job->options.window_bytes, 0,
+                               tr__seconds(job->options.timeout)};
+}
+
+/* A spare becomes the trainer that has died; the owner hears of it in tr_job_serve. */
+static void inherit(void *self, int trainer, uint32_t epoch)
+{
+    tr_job                 *job = self;
+    const tr_client_options options = client_options(job);
+
+    tr_comm_kill(job->comm, tr_comm_roster(job->comm)->trainer_rank[trainer]);     /* it may only sleep */
+    if (!tr_comm_inherit(job->comm, trainer, epoch))
+        return;
+    job->client = tr_client_new_heir(tr_comm_roster(job->comm), &options);
+    tr__saving_watch_places(job->saving);
+    atomic_store(&job->is_heir, true);
+    tr__bell_ring(&job->bell);
+}
+
+/* -- a spare's core is one of three ----------------------------------------------------------------- */
 
 static tr_node core_now(const tr_job *job)
 {
-    return job->server ? tr_server_node(job->server) : tr_spare_node(job->spare);
+    return job->client ? tr_client_node(job->client) : job->server ? tr_server_node(job->server) : tr_spare_node(job->spare);
 }
 
 static void *either_place(void *self, int peer, const tr_wire *wire)
@@ -355,12 +387,11 @@ static tr_node make_core(void *self, const tr_roster *roster)
         return tr_replica_node(job->replica);
     }
     if (job->role == TR_ROLE_SPARE) {
-        job->spare = tr_spare_new(roster, take_place, job);
+        job->spare = tr_spare_new(roster, take_place, inherit, job);
         return (tr_node){job, either_place, either_receive, either_lost, either_tick, either_next, either_status,
                          either_describe};
     }
-    const tr_client_options options = {(uint64_t)job->options.chunk_bytes, (uint64_t)job->options.window_bytes, 0,
-                                       tr__seconds(job->options.timeout)};
+    const tr_client_options options = client_options(job);
     job->client = tr_client_new(roster, &options);
     tr__saving_watch_places(job->saving);
     return tr_client_node(job->client);
@@ -478,7 +509,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     tr_transport_find(transport, sizeof transport, taken.transport);
     job->options.transport = NULL;                 /* the caller's text need not live on */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const tr_comm_options comm = {role, epoch_of_start(), tr__seconds(taken.heartbeat), tr__seconds(taken.timeout),
+    const tr_comm_options comm = {role, role == TR_ROLE_SPARE && taken.can_inherit, epoch_of_start(), tr__seconds(taken.heartbeat), tr__seconds(taken.timeout),
                                   tr__seconds(taken.start_timeout), tr__seconds(taken.grace), transport};
     const tr_comm_core    core = {job, make_core, on_command, on_flush, core_done};
     was_started = true;
@@ -607,6 +638,21 @@ tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint3
     return tr_comm_wait(job->comm, ++job->shared, tr__seconds(job->options.wait_timeout));
 }
 
+/* In the owner's thread, which is the trainer's from here on. */
+static void begin_as_heir(tr_job *job)
+{
+    const int index = tr_job_index(job);
+    char      text[16];
+
+    job->last_ticket = 1;
+    job->meter = tr_trainer_meter_new(tr_job_servers(job));
+    job->role = TR_ROLE_TRAINER;
+    tr__job_pulls_begin(job);
+    snprintf(text, sizeof text, "%d", index);
+    tr__launcher_tell("heir", tr_job_rank(job), text);
+    tr_runlog_note("took_place", ",\"trainer\":%d", index);
+}
+
 tr_status tr_job_serve(tr_job *job)
 {
     if (job->role == TR_ROLE_TRAINER)
@@ -617,6 +663,10 @@ tr_status tr_job_serve(tr_job *job)
             TR_TRY(apply(job));
         TR_TRY(tr__saving_serve(job->saving));
         TR_TRY(tr_comm_status(job->comm));
+        if (atomic_load(&job->is_heir)) {
+            begin_as_heir(job);
+            return TR_OK;
+        }
         if (atomic_load(&job->is_done))
             return TR_OK;
         if (atomic_load(&job->has_update) || tr__saving_is_due(job->saving))

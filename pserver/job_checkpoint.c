@@ -521,9 +521,17 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
     return start(s, run_order);
 }
 
+static bool is_being_written(const tr__saving *s)
+{
+    return s->has_report && s->has_thread && !atomic_load(&s->has_ended);
+}
+
+/* Of what an heir finds one server may have a step that others miss, until it has made its first. */
 bool tr_job_checkpoint_is_under_way(const tr_job *job)
 {
-    return job->saving->has_report && job->saving->has_thread && !atomic_load(&job->saving->has_ended);
+    const bool is_uneven = atomic_load(&job->is_heir) && job->step == job->joined_at;
+
+    return is_uneven || is_being_written(job->saving);
 }
 
 tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_report *report)
@@ -533,12 +541,12 @@ tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_
 
     if (!s->has_report)
         return tr_fail(TR_ENOTFOUND, "tr_job_checkpoint_wait: no checkpoint was begun");
-    while (tr_job_checkpoint_is_under_way(job)) {
+    while (is_being_written(s)) {
         const unsigned seen = atomic_load(&s->bell);
         const int64_t  left = deadline - tr__clock();
         if (left <= 0)
             return tr_fail(TR_ETIMEOUT, "the checkpoint '%s' is not complete after %.1f s", s->order.folder, seconds);
-        if (tr_job_checkpoint_is_under_way(job))
+        if (is_being_written(s))
             tr__bell_wait(&s->bell, seen, left < 50000000 ? left : 50000000);
     }
     join(s);

@@ -85,7 +85,7 @@ static void add_found(Trireme__Pserver__Hello *hello)
     free(state);
 }
 
-tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch)
+tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_inherit)
 {
     Trireme__Pserver__Hello hello = TRIREME__PSERVER__HELLO__INIT;
     char                    host[256] = "?", host_id[192];
@@ -98,6 +98,7 @@ tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32
     hello.host = host;
     hello.host_id = host_id;
     hello.epoch = epoch;
+    hello.has_can_inherit = hello.can_inherit = can_inherit;
     if (role == TR_ROLE_SERVER)
         add_found(&hello);
     *size = trireme__pserver__hello__get_packed_size(&hello);
@@ -126,6 +127,7 @@ tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *bytes, size
     else {
         tr_roster_put(roster, rank, (tr_role)hello->role, hello->epoch, (int64_t)hello->pid, hello->host,
                       hello->host_id);
+        roster->rank[rank].can_inherit = hello->can_inherit;
         for (size_t i = 0; i < hello->n_found; i++)
             tr_roster_put_found(roster, rank, hello->found[i]->server, hello->found[i]->attempt);
     }
@@ -283,6 +285,52 @@ void tr_roster_replace(tr_roster *roster, int server, int rank)
     roster->rank[rank].role = TR_ROLE_SERVER;
     roster->rank[rank].index = server;
     roster->server_rank[server] = rank;
+}
+
+int tr_roster_heir_for(const tr_roster *roster, int rank)
+{
+    const char *host = roster->rank[rank].host_id;
+    int         any = -1;
+
+    for (int i = 0; i < roster->size; i++) {
+        const tr_rank *r = &roster->rank[i];
+        if (r->role != TR_ROLE_SPARE || r->is_dead || !r->can_inherit)
+            continue;
+        if (host[0] && !strcmp(r->host_id, host))
+            return i;
+        any = any < 0 ? i : any;
+    }
+    return any;
+}
+
+bool tr_roster_inherit(tr_roster *roster, int trainer, int rank, uint32_t epoch)
+{
+    tr_rank *before = &roster->rank[roster->trainer_rank[trainer]], *heir = &roster->rank[rank];
+
+    if (heir->role != TR_ROLE_SPARE || epoch <= before->epoch)
+        return false;
+    before->role = TR_ROLE_SPARE;
+    before->index = -1;
+    before->is_dead = true;
+    heir->role = TR_ROLE_TRAINER;
+    heir->index = trainer;
+    heir->epoch = epoch;
+    roster->trainer_rank[trainer] = rank;
+    return true;
+}
+
+/* Starts of the job are counted below. Who chooses is server 0, and who follows it in its place has a higher rank. */
+enum { HEIR_BITS = 16 };
+
+uint32_t tr_roster_next_epoch(const tr_roster *roster, int trainer)
+{
+    const uint32_t before = roster->rank[roster->trainer_rank[trainer]].epoch;
+    return ((before >> HEIR_BITS) + 1) << HEIR_BITS | (uint32_t)roster->self;
+}
+
+bool tr_roster_is_heir(uint32_t epoch)
+{
+    return epoch >> HEIR_BITS > 0;
 }
 
 const char *tr_roster_name(const tr_roster *roster, int rank)

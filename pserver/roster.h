@@ -5,7 +5,7 @@
  * states of all of them on other hosts (a replica's): then each is where its state is. A replica has the number of a
  * server of another host, or a higher one: it has nothing to do. Nothing here waits or sends.
  *
- * What must stay true: once complete, a roster changes in who is dead and which rank is a server, by who drives (comm.h)
+ * What must stay true: once complete, a roster changes in who is dead and which rank is which server or trainer, by who drives (comm.h)
  * alone; names and numbers of ranks do not change, and other threads may read those. */
 #ifndef TR_PSERVER_ROSTER_H
 #define TR_PSERVER_ROSTER_H
@@ -13,7 +13,7 @@
 #include "pserver/trireme_dist.h"
 
 typedef struct tr_rank {
-    bool     is_known, is_dead;
+    bool     is_known, is_dead, can_inherit;
     tr_role  role;
     int      index;                   /* among the ranks of its role */
     uint32_t epoch;
@@ -36,7 +36,7 @@ tr_roster *tr_roster_new(int self, int size);
 void       tr_roster_free(tr_roster *roster);
 
 /* What this process is: its Hello, malloc'ed. */
-tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch);
+tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_inherit);
 /* Take in the Hello of a rank. TR_EPEER when its version is not ours. A second one is ignored. */
 tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *hello, size_t size);
 /* The same by hand, for tests. */
@@ -55,6 +55,15 @@ int       tr_roster_spare_for(const tr_roster *roster, int rank);
 int       tr_roster_replica_of(const tr_roster *roster, int server);
 /* From here on this rank is that server, and who was it before is nobody. */
 void      tr_roster_replace(tr_roster *roster, int server, int rank);
+/* The spare that is to take a trainer's place: the first living one of its host that can, else of any; -1: there is none. */
+int       tr_roster_heir_for(const tr_roster *roster, int rank);
+/* From here on this spare is that trainer, with that epoch, and who was it before is nobody. False: it is no spare, or a newer one has
+ * the place. */
+bool      tr_roster_inherit(tr_roster *roster, int trainer, int rank, uint32_t epoch);
+/* The epoch of the next who takes that trainer's place, chosen by this rank: above all before, and nobody else's. */
+uint32_t  tr_roster_next_epoch(const tr_roster *roster, int trainer);
+/* Has a trainer of this epoch taken another one's place? */
+bool      tr_roster_is_heir(uint32_t epoch);
 /* "rank 2, rank 3": who is not known yet; for messages. */
 void      tr_roster_missing(const tr_roster *roster, char *out, size_t size);
 

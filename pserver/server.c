@@ -62,6 +62,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
         t->held_end = &t->held;
         t->rows_end = &t->rows;
         t->parked_end = &t->parked;
+        t->missed = t->called = -1;
     }
     server->settled = calloc((size_t)roster->trainers, sizeof *server->settled);
     server->trainer_flags = calloc((size_t)roster->trainers, sizeof *server->trainer_flags);
@@ -108,6 +109,7 @@ static void free_trainer(tr_server *server, tr__trainer *trainer)
     free_held(server, trainer->held);
     free_held(server, trainer->parked);
     free(trainer->pushed);
+    free(trainer->pushed_by);
     free(trainer->unsettled);
     for (uint32_t i = 0; trainer->copy && i < server->block_count; i++)
         free(trainer->copy[i]);
@@ -209,18 +211,28 @@ void tr__server_commit(tr_server *server, bool is_update)
 
 /* == failing ================================================================================= */
 
-static void refuse(tr_server *server, const tr__trainer *trainer)
+static void send_refusal(tr_server *server, int rank, uint32_t epoch, const char *text, bool is_replaced)
 {
     Trireme__Pserver__Refusal refusal = TRIREME__PSERVER__REFUSAL__INIT;
-    refusal.text = server->text;
+    refusal.text = (char *)(uintptr_t)text;
 
     const size_t size = trireme__pserver__refusal__get_packed_size(&refusal);
     uint8_t     *payload = malloc(size);
     trireme__pserver__refusal__pack(&refusal, payload);
     tr_outbox_put(&server->outbox, &(tr_message){
-        .peer = trainer->rank, .payload = payload, .owned = payload,
-        .wire = {.kind = TR_WIRE_REFUSED, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self,
+        .peer = rank, .payload = payload, .owned = payload,
+        .wire = {.kind = TR_WIRE_REFUSED, .epoch = epoch, .sender = (uint32_t)server->roster->self, .part = is_replaced,
                  .bytes = size}});
+}
+
+static void refuse(tr_server *server, const tr__trainer *trainer)
+{
+    send_refusal(server, trainer->rank, trainer->epoch, server->text, false);
+}
+
+void tr__server_refuse(tr_server *server, int rank, uint32_t epoch)
+{
+    send_refusal(server, rank, epoch, "another process has taken the place of this trainer", true);
 }
 
 tr_status tr__server_fail(tr_server *server, tr_status status)
@@ -272,6 +284,8 @@ static void lost(void *self, int peer, const char *how)
     }
     if (!trainer && !waits_in_vain(server, peer))
         return;                                    /* trainers wait for whom takes its place, not we */
+    if (trainer && tr__server_await_heir(server, trainer))
+        return;
     if (trainer && server->is_running && tr_mode_survives_trainers(&server->mode)) {
         tr__server_trainer_lost(server, trainer);
         return;
@@ -309,6 +323,8 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
 {
     if (tr__server_is_task(wire))
         return tr__server_on_task(server, trainer, wire, server->now);
+    if (server->is_running && wire->kind == TR_WIRE_JOIN && trainer->is_vacant)
+        return tr__server_on_heir_join(server, trainer, wire, payload);
     if (server->is_running && is_of_start(wire->kind))
         return TR_OK;                              /* the server that died had it, and died before it said so */
     switch (wire->kind) {
@@ -376,6 +392,10 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
         tr__server_mirror_receive(server, wire, payload);
         goto drop;
     }
+    if (wire->kind == TR_WIRE_HEIR) {
+        tr__server_on_heir(server, peer, wire);
+        goto drop;
+    }
     if (!trainer) {
         if (wire->kind == TR_WIRE_SERVING && !wire->bytes)
             tr__server_say_serving(server, peer);
@@ -386,7 +406,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     }
     if (wire->epoch != trainer->epoch) {
         /* A process that was declared dead and comes back: it is told, and nothing of it is used. */
-        refuse(server, trainer);
+        tr__server_refuse(server, peer, wire->epoch);
         goto drop;
     }
     if (server->status != TR_OK) {
@@ -484,8 +504,9 @@ static int64_t tick(void *self, int64_t now)
     const int64_t gather = tr_gather_tick(server->gather, now), cut = tr__server_watch_cut(server, now);
     const int64_t verdicts = tr__server_watch_verdicts(server, now), mirror = tr__server_mirror_tick(server, now);
     const int64_t first = gather < cut ? gather : cut, other = verdicts < mirror ? verdicts : mirror;
+    const int64_t heirs = tr__server_watch_heirs(server, now), both = first < other ? first : other;
 
-    return first < other ? first : other;
+    return both < heirs ? both : heirs;
 }
 
 static tr_status status_of(const void *self, const char **text)

@@ -76,6 +76,9 @@ typedef struct tr_store {
     /* Bytes of block `index`'s mean gradient that are sure to be in the next update: what follows from them alone may be computed
      * now, to count with that update. Called for all pieces of all blocks before `apply`, or for none. NULL: it is not wanted. */
     tr_status (*piece)(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);
+    /* As `param` and `rows`, before the last update; while no piece of the next has come. NULL: nobody can take a dead trainer's place. */
+    void     *(*param_before)(void *self, uint32_t index);
+    tr_status (*rows_before)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out);
 } tr_store;
 
 typedef struct tr_server tr_server;

@@ -155,17 +155,37 @@ static pb_cut *parse(const tr_server *server, const tr__trainer *trainer, const 
     return NULL;
 }
 
+/* A step of it is here and not on every other server: that would be no state of the job. */
+static void decline(tr_server *server, const tr__trainer *trainer, uint32_t number)
+{
+    if (number <= server->cut.number && server->cut.phase != TR__CUT_GATHERING)
+        return;
+    tr__server_cut_give_up(server, number);
+    if (trainer == server->trainer && server->cut.phase == TR__CUT_NONE)
+        tr_server_written(server, NULL, 0, "trainer 0 has just taken a dead one's place, and has made no step yet");
+}
+
 tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     tr__cut  *cut = &server->cut;
     const int index = (int)(trainer - server->trainer);
 
+    if (tr__server_lags(trainer, wire->step)) {
+        decline(server, trainer, wire->part);
+        return TR_OK;
+    }
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
     if (!server->store.snapshot)
         return tr_fail(TR_EUNSUPPORTED, "%s wants a checkpoint, which this server cannot write",
                        tr__server_trainer_name(server, trainer));
-    if (wire->part < cut->number || has_asked_before(server, trainer, wire->part) || server->trainer[0].is_gone)
+    if (wire->part < cut->number || has_asked_before(server, trainer, wire->part) || server->trainer[0].is_gone ||
+        server->trainer[0].is_vacant)
         return TR_OK;
+    if (wire->part > cut->number && (cut->phase == TR__CUT_TAKING || cut->phase == TR__CUT_WRITING)) {
+        trainer->is_parked = true;                 /* trainer 0 is an heir, which has not asked for the one before */
+        tr__server_hold(server, &trainer->parked_end, wire, (uint8_t *)(uintptr_t)payload, false);
+        return TR_OK;
+    }
     if (wire->part > cut->number && cut->phase == TR__CUT_GATHERING)
         give_up(server);
     if (wire->part > cut->number && cut->phase == TR__CUT_NONE)
@@ -199,6 +219,12 @@ static void unpark(tr_server *server, tr__trainer *trainer)
     trainer->owes_ack |= !trainer->is_gone;
     while (held) {
         tr__held  *next = held->next;
+        if (trainer->is_parked) {                  /* it has cut again */
+            tr__server_hold(server, &trainer->parked_end, &held->wire, held->payload, true);
+            free(held);
+            held = next;
+            continue;
+        }
         const bool is_push = tr__server_is_push(&held->wire);
         tr_status  status = TR_OK;
         if (server->status == TR_OK && !trainer->is_gone)
@@ -210,6 +236,13 @@ static void unpark(tr_server *server, tr__trainer *trainer)
         free(held);
         held = next;
     }
+}
+
+static void unpark_all(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (server->trainer[i].is_parked)
+            unpark(server, &server->trainer[i]);
 }
 
 static void forget_cuts(tr_server *server)
@@ -236,9 +269,7 @@ static void give_up(tr_server *server)
     const bool is_asked = cut->cut[0] != NULL;
 
     cut->phase = TR__CUT_NONE;
-    for (int i = 0; i < server->trainer_count; i++)
-        if (server->trainer[i].is_parked)
-            unpark(server, &server->trainer[i]);
+    unpark_all(server);
     if (is_asked)
         tr_server_written(server, NULL, 0, "not all trainers came to the end of a step in time");
     forget_cuts(server);
@@ -264,9 +295,7 @@ void tr_server_snapped(tr_server *server, int64_t now)
 
     cut->phase = TR__CUT_WRITING;
     cut->pause = now > cut->begun ? (uint64_t)(now - cut->begun) : 0;
-    for (int i = 0; i < server->trainer_count; i++)
-        if (server->trainer[i].is_parked)
-            unpark(server, &server->trainer[i]);
+    unpark_all(server);
     tr__server_apply_next(server);
 }
 
@@ -295,8 +324,9 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
     free(places);
     forget_cuts(server);
     cut->phase = TR__CUT_NONE;
-    if (server->status == TR_OK && !server->trainer[0].is_gone)
+    if (server->status == TR_OK && !server->trainer[0].is_gone && !server->trainer[0].is_vacant)
         send_answer(server);
+    unpark_all(server);
 }
 
 void tr__server_cut_without(tr_server *server, const tr__trainer *trainer)

@@ -421,6 +421,21 @@ void *tr_server_program_param(tr_server_program *sp, uint32_t index)
     return tr_tensor_data(sp->block[index].param);
 }
 
+void *tr_server_program_param_before(tr_server_program *sp, uint32_t index)
+{
+    tr_tensor *param = sp->block[index].param;
+
+    for (uint32_t i = 0; i < sp->twin_count; i++)
+        if (sp->twin[i].now == param)
+            return tr_tensor_data(sp->twin[i].next);
+    return tr_tensor_data(param);                  /* no update changes it */
+}
+
+tr_status tr_server_program_rows_before(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out)
+{
+    return tr_table_pull_before(sp->table[table]->table, out, keys, n);
+}
+
 void tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out)
 {
     tr_table_pull(sp->table[table]->table, out, keys, n);

@@ -30,6 +30,9 @@ tr_status          tr_server_program_setup(tr_server_program *sp, const Trireme_
 void              *tr_server_program_value(tr_server_program *sp, uint32_t index);
 tr_status          tr_server_program_ready(tr_server_program *sp);
 void              *tr_server_program_param(tr_server_program *sp, uint32_t index);
+/* The same as it was before the last update, while nothing of the next is computed. */
+void              *tr_server_program_param_before(tr_server_program *sp, uint32_t index);
+tr_status          tr_server_program_rows_before(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out);
 /* Not while an update is being computed: tables have one copy. */
 void               tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out);
 tr_status          tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, bool are_candidates, void **out,

@@ -31,7 +31,14 @@ typedef struct reply {
     const tr__trainer *trainer;
     uint64_t           seq, step;
     uint32_t           part;
+    bool               is_before;     /* as they were before the last update */
 } reply;
+
+static uint8_t *param_of(const reply *r, uint32_t index)
+{
+    const tr_store *store = &r->server->store;
+    return r->is_before ? store->param_before(store->self, index) : store->param(store->self, index);
+}
 
 static void put_reply(reply *r, tr_wire_kind kind, uint32_t block, uint64_t offset, uint64_t bytes, void *payload, void *owned)
 {
@@ -50,7 +57,7 @@ static void reply_large(reply *r, uint32_t index)
 {
     tr_server       *server = r->server;
     const tr__block *block = &server->block[index];
-    uint8_t         *param = server->store.param(server->store.self, index);
+    uint8_t         *param = param_of(r, index);
 
     for (uint64_t offset = 0; offset < block->bytes; offset += server->chunk_bytes) {
         const uint64_t left = block->bytes - offset;
@@ -83,7 +90,7 @@ static uint32_t reply_small(reply *r, const uint32_t *blocks, uint32_t count, ui
         const uint64_t bytes = server->block[blocks[i]].bytes;
         if (is_small(server, blocks[i]))
             memcpy(tr_wire_entry_put(payload, index++, &cursor, blocks[i], bytes),
-                   server->store.param(server->store.self, blocks[i]), bytes);
+                   param_of(r, blocks[i]), bytes);
     }
     put_reply(r, TR_WIRE_DATA_MANY, n, 0, size, payload, payload);
     return to;
@@ -105,7 +112,7 @@ void tr__server_note_pulled(const tr_server *server, tr__trainer *trainer, uint6
 static void answer(tr_server *server, tr__trainer *trainer, uint64_t seq, uint64_t step, const uint32_t *blocks,
                    uint32_t count)
 {
-    reply r = {server, trainer, seq, step, 0};
+    reply r = {server, trainer, seq, step, 0, tr__server_wants_before(server, trainer, step)};
 
     tr__server_note_pulled(server, trainer, step);
     if (trainer->copy)
@@ -139,7 +146,8 @@ static tr__pull *parse_pull(const tr_server *server, const tr_wire *wire, const 
 
 tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
+    if (!tr__server_lags(trainer, wire->step))
+        TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
     tr__pull *pull = parse_pull(server, wire, payload);
     if (!pull)
         return tr_fail(TR_EFORMAT, "%s pulls a block that does not exist", tr__server_trainer_name(server, trainer));
@@ -161,7 +169,8 @@ void tr__server_pull_again(tr_server *server, tr__trainer *trainer, const tr_wir
     if (trainer->is_parked)                        /* the first one may wait behind the cut */
         return;
     /* Of an earlier step: the trainer has pushed since, so it has its answer. Of a later one: it waits. */
-    if (!server->is_running || trainer->ended != wire->step || !tr__server_may_answer(server, trainer, wire->step, wire->step - wire->part))
+    const bool is_now = trainer->ended == wire->step || tr__server_lags(trainer, wire->step);
+    if (!server->is_running || !is_now || !tr__server_may_answer(server, trainer, wire->step, wire->step - wire->part))
         return;
     tr__pull      *pull = parse_pull(server, wire, payload);
     const uint64_t pulled = trainer->pulled;

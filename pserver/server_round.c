@@ -209,6 +209,8 @@ static bool note_part(tr_server *server, tr__trainer *trainer, const tr_wire *wi
         return false;
     }
     const uint64_t chunk = chunk_of(server, &server->block[index], offset);
+    if (tr__server_has_part(server, trainer, wire, chunk))
+        return true;
     if (trainer->pushed[chunk / 8] >> chunk % 8 & 1) {
         tr_fail(TR_EPEER, "%s pushed '%s' twice in step %llu", tr__server_trainer_name(server, trainer),
                 server->setup->blocks[index]->grad, (unsigned long long)trainer->ended + 1);
@@ -222,17 +224,18 @@ static bool note_part(tr_server *server, tr__trainer *trainer, const tr_wire *wi
 static bool part_may_go(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
                         const uint8_t *data, uint64_t bytes)
 {
-    (void)wire;
     (void)data;
     (void)bytes;
-    return is_turn(server, trainer, index, offset);
+    return is_turn(server, trainer, index, offset) ||
+           tr__server_has_part(server, trainer, wire, chunk_of(server, &server->block[index], offset));
 }
 
 static bool part_goes(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint32_t index, uint64_t offset,
                       const uint8_t *data, uint64_t bytes)
 {
     (void)bytes;
-    add_part(server, trainer->round, index, offset, data, wire->kind == TR_WIRE_PUSH_COMPRESSED, wire->weight);
+    if (!tr__server_has_part(server, trainer, wire, chunk_of(server, &server->block[index], offset)))
+        add_part(server, trainer->round, index, offset, data, wire->kind == TR_WIRE_PUSH_COMPRESSED, wire->weight);
     return true;
 }
 
@@ -320,6 +323,10 @@ tr_status tr__server_on_push(tr_server *server, tr__trainer *trainer, const tr_w
 {
     tr_wire_entries entries;
 
+    if (tr__server_has_ended(trainer, wire)) {
+        tr__server_buffer_free(server, is_owned ? payload : NULL);
+        return TR_OK;
+    }
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
     if (wire->kind == TR_WIRE_PUSH_MANY)
         TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->block));

@@ -108,6 +108,10 @@ static tr_status check_push(const tr_server *server, const tr__trainer *trainer,
 tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload,
                                   bool is_owned)
 {
+    if (tr__server_has_ended(trainer, wire)) {
+        tr__server_buffer_free(server, is_owned ? payload : NULL);
+        return TR_OK;
+    }
     TR_TRY(check_push(server, trainer, wire));
     const uint64_t row = sizeof(int64_t) + (uint64_t)server->table[wire->block].width * sizeof(float);
     tr__rows      *rows = malloc(sizeof *rows);
@@ -136,6 +140,22 @@ void tr__server_rows_ended(tr_server *server, tr__trainer *trainer)
 {
     memset(trainer->row_pieces, 0, server->table_count * sizeof *trainer->row_pieces);
     memset(trainer->has_rows, 0, server->table_count * sizeof *trainer->has_rows);
+}
+
+void tr__server_rows_unended(tr_server *server, tr__trainer *trainer)
+{
+    tr__rows **at = &trainer->rows;
+
+    while (*at && (*at)->step <= trainer->ended)
+        at = &(*at)->next;
+    trainer->rows_end = at;
+    while (*at) {
+        tr__rows *rows = *at;
+        *at = rows->next;
+        tr__server_buffer_free(server, rows->payload);
+        free(rows);
+    }
+    tr__server_rows_ended(server, trainer);
 }
 
 static void list_part(tr_server *server, int trainer, const tr__rows *rows)
@@ -173,6 +193,16 @@ void tr__server_rows_settled(tr_server *server, tr__trainer *trainer)
 
 /* == rows out ================================================================================= */
 
+static tr_status read_rows(tr_server *server, const tr__trainer *trainer, const tr__row_pull *pull, void *out)
+{
+    const tr_store *store = &server->store;
+
+    if (tr__server_wants_before(server, trainer, pull->step))
+        return store->rows_before(store->self, pull->table, pull->key, pull->count, out);
+    store->rows(store->self, pull->table, pull->key, pull->count, out);
+    return TR_OK;
+}
+
 static void answer(tr_server *server, tr__trainer *trainer, const tr__row_pull *pull)
 {
     uint64_t bytes = (uint64_t)(pull->count * server->table[pull->table].row_bytes);
@@ -180,7 +210,12 @@ static void answer(tr_server *server, tr__trainer *trainer, const tr__row_pull *
 
     if (pull->count >= 0) {
         tr__server_note_pulled(server, trainer, pull->step);
-        server->store.rows(server->store.self, pull->table, pull->key, pull->count, payload);
+        const tr_status status = read_rows(server, trainer, pull, payload);
+        if (status != TR_OK) {
+            free(payload);
+            tr__server_fail(server, status);
+            return;
+        }
     } else {
         const tr_status status = server->store.read_rows(server->store.self, pull->table, (uint32_t)pull->key[0], false, &payload, &bytes);
         if (status != TR_OK) {
@@ -223,7 +258,8 @@ static bool may_read(const tr_server *server, const tr__trainer *trainer, uint64
 
 tr_status tr__server_on_pull_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
+    if (!tr__server_lags(trainer, wire->step))
+        TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
     if (wire->block >= server->table_count || wire->bytes % sizeof(int64_t) ||
         wire->bytes / sizeof(int64_t) * (uint64_t)server->table[wire->block].row_bytes > TR_LIMIT_DATA)
         return tr_fail(TR_EFORMAT, "%s pulls %llu bytes of keys from table %u; there are %u tables",
@@ -250,7 +286,8 @@ void tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const t
     for (const tr__row_pull *pull = trainer->row_pulls; pull; pull = pull->next)
         if (pull->seq == wire->seq)
             return;                                    /* it waits */
-    if (!server->is_running || trainer->ended != wire->step || !may_read(server, trainer, wire->step, own_steps(wire)))
+    const bool is_now = trainer->ended == wire->step || tr__server_lags(trainer, wire->step);
+    if (!server->is_running || !is_now || !may_read(server, trainer, wire->step, own_steps(wire)))
         return;
     tr__row_pull *pull = parse_pull(wire, payload);
     answer(server, trainer, pull);

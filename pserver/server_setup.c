@@ -182,12 +182,18 @@ tr_status tr__server_on_value(tr_server *server, const tr_wire *wire)
     return TR_OK;
 }
 
+static bool is_in_last(const tr_server *server, const tr_commit *commit, int trainer)
+{
+    if (!tr_mode_decides(&server->mode))
+        return commit->settled[trainer] == commit->updates;
+    return commit->decided == commit->updates && commit->trainer[trainer] & TR_TRAINER_IN;
+}
+
 /* Who took part in the last update computes its next step with that one's parameters. Where late steps are dropped, any other
  * may have older ones. */
 static uint64_t pulled_before(const tr_server *server, const tr_commit *commit, int trainer)
 {
-    const bool is_in = commit->decided == commit->updates && commit->trainer[trainer] & TR_TRAINER_IN;
-    const bool is_known = !tr_mode_decides(&server->mode) || is_in || commit->updates == 0;
+    const bool is_known = !tr_mode_decides(&server->mode) || is_in_last(server, commit, trainer) || commit->updates == 0;
 
     return commit->updates - !is_known;
 }
@@ -195,9 +201,10 @@ static uint64_t pulled_before(const tr_server *server, const tr_commit *commit, 
 /* Of trainers that died while another process served here nobody will say anything more. */
 static void note_deaths(tr_server *server)
 {
-    for (int i = 0; i < server->trainer_count && tr_mode_survives_trainers(&server->mode); i++) {
+    for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
-        if (server->roster->rank[t->rank].is_dead && !t->is_gone)
+        if (server->roster->rank[t->rank].is_dead && !t->is_gone && !tr__server_await_heir(server, t) &&
+            tr_mode_survives_trainers(&server->mode))
             tr__server_trainer_lost(server, t);
     }
 }
@@ -226,6 +233,7 @@ static tr_status take_over(tr_server *server)
         t->epoch += t->is_lost;
         t->pulled = pulled_before(server, &commit, i);
         t->pulled_step = t->settled;               /* it may have some of what it asked for */
+        t->applied_in = is_in_last(server, &commit, i) ? commit.updates : 0;
         if (tr_mode_keeps_apart(&server->mode))
             t->round->step = t->settled + 1;
     }
@@ -260,7 +268,15 @@ void tr__server_say_serving(tr_server *server, int rank)
     tr_commit                 commit;
 
     serving.server = (uint32_t)server->self;
-    if (server->store.kept(server->store.self, &commit, &packed, &bytes)) {
+    serving.has_cut = server->is_running;
+    serving.cut = server->cut.number;
+    if (server->is_running) {
+        commit = tr__server_commit_of(server, false);
+        serving.has_updates = true;
+        serving.updates = commit.updates;
+        serving.n_settled = (size_t)server->trainer_count;
+        serving.settled = (uint64_t *)(uintptr_t)commit.settled;
+    } else if (server->store.kept(server->store.self, &commit, &packed, &bytes)) {
         serving.has_updates = true;
         serving.updates = commit.updates;
         serving.n_settled = (size_t)server->trainer_count;
@@ -316,21 +332,37 @@ static int diff(char *out, size_t size, const Trireme__Pserver__Join *a, const T
     return differences;
 }
 
+static tr_status differ(const tr_server *server, const tr__trainer *first, const tr__trainer *other, const char *text)
+{
+    char name[320];                                /* one of the two names may be in a shared buffer */
+
+    snprintf(name, sizeof name, "%s", tr__server_trainer_name(server, first));
+    return tr_fail(TR_EPEER, "%s (here) and %s (there) do not mean the same work:%s", name, tr__server_trainer_name(server, other),
+                   text);
+}
+
 static tr_status compare(const tr_server *server)
 {
     const tr__trainer *first = &server->trainer[0];
     char               text[4096];
 
-    for (int i = 1; i < server->trainer_count; i++) {
-        const tr__trainer *other = &server->trainer[i];
-        if (diff(text, sizeof text, first->join, other->join)) {
-            char name[320];                        /* one of the two names may be in a shared buffer */
-            snprintf(name, sizeof name, "%s", tr__server_trainer_name(server, first));
-            return tr_fail(TR_EPEER, "%s (here) and %s (there) do not mean the same work:%s", name,
-                           tr__server_trainer_name(server, other), text);
-        }
-    }
+    for (int i = 1; i < server->trainer_count; i++)
+        if (diff(text, sizeof text, first->join, server->trainer[i].join))
+            return differ(server, first, &server->trainer[i], text);
     return TR_OK;
+}
+
+tr_status tr__server_compare_join(const tr_server *server, const tr__trainer *one, const tr__trainer *other)
+{
+    char text[4096];
+
+    text[0] = '\0';
+    for (size_t i = 0; i < one->join->n_facts; i++) {
+        const char *key = one->join->facts[i]->key, *mine = one->join->facts[i]->value, *theirs = value_of(other->join, key);
+        if (!theirs || strcmp(mine, theirs))
+            say_difference(text, sizeof text - 1, key, mine, theirs);
+    }
+    return text[0] ? differ(server, one, other, text) : TR_OK;
 }
 
 tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)

@@ -1,6 +1,7 @@
 /* server_state.h - the inside of a server core, shared by server.c (requests), server_setup.c (agreement),
  * server_round.c (gathering gradients), server_step.c (what is applied when), server_verdict.c (what servers must agree on),
- * server_pull.c (answers), server_meter.c (times), server_cut.c (checkpoints) and server_mirror.c (a replica). */
+ * server_pull.c (answers), server_meter.c (times), server_cut.c (checkpoints), server_heir.c (trainers that die and are replaced)
+ * and server_mirror.c (a replica). */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
@@ -115,6 +116,8 @@ typedef struct tr__trainer {
     bool        owes_ack;
     bool        is_gone;              /* said goodbye, or died */
     bool        is_lost;              /* died, or is taken for dead */
+    bool        is_vacant;            /* died, and no heir has joined yet: it is waited for (server_heir.c) */
+    int         missed, called;       /* rank: whose heir is wanted; server 0: who was called; -1: nobody */
     tr__round  *round;                /* what its gradients go into */
     uint64_t    ended;                /* steps ended */
     uint64_t    settled;              /* of them applied or dropped */
@@ -124,6 +127,9 @@ typedef struct tr__trainer {
     uint8_t   **copy;                 /* of those, block by block, where delay is compensated; else NULL */
     uint8_t    *pushed;               /* one bit for each chunk pushed for step ended + 1 */
     uint64_t    pushed_count;
+    uint32_t   *pushed_by;            /* of each chunk pushed by one who died: its epoch; 0: by nobody. NULL: nobody died */
+    uint64_t    pushed_step;          /* for this step */
+    uint64_t    applied_in;           /* the update that has its newest settled step; 0: dropped, or not known */
     uint64_t    join_seq;             /* of its Join, while that waits for the others'; 0: none waits */
     Trireme__Pserver__Join *join;
     tr__held   *held, **held_end;     /* pushes, in order of seq */
@@ -193,6 +199,7 @@ struct tr_server {
     struct tr__server_tasks *tasks;   /* server_tasks.c; NULL: none are handed out */
 
     tr__cut          cut;
+    int64_t          heirs_ask_at, heirs_ask_after;
     tr__mirror       mirror;
     const void      *share_to;        /* where the store wants what all servers gather */
     uint32_t         share_bytes;     /* of each */
@@ -203,6 +210,8 @@ struct tr_server {
 
 /* The core fails with tr_error()'s text: every trainer is refused. Returns the status. */
 tr_status tr__server_fail(tr_server *server, tr_status status);
+/* A process that was replaced is told so. */
+void      tr__server_refuse(tr_server *server, int rank, uint32_t epoch);
 const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *trainer);
 uint8_t  *tr__server_buffer_new(tr_server *server, uint64_t bytes);
 void      tr__server_buffer_free(tr_server *server, uint8_t *buffer);
@@ -225,6 +234,26 @@ tr_status tr__server_on_setup(tr_server *server, const tr_wire *wire, const uint
 uint8_t  *tr__server_value_place(tr_server *server, const tr_wire *wire);
 tr_status tr__server_on_value(tr_server *server, const tr_wire *wire);
 tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* TR_EPEER with a diff when `one` has a fact that is another for `other`. */
+tr_status tr__server_compare_join(const tr_server *server, const tr__trainer *one, const tr__trainer *other);
+
+/* server_heir.c */
+/* A trainer died. False: there is no spare that could take its place. */
+bool      tr__server_await_heir(tr_server *server, tr__trainer *trainer);
+void      tr__server_on_heir(tr_server *server, int peer, const tr_wire *wire);
+tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* Look whether somebody comes. Returns when to look again. */
+int64_t   tr__server_watch_heirs(tr_server *server, int64_t now);
+/* Is this part of a push here already, from one who died? */
+bool      tr__server_has_part(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint64_t chunk);
+/* Is the step of this push ended, by one who died? */
+bool      tr__server_has_ended(const tr__trainer *trainer, const tr_wire *wire);
+/* The same of the end of a step, which is then this message's to be acknowledged. */
+bool      tr__server_ended_again(tr__trainer *trainer, const tr_wire *wire);
+/* May it ask for what is before its last ended step? */
+bool      tr__server_lags(const tr__trainer *trainer, uint64_t step);
+/* Are the parameters as of `step` those before the last update? */
+bool      tr__server_wants_before(const tr_server *server, const tr__trainer *trainer, uint64_t step);
 
 /* server_round.c */
 /* After the setup's blocks are known: room for what will be gathered. */
@@ -312,6 +341,8 @@ void      tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, co
 const char *tr__server_first_missing_rows(const tr_server *server, const tr__trainer *trainer);
 /* The trainer has ended a step. */
 void      tr__server_rows_ended(tr_server *server, tr__trainer *trainer);
+/* Forget those of a step that is not ended. */
+void      tr__server_rows_unended(tr_server *server, tr__trainer *trainer);
 /* What those who take part in an update have sent for the step that it settles. */
 const tr_rows_update *tr__server_rows_update(tr_server *server);
 /* The trainer's steps are settled up to `settled`: their rows are not needed any more. */

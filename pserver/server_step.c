@@ -98,6 +98,7 @@ void tr__server_drop(tr_server *server, tr__trainer *trainer)
 {
     atomic_fetch_add_explicit(&server->dropped, 1, memory_order_relaxed);
     tr__server_settle(server, trainer);
+    trainer->applied_in = 0;
     tr__server_commit(server, false);
     tr__server_answer_all(server);
     tr__server_round_next(server, trainer->round);
@@ -147,8 +148,10 @@ void tr__server_update_applied(tr_server *server)
     server->is_updating = false;
     memmove(server->queue, server->queue + 1, (size_t)--server->queued * sizeof *server->queue);
     for (int i = 0; i < server->trainer_count; i++)
-        if (server->takes_part[i])
+        if (server->takes_part[i]) {
             tr__server_settle(server, &server->trainer[i]);
+            server->trainer[i].applied_in = server->updates;
+        }
     tr__server_commit(server, true);
     tr__server_tasks_settled(server);
     tr__server_answer_all(server);
@@ -184,6 +187,8 @@ static void note_end(tr__trainer *trainer, uint64_t seq)
 
 tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const tr_wire *wire)
 {
+    if (tr__server_ended_again(trainer, wire))
+        return TR_OK;
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
     const char *missing = tr__server_first_missing(server, trainer);
     if (!missing)
@@ -210,6 +215,7 @@ void tr__server_fewer_move(tr_server *server)
 static void leave(tr_server *server, tr__trainer *trainer)
 {
     trainer->is_gone = true;
+    trainer->is_vacant = false;
     tr__server_tasks_leave(server, trainer);
     if (!trainer->round)
         return;

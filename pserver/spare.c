@@ -10,6 +10,7 @@ static const int64_t AGAIN = 1000000, PATIENCE = 2000000000;
 struct tr_spare {
     const tr_roster *roster;
     tr_spare_take    take;
+    tr_spare_inherit inherit;
     void            *self;
     int              server, dead;    /* the place to take; -1: none */
     int64_t          until;
@@ -18,11 +19,11 @@ struct tr_spare {
     char            *text;
 };
 
-tr_spare *tr_spare_new(const tr_roster *roster, tr_spare_take take, void *self)
+tr_spare *tr_spare_new(const tr_roster *roster, tr_spare_take take, tr_spare_inherit inherit, void *self)
 {
     tr_spare *spare = calloc(1, sizeof *spare);
 
-    *spare = (tr_spare){.roster = roster, .take = take, .self = self, .server = -1, .dead = -1};
+    *spare = (tr_spare){.roster = roster, .take = take, .inherit = inherit, .self = self, .server = -1, .dead = -1};
     return spare;
 }
 
@@ -47,14 +48,18 @@ static void *place(void *self, int peer, const tr_wire *wire)
     return NULL;
 }
 
+/* Who is about to be a server comes for nobody else. */
 static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
-    (void)self;
+    tr_spare        *spare = self;
+    const tr_roster *roster = spare->roster;
+
     (void)now;
-    (void)peer;
-    (void)wire;
     (void)payload;
     (void)is_placed;
+    if (wire->kind == TR_WIRE_HEIR && wire->part == TR_HEIR_CALLED && spare->server < 0 && spare->status == TR_OK &&
+        !roster->rank[peer].is_dead && wire->block < (uint32_t)roster->trainers)
+        spare->inherit(spare->self, (int)wire->block, (uint32_t)wire->seq);
 }
 
 /* The roster says who is dead; `tick` looks there, since whose turn it is changes when another spare has taken a place. */

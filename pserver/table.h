@@ -76,6 +76,8 @@ int64_t   tr_table_row_bytes(const tr_table_config *config);
 
 /* The values of `n` keys one behind the other, in the table's type. */
 void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_t n);
+/* The same as it was before the last update, of different keys. Rows that this update made have their first values. */
+tr_status tr_table_pull_before(const tr_table *table, void *out, const int64_t *keys, int64_t n);
 /* The first value of a key, as float32 [width]. */
 void tr_table_first_value(const tr_table_config *config, float *out, int64_t key);
 

@@ -32,6 +32,58 @@ void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_
         pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, keys + i, n - i < BATCH ? (int)(n - i) : BATCH);
 }
 
+/* -- as it was before --------------------------------------------------------------------------------- */
+
+typedef struct wanted {
+    uint32_t slot;
+    int64_t  at;                      /* in what is asked for */
+} wanted;
+
+typedef struct before {
+    const tr_table *table;
+    wanted         *wanted;           /* in the order of slots */
+    int64_t         count;
+    char           *out;
+} before;
+
+static int by_slot(const void *a, const void *b)
+{
+    const uint32_t x = ((const wanted *)a)->slot, y = ((const wanted *)b)->slot;
+    return (x > y) - (x < y);
+}
+
+static void take_before(void *payload, uint64_t slot, const char *row)
+{
+    const before *b = payload;
+    const wanted  key = {(uint32_t)slot, 0};
+    const wanted *found = bsearch(&key, b->wanted, (size_t)b->count, sizeof key, by_slot);
+
+    if (found)
+        memcpy(b->out + (uint64_t)found->at * b->table->value_bytes, tr__row_values((tr_slot_row *)(uintptr_t)row), b->table->value_bytes);
+}
+
+tr_status tr_table_pull_before(const tr_table *table, void *out, const int64_t *keys, int64_t n)
+{
+    uint32_t *slots = malloc(((size_t)n + 1) * sizeof *slots);
+    before    b = {table, malloc(((size_t)n + 1) * sizeof(wanted)), 0, out};
+
+    if (!slots || !b.wanted) {
+        free(slots);
+        free(b.wanted);
+        return tr_fail(TR_ENOMEM, "no memory for the slots of %lld keys", (long long)n);
+    }
+    tr_table_pull(table, out, keys, n);
+    tr_slots_find(table->slots, slots, keys, n);
+    for (int64_t i = 0; i < n; i++)
+        if (slots[i] != TR_SLOT_NONE)
+            b.wanted[b.count++] = (wanted){slots[i], i};
+    qsort(b.wanted, (size_t)b.count, sizeof *b.wanted, by_slot);
+    tr_undo_each(table->undo, take_before, &b);
+    free(b.wanted);
+    free(slots);
+    return TR_OK;
+}
+
 /* == tiles of an update ================================================================================ */
 
 enum { AHEAD = 8 };                   /* rows whose memory is asked for before their turn */

@@ -66,6 +66,7 @@ typedef struct tr_job_options {
     double      grace;                /* for this process to end after another one's death;       0.5 */
     int64_t     chunk_bytes;          /* larger blocks travel in pieces of this size;             524288 */
     int64_t     window_bytes;         /* pushed to a server and not yet acknowledged, at most;    67108864 */
+    bool        can_inherit;          /* a spare that takes a dead trainer's place, too: see tr_job_serve */
     const char *transport;            /* path of trireme_mpi.so; else TRIREME_TRANSPORT, else beside this library */
 } tr_job_options;
 
@@ -105,7 +106,9 @@ TR_API const char *tr_job_rank_name(const tr_job *job, int rank);
 
 /* == servers ================================================================================= */
 
-/* Serve, or as a spare wait to serve, or as a replica keep what a server has, until every trainer has said goodbye (TR_OK) or the job has failed. */
+/* Serve, or as a spare wait to serve, or as a replica keep what a server has, until every trainer has said goodbye (TR_OK) or the
+ * job has failed. A spare that can inherit returns early, too, when it is called as a dead trainer's heir: then its role
+ * (tr_job_role) is TR_ROLE_TRAINER, and it does what that one would. tr_job_resumed says how many steps that had made. */
 TR_API tr_status tr_job_serve(tr_job *job);
 
 /* == trainers: what the servers are to do ==================================================== */

@@ -140,20 +140,37 @@ uint64_t tr_undo_step(const tr_undo *undo)
     return undo->segment ? head_of(undo)->step : 0;
 }
 
-/* A kill in the middle does no harm: the log is whole until all is back, and putting back is the same twice. */
-void tr_undo_roll_back(tr_undo *undo, char *rows)
+void tr_undo_each(const tr_undo *undo, void (*each)(void *payload, uint64_t slot, const char *row), void *payload)
 {
-    if (!undo->segment)
-        return;
-    head *h = head_of(undo);
-    for (uint64_t i = h->count; i-- > 0;) {
+    for (uint64_t i = undo->segment ? head_of(undo)->count : 0; i-- > 0;) {
         uint64_t    slot;
         const char *from = entry_at(undo, i);
         memcpy(&slot, from, sizeof slot);
-        memcpy(rows + slot * undo->stride, from + sizeof slot, undo->stride);
+        each(payload, slot, from + sizeof slot);
     }
+}
+
+typedef struct target {
+    char    *rows;
+    uint64_t stride;
+} target;
+
+static void put_back(void *payload, uint64_t slot, const char *row)
+{
+    const target *to = payload;
+    memcpy(to->rows + slot * to->stride, row, to->stride);
+}
+
+/* A kill in the middle does no harm: the log is whole until all is back, and putting back is the same twice. */
+void tr_undo_roll_back(tr_undo *undo, char *rows)
+{
+    target to = {rows, undo->stride};
+
+    if (!undo->segment)
+        return;
+    tr_undo_each(undo, put_back, &to);
     atomic_signal_fence(memory_order_seq_cst);
-    h->count = 0;
+    head_of(undo)->count = 0;
 }
 
 uint64_t tr_undo_bytes(const tr_undo *undo)

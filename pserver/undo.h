@@ -22,6 +22,8 @@ tr_status tr_undo_begin(tr_undo *undo, uint64_t step);
 tr_status tr_undo_log(tr_undo *undo, const char *rows, const uint32_t *slots, int64_t n);
 /* The step of the log; 0: none was begun. */
 uint64_t  tr_undo_step(const tr_undo *undo);
+/* Calls `each` for all that was logged, the last first. */
+void      tr_undo_each(const tr_undo *undo, void (*each)(void *payload, uint64_t slot, const char *row), void *payload);
 /* Put back all that was logged, the last first, and empty the log. */
 void      tr_undo_roll_back(tr_undo *undo, char *rows);
 uint64_t  tr_undo_bytes(const tr_undo *undo);

@@ -66,7 +66,9 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(VERDICT,   TR_LIMIT_CONTROL)  /* server 0 to the others: Verdict */                                       \
     X(REPLICA,   TR_LIMIT_CONTROL)  /* replica to its server, when that serves: Replica */                  \
     X(COPY,      TR_LIMIT_CONTROL)  /* to a replica: be as I was after `step`; `part` 1: you have it; 0: Setup, the rest comes */ \
-    X(UPDATE,    TR_LIMIT_CONTROL)  /* to a replica: Update, of which all has come; `part` 1: no update, just commit */
+    X(UPDATE,    TR_LIMIT_CONTROL)  /* to a replica: Update, of which all has come; `part` 1: no update, just commit */ \
+    X(HEIR,      0)                 /* be trainer `block`, in the place of rank `offset`, with epoch `seq`: server_heir.c; `part`: */ \
+                                    /*          tr_wire_heir */
 
 typedef enum tr_wire_kind {
     TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */
@@ -75,6 +77,9 @@ typedef enum tr_wire_kind {
 #undef TR_WIRE_ENUM
     TR_WIRE_KIND_COUNT
 } tr_wire_kind;
+
+/* Server 0 to a spare; a spare to all; a server to server 0. */
+typedef enum tr_wire_heir { TR_HEIR_CALLED, TR_HEIR_IS, TR_HEIR_WANTED } tr_wire_heir;
 
 typedef struct tr_wire {
     tr_wire_kind kind;

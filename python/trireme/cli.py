@@ -42,7 +42,9 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--servers", type=int, default=1, metavar="S", help="parameter servers (default: 1)")
     parser.add_argument("--trainers", type=int, default=1, metavar="T", help="processes that run the script (default: 1)")
     parser.add_argument("--spares", type=int, default=1, metavar="N", help="processes on each host that wait to take the place "
-                        "of a server that dies there (default: 1)")
+                        "of a process that dies there (default: 1)")
+    parser.add_argument("--spares-for", choices=["all", "servers"], default="all", help="whose places they take: trainers', too, or "
+                        "servers' alone (default: all)")
     parser.add_argument("--replicas", type=int, default=0, metavar="N", help="1: what a server has is kept on another host, too, "
                         "and outlives its own (default: 0)")
     parser.add_argument("--mode", metavar="MODE", help="consistency: sync, sync(fewer), sync(backups=N), async, async(compensation=X), "
@@ -168,7 +170,8 @@ def run_launch(options: argparse.Namespace) -> int:
                     options.replicas)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
                     tag_output=options.tag_output, mode=options.mode, compress=options.compress, restarts=options.restarts,
-                    checkpoints=checkpoints, log=options.log, progress=progress_seconds(options.progress))
+                    checkpoints=checkpoints, log=options.log, progress=progress_seconds(options.progress),
+                    spares_for=options.spares_for)
     if options.dry_run:
         print(shlex.join(launch.command(launch.environment("."), None, None)))
         return 0

@@ -317,6 +317,55 @@ static void deaths_losses_and_new_starts_together_cost_nothing(void **state)
     assert_true(starts > seeds(1000) * 5 / 4);
 }
 
+static void kill_a_trainer(sim_job *job, const sim_options *options)
+{
+    tr_sim *sim = sim_job_sim(job);
+    sim_job_kill(job, options->servers + (int)tr_sim_random(sim, (uint64_t)options->trainers), 1 + (int64_t)tr_sim_random(sim, 90000));
+}
+
+/* Trainers die, and their heirs, and servers: as often as there are spares. What died before all had agreed is nobody's to
+ * inherit, and of a trainer and a server within a step too much may be lost: then the job has failed. */
+static void a_spare_takes_the_place_of_a_dead_trainer_in_every_mode(void **state)
+{
+    static const char *const modes[] = {"sync", "async", "ssp(0)", "sync(fewer)", "sync", "ssp(2)", "geo(1)", "sync(backups=1)"};
+    uint64_t                 heirs = 0, went_on = 0;
+
+    (void)state;
+    for (EACH_SEED(400)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 8]);
+        options.heirs = true;
+        options.spares = 1 + (int)(seed / 2 % 3);
+        options.cuts = seed / 5 % 3 == 0 && options.mode[0] == 's' && options.mode[1] == 'y';
+        options.loss = seed % 7 || options.spares > 1 ? 0 : 0.03;      /* a word that a server serves may not be lost */
+        sim_job *job = sim_job_new(&options);
+        tr_sim  *sim = sim_job_sim(job);
+        kill_a_trainer(job, &options);
+        for (int i = 1; i < options.spares; i++)
+            switch (tr_sim_random(sim, 3)) {
+            case 0:
+                kill_a_trainer(job, &options);
+                break;
+            case 1:
+                kill_a_server(job, &options);
+                break;
+            default:                               /* one that may be an heir by then */
+                sim_job_kill(job, options.servers + options.trainers, 1 + (int64_t)tr_sim_random(sim, 40000));
+            }
+        run(job, seed);
+        heirs += (uint64_t)sim_job_heirs(job);
+        if (sim_job_is_good(job)) {
+            went_on++;
+            sim_job_check(job);
+            if (options.cuts)
+                sim_job_check_snapshots(job);
+        }
+        sim_job_free(job);
+    }
+    print_message("%llu heirs, %llu of %llu jobs went on\n", (unsigned long long)heirs, (unsigned long long)went_on,
+                  (unsigned long long)seeds(400));
+    assert_true(seeds(400) < 100 || (heirs > seeds(400) / 4 && went_on > seeds(400) / 4));
+}
+
 static void a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named(void **state)
 {
     (void)state;
@@ -376,6 +425,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_dead_trainer_stops_nobody_where_trainers_are_apart),
         cmocka_unit_test(servers_agree_on_every_update_whoever_dies),
         cmocka_unit_test(deaths_losses_and_new_starts_together_cost_nothing),
+        cmocka_unit_test(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),
         cmocka_unit_test(disagreement_is_refused_with_a_diff),
     };

@@ -107,14 +107,15 @@ def end_jobs() -> None:
 
 
 class Launched:
-    """A job under ``trireme launch``."""
+    """A job under ``trireme launch``. ``heirs``: spares take the places of trainers, too."""
 
     def __init__(self, servers: int, trainers: int, *args: object, version: str | None = None,
-                 options: tuple[object, ...] = (), script: Path = SCRIPT, env: dict[str, str] | None = None) -> None:
+                 options: tuple[object, ...] = (), script: Path = SCRIPT, env: dict[str, str] | None = None,
+                 heirs: bool = False) -> None:
         named = ["--mpirun", MPIS[version].mpirun] if version else []
         quiet = [] if "--progress" in options else ["--progress", 0]
         command = [sys.executable, "-m", "trireme", "launch", "--servers", servers, "--trainers", trainers, *named, *quiet,
-                   *options, script, *args]
+                   "--spares-for", "all" if heirs else "servers", *options, script, *args]
         self.servers, self.trainers = servers, trainers
         self.process = subprocess.Popen([str(word) for word in command], env=env or environment(),
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -73,7 +73,7 @@ static void check_settled(const sim_job *job)
 {
     for (int s = 0; s < job->options.servers; s++)
         for (int i = 0; i < job->options.trainers; i++)
-            if (!tr_sim_is_dead(job->sim, job->options.servers + i) &&
+            if (!sim__trainer_is_dead(job, i) &&
                 job->place[s].settled[i] != (uint64_t)job->trainer[i].steps)
                 fail_msg("seed %llu: server %d has %llu steps of trainer %d instead of %d",
                          (unsigned long long)job->options.seed, s, (unsigned long long)job->place[s].settled[i], i,
@@ -113,7 +113,7 @@ void sim__check_agreement(const sim_job *job)
 static void check_history(const sim_job *job, const sim_place *all)
 {
     for (int i = 0; i < job->options.trainers; i++) {
-        const bool is_dead = tr_sim_is_dead(job->sim, job->options.servers + i);
+        const bool is_dead = sim__trainer_is_dead(job, i);
         uint64_t   last = 0, count = 0;
         bool       is_over = false;
         for (uint64_t n = 0; n < all->updates; n++) {

@@ -33,6 +33,9 @@ static void rank_receive(void *self, int64_t now, int peer, const tr_wire *wire,
 {
     sim_rank *r = self;
 
+    if (wire->kind == TR_WIRE_HEIR && wire->part == TR_HEIR_IS && tr_roster_inherit(r->roster, (int)wire->block, peer, (uint32_t)wire->seq) &&
+        r->trainer && r->trainer->index == (int)wire->block)
+        tr_sim_kill(r->job->sim, r->number, 0);    /* it was thought dead */
     if (wire->kind == TR_WIRE_SERVING && wire->bytes && r->roster->rank[peer].role == TR_ROLE_SPARE) {
         Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, wire->bytes, payload);
         tr_roster_replace(r->roster, (int)serving->server, peer);
@@ -88,6 +91,29 @@ static tr_status take_place(void *self, int server, int dead)
     tr_roster_replace(r->roster, server, r->number);
     return tr_server_take_over(sim__server_new(r, server));
 }
+
+/* What was the trainer's is its corpse's from here on. */
+static void inherit(void *self, int trainer, uint32_t epoch)
+{
+    sim_rank                *r = self, *dead = &r->job->rank[r->job->trainer[trainer].rank];
+    sim_trainer             *t = &r->job->trainer[trainer];
+    const tr_client_options  options = {SIM_CHUNK, 3 * SIM_CHUNK, r->job->options.loss > 0 ? 20000 : 0, 1000000};
+
+    if (!tr_roster_inherit(r->roster, trainer, r->number, epoch))
+        return;
+    assert_true(tr_sim_is_dead(r->job->sim, dead->number));
+    dead->corpse = malloc(sizeof *dead->corpse);
+    *dead->corpse = *t;
+    dead->trainer = dead->corpse;
+    sim__trainer_init(t, r->job, trainer, r->number);
+    t->steps = dead->corpse->steps;
+    t->fact = dead->corpse->fact;
+    t->client = tr_client_new_heir(r->roster, &options);
+    tr_client_set_place(t->client, sim__pack_place, t);
+    r->trainer = t;
+    r->job->heirs++;
+}
+
 /* == jobs ====================================================================================== */
 
 static void cut_blocks(sim_job *job)
@@ -131,11 +157,13 @@ static void make_rank(sim_job *job, int number)
     *r = (sim_rank){.job = job, .number = number, .roster = tr_roster_new(number, job->size)};
     for (int i = 0; i < job->size; i++)
         tr_roster_put(r->roster, i, role_of(job, i), 1, 100 + i, "h", host_of(job, i));
+    for (int i = 0; i < job->size; i++)
+        r->roster->rank[i].can_inherit = job->options.heirs;
     assert_int_equal(tr_roster_close(r->roster), TR_OK);
     if (role_of(job, number) == TR_ROLE_SERVER) {
         sim__server_new(r, number);
     } else if (role_of(job, number) == TR_ROLE_SPARE) {
-        r->spare = tr_spare_new(r->roster, take_place, r);
+        r->spare = tr_spare_new(r->roster, take_place, inherit, r);
     } else if (role_of(job, number) == TR_ROLE_REPLICA) {
         sim__replica_new(r, r->roster->rank[number].index);
     } else {
@@ -146,28 +174,6 @@ static void make_rank(sim_job *job, int number)
     }
     const tr_node node = {r, rank_place, rank_receive, rank_lost, rank_tick, rank_next, rank_status, rank_describe};
     tr_sim_attach(job->sim, number, &node);
-}
-
-static void make_coders(sim_trainer *t)
-{
-    const size_t blocks = (size_t)t->job->blocks;
-
-    if (t->job->compress.kind == TR_COMPRESS_NONE)
-        return;
-    t->residual = calloc(SIM_TOTAL, sizeof *t->residual);
-    t->payload = aligned_alloc(64, (SIM_TOTAL * sizeof(float) / SIM_CHUNK + 1 + blocks) * 2 * SIM_CHUNK);
-    t->pieces = calloc(blocks, sizeof *t->pieces);
-    for (size_t i = 0; i < blocks; i++)
-        t->pieces[i].bytes = calloc((size_t)t->job->block[i].size * sizeof(float) / SIM_CHUNK + 1, sizeof(uint64_t));
-}
-
-static void free_coders(sim_trainer *t)
-{
-    for (int i = 0; t->pieces && i < t->job->blocks; i++)
-        free((void *)(uintptr_t)t->pieces[i].bytes);
-    free(t->residual);
-    free(t->payload);
-    free(t->pieces);
 }
 
 /* With what earlier ones have left, which it takes, or nothing. */
@@ -199,14 +205,8 @@ static sim_job *make_job(const sim_options *options, sim_place *left)
     }
     for (int i = 0; i < options->trainers; i++) {
         sim_trainer *t = &job->trainer[i];
-        *t = (sim_trainer){.job = job, .index = i, .steps = 1 + (int)tr_sim_random(job->sim, (uint64_t)options->steps),
-                       .ticket = 1, .fact = "90"};
-        t->param = calloc(SIM_TOTAL, sizeof *t->param);
-        t->grad = calloc(SIM_TOTAL, sizeof *t->grad);
-        if (options->from)
-            t->steps = options->from->left[i];
-        make_coders(t);
-        sim__first_params(job, t->param);
+        sim__trainer_init(t, job, i, options->servers + i);
+        t->steps = options->from ? options->from->left[i] : 1 + (int)tr_sim_random(job->sim, (uint64_t)options->steps);
     }
     for (int i = 0; i < job->size; i++)
         make_rank(job, i);
@@ -241,15 +241,15 @@ void sim_job_free(sim_job *job)
         tr_replica_free(job->rank[i].replica);
         if (job->rank[i].trainer)
             tr_client_free(job->rank[i].trainer->client);
+        if (job->rank[i].corpse)
+            sim__trainer_deinit(job->rank[i].corpse);
+        free(job->rank[i].corpse);
         tr_roster_free(job->rank[i].roster);
     }
     for (int s = 0; s < 2 * job->options.servers; s++)
         sim__place_free(&job->place[s]);
-    for (int i = 0; i < job->options.trainers; i++) {
-        free(job->trainer[i].param);
-        free(job->trainer[i].grad);
-        free_coders(&job->trainer[i]);
-    }
+    for (int i = 0; i < job->options.trainers; i++)
+        sim__trainer_deinit(&job->trainer[i]);
     tr_sim_free(job->sim);
     sim__snapshots_free(job);
     while (job->applied) {
@@ -286,6 +286,11 @@ tr_sim *sim_job_sim(sim_job *job)
 void sim_job_set_fact(sim_job *job, int who, const char *fact)
 {
     job->trainer[who].fact = fact;
+}
+
+int sim_job_heirs(const sim_job *job)
+{
+    return job->heirs;
 }
 
 void sim_job_kill(sim_job *job, int rank, int64_t after)

@@ -37,6 +37,7 @@ typedef struct sim_options {
     bool        cuts;                 /* trainer 0 cuts now and then */
     const sim_snapshot *from;         /* a job of other numbers of servers goes on from here; NULL: it begins anew */
     bool        replicas;             /* of each server, on another host */
+    bool        heirs;                /* spares take the places of trainers, too */
 } sim_options;
 
 typedef struct sim_job sim_job;
@@ -56,6 +57,8 @@ bool     sim_job_has_replica(const sim_job *job, int server);
 
 /* Of the ranks of all roles. */
 int  sim_job_size(const sim_job *job);
+/* How many trainers were replaced by heirs. */
+int sim_job_heirs(const sim_job *job);
 /* Kill a rank at a time; servers come first, then trainers, spares, and replicas. */
 void sim_job_kill(sim_job *job, int rank, int64_t after);
 /* Ranks whose job has failed end. */

@@ -46,6 +46,7 @@ typedef enum sim_phase { SIM_START, SIM_SETUP, SIM_FIRST_PULL, SIM_PULL, SIM_GOO
 typedef struct sim_trainer {
     sim_job    *job;
     tr_client  *client;
+    int         rank;
     int         index, steps, step;
     int         known;                /* steps that servers may have had before the job was started again */
     bool        was_over;             /* it had made all its steps before the job was started again */
@@ -70,6 +71,7 @@ typedef struct sim_rank {
     tr_spare    *spare;
     tr_replica  *replica;
     sim_trainer *trainer;
+    sim_trainer *corpse;              /* what died here, when another rank is that trainer now; `trainer` is the same */
 } sim_rank;
 
 typedef struct sim_block {
@@ -98,6 +100,7 @@ struct sim_job {
     sim_block       *block;
     tr_client_value *first;           /* of each server, room for all blocks */
     bool             is_even, is_slow, ends_failed, is_again;
+    int              heirs;           /* that took a place */
     sim_applied     *applied;
     sim_snapshot    *snapshots;
 };
@@ -119,6 +122,7 @@ void      sim__descend(const sim_job *job, float *to, float *momentum_to, const 
 /* sim_rows.c */
 void      sim__first_rows(const sim_job *job, float *rows);
 void      sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out);
+tr_status sim__store_rows_before(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out);
 void      sim__apply_rows(sim_place *p);
 /* Ask for the rows of the step that comes; push those of the one that is being made. */
 void      sim__pull_rows(sim_trainer *t);
@@ -155,6 +159,11 @@ void      sim__snapshots_free(sim_job *job);
 void      sim__check_agreement(const sim_job *job);
 
 /* sim_trainer.c */
+/* Memory of its own, and nothing done yet. */
+void      sim__trainer_init(sim_trainer *t, sim_job *job, int index, int rank);
+void      sim__trainer_deinit(sim_trainer *t);
+/* Is the process dead that is this trainer, or was it last? */
+bool      sim__trainer_is_dead(const sim_job *job, int index);
 /* Do the next thing if its time has come. Returns whether there is nothing left to do. */
 bool      sim__trainer_go_on(sim_trainer *t);
 

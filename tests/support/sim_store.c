@@ -270,11 +270,22 @@ static tr_status store_write_rows(void *self, uint32_t index, const void *rows, 
     return TR_OK;
 }
 
+/* Of an update that is over: nothing of the next may have come. */
+static void *store_param_before(void *self, uint32_t index)
+{
+    sim_place *p = self;
+
+    for (int64_t k = 0; k < p->size[index]; k++)
+        assert_false(p->is_computed[index][k]);
+    return p->param[1 - p->side][index];
+}
+
 static tr_store store_over(sim_place *p)
 {
     return (tr_store){p, store_kept, store_setup, store_value, store_ready, store_param, store_apply, store_commit,
                       store_go_back, sim__store_rows, p->job->options.cuts ? sim__store_snapshot : NULL, store_read_rows,
-                      store_write_rows, .piece = store_piece};
+                      store_write_rows, .piece = store_piece, .param_before = store_param_before,
+                      .rows_before = sim__store_rows_before};
 }
 
 tr_server *sim__server_new(sim_rank *r, int index)

@@ -10,6 +10,49 @@
 
 #include <cmocka.h>
 
+static void make_coders(sim_trainer *t)
+{
+    const size_t blocks = (size_t)t->job->blocks;
+
+    if (t->job->compress.kind == TR_COMPRESS_NONE)
+        return;
+    t->residual = calloc(SIM_TOTAL, sizeof *t->residual);
+    t->payload = aligned_alloc(64, (SIM_TOTAL * sizeof(float) / SIM_CHUNK + 1 + blocks) * 2 * SIM_CHUNK);
+    t->pieces = calloc(blocks, sizeof *t->pieces);
+    for (size_t i = 0; i < blocks; i++)
+        t->pieces[i].bytes = calloc((size_t)t->job->block[i].size * sizeof(float) / SIM_CHUNK + 1, sizeof(uint64_t));
+}
+
+static void free_coders(sim_trainer *t)
+{
+    for (int i = 0; t->pieces && i < t->job->blocks; i++)
+        free((void *)(uintptr_t)t->pieces[i].bytes);
+    free(t->residual);
+    free(t->payload);
+    free(t->pieces);
+}
+
+void sim__trainer_init(sim_trainer *t, sim_job *job, int index, int rank)
+{
+    *t = (sim_trainer){.job = job, .index = index, .rank = rank, .ticket = 1, .fact = "90"};
+    t->param = calloc(SIM_TOTAL, sizeof *t->param);
+    t->grad = calloc(SIM_TOTAL, sizeof *t->grad);
+    make_coders(t);
+    sim__first_params(job, t->param);
+}
+
+void sim__trainer_deinit(sim_trainer *t)
+{
+    free(t->param);
+    free(t->grad);
+    free_coders(t);
+}
+
+bool sim__trainer_is_dead(const sim_job *job, int index)
+{
+    return tr_sim_is_dead(job->sim, job->trainer[index].rank);
+}
+
 static void pack_join(const sim_trainer *t, tr_client_setup *out)
 {
     Trireme__Pserver__Join join = TRIREME__PSERVER__JOIN__INIT;
@@ -179,12 +222,13 @@ static void check_bound(const sim_trainer *t)
     const sim_job *job = t->job;
 
     for (int i = 0; job->mode.kind == TR_MODE_SSP && i < job->options.trainers; i++) {
-        bool     is_gone = tr_sim_is_dead(job->sim, job->options.servers + i);
+        bool     is_gone = !job->options.heirs && sim__trainer_is_dead(job, i);
         uint64_t settled = UINT64_MAX;
         for (int s = 0; s < job->options.servers; s++) {
             is_gone |= job->place[s].flags[i] & TR_TRAINER_GONE;
             settled = job->place[s].settled[i] < settled ? job->place[s].settled[i] : settled;
         }
+        is_gone |= job->options.heirs && settled == (uint64_t)job->trainer[i].steps;
         if (!is_gone && (int64_t)t->step - 1 > (int64_t)settled + job->mode.count)
             fail_msg("trainer %d begins step %d while trainer %d has made %llu: the bound is %lld", t->index, t->step, i,
                      (unsigned long long)settled, (long long)job->mode.count);
@@ -250,7 +294,7 @@ bool sim__trainer_go_on(sim_trainer *t)
         t->ticket = tr_client_goodbye(t->client);
         t->phase = SIM_GOODBYE;
     } else {
-        if (t->job->options.cuts && t->index == 0 && !t->is_cutting && tr_sim_random(t->job->sim, 3) == 0)
+        if (t->job->options.cuts && t->index == 0 && !t->is_cutting && tr_client_may_cut(t->client) && tr_sim_random(t->job->sim, 3) == 0)
             sim__cut(t);
         t->step++;
         check_bound(t);

@@ -104,7 +104,7 @@ def _begin(job: Job) -> _Beginning:
     if _beginning is None:
         settings = _settings.from_environment()
         _beginning = _Beginning()
-        if settings.folder is not None and job.resumed:
+        if settings.folder is not None and (job.resumed or job.is_heir):
             _beginning = _Beginning(places=_read_note(settings.folder))
         elif settings.resume and steps(settings.folder):
             _beginning = _Beginning.at(newest(settings.folder))
@@ -454,7 +454,7 @@ class _Keeper(Keeper):
 
     def load(self) -> None:
         found = self.beginning.checkpoint
-        if self.job.index == 0 and not self.kept:
+        if self.job.index == 0 and not self.kept and not self.job.is_heir:
             _write_note(self.settings.folder, self.beginning)
         if self.kept and steps(self.settings.folder):
             self._load_statistics(newest(self.settings.folder))
@@ -486,6 +486,8 @@ class _Keeper(Keeper):
 
     def facts(self) -> list[tuple[str, str]]:
         found = self.beginning.checkpoint
+        if self.job.is_heir:                           # it does not know, and what it does not say is not compared
+            return [("checkpoints", os.path.abspath(self.settings.folder))]
         return [("goes on from", f"step {found.step}, cut {found.cut:016x}" if found is not None else "the beginning"),
                 ("checkpoints", os.path.abspath(self.settings.folder))]
 

@@ -21,7 +21,7 @@ import numpy as np
 from .._core import ffi, lib
 from ..errors import PeerError, TriremeError, check
 
-_TRAINER = 0                           # TR_ROLE_TRAINER
+_TRAINER, _SPARE = 0, 2                # TR_ROLE_TRAINER, TR_ROLE_SPARE
 _RANK_IS = "TRIREME_JOB_PID"           # children of a trainer inherit mpirun's variables, but are no ranks
 
 
@@ -35,9 +35,12 @@ def is_launched() -> bool:
 class Job:
     """A started job, as a trainer sees it."""
 
-    def __init__(self) -> None:
-        out = ffi.new("tr_job **")
-        check(lib.tr_job_start(out, _TRAINER, ffi.NULL))
+    def __init__(self, heir: Any = None) -> None:
+        """Join as a trainer; or be the trainer that the spare of job ``heir`` has become."""
+        self.is_heir = heir is not None
+        out = ffi.new("tr_job **", heir or ffi.NULL)
+        if heir is None:
+            check(lib.tr_job_start(out, _TRAINER, ffi.NULL))
         self.ptr = out[0]
         self.index: int = lib.tr_job_index(self.ptr)
         self.trainers: int = lib.tr_job_trainers(self.ptr)
@@ -88,9 +91,41 @@ def _start() -> None:
     _job = Job()
 
 
+def wait_as_spare() -> bool:
+    """Join as a spare, and serve where a server has died. Return True when this process is to run the script in a dead trainer's place;
+    otherwise end it with the job."""
+    global _job, _end_unjoined
+    out = ffi.new("tr_job **")
+    try:
+        check(lib.tr_job_start(out, _SPARE, ffi.new("tr_job_options *", {"can_inherit": True})))
+        check(lib.tr_job_serve(out[0]))
+    except TriremeError as error:
+        if out[0] == ffi.NULL and error.status != "EPEER":
+            sys.stderr.write(f"trireme: a spare did not join: {error}\n")
+    else:
+        if lib.tr_job_role(out[0]) == _TRAINER:
+            _job = Job(out[0])
+            _seed()
+            return True
+        if lib.tr_job_free(out[0]) == 0:
+            os._exit(0)
+        out[0] = ffi.NULL
+    if out[0] != ffi.NULL:
+        lib.tr_job_free(out[0])
+    _flush()
+    os._exit(lib.tr_job_exit_code())               # what keeps a job from going on was printed once
+
+
 def is_writer() -> bool:
-    """Return whether this process writes the files that all trainers of a job would write alike."""
-    return _job is None or _job.pid != os.getpid() or _job.index == 0
+    """Return whether this process writes the files that all trainers of a job would write alike. An heir does not write again what
+    was written before its first step."""
+    return _job is None or _job.pid != os.getpid() or (_job.index == 0 and not (_job.is_heir and _replays()))
+
+
+def _replays() -> bool:
+    from .training import is_replaying
+
+    return is_replaying()
 
 
 def prepare() -> None:
@@ -101,6 +136,10 @@ def prepare() -> None:
     os.environ[_RANK_IS] = str(os.getpid())
     _watch_end()
     lib.tr_job_prepare()
+    _seed()
+
+
+def _seed() -> None:
     name = os.environ.get("TRIREME_SHUFFLE") or os.environ.get("PMIX_NAMESPACE") or os.environ.get("OMPI_MCA_ess_base_jobid") or "trireme"
     random.seed(name)
     np.random.seed(sum(name.encode()) + 256 * len(name))

@@ -386,6 +386,11 @@ def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = 
         yield held
 
 
+def is_replaying() -> bool:
+    """Return whether the script is where its trainer was before, and has not come to the next step."""
+    return _training is not None and _training.replay is not None and _training.replay.made < _training.replay.steps
+
+
 def before_goodbye() -> None:
     """Send what is still to be sent: the job asks at a good end."""
     if _training is not None:

@@ -134,6 +134,11 @@ def _say_ends(logs: Logs, found: Sequence[Log]) -> None:
 def _place_spares(logs: Logs, spares: Sequence[Log]) -> None:
     for log in spares:
         for line in log.events("took_place"):
+            if "trainer" in line:
+                trainer = int(line["trainer"])
+                logs.remarks.append(f"spare {log.index} took the place of trainer {trainer} at {_clock(line)}")
+                logs.trainers[trainer] = log
+                continue
             server = int(line.get("server", -1))
             logs.remarks.append(f"spare {log.index} took the place of server {server} at {_clock(line)}")
             before = logs.servers.get(server)

@@ -180,8 +180,8 @@ class Layout:
 
 
 def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Sequence[str], exported: Iterable[str] = (),
-                 scratch: str | None = None, shared: str | None = None) -> list[str]:
-    """Return the mpirun line. ``exported`` names the variables that other hosts need; MPI keeps its files in the
+                 scratch: str | None = None, shared: str | None = None, spare: Sequence[str] = ()) -> list[str]:
+    """Return the mpirun line. ``spare`` is what spares run, if not the servers' program. ``exported`` names the variables that other hosts need; MPI keeps its files in the
     folders ``scratch`` and ``shared`` (in memory)."""
     exports = [word for name in sorted(exported) for word in ("-x", name)] if layout.is_remote else []
     line = [mpi.mpirun, *_flags(mpi, layout)]
@@ -194,7 +194,7 @@ def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Seque
     # An application for each run of ranks on one host: mpirun's own way of mapping begins anew at the first host with each kind.
     kinds = [(layout.places(layout.servers) if layout.servers else [], server),
              (layout.places(layout.trainers, layout.servers), trainer),
-             (layout.places_on_each(layout.spares) if layout.servers and layout.spares else [], [*server, "--spare"]),
+             (layout.places_on_each(layout.spares) if layout.servers and layout.spares else [], spare or [*server, "--spare"]),
              (layout.places_on_each(layout.all_replicas // len(layout.slots())) if layout.all_replicas else [],
               [*server, "--replica"])]
     applications = [[*(["--host", f"{host}:{count}"] if host else []), *exports, "-np", str(count), *program]

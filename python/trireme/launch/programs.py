@@ -57,4 +57,9 @@ def trainer_command(script: Sequence[str]) -> list[str]:
     return [sys.executable, *script]
 
 
-__all__ = ["server_program", "trainer_program", "is_saved_job", "trainer_command"]
+def spare_command(script: Sequence[str]) -> list[str]:
+    """Return what a spare runs that may become a trainer; nothing where trainers run a saved job."""
+    return [] if is_saved_job(script[0]) else [sys.executable, "-m", "trireme.launch.spare", *script]
+
+
+__all__ = ["spare_command", "server_program", "trainer_program", "is_saved_job", "trainer_command"]

@@ -102,11 +102,11 @@ class Progress:
 
     @staticmethod
     def _living(ranks: Ranks, serving: set[Any]) -> list[str]:
-        """A spare that serves is a server."""
-        first = ranks.servers + ranks.trainers
-        trainers = sum(map(ranks.is_alive, range(ranks.servers, first)))
+        """A spare that serves is a server, one that was called a trainer."""
+        first, heirs = ranks.servers + ranks.trainers, ranks.heirs()
+        trainers = sum(map(ranks.is_alive, (*range(ranks.servers, first), *heirs)))
         servers = sum(ranks.is_alive(rank) for rank in range(ranks.size) if rank < ranks.servers or rank >= first and rank in serving)
-        spares = sum(ranks.is_alive(rank) for rank in range(first, ranks.size) if rank not in serving)
+        spares = sum(ranks.is_alive(rank) for rank in range(first, ranks.size) if rank not in serving and rank not in heirs)
         return [_plural(trainers, ranks.trainers, "trainer"), _plural(servers, ranks.servers, "server"),
                 _plural(spares, spares, "spare") if spares else ""]
 

@@ -25,7 +25,7 @@ from . import mpi as mpis
 from .console import Console
 from .hosts import Hosts, hosts_of
 from .mpi import Layout, Mpi
-from .programs import is_saved_job, server_program, trainer_command
+from .programs import is_saved_job, server_program, trainer_command, spare_command
 from .progress import Progress
 from .runlog import RunLog
 from .watch import Failure, Ranks
@@ -132,7 +132,7 @@ class Launch:
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
                  mode: str | None = None, compress: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints(),
-                 log: str | None = None, progress: float = 0.0) -> None:
+                 log: str | None = None, progress: float = 0.0, spares_for: str = "all") -> None:
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
             raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
         if layout.trainers < 1 or layout.servers < 0 or layout.spares < 0:
@@ -161,6 +161,10 @@ class Launch:
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
         self.server = [server_program(), *server_options]
         self.trainer = trainer_command(script)
+        if spares_for not in ("all", "servers"):
+            raise InvalidArgumentError(f"trireme launch: --spares-for {spares_for}; all and servers are possible")
+        # Under 4.1 a death may leave those who live waiting inside MPI: there the job is rather started again.
+        self.spare = spare_command(script) if spares_for == "all" and self.mpi.major >= 5 else []
         if mode and is_saved_job(script[0]):
             raise InvalidArgumentError(f"trireme launch: --mode {mode}: {script[0]} was saved with its mode, since its programs depend on "
                                        "it: give save_job another one")
@@ -195,7 +199,7 @@ class Launch:
     def command(self, env: dict[str, str], scratch: str | None, shared: str | None) -> list[str]:
         exported = [name for name in env if name.startswith(("TRIREME_", "PYTHON")) or name == "LD_LIBRARY_PATH"
                     and self.mpi.major < 5]
-        line = mpis.command_line(self.mpi, self.layout, self.server, self.trainer, exported, scratch, shared)
+        line = mpis.command_line(self.mpi, self.layout, self.server, self.trainer, exported, scratch, shared, self.spare)
         return [line[0], *self.tag, *line[1:]]
 
     def describe(self) -> str:

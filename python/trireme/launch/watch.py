@@ -47,6 +47,7 @@ class Ranks:
     looks: int = 0
     slow: list[int] = field(default_factory=list)
     mourned: set[int] = field(default_factory=set)
+    greeted: set[int] = field(default_factory=set)
     lost_hosts: dict[str, str] = field(default_factory=dict)       # and why they are
 
     @property
@@ -125,7 +126,12 @@ class Ranks:
 
     def all_lost(self) -> bool:
         """Whether no trainer is left."""
-        return all(self.is_lost(rank) for rank in range(self.servers, self.servers + self.trainers))
+        return all(self.is_lost(rank) for rank in (*range(self.servers, self.servers + self.trainers), *self.heirs()))
+
+    def heirs(self) -> dict[int, int]:
+        """Spares that have become trainers, and which ones."""
+        found = {rank: self.folder / f"heir.{rank}" for rank in range(self.servers + self.trainers, self.size)}
+        return {rank: int(path.read_text() or 0) for rank, path in found.items() if path.exists()}
 
     def lost_replicas(self) -> set[str]:
         """The hosts where one has died; "" is this one."""
@@ -135,7 +141,7 @@ class Ranks:
     def all_listen(self) -> bool:
         """Whether a signal that asks for a checkpoint finds nobody unprepared, whom it would end: all have joined, and those trainers
         listen that are not lost."""
-        trainers = range(self.servers, self.servers + self.trainers)
+        trainers = (*range(self.servers, self.servers + self.trainers), *self.heirs())
         return (all(self._has("joined", rank) for rank in range(self.size))
                 and all(self._has("listens", rank) or self._has_left(rank) for rank in trainers))
 
@@ -143,7 +149,10 @@ class Ranks:
         """What there is to say of ranks that were lost since the last call."""
         lost = [rank for rank in range(self.size) if rank not in self.mourned and self.is_lost(rank)]
         self.mourned.update(lost)
-        return [f"{self.name(rank)} {self._how_lost(rank)}; the others go on" for rank in lost]
+        heirs = {rank: trainer for rank, trainer in self.heirs().items() if rank not in self.greeted}
+        self.greeted.update(heirs)
+        return ([f"{self.name(rank)} {self._how_lost(rank)}; the others go on" for rank in lost]
+                + [f"{self.name(rank)} takes the place of trainer {trainer}" for rank, trainer in heirs.items()])
 
     def _how_lost(self, rank: int) -> str:
         """A rank that was silent is ended by the spare that takes its place: that it died was seen by others then."""

@@ -1,0 +1,26 @@
+"""A rank that waits beside a job: ``python -m trireme.launch.spare SCRIPT ARGS``.
+
+When a server of its host dies it is that server. When a trainer dies and it is called as that one's heir, it runs the script, as the trainer of
+that number: the steps that were made are not computed again (distributed/replay.py). Until then it imports nothing of the script's.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+from ..distributed import job
+
+
+def main() -> None:
+    script, *args = sys.argv[1:]
+    if not job.wait_as_spare():
+        return
+    sys.argv = [script, *args]
+    sys.path[0] = str(Path(script).resolve().parent)
+    runpy.run_path(script, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
