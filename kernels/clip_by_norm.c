@@ -1,11 +1,12 @@
 /* clip_by_norm.c - shorten X to the length max_norm:  Out = X * min(1, max_norm / |X|).
  *
  * X may be selected rows: rows with equal numbers are added up first, because the length is that of the whole
- * tensor they stand for. No gradient flows through it: it is applied to gradients. */
+ * tensor they stand for. The squares are summed exactly, so that it is the same whether X has rows of zeros or leaves
+ * them out. No gradient flows through it: it is applied to gradients. */
 #ifndef T
 
 #include "kernels/math/elementwise.h"
-#include "kernels/math/reduce.h"
+#include "kernels/math/exact.h"
 #include "kernels/selected_rows.h"
 
 #include <math.h>
@@ -54,13 +55,15 @@ static tr_status NAME(clip_by_norm)(const tr_run *io)
 {
     const attrs     *a = io->attrs;
     const tr_tensor *x = io->in[X], *out = io->out[OUT];
+    tr_exact         squares = {0};
 
     if (x->rows) {
         TR_TRY(tr__rows_merge(io, OUT, x));
         x = out;
     }
     const int64_t n = tr_tensor_count(x);
-    const double  norm = sqrt(NAME(tr_sum_squares)(x->data, n));
+    NAME(tr_exact_add_squares)(&squares, x->data, n);
+    const double norm = sqrt(tr_exact_round_f64(&squares));
     NAME(tr_scale)(out->data, x->data, norm > a->max_norm ? (T)(a->max_norm / norm) : 1, 0, n);
     return TR_OK;
 }

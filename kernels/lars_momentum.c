@@ -1,4 +1,4 @@
-/* lars_momentum.c - momentum with a learning rate that follows the ratio of the norms of Param and Grad.
+/* lars_momentum.c - momentum with a learning rate that follows the ratio of the norms of Param and Grad, or of their rows.
  *
  * rate = LearningRate lars_coeff |Param| / (|Grad| + lars_weight_decay |Param|), LearningRate where a norm is 0;
  * Velocity = mu Velocity + rate (Grad + lars_weight_decay Param); Param -= Velocity. */
@@ -17,16 +17,18 @@ enum { PARAM_OUT, VELOCITY_OUT };
 
 typedef struct attrs {
     float mu, lars_coeff, lars_weight_decay;
+    bool  per_row;
 } attrs;
 
 static const tr_op_proto proto = {
     .doc = "Momentum whose learning rate for a whole parameter is scaled by |Param| / |Grad|, for large batches.",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param; dense"},
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param; or selected rows of it, dense where per_row"},
                    {"Velocity", "like Param; the running step"}, {"LearningRate", "[1] float"}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"VelocityOut", "the same variable as Velocity"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),
                      TR_ATTR(attrs, lars_coeff, FLOAT, "how far a parameter is trusted", .number = 0.001),
-                     TR_ATTR(attrs, lars_weight_decay, FLOAT, "weight of Param in the step", .number = 0.0005)),
+                     TR_ATTR(attrs, lars_weight_decay, FLOAT, "weight of Param in the step", .number = 0.0005),
+                     TR_ATTR(attrs, per_row, BOOL, "each row of Param is a parameter of its own")),
     .attrs_size = sizeof(attrs),
 };
 
@@ -38,7 +40,10 @@ static const tr_optimizer_slot slots[] = {
 /* -- shapes ------------------------------------------------------------------------------------- */
 static tr_status infer(const tr_infer *io)
 {
-    TR_TRY(tr__check_dense(io, "Grad", &io->in[GRAD]));
+    const attrs *a = io->attrs;
+
+    if (a->per_row)
+        TR_TRY(tr__check_dense(io, "Grad", &io->in[GRAD]));
     return tr__optimizer_infer(io, GRAD, slots);
 }
 
@@ -51,23 +56,37 @@ TR_REGISTER_OP(lars_momentum, .proto = &proto, .infer = infer, .kernels = TR_FLO
 
 #else /* the kernel, for each T */
 
-static tr_status NAME(lars_momentum)(const tr_run *io)
+/* One parameter of `n` elements; of its gradient the rows that are not 0. */
+static void NAME(step)(T *p, T *v, const tr_grad_rows *g, int64_t n, double rate, const attrs *a)
 {
-    const attrs  *a = io->attrs;
-    const int64_t n = tr_tensor_count(io->in[PARAM]);
-    const T      *g = io->in[GRAD]->data;
-    T            *p = io->out[PARAM_OUT]->data, *v = io->out[VELOCITY_OUT]->data;
-    double        rate = tr__optimizer_number(io->in[LEARNING_RATE]);
+    const double p_norm = sqrt(NAME(tr_sum_squares)(p, n)), decay = (double)a->lars_weight_decay;
+    const double g_norm = sqrt(NAME(tr_sum_squares)(g->values, g->count * g->width));
 
-    tr__optimizer_load(io, slots);
-    const double p_norm = sqrt(NAME(tr_sum_squares)(p, n)), g_norm = sqrt(NAME(tr_sum_squares)(g, n));
-    const double decay = (double)a->lars_weight_decay;
     if (p_norm > 0 && g_norm > 0)
         rate *= (double)a->lars_coeff * p_norm / (g_norm + decay * p_norm);
     NAME(tr_scale)(v, v, a->mu, 0, n);
-    NAME(tr_axpy)(v, (T)rate, g, n);
+    for (int64_t i = 0; i < g->count; i++)
+        NAME(tr_axpy)(v + g->rows[i] * g->width, (T)rate, (const T *)g->values + i * g->width, g->width);
     NAME(tr_axpy)(v, (T)(rate * decay), p, n);
     NAME(tr_axpy)(p, -1, v, n);
+}
+
+static tr_status NAME(lars_momentum)(const tr_run *io)
+{
+    static const int64_t first = 0;
+    const attrs         *a = io->attrs;
+    const int64_t        n = tr_tensor_count(io->in[PARAM]), params = a->per_row ? io->in[PARAM]->shape.dim[0] : 1;
+    const double         rate = tr__optimizer_number(io->in[LEARNING_RATE]);
+    T                   *p = io->out[PARAM_OUT]->data, *v = io->out[VELOCITY_OUT]->data;
+    tr_grad_rows         g = {io->in[GRAD]->data, &first, 1, params ? n / params : 0};
+
+    if (io->in[GRAD]->rows)
+        TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
+    tr__optimizer_load(io, slots);
+    if (!a->per_row)
+        NAME(step)(p, v, &g, n, rate, a);
+    for (int64_t i = 0; a->per_row && i < params; i++, g.values = (const T *)g.values + g.width)
+        NAME(step)(p + i * g.width, v + i * g.width, &g, g.width, rate, a);
     return TR_OK;
 }
 

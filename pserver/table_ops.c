@@ -1,5 +1,5 @@
 /* table_ops.c - the operators of sparse tables: lookup_sparse_table_init, lookup_sparse_table and its gradient,
- * lookup_sparse_table_update, prefetch, push_sparse.
+ * lookup_sparse_table_update, prefetch, push_sparse, pushed_rows.
  *
  * The variable W of all of them holds an object (table_var.h). In one process rows are looked up and updated there. In a job whose
  * servers have a table of W's name, a trainer's lookups ask them, and push_sparse stands where the update would: that is
@@ -182,14 +182,32 @@ enum { G_IDS, G_DOUT };
 enum { G_DW };
 enum { HEIGHT = INT32_MAX };          /* said of the gradient, as selected rows have one; bounds nothing */
 
+/* -1: how many is not known before the step. */
+static tr_meta rows_of(int64_t count, int64_t width)
+{
+    const int64_t dims[2] = {count, width};
+    tr_meta       meta = tr_meta_dense(TR_FP32, tr_shape_of(2, dims));
+
+    meta.kind = TR_KIND_SELECTED_ROWS;
+    meta.height = HEIGHT;
+    return meta;
+}
+
+/* Room for `count` rows in the output that the operator has; *rows is where their keys go. */
+static tr_status make_rows(int64_t **rows, const tr_run *io, int64_t count, int64_t width)
+{
+    const tr_shape shape = {.rank = 2, .dim = {count, width}};
+
+    TR_TRY(tr_run_resize(io, 0, 0, TR_FP32, &shape));
+    return tr__tensor_reserve_rows(io->out[0], HEIGHT, count, rows);
+}
+
 static tr_status infer_lookup_grad(const tr_infer *io)
 {
     const lookup_attrs *a = io->attrs;
     const bool          has_padding = a->padding_idx != -1;
 
-    io->out[G_DW] = tr_meta_dense(TR_FP32, (tr_shape){.rank = 2, .dim = {has_padding ? -1 : tr_shape_numel(&io->in[G_IDS].shape), a->width}});
-    io->out[G_DW].kind = TR_KIND_SELECTED_ROWS;
-    io->out[G_DW].height = HEIGHT;
+    io->out[G_DW] = rows_of(has_padding ? -1 : tr_shape_numel(&io->in[G_IDS].shape), a->width);
     return TR_OK;
 }
 
@@ -209,9 +227,7 @@ static tr_status run_lookup_grad(const tr_run *io)
     }
     for (int64_t i = 0; i < n; i++)
         count += keys[i] != a->padding_idx;
-    const tr_shape shape = {.rank = 2, .dim = {count, width}};
-    TR_TRY(tr_run_resize(io, G_DW, 0, TR_FP32, &shape));
-    TR_TRY(tr__tensor_reserve_rows(io->out[G_DW], HEIGHT, count, &rows));
+    TR_TRY(make_rows(&rows, io, count, width));
     float *to = io->out[G_DW]->data;
     for (int64_t i = 0; i < n; i++) {
         if (keys[i] == a->padding_idx)
@@ -235,6 +251,7 @@ typedef struct update_attrs {
     int32_t     sub_block;
     const char *param, *grad;
     tr_strings  states;
+    bool        is_merged;
 } update_attrs;
 
 static const tr_op_proto update_proto = {
@@ -245,7 +262,8 @@ static const tr_op_proto update_proto = {
     .attr = TR_ATTRS(TR_ATTR(update_attrs, sub_block, BLOCK, "the optimizer's operators, on a tile of rows", .required = true),
                      TR_ATTR(update_attrs, param, STRING, "the tile's values in sub_block", .required = true),
                      TR_ATTR(update_attrs, grad, STRING, "its gradients", .required = true),
-                     TR_ATTR(update_attrs, states, STRINGS, "its states, in the table's order")),
+                     TR_ATTR(update_attrs, states, STRINGS, "its states, in the table's order"),
+                     TR_ATTR(update_attrs, is_merged, BOOL, "no key comes twice in Grad")),
     .attrs_size = sizeof(update_attrs),
 };
 
@@ -293,10 +311,11 @@ static tr_status update_rows(tr_table_var *tv, tr_table_tile *tile, tr_table *ta
 
 static tr_status run_update(const tr_run *io)
 {
-    const tr_tensor *grad = io->in[U_GRAD];
-    tr_table_var    *tv;
-    tr_table        *table;
-    tr_table_tile   *tile = NULL;
+    const update_attrs *a = io->attrs;
+    const tr_tensor    *grad = io->in[U_GRAD];
+    tr_table_var       *tv;
+    tr_table           *table;
+    tr_table_tile      *tile = NULL;
 
     TR_TRY(table_of(&tv, io, U_W, "lookup_sparse_table_update"));
     if (!grad && !tv->inbox)
@@ -305,7 +324,8 @@ static tr_status run_update(const tr_run *io)
         return tr_fail(TR_EINVAL, "lookup_sparse_table_update: gradient '%s' has no rows", tr_run_in_name(io, U_GRAD, 0));
     TR_TRY(find_updated(&table, io, tv, grad));
     TR_TRY(tile_of(&tile, io, tv));
-    const tr_rows_part   mine = {0, 1, grad ? grad->rows->count : 0, grad ? grad->rows->index : NULL, grad ? grad->data : NULL};
+    const tr_rows_part   mine = {0, 1, grad ? grad->rows->count : 0, grad ? grad->rows->index : NULL, grad ? grad->data : NULL,
+                                 a->is_merged};
     const tr_rows_update here = {1, &mine};
     for (int i = 0; i < io->ins[U_NUMBERS].count; i++)
         TR_TRY(tr_table_tile_set(tile, tr_run_in_name(io, U_NUMBERS, i), io->ins[U_NUMBERS].item[i]));
@@ -423,6 +443,48 @@ static tr_status run_push(const tr_run *io)
     return tr_job_push_rows(job, table, grad->rows->count, grad->rows->index, grad->data, tr_job_weight(job), NULL);
 }
 
+/* == pushed_rows =========================================================================================== */
+
+typedef struct pushed_attrs {
+    int64_t width;
+} pushed_attrs;
+
+static const tr_op_proto pushed_proto = {
+    .doc = "On a server: the gradient of this update for a sparse table's rows that are here, as the trainers have pushed it, each row "
+           "once. Stands where something is done to the gradient before lookup_sparse_table_update.",
+    .in = TR_SLOTS({"W", "the table"}),
+    .out = TR_SLOTS({"Out", "[n, width] float32, selected rows"}),
+    .attr = TR_ATTRS(TR_ATTR(pushed_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1))),
+    .attrs_size = sizeof(pushed_attrs),
+};
+
+static tr_status infer_pushed(const tr_infer *io)
+{
+    const pushed_attrs *a = io->attrs;
+
+    io->out[OUT] = rows_of(-1, a->width);
+    return TR_OK;
+}
+
+static tr_status run_pushed(const tr_run *io)
+{
+    tr_table_var *tv;
+    int64_t      *keys;
+
+    TR_TRY(table_of(&tv, io, W, "pushed_rows"));
+    const int64_t width = tv->config.width;
+    if (!tv->inbox)
+        return tr_fail(TR_EINVAL, "pushed_rows: nobody pushes rows of '%s': this is no server", tr_run_in_name(io, W, 0));
+    TR_TRY(tr_rows_merge_run(&tv->merge, tv->inbox, width));
+    const int64_t count = tv->merge.set.count;
+    TR_TRY(make_rows(&keys, io, count, width));
+    if (count) {
+        memcpy(keys, tv->merge.set.keys, (size_t)count * sizeof *keys);
+        memcpy(io->out[OUT]->data, tv->merge.values, (size_t)(count * width) * sizeof(float));
+    }
+    return TR_OK;
+}
+
 /* == registration ============================================================================================ */
 
 TR_REGISTER_OP(lookup_sparse_table_init, .proto = &init_proto, .infer = infer_init, .run = run_init, .key = TR_KEY_OUT,
@@ -434,3 +496,4 @@ TR_REGISTER_OP(lookup_sparse_table_grad, .grad_of = &tr_op_record_lookup_sparse_
 TR_REGISTER_OP(lookup_sparse_table_update, .proto = &update_proto, .run = run_update, .has_effect = true);
 TR_REGISTER_OP(prefetch, .proto = &prefetch_proto, .run = run_prefetch, .has_effect = true);
 TR_REGISTER_OP(push_sparse, .proto = &push_proto, .run = run_push, .has_effect = true);
+TR_REGISTER_OP(pushed_rows, .proto = &pushed_proto, .infer = infer_pushed, .run = run_pushed, .has_effect = true);

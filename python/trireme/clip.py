@@ -9,6 +9,7 @@ from . import layers
 from .dtypes import VarType
 from .framework import Block, Parameter, Program, Variable, default_main_program
 from .layer_helper import LayerHelper
+from .sparse_table import is_table
 
 
 class BaseErrorClipAttr:
@@ -68,6 +69,14 @@ class GradientClipByNorm(BaseGradientClipAttr):
     def __init__(self, clip_norm: float) -> None:
         self.clip_norm = float(clip_norm)
 
+    def __call__(self, params_grads: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        result: list[tuple[Any, Any]] = []
+        for pair in params_grads:
+            # A table's rows are on all servers of a job: its length is computed as that of several parameters is.
+            is_shared = pair[1] is not None and is_table(pair[0])
+            result += _shorten([pair], self.clip_norm) if is_shared else super().__call__([pair])
+        return result
+
     def _clip(self, grad: Variable) -> Variable:
         return layers.clip_by_norm(grad, self.clip_norm)
 
@@ -84,33 +93,41 @@ class GradientClipByGlobalNorm(BaseGradientClipAttr):
 
     def __call__(self, params_grads: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         pairs = [(param, grad) for param, grad in params_grads if grad is not None]
-        if not pairs:
-            return list(params_grads)
-        program = pairs[0][1].block.program
-        values = []
-        for param, grad in pairs:
-            with program._optimized_guard([param, grad]):
-                values.append(_values(grad))
-        with program._optimized_guard([]):
-            norm = layers.sqrt(LayerHelper("sum_of_squares").append("sum_of_squares", {"X": values}))
-            limit = layers.fill_constant([1], norm.dtype, self.clip_norm)
-            factor = layers.elementwise_div(limit, layers.elementwise_max(norm, limit))
-        result = []
-        for param, grad in params_grads:
-            if grad is not None:
-                with program._optimized_guard([param, grad]):
-                    grad = layers.elementwise_mul(grad, factor)
-            result.append((param, grad))
-        return result
+        shortened = iter(_shorten(pairs, self.clip_norm) if pairs else ())
+        return [(param, grad) if grad is None else next(shortened) for param, grad in params_grads]
+
+
+def _shorten(pairs: Sequence[tuple[Any, Variable]], clip_norm: float) -> list[tuple[Any, Variable]]:
+    """Return the pairs with gradients times one factor, which makes their common length ``clip_norm`` if that is less."""
+    program = pairs[0][1].block.program
+    merged, values = [], []
+    for param, grad in pairs:
+        with program._optimized_guard([param, grad]):
+            merged.append(_merged(grad))
+            values.append(_values(merged[-1]))
+    with program._optimized_guard([]):
+        norm = layers.sqrt(LayerHelper("sum_of_squares").append("sum_of_squares", {"X": values}))
+        limit = layers.fill_constant([1], norm.dtype, clip_norm)
+        factor = layers.elementwise_div(limit, layers.elementwise_max(norm, limit))
+    result = []
+    for (param, old), grad in zip(pairs, merged):
+        with program._optimized_guard([param, old]):
+            result.append((param, layers.elementwise_mul(grad, factor)))
+    return result
+
+
+def _merged(grad: Variable) -> Variable:
+    """Return a gradient; of a sparse one with each row once."""
+    if grad.type != VarType.SELECTED_ROWS:
+        return grad
+    return LayerHelper("merge_selected_rows").append("merge_selected_rows", {"X": [grad]})
 
 
 def _values(grad: Variable) -> Variable:
-    """Return the values of a gradient; of a sparse one those of its rows, each row once."""
+    """Return the values of a gradient; of a sparse one those of the rows that it has."""
     if grad.type != VarType.SELECTED_ROWS:
         return grad
-    helper = LayerHelper("merge_selected_rows")
-    merged = helper.append("merge_selected_rows", {"X": [grad]})
-    return helper.append("get_tensor_from_selected_rows", {"X": [merged]})
+    return LayerHelper("get_tensor_from_selected_rows").append("get_tensor_from_selected_rows", {"X": [grad]})
 
 
 def set_gradient_clip(clip: BaseGradientClipAttr, param_list: Sequence[Any] | None = None,

@@ -18,7 +18,7 @@ from .initializer import Constant
 from .layer_helper import LayerHelper
 from .layers.tensor import create_global_var
 from .regularizer import append_regularization_ops
-from .sparse_table import Tiles
+from .sparse_table import Tiles, is_tile
 
 
 class Optimizer:
@@ -132,12 +132,10 @@ class Optimizer:
         pairs = sorted(((p, g) for p, g in params_grads if g is not None), key=lambda pair: pair[0].name)
         if not pairs:
             raise ValueError(f"{type(self).__name__}: no parameter has a gradient")
-        tiles = Tiles(pairs)
-        pairs = tiles.pairs
         if self.grad_clip is not None:
             pairs = self.grad_clip(pairs)
-        pairs = append_gradient_clip_ops(pairs)
-        pairs = append_regularization_ops(pairs, self.regularization)
+        tiles = Tiles(append_gradient_clip_ops(pairs))
+        pairs = append_regularization_ops(tiles.pairs, self.regularization)
         return tiles.finish(self._create_optimization_pass(pairs))
 
     def _create_optimization_pass(self, pairs: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
@@ -194,7 +192,8 @@ class MomentumOptimizer(Optimizer):
 class LarsMomentumOptimizer(Optimizer):
     """Momentum with a rate for each parameter: ``rate * coeff * |w| / (|g| + decay * |w|)``
 
-    From You, Gitman and Ginsburg, "Large batch training of convolutional networks", 2017.
+    In a sparse table, of which a step knows only the rows that it uses, each row has a rate of its own. From You, Gitman
+    and Ginsburg, "Large batch training of convolutional networks", 2017.
     """
 
     type = "lars_momentum"
@@ -211,7 +210,8 @@ class LarsMomentumOptimizer(Optimizer):
             self._add_accumulator("velocity", param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
-        return self._append(block, param_and_grad, {"Velocity": "velocity"}, self._attrs)
+        attrs = {**self._attrs, "per_row": True} if is_tile(param_and_grad[0]) else self._attrs
+        return self._append(block, param_and_grad, {"Velocity": "velocity"}, attrs)
 
 
 class AdagradOptimizer(Optimizer):

@@ -24,17 +24,23 @@ from .framework import (Block, Operator, Parameter, Program, Variable, default_m
 from .layer_helper import LayerHelper
 from .tensor import Scope
 
-INIT, LOOKUP, UPDATE, PUSH = ("lookup_sparse_table_init", "lookup_sparse_table", "lookup_sparse_table_update", "push_sparse")
+INIT, LOOKUP, UPDATE, PUSH, PUSHED = ("lookup_sparse_table_init", "lookup_sparse_table", "lookup_sparse_table_update", "push_sparse",
+                                      "pushed_rows")
 _TILE = "@TILE"
 _INITIALIZERS = {"fill_constant": ("constant", "value", None), "uniform_random": ("uniform", "min", "max"),
                  "gaussian_random": ("normal", "mean", "std"),
                  "truncated_gaussian_random": ("truncated_normal", "mean", "std")}
-# Row i of what these compute depends on row i of what they read, and on numbers.
+# Row i of what these compute depends on row i of what they read, and on numbers; so does what has the attribute per_row.
 _ROW_BY_ROW = frozenset(
     "sgd momentum adam adagrad decayed_adagrad adamax adadelta rmsprop ftrl proximal_gd proximal_adagrad "
     "elementwise_add elementwise_sub elementwise_mul elementwise_div elementwise_max elementwise_min elementwise_pow "
     "minus sum scale sign abs clip square sqrt rsqrt reciprocal exp log pow tanh sigmoid relu floor ceil round "
     "cast assign fill_zeros_like".split())
+
+
+# What these make of a sparse gradient has each row once; what those make does if what they read has.
+_MERGING = frozenset(("merge_selected_rows", "clip", "clip_by_norm"))
+_SCALING = frozenset(("elementwise_mul", "elementwise_div"))
 
 
 @dataclass(frozen=True)
@@ -127,8 +133,8 @@ def tile_rows(width: int) -> int:
 class Tiles:
     """The tables among pairs of parameter and gradient, while an optimizer appends its operators.
 
-    ``pairs`` has a tile and its gradient in the place of each table; after the optimizer's turn ``finish`` moves its
-    operators on tiles into blocks.
+    ``pairs`` has a tile and its gradient in the place of each table, whose gradient may have been clipped before; after the
+    optimizer's turn ``finish`` moves its operators on tiles into blocks.
     """
 
     def __init__(self, pairs: Iterable[tuple[Parameter, Variable]]) -> None:
@@ -143,7 +149,7 @@ class Tiles:
         shape = [tile_rows(table.shape[1]), table.shape[1]]
         tile = self.block.create_parameter(
             shape=shape, dtype=VarType.FP32, name=table.name + _TILE, trainable=table.trainable, optimize_attr=table.optimize_attr,
-            regularizer=table.regularizer, gradient_clip_attr=table.gradient_clip_attr)
+            regularizer=table.regularizer)
         tile_grad = self.block.create_var(name=grad.name + _TILE, shape=shape, dtype=VarType.FP32, persistable=True)
         self.tiles[tile.name] = table, grad, tile_grad
         return tile, tile_grad
@@ -162,6 +168,18 @@ def is_table(var: Variable) -> bool:
     return getattr(var, "table_options", None) is not None
 
 
+def is_tile(var: Variable) -> bool:
+    """Return whether a parameter is some rows of a sparse table."""
+    return var.name.endswith(_TILE)
+
+
+def _has_each_row_once(grad: Variable) -> bool:
+    op = grad.op
+    if op is not None and op.type in _SCALING:
+        return _has_each_row_once(grad.block.var(op.input("X")[0]))
+    return op is not None and op.type in _MERGING
+
+
 def _move(block: Block, begin: int, tile: str, tile_grad: str, table: Parameter, grad: Variable) -> Operator:
     """Move the operators that work on a tile into a block of their own, behind which an update stands."""
     program, mine, inside = block.program, [], {tile, tile_grad}
@@ -169,9 +187,9 @@ def _move(block: Block, begin: int, tile: str, tile_grad: str, table: Parameter,
         op = block.ops[index]
         if op.type == UPDATE or not inside.intersection(op.input_arg_names):
             continue
-        if op.type not in _ROW_BY_ROW:
+        if op.type not in _ROW_BY_ROW and not (op.has_attr("per_row") and op.attr("per_row")):
             raise UnsupportedError(f"{op.type} of the optimizer needs all rows of the sparse table {table.name!r}, of which some at a time "
-                                   "are there: clip by value, and decay weights by L1Decay or L2Decay")
+                                   "are there: decay weights by L1Decay or L2Decay")
         mine.append(index)
         inside.update(op.output_arg_names)
     inside |= {name for index in mine for name in block.ops[index].input_arg_names
@@ -193,7 +211,8 @@ def _move(block: Block, begin: int, tile: str, tile_grad: str, table: Parameter,
             op._set_attr("op_role_var", [table.name, grad.name])
     with program._optimized_guard([table, grad]):
         return block._insert_op(mine[-1] - len(mine) + 1, UPDATE, {"W": [table], "Grad": [grad], "Numbers": numbers}, {},
-                                {"sub_block": sub.idx, "param": tile, "grad": tile_grad, "states": states})
+                                {"sub_block": sub.idx, "param": tile, "grad": tile_grad, "states": states,
+                                 "is_merged": _has_each_row_once(grad)})
 
 
 def _sub_block(program: Program, block: Block, ops: Sequence[int], inside: set[str]) -> Block:
@@ -330,8 +349,21 @@ def _declare(scope: Scope, name: str, about: dict[str, Any]) -> None:
 # -- in a job: see distributed/transpiler.py --------------------------------------------------------------------
 
 
-def copy_update(op: Operator, program: Program, rename: Any) -> None:
-    """Append a server's part of an update to its program; ``rename`` gives the name of a number there."""
+def take_pushed(table: str, grad: str, width: int, program: Program) -> None:
+    """Let a server's program begin what it does to a table's gradient with the one that the trainers have pushed."""
+    block = program.global_block()
+    if not block.has_var(table):
+        block.create_var(name=table, type=VarType.RAW, persistable=True)
+    block.append_op(type=PUSHED, inputs={"W": [table]}, outputs={"Out": [grad]},
+                    attrs={"width": width, "op_role": OpRole.Optimize})
+    block.ops[-1].desc.remove_attr("op_callstack")
+
+
+def copy_update(op: Operator, program: Program, rename: Any, is_clipped: bool) -> None:
+    """Append a server's part of an update to its program; ``rename`` gives the name of a variable there.
+
+    The gradient is that of ``op`` if it was clipped on the servers, else what the trainers have pushed.
+    """
     source, block = op.block.program.block(op.attr("sub_block")), program.global_block()
     table = op.input("W")[0]
     if not block.has_var(table):
@@ -343,9 +375,10 @@ def copy_update(op: Operator, program: Program, rename: Any) -> None:
         sub.create_var(name=name, shape=var.desc.shape(), dtype=var.dtype)
     for inner in source.ops:
         sub.desc.insert_op(-1, copy_of(inner))
-    block.append_op(type=UPDATE, inputs={"W": [table], "Numbers": numbers},
+    grads = [rename(name) for name in op.input("Grad")] if is_clipped else []
+    block.append_op(type=UPDATE, inputs={"W": [table], "Grad": grads, "Numbers": numbers},
                     attrs={"sub_block": sub.idx, "param": op.attr("param"), "grad": op.attr("grad"),
-                           "states": op.attr("states"), "op_role": OpRole.Optimize})
+                           "states": op.attr("states"), "is_merged": op.attr("is_merged"), "op_role": OpRole.Optimize})
     block.ops[-1].desc.remove_attr("op_callstack")
 
 
@@ -372,5 +405,5 @@ def add_update(op: Operator, program: Program) -> None:
     block.ops[-1].desc.remove_attr("op_callstack")
 
 
-__all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_table_update", "tables_of", "table_names",
-           "save_table", "load_table", "row_dtype", "copy_update", "add_update", "LOOKUP", "PUSH"]
+__all__ = ["TableOptions", "Tiles", "lookup", "is_table", "is_tile", "is_table_update", "tables_of", "table_names",
+           "save_table", "load_table", "row_dtype", "take_pushed", "copy_update", "add_update", "LOOKUP", "PUSH"]

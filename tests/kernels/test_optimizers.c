@@ -241,25 +241,36 @@ static const op_case lars_cases[] = {
     {"own coefficients", {PARAM, DENSE, PARAM, NUMBER(0.25)},
      {FLOAT_ATTR("mu", 0.5), FLOAT_ATTR("lars_coeff", 0.25), FLOAT_ATTR("lars_weight_decay", 0.125)}},
     {"no gradient", {DIMS(2), VALUES(LIST(0, 0), 2), DIMS(2), NUMBER(0.25)}, {FLOAT_ATTR("mu", 0.5)}},
+    {"rows", {PARAM, SPARSE, PARAM, NUMBER(0.25)}, {FLOAT_ATTR("mu", 0.5), FLOAT_ATTR("lars_coeff", 0.25)}},
+    {"each row for itself", {PARAM, DENSE, PARAM, NUMBER(0.25)},
+     {FLOAT_ATTR("mu", 0.5), FLOAT_ATTR("lars_coeff", 0.25), BOOL_ATTR("per_row", 1)}},
 };
 
-static double norm(const op_array *a)
+static double norm(const double *x, int64_t n)
 {
     double sum = 0;
 
-    for (int64_t i = 0; i < a->count; i++)
-        sum += a->data[i] * a->data[i];
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
     return sqrt(sum);
+}
+
+/* The rate of the parameter, or of the row, that has element i. */
+static double lars_rate(const op_values *v, const double *grads, int64_t i)
+{
+    const int64_t n = attr(v, "per_row", 0) != 0 ? v->in[0].dims[1] : v->in[0].count, first = i / n * n;
+    const double  p = norm(v->in[0].data + first, n), g = norm(grads + first, n), decay = attr(v, "lars_weight_decay", 0.0005);
+    const double  ratio = p > 0 && g > 0 ? attr(v, "lars_coeff", 0.001) * p / (g + decay * p) : 1;
+
+    return ratio * v->in[3].data[0];
 }
 
 static void lars_reference(op_values *v)
 {
-    const double decay = attr(v, "lars_weight_decay", 0.0005), p = norm(&v->in[0]), grad = norm(&v->in[1]);
-    double       rate = v->in[3].data[0];
+    const double decay = attr(v, "lars_weight_decay", 0.0005);
 
-    if (p > 0 && grad > 0)
-        rate *= attr(v, "lars_coeff", 0.001) * p / (grad + decay * p);
     EACH_ELEMENT(i, g, 1) {
+        const double rate = lars_rate(v, g_all, i);
         v->out[1].data[i] = attr(v, "mu", 0) * v->in[2].data[i] + rate * (g + decay * v->in[0].data[i]);
         v->out[0].data[i] = v->in[0].data[i] - v->out[1].data[i];
     }
@@ -348,7 +359,7 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ESHAPE, "Beta1Pow must hold one element",
                 infer_shapes("adam", {PARAM, DENSE, NUMBER(1), PARAM, PARAM, DIMS(2), NUMBER(0.5)}));
     EXPECT_FAIL(TR_EUNSUPPORTED, "Grad must be a dense tensor, got selected rows",
-                infer_shapes("lars_momentum", {PARAM, SPARSE, PARAM, NUMBER(1)}, {FLOAT_ATTR("mu", 0.9)}));
+                infer_shapes("lars_momentum", {PARAM, SPARSE, PARAM, NUMBER(1)}, {FLOAT_ATTR("mu", 0.9), BOOL_ATTR("per_row", 1)}));
     EXPECT_FAIL(TR_EINVAL, "mu", infer_shapes("momentum", {PARAM, DENSE, PARAM, NUMBER(1)}));
     EXPECT_FAIL(TR_EINVAL, "centered needs MeanGrad",
                 op_run_status("rmsprop", &(op_case){"", {PARAM, POSITIVE, ABSENT, NUMBER(0.25), DENSE, PARAM},

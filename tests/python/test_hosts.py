@@ -335,9 +335,9 @@ def test_servers_keep_what_they_have_when_a_host_without_one_is_lost(three, mark
 
 
 def assert_replica_goes_on(three, mark, tmp_path, version, host):
-    """What the lost host's server had is its replica's, and all is as if nothing had happened: the same bits, and the steps of
-    before are not made again (their losses are no numbers)."""
-    args = ("--steps", 300, "--optimizer", "momentum", "--clip", 0.5, "--out")
+    """What the lost host's server had, rows of a table among it, is its replica's, and all is as if nothing had happened: the same
+    bits, and the steps of before are not made again (their losses are no numbers)."""
+    args = ("--steps", 300, "--optimizer", "momentum", "--table", "--clip", 0.5, "--out")
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version, restarts=1, servers=3,
               replicas=1)
     job.await_training(mark)

@@ -118,6 +118,15 @@ def test_the_global_norm_is_taken_where_the_whole_gradient_is(mode):
         assert {op.type for op in server.global_block().ops} == {"sgd"}
 
 
+def test_a_learning_rate_of_its_own_goes_to_the_servers_where_trainers_clip():
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x = fluid.layers.data("x", [4])
+        loss = fluid.layers.mean(fluid.layers.fc(x, 3, param_attr=fluid.ParamAttr(learning_rate=0.5)))
+        fluid.optimizer.SGD(0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0)).minimize(loss)
+        result = transpile(fluid.default_main_program(), 2, mode=modes.parse("async"))
+    assert sorted(op.type for server in result.servers for op in server.global_block().ops) == ["scale", "sgd", "sgd"]
+
+
 @pytest.mark.parametrize("mode", ["sync", "sync(fewer)", "sync(backups=1)"])
 def test_servers_that_make_the_same_updates_agree_on_the_global_norm(mode):
     with fluid.program_guard(fluid.Program(), fluid.Program()):

@@ -149,12 +149,6 @@ def test_mistakes_are_explained(programs):
         fluid.layers.embedding(fluid.layers.data("x", [1]), [9, 2], is_distributed=True)
 
 
-def test_optimizers_that_need_all_rows_are_refused(programs):
-    _, loss = model(True)
-    with pytest.raises(UnsupportedError, match="needs all rows of the sparse table 'table'"):
-        fluid.optimizer.SGD(0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0)).minimize(loss)
-
-
 def test_a_startup_program_that_ran_too_early_is_named(programs):
     _, loss = model(True)
     exe = run_startup()

@@ -50,27 +50,42 @@ class OptimizePart:
     With ``joint_on_trainers``, where an operator needs several parameters' gradients in one place (clipping by the global
     norm), what is done to gradients before the updates stays with the trainers: ``kept`` are those operators' places.
     ``ops`` are its operators in order, ``grads`` maps the gradients that it gets to their parameters, ``owner`` maps
-    variables to the parameter that they belong to, ``whole`` maps parameters that must not be cut to the reason; ``tables``
-    maps sparse tables to their gradients.
+    variables to the parameter that they belong to (``all_owners`` those of what stays with the trainers, too), ``whole`` maps
+    parameters that must not be cut to the reason; ``tables`` maps sparse tables, of which every server has some rows, to the
+    gradients that travel.
     """
 
     def __init__(self, program: Program, joint_on_trainers: bool = False) -> None:
         self.block: Block = program.global_block()
         self.kept: set[int] = set()
         self._analyse()
+        self.all_owners = self.owner
         if joint_on_trainers and self.joint:
-            self.kept = {i for i, op in enumerate(self.block.ops) if is_optimize(op) and self._is_of_gradients(op)}
+            self.kept = self._makers_of_gradients()
             self._analyse()
+            self.all_owners = {**self.all_owners, **self.owner}
 
-    def _is_of_gradients(self, op: Operator) -> bool:
-        """Whether it updates nothing: it computes a gradient from gradients (and parameters)."""
-        return not is_table_update(op) and not op.input("Param") and not any(self.var(name).persistable for name in op.output_arg_names)
+    def _makers_of_gradients(self) -> set[int]:
+        """The places of the operators by which the optimizers come to the gradients that updates read."""
+        wanted: set[str] = set()
+        places: set[int] = set()
+        for index in reversed(range(len(self.block.ops))):
+            op = self.block.ops[index]
+            if not is_optimize(op):
+                continue
+            if is_table_update(op) or op.input("Param"):
+                wanted.update(op.input("Grad"))
+            elif wanted.intersection(op.output_arg_names):
+                wanted.update(op.input_arg_names)
+                places.add(index)
+        return places
 
     def _analyse(self) -> None:
         moves = [is_schedule(op) or (is_optimize(op) and i not in self.kept) for i, op in enumerate(self.block.ops)]
         self.ops = [op for op, does in zip(self.block.ops, moves) if does]
         self.params = self._trained()
-        self.tables = {op.input("W")[0]: op.input("Grad")[0] for op in self.ops if is_table_update(op)}
+        self.updates = {op.input("W")[0]: op for op in self.ops if is_table_update(op)}
+        self.tables = {name: op.input("Grad")[0] for name, op in self.updates.items()}
         self._explicit = {id(op): self._explicit_owner(op) for op in self.ops}
         self.owner = self._owners()
         self.grads: dict[str, str] = {}
@@ -87,9 +102,17 @@ class OptimizePart:
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a variable; of selected rows that of the whole."""
         var = self.var(name)
-        if var.type == VarType.SELECTED_ROWS and name in self.owner:
+        if var.type == VarType.SELECTED_ROWS and name in self.owner and self.owner[name] not in self.tables:
             return tuple(self.var(self.owner[name]).desc.shape())
         return tuple(var.desc.shape())
+
+    def is_clipped(self, table: str) -> bool:
+        """Whether the servers do something to a table's gradient before they update it."""
+        return self.tables[table] != self.updates[table].input("Grad")[0]
+
+    def is_of_table(self, name: str) -> bool:
+        """Whether a variable belongs to a sparse table."""
+        return self.all_owners.get(name) in self.tables
 
     def is_cut_like(self, name: str, param: str) -> bool:
         """Whether a variable has the rows of its parameter."""
@@ -105,7 +128,7 @@ class OptimizePart:
         """The parameter an operator says that it belongs to."""
         role_vars = op.attr("op_role_var") if op.has_attr("op_role_var") else []
         for name in [*role_vars[:1], *op.input("Param")]:
-            if name in self.params:
+            if name in self.params or name in self.tables:
                 return name
         return None
 
@@ -118,13 +141,13 @@ class OptimizePart:
             if is_optimize(op):
                 for name in [*op.input_arg_names, *op.output_arg_names]:
                     users.setdefault(name, set()).add(self._explicit[id(op)])
-        owner = {name: name for name in self.params}
+        owner = {name: name for name in (*self.params, *self.tables)}
         for name, who in users.items():
             who.discard(None)
             if len(who) != 1 or name in owner or name in scheduled:
                 continue
             param = next(iter(who))
-            is_like = tuple(self.var(name).desc.shape()) == tuple(self.params[param].desc.shape())
+            is_like = tuple(self.var(name).desc.shape()) == tuple(self.var(param).desc.shape())
             if name in written or is_like or self.var(name).type == VarType.SELECTED_ROWS:
                 owner[name] = param
         return owner
@@ -160,15 +183,26 @@ class OptimizePart:
         for name in op.input_arg_names:
             if name in self._made_before and name not in self.grads and name not in self.params:
                 is_known = is_exchanged and name in self.owner
-                self.grads[name] = self._param_of_grad(op, name, [self.owner[name]] if is_known else owners)
+                self._note_grad(op, name, [self.owner[name]] if is_known else owners)
         if is_exchanged:
             return
         for param in owners:
-            self._may_cut(op, param)
+            if param not in self.tables:
+                self._may_cut(op, param)
         for name in op.output_arg_names:
             if len(owners) == 1:
                 self.owner.setdefault(name, owners[0])
         self._refuse_lazy(op)
+
+    def _note_grad(self, op: Operator, name: str, owners: list[str]) -> None:
+        table = owners[0] if len(owners) == 1 and owners[0] in self.tables else None
+        if table is None or self.var(name).type != VarType.SELECTED_ROWS:
+            self.grads[name] = self._param_of_grad(op, name, owners)
+            return
+        if self.tables[table] in self._made_before and self.tables[table] != name:
+            raise UnsupportedError(f"sparse table {table!r} has two gradients, {self.tables[table]!r} and {name!r}; use one "
+                                   "optimizer for each parameter")
+        self.tables[table] = name
 
     def _param_of_grad(self, op: Operator, name: str, owners: list[str]) -> str:
         if len(owners) != 1:

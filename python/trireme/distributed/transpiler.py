@@ -18,7 +18,7 @@ from ..core import OpDesc, OpRole, VarType
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..framework import Block as BlockType
 from ..framework import Operator, Program, Variable, default_main_program, default_startup_program
-from ..sparse_table import LOOKUP, PUSH, copy_update, is_table_update
+from ..sparse_table import LOOKUP, PUSH, copy_update, is_table_update, take_pushed
 from .geo import transpile_geo
 from .mode import Mode, current, parse
 from .optimize_part import COPIES, EXCHANGED, OptimizePart, is_optimize, is_schedule, is_training, role_of
@@ -113,13 +113,16 @@ class _ServerProgram:
         grads = {param: grad for grad, param in self.part.grads.items()}
         for name, one in self.mine.items():
             self._add_block(name, grads[name], one)
+        for table, grad in self.part.tables.items():
+            if self.part.is_clipped(table):
+                take_pushed(table, self._var(grad, None), self.part.var(grad).desc.shape()[1], self.program)
         for op in self.part.ops:
             owner = self.part.owner_of(op)
             if is_table_update(op):
-                copy_update(op, self.program, lambda name: self._var(name, None))
+                copy_update(op, self.program, lambda name: self._var(name, None), self.part.is_clipped(op.input("W")[0]))
             elif op.type in EXCHANGED and self.is_shared:
                 self._exchange(op)
-            elif owner is None or owner in self.mine:
+            elif owner is None or owner in self.mine or owner in self.part.tables:
                 self._copy(op, self.mine.get(owner))
         for name in means:
             self._add_mean(name)
@@ -164,30 +167,41 @@ class _ServerProgram:
         if is_cut:
             shape[0] = mine.rows
         is_kept = var.persistable
-        self.block.create_var(name=here, shape=shape, dtype=var.dtype, persistable=is_kept)
+        type = var.type if part.is_of_table(name) else VarType.LOD_TENSOR
+        self.block.create_var(name=here, type=type, shape=shape, dtype=var.dtype, persistable=is_kept)
         if is_kept:
             rows = (mine.begin, mine.end) if is_cut else (-1, -1)
             self.result.values.append(Value(self.server, here, name, *rows))
         return here
 
     def _copy(self, op: Operator, one: Part | None) -> None:
-        desc = OpDesc("assign" if op.type in COPIES else op.type)
+        is_copy = self._is_copy(op)
+        desc = OpDesc("assign" if is_copy else op.type)
         for slot in op.input_names:
             desc.set_input(slot, [self._var(name, one) for name in op.input(slot)])
         for slot in op.output_names:
             desc.set_output(slot, [self._var(name, one) for name in op.output(slot)])
-        if op.type not in COPIES:
+        if not is_copy:
             for name in op.attr_names:
                 if name not in _NOT_COPIED:
                     desc.set_attr(name, self._attr(op, name, one), op.attr_type(name))
         desc.set_attr("op_role", role_of(op))
         self.block.desc.insert_op(-1, desc)
 
+    def _is_copy(self, op: Operator) -> bool:
+        """Gradients travel dense, and the rows that trainers have pushed to a table come merged."""
+        if op.type not in COPIES:
+            return False
+        source, = op.input("X")
+        is_pushed = op.type == "merge_selected_rows" and source in self.part.tables.values()
+        return is_pushed or not self.part.is_of_table(source)
+
     def _exchange(self, op: Operator) -> None:
-        """Compute it of the blocks of all servers: every server takes part, even one that has none."""
+        """Compute it of the blocks and rows of all servers: every server takes part, even one that has none."""
         desc = OpDesc(EXCHANGED[op.type])
         out, = op.output("Out")
-        desc.set_input("X", [self._var(name, None) for name in op.input("X") if self.part.owner.get(name) in self.mine])
+        desc.set_input("X", [self._var(name, None) for name in op.input("X")
+                             if self.part.owner.get(name) in self.mine or self.part.is_of_table(name)])
         desc.set_output("Out", [self._var(out, None)])
         desc.set_attr("dtype", int(self.part.var(out).dtype))
         desc.set_attr("op_role", role_of(op))
@@ -302,14 +316,14 @@ def _make_dense(program: Program, part: OptimizePart) -> None:
             if op.has_attr("is_sparse") and op.attr("is_sparse"):
                 op._set_attr("is_sparse", False)
         for name, var in block.vars.items():
-            if var.type == VarType.SELECTED_ROWS and name.split("@GRAD")[0] not in part.tables:
-                param = name.split("@GRAD")[0]
+            param = part.all_owners.get(name, name.split("@GRAD")[0])
+            if var.type == VarType.SELECTED_ROWS and param not in part.tables:
                 shape = part.var(param).desc.shape() if part.block.has_var(param) else var.desc.shape()
                 var.desc.set_type(VarType.LOD_TENSOR)
                 var.desc.set_shape(shape)
     block = program.global_block()
     for index, op in enumerate(block.ops):
-        if op.type in COPIES and part.kept:
+        if op.type in COPIES and part.kept and not part.is_of_table(op.output("Out")[0]):
             names, outs = op.input("X"), op.output("Out")
             block._remove_op(index)
             block._insert_op(index, "assign", {"X": names}, {"Out": outs}, {"op_role": OpRole.Optimize})

@@ -21,6 +21,7 @@ OPTIMIZERS = {
     "rmsprop": lambda: fluid.optimizer.RMSProp(0.02),
     "ftrl": lambda: fluid.optimizer.Ftrl(0.1, l1=0.01),
 }
+CLIPS = {"value": fluid.clip.GradientClipByValue, "norm": fluid.clip.GradientClipByNorm, "global": fluid.clip.GradientClipByGlobalNorm}
 KEYS = np.array([0, 1, 2, 3, -1, -7, 2**62 + 5, -2**63, 2**63 - 1, 12345678901, 99, -99], np.int64)
 
 
@@ -49,6 +50,8 @@ def build(args):
     hidden = fluid.layers.fc(joined, 8, act="tanh")
     loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(hidden, 1), clicked))
     test = fluid.default_main_program().clone(for_test=True)
+    if args.clip:
+        fluid.clip.set_gradient_clip(CLIPS[args.clip](args.limit))
     OPTIMIZERS[args.optimizer]().minimize(loss)
     return loss, test, [first, other]
 
@@ -62,6 +65,8 @@ def wait_for_checkpoint(step):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--optimizer", default="sgd", choices=OPTIMIZERS)
+    parser.add_argument("--clip", choices=CLIPS)
+    parser.add_argument("--limit", type=float, default=0.02)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--batch", type=int, default=9)
     parser.add_argument("--row-dtype", default="float32")

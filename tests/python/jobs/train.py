@@ -22,6 +22,7 @@ parser.add_argument("--seed", type=int, default=7)
 parser.add_argument("--width", type=int, default=9)
 parser.add_argument("--transpile", help="endpoints, for DistributeTranspiler")
 parser.add_argument("--sparse", action="store_true")
+parser.add_argument("--table", action="store_true", help="words are in a sparse table")
 parser.add_argument("--clip", type=float, help="the global norm that gradients may have")
 parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--slow", type=int, help="the trainer whose pauses are ten times as long")
@@ -88,7 +89,9 @@ fluid.default_startup_program().random_seed = args.seed
 x = fluid.layers.data("x", [6])
 word = fluid.layers.data("word", [1], dtype="int64")
 label = fluid.layers.data("label", [1], dtype="int64")
-hidden = fluid.layers.fc([x, fluid.layers.embedding(word, [40, 6], is_sparse=args.sparse)], args.width, act="tanh")
+embedded = fluid.layers.embedding(word, [40, 6], is_sparse=args.sparse, is_distributed=args.table)
+test = fluid.default_main_program().clone(for_test=True)
+hidden = fluid.layers.fc([x, embedded], args.width, act="tanh")
 predict = fluid.layers.fc(hidden, 5, act="softmax")
 loss = fluid.layers.mean(fluid.layers.cross_entropy(predict, label))
 if args.clip:
@@ -120,7 +123,9 @@ for step, batch in enumerate(fluid.distributed.shard(reader)()):
         open(args.mark, "w").close()
 if args.out and fluid.distributed.trainer_index() == 0:
     params = {param.name: np.array(fluid.global_scope().find_var(param.name).get_tensor())
-              for param in fluid.default_main_program().all_parameters()}
+              for param in fluid.default_main_program().all_parameters() if not getattr(param, "is_distributed", False)}
+    if args.table:
+        params["rows"], = exe.run(test, feed={"word": np.arange(40).reshape(-1, 1)}, fetch_list=[embedded])
     np.savez(args.out, losses=np.array(losses), **params)
 if args.times and fluid.distributed.trainer_index() == 0:
     np.savetxt(args.times, times)
