@@ -216,14 +216,15 @@ tr_status tr__frame_prepare_outputs(tr_frame *frame)
     return TR_OK;
 }
 
-/* Memory for an output of a dynamic step. When the variable is an input as well, its contents stay. */
-static tr_status own_output(tr_tensor *tensor, const tr_meta *meta, bool is_input)
+/* Memory for an output of a dynamic step. When the variable is an input as well, its contents stay. A variable of the scope whose
+ * memory is somebody else's, lent to hold just this (what a server keeps, say), is written there, as by steps with a layout. */
+static tr_status own_output(tr_tensor *tensor, const tr_meta *meta, bool is_input, bool is_kept)
 {
     const bool fits = tensor->dtype == meta->dtype && tr_shape_equal(&tensor->shape, &meta->shape);
 
     if (meta->kind == TR_KIND_TENSOR && tensor->rows && !is_input)
         tr__tensor_drop_rows(tensor);
-    if (fits && tr__tensor_is_sole_owner(tensor))
+    if (fits && (tr__tensor_is_sole_owner(tensor) || (is_kept && owns_nothing(tensor))))
         return TR_OK;
     if (!is_input || !fits)
         return tr__tensor_reserve(tensor, meta->dtype, &meta->shape);
@@ -306,7 +307,7 @@ static tr_status give_outputs(tr_frame *frame, const tr_step *step)
             continue;
         tr_tensor *tensor = &frame->var[v]->tensor;
         if (meta->shape.rank > 0 && tr_shape_is_known(&meta->shape) && meta->dtype != TR_DTYPE_NONE)
-            TR_TRY(own_output(tensor, meta, is_input_of(step, v)));
+            TR_TRY(own_output(tensor, meta, is_input_of(step, v), frame->plan->var[v].place == TR_SCOPE));
         if (meta->lod_source >= 0 && meta->lod_source != v)
             TR_TRY(hand_on_lod(frame, v, meta->lod_source));
     }

@@ -211,6 +211,32 @@ TEST(a_scope_variable_may_be_replaced_between_runs)
 
 /* -- what it says when it cannot --------------------------------------------------------------- */
 
+/* What is lent holds what was written there, of whatever shape the rest is: a server's successor finds it in shared memory. */
+TEST(a_step_of_shapes_not_known_before_writes_to_memory_that_is_lent)
+{
+    static const int64_t paths[4] = {1, 1, 0, 2}, offsets[2] = {0, 4}, one = 1;
+    float      lent = 0;
+    net        n;
+    net_init(&n);
+    net_parameter(&n, "kept", TR_FP32, 1, 1);
+    tr_tensor *kept = tr_var_tensor(tr_scope_var(n.scope, "kept"));
+    EXPECT_OK(tr_tensor_borrow(kept, TR_FP32, 1, &one, &lent));
+    net_var(&n, "path", TR_INT64, 2, -1, 1);
+    net_op(&n, 0, "ctc_align", "Input=path", "Output=short", "");
+    net_op(&n, 0, "cast", "X=short", "Out=numbers", "in_dtype=3 out_dtype=5");
+    net_op(&n, 0, "mean", "X=numbers", "Out=middle", "");
+    net_op(&n, 0, "scale", "X=middle", "Out=kept", "scale=2.0");
+    net_feed(&n, "path", paths, 2, 4, 1);
+    net_feed_lod(&n, "path", 1, 2, offsets);
+    for (int run = 0; run < 2; run++) {
+        lent = 0;
+        net_run(&n, "");
+        assert_ptr_equal(tr_tensor_data(kept), &lent);
+        assert_float_equal(lent, 3.0, 0);
+    }
+    net_deinit(&n);
+}
+
 TEST(a_missing_feed_is_named)
 {
     net n;
@@ -308,6 +334,7 @@ int main(void)
         cmocka_unit_test(what_was_fetched_survives_the_next_run),
         cmocka_unit_test(a_plan_is_found_again_until_the_program_changes),
         cmocka_unit_test(a_scope_variable_may_be_replaced_between_runs),
+        cmocka_unit_test(a_step_of_shapes_not_known_before_writes_to_memory_that_is_lent),
         cmocka_unit_test(a_missing_feed_is_named),
         cmocka_unit_test(an_unknown_fetch_is_named),
         cmocka_unit_test(an_unknown_feed_is_named),
