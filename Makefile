@@ -33,7 +33,7 @@ build: setup
 
 test: build
 	$(BIN)/ctest --preset $(PRESET) --parallel $(JOBS)
-	timeout --kill-after=10 1800 $(PYTHON) -m pytest tests/python
+	timeout --kill-after=10 3000 $(PYTHON) -m pytest tests/python
 
 asan tsan ubsan: setup
 	$(call built,$@)
