@@ -271,28 +271,21 @@ static bool waits_in_vain(const tr_server *server, int peer)
 
 static void lost(void *self, int peer, const char *how)
 {
-    tr_server *server = self;
-    char       waiting[512];
-
+    tr_server   *server = self;
     tr__trainer *trainer = trainer_of(server, peer);
-    if (trainer && trainer->is_gone)
+
+    if (trainer) {
+        if (!trainer->is_gone)
+            tr__server_trainer_died(server, trainer, how);
         return;
+    }
     if (server->roster->rank[peer].role == TR_ROLE_REPLICA) {
         if (tr__server_mirror_is(server, peer))
             tr__server_mirror_drop(server);
         return;
     }
-    if (!trainer && !waits_in_vain(server, peer))
-        return;                                    /* trainers wait for whom takes its place, not we */
-    if (trainer && tr__server_await_heir(server, trainer))
-        return;
-    if (trainer && server->is_running && tr_mode_survives_trainers(&server->mode)) {
-        tr__server_trainer_lost(server, trainer);
-        return;
-    }
-    tr__server_describe_step(server, waiting, sizeof waiting);
-    tr__server_fail(server, tr_fail(TR_EPEER, "%s %s; %s was waiting for %s", tr_roster_name(server->roster, peer), how,
-                                    tr_roster_name(server->roster, server->roster->self), waiting));
+    if (waits_in_vain(server, peer))               /* else trainers wait for whom takes its place, not we */
+        tr__server_fail_by(server, peer, how);
 }
 
 /* == requests ================================================================================ */

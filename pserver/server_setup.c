@@ -198,14 +198,13 @@ static uint64_t pulled_before(const tr_server *server, const tr_commit *commit, 
     return commit->updates - !is_known;
 }
 
-/* Of trainers that died while another process served here nobody will say anything more. */
+/* Of trainers that died while another process served here, or nobody, nothing more is said. */
 static void note_deaths(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
-        if (server->roster->rank[t->rank].is_dead && !t->is_gone && !tr__server_await_heir(server, t) &&
-            tr_mode_survives_trainers(&server->mode))
-            tr__server_trainer_lost(server, t);
+        if (server->roster->rank[t->rank].is_dead && !t->is_gone)
+            tr__server_trainer_died(server, t, "died");
     }
 }
 

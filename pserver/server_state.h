@@ -283,6 +283,10 @@ tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const 
 tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* A trainer died, and the mode survives it. */
 void      tr__server_trainer_lost(tr_server *server, tr__trainer *trainer);
+/* An heir is called, or it is lost, or the job fails, as the mode says. */
+void      tr__server_trainer_died(tr_server *server, tr__trainer *trainer, const char *how);
+/* The job fails: this peer is no more, and we were waiting. */
+void      tr__server_fail_by(tr_server *server, int peer, const char *how);
 /* Apply what the round holds if nothing is missing. */
 void      tr__server_try_apply(tr_server *server, tr__round *round);
 void      tr__server_update_applied(tr_server *server);

@@ -258,6 +258,25 @@ void tr__server_trainer_lost(tr_server *server, tr__trainer *trainer)
     leave(server, trainer);
 }
 
+void tr__server_fail_by(tr_server *server, int peer, const char *how)
+{
+    char waiting[512];
+
+    tr__server_describe_step(server, waiting, sizeof waiting);
+    tr__server_fail(server, tr_fail(TR_EPEER, "%s %s; %s was waiting for %s", tr_roster_name(server->roster, peer), how,
+                                    tr_roster_name(server->roster, server->roster->self), waiting));
+}
+
+void tr__server_trainer_died(tr_server *server, tr__trainer *trainer, const char *how)
+{
+    if (tr__server_await_heir(server, trainer))
+        return;
+    if (server->is_running && tr_mode_survives_trainers(&server->mode))
+        tr__server_trainer_lost(server, trainer);
+    else
+        tr__server_fail_by(server, trainer->rank, how);
+}
+
 /* == in words ================================================================================== */
 
 void tr__server_describe_step(const tr_server *server, char *out, size_t size)

@@ -1047,6 +1047,22 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
     kept_tasks = NULL;
 }
 
+/* Between the death of the one before and this. */
+TEST(who_takes_a_servers_place_sees_which_trainers_have_died)
+{
+    rig r = make();
+
+    kept_setup_bytes = 0;
+    renew(&r);
+    say_setup(&r, "sync", TR_FP32);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    renew(&r);
+    r.roster->rank[TRAINER1].is_dead = true;
+    EXPECT_FAIL(TR_EPEER, "trainer 1", tr_server_take_over(r.server));
+    unmake(&r);
+}
+
 TEST(tasks_that_differ_or_cannot_be_leased_are_refused)
 {
     rig r = make_running_as("async");
@@ -1149,6 +1165,7 @@ int main(void)
         cmocka_unit_test(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike),
         cmocka_unit_test(what_a_dead_trainer_made_of_its_task_is_left_out),
         cmocka_unit_test(who_takes_a_servers_place_knows_its_tasks),
+        cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),
         cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),
         cmocka_unit_test(servers_share_what_they_have_in_an_update),
         cmocka_unit_test(a_server_that_dies_while_others_wait_for_its_share_is_named),

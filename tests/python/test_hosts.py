@@ -149,8 +149,9 @@ class Job:
     def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0, replicas=0):
         self.cluster, self.output = hosts, hosts.folder / "output"
         named = ["--mpirun", MPIS[version].mpirun] if version else []
-        command = [sys.executable, "-m", "trireme", "launch", "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--spares-for", "servers", "--servers",
-                   servers, "--trainers", trainers, "--timeout", 100, "--restarts", restarts, "--replicas", replicas, *named, SCRIPT, *args]
+        command = [sys.executable, "-m", "trireme", "launch", "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--servers",
+                   servers, "--trainers", trainers, "--timeout", 100, "--restarts", restarts, "--replicas", replicas,
+                   "--spares-for", "servers", *named, SCRIPT, *args]
         with self.output.open("w") as output:          # a pipe would be held by an ssh that outlives the rest
             self.process = subprocess.Popen(hosts.command(command), env=environment(), stdin=subprocess.DEVNULL,
                                             stdout=output, stderr=subprocess.STDOUT)

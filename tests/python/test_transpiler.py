@@ -347,3 +347,29 @@ def test_all_mean_is_averaged_like_the_loss():
     half = fluid.distributed.all_mean(fluid.layers.scale(loss, 0.5))
     result = transpile(fluid.default_main_program(), 2)
     assert set(result.means) == {loss.name, half.name}
+
+
+@pytest.mark.parametrize("flags, given, mode", [
+    ({}, {}, "sync"), ({"sync_mode": False}, {}, "async"), ({}, {"sync_mode": False}, "async"),
+    ({"geo_sgd_mode": True, "geo_sgd_need_push_nums": 5}, {"sync_mode": False}, "geo(5)"),
+    ({"sync_mode": False, "mode": "ssp(2)"}, {}, "ssp(2)")])
+def test_fluids_flags_choose_the_mode(flags, given, mode):
+    loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [4]), 1))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    config = fluid.DistributeTranspilerConfig()
+    for name, value in flags.items():
+        setattr(config, name, value)
+    transpiler = DistributeTranspiler(config)
+    transpiler.transpile(0, pservers="a:1", trainers=2, **given)
+    assert transpiler._result.mode.text == mode
+    sends = [op.type for op in transpiler.get_trainer_program().global_block().ops]
+    assert ("exchange_deltas" in sends) == mode.startswith("geo") and ("send" in sends) != mode.startswith("geo")
+
+
+def test_a_wrong_period_of_geo_is_explained():
+    loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [4]), 1))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    config = fluid.DistributeTranspilerConfig()
+    config.geo_sgd_mode, config.geo_sgd_need_push_nums = True, 0
+    with pytest.raises(fluid.core.RangeError, match=r"geo\(0\)"):
+        DistributeTranspiler(config).transpile(0, pservers="a:1", trainers=2)

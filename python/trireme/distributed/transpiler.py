@@ -333,14 +333,28 @@ def _make_dense(program: Program, part: OptimizePart) -> None:
 
 
 class DistributeTranspilerConfig:
-    """How a program is cut: ``slice_var_up`` cuts parameters at all; no part has less than ``min_block_size`` elements."""
+    """How a program is cut: ``slice_var_up`` cuts parameters at all; no part has less than ``min_block_size`` elements.
+
+    ``mode`` names how consistent a job is; without it Fluid's flags do: ``sync_mode = False`` is ``async``, and ``geo_sgd_mode`` is
+    ``geo(N)`` of ``geo_sgd_need_push_nums``.
+    """
 
     slice_var_up = True
     split_method = None
     min_block_size = 8192
     sync_mode = True
+    geo_sgd_mode = False
+    geo_sgd_need_push_nums = 100
     print_log = False
-    mode = None                        # "sync", "async", "ssp(3)", "geo(10)", ...: see trireme.distributed.mode
+    mode: str | None = None            # "sync", "async", "ssp(3)", "geo(10)", ...: see trireme.distributed.mode
+
+    def chosen_mode(self, sync_mode: bool = True) -> str:
+        """The mode in a word. ``sync_mode`` is ``transpile``'s."""
+        if self.mode:
+            return self.mode
+        if self.geo_sgd_mode:
+            return f"geo({self.geo_sgd_need_push_nums})"
+        return "sync" if sync_mode and self.sync_mode else "async"
 
 
 class DistributeTranspiler:
@@ -369,7 +383,7 @@ class DistributeTranspiler:
                   trainers: int = 1, sync_mode: bool = True, startup_program: Program | None = None,
                   current_endpoint: str = "") -> None:
         """Cut ``program``. ``pservers`` names the servers: how many there are is what matters, MPI finds them."""
-        mode = parse(self.config.mode or ("sync" if sync_mode and self.config.sync_mode else "async"))
+        mode = parse(self.config.chosen_mode(sync_mode))
         if not isinstance(trainers, int) or trainers < 1 or not 0 <= trainer_id < trainers:
             raise InvalidArgumentError(f"transpile: trainer_id={trainer_id!r} of trainers={trainers!r}")
         self._endpoints = [name.strip() for name in pservers.split(",") if name.strip()]
