@@ -217,10 +217,12 @@ int main(int argc, char **argv)
 
     if (!found)
         found = read_options(&c, argc, argv);
-    if (found)
-        return found == 1 ? 0 : found;
     if (is_in_job())
         tr_job_prepare();
+    if (found > 1 && is_in_job())
+        tr_job_tell_failure(found, "a wrong command line");
+    if (found)
+        return found == 1 ? 0 : found;
     tr_status status = tr_dist_init();
     if (status == TR_OK)
         status = tr_saved_job_load(&saved, c.job);
