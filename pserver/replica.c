@@ -2,6 +2,7 @@
 #include "pserver/replica.h"
 
 #include "pserver/crc32c.h"
+#include "pserver/gather.h"
 #include "pserver/mode.h"
 #include "pserver/outbox.h"
 
@@ -449,11 +450,15 @@ static void give_share(tr_replica *r)
     r->shared++;
 }
 
-static void on_share(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+/* Room for it is made by whoever asks: as much as all servers may gather. */
+static tr_status on_share(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
+    if (wire->bytes > (uint64_t)r->roster->servers * TR_GATHER_MAX)
+        return tr_fail(TR_EFORMAT, "it gets %llu bytes as what %d servers have gathered", (unsigned long long)wire->bytes,
+                       r->roster->servers);
     if (r->share_skip) {
         r->share_skip--;
-        return;
+        return TR_OK;
     }
     if (r->share_count == r->share_capacity) {
         r->share_capacity = r->share_capacity ? 2 * r->share_capacity : 4;
@@ -461,6 +466,7 @@ static void on_share(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
     }
     r->share[r->share_count++] = (share){copy_of(payload, wire->bytes), wire->bytes};
     give_share(r);
+    return TR_OK;
 }
 
 void tr_replica_share(tr_replica *r, void *all)
@@ -508,8 +514,7 @@ static tr_status handle(tr_replica *r, const tr_wire *wire, const uint8_t *paylo
     case TR_WIRE_UPDATE:
         if (wire->part < 2)
             return on_update(r, wire, payload);
-        on_share(r, wire, payload);
-        return TR_OK;
+        return on_share(r, wire, payload);
     default:
         return tr_fail(TR_EFORMAT, "%s is nothing for a replica", tr_wire_kind_name(wire->kind));
     }

@@ -21,7 +21,8 @@ tr_node     tr_replica_node(tr_replica *replica);
 
 /* The update that the store was asked to apply is applied, or has failed. */
 void        tr_replica_applied(tr_replica *replica, tr_status status);
-/* Of the update that is being applied: where to write what all servers have gathered (gather.h). */
+/* Of the update that is being applied: where to write what all servers have gathered, with room for TR_GATHER_MAX bytes of each
+ * (gather.h). */
 void        tr_replica_share(tr_replica *replica, void *all);
 /* How many times that is done. */
 uint64_t    tr_replica_shared(const tr_replica *replica);
