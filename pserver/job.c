@@ -509,8 +509,8 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     tr_transport_find(transport, sizeof transport, taken.transport);
     job->options.transport = NULL;                 /* the caller's text need not live on */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const tr_comm_options comm = {role, role == TR_ROLE_SPARE && taken.can_inherit, epoch_of_start(), tr__seconds(taken.heartbeat), tr__seconds(taken.timeout),
-                                  tr__seconds(taken.start_timeout), tr__seconds(taken.grace), transport};
+    const tr_comm_options comm = {role, role == TR_ROLE_SPARE && taken.can_inherit, epoch_of_start(), tr__seconds(taken.heartbeat),
+                                  tr__seconds(taken.timeout), tr__seconds(taken.start_timeout), tr__seconds(taken.grace), transport};
     const tr_comm_core    core = {job, make_core, on_command, on_flush, core_done};
     was_started = true;
     current = job;

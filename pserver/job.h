@@ -81,7 +81,7 @@ typedef struct tr__job_table {
 } tr__job_table;
 
 struct tr_job {
-    tr_role        role;
+    _Atomic tr_role role;             /* a spare may become a trainer while others look */
     tr_job_options options;           /* with the defaults filled in */
     tr_comm       *comm;
 
@@ -102,7 +102,7 @@ struct tr_job {
     _Atomic pthread_t owner;          /* who pulls */
     tr_compress    compress;
     double         weight;
-    tr_trainer_meter *meter;
+    _Atomic(tr_trainer_meter *) meter; /* read by the thread of the log, too */
     tr_trainer_vars  *own;            /* what this trainer alone has, kept beyond its life: trainer_vars_ops.c */
     bool           has_opened_own, keeps_own;
     int64_t        even_from;         /* steps: tr_job_is_uneven */

@@ -181,8 +181,8 @@ class Layout:
 
 def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Sequence[str], exported: Iterable[str] = (),
                  scratch: str | None = None, shared: str | None = None, spare: Sequence[str] = ()) -> list[str]:
-    """Return the mpirun line. ``spare`` is what spares run, if not the servers' program. ``exported`` names the variables that other hosts need; MPI keeps its files in the
-    folders ``scratch`` and ``shared`` (in memory)."""
+    """Return the mpirun line. ``spare`` is what spares run, if not the servers' program. ``exported`` names the variables that other
+    hosts need; MPI keeps its files in the folders ``scratch`` and ``shared`` (in memory)."""
     exports = [word for name in sorted(exported) for word in ("-x", name)] if layout.is_remote else []
     line = [mpi.mpirun, *_flags(mpi, layout)]
     if scratch and mpi.major >= 5:
