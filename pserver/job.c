@@ -292,15 +292,16 @@ static tr_status take_place(void *self, int server, int dead)
     job->server_index = server;
     if (!prefix || !state_name(name, sizeof name, job))
         return tr_fail(TR_ENOTFOUND, "nothing is kept of servers that die: TRIREME_STATE is not set");
-    const tr_status status = job->kept ? TR_OK : tr_state_attach(&job->kept, name);
-    if (status != TR_OK) {
-        tr__launcher_tell("died", dead, tr_error());   /* if the job fails of this, it was a death */
-        return status;
+    tr_status status = job->kept ? TR_OK : tr_state_attach(&job->kept, name);
+    if (status == TR_OK) {
+        tr_comm_take_place(job->comm, server);
+        job->server = make_server(job, tr_comm_roster(job->comm));
+        tr_runlog_note("took_place", ",\"server\":%d", server);
+        status = tr_server_take_over(job->server);
     }
-    tr_comm_take_place(job->comm, server);
-    job->server = make_server(job, tr_comm_roster(job->comm));
-    tr_runlog_note("took_place", ",\"server\":%d", server);
-    return tr_server_take_over(job->server);
+    if (status != TR_OK)
+        tr__launcher_tell("died", dead, tr_error());   /* if the job fails of this, it was a death */
+    return status;
 }
 
 static tr_client_options client_options(const tr_job *job)
