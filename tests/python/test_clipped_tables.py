@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 import pytest
-from job_support import Launched, alone, launch, needs_mpi
-from test_sparse_tables import TABLES, assert_follows, results
+from job_support import Launched, launch, needs_mpi
+from test_sparse_tables import TABLES, assert_follows, one_process, results  # noqa: F401 - a fixture
 
 import trireme as fluid
 from trireme.distributed import mode as modes
@@ -161,19 +161,6 @@ def test_what_is_clipped_by_value_is_clipped_by_the_servers():
 # -- jobs ------------------------------------------------------------------------------------------------------------
 
 LIMITS = {"value": 0.001, "norm": 0.01, "global": 0.02}
-
-
-@pytest.fixture(scope="module")
-def one_process(tmp_path_factory):
-    folder, known = tmp_path_factory.mktemp("alone"), {}
-
-    def run(*args):
-        if args not in known:
-            alone(*args, "--out", folder / f"{len(known)}.npz", script=TABLES)
-            known[args] = results(folder / f"{len(known)}.npz")
-        return known[args]
-
-    return run
 
 
 def assert_same(got, want):
