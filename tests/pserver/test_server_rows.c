@@ -1,0 +1,194 @@
+/* test_server_rows.c - one server with a table, two trainers, messages by hand: rows in and out. */
+#include "tests/support/server_rig.h"
+
+enum { WIDTH = 2 };
+
+/* A server with one table of two float32 a row, whose row of key k is {k, k}; no blocks. */
+static void rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out)
+{
+    float *rows = out;
+
+    (void)self;
+    assert_int_equal(index, 0);
+    for (int64_t i = 0; i < n; i++)
+        rows[2 * i] = rows[2 * i + 1] = (float)keys[i];
+}
+
+static tr_rows_update told;
+static tr_rows_part   told_part[8];
+
+static void begin_rows(void *self, const tr_update *update)
+{
+    (void)self;
+    applying = update->number;
+    told = update->rows[0];
+    memcpy(told_part, told.part, (size_t)told.count * sizeof *told.part);
+}
+
+static tr_status set_up_rows(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
+    (void)self;
+    (void)packed;
+    (void)bytes;
+    (void)resume;
+    assert_int_equal(setup->n_tables, 1);
+    return TR_OK;
+}
+
+static rig make_with_table(const char *mode)
+{
+    tr_store                store = plain_store();
+    Trireme__Pserver__Setup setup = TRIREME__PSERVER__SETUP__INIT;
+    Trireme__Pserver__Table table = TRIREME__PSERVER__TABLE__INIT, *tables = &table;
+    uint8_t                 packed[512];
+
+    store.setup = set_up_rows;
+    store.apply = begin_rows;
+    store.rows = rows_of;
+    rig r = make_of(1, &store);
+    table.name = (char *)"t";
+    table.dtype = TR_FP32;
+    table.width = WIDTH;
+    table.shard_count = 1024;
+    setup.mode = (char *)(uintptr_t)mode;
+    setup.chunk_bytes = CHUNK;
+    setup.n_tables = 1;
+    setup.tables = &tables;
+    const size_t size = trireme__pserver__setup__pack(&setup, packed);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = size}, packed);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    return r;
+}
+
+/* Piece `part` of `parts`: one row, {value, value} of key `key`. */
+static void push_row(rig *r, int from, uint64_t step, uint32_t part, uint32_t parts, int64_t key, float value)
+{
+    uint8_t     payload[16];
+    const float row[WIDTH] = {value, value};
+
+    memcpy(payload, &key, 8);
+    memcpy(payload + 8, row, 8);
+    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .step = step, .part = part, .offset = parts, .bytes = 16, .weight = from}, payload);
+}
+
+
+/* The keys of the row answers that a trainer gets now, as one number in decimal. */
+static int take_rows(rig *r, int to)
+{
+    tr_message m;
+    int        got = 0;
+
+    while (r->node.next(r->node.self, &m)) {
+        if (m.peer == to && m.wire.kind == TR_WIRE_DATA_ROWS)
+            for (uint64_t i = 0; i < m.wire.bytes / 8; i++)
+                got = got * 10 + (int)((const float *)m.payload)[2 * i];
+        free(m.owned);
+    }
+    return got;
+}
+
+TEST(rows_of_all_trainers_are_listed_in_their_order)
+{
+    rig r = make_with_table("sync");
+
+    push_row(&r, TRAINER1, 1, 0, 2, 7, 1);
+    push_row(&r, TRAINER1, 1, 1, 2, -7, 2);
+    end_step(&r, TRAINER1, 1);
+    assert_int_equal(applying, 0);
+    push_row(&r, TRAINER0, 1, 0, 1, 7, 3);
+    end_step(&r, TRAINER0, 1);
+    assert_int_equal(applying, 1);
+    assert_int_equal(told.count, 3);
+    const int64_t keys[] = {7, 7, -7};
+    const float   values[] = {3, 1, 2};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(told_part[i].trainer, i > 0);
+        assert_int_equal(told_part[i].count, 1);
+        assert_true(told_part[i].keys[0] == keys[i] && told_part[i].values[1] == values[i]);
+        assert_true(told_part[i].weight == (i > 0 ? TRAINER1 : TRAINER0));
+    }
+    tr_server_applied(r.server, TR_OK);
+    push_row(&r, TRAINER0, 2, 0, 1, 1, 1);
+    push_row(&r, TRAINER1, 2, 0, 1, 2, 2);
+    end_step(&r, TRAINER0, 2);
+    end_step(&r, TRAINER1, 2);
+    assert_int_equal(told.count, 2);
+    unmake(&r);
+}
+
+TEST(alone_each_trainer_updates_rows_with_its_own)
+{
+    rig r = make_with_table("async");
+
+    push_row(&r, TRAINER1, 1, 0, 1, 5, 1);
+    end_step(&r, TRAINER1, 1);
+    assert_int_equal(applying, 1);
+    assert_int_equal(told.count, 1);
+    push_row(&r, TRAINER0, 1, 0, 1, 6, 1);
+    end_step(&r, TRAINER0, 1);
+    tr_server_applied(r.server, TR_OK);
+    assert_int_equal(told.count, 1);
+    assert_true(told_part[0].trainer == 0 && told_part[0].keys[0] == 6);
+    tr_server_applied(r.server, TR_OK);
+    unmake(&r);
+}
+
+TEST(rows_leave_between_updates_and_not_during_one)
+{
+    const int64_t keys[] = {3, 4};
+    rig           r = make_with_table("async");
+    tr_wire       pull = {.kind = TR_WIRE_PULL_ROWS, .bytes = 16};
+
+    say(&r, TRAINER0, pull, keys);
+    assert_int_equal(take_rows(&r, TRAINER0), 34);
+    pull.seq = r.seq[TRAINER0];                    /* the answer was lost */
+    say(&r, TRAINER0, pull, keys);
+    assert_int_equal(take_rows(&r, TRAINER0), 34);
+    push_row(&r, TRAINER1, 1, 0, 1, 5, 1);
+    end_step(&r, TRAINER1, 1);
+    pull.seq = 0;
+    say(&r, TRAINER0, pull, keys);
+    assert_int_equal(take_rows(&r, TRAINER0), 0);
+    pull.seq = r.seq[TRAINER0];                    /* asked again while it waits: one answer */
+    say(&r, TRAINER0, pull, keys);
+    tr_server_applied(r.server, TR_OK);
+    assert_int_equal(take_rows(&r, TRAINER0), 34);
+    unmake(&r);
+}
+
+TEST(mistakes_with_rows_are_refused_by_name)
+{
+    rig r = make_with_table("sync");
+    end_step(&r, TRAINER0, 1);
+    EXPECT_REFUSED(&r, "ended step 1 without the gradient 't'");
+    unmake(&r);
+    r = make_with_table("sync");
+    push_row(&r, TRAINER0, 1, 1, 2, 7, 1);
+    EXPECT_REFUSED(&r, "piece 1 of 2 of rows of 't', of which 0 came");
+    unmake(&r);
+    r = make_with_table("sync");
+    push_row(&r, TRAINER0, 1, 0, 1, 7, 1);
+    push_row(&r, TRAINER0, 1, 0, 1, 7, 1);
+    EXPECT_REFUSED(&r, "pushed rows of 't' twice in step 1");
+    unmake(&r);
+    r = make_with_table("sync");
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .step = 1, .offset = 1, .bytes = 12}, "123456789abc");
+    EXPECT_REFUSED(&r, "12 bytes to table 't', which are no rows of 2 values");
+    unmake(&r);
+    r = make_with_table("sync");
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .block = 1, .bytes = 8}, "12345678");
+    EXPECT_REFUSED(&r, "keys from table 1; there are 1 tables");
+    unmake(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_all_trainers_are_listed_in_their_order),
+        cmocka_unit_test(alone_each_trainer_updates_rows_with_its_own),
+        cmocka_unit_test(rows_leave_between_updates_and_not_during_one),
+        cmocka_unit_test(mistakes_with_rows_are_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,247 @@
+/* test_server_tasks.c - one server, two trainers, messages by hand: tasks, and what is kept of them. */
+#include "tests/support/server_rig.h"
+
+#include "pserver/trireme_tasks.h"
+
+/* The task that a trainer is given now; nothing else may be told to it. */
+static tr_wire take_task(rig *r, int to)
+{
+    tr_message m;
+    tr_wire    task = {.kind = TR_WIRE_NONE};
+
+    while (r->node.next(r->node.self, &m)) {
+        if (m.peer == to && m.wire.kind == TR_WIRE_TASK)
+            task = m.wire;
+        free(m.owned);
+    }
+    return task;
+}
+
+static void say_tasks(rig *r, int from, uint64_t digest)
+{
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASKS, .block = 2, .part = 1, .offset = digest, .weight = 10}, NULL);
+}
+
+TEST(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike)
+{
+    rig r = make_running_as("async");
+
+    say_tasks(&r, TRAINER0, 9);
+    say_tasks(&r, TRAINER1, 9);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
+    const tr_wire task = take_task(&r, TRAINER1);
+    assert_int_equal(task.kind, TR_WIRE_TASK);
+    assert_int_equal(task.part, TR_TASK_GIVEN);
+    assert_int_equal(task.seq, r.seq[TRAINER1]);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .seq = r.seq[TRAINER1]}, NULL);
+    const tr_wire again = take_task(&r, TRAINER1);
+    assert_int_equal(again.block, task.block);
+    assert_int_equal(again.offset, task.offset);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
+    assert_int_not_equal(take_task(&r, TRAINER0).block, task.block);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .block = 1}, NULL);
+    assert_int_equal(take_task(&r, TRAINER0).part, TR_TASK_WAIT);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .part = 1}, NULL);
+    assert_int_equal(take_task(&r, TRAINER1).part, TR_TASK_WAIT);
+
+    r.node.lost(r.node.self, TRAINER1, "died");            /* its task is the other's */
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .block = 1}, NULL);
+    const tr_wire last = take_task(&r, TRAINER0);
+    assert_int_equal(last.block, task.block);
+    for (uint64_t lease = 1; lease <= last.offset; lease++)
+        say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_END, .offset = lease}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .part = 1}, NULL);
+    assert_int_equal(take_task(&r, TRAINER0).part, TR_TASK_END);
+    unmake(&r);
+}
+
+static tr_wire ask(rig *r, int from, uint32_t held)
+{
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASK_ASK, .block = held}, NULL);
+    return take_task(r, from);
+}
+
+static void end_task(rig *r, int from, uint64_t lease)
+{
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASK_END, .offset = lease}, NULL);
+}
+
+/* A step of mode async that is applied at once. */
+static void make_step(rig *r, int from, uint64_t step)
+{
+    push_step(r, from, step, 1);
+    tr_server_applied(r->server, TR_OK);
+}
+
+TEST(what_a_dead_trainer_made_of_its_task_is_left_out)
+{
+    rig r = make_running_as("async");
+
+    say_tasks(&r, TRAINER0, 9);
+    const uint64_t first = ask(&r, TRAINER1, 0).offset;
+    const tr_wire  second = ask(&r, TRAINER1, 1);
+    make_step(&r, TRAINER1, 1);
+    make_step(&r, TRAINER1, 2);
+    end_task(&r, TRAINER1, first);
+    make_step(&r, TRAINER1, 3);
+    make_step(&r, TRAINER1, 4);
+    push_step(&r, TRAINER1, 5, 1);                         /* ended, if not applied yet: it counts */
+    r.node.lost(r.node.self, TRAINER1, "died");
+    const tr_wire task = ask(&r, TRAINER0, 0);
+    assert_int_equal(task.block, second.block);
+    assert_true(task.weight == 3);
+    unmake(&r);
+}
+
+/* -- what is kept of tasks: a server, and another one behind it ------------------------------------------- */
+
+static uint8_t  kept_setup[512];
+static size_t   kept_setup_bytes;
+static uint64_t kept_settled[2], kept_updates;
+static uint8_t  kept_trainer[2];
+static uint8_t *kept_tasks;
+static uint64_t kept_tasks_bytes;
+
+static bool something_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
+{
+    (void)self;
+    *commit = (tr_commit){kept_updates, kept_settled, kept_trainer};
+    *packed = kept_setup;
+    *bytes = kept_setup_bytes;
+    return kept_setup_bytes > 0;
+}
+
+static tr_status set_up_kept(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
+    (void)self;
+    (void)setup;
+    (void)resume;
+    memmove(kept_setup, packed, bytes);
+    kept_setup_bytes = bytes;
+    return TR_OK;
+}
+
+static void commit_kept(void *self, const tr_commit *commit, bool is_update)
+{
+    (void)self;
+    (void)is_update;
+    kept_updates = commit->updates;
+    memcpy(kept_settled, commit->settled, sizeof kept_settled);
+    memcpy(kept_trainer, commit->trainer, sizeof kept_trainer);
+}
+
+static void *keep_tasks(void *self, uint64_t *bytes)
+{
+    (void)self;
+    if (*bytes) {
+        free(kept_tasks);
+        kept_tasks = calloc(1, *bytes);
+        kept_tasks_bytes = *bytes;
+    }
+    *bytes = kept_tasks ? kept_tasks_bytes : 0;
+    return kept_tasks;
+}
+
+static void renew(rig *r)
+{
+    tr_store store = plain_store();
+
+    store.kept = something_kept;
+    store.setup = set_up_kept;
+    store.commit = commit_kept;
+    store.tasks = keep_tasks;
+    serve_anew(r, &store);
+}
+
+TEST(who_takes_a_servers_place_knows_its_tasks)
+{
+    rig r = make();
+
+    kept_setup_bytes = 0;
+    renew(&r);
+    say_setup(&r, "async", TR_FP32);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
+    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, 1), other = ask(&r, TRAINER0, 0);
+    make_step(&r, TRAINER1, 1);
+    make_step(&r, TRAINER1, 2);
+    end_task(&r, TRAINER1, one.offset);
+    make_step(&r, TRAINER1, 3);
+    push_step(&r, TRAINER1, 4, 1);                         /* not applied when it dies; nor does its task end then */
+    end_task(&r, TRAINER1, two.offset);
+
+    renew(&r);
+    EXPECT_OK(tr_server_take_over(r.server));
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
+    assert_int_equal(ask(&r, TRAINER0, 0).offset, other.offset);       /* the answer was lost: the same again */
+    make_step(&r, TRAINER1, 4);
+    end_task(&r, TRAINER1, two.offset);
+    const tr_wire last = ask(&r, TRAINER1, 0);
+    assert_int_equal(last.part, TR_TASK_GIVEN);
+    assert_true(last.block != one.block && last.block != two.block && last.block != other.block && last.weight == 0);
+    make_step(&r, TRAINER1, 5);
+
+    renew(&r);                                             /* the job is started again: nobody has a task */
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept_setup_bytes, .part = 1, .step = 5}, kept_setup);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
+    const tr_wire a = ask(&r, TRAINER0, 0), b = ask(&r, TRAINER0, 1);
+    assert_true(a.block + b.block == other.block + last.block && a.block != b.block);
+    assert_true((a.block == last.block ? a : b).weight == 1 && (a.block == last.block ? b : a).weight == 0);
+    assert_int_equal(ask(&r, TRAINER0, 2).part, TR_TASK_WAIT);
+    end_task(&r, TRAINER0, a.offset);
+    end_task(&r, TRAINER0, b.offset);
+    assert_int_equal(ask(&r, TRAINER1, 0).part, TR_TASK_END);
+    unmake(&r);
+    free(kept_tasks);
+    kept_tasks = NULL;
+}
+
+/* Between the death of the one before and this. */
+TEST(who_takes_a_servers_place_sees_which_trainers_have_died)
+{
+    rig r = make();
+
+    kept_setup_bytes = 0;
+    renew(&r);
+    say_setup(&r, "sync", TR_FP32);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    renew(&r);
+    r.roster->rank[TRAINER1].is_dead = true;
+    EXPECT_FAIL(TR_EPEER, "trainer 1", tr_server_take_over(r.server));
+    unmake(&r);
+}
+
+TEST(tasks_that_differ_or_cannot_be_leased_are_refused)
+{
+    rig r = make_running_as("async");
+    say_tasks(&r, TRAINER0, 9);
+    say_tasks(&r, TRAINER1, 8);
+    EXPECT_REFUSED(&r, "all trainers are to be given the same files");
+    unmake(&r);
+
+    r = make_running();
+    say_tasks(&r, TRAINER0, 9);
+    EXPECT_REFUSED(&r, "which need mode async or geo");
+    unmake(&r);
+
+    r = make_running_as("async");
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
+    EXPECT_REFUSED(&r, "sent TASK_ASK before it said what the tasks are");
+    unmake(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike),
+        cmocka_unit_test(what_a_dead_trainer_made_of_its_task_is_left_out),
+        cmocka_unit_test(who_takes_a_servers_place_knows_its_tasks),
+        cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),
+        cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
