@@ -418,6 +418,19 @@ void tr_checkpoint_trainer(tr_trainer_state *out, const tr_checkpoint *c, int in
                               t->has_position ? t->position.len : 0};
 }
 
+void tr_checkpoint_place(tr_trainer_state *out, const tr_checkpoint *c, int index)
+{
+    tr_trainer_state first = {.steps = tr_checkpoint_step(c), .runs = tr_checkpoint_step(c)};
+
+    for (int i = 0; i < tr_checkpoint_trainers(c); i++) {
+        tr_checkpoint_trainer(out, c, i);
+        if (out->index == index)
+            return;
+        first = out->index == 0 ? *out : first;
+    }
+    *out = (tr_trainer_state){.index = index, .steps = first.steps, .runs = first.runs};
+}
+
 void tr_checkpoint_array(tr_state *out, const tr_checkpoint *c, int index)
 {
     const array          *a = &c->array[index];

@@ -121,6 +121,8 @@ TR_API int64_t     tr_checkpoint_bytes(const tr_checkpoint *checkpoint);    /* o
 TR_API int         tr_checkpoint_parts(const tr_checkpoint *checkpoint);
 TR_API int         tr_checkpoint_trainers(const tr_checkpoint *checkpoint);
 TR_API void        tr_checkpoint_trainer(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);
+/* Where trainer `index` goes on from it: at its own place, or, where the checkpoint does not know it, at that of trainer 0. */
+TR_API void        tr_checkpoint_place(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);
 /* The state of leased tasks; NULL: the job had none. */
 TR_API const void *tr_checkpoint_tasks(size_t *size, const tr_checkpoint *checkpoint);
 /* Whole arrays, sorted by name: `row` and `rows` are 0, `data` is NULL, the rest is borrowed. Pieces of tables are
@@ -133,6 +135,17 @@ TR_API int         tr_checkpoint_find(const tr_checkpoint *checkpoint, const cha
  * enough. Checksums are compared on the way. */
 TR_API tr_status   tr_checkpoint_read(const tr_checkpoint *checkpoint, int index, int64_t row, int64_t rows, void *data,
                                       int64_t bytes);
+
+/* -- where a launch began: see beginning.c -- */
+
+/* When servers begin anew, one trainer writes down where the job begins: at this checkpoint of the folder, or (NULL) at its beginning. Without
+ * effect where nobody would start the job again (TRIREME_STATE is not set). */
+TR_API void        tr_beginning_write(const char *folder, const tr_checkpoint *from);
+/* When they go on with what an earlier start of the launch has left: the steps and runs of trainer `index` where that launch began, 0
+ * where nothing is written. */
+TR_API void        tr_beginning_read(tr_trainer_state *out, const char *folder, int index);
+/* The launch is over. */
+TR_API void        tr_beginning_remove(const char *folder);
 
 /* -- sparse tables: sorted by name -- */
 

@@ -45,27 +45,51 @@ static bool is_teller(const tr_keeper *k)
 
 /* == life ====================================================================================== */
 
-static tr_status find_newest(tr_keeper *k)
+static void say_where(const tr_keeper *k, const char *refused)
 {
-    char     *refused = NULL;
-    const int there = tr_checkpoint_list(NULL, 0, k->desc->checkpoints.folder);
-
-    if (!k->desc->checkpoints.resume || !there)
-        return TR_OK;
-    TR_TRY(tr_checkpoint_open_newest(&k->from, &refused, k->desc->checkpoints.folder));
-    if (is_teller(k) && refused)
+    if (!is_teller(k))
+        return;
+    if (refused)
         fprintf(stderr, "trireme: %s: the checkpoint before it is taken\n", refused);
-    if (is_teller(k))
+    if (!k->has_servers_state)
         fprintf(stderr, "trireme: going on from step %lld, %s\n", (long long)tr_checkpoint_step(k->from),
                 tr_checkpoint_folder(k->from));
+}
+
+static tr_status open_newest(tr_keeper *k)
+{
+    char *refused = NULL;
+
+    if (!tr_checkpoint_list(NULL, 0, k->desc->checkpoints.folder))
+        return TR_OK;
+    TR_TRY(tr_checkpoint_open_newest(&k->from, &refused, k->desc->checkpoints.folder));
+    say_where(k, refused);
     tr_free(refused);
-    k->first = tr_checkpoint_step(k->from);
-    for (int i = 0; k->job && i < tr_checkpoint_trainers(k->from); i++) {
-        tr_trainer_state t;
-        tr_checkpoint_trainer(&t, k->from, i);
-        if (t.index == tr_job_index(k->job))
-            k->first = t.steps;
+    return TR_OK;
+}
+
+/* The same rule as a script's: python/trireme/distributed/checkpoints.py. */
+static tr_status find_beginning(tr_keeper *k)
+{
+    const int        index = k->job ? tr_job_index(k->job) : 0;
+    const char      *folder = k->desc->checkpoints.folder;
+    tr_trainer_state place = {0};
+    int64_t          made = 0;
+
+    if (k->job)
+        TR_TRY(tr_job_resumed(k->job, &made));
+    k->has_servers_state = made > 0;
+    if (k->has_servers_state) {
+        open_newest(k);                            /* it is missed by nobody */
+        tr_beginning_read(&place, folder, index);
+    } else if (k->desc->checkpoints.resume) {
+        TR_TRY(open_newest(k));
     }
+    if (!k->has_servers_state && k->from)
+        tr_checkpoint_place(&place, k->from, index);
+    if (!k->has_servers_state && k->job && is_teller(k))
+        tr_beginning_write(folder, k->from);
+    k->first = place.steps;
     return TR_OK;
 }
 
@@ -76,7 +100,7 @@ tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const
         return TR_OK;
     if (!desc->kept_count)
         return tr_fail(TR_EUNSUPPORTED, "the job does not say what a checkpoint of it holds: save it anew");
-    TR_TRY(find_newest(keeper));
+    TR_TRY(find_beginning(keeper));
     keeper->last = keeper->first;
     signal(SIGTERM, note_signal);
     signal(SIGUSR1, note_signal);
@@ -90,6 +114,16 @@ void tr_keeper_deinit(tr_keeper *keeper)
 }
 
 /* == going on =================================================================================== */
+
+static bool is_on_servers(const tr_keeper *k, const tr_saved_state *state)
+{
+    if (!k->cut)
+        return false;
+    for (int i = 0; i < k->cut->spec.value_count; i++)
+        if (!strcmp(k->cut->value_rows[i].source, state->name))
+            return true;
+    return state->kind == TR_STATE_TABLE;
+}
 
 static tr_status load_array(const tr_keeper *k, const char *name)
 {
@@ -127,6 +161,8 @@ tr_status tr_keeper_load(const tr_keeper *keeper)
 {
     for (int i = 0; keeper->from && i < keeper->desc->kept_count; i++) {
         const tr_saved_state *s = &keeper->desc->kept[i];
+        if (keeper->has_servers_state && (s->kind != TR_STATE_STATISTIC || is_on_servers(keeper, s)))
+            continue;
         if (s->kind != TR_STATE_TABLE)
             TR_TRY(load_array(keeper, s->name));
         else if (is_teller(keeper))                    /* the servers get its rows from here */
@@ -171,20 +207,11 @@ void tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *va
     }
     spec->keeps = true;
     spec->first_step = spec->first_run = keeper->first;
-    spec->tasks = keeper->from && tr_job_index(keeper->job) == 0 ? tr_checkpoint_tasks(&spec->tasks_size, keeper->from) : NULL;
+    if (keeper->from && !keeper->has_servers_state && is_teller(keeper))
+        spec->tasks = tr_checkpoint_tasks(&spec->tasks_size, keeper->from);
 }
 
 /* == writing ===================================================================================== */
-
-static bool is_on_servers(const tr_keeper *k, const tr_saved_state *state)
-{
-    if (!k->cut)
-        return false;
-    for (int i = 0; i < k->cut->spec.value_count; i++)
-        if (!strcmp(k->cut->value_rows[i].source, state->name))
-            return true;
-    return state->kind == TR_STATE_TABLE;
-}
 
 static tr_status fill_state(tr_state *to, tr_job_table *table, const tr_keeper *k, const tr_saved_state *from)
 {
@@ -319,5 +346,7 @@ tr_status tr_keeper_end(tr_keeper *keeper)
         return TR_OK;
     if (steps_of(keeper) > keeper->last || has_others_apart(keeper))
         TR_TRY(take(keeper));
-    return wait(keeper);
+    TR_TRY(wait(keeper));
+    tr_beginning_remove(keeper->desc->checkpoints.folder);
+    return TR_OK;
 }

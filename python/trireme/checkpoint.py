@@ -142,15 +142,6 @@ class Checkpoint:
                 return one.steps, one.runs, position
         return 0, 0, None
 
-    def known_trainers(self) -> list[int]:
-        """Return which trainers the checkpoint knows the place of."""
-        one = ffi.new("tr_trainer_state *")
-        found = []
-        for i in range(lib.tr_checkpoint_trainers(self._native.ptr)):
-            lib.tr_checkpoint_trainer(one, self._native.ptr, i)
-            found.append(one.index)
-        return found
-
     def __contains__(self, name: object) -> bool:
         return name in self.arrays
 

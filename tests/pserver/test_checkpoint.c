@@ -521,6 +521,42 @@ TEST(wrong_arrays_are_refused_before_anything_is_written)
     assert_int_equal(access(folder, F_OK), -1);
 }
 
+TEST(later_starts_of_a_launch_know_where_it_began)
+{
+    const tr_checkpoint_facts facts = facts_of(12);
+    const char               *folder = new_folder();
+    tr_checkpoint            *from;
+    tr_trainer_state          place;
+
+    OK(tr_checkpoint_save(folder, &facts, STATES, states, 0));
+    OK(tr_checkpoint_open(&from, tr_checkpoint_path(folder, 12)));
+    tr_checkpoint_place(&place, from, 1);
+    assert_true(place.steps == 11 && place.runs == 12);
+    tr_checkpoint_place(&place, from, 7);          /* it is not known: as trainer 0 */
+    assert_true(place.index == 7 && place.steps == 12 && place.runs == 13);
+
+    unsetenv("TRIREME_STATE");
+    tr_beginning_write(folder, from);              /* nobody would start this job again */
+    setenv("TRIREME_STATE", "trireme-state-1-2.0", 1);
+    tr_beginning_read(&place, folder, 1);
+    assert_true(place.steps == 0 && place.runs == 0);
+    tr_beginning_write(folder, from);
+    tr_beginning_read(&place, folder, 1);
+    assert_true(place.steps == 11 && place.runs == 12);
+    tr_beginning_read(&place, folder, 7);
+    assert_true(place.steps == 12 && place.runs == 13);
+
+    setenv("TRIREME_STATE", "trireme-state-1-2.1", 1);         /* the servers have lost what they had */
+    tr_beginning_read(&place, folder, 1);
+    assert_int_equal(place.steps, 0);
+    tr_beginning_write(folder, NULL);
+    setenv("TRIREME_STATE", "trireme-state-1-2.0", 1);
+    tr_beginning_read(&place, folder, 1);
+    assert_int_equal(place.steps, 0);
+    unsetenv("TRIREME_STATE");
+    tr_checkpoint_free(from);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -539,6 +575,7 @@ int main(void)
         cmocka_unit_test(a_killed_writer_leaves_nothing_that_is_taken_for_valid),
         cmocka_unit_test(a_disk_that_takes_nothing_is_reported),
         cmocka_unit_test(wrong_arrays_are_refused_before_anything_is_written),
+        cmocka_unit_test(later_starts_of_a_launch_know_where_it_began),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -349,6 +349,29 @@ def test_the_launcher_brings_it_home(data, tmp_path, victim):
 
 @needs_mpi
 @pytest.mark.mpi
+@pytest.mark.parametrize("resumes", [True, False], ids=["resume", "anew"])
+def test_a_killed_rank_costs_no_bit_of_a_job_with_checkpoints(data, tmp_path, resumes):
+    """The servers' steps are those since the job began, whatever checkpoints came later."""
+    script(data, "--write", tmp_path / "job", "--epochs", 300, "--servers", 2, "--save", tmp_path / "got")
+    launch(2, 2, "--save", tmp_path / "want", script=tmp_path / "job")
+    keep, first = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 100), 0
+    if resumes:
+        launch(2, 2, "--steps", first := 150, script=tmp_path / "job", options=keep)
+    job = Launched(2, 2, script=tmp_path / "job", options=(*keep, *["--resume"] * resumes))
+    ranks, deadline = job.ranks(), time.monotonic() + LIMIT
+    while max(checkpoints.steps(tmp_path / "c"), default=0) <= first:
+        assert job.process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(ranks.known[3].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "starting the job again (1 of 3)" in text, text
+    assert text.count("going on from step") == resumes, text
+    assert_holds(tmp_path / "got", tmp_path / "want")
+    assert checkpoints.steps(tmp_path / "c")[0] == 2700 and not list((tmp_path / "c").glob(".began-*"))
+
+
+@needs_mpi
+@pytest.mark.mpi
 def test_the_launcher_says_where_checkpoints_are(data, tmp_path):
     script(data, "--write", tmp_path / "job", "--save", tmp_path / "want", "--servers", 2)
     launch(2, 2, script=tmp_path / "job")

@@ -7,8 +7,6 @@ loads all, and the servers get their first values from it as ever, on however ma
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import os
 import shutil
 import signal
@@ -16,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from .._core import ffi, lib
@@ -76,21 +73,25 @@ def _number(name: str, text: str | None, kind: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True)
 class _Beginning:
-    """Where a job begins: steps and runs of each trainer, and the checkpoint that it goes on from, if it does."""
+    """Where this trainer of a job begins: its steps and runs until then, and the checkpoint that it goes on from, if it does."""
 
-    checkpoint: Checkpoint | None = None
-    places: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    def of(self, index: int) -> tuple[int, int]:
-        """Steps and runs of a trainer; in mode sync all are where trainer 0 was."""
-        return self.places.get(index) or self.places.get(0) or (0, 0)
+    def __init__(self, checkpoint: Checkpoint | None = None, place: Any = None) -> None:
+        self.checkpoint = checkpoint
+        self.steps, self.runs = (place.steps, place.runs) if place is not None else (0, 0)
 
     @staticmethod
-    def at(found: Checkpoint) -> _Beginning:
-        return _Beginning(found, {i: (steps, runs) for i in found.known_trainers() for steps, runs, _ in [found.trainer(i)]
-                                  if steps} or {0: (found.step, found.step)})
+    def at(found: Checkpoint, index: int) -> _Beginning:
+        place = ffi.new("tr_trainer_state *")
+        lib.tr_checkpoint_place(place, found._native.ptr, index)
+        return _Beginning(found, place)
+
+    @staticmethod
+    def of_launch(folder: str, index: int) -> _Beginning:
+        """Where the servers began to count."""
+        place = ffi.new("tr_trainer_state *")
+        lib.tr_beginning_read(place, os.fsencode(folder), index)
+        return _Beginning(None, place)
 
 
 _settings = _Settings()
@@ -105,40 +106,10 @@ def _begin(job: Job) -> _Beginning:
         settings = _settings.from_environment()
         _beginning = _Beginning()
         if settings.folder is not None and (job.resumed or job.is_heir):
-            _beginning = _Beginning(places=_read_note(settings.folder))
+            _beginning = _Beginning.of_launch(settings.folder, job.index)
         elif settings.resume and steps(settings.folder):
-            _beginning = _Beginning.at(newest(settings.folder))
+            _beginning = _Beginning.at(newest(settings.folder), job.index)
     return _beginning
-
-
-def _note_path(folder: str) -> str | None:
-    """A file by which later starts of the same launch know where the first began."""
-    state = os.environ.get("TRIREME_STATE")
-    return os.path.join(folder, f".began-{os.path.basename(state)}") if state else None
-
-
-def _read_note(folder: str) -> dict[int, tuple[int, int]]:
-    import json                                    # here: `import trireme` stays light
-
-    try:
-        with open(_note_path(folder) or "") as file:
-            return {int(index): (place[0], place[1]) for index, place in json.load(file).items()}
-    except (OSError, ValueError):
-        return {}
-
-
-def _write_note(folder: str, beginning: _Beginning) -> None:
-    import json                                    # here: `import trireme` stays light
-
-    path = _note_path(folder)
-    if path is None:
-        return
-    with contextlib.suppress(OSError):                 # it will begin at the beginning
-        os.makedirs(folder, exist_ok=True)
-        for stale in glob.glob(os.path.join(folder, ".began-*")):
-            os.unlink(stale)
-        with open(path, "w") as file:
-            json.dump(beginning.places, file)
 
 
 def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None, every_seconds: float | None = None,
@@ -183,7 +154,7 @@ def first_step() -> int:
     0
     """
     job = jobs.current()
-    return _begin(job).of(job.index)[0] if job is not None else 0
+    return _begin(job).steps if job is not None else 0
 
 
 def resumed(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
@@ -354,7 +325,7 @@ class Keeper:
         beginning = _begin(job)
         kept = job.resumed * (result.mode.count if result.mode.kind == "geo" else 1)
         self.kept = kept                               # steps that the servers have from an earlier start
-        self.first, self.runs = (number + kept for number in beginning.of(job.index))
+        self.first, self.runs = beginning.steps + kept, beginning.runs + kept
         self.count = self._loop_began = 0              # steps of this process; when the last loop began
 
     @property
@@ -455,7 +426,7 @@ class _Keeper(Keeper):
     def load(self) -> None:
         found = self.beginning.checkpoint
         if self.job.index == 0 and not self.kept and not self.job.is_heir:
-            _write_note(self.settings.folder, self.beginning)
+            lib.tr_beginning_write(os.fsencode(self.settings.folder), found._native.ptr if found is not None else ffi.NULL)
         if self.kept and steps(self.settings.folder):
             self._load_statistics(newest(self.settings.folder))
         if found is None:
@@ -589,10 +560,7 @@ class _Keeper(Keeper):
         self._count_steps()
         if self.job.index == 0:
             self._finish()
-            path = _note_path(self.settings.folder)
-            if path is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+            lib.tr_beginning_remove(os.fsencode(self.settings.folder))
 
 
 def _say(text: str) -> None:
