@@ -528,8 +528,10 @@ TEST(later_starts_of_a_launch_know_where_it_began)
     tr_checkpoint            *from;
     tr_trainer_state          place;
 
-    OK(tr_checkpoint_save(folder, &facts, STATES, states, 0));
-    OK(tr_checkpoint_open(&from, tr_checkpoint_path(folder, 12)));
+    assert_int_equal(tr_checkpoint_save(folder, &facts, STATES, states, 0), TR_OK);
+    char *path = tr_checkpoint_path(folder, 12);
+    assert_int_equal(tr_checkpoint_open(&from, path), TR_OK);
+    tr_free(path);
     tr_checkpoint_place(&place, from, 1);
     assert_true(place.steps == 11 && place.runs == 12);
     tr_checkpoint_place(&place, from, 7);          /* it is not known: as trainer 0 */
