@@ -1,18 +1,22 @@
 """A spare takes a dead trainer's place, and the job goes on as if nothing had happened."""
 
 import os
+import random
+import shutil
 import signal
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, Launched, launch
+from job_support import LIMIT, MPIS, SCRIPT, Launched, launch
 
+from trireme import checkpoint as checkpoints
 from trireme.launch.watch import Ranks
 
 pytestmark = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 
+OWN, LOOPS = SCRIPT.with_name("own.py"), SCRIPT.with_name("loops.py")
 ARGS = ("--steps", 120, "--optimizer", "adam", "--pause", 0.004, "--clip", 0.2)
 
 
@@ -28,17 +32,23 @@ def uninterrupted(tmp_path_factory):
     return params(out)
 
 
-def start(tmp_path, *args, spares=1, options=()):
+def start(tmp_path, *args, spares=1, options=(), servers=2, trainers=2, script=SCRIPT):
     """A job that has made its first step."""
     mark = tmp_path / "begun"
-    job = Launched(2, 2, *ARGS, *args, "--mark", mark, version="5", heirs=True, options=("--spares", spares, *options))
-    ranks = Ranks(job.process.pid, Path("/nonexistent"), 2, 2, spares)
+    args = (*ARGS, *args) if script == SCRIPT else args
+    job = Launched(servers, trainers, *args, "--mark", mark, version="5", heirs=True, options=("--spares", spares, *options),
+                   script=script)
+    ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, trainers, spares)
+    await_(job, lambda: ranks.look(0.01) or mark.exists() and len(ranks.known) == ranks.size)
+    return job, ranks
+
+
+def await_(job, condition):
     end = time.monotonic() + LIMIT
-    while not mark.exists() or len(ranks.known) < ranks.size:
+    while not condition():
         assert job.process.poll() is None, job.process.stdout.read()
         assert time.monotonic() < end
-        ranks.look(0.01)
-    return job, ranks
+        time.sleep(0.01)
 
 
 def go_on(job):
@@ -105,3 +115,107 @@ def test_where_spares_are_for_servers_the_job_starts_again(tmp_path):
     os.kill(ranks.known[3].pid, signal.SIGKILL)
     code, text = job.end()
     assert code == 0 and "starting the job again (1 of 3)" in text, text
+
+
+# -- what trainers alone have -----------------------------------------------------------------------------------------------
+
+
+def own_of(path, trainers):
+    found = {}
+    for index in range(trainers):
+        with np.load(f"{path}.{index}.npz") as arrays:
+            found.update({(index, name): arrays[name] for name in arrays})
+    return found
+
+
+def assert_own(path, want, trainers):
+    got = own_of(path, trainers)
+    assert got.keys() == want.keys()
+    for key, array in want.items():
+        np.testing.assert_array_equal(got[key], array, err_msg=str(key))
+
+
+@pytest.mark.parametrize("trainers, victim, mode", [(2, 0, "sync"), (2, 1, "sync"), (1, 0, "geo(7)")])
+def test_an_heir_has_what_the_dead_trainer_alone_had(trainers, victim, mode, tmp_path):
+    """Moving averages, an AUC's statistics, a schedule's counter; in geo what its optimizer remembers."""
+    launch(2, trainers, "--out", tmp_path / "whole", "--pause", 0, script=OWN, options=("--mode", mode), version="5")
+    job, ranks = start(tmp_path, "--out", tmp_path / "r", script=OWN, trainers=trainers, options=("--mode", mode))
+    time.sleep(random.uniform(0, 0.4))
+    os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
+    text = go_on(job)
+    assert f"takes the place of trainer {victim}" in text, text
+    assert_own(tmp_path / "r", own_of(tmp_path / "whole", trainers), trainers)
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------------------------
+
+
+def keep(folder, steps):
+    return ("--checkpoint", folder, "--checkpoint-steps", steps, "--checkpoint-keep", 999)
+
+
+def assert_goes_on(folder, step, tmp_path, want, *args):
+    """The job goes on from that checkpoint, with other numbers of servers, as if there had been no other."""
+    alone = tmp_path / f"from-{step}"
+    shutil.copytree(checkpoints.find(folder, step).folder, alone / Path(checkpoints.find(folder, step).folder).name)
+    text = launch(1, 2, *ARGS, *args, "--out", tmp_path / "again.npz", version="5", options=("--checkpoint", alone, "--resume"))
+    assert f"going on from step {step}" in text, text
+    for name, value in want.items():
+        assert np.array_equal(params(tmp_path / "again.npz")[name], value), f"{name} differs from step {step} on:\n{text}"
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_checkpoints_before_and_after_an_heir_are_whole(victim, uninterrupted, tmp_path):
+    folder, out = tmp_path / "c", tmp_path / "params.npz"
+    job, ranks = start(tmp_path, "--sparse", "--out", out, options=keep(folder, 4))
+    await_(job, lambda: len(checkpoints.steps(folder)) > 1)
+    time.sleep(random.uniform(0, 0.1))
+    os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
+    before = checkpoints.steps(folder)[0]
+    text = go_on(job)
+    assert f"takes the place of trainer {victim}" in text, text
+    for name, value in uninterrupted.items():
+        assert np.array_equal(params(out)[name], value), f"{name} differs:\n{text}"
+    steps = [step for step in checkpoints.steps(folder) if checkpoints.find(folder, step).verify() is None]
+    after = [step for step in steps if step > before]
+    assert steps[0] == 120 and len(after) > 1, steps
+    assert {checkpoints.find(folder, step).trainer(0)[:2] for step in steps} == {(step, step) for step in steps}
+    assert_goes_on(folder, after[-1], tmp_path, uninterrupted, "--sparse")
+    assert_goes_on(folder, before, tmp_path, uninterrupted, "--sparse")
+
+
+# -- loops of the core ------------------------------------------------------------------------------------------------------------
+
+
+def counts_in(folder):
+    """How often each line was trained on, by the newest checkpoint: as loops.py has them."""
+    return np.round(-checkpoints.newest(folder)["counts"][:, 0] * 4 / 0.5, 3)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_an_heir_goes_on_in_the_middle_of_a_pass(victim, tmp_path):
+    launch(2, 2, tmp_path / "data", "--deep", "--out", tmp_path / "whole.npz", script=LOOPS, version="5")
+    job, ranks = start(tmp_path, tmp_path / "data", "--deep", "--pause", 0.1, "--out", tmp_path / "r.npz", script=LOOPS,
+                       options=keep(tmp_path / "c", 3))
+    await_(job, lambda: checkpoints.steps(tmp_path / "c"))
+    os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
+    text = go_on(job)
+    assert f"takes the place of trainer {victim}" in text, text
+    for name, value in params(tmp_path / "whole.npz").items():
+        assert np.array_equal(params(tmp_path / "r.npz")[name], value), f"{name} differs:\n{text}"
+    assert checkpoints.steps(tmp_path / "c")[0] == 32
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_an_heir_takes_leased_tasks(victim, tmp_path):
+    """Each line counts once in each of two passes, and the heir does a part of them."""
+    folder = tmp_path / "c"
+    job, ranks = start(tmp_path, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", "async", *keep(folder, 2)))
+    await_(job, lambda: checkpoints.steps(folder))
+    time.sleep(random.uniform(0, 0.2))
+    os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
+    text = go_on(job)
+    assert f"takes the place of trainer {victim}" in text, text
+    assert counts_in(folder).max() <= 2, text
+    launch(1, 1, tmp_path / "data", script=LOOPS, options=("--mode", "async", *keep(folder, 1000), "--resume"), version="5")
+    np.testing.assert_array_equal(counts_in(folder), 2, err_msg=text)

@@ -146,12 +146,13 @@ def test_an_agent_does_not_wait_for_ever_for_a_silent_launcher(agent):
 class Job:
     """A job under ``trireme launch`` on the hosts of a cluster, started on its first one."""
 
-    def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0, replicas=0):
+    def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0, replicas=0,
+                 spares_for="all"):
         self.cluster, self.output = hosts, hosts.folder / "output"
         named = ["--mpirun", MPIS[version].mpirun] if version else []
         command = [sys.executable, "-m", "trireme", "launch", "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--servers",
                    servers, "--trainers", trainers, "--timeout", 100, "--restarts", restarts, "--replicas", replicas,
-                   "--spares-for", "servers", *named, SCRIPT, *args]
+                   "--spares-for", spares_for, *named, SCRIPT, *args]
         with self.output.open("w") as output:          # a pipe would be held by an ssh that outlives the rest
             self.process = subprocess.Popen(hosts.command(command), env=environment(), stdin=subprocess.DEVNULL,
                                             stdout=output, stderr=subprocess.STDOUT)
@@ -436,6 +437,24 @@ def test_a_spare_takes_the_place_of_a_server_of_its_host(version, three, mark, t
     assert code == 0 and "rank 1 (server 1) died; the others go on" in text, text
     launch(2, 2, *args, tmp_path / "r.npz", version=version)
     assert_same(three.folder / "r.npz", tmp_path / "r.npz")
+    job.assert_nothing_left()
+
+
+@pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
+@pytest.mark.parametrize("victims, heir", [((2,), "rank 6 (spare 2)"), ((6, 2), "spare")], ids=["same host", "another host"])
+def test_a_spare_takes_the_place_of_a_trainer(victims, heir, three, mark, tmp_path):
+    """That of its host; where that one has died, another."""
+    args = ("--steps", 150, "--optimizer", "momentum", "--sparse", "--out")
+    job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version="5")
+    job.await_training(mark)
+    assert {host: sorted(job.ranks_on(host)) for host in three.names} == {"h1": [0, 3, 4], "h2": [1, 5], "h3": [2, 6]}
+    for victim in victims:
+        three.run(["kill", "-9", job.ranks_on("h3")[victim]], "h3")
+    code, text = job.end(60)
+    assert code == 0 and "rank 2 (trainer 0) died; the others go on" in text, text
+    assert re.search(f"{re.escape(heir)}.* takes the place of trainer 0", text), text
+    launch(2, 2, *args, tmp_path / "r.npz", version="5")
+    assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
     job.assert_nothing_left()
 
 
