@@ -591,6 +591,11 @@ tr_role tr_job_role(const tr_job *job)
     return job->role;
 }
 
+bool tr_job_is_heir(const tr_job *job)
+{
+    return atomic_load(&job->is_heir);
+}
+
 int tr_job_index(const tr_job *job)
 {
     const tr_roster *roster = tr_comm_roster(job->comm);

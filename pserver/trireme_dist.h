@@ -98,6 +98,7 @@ TR_API bool    tr_job_must_exit(void);
 TR_API int     tr_job_rank(const tr_job *job);
 TR_API int     tr_job_size(const tr_job *job);
 TR_API tr_role tr_job_role(const tr_job *job);
+TR_API bool    tr_job_is_heir(const tr_job *job);             /* is it a trainer that was a spare? */
 TR_API int     tr_job_index(const tr_job *job);               /* among the ranks of its role, from 0 */
 TR_API int     tr_job_servers(const tr_job *job);
 TR_API int     tr_job_trainers(const tr_job *job);

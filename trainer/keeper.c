@@ -78,10 +78,11 @@ static tr_status find_beginning(tr_keeper *k)
 
     if (k->job)
         TR_TRY(tr_job_resumed(k->job, &made));
-    k->has_servers_state = made > 0;
+    k->has_servers_state = made > 0 || (k->job && tr_job_is_heir(k->job));
     if (k->has_servers_state) {
-        open_newest(k);                            /* it is missed by nobody */
         tr_beginning_read(&place, folder, index);
+        if (made > 0 || place.steps > 0)
+            open_newest(k);                        /* it is missed by nobody */
     } else if (k->desc->checkpoints.resume) {
         TR_TRY(open_newest(k));
     }

@@ -13,7 +13,8 @@ typedef struct tr_keeper {
     tr_job        *job;
     tr_scope      *scope;
     tr_checkpoint *from;              /* what it goes on from, or NULL */
-    bool           has_servers_state; /* the job was started again, and its servers have what was done: nothing but statistics is taken */
+    bool           has_servers_state; /* the job was started again, or this trainer is an heir, and servers have what was done: nothing
+                                         but statistics is taken */
     int64_t        first;             /* steps of this trainer before this launch of the job */
     int64_t        before;            /* and in earlier starts of it */
     int64_t        made, last;        /* steps of this process; all steps at the newest checkpoint */
@@ -21,8 +22,8 @@ typedef struct tr_keeper {
     int64_t        took_at;           /* when that was begun */
 } tr_keeper;
 
-/* Find where this trainer goes on: at the newest checkpoint, or, when the job was started again and its servers have their state, as many
- * steps as they have behind where the launch began. And listen to signals. Nothing is done where the job keeps none. */
+/* Find where this trainer goes on: at the newest checkpoint, or, when the job was started again and its servers have their state, or
+ * another process was this trainer before, as many steps as they have behind where the launch began. And listen to signals. Nothing is done where the job keeps none. */
 tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_cut *cut, tr_job *job, tr_scope *scope);
 void      tr_keeper_deinit(tr_keeper *keeper);
 /* Give the scope's variables the values of the checkpoint: behind the startup program. */

@@ -18,6 +18,7 @@ static const char usage[] =
     "    trireme launch --servers 2 --trainers 4 JOB\n"
     "    mpirun -np 2 trireme-pserver : -np 4 trireme-trainer JOB\n"
     "FILEs take the place of those that the job names.\n"
+    "  --spare         in front of all else: wait until a trainer dies, or a server of this host, and take its place\n"
     "  --epochs N      passes over the data            (as the job says, here and below)\n"
     "  --steps N       end after so many\n"
     "  --report N      a line every N steps; 0: none\n"
@@ -206,36 +207,70 @@ static tr_status run(bool *is_stopped, tr_job *job, const tr_saved_job *saved, c
     return status;
 }
 
-int main(int argc, char **argv)
+/* Leave the job, if this process is in one; returns what to end with. */
+static int leave(tr_job *job, tr_status status, bool is_stopped)
 {
-    choices       c = {.epochs = -1, .steps = -1, .report = -1, .threads = -1, .readers = -1, .checkpoint_steps = -1,
-                       .checkpoint_seconds = -1, .checkpoint_keep = -1};
-    bool          is_stopped = false;
-    tr_saved_job *saved = NULL;
-    tr_job       *job = NULL;
-    int           found = read_environment(&c);
-
-    if (!found)
-        found = read_options(&c, argc, argv);
-    if (is_in_job())
-        tr_job_prepare();
-    if (found > 1 && is_in_job())
-        tr_job_tell_failure(found, "a wrong command line");
-    if (found)
-        return found == 1 ? 0 : found;
-    tr_status status = tr_dist_init();
-    if (status == TR_OK)
-        status = tr_saved_job_load(&saved, c.job);
-    if (status == TR_OK && is_in_job())
-        status = tr_job_start(&job, TR_ROLE_TRAINER, NULL);
-    if (status == TR_OK)
-        status = run(&is_stopped, job, saved, &c);
-    tell(status, job);
     const tr_status end = tr_job_free(job);
-    const bool is_good = status == TR_OK && end == TR_OK;
-    tr_saved_job_free(saved);
+    const bool      is_good = status == TR_OK && end == TR_OK;
+
     fflush(NULL);
     if (job && (!is_good || tr_job_must_exit()))
         _exit(is_good ? 0 : tr_job_exit_code());   /* MPI is not finalized after a death */
     return is_stopped ? TR_STOPPED : is_good ? 0 : 1;
+}
+
+/* Until a trainer has died: then *job is its heir's. Returns false when the job is over, and *code is what to end with. */
+static bool wait_as_spare(tr_job **job, int *code)
+{
+    const tr_job_options options = {.can_inherit = true};
+
+    tr_job_prepare();
+    tr_status status = tr_job_start(job, TR_ROLE_SPARE, &options);
+    if (status != TR_OK)
+        tell(status, NULL);
+    else
+        status = tr_job_serve(*job);               /* what fails in a job's life is printed once for the job */
+    if (status == TR_OK && tr_job_role(*job) == TR_ROLE_TRAINER)
+        return true;
+    *code = leave(*job, status, false);
+    return false;
+}
+
+/* The job, as a trainer or alone. */
+static int train(tr_job *job, const choices *c)
+{
+    tr_saved_job *saved = NULL;
+    bool          is_stopped = false;
+    tr_status     status = tr_dist_init();
+
+    if (status == TR_OK)
+        status = tr_saved_job_load(&saved, c->job);
+    if (status == TR_OK && !job && is_in_job())
+        status = tr_job_start(&job, TR_ROLE_TRAINER, NULL);
+    if (status == TR_OK)
+        status = run(&is_stopped, job, saved, c);
+    tell(status, job);
+    const int code = leave(job, status, is_stopped);
+    tr_saved_job_free(saved);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    choices    c = {.epochs = -1, .steps = -1, .report = -1, .threads = -1, .readers = -1, .checkpoint_steps = -1,
+                    .checkpoint_seconds = -1, .checkpoint_keep = -1};
+    tr_job    *job = NULL;
+    int        code;
+    const bool is_spare = argc > 1 && !strcmp(argv[1], "--spare");
+
+    if (is_spare && !wait_as_spare(&job, &code))
+        return code;
+    int found = read_environment(&c);
+    if (!found)
+        found = read_options(&c, argc - is_spare, argv + is_spare);
+    if (is_in_job())
+        tr_job_prepare();
+    if (found > 1 && is_in_job())
+        tr_job_tell_failure(found, "a wrong command line");
+    return found > 1 ? found : found ? 0 : train(job, &c);
 }

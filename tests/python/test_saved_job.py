@@ -370,6 +370,73 @@ def test_a_killed_rank_costs_no_bit_of_a_job_with_checkpoints(data, tmp_path, re
     assert checkpoints.steps(tmp_path / "c")[0] == 2700 and not list((tmp_path / "c").glob(".began-*"))
 
 
+needs_mpi_5 = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
+
+
+def kill_and_await_heir(job, victim, condition):
+    """Kill a trainer of the two behind two servers when that is so; return what the job printed to its good end."""
+    ranks, deadline = job.ranks(), time.monotonic() + LIMIT
+    while not condition():
+        assert job.process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and f"rank 4 (spare 0) takes the place of trainer {victim}" in text and "again" not in text, text
+    return text
+
+
+@needs_mpi_5
+@pytest.mark.mpi
+@pytest.mark.parametrize("victim, resumes", [(0, True), (0, False), (1, True)], ids=str)
+def test_a_spare_takes_the_place_of_its_trainer(data, tmp_path, victim, resumes):
+    """It needs no Python, counts steps as the dead one did, and costs no bit."""
+    script(data, "--write", tmp_path / "job", "--epochs", 300, "--dropout", 0.2, "--servers", 2, "--save", tmp_path / "got")
+    launch(2, 2, "--save", tmp_path / "want", script=tmp_path / "job", version="5")
+    keep, first = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 100), 0
+    if resumes:
+        launch(2, 2, "--steps", first := 150, script=tmp_path / "job", options=keep, version="5")
+    job = Launched(2, 2, script=tmp_path / "job", options=(*keep, *["--resume"] * resumes), version="5", heirs=True)
+    text = kill_and_await_heir(job, victim, lambda: max(checkpoints.steps(tmp_path / "c"), default=0) > first)
+    assert text.count("going on from step") == resumes, text
+    assert_holds(tmp_path / "got", tmp_path / "want")
+    newest = checkpoints.newest(tmp_path / "c")
+    newest.verify()
+    assert newest.step == 2700 and {newest.trainer(index)[0] for index in range(newest.trainers)} == {2700}
+
+
+@needs_mpi_5
+@pytest.mark.mpi
+@pytest.mark.parametrize("mode", ["async", "geo(2)"])
+def test_a_spare_takes_its_trainers_leased_tasks(mode, tmp_path):
+    """Of all lines none is lost, and trainer 0 is told of its own alone."""
+    files = many_files(tmp_path, count=20)
+    script(files, "--write", tmp_path / "job", "--servers", 2, "--mode", mode, "--split", "tasks", "--optimizer", "sgd", "--pipe",
+           f"echo >> {tmp_path}/begun-$OMPI_COMM_WORLD_RANK; sleep 0.1; cat")
+    job = Launched(2, 2, script=tmp_path / "job", version="5", heirs=True)
+    text = kill_and_await_heir(job, 1, lambda: (tmp_path / "begun-3").exists())
+    assert (tmp_path / "begun-4").exists(), text
+    done, = samples(text)
+    begun = {rank: len((tmp_path / f"begun-{rank}").read_text()) for rank in (2, 3, 4)}
+    assert 0 < done < 3 * 20 * 9 and sum(begun.values()) >= 3 * 20, (begun, text)
+
+
+@needs_mpi_5
+@pytest.mark.mpi
+def test_its_spare_takes_the_place_of_a_server(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--epochs", 2000, "--servers", 2, "--save", tmp_path / "want")
+    launch(2, 2, script=tmp_path / "job", version="5")
+    job = Launched(2, 2, "--save", tmp_path / "got", script=tmp_path / "job", version="5", heirs=True)
+    ranks = job.ranks()
+    while len(list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*"))) < 2:
+        assert job.process.poll() is None, job.process.stdout.read()
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.kill(ranks.known[1].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "rank 1 (server 1) died; the others go on" in text and "again" not in text, text
+    assert values(tmp_path / "got") == values(tmp_path / "want"), text
+
+
 @needs_mpi
 @pytest.mark.mpi
 def test_the_launcher_says_where_checkpoints_are(data, tmp_path):

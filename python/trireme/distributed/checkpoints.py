@@ -427,7 +427,7 @@ class _Keeper(Keeper):
         found = self.beginning.checkpoint
         if self.job.index == 0 and not self.kept and not self.job.is_heir:
             lib.tr_beginning_write(os.fsencode(self.settings.folder), found._native.ptr if found is not None else ffi.NULL)
-        if self.kept and steps(self.settings.folder):
+        if found is None and self.first and steps(self.settings.folder):
             self._load_statistics(newest(self.settings.folder))
         if found is None:
             return

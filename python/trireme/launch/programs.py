@@ -58,8 +58,8 @@ def trainer_command(script: Sequence[str]) -> list[str]:
 
 
 def spare_command(script: Sequence[str]) -> list[str]:
-    """Return what a spare runs that may become a trainer; nothing where trainers run a saved job."""
-    return [] if is_saved_job(script[0]) else [sys.executable, "-m", "trireme.launch.spare", *script]
+    """Return what a spare runs that may become a trainer: a script's, or a saved job's."""
+    return [trainer_program(), "--spare", *script] if is_saved_job(script[0]) else [sys.executable, "-m", "trireme.launch.spare", *script]
 
 
 __all__ = ["spare_command", "server_program", "trainer_program", "is_saved_job", "trainer_command"]
