@@ -1,7 +1,6 @@
 /* comm.c - the loop of who drives, and the owner's side of it. What other ranks send is received in comm_receive.c. */
 #include "pserver/comm_state.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +9,10 @@
 
 /* So long commands that are not urgent wait for company. Nanoseconds, as all here. */
 static const int64_t GATHERING = 1000000;
-/* How long a thread without work polls hot and then yields before it naps. A nap is a part of the quiet before it, so that it
- * delays what ends the quiet by no more than that part, but never so long that heartbeats notice. */
-static const int64_t HOT = 30000, YIELDING = 150000, NAP_MIN = 20000, NAP_PART = 8, NAP_MAX = 5000000;
+/* How long a thread without work polls hot before it naps; it does not yield in between, since who yields to a thread that
+ * computes waits for its whole slice. A nap that no doorbell ends is a part of the quiet before it, so that it delays what ends
+ * the quiet by no more than that part, but never so long that heartbeats notice. */
+static const int64_t HOT = 30000, NAP_MIN = 20000, NAP_PART = 8, NAP_MAX = 5000000;
 /* How often who does not drive looks at who does. */
 static const int64_t LOOK = 1000000;
 static const int64_t MPI_END = 5000000000;
@@ -27,6 +27,8 @@ static bool hand_over(tr_comm *comm, const tr_message *message)
     if (!comm->table->send(comm->transport, message->peer, header, message->payload, (int64_t)message->wire.bytes,
                            message->owned))
         return false;
+    if (comm->doorbell[message->peer])
+        tr_doorbell_ring_armed(comm->doorbell[message->peer]);
     tr_liveness_sent(comm->liveness, message->peer, comm->now);
     atomic_fetch_add_explicit(&comm->messages_sent, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&comm->bytes_sent, TR_WIRE_HEADER + message->wire.bytes, memory_order_relaxed);
@@ -109,10 +111,12 @@ static bool begin(tr_comm *comm)
     comm->liveness = tr_liveness_new(rank, ranks, comm->options.heartbeat, comm->options.timeout, comm->now);
     comm->out = calloc((size_t)ranks, sizeof *comm->out);
     comm->gone_at = calloc((size_t)ranks, sizeof *comm->gone_at);
+    comm->doorbell = calloc((size_t)ranks, sizeof *comm->doorbell);
     comm->pidfd = malloc((size_t)ranks * sizeof *comm->pidfd);
     for (int i = 0; i < ranks; i++)
         comm->pidfd[i] = -1;
-    if (tr_roster_pack_hello(&hello, &size, comm->options.role, comm->options.epoch, comm->options.can_inherit) != TR_OK)
+    if (tr_roster_pack_hello(&hello, &size, comm->options.role, comm->options.epoch, comm->options.can_inherit,
+                             comm->doorbell_file) != TR_OK)
         return true;                               /* nobody hears of this rank in time, and that is said */
     for (int i = 0; i < ranks; i++)
         if (i != rank)
@@ -166,23 +170,27 @@ static void publish(tr_comm *comm)
     atomic_store_explicit(&comm->done, comm->core.done(comm->core.self), memory_order_release);
 }
 
-/* Nothing moves: the longer the quiet, the deeper the sleep. `bell` ends it. */
+/* Nothing moves: the longer the quiet, the deeper the sleep. The doorbell ends it. */
 typedef struct rhythm {
-    int64_t quiet_since;
+    int64_t quiet_since, looked_at;
     bool    is_aside;                 /* nobody waits for what moves: leave the processor to those who compute */
+    bool    is_armed;                 /* the doorbell was, and then was looked once more */
 } rhythm;
 
-static void rest(const rhythm *r, int64_t now, atomic_uint *bell, unsigned seen)
+/* `seen`: the doorbell's rings before the last look. */
+static void rest(tr_comm *comm, rhythm *r, unsigned seen)
 {
-    const int64_t quiet = now - r->quiet_since;
+    const int64_t quiet = r->looked_at - r->quiet_since;
 
     if (quiet < HOT && !r->is_aside) {
         tr__pause();
-    } else if (quiet < YIELDING && !r->is_aside) {
-        sched_yield();
+    } else if (!r->is_armed) {
+        atomic_store(&comm->own_doorbell->is_armed, 1);
+        r->is_armed = true;
     } else {
         const int64_t part = quiet / NAP_PART, nap = part > NAP_MIN ? part : NAP_MIN;
-        tr__bell_wait(bell, seen, nap < NAP_MAX ? nap : NAP_MAX);
+        tr_doorbell_wait(comm->own_doorbell, seen, nap < NAP_MAX ? nap : NAP_MAX);
+        r->is_armed = atomic_load(&comm->own_doorbell->is_armed);
     }
 }
 
@@ -302,8 +310,12 @@ static int drive(tr_comm *comm, rhythm *r)
     atomic_fetch_add_explicit(&comm->turns, 1, memory_order_relaxed);
     tr__comm_turn_begins(comm);
     const int moved = turn(comm, comm->now - r->quiet_since < HOT && !r->is_aside);
+    r->looked_at = comm->now;
     if (moved) {
         r->quiet_since = comm->now;
+        if (r->is_armed)
+            atomic_store(&comm->own_doorbell->is_armed, 0);
+        r->is_armed = false;
         tr_counter_add(&comm->moving, tr__clock() - comm->now);
     }
     return moved;
@@ -322,22 +334,22 @@ static void *run(void *payload)
     pthread_mutex_unlock(&comm->drive);
     if (!has_begun)
         return NULL;
-    r = (rhythm){comm->now, comm->options.role == TR_ROLE_TRAINER};      /* a trainer that waits drives itself */
+    r = (rhythm){.quiet_since = comm->now, .is_aside = comm->options.role == TR_ROLE_TRAINER};      /* a trainer that waits drives itself */
     for (;;) {
-        const unsigned seen = atomic_load(&comm->thread_bell);
+        const unsigned aside = atomic_load(&comm->thread_bell), seen = atomic_load(&comm->own_doorbell->rings);
         if (atomic_load(&comm->is_parked))
             return NULL;
         if (atomic_load(&comm->owner_drives)) {
+            r.is_armed = false;
             look_whether_stuck(comm, &owner);
             atomic_store(&comm->thread_sleeps, true);
-            tr__bell_wait(&comm->thread_bell, seen, LOOK);
+            tr__bell_wait(&comm->thread_bell, aside, LOOK);
             continue;
         }
         atomic_store(&comm->thread_sleeps, false);
         pthread_mutex_lock(&comm->drive);
-        const int     moved = drive(comm, &r);
-        const int64_t now = comm->now;
-        const bool    is_over = may_end(comm);
+        const int  moved = drive(comm, &r);
+        const bool is_over = may_end(comm);
         pthread_mutex_unlock(&comm->drive);
         if (is_over)
             break;
@@ -345,7 +357,7 @@ static void *run(void *payload)
             continue;
         atomic_store(&comm->thread_sleeps, true);
         if (!has_commands(comm))
-            rest(&r, now, &comm->thread_bell, seen);
+            rest(comm, &r, seen);
     }
     atomic_store(&comm->state, TR__LEFT);
     tr__bell_ring(&comm->owner_bell);
@@ -399,6 +411,7 @@ tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_
     comm->options = *options;
     comm->core = *core;
     comm->early_end = &comm->early;
+    comm->own_doorbell = tr_doorbell_new(&comm->doorbell_file);
     snprintf(comm->transport_path, sizeof comm->transport_path, "%s", options->transport);
     pthread_mutex_init(&comm->lock, NULL);
     pthread_mutex_init(&comm->drive, NULL);
@@ -419,10 +432,17 @@ const tr_roster *tr_comm_roster(const tr_comm *comm)
     return comm->roster;
 }
 
+/* It naps as a driver, or stands aside. */
+static void wake_thread(tr_comm *comm)
+{
+    tr__bell_ring(&comm->thread_bell);
+    tr_doorbell_ring(comm->own_doorbell);
+}
+
 void tr_comm_carry_on(tr_comm *comm)
 {
     if (atomic_load(&comm->thread_sleeps))
-        tr__bell_ring(&comm->thread_bell);
+        wake_thread(comm);
 }
 
 /* What is urgent leaves in the caller's own thread, unless the other is at it. Then the other is woken: it carries on. */
@@ -469,8 +489,9 @@ tr_status tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout)
     atomic_store(&comm->owner_drives, true);
     take_drive(comm);
     while (tr_comm_done(comm) < done && atomic_load(&comm->state) != TR__FAILED && !is_late) {
+        const unsigned seen = atomic_load(&comm->own_doorbell->rings);
         if (!drive(comm, &r))
-            rest(&r, comm->now, &comm->owner_bell, atomic_load(&comm->owner_bell));
+            rest(comm, &r, seen);
         is_late = comm->now - from > timeout;
     }
     char waiting[512] = "the servers";
@@ -501,9 +522,13 @@ static void free_comm(tr_comm *comm)
     for (int i = 0; comm->out && i < comm->roster->size; i++)
         tr_outbox_deinit(&comm->out[i]);
     tr__comm_watch_end(comm);
+    tr_doorbell_close(comm->own_doorbell);
+    if (comm->doorbell_file >= 0)
+        close(comm->doorbell_file);
     tr_roster_free(comm->roster);
     tr_liveness_free(comm->liveness);
     free(comm->out);
+    free(comm->doorbell);
     free(comm->pidfd);
     free(comm->gone_at);
     pthread_mutex_destroy(&comm->lock);
@@ -521,7 +546,7 @@ static void leave_failed(tr_comm *comm)
     if (comm->transport)
         usleep(50000);
     atomic_store(&comm->is_parked, true);
-    tr__bell_ring(&comm->thread_bell);
+    wake_thread(comm);
     pthread_join(comm->thread, NULL);              /* MPI stays as it is, and what it may write into */
 }
 
@@ -543,7 +568,7 @@ tr_status tr_comm_leave(tr_comm *comm, int64_t timeout, bool *must_exit)
         return TR_OK;
     }
     atomic_store(&comm->is_leaving, true);
-    tr__bell_ring(&comm->thread_bell);
+    wake_thread(comm);
     const tr_status status = wait_state(comm, TR__LEFT, timeout);
     *must_exit = atomic_load(&comm->has_survived);
     if (status == TR_OK) {

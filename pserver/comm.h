@@ -7,7 +7,8 @@
  * place, and the answer out, in one go.
  *
  * The owner hands commands over in a ring and reads one number, the last operation that is done. Commands that are not
- * urgent are left to gather. With nothing to do a driver polls hot, then yields, then naps, ever longer.
+ * urgent are left to gather. With nothing to do a driver polls hot, then naps, ever longer, until its
+ * doorbell rings (doorbell.h).
  *
  * When the job fails: this rank's core says what it was waiting for. One rank prints that (the first of the ranks of
  * the other role than the dead one's; the others follow with a growing delay unless they hear of it) and tells

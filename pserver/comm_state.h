@@ -4,6 +4,7 @@
 #define TR_PSERVER_COMM_STATE_H
 
 #include "pserver/comm.h"
+#include "pserver/doorbell.h"
 #include "pserver/liveness.h"
 #include "pserver/meter.h"
 #include "pserver/outbox.h"
@@ -35,7 +36,9 @@ struct tr_comm {
     /* between the threads */
     atomic_int       state;
     atomic_ullong    done;
-    atomic_uint      owner_bell, thread_bell;
+    atomic_uint      owner_bell, thread_bell;     /* of who does not drive */
+    tr_doorbell     *own_doorbell;                /* of who drives */
+    int              doorbell_file;
     pthread_mutex_t  drive;                       /* held by who drives: all that is "the driver's own" below */
     atomic_llong     turns;                       /* of whoever drives */
     atomic_bool      owner_drives;                /* the thread keeps out of the way */
@@ -62,6 +65,7 @@ struct tr_comm {
     tr_node          node;
     bool             has_node;
     tr__early       *early, **early_end;
+    tr_doorbell    **doorbell;                    /* of each peer on this host, or NULL */
     int             *pidfd;                       /* of each peer on this host, or -1 */
     int64_t         *gone_at;                     /* when its process was seen to have ended; 0: it has not */
     int64_t          now, turned_at, watched_at, start_deadline;

@@ -45,16 +45,20 @@ void tr__comm_watch_begin(tr_comm *comm)
     for (int i = 0; i < comm->roster->size; i++) {
         const tr_rank *r = &comm->roster->rank[i];
         tr_liveness_heard(comm->liveness, i, comm->now);
-        if (i != comm->roster->self && r->host_id[0] && !strcmp(r->host_id, self->host_id))
-            comm->pidfd[i] = (int)syscall(SYS_pidfd_open, (pid_t)r->pid, 0);
+        if (i == comm->roster->self || !r->host_id[0] || strcmp(r->host_id, self->host_id))
+            continue;
+        comm->pidfd[i] = (int)syscall(SYS_pidfd_open, (pid_t)r->pid, 0);
+        comm->doorbell[i] = tr_doorbell_open(r->pid, r->doorbell);
     }
 }
 
 void tr__comm_watch_end(tr_comm *comm)
 {
-    for (int i = 0; comm->pidfd && i < comm->roster->size; i++)
+    for (int i = 0; comm->pidfd && i < comm->roster->size; i++) {
+        tr_doorbell_close(comm->doorbell[i]);
         if (comm->pidfd[i] >= 0)
             close(comm->pidfd[i]);
+    }
 }
 
 /* A process that has ended may have left messages, a BYE among them, that are still to be read. */
@@ -155,7 +159,7 @@ void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *t
 
 static void note_death(const tr_comm *comm, int peer, const char *how)
 {
-    static const char *const roles[TR_ROLE_COUNT] = {"trainer", "server", "spare"};
+    static const char *const roles[TR_ROLE_COUNT] = {"trainer", "server", "spare", "replica"};
     const tr_rank           *dead = &comm->roster->rank[peer];
     char                     quoted[128];
 

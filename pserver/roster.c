@@ -85,7 +85,7 @@ static void add_found(Trireme__Pserver__Hello *hello)
     free(state);
 }
 
-tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_inherit)
+tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_inherit, int doorbell)
 {
     Trireme__Pserver__Hello hello = TRIREME__PSERVER__HELLO__INIT;
     char                    host[256] = "?", host_id[192];
@@ -99,6 +99,8 @@ tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32
     hello.host_id = host_id;
     hello.epoch = epoch;
     hello.has_can_inherit = hello.can_inherit = can_inherit;
+    hello.has_doorbell = doorbell >= 0;
+    hello.doorbell = doorbell;
     if (role == TR_ROLE_SERVER)
         add_found(&hello);
     *size = trireme__pserver__hello__get_packed_size(&hello);
@@ -128,6 +130,7 @@ tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *bytes, size
         tr_roster_put(roster, rank, (tr_role)hello->role, hello->epoch, (int64_t)hello->pid, hello->host,
                       hello->host_id);
         roster->rank[rank].can_inherit = hello->can_inherit;
+        roster->rank[rank].doorbell = hello->has_doorbell ? hello->doorbell : -1;
         for (size_t i = 0; i < hello->n_found; i++)
             tr_roster_put_found(roster, rank, hello->found[i]->server, hello->found[i]->attempt);
     }
@@ -142,8 +145,8 @@ void tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, in
 
     if (r->is_known)
         return;
-    *r = (tr_rank){.is_known = true, .role = role, .index = -1, .epoch = epoch, .pid = pid, .host = strdup(host),
-                   .host_id = strdup(host_id)};
+    *r = (tr_rank){.is_known = true, .role = role, .index = -1, .epoch = epoch, .pid = pid, .doorbell = -1,
+                   .host = strdup(host), .host_id = strdup(host_id)};
     roster->known++;
 }
 

@@ -18,6 +18,7 @@ typedef struct tr_rank {
     int      index;                   /* among the ranks of its role */
     uint32_t epoch;
     int64_t  pid;
+    int      doorbell;                /* the number of its file in that process; -1: it has none */
     char    *host, *host_id;
     char    *name;                    /* "rank 1 (server 1, host n03, pid 4711)" */
     int       found_count;            /* of a server: states on its host, of earlier starts of the job */
@@ -36,7 +37,8 @@ tr_roster *tr_roster_new(int self, int size);
 void       tr_roster_free(tr_roster *roster);
 
 /* What this process is: its Hello, malloc'ed. */
-tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_inherit);
+tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_inherit,
+                               int doorbell);
 /* Take in the Hello of a rank. TR_EPEER when its version is not ours. A second one is ignored. */
 tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *hello, size_t size);
 /* The same by hand, for tests. */

@@ -1,0 +1,77 @@
+#include "pserver/doorbell.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAGE = 4096 };
+
+static tr_doorbell *map(int file)
+{
+    const int kind = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    void     *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, kind, file, 0);
+
+    return page == MAP_FAILED ? NULL : page;
+}
+
+tr_doorbell *tr_doorbell_new(int *file)
+{
+    *file = memfd_create("trireme-doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*file >= 0 && (ftruncate(*file, PAGE) != 0 || fcntl(*file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
+        close(*file);
+        *file = -1;
+    }
+    tr_doorbell *bell = map(*file);
+    if (!bell)
+        abort();                                   /* not a page is left */
+    return bell;
+}
+
+/* The process may have ended and another one have its number: what is opened must be a page of the same make. */
+tr_doorbell *tr_doorbell_open(int64_t pid, int file)
+{
+    char path[64];
+
+    if (file < 0)
+        return NULL;
+    snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)pid, file);
+    const int      opened = open(path, O_RDWR | O_CLOEXEC);
+    const bool     is_one = opened >= 0 && fcntl(opened, F_GET_SEALS) == (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) &&
+                            lseek(opened, 0, SEEK_END) == PAGE;
+    tr_doorbell   *bell = is_one ? map(opened) : NULL;
+    if (opened >= 0)
+        close(opened);
+    return bell;
+}
+
+void tr_doorbell_close(tr_doorbell *bell)
+{
+    if (bell)
+        munmap(bell, PAGE);
+}
+
+void tr_doorbell_ring(tr_doorbell *bell)
+{
+    atomic_store(&bell->is_armed, 0);
+    atomic_fetch_add(&bell->rings, 1);
+    syscall(SYS_futex, &bell->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void tr_doorbell_ring_armed(tr_doorbell *bell)
+{
+    atomic_thread_fence(memory_order_seq_cst);     /* the message first: its reader arms, then looks */
+    if (atomic_load_explicit(&bell->is_armed, memory_order_relaxed) && atomic_exchange(&bell->is_armed, 0))
+        tr_doorbell_ring(bell);
+}
+
+void tr_doorbell_wait(tr_doorbell *bell, unsigned seen, int64_t nanoseconds)
+{
+    const struct timespec t = {nanoseconds / 1000000000, nanoseconds % 1000000000};
+    syscall(SYS_futex, &bell->rings, FUTEX_WAIT, seen, &t, NULL, 0);
+}

@@ -1,0 +1,104 @@
+/* test_doorbell.c - who sleeps is woken by another process; what is no doorbell is not opened. */
+#include "tests/support/expect.h"
+
+#include "pserver/doorbell.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LONG_ENOUGH = 1000000000 };     /* nanoseconds of a sleep that somebody is to end */
+
+/* The child rings when its parent has armed. */
+static void ring_as_child(pid_t parent, int file)
+{
+    tr_doorbell *bell = tr_doorbell_open(parent, file);
+
+    for (int i = 0; bell && i < 10000; i++) {
+        if (atomic_load(&bell->is_armed)) {
+            tr_doorbell_ring_armed(bell);
+            _exit(0);
+        }
+        usleep(1000);
+    }
+    _exit(1);
+}
+
+TEST(a_ring_wakes_who_sleeps_in_another_process)
+{
+    int          file, status;
+    tr_doorbell *bell = tr_doorbell_new(&file);
+    const pid_t  parent = getpid(), child = fork();
+
+    if (child == 0)
+        ring_as_child(parent, file);
+    const unsigned seen = atomic_load(&bell->rings);
+    atomic_store(&bell->is_armed, 1);
+    for (int i = 0; i < 20 && atomic_load(&bell->rings) == seen; i++)
+        tr_doorbell_wait(bell, seen, LONG_ENOUGH);
+    assert_int_equal(atomic_load(&bell->rings), seen + 1);
+    assert_int_equal(atomic_load(&bell->is_armed), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    tr_doorbell_close(bell);
+    close(file);
+}
+
+TEST(who_is_awake_is_not_rung)
+{
+    int          file;
+    tr_doorbell *bell = tr_doorbell_new(&file);
+
+    tr_doorbell_ring_armed(bell);
+    assert_int_equal(atomic_load(&bell->rings), 0);
+    atomic_store(&bell->is_armed, 1);
+    tr_doorbell_ring_armed(bell);
+    tr_doorbell_ring_armed(bell);
+    assert_int_equal(atomic_load(&bell->rings), 1);
+    tr_doorbell_close(bell);
+    close(file);
+}
+
+TEST(a_ring_before_the_sleep_is_not_lost)
+{
+    int            file;
+    tr_doorbell   *bell = tr_doorbell_new(&file);
+    const unsigned seen = atomic_load(&bell->rings);
+
+    tr_doorbell_ring(bell);
+    tr_doorbell_wait(bell, seen, INT64_MAX);
+    tr_doorbell_close(bell);
+    close(file);
+}
+
+TEST(what_is_no_doorbell_is_not_opened)
+{
+    int         pipes[2];
+    FILE       *page = tmpfile();
+    const pid_t dead = fork();
+
+    if (dead == 0)
+        _exit(0);
+    waitpid(dead, NULL, 0);
+    assert_int_equal(pipe(pipes), 0);
+    assert_int_equal(ftruncate(fileno(page), 4096), 0);
+    assert_null(tr_doorbell_open(getpid(), -1));
+    assert_null(tr_doorbell_open(getpid(), 1000));
+    assert_null(tr_doorbell_open(getpid(), pipes[0]));
+    assert_null(tr_doorbell_open(getpid(), fileno(page)));
+    assert_null(tr_doorbell_open(dead, pipes[0]));
+    fclose(page);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ring_wakes_who_sleeps_in_another_process),
+        cmocka_unit_test(who_is_awake_is_not_rung),
+        cmocka_unit_test(a_ring_before_the_sleep_is_not_lost),
+        cmocka_unit_test(what_is_no_doorbell_is_not_opened),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
