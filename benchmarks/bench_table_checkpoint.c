@@ -86,10 +86,15 @@ typedef struct writing {
     uint64_t       bytes;
 } writing;
 
+/* Under a name that no file has, as each checkpoint's is: removing the old file is no part of writing a new one. */
 static void *write_part(void *payload)
 {
-    writing     *w = payload;
-    tr_part     *part = NULL;
+    writing *w = payload;
+    tr_part *part = NULL;
+    char     path[4096];
+
+    snprintf(path, sizeof path, "%s/part-0.data", w->folder);
+    unlink(path);
     const double from = seconds();
 
     must(tr_part_write(&part, w->folder, "part-0.data", 1, &w->state) == TR_OK, "tr_part_write");

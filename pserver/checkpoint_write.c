@@ -1,14 +1,11 @@
-/* checkpoint_write.c - files that are on the disk when they have their name; one rename makes the checkpoint.
- *
- * A part is written chunk by chunk: checksummed while it is in cache, handed to the kernel in one piece, which is asked to
- * begin with the disk at once, so that little is left for the fsync at the end. */
+/* checkpoint_write.c - parts, chunk by chunk: checksummed while they are in cache, then handed to the file; one rename makes the
+ * checkpoint. */
 #include "pserver/checkpoint.h"
 
+#include "pserver/checkpoint_file.h"
 #include "pserver/crc32c.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,88 +13,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "framework/beside.h"
 #include "framework/dtype.h"
 #include "framework/memory.h"
 #include "pserver/table_var.h"
 
-/* == a file that is there when all of it is ====================================================== */
-
-typedef struct file {
-    int   fd;
-    char *path, *temporary;
-} file;
-
-static tr_status cannot(const char *what, const char *path)
-{
-    return tr_fail(TR_EIO, "cannot %s '%s': %s", what, path, strerror(errno));
-}
-
-static tr_status file_open(file *f, const char *folder, const char *name)
-{
-    *f = (file){-1, tr__must_format("%s/%s", folder, name), tr__must_format("%s/%s.%ld.tmp", folder, name, (long)getpid())};
-    TR_TRY(tr__make_folders(f->path));
-    f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return f->fd < 0 ? cannot("write", f->path) : TR_OK;
-}
-
-static tr_status file_write(file *f, const uint8_t *data, size_t size)
-{
-    while (size) {
-        const ssize_t done = write(f->fd, data, size);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return cannot("write", f->path);
-        data += done;
-        size -= (size_t)done;
-    }
-    return TR_OK;
-}
-
-/* What a folder holds survives a loss of power only after this. */
-static tr_status sync_folder(const char *path)
-{
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    tr_status status = TR_OK;
-
-    if (fd < 0)
-        return cannot("open", path);
-    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)      /* not every file system can */
-        status = cannot("sync", path);
-    close(fd);
-    return status;
-}
-
-/* On TR_OK the file gets its name; otherwise nothing of it stays. */
-static tr_status file_close(file *f, const char *folder, tr_status status)
-{
-    if (status == TR_OK && fsync(f->fd) != 0)
-        status = cannot("sync", f->path);
-    if (f->fd >= 0 && close(f->fd) != 0 && status == TR_OK)
-        status = cannot("write", f->path);
-    if (status == TR_OK && rename(f->temporary, f->path) != 0)
-        status = cannot("rename a file to", f->path);
-    if (status == TR_OK)
-        status = sync_folder(folder);
-    else
-        unlink(f->temporary);
-    free(f->path);
-    free(f->temporary);
-    return status;
-}
-
 /* == a part ===================================================================================== */
 
 typedef struct writer {
-    file     file;
-    tr_part *part;
-    uint8_t *chunk;                   /* what is not written yet: `filled` bytes */
-    size_t   filled, capacity;        /* of the part's list of checksums */
-    uint64_t started;                 /* bytes that the kernel was asked to begin with */
+    tr_checkpoint_file *file;
+    tr_part            *part;
+    uint8_t            *chunk;        /* the file's, when `filled` is not 0: bytes that are not written yet */
+    size_t              filled, capacity;      /* of the part's list of checksums */
 } writer;
-
-static const uint64_t BEGIN_WITH = 8 << 20;
 
 static tr_status write_chunk(writer *w, const uint8_t *data, size_t size)
 {
@@ -108,29 +35,32 @@ static tr_status write_chunk(writer *w, const uint8_t *data, size_t size)
         part->checksums = tr__must_realloc(part->checksums, w->capacity * sizeof *part->checksums);
     }
     part->checksums[part->n_checksums++] = tr_crc32c(0, data, size);
-    TR_TRY(file_write(&w->file, data, size));
     part->bytes += size;
-    if (part->bytes - w->started >= BEGIN_WITH) {
-        sync_file_range(w->file.fd, (off_t)w->started, (off_t)(part->bytes - w->started), SYNC_FILE_RANGE_WRITE);
-        w->started = part->bytes;
-    }
-    return TR_OK;
+    return tr_checkpoint_file_write(w->file, data, size);
 }
 
-static tr_status put(writer *w, const uint8_t *data, size_t size)
+static tr_status write_filled(writer *w)
 {
-    while (size) {
-        const bool   is_direct = !w->filled && size >= TR_CHECKPOINT_CHUNK;
+    const size_t size = w->filled;
+
+    w->filled = 0;
+    return size ? write_chunk(w, w->chunk, size) : TR_OK;
+}
+
+/* Bytes that stay until the file is closed are written from where they lie, as far as they are whole chunks. */
+static tr_status put(writer *w, const void *bytes, size_t size, bool do_stay)
+{
+    for (const uint8_t *data = bytes; size;) {
         const size_t room = TR_CHECKPOINT_CHUNK - w->filled, n = size < room ? size : room;
-        if (is_direct) {
+        if (do_stay && n == TR_CHECKPOINT_CHUNK) {
             TR_TRY(write_chunk(w, data, n));
         } else {
+            if (!w->filled)
+                w->chunk = tr_checkpoint_file_chunk(w->file);
             memcpy(w->chunk + w->filled, data, n);
             w->filled += n;
-            if (w->filled == TR_CHECKPOINT_CHUNK) {
-                TR_TRY(write_chunk(w, w->chunk, w->filled));
-                w->filled = 0;
-            }
+            if (w->filled == TR_CHECKPOINT_CHUNK)
+                TR_TRY(write_filled(w));
         }
         data += n;
         size -= n;
@@ -143,7 +73,7 @@ static tr_status put_padding(writer *w)
     static const uint8_t zeros[TR_CHECKPOINT_ALIGN];
     const size_t         over = (w->part->bytes + w->filled) % TR_CHECKPOINT_ALIGN;
 
-    return over ? put(w, zeros, TR_CHECKPOINT_ALIGN - over) : TR_OK;
+    return over ? put(w, zeros, TR_CHECKPOINT_ALIGN - over, false) : TR_OK;
 }
 
 static tr_part_tensor *describe(const tr_state *state, uint64_t offset)
@@ -182,7 +112,7 @@ static tr_status put_rows(writer *w, const char *name, uint32_t shard, uint64_t 
     t->has_shard = true;
     t->shard = shard;
     t->has_candidates = t->candidates = are_candidates;
-    return put(w, rows, bytes);
+    return put(w, rows, bytes, false);
 }
 
 static tr_status put_shard(writer *w, const tr_job_table *table, uint32_t shard, uint64_t stride)
@@ -217,7 +147,7 @@ static tr_status put_array(writer *w, const tr_state *state)
 {
     TR_TRY(put_padding(w));
     tr_part_tensor *t = w->part->tensors[w->part->n_tensors++] = describe(state, w->part->bytes + w->filled);
-    return put(w, state->data, t->bytes);
+    return put(w, state->data, t->bytes, true);
 }
 
 static tr_status put_states(writer *w, int count, const tr_state *states)
@@ -231,7 +161,7 @@ static tr_status put_states(writer *w, int count, const tr_state *states)
     part->tables = tr__must_alloc(tables * sizeof *part->tables + 1);
     for (int i = 0; i < count; i++)
         TR_TRY(states[i].kind == TR_STATE_TABLE ? put_table(w, states[i].data) : put_array(w, &states[i]));
-    return w->filled ? write_chunk(w, w->chunk, w->filled) : TR_OK;
+    return write_filled(w);
 }
 
 tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_state *states)
@@ -241,14 +171,9 @@ tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int
     trireme__checkpoint__part__init(w.part);
     w.part->file = tr__must_strdup(name);
     w.part->chunk_bytes = TR_CHECKPOINT_CHUNK;
-    w.chunk = aligned_alloc(4096, TR_CHECKPOINT_CHUNK);
-    tr_status status = w.chunk ? file_open(&w.file, folder, name) : tr_fail(TR_ENOMEM, "no memory to write a checkpoint");
-    if (w.chunk) {
-        if (status == TR_OK)
-            status = put_states(&w, count, states);
-        status = file_close(&w.file, folder, status);
-    }
-    free(w.chunk);
+    tr_status status = tr_checkpoint_file_open(&w.file, folder, name);
+    if (status == TR_OK)
+        status = tr_checkpoint_file_close(w.file, put_states(&w, count, states));
     if (status == TR_OK)
         *out = w.part;
     else
@@ -313,8 +238,8 @@ tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts
 {
     tr_manifest m = TRIREME__CHECKPOINT__MANIFEST__INIT;
     Trireme__Checkpoint__Trainer *trainer = tr__must_alloc((size_t)facts->trainer_count * sizeof *trainer + 1);
-    file   f;
-    size_t size;
+    tr_checkpoint_file *file = NULL;
+    size_t              size;
 
     m.step = (uint64_t)facts->step;
     m.digest = (char *)(uintptr_t)(facts->digest ? facts->digest : "");
@@ -330,10 +255,9 @@ tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts
     m.tasks.len = facts->tasks_size;
     describe_trainers(&m, trainer, facts);
     uint8_t  *bytes = tr_manifest_pack(&size, &m);
-    tr_status status = file_open(&f, folder, "manifest");
+    tr_status status = tr_checkpoint_file_open(&file, folder, "manifest");
     if (status == TR_OK)
-        status = file_write(&f, bytes, size);
-    status = file_close(&f, folder, status);
+        status = tr_checkpoint_file_close(file, tr_checkpoint_file_write(file, bytes, size));
     free(bytes);
     free(trainer);
     free(m.trainers);
@@ -413,7 +337,7 @@ tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *fact
     if (status == TR_OK)
         status = tr_manifest_write(path, facts, cut, 1, &part);
     if (status == TR_OK)
-        status = sync_folder(folder);
+        status = tr_checkpoint_sync_folder(folder);
     if (status == TR_OK && keep > 0)
         tr_checkpoint_prune(folder, keep);
     tr_part_free(part);

@@ -603,6 +603,16 @@ tr_status tr_slots_attach(tr_slots **out, const char *name, const tr_slots_confi
 
 /* == shards ======================================================================================= */
 
+/* Hashes of two shards may share the tags at their edges, `low` and `high`: there the key tells. */
+static bool is_of_shard(const tr_slots *s, uint64_t entry, uint32_t low, uint32_t high, uint32_t shard)
+{
+    const uint32_t tag = entry_tag(entry);
+
+    if (tag > low && tag < high)
+        return true;
+    return tag >= low && tag <= high && tr_slots_shard(tr_slots_row(s->row, s->stride, entry_slot(entry))->key) == shard;
+}
+
 tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *slots, uint32_t shard)
 {
     const head    *h = slots->head;
@@ -616,8 +626,7 @@ tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count
     const uint64_t end = home(h, high);
     for (uint64_t at = home(h, low); at <= end || slots->entry[at]; at++) {
         const uint64_t entry = slots->entry[at];
-        if (!entry || entry_tag(entry) < low || entry_tag(entry) > high ||
-            tr_slots_shard(tr_slots_row(slots->row, slots->stride, entry_slot(entry))->key) != shard)
+        if (!entry || !is_of_shard(slots, entry, low, high, shard))
             continue;
         if (*count == *capacity) {
             uint32_t *grown = realloc(*list, (2 * *capacity + 1024) * sizeof *grown);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -510,6 +511,34 @@ TEST(a_disk_that_takes_nothing_is_reported)
     EXPECT_FAIL(TR_EIO, "a_file", tr_checkpoint_save(file, &facts, STATES, states, 0));
 }
 
+/* Whoever makes the bytes hears of it in the end, however many wait in line by then, and nothing stays. */
+TEST(a_disk_that_is_full_in_the_middle_is_reported)
+{
+    enum { MANY = 20 << 18 };
+    static float              many[MANY];
+    const int64_t             dims[] = {MANY};
+    const tr_state            large = {"large", NULL, TR_STATE_PARAMETER, TR_FP32, 1, dims, 0, 0, many};
+    const tr_checkpoint_facts facts = facts_of(1);
+    const char               *folder = new_folder();
+    struct rlimit             before, less;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    less = before;
+    signal(SIGXFSZ, SIG_IGN);
+    for (rlim_t mib = 1; mib < 20; mib += 9) {
+        less.rlim_cur = mib << 20;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
+        const tr_status status = tr_checkpoint_save(folder, &facts, 1, &large, 0);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        assert_int_equal(status, TR_EIO);
+        assert_non_null(strstr(tr_error(), "File too large"));
+        char *step = tr_checkpoint_path(folder, 1);
+        assert_int_equal(rmdir(step), 0);          /* it is empty */
+        free(step);
+    }
+    EXPECT_OK(tr_checkpoint_save(folder, &facts, 1, &large, 0));
+}
+
 TEST(wrong_arrays_are_refused_before_anything_is_written)
 {
     const tr_checkpoint_facts facts = facts_of(1), before = facts_of(-1);
@@ -576,6 +605,7 @@ int main(void)
         cmocka_unit_test(the_same_step_can_be_written_again),
         cmocka_unit_test(a_killed_writer_leaves_nothing_that_is_taken_for_valid),
         cmocka_unit_test(a_disk_that_takes_nothing_is_reported),
+        cmocka_unit_test(a_disk_that_is_full_in_the_middle_is_reported),
         cmocka_unit_test(wrong_arrays_are_refused_before_anything_is_written),
         cmocka_unit_test(later_starts_of_a_launch_know_where_it_began),
     };
