@@ -179,16 +179,28 @@ void tr_segment_free(tr_segment *segment)
     free(segment);
 }
 
-/* Addresses for all it may grow to; a file is mapped whole, what lies behind its end is not touched. */
+static void *reserve_addresses(tr_segment *segment)
+{
+    segment->reserved_bytes = HEADER + segment->limit + HUGE_PAGE;
+    void *all = mmap(NULL, segment->reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return all == MAP_FAILED ? NULL : all;
+}
+
+/* Addresses for all it may grow to; a file is mapped whole, what lies behind its end is not touched. Where addresses are few
+ * (ulimit -v, a sanitizer) the limit becomes what leaves others some, but not less than what is there. */
 static tr_status reserve(tr_segment *segment)
 {
-    const uint64_t bytes = HEADER + segment->limit;
+    static const uint64_t PART = 4, LEAST = (uint64_t)1 << 30;
+    void                 *all = reserve_addresses(segment);
 
-    segment->reserved_bytes = bytes + HUGE_PAGE;
-    void *all = mmap(NULL, segment->reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (all == MAP_FAILED)
+    while (!all && segment->limit / PART >= (segment->bytes > LEAST ? segment->bytes : LEAST)) {
+        segment->limit = segment->limit / PART & ~(uint64_t)(HEADER - 1);
+        all = reserve_addresses(segment);
+    }
+    if (!all)
         return tr_fail(TR_ENOMEM, "segment '%s': cannot reserve %llu bytes of addresses: %s", segment->name,
                        (unsigned long long)segment->reserved_bytes, strerror(errno));
+    const uint64_t bytes = HEADER + segment->limit;
     segment->reserved = all;
     segment->map = (char *)(((uintptr_t)all + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
     if (segment->file >= 0 && mmap(segment->map, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
@@ -289,6 +301,15 @@ static tr_status check_header(const tr_segment *segment, const char *content, ui
     return TR_OK;
 }
 
+/* A segment whose process was killed while it grew has holes. To look for them by asking for all of the memory takes 35 ms a GB,
+ * and seconds where pages were never touched; but a large one without holes has as many blocks as bytes. */
+static bool is_whole(const struct stat *info)
+{
+    const uint64_t bytes = (uint64_t)info->st_size;
+
+    return bytes >= LARGE && bytes % HUGE_PAGE == 0 && (uint64_t)info->st_blocks * 512 == bytes;
+}
+
 static tr_status attach(tr_segment *segment, const char *content, uint32_t version)
 {
     struct stat info;
@@ -306,7 +327,7 @@ static tr_status attach(tr_segment *segment, const char *content, uint32_t versi
     if (bytes > segment->limit)
         return tr_fail(TR_ERANGE, "segment '%s' has %llu bytes, its limit is %llu now", segment->name, (unsigned long long)bytes,
                        (unsigned long long)segment->limit);
-    const int error = take(segment, 0, HEADER + bytes);        /* killed while it grew, it has holes */
+    const int error = is_whole(&info) ? 0 : take(segment, 0, HEADER + bytes);
     if (error)
         return no_memory(segment, bytes, error);
     segment->bytes = bytes;

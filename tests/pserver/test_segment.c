@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -150,14 +151,24 @@ TEST(a_full_folder_is_a_status_that_says_so)
     EXPECT_OK(tr_segment_remove(name));
 }
 
-/* A growth that was killed has given the file its size and not all of its memory. */
-TEST(holes_of_a_killed_growth_are_filled)
+static void expect_whole(const char *name, int file, int64_t bytes)
 {
-    const char   *name = name_of("holes");
-    const int64_t bytes = (18 << 20) + 4096;
-    char          path[80];
-    struct stat   info;
-    tr_segment   *s = create(name);
+    struct stat info;
+    tr_segment *s = NULL;
+
+    EXPECT_OK(tr_segment_attach(&s, name, "test", 3, LIMIT));
+    assert_int_equal(fstat(file, &info), 0);
+    assert_true(info.st_blocks * 512 >= bytes);
+    assert_int_equal(tr_segment_bytes(s), bytes - 4096);
+    tr_segment_free(s);
+}
+
+static void check_holes(int64_t bytes)
+{
+    const char *name = name_of("holes");
+    char        path[80];
+    struct stat info;
+    tr_segment *s = create(name);
 
     EXPECT_OK(tr_segment_grow(s, 5000));
     tr_segment_free(s);
@@ -165,10 +176,11 @@ TEST(holes_of_a_killed_growth_are_filled)
     const int file = shm_open(path, O_RDWR, 0600);
     assert_true(file >= 0);
     assert_int_equal(ftruncate(file, bytes), 0);
+    expect_whole(name, file, bytes);
+    expect_whole(name, file, bytes);
+    assert_int_equal(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 6 << 20, 4096), 0);
+    expect_whole(name, file, bytes);
     EXPECT_OK(tr_segment_attach(&s, name, "test", 3, LIMIT));
-    assert_int_equal(fstat(file, &info), 0);
-    assert_true(info.st_blocks * 512 >= bytes);
-    assert_int_equal(tr_segment_bytes(s), bytes - 4096);
     EXPECT_OK(tr_segment_grow(s, 30 << 20));
     assert_int_equal(fstat(file, &info), 0);
     assert_true(info.st_blocks * 512 >= 30 << 20);
@@ -176,6 +188,37 @@ TEST(holes_of_a_killed_growth_are_filled)
     tr_segment_free(s);
     EXPECT_OK(tr_segment_remove(name));
 }
+
+/* A growth that was killed has given the file its size and not all of its memory. */
+TEST(holes_of_a_killed_growth_are_filled)
+{
+    check_holes((18 << 20) + 4096);
+    check_holes(18 << 20);                         /* whole huge pages */
+}
+
+#ifndef TR_SANITIZE                 /* sanitizers want more addresses than that for themselves */
+TEST(where_addresses_are_few_the_limit_is_lower)
+{
+    const uint64_t much = (uint64_t)1 << 40;
+    const pid_t    child = fork();
+    int            how;
+
+    if (child == 0) {
+        const struct rlimit few = {(rlim_t)8 << 30, (rlim_t)8 << 30};
+        tr_segment         *one = NULL, *other = NULL;
+        if (setrlimit(RLIMIT_AS, &few) != 0 || tr_segment_create(&one, NULL, "test", 3, much) != TR_OK ||
+            tr_segment_create(&other, NULL, "test", 3, much) != TR_OK || tr_segment_grow(one, 1 << 20) != TR_OK)
+            _exit(1);
+        _exit(tr_segment_grow(one, much) != TR_ERANGE);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+}
+#else
+TEST(where_addresses_are_few_the_limit_is_lower)
+{
+}
+#endif
 
 /* Those of the machine: asked for while it grows, they take no more than whole ones of its size and change nothing in it. */
 TEST(huge_pages_hold_what_small_ones_did)
@@ -236,6 +279,7 @@ int main(void)
         cmocka_unit_test(what_is_something_else_is_refused),
         cmocka_unit_test(a_full_folder_is_a_status_that_says_so),
         cmocka_unit_test(holes_of_a_killed_growth_are_filled),
+        cmocka_unit_test(where_addresses_are_few_the_limit_is_lower),
         cmocka_unit_test(huge_pages_hold_what_small_ones_did),
         cmocka_unit_test(left_overs_are_found_and_removed_by_their_beginning),
     };
