@@ -25,7 +25,7 @@ static bool hand_over(tr_comm *comm, const tr_message *message)
 
     tr_wire_encode(header, &message->wire);
     if (!comm->table->send(comm->transport, message->peer, header, message->payload, (int64_t)message->wire.bytes,
-                           message->owned))
+                           tr__token_of(message)))
         return false;
     if (comm->doorbell[message->peer])
         tr_doorbell_ring_armed(comm->doorbell[message->peer]);
@@ -58,6 +58,9 @@ static int send_waiting(tr_comm *comm)
 {
     int count = 0;
 
+    if (comm->out_waiting && comm->has_node && comm->node.awaits_loans && comm->node.awaits_loans(comm->node.self))
+        for (int i = 0; i < comm->roster->size; i++)
+            tr_outbox_give_back(&comm->out[i]);
     for (int i = 0; comm->out_waiting && i < comm->roster->size; i++) {
         tr_outbox *out = &comm->out[i];
         while (out->count && hand_over(comm, &out->item[out->first])) {

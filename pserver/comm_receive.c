@@ -133,7 +133,10 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
 static void on_sent(void *self, void *token)
 {
     (void)self;
-    free(token);
+    if ((uintptr_t)token & 1)
+        ((tr_loan *)(void *)((char *)token - 1))->readers--;
+    else
+        free(token);
 }
 
 static void on_dead(void *self, int peer)

@@ -77,6 +77,12 @@ struct tr_comm {
 };
 
 /* == comm.c == */
+/* What the transport gives back when a message was sent: memory to be freed, or, by its lowest bit, a loan. */
+static inline void *tr__token_of(const tr_message *message)
+{
+    return message->loan ? (char *)message->loan + 1 : message->owned;
+}
+
 void tr__comm_send(tr_comm *comm, int peer, tr_wire_kind kind, void *payload, uint64_t bytes);
 
 /* == comm_receive.c == */

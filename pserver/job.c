@@ -374,6 +374,12 @@ static void either_describe(const void *self, char *out, size_t size)
     node.describe(node.self, out, size);
 }
 
+static bool either_awaits_loans(const void *self)
+{
+    const tr_node node = core_now(self);
+    return node.awaits_loans && node.awaits_loans(node.self);
+}
+
 static tr_node make_core(void *self, const tr_roster *roster)
 {
     tr_job *job = self;
@@ -390,7 +396,7 @@ static tr_node make_core(void *self, const tr_roster *roster)
     if (job->role == TR_ROLE_SPARE) {
         job->spare = tr_spare_new(roster, take_place, inherit, job);
         return (tr_node){job, either_place, either_receive, either_lost, either_tick, either_next, either_status,
-                         either_describe};
+                         either_describe, either_awaits_loans};
     }
     const tr_client_options options = client_options(job);
     job->client = tr_client_new(roster, &options);

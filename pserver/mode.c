@@ -94,6 +94,11 @@ bool tr_mode_goes_back(const tr_mode *mode)
     return mode->kind == TR_MODE_SYNC;
 }
 
+bool tr_mode_overtakes(const tr_mode *mode)
+{
+    return mode->kind != TR_MODE_SYNC;
+}
+
 bool tr_mode_survives_trainers(const tr_mode *mode)
 {
     return tr_mode_keeps_apart(mode);

@@ -20,6 +20,8 @@ bool tr_mode_keeps_apart(const tr_mode *mode);
 bool tr_mode_decides(const tr_mode *mode);
 /* When a job is started again, do servers that have an update more than others go back by it? */
 bool tr_mode_goes_back(const tr_mode *mode);
+/* May parameters count that updates of others have overtaken while they were on their way? Then they are to be whole. */
+bool tr_mode_overtakes(const tr_mode *mode);
 /* Do the others go on when a trainer dies? */
 bool tr_mode_survives_trainers(const tr_mode *mode);
 

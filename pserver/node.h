@@ -10,13 +10,21 @@
 
 #include "pserver/wire.h"
 
-/* A message to send. The driver frees `owned` when it was sent; without it the payload is memory that stays as
- * it is until the peer says that it has the message. */
+/* Memory of a core that messages show and that is to change one day: the core waits with that until nobody reads it. */
+typedef struct tr_loan {
+    uint32_t readers;                 /* messages that were not sent yet */
+    bool     is_wanted;               /* the core waits */
+    bool     is_void;                 /* the peer is dead: what the driver still has of it counts no more */
+} tr_loan;
+
+/* A message to send. The driver frees `owned` when it was sent; without it the payload is memory that stays as it is until the
+ * peer says that it has the message, or, with `loan`, until the driver has sent it, which it says there (outbox.h). */
 typedef struct tr_message {
     int         peer;
     tr_wire     wire;
     const void *payload;
     void       *owned;                /* the payload, malloc'ed; or NULL */
+    tr_loan    *loan;                 /* whose reader it is; or NULL */
 } tr_message;
 
 typedef struct tr_node {
@@ -37,6 +45,9 @@ typedef struct tr_node {
     tr_status (*status)(const void *self, const char **text);
     /* What it waits for now: "the parameters of step 17"; "" for nothing. */
     void (*describe)(const void *self, char *out, size_t size);
+    /* Does it wait for loans? Then the driver copies what it has not begun to send of those that are wanted
+     * (tr_outbox_give_back). NULL: it lends nothing. */
+    bool (*awaits_loans)(const void *self);
 } tr_node;
 
 #endif

@@ -2,6 +2,7 @@
 #include "pserver/outbox.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void grow(tr_outbox *outbox)
 {
@@ -36,6 +37,30 @@ void tr_outbox_deinit(tr_outbox *outbox)
     tr_message message;
 
     while (tr_outbox_take(outbox, &message))
-        free(message.owned);
+        tr_message_over(&message);
     free(outbox->item);
+}
+
+void tr_outbox_give_back(tr_outbox *outbox)
+{
+    for (size_t i = 0; i < outbox->count; i++) {
+        tr_message *message = &outbox->item[(outbox->first + i) & (outbox->capacity - 1)];
+        if (message->loan && message->loan->is_wanted)
+            tr_message_keep(message);
+    }
+}
+
+void tr_message_over(const tr_message *message)
+{
+    free(message->owned);
+    if (message->loan)
+        message->loan->readers--;
+}
+
+void tr_message_keep(tr_message *message)
+{
+    message->owned = memcpy(malloc(message->wire.bytes + 1), message->payload, message->wire.bytes);
+    message->payload = message->owned;
+    message->loan->readers--;
+    message->loan = NULL;
 }

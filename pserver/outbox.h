@@ -13,5 +13,12 @@ void tr_outbox_put(tr_outbox *outbox, const tr_message *message);
 bool tr_outbox_take(tr_outbox *outbox, tr_message *out);
 /* Free the ring and what was not sent. */
 void tr_outbox_deinit(tr_outbox *outbox);
+/* Messages that show memory which its core wants back get copies. */
+void tr_outbox_give_back(tr_outbox *outbox);
+
+/* It was sent, or never will be: free what it owns, give back what it shows. */
+void tr_message_over(const tr_message *message);
+/* The message gets a copy of what it shows, and gives that back. */
+void tr_message_keep(tr_message *message);
 
 #endif

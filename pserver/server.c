@@ -66,6 +66,7 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     }
     server->settled = calloc((size_t)roster->trainers, sizeof *server->settled);
     server->trainer_flags = calloc((size_t)roster->trainers, sizeof *server->trainer_flags);
+    server->loan = calloc(2 * (size_t)roster->size, sizeof *server->loan);
     tr__server_mirror_new(server);
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self)
@@ -141,6 +142,7 @@ void tr_server_free(tr_server *server)
     if (server->setup)
         trireme__pserver__setup__free_unpacked(server->setup, NULL);
     tr_outbox_deinit(&server->outbox);
+    free(server->loan);
     tr_gather_free(server->gather);
     free(server->trainer);
     free(server->settled);
@@ -274,6 +276,7 @@ static void lost(void *self, int peer, const char *how)
     tr_server   *server = self;
     tr__trainer *trainer = trainer_of(server, peer);
 
+    server->loan[2 * peer].is_void = server->loan[2 * peer + 1].is_void = true;
     if (trainer) {
         if (!trainer->is_gone)
             tr__server_trainer_died(server, trainer, how);
@@ -494,6 +497,8 @@ static int64_t tick(void *self, int64_t now)
     tr_server *server = self;
 
     server->now = now;
+    if (server->awaits_loans && server->status == TR_OK)
+        tr__server_apply_next(server);             /* what was being sent is gone, perhaps */
     const int64_t gather = tr_gather_tick(server->gather, now), cut = tr__server_watch_cut(server, now);
     const int64_t verdicts = tr__server_watch_verdicts(server, now), mirror = tr__server_mirror_tick(server, now);
     const int64_t first = gather < cut ? gather : cut, other = verdicts < mirror ? verdicts : mirror;
@@ -514,9 +519,14 @@ static void describe(const void *self, char *out, size_t size)
     tr__server_describe_step(self, out, size);
 }
 
+static bool awaits_loans(const void *self)
+{
+    return ((const tr_server *)self)->awaits_loans;
+}
+
 tr_node tr_server_node(tr_server *server)
 {
-    return (tr_node){server, place, receive, lost, tick, next, status_of, describe};
+    return (tr_node){server, place, receive, lost, tick, next, status_of, describe, awaits_loans};
 }
 
 void tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *all)

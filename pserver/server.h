@@ -18,9 +18,11 @@
  * No deadlock: the first trainer's parts never wait, and those of trainer k wait only for trainers below k; a step that
  * is complete waits for nothing but the one that is being applied.
  *
- * What must stay true: in mode sync, between the answer to a pull and the next apply lies the push of the trainer that
- * pulled; that is why parameters are sent from where they lie. In the others what is on its way may be of two
- * neighbouring updates. And a trainer pushes nothing of a step before its last one is settled on all servers: pieces of an
+ * What must stay true: parameters are sent from where they lie, and a block that was pulled is of one update. In mode sync that
+ * follows from the order of things: the update that writes that buffer again has the next gradient of the trainer that pulled.
+ * In async, ssp and geo it may not begin while somebody who lives receives from the buffer (server_pull.c). In sync(backups) and
+ * sync(fewer) nobody waits: what is computed with parameters that two updates have overtaken is dropped anyway. Several blocks
+ * are of one update in the kinds of sync; elsewhere if they were pulled at once. And a trainer pushes nothing of a step before its last one is settled on all servers: pieces of an
  * update are computed before it is complete, into the memory of the update before the last. */
 #ifndef TR_PSERVER_SERVER_H
 #define TR_PSERVER_SERVER_H

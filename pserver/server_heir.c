@@ -77,7 +77,6 @@ static void forget_parts(tr_server *server, tr__trainer *t)
 {
     tr__round *round = t->round;
 
-    free_held(server, &t->held, &t->held_end);
     memset(t->pushed, 0, server->chunk_count / 8 + 1);
     t->pushed_count = 0;
     if (round->is_full)
@@ -87,22 +86,29 @@ static void forget_parts(tr_server *server, tr__trainer *t)
     round->step = step;
 }
 
+void tr__server_forget_unended(tr_server *server, tr__trainer *t)
+{
+    t->is_parked = false;
+    free_held(server, &t->parked, &t->parked_end);
+    tr__server_pulls_free(t);
+    tr__server_row_pulls_free(t);
+    tr__server_rows_unended(server, t);
+    if (!tr_mode_keeps_apart(&server->mode))
+        return;                                    /* its parts are in a common sum, or wait to be */
+    free_held(server, &t->held, &t->held_end);
+    forget_parts(server, t);
+}
+
 static void forget_requests(tr_server *server, tr__trainer *t)
 {
     t->accepted = 0;
     t->owes_ack = false;
     t->join_seq = 0;
-    t->is_parked = false;
-    free_held(server, &t->parked, &t->parked_end);
-    tr__server_pulls_free(t);
-    tr__server_row_pulls_free(t);
     for (uint64_t step = t->settled; step < t->ended; step++)
         t->unsettled[step - t->settled] = UINT64_MAX;
-    if (tr_mode_keeps_apart(&server->mode))
-        forget_parts(server, t);
-    else
+    if (!tr_mode_keeps_apart(&server->mode))
         keep_parts(server, t);
-    tr__server_rows_unended(server, t);
+    tr__server_forget_unended(server, t);
 }
 
 /* Its place is empty, whether it lived, said goodbye here or not. */

@@ -4,8 +4,8 @@
  * read where the server sums them. There is no second implementation of any optimizer.
  *
  * Every variable that an update changes has two buffers: an update reads the one and writes the other, and counts when
- * tr_server_program_commit has exchanged them. So what is pulled meanwhile is whole, and at any instant there is one
- * consistent state.
+ * tr_server_program_commit has exchanged them. So at any instant there is one consistent state, and what was pulled from it is
+ * whole until the update after the next.
  *
  * Where the mode says that a gradient which is whole will be applied next (sync), blocks are computed by pieces
  * (server_pieces.h); the rest is the program.

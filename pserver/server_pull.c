@@ -1,6 +1,7 @@
 /* server_pull.c - parameters leave for those who may have them. */
 #include "pserver/server_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,38 @@ bool tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, 
            own - (uint64_t)server->mode.count <= tr__server_slowest(server);
 }
 
+/* == who reads ================================================================================= */
+
+/* Parameters are sent from where they lie. An update writes the buffer of the update before the last one: where the mode does not
+ * see to it that nobody reads that any more, messages hold it on loan, and the update waits. */
+static tr_loan *loan_of(const tr_server *server, int rank, uint64_t update)
+{
+    return &server->loan[2 * (uint64_t)rank + update % 2];
+}
+
+bool tr__server_is_read(tr_server *server)
+{
+    bool is_read = false;
+
+    for (int i = 0; i < server->roster->size; i++) {
+        tr_loan *loan = loan_of(server, i, server->updates + 1);
+        loan->is_wanted = loan->readers && !loan->is_void;
+        is_read |= loan->is_wanted;
+    }
+    return is_read;
+}
+
+void tr__server_describe_readers(const tr_server *server, char *out, size_t size)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < server->roster->size && used < size; i++)
+        if (loan_of(server, i, server->updates + 1)->is_wanted)
+            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", tr_roster_name(server->roster, i));
+    if (used < size)
+        snprintf(out + used, size - used, " to receive the parameters of update %llu", (unsigned long long)server->updates - 1);
+}
+
 /* == what ====================================================================================== */
 
 typedef struct reply {
@@ -42,8 +75,13 @@ static uint8_t *param_of(const reply *r, uint32_t index)
 
 static void put_reply(reply *r, tr_wire_kind kind, uint32_t block, uint64_t offset, uint64_t bytes, void *payload, void *owned)
 {
+    const bool is_lent = !owned && tr_mode_overtakes(&r->server->mode);
+    tr_loan   *loan = is_lent ? loan_of(r->server, r->trainer->rank, r->server->updates) : NULL;
+
+    if (loan)
+        loan->readers++;
     tr_outbox_put(&r->server->outbox, &(tr_message){
-        .peer = r->trainer->rank, .payload = payload, .owned = owned,
+        .peer = r->trainer->rank, .payload = payload, .owned = owned, .loan = loan,
         .wire = {.kind = kind, .epoch = r->trainer->epoch, .sender = (uint32_t)r->server->roster->self, .seq = r->seq,
                  .step = r->step, .block = block, .part = r->part++, .offset = offset, .bytes = bytes}});
 }

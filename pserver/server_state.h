@@ -157,6 +157,8 @@ struct tr_server {
     tr_status        status;
     char            *text;            /* of a failure */
     tr_outbox        outbox;
+    tr_loan         *loan;            /* of each rank two: what its answers show of either buffer (server_pull.c) */
+    bool             awaits_loans;    /* the first of the queue would write over what is being sent */
     int              self;            /* index among the servers */
     int64_t          now;             /* when the last message came */
     int64_t          retry;           /* what was lost is said again after so long; 0: nothing is lost */
@@ -240,6 +242,8 @@ tr_status tr__server_compare_join(const tr_server *server, const tr__trainer *on
 /* server_heir.c */
 /* A trainer died. False: there is no spare that could take its place. */
 bool      tr__server_await_heir(tr_server *server, tr__trainer *trainer);
+/* A trainer died: free what it waited for, and what came of the step that it has not ended. */
+void      tr__server_forget_unended(tr_server *server, tr__trainer *trainer);
 void      tr__server_on_heir(tr_server *server, int peer, const tr_wire *wire);
 tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* Look whether somebody comes. Returns when to look again. */
@@ -364,6 +368,10 @@ void      tr__server_pull_again(tr_server *server, tr__trainer *trainer, const t
 /* Answer the pulls whose time has come. */
 void      tr__server_answer_all(tr_server *server);
 void      tr__server_pulls_free(tr__trainer *trainer);
+/* Is anything on its way to somebody who lives that the next update would write over? It is asked back. */
+bool      tr__server_is_read(tr_server *server);
+/* Who that is, in words. */
+void      tr__server_describe_readers(const tr_server *server, char *out, size_t size);
 /* The trainer gets parameters or rows as they are now. */
 void      tr__server_note_pulled(const tr_server *server, tr__trainer *trainer, uint64_t step);
 

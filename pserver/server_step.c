@@ -63,7 +63,10 @@ static void enqueue(tr_server *server, tr__round *round)
 
 void tr__server_apply_next(tr_server *server)
 {
-    if (server->queued && !server->is_updating && server->cut.phase != TR__CUT_TAKING && tr__server_mirror_is_ready(server))
+    if (!server->queued || server->is_updating || server->cut.phase == TR__CUT_TAKING || !tr__server_mirror_is_ready(server))
+        return;
+    server->awaits_loans = tr__server_is_read(server);
+    if (!server->awaits_loans)
         apply_first(server);
 }
 
@@ -246,15 +249,7 @@ void tr__server_trainer_lost(tr_server *server, tr__trainer *trainer)
     trainer->epoch++;
     trainer->is_lost = true;
     trainer->owes_ack = false;
-    tr__server_pulls_free(trainer);
-    tr__server_row_pulls_free(trainer);
-    while (trainer->held) {
-        tr__held *held = trainer->held;
-        trainer->held = held->next;
-        tr__server_buffer_free(server, held->payload);
-        free(held);
-    }
-    trainer->held_end = &trainer->held;
+    tr__server_forget_unended(server, trainer);
     leave(server, trainer);
 }
 
@@ -292,6 +287,10 @@ void tr__server_describe_step(const tr_server *server, char *out, size_t size)
     }
     if (tr__server_describe_verdicts(server, out, size))
         return;
+    if (server->awaits_loans) {
+        tr__server_describe_readers(server, out, size);
+        return;
+    }
     if (server->queued) {
         snprintf(out, size, "its optimizers in update %llu", (unsigned long long)server->updates + 1);
         return;

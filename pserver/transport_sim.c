@@ -1,6 +1,8 @@
 /* transport_sim.c - a heap of events; ties are broken by the order of creation. */
 #include "pserver/transport_sim.h"
 
+#include "pserver/outbox.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,9 @@ typedef struct event {
     event_kind kind;
     int        from, to;
     uint8_t    header[TR_WIRE_HEADER];
-    uint8_t   *payload;
+    uint8_t   *payload;               /* a copy, or NULL */
+    const void *lent;                 /* it lies there, on this loan, until it arrives */
+    tr_loan   *loan;
     void     (*call)(void *payload);
     void      *argument;
 } event;
@@ -137,6 +141,11 @@ static event pop(tr_sim *sim)
 
 /* == messages ================================================================================= */
 
+static uint8_t *copy_of(const void *payload, uint64_t bytes)
+{
+    return memcpy(aligned_alloc(64, (bytes + 63) & ~(uint64_t)63), payload, bytes);
+}
+
 static void send_copy(tr_sim *sim, int from, const tr_message *message)
 {
     int64_t *last = &sim->last[from * sim->size + message->peer];
@@ -147,11 +156,30 @@ static void send_copy(tr_sim *sim, int from, const tr_message *message)
         time = *last + 1;
     *last = e.time = time;
     tr_wire_encode(e.header, &message->wire);
-    if (message->wire.bytes) {
-        e.payload = aligned_alloc(64, (message->wire.bytes + 63) & ~(uint64_t)63);
-        memcpy(e.payload, message->payload, message->wire.bytes);
+    if (message->loan) {
+        e.lent = message->payload;
+        e.loan = message->loan;
+        e.loan->readers++;
+    } else if (message->wire.bytes) {
+        e.payload = copy_of(message->payload, message->wire.bytes);
     }
     push(sim, e);
+}
+
+/* What a rank has lent, and wants back (or, `is_all`, takes with it when it dies): the message has a copy from here on. */
+static void give_back(tr_sim *sim, int rank, bool is_all)
+{
+    tr_wire wire;
+
+    for (size_t i = 0; i < sim->count; i++) {
+        event *e = &sim->heap[i];
+        if (e->from != rank || !e->loan || !(is_all || (e->loan->is_wanted && happens(sim, 0.5))))
+            continue;
+        if (tr_wire_decode(&wire, e->header) == TR_OK)
+            e->payload = copy_of(e->lent, wire.bytes);
+        e->loan->readers--;
+        e->loan = NULL;
+    }
 }
 
 static void pump(tr_sim *sim, int rank)
@@ -168,8 +196,10 @@ static void pump(tr_sim *sim, int rank)
             if (happens(sim, sim->options.duplicate))
                 send_copy(sim, rank, &message);
         }
-        free(message.owned);
+        tr_message_over(&message);
     }
+    if (node->awaits_loans && node->awaits_loans(node->self))
+        give_back(sim, rank, false);
     sim->tick_at[rank] = node->tick(node->self, sim->now);
 }
 
@@ -179,10 +209,10 @@ static void pump_all(tr_sim *sim)
         pump(sim, i);
 }
 
-static void deliver(tr_sim *sim, const event *e)
+/* Messages to the dead keep what they have on loan, as MPI keeps its requests. */
+static void deliver(tr_sim *sim, event *e)
 {
     tr_node *node = &sim->node[e->to];
-    void    *payload = e->payload;
     tr_wire  wire;
 
     if (sim->is_dead[e->to])
@@ -190,6 +220,11 @@ static void deliver(tr_sim *sim, const event *e)
     const tr_status status = tr_wire_decode(&wire, e->header);
     assert(status == TR_OK);
     (void)status;
+    if (e->loan) {
+        e->payload = copy_of(e->lent, wire.bytes);
+        e->loan->readers--;
+    }
+    void      *payload = e->payload;
     const bool is_placed = wire.bytes > INLINE_MAX || (wire.bytes && tr_sim_random(sim, 2));
     if (is_placed) {
         payload = node->place(node->self, e->from, &wire);
@@ -202,6 +237,7 @@ static void deliver(tr_sim *sim, const event *e)
 
 static void die(tr_sim *sim, int rank)
 {
+    give_back(sim, rank, true);
     sim->is_dead[rank] = true;
     sim->tick_at[rank] = INT64_MAX;
     for (int i = 0; i < sim->size; i++)
@@ -210,7 +246,7 @@ static void die(tr_sim *sim, int rank)
                               .time = sim->now + 1 + (int64_t)tr_sim_random(sim, (uint64_t)sim->options.notice + 1)});
 }
 
-static void happen(tr_sim *sim, const event *e)
+static void happen(tr_sim *sim, event *e)
 {
     switch (e->kind) {
     case DELIVER:

@@ -4,7 +4,8 @@
  * demand messages are lost or come twice, ranks are killed. A run is a function of its seed: one that fails
  * fails again. It drives cores (node.h), not threads.
  *
- * What must stay true: headers pass through the wire format, payloads are copied when they are sent. */
+ * What must stay true: headers pass through the wire format; payloads are copied when they are sent, those on loan when they
+ * arrive. */
 #ifndef TR_PSERVER_TRANSPORT_SIM_H
 #define TR_PSERVER_TRANSPORT_SIM_H
 

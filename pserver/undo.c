@@ -70,7 +70,7 @@ tr_status tr_undo_create(tr_undo **out, const char *name, uint64_t stride)
 static tr_status check(const tr_undo *undo)
 {
     if (tr_segment_bytes(undo->segment) < HEAD || head_of(undo)->stride != undo->stride ||
-        HEAD + head_of(undo)->count * entry_bytes(undo) > tr_segment_bytes(undo->segment))
+        head_of(undo)->count > (tr_segment_bytes(undo->segment) - HEAD) / entry_bytes(undo))
         return tr_fail(TR_EFORMAT, "the log '%s' is none for rows of %llu bytes", tr_segment_name(undo->segment),
                        (unsigned long long)undo->stride);
     return TR_OK;

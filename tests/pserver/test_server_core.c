@@ -105,7 +105,7 @@ TEST(an_old_epoch_is_told_and_not_used)
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .epoch = 7, .step = 1}, NULL);
     while (r.node.next(r.node.self, &m)) {
         is_told |= m.peer == TRAINER0 && m.wire.kind == TR_WIRE_REFUSED;
-        free(m.owned);
+        tr_message_over(&m);
     }
     assert_true(is_told);
     const char *text;
@@ -433,6 +433,150 @@ TEST(where_trainers_are_apart_a_death_interrupts_nobody)
     }
 }
 
+/* -- parameters on their way, while others make updates ------------------------------------------------ */
+
+/* A store with two buffers, whose update `n` makes every value n. */
+static float    buffer[2][2][2048];
+static uint64_t side;
+
+static void *now_of(void *self, uint32_t index)
+{
+    (void)self;
+    return buffer[side][index];
+}
+
+static void fill_next(void *self, const tr_update *update)
+{
+    (void)self;
+    applying = update->number;
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2048; k++)
+            buffer[1 - side][i][k] = (float)update->number;
+}
+
+static void switch_buffers(void *self, const tr_commit *commit, bool is_update)
+{
+    (void)self;
+    (void)commit;
+    side ^= is_update;
+}
+
+static rig make_with_buffers(const char *mode)
+{
+    tr_store store = plain_store();
+
+    memset(buffer, 0, sizeof buffer);
+    side = 0;
+    store.param = now_of;
+    store.apply = fill_next;
+    store.commit = switch_buffers;
+    rig r = make_of(1, &store);
+    say_setup(&r, mode, TR_FP32);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    return r;
+}
+
+/* Messages of the answers that the server has ready: they lie in `line`, and are not sent. */
+static void fetch(rig *r, tr_outbox *line)
+{
+    tr_message m;
+
+    while (r->node.next(r->node.self, &m))
+        if (m.wire.kind == TR_WIRE_DATA || m.wire.kind == TR_WIRE_DATA_MANY)
+            tr_outbox_put(line, &m);
+        else
+            tr_message_over(&m);
+}
+
+/* The next is sent: a piece of block 1, all of whose values are `value`. */
+static void expect_piece(tr_outbox *line, float value)
+{
+    tr_message m;
+
+    do
+        assert_true(tr_outbox_take(line, &m));
+    while (m.wire.kind != TR_WIRE_DATA);
+    for (uint64_t i = 0; i < m.wire.bytes / sizeof(float); i++)
+        assert_true(((const float *)m.payload)[i] == value);
+    tr_message_over(&m);
+}
+
+static void step_of_other(rig *r, uint64_t step)
+{
+    push_step(r, TRAINER1, step, 1);
+    if (applying == step)
+        tr_server_applied(r->server, TR_OK);
+}
+
+static const char *const overtaking[] = {"async", "ssp(3)", "geo(2)"};
+
+TEST(an_update_waits_for_a_slow_receiver_of_the_buffer_that_it_writes)
+{
+    for (size_t i = 0; i < sizeof overtaking / sizeof *overtaking; i++) {
+        rig       r = make_with_buffers(overtaking[i]);
+        tr_outbox line = {0};
+        char      waiting[256];
+        pull(&r, TRAINER0, 0);
+        fetch(&r, &line);
+        step_of_other(&r, 1);
+        expect_piece(&line, 0);
+        step_of_other(&r, 2);                      /* it would write what the other piece shows */
+        assert_int_equal(applying, 1);
+        assert_true(r.node.awaits_loans(r.node.self));
+        r.node.describe(r.node.self, waiting, sizeof waiting);
+        assert_non_null(strstr(waiting, "trainer 0"));
+        expect_piece(&line, 0);
+        r.node.tick(r.node.self, 0);
+        assert_int_equal(applying, 2);
+        assert_false(r.node.awaits_loans(r.node.self));
+        tr_outbox_deinit(&line);
+        unmake(&r);
+    }
+}
+
+TEST(what_was_not_begun_to_be_sent_is_copied_when_an_update_waits_for_it)
+{
+    rig       r = make_with_buffers("async");
+    tr_outbox line = {0};
+
+    pull(&r, TRAINER0, 0);
+    fetch(&r, &line);
+    for (uint64_t step = 1; step <= 2; step++)
+        step_of_other(&r, step);
+    assert_int_equal(applying, 1);
+    tr_outbox_give_back(&line);
+    r.node.tick(r.node.self, 0);
+    assert_int_equal(applying, 2);
+    tr_server_applied(r.server, TR_OK);
+    expect_piece(&line, 0);
+    expect_piece(&line, 0);
+    pull(&r, TRAINER1, 2);
+    fetch(&r, &line);
+    expect_piece(&line, 2);
+    tr_outbox_deinit(&line);
+    unmake(&r);
+}
+
+TEST(nobody_waits_for_a_receiver_that_is_dead)
+{
+    rig       r = make_with_buffers("async");
+    tr_outbox line = {0};
+
+    pull(&r, TRAINER0, 0);
+    fetch(&r, &line);
+    for (uint64_t step = 1; step <= 2; step++)
+        step_of_other(&r, step);
+    assert_int_equal(applying, 1);
+    r.node.lost(r.node.self, TRAINER0, "was silent for 3.0 s");
+    r.node.tick(r.node.self, 0);
+    assert_int_equal(applying, 2);
+    tr_outbox_deinit(&line);
+    unmake(&r);
+}
+
+/* -- modes ----------------------------------------------------------------------------------------------- */
+
 TEST(modes_are_read_and_mistakes_in_them_explained)
 {
     tr_mode mode;
@@ -468,11 +612,11 @@ TEST(servers_share_what_they_have_in_an_update)
 
     tr_server_share(r.server, "own", 4, all);
     while (r.node.next(r.node.self, &sent) && sent.wire.kind != TR_WIRE_SHARE)
-        free(sent.owned);
+        tr_message_over(&sent);
     assert_int_equal(sent.wire.kind, TR_WIRE_SHARE);
     assert_int_equal(sent.peer, 1);
     assert_memory_equal(sent.payload, "own", 4);
-    free(sent.owned);
+    tr_message_over(&sent);
     assert_int_equal(tr_server_shared(r.server), 0);
     const tr_wire wire = {.kind = TR_WIRE_SHARE, .epoch = 1, .seq = sent.wire.seq, .bytes = 4};
     uint8_t      *place = r.node.place(r.node.self, 1, &wire);
@@ -509,6 +653,9 @@ int main(void)
         cmocka_unit_test(with_backups_the_late_gradient_is_dropped),
         cmocka_unit_test(a_compensated_gradient_comes_with_what_it_was_computed_with),
         cmocka_unit_test(where_trainers_are_apart_a_death_interrupts_nobody),
+        cmocka_unit_test(an_update_waits_for_a_slow_receiver_of_the_buffer_that_it_writes),
+        cmocka_unit_test(what_was_not_begun_to_be_sent_is_copied_when_an_update_waits_for_it),
+        cmocka_unit_test(nobody_waits_for_a_receiver_that_is_dead),
         cmocka_unit_test(modes_are_read_and_mistakes_in_them_explained),
         cmocka_unit_test(the_mean_waits_for_all_and_is_taken_in_trainer_order),
         cmocka_unit_test(a_part_is_acknowledged_when_it_is_summed),

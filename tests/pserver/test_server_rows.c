@@ -1,6 +1,8 @@
 /* test_server_rows.c - one server with a table, two trainers, messages by hand: rows in and out. */
 #include "tests/support/server_rig.h"
 
+#include "pserver/server_state.h"
+
 enum { WIDTH = 2 };
 
 /* A server with one table of two float32 a row, whose row of key k is {k, k}; no blocks. */
@@ -83,7 +85,7 @@ static int take_rows(rig *r, int to)
         if (m.peer == to && m.wire.kind == TR_WIRE_DATA_ROWS)
             for (uint64_t i = 0; i < m.wire.bytes / 8; i++)
                 got = got * 10 + (int)((const float *)m.payload)[2 * i];
-        free(m.owned);
+        tr_message_over(&m);
     }
     return got;
 }
@@ -182,6 +184,37 @@ TEST(mistakes_with_rows_are_refused_by_name)
     unmake(&r);
 }
 
+/* Not only when the server ends. */
+TEST(what_a_dead_trainer_had_begun_is_freed_and_what_it_had_ended_counts)
+{
+    static const char *const modes[] = {"async", "ssp(2)", "sync(fewer)"};
+
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        rig r = make_with_table(modes[i]);
+        push_row(&r, TRAINER0, 1, 0, 1, 6, 1);
+        end_step(&r, TRAINER0, 1);
+        push_row(&r, TRAINER1, 1, 0, 1, 5, 1);
+        end_step(&r, TRAINER1, 1);
+        push_row(&r, TRAINER1, 2, 0, 2, 7, 1);
+        push_row(&r, TRAINER1, 2, 1, 2, 8, 1);
+        r.node.lost(r.node.self, TRAINER1, "died");
+        const tr__trainer *dead = &r.server->trainer[1];
+        assert_null(dead->held);
+        assert_null(dead->parked);
+        assert_non_null(dead->rows);
+        assert_int_equal(dead->rows->step, 1);
+        assert_null(dead->rows->next);
+        bool was_told = false;
+        while (tr_server_step(r.server) < applying) {
+            was_told |= told_part[told.count - 1].trainer == 1 && told_part[told.count - 1].keys[0] == 5;
+            tr_server_applied(r.server, TR_OK);
+        }
+        assert_true(was_told);
+        assert_null(dead->rows);
+        unmake(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +222,7 @@ int main(void)
         cmocka_unit_test(alone_each_trainer_updates_rows_with_its_own),
         cmocka_unit_test(rows_leave_between_updates_and_not_during_one),
         cmocka_unit_test(mistakes_with_rows_are_refused_by_name),
+        cmocka_unit_test(what_a_dead_trainer_had_begun_is_freed_and_what_it_had_ended_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

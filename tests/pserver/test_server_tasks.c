@@ -12,7 +12,7 @@ static tr_wire take_task(rig *r, int to)
     while (r->node.next(r->node.self, &m)) {
         if (m.peer == to && m.wire.kind == TR_WIRE_TASK)
             task = m.wire;
-        free(m.owned);
+        tr_message_over(&m);
     }
     return task;
 }

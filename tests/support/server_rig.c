@@ -188,7 +188,7 @@ int64_t take_ack(rig *r, int to, int *data)
             seq = (int64_t)m.wire.seq;
         if (data && m.peer == to && (m.wire.kind == TR_WIRE_DATA || m.wire.kind == TR_WIRE_DATA_MANY))
             ++*data;
-        free(m.owned);
+        tr_message_over(&m);
     }
     return seq;
 }

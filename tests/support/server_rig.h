@@ -7,6 +7,7 @@
 
 #include "tests/support/expect.h"
 
+#include "pserver/outbox.h"
 #include "pserver/server.h"
 
 enum { SERVER, TRAINER0, TRAINER1, CHUNK = 4096 };

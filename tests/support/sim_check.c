@@ -220,3 +220,57 @@ void sim_job_check(const sim_job *job)
         sim__check_settled_rows(job);
     free(local);
 }
+
+/* == what trainers have pulled =================================================================== */
+
+/* Of some jobs: it takes as long as all the rest. Where messages are lost an answer may be made of two. */
+static bool is_looked_at(const sim_job *job)
+{
+    return tr_mode_overtakes(&job->mode) && job->options.loss == 0 && job->options.seed % 8 == 0;
+}
+
+static uint64_t digest_of(const float *block, int64_t count)
+{
+    uint64_t digest = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t word;
+        memcpy(&word, &block[i], sizeof word);
+        digest = (digest ^ word) * 0x9e3779b97f4a7c15u;
+        digest ^= digest >> 29;
+    }
+    return digest;
+}
+
+void sim__note_blocks(sim_place *p)
+{
+    const size_t count = (size_t)p->count;
+
+    if (!is_looked_at(p->job))
+        return;
+    p->seen = realloc(p->seen, (p->seen_count + 1) * (count + 1) * sizeof *p->seen);
+    for (size_t i = 0; i < count; i++)
+        p->seen[p->seen_count * count + i] = digest_of(p->param[p->side][i], p->size[i]);
+    p->seen_count++;
+}
+
+static bool was_seen(const sim_place *p, size_t block, uint64_t digest)
+{
+    for (size_t i = p->seen_count; i-- > 0;)
+        if (p->seen[i * (size_t)p->count + block] == digest)
+            return true;
+    return false;
+}
+
+void sim__check_pulled(const sim_trainer *t)
+{
+    const sim_job *job = t->job;
+    size_t         local[SIM_SERVERS] = {0};
+
+    for (int i = 0; i < job->blocks && is_looked_at(job); i++) {
+        const sim_block *b = &job->block[i];
+        if (!was_seen(&job->place[b->server], local[b->server]++, digest_of(&t->param[b->at], b->size)))
+            fail_msg("seed %llu: before step %d trainer %d has pulled a mixture of updates as block %d",
+                     (unsigned long long)job->options.seed, t->step + 1, t->index, i);
+    }
+}

@@ -75,6 +75,12 @@ static tr_status rank_status(const void *self, const char **text)
     return node.status(node.self, text);
 }
 
+static bool rank_awaits_loans(const void *self)
+{
+    const tr_node node = core_of(self);
+    return node.awaits_loans && node.awaits_loans(node.self);
+}
+
 static void rank_describe(const void *self, char *out, size_t size)
 {
     const tr_node node = core_of(self);
@@ -172,7 +178,8 @@ static void make_rank(sim_job *job, int number)
         r->trainer->client = tr_client_new(r->roster, &options);
         tr_client_set_place(r->trainer->client, sim__pack_place, r->trainer);
     }
-    const tr_node node = {r, rank_place, rank_receive, rank_lost, rank_tick, rank_next, rank_status, rank_describe};
+    const tr_node node = {r, rank_place, rank_receive, rank_lost, rank_tick, rank_next, rank_status, rank_describe,
+                          rank_awaits_loans};
     tr_sim_attach(job->sim, number, &node);
 }
 

@@ -26,6 +26,8 @@ typedef struct sim_place {
     uint8_t   *flags;                 /* of each trainer */
     uint64_t **history;               /* of each update and trainer: the step that it has of it; 0: none */
     uint64_t   history_count;
+    uint64_t  *seen;                  /* a digest of each block after each commit; where answers are to be of one update */
+    size_t     seen_count;            /* commits */
     uint8_t   *packed;
     uint64_t   packed_bytes;
     float      rows[2][SIM_KEYS * SIM_WIDTH];
@@ -157,6 +159,9 @@ void      sim__snapshots_free(sim_job *job);
 /* sim_check.c */
 /* Where it is decided what makes an update: all servers have done the same, whether the job went well or not. */
 void      sim__check_agreement(const sim_job *job);
+/* Remember what blocks are like; each block that a trainer has pulled is like one of those. */
+void      sim__note_blocks(sim_place *p);
+void      sim__check_pulled(const sim_trainer *t);
 
 /* sim_trainer.c */
 /* Memory of its own, and nothing done yet. */

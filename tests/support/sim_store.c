@@ -30,6 +30,7 @@ void sim__place_free(sim_place *p)
     free(p->history);
     free(p->settled);
     free(p->flags);
+    free(p->seen);
     free(p->packed);
     tr_rows_merge_deinit(&p->merge);
 }
@@ -237,6 +238,8 @@ static void store_commit(void *self, const tr_commit *commit, bool is_update)
     }
     p->is_ready = true;
     p->may_fall = false;
+    if (is_update || !p->seen_count)
+        sim__note_blocks(p);
 }
 
 static void store_go_back(void *self)

@@ -272,6 +272,8 @@ bool sim__trainer_go_on(sim_trainer *t)
         sim__take_answers(t);
     if (t->phase == SIM_END || tr_client_done(t->client) < t->ticket)
         return t->phase == SIM_END;
+    if (t->phase == SIM_PULL || t->phase == SIM_FIRST_PULL)
+        sim__check_pulled(t);
     if (t->phase == SIM_PULL)
         sim__check_clock(t);
     if (t->phase == SIM_PULL)
