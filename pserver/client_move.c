@@ -49,7 +49,7 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
             tr__client_finish(client, s, r);
         if (r->wire.kind == TR_WIRE_PULL_ROWS && r->wire.step < settled)
             r->wire.step = settled;                /* it was asked for a step ago, and nobody has waited for it */
-        r->is_again = tr__client_is_push(r) && !is_settled;
+        r->is_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE;
         r->sent_at = 0;
         r->parts = 0;
         r->left = r->size;

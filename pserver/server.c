@@ -428,8 +428,10 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     trainer->accepted = wire->seq;
     trainer->owes_ack = true;
     if (trainer->is_gone) {
-        if (wire->kind == TR_WIRE_GOODBYE)
-            goto drop;                             /* the server that died had it, and died before it said so */
+        if (wire->kind == TR_WIRE_GOODBYE) {       /* the server that died had it: this one is to know where the trainer was */
+            note_failure(server, tr__server_note_farewell(server, trainer, wire, payload));
+            goto drop;
+        }
         tr__server_fail(server, tr_fail(TR_EPEER, "%s sent %s after its goodbye", tr__server_trainer_name(server, trainer),
                                         tr_wire_kind_name(wire->kind)));
         goto drop;

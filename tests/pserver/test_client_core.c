@@ -14,7 +14,7 @@ typedef struct rig {
     tr_roster *roster;
     tr_client *client;
     tr_node    node;
-    uint64_t   seq[2];                /* the last that was sent to each server */
+    uint64_t   seq[4];                /* the last that was sent to each server, and to a spare */
 } rig;
 
 static int take(rig *r, tr_message *out, int max)
@@ -214,6 +214,60 @@ TEST(a_death_says_what_was_waited_for)
     unmake(&r);
 }
 
+static uint8_t *pack_place(void *self, size_t *size, uint64_t step)
+{
+    (void)self;
+    *size = 5;
+    return memcpy(malloc(5), step == 0 ? "place" : "wrong", 5);
+}
+
+/* Servers remember it for checkpoints. */
+TEST(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left)
+{
+    enum { SPARE = 3 };
+    const tr_client_options   options = {CHUNK, 1 << 20, 0, 1000};
+    tr_client_setup           setups[2] = {{0}};
+    Trireme__Pserver__Serving serving = TRIREME__PSERVER__SERVING__INIT;
+    uint8_t                   packed[32];
+    uint64_t                  settled = 0;
+    tr_message                m[8];
+    const char               *text;
+    rig                       r = {.roster = tr_roster_new(TRAINER, 4)};
+
+    for (int i = 0; i < 4; i++)
+        tr_roster_put(r.roster, i, i == TRAINER ? TR_ROLE_TRAINER : i == SPARE ? TR_ROLE_SPARE : TR_ROLE_SERVER, 1, 100 + i, "h", "one");
+    EXPECT_OK(tr_roster_close(r.roster));
+    r.client = tr_client_new(r.roster, &options);
+    r.node = tr_client_node(r.client);
+    tr_client_set_place(r.client, pack_place, NULL);
+    for (int s = 0; s < 2; s++) {
+        setups[s].join = calloc(1, 1);
+        setups[s].join_bytes = 1;
+        say_serving(&r, s);
+    }
+    tr_client_setup_all(r.client, setups, 4, blocks);
+    const uint64_t left = tr_client_goodbye(r.client);
+    assert_int_equal(take(&r, m, 8), 4);
+    acknowledge(&r, 0);
+    acknowledge(&r, 1);
+    assert_int_equal(tr_client_done(r.client), left);
+
+    r.node.lost(r.node.self, 1, "died");
+    tr_roster_replace(r.roster, 1, SPARE);
+    serving.server = 1;
+    serving.has_updates = true;
+    serving.n_settled = 1;
+    serving.settled = &settled;
+    hear(&r, SPARE, (tr_wire){.kind = TR_WIRE_SERVING, .bytes = trireme__pserver__serving__pack(&serving, packed)}, packed);
+    assert_int_equal(take(&r, m, 8), 1);
+    assert_true(m[0].peer == SPARE && m[0].wire.kind == TR_WIRE_GOODBYE && m[0].wire.bytes == 5 && m[0].wire.seq == 1);
+    assert_memory_equal(m[0].payload, "place", 5);
+    acknowledge(&r, SPARE);
+    assert_int_equal(take(&r, m, 8), 0);
+    assert_int_equal(r.node.status(r.node.self, &text), TR_OK);
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +278,7 @@ int main(void)
         cmocka_unit_test(what_is_not_answered_is_sent_again_in_order),
         cmocka_unit_test(a_block_that_nobody_pulled_is_refused),
         cmocka_unit_test(a_death_says_what_was_waited_for),
+        cmocka_unit_test(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -215,6 +215,77 @@ TEST(who_takes_a_servers_place_sees_which_trainers_have_died)
     unmake(&r);
 }
 
+static void copy_at_once(void *self, const Trireme__Pserver__Wish *wish)
+{
+    (void)self;
+    (void)wish;
+}
+
+/* A Cut of trainer `index` at `steps` steps. */
+static size_t pack_cut(uint8_t packed[256], int index, uint64_t steps)
+{
+    Trireme__Pserver__Place place = TRIREME__PSERVER__PLACE__INIT;
+    Trireme__Pserver__Wish  wish = TRIREME__PSERVER__WISH__INIT;
+    Trireme__Pserver__Cut   cut = TRIREME__PSERVER__CUT__INIT;
+
+    place.index = (uint32_t)index;
+    place.steps = place.runs = steps;
+    wish.folder = wish.file = (char *)"f";
+    cut.place = &place;
+    cut.wish = index == 0 ? &wish : NULL;
+    return trireme__pserver__cut__pack(&cut, packed);
+}
+
+/* What the server answers to trainer 0's cut; NULL: nothing. */
+static Trireme__Pserver__CutDone *take_cut_done(rig *r)
+{
+    Trireme__Pserver__CutDone *done = NULL;
+    tr_message                 m;
+
+    while (r->node.next(r->node.self, &m)) {
+        if (m.wire.kind == TR_WIRE_CUT_DONE && !done)
+            done = trireme__pserver__cut_done__unpack(NULL, m.wire.bytes, m.payload);
+        free(m.owned);
+    }
+    return done;
+}
+
+TEST(who_takes_a_servers_place_learns_where_trainers_were_that_have_left)
+{
+    rig     r = make();
+    uint8_t cut[256];
+
+    kept_setup_bytes = 0;
+    renew(&r);
+    say_setup(&r, "async", TR_FP32);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    make_step(&r, TRAINER1, 1);
+    const size_t farewell = pack_cut(cut, 1, 7);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 1, .bytes = farewell}, cut);
+
+    renew(&r);
+    tr_store store = plain_store();
+    store.kept = something_kept;
+    store.setup = set_up_kept;
+    store.commit = commit_kept;
+    store.snapshot = copy_at_once;
+    serve_anew(&r, &store);
+    EXPECT_OK(tr_server_take_over(r.server));
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 1, .bytes = farewell}, cut);
+    make_step(&r, TRAINER0, 1);
+    const size_t wish = pack_cut(cut, 0, 1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_CUT, .part = 1, .step = 1, .bytes = wish}, cut);
+    tr_server_snapped(r.server, 1);
+    tr_server_written(r.server, cut, 1, NULL);
+    Trireme__Pserver__CutDone *done = take_cut_done(&r);
+    assert_non_null(done);
+    assert_int_equal(done->n_places, 2);
+    assert_true(done->places[1]->index == 1 && done->places[1]->steps == 7);
+    trireme__pserver__cut_done__free_unpacked(done, NULL);
+    unmake(&r);
+}
+
 TEST(tasks_that_differ_or_cannot_be_leased_are_refused)
 {
     rig r = make_running_as("async");
@@ -241,6 +312,7 @@ int main(void)
         cmocka_unit_test(what_a_dead_trainer_made_of_its_task_is_left_out),
         cmocka_unit_test(who_takes_a_servers_place_knows_its_tasks),
         cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),
+        cmocka_unit_test(who_takes_a_servers_place_learns_where_trainers_were_that_have_left),
         cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
