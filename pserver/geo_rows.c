@@ -2,11 +2,15 @@
 
 #include "kernels/math/cast.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct tr_geo_rows {
     tr_table *table;
+    char     *name;                   /* of its segments, or NULL */
+    uint64_t  exchange;               /* whose changes the table's update has */
     int64_t   width;
     tr_dtype  dtype;
     uint64_t  row_bytes;
@@ -18,20 +22,62 @@ struct tr_geo_rows {
     uint64_t  change_capacity;
 };
 
-tr_status tr_geo_rows_new(tr_geo_rows **out, const tr_table_config *config)
+static tr_table_place place_of(const char *name)
 {
-    const tr_table_place here = {.shard_count = TR_SHARDS};
-    tr_table_config      own = *config;
-    tr_geo_rows         *geo = calloc(1, sizeof *geo);
+    return (tr_table_place){.name = name, .shard_count = TR_SHARDS, .logs_when_set = name != NULL};
+}
 
-    if (!geo)
+/* What an earlier process has left; waits a moment for one that is about to end. */
+static tr_status attach(tr_geo_rows *geo, const tr_table_config *config, uint64_t exchange)
+{
+    enum { TRIES = 500, PAUSE = 2000 };
+    const tr_table_place place = place_of(geo->name);
+    tr_status            status;
+
+    for (int i = 0; (status = tr_table_attach(&geo->table, config, &place, exchange)) == TR_EEXIST && i < TRIES; i++)
+        usleep(PAUSE);
+    return status;
+}
+
+static void forget_name(tr_geo_rows *geo, const char *why)
+{
+    fprintf(stderr, "trireme: %s; the optimizer's state of a table's rows in this trainer begins anew if the job is started again\n", why);
+    tr_table_remove(geo->name);
+    free(geo->name);
+    geo->name = NULL;
+}
+
+/* A trainer whose /dev/shm is full trains all the same. */
+static tr_status open_table(tr_geo_rows *geo, const tr_table_config *config, uint64_t exchange)
+{
+    if (geo->name && exchange > 0 && attach(geo, config, exchange) == TR_OK)
+        return TR_OK;
+    if (geo->name) {
+        const tr_table_place named = place_of(geo->name);
+        tr_table_remove(geo->name);
+        if (tr_table_create(&geo->table, config, &named) == TR_OK)
+            return TR_OK;
+        forget_name(geo, tr_error());
+    }
+    const tr_table_place here = place_of(NULL);
+    return tr_table_create(&geo->table, config, &here);
+}
+
+tr_status tr_geo_rows_new(tr_geo_rows **out, const tr_table_config *config, const char *name, uint64_t exchange)
+{
+    tr_table_config own = *config;
+    tr_geo_rows    *geo = calloc(1, sizeof *geo);
+
+    if (!geo || (name && !(geo->name = strdup(name)))) {
+        free(geo);
         return tr_fail(TR_ENOMEM, "no memory for a copy of a table");
+    }
     own.entry_count = own.max_age = own.keep_count = 0;
     own.max_rows = 0;
     geo->width = config->width;
     geo->dtype = config->dtype;
     geo->row_bytes = (uint64_t)tr_table_row_bytes(config);
-    tr_status status = tr_table_create(&geo->table, &own, &here);
+    tr_status status = open_table(geo, &own, exchange);
     if (status == TR_OK)
         status = tr_keyset_reset(&geo->taken, 0);
     if (status != TR_OK) {
@@ -48,6 +94,7 @@ void tr_geo_rows_free(tr_geo_rows *geo)
         return;
     tr_table_free(geo->table);
     tr_keyset_deinit(&geo->taken);
+    free(geo->name);
     free(geo->base);
     free(geo->key);
     free(geo->change);
@@ -69,7 +116,43 @@ void tr_geo_rows_get(const tr_geo_rows *geo, void *out, int64_t key)
     tr_table_pull(geo->table, out, &key, 1);
 }
 
-tr_status tr_geo_rows_take(tr_geo_rows *geo, int64_t key, const void *row)
+/* The same table in memory that ends with the process. */
+static tr_status leave_segments(tr_geo_rows *geo)
+{
+    const tr_table_place here = place_of(NULL);
+    tr_table            *table;
+    void                *rows;
+    uint64_t             bytes;
+    tr_status            status = TR_OK;
+
+    forget_name(geo, tr_error());
+    TR_TRY(tr_table_create(&table, tr_table_get_config(geo->table), &here));
+    for (uint32_t shard = 0; shard < TR_SHARDS && status == TR_OK; shard++) {
+        status = tr_table_pack(geo->table, shard, &rows, &bytes);
+        if (status == TR_OK) {
+            status = tr_table_unpack(table, rows, bytes);
+            free(rows);
+        }
+    }
+    tr_table_free(status == TR_OK ? geo->table : table);
+    geo->table = status == TR_OK ? table : geo->table;
+    return status;
+}
+
+static tr_status set_values(tr_geo_rows *geo, uint64_t exchange, int64_t key, const void *row)
+{
+    if (geo->exchange != exchange)
+        TR_TRY(tr_table_begin(geo->table, exchange));
+    geo->exchange = exchange;
+    tr_status status = tr_table_set_values(geo->table, key, row);
+    if (status != TR_OK && geo->name) {
+        TR_TRY(leave_segments(geo));
+        status = tr_table_set_values(geo->table, key, row);
+    }
+    return status;
+}
+
+tr_status tr_geo_rows_take(tr_geo_rows *geo, uint64_t exchange, int64_t key, const void *row)
 {
     uint32_t number;
 
@@ -81,7 +164,7 @@ tr_status tr_geo_rows_take(tr_geo_rows *geo, int64_t key, const void *row)
         geo->base = grown;
         geo->base_capacity = geo->taken.capacity;
     }
-    TR_TRY(tr_table_set_values(geo->table, key, row));
+    TR_TRY(set_values(geo, exchange, key, row));
     tr_keyset_add(&geo->taken, &number, &key, 1);
     memcpy(geo->base + number * geo->row_bytes, row, geo->row_bytes);
     return TR_OK;

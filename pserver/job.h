@@ -197,6 +197,8 @@ uint32_t  tr__job_first_shard(int server, int servers);
 int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
 /* A table that was not pushed in the step that is being made; NULL: all were. */
 const char *tr__job_first_missing_table(const tr_job *job);
+/* Mode geo: open this trainer's copy of a table, as it was behind the job's step if an earlier process has left one. */
+tr_status tr__job_open_own_table(tr_job *job, int table, const tr_job_table *from);
 /* Mode geo: this trainer's copy of a table, which it is about to update, with the rows of these keys; NULL in other modes. */
 tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys);
 /* Mode geo: push what has changed in the copies of all tables. */

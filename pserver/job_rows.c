@@ -86,9 +86,8 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
             return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for table '%s'", from->name);
         if (keeps_rows(job, spec))
             TR_TRY(tr_row_cache_new(&t->cache, spec->cache_rows, t->row_bytes));
-        const tr_table_config config = tr_table_config_of(from);
         if (job->consistency.kind == TR_MODE_GEO)
-            TR_TRY(tr_geo_rows_new(&t->geo, &config));
+            TR_TRY(tr__job_open_own_table(job, i, from));
     }
     job->cache_staleness = spec->cache_staleness;
     return TR_OK;
@@ -497,7 +496,7 @@ static tr_status take_rows(tr_job *job, tr__job_table *t, tr__rows_way *way)
     for (uint64_t i = 0; i < count; i++) {
         const uint8_t *row = way->rows + i * (uint64_t)t->row_bytes;
         if (t->geo)
-            TR_TRY(tr_geo_rows_take(t->geo, way->keys[i], row));
+            TR_TRY(tr_geo_rows_take(t->geo, (uint64_t)job->step + 1, way->keys[i], row));
         else
             tr_row_cache_put(t->cache, way->keys[i], row, way->step, until);
     }
@@ -640,18 +639,5 @@ tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t coun
     }
     t->is_prefetched = false;                          /* the rows that were pulled are not these any more */
     *out = tr_geo_rows_table(t->geo);
-    return TR_OK;
-}
-
-tr_status tr__job_push_changes(tr_job *job)
-{
-    const int64_t *keys;
-    const float   *values;
-    int64_t        count;
-
-    for (int i = 0; i < job->table_count; i++) {
-        TR_TRY(tr_geo_rows_changes(job->table[i].geo, tr_job_trainers(job), &count, &keys, &values));
-        TR_TRY(tr_job_push_rows(job, i, count, keys, values, 1, NULL));
-    }
     return TR_OK;
 }

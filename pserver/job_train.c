@@ -146,8 +146,8 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     tr__job_free_setup(&call, true);
     TR_TRY(keep_blocks(job, spec));
     TR_TRY(tr_mode_parse(&job->consistency, spec->mode));
-    TR_TRY(tr__job_keep_tables(job, spec));
     TR_TRY(tr_job_resumed(job, &job->step));
+    TR_TRY(tr__job_keep_tables(job, spec));
     job->even_from = (int64_t)tr_client_even_from(job->client);
     job->mode = strdup(spec->mode);
     job->first_step = spec->first_step;

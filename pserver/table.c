@@ -80,6 +80,7 @@ static tr_status open_table(tr_table **out, const tr_table_config *config, const
     t->values_padded = padded(t->value_bytes, 4);
     t->first_shard = place->first_shard;
     t->shard_count = place->shard_count;
+    t->logs_when_set = place->logs_when_set;
     const tr_status status = open_parts(t, place, is_new);
     if (status != TR_OK) {
         tr_table_free(t);

@@ -51,6 +51,8 @@ typedef struct tr_table_place {
     const char *name;                 /* of the segments; NULL: anonymous memory */
     uint32_t    first_shard, shard_count;
     uint64_t    max_bytes;            /* of rows; 0: as much as the machine has */
+    bool        logs_when_set;        /* an update is many scatters of rows that tr_table_set_values has given values in it: what they were
+                                         is logged then, once */
 } tr_table_place;
 
 typedef struct tr_table tr_table;
@@ -107,7 +109,7 @@ typedef struct tr_table_row {
 tr_status tr_table_each(const tr_table *table, uint32_t shard, tr_status (*each)(void *payload, const tr_table_row *row),
                         void *payload);
 /* Give a row these values, in the table's type, and first states where it is made now; none is made of a key that is not
- * among the share that has rows. Between updates. */
+ * among the share that has rows. Between updates, unless the table logs here. */
 tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values);
 /* Make or replace a row. Between updates. */
 tr_status tr_table_put(tr_table *table, const tr_table_row *row);

@@ -285,7 +285,7 @@ static tr_status tile_of(tr_table_tile **out, const tr_run *io, tr_table_var *tv
 }
 
 /* In a job of mode geo a trainer updates its own copy of the table, which the job has; else the variable's is meant. */
-static tr_status find_updated(tr_table **out, const tr_run *io, tr_table_var *tv, const tr_tensor *grad)
+static tr_status begin_update(tr_table **out, const tr_run *io, tr_table_var *tv, const tr_tensor *grad)
 {
     tr_job   *job = grad ? tr_job_current() : NULL;
     const int table = job ? tr_job_find_table(job, tr_run_in_name(io, U_W, 0)) : -1;
@@ -293,7 +293,10 @@ static tr_status find_updated(tr_table **out, const tr_run *io, tr_table_var *tv
     *out = NULL;
     if (table >= 0)
         TR_TRY(tr__job_own_table(out, job, table, grad->rows->count, grad->rows->index));
-    return *out ? TR_OK : tr_table_var_table(out, tv);
+    if (*out)
+        return TR_OK;                              /* its updates are from one exchange to the next */
+    TR_TRY(tr_table_var_table(out, tv));
+    return tr_table_tile_begin(*out, ++tv->updates);
 }
 
 static tr_status update_rows(tr_table_var *tv, tr_table_tile *tile, tr_table *table, const tr_rows_update *update)
@@ -322,14 +325,13 @@ static tr_status run_update(const tr_run *io)
         return tr_fail(TR_EINVAL, "lookup_sparse_table_update: '%s' has no gradient", tr_run_in_name(io, U_W, 0));
     if (grad && !grad->rows)
         return tr_fail(TR_EINVAL, "lookup_sparse_table_update: gradient '%s' has no rows", tr_run_in_name(io, U_GRAD, 0));
-    TR_TRY(find_updated(&table, io, tv, grad));
     TR_TRY(tile_of(&tile, io, tv));
     const tr_rows_part   mine = {0, 1, grad ? grad->rows->count : 0, grad ? grad->rows->index : NULL, grad ? grad->data : NULL,
                                  a->is_merged};
     const tr_rows_update here = {1, &mine};
     for (int i = 0; i < io->ins[U_NUMBERS].count; i++)
         TR_TRY(tr_table_tile_set(tile, tr_run_in_name(io, U_NUMBERS, i), io->ins[U_NUMBERS].item[i]));
-    TR_TRY(tr_table_tile_begin(table, ++tv->updates));
+    TR_TRY(begin_update(&table, io, tv, grad));
     return update_rows(tv, tile, table, grad ? &here : tv->inbox);
 }
 

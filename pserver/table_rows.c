@@ -132,7 +132,8 @@ tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, co
     const int64_t  width = table->config.width;
     const uint64_t bytes = (uint64_t)width * sizeof(float);
 
-    TR_TRY(tr_undo_log(table->undo, table->rows, slots, n));
+    if (!table->logs_when_set)
+        TR_TRY(tr_undo_log(table->undo, table->rows, slots, n));
     if (table->cut)
         tr_slots_cut_keep(table->cut, slots, n);
     for (int64_t i = 0; i < n; i++) {
@@ -194,6 +195,8 @@ tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values)
     tr_slots_find(table->slots, &slot, &key, 1);
     if (slot == TR_SLOT_NONE)
         TR_TRY(tr__table_make_row(&slot, table, key));
+    if (table->logs_when_set)
+        TR_TRY(tr_undo_log(table->undo, table->rows, &slot, 1));
     if (table->cut)
         tr_slots_cut_keep(table->cut, &slot, 1);
     memcpy(tr__row_values(tr__table_row(table, slot)), values, table->value_bytes);

@@ -18,6 +18,7 @@ struct tr_table {
     uint32_t       *list;             /* of a shard's slots */
     uint64_t        list_capacity;
     uint32_t        first_shard, shard_count;
+    bool            logs_when_set;
     tr_slots_cut   *cut, *candidates_cut;     /* while somebody reads an earlier moment; else NULL */
 };
 

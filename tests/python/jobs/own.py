@@ -15,12 +15,17 @@ parser.add_argument("--epochs", type=int, default=4)
 parser.add_argument("--steps", type=int, default=30, help="of an epoch")
 parser.add_argument("--pause", type=float, default=0.004)
 parser.add_argument("--out", required=True)
+parser.add_argument("--table", action="store_true", help="train a sparse table, too")
 parser.add_argument("--mark", help="file to make after the first step")
 args = parser.parse_args()
 
 fluid.default_startup_program().random_seed = fluid.default_main_program().random_seed = 7
 x, label = fluid.layers.data("x", [6]), fluid.layers.data("label", [1], dtype="int64")
-hidden = fluid.layers.dropout(fluid.layers.batch_norm(fluid.layers.fc(x, 20, act="tanh")), 0.2)
+inputs = [x]
+if args.table:
+    word = fluid.layers.data("word", [1], dtype="int64")
+    inputs.append(fluid.layers.embedding(word, [1000, 4], is_distributed=True))
+hidden = fluid.layers.dropout(fluid.layers.batch_norm(fluid.layers.fc(inputs, 20, act="tanh")), 0.2)
 predict = fluid.layers.fc(hidden, 2, act="softmax")
 loss = fluid.layers.mean(fluid.layers.cross_entropy(predict, label))
 auc, _, states = fluid.layers.auc(predict, label)
@@ -38,9 +43,11 @@ for epoch in range(args.epochs):
     for _ in range(args.steps):
         label_now = rng.integers(0, 2, (8, 1))
         batch = (rng.normal(size=(8, 6)) + label_now).astype("float32")
-        exe.run(feed={"x": batch, "label": label_now}, fetch_list=[loss, auc, rate, states[-1]])
+        words = {"word": rng.integers(0, 50, (8, 1)) * 10**12 + label_now} if args.table else {}
+        exe.run(feed={"x": batch, "label": label_now, **words}, fetch_list=[loss, auc, rate, states[-1]])
         if args.mark and index == 0:
             open(args.mark, "w").close()
         time.sleep(args.pause)
-kept = [var.name for var in fluid.default_main_program().list_vars() if var.persistable]
+kept = [var.name for var in fluid.default_main_program().list_vars()
+        if var.persistable and scope.find_var(var.name).kind() == fluid.core.VarType.LOD_TENSOR]
 np.savez(f"{args.out}.{index}.npz", **{name: np.array(scope.find_var(name).get_tensor()) for name in kept})
