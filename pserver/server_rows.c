@@ -256,12 +256,17 @@ static bool may_read(const tr_server *server, const tr__trainer *trainer, uint64
     return !server->is_updating && tr__server_may_answer(server, trainer, step, own);
 }
 
+static bool is_pull(const tr_server *server, const tr_wire *wire)
+{
+    return wire->block < server->table_count && wire->bytes % sizeof(int64_t) == 0 &&
+           wire->bytes / sizeof(int64_t) * (uint64_t)server->table[wire->block].row_bytes <= TR_LIMIT_DATA;
+}
+
 tr_status tr__server_on_pull_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     if (!tr__server_lags(trainer, wire->step))
         TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
-    if (wire->block >= server->table_count || wire->bytes % sizeof(int64_t) ||
-        wire->bytes / sizeof(int64_t) * (uint64_t)server->table[wire->block].row_bytes > TR_LIMIT_DATA)
+    if (!is_pull(server, wire))
         return tr_fail(TR_EFORMAT, "%s pulls %llu bytes of keys from table %u; there are %u tables",
                        tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes, wire->block, server->table_count);
     tr__row_pull  *pull = parse_pull(wire, payload);
@@ -287,7 +292,7 @@ void tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const t
         if (pull->seq == wire->seq)
             return;                                    /* it waits */
     const bool is_now = trainer->ended == wire->step || tr__server_lags(trainer, wire->step);
-    if (!server->is_running || !is_now || !may_read(server, trainer, wire->step, own_steps(wire)))
+    if (!server->is_running || !is_now || !is_pull(server, wire) || !may_read(server, trainer, wire->step, own_steps(wire)))
         return;
     tr__row_pull *pull = parse_pull(wire, payload);
     answer(server, trainer, pull);
