@@ -1,7 +1,8 @@
 /* adam.c - Adam: momentum, with a learning rate for each element by its mean squared gradient.
  *
  * Beta1Pow and Beta2Pow are beta^t for step t; operators of the program multiply them. A row that a sparse gradient
- * does not name has the gradient 0, which moves it, too; with lazy_mode it stays as it is. */
+ * does not name has the gradient 0, which moves it, too; with lazy_mode it stays as it is, and so does one that is
+ * named with zeros: where sparse gradients travel dense, the two are one (nonzero_rows). */
 #ifndef T
 
 #include "kernels/math/optimizer.h"
@@ -28,7 +29,7 @@ static const tr_op_proto proto = {
     .attr = TR_ATTRS(TR_ATTR(attrs, beta1, FLOAT, "decay of Moment1", .number = 0.9),
                      TR_ATTR(attrs, beta2, FLOAT, "decay of Moment2", .number = 0.999),
                      TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-8),
-                     TR_ATTR(attrs, lazy_mode, BOOL, "update only the rows that a sparse gradient names"),
+                     TR_ATTR(attrs, lazy_mode, BOOL, "update only the rows in which a sparse gradient is not zero"),
                      TR_ATTR_IGNORED("min_row_size_to_use_multithread", LONG, .number = 1000)),
     .attrs_size = sizeof(attrs),
 };

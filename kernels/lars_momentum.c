@@ -8,6 +8,7 @@
 
 #include "kernels/check.h"
 #include "kernels/math/elementwise.h"
+#include "kernels/math/exact.h"
 #include "kernels/math/reduce.h"
 #include "kernels/optimizer.h"
 
@@ -56,11 +57,19 @@ TR_REGISTER_OP(lars_momentum, .proto = &proto, .infer = infer, .kernels = TR_FLO
 
 #else /* the kernel, for each T */
 
-/* One parameter of `n` elements; of its gradient the rows that are not 0. */
-static void NAME(step)(T *p, T *v, const tr_grad_rows *g, int64_t n, double rate, const attrs *a)
+/* The same with and without rows of zeros: a sparse gradient gives the bits of a dense one. */
+static double NAME(grad_norm)(const tr_grad_rows *g)
+{
+    tr_exact squares = {0};
+
+    NAME(tr_exact_add_squares)(&squares, g->values, g->count * g->width);
+    return sqrt(tr_exact_round_f64(&squares));
+}
+
+/* One parameter of `n` elements; of its gradient the rows that are not 0, and its norm. */
+static void NAME(step)(T *p, T *v, const tr_grad_rows *g, double g_norm, int64_t n, double rate, const attrs *a)
 {
     const double p_norm = sqrt(NAME(tr_sum_squares)(p, n)), decay = (double)a->lars_weight_decay;
-    const double g_norm = sqrt(NAME(tr_sum_squares)(g->values, g->count * g->width));
 
     if (p_norm > 0 && g_norm > 0)
         rate *= (double)a->lars_coeff * p_norm / (g_norm + decay * p_norm);
@@ -84,9 +93,9 @@ static tr_status NAME(lars_momentum)(const tr_run *io)
         TR_TRY(NAME(tr__grad_rows)(&g, io, PARAM, GRAD));
     tr__optimizer_load(io, slots);
     if (!a->per_row)
-        NAME(step)(p, v, &g, n, rate, a);
+        NAME(step)(p, v, &g, NAME(grad_norm)(&g), n, rate, a);
     for (int64_t i = 0; a->per_row && i < params; i++, g.values = (const T *)g.values + g.width)
-        NAME(step)(p + i * g.width, v + i * g.width, &g, g.width, rate, a);
+        NAME(step)(p + i * g.width, v + i * g.width, &g, sqrt(NAME(tr_sum_squares)(g.values, g.width)), g.width, rate, a);
     return TR_OK;
 }
 

@@ -1,8 +1,9 @@
 /* sum.c - Out = X[0] + X[1] + ...
  *
  * Dense tensors are added up in their order. Selected rows alone are put one after the other (equal numbers add up
- * wherever they are used); beside dense tensors they are added to the rows they stand for. The gradient of each X
- * is Out's: an assign, which the plan turns into no work at all. */
+ * wherever they are used); beside dense tensors they are added to the rows they stand for, those with equal numbers
+ * as one: so a bit of the result does not tell whether a gradient was dense. The gradient of each X is Out's: an
+ * assign, which the plan turns into no work at all. */
 #ifndef T
 
 #include "kernels/check.h"
@@ -119,6 +120,22 @@ TR_REGISTER_OP(sum, .proto = &proto, .infer = infer, .kernels = TR_NUMBER_KERNEL
 
 #else /* -- kernels ---------------------------------------------------------------------------- */
 
+static tr_status NAME(add_rows)(const tr_run *io, T *out, const tr_tensor *x)
+{
+    const int64_t count = x->rows->count, width = tr__rows_width(x);
+    const size_t  numbers = (size_t)(5 * count + 1) * sizeof(int64_t);
+    int64_t      *unique;
+
+    TR_TRY(tr_run_scratch((void **)&unique, io, numbers + (size_t)(count * width) * sizeof(T)));
+    int64_t *const first = unique + count, *const order = first + count + 1, *const work = order + count;
+    T *const       values = (T *)((char *)unique + numbers);
+    const int64_t  groups = tr_rows_group(unique, first, order, work, x->rows->index, count);
+
+    NAME(tr_rows_sum_groups)(values, x->data, first, order, groups, width);
+    NAME(tr_rows_scatter_add)(out, unique, values, groups, width, -1);
+    return TR_OK;
+}
+
 static tr_status NAME(sum)(const tr_run *io)
 {
     const tr_args *x = &io->ins[X];
@@ -136,8 +153,7 @@ static tr_status NAME(sum)(const tr_run *io)
     NAME(tr_sum_arrays)(out->data, dense, dense_count, tr_tensor_count(out));
     for (int i = 0; i < x->count; i++)
         if (x->item[i]->rows)
-            NAME(tr_rows_scatter_add)(out->data, x->item[i]->rows->index, x->item[i]->data,
-                                      x->item[i]->rows->count, tr__rows_width(x->item[i]), -1);
+            TR_TRY(NAME(add_rows)(io, out->data, x->item[i]));
     return TR_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "framework/compiler.h"
 #include "framework/threadpool.h"
+#include "kernels/math/rows.h"
 
 #include <string.h>
 #include <tgmath.h>
@@ -255,8 +256,8 @@ void NAME(tr_proximal_adagrad)(T *p, T *m, const T *const *from, const T *g, T l
 
 /* -- rows of a table ---------------------------------------------------------------------------------------------------------- */
 
-/* Element k of row r; `i` is its place in the table, `k` that in the gradient. */
-#define WALK_ROWS(name, BODY)                                                                 \
+/* Element i of row r, unless the row IS_STILL. */
+#define WALK_ROWS(name, IS_STILL, BODY)                                                       \
     TR_CLONES static void NAME(name##_rows_range)(void *payload, int64_t begin, int64_t end)  \
     {                                                                                         \
         const NAME(job) j = *(const NAME(job) *)payload;                                      \
@@ -269,6 +270,8 @@ void NAME(tr_proximal_adagrad)(T *p, T *m, const T *const *from, const T *g, T l
             T            *p = j.p + at, *s = j.s ? j.s + at : NULL, *u = j.u ? j.u + at : NULL; \
             const T      *g = j.g + r * j.width;                                              \
             (void)s, (void)u;                                                                 \
+            if (IS_STILL)                                                                     \
+                continue;                                                                     \
             TR_IVDEP                                                                          \
             for (int64_t i = 0; i < j.width; i++) {                                           \
                 BODY                                                                          \
@@ -276,10 +279,10 @@ void NAME(tr_proximal_adagrad)(T *p, T *m, const T *const *from, const T *g, T l
         }                                                                                     \
     }
 
-WALK_ROWS(sgd,      NAME(sgd_one)(p + i, g[i], j.lr);)
-WALK_ROWS(momentum, NAME(momentum_one)(p + i, s + i, g[i], j.lr, j.a, j.flag);)
-WALK_ROWS(adam,     NAME(adam_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
-WALK_ROWS(adagrad,  NAME(adagrad_one)(p + i, s + i, g[i], j.lr, j.e);)
+WALK_ROWS(sgd,      false, NAME(sgd_one)(p + i, g[i], j.lr);)
+WALK_ROWS(momentum, false, NAME(momentum_one)(p + i, s + i, g[i], j.lr, j.a, j.flag);)
+WALK_ROWS(adam,     NAME(tr_row_is_zero)(g, j.width), NAME(adam_one)(p + i, s + i, u + i, g[i], j.lr, j.a, j.b, j.e);)
+WALK_ROWS(adagrad,  false, NAME(adagrad_one)(p + i, s + i, g[i], j.lr, j.e);)
 #undef WALK_ROWS
 
 static void NAME(walk_rows)(NAME(job) *j, int64_t count, tr_range_fn fn)

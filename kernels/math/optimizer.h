@@ -6,7 +6,7 @@
  * by piece, ends with the same bits. The formulas are Fluid 1.x's.
  *
  * The `_rows` forms update the rows `rows[i]` of tables of that width by row i of g: what a sparse gradient touches.
- * The row numbers must differ (tr_rows_group merges equal ones). */
+ * The row numbers must differ (tr_rows_group merges equal ones). tr_adam_rows leaves a row alone whose gradient is zero. */
 #ifndef TR_MATH_OPTIMIZER_H
 #define TR_MATH_OPTIMIZER_H
 

@@ -187,6 +187,14 @@ void NAME(tr_rows_scatter_add)(T *table, const int64_t *ids, const T *values, in
     tr_parallel(owners, NAME(scatter_owner), &j);
 }
 
+bool NAME(tr_row_is_zero)(const T *row, int64_t width)
+{
+    for (int64_t i = 0; i < width; i++)
+        if (row[i] != 0)
+            return false;
+    return true;
+}
+
 static void NAME(groups_range)(void *payload, int64_t begin, int64_t end)
 {
     const NAME(job) *j = payload;

@@ -26,6 +26,7 @@ int64_t tr_rows_group(int64_t *unique, int64_t *first, int64_t *order, int64_t *
 
 #elif defined(T)
 
+bool NAME(tr_row_is_zero)(const T *row, int64_t width);
 /* table[ids[i]] += values[i], in the order of i, skipping ids[i] == padding (-1: no padding). */
 void NAME(tr_rows_scatter_add)(T *table, const int64_t *ids, const T *values, int64_t count, int64_t width,
                                int64_t padding);

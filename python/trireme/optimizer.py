@@ -258,7 +258,7 @@ class AdamOptimizer(Optimizer):
     """``m1 = beta1 m1 + (1 - beta1) g;  m2 = beta2 m2 + (1 - beta2) g g;
     w -= rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m1 / (sqrt(m2) + epsilon)``
 
-    With ``lazy_mode`` a sparse gradient moves only the rows it has. From Kingma and Ba, "Adam: a method for
+    With ``lazy_mode`` a sparse gradient moves only the rows it has, without those that are zero in it. From Kingma and Ba, "Adam: a method for
     stochastic optimization", ICLR 2015, end of section 2.
     """
 

@@ -53,6 +53,21 @@ TEST(sparse_rows_are_added_to_dense_ones)
     EACH_OF(c, mixed) check_forward("sum", c, sum_reference, 1e-6);
 }
 
+static void rounded_once(op_values *v)
+{
+    v->out[0].data[0] = 3;
+    v->out[0].data[1] = 16777218;                      /* 2^24 + 1 + 1 in float32 is 2^24, when it is rounded twice */
+}
+
+TEST(rows_of_equal_numbers_are_added_to_dense_ones_as_one)
+{
+    const op_case rows = {"rows", {VALUES(LIST(3, 16777216), 2, 1),
+                                   {SIZE(2, 1), .height = 2, .rows = OFFSETS(1, 1), .values = LIST(1, 1), .is_more = true}},
+                          .out = {DIMS(2, 1)}};
+
+    check_forward("sum", &rows, rounded_once, 0);
+}
+
 static void joined(op_values *v)
 {
     int64_t at = 0;
@@ -62,10 +77,26 @@ static void joined(op_values *v)
             v->out[0].data[at++] = v->in[k].data[i];
 }
 
+static void nonzero(op_values *v)
+{
+    static const double rows[] = {0, -2, 3, 1};
+
+    for (int i = 0; i < 4; i++)
+        v->out[0].data[i] = rows[i];
+}
+
 TEST(sparse_rows_alone_are_joined)
 {
     check_forward("sum", &(op_case){"rows", {ROWS(9, OFFSETS(7, 3), 2, 4), MORE_ROWS(9, OFFSETS(3, 0, 8), 3, 4)},
                                     .out = {ROWS(9, OFFSETS(7, 3, 3, 0, 8), 5, 4)}}, joined, 0);
+}
+
+TEST(rows_without_values_are_left_out)
+{
+    static const double values[] = {0, 0, 0, -2, 0, -0.0, 3, 1};
+    op_case             c = {"rows", {{SIZE(4, 2), .values = values}}, .out = {ROWS(4, OFFSETS(1, 3), 2, 2)}};
+
+    check_forward("nonzero_rows", &c, nonzero, 0);
 }
 
 TEST(sum_explains_mistakes)
@@ -200,7 +231,9 @@ int main(void)
         cmocka_unit_test(gradient_of_sum_is_numeric),
         cmocka_unit_test(sum_of_integers),
         cmocka_unit_test(sparse_rows_are_added_to_dense_ones),
+        cmocka_unit_test(rows_of_equal_numbers_are_added_to_dense_ones_as_one),
         cmocka_unit_test(sparse_rows_alone_are_joined),
+        cmocka_unit_test(rows_without_values_are_left_out),
         cmocka_unit_test(sum_explains_mistakes),
         cmocka_unit_test(scale_matches_reference),
         cmocka_unit_test(gradient_of_scale_is_numeric),

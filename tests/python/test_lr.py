@@ -51,6 +51,16 @@ def test_a_schedule_follows_its_formula(name, exe):
     np.testing.assert_allclose(got, [formula(step) for step in range(12)], rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.parametrize("names", [SCHEDULES, reversed(SCHEDULES), ["noam", "exponential"]], ids=["in order", "backwards", "noam first"])
+def test_schedules_of_one_program_do_not_disturb_each_other(names, exe):
+    """They share a counter, which noam_decay begins with 1 and the others with 0."""
+    names = list(names)
+    rates = [SCHEDULES[name][0]() for name in names]
+    exe.run(fluid.default_startup_program())
+    got = [np.ravel(exe.run(fetch_list=rates)) for _ in range(12)]
+    np.testing.assert_allclose(got, [[SCHEDULES[name][1](step) for name in names] for step in range(12)], rtol=1e-5, atol=1e-8)
+
+
 def test_pieces_are_exact(exe):
     rate = layers.piecewise_decay([3, 5, 6], [0.1, 0.07, 0.03, 0.001])
     exe.run(fluid.default_startup_program())

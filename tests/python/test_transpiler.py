@@ -300,10 +300,12 @@ def test_other_operators_of_several_parameters_need_one_server():
         transpile(program, 2)
 
 
-def test_lazy_adam_with_a_sparse_gradient_is_refused():
+def test_lazy_adam_finds_the_rows_of_a_sparse_gradient_again():
     build(lambda: fluid.optimizer.Adam(0.01, lazy_mode=True), is_sparse=True)
-    with pytest.raises(fluid.core.UnsupportedError, match="adam of 'embedding_0.w_0' has lazy_mode"):
-        transpile(fluid.default_main_program(), 2)
+    server, = transpile(fluid.default_main_program(), 1).servers
+    made = {name: op for op in server.global_block().ops for name in op.output_arg_names}
+    sources = {op.input("Param")[0]: made.get(op.input("Grad")[0]) for op in server.global_block().ops if op.type == "adam"}
+    assert sources.pop("embedding_0.w_0").type == "nonzero_rows" and set(sources.values()) == {None}
 
 
 def test_a_job_without_servers_is_refused():

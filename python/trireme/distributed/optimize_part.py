@@ -114,6 +114,11 @@ class OptimizePart:
         """Whether a variable belongs to a sparse table."""
         return self.all_owners.get(name) in self.tables
 
+    def is_lazy(self, op: Operator) -> bool:
+        """Whether an operator leaves the rows alone that its gradient, a sparse one, does not have."""
+        return (op.has_attr("lazy_mode") and op.attr("lazy_mode")
+                and any(self.var(name).type == VarType.SELECTED_ROWS for name in op.input("Grad")))
+
     def is_cut_like(self, name: str, param: str) -> bool:
         """Whether a variable has the rows of its parameter."""
         return self.owner.get(name) == param and self.shape(name) == self.shape(param)
@@ -192,7 +197,6 @@ class OptimizePart:
         for name in op.output_arg_names:
             if len(owners) == 1:
                 self.owner.setdefault(name, owners[0])
-        self._refuse_lazy(op)
 
     def _note_grad(self, op: Operator, name: str, owners: list[str]) -> None:
         table = owners[0] if len(owners) == 1 and owners[0] in self.tables else None
@@ -228,14 +232,6 @@ class OptimizePart:
         others = [name for name in names if self.shape(name) != self.shape(param) and _numel(self.shape(name)) != 1]
         if not (op.type in ROW_BY_ROW or is_maker) or others:
             self.whole[param] = op.type
-
-    def _refuse_lazy(self, op: Operator) -> None:
-        if op.has_attr("lazy_mode") and op.attr("lazy_mode"):
-            sparse = [name for name in op.input("Grad") if self.var(name).type == VarType.SELECTED_ROWS]
-            if sparse:
-                raise UnsupportedError(
-                    f"{op.type} of {op.input('Param')[0]!r} has lazy_mode, which needs the sparse gradient; gradients "
-                    "travel dense: build the optimizer with lazy_mode=False, or the embedding with is_sparse=False")
 
     # -- what must hold --------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from .placement import Item, Part, place
 from .transpiled import Block, Transpiled, Value
 
 MEAN = "@MEAN"
+ROWS = "@ROWS"
 _NOT_COPIED = ("op_callstack", "op_namescope")         # they say where, not what
 
 
@@ -179,6 +180,8 @@ class _ServerProgram:
         desc = OpDesc("assign" if is_copy else op.type)
         for slot in op.input_names:
             desc.set_input(slot, [self._var(name, one) for name in op.input(slot)])
+        if self.part.is_lazy(op):
+            desc.set_input("Grad", [self._rows_of(self._var(name, one), op) for name in op.input("Grad")])
         for slot in op.output_names:
             desc.set_output(slot, [self._var(name, one) for name in op.output(slot)])
         if not is_copy:
@@ -187,6 +190,14 @@ class _ServerProgram:
                     desc.set_attr(name, self._attr(op, name, one), op.attr_type(name))
         desc.set_attr("op_role", role_of(op))
         self.block.desc.insert_op(-1, desc)
+
+    def _rows_of(self, grad: str, op: Operator) -> str:
+        """Append what makes a sparse gradient of one that has travelled dense; return its name."""
+        var = self.block.var(grad)
+        rows = self.block.create_var(name=grad + ROWS, type=VarType.SELECTED_ROWS, shape=[-1, *var.desc.shape()[1:]], dtype=var.dtype)
+        self.block.append_op(type="nonzero_rows", inputs={"X": grad}, outputs={"Out": rows}, attrs={"op_role": role_of(op)})
+        self.block.ops[-1].desc.remove_attr("op_callstack")
+        return rows.name
 
     def _is_copy(self, op: Operator) -> bool:
         """Gradients travel dense, and the rows that trainers have pushed to a table come merged."""

@@ -22,8 +22,14 @@ def _schedule() -> Any:
 
 
 def _step(begin: int = 0) -> Variable:
+    """Return how often the program has run, counted from ``begin``.
+
+    One variable counts for all schedules of a program, from where the first of them begins.
+    """
     counter = tensor.autoincreased_step_counter(counter_name=COUNTER, begin=begin, step=1)
-    return tensor.cast(counter, "float32")
+    first = vars(counter).setdefault("first_step", begin)
+    step = tensor.cast(counter, "float32")
+    return step if first == begin else step + float(begin - first)
 
 
 def _ratio(decay_steps: float, staircase: bool) -> Variable:
