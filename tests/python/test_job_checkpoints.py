@@ -96,6 +96,15 @@ def test_a_resumed_job_that_loses_a_rank_ends_the_same(how, killed, uninterrupte
     assert not list(folder.glob(".began-*"))
 
 
+def test_a_trainer_that_has_no_batch_left_ends_well(tmp_path):
+    """It makes no step, but agrees to the work that the others go on with."""
+    launch(2, 2, "--few", script=RESUME, options=keep(tmp_path / "c", 5, "--mode", "async"))
+    assert checkpoints.find(tmp_path / "c", 20).trainer(1)[0] == 4
+    text = launch(2, 2, "--few", "--steps", 30, script=RESUME, options=keep(tmp_path / "c", 5, "--mode", "async", "--resume"))
+    assert "going on from step 20" in text and "trainer 1: 0 steps to step 4" in text, text
+    assert checkpoints.find(tmp_path / "c", 30).trainer(1)[0] == 4
+
+
 def test_a_parameter_is_in_pieces_and_is_one_array(killed):
     found = checkpoints.find(killed, 10)
     assert found.parts == 3 and found.mode == "sync"

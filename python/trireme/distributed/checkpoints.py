@@ -173,13 +173,19 @@ def resumed(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
     left = [-1]
 
     def rest() -> Iterator[Any]:
+        has_begun = left[0] == 0
         if left[0] < 0:
             left[0] = first_step()
         for batch in batch_reader():
             if left[0]:
                 left[0] -= 1
             else:
+                has_begun = True
                 yield batch
+        if not has_begun:
+            from .training import join_without_step
+
+            join_without_step()
 
     return rest
 

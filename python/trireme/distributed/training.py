@@ -17,7 +17,7 @@ from .._core import ffi, lib
 from ..core import LoDTensor, Scope
 from ..dtypes import FROM_NUMPY
 from ..errors import InvalidArgumentError, NotFoundError, check
-from ..framework import Program
+from ..framework import Program, default_main_program
 from . import compression
 from . import job as jobs
 from .checkpoints import Keeper
@@ -345,6 +345,18 @@ def _first_run(program: Program, scope: Scope) -> _Training | None:
         jobs.current()                                 # the launcher promises servers: be known to them early
     program._seen_by_job = revision
     return None
+
+
+def join_without_step() -> None:
+    """Agree to the work with the others, who wait for that, and have what it goes on from: this trainer may have no step to make."""
+    from ..executor import global_scope
+
+    program, scope = default_main_program(), global_scope()
+    if _training is not None or not is_training(program):
+        return
+    found = [scope.find_var(param.name) for param in program.all_parameters()]
+    if all(var is not None and var.kind() is not None for var in found):       # else its startup program has not been run
+        _first_run(program, scope)
 
 
 def set_batch_weight(weight: float | None) -> None:
