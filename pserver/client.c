@@ -69,6 +69,9 @@ void tr_client_free(tr_client *client)
     free(client->local_count);
     free(client->block);
     free(client->op_left);
+    for (uint32_t i = 0; i < client->task_count; i++)
+        free(client->task[i].payload);
+    free(client->task);
     free(client->text);
     free(client);
 }

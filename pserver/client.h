@@ -126,7 +126,8 @@ uint64_t tr_client_even_from(const tr_client *client);
 /* The next step may be long in coming: what others wait for at the end of a step comes now. */
 void     tr_client_rest(tr_client *client);
 
-/* A message to server 0 about tasks: kind, block, part, offset and weight of the wire count. */
+/* A message to server 0 about tasks: kind, block, part, offset and weight of the wire count. With TASKS steps that not all servers have
+ * of a process before this one are over: tr_client_step may be more behind it. */
 typedef struct tr_client_task {
     tr_wire  wire;
     tr_task *answer;                  /* TASK_ASK: where the task is written before the ticket is done */

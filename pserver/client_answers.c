@@ -148,7 +148,8 @@ static void on_task(tr_client *client, tr__stream *s, const tr_wire *wire)
         }
         *r->answer = (tr_task){(tr_task_answer)wire->part, wire->block, (uint32_t)wire->step, wire->offset,
                                wire->weight > 0 && wire->weight < UINT32_MAX ? (uint32_t)wire->weight : 0};
-        client->tasks_held += wire->part == TR_TASK_GIVEN;
+        if (wire->part == TR_TASK_GIVEN)
+            client->last_lease = wire->offset;
         tr__client_finish(client, s, r);
     }
 }
@@ -185,6 +186,8 @@ void tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, 
         else if (wire->kind == TR_WIRE_REFUSED)
             on_refused(client, payload, wire->bytes);
         tr__client_reap(client, s);
+        if (client->has_tasks)
+            tr__client_send_tasks(client);
     }
     if (is_placed && wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_ROWS)    /* placed where they belong */
         free(payload);

@@ -90,6 +90,7 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
         tr__request *join = tr__client_add(client, s, TR_WIRE_JOIN, op, setup->join, setup->join_bytes);
         join->owned = setup->join;
         join->wire.part = client->cut;
+        join->wire.offset = client->step;
     }
     tr__client_op_count_down(client, op);
     return op;
@@ -159,7 +160,7 @@ uint64_t tr_client_step_end(tr_client *client)
     client->step++;
     for (int i = 0; i < client->stream_count; i++)
         if (client->step > client->stream[i].settled)
-            tr__client_add(client, &client->stream[i], TR_WIRE_STEP_END, op, NULL, 0);
+            tr__client_add(client, &client->stream[i], TR_WIRE_STEP_END, op, NULL, 0)->wire.offset = tr__client_everywhere(client);
     tr_client_rest(client);
     tr__client_op_count_down(client, op);
     return op;
@@ -193,7 +194,10 @@ uint64_t tr_client_goodbye(tr_client *client)
     for (int i = 0; i < client->stream_count; i++) {
         size_t   size = 0;
         uint8_t *place = client->block && client->pack_place ? client->pack_place(client->pack_self, &size, client->step) : NULL;
-        tr__client_add(client, &client->stream[i], TR_WIRE_GOODBYE, op, place, size)->owned = place;
+        if (i == 0 && client->has_tasks)               /* what it made of its tasks counts */
+            tr__client_task_later(client, &(tr_client_task){.wire = {.kind = TR_WIRE_GOODBYE}}, place, size, op);
+        else
+            tr__client_add(client, &client->stream[i], TR_WIRE_GOODBYE, op, place, size)->owned = place;
     }
     tr__client_op_count_down(client, op);
     return op;
@@ -256,25 +260,6 @@ uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows)
             r->wire.weight = rows->weight;
         }
     }
-    tr__client_op_count_down(client, op);
-    return op;
-}
-
-/* == tasks ======================================================================================== */
-
-uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task)
-{
-    const uint64_t op = tr__client_op_begin(client);
-    tr__request   *r = tr__client_add(client, &client->stream[0], task->wire.kind, op, NULL, 0);
-
-    r->wire.block = task->wire.block;
-    r->wire.part = task->wire.part;
-    r->wire.offset = task->wire.offset;
-    r->wire.weight = task->wire.weight;
-    if (r->wire.kind == TR_WIRE_TASK_ASK)
-        r->wire.block = client->tasks_held;
-    client->tasks_held -= r->wire.kind == TR_WIRE_TASK_END && client->tasks_held > 0;
-    r->answer = task->answer;
     tr__client_op_count_down(client, op);
     return op;
 }

@@ -8,7 +8,7 @@ bool tr__client_is_heir(const tr_client *client)
 
 bool tr__client_is_uneven(const tr_client *client)
 {
-    return tr__client_is_heir(client) && client->step == client->first_step;
+    return tr__client_is_heir(client) && client->step == client->first_step && !client->is_evened;
 }
 
 tr_message tr__client_is_message(const tr_client *client, int to)
@@ -28,6 +28,7 @@ static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserve
     s->has_state = serving->has_updates;
     s->updates = serving->updates;
     s->settled = (size_t)self < serving->n_settled ? serving->settled[self] : 0;
+    s->ended = (size_t)self < serving->n_ended ? serving->ended[self] : 0;
     for (int i = 0; i < client->stream_count; i++)
         is_all &= client->stream[i].is_serving;
     if (tr__client_is_heir(client) && tr__client_is_first(client) && serving->cut > client->cut)

@@ -1,5 +1,5 @@
 /* client_state.h - the inside of a trainer's protocol core, shared by client.c (life, sending), client_requests.c (requests and
- * operations), client_calls.c (what the trainer asks for), client_answers.c (what servers say), client_cut.c (checkpoints) and
+ * operations), client_calls.c (what the trainer asks for), client_tasks.c (leased tasks), client_answers.c (what servers say), client_cut.c (checkpoints) and
  * client_move.c (servers that serve, and die). */
 #ifndef TR_PSERVER_CLIENT_STATE_H
 #define TR_PSERVER_CLIENT_STATE_H
@@ -59,6 +59,7 @@ typedef struct tr__stream {
     double            weight;         /* of the gathered pushes */
     bool              is_serving, has_state; /* as the server has said */
     uint64_t          updates, settled; /* in its state; of them, steps of this trainer */
+    uint64_t          ended;          /* steps that had come there when it began to serve */
     bool              is_orphan;      /* the server died, and its place is empty */
     int64_t           orphan_since;
     char             *how;            /* it died, in words */
@@ -66,6 +67,14 @@ typedef struct tr__stream {
     bool              asks, tells;    /* an heir: who it is now */
     tr_client_answer  answer;         /* to the last cut; no bytes: it has not come */
 } tr__stream;
+
+/* A request to server 0 that waits until all steps before it are settled everywhere, or behind such a one. */
+typedef struct tr__task {
+    tr_client_task task;
+    uint8_t       *payload;           /* of a goodbye */
+    size_t         bytes;
+    uint64_t       op;
+} tr__task;
 
 typedef struct tr__client_block {
     int       server;
@@ -82,7 +91,11 @@ struct tr_client {
     char               *text;
     int64_t             now;
     uint64_t            step;         /* ended */
-    uint32_t            tasks_held;
+    bool                has_tasks, is_evened;  /* no server has a step that others have not (even_out) */
+    uint64_t            last_lease;   /* that it has got */
+    uint64_t            tell_at;      /* server 0 wants to know when so many steps are settled everywhere; 0: it does not */
+    tr__task           *task;         /* that wait to be sent, in order */
+    uint32_t            task_count, task_capacity;
     bool                survives_trainers, keeps_settled;
     int                 is_told;      /* an heir: ranks that were told so; -1: no heir */
     uint64_t            first_step;   /* steps behind it when it was set up */
@@ -127,6 +140,14 @@ tr__request *tr__client_open(tr__stream *s);
 void         tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t op, uint64_t bytes);
 void         tr__client_flush_pushes(tr_client *client, tr__stream *s);
 void         tr__client_flush_pulls(tr_client *client, tr__stream *s);
+
+/* client_tasks.c */
+/* Steps that every server has settled. */
+uint64_t     tr__client_everywhere(const tr_client *client);
+/* A message to server 0, when the steps before it are settled everywhere: it takes the payload over. */
+void         tr__client_task_later(tr_client *client, const tr_client_task *task, uint8_t *payload, size_t bytes, uint64_t op);
+/* What has waited for a step to be settled, if it is. */
+void         tr__client_send_tasks(tr_client *client);
 
 /* client_answers.c */
 tr__stream  *tr__client_stream_of(tr_client *client, int peer);      /* NULL: it is no server */

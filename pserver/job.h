@@ -126,7 +126,7 @@ struct tr_job {
     char          *mode;              /* trainers */
     int64_t        first_step, first_run;     /* trainers: before this job */
     atomic_bool    is_heir;           /* this rank was a spare, and is a trainer that died */
-    int64_t        joined_at;         /* its steps when it was set up */
+    int64_t        joined_at;         /* its steps when it was set up; -1: no server has one that others have not */
 
     /* who drives */
     tr_client     *client;

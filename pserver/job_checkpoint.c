@@ -321,6 +321,16 @@ typedef struct parts {
     int       answers;
 } parts;
 
+/* Whoever died while servers gathered the cut may be in the parts of some alone: then what server 0 says of tasks is not true of all. */
+static bool are_of_same_trainers(const Trireme__Pserver__CutDone *a, const Trireme__Pserver__CutDone *b)
+{
+    bool are_same = a->n_places == b->n_places;
+
+    for (size_t i = 0; are_same && i < a->n_places; i++)
+        are_same = a->places[i]->index == b->places[i]->index && a->places[i]->steps == b->places[i]->steps;
+    return are_same;
+}
+
 /* What the server says of its part. */
 static tr_status take_answer(parts *p, tr_job *job, int server)
 {
@@ -332,6 +342,8 @@ static tr_status take_answer(parts *p, tr_job *job, int server)
     p->answer[p->answers++] = done;
     if (!done->has_part)
         return tr_fail(TR_EIO, "server %d: %s", server, done->error ? done->error : "it wrote no part");
+    if (p->answer[0]->has_tasks && !are_of_same_trainers(p->answer[0], done))
+        return tr_fail(TR_EPEER, "a trainer died while it was made, and is in some of its parts alone");
     tr_part *part = tr_part_parse(done->part.data, done->part.len);
     if (!part)
         return tr_fail(TR_EFORMAT, "the description of the part of server %d is damaged", server);

@@ -37,7 +37,10 @@ tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)
         return tr_fail(TR_ERANGE, "tr_job_tasks_begin: leases of %g s", spec->lease);
     TR_TRY(post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASKS, .block = spec->count, .part = spec->passes,
                                                 .offset = spec->digest & INT64_MAX, .weight = lease}}, &ticket));
-    return tr_job_wait(job, ticket);
+    TR_TRY(tr_job_wait(job, ticket));
+    job->step = (int64_t)tr_client_step(job->client);          /* what servers had in part is over */
+    job->joined_at = -1;
+    return TR_OK;
 }
 
 tr_status tr_job_task_ask(tr_job *job, tr_task *out, tr_ticket *ticket)
@@ -55,5 +58,6 @@ tr_status tr_job_task_look(tr_job *job, tr_task *out, tr_ticket *ticket)
 tr_status tr_job_task_end(tr_job *job, uint64_t lease, bool is_done, tr_ticket *ticket)
 {
     TR_TRY(check_ready(job, "tr_job_task_end"));
-    return post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_END, .offset = lease, .part = !is_done}}, ticket);
+    return post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_END, .offset = lease,
+                                                      .part = is_done ? TR_TASK_DONE : TR_TASK_FAILED}}, ticket);
 }

@@ -3,6 +3,7 @@
 
 #include "pserver/crc32c.h"
 #include "pserver/gather.h"
+#include "pserver/kept_tasks.h"
 #include "pserver/mode.h"
 #include "pserver/outbox.h"
 
@@ -55,6 +56,8 @@ struct tr_replica {
     bool             repeats;         /* that one sends the update anew that the store is at */
     uint64_t         updates;
     lists            next, word;      /* of the update that is being applied; of a message */
+
+    tr_kept_tasks    tasks;
 
     share           *share;
     size_t           share_count, share_taken, share_capacity;
@@ -486,6 +489,20 @@ uint64_t tr_replica_updates(const tr_replica *r)
     return r->updates;
 }
 
+/* -- leased tasks -------------------------------------------------------------------------------- */
+
+static tr_status on_tasks(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    if (!r->setup)
+        return tr_fail(TR_EFORMAT, "the state of tasks comes before its setup");
+    if (!r->tasks.memory)
+        tr_kept_tasks_attach(&r->tasks, &r->store);
+    if (tr_kept_tasks_room(&r->tasks) != wire->bytes)
+        tr_kept_tasks_create(&r->tasks, &r->store, wire->bytes);
+    tr_kept_tasks_put(&r->tasks, payload, wire->bytes);
+    return TR_OK;
+}
+
 /* == messages ================================================================================== */
 
 /* A gradient goes to where it is read, unless something reads there. */
@@ -514,7 +531,7 @@ static tr_status handle(tr_replica *r, const tr_wire *wire, const uint8_t *paylo
     case TR_WIRE_UPDATE:
         if (wire->part < 2)
             return on_update(r, wire, payload);
-        return on_share(r, wire, payload);
+        return wire->part == 2 ? on_share(r, wire, payload) : on_tasks(r, wire, payload);
     default:
         return tr_fail(TR_EFORMAT, "%s is nothing for a replica", tr_wire_kind_name(wire->kind));
     }

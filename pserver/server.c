@@ -321,6 +321,8 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
         return tr__server_on_task(server, trainer, wire, server->now);
     if (server->is_running && wire->kind == TR_WIRE_JOIN && trainer->is_vacant)
         return tr__server_on_heir_join(server, trainer, wire, payload);
+    if (server->is_running && wire->kind == TR_WIRE_JOIN)
+        tr__server_tasks_join(server, trainer, wire->offset);
     if (server->is_running && is_of_start(wire->kind))
         return TR_OK;                              /* the server that died had it, and died before it said so */
     switch (wire->kind) {

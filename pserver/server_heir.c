@@ -118,7 +118,7 @@ static void vacate(tr_server *server, tr__trainer *t)
 
     tr__server_cut_give_up(server, server->cut.number);
     forget_requests(server, t);
-    tr__server_tasks_leave(server, t);
+    tr__server_tasks_vacant(server, t);
     t->epoch++;                                    /* what the dead may still say is refused */
     t->is_vacant = true;
     t->missed = t->rank;
@@ -336,6 +336,7 @@ tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const
             break;
         }
     trainer->is_vacant = false;
+    tr__server_tasks_join(server, trainer, wire->offset);
     trainer->pulled = server->updates;
     trainer->pulled_step = UINT64_MAX;             /* nothing yet */
     if (trainer == server->trainer)                /* what it had begun is over, also for whoever cuts for it yet */

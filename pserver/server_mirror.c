@@ -7,6 +7,7 @@
  * The payloads are the gradients where they lie: they stay until the update is over. */
 #include "pserver/crc32c.h"
 #include "pserver/server_state.h"
+#include "pserver/server_tasks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,8 +173,9 @@ static void feed(tr_server *server)
         } else if (m->value < server->setup->n_values) {
             copy_value(server);
         } else {
-            put_update(server, false);
             m->phase = TR__MIRROR_ENDING;
+            tr__server_tasks_mirror(server);
+            put_update(server, false);
         }
     }
 }
@@ -239,6 +241,14 @@ void tr__server_mirror_share(tr_server *server, const void *all, uint64_t bytes)
         return;
     void *copy = memcpy(malloc(bytes + 1), all, bytes);
     put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = 2, .bytes = bytes}, copy, copy);
+}
+
+void tr__server_mirror_tasks(tr_server *server, uint8_t *state, size_t size)
+{
+    if (server->mirror.phase == TR__MIRROR_ENDING || server->mirror.phase == TR__MIRROR_LIVE)
+        put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = 3, .bytes = size}, state, state);
+    else
+        free(state);
 }
 
 /* == messages ================================================================================== */

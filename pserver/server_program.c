@@ -327,15 +327,17 @@ bool tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_tab
 
 /* == tasks ================================================================================= */
 
-enum { TASKS_VERSION = 1 };
+enum { TASKS_VERSION = 2 };
 static const uint64_t TASKS_LIMIT = (uint64_t)1 << 38;
 
 void *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t *bytes)
 {
     char own[TR_SEGMENT_NAME + 16];
 
-    if (!name || sp->tasks)
+    if (!name)
         return NULL;
+    tr_segment_free(sp->tasks);                    /* what was attached had nothing in it, or is of other tasks */
+    sp->tasks = NULL;
     tasks_name(own, sizeof own, name);
     if (*bytes == 0) {
         if (tr_segment_attach(&sp->tasks, own, "tasks", TASKS_VERSION, TASKS_LIMIT) != TR_OK)

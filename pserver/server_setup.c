@@ -134,7 +134,7 @@ static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t
     }
     if (!tr_mode_keeps_apart(&server->mode))
         server->round[0].step = server->updates + 1;
-    TR_TRY(tr__server_tasks_take_over(server, &commit, false));
+    TR_TRY(tr__server_tasks_take_over(server, false));
     return finish_values(server);
 }
 
@@ -241,7 +241,7 @@ static tr_status take_over(tr_server *server)
     tr__server_verdicts_begin(server, &commit);
     TR_TRY(server->store.setup(server->store.self, setup, packed, bytes, true));
     TR_TRY(finish_values(server));
-    TR_TRY(tr__server_tasks_take_over(server, &commit, true));
+    TR_TRY(tr__server_tasks_take_over(server, true));
     server->is_running = true;
     for (int i = 0; i < server->round_count; i++)
         tr__server_round_moves(server, &server->round[i]);       /* past those who have left */
@@ -259,6 +259,16 @@ tr_status tr_server_take_over(tr_server *server)
 
 /* == serving ================================================================================= */
 
+/* Steps of each trainer that are all here; one malloc. */
+static uint64_t *ended_of(const tr_server *server)
+{
+    uint64_t *ended = calloc((size_t)server->trainer_count, sizeof *ended);
+
+    for (int i = 0; i < server->trainer_count; i++)
+        ended[i] = server->trainer[i].ended;
+    return ended;
+}
+
 void tr__server_say_serving(tr_server *server, int rank)
 {
     Trireme__Pserver__Serving serving = TRIREME__PSERVER__SERVING__INIT;
@@ -275,6 +285,8 @@ void tr__server_say_serving(tr_server *server, int rank)
         serving.updates = commit.updates;
         serving.n_settled = (size_t)server->trainer_count;
         serving.settled = (uint64_t *)(uintptr_t)commit.settled;
+        serving.n_ended = (size_t)server->trainer_count;
+        serving.ended = ended_of(server);
     } else if (server->store.kept(server->store.self, &commit, &packed, &bytes)) {
         serving.has_updates = true;
         serving.updates = commit.updates;
@@ -284,6 +296,7 @@ void tr__server_say_serving(tr_server *server, int rank)
     const size_t size = trireme__pserver__serving__get_packed_size(&serving);
     uint8_t     *payload = malloc(size);
     trireme__pserver__serving__pack(&serving, payload);
+    free(serving.ended);
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = rank, .payload = payload, .owned = payload,
         .wire = {.kind = TR_WIRE_SERVING, .epoch = server->roster->rank[rank].epoch,
@@ -373,6 +386,7 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
         return tr_fail(TR_EFORMAT, "the facts of %s are damaged", tr__server_trainer_name(server, trainer));
     trainer->join_seq = wire->seq;
     trainer->ended = trainer->settled = wire->step;
+    trainer->even = wire->offset;
     trainer->pulled = server->updates;
     trainer->pulled_step = UINT64_MAX;             /* nothing yet */
     for (int i = 0; i < server->trainer_count; i++) {
@@ -392,6 +406,7 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
     for (int i = 0; i < server->trainer_count; i++) {
         if (tr_mode_keeps_apart(&server->mode))
             server->trainer[i].round->step = server->trainer[i].settled + 1;
+        tr__server_tasks_join(server, &server->trainer[i], server->trainer[i].even);
         server->trainer[i].join_seq = 0;
         server->trainer[i].owes_ack = true;
     }

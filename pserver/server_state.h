@@ -130,6 +130,8 @@ typedef struct tr__trainer {
     uint32_t   *pushed_by;            /* of each chunk pushed by one who died: its epoch; 0: by nobody. NULL: nobody died */
     uint64_t    pushed_step;          /* for this step */
     uint64_t    applied_in;           /* the update that has its newest settled step; 0: dropped, or not known */
+    uint64_t    left_out_from, left_out;           /* steps, from one to the other, that have no gradient; 0: none */
+    uint64_t    even;                 /* steps that every server had settled when it joined */
     uint64_t    join_seq;             /* of its Join, while that waits for the others'; 0: none waits */
     Trireme__Pserver__Join *join;
     tr__held   *held, **held_end;     /* pushes, in order of seq */
@@ -396,6 +398,8 @@ void      tr__server_mirror_update(tr_server *server, const tr_update *update);
 bool      tr__server_mirror_has_update(const tr_server *server);
 /* What is settled has changed without an update. */
 void      tr__server_mirror_commit(tr_server *server);
+/* The state of leased tasks, malloc'ed, which is taken over. */
+void      tr__server_mirror_tasks(tr_server *server, uint8_t *state, size_t size);
 /* What all servers have gathered for the update in hand. */
 void      tr__server_mirror_share(tr_server *server, const void *all, uint64_t bytes);
 bool      tr__server_mirror_next(tr_server *server, tr_message *out);

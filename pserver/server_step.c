@@ -95,18 +95,46 @@ void tr__server_settle(tr_server *server, tr__trainer *trainer)
     tr__server_meter_settled(server, trainer);
 }
 
+static void next_step(tr_server *server, tr__round *round)
+{
+    tr__server_round_next(server, round);
+    tr__server_round_moves(server, round);
+    tr__server_try_apply(server, round);
+}
+
 /* -- where it is decided what makes an update -------------------------------------------------- */
+
+/* Its oldest step is settled, and in no update. */
+static void settle_without_update(tr_server *server, tr__trainer *trainer)
+{
+    tr__server_settle(server, trainer);
+    trainer->applied_in = 0;
+    tr__server_commit(server, false);
+    tr__server_tasks_settled(server);
+    tr__server_answer_all(server);
+    next_step(server, trainer->round);
+}
 
 void tr__server_drop(tr_server *server, tr__trainer *trainer)
 {
     atomic_fetch_add_explicit(&server->dropped, 1, memory_order_relaxed);
-    tr__server_settle(server, trainer);
-    trainer->applied_in = 0;
-    tr__server_commit(server, false);
-    tr__server_answer_all(server);
-    tr__server_round_next(server, trainer->round);
-    tr__server_round_moves(server, trainer->round);
-    tr__server_try_apply(server, trainer->round);
+    settle_without_update(server, trainer);
+}
+
+/* -- steps without a gradient: what one server has of a dead trainer, and others have not, is made again in another step ------ */
+
+static bool is_left_out(const tr_server *server, const tr__round *round)
+{
+    const tr__trainer *t = &server->trainer[round->first];
+
+    return t->left_out && !round->is_full && round->step >= t->left_out_from && round->step <= t->left_out;
+}
+
+static void leave_out(tr__trainer *trainer)
+{
+    if (trainer->left_out + 1 != trainer->ended)
+        trainer->left_out_from = trainer->ended;
+    trainer->left_out = trainer->ended;
 }
 
 void tr__server_apply_merged(tr_server *server)
@@ -117,6 +145,11 @@ void tr__server_apply_merged(tr_server *server)
 
 void tr__server_try_apply(tr_server *server, tr__round *round)
 {
+    if (is_left_out(server, round)) {
+        settle_without_update(server, &server->trainer[round->first]);
+        tr__server_try_cut(server);
+        return;
+    }
     if (!is_complete(server, round))
         return;
     if (tr__server_has_verdicts(server)) {
@@ -128,13 +161,6 @@ void tr__server_try_apply(tr_server *server, tr__round *round)
 }
 
 /* -- applied ----------------------------------------------------------------------------------- */
-
-static void next_step(tr_server *server, tr__round *round)
-{
-    tr__server_round_next(server, round);
-    tr__server_round_moves(server, round);
-    tr__server_try_apply(server, round);
-}
 
 void tr__server_try_finish(tr_server *server)
 {
@@ -193,13 +219,20 @@ tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const 
     if (tr__server_ended_again(trainer, wire))
         return TR_OK;
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
-    const char *missing = tr__server_first_missing(server, trainer);
-    if (!missing)
+    const bool  has_gradient = wire->part == 0;
+    const char *missing = has_gradient ? tr__server_first_missing(server, trainer) : NULL;
+    if (has_gradient && !missing)
         missing = tr__server_first_missing_rows(server, trainer);
     if (missing)
         return tr_fail(TR_EPEER, "%s ended step %llu without the gradient '%s'", tr__server_trainer_name(server, trainer),
                        (unsigned long long)wire->step, missing);
+    if (!has_gradient && (trainer->pushed_count || !tr_mode_keeps_apart(&server->mode) || tr_mode_decides(&server->mode)))
+        return tr_fail(TR_EPEER, "%s leaves step %llu out, which it has begun, or which others have, too",
+                       tr__server_trainer_name(server, trainer), (unsigned long long)wire->step);
     note_end(trainer, wire->seq);
+    if (!has_gradient)
+        leave_out(trainer);
+    tr__server_tasks_heard(server, trainer, wire->offset);
     tr__server_meter_ended(server, trainer);
     tr__server_rows_ended(server, trainer);
     trainer->pushed_count = 0;
@@ -239,6 +272,7 @@ tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const t
         return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
                        tr__server_trainer_name(server, trainer));
     TR_TRY(tr__server_note_farewell(server, trainer, wire, payload));
+    tr__server_tasks_heard(server, trainer, wire->offset);
     leave(server, trainer);
     return TR_OK;
 }

@@ -1,34 +1,39 @@
 /* server_tasks.c - see server_tasks.h. */
 #include "pserver/server_tasks.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/memory.h"
+#include "pserver/kept_tasks.h"
 #include "pserver/tasks.h"
+
+static const uint64_t NOT_YET = UINT64_MAX;
+
+/* Steps that a trainer makes of a task: those behind `from`, up to `to`. */
+typedef struct span {
+    uint64_t lease;
+    uint64_t from;                    /* NOT_YET: it is not begun */
+    uint64_t to;                      /* NOT_YET: it is not ended */
+} span;
+
+enum { MOST_SPANS = 16 };
 
 /* What a trainer works on. */
 typedef struct work {
-    uint64_t lease;                   /* the task of its next step; 0: none */
-    uint64_t mark;                    /* its steps before that task's */
+    uint64_t everywhere;              /* steps of it that all servers have settled, as far as it has said */
+    uint64_t leaves_behind;           /* it is gone: its tasks are others' when so many steps and 1 less are settled; 0: it is there; */
+                                      /* NOT_YET: its heir will say where it begins */
+    uint64_t spans;
+    span     span[MOST_SPANS];        /* in the order in which it got them */
 } work;
-
-/* A task whose last step is not settled yet. */
-typedef struct ending {
-    uint64_t lease, step;
-} ending;
-
-enum { MOST_ENDING = 8 };
 
 struct tr__server_tasks {
     tr_tasks *core;
     int       teller;                 /* the trainer that said first what the tasks are; -1: an earlier process knew */
     tr_wire  *last;                   /* answer to each trainer */
     work     *work;                   /* of each trainer */
-    ending  (*ending)[MOST_ENDING];
-    int      *endings;
-    uint8_t  *kept;                   /* memory that outlives the process, or NULL */
+    tr_kept_tasks kept;
 };
 
 bool tr__server_is_task(const tr_wire *wire)
@@ -41,39 +46,50 @@ static int index_of(const tr_server *server, const tr__trainer *trainer)
     return (int)(trainer - server->trainer);
 }
 
-/* == kept ========================================================================================= */
-
-/* The number of the place that counts, the size of a place; then two places: work of each trainer, the core's state. */
-typedef struct kept_head {
-    _Atomic uint64_t current;
-    uint64_t         place_bytes;     /* 0: nothing was kept yet */
-} kept_head;
-
-enum { KEPT_HEAD = 64 };
-
-static uint64_t place_bytes(const tr_server *server, uint32_t count)
+static work *work_of(const tr_server *server, const tr__trainer *trainer)
 {
-    return ((uint64_t)server->trainer_count * sizeof(work) + tr_tasks_size(count) + 63) / 64 * 64;
+    return &server->tasks->work[index_of(server, trainer)];
 }
 
-/* Let the state as it is now count: written to the place that does not, which then does. */
+/* == kept ========================================================================================= */
+
+/* What is kept: work of each trainer, then the core's state. One malloc. */
+static uint8_t *pack_all(const tr_server *server, size_t *size)
+{
+    const struct tr__server_tasks *t = server->tasks;
+    const size_t                   works = (size_t)server->trainer_count * sizeof *t->work;
+    void                          *bytes;
+    size_t                         count;
+
+    if (tr_tasks_save(&bytes, &count, t->core) != TR_OK)
+        return NULL;
+    uint8_t *all = tr__must_alloc(works + count);
+    memcpy(all, t->work, works);
+    memcpy(all + works, bytes, count);
+    free(bytes);
+    *size = works + count;
+    return all;
+}
+
+/* Let the state as it is now count, here and with the replica. */
 static void keep(tr_server *server)
 {
-    struct tr__server_tasks *t = server->tasks;
-    const size_t             works = (size_t)server->trainer_count * sizeof *t->work;
-    void                    *bytes;
-    size_t                   size;
+    size_t   size;
+    uint8_t *all = pack_all(server, &size);
 
-    if (!t->kept || tr_tasks_save(&bytes, &size, t->core) != TR_OK)
+    if (!all)
         return;
-    kept_head     *head = (kept_head *)(void *)t->kept;
-    const uint64_t next = 1 - atomic_load(&head->current), place = place_bytes(server, tr_tasks_spec_of(t->core)->count);
-    uint8_t       *to = t->kept + KEPT_HEAD + next * place;
-    memcpy(to, t->work, works);
-    memcpy(to + works, bytes, size);
-    atomic_store(&head->current, next);
-    head->place_bytes = place;
-    free(bytes);
+    tr_kept_tasks_put(&server->tasks->kept, all, size);
+    tr__server_mirror_tasks(server, all, size);
+}
+
+void tr__server_tasks_mirror(tr_server *server)
+{
+    size_t   size;
+    uint8_t *all = server->tasks ? pack_all(server, &size) : NULL;
+
+    if (all)
+        tr__server_mirror_tasks(server, all, size);
 }
 
 static struct tr__server_tasks *tasks_new(const tr_server *server, tr_tasks *core, int teller)
@@ -85,10 +101,10 @@ static struct tr__server_tasks *tasks_new(const tr_server *server, tr_tasks *cor
     t->teller = teller;
     t->last = tr__must_alloc(trainers * sizeof *t->last);
     t->work = tr__must_alloc(trainers * sizeof *t->work);
-    t->ending = tr__must_alloc(trainers * sizeof *t->ending);
-    t->endings = tr__must_alloc(trainers * sizeof *t->endings);
     return t;
 }
+
+/* == steps and tasks ============================================================================== */
 
 /* Batches in a step that the server knows of. */
 static uint64_t batches_of_step(const tr_server *server)
@@ -96,43 +112,178 @@ static uint64_t batches_of_step(const tr_server *server)
     return server->mode.kind == TR_MODE_GEO ? (uint64_t)server->mode.count : 1;
 }
 
-/* Steps that a trainer has made of its task, when it has made `steps` in all. */
-static uint32_t made_of(const tr_server *server, const work *w, uint64_t steps)
+static bool is_open(const span *s)
 {
-    return steps > w->mark ? (uint32_t)((steps - w->mark) * batches_of_step(server)) : 0;
+    return s->to == NOT_YET;
 }
 
-/* Nobody has a task any more; of what was begun the next one leaves out what was made. */
-static void end_all(const tr_server *server, tr_tasks *core, work *all, const uint64_t *steps)
+/* Batches of this task that are in the trainer's first `steps` steps. */
+static uint32_t made_of(const tr_server *server, const span *s, uint64_t steps)
+{
+    const uint64_t last = is_open(s) || steps < s->to ? steps : s->to;
+
+    return s->from != NOT_YET && last > s->from ? (uint32_t)((last - s->from) * batches_of_step(server)) : 0;
+}
+
+static void drop_span(work *w, uint64_t at)
+{
+    w->spans--;
+    memmove(&w->span[at], &w->span[at + 1], (w->spans - at) * sizeof *w->span);
+}
+
+/* The first that is not ended; NULL: there is none. */
+static span *first_open(work *w)
+{
+    for (uint64_t i = 0; i < w->spans; i++)
+        if (is_open(&w->span[i]))
+            return &w->span[i];
+    return NULL;
+}
+
+/* What was ended is done when every server has the first `steps` steps of its trainer: of a task without a step there is nothing
+ * to wait for. Has anything changed? */
+static bool finish(tr_tasks *core, work *w, int trainer, uint64_t steps)
+{
+    bool has_changed = false;
+
+    for (uint64_t i = 0; i < w->spans;) {
+        const span *s = &w->span[i];
+        if (is_open(s) || (s->to > steps && s->to > s->from)) {
+            i++;
+            continue;
+        }
+        tr_tasks_done(core, trainer, s->lease);
+        drop_span(w, i);
+        has_changed = true;
+    }
+    return has_changed;
+}
+
+/* Nothing is the trainer's any more; who gets its tasks leaves out what every server has of them. */
+static void give_back(const tr_server *server, tr_tasks *core, work *w, int trainer, uint64_t steps)
+{
+    finish(core, w, trainer, steps);
+    for (uint64_t i = 0; i < w->spans; i++)
+        tr_tasks_made(core, trainer, w->span[i].lease, made_of(server, &w->span[i], steps));
+    w->spans = 0;
+    w->leaves_behind = 0;
+    tr_tasks_leave(core, trainer);
+}
+
+/* Steps of it that every server has: it says so, and where there is no other this one knows. */
+static uint64_t everywhere(const tr_server *server, const tr__trainer *trainer)
+{
+    const uint64_t said = work_of(server, trainer)->everywhere;
+
+    return server->roster->servers == 1 || said > trainer->settled ? trainer->settled : said;
+}
+
+static void look_at(tr_server *server, const tr__trainer *trainer)
+{
+    const int      index = index_of(server, trainer);
+    work          *w = work_of(server, trainer);
+    tr_tasks      *core = server->tasks->core;
+    const uint64_t steps = everywhere(server, trainer);
+
+    if (!w->spans && !w->leaves_behind)
+        return;
+    if (w->leaves_behind && trainer->settled + 1 >= w->leaves_behind) {
+        give_back(server, core, w, index, steps);
+        keep(server);
+    } else if (finish(core, w, index, steps)) {
+        keep(server);
+    }
+}
+
+void tr__server_tasks_settled(tr_server *server)
+{
+    for (int i = 0; server->tasks && i < server->trainer_count; i++)
+        look_at(server, &server->trainer[i]);
+}
+
+/* What an heir says is not about the steps of the one before it. */
+void tr__server_tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t steps)
+{
+    work *w = server->tasks ? work_of(server, trainer) : NULL;
+
+    if (!w || w->leaves_behind || steps <= w->everywhere)
+        return;
+    w->everywhere = steps;
+    look_at(server, trainer);
+}
+
+void tr__server_tasks_leave(tr_server *server, const tr__trainer *trainer)
+{
+    work *w = server->tasks ? work_of(server, trainer) : NULL;
+
+    if (!w || !w->spans || (w->leaves_behind && w->leaves_behind != NOT_YET))
+        return;
+    w->leaves_behind = trainer->ended + 1;
+    keep(server);
+    look_at(server, trainer);
+}
+
+void tr__server_tasks_vacant(tr_server *server, const tr__trainer *trainer)
+{
+    work *w = server->tasks ? work_of(server, trainer) : NULL;
+
+    if (!w || !w->spans || w->leaves_behind)
+        return;
+    w->leaves_behind = NOT_YET;
+    keep(server);
+}
+
+void tr__server_tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step)
+{
+    if (!server->tasks)
+        return;
+    work_of(server, trainer)->everywhere = step;
+    work_of(server, trainer)->leaves_behind = 0;
+    tr__server_tasks_leave(server, trainer);
+}
+
+/* Of who is gone all that is settled here is all that will be. */
+static void see_who_left(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
-        tr_tasks_made(core, i, all[i].lease, made_of(server, &all[i], steps[i]));
-        all[i] = (work){0};
+        const tr__trainer *t = &server->trainer[i];
+        work              *w = work_of(server, t);
+        if (t->is_gone || w->leaves_behind)
+            w->leaves_behind = t->settled + 1;
     }
-    tr_tasks_end_leases(core);
+    tr__server_tasks_settled(server);
 }
 
-tr_status tr__server_tasks_take_over(tr_server *server, const tr_commit *commit, bool leases_stand)
+tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live)
 {
-    const size_t works = (size_t)server->trainer_count * sizeof(work);
-    uint64_t     size = 0;
-    uint8_t     *kept = server->store.tasks && server->self == 0 ? server->store.tasks(server->store.self, &size) : NULL;
-    tr_tasks    *core;
+    const size_t  works = (size_t)server->trainer_count * sizeof(work);
+    tr_kept_tasks kept = {NULL};
+    size_t        size = 0;
+    tr_tasks     *core;
 
-    const kept_head *head = (const kept_head *)(const void *)kept;
-    if (!kept || size < KEPT_HEAD || !head->place_bytes || size < KEPT_HEAD + 2 * head->place_bytes)
+    if (server->self != 0 || !tr_kept_tasks_attach(&kept, &server->store))
         return TR_OK;
-    const uint8_t *from = kept + KEPT_HEAD + atomic_load(&head->current) * head->place_bytes;
-    uint32_t       count;
-    memcpy(&count, from + works + sizeof(uint64_t), sizeof count);     /* the second number, as every server lays it out */
-    TR_TRY(tr_tasks_load(&core, from + works, tr_tasks_size(count)));
+    const uint8_t *from = tr_kept_tasks_get(&kept, &size);
+    if (size < works)
+        return tr_fail(TR_EFORMAT, "the state of tasks is damaged: %zu bytes for %d trainers", size, server->trainer_count);
+    TR_TRY(tr_tasks_load(&core, from + works, size - works));
     server->tasks = tasks_new(server, core, -1);
     server->tasks->kept = kept;
     memcpy(server->tasks->work, from, works);
-    if (!leases_stand)
-        end_all(server, core, server->tasks->work, commit->settled);
-    keep(server);
+    if (trainers_live)
+        see_who_left(server);
     return TR_OK;
+}
+
+/* At a cut every server has all steps of those who have cut. */
+static void end_all(const tr_server *server, tr_tasks *core)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        const bool         has_cut = server->cut.cut && server->cut.cut[i];
+        work               w = *work_of(server, t);
+        give_back(server, core, &w, i, has_cut ? t->ended : everywhere(server, t));
+    }
 }
 
 void *tr__server_tasks_pack(const tr_server *server, size_t *size)
@@ -143,16 +294,9 @@ void *tr__server_tasks_pack(const tr_server *server, size_t *size)
     if (!server->tasks || tr_tasks_save(&bytes, size, server->tasks->core) != TR_OK)
         return NULL;
     if (tr_tasks_load(&copy, bytes, *size) == TR_OK) {
-        work     *all = tr__must_alloc((size_t)server->trainer_count * sizeof *all);
-        uint64_t *steps = tr__must_alloc((size_t)server->trainer_count * sizeof *steps);
-        memcpy(all, server->tasks->work, (size_t)server->trainer_count * sizeof *all);
-        for (int i = 0; i < server->trainer_count; i++)
-            steps[i] = server->trainer[i].ended;
-        end_all(server, copy, all, steps);
+        end_all(server, copy);
         if (tr_tasks_save(&packed, size, copy) != TR_OK)
             packed = NULL;
-        free(all);
-        free(steps);
     }
     tr_tasks_free(copy);
     free(bytes);
@@ -204,13 +348,16 @@ static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const t
     if (server->mode.kind != TR_MODE_ASYNC && server->mode.kind != TR_MODE_GEO)
         return tr_fail(TR_EPEER, "%s wants tasks on lease, which need mode async or geo: elsewhere trainers wait for the steps of "
                        "one that has none", tr__server_trainer_name(server, trainer));
-    if (server->tasks)
-        return check_same(server, trainer, &spec);
+    if (server->tasks) {                               /* it begins: what it has is of a process, or a loop, before it */
+        TR_TRY(check_same(server, trainer, &spec));
+        tr__server_tasks_heard(server, trainer, wire->step);
+        tr__server_tasks_leave(server, trainer);
+        return TR_OK;
+    }
     tr_tasks *known = of_checkpoint(server, &spec);
     server->tasks = tasks_new(server, known ? known : tr_tasks_new(&spec), index_of(server, trainer));
-    uint64_t bytes = KEPT_HEAD + 2 * place_bytes(server, spec.count);
-    if (server->store.tasks)
-        server->tasks->kept = server->store.tasks(server->store.self, &bytes);
+    tr_kept_tasks_create(&server->tasks->kept, &server->store,
+                         (size_t)server->trainer_count * sizeof(work) + tr_tasks_size(spec.count));
     keep(server);
     return TR_OK;
 }
@@ -220,87 +367,91 @@ static tr_task look(const tr_tasks *tasks)
     return (tr_task){.answer = tr_tasks_are_done(tasks) ? TR_TASK_END : TR_TASK_WAIT};
 }
 
-/* In geo a step of a trainer is known when it is exchanged: what it made of its task since the last one is not. */
-static uint64_t mark_now(const tr_server *server, const tr__trainer *trainer)
+/* It is leased to a trainer, which begins it at once if it has no other. */
+static void begin(tr_server *server, const tr__trainer *trainer, uint64_t lease)
 {
-    const work *w = &server->tasks->work[index_of(server, trainer)];
-    return trainer->ended + (server->mode.kind == TR_MODE_GEO && (trainer->ended || w->mark));
+    work      *w = work_of(server, trainer);
+    const bool is_next = !first_open(w);
+
+    w->span[w->spans++] = (span){lease, is_next ? trainer->ended : NOT_YET, NOT_YET};
 }
 
-/* A lease for a trainer. One more than it knows of is the answer that a server which is dead has given it. */
-static tr_task lease(tr_server *server, const tr__trainer *trainer, uint32_t held, int64_t now)
+/* An answer that a server has given which is dead now: a lease with a number above all that the trainer knows of. */
+static tr_task lost_answer(const tr_server *server, const tr__trainer *trainer, uint64_t known)
 {
-    struct tr__server_tasks *t = server->tasks;
-    const int                index = index_of(server, trainer);
-    work                    *w = &t->work[index];
+    work *w = work_of(server, trainer);
 
-    if (tr_tasks_held(t->core, index) > held + (uint32_t)t->endings[index])
-        return tr_tasks_newest(t->core, index);
-    const tr_task task = tr_tasks_lease(t->core, now, index);
-    if (task.answer == TR_TASK_GIVEN && !w->lease)
-        *w = (work){task.lease, mark_now(server, trainer)};
-    keep(server);
-    return task;
+    for (uint64_t i = 0; i < w->spans; i++) {
+        if (w->span[i].lease <= known)
+            continue;
+        const tr_task task = tr_tasks_leased(server->tasks->core, index_of(server, trainer), w->span[i].lease);
+        if (task.answer == TR_TASK_GIVEN)
+            return task;
+        drop_span(w, i--);                             /* its time ran out meanwhile */
+    }
+    return (tr_task){.answer = TR_TASK_WAIT};
 }
 
-static void on_ask(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, int64_t now)
+/* A lease for a trainer that knows of none with a number above `known`. */
+static tr_status lease(tr_task *out, tr_server *server, const tr__trainer *trainer, uint64_t known, int64_t now)
 {
-    const int     index = index_of(server, trainer);
-    const tr_task task = wire->part ? look(server->tasks->core) : lease(server, trainer, wire->block, now);
-    tr_wire      *last = &server->tasks->last[index];
+    work *w = work_of(server, trainer);
 
+    *out = (tr_task){.answer = TR_TASK_WAIT};
+    if (w->leaves_behind)
+        return TR_OK;
+    *out = lost_answer(server, trainer, known);
+    if (out->answer == TR_TASK_GIVEN)
+        return TR_OK;
+    if (w->spans == MOST_SPANS)
+        return tr_fail(TR_EPEER, "%s wants a task more than the %d that it has", tr__server_trainer_name(server, trainer),
+                       MOST_SPANS);
+    *out = tr_tasks_lease(server->tasks->core, now, index_of(server, trainer));
+    if (out->answer == TR_TASK_GIVEN) {
+        begin(server, trainer, out->lease);
+        keep(server);
+    }
+    return TR_OK;
+}
+
+static tr_status on_ask(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, int64_t now)
+{
+    tr_wire *last = &server->tasks->last[index_of(server, trainer)];
+    tr_task  task = look(server->tasks->core);
+
+    if (!wire->part)
+        TR_TRY(lease(&task, server, trainer, wire->offset, now));
     *last = (tr_wire){.kind = TR_WIRE_TASK, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self,
                       .seq = wire->seq, .step = task.pass, .block = task.task, .part = task.answer, .offset = task.lease,
                       .weight = task.skip};
     tr_outbox_put(&server->outbox, &(tr_message){.peer = trainer->rank, .wire = *last});
+    return TR_OK;
 }
 
-/* Its next step is of the next task. */
-static void go_on(tr_server *server, const tr__trainer *trainer, uint64_t lease, uint64_t mark)
-{
-    const int index = index_of(server, trainer);
-    work     *w = &server->tasks->work[index];
-
-    if (w->lease == lease)
-        *w = (work){tr_tasks_next_held(server->tasks->core, index, lease), mark};
-}
-
-/* The oldest of the trainer's that wait to be done are. */
-static void finish(tr_server *server, const tr__trainer *trainer, uint64_t settled)
-{
-    struct tr__server_tasks *t = server->tasks;
-    const int                index = index_of(server, trainer);
-    ending                  *all = t->ending[index];
-    int                      count = 0;
-
-    while (count < t->endings[index] && all[count].step <= settled) {
-        tr_tasks_done(t->core, index, all[count].lease);
-        go_on(server, trainer, all[count].lease, all[count].step + (mark_now(server, trainer) - trainer->ended));
-        count++;
-    }
-    if (!count)
-        return;
-    t->endings[index] -= count;
-    memmove(all, all + count, (size_t)t->endings[index] * sizeof *all);
-    keep(server);
-}
-
+/* The trainer's next step is of the next task that it has. One that it has ended before is not among the open ones: a server
+ * that is dead had heard of it. */
 static tr_status on_end(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    struct tr__server_tasks *t = server->tasks;
-    const int                index = index_of(server, trainer);
+    const bool has_failed = wire->part != 0;
+    work      *w = work_of(server, trainer);
+    uint64_t   at = 0;
+    tr_status  status = TR_OK;
 
-    if (wire->part) {
-        const tr_status status = tr_tasks_failed(t->core, index, wire->offset);
-        go_on(server, trainer, wire->offset, mark_now(server, trainer));
-        keep(server);
-        return status;
+    while (at < w->spans && (w->span[at].lease != wire->offset || !is_open(&w->span[at])))
+        at++;
+    if (at == w->spans)
+        return TR_OK;
+    w->span[at].to = trainer->ended;
+    if (has_failed) {
+        status = tr_tasks_failed(server->tasks->core, index_of(server, trainer), wire->offset);
+        drop_span(w, at);
     }
-    if (t->endings[index] == MOST_ENDING)
-        return tr_fail(TR_EPEER, "%s ends %d tasks between two steps", tr__server_trainer_name(server, trainer), MOST_ENDING + 1);
-    t->ending[index][t->endings[index]++] = (ending){wire->offset, trainer->ended};
-    finish(server, trainer, trainer->settled);
-    return TR_OK;
+    span *next = first_open(w);
+    if (next && next->from == NOT_YET)
+        next->from = trainer->ended;
+    finish(server->tasks->core, w, index_of(server, trainer), everywhere(server, trainer));
+    keep(server);
+    return status;
 }
 
 tr_status tr__server_on_task(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, int64_t now)
@@ -310,17 +461,13 @@ tr_status tr__server_on_task(tr_server *server, const tr__trainer *trainer, cons
     if (!server->tasks)
         return tr_fail(TR_EPEER, "%s sent %s before it said what the tasks are", tr__server_trainer_name(server, trainer),
                        tr_wire_kind_name(wire->kind));
-    if (wire->kind == TR_WIRE_TASK_END)
-        return on_end(server, trainer, wire);
-    on_ask(server, trainer, wire, now);
-    return TR_OK;
-}
-
-void tr__server_tasks_settled(tr_server *server)
-{
-    for (int i = 0; server->tasks && i < server->trainer_count; i++)
-        if (server->tasks->endings[i])
-            finish(server, &server->trainer[i], server->trainer[i].settled);
+    if (wire->kind == TR_WIRE_TASK_ASK)
+        return on_ask(server, trainer, wire, now);
+    if (wire->part == TR_TASK_EVERYWHERE) {
+        tr__server_tasks_heard(server, trainer, wire->offset);
+        return TR_OK;
+    }
+    return on_end(server, trainer, wire);
 }
 
 void tr__server_task_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
@@ -331,20 +478,6 @@ void tr__server_task_again(tr_server *server, const tr__trainer *trainer, const 
         tr_outbox_put(&server->outbox, &(tr_message){.peer = trainer->rank, .wire = *last});
 }
 
-void tr__server_tasks_leave(tr_server *server, const tr__trainer *trainer)
-{
-    const int index = index_of(server, trainer);
-
-    if (!server->tasks)
-        return;
-    finish(server, trainer, trainer->ended);           /* what it has ended counts */
-    work *w = &server->tasks->work[index];
-    tr_tasks_made(server->tasks->core, index, w->lease, made_of(server, w, trainer->ended));
-    *w = (work){0};
-    tr_tasks_leave(server->tasks->core, index);
-    keep(server);
-}
-
 void tr__server_tasks_free(tr_server *server)
 {
     if (!server->tasks)
@@ -352,7 +485,5 @@ void tr__server_tasks_free(tr_server *server)
     tr_tasks_free(server->tasks->core);
     free(server->tasks->last);
     free(server->tasks->work);
-    free(server->tasks->ending);
-    free(server->tasks->endings);
     free(server->tasks);
 }

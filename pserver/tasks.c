@@ -184,13 +184,6 @@ void tr_tasks_leave(tr_tasks *tasks, int trainer)
     }
 }
 
-void tr_tasks_end_leases(tr_tasks *tasks)
-{
-    for (uint32_t i = 0; i < tasks->spec.count; i++)
-        if (tasks->task[i].state == LEASED)
-            take_back(tasks, &tasks->task[i]);
-}
-
 void tr_tasks_made(tr_tasks *tasks, int trainer, uint64_t lease, uint32_t steps)
 {
     task *t = find(tasks, trainer, lease);
@@ -199,40 +192,11 @@ void tr_tasks_made(tr_tasks *tasks, int trainer, uint64_t lease, uint32_t steps)
         t->skip += steps;
 }
 
-static bool is_held(const task *t, int trainer)
+tr_task tr_tasks_leased(const tr_tasks *tasks, int trainer, uint64_t lease)
 {
-    return t->state == LEASED && t->trainer == trainer;
-}
+    const task *t = find(tasks, trainer, lease);
 
-uint32_t tr_tasks_held(const tr_tasks *tasks, int trainer)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < tasks->spec.count; i++)
-        count += is_held(&tasks->task[i], trainer);
-    return count;
-}
-
-uint64_t tr_tasks_next_held(const tr_tasks *tasks, int trainer, uint64_t after)
-{
-    uint64_t next = 0;
-
-    for (uint32_t i = 0; i < tasks->spec.count; i++) {
-        const task *t = &tasks->task[i];
-        if (is_held(t, trainer) && t->lease > after && (!next || t->lease < next))
-            next = t->lease;
-    }
-    return next;
-}
-
-tr_task tr_tasks_newest(const tr_tasks *tasks, int trainer)
-{
-    const task *newest = NULL;
-
-    for (uint32_t i = 0; i < tasks->spec.count; i++)
-        if (is_held(&tasks->task[i], trainer) && (!newest || tasks->task[i].lease > newest->lease))
-            newest = &tasks->task[i];
-    return newest ? given(tasks, newest) : (tr_task){.answer = TR_TASK_WAIT};
+    return t ? given(tasks, t) : (tr_task){.answer = TR_TASK_WAIT};
 }
 
 void tr_tasks_extend(tr_tasks *tasks, uint32_t passes, double lease)

@@ -26,14 +26,10 @@ bool      tr_tasks_done(tr_tasks *tasks, int trainer, uint64_t lease);
 tr_status tr_tasks_failed(tr_tasks *tasks, int trainer, uint64_t lease);
 /* A trainer has left or died: its tasks are to be done by others. */
 void      tr_tasks_leave(tr_tasks *tasks, int trainer);
-/* Nobody has a task: those that were leased are to be done. */
-void      tr_tasks_end_leases(tr_tasks *tasks);
 /* So many steps of this lease's task were made; nothing if it is over. */
 void      tr_tasks_made(tr_tasks *tasks, int trainer, uint64_t lease, uint32_t steps);
-/* The leases that a trainer has: how many, the first with a number above `after` (0: none), the task of the last. */
-uint32_t  tr_tasks_held(const tr_tasks *tasks, int trainer);
-uint64_t  tr_tasks_next_held(const tr_tasks *tasks, int trainer, uint64_t after);
-tr_task   tr_tasks_newest(const tr_tasks *tasks, int trainer);
+/* The task of a lease that a trainer has, as it was given; TR_TASK_WAIT: it has it no more. */
+tr_task   tr_tasks_leased(const tr_tasks *tasks, int trainer, uint64_t lease);
 /* The same tasks are gone over `passes` times in all, with leases of `lease` seconds. */
 void      tr_tasks_extend(tr_tasks *tasks, uint32_t passes, double lease);
 

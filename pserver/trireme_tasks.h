@@ -15,10 +15,10 @@
  *
  * A task is leased: if its trainer leaves, dies, or has not said that it is done when the lease runs out, another gets it. The
  * trainer makes its steps task by task, in the order in which it got them, and says of each that it is done before the next
- * step; so the server knows how many steps of a task were made, and who gets it next leaves those out. A task of a trainer that
- * was only slow may count twice. A pass begins when all tasks of the one before are done.
+ * step; so the server knows how many steps of a task were made, and who gets it next leaves those out that every server has. A task of a trainer that
+ * was only slow may count twice. A pass begins when all tasks of the one before are done. In mode geo a task ends with an exchange.
  *
- * What is done outlives a server that dies, a job that is started again, and is in checkpoints.
+ * What is done outlives a server that dies, its host where it has a replica, a job that is started again, and is in checkpoints.
  *
  * What must stay true: trainers do not wait for each other's steps (modes async and geo), or one that has no task would
  * be waited for. */
@@ -52,7 +52,7 @@ typedef struct tr_task {
     uint32_t       skip;              /* steps of it that were made before, by whoever had it */
 } tr_task;
 
-/* After tr_job_setup, once. A trainer that means other tasks than the first one ends the job. */
+/* After tr_job_setup; again, it gives back what it has. A trainer that means other tasks than the first one ends the job. */
 TR_API tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec);
 /* Ask for a task; *out holds it when the ticket is done, and lives until then. One question at a time. */
 TR_API tr_status tr_job_task_ask(tr_job *job, tr_task *out, tr_ticket *ticket);

@@ -33,12 +33,13 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(ABORT,     TR_LIMIT_CONTROL)  /* any to any: Abort */                                                 \
     X(SETUP,     TR_LIMIT_CONTROL)  /* request: Setup; `part` 1: as before, as it was after `step` */                                                   \
     X(VALUE,     TR_LIMIT_DATA)     /* request: bytes [offset, offset + bytes) of value `block` */          \
-    X(JOIN,      TR_LIMIT_CONTROL)  /* request: Join; `step` are behind me */                                                     \
+    X(JOIN,      TR_LIMIT_CONTROL)  /* request: Join; `step` are behind me here, `offset` everywhere */                                                     \
     X(PUSH,      TR_LIMIT_DATA)     /* request: bytes [offset, offset + bytes) of a gradient */             \
     X(PUSH_MANY, TR_LIMIT_DATA)     /* request: `block` whole small gradients (see entries below) */        \
-    X(STEP_END,  0)                 /* request: all of `step` was pushed */                                 \
+    X(STEP_END,  0)                 /* request: all of `step` was pushed; `part` 1: it has no gradient, and is in no update; */ \
+                                    /*          `offset` steps are settled everywhere */                    \
     X(PULL,      TR_LIMIT_DATA)     /* request: u32 numbers of blocks, wanted as of `step`; `part` of these steps are to be made again */ \
-    X(GOODBYE,   TR_LIMIT_CONTROL)  /* request: `step` was my last; Cut, with the place, or nothing */      \
+    X(GOODBYE,   TR_LIMIT_CONTROL)  /* request: `step` was my last; Cut, with the place, or nothing; `offset` as in STEP_END */ \
     X(ACK,       0)                 /* reply: requests up to `seq` are done, but for pulls */               \
     X(DATA,      TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: a piece of a parameter */        \
     X(DATA_MANY, TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: `block` whole small ones */      \
@@ -49,9 +50,9 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
                                     /*          i64 keys, all different, then as many rows of f32 */        \
     X(DATA_ROWS, TR_LIMIT_DATA)     /* reply to row pull `seq`: its rows, in the table's type; ssp: `offset` steps of all are in them */ \
     X(TASKS,     0)                 /* request: `block` tasks, `part` passes, digest `offset`, leases of `weight` s */ \
-    X(TASK_ASK,  0)                 /* request: a task, please, besides the `block` that it has; `part` 1: none, \
+    X(TASK_ASK,  0)                 /* request: a task, please, behind lease `offset`, the newest that it has got; `part` 1: none, \
                                                only whether all are done */                               \
-    X(TASK_END,  0)                 /* request: lease `offset` is done (`part` 0) or has failed (1) */      \
+    X(TASK_END,  0)                 /* request: `part` a tr_wire_task_end */                                \
     X(TASK,      0)                 /* reply to `seq`: tr_task_answer `part`; task `block` of pass `step`, lease `offset`, \
                                                of which `weight` steps were made */                       \
     X(CUT,       TR_LIMIT_CONTROL)  /* request: Cut, number `part`, behind the end of `step` */             \
@@ -77,6 +78,9 @@ typedef enum tr_wire_kind {
 #undef TR_WIRE_ENUM
     TR_WIRE_KIND_COUNT
 } tr_wire_kind;
+
+/* Lease `offset` is done, or has failed; `offset` steps are settled everywhere. */
+typedef enum tr_wire_task_end { TR_TASK_DONE, TR_TASK_FAILED, TR_TASK_EVERYWHERE } tr_wire_task_end;
 
 /* Server 0 to a spare; a spare to all; a server to server 0. */
 typedef enum tr_wire_heir { TR_HEIR_CALLED, TR_HEIR_IS, TR_HEIR_WANTED } tr_wire_heir;

@@ -20,7 +20,7 @@ typedef struct running {
     const tr_saved_cut      *cut;     /* NULL: alone */
     tr_job     *job;
     tr_scope   *scope;
-    tr_program *program, *idle;
+    tr_program *program, *idle, *flush;
     tr_dataset *data;
     tr_loop    *loop;
     tr_keeper   keeper;
@@ -212,6 +212,8 @@ static tr_status prepare_programs(running *r)
         TR_TRY(tr_program_parse(&r->idle, r->cut->idle.bytes, r->cut->idle.size));
         tr_program_set_random_seed(r->idle, tr_program_random_seed(r->idle) + seed);
     }
+    if (r->cut->flush.bytes)
+        TR_TRY(tr_program_parse(&r->flush, r->cut->flush.bytes, r->cut->flush.size));
     TR_TRY(run_once(r, &r->cut->prepare, "first"));
     TR_TRY(join(r));
     TR_TRY(run_once(r, &r->cut->begin, "second"));
@@ -239,6 +241,7 @@ static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
     tr_loop_report  report = {0};
 
     options.idle = r->idle;
+    options.flush = r->flush;
     options.has_leases = has_leases(r);
     options.runs = r->keeper.first + (options.has_leases ? 0 : steps_before(r));
     options.skip = options.has_leases ? 0 : options.runs;
@@ -323,5 +326,6 @@ tr_status tr_saved_job_run(bool *is_stopped, const tr_saved_job_desc *desc, tr_j
     tr_scope_free(r.scope);
     tr_program_free(r.program);
     tr_program_free(r.idle);
+    tr_program_free(r.flush);
     return status;
 }

@@ -203,7 +203,10 @@ static tr_status do_leased_step(tr_loop *loop, tr_worker *worker, double seconds
     const int64_t number = is_step ? claim(loop) : 0;
     if (number)
         TR_TRY(run_batch(loop, worker, number));
-    return got && worker->batch->ends_task && !loop->is_at_end ? tr_leases_end(loop->leases, worker->batch->task) : TR_OK;
+    if (!got || !worker->batch->ends_task || loop->is_at_end)
+        return TR_OK;
+    TR_TRY(tr_worker_flush(worker));
+    return tr_leases_end(loop->leases, worker->batch->task);
 }
 
 /* One batch, or the end of an epoch; waits no longer than that for data. */
@@ -337,6 +340,8 @@ tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope, tr_da
     pthread_cond_init(&loop->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     TR_TRY_GOTO(fail, init_workers(loop, program, scope, options));
+    if (options->has_leases)                       /* each step is of one task */
+        TR_TRY_GOTO(fail, tr_worker_flush(&loop->hand[0].worker));
     if (options->has_leases)
         TR_TRY_GOTO(fail, tr_leases_new(&loop->leases, tr_job_current(), data, loop->options.epochs, options->lease));
     else

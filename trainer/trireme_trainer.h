@@ -145,6 +145,7 @@ typedef struct tr_loop_options {
     int64_t            skip;          /* so many steps were made before: their batches are read, and nothing is run */
     int64_t            runs;          /* of the program, made before: random numbers go on from there */
     tr_program        *idle;          /* in a job: what runs in a step without samples; NULL: the program itself */
+    tr_program        *flush;         /* with leases: what runs when a task ends, so that all of it is with the servers; NULL: nothing */
     bool               check_finite;
 } tr_loop_options;
 

@@ -129,6 +129,8 @@ tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program
     if (options->idle)
         TR_TRY(tr_executor_prepare(&worker->idle, worker->executor, options->idle, worker->scope,
                                    tr_batch_feed_count(worker->batch), worker->feed_name, 0, NULL));
+    if (options->flush)
+        TR_TRY(tr_executor_prepare(&worker->flush, worker->executor, options->flush, worker->scope, 0, NULL, 0, NULL));
     if (options->runs)
         TR_TRY(tr_executor_set_runs(worker->executor, worker->program, worker->scope, options->runs));
     TR_TRY(make_ahead(worker, data));
@@ -273,4 +275,9 @@ tr_status tr_worker_run(tr_worker *worker, tr_text *line)
         return tr_plan_run(worker->idle, tr_batch_feeds(worker->batch), NULL);
     }
     return line ? run_fetching(worker, line) : tr_plan_run(worker->plain, tr_batch_feeds(worker->batch), NULL);
+}
+
+tr_status tr_worker_flush(tr_worker *worker)
+{
+    return worker->flush ? tr_plan_run(worker->flush, NULL, NULL) : TR_OK;
 }

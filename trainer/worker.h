@@ -18,6 +18,7 @@ typedef struct tr_worker {
     tr_batch     *batch;
     tr_plan      *plain, *fetching;   /* fetching: with the values that are told; made when it is first needed */
     tr_plan      *idle;               /* for a step without samples; NULL: it is as any other */
+    tr_plan      *flush;              /* between two tasks; NULL: nothing runs there */
     tr_program   *ahead_program;      /* tells the job which rows the next batch wants; NULL: the program asks for none */
     tr_plan      *ahead;
     tr_batch     *next;               /* the batch behind this one */
@@ -38,6 +39,8 @@ tr_status tr_worker_take(bool *got, tr_worker *worker, tr_dataset *data, double 
 tr_status tr_worker_look_ahead(tr_worker *worker, tr_dataset *data);
 /* Run the batch once. With `line` the values are fetched and added to it: " loss=0.25 acc=0.5". */
 tr_status tr_worker_run(tr_worker *worker, tr_text *line);
+/* Send what the servers have not got yet. */
+tr_status tr_worker_flush(tr_worker *worker);
 /* Let what persists in `scope` be nobody else's memory, so that several may write it where it is. */
 tr_status tr_worker_settle_scope(tr_program *program, tr_scope *scope);
 

@@ -31,6 +31,7 @@ class LoopPart:
     runs: int | None = None            # of the program, made before; None: as the executor knows
     training: Any = None               # of the job
     keeper: Any = None                 # of checkpoints; None: nobody keeps any
+    flush: Program | None = None       # between two leased tasks
     loss: int = 0                      # which of the fetches is the loss, from 1; 0: none
 
     def end(self, steps: int, leased: bool) -> None:
@@ -125,6 +126,7 @@ def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scop
                              skip=part.skip, runs=part.runs,
                              has_leases=may_lease, lease=dataset._given["lease"],
                              idle=ffi.NULL if part.idle is None else part.idle.desc._native.ptr,
+                             flush=ffi.NULL if part.flush is None else part.flush.desc._native.ptr,
                              check_finite=executor.check_nan)
     before, start = dataset._counts(), time.perf_counter()
     out = ffi.new("tr_loop **")

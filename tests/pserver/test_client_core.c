@@ -38,16 +38,21 @@ static void acknowledge(rig *r, int from)
     hear(r, from, (tr_wire){.kind = TR_WIRE_ACK, .seq = r->seq[from]}, NULL);
 }
 
-static void say_serving(rig *r, int server)
+/* With so many steps of this trainer, from an earlier start; 0: with nothing. */
+static void say_serving(rig *r, int server, uint64_t steps)
 {
     Trireme__Pserver__Serving serving = TRIREME__PSERVER__SERVING__INIT;
     uint8_t                   packed[32];
 
     serving.server = (uint32_t)server;
+    serving.has_updates = steps > 0;
+    serving.updates = steps;
+    serving.n_settled = steps > 0;
+    serving.settled = &steps;
     hear(r, server, (tr_wire){.kind = TR_WIRE_SERVING, .bytes = trireme__pserver__serving__pack(&serving, packed)}, packed);
 }
 
-static rig make(uint64_t window, int64_t retry)
+static rig make_behind(const uint64_t steps[2], uint64_t window, int64_t retry)
 {
     const tr_client_options options = {CHUNK, window, retry, 1000};
     tr_client_setup         setups[2] = {{0}};
@@ -64,8 +69,9 @@ static rig make(uint64_t window, int64_t retry)
         setups[s].join_bytes = 1;
     }
     for (int s = 0; s < 2; s++)
-        say_serving(&r, s);
+        say_serving(&r, s, steps[s]);
     assert_int_equal(tr_client_done(r.client), 1);
+    tr_client_keep_settled(r.client);
     assert_int_equal(tr_client_setup_all(r.client, setups, 4, blocks), 2);
     assert_int_equal(take(&r, m, 8), 2);
     acknowledge(&r, 0);
@@ -73,6 +79,11 @@ static rig make(uint64_t window, int64_t retry)
     acknowledge(&r, 1);
     assert_int_equal(tr_client_done(r.client), 2);
     return r;
+}
+
+static rig make(uint64_t window, int64_t retry)
+{
+    return make_behind((const uint64_t[2]){0, 0}, window, retry);
 }
 
 static void unmake(rig *r)
@@ -243,7 +254,7 @@ TEST(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left)
     for (int s = 0; s < 2; s++) {
         setups[s].join = calloc(1, 1);
         setups[s].join_bytes = 1;
-        say_serving(&r, s);
+        say_serving(&r, s, 0);
     }
     tr_client_setup_all(r.client, setups, 4, blocks);
     const uint64_t left = tr_client_goodbye(r.client);
@@ -268,6 +279,82 @@ TEST(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left)
     unmake(&r);
 }
 
+static void make_step(rig *r)
+{
+    for (uint32_t b = 0; b < 4; b++)
+        tr_client_push(r->client, b, memory, 1);
+    tr_client_step_end(r->client);
+}
+
+static void request(rig *r, tr_wire_kind kind)
+{
+    tr_client_task_request(r->client, &(tr_client_task){.wire = {.kind = kind, .offset = 7}});
+}
+
+TEST(that_every_server_has_a_task_is_said_when_it_is_so)
+{
+    rig        r = make(1 << 20, 0);
+    tr_message m[16];
+
+    make_step(&r);
+    take(&r, m, 16);
+    request(&r, TR_WIRE_TASK_END);
+    assert_int_equal(take(&r, m, 16), 1);
+    assert_int_equal(m[0].wire.part, TR_TASK_DONE);
+    acknowledge(&r, 0);
+    assert_int_equal(take(&r, m, 16), 0);
+    acknowledge(&r, 1);
+    assert_int_equal(take(&r, m, 16), 1);
+    assert_int_equal(m[0].wire.kind, TR_WIRE_TASK_END);
+    assert_int_equal(m[0].wire.part, TR_TASK_EVERYWHERE);
+    assert_int_equal(m[0].wire.offset, 1);
+    unmake(&r);
+}
+
+TEST(who_had_tasks_leaves_server_0_when_every_server_has_its_steps)
+{
+    rig        r = make(1 << 20, 0);
+    tr_message m[16];
+
+    request(&r, TR_WIRE_TASKS);
+    make_step(&r);
+    take(&r, m, 16);
+    const uint64_t ticket = tr_client_goodbye(r.client);
+    assert_int_equal(take(&r, m, 16), 1);
+    assert_int_equal(m[0].peer, 1);
+    acknowledge(&r, 1);
+    assert_int_equal(take(&r, m, 16), 0);
+    acknowledge(&r, 0);
+    assert_int_equal(take(&r, m, 16), 1);
+    assert_int_equal(m[0].peer, 0);
+    assert_int_equal(m[0].wire.kind, TR_WIRE_GOODBYE);
+    assert_true(tr_client_done(r.client) < ticket);
+    acknowledge(&r, 0);
+    assert_int_equal(tr_client_done(r.client), ticket);
+    unmake(&r);
+}
+
+/* Server 0 has step 3 of the process before this one. */
+TEST(what_a_server_has_alone_is_left_out_before_tasks_begin)
+{
+    rig        r = make_behind((const uint64_t[2]){3, 2}, 1 << 20, 0);
+    tr_message m[16];
+
+    assert_int_equal(tr_client_step(r.client), 2);
+    request(&r, TR_WIRE_TASKS);
+    assert_int_equal(tr_client_step(r.client), 3);
+    assert_int_equal(take(&r, m, 16), 1);
+    assert_int_equal(m[0].peer, 1);
+    assert_int_equal(m[0].wire.kind, TR_WIRE_STEP_END);
+    assert_int_equal(m[0].wire.step, 3);
+    assert_int_equal(m[0].wire.part, 1);
+    acknowledge(&r, 1);
+    assert_int_equal(take(&r, m, 16), 1);
+    assert_int_equal(m[0].peer, 0);
+    assert_int_equal(m[0].wire.kind, TR_WIRE_TASKS);
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +366,9 @@ int main(void)
         cmocka_unit_test(a_block_that_nobody_pulled_is_refused),
         cmocka_unit_test(a_death_says_what_was_waited_for),
         cmocka_unit_test(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left),
+        cmocka_unit_test(that_every_server_has_a_task_is_said_when_it_is_so),
+        cmocka_unit_test(who_had_tasks_leaves_server_0_when_every_server_has_its_steps),
+        cmocka_unit_test(what_a_server_has_alone_is_left_out_before_tasks_begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,14 +38,15 @@ TEST(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike)
     assert_int_equal(again.block, task.block);
     assert_int_equal(again.offset, task.offset);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
-    assert_int_not_equal(take_task(&r, TRAINER0).block, task.block);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .block = 1}, NULL);
+    const tr_wire other = take_task(&r, TRAINER0);
+    assert_int_not_equal(other.block, task.block);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .offset = other.offset}, NULL);
     assert_int_equal(take_task(&r, TRAINER0).part, TR_TASK_WAIT);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .part = 1}, NULL);
     assert_int_equal(take_task(&r, TRAINER1).part, TR_TASK_WAIT);
 
     r.node.lost(r.node.self, TRAINER1, "died");            /* its task is the other's */
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .block = 1}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .offset = other.offset}, NULL);
     const tr_wire last = take_task(&r, TRAINER0);
     assert_int_equal(last.block, task.block);
     for (uint64_t lease = 1; lease <= last.offset; lease++)
@@ -55,9 +56,10 @@ TEST(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike)
     unmake(&r);
 }
 
-static tr_wire ask(rig *r, int from, uint32_t held)
+/* `known`: the newest lease that it has got. */
+static tr_wire ask(rig *r, int from, uint64_t known)
 {
-    say(r, from, (tr_wire){.kind = TR_WIRE_TASK_ASK, .block = held}, NULL);
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASK_ASK, .offset = known}, NULL);
     return take_task(r, from);
 }
 
@@ -79,17 +81,90 @@ TEST(what_a_dead_trainer_made_of_its_task_is_left_out)
 
     say_tasks(&r, TRAINER0, 9);
     const uint64_t first = ask(&r, TRAINER1, 0).offset;
-    const tr_wire  second = ask(&r, TRAINER1, 1);
+    const tr_wire  second = ask(&r, TRAINER1, first);
     make_step(&r, TRAINER1, 1);
     make_step(&r, TRAINER1, 2);
     end_task(&r, TRAINER1, first);
     make_step(&r, TRAINER1, 3);
     make_step(&r, TRAINER1, 4);
-    push_step(&r, TRAINER1, 5, 1);                         /* ended, if not applied yet: it counts */
+    push_step(&r, TRAINER1, 5, 1);                         /* ended, and not applied yet: it will count, if this server lives */
     r.node.lost(r.node.self, TRAINER1, "died");
+    assert_int_equal(ask(&r, TRAINER0, 0).part, TR_TASK_WAIT);
+    tr_server_applied(r.server, TR_OK);
     const tr_wire task = ask(&r, TRAINER0, 0);
     assert_int_equal(task.block, second.block);
     assert_true(task.weight == 3);
+    unmake(&r);
+}
+
+/* Another server beside ours, behind the trainers. */
+static rig make_beside_another(const char *mode)
+{
+    const tr_store store = plain_store();
+    rig            r = {.roster = tr_roster_new(SERVER, 4)};
+
+    for (int i = 0; i < 4; i++)
+        tr_roster_put(r.roster, i, i == SERVER || i == 3 ? TR_ROLE_SERVER : TR_ROLE_TRAINER, 1, 100 + i, "h", "");
+    EXPECT_OK(tr_roster_close(r.roster));
+    serve_anew(&r, &store);
+    say_setup(&r, mode, TR_FP32);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    return r;
+}
+
+TEST(a_task_is_done_when_every_server_has_its_last_step)
+{
+    rig r = make_beside_another("async");
+
+    say_tasks(&r, TRAINER0, 9);
+    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.offset);
+    make_step(&r, TRAINER1, 1);
+    make_step(&r, TRAINER1, 2);
+    end_task(&r, TRAINER1, one.offset);
+    make_step(&r, TRAINER1, 3);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_END, .part = TR_TASK_EVERYWHERE, .offset = 2}, NULL);
+    r.node.lost(r.node.self, TRAINER1, "died");            /* of step 3 nobody knows whether the other has it */
+    const tr_wire last = ask(&r, TRAINER0, 0);
+    assert_int_equal(last.part, TR_TASK_GIVEN);
+    assert_int_equal(last.block, two.block);
+    assert_true(last.weight == 0);
+    assert_int_equal(ask(&r, TRAINER0, last.offset).part, TR_TASK_WAIT);
+    unmake(&r);
+}
+
+TEST(what_some_servers_may_lack_of_an_ended_task_is_made_again)
+{
+    rig r = make_beside_another("async");
+
+    say_tasks(&r, TRAINER0, 9);
+    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.offset);
+    make_step(&r, TRAINER1, 1);
+    make_step(&r, TRAINER1, 2);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_END, .part = TR_TASK_EVERYWHERE, .offset = 1}, NULL);
+    end_task(&r, TRAINER1, one.offset);
+    r.node.lost(r.node.self, TRAINER1, "died");
+    const tr_wire again = ask(&r, TRAINER0, 0), other = ask(&r, TRAINER0, again.offset);
+    assert_int_equal(again.block, one.block);
+    assert_true(again.weight == 1);
+    assert_int_equal(other.block, two.block);
+    assert_true(other.weight == 0);
+    unmake(&r);
+}
+
+TEST(a_step_that_is_left_out_is_settled_without_an_update)
+{
+    rig r = make_running_as("async");
+
+    push_step(&r, TRAINER1, 1, 1);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 2, .part = 1}, NULL);        /* behind one that is being applied */
+    tr_server_applied(r.server, TR_OK);
+    make_step(&r, TRAINER1, 3);
+    assert_int_equal(applying, 2);
+    assert_int_equal(tr_server_step(r.server), 2);
+    push_small(&r, TRAINER1, 4, 1);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 4, .part = 1}, NULL);
+    EXPECT_REFUSED(&r, "leaves step 4 out, which it has begun");
     unmake(&r);
 }
 
@@ -163,7 +238,7 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
-    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, 1), other = ask(&r, TRAINER0, 0);
+    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.offset), other = ask(&r, TRAINER0, 0);
     make_step(&r, TRAINER1, 1);
     make_step(&r, TRAINER1, 2);
     end_task(&r, TRAINER1, one.offset);
@@ -173,11 +248,10 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
 
     renew(&r);
     EXPECT_OK(tr_server_take_over(r.server));
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
     assert_int_equal(ask(&r, TRAINER0, 0).offset, other.offset);       /* the answer was lost: the same again */
     make_step(&r, TRAINER1, 4);
     end_task(&r, TRAINER1, two.offset);
-    const tr_wire last = ask(&r, TRAINER1, 0);
+    const tr_wire last = ask(&r, TRAINER1, two.offset);
     assert_int_equal(last.part, TR_TASK_GIVEN);
     assert_true(last.block != one.block && last.block != two.block && last.block != other.block && last.weight == 0);
     make_step(&r, TRAINER1, 5);
@@ -185,12 +259,12 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
     renew(&r);                                             /* the job is started again: nobody has a task */
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept_setup_bytes, .part = 1, .step = 5}, kept_setup);
     say_join(&r, TRAINER0);
-    say_join(&r, TRAINER1);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_JOIN, .step = 5, .offset = 5}, NULL);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
-    const tr_wire a = ask(&r, TRAINER0, 0), b = ask(&r, TRAINER0, 1);
+    const tr_wire a = ask(&r, TRAINER0, 0), b = ask(&r, TRAINER0, a.offset);
     assert_true(a.block + b.block == other.block + last.block && a.block != b.block);
     assert_true((a.block == last.block ? a : b).weight == 1 && (a.block == last.block ? b : a).weight == 0);
-    assert_int_equal(ask(&r, TRAINER0, 2).part, TR_TASK_WAIT);
+    assert_int_equal(ask(&r, TRAINER0, b.offset).part, TR_TASK_WAIT);
     end_task(&r, TRAINER0, a.offset);
     end_task(&r, TRAINER0, b.offset);
     assert_int_equal(ask(&r, TRAINER1, 0).part, TR_TASK_END);
@@ -310,6 +384,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike),
         cmocka_unit_test(what_a_dead_trainer_made_of_its_task_is_left_out),
+        cmocka_unit_test(a_task_is_done_when_every_server_has_its_last_step),
+        cmocka_unit_test(what_some_servers_may_lack_of_an_ended_task_is_made_again),
+        cmocka_unit_test(a_step_that_is_left_out_is_settled_without_an_update),
         cmocka_unit_test(who_takes_a_servers_place_knows_its_tasks),
         cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),
         cmocka_unit_test(who_takes_a_servers_place_learns_where_trainers_were_that_have_left),

@@ -274,30 +274,27 @@ static int draw_lost(sim_job *job, const sim_options *options)
 }
 
 /* Ranks of any role die at any moment, and messages are lost and doubled, those of the dead and of who takes their places among
- * them. When that is too much the job is started again, on the hosts that are left; at last nobody dies any more. */
-static uint64_t check_storm(const sim_options *options)
+ * them. When that is too much the job is started again, on the hosts that are left; at last nobody dies any more. Returns the
+ * last start, and counts all. */
+static sim_job *storm(sim_job *job, const sim_options *options, uint64_t *starts)
 {
     enum { DEADLY = 2 };
-    sim_job *job = sim_job_new(options);
-    uint64_t starts = 1;
 
-    for (;; starts++) {
+    for (int start = 1;; start++) {
         const int size = sim_job_size(job);
-        for (int i = 0; starts <= DEADLY && i < 1 + (int)(options->seed / 2 % 3); i++)
+        ++*starts;
+        for (int i = 0; start <= DEADLY && i < 1 + (int)(options->seed / 2 % 3); i++)
             sim_job_kill(job, (int)tr_sim_random(sim_job_sim(job), (uint64_t)size),
                          1 + (int64_t)tr_sim_random(sim_job_sim(job), options->loss > 0 ? 300000 : 100000));
         run(job, options->seed);
-        if (sim_job_is_good(job))
-            break;
-        if (starts > DEADLY)
+        if (sim_job_is_good(job) && (!options->tasks || sim_job_has_trainers(job)))
+            return job;
+        if (start > DEADLY)
             fail_msg("seed %llu: the job fails although nobody dies", (unsigned long long)options->seed);
         sim_job *again = sim_job_again(job, draw_lost(job, options));
         sim_job_free(job);
         job = again;
     }
-    sim_job_check(job);
-    sim_job_free(job);
-    return starts;
 }
 
 static void deaths_losses_and_new_starts_together_cost_nothing(void **state)
@@ -312,7 +309,9 @@ static void deaths_losses_and_new_starts_together_cost_nothing(void **state)
         options.spares = (int)(seed / 72 % 3);
         options.replicas = seed % 5 < 3;
         options.loss = seed % 7 == 0 ? 0 : 0.04;
-        starts += check_storm(&options);
+        sim_job *job = storm(sim_job_new(&options), &options, &starts);
+        sim_job_check(job);
+        sim_job_free(job);
     }
     assert_true(starts > seeds(1000) * 5 / 4);
 }
@@ -364,6 +363,50 @@ static void a_spare_takes_the_place_of_a_dead_trainer_in_every_mode(void **state
     print_message("%llu heirs, %llu of %llu jobs went on\n", (unsigned long long)heirs, (unsigned long long)went_on,
                   (unsigned long long)seeds(400));
     assert_true(seeds(400) < 100 || (heirs > seeds(400) / 4 && went_on > seeds(400) / 4));
+}
+
+/* The job goes on from its newest cut, on another number of servers. */
+static bool go_on_with_tasks(const sim_job *job, const sim_options *before)
+{
+    sim_options options = *before;
+
+    options.from = sim_job_snapshots(job);
+    if (!options.from || !options.from->tasks)
+        return false;
+    options.servers = 1 + before->servers % 3;
+    options.cuts = options.replicas = options.heirs = false;
+    options.spares = 0;
+    check_run(&options);
+    return true;
+}
+
+/* Each batch of a leased task gets into every server's parameters. Ranks of any role die, once or again and again; spares take
+ * places of servers, and of trainers; hosts are lost whose servers have a replica; jobs go on from cuts. */
+static void every_leased_batch_gets_to_every_server_whoever_dies(void **state)
+{
+    static const char *const modes[] = {"async", "geo(2)", "async", "geo(1)", "async", "geo(3)"};
+    uint64_t                 starts = 0, cuts = 0;
+
+    (void)state;
+    for (EACH_SEED(400)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 6]);
+        options.trainers++;
+        options.tasks = 1 + (int)(seed / 7 % SIM_TASKS);
+        options.spares = (int)(seed / 8 % 4);
+        options.heirs = seed / 2 % 2;
+        options.replicas = seed % 5 < 3;
+        options.cuts = seed % 3;
+        options.loss = options.heirs || seed % 7 < 3 ? 0 : 0.04;       /* a word that a server serves may not be lost to heirs */
+        sim_job *job = sim_job_new(&options);
+        if (seed % 9 == 0)                             /* nobody dies: each just once */
+            run(job, seed);
+        else
+            job = storm(job, &options, &starts);
+        sim_job_check(job);
+        cuts += go_on_with_tasks(job, &options);
+        sim_job_free(job);
+    }
+    assert_true(seeds(400) < 100 || (starts > seeds(400) && cuts > seeds(400) / 8));
 }
 
 static void a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named(void **state)
@@ -426,6 +469,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(servers_agree_on_every_update_whoever_dies),
         cmocka_unit_test(deaths_losses_and_new_starts_together_cost_nothing),
         cmocka_unit_test(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode),
+        cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),
         cmocka_unit_test(disagreement_is_refused_with_a_diff),
     };

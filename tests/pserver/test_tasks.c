@@ -112,9 +112,10 @@ TEST(the_state_comes_back_from_its_bytes)
     assert_int_equal(counts.pass, 1);
     assert_int_equal(counts.done, 68);
     assert_int_equal(counts.leased, 1);
-    assert_int_equal(tr_tasks_next_held(back, 0, 0), 76);  /* who has it goes on */
+    expect_task(tr_tasks_leased(back, 0, 76), TR_TASK_GIVEN, 5, 1);        /* who has it goes on */
+    expect_task(tr_tasks_leased(back, 1, 76), TR_TASK_WAIT, 0, 0);
     tr_tasks_made(back, 0, 76, 3);
-    tr_tasks_end_leases(back);
+    tr_tasks_leave(back, 0);
     counts = tr_tasks_count(back);
     assert_int_equal(counts.to_do, 2);
     assert_int_equal(counts.leased, 0);

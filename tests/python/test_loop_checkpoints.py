@@ -204,3 +204,31 @@ def test_a_job_that_is_started_again_goes_on_with_its_tasks(tmp_path):
     code, text = job.end()
     assert code == 0 and "starting the job again" in text
     assert_all_done(tmp_path / "data", folder)
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_trainer_and_server_0_die_together_and_no_line_is_lost(tmp_path):
+    """Spares take both places. A row of the counted parameter lies on one of two servers: each has every line, and those twice
+    over which the trainer died."""
+    folder = tmp_path / "c"
+    job = Launched(2, 3, tmp_path / "data", "--pause", 0.1, script=LOOPS,
+                   options=("--mode", "async", "--spares", 2, *keep(folder, 2)))
+    ranks = job.ranks()
+    wait_for_checkpoint(folder, job.process)
+    for rank in (3, 0):
+        os.kill(ranks.known[rank].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0, text
+    launch(1, 1, tmp_path / "data", script=LOOPS, options=("--mode", "async", *keep(folder, 1000, "--resume")))
+    counts = counts_in(folder)
+    assert counts.min() >= 2, counts
+    assert (counts - 2).sum() <= BATCHES * BATCH and counts.max() <= 3, counts         # a task at most
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_in_geo_what_is_done_of_the_tasks_is_with_the_servers(tmp_path):
+    """A task ends with an exchange, though its batches are no multiple of those between two."""
+    launch(2, 1, tmp_path / "data", script=LOOPS, options=("--mode", "geo(3)", *keep(tmp_path / "c", 1000)))
+    np.testing.assert_array_equal(counts_in(tmp_path / "c"), 2)

@@ -60,7 +60,7 @@ static void check_block(const sim_job *job, const sim_block *b, int local)
         for (uint64_t step = 1; step <= p->settled[i]; step++) {
             sim__gradient(job, grad, NULL, i, (int)step, 1);
             sim__arrive(job, grad, residual, 1);
-            for (int64_t k = b->at; k < b->at + b->size; k++)
+            for (int64_t k = b->at; k < b->at + b->size && !sim__is_left_out(job, b->server, i, step); k++)
                 expected[k] -= grad[k];
         }
     }
@@ -218,6 +218,8 @@ void sim_job_check(const sim_job *job)
         check_block(job, &job->block[i], local[job->block[i].server]++);
     if (sim__is_whole(job))
         sim__check_settled_rows(job);
+    if (job->options.tasks)
+        sim_job_check_tasks(job);
     free(local);
 }
 

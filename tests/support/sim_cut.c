@@ -11,7 +11,9 @@
 
 /* == servers ==================================================================================== */
 
-/* A part on its way to the disk: the update, then parameter and momentum of each block. */
+enum { COUNTS = SIM_BATCHES * SIM_WIDTH * sizeof(float) };
+
+/* A part on its way to the disk: the update, then parameter and momentum of each block; rows that count batches. */
 typedef struct part {
     sim_applied *later;
     uint8_t     *bytes;
@@ -45,7 +47,7 @@ void sim__store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
 
     assert_string_equal(wish->file, "part");
     p->later = sim__later(place);
-    p->size = sizeof place->updates;
+    p->size = sizeof place->updates + COUNTS;
     for (int i = 0; i < place->count; i++)
         p->size += 2 * (size_t)place->size[i] * sizeof(float);
     uint8_t *at = p->bytes = malloc(p->size);
@@ -57,6 +59,7 @@ void sim__store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
         memcpy(at + bytes, place->momentum[place->side][i], bytes);
         at += 2 * bytes;
     }
+    memcpy(at, place->rows[place->side] + SIM_KEYS * SIM_WIDTH, COUNTS);
     tr_sim_call(place->job->sim, 1 + (int64_t)tr_sim_random(place->job->sim, 3000), end_copying, p);
 }
 
@@ -106,7 +109,7 @@ static void take_part(const sim_job *job, sim_snapshot *to, int server, const ui
 
     memcpy(&updates, at, sizeof updates);
     at += sizeof updates;
-    assert_true(server == 0 || updates == to->updates);
+    assert_true(server == 0 || updates == to->updates || job->options.tasks);
     to->updates = updates;
     for (int i = 0; i < job->blocks; i++) {
         const sim_block *b = &job->block[i];
@@ -116,6 +119,11 @@ static void take_part(const sim_job *job, sim_snapshot *to, int server, const ui
         memcpy(to->param + b->at, at, bytes);
         memcpy(to->momentum + b->at, at + bytes, bytes);
         at += 2 * bytes;
+    }
+    for (int n = 0; n < SIM_BATCHES; n++, at += SIM_WIDTH * sizeof(float)) {
+        float count;
+        memcpy(&count, at, sizeof count);
+        to->count[server][n] = (int)count;
     }
 }
 
@@ -132,17 +140,39 @@ static void take_places(const sim_job *job, sim_snapshot *to, const Trireme__Pse
     }
 }
 
+/* Steps of the trainers that are in it, and 1; 0: it is not. One malloc. */
+static uint64_t *list_places(const sim_snapshot *one, const Trireme__Pserver__CutDone *done)
+{
+    uint64_t *steps = calloc((size_t)one->trainers, sizeof *steps);
+
+    for (size_t p = 0; p < done->n_places; p++)
+        steps[done->places[p]->index] = done->places[p]->steps + 1;
+    return steps;
+}
+
 static void free_snapshot(sim_snapshot *one)
 {
     free(one->step);
     free(one->left);
+    free(one->tasks);
     free(one);
+}
+
+/* What job_checkpoint.c asks of them where tasks are leased: the same trainers are in each. */
+static bool are_same(const sim_snapshot *one, const uint64_t *steps, const Trireme__Pserver__CutDone *done)
+{
+    uint64_t *other = list_places(one, done);
+    const bool are_same = !memcmp(steps, other, (size_t)one->trainers * sizeof *steps);
+
+    free(other);
+    return are_same;
 }
 
 void sim__take_answers(sim_trainer *t)
 {
     sim_job      *job = t->job;
     sim_snapshot *one = calloc(1, sizeof *one);
+    uint64_t     *steps = NULL;
     bool          is_whole = true;
 
     one->trainers = job->options.trainers;
@@ -153,17 +183,27 @@ void sim__take_answers(sim_trainer *t)
         Trireme__Pserver__CutDone *done = trireme__pserver__cut_done__unpack(NULL, answer->size, answer->bytes);
         assert_non_null(done);
         is_whole &= done->has_part != 0;
+        if (!steps)
+            steps = list_places(one, done);
+        is_whole &= !job->options.tasks || are_same(one, steps, done);
         if (is_whole) {
             take_part(job, one, s, done->part.data);
             take_places(job, one, done);
         }
+        if (is_whole && done->has_tasks) {
+            one->tasks_size = done->tasks.len;
+            one->tasks = memcpy(malloc(one->tasks_size), done->tasks.data, one->tasks_size);
+        }
         trireme__pserver__cut_done__free_unpacked(done, NULL);
     }
+    free(steps);
     t->is_cutting = false;
     if (!is_whole) {
         free_snapshot(one);
         return;
     }
+    if (one->tasks)
+        sim__check_position(job, one);
     one->next = job->snapshots;
     job->snapshots = one;
 }

@@ -112,7 +112,7 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     *dead->corpse = *t;
     dead->trainer = dead->corpse;
     sim__trainer_init(t, r->job, trainer, r->number);
-    t->steps = dead->corpse->steps;
+    t->steps = r->job->options.tasks ? SIM_MOST_STEPS : dead->corpse->steps;
     t->fact = dead->corpse->fact;
     t->client = tr_client_new_heir(r->roster, &options);
     tr_client_set_place(t->client, sim__pack_place, t);
@@ -200,6 +200,7 @@ static sim_job *make_job(const sim_options *options, sim_place *left)
     job->is_again = left != NULL;
     cut_blocks(job);
     job->rank = calloc((size_t)job->size, sizeof *job->rank);
+    job->left_out = calloc((size_t)(options->servers * options->trainers) * SIM_MOST_STEPS, sizeof *job->left_out);
     job->place = calloc(2 * (size_t)options->servers, sizeof *job->place);
     job->trainer = calloc((size_t)options->trainers, sizeof *job->trainer);
     for (int s = 0; s < 2 * options->servers; s++) {
@@ -214,6 +215,8 @@ static sim_job *make_job(const sim_options *options, sim_place *left)
         sim_trainer *t = &job->trainer[i];
         sim__trainer_init(t, job, i, options->servers + i);
         t->steps = options->from ? options->from->left[i] : 1 + (int)tr_sim_random(job->sim, (uint64_t)options->steps);
+        if (options->tasks)
+            t->steps = SIM_MOST_STEPS;                 /* until all are done */
     }
     for (int i = 0; i < job->size; i++)
         make_rank(job, i);
@@ -236,6 +239,9 @@ sim_job *sim_job_again(sim_job *old, int lost)
         old->place[servers + lost] = (sim_place){0};
     }
     job = make_job(&old->options, old->place);
+    memcpy(job->left_out, old->left_out,
+           (size_t)(servers * job->options.trainers) * SIM_MOST_STEPS * sizeof *job->left_out);
+    job->losses = sim__losses(old) + job->options.trainers;
     memset(old->place, 0, 2 * (size_t)servers * sizeof *old->place);
     return job;
 }
@@ -264,6 +270,7 @@ void sim_job_free(sim_job *job)
         job->applied = gone->next;
         free(gone);
     }
+    free(job->left_out);
     free(job->rank);
     free(job->place);
     free(job->trainer);
@@ -298,6 +305,14 @@ void sim_job_set_fact(sim_job *job, int who, const char *fact)
 int sim_job_heirs(const sim_job *job)
 {
     return job->heirs;
+}
+
+bool sim_job_has_trainers(const sim_job *job)
+{
+    for (int i = 0; i < job->options.trainers; i++)
+        if (!sim__trainer_is_dead(job, i))
+            return true;
+    return false;
 }
 
 void sim_job_kill(sim_job *job, int rank, int64_t after)

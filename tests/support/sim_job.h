@@ -16,7 +16,8 @@
 #include "pserver/spare.h"
 #include "pserver/transport_sim.h"
 
-enum { SIM_PARAMS = 4, SIM_TOTAL = 3 + 700 + 4500 + 11000, SIM_CHUNK = 4096, SIM_KEYS = 40, SIM_WIDTH = 3, SIM_SERVERS = 16 };
+enum { SIM_PARAMS = 4, SIM_TOTAL = 3 + 700 + 4500 + 11000, SIM_CHUNK = 4096, SIM_KEYS = 40, SIM_WIDTH = 3, SIM_SERVERS = 16,
+       SIM_PASSES = 2, SIM_TASKS = 9, SIM_TASK_BATCHES = 3, SIM_BATCHES = SIM_PASSES * SIM_TASKS * SIM_TASK_BATCHES };
 
 /* What a cut has kept: the state of an update, and where the trainers were. */
 typedef struct sim_snapshot {
@@ -25,6 +26,9 @@ typedef struct sim_snapshot {
     int      trainers;
     int     *step, *left;             /* of each trainer: behind it, and to come */
     float    param[SIM_TOTAL], momentum[SIM_TOTAL];
+    uint8_t *tasks;                   /* the state of leased tasks, or NULL */
+    size_t   tasks_size;
+    int      count[SIM_SERVERS][SIM_BATCHES];      /* how often each batch of them is in each server */
 } sim_snapshot;
 
 typedef struct sim_options {
@@ -38,6 +42,7 @@ typedef struct sim_options {
     const sim_snapshot *from;         /* a job of other numbers of servers goes on from here; NULL: it begins anew */
     bool        replicas;             /* of each server, on another host */
     bool        heirs;                /* spares take the places of trainers, too */
+    int         tasks;                /* leased, in each of SIM_PASSES passes; steps are of their batches. 0: none */
 } sim_options;
 
 typedef struct sim_job sim_job;
@@ -59,6 +64,8 @@ bool     sim_job_has_replica(const sim_job *job, int server);
 int  sim_job_size(const sim_job *job);
 /* How many trainers were replaced by heirs. */
 int sim_job_heirs(const sim_job *job);
+/* Does a trainer live? */
+bool sim_job_has_trainers(const sim_job *job);
 /* Kill a rank at a time; servers come first, then trainers, spares, and replicas. */
 void sim_job_kill(sim_job *job, int rank, int64_t after);
 /* Ranks whose job has failed end. */
@@ -73,6 +80,8 @@ bool sim_job_is_good(const sim_job *job);
 /* Fails the test where a trainer's parameters are not bit by bit those of a sequential run (mode sync, nobody dead), or
  * the servers' not the sum of just what was settled (other modes). */
 void sim_job_check(const sim_job *job);
+/* Fails the test where a batch of leased tasks is not in every server, or twice without a trainer that has died. */
+void sim_job_check_tasks(const sim_job *job);
 /* All whole cuts, the newest first; the job's. */
 const sim_snapshot *sim_job_snapshots(const sim_job *job);
 /* Fails the test where one is not, bit by bit, the state of its update (kinds of sync). */

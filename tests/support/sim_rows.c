@@ -25,6 +25,8 @@ void sim__first_rows(const sim_job *job, float *rows)
 {
     for (int i = 0; i < SIM_KEYS * SIM_WIDTH; i++)
         rows[i] = scale(job, i * 37 % 101 - 50);
+    memset(rows + SIM_KEYS * SIM_WIDTH, 0, SIM_BATCHES * ROW_BYTES);
+    sim__tasks_first_rows(job, rows);
 }
 
 static bool is_wanted(int64_t key, int who, int step)
@@ -105,6 +107,24 @@ void sim__pull_rows(sim_trainer *t)
     t->ticket = tr_client_pull_rows(t->client, &rows->call);
 }
 
+static const float counts_one[SIM_WIDTH] = {-1};
+
+/* Keys of the batches of leased tasks, on each server. */
+static void list_batches(sim_rows *rows, const sim_trainer *t)
+{
+    const int n = t->tasks.batches;
+
+    for (int s = t->job->options.servers; s > 0; s--) {
+        int64_t *from = rows->keys + rows->first[s - 1], *to = from + (s - 1) * n;
+        const uint64_t count = rows->first[s] - rows->first[s - 1];
+        memmove(to, from, count * sizeof *to);
+        for (int i = 0; i < n; i++)
+            to[count + (uint64_t)i] = SIM_KEYS + t->tasks.batch[i];
+    }
+    for (int s = 1; s <= t->job->options.servers; s++)
+        rows->first[s] += (uint64_t)(s * n);
+}
+
 /* A batch without samples has no keys. */
 void sim__push_rows(sim_trainer *t)
 {
@@ -113,13 +133,18 @@ void sim__push_rows(sim_trainer *t)
     list_keys(rows, t, t->step);
     if (t->weight == 0)
         memset(rows->first, 0, sizeof rows->first);
+    list_batches(rows, t);
+    uint64_t wanted = 0;
     for (int s = 0; s < t->job->options.servers; s++) {
         uint8_t       *piece = rows->pieces + rows->first[s] * PUSH_BYTES;
         const uint64_t count = rows->first[s + 1] - rows->first[s];
         for (uint64_t i = 0; i < count; i++) {
             const int64_t key = rows->keys[rows->first[s] + i];
             float         grad[SIM_WIDTH];
-            row_gradient(t->job, grad, t->pulled.value + (rows->first[s] + i) * SIM_WIDTH, key, t->index, t->step);
+            if (key < SIM_KEYS)
+                row_gradient(t->job, grad, t->pulled.value + wanted++ * SIM_WIDTH, key, t->index, t->step);
+            else
+                memcpy(grad, counts_one, sizeof grad);
             memcpy(piece + i * sizeof key, &key, sizeof key);
             memcpy(piece + count * sizeof key + i * ROW_BYTES, grad, ROW_BYTES);
         }
@@ -210,7 +235,7 @@ static bool update_once(const sim_job *job, float *rows, tr_rows_merge *merge, c
 
 void sim__check_rows_in_step(const sim_job *job)
 {
-    float         rows[SIM_KEYS * SIM_WIDTH];
+    float         rows[SIM_ROWS * SIM_WIDTH];
     uint64_t     *step_of = calloc((size_t)job->options.trainers, sizeof *step_of);
     tr_rows_merge merge = {0};
 
@@ -228,7 +253,7 @@ void sim__check_rows_in_step(const sim_job *job)
 
 void sim__check_decided_rows(const sim_job *job, const sim_place *all)
 {
-    float         rows[SIM_KEYS * SIM_WIDTH];
+    float         rows[SIM_ROWS * SIM_WIDTH];
     tr_rows_merge merge = {0};
 
     sim__first_rows(job, rows);
@@ -246,14 +271,15 @@ void sim__check_settled_rows(const sim_job *job)
 {
     for (int64_t key = 0; key < SIM_KEYS; key++) {
         const sim_place *p = &job->place[key % job->options.servers];
-        float            rows[SIM_KEYS * SIM_WIDTH], grad[SIM_WIDTH];
+        float            rows[SIM_ROWS * SIM_WIDTH], grad[SIM_WIDTH];
 
         sim__first_rows(job, rows);
         float *row = rows + key * SIM_WIDTH;
         for (int i = 0; i < job->options.trainers; i++)
             for (int step = 1; (uint64_t)step <= p->settled[i]; step++) {
                 row_gradient(job, grad, row, key, i, step);
-                for (int c = 0; is_wanted(key, i, step) && c < SIM_WIDTH; c++)
+                const bool is_in = is_wanted(key, i, step) && !sim__is_left_out(job, (int)(key % job->options.servers), i, (uint64_t)step);
+                for (int c = 0; is_in && c < SIM_WIDTH; c++)
                     row[c] -= grad[c];
             }
         if (memcmp(row, rows_of(p) + key * SIM_WIDTH, ROW_BYTES))

@@ -1,6 +1,6 @@
 /* sim_state.h - the inside of a simulated job, shared by sim_job.c (ranks, and running them), sim_model.c (what is computed),
- * sim_rows.c (the same for a sparse table), sim_store.c (what a server holds), sim_trainer.c (what a trainer does) and
- * sim_check.c (what must have come out). */
+ * sim_rows.c (the same for a sparse table), sim_tasks.c (leased tasks), sim_store.c (what a server holds), sim_trainer.c (what a
+ * trainer does) and sim_check.c (what must have come out). */
 #ifndef TR_TESTS_SIM_STATE_H
 #define TR_TESTS_SIM_STATE_H
 
@@ -8,6 +8,9 @@
 
 #include "proto/pserver.pb-c.h"
 #include "pserver/compress.h"
+
+/* Behind the keys of the table each batch of a leased task has a row on every server, which counts it. */
+enum { SIM_ROWS = SIM_KEYS + SIM_BATCHES, SIM_MOST_STEPS = 256 };
 
 /* What a server holds; it is there when its rank is not any more. */
 typedef struct sim_place {
@@ -30,16 +33,30 @@ typedef struct sim_place {
     size_t     seen_count;            /* commits */
     uint8_t   *packed;
     uint64_t   packed_bytes;
-    float      rows[2][SIM_KEYS * SIM_WIDTH];
+    float      rows[2][SIM_ROWS * SIM_WIDTH];
     tr_rows_merge merge;
+    uint8_t   *tasks;                 /* the state of leased tasks */
+    uint64_t   tasks_bytes;
 } sim_place;
+
+/* Leased tasks of a trainer: `skip` of the first counts on. */
+typedef struct sim_tasks {
+    tr_task  lease[3], answer;
+    int      held;
+    bool     is_asking, is_over;
+    uint64_t ticket;
+    int64_t  ask_at, ask_after;
+    int      batch[SIM_TASK_BATCHES], batches;     /* of the step that is being made */
+} sim_tasks;
+
+enum { SIM_MOST_KEYS = SIM_KEYS + SIM_SERVERS * SIM_TASK_BATCHES };
 
 /* Rows of a trainer that are on their way. */
 typedef struct sim_rows {
-    int64_t        keys[SIM_KEYS];
+    int64_t        keys[SIM_MOST_KEYS];
     uint64_t       first[SIM_SERVERS + 1], clock;
     float          value[SIM_KEYS * SIM_WIDTH];
-    uint8_t        pieces[SIM_KEYS * (sizeof(int64_t) + SIM_WIDTH * sizeof(float))];
+    uint8_t        pieces[SIM_MOST_KEYS * (sizeof(int64_t) + SIM_WIDTH * sizeof(float))];
     tr_client_rows call;
 } sim_rows;
 
@@ -62,6 +79,7 @@ typedef struct sim_trainer {
     double      weight;
     const char *fact;
     sim_rows    pulled, pushed;
+    sim_tasks   tasks;
 } sim_trainer;
 
 /* A rank as the scheduler sees it: around its core, what comm_receive.c does to the roster. */
@@ -103,6 +121,8 @@ struct sim_job {
     tr_client_value *first;           /* of each server, room for all blocks */
     bool             is_even, is_slow, ends_failed, is_again;
     int              heirs;           /* that took a place */
+    int              losses;          /* trainers that died before this start of the job */
+    bool            *left_out;        /* of each server, trainer and step: it has no gradient there */
     sim_applied     *applied;
     sim_snapshot    *snapshots;
 };
@@ -134,7 +154,23 @@ void      sim__check_rows_in_step(const sim_job *job);
 void      sim__check_decided_rows(const sim_job *job, const sim_place *all);
 void      sim__check_settled_rows(const sim_job *job);
 
+/* sim_tasks.c */
+/* Say what the tasks are. */
+void      sim__tasks_begin(sim_trainer *t);
+/* Is there a batch to make? Where all is over the trainer has made its last step. */
+bool      sim__tasks_have_batch(sim_trainer *t);
+/* The step that is being made is of the next batches. */
+void      sim__tasks_make_step(sim_trainer *t);
+/* Rows that count the batches which a job has behind it that goes on from a cut. */
+void      sim__tasks_first_rows(const sim_job *job, float *rows);
+/* Trainers that died, in all starts of the job. */
+int       sim__losses(const sim_job *job);
+/* The position in a cut is that of what its servers have. */
+void      sim__check_position(const sim_job *job, const sim_snapshot *one);
+
 /* sim_store.c */
+/* Did this server let the trainer leave this step out? */
+bool       sim__is_left_out(const sim_job *job, int server, int trainer, uint64_t step);
 /* The core of server `index`, in this rank, over what is in its place. */
 tr_server *sim__server_new(sim_rank *r, int index);
 /* The core of its replica. */

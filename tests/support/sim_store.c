@@ -32,6 +32,7 @@ void sim__place_free(sim_place *p)
     free(p->flags);
     free(p->seen);
     free(p->packed);
+    free(p->tasks);
     tr_rows_merge_deinit(&p->merge);
 }
 
@@ -216,6 +217,27 @@ static void copy_history(sim_place *p, uint64_t updates)
         p->history[p->history_count] = memcpy(malloc(bytes), from->history[p->history_count], bytes);
 }
 
+static bool *left_out(const sim_job *job, int server, int trainer, uint64_t step)
+{
+    assert_true(step < SIM_MOST_STEPS);
+    return &job->left_out[((uint64_t)server * (uint64_t)job->options.trainers + (uint64_t)trainer) * SIM_MOST_STEPS + step];
+}
+
+bool sim__is_left_out(const sim_job *job, int server, int trainer, uint64_t step)
+{
+    return *left_out(job, server, trainer, step);
+}
+
+/* What is settled without being in an update has been left out; a replica has not seen what was before it. */
+static void note_left_out(const sim_place *p, const tr_commit *commit, bool is_update)
+{
+    const int server = (int)(p - p->job->place) % p->job->options.servers;
+
+    for (int i = 0; p->is_ready && i < p->job->options.trainers; i++)
+        for (uint64_t step = p->settled[i] + 1; step <= commit->settled[i]; step++)
+            *left_out(p->job, server, i, step) = !is_update || !p->update.takes_part[i] || step < commit->settled[i];
+}
+
 static void store_commit(void *self, const tr_commit *commit, bool is_update)
 {
     sim_place *p = self;
@@ -225,6 +247,7 @@ static void store_commit(void *self, const tr_commit *commit, bool is_update)
         copy_history(p, commit->updates - is_update);
     if (is_update)
         note_update(p, commit);
+    note_left_out(p, commit, is_update);
     p->updates = commit->updates;
     p->decided = commit->decided;
     p->verdicts = commit->verdicts;
@@ -283,11 +306,24 @@ static void *store_param_before(void *self, uint32_t index)
     return p->param[1 - p->side][index];
 }
 
+static void *store_tasks(void *self, uint64_t *bytes)
+{
+    sim_place *p = self;
+
+    if (*bytes) {
+        free(p->tasks);
+        p->tasks = calloc(*bytes, 1);
+        p->tasks_bytes = *bytes;
+    }
+    *bytes = p->tasks_bytes;
+    return p->tasks;
+}
+
 static tr_store store_over(sim_place *p)
 {
     return (tr_store){p, store_kept, store_setup, store_value, store_ready, store_param, store_apply, store_commit,
                       store_go_back, sim__store_rows, p->job->options.cuts ? sim__store_snapshot : NULL, store_read_rows,
-                      store_write_rows, .piece = store_piece, .param_before = store_param_before,
+                      store_write_rows, store_tasks, .piece = store_piece, .param_before = store_param_before,
                       .rows_before = sim__store_rows_before};
 }
 

@@ -118,6 +118,9 @@ static void pack_setup(sim_job *job, int server, tr_client_setup *out)
     table.shard_count = 1;
     setup.n_tables = 1;
     setup.tables = &tables;
+    setup.has_tasks = server == 0 && job->options.from && job->options.from->tasks;
+    setup.tasks.data = setup.has_tasks ? job->options.from->tasks : NULL;
+    setup.tasks.len = setup.has_tasks ? job->options.from->tasks_size : 0;
     out->setup_bytes = trireme__pserver__setup__get_packed_size(&setup);
     out->setup = malloc(out->setup_bytes);
     trireme__pserver__setup__pack(&setup, out->setup);
@@ -283,6 +286,8 @@ bool sim__trainer_go_on(sim_trainer *t)
         t->phase = SIM_SETUP;
     } else if (t->phase == SIM_SETUP) {
         memset(t->param, 0, SIM_TOTAL * sizeof *t->param);
+        if (t->job->options.tasks)
+            sim__tasks_begin(t);
         t->step = (int)tr_client_step(t->client);  /* not 0 when the job was started again */
         t->was_over = t->step == t->steps;
         t->known = t->job->is_again ? t->step + 1 : 0;
@@ -290,6 +295,9 @@ bool sim__trainer_go_on(sim_trainer *t)
         t->phase = SIM_FIRST_PULL;
     } else if (t->phase == SIM_GOODBYE) {
         t->phase = SIM_END;
+    } else if (t->job->options.tasks && !sim__tasks_have_batch(t)) {
+        tr_client_flush(t->client);
+        return false;
     } else if (t->step == t->steps && t->is_cutting) {
         return false;                              /* it leaves when its cut is answered */
     } else if (t->step == t->steps) {
@@ -301,6 +309,8 @@ bool sim__trainer_go_on(sim_trainer *t)
         t->step++;
         check_bound(t);
         t->weight = sim__weight(t->job, t->index, t->step);
+        if (t->job->options.tasks)
+            sim__tasks_make_step(t);
         push_all(t);
         pull_everything(t);
         t->phase = SIM_PULL;

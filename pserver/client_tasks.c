@@ -1,0 +1,121 @@
+/* client_tasks.c - a trainer's messages about leased tasks, to server 0. They go with its steps, in order, but for what must not
+ * be said before all servers have settled the steps before it: that it begins with tasks, and that it leaves. */
+#include "pserver/client_state.h"
+
+uint64_t tr__client_everywhere(const tr_client *client)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (int i = 0; i < client->stream_count; i++)
+        least = client->stream[i].settled < least ? client->stream[i].settled : least;
+    return least < client->step ? least : client->step;
+}
+
+/* Is there something to wait for? A lone server knows by itself. */
+static bool is_even(const tr_client *client)
+{
+    return client->stream_count == 1 || tr__client_everywhere(client) == client->step;
+}
+
+/* == steps that others have made ================================================================== */
+
+/* Steps that some server has, of this process or of one before it. */
+static uint64_t most_ended(const tr_client *client)
+{
+    uint64_t most = tr_client_even_from(client);
+
+    for (int i = 0; i < client->stream_count; i++)
+        most = client->stream[i].ended > most ? client->stream[i].ended : most;
+    return most;
+}
+
+/* Of a process before this one some servers may have steps that others have not: batches of tasks that are given out anew. Servers that
+ * lack them leave these steps out. */
+static void even_out(tr_client *client, uint64_t op)
+{
+    const uint64_t to = most_ended(client);
+
+    for (int i = 0; client->step < to && i < client->stream_count; i++) {
+        tr__stream *s = &client->stream[i];
+        for (uint64_t step = (s->settled > client->step ? s->settled : client->step) + 1; step <= to; step++) {
+            tr__request *r = tr__client_add(client, s, TR_WIRE_STEP_END, op, NULL, 0);
+            r->wire.step = step;
+            r->wire.part = 1;
+        }
+    }
+    client->step = to > client->step ? to : client->step;
+}
+
+/* == sending ====================================================================================== */
+
+static void send(tr_client *client, const tr__task *t)
+{
+    tr__request *r = tr__client_add(client, &client->stream[0], t->task.wire.kind, t->op, t->payload, t->bytes);
+
+    r->owned = t->payload;
+    r->wire.block = t->task.wire.block;
+    r->wire.part = t->task.wire.part;
+    r->wire.offset = t->task.wire.offset;
+    r->wire.weight = t->task.wire.weight;
+    r->answer = t->task.answer;
+    if (r->wire.kind == TR_WIRE_TASK_ASK)
+        r->wire.offset = client->last_lease;
+    if (r->wire.kind == TR_WIRE_GOODBYE)
+        r->wire.offset = client->step;
+    client->is_evened |= r->wire.kind == TR_WIRE_TASKS;
+    tr__client_op_count_down(client, t->op);
+}
+
+/* Behind the end of a task: it is done when its last step is settled everywhere. */
+static void tell(tr_client *client)
+{
+    if (!client->tell_at || client->stream_count == 1 || tr__client_everywhere(client) < client->tell_at)
+        return;
+    client->tell_at = 0;
+    tr__request *r = tr__client_add(client, &client->stream[0], TR_WIRE_TASK_END, 0, NULL, 0);
+    r->wire.part = TR_TASK_EVERYWHERE;
+    r->wire.offset = tr__client_everywhere(client);
+}
+
+static bool must_wait(const tr_client *client, const tr_client_task *task)
+{
+    return (task->wire.kind == TR_WIRE_TASKS || task->wire.kind == TR_WIRE_GOODBYE) && !is_even(client);
+}
+
+void tr__client_send_tasks(tr_client *client)
+{
+    uint32_t sent = 0;
+
+    tell(client);
+    while (sent < client->task_count && !must_wait(client, &client->task[sent].task))
+        send(client, &client->task[sent++]);
+    client->task_count -= sent;
+    if (sent)
+        memmove(client->task, client->task + sent, client->task_count * sizeof *client->task);
+}
+
+void tr__client_task_later(tr_client *client, const tr_client_task *task, uint8_t *payload, size_t bytes, uint64_t op)
+{
+    if (client->task_count == client->task_capacity) {
+        client->task_capacity = client->task_capacity ? 2 * client->task_capacity : 4;
+        client->task = realloc(client->task, client->task_capacity * sizeof *client->task);
+    }
+    client->task[client->task_count++] = (tr__task){*task, payload, bytes, op};
+    ++*tr__client_op_at(client, op);
+    tr__client_send_tasks(client);
+}
+
+uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task)
+{
+    const uint64_t op = tr__client_op_begin(client);
+
+    client->has_tasks = true;
+    if (task->wire.kind == TR_WIRE_TASKS)
+        even_out(client, op);
+    tr__client_task_later(client, task, NULL, 0, op);
+    if (task->wire.kind == TR_WIRE_TASK_END)
+        client->tell_at = client->step;
+    tr__client_send_tasks(client);
+    tr__client_op_count_down(client, op);
+    return op;
+}
