@@ -13,7 +13,7 @@
  * one whose cut went with a server that died.
  *
  * No deadlock: a trainer that is parked counts neither as the slowest (ssp), so that at a cut others may come one step
- * further ahead, nor as one to wait for (sync with backups). A step that sync(backups) has neither applied nor dropped
+ * further ahead, or two where parameters overtake the word of the cut, nor as one to wait for (sync with backups). A step that sync(backups) has neither applied nor dropped
  * stays out of the copy, as if it were dropped.
  *
  * What must stay true: trainer 0 begins a cut when it has all answers to the one before. */

@@ -7,14 +7,22 @@
 
 /* == when ====================================================================================== */
 
-uint64_t tr__server_slowest(const tr_server *server)
+/* Steps that all trainers have behind them which this server waits for, or (`with_parked`) which are there. */
+static uint64_t slowest(const tr_server *server, bool with_parked)
 {
     uint64_t least = UINT64_MAX;
 
-    for (int i = 0; i < server->trainer_count; i++)
-        if (tr__server_is_moving(&server->trainer[i]) && server->trainer[i].settled < least)
-            least = server->trainer[i].settled;
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        if ((with_parked ? !t->is_gone : tr__server_is_moving(t)) && t->settled < least)
+            least = t->settled;
+    }
     return least;
+}
+
+uint64_t tr__server_clock(const tr_server *server)
+{
+    return slowest(server, true);
 }
 
 bool tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t own)
@@ -22,7 +30,7 @@ bool tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, 
     if (trainer->settled < step)
         return false;
     return server->mode.kind != TR_MODE_SSP || own <= (uint64_t)server->mode.count ||
-           own - (uint64_t)server->mode.count <= tr__server_slowest(server);
+           own - (uint64_t)server->mode.count <= slowest(server, false);
 }
 
 /* == who reads ================================================================================= */

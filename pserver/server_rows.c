@@ -227,7 +227,7 @@ static void answer(tr_server *server, tr__trainer *trainer, const tr__row_pull *
         .peer = trainer->rank, .payload = payload, .owned = payload,
         .wire = {.kind = TR_WIRE_DATA_ROWS, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self, .seq = pull->seq,
                  .step = pull->step, .block = pull->table, .bytes = bytes,
-                 .offset = server->mode.kind == TR_MODE_SSP ? tr__server_slowest(server) : 0}});
+                 .offset = server->mode.kind == TR_MODE_SSP ? tr__server_clock(server) : 0}});
 }
 
 static uint64_t own_steps(const tr_wire *wire)

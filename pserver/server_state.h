@@ -362,8 +362,8 @@ void      tr__server_answer_rows(tr_server *server);
 /* server_pull.c */
 /* May the trainer have parameters as of its step? */
 bool      tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t own);
-/* Steps that the slowest trainer has behind it; UINT64_MAX: none is there. */
-uint64_t  tr__server_slowest(const tr_server *server);
+/* Steps of all trainers that are in what is here, also of those that a cut holds up; UINT64_MAX: none is there. */
+uint64_t  tr__server_clock(const tr_server *server);
 tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* A pull that was taken in before has come again. */
 void      tr__server_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);

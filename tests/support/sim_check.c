@@ -189,19 +189,54 @@ static void check_decided(const sim_job *job)
     free(local);
 }
 
-void sim_job_check_snapshots(const sim_job *job)
+/* Just the steps that its trainers have behind them are in it, each once. */
+static void check_whole_snapshot(const sim_job *job, const sim_snapshot *one)
+{
+    static float expected[SIM_TOTAL], grad[SIM_TOTAL];
+
+    sim__first_params(job, expected);
+    for (int i = 0; i < one->trainers; i++)
+        for (int step = 1; step <= one->step[i]; step++) {
+            sim__gradient(job, grad, NULL, i, step, 1);
+            for (int k = 0; k < SIM_TOTAL; k++)
+                expected[k] -= grad[k];
+        }
+    if (memcmp(expected, one->param, sizeof expected))
+        fail_msg("seed %llu: the cut behind step %d of trainer 0 does not have just the steps of its trainers",
+                 (unsigned long long)job->options.seed, one->step[0]);
+}
+
+/* Nobody says of a trainer that is lost which of its steps a cut has. */
+static bool has_lost_trainers(const sim_job *job)
+{
+    bool has_lost = false;
+
+    for (int i = 0; i < job->options.trainers; i++)
+        has_lost |= sim__trainer_is_dead(job, i);
+    return has_lost;
+}
+
+/* That of one update, and nothing in it is behind where its trainer goes on. */
+static void check_update_snapshot(const sim_job *job, const sim_snapshot *one)
 {
     static float param[SIM_TOTAL], momentum[SIM_TOTAL];
 
-    for (const sim_snapshot *one = job->snapshots; one; one = one->next) {
-        replay(job, one->updates, param, momentum);
-        if (memcmp(param, one->param, sizeof param) || memcmp(momentum, one->momentum, sizeof momentum))
-            fail_msg("seed %llu: the cut behind step %d of trainer 0 is not the state of update %llu",
-                     (unsigned long long)job->options.seed, one->step[0], (unsigned long long)one->updates);
-        for (int i = 0; i < one->trainers; i++)    /* nothing in it is behind where its trainer goes on */
-            for (uint64_t n = 0; n < furthest(job)->updates; n++)
-                assert_true(n >= one->updates || (int)furthest(job)->history[n][i] <= one->step[i]);
-    }
+    replay(job, one->updates, param, momentum);
+    if (memcmp(param, one->param, sizeof param) || memcmp(momentum, one->momentum, sizeof momentum))
+        fail_msg("seed %llu: the cut behind step %d of trainer 0 is not the state of update %llu",
+                 (unsigned long long)job->options.seed, one->step[0], (unsigned long long)one->updates);
+    for (int i = 0; i < one->trainers; i++)
+        for (uint64_t n = 0; n < furthest(job)->updates; n++)
+            assert_true(n >= one->updates || (int)furthest(job)->history[n][i] <= one->step[i]);
+}
+
+void sim_job_check_snapshots(const sim_job *job)
+{
+    for (const sim_snapshot *one = job->snapshots; one; one = one->next)
+        if (!sim__is_whole(job))
+            check_update_snapshot(job, one);
+        else if (!has_lost_trainers(job))
+            check_whole_snapshot(job, one);
 }
 
 void sim_job_check(const sim_job *job)

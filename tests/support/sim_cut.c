@@ -109,7 +109,7 @@ static void take_part(const sim_job *job, sim_snapshot *to, int server, const ui
 
     memcpy(&updates, at, sizeof updates);
     at += sizeof updates;
-    assert_true(server == 0 || updates == to->updates || job->options.tasks);
+    assert_true(server == 0 || sim__is_whole(job) || updates == to->updates);
     to->updates = updates;
     for (int i = 0; i < job->blocks; i++) {
         const sim_block *b = &job->block[i];
@@ -128,15 +128,27 @@ static void take_part(const sim_job *job, sim_snapshot *to, int server, const ui
 }
 
 /* Of whom nothing is said: where all cut, it has left; where trainer 0 cuts alone, it is at the same step, or has left before. */
-static void take_places(const sim_job *job, sim_snapshot *to, const Trireme__Pserver__CutDone *done)
+static int place_of(const sim_job *job, int trainer, const Trireme__Pserver__CutDone *done)
+{
+    const bool is_by_all = tr_mode_keeps_apart(&job->mode) && !job->mode.goes_on;
+    const int  first = (int)done->places[0]->steps, steps = job->trainer[trainer].steps;
+
+    for (size_t p = 0; p < done->n_places; p++)
+        if (done->places[p]->index == (uint32_t)trainer)
+            return (int)done->places[p]->steps;
+    return is_by_all || first > steps ? steps : first;
+}
+
+/* Every server has cut a trainer's stream at the same place. */
+static void take_places(const sim_job *job, sim_snapshot *to, int server, const Trireme__Pserver__CutDone *done)
 {
     for (int i = 0; i < to->trainers; i++) {
-        const int first = (int)done->places[0]->steps, steps = job->trainer[i].steps;
-        to->step[i] = job->mode.count > 0 || first > steps ? steps : first;
-        for (size_t p = 0; p < done->n_places; p++)
-            if (done->places[p]->index == (uint32_t)i)
-                to->step[i] = (int)done->places[p]->steps;
-        to->left[i] = steps - to->step[i];
+        const int step = place_of(job, i, done);
+        if (server > 0 && step != to->step[i])
+            fail_msg("seed %llu: server %d has cut trainer %d behind step %d, server 0 behind step %d",
+                     (unsigned long long)job->options.seed, server, i, step, to->step[i]);
+        to->step[i] = step;
+        to->left[i] = job->trainer[i].steps - step;
     }
 }
 
@@ -188,7 +200,7 @@ void sim__take_answers(sim_trainer *t)
         is_whole &= !job->options.tasks || are_same(one, steps, done);
         if (is_whole) {
             take_part(job, one, s, done->part.data);
-            take_places(job, one, done);
+            take_places(job, one, s, done);
         }
         if (is_whole && done->has_tasks) {
             one->tasks_size = done->tasks.len;

@@ -84,7 +84,8 @@ void sim_job_check(const sim_job *job);
 void sim_job_check_tasks(const sim_job *job);
 /* All whole cuts, the newest first; the job's. */
 const sim_snapshot *sim_job_snapshots(const sim_job *job);
-/* Fails the test where one is not, bit by bit, the state of its update (kinds of sync). */
+/* Fails the test where one is not, bit by bit, the state of its update (kinds of sync), or the sum of just the steps that its
+ * trainers had made (other modes). */
 void sim_job_check_snapshots(const sim_job *job);
 
 #endif

@@ -75,6 +75,11 @@ void sim__descend(const sim_job *job, float *to, float *momentum_to, const float
     }
 }
 
+int64_t sim__bound(const sim_job *job)
+{
+    return job->mode.count + (job->options.cuts ? 2 : 0);
+}
+
 double sim__weight(const sim_job *job, int who, int step)
 {
     return job->is_even || sim__is_whole(job) ? 8.0 : (double)((who * 5 + (step + steps_before(job, who)) * 3) % 7);        /* 0 among them */

@@ -174,9 +174,9 @@ void sim__check_clock(const sim_trainer *t)
 
     if (job->mode.kind != TR_MODE_SSP || clock == UINT64_MAX)
         return;
-    if ((int64_t)clock < t->step - job->mode.count)
+    if ((int64_t)clock < t->step - sim__bound(job))
         fail_msg("seed %llu: rows for step %d of trainer %d have %llu steps of all: the bound is %lld",
-                 (unsigned long long)job->options.seed, t->step + 1, t->index, (unsigned long long)clock, (long long)job->mode.count);
+                 (unsigned long long)job->options.seed, t->step + 1, t->index, (unsigned long long)clock, (long long)sim__bound(job));
     for (int s = 0; s < job->options.servers; s++)
         for (int i = 0; t->pulled.first[s] < t->pulled.first[s + 1] && i < job->options.trainers; i++)
             if (!is_gone(job, i) && !is_gone_at(job, s, i) &&

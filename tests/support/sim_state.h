@@ -141,6 +141,9 @@ void      sim__arrive(const sim_job *job, float *grad, float *residual, double w
 void      sim__descend(const sim_job *job, float *to, float *momentum_to, const float *param, const float *momentum,
                        const float *grad, int64_t count);
 
+/* How many steps a trainer may be ahead of any other, mode ssp: more than the mode says while a cut is gathered (server_cut.c). */
+int64_t   sim__bound(const sim_job *job);
+
 /* sim_rows.c */
 void      sim__first_rows(const sim_job *job, float *rows);
 void      sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out);

@@ -232,9 +232,9 @@ static void check_bound(const sim_trainer *t)
             settled = job->place[s].settled[i] < settled ? job->place[s].settled[i] : settled;
         }
         is_gone |= job->options.heirs && settled == (uint64_t)job->trainer[i].steps;
-        if (!is_gone && (int64_t)t->step - 1 > (int64_t)settled + job->mode.count)
+        if (!is_gone && (int64_t)t->step - 1 > (int64_t)settled + sim__bound(job))
             fail_msg("trainer %d begins step %d while trainer %d has made %llu: the bound is %lld", t->index, t->step, i,
-                     (unsigned long long)settled, (long long)job->mode.count);
+                     (unsigned long long)settled, (long long)sim__bound(job));
     }
 }
 
