@@ -160,7 +160,12 @@ static void *store_value(void *self, uint32_t index)
 
 static tr_status store_ready(void *self)
 {
-    return tr_server_program_ready(((tr_job *)self)->program);
+    tr_job *job = self;
+
+    TR_TRY(tr_server_program_ready(job->program));
+    if (job->role == TR_ROLE_REPLICA)
+        tr__launcher_tell_own("mirrors", NULL);
+    return TR_OK;
 }
 
 static void *store_param(void *self, uint32_t index)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from job_support import MPIS, SCRIPT, Launched, assert_within, each_mpi, environment, job_lines, launch, needs_mpi
@@ -16,6 +17,8 @@ from trireme import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from trireme.launch import mpi
 from trireme.launch.mpi import Layout, Mpi
+from trireme.launch.supervisor import States
+from trireme.launch.watch import Ranks
 
 pytestmark = pytest.mark.mpi
 FIVE, FOUR = Mpi("/opt/five/bin/mpirun", (5, 0, 11), "/opt/five/lib"), Mpi("/usr/bin/mpirun", (4, 1, 4), "/usr/lib")
@@ -55,6 +58,31 @@ def test_variables_go_to_both_kinds_of_ranks_on_other_hosts():
     assert "TRIREME_JOB" in words[:colon] and "TRIREME_JOB" in words[colon:]
     assert words[words.index("--host") + 1] == "a:1"
     assert "-x" not in line(FIVE, Layout(1, 1), exported=["TRIREME_JOB"])
+
+
+def start_with_replicas(folder, lost=(), mirrors=(3, 4)):
+    """A start of two servers on hosts a and b, whose replicas, ranks 3 and 4, are on b and a; trainer 0 is on a."""
+    ranks = Ranks(os.getpid(), folder, 2, 1, 0, False, 2)
+    ranks.known = {rank: SimpleNamespace(rank=rank, host=host) for rank, host in enumerate("ababa")}
+    for path in folder.iterdir():
+        path.unlink()
+    for what, who in (("lost", lost), ("mirrors", mirrors)):
+        for rank in who:
+            (folder / f"{what}.{rank}").touch()
+    return ranks
+
+
+def test_what_a_replica_has_left_that_died_is_not_used_until_another_has_the_state(tmp_path):
+    states = States()
+    states.note(start_with_replicas(tmp_path, lost=[3]), True)
+    assert states.outdated == {"b"}
+    states.note(start_with_replicas(tmp_path, mirrors=[4]), True)      # started again, and over before the new one had it
+    assert states.outdated == {"b"}
+    assert states.usable(set()) == 0 and states.usable({"a"}) == 1     # server 0 and its newest state went with host a
+    states = States()
+    states.note(start_with_replicas(tmp_path, lost=[3]), True)
+    states.note(start_with_replicas(tmp_path), True)
+    assert states.outdated == set() and states.usable({"a"}) == 0
 
 
 def placed(layout):

@@ -78,20 +78,20 @@ class States:
 
     servers: set[str] = field(default_factory=set)     # hosts, besides this one, that have had a server
     has_replicas: bool = False         # all servers had one
-    widowed: set[str] = field(default_factory=set)     # hosts where one died: what it left there is old; "": this one
+    outdated: set[str] = field(default_factory=set)    # hosts where one died: what it left there is old; "": this one
     lost: set[str] = field(default_factory=set)        # hosts that have had a server, when it was asked last
     number: int = 0
 
     def note(self, ranks: Ranks, has_replicas: bool) -> None:
         """These ranks were the job's, which is over or will be started again."""
         self.servers |= ranks.server_hosts()
-        self.has_replicas, self.widowed = has_replicas, ranks.lost_replicas()
+        self.has_replicas, self.outdated = has_replicas, ranks.outdated_replicas(self.outdated)
 
     def usable(self, lost: set[str]) -> int:
         """Return a number that is another one when nothing may be found: what a server had on a lost host is gone, unless its
         replica has it, and where one server finds nothing no other one may find anything."""
         gone = lost & self.servers
-        if gone - self.lost and (not self.has_replicas or self.widowed - lost):
+        if gone - self.lost and (not self.has_replicas or self.outdated - lost):
             self.number += 1
         self.lost = gone
         return self.number

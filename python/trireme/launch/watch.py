@@ -133,10 +133,14 @@ class Ranks:
         found = {rank: self.folder / f"heir.{rank}" for rank in range(self.servers + self.trainers, self.size)}
         return {rank: int(path.read_text() or 0) for rank, path in found.items() if path.exists()}
 
-    def lost_replicas(self) -> set[str]:
-        """The hosts where one has died; "" is this one."""
-        lost = [rank for rank in range(self.size - self.replicas, self.size) if self.is_lost(rank)]
-        return {self.known[rank].host or "" if rank in self.known else "" for rank in lost}
+    def outdated_replicas(self, before: set[str]) -> set[str]:
+        """The hosts where the state that a replica has left may be old: one has died there, now or (``before``) in an earlier start since
+        which not all of the host have had their servers' state again. "" is this host."""
+        ranks = range(self.size - self.replicas, self.size)
+        host = {rank: self.known[rank].host or "" if rank in self.known else "" for rank in ranks}
+        lost = {host[rank] for rank in ranks if self.is_lost(rank)}
+        late = {host[rank] for rank in ranks if not self._has("mirrors", rank)}
+        return lost | (before - (set(host.values()) - late))
 
     def all_listen(self) -> bool:
         """Whether a signal that asks for a checkpoint finds nobody unprepared, whom it would end: all have joined, and those trainers
