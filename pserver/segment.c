@@ -130,6 +130,13 @@ static tr_status grow_file(tr_segment *segment, uint64_t bytes)
     return no_memory(segment, bytes, error);
 }
 
+/* Anonymous memory that was touched while the segment was small has small pages. Once it is large they are gathered, if the machine does. */
+static void gather_small_pages(const tr_segment *segment, uint64_t bytes)
+{
+    if (HEADER + segment->bytes < LARGE && HEADER + bytes >= LARGE)
+        madvise(segment->map, LARGE, MADV_COLLAPSE);
+}
+
 /* Memory for the header and `bytes` of contents. */
 static tr_status commit(tr_segment *segment, uint64_t bytes)
 {
@@ -137,6 +144,8 @@ static tr_status commit(tr_segment *segment, uint64_t bytes)
         TR_TRY(grow_file(segment, bytes));
     else if (mprotect(segment->map, HEADER + bytes, PROT_READ | PROT_WRITE) != 0)
         return tr_fail(TR_ENOMEM, "segment: no memory for %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
+    else
+        gather_small_pages(segment, bytes);
     segment->bytes = bytes;
     return TR_OK;
 }

