@@ -63,6 +63,26 @@ def test_one_process_goes_on_in_the_middle_of_a_pass(tmp_path):
     assert checkpoints.steps(tmp_path / "c")[0] == 64
 
 
+def test_who_is_stopped_without_a_checkpoint_says_so(tmp_path):
+    import subprocess
+    import sys
+
+    from job_support import environment
+
+    (tmp_path / "file").touch()
+    command = [sys.executable, LOOPS, tmp_path / "data", "--keep-in", tmp_path / "file" / "c", "--every", "1", "--epochs", "99", "--pause", "0.02"]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        text = ""
+        while "a checkpoint was not written" not in text:
+            line = running.stdout.readline()
+            assert line, text
+            text += line
+        running.send_signal(signal.SIGUSR1)
+        text += running.communicate(timeout=LIMIT)[0]
+    assert running.returncode == 75, text
+    assert "stopped by SIGUSR1" in text and "in no checkpoint" in text
+
+
 def test_several_threads_stand_still_for_a_checkpoint(tmp_path):
     """Hogwild: at the pause no step is under way, so the counts of a checkpoint are whole."""
     run(tmp_path / "data", "--thread", 3, "--keep-in", tmp_path / "c", "--every", 10, "--kill", 40, "--pause", 0.03, code=-9)

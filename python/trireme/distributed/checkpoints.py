@@ -245,6 +245,7 @@ class _Alone:
             self.first = found.step
         self.left = self.first                         # batches to be left out
         self.last, self.begun_at = self.first, time.monotonic()
+        self.is_kept = True                            # what was made until `last` is in a checkpoint
         self.count = self._loop_began = self._runs = 0
         _listen()
 
@@ -265,8 +266,8 @@ class _Alone:
         self.count = self._loop_began + made
         if _asked:
             self._take()
-            _say(f"stopped by {signal.Signals(_asked[0]).name} after step {self.steps}; the checkpoint is "
-                 f"{path_of(self.settings.folder, self.steps)}")
+            there = f"the checkpoint is {path_of(self.settings.folder, self.steps)}" if self.is_kept else "it is in no checkpoint"
+            _say(f"stopped by {signal.Signals(_asked[0]).name} after step {self.steps}; {there}")
             sys.exit(STOPPED)
         if _is_due(self):
             self._take()
@@ -279,9 +280,9 @@ class _Alone:
     def _take(self) -> None:
         from ..executor import scope_guard
 
-        if self.steps == self.last:
+        if self.steps == self.last and self.is_kept:
             return
-        self.begun_at, self.last = time.monotonic(), self.steps
+        self.begun_at, self.last, self.is_kept = time.monotonic(), self.steps, False
         position = self.settings.position() if self.settings.position is not None else None
         check(lib.tr_executor_set_runs(self.executor._native.ptr, self.program.desc._native.ptr, self.scope._native.ptr,
                                        self._runs + self.count - self._loop_began))
@@ -289,6 +290,7 @@ class _Alone:
             with scope_guard(self.scope):
                 save_checkpoint(self.executor, self.settings.folder, self.program, step=self.steps, keep=self.settings.keep,
                                 position=position)
+            self.is_kept = True
         except (TriremeError, OSError) as error:
             _say(f"a checkpoint was not written: {error}")
 
