@@ -1,6 +1,7 @@
 /* comm_receive.c - what comes from other ranks: the transport calls when a message has a header, when it is here, when one of
  * ours has left, and when it knows that a rank is dead. All of it runs in the thread that drives. */
 #include "pserver/comm_state.h"
+#include "pserver/launcher.h"
 
 #include "proto/pserver.pb-c.h"
 
@@ -62,6 +63,14 @@ static void receive_own(tr_comm *comm, int peer, const tr_wire *wire, void *payl
         free(payload);
 }
 
+/* What the job is about to fail of is theirs: the launcher starts it again. */
+static void tell_deaths(const tr_comm *comm)
+{
+    for (int i = 0; i < comm->roster->size; i++)
+        if (comm->roster->rank[i].is_dead)
+            tr__launcher_tell("died", i, "died");
+}
+
 void tr__comm_check_core(tr_comm *comm, int peer)
 {
     const char     *text;
@@ -69,8 +78,10 @@ void tr__comm_check_core(tr_comm *comm, int peer)
 
     if (status == TR_OK)
         return;
-    /* A trainer's core fails with EPEER when a server refuses. */
+    /* A trainer's core fails with EPEER when a server refuses, or by itself, when nobody takes a dead one's place. */
     const bool is_refused = comm->roster->rank[comm->roster->self].role == TR_ROLE_TRAINER && status == TR_EPEER;
+    if (is_refused && peer == comm->roster->self)
+        tell_deaths(comm);
     tr__comm_failed(comm, status, is_refused ? peer : comm->roster->self, text);
 }
 

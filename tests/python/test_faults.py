@@ -166,6 +166,16 @@ def test_a_script_that_ends_by_itself_before_it_joins_is_not_started_again(fault
 
 
 @needs_mpi
+def test_a_server_and_its_spare_may_die_at_once(undisturbed, tmp_path):
+    job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz")
+    for rank in 1, 4:
+        os.kill(ranks.known[rank].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "starting the job again" in text, text
+    assert_undisturbed(tmp_path / "r.npz", undisturbed)
+
+
+@needs_mpi
 @pytest.mark.parametrize("mode", MODES)
 def test_a_spare_takes_a_servers_place_in_every_mode(mode, tmp_path):
     servers = 1 if "backups" in mode else 2
