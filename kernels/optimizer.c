@@ -88,27 +88,6 @@ static size_t align_up(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* Where the pieces of a merge lie in one piece of scratch memory; `extra` bytes at its end are the caller's. */
-typedef struct merge_memory {
-    int64_t *unique, *first, *order, *work;
-    void    *values, *extra;
-} merge_memory;
-
-static tr_status get_memory(merge_memory *m, const tr_run *io, int64_t count, size_t values, size_t extra)
-{
-    const size_t numbers = align_up((size_t)(5 * count + 1) * sizeof(int64_t));
-    char        *memory;
-
-    TR_TRY(tr_run_scratch((void **)&memory, io, numbers + align_up(values) + extra));
-    m->unique = (int64_t *)memory;
-    m->first = m->unique + count;
-    m->order = m->first + count + 1;
-    m->work = m->order + count;
-    m->values = memory + numbers;
-    m->extra = memory + numbers + align_up(values);
-    return TR_OK;
-}
-
 #define TR_TEMPLATE "kernels/optimizer.c"
 #include "kernels/math/each_float.h"
 
@@ -120,18 +99,17 @@ static tr_status NAME(merge)(tr_grad_rows *out, void **extra, const tr_run *io, 
 {
     const tr_tensor *grad = io->in[grad_slot];
     const tr_rows   *rows = grad->rows;
-    merge_memory     m;
+    tr_row_groups    g;
 
     TR_TRY(check_rows(io, param, grad_slot));
     *out = (tr_grad_rows){grad->data, rows->index, rows->count, tr__rows_width(grad)};
     if (is_ascending(rows->index, rows->count))
         return tr_run_scratch(extra, io, extra_bytes);
-    TR_TRY(get_memory(&m, io, rows->count, (size_t)(rows->count * out->width) * sizeof(T), extra_bytes));
-    out->count = tr_rows_group(m.unique, m.first, m.order, m.work, rows->index, rows->count);
-    NAME(tr_rows_sum_groups)(m.values, grad->data, m.first, m.order, out->count, out->width);
-    out->values = m.values;
-    out->rows = m.unique;
-    *extra = m.extra;
+    const size_t values = align_up((size_t)(rows->count * out->width) * sizeof(T));
+    TR_TRY(tr__rows_groups(&g, io, grad, values + extra_bytes));
+    NAME(tr_rows_sum_groups)(g.extra, grad->data, g.first, g.order, g.count, out->width);
+    *out = (tr_grad_rows){g.extra, g.unique, g.count, out->width};
+    *extra = (char *)g.extra + values;
     return TR_OK;
 }
 

@@ -20,25 +20,35 @@ tr_status tr__rows_copy(tr_tensor *out, const tr_tensor *x)
     return TR_OK;
 }
 
-tr_status tr__rows_merge(const tr_run *io, int slot, const tr_tensor *x)
+tr_status tr__rows_groups(tr_row_groups *out, const tr_run *io, const tr_tensor *x, size_t extra)
 {
     const int64_t count = x->rows->count;
+    const size_t  numbers = ((size_t)(5 * count + 1) * sizeof *out->unique + 63) & ~(size_t)63;
+
+    TR_TRY(tr_run_scratch((void **)&out->unique, io, numbers + extra));
+    out->first = out->unique + count;
+    out->order = out->first + count + 1;
+    out->extra = (char *)out->unique + numbers;
+    out->count = tr_rows_group(out->unique, out->first, out->order, out->order + count, x->rows->index, count);
+    return TR_OK;
+}
+
+tr_status tr__rows_merge(const tr_run *io, int slot, const tr_tensor *x)
+{
     tr_tensor    *out = io->out[slot];
     tr_shape      shape = x->shape;
-    int64_t      *unique, *index;
+    tr_row_groups g;
+    int64_t      *index;
 
-    TR_TRY(tr_run_scratch((void **)&unique, io, (size_t)(5 * count + 1) * sizeof *unique));
-    int64_t *const first = unique + count, *const order = first + count + 1, *const work = order + count;
-    const int64_t  groups = tr_rows_group(unique, first, order, work, x->rows->index, count);
-
-    shape.dim[0] = groups;
+    TR_TRY(tr__rows_groups(&g, io, x, 0));
+    shape.dim[0] = g.count;
     TR_TRY(tr_run_resize(io, slot, 0, x->dtype, &shape));
-    TR_TRY(tr__tensor_reserve_rows(out, x->rows->height, groups, &index));
-    memcpy(index, unique, (size_t)groups * sizeof *index);
+    TR_TRY(tr__tensor_reserve_rows(out, x->rows->height, g.count, &index));
+    memcpy(index, g.unique, (size_t)g.count * sizeof *index);
     if (x->dtype == TR_FP32)
-        tr_rows_sum_groups_f32(out->data, x->data, first, order, groups, tr__rows_width(x));
+        tr_rows_sum_groups_f32(out->data, x->data, g.first, g.order, g.count, tr__rows_width(x));
     else if (x->dtype == TR_FP64)
-        tr_rows_sum_groups_f64(out->data, x->data, first, order, groups, tr__rows_width(x));
+        tr_rows_sum_groups_f64(out->data, x->data, g.first, g.order, g.count, tr__rows_width(x));
     else
         return tr_fail(TR_EDTYPE, "selected rows of %s cannot be added up; only float32 and float64",
                        tr_dtype_name(x->dtype));

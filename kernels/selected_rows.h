@@ -7,6 +7,15 @@
 /* Give `out` the row numbers of `x`: for operators that change each value by itself. A dense x does nothing. */
 tr_status tr__rows_copy(tr_tensor *out, const tr_tensor *x);
 
+/* Equal row numbers together, in scratch memory (tr_rows_group). */
+typedef struct tr_row_groups {
+    int64_t *unique, *first, *order;
+    int64_t  count;
+    void    *extra;                   /* of the caller, on a border of 64 bytes */
+} tr_row_groups;
+
+/* The groups of x's rows, and so many bytes of scratch memory behind them. */
+tr_status tr__rows_groups(tr_row_groups *out, const tr_run *io, const tr_tensor *x, size_t extra);
 /* Make output `slot` the rows of input `x` with equal numbers added up, in ascending order. */
 tr_status tr__rows_merge(const tr_run *io, int slot, const tr_tensor *x);
 

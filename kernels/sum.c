@@ -122,17 +122,12 @@ TR_REGISTER_OP(sum, .proto = &proto, .infer = infer, .kernels = TR_NUMBER_KERNEL
 
 static tr_status NAME(add_rows)(const tr_run *io, T *out, const tr_tensor *x)
 {
-    const int64_t count = x->rows->count, width = tr__rows_width(x);
-    const size_t  numbers = (size_t)(5 * count + 1) * sizeof(int64_t);
-    int64_t      *unique;
+    const int64_t width = tr__rows_width(x);
+    tr_row_groups g;
 
-    TR_TRY(tr_run_scratch((void **)&unique, io, numbers + (size_t)(count * width) * sizeof(T)));
-    int64_t *const first = unique + count, *const order = first + count + 1, *const work = order + count;
-    T *const       values = (T *)((char *)unique + numbers);
-    const int64_t  groups = tr_rows_group(unique, first, order, work, x->rows->index, count);
-
-    NAME(tr_rows_sum_groups)(values, x->data, first, order, groups, width);
-    NAME(tr_rows_scatter_add)(out, unique, values, groups, width, -1);
+    TR_TRY(tr__rows_groups(&g, io, x, (size_t)(x->rows->count * width) * sizeof(T)));
+    NAME(tr_rows_sum_groups)(g.extra, x->data, g.first, g.order, g.count, width);
+    NAME(tr_rows_scatter_add)(out, g.unique, g.extra, g.count, width, -1);
     return TR_OK;
 }
 

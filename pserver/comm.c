@@ -192,7 +192,7 @@ static void rest(tr_comm *comm, rhythm *r, unsigned seen)
         r->is_armed = true;
     } else {
         const int64_t part = quiet / NAP_PART, nap = part > NAP_MIN ? part : NAP_MIN;
-        tr_doorbell_wait(comm->own_doorbell, seen, nap < NAP_MAX ? nap : NAP_MAX);
+        tr__bell_wait(&comm->own_doorbell->rings, seen, nap < NAP_MAX ? nap : NAP_MAX);
         r->is_armed = atomic_load(&comm->own_doorbell->is_armed);
     }
 }

@@ -1,14 +1,11 @@
 #include "pserver/doorbell.h"
 
+#include "pserver/wake.h"
+
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { PAGE = 4096 };
 
@@ -59,8 +56,7 @@ void tr_doorbell_close(tr_doorbell *bell)
 void tr_doorbell_ring(tr_doorbell *bell)
 {
     atomic_store(&bell->is_armed, 0);
-    atomic_fetch_add(&bell->rings, 1);
-    syscall(SYS_futex, &bell->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    tr__bell_ring(&bell->rings);
 }
 
 void tr_doorbell_ring_armed(tr_doorbell *bell)
@@ -68,10 +64,4 @@ void tr_doorbell_ring_armed(tr_doorbell *bell)
     atomic_thread_fence(memory_order_seq_cst);     /* the message first: its reader arms, then looks */
     if (atomic_load_explicit(&bell->is_armed, memory_order_relaxed) && atomic_exchange(&bell->is_armed, 0))
         tr_doorbell_ring(bell);
-}
-
-void tr_doorbell_wait(tr_doorbell *bell, unsigned seen, int64_t nanoseconds)
-{
-    const struct timespec t = {nanoseconds / 1000000000, nanoseconds % 1000000000};
-    syscall(SYS_futex, &bell->rings, FUTEX_WAIT, seen, &t, NULL, 0);
 }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 typedef struct tr_doorbell {
-    atomic_uint rings;                /* the futex word */
+    atomic_uint rings;                /* to sleep on (wake.h) */
     atomic_uint is_armed;
 } tr_doorbell;
 
@@ -27,7 +27,5 @@ void         tr_doorbell_close(tr_doorbell *bell);
 void tr_doorbell_ring(tr_doorbell *bell);
 /* The same if it is armed. Call it after the message is where its reader looks. */
 void tr_doorbell_ring_armed(tr_doorbell *bell);
-/* Sleep while `rings` is `seen`, no longer than that. */
-void tr_doorbell_wait(tr_doorbell *bell, unsigned seen, int64_t nanoseconds);
 
 #endif

@@ -1,4 +1,4 @@
-/* wake.h - sleep until somebody rings, with a bound: a futex word.
+/* wake.h - sleep until somebody rings, with a bound: a futex word, which may lie in memory that processes share.
  *
  * A waiter reads the word, looks whether there is something to do, and sleeps only while the word is unchanged;
  * who has something to do for it changes the word first. So no ring is lost. */
@@ -23,13 +23,13 @@ static inline int64_t tr__clock(void)
 static inline void tr__bell_wait(atomic_uint *bell, unsigned seen, int64_t nanoseconds)
 {
     const struct timespec t = {nanoseconds / 1000000000, nanoseconds % 1000000000};
-    syscall(SYS_futex, bell, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
+    syscall(SYS_futex, bell, FUTEX_WAIT, seen, &t, NULL, 0);
 }
 
 static inline void tr__bell_ring(atomic_uint *bell)
 {
     atomic_fetch_add(bell, 1);
-    syscall(SYS_futex, bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static inline void tr__pause(void)

@@ -2,6 +2,7 @@
 #include "tests/support/expect.h"
 
 #include "pserver/doorbell.h"
+#include "pserver/wake.h"
 
 #include <stdio.h>
 #include <sys/wait.h>
@@ -35,7 +36,7 @@ TEST(a_ring_wakes_who_sleeps_in_another_process)
     const unsigned seen = atomic_load(&bell->rings);
     atomic_store(&bell->is_armed, 1);
     for (int i = 0; i < 20 && atomic_load(&bell->rings) == seen; i++)
-        tr_doorbell_wait(bell, seen, LONG_ENOUGH);
+        tr__bell_wait(&bell->rings, seen, LONG_ENOUGH);
     assert_int_equal(atomic_load(&bell->rings), seen + 1);
     assert_int_equal(atomic_load(&bell->is_armed), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -66,7 +67,7 @@ TEST(a_ring_before_the_sleep_is_not_lost)
     const unsigned seen = atomic_load(&bell->rings);
 
     tr_doorbell_ring(bell);
-    tr_doorbell_wait(bell, seen, INT64_MAX);
+    tr__bell_wait(&bell->rings, seen, INT64_MAX);
     tr_doorbell_close(bell);
     close(file);
 }

@@ -509,6 +509,16 @@ static void step_of_other(rig *r, uint64_t step)
         tr_server_applied(r->server, TR_OK);
 }
 
+/* What trainer 0 has pulled is not sent, and the second update would write it. */
+static void make_wait(rig *r, tr_outbox *line)
+{
+    pull(r, TRAINER0, 0);
+    fetch(r, line);
+    for (uint64_t step = 1; step <= 2; step++)
+        step_of_other(r, step);
+    assert_int_equal(applying, 1);
+}
+
 static const char *const overtaking[] = {"async", "ssp(3)", "geo(2)"};
 
 TEST(an_update_waits_for_a_slow_receiver_of_the_buffer_that_it_writes)
@@ -540,11 +550,7 @@ TEST(what_was_not_begun_to_be_sent_is_copied_when_an_update_waits_for_it)
     rig       r = make_with_buffers("async");
     tr_outbox line = {0};
 
-    pull(&r, TRAINER0, 0);
-    fetch(&r, &line);
-    for (uint64_t step = 1; step <= 2; step++)
-        step_of_other(&r, step);
-    assert_int_equal(applying, 1);
+    make_wait(&r, &line);
     tr_outbox_give_back(&line);
     r.node.tick(r.node.self, 0);
     assert_int_equal(applying, 2);
@@ -563,11 +569,7 @@ TEST(nobody_waits_for_a_receiver_that_is_dead)
     rig       r = make_with_buffers("async");
     tr_outbox line = {0};
 
-    pull(&r, TRAINER0, 0);
-    fetch(&r, &line);
-    for (uint64_t step = 1; step <= 2; step++)
-        step_of_other(&r, step);
-    assert_int_equal(applying, 1);
+    make_wait(&r, &line);
     r.node.lost(r.node.self, TRAINER0, "was silent for 3.0 s");
     r.node.tick(r.node.self, 0);
     assert_int_equal(applying, 2);

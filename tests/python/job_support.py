@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import trireme
@@ -147,6 +148,15 @@ def launch(servers: int, trainers: int, *args: object, **how: object) -> str:
     code, text = Launched(servers, trainers, *args, **how).end()
     assert code == 0, text
     return text
+
+
+def own_of(path: object, trainers: int) -> dict[tuple[int, str], np.ndarray]:
+    """What each trainer has written of its own variables."""
+    found = {}
+    for index in range(trainers):
+        with np.load(f"{path}.{index}.npz") as arrays:
+            found.update({(index, name): arrays[name] for name in arrays})
+    return found
 
 
 def job_lines(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, SCRIPT, Launched, launch
+from job_support import LIMIT, MPIS, SCRIPT, Launched, launch, own_of
 
 from trireme import checkpoint as checkpoints
 from trireme.launch.watch import Ranks
@@ -118,14 +118,6 @@ def test_where_spares_are_for_servers_the_job_starts_again(tmp_path):
 
 
 # -- what trainers alone have -----------------------------------------------------------------------------------------------
-
-
-def own_of(path, trainers):
-    found = {}
-    for index in range(trainers):
-        with np.load(f"{path}.{index}.npz") as arrays:
-            found.update({(index, name): arrays[name] for name in arrays})
-    return found
 
 
 def assert_own(path, want, trainers):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, Launched, launch, needs_mpi
+from job_support import LIMIT, Launched, launch, needs_mpi, own_of
 
 import trireme as fluid
 from trireme.distributed.mode import parse
@@ -54,14 +54,6 @@ def test_in_mode_geo_the_optimizers_state_is_kept_with_each_exchange():
 # -- jobs -----------------------------------------------------------------------------------------------------------
 
 
-def results(path, trainers):
-    found = {}
-    for index in range(trainers):
-        with np.load(f"{path}.{index}.npz") as arrays:
-            found.update({(index, name): arrays[name] for name in arrays})
-    return found
-
-
 def assert_same(got, want):
     assert got.keys() == want.keys() and len(got) > 10
     for key, array in want.items():
@@ -83,14 +75,14 @@ def run_killed(servers, trainers, victims, tmp_path, *args, options=()):
     code, text = job.end()
     assert code == 0 and "starting the job again (1 of 3)" in text, text
     assert not list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*"))
-    return results(tmp_path / "killed", trainers)
+    return own_of(tmp_path / "killed", trainers)
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
     path = tmp_path_factory.mktemp("whole") / "r"
     launch(2, 2, "--out", path, "--pause", 0, script=OWN)
-    return results(path, 2)
+    return own_of(path, 2)
 
 
 @needs_mpi
@@ -107,4 +99,4 @@ def test_a_restart_costs_no_bit_of_a_lone_trainer_in_mode_geo(table, tmp_path):
     """What it had not exchanged is computed anew, with what its optimizer had at the exchange, of a table's rows, too. (mpirun dies: servers
     whose last trainer has died leave nothing.)"""
     launch(1, 1, "--out", tmp_path / "whole", "--pause", 0, *table, script=OWN, options=("--mode", "geo(7)"))
-    assert_same(run_killed(1, 1, (None,), tmp_path, *table, options=("--mode", "geo(7)")), results(tmp_path / "whole", 1))
+    assert_same(run_killed(1, 1, (None,), tmp_path, *table, options=("--mode", "geo(7)")), own_of(tmp_path / "whole", 1))
