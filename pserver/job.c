@@ -1,4 +1,4 @@
-/* job.c - a process's place in a job: start, roles, a server's life, the end. */
+/* job.c - a process's place in a job: start, roles, a server's life, the end. What a server has is in job_store.c. */
 #include "pserver/job.h"
 #include "pserver/job_checkpoint.h"
 #include "pserver/job_runlog.h"
@@ -97,8 +97,7 @@ static tr_status take_options(tr_job_options *out, const tr_job_options *given)
     return TR_OK;
 }
 
-/* How often the launcher has started this job, from 1. */
-static uint32_t epoch_of_start(void)
+uint32_t tr__job_epoch_of_start(void)
 {
     const char *text = getenv("TRIREME_ATTEMPT");
     const long  attempt = text ? strtol(text, NULL, 10) : 0;
@@ -108,178 +107,9 @@ static uint32_t epoch_of_start(void)
 
 /* == the core of this rank ====================================================================== */
 
-/* The name of what this server keeps beyond its life; false: nothing is kept, nobody would come for it. */
-static bool state_name(char *out, size_t size, const tr_job *job)
-{
-    const char *prefix = getenv("TRIREME_STATE");
-
-    return prefix && *prefix && tr_state_name(out, size, prefix, job->server_index);
-}
-
-/* What is damaged is as good as nothing: the job begins anew, or from its checkpoint. */
-static bool store_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
-{
-    tr_job *job = self;
-    char    name[TR_SEGMENT_NAME];
-
-    if (!job->kept && !state_name(name, sizeof name, job))
-        return false;
-    const tr_status status = job->kept ? TR_OK : tr_state_attach(&job->kept, name);
-    if (status == TR_EFORMAT)
-        fprintf(stderr, "trireme-pserver: %s; it is not used\n", tr_error());
-    if (status != TR_OK)
-        return false;
-    *commit = tr_state_committed(job->kept);
-    *packed = tr_state_setup(job->kept, bytes);
-    return true;
-}
-
-static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
-{
-    tr_job     *job = self;
-    tr_state   *state = job->kept;
-    char        text[TR_SEGMENT_NAME];
-    const char *name = state_name(text, sizeof text, job) ? text : NULL;
-
-    job->kept = NULL;
-    if (!resume) {
-        tr_state_free(state, true);
-        TR_TRY(tr_state_create(&state, name, packed, bytes, job->trainer_count));
-    }
-    tr_state_set_attempt(state, epoch_of_start());
-    TR_TRY(tr_server_program_setup(job->program, setup, state, name, resume));
-    if (setup->keeps && job->role != TR_ROLE_REPLICA)
-        tr__saving_expect(job->saving);
-    return TR_OK;
-}
-
-static void *store_value(void *self, uint32_t index)
-{
-    return tr_server_program_value(((tr_job *)self)->program, index);
-}
-
-static tr_status store_ready(void *self)
-{
-    tr_job *job = self;
-
-    TR_TRY(tr_server_program_ready(job->program));
-    if (job->role == TR_ROLE_REPLICA)
-        tr__launcher_tell_own("mirrors", NULL);
-    return TR_OK;
-}
-
-static void *store_param(void *self, uint32_t index)
-{
-    return tr_server_program_param(((tr_job *)self)->program, index);
-}
-
-/* Time of an update is that of its pieces, too. */
-static tr_status run_update(tr_job *job)
-{
-    const int64_t   from = tr__clock();
-    const tr_status status = tr_server_program_run(job->program, &job->update);
-
-    tr_times_add(&job->applied, tr__clock() - from + job->in_pieces);
-    job->in_pieces = 0;
-    return status;
-}
-
-static void store_rows(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out)
-{
-    tr_server_program_rows(((tr_job *)self)->program, index, keys, n, out);
-}
-
-static tr_status store_read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
-{
-    return tr_server_program_read_rows(((tr_job *)self)->program, index, shard, are_candidates, out, bytes);
-}
-
-static tr_status store_write_rows(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates)
-{
-    return tr_server_program_write_rows(((tr_job *)self)->program, index, rows, bytes, are_candidates);
-}
-
-static tr_status store_piece(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)
-{
-    tr_job         *job = self;
-    const int64_t   from = tr__clock();
-    const tr_status status = tr_server_program_piece(job->program, index, offset, bytes, grad);
-
-    job->in_pieces += tr__clock() - from;
-    return status;
-}
-
-static void tell_applied(tr_job *job, tr_status status)
-{
-    if (job->replica) {
-        tr_replica_applied(job->replica, status);
-        return;
-    }
-    tr_server_tell_time(job->server, tr__clock());
-    tr_server_applied(job->server, status);
-}
-
-/* The program runs in the main thread: messages and heartbeats go on meanwhile. Where it takes no longer than to wake that
- * thread it runs here. */
-static void store_apply(void *self, const tr_update *update)
-{
-    tr_job *job = self;
-
-    job->update = *update;
-    if (tr_server_program_is_quick(job->program)) {
-        tell_applied(job, run_update(job));
-        return;
-    }
-    atomic_store(&job->has_update, true);
-    tr__bell_ring(&job->bell);
-}
-
-static void store_commit(void *self, const tr_commit *commit, bool is_update)
-{
-    tr_server_program_commit(((tr_job *)self)->program, commit, is_update);
-}
-
-static void store_go_back(void *self)
-{
-    tr_server_program_go_back(((tr_job *)self)->program);
-}
-
-static void store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
-{
-    tr__saving_begin(((tr_job *)self)->saving, wish);
-}
-
-static void *store_tasks(void *self, uint64_t *bytes)
-{
-    tr_job *job = self;
-    char    name[TR_SEGMENT_NAME];
-
-    return tr_server_program_tasks(job->program, state_name(name, sizeof name, job) ? name : NULL, bytes);
-}
-
-static void *store_param_before(void *self, uint32_t index)
-{
-    return tr_server_program_param_before(((tr_job *)self)->program, index);
-}
-
-static tr_status store_rows_before(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out)
-{
-    return tr_server_program_rows_before(((tr_job *)self)->program, index, keys, n, out);
-}
-
-static tr_store make_store(tr_job *job, const tr_roster *roster)
-{
-    job->server_index = roster->rank[roster->self].index;
-    job->trainer_count = roster->trainers;
-    return (tr_store){job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
-                      store_commit, store_go_back, store_rows, store_snapshot,
-                      store_read_rows, store_write_rows, store_tasks, store_piece,
-                      store_param_before, store_rows_before};
-}
-
 static tr_server *make_server(tr_job *job, const tr_roster *roster)
 {
-    const tr_store store = make_store(job, roster);
+    const tr_store store = tr__job_store(job, roster);
     tr_server     *server = tr_server_new(roster, &store);
 
     atomic_store_explicit(&job->seen_server, server, memory_order_release);
@@ -295,7 +125,7 @@ static tr_status take_place(void *self, int server, int dead)
 
     tr_comm_kill(job->comm, dead);
     job->server_index = server;
-    if (!prefix || !state_name(name, sizeof name, job))
+    if (!prefix || !tr__job_state_name(name, sizeof name, job))
         return tr_fail(TR_ENOTFOUND, "nothing is kept of servers that die: TRIREME_STATE is not set");
     tr_status status = job->kept ? TR_OK : tr_state_attach(&job->kept, name);
     if (status == TR_OK) {
@@ -394,7 +224,7 @@ static tr_node make_core(void *self, const tr_roster *roster)
         return tr_server_node(job->server);
     }
     if (job->role == TR_ROLE_REPLICA) {
-        const tr_store store = make_store(job, roster);
+        const tr_store store = tr__job_store(job, roster);
         job->replica = tr_replica_new(roster, &store);
         return tr_replica_node(job->replica);
     }
@@ -430,7 +260,7 @@ static void on_command(void *self, const tr_command *command)
     }
     if (command->data)
         tr_fail((tr_status)command->block, "%s", (char *)command->data);
-    tell_applied(job, (tr_status)command->block);
+    tr__job_tell_applied(job, (tr_status)command->block);
     free(command->data);
 }
 
@@ -521,7 +351,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     tr_transport_find(transport, sizeof transport, taken.transport);
     job->options.transport = NULL;                 /* the caller's text need not live on */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const tr_comm_options comm = {role, role == TR_ROLE_SPARE && taken.can_inherit, epoch_of_start(), tr__seconds(taken.heartbeat),
+    const tr_comm_options comm = {role, role == TR_ROLE_SPARE && taken.can_inherit, tr__job_epoch_of_start(), tr__seconds(taken.heartbeat),
                                   tr__seconds(taken.timeout), tr__seconds(taken.start_timeout), tr__seconds(taken.grace), transport};
     const tr_comm_core    core = {job, make_core, on_command, on_flush, core_done};
     was_started = true;
@@ -633,7 +463,7 @@ const char *tr_job_rank_name(const tr_job *job, int rank)
 
 static tr_status apply(tr_job *job)
 {
-    const tr_status status = run_update(job);
+    const tr_status status = tr__job_run_update(job);
     tr_command      command = {.kind = TR__APPLIED, .block = (int)status, .is_urgent = true};
 
     if (status != TR_OK)

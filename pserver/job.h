@@ -1,4 +1,4 @@
-/* job.h - the inside of a job, shared by job.c (life, servers), job_train.c (trainers' calls), job_pull.c (parameters that come late)
+/* job.h - the inside of a job, shared by job.c (life, servers), job_store.c (what a server has), job_train.c (trainers' calls), job_pull.c (parameters that come late)
  * and job_setup.c (what the servers are told). The public part is trireme_dist.h.
  *
  * Calls are checked here, in the caller's thread, so that a mistake is reported where it is made; then they become
@@ -187,6 +187,15 @@ void      tr__job_coder_free(struct tr__job_coder *coder);
  * the step before. */
 tr_status tr__job_compress(const tr_client_pieces **out, tr_job *job, tr__job_block *block, const void *data, double weight);
 
+/* job_store.c */
+/* What the core of this rank, a server or a replica, has beneath it. */
+tr_store  tr__job_store(tr_job *job, const tr_roster *roster);
+/* The name of what this server keeps beyond its life; false: nothing is kept, nobody would come for it. */
+bool      tr__job_state_name(char *out, size_t size, const tr_job *job);
+/* Make the update that the core has asked for; and tell the core that it is made. */
+tr_status tr__job_run_update(tr_job *job);
+void      tr__job_tell_applied(tr_job *job, tr_status status);
+
 /* job_rows.c */
 tr_status tr__job_check_tables(const tr_job_spec *spec);
 tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec);
@@ -224,5 +233,7 @@ tr_status tr__job_check_trainer(const tr_job *job, const char *call);
 /* Copy a gradient to where it stays until its step is settled; *out is where. Waits until the last one from there is. */
 tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data);
 int64_t   tr__seconds(double seconds);
+/* How often the launcher has started this job, from 1. */
+uint32_t  tr__job_epoch_of_start(void);
 
 #endif

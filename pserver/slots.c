@@ -1,51 +1,16 @@
-/* slots.c - rows, and the index in the order of the hashes. */
-#include "pserver/slots.h"
+/* slots.c - rows, and the index in the order of the hashes, which slots_find.c looks up. */
+#include "pserver/slots_state.h"
 
-#include "framework/compiler.h"
-#include "framework/random.h"
-
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 2, HEAD = 4096, NOTES = 1024 };
-enum { LINE = TR_CACHE_LINE / sizeof(uint64_t) };      /* places of a cache line */
+enum { VERSION = 2 };
 enum { SLACK = 4096 };                /* places behind the last: there is no wrapping around */
 enum { FIRST_CAPACITY = 1024, MOVE = 24 };     /* places looked at for each insertion while the index grows */
 enum { SHARD_BITS = 10 };
 static const uint64_t MAX_BYTES = (uint64_t)1 << 40, MAX_SLOTS = UINT32_MAX - 1;
-
-/* At the start of the rows' segment. */
-typedef struct head {
-    uint64_t payload;
-    uint32_t first_shard, shard_count;
-    uint64_t is_complete;
-    /* rows */
-    uint64_t used;                    /* slots 0 .. used - 1 were used at some time */
-    uint64_t free;                    /* first of the free ones + 1 (low half), how many (high half) */
-    uint64_t pending;                 /* slot + 1 of a row that is being made or removed; 0: none */
-    /* index */
-    uint64_t capacity, next;          /* places, whole lines; while it grows `next` is larger */
-    uint64_t boundary;                /* hashes from here on lie by `next` */
-    uint64_t is_moving;               /* entries are on their way: the index is to be made anew */
-    char     notes[NOTES];
-} head;
-_Static_assert(sizeof(head) <= HEAD, "a head has one page");
-
-struct tr_slots {
-    tr_segment *rows, *index;
-    head       *head;
-    char       *row;                  /* slot 0 */
-    uint64_t   *entry;
-    uint64_t    stride;
-    uint64_t    first_hash, factor;   /* 32-bit hash = (hash - first_hash) * factor / 2^64 */
-    uint64_t   *lifted;               /* entries that are being moved */
-    uint64_t    lifted_capacity;
-};
 
 /* What follows happens after what stands before, as another process sees it that attaches after a kill. */
 static void in_order(void)
@@ -60,49 +25,12 @@ uint32_t tr_slots_shard(int64_t key)
     return (uint32_t)(tr_hash_u64((uint64_t)key) >> (64 - SHARD_BITS));
 }
 
-static uint64_t high_product(uint64_t a, uint64_t b)
-{
-    return (uint64_t)((unsigned __int128)a * b >> 64);
-}
-
-/* 32 bits in the order of the hashes, spread evenly over those of this range of shards. */
-static uint32_t tag_of_hash(const tr_slots *s, uint64_t hash)
-{
-    return (uint32_t)high_product(hash - s->first_hash, s->factor);
-}
-
-static uint32_t tag_of(const tr_slots *s, int64_t key)
-{
-    return tag_of_hash(s, tr_hash_u64((uint64_t)key));
-}
-
-/* The first place of its line. What is in a line lies at its beginning, without holes. */
-static uint64_t home_by(uint64_t capacity, uint64_t tag)
-{
-    return (capacity / LINE * tag >> 32) * LINE;
-}
-
-static uint64_t home(const head *h, uint32_t tag)
-{
-    return home_by(tag >= h->boundary ? h->next : h->capacity, tag);
-}
-
-static uint32_t entry_tag(uint64_t entry)
-{
-    return (uint32_t)(entry >> 32);
-}
-
-static uint32_t entry_slot(uint64_t entry)
-{
-    return (uint32_t)entry - 1;
-}
-
 static uint64_t make_entry(uint32_t tag, uint32_t slot)
 {
     return (uint64_t)tag << 32 | (slot + 1);
 }
 
-static uint64_t places(const head *h)
+static uint64_t places(const tr__slots_head *h)
 {
     return (h->next > h->capacity ? h->next : h->capacity) + SLACK;
 }
@@ -112,7 +40,7 @@ static uint64_t places(const head *h)
 static void use(tr_slots *s, const tr_slots_config *config)
 {
     s->head = tr_segment_base(s->rows);
-    s->row = (char *)s->head + HEAD;
+    s->row = (char *)s->head + TR__SLOTS_HEAD;
     s->entry = tr_segment_base(s->index);
     s->stride = sizeof(tr_slot_row) + config->payload;
     s->first_hash = (uint64_t)config->first_shard << (64 - SHARD_BITS);
@@ -130,15 +58,15 @@ static tr_status open_both(tr_slots *s, open_fn open, const char *name, const tr
 
     for (int i = 0; i < 2; i++)
         snprintf(path[i], sizeof path[i], "%s.%s", name ? name : "", i ? "index" : "rows");
-    TR_TRY(open(&s->rows, name ? path[0] : NULL, "rows", VERSION, HEAD + rows * stride));
+    TR_TRY(open(&s->rows, name ? path[0] : NULL, "rows", VERSION, TR__SLOTS_HEAD + rows * stride));
     return open(&s->index, name ? path[1] : NULL, "index", VERSION, (rows * 2 + FIRST_CAPACITY + SLACK) * sizeof(uint64_t));
 }
 
 static tr_status begin(tr_slots *s, const tr_slots_config *config)
 {
-    TR_TRY(tr_segment_grow(s->rows, HEAD));
+    TR_TRY(tr_segment_grow(s->rows, TR__SLOTS_HEAD));
     TR_TRY(tr_segment_grow(s->index, (FIRST_CAPACITY + SLACK) * sizeof(uint64_t)));
-    head *h = s->head = tr_segment_base(s->rows);
+    tr__slots_head *h = s->head = tr_segment_base(s->rows);
     h->payload = config->payload;
     h->first_shard = config->first_shard;
     h->shard_count = config->shard_count;
@@ -205,7 +133,7 @@ uint64_t tr_slots_stride(const tr_slots *slots)
     return slots->stride;
 }
 
-static uint64_t free_count(const head *h)
+static uint64_t free_count(const tr__slots_head *h)
 {
     return h->free >> 32;
 }
@@ -235,146 +163,11 @@ void *tr_slots_notes(const tr_slots *slots)
     return slots->head->notes;
 }
 
-/* == looking up ================================================================================= */
-
-static uint32_t look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_t at)
-{
-    for (; s->entry[at]; at++)
-        if (entry_tag(s->entry[at]) == tag && tr_slots_row(s->row, s->stride, entry_slot(s->entry[at]))->key == key)
-            return entry_slot(s->entry[at]);
-    return TR_SLOT_NONE;
-}
-
-/* Bit 2 * i, or the one above: entry i of a line has this tag. */
-TR_INLINE uint32_t line_has(const uint64_t *line, uint32_t tag)
-{
-#ifdef __SSE2__
-    const __m128i *at = (const __m128i *)(const void *)line, wanted = _mm_set1_epi32((int)tag);
-    const __m128i  low = _mm_packs_epi32(_mm_cmpeq_epi32(_mm_load_si128(at), wanted), _mm_cmpeq_epi32(_mm_load_si128(at + 1), wanted));
-    const __m128i high = _mm_packs_epi32(_mm_cmpeq_epi32(_mm_load_si128(at + 2), wanted), _mm_cmpeq_epi32(_mm_load_si128(at + 3), wanted));
-    return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high)) >> 1 & 0x5555;
-#else
-    uint32_t bits = 0;
-    for (int i = 0; i < LINE; i++)
-        bits |= (uint32_t)(entry_tag(line[i]) == tag) << 2 * i;
-    return bits;
-#endif
-}
-
-/* In passes over a batch, each of which asks for the memory of the next: lines of the index, for some the lines behind those, rows,
- * keys. */
-enum { BATCH = 128 };
-
-TR_INLINE void ask_for(const tr_slots *s, uint32_t slot, uint64_t wanted)
-{
-    const char *row = (const char *)tr_slots_row(s->row, s->stride, slot);
-
-    __builtin_prefetch(row, 0, 2);
-    for (uint64_t byte = TR_CACHE_LINE; byte < wanted + TR_CACHE_LINE - 1; byte += TR_CACHE_LINE)
-        __builtin_prefetch(row + (byte < wanted ? byte : wanted - 1), 0, 2);
-}
-
-TR_INLINE uint32_t slot_in(const uint64_t *line, uint32_t has)
-{
-    return has ? entry_slot(line[__builtin_ctz(has) / 2]) : TR_SLOT_NONE;
-}
-
-/* The slots of those that have overflowed their lines. */
-TR_INLINE void find_late(const tr_slots *s, uint32_t *out, const uint64_t *at, const uint32_t *tag, const int *late, int n, uint64_t wanted)
-{
-    for (int j = 0; j < n; j++) {
-        const int       i = late[j];
-        const uint64_t *line = s->entry + at[i];
-        uint32_t        has;
-        do
-            has = line_has(line += LINE, tag[i]);
-        while (!has && line[LINE - 1]);
-        out[i] = slot_in(line, has);
-        if (has)
-            ask_for(s, out[i], wanted);
-    }
-}
-
-typedef uint32_t (*line_has_fn)(const uint64_t *line, uint32_t tag);
-
-TR_INLINE void find_batch_by(line_has_fn has_tag, const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
-{
-    uint64_t at[BATCH];
-    uint32_t tag[BATCH];
-    int      late[BATCH], late_count = 0;
-
-    for (int i = 0; i < n; i++) {
-        tag[i] = tag_of(s, keys[i]);
-        at[i] = home(s->head, tag[i]);
-        __builtin_prefetch(&s->entry[at[i]], 0, 2);
-    }
-    for (int i = 0; i < n; i++) {
-        const uint64_t *line = s->entry + at[i];
-        const uint32_t  has = has_tag(line, tag[i]);
-        out[i] = slot_in(line, has);
-        if (TR_LIKELY(has)) {
-            ask_for(s, out[i], wanted);
-        } else if (line[LINE - 1]) {
-            late[late_count++] = i;
-            __builtin_prefetch(line + LINE, 0, 2);
-        }
-    }
-    find_late(s, out, at, tag, late, late_count, wanted);
-    for (int i = 0; i < n; i++)
-        if (TR_UNLIKELY(out[i] != TR_SLOT_NONE && tr_slots_row(s->row, s->stride, out[i])->key != keys[i]))
-            out[i] = look_up(s, keys[i], tag[i], at[i]);
-}
-
-static void find_batch_plain(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
-{
-    find_batch_by(line_has, s, out, keys, n, wanted);
-}
-
-#if defined(__x86_64__) && defined(__GNUC__)
-
-/* One comparison for a line. What is short lets the CPU look further ahead, to more misses at once: a sixth faster. */
-#define AVX512 __attribute__((target("avx512f")))
-
-AVX512 TR_INLINE uint32_t line_has_avx512(const uint64_t *line, uint32_t tag)
-{
-    return _mm512_mask_cmpeq_epi32_mask(0xaaaa, _mm512_load_si512(line), _mm512_set1_epi32((int)tag));
-}
-
-AVX512 static void find_batch_avx512(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
-{
-    find_batch_by(line_has_avx512, s, out, keys, n, wanted);
-}
-
-static void find_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
-{
-    (__builtin_cpu_supports("avx512f") ? find_batch_avx512 : find_batch_plain)(s, out, keys, n, wanted);
-}
-
-#else
-
-static void find_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
-{
-    find_batch_plain(s, out, keys, n, wanted);
-}
-
-#endif
-
-void tr_slots_find_to_read(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n, uint64_t wanted)
-{
-    for (int64_t i = 0; i < n; i += BATCH)
-        find_batch(slots, out + i, keys + i, n - i < BATCH ? (int)(n - i) : BATCH, wanted);
-}
-
-void tr_slots_find(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n)
-{
-    tr_slots_find_to_read(slots, out, keys, n, sizeof(tr_slot_row));
-}
-
 /* == the index: put, take, grow =================================================================== */
 
 static void put(tr_slots *s, uint64_t entry)
 {
-    uint64_t at = home(s->head, entry_tag(entry));
+    uint64_t at = tr__slots_home(s->head, tr__slots_entry_tag(entry));
 
     while (s->entry[at])
         at++;
@@ -397,8 +190,8 @@ static tr_status lift_room(tr_slots *s, uint64_t count)
  * entries whose home is there: they are lifted and put where their new homes are. */
 static tr_status move_some(tr_slots *s, uint64_t wanted)
 {
-    head          *h = s->head;
-    const uint64_t top = home_by(h->capacity, h->boundary), lines = h->capacity / LINE;
+    tr__slots_head          *h = s->head;
+    const uint64_t top = tr__slots_home_by(h->capacity, h->boundary), lines = h->capacity / TR__SLOTS_LINE;
     uint64_t       from = top > wanted ? top - wanted : 0, to = top, count = 0;
 
     while (from && s->entry[from - 1])
@@ -413,7 +206,7 @@ static tr_status move_some(tr_slots *s, uint64_t wanted)
             s->lifted[count++] = s->entry[i];
             s->entry[i] = 0;
         }
-    h->boundary = (((from + LINE - 1) / LINE << 32) + lines - 1) / lines;      /* of the first hash whose home is not below */
+    h->boundary = (((from + TR__SLOTS_LINE - 1) / TR__SLOTS_LINE << 32) + lines - 1) / lines;      /* of the first hash whose home is not below */
     for (uint64_t i = 0; i < count; i++)
         put(s, s->lifted[i]);
     if (h->boundary == 0)
@@ -423,12 +216,12 @@ static tr_status move_some(tr_slots *s, uint64_t wanted)
     return TR_OK;
 }
 
-static bool is_growing(const head *h)
+static bool is_growing(const tr__slots_head *h)
 {
     return h->next != h->capacity;
 }
 
-static bool is_full(const head *h, uint64_t entries)
+static bool is_full(const tr__slots_head *h, uint64_t entries)
 {
     return entries * 5 > h->next * 4;
 }
@@ -436,7 +229,7 @@ static bool is_full(const head *h, uint64_t entries)
 /* Room for one more entry. */
 static tr_status index_room(tr_slots *s)
 {
-    head          *h = s->head;
+    tr__slots_head          *h = s->head;
     const uint64_t entries = h->used - free_count(h) + 1;
 
     if (s->entry[places(h) - 2])                       /* the last place stays empty: searches end there */
@@ -447,7 +240,7 @@ static tr_status index_room(tr_slots *s)
         return move_some(s, MOVE);
     if (!is_full(h, entries))
         return TR_OK;
-    const uint64_t next = (h->capacity + h->capacity / 8) / LINE * LINE;
+    const uint64_t next = (h->capacity + h->capacity / 8) / TR__SLOTS_LINE * TR__SLOTS_LINE;
     TR_TRY(tr_segment_grow(s->index, (next + SLACK) * sizeof(uint64_t)));
     h->boundary = (uint64_t)1 << 32;
     in_order();
@@ -457,9 +250,9 @@ static tr_status index_room(tr_slots *s)
 
 static void take(tr_slots *s, uint32_t tag, uint32_t slot)
 {
-    head          *h = s->head;
+    tr__slots_head          *h = s->head;
     const uint64_t entry = make_entry(tag, slot);
-    uint64_t       at = home(h, tag);
+    uint64_t       at = tr__slots_home(h, tag);
 
     while (s->entry[at] && s->entry[at] != entry)
         at++;
@@ -468,7 +261,7 @@ static void take(tr_slots *s, uint32_t tag, uint32_t slot)
     h->is_moving = 1;
     in_order();
     for (uint64_t next = at + 1; s->entry[next]; next++)
-        if (home(h, entry_tag(s->entry[next])) <= at) {
+        if (tr__slots_home(h, tr__slots_entry_tag(s->entry[next])) <= at) {
             s->entry[at] = s->entry[next];
             at = next;
         }
@@ -481,7 +274,7 @@ static void take(tr_slots *s, uint32_t tag, uint32_t slot)
 
 static void push_free(tr_slots *s, uint32_t slot)
 {
-    head        *h = s->head;
+    tr__slots_head        *h = s->head;
     tr_slot_row *row = tr_slots_row(s->row, s->stride, slot);
 
     row->key = (int64_t)(h->free & UINT32_MAX);        /* the next free one + 1 */
@@ -492,7 +285,7 @@ static void push_free(tr_slots *s, uint32_t slot)
 
 static tr_status rows_room(tr_slots *s, uint64_t used)
 {
-    const uint64_t bytes = HEAD + used * s->stride, have = tr_segment_bytes(s->rows);
+    const uint64_t bytes = TR__SLOTS_HEAD + used * s->stride, have = tr_segment_bytes(s->rows);
 
     if (bytes <= have)
         return TR_OK;
@@ -508,7 +301,7 @@ static tr_status rows_room(tr_slots *s, uint64_t used)
 
 tr_status tr_slots_new_row(uint32_t *out, tr_slots *slots)
 {
-    head    *h = slots->head;
+    tr__slots_head    *h = slots->head;
     uint32_t slot = (uint32_t)(h->free & UINT32_MAX);
 
     TR_TRY(index_room(slots));
@@ -537,19 +330,19 @@ void tr_slots_publish(tr_slots *slots, uint32_t slot, int64_t key)
     in_order();
     row->mark |= TR_SLOT_LIVES;
     in_order();
-    put(slots, make_entry(tag_of(slots, key), slot));
+    put(slots, make_entry(tr__slots_tag(slots, key), slot));
     in_order();
     slots->head->pending = 0;
 }
 
 void tr_slots_delete(tr_slots *slots, uint32_t slot)
 {
-    head        *h = slots->head;
+    tr__slots_head        *h = slots->head;
     tr_slot_row *row = tr_slots_row(slots->row, slots->stride, slot);
 
     h->pending = (uint64_t)slot + 1;
     in_order();
-    take(slots, tag_of(slots, row->key), slot);
+    take(slots, tr__slots_tag(slots, row->key), slot);
     in_order();
     row->mark = 0;
     in_order();
@@ -562,7 +355,7 @@ void tr_slots_delete(tr_slots *slots, uint32_t slot)
 
 static void make_index_anew(tr_slots *s)
 {
-    head *h = s->head;
+    tr__slots_head *h = s->head;
 
     h->capacity = h->next > h->capacity ? h->next : h->capacity;
     h->next = h->capacity;
@@ -571,7 +364,7 @@ static void make_index_anew(tr_slots *s)
     for (uint64_t i = 0; i < h->used; i++) {
         const tr_slot_row *row = tr_slots_row(s->row, s->stride, (uint32_t)i);
         if (row->mark & TR_SLOT_LIVES)
-            put(s, make_entry(tag_of(s, row->key), (uint32_t)i));
+            put(s, make_entry(tr__slots_tag(s, row->key), (uint32_t)i));
     }
     in_order();
     h->is_moving = 0;
@@ -580,16 +373,16 @@ static void make_index_anew(tr_slots *s)
 /* The row that was being made or removed: one that lives is found, one that does not is free. */
 static void settle(tr_slots *s)
 {
-    head          *h = s->head;
+    tr__slots_head          *h = s->head;
     const uint64_t slot = h->pending - 1;
 
     if (!h->pending)
         return;
     if (slot < h->used) {
         const tr_slot_row *row = tr_slots_row(s->row, s->stride, (uint32_t)slot);
-        const uint32_t     tag = tag_of(s, row->key);
+        const uint32_t     tag = tr__slots_tag(s, row->key);
         const bool         lives = row->mark & TR_SLOT_LIVES;
-        if (lives && look_up(s, row->key, tag, home(h, tag)) == TR_SLOT_NONE)
+        if (lives && tr__slots_look_up(s, row->key, tag, tr__slots_home(h, tag)) == TR_SLOT_NONE)
             put(s, make_entry(tag, (uint32_t)slot));
         else if (!lives && (h->free & UINT32_MAX) != slot + 1)
             push_free(s, (uint32_t)slot);
@@ -600,16 +393,16 @@ static void settle(tr_slots *s)
 
 static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
 {
-    const head *h = s->head;
+    const tr__slots_head *h = s->head;
 
-    if (tr_segment_bytes(s->rows) < HEAD || !h->is_complete)
+    if (tr_segment_bytes(s->rows) < TR__SLOTS_HEAD || !h->is_complete)
         return tr_fail(TR_EFORMAT, "table in segment '%s' was never completed", tr_segment_name(s->rows));
     if (h->payload != config->payload || h->first_shard != config->first_shard || h->shard_count != config->shard_count)
         return tr_fail(TR_EFORMAT, "table in segment '%s' has rows of %llu bytes and shards %u to %u; wanted are %llu bytes and "
                        "shards %u to %u", tr_segment_name(s->rows), (unsigned long long)h->payload, h->first_shard,
                        h->first_shard + h->shard_count - 1, (unsigned long long)config->payload, config->first_shard,
                        config->first_shard + config->shard_count - 1);
-    if (HEAD + h->used * (sizeof(tr_slot_row) + h->payload) > tr_segment_bytes(s->rows) ||
+    if (TR__SLOTS_HEAD + h->used * (sizeof(tr_slot_row) + h->payload) > tr_segment_bytes(s->rows) ||
         places(h) * sizeof(uint64_t) > tr_segment_bytes(s->index))
         return tr_fail(TR_EFORMAT, "table in segment '%s' says that it has more than it has", tr_segment_name(s->rows));
     return TR_OK;
@@ -642,25 +435,25 @@ tr_status tr_slots_attach(tr_slots **out, const char *name, const tr_slots_confi
 /* Hashes of two shards may share the tags at their edges, `low` and `high`: there the key tells. */
 static bool is_of_shard(const tr_slots *s, uint64_t entry, uint32_t low, uint32_t high, uint32_t shard)
 {
-    const uint32_t tag = entry_tag(entry);
+    const uint32_t tag = tr__slots_entry_tag(entry);
 
     if (tag > low && tag < high)
         return true;
-    return tag >= low && tag <= high && tr_slots_shard(tr_slots_row(s->row, s->stride, entry_slot(entry))->key) == shard;
+    return tag >= low && tag <= high && tr_slots_shard(tr_slots_row(s->row, s->stride, tr__slots_entry_slot(entry))->key) == shard;
 }
 
 tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *slots, uint32_t shard)
 {
-    const head    *h = slots->head;
+    const tr__slots_head    *h = slots->head;
     const uint64_t first = (uint64_t)shard << (64 - SHARD_BITS);
     const uint64_t last = first + (((uint64_t)1 << (64 - SHARD_BITS)) - 1);
 
     *count = 0;
     if (shard < h->first_shard || shard - h->first_shard >= h->shard_count)
         return TR_OK;
-    const uint32_t low = tag_of_hash(slots, first), high = tag_of_hash(slots, last);
-    const uint64_t end = home(h, high);
-    for (uint64_t at = home(h, low); at <= end || slots->entry[at]; at++) {
+    const uint32_t low = tr__slots_tag_of_hash(slots, first), high = tr__slots_tag_of_hash(slots, last);
+    const uint64_t end = tr__slots_home(h, high);
+    for (uint64_t at = tr__slots_home(h, low); at <= end || slots->entry[at]; at++) {
         const uint64_t entry = slots->entry[at];
         if (!entry || !is_of_shard(slots, entry, low, high, shard))
             continue;
@@ -671,14 +464,14 @@ tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count
             *list = grown;
             *capacity = 2 * *capacity + 1024;
         }
-        (*list)[(*count)++] = entry_slot(entry);
+        (*list)[(*count)++] = tr__slots_entry_slot(entry);
     }
     return TR_OK;
 }
 
 tr_status tr_slots_check(const tr_slots *slots)
 {
-    const head *h = slots->head;
+    const tr__slots_head *h = slots->head;
     uint64_t    live = 0, entries = 0, listed = 0;
 
     for (uint64_t i = 0; i < h->used; i++) {
