@@ -229,7 +229,7 @@ static tr_status with_part(const tr_part *part, const char *folder, uint64_t off
     char     *path = tr__must_format("%s/%s", folder, part->file);
     uint8_t  *chunk = malloc(part->chunk_bytes);
     uint64_t  size;
-    int       fd;
+    int       fd = -1;
     tr_status status = chunk ? open_file(&fd, &size, path) : tr_fail(TR_ENOMEM, "no memory to read '%s'", path);
 
     if (status == TR_OK) {
