@@ -53,12 +53,31 @@ def test_a_schedule_follows_its_formula(name, exe):
 
 @pytest.mark.parametrize("names", [SCHEDULES, reversed(SCHEDULES), ["noam", "exponential"]], ids=["in order", "backwards", "noam first"])
 def test_schedules_of_one_program_do_not_disturb_each_other(names, exe):
-    """They share a counter, which noam_decay begins with 1 and the others with 0."""
+    """They share a counter, from which noam_decay counts from 1 and the others from 0."""
     names = list(names)
     rates = [SCHEDULES[name][0]() for name in names]
     exe.run(fluid.default_startup_program())
     got = [np.ravel(exe.run(fetch_list=rates)) for _ in range(12)]
     np.testing.assert_allclose(got, [[SCHEDULES[name][1](step) for name in names] for step in range(12)], rtol=1e-5, atol=1e-8)
+
+
+def test_the_counter_is_the_same_whichever_schedule_comes_first(exe):
+    for name in ("noam", "exponential"):
+        with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
+            rate = SCHEDULES[name][0]()
+            exe.run(fluid.default_startup_program())
+            assert [int(exe.run(fetch_list=["@LR_DECAY_COUNTER@", rate])[0][0]) for _ in range(3)] == [0, 1, 2]
+
+
+def test_another_schedule_of_a_copied_program_goes_on_with_its_counter(exe):
+    """What a program counts is in the program, and nowhere else."""
+    layers.noam_decay(64, 5)
+    copy = fluid.Program.parse_from_string(fluid.default_main_program().serialize_to_string())
+    with fluid.program_guard(copy):
+        rate = SCHEDULES["exponential"][0]()
+    exe.run(fluid.default_startup_program())
+    got = [float(exe.run(copy, fetch_list=[rate])[0][0]) for _ in range(6)]
+    np.testing.assert_allclose(got, [SCHEDULES["exponential"][1](step) for step in range(6)], rtol=1e-5)
 
 
 def test_pieces_are_exact(exe):

@@ -24,12 +24,11 @@ def _schedule() -> Any:
 def _step(begin: int = 0) -> Variable:
     """Return how often the program has run, counted from ``begin``.
 
-    One variable counts for all schedules of a program, from where the first of them begins.
+    One variable counts for all schedules of a program, from 0: wherever they begin, it is the same, and in every checkpoint.
     """
-    counter = tensor.autoincreased_step_counter(counter_name=COUNTER, begin=begin, step=1)
-    first = vars(counter).setdefault("first_step", begin)
+    counter = tensor.autoincreased_step_counter(counter_name=COUNTER, begin=0, step=1)
     step = tensor.cast(counter, "float32")
-    return step if first == begin else step + float(begin - first)
+    return step + float(begin) if begin else step
 
 
 def _ratio(decay_steps: float, staircase: bool) -> Variable:
