@@ -330,10 +330,20 @@ static tr_status stop(bool *stops, tr_keeper *k)
     return TR_OK;
 }
 
+/* So that who takes this trainer's place hears of it. */
+static void tell_asked(tr_keeper *k)
+{
+    if (asked && !k->has_told)
+        tr__launcher_tell_own("asked", NULL);
+    k->has_told = asked != 0;
+}
+
 tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made)
 {
     *stops = false;
     keeper->made = made;
+    if (is_on(keeper))
+        tell_asked(keeper);
     if (!is_on(keeper) || !is_teller(keeper))
         return TR_OK;
     if (asked && is_possible(keeper))

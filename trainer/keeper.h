@@ -20,6 +20,7 @@ typedef struct tr_keeper {
     int64_t        made, last;        /* steps of this process; all steps at the newest checkpoint */
     bool           has_taken;         /* a checkpoint in this process */
     int64_t        took_at;           /* when that was begun */
+    bool           has_told;          /* the launcher that a signal asked for the end */
 } tr_keeper;
 
 /* Find where this trainer goes on: at the newest checkpoint, or, when the job was started again and its servers have their state, or

@@ -176,6 +176,24 @@ def test_checkpoints_before_and_after_an_heir_are_whole(victim, uninterrupted, t
     assert_goes_on(folder, before, tmp_path, uninterrupted, "--sparse")
 
 
+@pytest.mark.parametrize("asked", ["launcher", "trainer 1"])
+def test_who_was_asked_to_stop_and_dies_has_an_heir_that_stops(asked, tmp_path):
+    folder = tmp_path / "c"
+    job, ranks = start(tmp_path, "--steps", 3000, options=keep(folder, 1000))
+    os.kill(ranks.known[2].pid, signal.SIGSTOP)        # it has no time to act on it
+    if asked == "launcher":
+        job.process.send_signal(signal.SIGTERM)
+    else:
+        os.kill(ranks.known[3].pid, signal.SIGUSR1)
+    time.sleep(0.5)
+    os.kill(ranks.known[2].pid, signal.SIGKILL)
+    code, text = job.end()
+    step = checkpoints.steps(folder)[0]
+    assert code == 75 and "takes the place of trainer 0" in text, text
+    assert f"stopped by SIGUSR1 after step {step}; the checkpoint is " in text, text
+    checkpoints.find(folder, step).verify()
+
+
 # -- loops of the core ------------------------------------------------------------------------------------------------------------
 
 

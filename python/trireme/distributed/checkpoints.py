@@ -199,9 +199,14 @@ def _listen() -> None:
     """Note the signals by which schedulers ask for an end; trainer 0 acts on them, the others leave it to trainer 0."""
     if threading.current_thread() is not threading.main_thread():
         return
+
+    def note(number: int, _frame: object) -> None:
+        _asked.append(number)
+        tell_launcher("asked")                         # so that who takes this trainer's place hears of it
+
     for number in (signal.SIGTERM, signal.SIGUSR1):
         if signal.getsignal(number) in (signal.SIG_DFL, None):
-            signal.signal(number, lambda got, _frame: _asked.append(got))
+            signal.signal(number, note)
     tell_launcher("listens")
 
 

@@ -104,10 +104,13 @@ class _Wish:
     caught: list[int]                  # signals, as they come
     keeps: bool
     since: float = 0.0                 # when the first was seen
-    asked: float = 0.0                 # when trainer 0 was asked for a checkpoint
+    asked: float = 0.0                 # when trainers were asked for a checkpoint
+    heirs: int = 0                     # that had taken a trainer's place then
 
     def look(self, mpirun: subprocess.Popen[bytes], ranks: Ranks, now: float) -> Failure | None:
         """Act on it. Return the failure with which the job is to end now, if it is."""
+        if not self.caught and ranks.is_asked():       # a trainer was, and not we: its heir and the others are to know
+            self.caught.append(signal.SIGUSR1)
         if not self.caught:
             return None
         self.since = self.since or now
@@ -116,9 +119,9 @@ class _Wish:
         can_ask = ranks.all_listen()                   # a script may have chosen to keep checkpoints itself
         if len(self.caught) > 1 or number not in (signal.SIGTERM, signal.SIGUSR1) or not (self.keeps or can_ask):
             return Failure(128 + number, f"stopped by {name}")
-        if not self.asked and can_ask:
-            self.asked = now
-            mpirun.send_signal(signal.SIGUSR1)         # which it passes on: trainer 0 writes a checkpoint and stops
+        if can_ask and (not self.asked or len(ranks.heirs()) > self.heirs):      # an heir knows nothing of what the dead one was asked
+            self.asked, self.heirs = self.asked or now, len(ranks.heirs())
+            mpirun.send_signal(signal.SIGUSR1)         # which it passes on: a trainer writes a checkpoint and stops
         if not self.asked and now - self.since > _TO_LISTEN:
             return Failure(STOPPED, f"stopped by {name} before it trained")
         if self.asked and now - self.asked > _TO_SAVE:

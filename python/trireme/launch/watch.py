@@ -149,6 +149,10 @@ class Ranks:
         return (all(self._has("joined", rank) for rank in range(self.size))
                 and all(self._has("listens", rank) or self._has_left(rank) for rank in trainers))
 
+    def is_asked(self) -> bool:
+        """Whether a trainer was sent a signal that asks for a checkpoint and the end."""
+        return any(self._has("asked", rank) for rank in range(self.servers, self.size))
+
     def news(self) -> list[str]:
         """What there is to say of ranks that were lost since the last call."""
         lost = [rank for rank in range(self.size) if rank not in self.mourned and self.is_lost(rank)]
