@@ -86,7 +86,7 @@ void tr_beginning_read(tr_trainer_state *out, const char *folder, int index)
     free(path);
 }
 
-void tr_beginning_remove(const char *folder)
+void tr__beginning_remove(const char *folder)
 {
     char *path = path_in(folder);
 

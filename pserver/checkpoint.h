@@ -45,6 +45,9 @@ tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts
  * is no failure. */
 void      tr_checkpoint_prune(const char *dir, int keep);
 
+/* Nobody will ask any more where this launch began. */
+void      tr__beginning_remove(const char *folder);
+
 /* tr_checkpoint_list, and what has no manifest (yet). */
 int       tr__checkpoint_list_all(int64_t *steps, int room, const char *folder, bool with_incomplete);
 

@@ -1,5 +1,6 @@
 /* job.c - a process's place in a job: start, roles, a server's life, the end. What a server has is in job_store.c. */
 #include "pserver/job.h"
+#include "pserver/checkpoint.h"
 #include "pserver/job_checkpoint.h"
 #include "pserver/job_runlog.h"
 
@@ -299,6 +300,7 @@ static void free_job(tr_job *job)
     tr_replica_free(job->replica);
     tr__saving_free(job->saving);
     free(job->mode);
+    free(job->checkpoints);
     tr_trainer_meter_free(job->meter);
     tr_server_program_free(job->program);
     tr_state_free(job->kept, false);
@@ -397,6 +399,8 @@ tr_status tr_job_free(tr_job *job)
             tr_server_program_over(job->program);
         tr_trainer_vars_free(job->own, true);
         job->own = NULL;
+        if (job->checkpoints)
+            tr__beginning_remove(job->checkpoints);    /* everybody has left: nobody comes who would ask for it */
     }
     if (left == TR_OK)
         free_job(job);

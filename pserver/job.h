@@ -124,6 +124,7 @@ struct tr_job {
 
     struct tr__saving *saving;        /* checkpoints: job_checkpoint.h */
     char          *mode;              /* trainers */
+    char          *checkpoints;       /* the folder that has them, or NULL */
     int64_t        first_step, first_run;     /* trainers: before this job */
     atomic_bool    is_heir;           /* this rank was a spare, and is a trainer that died */
     int64_t        joined_at;         /* its steps when it was set up; -1: no server has one that others have not */

@@ -264,7 +264,7 @@ static void pack_setup(tr_client_setup *out, tr_client_value *values, const tr_j
     setup.tasks.data = (uint8_t *)(uintptr_t)spec->tasks;
     setup.tasks.len = setup.has_tasks ? spec->tasks_size : 0;
     setup.has_keeps = true;
-    setup.keeps = spec->keeps;
+    setup.keeps = spec->checkpoints != NULL;
     out->setup_bytes = trireme__pserver__setup__get_packed_size(&setup);
     out->setup = malloc(out->setup_bytes);
     trireme__pserver__setup__pack(&setup, out->setup);

@@ -152,6 +152,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     job->mode = strdup(spec->mode);
     job->first_step = spec->first_step;
     job->first_run = spec->first_run;
+    job->checkpoints = spec->checkpoints ? strdup(spec->checkpoints) : NULL;
     job->joined_at = job->step;
     job->is_set_up = true;
     tr_trainer_meter_start(job->meter, tr__clock(), job->step);

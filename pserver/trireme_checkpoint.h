@@ -138,14 +138,12 @@ TR_API tr_status   tr_checkpoint_read(const tr_checkpoint *checkpoint, int index
 
 /* -- where a launch began: see beginning.c -- */
 
-/* When servers begin anew, one trainer writes down where the job begins: at this checkpoint of the folder, or (NULL) at its beginning. Without
- * effect where nobody would start the job again (TRIREME_STATE is not set). */
+/* When servers begin anew, one trainer writes down where the job begins: at this checkpoint of the folder, or (NULL) at its beginning. It stays
+ * until the job has ended well. Without effect where nobody would start the job again (TRIREME_STATE is not set). */
 TR_API void        tr_beginning_write(const char *folder, const tr_checkpoint *from);
 /* When they go on with what an earlier start of the launch has left: the steps and runs of trainer `index` where that launch began, 0
  * where nothing is written. */
 TR_API void        tr_beginning_read(tr_trainer_state *out, const char *folder, int index);
-/* The launch is over. */
-TR_API void        tr_beginning_remove(const char *folder);
 
 /* -- sparse tables: sorted by name -- */
 

@@ -249,8 +249,8 @@ typedef struct tr_job_spec {
     int64_t               first_step, first_run;  /* of this trainer and its program, before the job: see tr_job_set_place */
     const void           *tasks;      /* of trainer 0: those of the checkpoint that it goes on from; NULL: none */
     size_t                tasks_size;
-    bool                  keeps;      /* there will be checkpoints: servers have memory for them ready, and leave SIGTERM to
-                                         trainer 0 */
+    const char           *checkpoints;        /* the folder where there will be some: servers have memory for them ready, and leave
+                                         SIGTERM to trainers. NULL: there will be none */
     const char           *compress;   /* how gradients travel, as tr_compress_parse takes it; NULL: as they are. TRIREME_COMPRESS,
                                          where it is set, stands in its place */
 } tr_job_spec;

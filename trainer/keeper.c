@@ -206,7 +206,7 @@ void tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *va
         values[i].row = rows->begin > 0 ? rows->begin : 0;
         values[i].rows = rows->begin >= 0 ? rows_of(keeper, rows->source) : 0;
     }
-    spec->keeps = true;
+    spec->checkpoints = keeper->desc->checkpoints.folder;
     spec->first_step = spec->first_run = keeper->first;
     if (keeper->from && !keeper->has_servers_state && is_teller(keeper))
         spec->tasks = tr_checkpoint_tasks(&spec->tasks_size, keeper->from);
@@ -357,7 +357,5 @@ tr_status tr_keeper_end(tr_keeper *keeper)
         return TR_OK;
     if (steps_of(keeper) > keeper->last || has_others_apart(keeper))
         TR_TRY(take(keeper));
-    TR_TRY(wait(keeper));
-    tr_beginning_remove(keeper->desc->checkpoints.folder);
-    return TR_OK;
+    return wait(keeper);
 }

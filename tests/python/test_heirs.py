@@ -16,7 +16,7 @@ from trireme.launch.watch import Ranks
 
 pytestmark = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 
-OWN, LOOPS = SCRIPT.with_name("own.py"), SCRIPT.with_name("loops.py")
+RESUME, OWN, LOOPS = SCRIPT.with_name("resume.py"), SCRIPT.with_name("own.py"), SCRIPT.with_name("loops.py")
 ARGS = ("--steps", 120, "--optimizer", "adam", "--pause", 0.004, "--clip", 0.2)
 
 
@@ -192,6 +192,20 @@ def test_who_was_asked_to_stop_and_dies_has_an_heir_that_stops(asked, tmp_path):
     assert code == 75 and "takes the place of trainer 0" in text, text
     assert f"stopped by SIGUSR1 after step {step}; the checkpoint is " in text, text
     checkpoints.find(folder, step).verify()
+
+
+def test_an_heir_of_a_resumed_job_counts_from_where_that_began_though_trainer_0_has_left(tmp_path):
+    folder, left = tmp_path / "c", tmp_path / "left"
+    launch(2, 2, "--steps", 10, script=RESUME, options=keep(folder, 5), version="5")
+    job = Launched(2, 2, "--steps", 200, "--pause", 0.02, "--leave", left, script=RESUME, version="5", heirs=True,
+                   options=("--mode", "async", *keep(folder, 1000), "--resume"))
+    ranks = job.ranks()
+    await_(job, left.exists)
+    time.sleep(0.5)                                    # it says goodbye
+    os.kill(ranks.known[3].pid, signal.SIGKILL)
+    text = go_on(job)
+    assert "takes the place of trainer 1" in text and "trainer 1: 190 steps to step 200" in text, text
+    assert not list(folder.glob(".began-*"))
 
 
 # -- loops of the core ------------------------------------------------------------------------------------------------------------

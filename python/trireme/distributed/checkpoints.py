@@ -322,6 +322,7 @@ class Keeper:
     """What a trainer does for checkpoints: nothing, when the job keeps none."""
 
     is_on = False
+    folder: str | None = None
 
     @staticmethod
     def of(job: Job, result: Transpiled, scope: Scope) -> Keeper:
@@ -427,7 +428,7 @@ class _Keeper(Keeper):
 
     def __init__(self, job: Job, result: Transpiled, scope: Scope, settings: _Settings) -> None:
         super().__init__(job, result, scope)
-        self.settings = settings
+        self.settings, self.folder = settings, settings.folder
         self.beginning = _begin(job)
         self.last = self.first - self.kept             # step of the newest checkpoint, as far as is known
         self.begun_at = time.monotonic()
@@ -573,7 +574,6 @@ class _Keeper(Keeper):
         self._count_steps()
         if self.job.index == 0:
             self._finish()
-            lib.tr_beginning_remove(os.fsencode(self.settings.folder))
 
 
 def _say(text: str) -> None:

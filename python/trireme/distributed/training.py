@@ -117,7 +117,7 @@ class _Training:
             check(lib.tr_job_describe_table(ffi.addressof(tables, i), self.scope._native.ptr, chars(name)))
         spec.tables, spec.table_count = tables, len(result.tables)
         spec.cache_rows, spec.cache_staleness = row_cache().rows, row_cache().staleness
-        spec.keeps = self.keeper.is_on
+        spec.checkpoints = chars(self.keeper.folder) if self.keeper.folder else ffi.NULL
         spec.first_step, spec.first_run = self.keeper.first - self.keeper.kept, self.keeper.runs - self.keeper.kept
         if self.keeper.tasks is not None:
             keep.append(ffi.from_buffer(self.keeper.tasks))

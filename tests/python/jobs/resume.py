@@ -25,6 +25,7 @@ parser.add_argument("--plain", action="store_true", help="know nothing of going 
 parser.add_argument("--out")
 parser.add_argument("--mark", help="file to make after the first step")
 parser.add_argument("--early", help="trainer 1 ends after 4 steps and makes this file, for which trainer 0 waits before its last step")
+parser.add_argument("--leave", help="trainer 0 makes two steps and ends; this file says so")
 parser.add_argument("--few", action="store_true", help="trainer 1 has 2 batches in each epoch")
 parser.add_argument("--keep-in", help="folder that the script itself keeps checkpoints in")
 args = parser.parse_args()
@@ -76,6 +77,9 @@ for _ in range(2):
         time.sleep(args.pause)
         if args.mark and index == 0:
             open(args.mark, "w").close()
+        if args.leave and index == 0 and len(losses) == 2:
+            open(args.leave, "w").close()
+            sys.exit(0)
         if args.early and index == 1 and step == 4:
             open(args.early, "w").close()
             sys.exit(0)
