@@ -31,6 +31,7 @@ typedef struct tr__job_block {
     bool      is_pushed;              /* in the step that is being made */
     _Atomic uint64_t pull;            /* ticket of its last pull; these three are read by other threads */
     _Atomic(void *)  to;              /* where that goes */
+    uint64_t  list;                   /* of a pull, in which it was last */
     _Atomic(const void *) from;       /* where the gradient lies until its step is settled; NULL: in memory of the job */
     void     *stage;                  /* a copy of the gradient, for callers that cannot keep it */
     struct tr__job_coder *coder;      /* job_compress.c; NULL: the gradient travels as it is */
@@ -98,6 +99,7 @@ struct tr_job {
     int            pushed;            /* blocks, in the step that is being made */
     int64_t        step;              /* ended */
     uint64_t       last_ticket;
+    uint64_t       lists;             /* of blocks that were to be pulled */
     _Atomic uint64_t last_pull, last_end;
     _Atomic pthread_t owner;          /* who pulls */
     tr_compress    compress;

@@ -10,26 +10,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tr_status note_pull(tr_job *job, int block, void *to)
+/* Are these blocks that may be pulled now? What is refused changes nothing. */
+static tr_status check_pull(tr_job *job, int count, const int *blocks)
 {
-    tr__job_block *b = &job->block[block];
+    const uint64_t list = ++job->lists;
 
-    if (b->pull == job->last_ticket + 1 || !tr_job_is_done(job, b->pull))
-        return tr_fail(TR_EINVAL, "tr_job_pull: '%s' is being pulled already", b->param);
-    atomic_store(&b->pull, job->last_ticket + 1);
-    atomic_store(&b->to, to);
+    if (count < 0)
+        return tr_fail(TR_ERANGE, "tr_job_pull: %d blocks", count);
+    for (int i = 0; i < count; i++) {
+        TR_TRY(tr__job_check_block(job, blocks[i], "tr_job_pull"));
+        tr__job_block *b = &job->block[blocks[i]];
+        if (b->list == list || !tr_job_is_done(job, b->pull))
+            return tr_fail(TR_EINVAL, "tr_job_pull: '%s' is being pulled already", b->param);
+        b->list = list;
+    }
     return TR_OK;
 }
 
 tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_pull"));
-    if (count < 0)
-        return tr_fail(TR_ERANGE, "tr_job_pull: %d blocks", count);
-    for (int i = 0; i < count; i++) {
-        TR_TRY(tr__job_check_block(job, blocks[i], "tr_job_pull"));
-        TR_TRY(note_pull(job, blocks[i], data[i]));
-    }
+    TR_TRY(check_pull(job, count, blocks));
     tr__pull_call *call = malloc(sizeof *call + (size_t)count * (sizeof *call->to + sizeof *call->block));
     if (!call)
         return tr_fail(TR_ENOMEM, "tr_job_pull: no memory for a list of %d blocks", count);
@@ -38,8 +39,12 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
     call->block = (int *)(call->to + count);
     memcpy(call->to, data, (size_t)count * sizeof *data);
     memcpy(call->block, blocks, (size_t)count * sizeof *blocks);
+    for (int i = 0; i < count; i++) {              /* from here on they are late */
+        atomic_store(&job->block[blocks[i]].pull, job->last_ticket + 1);
+        atomic_store(&job->block[blocks[i]].to, data[i]);
+    }
     const tr_status status = tr__job_call(job, &(tr_command){.kind = TR__PULL, .data = call}, ticket);
-    if (status != TR_OK) {
+    if (status != TR_OK) {                         /* the job has failed */
         free(call);
         return status;
     }

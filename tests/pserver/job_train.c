@@ -187,6 +187,20 @@ static void compare(const float *got, const float *want, int step)
         }
 }
 
+/* A call that is refused leaves all as it was: the same blocks are pulled right after it. */
+static void pull_by_mistake(int *blocks, void *const *to)
+{
+    const int last = blocks[cut_count - 1];
+
+    blocks[cut_count - 1] = cut_count;
+    if (tr_job_pull(job, cut_count, blocks, to, NULL) != TR_ERANGE)
+        die("a pull of a block that does not exist is not refused");
+    blocks[cut_count - 1] = blocks[0];
+    if (cut_count > 1 && tr_job_pull(job, cut_count, blocks, to, NULL) != TR_EINVAL)
+        die("a pull of a block twice is not refused");
+    blocks[cut_count - 1] = last;
+}
+
 static void pull(float *param)
 {
     int       blocks[BLOCKS_MAX];
@@ -197,6 +211,7 @@ static void pull(float *param)
         blocks[i] = i;
         to[i] = param + cuts[i].at * WIDTH;
     }
+    pull_by_mistake(blocks, to);
     must(tr_job_pull(job, cut_count, blocks, to, &ticket), "pull");
     must(tr_job_wait(job, ticket), "wait");
 }
