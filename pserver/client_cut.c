@@ -106,10 +106,24 @@ void tr__client_on_cut_done(tr_client *client, tr__stream *s, const tr_wire *wir
     memcpy(s->answer.bytes, payload, wire->bytes);
 }
 
+/* The server of this stream has died, and what it had of cuts with it. Where all trainers cut, the one in its place would wait for those that
+ * had cut with the dead one, and keep all others waiting: it is told to wait for nobody. */
+void tr__client_move_cut(tr_client *client, tr__stream *s)
+{
+    if (!client->survives_trainers || !client->cut)
+        return;
+    for (tr__request *r = s->first; r; r = r->next)
+        if (r->wire.kind == TR_WIRE_CUT)
+            tr__client_finish(client, s, r);
+    tr__request *r = tr__client_add(client, s, TR_WIRE_CUT, 0, NULL, 0);
+    r->wire.part = client->cut;
+    r->wire.offset = 1;
+}
+
 bool tr__client_is_cutting(const tr__stream *s)
 {
     for (const tr__request *r = s->first; r; r = r->next)
-        if (r->wire.kind == TR_WIRE_CUT && !r->is_done)
+        if (r->wire.kind == TR_WIRE_CUT && !r->wire.offset && !r->is_done)
             return true;
     return false;
 }

@@ -79,6 +79,7 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
         hear_serving(client, s, serving);
         return;
     }
+    tr__client_move_cut(client, s);
     send_again(client, s, serving->settled[self]);
     if (tr__client_is_first(client) && !s->answer.bytes && !tr__client_is_cutting(s))
         tr__client_give_up_answer(s);

@@ -167,6 +167,7 @@ bool         tr__client_is_first(const tr_client *client);           /* trainer 
 int64_t      tr__client_ask_again_for_answers(tr_client *client);
 void         tr__client_follow_cut(tr_client *client);
 void         tr__client_on_cut_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
+void         tr__client_move_cut(tr_client *client, tr__stream *s);
 bool         tr__client_is_cutting(const tr__stream *s);
 void         tr__client_give_up_answer(tr__stream *s);
 

@@ -9,8 +9,8 @@
  * servers' states depend on nothing but the step. Nobody is parked, and the copy of step s is made while the gradients of
  * the next come in. In the other modes trainer 0 begins; acknowledgements tell the others to cut behind their next step.
  *
- * A cut that is not complete in two minutes is given up: nobody waits longer than that for a trainer that computes, or for
- * one whose cut went with a server that died.
+ * A cut goes with a server that dies: trainers that had cut there say to whoever takes its place that it is over, and nobody waits
+ * there. One that is not complete in two minutes is given up: nobody waits longer than that for a trainer that computes.
  *
  * No deadlock: a trainer that is parked counts neither as the slowest (ssp), so that at a cut others may come one step
  * further ahead, or two where parameters overtake the word of the cut, nor as one to wait for (sync with backups). A step that sync(backups) has neither applied nor dropped
@@ -139,8 +139,10 @@ static bool has_asked_before(tr_server *server, const tr__trainer *trainer, uint
 
     if (number != cut->number || trainer != server->trainer || (cut->phase == TR__CUT_GATHERING && !cut->cut[0]))
         return false;
-    if (cut->phase == TR__CUT_NONE && cut->answer)
+    if (cut->phase == TR__CUT_NONE && cut->answered == number)
         send_answer(server);
+    else if (cut->phase == TR__CUT_NONE)
+        tr_server_written(server, NULL, 0, "it was given up when another rank died");
     return true;
 }
 
@@ -165,11 +167,24 @@ static void decline(tr_server *server, const tr__trainer *trainer, uint32_t numb
         tr_server_written(server, NULL, 0, "trainer 0 has just taken a dead one's place, and has made no step yet");
 }
 
+/* This server has taken a dead one's place: trainers that had cut there do not cut here. */
+static void hear_over(tr_server *server, uint32_t number)
+{
+    if (number < server->cut.number || server->cut.phase == TR__CUT_TAKING || server->cut.phase == TR__CUT_WRITING)
+        return;
+    tr__server_cut_give_up(server, number);
+    tr__server_verdict_moves(server);
+}
+
 tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     tr__cut  *cut = &server->cut;
     const int index = (int)(trainer - server->trainer);
 
+    if (wire->offset) {
+        hear_over(server, wire->part);
+        return TR_OK;
+    }
     if (tr__server_lags(trainer, wire->step)) {
         decline(server, trainer, wire->part);
         return TR_OK;
@@ -305,7 +320,7 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
     pb_done                   done = TRIREME__PSERVER__CUT_DONE__INIT;
     tr__cut                  *cut = &server->cut;
 
-    for (int i = 0; i < server->trainer_count; i++)
+    for (int i = 0; cut->cut && i < server->trainer_count; i++)
         if (cut->cut[i] || server->trainer[i].is_in_cut)
             places[done.n_places++] = (cut->cut[i] ? cut->cut[i] : server->trainer[i].farewell)->place;
     done.places = places;
@@ -318,6 +333,7 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
     done.tasks.len = done.has_tasks ? cut->tasks_size : 0;
     done.error = (char *)(uintptr_t)(part ? NULL : error);
     free(cut->answer);
+    cut->answered = cut->number;
     cut->answer_size = trireme__pserver__cut_done__get_packed_size(&done);
     cut->answer = malloc(cut->answer_size + 1);
     trireme__pserver__cut_done__pack(&done, cut->answer);

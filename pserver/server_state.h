@@ -73,6 +73,7 @@ typedef struct tr__cut {
     size_t                  tasks_size;
     uint8_t                *answer;   /* the last CutDone */
     size_t                  answer_size;
+    uint32_t                answered; /* is of this cut */
 } tr__cut;
 
 /* What a server has said of a trainer. */

@@ -55,7 +55,7 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(TASK_END,  0)                 /* request: `part` a tr_wire_task_end */                                \
     X(TASK,      0)                 /* reply to `seq`: tr_task_answer `part`; task `block` of pass `step`, lease `offset`, \
                                                of which `weight` steps were made */                       \
-    X(CUT,       TR_LIMIT_CONTROL)  /* request: Cut, number `part`, behind the end of `step` */             \
+    X(CUT,       TR_LIMIT_CONTROL)  /* request: Cut, number `part`, behind the end of `step`; `offset` 1: cuts up to it are over */ \
     X(CUT_DONE,  TR_LIMIT_CONTROL)  /* reply to cut `part` of trainer 0: CutDone */                            \
     X(SHARE,     TR_LIMIT_SHARE)    /* server to server: what it has of gathering `seq`; `part` 1: answer */ \
     X(READ_ROWS, 0)                 /* request: all rows of virtual shard `part` of table `block`; DATA_ROWS, packed; \

@@ -44,7 +44,6 @@ static void nothing(void *payload)
     (void)payload;
 }
 
-/* Others may be long in coming: at a cut that a server has lost they stand still for two minutes. */
 static void ask_later(sim_trainer *t)
 {
     sim_tasks *tasks = &t->tasks;
