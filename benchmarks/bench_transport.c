@@ -13,6 +13,7 @@
  * Each prints one line of JSON. benchmarks/bench_transport.py runs all in turn and compares them. What is told of repeated
  * measurements is their lower quartile, on all sides: other programs want the processors, too. */
 #include "framework/compiler.h"
+#include "framework/memory.h"
 #include "framework/status.h"
 #include "pserver/trireme_dist.h"
 
@@ -59,10 +60,10 @@ static double good(samples *s)
     return s->count ? s->seconds[s->count / 4] : 0;
 }
 
-/* Memory of zeros that is there: not the one page of zeros that stands for what was never written. */
+/* An array as tensors have them. Zeros that are there: not the one page of zeros that stands for what was never written. */
 static float *touched(size_t bytes)
 {
-    float *out = aligned_alloc(64, bytes);
+    float *out = tr__array_alloc(bytes);
 
     memset(out, 1, bytes);
     memset(out, 0, bytes);

@@ -2,11 +2,16 @@
 #include "framework/memory.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "framework/trireme.h"
+
+enum { LINE = 64 };
+static const size_t HUGE_PAGE = (size_t)2 << 20;
 
 static void *checked(void *memory, size_t size)
 {
@@ -52,6 +57,18 @@ char *tr__must_format(const char *format, ...)
     vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
+}
+
+void *tr__array_alloc(size_t bytes)
+{
+    const size_t alignment = bytes < HUGE_PAGE ? LINE : HUGE_PAGE;
+
+    if (bytes > SIZE_MAX - HUGE_PAGE)
+        return NULL;
+    void *memory = aligned_alloc(alignment, bytes ? (bytes + LINE - 1) / LINE * LINE : LINE);
+    if (memory && alignment == HUGE_PAGE)              /* not its end, which shares a page with what is not its own */
+        madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    return memory;
 }
 
 void tr_free(void *memory)

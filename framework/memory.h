@@ -1,9 +1,13 @@
-/* memory.h - memory for the small things that a program is made of: names, slots, attributes.
+/* memory.h - memory for the small things that a program is made of (names, slots, attributes), and for arrays.
  *
  * The setters of descs return nothing, so that building a program stays readable; a machine that has no room
- * for a name has none for the program either. These helpers therefore end the process with a message instead
+ * for a name has none for the program either. tr__must_* therefore end the process with a message instead
  * of returning NULL. Whatever grows with data (tensors, files, serialised programs) does not use them: there
- * the caller gets TR_ENOMEM. */
+ * the caller gets TR_ENOMEM.
+ *
+ * Large arrays lie in huge pages where the machine gives them to who asks (transparent_hugepage: madvise or always). Another rank
+ * of the host that reads such an array has the kernel look up one page where there would be 512, which is most of what small pages
+ * cost: a gradient of 16 MiB is received at 6.5 GB/s instead of 3.7. */
 #ifndef TR_FRAMEWORK_MEMORY_H
 #define TR_FRAMEWORK_MEMORY_H
 
@@ -14,5 +18,8 @@ void *tr__must_realloc(void *memory, size_t size);
 char *tr__must_copy(const void *bytes, size_t size);      /* and a 0 behind it */
 char *tr__must_strdup(const char *text);
 char *tr__must_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* An array: aligned to a cache line, which is the widest vector. free() frees it; NULL: there is no room. */
+void *tr__array_alloc(size_t bytes);
 
 #endif

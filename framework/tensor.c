@@ -8,6 +8,7 @@
 
 #include "framework/dtype.h"
 #include "framework/late.h"
+#include "framework/memory.h"
 
 enum { ALIGNMENT = 64 };                     /* a cache line, and the widest vector */
 
@@ -45,7 +46,7 @@ static tr_buffer *buffer_new(size_t size)
     if (!buffer)
         return NULL;
     buffer->capacity = rounded ? rounded : ALIGNMENT;
-    buffer->data = aligned_alloc(ALIGNMENT, buffer->capacity);
+    buffer->data = tr__array_alloc(buffer->capacity);
     if (!buffer->data) {
         free(buffer);
         return NULL;

@@ -2,6 +2,7 @@
 #include "pserver/job.h"
 #include "pserver/job_checkpoint.h"
 
+#include "framework/memory.h"
 #include "pserver/runlog.h"
 #include "pserver/wake.h"
 
@@ -258,7 +259,7 @@ tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data)
 
     TR_TRY(tr__job_settle(job));
     if (!b->stage)
-        b->stage = aligned_alloc(64, ((size_t)b->bytes + 63) & ~(size_t)63);
+        b->stage = tr__array_alloc((size_t)b->bytes);
     if (!b->stage)
         return tr_fail(TR_ENOMEM, "send: no memory for a copy of '%s', %lld bytes", b->grad, (long long)b->bytes);
     memcpy(b->stage, data, (size_t)b->bytes);

@@ -1,6 +1,7 @@
 /* replica.c - take a state, then updates; apply, commit, acknowledge. */
 #include "pserver/replica.h"
 
+#include "framework/memory.h"
 #include "pserver/crc32c.h"
 #include "pserver/gather.h"
 #include "pserver/kept_tasks.h"
@@ -217,9 +218,9 @@ static tr_status make_room(tr_replica *r)
     r->table = calloc(setup->n_tables + 1, sizeof *r->table);
     r->update = calloc(setup->n_tables + 1, sizeof *r->update);
     for (size_t i = 0; i < setup->n_blocks; i++) {
-        const uint64_t bytes = (setup->blocks[i]->bytes + 63) & ~(uint64_t)63;
-        r->grad[i] = aligned_alloc(64, bytes);
-        r->pulled[i] = r->mode.compensation > 0 ? aligned_alloc(64, bytes) : NULL;
+        const uint64_t bytes = setup->blocks[i]->bytes;
+        r->grad[i] = tr__array_alloc(bytes);
+        r->pulled[i] = r->mode.compensation > 0 ? tr__array_alloc(bytes) : NULL;
         if (!r->grad[i] || (r->mode.compensation > 0 && !r->pulled[i]))
             return tr_fail(TR_ENOMEM, "no memory for gradient '%s' of %llu bytes", setup->blocks[i]->grad,
                            (unsigned long long)bytes);

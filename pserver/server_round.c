@@ -1,4 +1,5 @@
 /* server_round.c - gradients come in pieces and become one sum for each block, in the order of the trainers. */
+#include "framework/memory.h"
 #include "pserver/server_state.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static tr_status init_round(tr_server *server, tr__round *round, int first, int 
         return tr_fail(TR_ENOMEM, "no memory for %u gradients", server->block_count);
     for (uint32_t i = 0; i < server->block_count; i++) {
         const uint64_t bytes = server->block[i].bytes;
-        round->sum[i] = aligned_alloc(64, (bytes + 63) & ~(uint64_t)63);
+        round->sum[i] = tr__array_alloc(bytes);
         if (!round->sum[i])
             return tr_fail(TR_ENOMEM, "no memory for gradient '%s' of %llu bytes", server->setup->blocks[i]->grad,
                            (unsigned long long)bytes);

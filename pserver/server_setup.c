@@ -1,4 +1,5 @@
 /* server_setup.c - how trainers and a server come to mean the same work. */
+#include "framework/memory.h"
 #include "pserver/server_state.h"
 #include "pserver/server_tasks.h"
 
@@ -62,7 +63,7 @@ static tr_status keep_copies(tr_server *server)
         t->copy = calloc(server->block_count + 1, sizeof *t->copy);
         for (uint32_t b = 0; b < server->block_count; b++) {
             const uint64_t bytes = server->block[b].bytes;
-            t->copy[b] = aligned_alloc(64, (bytes + 63) & ~(uint64_t)63);
+            t->copy[b] = tr__array_alloc(bytes);
             if (!t->copy[b])
                 return tr_fail(TR_ENOMEM, "no memory for what trainer %d has of '%s', %llu bytes", i,
                                server->setup->blocks[b]->param, (unsigned long long)bytes);

@@ -38,6 +38,20 @@ TEST(resizing_keeps_memory_that_is_large_enough)
     tr_tensor_free(t);
 }
 
+TEST(a_large_array_begins_a_huge_page)
+{
+    const int64_t huge = 2 << 20, sizes[] = {huge, huge + 1, 3 * huge - 64};
+
+    for (int i = 0; i < 3; i++) {
+        tr_tensor *t = tr_tensor_new();
+        EXPECT_OK(tr_tensor_resize(t, TR_UINT8, 1, &sizes[i]));
+        uint8_t *data = tr_tensor_data(t);
+        assert_int_equal((uintptr_t)data % (uintptr_t)huge, 0);
+        data[0] = data[sizes[i] - 1] = 1;
+        tr_tensor_free(t);
+    }
+}
+
 TEST(impossible_sizes_are_explained)
 {
     tr_tensor *t = tr_tensor_new();
@@ -218,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_tensor_has_no_value),
         cmocka_unit_test(resizing_keeps_memory_that_is_large_enough),
+        cmocka_unit_test(a_large_array_begins_a_huge_page),
         cmocka_unit_test(impossible_sizes_are_explained),
         cmocka_unit_test(shared_memory_outlives_its_first_owner),
         cmocka_unit_test(a_copy_is_independent),
