@@ -1,4 +1,4 @@
-"""What starting costs: `import trireme` beyond `import numpy`, and the peak memory of a process that trains the mlp.
+"""What starting costs: `import trireme`, and what nearly every script uses of it, beyond `import numpy`; and the peak memory of a process that trains the mlp.
 
     python benchmarks/imports.py [--rounds 15] [--peers]
 
@@ -14,7 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-TIMED = "import numpy, time; t = time.process_time(); import {}; print(1e3 * (time.process_time() - t))"
+TIMED = "import numpy, time; t = time.process_time(); {}; print(1e3 * (time.process_time() - t))"
+IMPORTS = {"trireme": "import trireme; trireme.layers, trireme.optimizer, trireme.Executor", "torch": "import torch", "jax": "import jax"}
 TRAIN = """
 import resource, sys
 sys.path.insert(0, {folder!r})
@@ -41,9 +42,10 @@ def number_from(python, code):
 
 def imports(python, module, rounds):
     """Return the milliseconds of CPU time that the module adds to numpy, of each round; None if it is not there."""
-    if number_from(python, TIMED.format(module)) is None:
+    code = TIMED.format(IMPORTS[module])
+    if number_from(python, code) is None:
         return None
-    return [number_from(python, TIMED.format(module)) for _ in range(rounds)]
+    return [number_from(python, code) for _ in range(rounds)]
 
 
 def memory(python, side):

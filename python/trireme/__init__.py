@@ -19,55 +19,56 @@ The examples of this package stand after ``import trireme as fluid`` and ``impor
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING
 
-from . import (backward, clip, core, executor, framework, initializer, io, layers, nets, optimizer, param_attr,
-               regularizer, unique_name)
-from ._core import lib as _lib
-from .clip import ErrorClipByValue, set_gradient_clip
-from .core import CPUPlace, LoDTensor, LoDTensorArray, Scope, SelectedRows, TriremeError
-from .data_feeder import DataFeeder
-from .executor import Executor, fetch_var, global_scope, scope_guard
-from .framework import (Block, Operator, Parameter, Program, Variable, cpu_places, default_main_program,
-                        default_startup_program, in_dygraph_mode, name_scope, program_guard)
-from .initializer import NumpyArrayInitializer
-from .param_attr import ParamAttr
-from .reader import batch
-from .tensor import create_lod_tensor, create_random_int_lodtensor
+from .lazy import load_later
 
-Tensor = LoDTensor
-__version__ = core.__version__
+if TYPE_CHECKING:
+    from . import (backward, clip, core, data_feeder, dataset, distributed, errors, executor, feeds, framework, graphviz, initializer, io,
+                   layer, layers, lod_tensor, metrics, nets, operator, optimizer, param_attr, profiler, reader, regularizer, trainer,
+                   unique_name)
+    from .clip import ErrorClipByValue, set_gradient_clip
+    from .core import CPUPlace, LoDTensor, LoDTensorArray, Scope, SelectedRows, TriremeError, __version__
+    from .data_feeder import DataFeeder
+    from .distributed import DistributeTranspiler, DistributeTranspilerConfig
+    from .executor import Executor, fetch_var, global_scope, scope_guard
+    from .feeds import Dataset, DatasetFactory, Slot
+    from .framework import (Block, Operator, Parameter, Program, Variable, cpu_places, default_main_program,
+                            default_startup_program, in_dygraph_mode, name_scope, program_guard)
+    from .initializer import NumpyArrayInitializer
+    from .param_attr import ParamAttr
+    from .progress import Progress
+    from .reader import batch
+    from .tensor import Tensor, create_lod_tensor, create_random_int_lodtensor
+    from .trainer import Trainer
 
-# Loaded when they are first used: attribute -> module, and name there.
-_LAZY = {
-    "Dataset": ("feeds", "Dataset"), "DatasetFactory": ("feeds", "DatasetFactory"), "Slot": ("feeds", "Slot"),
-    "feeds": ("feeds", None), "dataset": ("dataset", None), "distributed": ("distributed", None), "graphviz": ("graphviz", None),
-    "layer": ("layer", None), "lod_tensor": ("lod_tensor", None), "metrics": ("metrics", None),
-    "operator": ("operator", None), "profiler": ("profiler", None), "reader": ("reader", None),
-    "trainer": ("trainer", None), "Trainer": ("trainer", "Trainer"), "Progress": ("progress", "Progress"),
-    "DistributeTranspiler": ("distributed", "DistributeTranspiler"),
-    "DistributeTranspilerConfig": ("distributed", "DistributeTranspilerConfig"),
-}
+# All of these are loaded when they are first used: the launcher, and a spare that waits, need none of them, nor NumPy.
+__getattr__, __dir__ = load_later(__name__, {
+    "": ("backward", "clip", "core", "data_feeder", "dataset", "distributed", "errors", "executor", "feeds", "framework", "graphviz",
+         "initializer", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "operator", "optimizer", "param_attr", "profiler",
+         "reader", "regularizer", "trainer", "unique_name"),
+    "clip": ("ErrorClipByValue", "set_gradient_clip"),
+    "core": ("CPUPlace", "LoDTensor", "LoDTensorArray", "Scope", "SelectedRows", "TriremeError", "__version__"),
+    "data_feeder": ("DataFeeder",),
+    "distributed": ("DistributeTranspiler", "DistributeTranspilerConfig"),
+    "executor": ("Executor", "fetch_var", "global_scope", "scope_guard"),
+    "feeds": ("Dataset", "DatasetFactory", "Slot"),
+    "framework": ("Block", "Operator", "Parameter", "Program", "Variable", "cpu_places", "default_main_program",
+                  "default_startup_program", "in_dygraph_mode", "name_scope", "program_guard"),
+    "initializer": ("NumpyArrayInitializer",),
+    "param_attr": ("ParamAttr",),
+    "progress": ("Progress",),
+    "reader": ("batch",),
+    "tensor": ("Tensor", "create_lod_tensor", "create_random_int_lodtensor"),
+    "trainer": ("Trainer",),
+})
 
+if os.environ.keys() & {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}:      # tr_job_is_launched
+    from .distributed import job as _job
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'trireme' has no attribute {name!r}")
-    import importlib
-
-    module_name, attribute = _LAZY[name]
-    module = importlib.import_module(f".{module_name}", __name__)
-    value = module if attribute is None else getattr(module, attribute)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
-
-
-if _lib.tr_job_is_launched():
-    __getattr__("distributed")                         # from here on it sees how this process ends
+    if _job.is_launched():
+        _job.prepare()                                 # from here on it sees how this process ends
 
 
 __all__ = ["Block", "CPUPlace", "DataFeeder", "ErrorClipByValue", "Executor", "LoDTensor", "LoDTensorArray",

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ._core import ffi, lib
+from .checkpoint_folder import steps
 from .core import OpRole
 from .desc import _text, take_text
 from .dtypes import NUMPY_DTYPES, VarType
@@ -190,15 +191,6 @@ class Checkpoint:
 
 
 # -- finding them ---------------------------------------------------------------------------------------------------
-
-
-def steps(folder: str | os.PathLike[str]) -> list[int]:
-    """Return the steps of the checkpoints in a folder, the newest first, whether they are valid or not."""
-    path = os.fsencode(folder)
-    count = lib.tr_checkpoint_list(ffi.NULL, 0, path)
-    out = ffi.new("int64_t[]", count)
-    there = lib.tr_checkpoint_list(out, count, path)
-    return list(out)[:there]
 
 
 def path_of(folder: str | os.PathLike[str], step: int) -> str:

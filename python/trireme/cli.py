@@ -13,14 +13,13 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from . import __version__
 from .errors import InvalidArgumentError, TriremeError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="trireme", description="Train on parameter servers over MPI.")
-    parser.add_argument("--version", action="version", version=f"trireme {__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     add_launch(commands)
     add_explain(commands)
@@ -32,6 +31,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TriremeError as error:
         print(f"trireme: {error}", file=sys.stderr)
         return 2
+
+
+class _Version(argparse.Action):
+    """The compiled library says it, which is loaded for that alone."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import trireme
+
+        print(f"trireme {trireme.__version__}")
+        parser.exit()
 
 
 def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

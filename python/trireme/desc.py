@@ -14,6 +14,7 @@ from .dtypes import VarType, convert_dtype
 from .errors import check
 from .native import Native
 
+check(lib.tr_dist_init())            # all operators are known from here on
 _string = ffi.string
 
 

@@ -1,4 +1,4 @@
-"""What the native core reports, as exceptions.
+"""What the native core reports, as exceptions; it is not loaded before it has something to report.
 
 Every exception shows the core's own text, which names the operator, the slot and the values, and then the
 line of the user's program that led there: the first one outside this package.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from types import FrameType
-
-from ._core import ffi, lib
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -111,6 +109,8 @@ def _user_source() -> str:
 
 def error_of(status: int) -> EnforceNotMet:
     """Return the exception for a failure that the core has just reported."""
+    from ._core import ffi, lib
+
     name = ffi.string(lib.tr_status_name(status)).decode()
     text = ffi.string(lib.tr_error()).decode("utf-8", "replace")
     source = _user_source()
@@ -123,6 +123,3 @@ def check(status: int) -> None:
     """Raise the exception that belongs to ``status``, unless it says success."""
     if status:
         raise error_of(status)
-
-
-check(lib.tr_dist_init())            # nothing of the core is used before its errors can be raised; all operators are known then

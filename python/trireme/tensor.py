@@ -198,6 +198,9 @@ class LoDTensor(_Tensor):
         return f"LoDTensor({self._dtype()}{self.shape()}" + (f", lod={lod})" if lod else ")")
 
 
+Tensor = LoDTensor                     # its newer name
+
+
 class SelectedRows(_Tensor):
     """Some rows of a tensor ``height`` rows high; a row that stands twice adds up.
 
@@ -411,4 +414,4 @@ def create_random_int_lodtensor(recursive_seq_lens: Sequence[Sequence[int]], bas
 
 __all__ = ["CPUPlace", "LoDTensor", "SelectedRows", "LoDTensorArray", "Scope", "ScopeVariable", "VarType",
            "convert_dtype", "create_lod_tensor", "create_random_int_lodtensor", "lengths_to_offsets",
-           "view_of_owned"]
+           "view_of_owned", "Tensor"]

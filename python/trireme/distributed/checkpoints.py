@@ -27,7 +27,7 @@ from .geo import COUNT
 from .job import Job, tell_launcher
 from .transpiled import Transpiled
 
-STOPPED = 75                           # EX_TEMPFAIL: start it again
+STOPPED = os.EX_TEMPFAIL               # start it again
 _EVERY_SECONDS = 600.0
 _WAIT = 3600.0                         # seconds, for a disk
 

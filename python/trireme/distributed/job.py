@@ -10,19 +10,17 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import random
 import sys
 import threading
 from types import TracebackType
 from typing import Any
-
-import numpy as np
 
 from .._core import ffi, lib
 from ..errors import PeerError, TriremeError, check
 
 _TRAINER, _SPARE = 0, 2                # TR_ROLE_TRAINER, TR_ROLE_SPARE
 _RANK_IS = "TRIREME_JOB_PID"           # children of a trainer inherit mpirun's variables, but are no ranks
+_SPARE_MODULE = "trireme.launch.spare"
 
 
 def is_launched() -> bool:
@@ -136,10 +134,15 @@ def prepare() -> None:
     os.environ[_RANK_IS] = str(os.getpid())
     _watch_end()
     lib.tr_job_prepare()
-    _seed()
+    if not (sys.argv[:1] == ["-m"] and _SPARE_MODULE in sys.orig_argv):
+        _seed()                                        # a spare does so when it runs the script: it waits without NumPy
 
 
 def _seed() -> None:
+    import random
+
+    import numpy as np
+
     name = os.environ.get("TRIREME_SHUFFLE") or os.environ.get("PMIX_NAMESPACE") or os.environ.get("OMPI_MCA_ess_base_jobid") or "trireme"
     random.seed(name)
     np.random.seed(sum(name.encode()) + 256 * len(name))

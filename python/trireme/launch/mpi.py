@@ -79,18 +79,24 @@ def _ask(*command: str) -> str:
 
 def _find_libdir(mpirun: str) -> str:
     """The folder of the libmpi that belongs to an mpirun: beside it, or beside the libraries that it loads itself."""
-    candidates: list[Path] = []
-    for path in (Path(mpirun), Path(mpirun).resolve()):
-        candidates += [path.parent.parent / "lib", path.parent.parent / "lib64"]
+    looked: dict[str, None] = {}
+    for folder in itertools.chain(_beside(mpirun), _beside(str(Path(mpirun).resolve())), _linked(mpirun)):
+        if (folder / LIBMPI).exists():
+            return str(folder)
+        looked[str(folder)] = None
+    raise NotFoundError(f"there is no {LIBMPI} that belongs to {mpirun}; looked in {', '.join(looked)}")
+
+
+def _beside(mpirun: str) -> list[Path]:
+    return [Path(mpirun).parent.parent / name for name in ("lib", "lib64")]
+
+
+def _linked(mpirun: str) -> Iterator[Path]:
+    """Where its own libraries are. Asked for last: it takes as long as all else here."""
     for line in _ask("ldd", mpirun).splitlines():
         found = re.match(r"\s*lib(?:open-rte|open-pal|prrte)\S* => (\S+)/[^/]+ ", line)
         if found:
-            candidates.append(Path(found[1]))
-    for folder in candidates:
-        if (folder / LIBMPI).exists():
-            return str(folder)
-    raise NotFoundError(f"there is no {LIBMPI} that belongs to {mpirun}; looked in "
-                        f"{', '.join(dict.fromkeys(map(str, candidates)))}")
+            yield Path(found[1])
 
 
 def check_mixture(mpi: Mpi, library_path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
@@ -24,14 +25,13 @@ def trainer_program() -> str:
 
 
 def _program(name: str, variable: str) -> str:
-    from .. import _core
-
     named = os.environ.get(variable)
     if named:
         if not os.access(named, os.X_OK):
             raise NotFoundError(f"trireme launch: {variable} is {named!r}, where there is no program")
         return named
-    package = Path(_core.__file__).parent
+    core = importlib.util.find_spec("trireme._core")               # beside which this package was built or installed
+    package = Path(core.origin if core and core.origin else __file__).parent
     for path in filter(None, [package.parents[1] / "bin" / name, Path(sys.executable).parent / name, shutil.which(name)]):
         if os.access(path, os.X_OK):
             return str(path)

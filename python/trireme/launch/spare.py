@@ -2,7 +2,7 @@
 
 When a server of its host dies it is that server. When a trainer dies and it is called as that one's heir, it runs the script, as
 the trainer of that number: the steps that were made are not computed again (distributed/replay.py). Until then it imports nothing
-of the script's.
+of the script's, nor NumPy, nor what makes programs.
 """
 
 from __future__ import annotations

@@ -16,9 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from ..distributed.checkpoints import STOPPED
-from ..distributed.compression import parse as parse_compression
-from ..distributed.mode import parse as parse_mode
 from ..errors import InvalidArgumentError
 from . import agent as agents
 from . import mpi as mpis
@@ -30,6 +27,7 @@ from .progress import Progress
 from .runlog import RunLog
 from .watch import Failure, Ranks
 
+_STOPPED = os.EX_TEMPFAIL              # start it again
 _TO_END = 0.7                          # seconds for the living to say what happened and to end by themselves
 _TO_EXPLAIN = 6.0                      # for another host to say what happened, or to be known as lost
 _TO_SAVE = 600.0                       # for a last checkpoint
@@ -58,9 +56,11 @@ class Checkpoints:
             raise InvalidArgumentError("trireme launch: --resume and --checkpoint-... need --checkpoint DIR")
 
     def found(self) -> list[int]:
-        from .. import checkpoint
+        if self.folder is None:
+            return []
+        from .. import checkpoint_folder
 
-        return checkpoint.steps(self.folder) if self.folder is not None else []
+        return checkpoint_folder.steps(self.folder)
 
     def environment(self) -> dict[str, str]:
         if self.folder is None:
@@ -123,10 +123,27 @@ class _Wish:
             self.asked, self.heirs = self.asked or now, len(ranks.heirs())
             mpirun.send_signal(signal.SIGUSR1)         # which it passes on: a trainer writes a checkpoint and stops
         if not self.asked and now - self.since > _TO_LISTEN:
-            return Failure(STOPPED, f"stopped by {name} before it trained")
+            return Failure(_STOPPED, f"stopped by {name} before it trained")
         if self.asked and now - self.asked > _TO_SAVE:
             return Failure(128 + number, f"stopped by {name}; there was no checkpoint within {_TO_SAVE:g} s")
         return None
+
+
+def _mode(text: str | None) -> str | None:
+    """The compiled library is not loaded where nothing is asked of it."""
+    if not text:
+        return None
+    from ..distributed import mode
+
+    return mode.parse(text).text
+
+
+def _compression(text: str | None) -> str | None:
+    if not text:
+        return None
+    from ..distributed import compression
+
+    return compression.parse(text)
 
 
 class Launch:
@@ -151,8 +168,7 @@ class Launch:
         self.layout = layout if layout.servers else replace(layout, spares=0)
         self.timeout, self.restarts = timeout, restarts
         self._states = States()
-        self.mode = parse_mode(mode).text if mode else None
-        self.compress = parse_compression(compress) if compress else None
+        self.mode, self.compress = _mode(mode), _compression(compress)
         checkpoints.check()
         self.checkpoints = checkpoints
         if progress < 0:
@@ -193,6 +209,8 @@ class Launch:
         cores, count = (hosts.cores(), hosts.count) if hosts else (len(os.sched_getaffinity(0)), 1)
         each = -(-self.layout.trainers // count)       # trainers of one host; results do not depend on it
         env.setdefault("TRIREME_NUM_THREADS", str(max(1, cores // each)))
+        # After each product, and when it is imported, NumPy's library would keep all cores busy for a tenth of a second: others' cores.
+        env.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
         env["PYTHONUNBUFFERED"] = env.get("PYTHONUNBUFFERED", "1")
         if self.mpi.major < 5:                         # 5's mpirun does so itself
             old = env.get("LD_LIBRARY_PATH")
@@ -227,7 +245,7 @@ class Launch:
         self.log.note("end", exit_code=failure.code if failure else 0, **({"why": failure.text} if failure else {}))
         if failure is None:
             return 0
-        what = "was stopped" if failure.code == STOPPED else "failed"
+        what = "was stopped" if failure.code == _STOPPED else "failed"
         self.console.say(f"the job {what}, exit code {failure.code}" + ("" if told else f": {failure.text}"))
         return failure.code
 

@@ -1,0 +1,72 @@
+"""What is loaded when: the launcher, and a spare that waits, load little; every name of the package is there when it is asked for."""
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("numpy", "trireme.layers", "trireme.framework", "trireme.executor")
+
+
+def loaded(*command, **variables):
+    """Return the modules that a process loads, and what it prints beside."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_", "TRIREME_JOB"))}
+    done = subprocess.run([sys.executable, "-X", "importtime", *map(str, command)], capture_output=True, text=True, timeout=60,
+                          env={**env, **variables}, check=False)
+    told = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return set(told), done.stdout + "\n".join(line for line in done.stderr.splitlines() if not line.startswith("import time:"))
+
+
+@pytest.mark.mpi
+def test_the_launcher_loads_neither_numpy_nor_the_compiled_library(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("")
+    modules, text = loaded("-m", "trireme", "launch", "--servers", 2, "--trainers", 2, "--dry-run", script)
+    assert "trireme-pserver" in text
+    assert "trireme.launch.supervisor" in modules
+    assert modules.isdisjoint((*HEAVY, "trireme._core")), text
+
+
+def test_a_spare_waits_without_numpy(tmp_path):
+    modules, text = loaded("-m", "trireme.launch.spare", tmp_path / "script.py", OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="1",
+                           TRIREME_TRANSPORT=str(tmp_path / "none.so"))
+    assert "a spare did not join" in text and "none.so" in text, text
+    assert "trireme.distributed.job" in modules
+    assert modules.isdisjoint(HEAVY)
+
+
+def test_a_trainer_is_seen_from_its_import_on(tmp_path):
+    """Whatever it uses of the package: here nothing."""
+    modules, text = loaded("-c", "import random, trireme, numpy; print(random.random(), numpy.random.random()); raise KeyError('mine')",
+                           OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="1", PMIX_NAMESPACE="a job", TRIREME_JOB_FOLDER=str(tmp_path))
+    again = loaded("-c", "import random, trireme, numpy; print(random.random(), numpy.random.random())",
+                   OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="0", PMIX_NAMESPACE="a job")[1]
+    assert text.splitlines()[0] == again.splitlines()[0]
+    assert (tmp_path / "began.1").exists()
+    assert (tmp_path / "failed.1").read_text() == "1\nKeyError: 'mine'\n"
+
+
+@pytest.mark.parametrize("package", ["trireme", "trireme.distributed"])
+def test_what_type_checkers_are_told_is_what_is_loaded_later(package):
+    module = importlib.import_module(package)
+    tree = ast.parse(Path(module.__file__).read_text())
+    block, = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    told = {name.name: statement.module for statement in block.body for name in statement.names}
+    call, = (node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("load_later("))
+    later = {name: where or None for where, names in ast.literal_eval(call.args[1]).items() for name in names}
+    assert later == told
+    assert set(module.__all__) <= {*told, *vars(module)}
+    for name, where in told.items():
+        origin = importlib.import_module(f"{package}.{where or name}")
+        assert getattr(module, name) is (getattr(origin, name) if where else origin), name
+        assert name in dir(module)
+
+
+def test_a_name_that_is_not_there_is_refused_by_name():
+    import trireme
+    with pytest.raises(AttributeError, match="module 'trireme' has no attribute 'layerz'"):
+        trireme.layerz
