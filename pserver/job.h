@@ -199,16 +199,19 @@ bool      tr__job_state_name(char *out, size_t size, const tr_job *job);
 tr_status tr__job_run_update(tr_job *job);
 void      tr__job_tell_applied(tr_job *job, tr_status status);
 
-/* job_rows.c */
+/* job_tables.c */
 tr_status tr__job_check_tables(const tr_job_spec *spec);
 tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec);
 void      tr__job_free_tables(tr_job *job);
 /* Virtual shards of server `server`: first .. first of the next - 1. */
 uint32_t  tr__job_first_shard(int server, int servers);
+int       tr__job_server_of_shard(uint32_t shard, int servers);
 /* Rows that the tables of server `server` begin with, behind those at *rows; returns their number, or -1. */
 int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
 /* A table that was not pushed in the step that is being made; NULL: all were. */
 const char *tr__job_first_missing_table(const tr_job *job);
+
+/* job_rows.c */
 /* Mode geo: open this trainer's copy of a table, as it was behind the job's step if an earlier process has left one. */
 tr_status tr__job_open_own_table(tr_job *job, int table, const tr_job_table *from);
 /* Mode geo: this trainer's copy of a table, which it is about to update, with the rows of these keys; NULL in other modes. */

@@ -15,6 +15,23 @@ void tr_keyset_deinit(tr_keyset *set)
     *set = (tr_keyset){0};
 }
 
+static tr_status reserve(tr_keyset *set, uint64_t places)
+{
+    if (places <= set->places)
+        return TR_OK;
+    int64_t  *keys = realloc(set->keys, places / 2 * sizeof *keys);
+    uint32_t *place;
+    if (keys)
+        set->keys = keys;
+    place = keys ? realloc(set->place, places * sizeof *place) : NULL;
+    if (!place)
+        return tr_fail(TR_ENOMEM, "no memory for a set of %llu keys", (unsigned long long)places / 2);
+    set->place = place;
+    set->places = places;
+    set->capacity = (uint32_t)(places / 2);
+    return TR_OK;
+}
+
 tr_status tr_keyset_reset(tr_keyset *set, int64_t most)
 {
     uint64_t places = 64;
@@ -23,19 +40,19 @@ tr_status tr_keyset_reset(tr_keyset *set, int64_t most)
         return tr_fail(TR_ERANGE, "%lld keys at once; up to %d are possible", (long long)most, INT32_MAX / 2);
     while (places < 2 * (uint64_t)most)
         places *= 2;
-    if (places > set->places || (uint32_t)most > set->capacity) {
-        int64_t  *keys = realloc(set->keys, places / 2 * sizeof *keys);
-        uint32_t *place;
-        if (keys)
-            set->keys = keys;
-        place = keys ? realloc(set->place, places * sizeof *place) : NULL;
-        if (!place)
-            return tr_fail(TR_ENOMEM, "no memory for a set of %lld keys", (long long)most);
-        set->place = place;
-        set->places = places;
-        set->capacity = (uint32_t)(places / 2);
-    }
+    TR_TRY(reserve(set, places));
     tr_keyset_clear(set);
+    return TR_OK;
+}
+
+tr_status tr_keyset_copy(tr_keyset *set, const tr_keyset *from)
+{
+    TR_TRY(reserve(set, from->places));
+    set->places = from->places;
+    set->capacity = from->capacity;
+    set->count = from->count;
+    memcpy(set->keys, from->keys, from->count * sizeof *set->keys);
+    memcpy(set->place, from->place, from->places * sizeof *set->place);
     return TR_OK;
 }
 

@@ -18,6 +18,8 @@ typedef struct tr_keyset {
 void      tr_keyset_deinit(tr_keyset *set);
 /* Empty it, with room for `most` keys. */
 tr_status tr_keyset_reset(tr_keyset *set, int64_t most);
+/* Let it have the keys of another one, with their numbers. */
+tr_status tr_keyset_copy(tr_keyset *set, const tr_keyset *from);
 /* Room for `more` keys beside those that are in it. */
 tr_status tr_keyset_grow(tr_keyset *set, int64_t more);
 /* Empty it; the room stays. */
