@@ -34,6 +34,7 @@ _TO_SAVE = 600.0                       # for a last checkpoint
 _TO_LISTEN = 10.0                      # for a job that starts to come so far that it can be asked for a checkpoint
 _TO_STOP = 2.0                         # for mpirun, told to stop
 _PR_SET_PDEATHSIG = 1
+_TURN, _CALM = 0.02, 0.1               # seconds between two looks: while ranks start or end, and while all run; a death ends either
 _PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-state-"
 
 
@@ -304,7 +305,7 @@ class Launch:
         failure, failed_at, done_at, ended_at = None, 0.0, 0.0, 0.0
         wish = _Wish(caught, self.checkpoints.folder is not None)
         while True:
-            ranks.look(0.02)
+            ranks.look(_CALM if ranks.are_all_running() else _TURN)
             hosts.look(ranks)
             self.progress.look(ranks)
             now = time.monotonic()

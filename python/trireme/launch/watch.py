@@ -76,6 +76,10 @@ class Ranks:
         for fd, _ in poll.poll(1000 * seconds):
             living[fd].gone = self.looks
 
+    def are_all_running(self) -> bool:
+        """Whether all have started and none has ended."""
+        return len(self.known) == self.size and not any(one.gone for one in self.known.values())
+
     def _note(self, pid: int) -> None:
         rank = _rank_of(pid)
         if rank is None or rank in self.known or not 0 <= rank < self.size:
