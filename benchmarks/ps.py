@@ -1,15 +1,15 @@
-"""A job's steps beside those of one process and of TensorFlow's parameter server: wide and deep, SGD, one thread each.
+"""A job's steps beside those of one process and of other parameter servers: wide and deep, SGD, one thread each.
 
-    python benchmarks/ps.py [--rounds 3] [--batches 512,1024] [--trainers 1,2] [--json out.json]
+    python benchmarks/ps.py [--rounds 3] [--batches 512,1024] [--trainers 1,2] [--peer SCRIPT --peer-python PYTHON]... [--json out.json]
 
 The model is row widedeep_sgd of run.py: 26 slots, a million rows x 10 and x 1, 13 numbers, layers of 400. In each round every side
 runs once, each by itself: Trireme in one process; a job of 1 server whose tables are sparse (`is_distributed`), in mode sync, with two
-trainers also in mode async; the same with rows that are asked for ahead (--ahead), and with dense tables (--dense); the peer, alone and with 1 server. A step is BATCH samples, of
-all trainers together; in mode async and in TensorFlow, whose workers do not wait for each other, each takes BATCH samples in a step
+trainers also in mode async; the same with rows that are asked for ahead (--ahead), and with dense tables (--dense); each peer, alone and with 1 server. A step is BATCH samples, of
+all trainers together; in mode async and in the peers, whose workers do not wait for each other, each takes BATCH samples in a step
 of its own, and the time is that of BATCH samples in all. What is compared are medians of the rounds and of their ratios.
 
-The peer is a script that prints a line of JSON with ms_median: `PEER local|ps BATCH WORKERS 1`, given by --peer and run under
---peer-python. Without it its columns stay empty.
+A peer is a script that prints a line of JSON with ms_median, given by --peer and run under --peer-python; several are given by
+repeating both. The first word of its name (tf_..., paddle_...) says which it is of PEERS.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -28,18 +29,46 @@ HERE = Path(__file__).parent
 LIMIT = 240                                      # seconds of one side in one round
 
 
-def told(command: list, env: dict) -> dict:
-    """Run a side; return the object of its last line of JSON, with the machine's load beside it."""
+@dataclass
+class Peer:
+    """Called as `SCRIPT local BATCH 1 1` for one process, as `SCRIPT mode BATCH WORKERS 1` with 1 server."""
+
+    name: str
+    mode: str
+    tells_each: bool = False                     # every worker prints a line, with the time of its own steps
+    command: tuple = ()
+
+
+PEERS = {"tf": Peer("TensorFlow", "ps"), "paddle": Peer("Paddle", "async", tells_each=True)}
+
+
+def peers_of(scripts: list[Path], pythons: list[str]) -> list[Peer]:
+    """What --peer names, each under the --peer-python of its place; the last one goes on for the rest."""
+    found = []
+    for i, script in enumerate(scripts):
+        kind = PEERS.get(script.name.split("_")[0])
+        if kind is None:
+            sys.exit(f"ps.py: '{script.name}' is none of {', '.join(f'{word}_...' for word in PEERS)}")
+        found.append(replace(kind, command=(pythons[min(i, len(pythons) - 1)], script)))
+    return found
+
+
+def told(command: list, env: dict, tells_each: bool = False) -> dict:
+    """Run a side; return the object of its last line of JSON, with the machine's load beside it. Where each worker tells its own
+    time, the job's is that in which all of them together take BATCH samples."""
     words = [str(word) for word in command]
     done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
         sys.exit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return {**json.loads(lines[-1]), "load": os.getloadavg()[0]}
+    of_job = json.loads(lines[-1])
+    if tells_each:
+        of_job = {**of_job, "ms_median": 1 / sum(1 / json.loads(line)["ms_median"] for line in lines)}
+    return {**of_job, "load": os.getloadavg()[0]}
 
 
 def sides_of(batch: int, trainers: int, options: argparse.Namespace) -> dict[str, list]:
-    """The command of each side."""
+    """The command of each side; those of peers begin with their names."""
     worker, here = [HERE / "ps_worker.py", batch], [sys.executable]
     launch = [*here, "-m", "trireme", "launch", "--servers", 1, "--trainers", trainers]
     sides = {"one process": [*here, *worker], "sync": [*launch, *worker, "--tables"]}
@@ -49,19 +78,19 @@ def sides_of(batch: int, trainers: int, options: argparse.Namespace) -> dict[str
         sides["sync, rows ahead"] = [*launch, *worker, "--tables", "--ahead"]
     if options.dense:
         sides["sync, dense"] = [*launch, *worker]
-    if options.peer:
-        peer = [options.peer_python, options.peer]
-        sides["peer, one process"] = [*peer, "local", batch, 1, 1]
-        sides["peer"] = [*peer, "ps", batch, trainers, 1]
+    for peer in options.peers:
+        sides[f"{peer.name}, one process"] = [*peer.command, "local", batch, 1, 1]
+        sides[f"{peer.name}, 1 server"] = [*peer.command, peer.mode, batch, trainers, 1]
     return sides
 
 
 def measure(batch: int, trainers: int, options: argparse.Namespace) -> dict:
     env = {**os.environ, "TRIREME_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     sides, found = sides_of(batch, trainers, options), {}
+    each = {f"{peer.name}, 1 server" for peer in options.peers if peer.tells_each}
     for turn in range(options.rounds):
         for name in sides if turn % 2 == 0 else reversed(sides):
-            found.setdefault(name, []).append(told(sides[name], env))
+            found.setdefault(name, []).append(told(sides[name], env, name in each))
     return {"batch": batch, "trainers": trainers, "sides": found}
 
 
@@ -77,18 +106,20 @@ def ratio(above: list[dict] | None, below: list[dict]) -> str:
     return f"{statistics.median(a['ms_median'] / b['ms_median'] for a, b in zip(above, below)):.2f}"
 
 
-HEADINGS = ("batch", "trainers", "side", "ms a step (least..greatest)", "/ one process", "peer / this", "load")
+def headings(peers: list[Peer]) -> list[str]:
+    return ["batch", "trainers", "side", "ms a step (least..greatest)", "/ one process", *(f"{peer.name} / this" for peer in peers), "load"]
 
 
-def rows(result: dict) -> list[list[str]]:
+def rows(result: dict, peers: list[Peer]) -> list[list[str]]:
     sides = result["sides"]
     table = []
     for name, runs in sides.items():
-        is_peer = name.startswith("peer")
-        single = sides["peer, one process" if is_peer else "one process"]
-        peer = None if is_peer else sides.get("peer, one process" if name == "one process" else "peer")
+        own = next((peer for peer in peers if name.startswith(f"{peer.name}, ")), None)
+        single = sides[f"{own.name}, one process" if own else "one process"]
+        kind = "one process" if name.endswith("one process") else "1 server"
+        beside = [ratio(None if own else sides[f"{peer.name}, {kind}"], runs) for peer in peers]
         table.append([str(result["batch"]), str(result["trainers"]), name, spread([run["ms_median"] for run in runs]),
-                      ratio(runs, single), ratio(peer, runs), f"{statistics.mean(run['load'] for run in runs):.0f}"])
+                      ratio(runs, single), *beside, f"{statistics.mean(run['load'] for run in runs):.0f}"])
     return table
 
 
@@ -100,19 +131,21 @@ def main() -> None:
     options.add_argument("--trainers", type=numbers, default=[1, 2])
     options.add_argument("--dense", action="store_true", help="also a job whose tables are ordinary parameters")
     options.add_argument("--ahead", action="store_true", help="also a job that knows the keys of its next batch")
-    options.add_argument("--peer", type=Path, help="the peer's script")
-    options.add_argument("--peer-python", default=os.environ.get("TRIREME_PEER_PYTHON", sys.executable))
+    options.add_argument("--peer", type=Path, action="append", default=[], help="a peer's script; may be repeated")
+    options.add_argument("--peer-python", action="append", help="of each peer in turn")
     options.add_argument("--json", type=Path, help="write all figures there")
     options = options.parse_args()
+    options.peers = peers_of(options.peer, options.peer_python or [os.environ.get("TRIREME_PEER_PYTHON", sys.executable)])
     report = {"date": date.today().isoformat(), "machine": machine.describe(), "versions": machine.versions(), "results": []}
     print(f"{report['date']}, {report['machine']}, {report['versions']}")
-    print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
+    titles = headings(options.peers)
+    print("| " + " | ".join(titles) + " |\n|" + "---|" * len(titles))
     for batch in options.batches:
         for trainers in options.trainers:
             start = time.monotonic()
             result = measure(batch, trainers, options)
             report["results"].append({**result, "seconds": time.monotonic() - start})
-            for row in rows(result):
+            for row in rows(result, options.peers):
                 print("| " + " | ".join(row) + " |", flush=True)
             if options.json:
                 options.json.write_text(json.dumps(report, indent=1) + "\n")
