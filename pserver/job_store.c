@@ -85,9 +85,9 @@ tr_status tr__job_run_update(tr_job *job)
     return status;
 }
 
-static void store_rows(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out)
+static void store_rows(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
 {
-    tr_server_program_rows(((tr_job *)self)->program, index, keys, n, out);
+    tr_server_program_rows(((tr_job *)self)->program, index, keys, n, out, hints);
 }
 
 static tr_status store_read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)

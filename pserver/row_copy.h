@@ -32,7 +32,12 @@ static inline void tr_row_copy(void *restrict to, const void *restrict from, siz
         out += 8;
         in += 8;
     }
-    for (bytes &= 7; bytes; bytes--)
+    if (bytes & 4) {
+        memcpy(out, in, 4);
+        out += 4;
+        in += 4;
+    }
+    for (bytes &= 3; bytes; bytes--)
         *out++ = *in++;
 }
 

@@ -2,6 +2,7 @@
 #include "pserver/rows_merge.h"
 
 #include "framework/compiler.h"
+#include "pserver/row_copy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@ void tr_rows_merge_deinit(tr_rows_merge *merge)
 {
     tr_keyset_deinit(&merge->set);
     free(merge->values);
+    free(merge->hint);
     free(merge->number);
     free(merge->is_begun);
     *merge = (tr_rows_merge){0};
@@ -66,7 +68,7 @@ bool tr_rows_are_merged(const tr_rows_update *update)
 TR_INLINE void put(float *restrict sum, const float *restrict x, int64_t n, float factor, bool is_scaled, bool is_begun)
 {
     if (!is_scaled && !is_begun)
-        memcpy(sum, x, (size_t)n * sizeof *sum);
+        tr_row_copy(sum, x, (size_t)n * sizeof *sum);
     else if (!is_scaled)
         for (int64_t i = 0; i < n; i++)
             sum[i] += x[i];
@@ -85,6 +87,8 @@ static void add_part(tr_rows_merge *m, const tr_rows_part *part, const weights *
         const uint32_t row = m->number[i];
         put(m->values + row * (uint64_t)width, part->values + i * width, width, (float)part->weight, w->is_uneven, m->is_begun[row]);
         m->is_begun[row] = true;
+        if (part->hints)
+            m->hint[row] = part->hints[i];
     }
 }
 
@@ -92,13 +96,17 @@ tr_status tr_rows_merge_run(tr_rows_merge *merge, const tr_rows_update *update, 
 {
     const weights w = weigh(update);
     int64_t       rows = 0, largest = 0;
+    bool          has_hints = true;
 
     for (int i = 0; i < update->count; i++) {
+        has_hints &= update->part[i].hints != NULL;
         rows += update->part[i].count;
         largest = update->part[i].count > largest ? update->part[i].count : largest;
     }
     TR_TRY(tr_keyset_reset(&merge->set, rows));
     TR_TRY(reserve((void **)&merge->values, &merge->capacity, (uint64_t)(rows * width), sizeof *merge->values));
+    TR_TRY(reserve((void **)&merge->hint, &merge->hint_capacity, (uint64_t)rows, sizeof *merge->hint));
+    merge->hints = has_hints ? merge->hint : NULL;
     TR_TRY(reserve((void **)&merge->number, &merge->number_capacity, (uint64_t)largest, sizeof *merge->number));
     TR_TRY(reserve((void **)&merge->is_begun, &merge->begun_capacity, (uint64_t)rows, sizeof *merge->is_begun));
     if (rows)

@@ -16,6 +16,7 @@ typedef struct tr_rows_part {
     const int64_t *keys;              /* repeated ones add up */
     const float   *values;            /* [count, width] */
     bool           is_merged;         /* no key comes twice in the trainer's parts */
+    const uint32_t *hints;            /* slots in the table that the keys may have; NULL: not known */
 } tr_rows_part;
 
 /* What one update has for one table: trainers in order. */
@@ -27,9 +28,11 @@ typedef struct tr_rows_update {
 typedef struct tr_rows_merge {
     tr_keyset set;                    /* its keys: those of the merged rows */
     float    *values;                 /* [set.count, width] */
+    const uint32_t *hints;            /* of the keys, if all parts have some; else NULL */
+    uint32_t *hint;                   /* memory of them */
     uint32_t *number;
     bool     *is_begun;
-    uint64_t  capacity, number_capacity, begun_capacity;
+    uint64_t  capacity, hint_capacity, number_capacity, begun_capacity;
 } tr_rows_merge;                      /* a zeroed one is empty */
 
 /* Whether the update's parts are what merging would make of them: they come from one trainer, which has merged them. */

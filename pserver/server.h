@@ -64,8 +64,9 @@ typedef struct tr_store {
     void      (*commit)(void *self, const tr_commit *commit, bool is_update);
     /* Undo the last update. */
     void      (*go_back)(void *self);
-    /* The rows of `n` keys of table `index`, in its type. Not while an update is being applied. NULL: there are no tables. */
-    void      (*rows)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out);
+    /* The rows of `n` keys of table `index`, in its type, and hints for gradients of these keys (rows_merge.h). Not while an update is
+     * being applied. NULL: there are no tables. */
+    void      (*rows)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints);
     /* Copy the state as it is now, and then or later call tr_server_snapped; until then nothing is applied. Write the copy
      * where `wish` says, and call tr_server_written. NULL: this store cannot. */
     void      (*snapshot)(void *self, const Trireme__Pserver__Wish *wish);

@@ -438,9 +438,10 @@ tr_status tr_server_program_rows_before(tr_server_program *sp, uint32_t table, c
     return tr_table_pull_before(sp->table[table]->table, out, keys, n);
 }
 
-void tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out)
+void tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out,
+                            uint32_t *hints)
 {
-    tr_table_pull(sp->table[table]->table, out, keys, n);
+    tr_table_pull_places(sp->table[table]->table, out, hints, keys, n);
 }
 
 tr_status tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, bool are_candidates, void **out,

@@ -33,8 +33,9 @@ void              *tr_server_program_param(tr_server_program *sp, uint32_t index
 /* The same as it was before the last update, while nothing of the next is computed. */
 void              *tr_server_program_param_before(tr_server_program *sp, uint32_t index);
 tr_status          tr_server_program_rows_before(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out);
-/* Not while an update is being computed: tables have one copy. */
-void               tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out);
+/* Not while an update is being computed: tables have one copy. `hints`: for gradients of these keys (rows_merge.h). */
+void               tr_server_program_rows(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out,
+                                          uint32_t *hints);
 tr_status          tr_server_program_read_rows(tr_server_program *sp, uint32_t table, uint32_t shard, bool are_candidates, void **out,
                                                uint64_t *bytes);
 tr_status          tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes,

@@ -40,6 +40,7 @@ tr_status tr__server_tables_new(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++) {
         server->trainer[i].row_pieces = calloc(server->table_count + 1, sizeof(uint64_t));
         server->trainer[i].has_rows = calloc(server->table_count + 1, sizeof(bool));
+        server->trainer[i].row_pulled = calloc(server->table_count + 1, sizeof(tr__row_pull *));
     }
     return TR_OK;
 }
@@ -62,9 +63,13 @@ void tr__server_tables_free(tr_server *server)
     for (uint32_t i = 0; i < server->table_count; i++)
         free(server->row_part[i]);
     for (int i = 0; i < server->trainer_count; i++) {
-        drop_rows(server, &server->trainer[i], UINT64_MAX);
-        free(server->trainer[i].row_pieces);
-        free(server->trainer[i].has_rows);
+        tr__trainer *t = &server->trainer[i];
+        drop_rows(server, t, UINT64_MAX);
+        for (uint32_t k = 0; t->row_pulled && k < server->table_count; k++)
+            free(t->row_pulled[k]);
+        free(t->row_pulled);
+        free(t->row_pieces);
+        free(t->has_rows);
     }
     free(server->row_part);
     free(server->row_part_capacity);
@@ -105,6 +110,19 @@ static tr_status check_push(const tr_server *server, const tr__trainer *trainer,
     return TR_OK;
 }
 
+/* Trainers push gradients of the rows that they have pulled, mostly, in the same order: the slots are known then. */
+static void take_hints(tr__rows *rows, tr__row_pull *pulled, bool is_first)
+{
+    if (!pulled || rows->count == 0)
+        return;
+    const int64_t from = is_first ? 0 : pulled->pushed;
+    if (rows->count > pulled->count - from || memcmp(rows->payload, pulled->key + from, (size_t)rows->count * sizeof(int64_t)))
+        return;
+    memcpy(rows->hint, pulled->hint + from, (size_t)rows->count * sizeof *rows->hint);
+    rows->has_hints = true;
+    pulled->pushed = from + rows->count;
+}
+
 tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload,
                                   bool is_owned)
 {
@@ -114,14 +132,16 @@ tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const
     }
     TR_TRY(check_push(server, trainer, wire));
     const uint64_t row = sizeof(int64_t) + (uint64_t)server->table[wire->block].width * sizeof(float);
-    tr__rows      *rows = malloc(sizeof *rows);
+    const int64_t  count = (int64_t)(wire->bytes / row);
+    tr__rows      *rows = malloc(sizeof *rows + (size_t)count * sizeof *rows->hint);
     if (!is_owned && wire->bytes) {
         uint8_t *copy = tr__server_buffer_new(server, wire->bytes);
         memcpy(copy, payload, wire->bytes);
         payload = copy;
     }
-    *rows = (tr__rows){NULL, wire->step, wire->block, wire->weight, (int64_t)(wire->bytes / row),
-                       is_owned || wire->bytes ? payload : NULL};
+    *rows = (tr__rows){.step = wire->step, .table = wire->block, .weight = wire->weight, .count = count,
+                       .payload = is_owned || wire->bytes ? payload : NULL};
+    take_hints(rows, trainer->row_pulled[wire->block], wire->part == 0);
     *trainer->rows_end = rows;
     trainer->rows_end = &rows->next;
     trainer->has_rows[wire->block] = ++trainer->row_pieces[wire->block] == wire->offset;
@@ -169,7 +189,8 @@ static void list_part(tr_server *server, int trainer, const tr__rows *rows)
         *part = realloc(*part, *capacity * sizeof **part);
     }
     (*part)[update->count++] = (tr_rows_part){trainer, rows->weight, rows->count, (const int64_t *)(void *)rows->payload,
-                                              (const float *)(void *)(rows->payload + rows->count * (int64_t)sizeof(int64_t)), true};
+                                              (const float *)(void *)(rows->payload + rows->count * (int64_t)sizeof(int64_t)), true,
+                                              rows->has_hints || rows->count == 0 ? rows->hint : NULL};
     update->part = *part;
 }
 
@@ -193,17 +214,31 @@ void tr__server_rows_settled(tr_server *server, tr__trainer *trainer)
 
 /* == rows out ================================================================================= */
 
-static tr_status read_rows(tr_server *server, const tr__trainer *trainer, const tr__row_pull *pull, void *out)
+static tr_status read_rows(tr_server *server, const tr__trainer *trainer, tr__row_pull *pull, void *out)
 {
     const tr_store *store = &server->store;
 
     if (tr__server_wants_before(server, trainer, pull->step))
         return store->rows_before(store->self, pull->table, pull->key, pull->count, out);
-    store->rows(store->self, pull->table, pull->key, pull->count, out);
+    store->rows(store->self, pull->table, pull->key, pull->count, out, pull->hint);
+    pull->has_hints = true;
     return TR_OK;
 }
 
-static void answer(tr_server *server, tr__trainer *trainer, const tr__row_pull *pull)
+/* The trainer's next gradient of the table will have these keys, perhaps. */
+static void keep_pulled(tr__trainer *trainer, tr__row_pull *pull)
+{
+    tr__row_pull **kept = &trainer->row_pulled[pull->table];
+
+    if (!pull->has_hints) {
+        free(pull);
+        return;
+    }
+    free(*kept);
+    *kept = pull;
+}
+
+static void answer(tr_server *server, tr__trainer *trainer, tr__row_pull *pull)
 {
     uint64_t bytes = (uint64_t)(pull->count * server->table[pull->table].row_bytes);
     void    *payload = pull->count < 0 ? NULL : malloc(bytes + 1);
@@ -237,7 +272,8 @@ static uint64_t own_steps(const tr_wire *wire)
 
 static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
 {
-    tr__row_pull *pull = malloc(sizeof *pull + wire->bytes + sizeof(int64_t));
+    const int64_t count = (int64_t)(wire->bytes / sizeof(int64_t));
+    tr__row_pull *pull = malloc(sizeof *pull + (size_t)(count + 1) * (sizeof *pull->key + sizeof *pull->hint));
 
     if (wire->kind == TR_WIRE_READ_ROWS) {
         *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .own = own_steps(wire), .table = wire->block, .count = -1};
@@ -246,7 +282,7 @@ static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
     }
 
     *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .own = own_steps(wire), .table = wire->block,
-                           .count = (int64_t)(wire->bytes / 8)};
+                           .count = count, .hint = (uint32_t *)(void *)(pull->key + count)};
     memcpy(pull->key, payload, wire->bytes);
     return pull;
 }
@@ -296,7 +332,7 @@ void tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const t
         return;
     tr__row_pull *pull = parse_pull(wire, payload);
     answer(server, trainer, pull);
-    free(pull);
+    keep_pulled(trainer, pull);
 }
 
 void tr__server_answer_rows(tr_server *server)
@@ -307,7 +343,7 @@ void tr__server_answer_rows(tr_server *server)
             tr__row_pull *pull = t->row_pulls;
             t->row_pulls = pull->next;
             answer(server, t, pull);
-            free(pull);
+            keep_pulled(t, pull);
         }
     }
 }

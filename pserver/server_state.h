@@ -38,6 +38,8 @@ typedef struct tr__rows {
     double           weight;
     int64_t          count;
     uint8_t         *payload;         /* keys, then values; a buffer of the pool, or NULL */
+    bool             has_hints;       /* they were pulled, and looked up then (rows_merge.h) */
+    uint32_t         hint[];
 } tr__rows;
 
 typedef struct tr__row_pull {
@@ -45,6 +47,9 @@ typedef struct tr__row_pull {
     uint64_t             seq, step, own;
     uint32_t             table;
     int64_t              count;       /* -1: key[0] is a virtual shard, all of which is wanted */
+    bool                 has_hints;   /* when it is answered */
+    uint32_t            *hint;        /* of the keys, behind them in memory */
+    int64_t              pushed;      /* keys whose gradient has come since */
     int64_t              key[];
 } tr__row_pull;
 
@@ -141,6 +146,7 @@ typedef struct tr__trainer {
     uint64_t   *row_pieces;           /* of each table, for step ended + 1: that came */
     bool       *has_rows;             /* of each table: all came */
     tr__row_pull *row_pulls;          /* wait for their step, or for an update to end */
+    tr__row_pull **row_pulled;        /* of each table: answered last, with hints for the push of these keys; or NULL */
     Trireme__Pserver__Cut *farewell;  /* where it was when it said goodbye, or NULL */
     bool        is_in_cut;            /* that is where it is in the cut that is being taken or written */
     bool        is_parked;            /* has cut: what it sends waits until all have */

@@ -78,6 +78,8 @@ int64_t   tr_table_row_bytes(const tr_table_config *config);
 
 /* The values of `n` keys one behind the other, in the table's type. */
 void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_t n);
+/* The same, and their slots: hints for an update of these keys. */
+void tr_table_pull_places(const tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n);
 /* The same as it was before the last update, of different keys. Rows that this update made have their first values. */
 tr_status tr_table_pull_before(const tr_table *table, void *out, const int64_t *keys, int64_t n);
 /* The first value of a key, as float32 [width]. */
@@ -89,6 +91,8 @@ void tr_table_first_value(const tr_table_config *config, float *out, int64_t key
 tr_status tr_table_begin(tr_table *table, uint64_t step);
 /* The slots of `n` different keys, with new rows where they are due; TR_SLOT_NONE: not admitted (yet). */
 tr_status tr_table_take(tr_table *table, uint32_t *slots, const int64_t *keys, int64_t n);
+/* The same with slots that the keys had earlier, or TR_SLOT_NONE: a row knows its key, so a hint is never wrong, only of no use. */
+tr_status tr_table_take_hinted(tr_table *table, uint32_t *slots, const uint32_t *hints, const int64_t *keys, int64_t n);
 /* Values and states of rows, [n, width] each, as float32; of no slot zeros. */
 void      tr_table_gather(const tr_table *table, const uint32_t *slots, int64_t n, float *values, float *const *states);
 /* Write them back, rounded to the table's type, and count the touch. */

@@ -125,15 +125,38 @@ static bool is_made_now(const tr_table *t, uint32_t slot)
     return t->candidates && !(row->mark & TR__TOUCHES) && row->last == (uint32_t)t->step;
 }
 
-tr_status tr_table_take(tr_table *table, uint32_t *slots, const int64_t *keys, int64_t n)
+static tr_status take_found(tr_table *table, uint32_t *slots, const int64_t *keys, int64_t n)
 {
-    tr_slots_find(table->slots, slots, keys, n);
     for (int64_t i = 0; i < n; i++)
         if (slots[i] == TR_SLOT_NONE)
             TR_TRY(take_absent(&slots[i], table, keys[i]));
         else if (table->candidates && is_made_now(table, slots[i]))
             slots[i] = TR_SLOT_NONE;
     return TR_OK;
+}
+
+tr_status tr_table_take(tr_table *table, uint32_t *slots, const int64_t *keys, int64_t n)
+{
+    tr_slots_find(table->slots, slots, keys, n);
+    return take_found(table, slots, keys, n);
+}
+
+static bool is_row_of(const tr_table *t, uint32_t slot, int64_t key)
+{
+    const tr_slot_row *row = tr__table_row(t, slot);
+    return row->key == key && row->mark & TR_SLOT_LIVES;
+}
+
+tr_status tr_table_take_hinted(tr_table *table, uint32_t *slots, const uint32_t *hints, const int64_t *keys, int64_t n)
+{
+    enum { AHEAD = 16 };
+
+    for (int64_t i = 0; i < n; i++) {
+        if (i + AHEAD < n && hints[i + AHEAD] != TR_SLOT_NONE)
+            __builtin_prefetch(tr__table_row(table, hints[i + AHEAD]));
+        slots[i] = hints[i] != TR_SLOT_NONE && is_row_of(table, hints[i], keys[i]) ? hints[i] : TR_SLOT_NONE;
+    }
+    return take_found(table, slots, keys, n);
 }
 
 /* == eviction ======================================================================================== */

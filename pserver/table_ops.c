@@ -303,11 +303,11 @@ static tr_status update_rows(tr_table_var *tv, tr_table_tile *tile, tr_table *ta
 {
     if (!tr_rows_are_merged(update)) {
         TR_TRY(tr_rows_merge_run(&tv->merge, update, tv->config.width));
-        return tr_table_tile_run(tile, table, tv->merge.set.keys, tv->merge.values, tv->merge.set.count);
+        return tr_table_tile_run(tile, table, tv->merge.set.keys, tv->merge.hints, tv->merge.values, tv->merge.set.count);
     }
     for (int i = 0; i < update->count; i++) {
         const tr_rows_part *part = &update->part[i];
-        TR_TRY(tr_table_tile_run(tile, table, part->keys, part->values, part->count));
+        TR_TRY(tr_table_tile_run(tile, table, part->keys, part->hints, part->values, part->count));
     }
     return TR_OK;
 }
@@ -326,8 +326,8 @@ static tr_status run_update(const tr_run *io)
     if (grad && !grad->rows)
         return tr_fail(TR_EINVAL, "lookup_sparse_table_update: gradient '%s' has no rows", tr_run_in_name(io, U_GRAD, 0));
     TR_TRY(tile_of(&tile, io, tv));
-    const tr_rows_part   mine = {0, 1, grad ? grad->rows->count : 0, grad ? grad->rows->index : NULL, grad ? grad->data : NULL,
-                                 a->is_merged};
+    const tr_rows_part   mine = {.weight = 1, .count = grad ? grad->rows->count : 0, .keys = grad ? grad->rows->index : NULL,
+                                 .values = grad ? grad->data : NULL, .is_merged = a->is_merged};
     const tr_rows_update here = {1, &mine};
     for (int i = 0; i < io->ins[U_NUMBERS].count; i++)
         TR_TRY(tr_table_tile_set(tile, tr_run_in_name(io, U_NUMBERS, i), io->ins[U_NUMBERS].item[i]));

@@ -11,10 +11,8 @@
 
 enum { BATCH = 128 };
 
-static void pull_batch(const tr_table *t, char *out, const int64_t *keys, int n)
+static void pull_batch(const tr_table *t, char *out, uint32_t *slot, const int64_t *keys, int n)
 {
-    uint32_t slot[BATCH];
-
     tr_slots_find_to_read(t->slots, slot, keys, n, sizeof(tr_slot_row) + t->value_bytes);
     for (int i = 0; i < n; i++, out += t->value_bytes) {
         if (TR_LIKELY(slot[i] != TR_SLOT_NONE))
@@ -28,8 +26,16 @@ static void pull_batch(const tr_table *t, char *out, const int64_t *keys, int n)
 
 void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_t n)
 {
+    uint32_t slot[BATCH];
+
     for (int64_t i = 0; i < n; i += BATCH)
-        pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, keys + i, n - i < BATCH ? (int)(n - i) : BATCH);
+        pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, slot, keys + i, n - i < BATCH ? (int)(n - i) : BATCH);
+}
+
+void tr_table_pull_places(const tr_table *table, void *out, uint32_t *slots, const int64_t *keys, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += BATCH)
+        pull_batch(table, (char *)out + (uint64_t)i * table->value_bytes, slots + i, keys + i, n - i < BATCH ? (int)(n - i) : BATCH);
 }
 
 /* -- as it was before --------------------------------------------------------------------------------- */

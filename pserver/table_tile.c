@@ -185,7 +185,8 @@ tr_status tr_table_tile_begin(tr_table *table, uint64_t step)
     return tr_table_begin(table, step);
 }
 
-tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const float *grads, int64_t n)
+tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const uint32_t *hints, const float *grads,
+                            int64_t n)
 {
     if (n > tile->slots_capacity) {
         const int64_t more = n + n / 4;
@@ -195,7 +196,7 @@ tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t 
         tile->slots = grown;
         tile->slots_capacity = more;
     }
-    TR_TRY(tr_table_take(table, tile->slots, keys, n));
+    TR_TRY(hints ? tr_table_take_hinted(table, tile->slots, hints, keys, n) : tr_table_take(table, tile->slots, keys, n));
     for (int64_t at = 0; at < n; at += tile->rows) {
         const int64_t count = n - at < tile->rows ? n - at : tile->rows;
         TR_TRY(run_tile(tile, table, tile->slots + at, grads + at * tile->width, count));

@@ -24,8 +24,9 @@ void      tr_table_tile_free(tr_table_tile *tile);
 /* A number that the operators read, for the updates from now on; `value` has one element. */
 tr_status tr_table_tile_set(tr_table_tile *tile, const char *name, const tr_tensor *value);
 /* Begin update step `step`, then update `n` different keys by their gradients, [n, width]; in one step any number of times, each time
- * other keys. */
+ * other keys. `hints`: slots that they may have (tr_table_take_hinted), or NULL. */
 tr_status tr_table_tile_begin(tr_table *table, uint64_t step);
-tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const float *grads, int64_t n);
+tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const uint32_t *hints, const float *grads,
+                            int64_t n);
 
 #endif

@@ -68,11 +68,12 @@ static void commit(void *self, const tr_commit *commit, bool is_update)
     look_at(commit->settled, TRAINERS * sizeof *commit->settled);
 }
 
-static void rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out)
+static void rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
 {
     (void)self, (void)index;
     look_at(keys, (uint64_t)n * sizeof *keys);
     memset(out, 0, (size_t)n * ROW);
+    memset(hints, 0, (size_t)n * sizeof *hints);
 }
 
 static tr_status read_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)

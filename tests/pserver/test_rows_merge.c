@@ -115,6 +115,46 @@ TEST(repeated_keys_of_one_part_add_up_in_their_order)
     tr_rows_merge_deinit(&merge);
 }
 
+TEST(hints_follow_their_keys_if_all_parts_have_some)
+{
+    const int64_t  keys[2][3] = {{4, 5, 6}, {6, 7, 4}};
+    const uint32_t hints[2][3] = {{40, 50, 60}, {60, 70, 40}};
+    const float    values[3] = {1, 2, 3};
+    tr_rows_part   part[2];
+    tr_rows_merge  merge = {0};
+
+    for (int i = 0; i < 2; i++)
+        part[i] = (tr_rows_part){i, 1, 3, keys[i], values, true, hints[i]};
+    const tr_rows_update update = {2, part};
+    EXPECT_OK(tr_rows_merge_run(&merge, &update, 1));
+    assert_int_equal(merge.set.count, 4);
+    for (uint32_t i = 0; i < merge.set.count; i++)
+        assert_int_equal(merge.hints[i], 10 * merge.set.keys[i]);
+    part[1].hints = NULL;
+    EXPECT_OK(tr_rows_merge_run(&merge, &update, 1));
+    assert_null(merge.hints);
+    tr_rows_merge_deinit(&merge);
+}
+
+TEST(a_copy_of_a_set_goes_on_by_itself)
+{
+    const int64_t keys[] = {8, -1, 8, 3}, more[] = {3, 9};
+    uint32_t      number[4];
+    tr_keyset     from = {0}, set = {0};
+
+    EXPECT_OK(tr_keyset_reset(&set, 5000));            /* larger before */
+    EXPECT_OK(tr_keyset_reset(&from, 40));
+    tr_keyset_add(&from, number, keys, 4);
+    EXPECT_OK(tr_keyset_copy(&set, &from));
+    tr_keyset_add(&set, number, more, 2);
+    assert_true(number[0] == 2 && number[1] == 3 && set.count == 4 && from.count == 3);
+    assert_true(tr_keyset_has(&set, 9) && tr_keyset_has(&set, -1) && !tr_keyset_has(&from, 9));
+    EXPECT_OK(tr_keyset_reset(&set, 5000));
+    assert_false(tr_keyset_has(&set, 8));
+    tr_keyset_deinit(&set);
+    tr_keyset_deinit(&from);
+}
+
 TEST(many_keys_keep_the_order_in_which_they_came)
 {
     enum { MANY = 100000 };
@@ -170,6 +210,8 @@ int main(void)
         cmocka_unit_test(a_trainer_without_samples_is_left_out_whatever_it_sent),
         cmocka_unit_test(repeated_keys_of_one_part_add_up_in_their_order),
         cmocka_unit_test(parts_of_one_trainer_that_has_merged_them_are_the_update_as_they_are),
+        cmocka_unit_test(hints_follow_their_keys_if_all_parts_have_some),
+        cmocka_unit_test(a_copy_of_a_set_goes_on_by_itself),
         cmocka_unit_test(many_keys_keep_the_order_in_which_they_came),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,17 +3,19 @@
 
 #include "pserver/server_state.h"
 
-enum { WIDTH = 2 };
+enum { WIDTH = 2, HINT = 1000 };
 
-/* A server with one table of two float32 a row, whose row of key k is {k, k}; no blocks. */
-static void rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out)
+/* A server with one table of two float32 a row, whose row of key k is {k, k} in slot k + HINT; no blocks. */
+static void rows_of(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
 {
     float *rows = out;
 
     (void)self;
     assert_int_equal(index, 0);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         rows[2 * i] = rows[2 * i + 1] = (float)keys[i];
+        hints[i] = (uint32_t)keys[i] + HINT;
+    }
 }
 
 static tr_rows_update told;
@@ -163,6 +165,35 @@ TEST(rows_leave_between_updates_and_not_during_one)
     unmake(&r);
 }
 
+static void push_two(rig *r, uint64_t step, const int64_t *keys)
+{
+    uint8_t payload[32] = {0};
+
+    memcpy(payload, keys, 16);
+    say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .step = step, .offset = 1, .bytes = 32, .weight = 1}, payload);
+    end_step(r, TRAINER0, step);
+}
+
+TEST(gradients_of_rows_that_were_pulled_come_with_their_places)
+{
+    const int64_t keys[] = {3, 4}, turned[] = {4, 3};
+    rig           r = make_with_table("async");
+
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .bytes = 16}, keys);
+    push_row(&r, TRAINER0, 1, 0, 2, 3, 1);             /* in pieces */
+    push_row(&r, TRAINER0, 1, 1, 2, 4, 1);
+    end_step(&r, TRAINER0, 1);
+    assert_int_equal(told.count, 2);
+    assert_true(told_part[0].hints[0] == 3 + HINT && told_part[1].hints[0] == 4 + HINT);
+    tr_server_applied(r.server, TR_OK);
+    push_two(&r, 2, keys);                             /* of the same pull */
+    assert_true(told.count == 1 && told_part[0].hints[0] == 3 + HINT && told_part[0].hints[1] == 4 + HINT);
+    tr_server_applied(r.server, TR_OK);
+    push_two(&r, 3, turned);
+    assert_true(told.count == 1 && !told_part[0].hints);
+    unmake(&r);
+}
+
 TEST(mistakes_with_rows_are_refused_by_name)
 {
     rig r = make_with_table("sync");
@@ -225,6 +256,7 @@ int main(void)
         cmocka_unit_test(rows_of_all_trainers_are_listed_in_their_order),
         cmocka_unit_test(alone_each_trainer_updates_rows_with_its_own),
         cmocka_unit_test(rows_leave_between_updates_and_not_during_one),
+        cmocka_unit_test(gradients_of_rows_that_were_pulled_come_with_their_places),
         cmocka_unit_test(mistakes_with_rows_are_refused_by_name),
         cmocka_unit_test(what_a_dead_trainer_had_begun_is_freed_and_what_it_had_ended_counts),
     };

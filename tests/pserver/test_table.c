@@ -133,6 +133,33 @@ TEST(a_key_that_comes_twice_in_an_update_has_one_row)
     tr_table_free(t);
 }
 
+TEST(hints_that_are_stale_are_of_no_use_and_do_no_harm)
+{
+    const tr_table_config config = {.dtype = TR_FP32, .width = WIDTH, .states = 2, .max_age = 1};
+    tr_table             *t = make(&config);
+    const int64_t         old[] = {1, 2}, keys[] = {3, 4, 1, 5}, again[] = {1, 4, 3, 6};
+    uint32_t              hints[4], slots[4], want[3];
+    float                 rows[4 * WIDTH];
+
+    update(t, 1, old, 2, 1);
+    tr_table_pull_places(t, rows, hints, old, 2);
+    assert_true(hints[0] != TR_SLOT_NONE && hints[1] != TR_SLOT_NONE);
+    for (uint64_t step = 3; step < 3 + TR_SHARDS; step++)      /* through all shards */
+        EXPECT_OK(tr_table_evict(t, step, NULL));
+    hints[2] = hints[0];                               /* rows that are dead; none at all */
+    hints[3] = TR_SLOT_NONE;
+    EXPECT_OK(tr_table_begin(t, 2000));
+    EXPECT_OK(tr_table_take_hinted(t, slots, hints, keys, 4));
+    tr_table_pull_places(t, rows, hints, keys, 4);
+    assert_memory_equal(hints, slots, sizeof slots);   /* one of the old rows' slots is key 3's by now */
+    EXPECT_OK(tr_table_take_hinted(t, slots, hints, again, 4));
+    want[0] = hints[2], want[1] = hints[1], want[2] = hints[0];
+    assert_memory_equal(slots, want, sizeof want);
+    assert_true(slots[3] != hints[3] && slots[3] != TR_SLOT_NONE);
+    EXPECT_OK(tr_table_check(t));
+    tr_table_free(t);
+}
+
 TEST(half_precision_rows_are_rounded_values_of_float_rows)
 {
     const tr_dtype dtypes[] = {TR_FP16, TR_BF16};
@@ -651,6 +678,7 @@ int main(void)
         cmocka_unit_test(rows_are_found_while_the_table_grows),
         cmocka_unit_test(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row),
         cmocka_unit_test(a_key_that_comes_twice_in_an_update_has_one_row),
+        cmocka_unit_test(hints_that_are_stale_are_of_no_use_and_do_no_harm),
         cmocka_unit_test(half_precision_rows_are_rounded_values_of_float_rows),
         cmocka_unit_test(hot_keys_are_those_that_most_updates_touched),
         cmocka_unit_test(a_key_is_admitted_by_its_count),

@@ -55,13 +55,16 @@ static const float *rows_of(const sim_place *p)
     return p->rows[p->side];
 }
 
-void sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out)
+/* A row's place is its key. */
+void sim__store_rows(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out, uint32_t *hints)
 {
     const sim_place *p = self;
 
     assert_int_equal(table, 0);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         memcpy((char *)out + i * ROW_BYTES, rows_of(p) + keys[i] * SIM_WIDTH, ROW_BYTES);
+        hints[i] = (uint32_t)keys[i];
+    }
 }
 
 tr_status sim__store_rows_before(void *self, uint32_t table, const int64_t *keys, int64_t n, void *out)
@@ -77,6 +80,8 @@ tr_status sim__store_rows_before(void *self, uint32_t table, const int64_t *keys
 void sim__apply_rows(sim_place *p)
 {
     assert_int_equal(tr_rows_merge_run(&p->merge, &p->update.rows[0], SIM_WIDTH), TR_OK);
+    for (uint32_t i = 0; p->merge.hints && i < p->merge.set.count; i++)
+        assert_int_equal(p->merge.hints[i], p->merge.set.keys[i]);
     memcpy(p->rows[1 - p->side], p->rows[p->side], sizeof p->rows[0]);
     update_rows(p->job, p->rows[1 - p->side], &p->merge);
 }
