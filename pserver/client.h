@@ -93,6 +93,8 @@ typedef struct tr_client_pieces {
 
 uint64_t tr_client_push_compressed(tr_client *client, uint32_t block, const tr_client_pieces *pieces, double weight);
 uint64_t tr_client_step_end(tr_client *client);
+/* The same of a step that has no gradient: nothing was pushed. Where trainers keep apart alone. */
+uint64_t tr_client_step_idle(tr_client *client);
 uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, void *const *data);
 uint64_t tr_client_goodbye(tr_client *client);
 
@@ -131,6 +133,7 @@ void     tr_client_rest(tr_client *client);
 typedef struct tr_client_task {
     tr_wire  wire;
     tr_task *answer;                  /* TASK_ASK: where the task is written before the ticket is done */
+    bool     keeps_pace;              /* TASKS: begin behind as many steps as any trainer has made */
 } tr_client_task;
 
 uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task);

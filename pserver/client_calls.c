@@ -152,18 +152,32 @@ uint64_t tr_client_push_compressed(tr_client *client, uint32_t index, const tr_c
     return op;
 }
 
-uint64_t tr_client_step_end(tr_client *client)
+static uint64_t end_step(tr_client *client, bool is_idle)
 {
     const uint64_t op = tr__client_op_begin(client);
 
     tr_client_flush(client);
     client->step++;
-    for (int i = 0; i < client->stream_count; i++)
-        if (client->step > client->stream[i].settled)
-            tr__client_add(client, &client->stream[i], TR_WIRE_STEP_END, op, NULL, 0)->wire.offset = tr__client_everywhere(client);
+    for (int i = 0; i < client->stream_count; i++) {
+        if (client->step <= client->stream[i].settled)
+            continue;
+        tr__request *r = tr__client_add(client, &client->stream[i], TR_WIRE_STEP_END, op, NULL, 0);
+        r->wire.part = is_idle;
+        r->wire.offset = tr__client_everywhere(client);
+    }
     tr_client_rest(client);
     tr__client_op_count_down(client, op);
     return op;
+}
+
+uint64_t tr_client_step_end(tr_client *client)
+{
+    return end_step(client, false);
+}
+
+uint64_t tr_client_step_idle(tr_client *client)
+{
+    return end_step(client, true);
 }
 
 uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, void *const *data)

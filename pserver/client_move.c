@@ -29,6 +29,8 @@ static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserve
     s->updates = serving->updates;
     s->settled = (size_t)self < serving->n_settled ? serving->settled[self] : 0;
     s->ended = (size_t)self < serving->n_ended ? serving->ended[self] : 0;
+    for (size_t i = 0; i < serving->n_settled; i++)
+        s->fastest = serving->settled[i] > s->fastest ? serving->settled[i] : s->fastest;
     for (int i = 0; i < client->stream_count; i++)
         is_all &= client->stream[i].is_serving;
     if (tr__client_is_heir(client) && tr__client_is_first(client) && serving->cut > client->cut)

@@ -60,6 +60,7 @@ typedef struct tr__stream {
     bool              is_serving, has_state; /* as the server has said */
     uint64_t          updates, settled; /* in its state; of them, steps of this trainer */
     uint64_t          ended;          /* steps that had come there when it began to serve */
+    uint64_t          fastest;        /* steps settled there then, of the trainer that had most */
     bool              is_orphan;      /* the server died, and its place is empty */
     int64_t           orphan_since;
     char             *how;            /* it died, in words */

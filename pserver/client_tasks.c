@@ -19,21 +19,24 @@ static bool is_even(const tr_client *client)
 
 /* == steps that others have made ================================================================== */
 
-/* Steps that some server has, of this process or of one before it. */
-static uint64_t most_ended(const tr_client *client)
+/* Steps that some server has, of this process or of one before it; or (`of_all`) of any trainer. */
+static uint64_t most_ended(const tr_client *client, bool of_all)
 {
     uint64_t most = tr_client_even_from(client);
 
-    for (int i = 0; i < client->stream_count; i++)
-        most = client->stream[i].ended > most ? client->stream[i].ended : most;
+    for (int i = 0; i < client->stream_count; i++) {
+        const tr__stream *s = &client->stream[i];
+        most = s->ended > most ? s->ended : most;
+        most = of_all && s->fastest > most ? s->fastest : most;
+    }
     return most;
 }
 
 /* Of a process before this one some servers may have steps that others have not: batches of tasks that are given out anew. Servers that
- * lack them leave these steps out. */
-static void even_out(tr_client *client, uint64_t op)
+ * lack them leave these steps out. So they do with those that others are ahead, where they would wait for this trainer. */
+static void even_out(tr_client *client, uint64_t op, bool keeps_pace)
 {
-    const uint64_t to = most_ended(client);
+    const uint64_t to = most_ended(client, keeps_pace);
 
     for (int i = 0; client->step < to && i < client->stream_count; i++) {
         tr__stream *s = &client->stream[i];
@@ -111,7 +114,7 @@ uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task)
 
     client->has_tasks = true;
     if (task->wire.kind == TR_WIRE_TASKS)
-        even_out(client, op);
+        even_out(client, op, task->keeps_pace);
     tr__client_task_later(client, task, NULL, 0, op);
     if (task->wire.kind == TR_WIRE_TASK_END)
         client->tell_at = client->step;

@@ -140,7 +140,7 @@ struct tr_job {
 
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
-    TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__GOODBYE, TR__ABORT,
+    TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__GOODBYE, TR__ABORT,
     TR__CUT, TR__REST, TR__FLUSH,
     TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__TASK, TR__SHARE
 } tr__command;
@@ -226,6 +226,8 @@ void      tr__job_pulls_begin(tr_job *job);
 void      tr__job_pulls_end(tr_job *job);
 /* Wait until the last step is settled and its parameters are here: the next gradient may leave. */
 tr_status tr__job_settle(tr_job *job);
+/* Pull all blocks again, to where each went last. */
+tr_status tr__job_pull_again(tr_job *job);
 /* Wait for what was pulled of the block last. */
 tr_status tr__job_await_block(tr_job *job, int block);
 

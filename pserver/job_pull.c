@@ -5,6 +5,7 @@
  *
  * What must stay true: nothing is pushed while a pull is under way (client.h), so a push finishes them first. */
 #include "framework/late.h"
+#include "framework/memory.h"
 #include "pserver/job.h"
 
 #include <stdlib.h>
@@ -51,6 +52,22 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
     atomic_store(&job->owner, pthread_self());
     atomic_store(&job->last_pull, job->last_ticket);
     return TR_OK;
+}
+
+tr_status tr__job_pull_again(tr_job *job)
+{
+    int   *blocks = tr__must_alloc((size_t)job->block_count * sizeof *blocks + 1), count = 0;
+    void **to = tr__must_alloc((size_t)job->block_count * sizeof *to + 1);
+
+    for (int i = 0; i < job->block_count; i++)
+        if (atomic_load(&job->block[i].to)) {
+            blocks[count] = i;
+            to[count++] = atomic_load(&job->block[i].to);
+        }
+    const tr_status status = tr_job_pull(job, count, blocks, to, NULL);
+    free(blocks);
+    free(to);
+    return status;
 }
 
 tr_status tr_job_flush(tr_job *job)

@@ -27,20 +27,54 @@ static tr_status post(tr_job *job, const tr_client_task *what, tr_ticket *ticket
     return status;
 }
 
+/* Nobody waits for a trainer that has no task, since it makes steps without one. */
+static bool keeps_pace(const tr_job *job)
+{
+    return job->consistency.kind == TR_MODE_SSP;
+}
+
 tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)
 {
-    const double lease = spec->lease == 0 ? 300 : spec->lease;
-    tr_ticket    ticket = 0;
+    const double   lease = spec->lease == 0 ? 300 : spec->lease;
+    const uint64_t before = (uint64_t)job->step;
+    tr_ticket      ticket = 0;
 
     TR_TRY(check_ready(job, "tr_job_tasks_begin"));
     if (!(lease > 0 && lease < 1e8))
         return tr_fail(TR_ERANGE, "tr_job_tasks_begin: leases of %g s", spec->lease);
     TR_TRY(post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASKS, .block = spec->count, .part = spec->passes,
-                                                .offset = spec->digest & INT64_MAX, .weight = lease}}, &ticket));
+                                                .offset = spec->digest & INT64_MAX, .weight = lease},
+                                       .keeps_pace = keeps_pace(job)}, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
     job->step = (int64_t)tr_client_step(job->client);          /* what servers had in part is over */
     job->joined_at = -1;
-    return TR_OK;
+    tr_trainer_vars_stay(job->own, before, (uint64_t)job->step);
+    if (!keeps_pace(job) || (uint64_t)job->step == before)
+        return TR_OK;
+    TR_TRY(tr__job_pull_again(job));                   /* what it has may be from before others came as far */
+    return tr__job_settle(job);
+}
+
+double tr_job_task_pause(const tr_job *job)
+{
+    return keeps_pace(job) ? 0.001 : 0.01;             /* a step of the others may wait for it */
+}
+
+tr_status tr_job_task_idle(tr_job *job)
+{
+    TR_TRY(check_ready(job, "tr_job_task_idle"));
+    if (!keeps_pace(job))
+        return tr_job_rest(job);
+    if (job->pushed || job->pushed_tables)
+        return tr_fail(TR_EINVAL, "tr_job_task_idle: in the middle of step %lld: end it first", (long long)job->step + 1);
+    TR_TRY(tr__job_settle(job));
+    tr_trainer_vars_stay(job->own, (uint64_t)job->step, (uint64_t)job->step + 1);
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_IDLE, .is_urgent = true}, NULL));
+    job->last_end = job->last_ticket;
+    job->step++;
+    TR_TRY(tr__job_tables_ended(job));
+    TR_TRY(tr__job_pull_again(job));
+    return tr__job_settle(job);
 }
 
 tr_status tr_job_task_ask(tr_job *job, tr_task *out, tr_ticket *ticket)

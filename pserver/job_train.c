@@ -31,6 +31,9 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
     case TR__STEP_END:
         tr_client_step_end(job->client);
         break;
+    case TR__STEP_IDLE:
+        tr_client_step_idle(job->client);
+        break;
     case TR__PULL: {
         tr__pull_call *call = command->data;
         tr_client_pull(job->client, call->count, call->block, call->to);

@@ -345,9 +345,9 @@ static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const t
 
     if (server->self != 0)
         return tr_fail(TR_EPEER, "%s: server 0 alone hands tasks out", tr__server_trainer_name(server, trainer));
-    if (server->mode.kind != TR_MODE_ASYNC && server->mode.kind != TR_MODE_GEO)
-        return tr_fail(TR_EPEER, "%s wants tasks on lease, which need mode async or geo: elsewhere trainers wait for the steps of "
-                       "one that has none", tr__server_trainer_name(server, trainer));
+    if (!tr_mode_leases(&server->mode))
+        return tr_fail(TR_EPEER, "%s wants tasks on lease, which need mode async, ssp or geo: elsewhere trainers wait for the gradients "
+                       "of one that has none", tr__server_trainer_name(server, trainer));
     if (server->tasks) {                               /* it begins: what it has is of a process, or a loop, before it */
         TR_TRY(check_same(server, trainer, &spec));
         tr__server_tasks_heard(server, trainer, wire->step);

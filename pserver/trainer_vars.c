@@ -206,6 +206,20 @@ bool tr_trainer_vars_keep(tr_trainer_vars *kept, uint64_t step, int count, const
     return true;
 }
 
+void tr_trainer_vars_stay(tr_trainer_vars *kept, uint64_t from, uint64_t to)
+{
+    header *h = kept ? header_of(kept) : NULL;
+
+    if (!h || from >= to || from == 0 || atomic_load(&h->step[from % 2]) != from)
+        return;
+    if (from % 2 != to % 2) {
+        atomic_store(&h->step[to % 2], 0);
+        atomic_thread_fence(memory_order_seq_cst);
+        memcpy(kept->copy[to % 2], kept->copy[from % 2], h->value_bytes);
+    }
+    atomic_store(&h->step[to % 2], to);
+}
+
 int tr_trainer_vars_count(const tr_trainer_vars *kept)
 {
     return (int)header_of(kept)->count;

@@ -37,6 +37,9 @@ bool      tr_trainer_vars_are(const tr_trainer_vars *kept, int count, const tr_t
 /* Copy the values: they are those behind step `step`, from 1. Names are not looked at. false: one has another size. */
 bool      tr_trainer_vars_keep(tr_trainer_vars *kept, uint64_t step, int count, const tr_trainer_var *vars);
 
+/* Nothing has changed since: the copy of step `from` is that of step `to`, which comes after it, too. Nothing where there is none (or NULL). */
+void      tr_trainer_vars_stay(tr_trainer_vars *kept, uint64_t from, uint64_t to);
+
 int       tr_trainer_vars_count(const tr_trainer_vars *kept);
 /* Variable `index` as it was behind that step; false: there is no such copy. What it points at lives as long as `kept`, and until two more
  * copies were made. */

@@ -212,6 +212,8 @@ typedef struct tr_mode {
 /* Understand "sync", "sync(fewer)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(3)" or "geo(10)". TR_EINVAL or
  * TR_ERANGE for anything else, with a text that says what is possible. */
 TR_API tr_status tr_mode_parse(tr_mode *out, const char *text);
+/* Are tasks of the data leased (trireme_tasks.h)? Otherwise each trainer has its share. */
+TR_API bool      tr_mode_leases(const tr_mode *mode);
 
 /* How gradients travel to the servers: see docs/distributed.md, "Compression". */
 typedef enum tr_compress_kind {

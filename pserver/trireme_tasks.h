@@ -10,7 +10,7 @@
  *         } else if (task.answer == TR_TASK_END)
  *             break;
  *         else
- *             ... all that is left is being done by others: ask again in a while ...
+ *             tr_job_task_idle(job);               // all that is left is being done by others: ask again in a while
  *     }
  *
  * A task is leased: if its trainer leaves, dies, or has not said that it is done when the lease runs out, another gets it. The
@@ -20,8 +20,10 @@
  *
  * What is done outlives a server that dies, its host where it has a replica, a job that is started again, and is in checkpoints.
  *
- * What must stay true: trainers do not wait for each other's steps (modes async and geo), or one that has no task would
- * be waited for. */
+ * In mode ssp a trainer that has no task keeps pace with the others by steps without a gradient, so that nobody waits for it, and has their newest
+ * parameters when it gets one.
+ *
+ * What must stay true: such a step is made with no task, and no question for one, under way; an update is not of all trainers (async, ssp, geo). */
 #ifndef TRIREME_TASKS_H
 #define TRIREME_TASKS_H
 
@@ -58,6 +60,10 @@ TR_API tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec);
 TR_API tr_status tr_job_task_ask(tr_job *job, tr_task *out, tr_ticket *ticket);
 /* The same question for who wants no task now: the answer is TR_TASK_WAIT while there is something to do, by anybody. */
 TR_API tr_status tr_job_task_look(tr_job *job, tr_task *out, tr_ticket *ticket);
+/* There is none to be had, between two steps: what others wait for comes now, a checkpoint, or in mode ssp this trainer's next step. */
+TR_API tr_status tr_job_task_idle(tr_job *job);
+/* How long to wait before that, seconds, when there was none. */
+TR_API double    tr_job_task_pause(const tr_job *job);
 /* The leased task is done, or (`is_done` false) failed here and is somebody else's. The third failure of a task in a pass
  * ends the job. A lease that ran out is no longer counted. `ticket` may be NULL. */
 TR_API tr_status tr_job_task_end(tr_job *job, uint64_t lease, bool is_done, tr_ticket *ticket);

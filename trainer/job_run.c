@@ -172,13 +172,13 @@ static tr_status find_cut(running *r)
                    r->desc->cut_count ? known : "no", tr_job_servers(r->job), tr_job_servers(r->job));
 }
 
-/* Where trainers do not wait for each other's steps, tasks go to who is free. */
+/* Where an update is not of all trainers, tasks go to who is free. */
 static bool has_leases(const running *r)
 {
     tr_mode mode;
 
     return r->cut && r->desc->data.split == TR_SPLIT_TASKS && !r->desc->in_memory &&
-           tr_mode_parse(&mode, r->cut->spec.mode) == TR_OK && (mode.kind == TR_MODE_ASYNC || mode.kind == TR_MODE_GEO);
+           tr_mode_parse(&mode, r->cut->spec.mode) == TR_OK && tr_mode_leases(&mode);
 }
 
 /* Steps that an earlier start of this job has left with its servers. In mode geo theirs are exchanges. */

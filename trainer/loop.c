@@ -195,9 +195,10 @@ static tr_status do_leased_step(tr_loop *loop, tr_worker *worker, double seconds
     loop->is_at_end = is_over;
     if (is_over)
         return TR_OK;
-    const tr_status status = tr_worker_take(&got, worker, loop->data, tr_leases_has_task(loop->leases) ? seconds : 0.01);
+    const bool      has_task = tr_leases_has_task(loop->leases);
+    const tr_status status = tr_worker_take(&got, worker, loop->data, has_task ? seconds : tr_job_task_pause(tr_job_current()));
     if (status == TR_ETIMEOUT)
-        return tr_job_rest(tr_job_current());
+        return has_task ? tr_job_rest(tr_job_current()) : tr_job_task_idle(tr_job_current());
     TR_TRY(status);
     const bool    is_step = got && tr_batch_samples(worker->batch) && !tr_leases_was_made(loop->leases, worker->batch->task);
     const int64_t number = is_step ? claim(loop) : 0;

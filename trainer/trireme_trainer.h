@@ -137,7 +137,7 @@ typedef struct tr_loop_options {
                                        * the others (Hogwild): results then depend on chance. In a job one only. */
     bool               is_shuffled;   /* the lines, which are in memory, are shuffled before each epoch: */
     uint64_t           shuffle_seed;  /* by this and the number of the epoch, from 0 */
-    bool               has_leases;    /* in a job of mode async or geo, with data split in tasks: these are leased from
+    bool               has_leases;    /* in a job of mode async, ssp or geo, with data split in tasks: these are leased from
                                        * server 0 for `lease` seconds each (300) and `epochs` passes of all trainers */
     double             lease;
     bool               has_weight;    /* in a job: the gradients of each step weigh as `weight` samples; else as there are */

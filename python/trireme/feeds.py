@@ -85,7 +85,7 @@ class Dataset:
 
     In a job ``split`` says how trainers share the data: ``"batches"``: all read the same and take their slices of each
     batch, as one process would go; ``"tasks"``: files are cut into tasks of ``task_bytes``, which are dealt out, in modes
-    async and geo on a lease of so many seconds; ``"files"``: each trainer is given files of its own.
+    async, ssp and geo on a lease of so many seconds; ``"files"``: each trainer is given files of its own.
     """
 
     _split = "batches"

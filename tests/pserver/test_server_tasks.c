@@ -370,7 +370,7 @@ TEST(tasks_that_differ_or_cannot_be_leased_are_refused)
 
     r = make_running();
     say_tasks(&r, TRAINER0, 9);
-    EXPECT_REFUSED(&r, "which need mode async or geo");
+    EXPECT_REFUSED(&r, "which need mode async, ssp or geo");
     unmake(&r);
 
     r = make_running_as("async");

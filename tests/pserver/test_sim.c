@@ -389,7 +389,7 @@ static bool go_on_with_tasks(const sim_job *job, const sim_options *before)
  * places of servers, and of trainers; hosts are lost whose servers have a replica; jobs go on from cuts. */
 static void every_leased_batch_gets_to_every_server_whoever_dies(void **state)
 {
-    static const char *const modes[] = {"async", "geo(2)", "async", "geo(1)", "async", "geo(3)"};
+    static const char *const modes[] = {"async", "geo(2)", "ssp(1)", "geo(1)", "ssp(0)", "geo(3)"};
     uint64_t                 starts = 0, cuts = 0;
 
     (void)state;

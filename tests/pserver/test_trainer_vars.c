@@ -72,13 +72,14 @@ static tr_trainer_vars *create(void)
     return create_as(name_here());
 }
 
-static bool has(const tr_trainer_vars *kept, uint64_t step)
+/* Is there a copy of this step, with the values of that one? */
+static bool has_values_of(const tr_trainer_vars *kept, uint64_t step, uint64_t of)
 {
     static values  want;
     tr_trainer_var vars[COUNT], got;
 
     point_at(vars, &want);
-    set_to(&want, step);
+    set_to(&want, of);
     for (int i = 0; i < COUNT; i++) {
         if (!tr_trainer_vars_find(&got, kept, step, i))
             return false;
@@ -87,6 +88,11 @@ static bool has(const tr_trainer_vars *kept, uint64_t step)
         assert_memory_equal(got.data, vars[i].data, got.bytes);
     }
     return true;
+}
+
+static bool has(const tr_trainer_vars *kept, uint64_t step)
+{
+    return has_values_of(kept, step, step);
 }
 
 TEST(the_last_two_steps_are_there)
@@ -186,6 +192,23 @@ TEST(other_variables_are_not_taken_for_these)
     tr_trainer_vars_free(kept, true);
 }
 
+TEST(a_step_that_changes_nothing_has_the_values_of_the_one_before)
+{
+    tr_trainer_vars *kept = create();
+
+    tr_trainer_vars_stay(NULL, 1, 2);
+    tr_trainer_vars_stay(kept, 0, 1);
+    assert_false(has_values_of(kept, 1, 0));
+    keep(kept, 3);
+    tr_trainer_vars_stay(kept, 3, 4);
+    assert_true(has(kept, 3) && has_values_of(kept, 4, 3));
+    tr_trainer_vars_stay(kept, 4, 10);                 /* others were so far ahead */
+    assert_true(has_values_of(kept, 10, 3) && !has_values_of(kept, 4, 3));
+    tr_trainer_vars_stay(kept, 5, 6);                  /* there is none of step 5 */
+    assert_false(has_values_of(kept, 6, 3));
+    tr_trainer_vars_free(kept, true);
+}
+
 static void damage(const char *name, off_t at)
 {
     char      path[96] = "/", byte;
@@ -223,6 +246,7 @@ int main(void)
         cmocka_unit_test(the_next_process_goes_on_from_either_of_them),
         cmocka_unit_test(a_kill_at_any_moment_leaves_a_whole_copy),
         cmocka_unit_test(other_variables_are_not_taken_for_these),
+        cmocka_unit_test(a_step_that_changes_nothing_has_the_values_of_the_one_before),
         cmocka_unit_test(what_is_damaged_or_unfinished_is_not_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

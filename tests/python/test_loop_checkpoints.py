@@ -198,11 +198,11 @@ def test_the_last_checkpoint_has_what_others_did_when_trainer_0_had_nothing_to_d
 
 @needs_mpi
 @pytest.mark.mpi
-@pytest.mark.parametrize("victim", ["server", "trainer"])
-def test_who_dies_loses_no_line_and_doubles_none(victim, tmp_path):
+@pytest.mark.parametrize("victim, mode", [("server", "async"), ("trainer", "async"), ("trainer", "ssp(1)")])
+def test_who_dies_loses_no_line_and_doubles_none(victim, mode, tmp_path):
     """A spare takes server 0's place; trainer 1's task is another's, but for the steps that it made."""
     folder = tmp_path / "c"
-    job = Launched(1, 3, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", "async", *keep(folder, 2)))
+    job = Launched(1, 3, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", mode, *keep(folder, 2)))
     ranks = job.ranks()
     wait_for_checkpoint(folder, job.process)
     os.kill(ranks.known[0 if victim == "server" else 2].pid, signal.SIGKILL)

@@ -128,7 +128,7 @@ def samples(out):
 
 @needs_mpi
 @pytest.mark.mpi
-@pytest.mark.parametrize("mode", ["async", "geo(2)"])
+@pytest.mark.parametrize("mode", ["async", "ssp(1)", "geo(2)"])
 def test_leased_tasks_are_each_done_once(tmp_path, mode):
     files = many_files(tmp_path)
     script(files, "--write", tmp_path / "job", "--servers", 2, "--mode", mode, "--split", "tasks", "--optimizer", "sgd",
@@ -153,12 +153,13 @@ def test_a_script_leases_tasks_too(tmp_path):
 
 @needs_mpi
 @pytest.mark.mpi
-@pytest.mark.parametrize("fault", ["exec sleep 600", "kill -9 $PPID"], ids=["slow", "dead"])
-def test_the_tasks_of_a_slow_or_dead_trainer_are_done_by_another(tmp_path, fault):
+@pytest.mark.parametrize("mode, fault", [("async", "exec sleep 600"), ("async", "kill -9 $PPID"), ("ssp(1)", "kill -9 $PPID")],
+                         ids=["slow", "dead", "dead-ssp"])
+def test_the_tasks_of_a_slow_or_dead_trainer_are_done_by_another(tmp_path, mode, fault):
     """Trainer 1 (rank 2) hangs, or dies, over its first task."""
     files = many_files(tmp_path)
     pipe = f"if [ $OMPI_COMM_WORLD_RANK = 2 ]; then {fault}; fi; cat"
-    script(files, "--write", tmp_path / "job", "--servers", 1, "--mode", "async", "--split", "tasks", "--optimizer", "sgd",
+    script(files, "--write", tmp_path / "job", "--servers", 1, "--mode", mode, "--split", "tasks", "--optimizer", "sgd",
            "--lease", 1.5, "--pipe", pipe)
     code, out, err = mpirun(1, 2, trainer_program(), tmp_path / "job")
     assert samples(out) == [3 * 72], out + err
@@ -406,7 +407,7 @@ def test_a_spare_takes_the_place_of_its_trainer(data, tmp_path, victim, resumes)
 
 @needs_mpi_5
 @pytest.mark.mpi
-@pytest.mark.parametrize("mode", ["async", "geo(2)"])
+@pytest.mark.parametrize("mode", ["async", "ssp(1)", "geo(2)"])
 def test_a_spare_takes_its_trainers_leased_tasks(mode, tmp_path):
     """Of all lines none is lost, and trainer 0 is told of its own alone."""
     files = many_files(tmp_path, count=20)

@@ -10,7 +10,7 @@
 #include "pserver/compress.h"
 
 /* Behind the keys of the table each batch of a leased task has a row on every server, which counts it. */
-enum { SIM_ROWS = SIM_KEYS + SIM_BATCHES, SIM_MOST_STEPS = 256 };
+enum { SIM_ROWS = SIM_KEYS + SIM_BATCHES, SIM_MOST_STEPS = 1024 };
 
 /* What a server holds; it is there when its rank is not any more. */
 typedef struct sim_place {
@@ -162,6 +162,8 @@ void      sim__check_settled_rows(const sim_job *job);
 void      sim__tasks_begin(sim_trainer *t);
 /* Is there a batch to make? Where all is over the trainer has made its last step. */
 bool      sim__tasks_have_batch(sim_trainer *t);
+/* There is none: in ssp the trainer keeps pace by a step without a gradient. False: it waits. */
+bool      sim__tasks_idle(sim_trainer *t);
 /* The step that is being made is of the next batches. */
 void      sim__tasks_make_step(sim_trainer *t);
 /* Rows that count the batches which a job has behind it that goes on from a cut. */

@@ -30,7 +30,7 @@ static int batch_number(uint32_t pass, uint32_t task, uint32_t batch)
 
 static void request(sim_trainer *t, tr_wire wire, tr_task *answer)
 {
-    t->tasks.ticket = tr_client_task_request(t->client, &(tr_client_task){wire, answer});
+    t->tasks.ticket = tr_client_task_request(t->client, &(tr_client_task){wire, answer, t->job->mode.kind == TR_MODE_SSP});
 }
 
 void sim__tasks_begin(sim_trainer *t)
@@ -95,6 +95,15 @@ bool sim__tasks_have_batch(sim_trainer *t)
     if (!tasks->held)
         tr_client_rest(t->client);                 /* who cuts waits for no step of this one */
     return tasks->held || t->step == t->steps;
+}
+
+bool sim__tasks_idle(sim_trainer *t)
+{
+    if (t->job->mode.kind != TR_MODE_SSP || t->tasks.is_asking || t->tasks.held)
+        return false;
+    assert_true(++t->step < SIM_MOST_STEPS);
+    tr_client_step_idle(t->client);
+    return true;
 }
 
 void sim__tasks_make_step(sim_trainer *t)

@@ -296,6 +296,11 @@ bool sim__trainer_go_on(sim_trainer *t)
     } else if (t->phase == SIM_GOODBYE) {
         t->phase = SIM_END;
     } else if (t->job->options.tasks && !sim__tasks_have_batch(t)) {
+        if (sim__tasks_idle(t)) {
+            check_bound(t);
+            pull_everything(t);
+            t->phase = SIM_PULL;
+        }
         tr_client_flush(t->client);
         return false;
     } else if (t->step == t->steps && t->is_cutting) {
