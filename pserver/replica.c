@@ -499,7 +499,7 @@ static tr_status on_tasks(tr_replica *r, const tr_wire *wire, const uint8_t *pay
     if (!r->tasks.memory)
         tr_kept_tasks_attach(&r->tasks, &r->store);
     if (tr_kept_tasks_room(&r->tasks) != wire->bytes)
-        tr_kept_tasks_create(&r->tasks, &r->store, wire->bytes);
+        tr_kept_tasks_create(&r->tasks, &r->store, wire->bytes, r->roster->trainers);
     tr_kept_tasks_put(&r->tasks, payload, wire->bytes);
     return TR_OK;
 }

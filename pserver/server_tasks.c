@@ -201,6 +201,12 @@ void tr__server_tasks_settled(tr_server *server)
         look_at(server, &server->trainer[i]);
 }
 
+static void set_everywhere(const tr_server *server, const tr__trainer *trainer, uint64_t steps)
+{
+    work_of(server, trainer)->everywhere = steps;
+    tr_kept_tasks_note(&server->tasks->kept, index_of(server, trainer), steps);
+}
+
 /* What an heir says is not about the steps of the one before it. */
 void tr__server_tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t steps)
 {
@@ -208,7 +214,7 @@ void tr__server_tasks_heard(tr_server *server, const tr__trainer *trainer, uint6
 
     if (!w || w->leaves_behind || steps <= w->everywhere)
         return;
-    w->everywhere = steps;
+    set_everywhere(server, trainer, steps);
     look_at(server, trainer);
 }
 
@@ -237,7 +243,7 @@ void tr__server_tasks_join(tr_server *server, const tr__trainer *trainer, uint64
 {
     if (!server->tasks)
         return;
-    work_of(server, trainer)->everywhere = step;
+    set_everywhere(server, trainer, step);
     work_of(server, trainer)->leaves_behind = 0;
     tr__server_tasks_leave(server, trainer);
 }
@@ -270,6 +276,11 @@ tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live)
     server->tasks = tasks_new(server, core, -1);
     server->tasks->kept = kept;
     memcpy(server->tasks->work, from, works);
+    for (int i = 0; i < server->trainer_count; i++) {
+        const uint64_t noted = tr_kept_tasks_noted(&kept, i);
+        work          *w = &server->tasks->work[i];
+        w->everywhere = noted > w->everywhere ? noted : w->everywhere;
+    }
     if (trainers_live)
         see_who_left(server);
     return TR_OK;
@@ -357,7 +368,7 @@ static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const t
     tr_tasks *known = of_checkpoint(server, &spec);
     server->tasks = tasks_new(server, known ? known : tr_tasks_new(&spec), index_of(server, trainer));
     tr_kept_tasks_create(&server->tasks->kept, &server->store,
-                         (size_t)server->trainer_count * sizeof(work) + tr_tasks_size(spec.count));
+                         (size_t)server->trainer_count * sizeof(work) + tr_tasks_size(spec.count), server->trainer_count);
     keep(server);
     return TR_OK;
 }

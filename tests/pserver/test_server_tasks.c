@@ -98,18 +98,30 @@ TEST(what_a_dead_trainer_made_of_its_task_is_left_out)
 }
 
 /* Another server beside ours, behind the trainers. */
-static rig make_beside_another(const char *mode)
+static rig beside_another(void)
 {
-    const tr_store store = plain_store();
-    rig            r = {.roster = tr_roster_new(SERVER, 4)};
+    rig r = {.roster = tr_roster_new(SERVER, 4)};
 
     for (int i = 0; i < 4; i++)
         tr_roster_put(r.roster, i, i == SERVER || i == 3 ? TR_ROLE_SERVER : TR_ROLE_TRAINER, 1, 100 + i, "h", "");
     EXPECT_OK(tr_roster_close(r.roster));
+    return r;
+}
+
+static void start(rig *r, const char *mode)
+{
+    say_setup(r, mode, TR_FP32);
+    say_join(r, TRAINER0);
+    say_join(r, TRAINER1);
+}
+
+static rig make_beside_another(const char *mode)
+{
+    const tr_store store = plain_store();
+    rig            r = beside_another();
+
     serve_anew(&r, &store);
-    say_setup(&r, mode, TR_FP32);
-    say_join(&r, TRAINER0);
-    say_join(&r, TRAINER1);
+    start(&r, mode);
     return r;
 }
 
@@ -234,9 +246,7 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
 
     kept_setup_bytes = 0;
     renew(&r);
-    say_setup(&r, "async", TR_FP32);
-    say_join(&r, TRAINER0);
-    say_join(&r, TRAINER1);
+    start(&r, "async");
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
     const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.offset), other = ask(&r, TRAINER0, 0);
     make_step(&r, TRAINER1, 1);
@@ -268,6 +278,30 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
     end_task(&r, TRAINER0, a.offset);
     end_task(&r, TRAINER0, b.offset);
     assert_int_equal(ask(&r, TRAINER1, 0).part, TR_TASK_END);
+    unmake(&r);
+    free(kept_tasks);
+    kept_tasks = NULL;
+}
+
+TEST(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died)
+{
+    rig r = beside_another();
+
+    kept_setup_bytes = 0;
+    renew(&r);
+    start(&r, "async");
+    say_tasks(&r, TRAINER0, 9);
+    const tr_wire task = ask(&r, TRAINER1, 0);
+    for (uint64_t step = 1; step <= 3; step++)
+        make_step(&r, TRAINER1, step);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_END, .part = TR_TASK_EVERYWHERE, .offset = 2}, NULL);
+
+    renew(&r);
+    EXPECT_OK(tr_server_take_over(r.server));
+    r.node.lost(r.node.self, TRAINER1, "died");
+    const tr_wire again = ask(&r, TRAINER0, 0);
+    assert_int_equal(again.block, task.block);
+    assert_true(again.weight == 2);
     unmake(&r);
     free(kept_tasks);
     kept_tasks = NULL;
@@ -331,9 +365,7 @@ TEST(who_takes_a_servers_place_learns_where_trainers_were_that_have_left)
 
     kept_setup_bytes = 0;
     renew(&r);
-    say_setup(&r, "async", TR_FP32);
-    say_join(&r, TRAINER0);
-    say_join(&r, TRAINER1);
+    start(&r, "async");
     make_step(&r, TRAINER1, 1);
     const size_t farewell = pack_cut(cut, 1, 7);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 1, .bytes = farewell}, cut);
@@ -388,6 +420,7 @@ int main(void)
         cmocka_unit_test(what_some_servers_may_lack_of_an_ended_task_is_made_again),
         cmocka_unit_test(a_step_that_is_left_out_is_settled_without_an_update),
         cmocka_unit_test(who_takes_a_servers_place_knows_its_tasks),
+        cmocka_unit_test(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died),
         cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),
         cmocka_unit_test(who_takes_a_servers_place_learns_where_trainers_were_that_have_left),
         cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),
