@@ -392,6 +392,36 @@ TEST(who_takes_a_servers_place_learns_where_trainers_were_that_have_left)
     unmake(&r);
 }
 
+/* Trainer 1 had cut with a server that is dead; the word of trainer 0 comes later. */
+TEST(a_cut_that_is_over_holds_up_nobody_and_trainer_0_is_told)
+{
+    rig      r = make();
+    tr_store store = plain_store();
+    uint8_t  first[256], second[256];
+
+    store.snapshot = copy_at_once;
+    serve_anew(&r, &store);
+    start(&r, "async");
+    const size_t wish = pack_cut(first, 0, 0), place = pack_cut(second, 1, 0);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_CUT, .part = 1, .bytes = wish}, first);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_CUT, .part = 1, .bytes = place}, second);
+    tr_server_snapped(r.server, 1);
+    tr_server_written(r.server, first, 1, NULL);
+    Trireme__Pserver__CutDone *done = take_cut_done(&r);
+    assert_true(done && done->has_part);
+    trireme__pserver__cut_done__free_unpacked(done, NULL);
+
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_CUT, .part = 2, .offset = 1}, NULL);
+    make_step(&r, TRAINER1, 1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_CUT, .part = 2, .bytes = wish}, first);
+    make_step(&r, TRAINER0, 1);
+    assert_int_equal(tr_server_step(r.server), 2);         /* neither is kept waiting */
+    done = take_cut_done(&r);
+    assert_true(done && !done->has_part && done->error);
+    trireme__pserver__cut_done__free_unpacked(done, NULL);
+    unmake(&r);
+}
+
 TEST(tasks_that_differ_or_cannot_be_leased_are_refused)
 {
     rig r = make_running_as("async");
@@ -423,6 +453,7 @@ int main(void)
         cmocka_unit_test(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died),
         cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),
         cmocka_unit_test(who_takes_a_servers_place_learns_where_trainers_were_that_have_left),
+        cmocka_unit_test(a_cut_that_is_over_holds_up_nobody_and_trainer_0_is_told),
         cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
