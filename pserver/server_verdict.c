@@ -344,9 +344,11 @@ static bool decide_late(tr_server *server, int trainer)
     return is_late;
 }
 
-/* The next update is made of those who are there, if they are enough. */
+/* The next update is made of those who are there, if they are enough: all but as many as may be slow, or all that live. Who is out
+ * was one of the slow; otherwise, when trainers come to the end of their data, updates would be of fewer gradients than any before. */
 static bool decide_update(tr_server *server)
 {
+    const int64_t enough = server->trainer_count - server->mode.count;
     tr__verdicts *v = &server->verdicts;
     int64_t       living = 0, there = 0;
 
@@ -355,7 +357,7 @@ static bool decide_update(tr_server *server)
         living += !is_out(server, i) && (tr__server_is_moving(t) || t->round->is_full);
         there += is_whole(server, i);
     }
-    if (!there || there < living - server->mode.count)
+    if (!there || there < (living < enough ? living : enough))
         return false;
     for (int i = 0; i < server->trainer_count; i++)
         if (is_whole(server, i)) {

@@ -398,6 +398,33 @@ TEST(with_backups_the_late_gradient_is_dropped)
     unmake(&r);
 }
 
+TEST(with_backups_who_has_left_is_one_of_the_slow)
+{
+    rig r = make_running_with_three("sync(backups=1)");
+
+    push_step(&r, TRAINER0, 1, 2);
+    assert_int_equal(applying, 0);
+    push_step(&r, TRAINER1, 1, 4);
+    assert_int_equal(applying, 1);
+    assert_true(grad[1][0] == 3);
+    tr_server_applied(r.server, TR_OK);
+    say(&r, TRAINER2, (tr_wire){.kind = TR_WIRE_GOODBYE}, NULL);
+    pull(&r, TRAINER0, 1);
+    pull(&r, TRAINER1, 1);
+    push_step(&r, TRAINER0, 2, 6);
+    assert_int_equal(applying, 1);                 /* two gradients make an update still, and there are two */
+    push_step(&r, TRAINER1, 2, 8);
+    assert_int_equal(applying, 2);
+    assert_true(grad[1][0] == 7);
+    tr_server_applied(r.server, TR_OK);
+    r.node.lost(r.node.self, TRAINER1, "died");
+    pull(&r, TRAINER0, 2);
+    push_step(&r, TRAINER0, 3, 9);                 /* who is alone goes on alone */
+    assert_int_equal(applying, 3);
+    assert_true(grad[1][0] == 9);
+    unmake(&r);
+}
+
 TEST(a_compensated_gradient_comes_with_what_it_was_computed_with)
 {
     rig r = make_running_as("async(compensation=0.5)");
@@ -470,7 +497,7 @@ static rig make_with_buffers(const char *mode)
     store.param = now_of;
     store.apply = fill_next;
     store.commit = switch_buffers;
-    rig r = make_of(1, &store);
+    rig r = make_of(1, 2, &store);
     say_setup(&r, mode, TR_FP32);
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
@@ -603,7 +630,7 @@ TEST(modes_are_read_and_mistakes_in_them_explained)
 static rig make_two_servers(void)
 {
     const tr_store store = plain_store();
-    return make_of(2, &store);
+    return make_of(2, 1, &store);
 }
 
 TEST(servers_share_what_they_have_in_an_update)
@@ -653,6 +680,7 @@ int main(void)
         cmocka_unit_test(in_mode_async_each_trainers_step_is_an_update),
         cmocka_unit_test(in_mode_ssp_the_fastest_waits_for_the_slowest),
         cmocka_unit_test(with_backups_the_late_gradient_is_dropped),
+        cmocka_unit_test(with_backups_who_has_left_is_one_of_the_slow),
         cmocka_unit_test(a_compensated_gradient_comes_with_what_it_was_computed_with),
         cmocka_unit_test(where_trainers_are_apart_a_death_interrupts_nobody),
         cmocka_unit_test(an_update_waits_for_a_slow_receiver_of_the_buffer_that_it_writes),

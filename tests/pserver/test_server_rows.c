@@ -49,7 +49,7 @@ static rig make_with_table(const char *mode)
     store.setup = set_up_rows;
     store.apply = begin_rows;
     store.rows = rows_of;
-    rig r = make_of(1, &store);
+    rig r = make_of(1, 2, &store);
     table.name = (char *)"t";
     table.dtype = TR_FP32;
     table.width = WIDTH;

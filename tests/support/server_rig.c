@@ -62,15 +62,15 @@ void serve_anew(rig *r, const tr_store *store)
     memset(r->seq, 0, sizeof r->seq);
 }
 
-rig make_of(int servers, const tr_store *store)
+rig make_of(int servers, int trainers, const tr_store *store)
 {
-    rig r = {.roster = tr_roster_new(SERVER, 3)};
+    rig r = {.roster = tr_roster_new(SERVER, servers + trainers)};
 
     memset(param, 0, sizeof param);
     memset(grad, 0xff, sizeof grad);
     applying = 0;
     now = 0;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < servers + trainers; i++)
         tr_roster_put(r.roster, i, i < servers ? TR_ROLE_SERVER : TR_ROLE_TRAINER, 1, 100 + i, "h", "");
     EXPECT_OK(tr_roster_close(r.roster));
     serve_anew(&r, store);
@@ -80,7 +80,7 @@ rig make_of(int servers, const tr_store *store)
 rig make(void)
 {
     const tr_store store = plain_store();
-    return make_of(1, &store);
+    return make_of(1, 2, &store);
 }
 
 void unmake(rig *r)
@@ -132,13 +132,25 @@ void say_join(rig *r, int from)
     say(r, from, (tr_wire){.kind = TR_WIRE_JOIN}, NULL);
 }
 
+static rig make_running_of(int trainers, const char *mode)
+{
+    const tr_store store = plain_store();
+    rig            r = make_of(1, trainers, &store);
+
+    say_setup(&r, mode, TR_FP32);
+    for (int i = 0; i < trainers; i++)
+        say_join(&r, TRAINER0 + i);
+    return r;
+}
+
 rig make_running_as(const char *mode)
 {
-    rig r = make();
-    say_setup(&r, mode, TR_FP32);
-    say_join(&r, TRAINER0);
-    say_join(&r, TRAINER1);
-    return r;
+    return make_running_of(2, mode);
+}
+
+rig make_running_with_three(const char *mode)
+{
+    return make_running_of(3, mode);
 }
 
 rig make_running(void)

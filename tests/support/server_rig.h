@@ -1,4 +1,4 @@
-/* server_rig.h - one server core and two trainers whose messages are made by hand.
+/* server_rig.h - one server core and two or three trainers whose messages are made by hand.
  *
  * The server has two blocks of float32: 0, small, of 4 values; 1 of two chunks. Its store applies nothing: it remembers what it
  * was asked to apply, and the test calls tr_server_applied. */
@@ -10,7 +10,7 @@
 #include "pserver/outbox.h"
 #include "pserver/server.h"
 
-enum { SERVER, TRAINER0, TRAINER1, CHUNK = 4096 };
+enum { SERVER, TRAINER0, TRAINER1, TRAINER2, RANKS, CHUNK = 4096 };
 
 /* Of the store: the blocks, the gradients of the last update, its number and that of the last commit. */
 extern float    param[2][2048], grad[2][2048];
@@ -23,18 +23,19 @@ typedef struct rig {
     tr_roster *roster;
     tr_server *server;
     tr_node    node;
-    uint64_t   seq[3];
+    uint64_t   seq[RANKS];
 } rig;
 
 /* -- life ------------------------------------------------------------------------------------------ */
 
 tr_store  plain_store(void);
 rig       make(void);
-/* The first `servers` of three ranks are servers, and ours is the first. */
-rig       make_of(int servers, const tr_store *store);
-/* Set up, and both trainers have joined. */
+/* Ours is the first server. */
+rig       make_of(int servers, int trainers, const tr_store *store);
+/* Set up, and all trainers have joined: two of them, but where it is said. */
 rig       make_running(void);
 rig       make_running_as(const char *mode);
+rig       make_running_with_three(const char *mode);
 /* Another server in the place of this one, over this store. */
 void      serve_anew(rig *r, const tr_store *store);
 void      unmake(rig *r);
