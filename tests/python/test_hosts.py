@@ -534,8 +534,12 @@ def test_doctor_names_a_host_with_a_slow_link(three):
 
 @needs_mpi
 @pytest.mark.soak
-def test_doctor_is_content_with_equal_links(three):
-    done = diagnose(three)
-    assert "3 ways between 3 ranks, all bytes right" in done.stdout, done.stdout + done.stderr
-    done = diagnose(three, "--ranks", "4")
-    assert "6 ways between 4 ranks, all bytes right" in done.stdout, done.stdout + done.stderr
+@pytest.mark.parametrize("options, found", [((), "3 ways between 3 ranks"), (("--ranks", 4), "6 ways between 4 ranks")])
+def test_doctor_is_content_with_equal_links(options, found, three):
+    """Other work may make a pair slow for as long as it is measured: once, but not each time."""
+    for _ in range(4):
+        done = diagnose(three, *options)
+        if done.returncode == 0:
+            break
+        assert "times worse than the best" in done.stdout, done.stdout + done.stderr
+    assert f"{found}, all bytes right" in done.stdout, done.stdout + done.stderr
