@@ -1,6 +1,7 @@
 /* comm.c - the loop of who drives, and the owner's side of it. What other ranks send is received in comm_receive.c. */
 #include "pserver/comm_state.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@ static const int64_t HOT = 30000, NAP_MIN = 20000, NAP_PART = 8, NAP_MAX = 50000
 /* How often who does not drive looks at who does. */
 static const int64_t LOOK = 1000000;
 static const int64_t MPI_END = 5000000000;
+/* How long who was killed may take to be gone: milliseconds. */
+enum { KILLED_MAX = 100 };
 
 /* == sending =================================================================================== */
 
@@ -607,8 +610,12 @@ bool tr_comm_trainers_left(const tr_comm *comm)
 
 void tr_comm_kill(tr_comm *comm, int rank)
 {
-    if (comm->pidfd[rank] >= 0)
-        syscall(SYS_pidfd_send_signal, comm->pidfd[rank], SIGKILL, NULL, 0);
+    struct pollfd end = {comm->pidfd[rank], POLLIN, 0};
+
+    if (end.fd < 0)
+        return;
+    syscall(SYS_pidfd_send_signal, end.fd, SIGKILL, NULL, 0);
+    poll(&end, 1, KILLED_MAX);
 }
 
 void tr_comm_take_place(tr_comm *comm, int server)
@@ -619,6 +626,11 @@ void tr_comm_take_place(tr_comm *comm, int server)
 bool tr_comm_inherit(tr_comm *comm, int trainer, uint32_t epoch)
 {
     return tr_roster_inherit(comm->roster, trainer, comm->roster->self, epoch);
+}
+
+bool tr_comm_mirror(tr_comm *comm, int server)
+{
+    return tr_roster_mirror(comm->roster, server, comm->roster->self);
 }
 
 void tr_comm_set_exit_code(tr_comm *comm, int code)

@@ -78,6 +78,8 @@ void             tr_comm_kill(tr_comm *comm, int rank);
 void             tr_comm_take_place(tr_comm *comm, int server);
 /* Of who drives: this rank, a spare, is that trainer from here on. False: a newer one has its place. */
 bool             tr_comm_inherit(tr_comm *comm, int trainer, uint32_t epoch);
+/* And with its role as a replica (tr_roster_mirror). */
+bool             tr_comm_mirror(tr_comm *comm, int server);
 /* What all ranks are to end with if the job fails by this one's doing; and what this one is to end with. */
 void             tr_comm_set_exit_code(tr_comm *comm, int code);
 int              tr_comm_exit_code(const tr_comm *comm);

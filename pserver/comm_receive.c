@@ -110,6 +110,13 @@ static void see_heir(tr_comm *comm, int peer, const tr_wire *wire)
         raise(SIGKILL);
 }
 
+/* A rank that waited is a replica. */
+static void see_replica(tr_comm *comm, int peer, const tr_wire *wire)
+{
+    if (comm->has_node && wire->part == 1 && wire->block < (uint32_t)comm->roster->servers)
+        tr_roster_mirror(comm->roster, (int)wire->block, peer);
+}
+
 static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed)
 {
     tr_comm *comm = self;
@@ -126,6 +133,8 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
         see_server(comm, peer, payload, bytes);
     if (wire.kind == TR_WIRE_HEIR)
         see_heir(comm, peer, &wire);
+    if (wire.kind == TR_WIRE_MIRROR)
+        see_replica(comm, peer, &wire);
     if (wire.kind == TR_WIRE_REFUSED && wire.part)     /* another one is this trainer */
         raise(SIGKILL);
     if (wire.kind < TR_WIRE_SETUP)

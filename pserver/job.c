@@ -4,6 +4,7 @@
 #include "pserver/job_checkpoint.h"
 #include "pserver/job_runlog.h"
 
+#include "pserver/frozen.h"
 #include "pserver/launcher.h"
 #include "pserver/runlog.h"
 #include "pserver/segment.h"
@@ -161,11 +162,33 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     tr__bell_ring(&job->bell);
 }
 
-/* -- a spare's core is one of three ----------------------------------------------------------------- */
+/* A spare, or a replica that had nothing to do, becomes that of a server that has lost its own. Where that was on this host, and only
+ * sleeps, it is ended first: it would have the memory for itself. */
+static void mirror(void *self, int server)
+{
+    tr_job          *job = self;
+    const tr_roster *roster = tr_comm_roster(job->comm);
+
+    if (!tr_comm_mirror(job->comm, server))
+        return;
+    for (int i = 0; i < roster->size; i++)
+        if (i != roster->self && roster->rank[i].role == TR_ROLE_REPLICA && roster->rank[i].index == server)
+            tr_comm_kill(job->comm, i);
+    tr_state_free(job->kept, false);
+    job->kept = NULL;
+    const tr_store store = tr__job_store(job, roster);
+    job->replica = tr_replica_new_called(roster, &store);
+    tr_runlog_note("took_place", ",\"replica\":%d", server);
+}
+
+/* -- a spare's core is one of four ----------------------------------------------------------------- */
 
 static tr_node core_now(const tr_job *job)
 {
-    return job->client ? tr_client_node(job->client) : job->server ? tr_server_node(job->server) : tr_spare_node(job->spare);
+    return job->client    ? tr_client_node(job->client)
+           : job->server  ? tr_server_node(job->server)
+           : job->replica ? tr_replica_node(job->replica)
+                          : tr_spare_node(job->spare);
 }
 
 static void *either_place(void *self, int peer, const tr_wire *wire)
@@ -224,13 +247,13 @@ static tr_node make_core(void *self, const tr_roster *roster)
         job->server = make_server(job, roster);
         return tr_server_node(job->server);
     }
-    if (job->role == TR_ROLE_REPLICA) {
+    if (job->role == TR_ROLE_REPLICA && roster->rank[roster->self].index < roster->servers) {
         const tr_store store = tr__job_store(job, roster);
         job->replica = tr_replica_new(roster, &store);
         return tr_replica_node(job->replica);
     }
-    if (job->role == TR_ROLE_SPARE) {
-        job->spare = tr_spare_new(roster, take_place, inherit, job);
+    if (job->role == TR_ROLE_SPARE || job->role == TR_ROLE_REPLICA) {
+        job->spare = tr_spare_new(roster, take_place, inherit, mirror, job);
         return (tr_node){job, either_place, either_receive, either_lost, either_tick, either_next, either_status,
                          either_describe, either_awaits_loans};
     }
@@ -253,6 +276,10 @@ static void on_command(void *self, const tr_command *command)
             tr_replica_share(job->replica, job->share);
         else
             tr_server_share(job->server, command->data, (uint32_t)command->block, job->share);
+        return;
+    }
+    if (command->kind == TR__FROZEN) {
+        tr_server_frozen(job->server, (tr_status)command->block);
         return;
     }
     if (command->kind != TR__APPLIED) {
@@ -302,6 +329,7 @@ static void free_job(tr_job *job)
     free(job->mode);
     free(job->checkpoints);
     tr_trainer_meter_free(job->meter);
+    tr_frozen_free(job->frozen);
     tr_server_program_free(job->program);
     tr_state_free(job->kept, false);
     tr_trainer_vars_free(job->own, false);
@@ -512,6 +540,7 @@ tr_status tr_job_serve(tr_job *job)
         const unsigned seen = atomic_load(&job->bell);
         if (atomic_load(&job->has_update))
             TR_TRY(apply(job));
+        TR_TRY(tr__job_serve_frozen(job));
         TR_TRY(tr__saving_serve(job->saving));
         TR_TRY(tr_comm_status(job->comm));
         if (atomic_load(&job->is_heir)) {
@@ -520,7 +549,7 @@ tr_status tr_job_serve(tr_job *job)
         }
         if (atomic_load(&job->is_done))
             return TR_OK;
-        if (atomic_load(&job->has_update) || tr__saving_is_due(job->saving))
+        if (atomic_load(&job->has_update) || atomic_load(&job->wants_frozen) || tr__saving_is_due(job->saving))
             continue;
         const int64_t from = tr__clock();
         tr__bell_wait(&job->bell, seen, 50000000);

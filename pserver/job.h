@@ -113,6 +113,7 @@ struct tr_job {
     tr_server_program *program;
     tr_state      *kept;              /* of an earlier process in this one's place, until the program takes it */
     int            server_index, trainer_count;
+    int64_t        newest;            /* the age of this server's newest state on all hosts; -1: there was none */
     tr_update      update;            /* asked for by the core */
     atomic_bool    has_update;
     atomic_bool    is_done;           /* all trainers have left */
@@ -121,6 +122,8 @@ struct tr_job {
     int64_t        in_pieces;         /* nanoseconds, of the update that is being gathered */
     tr_counter     idle;
     _Atomic(const tr_server *) seen_server;      /* `server`, for those who only read counters */
+    struct tr_frozen *frozen;         /* the state of a moment, for a new replica */
+    atomic_bool    wants_frozen, wants_thaw;
     uint64_t       shared;            /* gatherings with the other servers */
     uint8_t       *share;             /* of all servers */
 
@@ -142,7 +145,7 @@ struct tr_job {
 typedef enum tr__command {
     TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__GOODBYE, TR__ABORT,
     TR__CUT, TR__REST, TR__FLUSH,
-    TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__TASK, TR__SHARE
+    TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__FROZEN, TR__TASK, TR__SHARE
 } tr__command;
 
 /* The data of TR__PULL, malloc'ed in one piece; the command frees it. */
@@ -198,6 +201,9 @@ bool      tr__job_state_name(char *out, size_t size, const tr_job *job);
 /* Make the update that the core has asked for; and tell the core that it is made. */
 tr_status tr__job_run_update(tr_job *job);
 void      tr__job_tell_applied(tr_job *job, tr_status status);
+
+/* Freeze and thaw as the core wants it. */
+tr_status tr__job_serve_frozen(tr_job *job);
 
 /* job_tables.c */
 tr_status tr__job_check_tables(const tr_job_spec *spec);

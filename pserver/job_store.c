@@ -3,6 +3,7 @@
 #include "pserver/job.h"
 #include "pserver/job_checkpoint.h"
 
+#include "pserver/frozen.h"
 #include "pserver/launcher.h"
 #include "pserver/segment.h"
 #include "pserver/wake.h"
@@ -30,14 +31,25 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
         fprintf(stderr, "trireme-pserver: %s; it is not used\n", tr_error());
     if (status != TR_OK)
         return false;
+    const int64_t age = tr_state_age(job->kept);
+    if (!age || (job->role == TR_ROLE_SERVER && age < job->newest)) {
+        tr_state_free(job->kept, false);           /* it never was all that its server had; or another host has a newer one */
+        job->kept = NULL;
+        return false;
+    }
     *commit = tr_state_committed(job->kept);
     *packed = tr_state_setup(job->kept, bytes);
     return true;
 }
 
-static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+/* Those of later starts of the job are above those of earlier ones. */
+static uint32_t first_age(void)
 {
-    tr_job     *job = self;
+    return tr__job_epoch_of_start() << 16;
+}
+
+static tr_status setup_program(tr_job *job, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
     tr_state   *state = job->kept;
     char        text[TR_SEGMENT_NAME];
     const char *name = tr__job_state_name(text, sizeof text, job) ? text : NULL;
@@ -47,11 +59,35 @@ static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, c
         tr_state_free(state, true);
         TR_TRY(tr_state_create(&state, name, packed, bytes, job->trainer_count));
     }
-    tr_state_set_attempt(state, tr__job_epoch_of_start());
-    TR_TRY(tr_server_program_setup(job->program, setup, state, name, resume));
-    if (setup->keeps && job->role != TR_ROLE_REPLICA)
+    if (!job->replica && tr_state_age(state) < first_age())
+        tr_state_set_age(state, first_age());
+    if (job->role == TR_ROLE_SERVER)
+        tr_state_set_mirror(state, -1);            /* ranks have other numbers now */
+    return tr_server_program_setup(job->program, setup, state, name, resume);
+}
+
+/* A replica may get the whole state a second time: nothing is left of the first. */
+static void forget_program(tr_job *job)
+{
+    tr_server_program_over(job->program);
+    tr_server_program_free(job->program);
+    job->program = tr_server_program_new();
+}
+
+static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
+    tr_job *job = self;
+
+    if (job->replica && !resume)
+        forget_program(job);
+    const tr_status status = setup_program(job, setup, packed, bytes, resume);
+    if (status != TR_OK && job->replica && job->spare) {
+        fprintf(stderr, "trireme-pserver: %s; server %d looks for another replica\n", tr_error(), job->server_index);
+        forget_program(job);
+    }
+    if (status == TR_OK && setup->keeps && !job->replica)
         tr__saving_expect(job->saving);
-    return TR_OK;
+    return status;
 }
 
 static void *store_value(void *self, uint32_t index)
@@ -61,12 +97,7 @@ static void *store_value(void *self, uint32_t index)
 
 static tr_status store_ready(void *self)
 {
-    tr_job *job = self;
-
-    TR_TRY(tr_server_program_ready(job->program));
-    if (job->role == TR_ROLE_REPLICA)
-        tr__launcher_tell_own("mirrors", NULL);
-    return TR_OK;
+    return tr_server_program_ready(((tr_job *)self)->program);
 }
 
 static void *store_param(void *self, uint32_t index)
@@ -168,12 +199,87 @@ static tr_status store_rows_before(void *self, uint32_t index, const int64_t *ke
     return tr_server_program_rows_before(((tr_job *)self)->program, index, keys, n, out);
 }
 
+/* -- what is there a second time ------------------------------------------------------------------- */
+
+static uint32_t store_age(void *self, bool raise)
+{
+    tr_job *job = self;
+
+    if (raise)
+        tr_server_program_set_age(job->program, tr_server_program_age(job->program) + 1);
+    return tr_server_program_age(job->program);
+}
+
+static void store_set_mirror(void *self, int rank)
+{
+    tr_server_program_set_mirror(((tr_job *)self)->program, rank);
+}
+
+static int store_mirror(void *self)
+{
+    const tr_job *job = self;
+    return job->kept ? tr_state_mirror(job->kept) : -1;
+}
+
+static void store_counts(void *self, uint32_t age)
+{
+    tr_job *job = self;
+    char    text[16];
+
+    tr_server_program_set_age(job->program, age);
+    snprintf(text, sizeof text, "%d", job->server_index);
+    tr__launcher_tell_own("mirrors", text);
+}
+
+/* In the main thread, as updates. */
+static void store_freeze(void *self)
+{
+    tr_job *job = self;
+
+    atomic_store(&job->wants_frozen, true);
+    tr__bell_ring(&job->bell);
+}
+
+static void store_thaw(void *self)
+{
+    tr_job *job = self;
+
+    atomic_store(&job->wants_thaw, true);
+    tr__bell_ring(&job->bell);
+}
+
+tr_status tr__job_serve_frozen(tr_job *job)
+{
+    if (atomic_exchange(&job->wants_thaw, false)) {
+        tr_frozen_free(job->frozen);
+        job->frozen = NULL;
+    }
+    if (!atomic_exchange(&job->wants_frozen, false))
+        return TR_OK;
+    const tr_status status = tr_frozen_take(&job->frozen, job->program);
+    if (status != TR_OK)
+        fprintf(stderr, "trireme-pserver: %s; server %d goes on without a replica\n", tr_error(), job->server_index);
+    return tr_comm_post(job->comm, &(tr_command){.kind = TR__FROZEN, .block = (int)status, .is_urgent = true});
+}
+
+static const void *store_frozen_value(void *self, uint32_t index)
+{
+    return tr_frozen_value(((tr_job *)self)->frozen, index);
+}
+
+static tr_status store_frozen_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
+{
+    return tr_frozen_rows(((tr_job *)self)->frozen, index, shard, are_candidates, out, bytes);
+}
+
 tr_store tr__job_store(tr_job *job, const tr_roster *roster)
 {
     job->server_index = roster->rank[roster->self].index;
+    job->newest = tr_roster_newest(roster, job->server_index);
     job->trainer_count = roster->trainers;
     return (tr_store){job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
                       store_commit, store_go_back, store_rows, store_snapshot,
                       store_read_rows, store_write_rows, store_tasks, store_piece,
-                      store_param_before, store_rows_before};
+                      store_param_before, store_rows_before, store_age, store_set_mirror, store_mirror, store_counts, store_freeze, store_frozen_value,
+                      store_frozen_rows, store_thaw};
 }

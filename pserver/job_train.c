@@ -68,6 +68,7 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
         break;
     case TR__APPLIED:                              /* a server's */
     case TR__SNAPPED:
+    case TR__FROZEN:
     case TR__WRITTEN:
     case TR__SHARE:
         break;

@@ -6,7 +6,7 @@
  * a checkpoint ("listens.2") and that one has ("asked.2"), that it has left well ("done.2"), that it ends by its own doing ("failed.2": exit code and reason), that another
  * has died ("died.2": how) or that it has and the job goes on ("lost.2"), that it was silent before ("silent.2": for how long), and, if it speaks for the job, why that failed ("told.2":
  * the text, for the launcher to print). A process that has begun and is gone without "done" or "failed" has died.
- * A replica says that it has what its server has ("mirrors.5"): what one before it may have left on its host is gone.
+ * A replica says that it has all that its server has, and of which server ("mirrors.5": the number).
  * A spare says which trainer it has become ("heir.4": the number). "progress.2", written anew all the time, is how far it is (runlog.h). */
 #ifndef TR_PSERVER_LAUNCHER_H
 #define TR_PSERVER_LAUNCHER_H

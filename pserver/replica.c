@@ -7,6 +7,7 @@
 #include "pserver/kept_tasks.h"
 #include "pserver/mode.h"
 #include "pserver/outbox.h"
+#include "pserver/shares.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,12 +28,6 @@ typedef struct lists {
     uint64_t  decided, verdicts;
 } lists;
 
-/* What all servers have gathered in this update, in order. */
-typedef struct share {
-    uint8_t *data;
-    uint64_t bytes;
-} share;
-
 struct tr_replica {
     const tr_roster *roster;
     tr_store         store;
@@ -51,7 +46,9 @@ struct tr_replica {
     uint64_t         accepted, update_seq;         /* of its messages; of the update that is being applied */
     bool             owes_ack;
     bool             is_whole;        /* it has a state that was committed, of `updates` */
-    bool             is_broken;
+    bool             was_called;      /* in the middle of the job */
+    bool             counts;          /* it has all that its server tells others */
+    bool             is_broken;       /* it did not come so far, and will not */
     bool             is_busy;         /* the store is at `updates` + 1 */
     bool             owes_word;       /* what it has, to a new server */
     bool             repeats;         /* that one sends the update anew that the store is at */
@@ -60,11 +57,7 @@ struct tr_replica {
 
     tr_kept_tasks    tasks;
 
-    share           *share;
-    size_t           share_count, share_taken, share_capacity;
-    size_t           share_skip;      /* that come again, and were taken */
-    uint8_t         *share_to;        /* somebody waits for the next; NULL: nobody */
-    uint64_t         shared;
+    tr_shares        shares;          /* of the update that is being applied */
 };
 
 /* == life ==================================================================================== */
@@ -101,13 +94,6 @@ static void drop_rows(rows *t)
     t->count = 0;
 }
 
-static void drop_shares(tr_replica *r)
-{
-    for (size_t i = 0; i < r->share_count; i++)
-        free(r->share[i].data);
-    r->share_count = r->share_taken = 0;
-}
-
 static void free_blocks(uint8_t **block, size_t count)
 {
     for (size_t i = 0; block && i < count; i++)
@@ -115,35 +101,56 @@ static void free_blocks(uint8_t **block, size_t count)
     free(block);
 }
 
-void tr_replica_free(tr_replica *r)
+/* All that it has of a state; the store forgets it when the next one comes. */
+static void forget(tr_replica *r)
 {
-    if (!r)
-        return;
     for (size_t i = 0; r->table && i < r->setup->n_tables; i++) {
         drop_rows(&r->table[i]);
         free(r->table[i].part);
         free(r->table[i].payload);
     }
-    drop_shares(r);
+    tr_shares_drop(&r->shares);
     if (r->setup) {
         free_blocks(r->grad, r->setup->n_blocks);
         free_blocks(r->pulled, r->setup->n_blocks);
         trireme__pserver__setup__free_unpacked(r->setup, NULL);
     }
-    tr_outbox_deinit(&r->outbox);
     free(r->table);
     free(r->update);
-    free(r->share);
+    r->setup = NULL;
+    r->grad = r->pulled = NULL;
+    r->table = NULL;
+    r->update = NULL;
+    r->tasks.memory = NULL;
+    r->is_whole = false;
+    r->updates = 0;
+}
+
+void tr_replica_free(tr_replica *r)
+{
+    if (!r)
+        return;
+    forget(r);
+    tr_outbox_deinit(&r->outbox);
+    tr_shares_deinit(&r->shares);
     free_lists(&r->next);
     free_lists(&r->word);
     free(r->text);
     free(r);
 }
 
+static void say_what_is_here(tr_replica *r);
+
+/* One that does not count yet is no loss: its server looks for another one. */
 static tr_status break_off(tr_replica *r, tr_status status)
 {
     if (status == TR_OK || r->status != TR_OK)
         return r->status;
+    if (r->was_called && !r->counts) {
+        r->is_broken = true;
+        say_what_is_here(r);
+        return status;
+    }
     tr_context(status, "while %s took in what server %d has", tr_roster_name(r->roster, r->roster->self), r->server);
     r->status = status;
     r->text = strdup(tr_error());
@@ -161,18 +168,22 @@ static void say_what_is_here(tr_replica *r)
     tr_commit                 commit;
 
     r->owes_word = false;
+    if (!r->counts && !r->is_broken)
+        forget(r);
+    for (size_t i = 0; !r->is_busy && r->table && i < r->setup->n_tables; i++)
+        drop_rows(&r->table[i]);                   /* of an update that comes again from its beginning */
     r->repeats = r->is_busy;
     r->accepted = r->update_seq = 0;
-    while (r->share_count > r->share_taken)
-        free(r->share[--r->share_count].data);
-    r->share_skip = r->share_taken;
+    tr_shares_again(&r->shares);
     r->owes_ack = false;
-    word.is_broken = r->is_broken || (r->setup && !r->is_whole);
-    if (r->setup) {
+    word.is_broken = r->is_broken;
+    if (r->is_broken) {
+        ;
+    } else if (r->setup) {
         word.has_updates = word.has_setup = true;
         word.updates = r->updates;
         word.setup = r->check;
-    } else if (r->store.kept(r->store.self, &commit, &packed, &bytes)) {
+    } else if (!r->was_called && r->store.kept(r->store.self, &commit, &packed, &bytes)) {
         word.has_updates = word.has_setup = true;
         word.updates = r->updates = commit.updates;
         word.setup = tr_crc32c(0, packed, bytes);
@@ -185,10 +196,45 @@ static void say_what_is_here(tr_replica *r)
         .wire = {.kind = TR_WIRE_REPLICA, .sender = (uint32_t)r->roster->self, .bytes = size}});
 }
 
-/* While the store computes, what it comes to is not known; but one that waits for what servers gather waits for the new server. */
+/* While the store computes, what it comes to is not known; but one that waits for what servers gather waits for the new server.
+ * Where it is not used anyway, anything will do. */
 static void try_word(tr_replica *r)
 {
-    if (r->owes_word && (!r->is_busy || r->share_to))
+    if (!r->owes_word)
+        return;
+    if (!r->is_busy || (r->counts && r->shares.to)) {
+        say_what_is_here(r);
+    } else if (r->shares.to) {
+        tr_shares_give_up(&r->shares, (uint64_t)r->roster->servers * TR_GATHER_MAX);
+    }
+}
+
+/* == being called ================================================================================ */
+
+static void say_who(tr_replica *r, int rank)
+{
+    tr_outbox_put(&r->outbox, &(tr_message){
+        .peer = rank,
+        .wire = {.kind = TR_WIRE_MIRROR, .sender = (uint32_t)r->roster->self, .block = (uint32_t)r->server, .part = 1}});
+}
+
+tr_replica *tr_replica_new_called(const tr_roster *roster, const tr_store *store)
+{
+    tr_replica *r = tr_replica_new(roster, store);
+
+    r->was_called = true;
+    for (int i = 0; i < roster->size; i++)
+        if (i != roster->self)
+            say_who(r, i);
+    say_what_is_here(r);
+    return r;
+}
+
+/* Who asks does not know it, or has not heard its word. */
+static void called_again(tr_replica *r, int peer)
+{
+    say_who(r, peer);
+    if (peer == r->peer && !r->accepted && !r->setup)
         say_what_is_here(r);
 }
 
@@ -238,6 +284,13 @@ static tr_status take_setup(tr_replica *r, const void *packed, uint64_t bytes, b
     return r->store.setup(r->store.self, r->setup, packed, bytes, resume);
 }
 
+static void begin_to_count(tr_replica *r, const tr_wire *wire)
+{
+    r->counts = true;
+    if (r->store.counts)
+        r->store.counts(r->store.self, (uint32_t)wire->offset);
+}
+
 /* Go on from what is here. */
 static tr_status keep(tr_replica *r, const tr_wire *wire)
 {
@@ -262,11 +315,16 @@ static tr_status keep(tr_replica *r, const tr_wire *wire)
     if (is_first)
         TR_TRY(r->store.ready(r->store.self));
     r->is_whole = true;
+    begin_to_count(r, wire);
     return TR_OK;
 }
 
 static tr_status on_copy(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
+    if (wire->part == 2) {
+        begin_to_count(r, wire);
+        return TR_OK;
+    }
     if (!r->is_busy) {                             /* an update that is gone back from has settled more */
         memset(r->next.settled, 0, (size_t)r->roster->trainers * sizeof *r->next.settled);
         memset(r->next.flags, 0, (size_t)r->roster->trainers);
@@ -274,8 +332,9 @@ static tr_status on_copy(tr_replica *r, const tr_wire *wire, const uint8_t *payl
     }
     if (wire->part)
         return keep(r, wire);
-    if (r->setup)
+    if (r->counts || r->is_busy)
         return tr_fail(TR_EPEER, "it gets a second state");
+    forget(r);
     TR_TRY(take_setup(r, payload, wire->bytes, false));
     r->updates = wire->step;
     return TR_OK;
@@ -430,13 +489,16 @@ static tr_status on_update(tr_replica *r, const tr_wire *wire, const uint8_t *pa
 
 void tr_replica_applied(tr_replica *r, tr_status status)
 {
-    if (break_off(r, status) != TR_OK)
-        return;
     r->is_busy = false;
-    commit(r, &r->next, true);
+    if (status != TR_OK) {
+        break_off(r, status);
+        return;
+    }
+    if (r->counts || !r->owes_word)
+        commit(r, &r->next, true);
     for (size_t i = 0; i < r->setup->n_tables; i++)
         drop_rows(&r->table[i]);
-    drop_shares(r);
+    tr_shares_drop(&r->shares);
     r->update_seq = 0;
     r->owes_ack = !r->owes_word;
     try_word(r);
@@ -444,45 +506,25 @@ void tr_replica_applied(tr_replica *r, tr_status status)
 
 /* -- what servers gather ------------------------------------------------------------------------- */
 
-static void give_share(tr_replica *r)
-{
-    if (!r->share_to || r->share_taken == r->share_count)
-        return;
-    const share *next = &r->share[r->share_taken++];
-    memcpy(r->share_to, next->data, next->bytes);
-    r->share_to = NULL;
-    r->shared++;
-}
-
 /* Room for it is made by whoever asks: as much as all servers may gather. */
 static tr_status on_share(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
     if (wire->bytes > (uint64_t)r->roster->servers * TR_GATHER_MAX)
         return tr_fail(TR_EFORMAT, "it gets %llu bytes as what %d servers have gathered", (unsigned long long)wire->bytes,
                        r->roster->servers);
-    if (r->share_skip) {
-        r->share_skip--;
-        return TR_OK;
-    }
-    if (r->share_count == r->share_capacity) {
-        r->share_capacity = r->share_capacity ? 2 * r->share_capacity : 4;
-        r->share = realloc(r->share, r->share_capacity * sizeof *r->share);
-    }
-    r->share[r->share_count++] = (share){copy_of(payload, wire->bytes), wire->bytes};
-    give_share(r);
+    tr_shares_put(&r->shares, payload, wire->bytes);
     return TR_OK;
 }
 
 void tr_replica_share(tr_replica *r, void *all)
 {
-    r->share_to = all;
-    give_share(r);
+    tr_shares_ask(&r->shares, all);
     try_word(r);
 }
 
 uint64_t tr_replica_shared(const tr_replica *r)
 {
-    return r->shared;
+    return r->shares.done;
 }
 
 uint64_t tr_replica_updates(const tr_replica *r)
@@ -546,7 +588,9 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     (void)now;
     if (wire->kind == TR_WIRE_SERVING) {
         on_serving(r, peer, payload, wire->bytes);
-    } else if (peer == r->peer && wire->kind != TR_WIRE_ACK && wire->seq > 0 && r->status == TR_OK && !r->owes_word) {
+    } else if (wire->kind == TR_WIRE_HEIR ? wire->part == TR_HEIR_CALLED : wire->kind == TR_WIRE_MIRROR && wire->part == 0) {
+        called_again(r, peer);
+    } else if (peer == r->peer && wire->kind != TR_WIRE_ACK && wire->seq > 0 && r->status == TR_OK && !r->owes_word && !r->is_broken) {
         if (wire->seq == r->accepted + 1) {
             r->accepted++;
             break_off(r, handle(r, wire, payload));

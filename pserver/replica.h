@@ -6,7 +6,11 @@
  * When the server's host is lost, a server that is started on the replica's host finds the state there.
  *
  * When another rank takes its server's place, it hears so by SERVING, forgets what it has of the update that was on its
- * way, and says what it has. */
+ * way, and says what it has.
+ *
+ * One that a server calls in the middle of the job begins with nothing. It counts when its server says so, behind all that the server
+ * has told others without waiting for it. Until then it ends nobody's job by a failure, and forgets what it has when
+ * another rank takes its server's place. */
 #ifndef TR_PSERVER_REPLICA_H
 #define TR_PSERVER_REPLICA_H
 
@@ -16,6 +20,8 @@ typedef struct tr_replica tr_replica;
 
 /* Roster and store outlive it. */
 tr_replica *tr_replica_new(const tr_roster *roster, const tr_store *store);
+/* In the middle of the job: this rank waited, and has become a replica (tr_roster_mirror). It tells all. */
+tr_replica *tr_replica_new_called(const tr_roster *roster, const tr_store *store);
 void        tr_replica_free(tr_replica *replica);
 tr_node     tr_replica_node(tr_replica *replica);
 

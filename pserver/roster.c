@@ -34,7 +34,7 @@ void tr_roster_free(tr_roster *roster)
         free(roster->rank[i].host_id);
         free(roster->rank[i].name);
         free(roster->rank[i].found_server);
-        free(roster->rank[i].found_attempt);
+        free(roster->rank[i].found_age);
     }
     free(roster->rank);
     free(roster->server_rank);
@@ -76,7 +76,7 @@ static void add_found(Trireme__Pserver__Hello *hello)
     for (int i = 0; i < count; i++) {
         trireme__pserver__found__init(&found[i]);
         found[i].server = state[i].server;
-        found[i].attempt = state[i].attempt;
+        found[i].age = state[i].age;
         hello->found[i] = &found[i];
     }
     hello->n_found = (size_t)count;
@@ -132,7 +132,7 @@ tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *bytes, size
         roster->rank[rank].can_inherit = hello->can_inherit;
         roster->rank[rank].doorbell = hello->has_doorbell ? hello->doorbell : -1;
         for (size_t i = 0; i < hello->n_found; i++)
-            tr_roster_put_found(roster, rank, hello->found[i]->server, hello->found[i]->attempt);
+            tr_roster_put_found(roster, rank, hello->found[i]->server, hello->found[i]->age);
     }
     trireme__pserver__hello__free_unpacked(hello, NULL);
     return status;
@@ -150,27 +150,38 @@ void tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, in
     roster->known++;
 }
 
-void tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t attempt)
+void tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t age)
 {
     tr_rank     *r = &roster->rank[rank];
     const size_t count = (size_t)r->found_count + 1;
 
     r->found_server = realloc(r->found_server, count * sizeof *r->found_server);
-    r->found_attempt = realloc(r->found_attempt, count * sizeof *r->found_attempt);
+    r->found_age = realloc(r->found_age, count * sizeof *r->found_age);
     r->found_server[r->found_count] = server;
-    r->found_attempt[r->found_count++] = attempt;
+    r->found_age[r->found_count++] = age;
 }
 
 /* == numbers ================================================================================== */
 
-/* The start of the job that has written the newest state of a server on this rank's host; -1: there is none. */
-static int64_t attempt_at(const tr_rank *r, int server)
+/* The age of the newest state of a server on this rank's host; -1: there is none. */
+static int64_t age_at(const tr_rank *r, int server)
 {
     int64_t newest = -1;
 
     for (int i = 0; i < r->found_count; i++)
-        if (r->found_server[i] == (uint32_t)server && r->found_attempt[i] > newest)
-            newest = r->found_attempt[i];
+        if (r->found_server[i] == (uint32_t)server && r->found_age[i] > newest)
+            newest = r->found_age[i];
+    return newest;
+}
+
+int64_t tr_roster_newest(const tr_roster *roster, int server)
+{
+    int64_t newest = -1;
+
+    for (int i = 0; i < roster->size; i++) {
+        const int64_t age = age_at(&roster->rank[i], server);
+        newest = age > newest ? age : newest;
+    }
     return newest;
 }
 
@@ -182,11 +193,9 @@ static void number_servers(tr_roster *roster, const int *ranks)
     int      *of = calloc((size_t)count + 1, sizeof *of);
 
     for (int s = 0; s < count; s++) {
-        int64_t newest = -1;
+        const int64_t newest = tr_roster_newest(roster, s);
         for (int k = 0; k < count; k++)
-            newest = attempt_at(&roster->rank[ranks[k]], s) > newest ? attempt_at(&roster->rank[ranks[k]], s) : newest;
-        for (int k = 0; k < count; k++)
-            may[s * count + k] = newest >= 0 && attempt_at(&roster->rank[ranks[k]], s) == newest;
+            may[s * count + k] = newest >= 0 && age_at(&roster->rank[ranks[k]], s) == newest;
     }
     const bool is_found = tr_match(of, count, count, may);
     for (int s = 0; s < count; s++) {
@@ -265,6 +274,50 @@ int tr_roster_replica_of(const tr_roster *roster, int server)
         if (roster->rank[i].role == TR_ROLE_REPLICA && roster->rank[i].index == server && !roster->rank[i].is_dead)
             return i;
     return -1;
+}
+
+static bool waits(const tr_roster *roster, int rank)
+{
+    const tr_rank *r = &roster->rank[rank];
+    return !r->is_dead && (r->role == TR_ROLE_SPARE || (r->role == TR_ROLE_REPLICA && r->index >= roster->servers));
+}
+
+/* What would be lost with a rank's host, and how much less is ready there when it has become a replica. */
+static int burden(const tr_roster *roster, int rank)
+{
+    int count = roster->rank[rank].role == TR_ROLE_SPARE;
+
+    for (int i = 0; i < roster->size; i++) {
+        const tr_rank *r = &roster->rank[i];
+        const bool     has_state = r->role == TR_ROLE_SERVER || (r->role == TR_ROLE_REPLICA && r->index < roster->servers);
+        count += 2 * (has_state && !r->is_dead && !strcmp(r->host_id, roster->rank[rank].host_id));
+    }
+    return count;
+}
+
+int tr_roster_mirror_for(const tr_roster *roster, int server, const bool *without)
+{
+    const char *host = roster->rank[roster->server_rank[server]].host_id;
+    int         best = -1;
+
+    for (int i = 0; i < roster->size; i++)
+        if (waits(roster, i) && !without[i] && strcmp(roster->rank[i].host_id, host) &&
+            (best < 0 || burden(roster, i) < burden(roster, best)))
+            best = i;
+    return best;
+}
+
+bool tr_roster_mirror(tr_roster *roster, int server, int rank)
+{
+    tr_rank *r = &roster->rank[rank];
+
+    if (r->role == TR_ROLE_REPLICA && r->index == server)
+        return true;
+    if (!waits(roster, rank))
+        return false;
+    r->role = TR_ROLE_REPLICA;
+    r->index = server;
+    return true;
 }
 
 int tr_roster_spare_for(const tr_roster *roster, int rank)

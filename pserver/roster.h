@@ -3,7 +3,7 @@
  * Ranks learn it from each other's Hello, and number themselves by the same rules, so that all of them come to the same
  * numbers without asking anybody: ranks of a role in rank order, but for servers where an earlier start of the job has left the
  * states of all of them on other hosts (a replica's): then each is where its state is. A replica has the number of a
- * server of another host, or a higher one: it has nothing to do. Nothing here waits or sends.
+ * server of another host, or a higher one: it waits, as spares do, to be called as a dead one's successor. Nothing here waits or sends.
  *
  * What must stay true: once complete, a roster changes in who is dead and which rank is which server or trainer, by who drives (comm.h)
  * alone; names and numbers of ranks do not change, and other threads may read those. */
@@ -22,7 +22,7 @@ typedef struct tr_rank {
     char    *host, *host_id;
     char    *name;                    /* "rank 1 (server 1, host n03, pid 4711)" */
     int       found_count;            /* of a server: states on its host, of earlier starts of the job */
-    uint32_t *found_server, *found_attempt;
+    uint32_t *found_server, *found_age;
 } tr_rank;
 
 typedef struct tr_roster {
@@ -44,8 +44,8 @@ tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *hello, size
 /* The same by hand, for tests. */
 void      tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, int64_t pid, const char *host,
                         const char *host_id);
-/* On the host of this rank lies the state of that server, written last by that start of the job. */
-void      tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t attempt);
+/* On the host of this rank lies a state of that server, of that age. */
+void      tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t age);
 /* Everyone is known: number them. TR_EPEER when a job of these ranks makes no sense. */
 tr_status tr_roster_close(tr_roster *roster);
 /* Of any number; before a rank is known "rank 7". The text lives as long as the roster, or until this
@@ -55,6 +55,13 @@ const char *tr_roster_name(const tr_roster *roster, int rank);
 int       tr_roster_spare_for(const tr_roster *roster, int rank);
 /* The living replica of a server; -1: there is none. */
 int       tr_roster_replica_of(const tr_roster *roster, int server);
+/* Who may become the replica of a server that has none: a living rank that waits, on another host, and not one of `without` (rank by
+ * rank); -1: there is none. */
+int       tr_roster_mirror_for(const tr_roster *roster, int server, const bool *without);
+/* From here on this rank is that server's replica. False: it does not wait, or is the replica of another one. */
+bool      tr_roster_mirror(tr_roster *roster, int server, int rank);
+/* The age of the newest state of a server (tr_state_set_age) on the hosts of all servers, when the job was started; -1: there was none. */
+int64_t   tr_roster_newest(const tr_roster *roster, int server);
 /* From here on this rank is that server, and who was it before is nobody. */
 void      tr_roster_replace(tr_roster *roster, int server, int rank);
 /* The spare that is to take a trainer's place: the first living one of its host that can, else of any; -1: there is none. */

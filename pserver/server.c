@@ -271,6 +271,16 @@ static bool waits_in_vain(const tr_server *server, int peer)
     return roster->rank[peer].role != TR_ROLE_SPARE && tr_roster_spare_for(roster, peer) < 0;
 }
 
+/* A rank that waited is dead, or a replica, and takes no place any more. */
+static void mourn_again(tr_server *server)
+{
+    for (int i = 0; i < server->roster->servers && server->status == TR_OK; i++) {
+        const int rank = server->roster->server_rank[i];
+        if (server->roster->rank[rank].is_dead && waits_in_vain(server, rank))
+            tr__server_fail_by(server, rank, "died");
+    }
+}
+
 static void lost(void *self, int peer, const char *how)
 {
     tr_server   *server = self;
@@ -282,11 +292,12 @@ static void lost(void *self, int peer, const char *how)
             tr__server_trainer_died(server, trainer, how);
         return;
     }
-    if (server->roster->rank[peer].role == TR_ROLE_REPLICA) {
-        if (tr__server_mirror_is(server, peer))
-            tr__server_mirror_drop(server);
+    if (tr__server_mirror_is(server, peer))
+        tr__server_mirror_drop(server);
+    if (server->roster->rank[peer].role == TR_ROLE_REPLICA)
         return;
-    }
+    if (server->roster->rank[peer].role == TR_ROLE_SPARE)
+        mourn_again(server);
     if (waits_in_vain(server, peer))               /* else trainers wait for whom takes its place, not we */
         tr__server_fail_by(server, peer, how);
 }
@@ -388,6 +399,14 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     }
     if (tr__server_mirror_is(server, peer)) {
         tr__server_mirror_receive(server, wire, payload);
+        goto drop;
+    }
+    if (wire->kind == TR_WIRE_REPLICA) {
+        tr__server_mirror_adopt(server, peer, wire, payload);
+        goto drop;
+    }
+    if (wire->kind == TR_WIRE_MIRROR) {
+        mourn_again(server);
         goto drop;
     }
     if (wire->kind == TR_WIRE_HEIR) {

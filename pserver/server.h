@@ -82,6 +82,20 @@ typedef struct tr_store {
     /* As `param` and `rows`, before the last update; while no piece of the next has come. NULL: nobody can take a dead trainer's place. */
     void     *(*param_before)(void *self, uint32_t index);
     tr_status (*rows_before)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out);
+    /* Of the states of one server on several hosts that of the highest age is the newest: the age of this one; `raise`: above all
+     * others. NULL: there are no others. */
+    uint32_t  (*age)(void *self, bool raise);
+    /* The rank of the replica that counts, -1: none. Who takes this server's place must know it. */
+    void      (*set_mirror)(void *self, int rank);
+    int       (*mirror)(void *self);
+    /* What this replica has is from here on all that its server tells others, and of this age. NULL: nobody wants to know. */
+    void      (*counts)(void *self, uint32_t age);
+    /* Between updates: keep values and rows as they are now until `thaw`, and then or later call tr_server_frozen; until then
+     * nothing is applied. NULL: this store cannot. */
+    void      (*freeze)(void *self);
+    const void *(*frozen_value)(void *self, uint32_t index);
+    tr_status (*frozen_rows)(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes);
+    void      (*thaw)(void *self);
 } tr_store;
 
 typedef struct tr_server tr_server;
@@ -103,6 +117,8 @@ tr_status  tr_server_take_over(tr_server *server);
 void       tr_server_applied(tr_server *server, tr_status status);
 /* The state is copied: training goes on. */
 void       tr_server_snapped(tr_server *server, int64_t now);
+/* The state is frozen, or (the text is tr_error()'s) cannot be. */
+void       tr_server_frozen(tr_server *server, tr_status status);
 /* The copy is on the disk: the packed Part, or (NULL) why not. */
 void       tr_server_written(tr_server *server, const uint8_t *part, size_t size, const char *error);
 /* Every trainer has said goodbye (or has died where that is survived) and all is applied. Late repetitions are still

@@ -95,7 +95,7 @@ static void take_in_who_left(tr_server *server)
 
 void tr__server_try_cut(tr_server *server)
 {
-    if (!is_ready(server))
+    if (!is_ready(server) || !tr__server_copy_makes_way(server))
         return;
     server->cut.phase = TR__CUT_TAKING;
     take_in_who_left(server);
@@ -196,8 +196,9 @@ tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wi
     if (wire->part < cut->number || has_asked_before(server, trainer, wire->part) || server->trainer[0].is_gone ||
         server->trainer[0].is_vacant)
         return TR_OK;
-    if (wire->part > cut->number && (cut->phase == TR__CUT_TAKING || cut->phase == TR__CUT_WRITING)) {
-        trainer->is_parked = true;                 /* trainer 0 is an heir, which has not asked for the one before */
+    const bool is_taking = cut->phase == TR__CUT_TAKING || cut->phase == TR__CUT_WRITING;
+    if (server->mirror.is_freezing || (wire->part > cut->number && is_taking)) {
+        trainer->is_parked = true;                 /* taking: trainer 0 is an heir, which has not asked for the one before */
         tr__server_hold(server, &trainer->parked_end, wire, (uint8_t *)(uintptr_t)payload, false);
         return TR_OK;
     }
@@ -251,6 +252,14 @@ static void unpark(tr_server *server, tr__trainer *trainer)
         free(held);
         held = next;
     }
+}
+
+void tr__server_cut_go_on(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (server->trainer[i].is_parked && !(server->cut.cut && server->cut.cut[i]))
+            unpark(server, &server->trainer[i]);
+    tr__server_try_cut(server);
 }
 
 static void unpark_all(tr_server *server)

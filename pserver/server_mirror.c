@@ -1,10 +1,15 @@
-/* server_mirror.c - what a server tells its replica, and when it waits for it.
+/* server_mirror.c - what a server tells its replica, when it waits for it, and how it finds another one.
  *
- * The replica gets what the server has when work begins, or says that it has it; until that is done nothing is applied. Then it
- * gets the gradients of each update as the server begins to apply it, and both compute. An update counts, and
- * trainers hear of it, when both have it: so nothing that was acknowledged is lost with either of them.
+ * The replica gets the state (server_copy.c), and then the gradients of each update as the server begins to apply it, and both
+ * compute. An update counts, and trainers hear of it, when both have it: so nothing that was acknowledged is lost with either of
+ * them. The payloads are the gradients where they lie: they stay until the update is over.
  *
- * The payloads are the gradients where they lie: they stay until the update is over. */
+ * When the replica dies the server goes on alone, and calls a rank that waits on another host (MIRROR). The first who calls it has it:
+ * it tells all ranks so, and its word (REPLICA) makes it this server's. While it gets the state updates go on without
+ * it, and copies of their gradients follow. One update of those is on its way at a time, since the replica computes one at a time. When it
+ * has made all it is told that it counts (COPY, part 2), and every update that begins from then on waits for it.
+ *
+ * It must not fall back for ever: once it has the state, an update begins here for every two that it has made. */
 #include "pserver/crc32c.h"
 #include "pserver/server_state.h"
 #include "pserver/server_tasks.h"
@@ -12,21 +17,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is on its way of a copy at most. */
-static const uint64_t WINDOW = (uint64_t)64 << 20;
+/* Whom a server has called says so soon, or never heard it: nanoseconds. */
+static const int64_t CALL_AGAIN = 500000000;
+
 void tr__server_mirror_new(tr_server *server)
 {
     const int rank = tr_roster_replica_of(server->roster, server->self);
 
-    if (rank >= 0)
-        server->mirror = (tr__mirror){.stream = tr_mirror_new(server->roster->self, rank), .phase = TR__MIRROR_ASKING};
+    server->mirror.called = -1;
+    server->mirror.is_useless = calloc((size_t)server->roster->size, sizeof *server->mirror.is_useless);
+    if (rank < 0)
+        return;
+    server->mirror.stream = tr_mirror_new(server->roster->self, rank);
+    server->mirror.phase = TR__MIRROR_ASKING;
 }
 
 void tr__server_mirror_free(tr_server *server)
 {
-    if (server->mirror.word)
-        trireme__pserver__replica__free_unpacked(server->mirror.word, NULL);
-    tr_mirror_free(server->mirror.stream);
+    tr__mirror *m = &server->mirror;
+
+    if (m->word)
+        trireme__pserver__replica__free_unpacked(m->word, NULL);
+    tr_mirror_free(m->stream);
+    for (int i = 0; i < m->gone_count; i++)
+        tr_mirror_free(m->gone[i]);
+    tr_outbox_deinit(&m->behind);
+    free(m->gone);
+    free(m->is_useless);
 }
 
 void tr_server_set_retry(tr_server *server, int64_t retry)
@@ -41,19 +58,93 @@ bool tr__server_mirror_is(const tr_server *server, int rank)
     return server->mirror.phase != TR__MIRROR_NONE && tr_mirror_peer(server->mirror.stream) == rank;
 }
 
+/* Who takes this server's place is to know whether it has a replica, and which. What one before had is old. */
+static void note(tr_server *server, int rank)
+{
+    if (!server->is_running)
+        return;
+    if (rank < 0 && server->store.age)
+        server->store.age(server->store.self, true);
+    if (server->store.set_mirror)
+        server->store.set_mirror(server->store.self, rank);
+}
+
 /* The server goes on alone. What was on its way stays where it is: the transport may look at it yet. */
 void tr__server_mirror_drop(tr_server *server)
 {
     server->mirror.phase = TR__MIRROR_NONE;
+    tr__server_copy_end(server);
+    note(server, -1);
     tr__server_try_finish(server);
     tr__server_apply_next(server);
 }
 
-/* == the state ================================================================================= */
+/* == the stream ================================================================================ */
 
+static bool is_update(const tr_wire *wire)
+{
+    return wire->kind == TR_WIRE_UPDATE && wire->part == 0;
+}
+
+void tr__server_mirror_put(tr_server *server, const tr_wire *wire, const void *payload, void *owned)
+{
+    tr__mirror *m = &server->mirror;
+
+    m->last_seq = tr_mirror_put(m->stream, wire, payload, owned);
+    if (is_update(wire)) {
+        m->update_seq = m->last_seq;
+        m->update = wire->step;
+    }
+}
+
+/* Behind the state, as long as that is on its way: until then the payload may change. */
 static void put(tr_server *server, const tr_wire *wire, const void *payload, void *owned)
 {
-    server->mirror.last_seq = tr_mirror_put(server->mirror.stream, wire, payload, owned);
+    tr__mirror *m = &server->mirror;
+
+    if (m->phase == TR__MIRROR_LIVE) {
+        tr__server_mirror_put(server, wire, payload, owned);
+        return;
+    }
+    if (!owned && wire->bytes)
+        owned = memcpy(malloc(wire->bytes), payload, wire->bytes);
+    tr_outbox_put(&m->behind, &(tr_message){.wire = *wire, .payload = owned, .owned = owned});
+    m->behind_bytes += wire->bytes;
+}
+
+/* The replica takes nothing of the next update before it has made the last one, and nothing that was said when this one was made here;
+ * but what servers have gathered it needs to make it. */
+static bool may_go(const tr__mirror *m, const tr_wire *wire)
+{
+    const bool is_share = wire->kind == TR_WIRE_UPDATE && wire->part == 2;
+    return is_share || wire->step < m->update || tr_mirror_done(m->stream) >= m->update_seq;
+}
+
+static void catch_up(tr_server *server)
+{
+    tr__mirror *m = &server->mirror;
+    tr_message  message;
+
+    while (m->phase == TR__MIRROR_CATCHING_UP && m->behind.count && may_go(m, &m->behind.item[m->behind.first].wire)) {
+        tr_outbox_take(&m->behind, &message);
+        m->behind_bytes -= message.wire.bytes;
+        m->caught += is_update(&message.wire);
+        tr__server_mirror_put(server, &message.wire, message.payload, message.owned);
+    }
+    /* One that has made no update yet could not go back by one. */
+    if (m->phase == TR__MIRROR_CATCHING_UP && !m->behind.count && tr_mirror_done(m->stream) >= m->last_seq &&
+        (m->caught || !m->is_late)) {
+        m->phase = TR__MIRROR_LIVE;
+        note(server, tr_mirror_peer(m->stream));
+        const uint64_t age = server->store.age ? server->store.age(server->store.self, false) : 0;
+        tr__server_mirror_put(server, &(tr_wire){.kind = TR_WIRE_COPY, .part = 2, .offset = age}, NULL, NULL);
+        tr__server_apply_next(server);
+    }
+}
+
+static bool gets_updates(const tr_server *server)
+{
+    return server->mirror.phase >= TR__MIRROR_COPYING;
 }
 
 /* What counts now, or with the update that is being applied. */
@@ -76,116 +167,15 @@ static void put_update(tr_server *server, bool with_update)
     const size_t size = trireme__pserver__update__get_packed_size(&update);
     uint8_t     *payload = malloc(size + 1);
     trireme__pserver__update__pack(&update, payload);
-    put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = !with_update, .bytes = size}, payload, payload);
+    put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = !with_update, .step = commit.updates, .bytes = size}, payload, payload);
     free(takes_part);
-}
-
-/* The Setup as it came. */
-static uint8_t *pack_setup(const tr_server *server, size_t *size)
-{
-    *size = trireme__pserver__setup__get_packed_size(server->setup);
-    uint8_t *payload = malloc(*size + 1);
-    trireme__pserver__setup__pack(server->setup, payload);
-    return payload;
-}
-
-static bool has_state(const tr_server *server, const Trireme__Pserver__Replica *word, const uint8_t *setup, size_t size)
-{
-    return word->has_updates && word->setup == tr_crc32c(0, setup, size) &&
-           (word->updates == server->updates || word->updates == server->updates + 1);
-}
-
-static void begin(tr_server *server)
-{
-    tr__mirror                      *m = &server->mirror;
-    const Trireme__Pserver__Replica *word = m->word;
-    size_t                           size;
-
-    if (m->phase != TR__MIRROR_ASKING || !word || !server->is_running)
-        return;
-    if (word->is_broken) {
-        tr__server_mirror_drop(server);
-        return;
-    }
-    uint8_t   *setup = pack_setup(server, &size);
-    const bool has = has_state(server, word, setup, size);
-    put(server, &(tr_wire){.kind = TR_WIRE_COPY, .part = has, .step = server->updates, .bytes = has ? 0 : size},
-        has ? NULL : setup, has ? NULL : setup);
-    if (has)
-        free(setup);
-    m->phase = TR__MIRROR_COPYING;
-    if (has) {
-        m->value = (uint32_t)server->setup->n_values;
-        m->table = server->table_count;
-    }
-}
-
-/* The next piece of a value. */
-static void copy_value(tr_server *server)
-{
-    tr__mirror    *m = &server->mirror;
-    const uint64_t bytes = server->setup->values[m->value]->bytes, left = bytes - m->offset;
-    const uint64_t n = left < server->chunk_bytes ? left : server->chunk_bytes;
-    const uint8_t *data = server->store.value(server->store.self, m->value);
-
-    if (n)
-        put(server, &(tr_wire){.kind = TR_WIRE_VALUE, .block = m->value, .offset = m->offset, .bytes = n}, data + m->offset, NULL);
-    m->offset += n;
-    if (m->offset == bytes) {
-        m->offset = 0;
-        m->value++;
-    }
-}
-
-/* The next virtual shard of a table: its rows, and its keys that have none yet. */
-static tr_status copy_shard(tr_server *server)
-{
-    tr__mirror                    *m = &server->mirror;
-    const Trireme__Pserver__Table *t = server->setup->tables[m->table];
-    void                          *rows;
-    uint64_t                       bytes;
-
-    for (uint32_t part = 0; part < 2 && m->shard < t->shard_count; part++) {
-        TR_TRY(server->store.read_rows(server->store.self, m->table, t->first_shard + m->shard, part == 1, &rows, &bytes));
-        if (bytes)
-            put(server, &(tr_wire){.kind = TR_WIRE_WRITE_ROWS, .block = m->table, .part = part, .bytes = bytes}, rows, rows);
-        else
-            free(rows);
-    }
-    if (++m->shard >= t->shard_count) {
-        m->shard = 0;
-        m->table++;
-    }
-    return TR_OK;
-}
-
-/* Copy while there is room on the way. */
-static void feed(tr_server *server)
-{
-    tr__mirror *m = &server->mirror;
-
-    while (m->phase == TR__MIRROR_COPYING && tr_mirror_bytes(m->stream) < WINDOW) {
-        if (m->table < server->table_count) {
-            if (copy_shard(server) != TR_OK) {
-                tr__server_mirror_drop(server);
-                return;
-            }
-        } else if (m->value < server->setup->n_values) {
-            copy_value(server);
-        } else {
-            m->phase = TR__MIRROR_ENDING;
-            tr__server_tasks_mirror(server);
-            put_update(server, false);
-        }
-    }
 }
 
 /* == updates =================================================================================== */
 
-/* May an update begin? It has what was there before. */
 bool tr__server_mirror_is_ready(const tr_server *server)
 {
-    return server->mirror.phase == TR__MIRROR_NONE || server->mirror.phase == TR__MIRROR_LIVE;
+    return tr__server_copy_lets_apply(server);
 }
 
 /* A whole array in pieces; `part` 1: parameters that were pulled. */
@@ -210,7 +200,7 @@ static void put_rows(tr_server *server, uint32_t table, const tr_rows_part *part
 
 void tr__server_mirror_update(tr_server *server, const tr_update *update)
 {
-    if (server->mirror.phase != TR__MIRROR_LIVE)
+    if (!gets_updates(server))
         return;
     for (uint32_t i = 0; i < server->block_count; i++) {
         put_block(server, i, update->grad[i], 0);
@@ -221,7 +211,8 @@ void tr__server_mirror_update(tr_server *server, const tr_update *update)
         for (int64_t i = 0; i < update->rows[t].count; i++)
             put_rows(server, t, &update->rows[t].part[i]);
     put_update(server, true);
-    server->mirror.update_seq = server->mirror.last_seq;
+    server->mirror.begun++;
+    catch_up(server);
 }
 
 bool tr__server_mirror_has_update(const tr_server *server)
@@ -231,22 +222,22 @@ bool tr__server_mirror_has_update(const tr_server *server)
 
 void tr__server_mirror_commit(tr_server *server)
 {
-    if (server->mirror.phase == TR__MIRROR_LIVE)
+    if (gets_updates(server))
         put_update(server, false);
 }
 
 void tr__server_mirror_share(tr_server *server, const void *all, uint64_t bytes)
 {
-    if (server->mirror.phase != TR__MIRROR_LIVE)
+    if (!gets_updates(server))
         return;
     void *copy = memcpy(malloc(bytes + 1), all, bytes);
-    put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = 2, .bytes = bytes}, copy, copy);
+    put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = 2, .step = server->updates + 1, .bytes = bytes}, copy, copy);
 }
 
 void tr__server_mirror_tasks(tr_server *server, uint8_t *state, size_t size)
 {
-    if (server->mirror.phase == TR__MIRROR_ENDING || server->mirror.phase == TR__MIRROR_LIVE)
-        put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = 3, .bytes = size}, state, state);
+    if (gets_updates(server))
+        put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = 3, .step = server->updates, .bytes = size}, state, state);
     else
         free(state);
 }
@@ -258,11 +249,69 @@ static void on_ack(tr_server *server, uint64_t seq)
     tr__mirror *m = &server->mirror;
 
     tr_mirror_acked(m->stream, seq);
-    if (m->phase == TR__MIRROR_ENDING && tr_mirror_done(m->stream) >= m->last_seq) {
-        m->phase = TR__MIRROR_LIVE;
-        tr__server_apply_next(server);
-    }
+    catch_up(server);
     tr__server_try_finish(server);
+    if (m->phase == TR__MIRROR_CATCHING_UP)
+        tr__server_apply_next(server);
+}
+
+static void turn_to(tr_server *server, int rank)
+{
+    tr__mirror *m = &server->mirror;
+
+    if (m->stream) {
+        m->gone = realloc(m->gone, ((size_t)m->gone_count + 1) * sizeof *m->gone);
+        m->gone[m->gone_count++] = m->stream;
+    }
+    if (m->word)
+        trireme__pserver__replica__free_unpacked(m->word, NULL);
+    m->word = NULL;
+    m->stream = tr_mirror_new(server->roster->self, rank);
+    tr_mirror_set_retry(m->stream, server->retry);
+    m->last_seq = m->update_seq = m->update = 0;
+    m->phase = TR__MIRROR_ASKING;
+}
+
+static void say_call(tr_server *server, int rank)
+{
+    tr_outbox_put(&server->outbox, &(tr_message){
+        .peer = rank, .wire = {.kind = TR_WIRE_MIRROR, .sender = (uint32_t)server->roster->self, .block = (uint32_t)server->self}});
+}
+
+/* Could this rank be its replica? It may not have been heard yet that it is. */
+static bool may_be_replica(const tr_server *server, int rank)
+{
+    if (rank < 0 || rank >= server->roster->size || rank == server->roster->self)
+        return false;
+    const tr_rank *r = &server->roster->rank[rank];
+    return r->role == TR_ROLE_SPARE || (r->role == TR_ROLE_REPLICA && (r->index == server->self || r->index >= server->roster->servers));
+}
+
+void tr__server_mirror_take_over(tr_server *server)
+{
+    tr__mirror *m = &server->mirror;
+    const int   rank = server->store.mirror ? server->store.mirror(server->store.self) : -1;
+
+    m->may_be_late = true;
+    if (may_be_replica(server, rank) && !tr__server_mirror_is(server, rank)) {
+        turn_to(server, rank);
+        say_call(server, rank);
+    }
+    if (m->phase != TR__MIRROR_NONE && server->roster->rank[tr_mirror_peer(m->stream)].is_dead)
+        m->phase = TR__MIRROR_NONE;
+}
+
+/* It has been called, and this is its word. */
+void tr__server_mirror_adopt(tr_server *server, int rank, const tr_wire *wire, const uint8_t *payload)
+{
+    tr__mirror *m = &server->mirror;
+
+    if (m->phase != TR__MIRROR_NONE || !server->is_running || server->roster->rank[rank].is_dead || m->is_useless[rank] ||
+        tr_roster_replica_of(server->roster, server->self) != rank)
+        return;
+    turn_to(server, rank);
+    m->is_late = m->may_be_late = true;
+    tr__server_mirror_receive(server, wire, payload);
 }
 
 void tr__server_mirror_receive(tr_server *server, const tr_wire *wire, const uint8_t *payload)
@@ -274,25 +323,50 @@ void tr__server_mirror_receive(tr_server *server, const tr_wire *wire, const uin
     if (wire->kind != TR_WIRE_REPLICA || m->word)
         return;
     m->word = trireme__pserver__replica__unpack(NULL, wire->bytes, payload);
-    begin(server);
+    tr__server_copy_begin(server);
 }
 
 void tr__server_mirror_begin(tr_server *server)
 {
-    begin(server);
+    if (server->mirror.phase == TR__MIRROR_NONE)
+        note(server, -1);
+    tr__server_copy_begin(server);
 }
 
 bool tr__server_mirror_next(tr_server *server, tr_message *out)
 {
-    feed(server);
+    tr__server_copy_feed(server);
+    catch_up(server);
     return server->mirror.phase != TR__MIRROR_NONE && tr_mirror_next(server->mirror.stream, out);
+}
+
+/* A server that has lost its replica, or has got one that is of no use, looks for another one. */
+static int64_t call(tr_server *server, int64_t now)
+{
+    tr__mirror *m = &server->mirror;
+
+    if (!server->roster->replicas || !server->is_running || server->status != TR_OK || m->is_hopeless || !server->store.freeze ||
+        tr_server_is_done(server))
+        return INT64_MAX;
+    const int known = tr_roster_replica_of(server->roster, server->self);
+    const int rank = known >= 0 && !m->is_useless[known] ? known : tr_roster_mirror_for(server->roster, server->self, m->is_useless);
+    if (rank < 0)
+        return INT64_MAX;
+    if (rank != m->called || now >= m->call_at) {
+        m->called = rank;
+        m->call_at = now + (server->retry ? server->retry : CALL_AGAIN);
+        say_call(server, rank);
+    }
+    return m->call_at;
 }
 
 int64_t tr__server_mirror_tick(tr_server *server, int64_t now)
 {
     tr__mirror *m = &server->mirror;
 
-    if (m->phase == TR__MIRROR_NONE || !server->retry)
+    if (m->phase == TR__MIRROR_NONE)
+        return call(server, now);
+    if (!server->retry)
         return INT64_MAX;
     if (m->phase != TR__MIRROR_ASKING || m->word)
         return tr_mirror_tick(m->stream, now);

@@ -194,6 +194,38 @@ void *tr_server_program_value(tr_server_program *sp, uint32_t index)
     return tr_tensor_data(sp->value[index]);
 }
 
+uint32_t tr_server_program_values(const tr_server_program *sp)
+{
+    return sp->value_count;
+}
+
+uint64_t tr_server_program_value_bytes(const tr_server_program *sp, uint32_t index)
+{
+    return (uint64_t)tr_tensor_bytes(sp->value[index]);
+}
+
+tr_table *tr_server_program_rows_of(const tr_server_program *sp, uint32_t table)
+{
+    return table < sp->table_count ? sp->table[table]->table : NULL;
+}
+
+uint32_t tr_server_program_age(const tr_server_program *sp)
+{
+    return sp->state ? tr_state_age(sp->state) : 0;
+}
+
+void tr_server_program_set_age(tr_server_program *sp, uint32_t age)
+{
+    if (sp->state)
+        tr_state_set_age(sp->state, age);
+}
+
+void tr_server_program_set_mirror(tr_server_program *sp, int rank)
+{
+    if (sp->state)
+        tr_state_set_mirror(sp->state, rank);
+}
+
 /* What the optimizers keep must have come from trainer 0. */
 static tr_status check_persistables(const tr_server_program *sp)
 {

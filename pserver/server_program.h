@@ -28,6 +28,10 @@ void               tr_server_program_free(tr_server_program *sp);
 tr_status          tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, tr_state *state,
                                            const char *name, bool resume);
 void              *tr_server_program_value(tr_server_program *sp, uint32_t index);
+uint32_t           tr_server_program_values(const tr_server_program *sp);
+uint64_t           tr_server_program_value_bytes(const tr_server_program *sp, uint32_t index);
+/* NULL: there are not so many. */
+struct tr_table   *tr_server_program_rows_of(const tr_server_program *sp, uint32_t table);
 tr_status          tr_server_program_ready(tr_server_program *sp);
 void              *tr_server_program_param(tr_server_program *sp, uint32_t index);
 /* The same as it was before the last update, while nothing of the next is computed. */
@@ -48,6 +52,10 @@ bool               tr_server_program_is_quick(const tr_server_program *sp);
 tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
 void               tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update);
 void               tr_server_program_go_back(tr_server_program *sp);
+/* See tr_state_set_age. */
+uint32_t           tr_server_program_age(const tr_server_program *sp);
+void               tr_server_program_set_age(tr_server_program *sp, uint32_t age);
+void               tr_server_program_set_mirror(tr_server_program *sp, int rank);
 /* What table `index` takes, and its name; false: there are not so many. Between updates. */
 bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
 /* See tr_store.tasks; `name`: of the server's segments, or NULL. */

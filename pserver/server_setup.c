@@ -239,6 +239,7 @@ static tr_status take_over(tr_server *server)
     }
     if (!tr_mode_keeps_apart(&server->mode))
         server->round[0].step = server->updates + 1;
+    tr__server_mirror_take_over(server);
     tr__server_verdicts_begin(server, &commit);
     TR_TRY(server->store.setup(server->store.self, setup, packed, bytes, true));
     TR_TRY(finish_values(server));

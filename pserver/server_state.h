@@ -1,7 +1,7 @@
 /* server_state.h - the inside of a server core, shared by server.c (requests), server_setup.c (agreement),
  * server_round.c (gathering gradients), server_step.c (what is applied when), server_verdict.c (what servers must agree on),
  * server_pull.c (answers), server_meter.c (times), server_cut.c (checkpoints), server_heir.c (trainers that die and are replaced)
- * and server_mirror.c (a replica). */
+ *, server_mirror.c and server_copy.c (a replica). */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
@@ -104,15 +104,28 @@ typedef struct tr__verdicts {
     bool        is_busy, is_again;    /* tr__server_verdict_moves is at work, and has to begin anew */
 } tr__verdicts;
 
-/* What this server's replica has; see server_mirror.c. */
+/* What this server's replica has; see server_mirror.c, and server_copy.c for how it gets it. */
 typedef struct tr__mirror {
-    enum { TR__MIRROR_NONE, TR__MIRROR_ASKING, TR__MIRROR_COPYING, TR__MIRROR_ENDING, TR__MIRROR_LIVE } phase;
+    enum { TR__MIRROR_NONE, TR__MIRROR_ASKING, TR__MIRROR_COPYING, TR__MIRROR_CATCHING_UP, TR__MIRROR_LIVE } phase;
     tr_mirror                  *stream;
     Trireme__Pserver__Replica  *word; /* what it said it has; NULL: nothing yet */
     int64_t                     asked_at;
+    bool                        is_late;      /* it gets the state while updates go on */
+    bool                        may_be_late;  /* and not before all else: the job has run before */
+    bool                        is_freezing;  /* the store is at it: nothing is applied */
+    bool                        is_frozen;    /* the pieces are those of the moment when the copy began */
+    bool                        is_hopeless;  /* that cannot be done here */
     uint32_t                    value, table, shard;           /* to be copied next; of the value from `offset` on */
     uint64_t                    offset;
-    uint64_t                    last_seq, update_seq;          /* of its messages; of the update that is being applied */
+    uint64_t                    last_seq, update_seq, update;  /* of its messages; of the last update in them, and its number */
+    tr_outbox                   behind;       /* what is to come behind the state */
+    uint64_t                    behind_bytes, state_bytes;
+    uint64_t                    caught, begun;                 /* updates that it has made, and that have begun here, since it has the state */
+    int                         called;       /* who is to be the replica; -1: nobody */
+    int64_t                     call_at;      /* again */
+    bool                       *is_useless;   /* rank by rank: it could not */
+    tr_mirror                 **gone;         /* streams to the dead: the transport may look at their payloads yet */
+    int                         gone_count;
 } tr__mirror;
 
 typedef struct tr__trainer {
@@ -396,6 +409,8 @@ bool      tr__server_mirror_is(const tr_server *server, int rank);
 /* The replica died. */
 void      tr__server_mirror_drop(tr_server *server);
 void      tr__server_mirror_receive(tr_server *server, const tr_wire *wire, const uint8_t *payload);
+/* This rank has taken the place of a server that had perhaps another one. */
+void      tr__server_mirror_take_over(tr_server *server);
 /* The server has its state: the replica is to get it. */
 void      tr__server_mirror_begin(tr_server *server);
 bool      tr__server_mirror_is_ready(const tr_server *server);
@@ -411,11 +426,29 @@ void      tr__server_mirror_tasks(tr_server *server, uint8_t *state, size_t size
 void      tr__server_mirror_share(tr_server *server, const void *all, uint64_t bytes);
 bool      tr__server_mirror_next(tr_server *server, tr_message *out);
 int64_t   tr__server_mirror_tick(tr_server *server, int64_t now);
+/* What server_copy.c puts into the stream. Takes `owned` over. */
+void      tr__server_mirror_put(tr_server *server, const tr_wire *wire, const void *payload, void *owned);
+/* A rank says that it is this server's replica, or was called to be. */
+void      tr__server_mirror_adopt(tr_server *server, int rank, const tr_wire *wire, const uint8_t *payload);
+
+/* server_copy.c */
+/* It has said what it has: let it have all, as soon as that can be. */
+void      tr__server_copy_begin(tr_server *server);
+/* Put more of the state into the stream, while there is room. */
+void      tr__server_copy_feed(tr_server *server);
+/* May an update begin, as far as the copy is concerned? */
+bool      tr__server_copy_lets_apply(const tr_server *server);
+/* A cut is about to be taken. False: not now. A copy of tables that is under way begins anew behind the cut. */
+bool      tr__server_copy_makes_way(tr_server *server);
+/* The replica is dropped. */
+void      tr__server_copy_end(tr_server *server);
 
 /* server_cut.c */
 tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* Take the snapshot if nobody is waited for. */
 void      tr__server_try_cut(tr_server *server);
+/* Cuts that came while the state was frozen for a replica are taken now. */
+void      tr__server_cut_go_on(tr_server *server);
 /* Remember where a trainer is that leaves. */
 tr_status tr__server_note_farewell(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* A trainer is gone: it is not waited for, and without trainer 0 there is no cut. */

@@ -185,6 +185,7 @@ void tr__server_update_applied(tr_server *server)
     tr__server_tasks_settled(server);
     tr__server_answer_all(server);
     tr__server_try_cut(server);
+    tr__server_copy_begin(server);
     tr__server_apply_next(server);                 /* it uses the thread while the rest goes on here */
     if (round != &server->merged) {
         next_step(server, round);

@@ -1,4 +1,4 @@
-/* spare.c - wait for a death, then try until the place is taken or it is too late. */
+/* spare.c - wait for a death, then try until the place is taken or it is too late; or for a call. */
 #include "pserver/spare.h"
 
 #include <stdio.h>
@@ -11,6 +11,7 @@ struct tr_spare {
     const tr_roster *roster;
     tr_spare_take    take;
     tr_spare_inherit inherit;
+    tr_spare_mirror  mirror;
     void            *self;
     int              server, dead;    /* the place to take; -1: none */
     int64_t          until;
@@ -19,11 +20,11 @@ struct tr_spare {
     char            *text;
 };
 
-tr_spare *tr_spare_new(const tr_roster *roster, tr_spare_take take, tr_spare_inherit inherit, void *self)
+tr_spare *tr_spare_new(const tr_roster *roster, tr_spare_take take, tr_spare_inherit inherit, tr_spare_mirror mirror, void *self)
 {
     tr_spare *spare = calloc(1, sizeof *spare);
 
-    *spare = (tr_spare){.roster = roster, .take = take, .inherit = inherit, .self = self, .server = -1, .dead = -1};
+    *spare = (tr_spare){.roster = roster, .take = take, .inherit = inherit, .mirror = mirror, .self = self, .server = -1, .dead = -1};
     return spare;
 }
 
@@ -48,28 +49,6 @@ static void *place(void *self, int peer, const tr_wire *wire)
     return NULL;
 }
 
-/* Who is about to be a server comes for nobody else. */
-static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
-{
-    tr_spare        *spare = self;
-    const tr_roster *roster = spare->roster;
-
-    (void)now;
-    (void)payload;
-    (void)is_placed;
-    if (wire->kind == TR_WIRE_HEIR && wire->part == TR_HEIR_CALLED && spare->server < 0 && spare->status == TR_OK &&
-        !roster->rank[peer].is_dead && wire->block < (uint32_t)roster->trainers)
-        spare->inherit(spare->self, (int)wire->block, (uint32_t)wire->seq);
-}
-
-/* The roster says who is dead; `tick` looks there, since whose turn it is changes when another spare has taken a place. */
-static void lost(void *self, int peer, const char *how)
-{
-    (void)self;
-    (void)peer;
-    (void)how;
-}
-
 /* A server whose place is empty and is ours to take; false: there is none. */
 static bool find_place(tr_spare *spare)
 {
@@ -83,6 +62,31 @@ static bool find_place(tr_spare *spare)
         }
     }
     return spare->server >= 0;
+}
+
+/* Who is about to be a server comes for nobody else. */
+static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    tr_spare        *spare = self;
+    const tr_roster *roster = spare->roster;
+
+    (void)now;
+    (void)payload;
+    (void)is_placed;
+    if (wire->kind == TR_WIRE_HEIR && wire->part == TR_HEIR_CALLED && spare->server < 0 && spare->status == TR_OK &&
+        !roster->rank[peer].is_dead && wire->block < (uint32_t)roster->trainers)
+        spare->inherit(spare->self, (int)wire->block, (uint32_t)wire->seq);
+    if (wire->kind == TR_WIRE_MIRROR && wire->part == 0 && spare->status == TR_OK && wire->block < (uint32_t)roster->servers &&
+        roster->server_rank[wire->block] == peer && !find_place(spare))
+        spare->mirror(spare->self, (int)wire->block);
+}
+
+/* The roster says who is dead; `tick` looks there, since whose turn it is changes when another spare has taken a place. */
+static void lost(void *self, int peer, const char *how)
+{
+    (void)self;
+    (void)peer;
+    (void)how;
 }
 
 static int64_t tick(void *self, int64_t now)

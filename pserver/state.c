@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VERSION = 3, LINE = 64 };
+enum { VERSION = 4, LINE = 64 };
 static const char     CONTENT[] = "server";
 static const uint64_t LIMIT = (uint64_t)1 << 40;
 
@@ -28,11 +28,12 @@ typedef struct place {
 typedef struct header {
     _Atomic uint64_t current;         /* the place that counts: CURRENT */
     _Atomic uint64_t ready;           /* the bytes that were taken when all was there; 0: it never was */
-    uint64_t         attempt;         /* not in the check: each start of the job says it anew */
+    uint64_t         age;             /* not in the check: it is said anew again and again, as `mirror` */
     uint64_t         trainers;
     uint64_t         setup_bytes;
     uint64_t         place[2], setup; /* offsets */
     uint64_t         check;           /* CRC-32C of the five before it and of the setup */
+    uint64_t         mirror;          /* rank + 1; 0: none */
 } header;
 
 struct tr_state {
@@ -86,7 +87,7 @@ static place *place_now(const tr_state *state)
 
 static uint64_t check_of_header(const header *h)
 {
-    const uint32_t crc = tr_crc32c(0, &h->trainers, sizeof *h - offsetof(header, trainers) - sizeof h->check);
+    const uint32_t crc = tr_crc32c(0, &h->trainers, offsetof(header, check) - offsetof(header, trainers));
 
     return tr_crc32c(crc, (const char *)h + h->setup, h->setup_bytes);
 }
@@ -203,9 +204,14 @@ bool tr_state_name(char *out, size_t size, const char *prefix, int server)
     return (size_t)snprintf(out, size, "%s%s%d", prefix, SERVER, server) < size;
 }
 
-void tr_state_set_attempt(tr_state *state, uint32_t attempt)
+uint32_t tr_state_age(const tr_state *state)
 {
-    header_of(state)->attempt = attempt;
+    return (uint32_t)header_of(state)->age;
+}
+
+void tr_state_set_age(tr_state *state, uint32_t age)
+{
+    header_of(state)->age = age;
 }
 
 /* Several processes look at the start, and each holds it meanwhile. */
@@ -217,6 +223,17 @@ static tr_status attach_soon(tr_state **out, const char *name)
     for (int i = 0; (status = tr_state_attach(out, name)) == TR_EEXIST && i < TRIES; i++)
         usleep(PAUSE);
     return status;
+}
+
+int tr_state_mirror(const tr_state *state)
+{
+    const uint64_t mirror = header_of(state)->mirror;
+    return mirror <= INT32_MAX ? (int)mirror - 1 : -1;
+}
+
+void tr_state_set_mirror(tr_state *state, int rank)
+{
+    header_of(state)->mirror = (uint64_t)(rank + 1);
 }
 
 tr_status tr_state_find(tr_state_found **out, int *count, const char *prefix)
@@ -235,7 +252,8 @@ tr_status tr_state_find(tr_state_found **out, int *count, const char *prefix)
         tr_state  *state;
         if (*end || attach_soon(&state, names[i]) != TR_OK)
             continue;                              /* a table's, or one that was never complete */
-        (*out)[(*count)++] = (tr_state_found){(uint32_t)server, (uint32_t)header_of(state)->attempt};
+        if (tr_state_age(state))
+            (*out)[(*count)++] = (tr_state_found){(uint32_t)server, (uint32_t)header_of(state)->age};
         tr_state_free(state, false);
     }
     free(names);

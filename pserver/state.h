@@ -45,12 +45,17 @@ void      tr_state_free(tr_state *state, bool forget);
 /* The name of server `server`'s in a job whose states' names begin with `prefix`; false: it is too long. */
 bool      tr_state_name(char *out, size_t size, const char *prefix, int server);
 
-/* The start of the job, 0, 1, ..., that has written it last. */
-void      tr_state_set_attempt(tr_state *state, uint32_t attempt);
+/* Of several states of one server, on several hosts, the one of the highest age is the newest. 0: it is not whole, or not yet what
+ * its server has. */
+uint32_t  tr_state_age(const tr_state *state);
+void      tr_state_set_age(tr_state *state, uint32_t age);
+/* The rank that has all of this state, too, in this start of the job; -1, as in a new one: none. */
+int       tr_state_mirror(const tr_state *state);
+void      tr_state_set_mirror(tr_state *state, int rank);
 
-/* Those of a job that are complete and on this host: one malloc. Waits a moment for a process that looks at one, too. */
+/* Those of a job that are complete, of an age, and on this host: one malloc. Waits a moment for a process that looks at one, too. */
 typedef struct tr_state_found {
-    uint32_t server, attempt;
+    uint32_t server, age;
 } tr_state_found;
 
 tr_status tr_state_find(tr_state_found **out, int *count, const char *prefix);

@@ -321,6 +321,36 @@ static void deaths_losses_and_new_starts_together_cost_nothing(void **state)
     assert_true(starts > seeds(1000) * 5 / 4);
 }
 
+/* Replicas die, and who follows them, and servers: as often as ranks wait on the other host a server has a replica again, and then loses
+ * nothing with its own host. */
+static void replicas_follow_one_another(void **state)
+{
+    static const char *const modes[] = {"sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)"};
+    uint64_t                 starts = 0, called = 0;
+
+    (void)state;
+    for (EACH_SEED(600)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 6]);
+        options.steps = 12;
+        options.spares = 2 + (int)(seed / 7 % 4);
+        options.spares_there = options.replicas = true;
+        options.heirs = seed / 3 % 4 == 0;
+        options.tasks = !strcmp(options.mode, "async") && seed % 2 ? 4 : 0;
+        options.loss = options.heirs || seed % 3 ? 0 : 0.03;
+        options.cuts = seed % 4 == 0 && options.loss == 0 && !strcmp(options.mode, "sync");
+        sim_job  *job = sim_job_new(&options);
+        tr_sim   *sim = sim_job_sim(job);
+        const int first = sim_job_size(job) - options.servers;
+        sim_job_kill(job, first + (int)tr_sim_random(sim, (uint64_t)options.servers), 1 + (int64_t)tr_sim_random(sim, 40000));
+        job = storm(job, &options, &starts);
+        sim_job_check(job);
+        called += (uint64_t)sim_job_called(job);
+        sim_job_free(job);
+    }
+    print_message("%llu new replicas in %llu starts\n", (unsigned long long)called, (unsigned long long)starts);
+    assert_true(seeds(600) < 100 || called > seeds(600) / 3);
+}
+
 static void kill_a_trainer(sim_job *job, const sim_options *options)
 {
     tr_sim *sim = sim_job_sim(job);
@@ -473,6 +503,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_dead_trainer_stops_nobody_where_trainers_are_apart),
         cmocka_unit_test(servers_agree_on_every_update_whoever_dies),
         cmocka_unit_test(deaths_losses_and_new_starts_together_cost_nothing),
+        cmocka_unit_test(replicas_follow_one_another),
         cmocka_unit_test(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode),
         cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),

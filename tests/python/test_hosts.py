@@ -386,6 +386,42 @@ def test_a_replica_that_dies_is_missed_by_nobody(three, mark, tmp_path):
     job.assert_nothing_left()
 
 
+def await_line(job, words):
+    deadline = time.monotonic() + 60
+    while words not in job.output.read_text():
+        assert job.process.poll() is None and time.monotonic() < deadline, job.output.read_text()
+        time.sleep(0.02)
+
+
+@needs_mpi
+@pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
+def test_a_spare_becomes_the_replica_of_a_server_that_has_lost_its_own(three, mark, tmp_path):
+    """The replica of server 1 dies, on h3, and the spare there follows it in the middle of the job; the server dies, and a spare of h2 takes
+    its place; then h2 is lost."""
+    args = ("--steps", 500, "--optimizer", "momentum", "--table", "--clip", 0.5, "--out")
+    job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, restarts=1, replicas=1, version="5")
+    job.await_training(mark)
+    replica, server = job.ranks_on("h3"), job.ranks_on("h2")
+    assert 9 in replica and 1 in server, (replica, server)     # behind 2 servers, 2 trainers, 3 spares and 2 replicas
+    three.run(["kill", "-9", replica[9]], "h3")
+    await_line(job, "rank 6 (spare 2) is the replica of server 1 from here on")
+    three.run(["kill", "-9", server[1]], "h2")
+    await_line(job, "rank 1 (server 1) died; the others go on")
+    time.sleep(0.5)
+    three.cut("h2")
+    try:
+        code, text = job.end(70)
+    finally:
+        three.heal("h2")
+    assert code == 0 and "starting the job again (1 of 1)" in text, text
+    launch(2, 2, *args, tmp_path / "r.npz", version="5")
+    with np.load(three.folder / "r.npz") as got:
+        replayed = int(np.isnan(got["losses"]).sum())
+    assert replayed > 3, text                          # else it had begun anew
+    assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
+    job.assert_nothing_left()
+
+
 @needs_mpi
 def test_a_replica_on_the_servers_own_host_is_refused(capsys):
     assert cli.main(["launch", "--replicas", "1", str(SCRIPT)]) == 2

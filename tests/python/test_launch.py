@@ -60,29 +60,43 @@ def test_variables_go_to_both_kinds_of_ranks_on_other_hosts():
     assert "-x" not in line(FIVE, Layout(1, 1), exported=["TRIREME_JOB"])
 
 
-def start_with_replicas(folder, lost=(), mirrors=(3, 4)):
-    """A start of two servers on hosts a and b, whose replicas, ranks 3 and 4, are on b and a; trainer 0 is on a."""
-    ranks = Ranks(os.getpid(), folder, 2, 1, 0, False, 2)
-    ranks.known = {rank: SimpleNamespace(rank=rank, host=host) for rank, host in enumerate("ababa")}
+def start_with_replicas(folder, lost=(), mirrors={4: 0, 5: 1}):
+    """A start of two servers on hosts a and b, whose replicas, ranks 4 and 5, are on b and a; trainer 0 is on a, a spare, rank 3, on c."""
+    ranks = Ranks(os.getpid(), folder, 2, 1, 1, False, 2)
+    ranks.known = {rank: SimpleNamespace(rank=rank, host=host) for rank, host in enumerate("abacba")}
     for path in folder.iterdir():
         path.unlink()
-    for what, who in (("lost", lost), ("mirrors", mirrors)):
-        for rank in who:
-            (folder / f"{what}.{rank}").touch()
+    for rank in lost:
+        (folder / f"lost.{rank}").touch()
+    for rank, server in mirrors.items():
+        (folder / f"mirrors.{rank}").write_text(str(server))
     return ranks
 
 
 def test_what_a_replica_has_left_that_died_is_not_used_until_another_has_the_state(tmp_path):
     states = States()
-    states.note(start_with_replicas(tmp_path, lost=[3]), True)
+    states.note(start_with_replicas(tmp_path, lost=[4]), True)
     assert states.outdated == {"b"}
-    states.note(start_with_replicas(tmp_path, mirrors=[4]), True)      # started again, and over before the new one had it
+    states.note(start_with_replicas(tmp_path, mirrors={5: 1}), True)      # started again, and over before the new one had it
     assert states.outdated == {"b"}
     assert states.usable(set()) == 0 and states.usable({"a"}) == 1     # server 0 and its newest state went with host a
     states = States()
-    states.note(start_with_replicas(tmp_path, lost=[3]), True)
+    states.note(start_with_replicas(tmp_path, lost=[4]), True)
     states.note(start_with_replicas(tmp_path), True)
     assert states.outdated == set() and states.usable({"a"}) == 0
+
+
+def test_a_spare_that_has_become_a_replica_makes_up_for_one_that_died(tmp_path):
+    mirrors = {3: 0, 4: 0, 5: 1}
+    states = States()
+    ranks = start_with_replicas(tmp_path, lost=[4], mirrors=mirrors)
+    assert ranks.news()[1:] == ["rank 3 (spare 0) is the replica of server 0 from here on"] and not ranks.news()
+    states.note(ranks, True)
+    assert states.outdated == set() and states.usable({"a"}) == 0
+    states.note(start_with_replicas(tmp_path, lost=[3, 4], mirrors=mirrors), True)
+    assert states.outdated == {"b", "c"}
+    states.note(start_with_replicas(tmp_path, lost=[5], mirrors=mirrors), True)      # both had one, and server 1 has none now
+    assert states.outdated == {"a"} and states.usable({"b"}) == 1
 
 
 def placed(layout):

@@ -36,6 +36,8 @@ static void rank_receive(void *self, int64_t now, int peer, const tr_wire *wire,
     if (wire->kind == TR_WIRE_HEIR && wire->part == TR_HEIR_IS && tr_roster_inherit(r->roster, (int)wire->block, peer, (uint32_t)wire->seq) &&
         r->trainer && r->trainer->index == (int)wire->block)
         tr_sim_kill(r->job->sim, r->number, 0);    /* it was thought dead */
+    if (wire->kind == TR_WIRE_MIRROR && wire->part == 1)
+        tr_roster_mirror(r->roster, (int)wire->block, peer);
     if (wire->kind == TR_WIRE_SERVING && wire->bytes && r->roster->rank[peer].role == TR_ROLE_SPARE) {
         Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, wire->bytes, payload);
         tr_roster_replace(r->roster, (int)serving->server, peer);
@@ -120,6 +122,14 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     r->job->heirs++;
 }
 
+static void mirror(void *self, int server)
+{
+    sim_rank *r = self;
+
+    if (tr_roster_mirror(r->roster, server, r->number))
+        sim__replica_new_called(r, server);
+}
+
 /* == jobs ====================================================================================== */
 
 static void cut_blocks(sim_job *job)
@@ -150,10 +160,11 @@ static tr_role role_of(const sim_job *job, int i)
                                                 : TR_ROLE_REPLICA;
 }
 
-/* All are on one host, but for replicas. */
+/* All are on one host, but for replicas and, perhaps, some spares. */
 static const char *host_of(const sim_job *job, int i)
 {
-    return role_of(job, i) == TR_ROLE_REPLICA ? "there" : "here";
+    const bool is_spare_there = role_of(job, i) == TR_ROLE_SPARE && job->options.spares_there && i % 2;
+    return role_of(job, i) == TR_ROLE_REPLICA || is_spare_there ? "there" : "here";
 }
 
 static void make_rank(sim_job *job, int number)
@@ -169,7 +180,7 @@ static void make_rank(sim_job *job, int number)
     if (role_of(job, number) == TR_ROLE_SERVER) {
         sim__server_new(r, number);
     } else if (role_of(job, number) == TR_ROLE_SPARE) {
-        r->spare = tr_spare_new(r->roster, take_place, inherit, r);
+        r->spare = tr_spare_new(r->roster, take_place, inherit, mirror, r);
     } else if (role_of(job, number) == TR_ROLE_REPLICA) {
         sim__replica_new(r, r->roster->rank[number].index);
     } else {
@@ -209,7 +220,9 @@ static sim_job *make_job(const sim_options *options, sim_place *left)
         job->place[s].job = job;
         job->place[s].server = NULL;
         job->place[s].replica = NULL;
-        job->place[s].may_fall = left && tr_mode_decides(&job->mode);
+        job->place[s].counts = false;
+        job->place[s].mirror = 0;
+        job->place[s].may_fall |= left && tr_mode_decides(&job->mode);
     }
     for (int i = 0; i < options->trainers; i++) {
         sim_trainer *t = &job->trainer[i];
@@ -241,6 +254,7 @@ sim_job *sim_job_again(sim_job *old, int lost)
     job = make_job(&old->options, old->place);
     memcpy(job->left_out, old->left_out,
            (size_t)(servers * job->options.trainers) * SIM_MOST_STEPS * sizeof *job->left_out);
+    job->called = old->called;
     job->losses = sim__losses(old) + job->options.trainers;
     memset(old->place, 0, 2 * (size_t)servers * sizeof *old->place);
     return job;
@@ -281,10 +295,13 @@ void sim_job_free(sim_job *job)
 
 bool sim_job_has_replica(const sim_job *job, int server)
 {
-    const int replica = job->size - job->options.servers + server;
+    const sim_place *p = &job->place[job->options.servers + server];
+    return job->options.replicas && p->replica && p->counts && !tr_sim_is_dead(job->sim, sim__place_rank(p));
+}
 
-    return job->options.replicas && !tr_sim_is_dead(job->sim, replica) && job->place[job->options.servers + server].is_ready &&
-           job->rank[replica].replica;
+int sim_job_called(const sim_job *job)
+{
+    return job->called;
 }
 
 int sim_job_size(const sim_job *job)

@@ -41,6 +41,7 @@ typedef struct sim_options {
     bool        cuts;                 /* trainer 0 cuts now and then */
     const sim_snapshot *from;         /* a job of other numbers of servers goes on from here; NULL: it begins anew */
     bool        replicas;             /* of each server, on another host */
+    bool        spares_there;         /* on that one, every other spare */
     bool        heirs;                /* spares take the places of trainers, too */
     int         tasks;                /* leased, in each of SIM_PASSES passes; steps are of their batches. 0: none */
 } sim_options;
@@ -57,13 +58,15 @@ void sim_job_set_fact(sim_job *job, int who, const char *fact);
  * empties; that of the lost one is its replica's. -1: none is lost. */
 sim_job *sim_job_again(sim_job *old, int lost);
 
-/* Would nothing be lost with this server's host: does its replica live, and has a state? */
+/* Would nothing be lost with this server's host: does its replica live, and count? */
 bool     sim_job_has_replica(const sim_job *job, int server);
 
 /* Of the ranks of all roles. */
 int  sim_job_size(const sim_job *job);
 /* How many trainers were replaced by heirs. */
 int sim_job_heirs(const sim_job *job);
+/* How often a rank that waited has become a replica that counts, in all starts of the job. */
+int sim_job_called(const sim_job *job);
 /* Does a trainer live? */
 bool sim_job_has_trainers(const sim_job *job);
 /* Kill a rank at a time; servers come first, then trainers, spares, and replicas. */

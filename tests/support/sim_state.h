@@ -12,6 +12,13 @@
 /* Behind the keys of the table each batch of a leased task has a row on every server, which counts it. */
 enum { SIM_ROWS = SIM_KEYS + SIM_BATCHES, SIM_MOST_STEPS = 1024 };
 
+/* What it held at a moment. */
+typedef struct sim_frozen {
+    int     count;                    /* blocks */
+    float **param, **momentum;
+    float   rows[SIM_ROWS * SIM_WIDTH];
+} sim_frozen;
+
 /* What a server holds; it is there when its rank is not any more. */
 typedef struct sim_place {
     sim_job   *job;
@@ -24,6 +31,10 @@ typedef struct sim_place {
     bool     **is_computed;           /* element by element: in the update that is being gathered */
     tr_update  update;
     bool       is_ready;              /* was committed */
+    int        mirror;                /* rank + 1 of the replica that counts */
+    bool       has_counted;           /* in this start of the job or an earlier one */
+    bool       counts;                /* as a replica: has all that its server tells others */
+    struct sim_frozen *frozen;        /* what a new replica gets */
     bool       may_fall;              /* it went back, or begins again where others had not dropped a step; not committed since */
     uint64_t   updates, decided, verdicts, *settled;
     uint8_t   *flags;                 /* of each trainer */
@@ -121,6 +132,7 @@ struct sim_job {
     tr_client_value *first;           /* of each server, room for all blocks */
     bool             is_even, is_slow, ends_failed, is_again;
     int              heirs;           /* that took a place */
+    int              called;          /* ranks that became replicas, and count */
     int              losses;          /* trainers that died before this start of the job */
     bool            *left_out;        /* of each server, trainer and step: it has no gradient there */
     sim_applied     *applied;
@@ -180,6 +192,8 @@ bool       sim__is_left_out(const sim_job *job, int server, int trainer, uint64_
 tr_server *sim__server_new(sim_rank *r, int index);
 /* The core of its replica. */
 tr_replica *sim__replica_new(sim_rank *r, int index);
+/* In the middle of the job. */
+tr_replica *sim__replica_new_called(sim_rank *r, int index);
 void       sim__place_free(sim_place *p);
 
 /* The rank that serves in this place, or did last. */

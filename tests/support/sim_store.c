@@ -10,8 +10,23 @@
 
 #include <cmocka.h>
 
+static void thaw(sim_place *p)
+{
+    for (int i = 0; p->frozen && i < p->frozen->count; i++) {
+        free(p->frozen->param[i]);
+        free(p->frozen->momentum[i]);
+    }
+    if (p->frozen) {
+        free(p->frozen->param);
+        free(p->frozen->momentum);
+    }
+    free(p->frozen);
+    p->frozen = NULL;
+}
+
 void sim__place_free(sim_place *p)
 {
+    thaw(p);
     for (int i = 0; i < p->count; i++)
         for (int side = 0; side < 2; side++) {
             free(p->param[side][i]);
@@ -43,7 +58,7 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
     *commit = (tr_commit){p->updates, p->settled, p->flags, p->decided, p->verdicts};
     *packed = p->packed;
     *bytes = p->packed_bytes;
-    return p->is_ready;
+    return p->is_ready && (!p->replica || p->has_counted);
 }
 
 static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
@@ -319,12 +334,103 @@ static void *store_tasks(void *self, uint64_t *bytes)
     return p->tasks;
 }
 
+/* == a replica in the middle of the job ============================================================ */
+
+static uint32_t store_age(void *self, bool raise)
+{
+    (void)self;
+    (void)raise;
+    return 1;
+}
+
+static void store_set_mirror(void *self, int rank)
+{
+    ((sim_place *)self)->mirror = rank + 1;
+}
+
+static int store_mirror(void *self)
+{
+    return ((sim_place *)self)->mirror - 1;
+}
+
+/* It has all of which its server has told anybody. */
+static void store_counts(void *self, uint32_t age)
+{
+    sim_place       *p = self;
+    const sim_place *server = p - p->job->options.servers;
+
+    (void)age;
+    assert_true(p->is_ready && p->updates >= server->updates && p->updates <= server->updates + 1);
+    p->job->called += sim__place_rank(p) < p->job->size - p->job->options.servers;
+    p->counts = p->has_counted = true;
+}
+
+static float *copy_of(const float *from, int64_t size)
+{
+    return memcpy(malloc((size_t)(size + 1) * sizeof *from), from, (size_t)size * sizeof *from);
+}
+
+static void freeze_now(void *payload)
+{
+    sim_applied *a = payload;
+    sim_place   *p = a->place;
+
+    if (!sim__is_there(a))
+        return;
+    thaw(p);
+    sim_frozen *f = p->frozen = calloc(1, sizeof *f);
+    f->count = p->count;
+    f->param = calloc((size_t)f->count + 1, sizeof *f->param);
+    f->momentum = calloc((size_t)f->count + 1, sizeof *f->momentum);
+    for (int i = 0; i < f->count; i++) {
+        f->param[i] = copy_of(p->param[p->side][i], p->size[i]);
+        f->momentum[i] = copy_of(p->momentum[p->side][i], p->size[i]);
+    }
+    memcpy(f->rows, p->rows[p->side], sizeof f->rows);
+    tr_server_frozen(p->server, TR_OK);
+}
+
+static void store_freeze(void *self)
+{
+    sim_place   *p = self;
+    sim_applied *a = sim__later(p);
+
+    if (p->job->is_slow)
+        tr_sim_call(p->job->sim, 1 + (int64_t)tr_sim_random(p->job->sim, 3000), freeze_now, a);
+    else
+        freeze_now(a);
+}
+
+static const void *store_frozen_value(void *self, uint32_t index)
+{
+    const sim_frozen *f = ((sim_place *)self)->frozen;
+    return index < (uint32_t)f->count ? f->param[index] : f->momentum[index - (uint32_t)f->count];
+}
+
+static tr_status store_frozen_rows(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
+{
+    const sim_frozen *f = ((sim_place *)self)->frozen;
+
+    (void)index;
+    (void)shard;
+    *bytes = are_candidates ? 0 : sizeof f->rows;
+    *out = memcpy(malloc(sizeof f->rows), f->rows, sizeof f->rows);
+    return TR_OK;
+}
+
+static void store_thaw(void *self)
+{
+    thaw(self);
+}
+
 static tr_store store_over(sim_place *p)
 {
     return (tr_store){p, store_kept, store_setup, store_value, store_ready, store_param, store_apply, store_commit,
                       store_go_back, sim__store_rows, p->job->options.cuts ? sim__store_snapshot : NULL, store_read_rows,
                       store_write_rows, store_tasks, .piece = store_piece, .param_before = store_param_before,
-                      .rows_before = sim__store_rows_before};
+                      .rows_before = sim__store_rows_before, .age = store_age, .set_mirror = store_set_mirror,
+                      .mirror = store_mirror, .counts = store_counts, .freeze = store_freeze,
+                      .frozen_value = store_frozen_value, .frozen_rows = store_frozen_rows, .thaw = store_thaw};
 }
 
 tr_server *sim__server_new(sim_rank *r, int index)
@@ -345,4 +451,15 @@ tr_replica *sim__replica_new(sim_rank *r, int index)
 
     forget_pieces(p);
     return p->replica = r->replica = tr_replica_new(r->roster, &store);
+}
+
+/* One that was this server's replica before is dead, and has no place. */
+tr_replica *sim__replica_new_called(sim_rank *r, int index)
+{
+    sim_place     *p = &r->job->place[r->job->options.servers + index];
+    const tr_store store = store_over(p);
+
+    forget_pieces(p);
+    p->counts = p->has_counted = false;
+    return p->replica = r->replica = tr_replica_new_called(r->roster, &store);
 }

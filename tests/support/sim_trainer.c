@@ -247,11 +247,12 @@ static bool is_in_update(const sim_place *p, int trainer, int step)
     return false;
 }
 
-/* A replica that had half of a state when a spare took its server's place is not used any more. */
-static bool is_given_up(const sim_job *job, int server)
+/* Does its server tell nobody of a step that this replica has not? The first one of a server that is the first, too, gets the state before
+ * all else. */
+static bool is_to_have_all(const sim_job *job, int server)
 {
-    return !job->place[job->options.servers + server].is_ready &&
-           sim__place_rank(&job->place[server]) >= job->options.servers + job->options.trainers;
+    const bool is_first = sim__place_rank(&job->place[server]) == server;
+    return sim_job_has_replica(job, server) || (is_first && !tr_sim_is_dead(job->sim, job->size - job->options.servers + server));
 }
 
 /* What this trainer was told is settled, replicas have, too. */
@@ -261,9 +262,8 @@ static void check_replicas(const sim_trainer *t)
 
     for (int s = 0; job->options.replicas && s < job->options.servers && t->step > t->known; s++) {
         const sim_place *p = &job->place[job->options.servers + s];
-        const int        rank = job->size - job->options.servers + s;
-        if (!tr_sim_is_dead(job->sim, rank) && !is_given_up(job, s) && is_in_update(&job->place[s], t->index, t->step) &&
-            (!p->is_ready || p->settled[t->index] < (uint64_t)t->step))
+        if (is_to_have_all(job, s) && is_in_update(&job->place[s], t->index, t->step) &&
+            (!p->counts || p->settled[t->index] < (uint64_t)t->step))
             fail_msg("seed %llu: step %d of trainer %d is settled, but not in the replica of server %d",
                      (unsigned long long)job->options.seed, t->step, t->index, s);
     }

@@ -137,14 +137,23 @@ class Ranks:
         found = {rank: self.folder / f"heir.{rank}" for rank in range(self.servers + self.trainers, self.size)}
         return {rank: int(path.read_text() or 0) for rank, path in found.items() if path.exists()}
 
+    def mirrors(self) -> dict[int, int]:
+        """Ranks that are a server's replica, or were when they died, and of which server."""
+        found = {rank: self.folder / f"mirrors.{rank}" for rank in range(self.servers + self.trainers, self.size)}
+        return {rank: int(path.read_text() or 0) for rank, path in found.items() if path.exists()}
+
     def outdated_replicas(self, before: set[str]) -> set[str]:
-        """The hosts where the state that a replica has left may be old: one has died there, now or (``before``) in an earlier start since
-        which not all of the host have had their servers' state again. "" is this host."""
-        ranks = range(self.size - self.replicas, self.size)
-        host = {rank: self.known[rank].host or "" if rank in self.known else "" for rank in ranks}
-        lost = {host[rank] for rank in ranks if self.is_lost(rank)}
-        late = {host[rank] for rank in ranks if not self._has("mirrors", rank)}
-        return lost | (before - (set(host.values()) - late))
+        """The hosts where the state that a replica has left may be old: one has died there, now or (``before``) in an earlier start, and
+        its server has had no other one since. "" is this host."""
+        mirrors = self.mirrors()
+        living = {server for rank, server in mirrors.items() if not self.is_lost(rank)}
+        all_servers = set(range(self.servers))
+        outdated = set() if set(mirrors.values()) == all_servers else set(before)
+        for rank in {*mirrors, *range(self.size - self.replicas, self.size)}:
+            has_follower = mirrors[rank] in living if rank in mirrors else living == all_servers
+            if self.is_lost(rank) and not has_follower:
+                outdated.add(self.known[rank].host or "" if rank in self.known else "")
+        return outdated
 
     def all_listen(self) -> bool:
         """Whether a signal that asks for a checkpoint finds nobody unprepared, whom it would end: all have joined, and those trainers
@@ -164,7 +173,16 @@ class Ranks:
         heirs = {rank: trainer for rank, trainer in self.heirs().items() if rank not in self.greeted}
         self.greeted.update(heirs)
         return ([f"{self.name(rank)} {self._how_lost(rank)}; the others go on" for rank in lost]
-                + [f"{self.name(rank)} takes the place of trainer {trainer}" for rank, trainer in heirs.items()])
+                + [f"{self.name(rank)} takes the place of trainer {trainer}" for rank, trainer in heirs.items()]
+                + [f"{self.name(rank)} is the replica of server {server} from here on" for rank, server in self._followers().items()])
+
+    def _followers(self) -> dict[int, int]:
+        """Replicas of servers that have lost theirs, of which nothing was said yet."""
+        mirrors = self.mirrors()
+        lost = {server for rank, server in mirrors.items() if self.is_lost(rank)}
+        found = {rank: server for rank, server in mirrors.items() if rank not in self.greeted and not self.is_lost(rank)}
+        self.greeted.update(found)
+        return {rank: server for rank, server in found.items() if server in lost or rank < self.size - self.replicas}
 
     def _how_lost(self, rank: int) -> str:
         """A rank that was silent is ended by the spare that takes its place: that it died was seen by others then."""
