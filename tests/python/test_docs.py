@@ -2,8 +2,10 @@
 
 import importlib.util
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,28 @@ def test_examples_run_in_a_job(name, tmp_path):
     script, said = example(name, tmp_path)
     servers = int(re.search(r"of (\d+) servers", said)[1])
     assert launch(servers, 2, script=script).count("cost 0.0000") == 2
+
+
+def stand_in(folder, name, text):
+    """A program of that name in a folder, which does what the shell commands of ``text`` say."""
+    (folder / name).write_text(f"#!/bin/bash\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize("ends, queued", [(75, True), (0, False), (1, False)])
+@pytest.mark.parametrize("signaled", [True, False])
+def test_the_script_for_slurm_requeues_what_was_stopped(ends, queued, signaled, tmp_path):
+    script = re.search(r"^    #SBATCH.*?\n\n", (ROOT / "docs" / "checkpoints.md").read_text(), re.M | re.S)[0]
+    stand_in(tmp_path, "trireme", f"trap 'exit {ends}' USR1; echo started; "
+             + ("while :; do sleep 0.05; done" if signaled else f"exit {ends}"))
+    stand_in(tmp_path, "scontrol", 'echo "$@"')
+    shell = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, text=True,
+                             env={**environment(), "PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "7"})
+    assert shell.stdout.readline() == "started\n"
+    while signaled and shell.poll() is None:        # the shell may not know yet whom to pass it on to
+        shell.send_signal(signal.SIGUSR1)
+        time.sleep(0.1)
+    assert shell.communicate(timeout=LIMIT)[0] == ("requeue 7\n" if queued else "")
 
 
 # -- lists ----------------------------------------------------------------------------------------------------------
