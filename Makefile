@@ -48,7 +48,7 @@ bench: setup
 	$(call built,release)
 	$(PYTHON) benchmarks/run.py
 
-fuzz: setup
+fuzz: build
 	deploy/setup.sh fuzz
 	$(call built,fuzz)
 	@set -e; for program in build/fuzz/tests/fuzz/fuzz_*; do \
@@ -57,6 +57,8 @@ fuzz: setup
 	    $$program -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -artifact_prefix=build/fuzz/$$name- \
 	        $$found tests/fuzz/corpus/$$name; \
 	done
+	TRIREME_FUZZ_ROUNDS=$$(( $(FUZZ_SECONDS) * 10 )) TRIREME_FUZZ_SEED=$$$$ \
+	    $(PYTHON) -m pytest -q --timeout=0 tests/python/test_mutations.py
 
 # Tests of minutes, then jobs of fresh seeds; both to their ends.
 soak: build

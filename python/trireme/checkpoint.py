@@ -487,6 +487,9 @@ def export(checkpoint: Checkpoint, path: str, kinds: Iterable[str] = KINDS) -> l
     write = writers.get(os.path.splitext(path)[1])
     if write is None:
         raise InvalidArgumentError(f"export: {path!r} must end with .npz or .safetensors")
+    for array in chosen:
+        if array.name != _shown(array.name):
+            raise UnsupportedError(f"export: the name {array.name!r} is no text, which a file of arrays needs")
     part = f"{path}.{os.getpid()}.part"
     try:
         with open(part, "wb") as file:
@@ -543,9 +546,12 @@ def command_list(folder: str) -> int:
         except (InvalidArgumentError, OSError, RuntimeError) as error:
             print(f"{step:>12}  damaged: {str(error).splitlines()[0]}")
             continue
-        when = datetime.fromtimestamp(one.created).isoformat(" ", "seconds")
-        print(f"{step:>12}  {when}  {_size(one.nbytes):>10}  {len(one.arrays):>6}  "
-              f"{sum(table.rows for table in one.tables.values()):>10}  {one.parts:>5}  {one.mode}")
+        try:
+            when = datetime.fromtimestamp(one.created).isoformat(" ", "seconds")
+        except (OverflowError, ValueError, OSError):   # no year of ours
+            when = "?"
+        print(f"{step:>12}  {when:19}  {_size(one.nbytes):>10}  {len(one.arrays):>6}  "
+              f"{sum(table.rows for table in one.tables.values()):>10}  {one.parts:>5}  {_shown(one.mode)}")
     return 0
 
 
@@ -573,11 +579,16 @@ def command_export(folder: str, step: int | None, path: str, kinds: Iterable[str
     """Write a checkpoint's arrays for others to read."""
     checkpoint = find(folder, step)
     for line in checkpoint.refused:
-        print(f"trireme checkpoint: {line}", file=sys.stderr)
+        print(f"trireme checkpoint: {_shown(line)}", file=sys.stderr)
     written = export(checkpoint, path, kinds)
     total = sum(array.nbytes for array in written)
     print(f"{path}: {len(written)} arrays of step {checkpoint.step}, {_size(total)}")
     return 0
+
+
+def _shown(text: str) -> str:
+    """As it can be printed: names and modes may hold bytes that are no text."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _size(count: float) -> str:

@@ -88,7 +88,10 @@ def compressing(figures: Figures) -> Advice | None:
 
 def slow_scripts(figures: Figures) -> Advice | None:
     """All trainers' scripts are slow to hand over data."""
-    share = median_low([one.script / one.step for one in figures.trainers if one.step])
+    shares = [one.script / one.step for one in figures.trainers if one.step]
+    if not shares:
+        return None
+    share = median_low(shares)
     return share, (f"the scripts take {share:.0%} of a step before they hand over its data: read ahead (reader.buffered, reader.xmap_readers), or "
                    "let the core read files (Executor.train_from_dataset)")
 

@@ -49,7 +49,7 @@ def _steps(figures: Figures) -> list[str]:
         share = figures.share(part)
         if part == "encode" and figures.compress == "none":
             continue
-        lines.append(f"  {words:<40}{figures.mean(part):>10.3f} ms{share:>7.0%}  {'#' * round(30 * share)}".rstrip())
+        lines.append(f"  {words:<40}{figures.mean(part):>10.3f} ms{share:>7.0%}  {'#' * round(30 * min(share, 1.0))}".rstrip())
     return [*lines, f"  and {_bytes(figures.mean('bytes'))} in {figures.mean('messages'):.0f} messages", ""]
 
 

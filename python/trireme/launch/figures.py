@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import median
 
-from .logs import Log, Logs
+from .logs import Line, Log, Logs
+from .numbers import whole_of
 from .progress import add_bins
 
 
@@ -116,14 +117,20 @@ def _server(logs: Logs, index: int, log: Log, waited: float) -> Server:
                   log.number("received_bytes"), log.number("sent_bytes"), waits / waited if waited else 0.0)
 
 
+def _hot_keys(line: Line) -> list[tuple[int, int]]:
+    """Keys have any value that 64 bits have."""
+    pairs = line.get("hot_keys")
+    return [(pair[0], whole_of(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], int)
+            ] if isinstance(pairs, list) else []
+
+
 def _tables(logs: Logs) -> list[tuple[str, int, int, list[tuple[int, int]], int]]:
     """All servers' parts of each table, and the updates that there were."""
     rows: dict[str, list[tuple[int, int, list[tuple[int, int]], int]]] = {}
     for log in logs.servers.values():
         for line in log.events("table"):
-            hot = [(int(key), int(count)) for key, count in line.get("hot_keys", [])]
             rows.setdefault(str(line.get("table")), []).append(
-                (int(line.get("rows", 0)), int(line.get("bytes", 0)), hot, int(log.number("updates"))))
+                (whole_of(line.get("rows")), whole_of(line.get("bytes")), _hot_keys(line), whole_of(log.number("updates"))))
     return [(name, sum(part[0] for part in parts), sum(part[1] for part in parts),
              sorted((pair for part in parts for pair in part[2]), key=lambda pair: (-pair[1], pair[0]))[:8],
              max(part[3] for part in parts)) for name, parts in sorted(rows.items())]

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +40,26 @@ def is_here(name: str) -> bool:
         return True
     except OSError:
         return False
+
+
+# What an agent may say, and whether it is that.
+WORDS: dict[str, Callable[..., bool]] = {
+    "ready": lambda *rest: _are(rest, int), "begun": lambda *rest: not rest, "alive": lambda *rest: not rest,
+    "file": lambda *rest: _are(rest, str, str), "rank": lambda *rest: _are(rest, int, int), "gone": lambda *rest: _are(rest, int)}
+
+
+def _are(values: Sequence[object], *types: type) -> bool:
+    return len(values) == len(types) and all(type(value) is one for value, one in zip(values, types))
+
+
+def words_of(line: bytes) -> list[object] | None:
+    """Return what an agent says in a line; None: a host's greeting, or whatever else ssh prints."""
+    try:
+        words = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    is_word = isinstance(words, list) and words and isinstance(words[0], str) and words[0] in WORDS
+    return words if is_word and WORDS[words[0]](*words[1:]) else None
 
 
 class Host:
@@ -79,7 +99,7 @@ class Host:
         if self.lost is None and time.monotonic() - self.heard > _SILENCE:
             self.lost = f"nothing came from it for {_SILENCE:g} s"
         *lines, self._text = self._text.split(b"\n")
-        return [json.loads(line) for line in lines if line.startswith(b"[")]     # ssh may greet
+        return [words for words in map(words_of, lines) if words is not None]
 
     def _why_ended(self) -> str:
         assert self.process.stderr

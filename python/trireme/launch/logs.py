@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import NotFoundError
+from .numbers import number_of, numbers_of, whole_of
 from .runlog import LAUNCHER
 
-_NAME = re.compile(r"(trainer|server|spare)-(\d+)\.jsonl")
+_NAME = re.compile(r"(trainer|server|spare)-(\d{1,6})\.jsonl")
+
+_MOST_RANKS = 10 ** 4                  # more are none of a job's, but a damaged number
 
 Line = dict[str, Any]
 
@@ -34,17 +37,18 @@ class Log:
         return bool(self.lines) and self.lines[-1].get("event") == "summary"
 
     def number(self, name: str, default: float = 0.0) -> float:
-        value = self.totals.get(name, default)
-        return float(value) if isinstance(value, (int, float)) else default
+        return number_of(self.totals.get(name), default)
 
     def numbers(self, name: str, count: int) -> list[float]:
         """Return a list of the totals, filled up with zeros."""
-        values = self.totals.get(name)
-        found = [float(value) if isinstance(value, (int, float)) else 0.0 for value in values] if isinstance(values, list) else []
-        return (found + [0.0] * count)[:count]
+        return (numbers_of(self.totals.get(name)) + [0.0] * count)[:count]
 
     def events(self, event: str) -> list[Line]:
         return [line for line in self.lines if line.get("event") == event]
+
+    @property
+    def attempt(self) -> int:
+        return whole_of(self.joined.get("attempt"))
 
     @property
     def host(self) -> str:
@@ -76,13 +80,16 @@ class Logs:
 
     @property
     def restarts(self) -> int:
-        attempts = [int(log.joined.get("attempt", 0)) for log in (*self.trainers.values(), *self.servers.values())]
-        return max([0, *attempts])
+        return max([0, *(log.attempt for log in (*self.trainers.values(), *self.servers.values()))])
 
 
 def _read_lines(path: Path, remarks: list[str]) -> list[Line]:
     """Return the objects of a file; say which lines are none."""
-    text = path.read_bytes().decode(errors="replace")
+    try:
+        text = path.read_bytes().decode(errors="replace")
+    except OSError as error:
+        remarks.append(f"{path.name} cannot be read: {error.strerror}")
+        return []
     lines, bad = [], []
     rows = text.split("\n")
     for number, row in enumerate(rows, 1):
@@ -90,7 +97,7 @@ def _read_lines(path: Path, remarks: list[str]) -> list[Line]:
             continue
         try:
             line = json.loads(row)
-        except ValueError:
+        except (ValueError, RecursionError):
             line = None
         if isinstance(line, dict):
             lines.append(line)
@@ -113,8 +120,8 @@ def _log_of(path: Path, role: str, index: int, remarks: list[str]) -> Log:
 
 
 def _clock(line: Line) -> str:
-    when = line.get("t_s")
-    return time.strftime("%H:%M:%S", time.localtime(when)) if isinstance(when, (int, float)) else "?"
+    when = number_of(line.get("t_s"), -1.0)
+    return time.strftime("%H:%M:%S", time.localtime(when)) if 0 <= when < 1e11 else "?"
 
 
 def _say_ends(logs: Logs, found: Sequence[Log]) -> None:
@@ -126,7 +133,7 @@ def _say_ends(logs: Logs, found: Sequence[Log]) -> None:
             logs.remarks.append(f"{log.name} ends at {_clock(log.lines[-1])} without a summary: its process was killed, or still runs")
         elif log.totals.get("end") == "failed":
             logs.remarks.append(f"{log.name}: {log.totals.get('why', 'it failed')}")
-    deaths = {(str(line.get("role")), int(line.get("index", -1)), str(line.get("how")))
+    deaths = {(str(line.get("role")), whole_of(line.get("index"), -1), str(line.get("how")))
               for log in found for line in log.events("died") if log.role != "trainer"}
     logs.remarks += [f"{role} {index} {how}; the others went on" for role, index, how in sorted(deaths)]
 
@@ -134,12 +141,13 @@ def _say_ends(logs: Logs, found: Sequence[Log]) -> None:
 def _place_spares(logs: Logs, spares: Sequence[Log]) -> None:
     for log in spares:
         for line in log.events("took_place"):
-            if "trainer" in line:
-                trainer = int(line["trainer"])
+            trainer, server = whole_of(line.get("trainer"), -1), whole_of(line.get("server"), -1)
+            if 0 <= trainer < _MOST_RANKS:
                 logs.remarks.append(f"spare {log.index} took the place of trainer {trainer} at {_clock(line)}")
                 logs.trainers[trainer] = log
                 continue
-            server = int(line.get("server", -1))
+            if not 0 <= server < _MOST_RANKS:
+                continue
             logs.remarks.append(f"spare {log.index} took the place of server {server} at {_clock(line)}")
             before = logs.servers.get(server)
             if before is None or log.number("updates") >= before.number("updates"):
@@ -158,11 +166,11 @@ def read(folder: str | Path) -> Logs:
         name = _NAME.fullmatch(path.name)
         if name:
             found.append(_log_of(path, name[1], int(name[2]), logs.remarks))
-    newest = max([int(log.joined.get("attempt", 0)) for log in found], default=0)
+    newest = max([log.attempt for log in found], default=0)
     for log in found:
-        if int(log.joined.get("attempt", 0)) < newest:
+        if log.attempt < newest:
             logs.remarks.append(f"{log.name} has nothing of the job's last start")
-    last = [log for log in found if int(log.joined.get("attempt", 0)) == newest]
+    last = [log for log in found if log.attempt == newest]
     for log in last:
         if log.role != "spare":
             (logs.trainers if log.role == "trainer" else logs.servers)[log.index] = log
@@ -178,8 +186,8 @@ def read(folder: str | Path) -> Logs:
 
 def _say_missing(logs: Logs) -> None:
     for role, own in (("trainer", logs.trainers), ("server", logs.servers)):
-        count = max([int(log.joined.get(f"{role}s", 0)) for log in (*logs.trainers.values(), *logs.servers.values())], default=0)
-        missing = [str(index) for index in range(count) if index not in own]
+        count = max([whole_of(log.joined.get(f"{role}s")) for log in (*logs.trainers.values(), *logs.servers.values())], default=0)
+        missing = [str(index) for index in range(min(count, _MOST_RANKS)) if index not in own]
         if missing:
             logs.remarks.append(f"there is no log of {role} {', '.join(missing)}")
 

@@ -170,7 +170,7 @@ class Layout:
         """The hosts, and what ``--host`` takes for each: its name, and its slots if any are given."""
         if self.hostfile:
             try:
-                lines = Path(self.hostfile).read_text().splitlines()
+                lines = Path(self.hostfile).read_text(errors="replace").splitlines()
             except OSError as error:
                 raise NotFoundError(f"trireme launch: cannot read the hosts of {self.hostfile}: {error.strerror}") from None
             words = [re.sub(r"^\s*(\S+)(?:\s.*?\bslots\s*=\s*(\d+))?.*$", r"\1:\2", line.split("#")[0]).strip(" :")

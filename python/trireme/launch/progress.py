@@ -11,12 +11,15 @@ import contextlib
 import json
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import NamedTuple
 
 from .console import Console
+from .numbers import number_of, numbers_of, whole_of
 from .watch import Ranks
 
 ON_TERMINAL, IN_LOG = 1.0, 30.0        # seconds from one line to the next
+_BINS = 16                             # of a server's staleness
 _WINDOW = 10.0                         # seconds over which steps are counted, at least two lines
 
 
@@ -45,6 +48,27 @@ def _plural(count: int, of: int, noun: str) -> str:
     return f"{how_many} {noun}" + "s" * (of != 1 or count != 1)
 
 
+class _Told(NamedTuple):
+    """What a rank has said of itself."""
+
+    rank: int
+    role: str
+    step: int
+    loss: float | None
+    staleness: list[int]
+
+
+def _read(path: Path) -> _Told | None:
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        told = json.loads(path.read_text(errors="replace"))
+        if isinstance(told, dict):
+            loss = told.get("loss")
+            return _Told(whole_of(told.get("rank"), -1), str(told.get("role")), whole_of(told.get("step")),
+                         float(loss) if isinstance(loss, float) else number_of(loss) if isinstance(loss, int) else None,
+                         [int(count) for count in numbers_of(told.get("staleness"))][:_BINS])
+    return None
+
+
 class Progress:
     """``every``: seconds from one line to the next; 0: there is none."""
 
@@ -71,27 +95,20 @@ class Progress:
 
     def text(self, ranks: Ranks, now: float) -> str:
         """Return the line; "" before there is a trainer that trains."""
-        told = [one for one in map(self._read, ranks.paths("progress")) if one]
-        trainers = [one for one in told if one.get("role") == "trainer" and ranks.is_alive(one.get("rank", -1))]
-        steps = [int(one.get("step", 0)) for one in trainers]
+        told = [one for one in map(_read, ranks.paths("progress")) if one]
+        trainers = [one for one in told if one.role == "trainer" and ranks.is_alive(one.rank)]
+        steps = [one.step for one in trainers]
         if not steps or not max(steps):
             return ""
         parts = [f"step {max(steps)}", self._rate(max(steps), now)]
-        losses = [one["loss"] for one in sorted(trainers, key=lambda one: one.get("rank", 0)) if "loss" in one]
+        losses = [one.loss for one in sorted(trainers, key=lambda one: one.rank) if one.loss is not None]
         parts += [f"loss {losses[0]:.4g}"] if losses else []
-        servers = [one for one in told if one.get("role") == "server"]
-        parts += self._living(ranks, {one.get("rank") for one in servers})
+        servers = [one for one in told if one.role == "server"]
+        parts += self._living(ranks, {one.rank for one in servers})
         parts += self._staleness(servers)
         if self.restarts:
             parts.append(_plural(self.restarts, self.restarts, "restart"))
         return "  ".join(filter(None, parts))
-
-    @staticmethod
-    def _read(path: Any) -> dict[str, Any] | None:
-        with contextlib.suppress(OSError, ValueError):
-            told = json.loads(path.read_text(errors="replace"))
-            return told if isinstance(told, dict) else None
-        return None
 
     def _rate(self, step: int, now: float) -> str:
         self._steps.append((now, step))
@@ -101,7 +118,7 @@ class Progress:
         return f"{(step - before) / seconds:.3g} steps/s" if seconds > 0 and step >= before else ""
 
     @staticmethod
-    def _living(ranks: Ranks, serving: set[Any]) -> list[str]:
+    def _living(ranks: Ranks, serving: set[int]) -> list[str]:
         """A spare that serves is a server, one that was called a trainer."""
         first, heirs = ranks.servers + ranks.trainers, ranks.heirs()
         trainers = sum(map(ranks.is_alive, (*range(ranks.servers, first), *heirs)))
@@ -111,9 +128,9 @@ class Progress:
                 _plural(spares, spares, "spare") if spares else ""]
 
     @staticmethod
-    def _staleness(servers: list[dict[str, Any]]) -> list[str]:
+    def _staleness(servers: list[_Told]) -> list[str]:
         """In mode sync there is none."""
-        bins = add_bins(one.get("staleness", []) for one in servers)
+        bins = add_bins(one.staleness for one in servers)
         if not any(bins[1:]):
             return []
         most = max(bin for bin, count in enumerate(bins) if count)
