@@ -68,7 +68,7 @@ static tr_status open_newest(tr_keeper *k)
     return TR_OK;
 }
 
-/* The same rule as a script's: python/trireme/distributed/checkpoints.py. */
+/* The same rule as a script's: python/trireme/distributed/checkpoints.py, beginning_of. */
 static tr_status find_beginning(tr_keeper *k)
 {
     const int        index = k->job ? tr_job_index(k->job) : 0;

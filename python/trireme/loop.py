@@ -154,7 +154,7 @@ def _part(executor: Executor, program: Program, scope: Scope, names: tuple[str, 
         return before_loop(program, scope, names)
     part = LoopPart(program, None, names, None, False)
     if trains:
-        from .distributed.checkpoints import in_one_process
+        from .distributed.lone_keeper import in_one_process
         part.keeper, part.skip = in_one_process(executor, program, scope)
     return part
 

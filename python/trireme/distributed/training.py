@@ -20,8 +20,8 @@ from ..errors import InvalidArgumentError, NotFoundError, check
 from ..framework import Program, default_main_program
 from . import compression
 from . import job as jobs
-from .checkpoints import Keeper
 from .job import Job
+from .keeper import Keeper
 from .mode import row_cache
 from .optimize_part import is_training
 from .replay import Replay

@@ -1,0 +1,289 @@
+"""A trainer's part in a job's checkpoints: when they are made, what is in them, how a training goes on from one (docs/checkpoints.md).
+
+Trainer 0 asks for a checkpoint between two of its steps; the servers copy what they hold and write it while training
+goes on. It adds what the servers do not have: moving averages and the like. A resumption is the other way round: trainer 0
+loads all, and the servers get their first values from it as ever, on however many servers there are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from .._core import ffi, lib
+from ..checkpoint import STATISTIC, Checkpoint, States, digest_of, kept_variables, kinds_of, newest, path_of, restore, steps, value_in
+from ..core import Scope
+from ..errors import TriremeError, check
+from .checkpoints import Settings, beginning_of, is_skipped_by_script, settings_now
+from .geo import COUNT
+from .job import Job
+from .transpiled import Transpiled
+from .wishes import STOPPED, asked, is_due, listen, say, steps_to_pause
+
+_WAIT = 3600.0                         # seconds, for a disk
+
+
+class Keeper:
+    """What a trainer does for checkpoints: nothing, when the job keeps none."""
+
+    is_on = False
+    folder: str | None = None
+
+    @staticmethod
+    def of(job: Job, result: Transpiled, scope: Scope) -> Keeper:
+        """Return the one of this job, and load what it goes on from."""
+        settings = settings_now()
+        return _Keeper(job, result, scope, settings) if settings.folder else Keeper(job, result, scope)
+
+    def __init__(self, job: Job, result: Transpiled, scope: Scope) -> None:
+        self.job, self.result, self.scope = job, result, scope
+        self.kinds = kinds_of(result.original)
+        self.digest = digest_of(result.original)
+        self.tasks: bytes | None = None                # state of leased tasks, for the servers
+        self.on_servers = {value.source for value in result.values}
+        beginning = beginning_of(job)
+        kept = job.resumed * (result.mode.count if result.mode.kind == "geo" else 1)
+        self.kept = kept                               # steps that the servers have from an earlier start
+        self.first, self.runs = beginning.steps + kept, beginning.runs + kept
+        self.count = self._loop_began = 0              # steps of this process; when the last loop began
+
+    @property
+    def steps(self) -> int:
+        """Steps that are ended."""
+        return self.first + self.count
+
+    def facts(self) -> list[tuple[str, str]]:
+        return []
+
+    def load(self) -> None:
+        """Take over what the job goes on from."""
+
+    def steps_to_replay(self) -> int:
+        """How many runs of the script's program were made before, and not left out by the script."""
+        return self.kept if is_skipped_by_script() else self.first
+
+    def before_step(self, executor: Any) -> None:
+        if self.count == 0 and self.runs:              # random numbers are those of a run that was not interrupted
+            for program in filter(None, (self.result.trainer, self.result.idle)):
+                check(lib.tr_executor_set_runs(executor._native.ptr, program.desc._native.ptr, self.scope._native.ptr,
+                                               self.runs))
+        self.count += 1
+
+    def before_loop(self) -> None:
+        self._loop_began = self.count
+
+    def after_loop(self, steps: int) -> None:
+        self.count = self._loop_began + steps
+
+    def at_end(self) -> None:
+        pass
+
+    def _is_between_exchanges(self) -> bool:
+        """Mode geo: whether there are steps that only this trainer knows of."""
+        return self.result.flush is not None and int(value_in(self.scope, COUNT).numpy()[0]) != 0
+
+    def take(self, folder: str, keep: int, position: bytes | None = None, step: int | None = None,
+             without_tables: bool = False) -> None:
+        """Trainer 0: begin a checkpoint of the steps that are ended."""
+        mine = {name: kind for name, kind in self.kinds.items() if name not in self.on_servers}
+        states = States(len(mine))
+        for name, (kind, param) in mine.items():
+            states.add(name, kind, param, value_in(self.scope, name))
+        spec = ffi.new("tr_job_checkpoint_spec *", {
+            "folder": (path := ffi.new("char[]", os.fsencode(folder))), "step": self.steps if step is None else step, "without_tables": without_tables,
+            "digest": states.chars(self.digest), "keep": keep, "count": states.count, "states": states.native})
+        self._fill(spec.place, self.steps, position)
+        check(lib.tr_job_checkpoint(self.job.ptr, spec))
+        del path
+
+    def _fill(self, place: Any, steps: int, position: bytes | None) -> None:
+        place.steps, place.runs = steps, self.runs + steps - self.first
+        if position is not None:
+            place.position, place.position_size = ffi.from_buffer(position), len(position)
+
+    def wait(self, seconds: float = _WAIT) -> Any:
+        """Wait for the checkpoint under way; return what is known of it."""
+        report = ffi.new("tr_job_checkpoint_report *")
+        check(lib.tr_job_checkpoint_wait(self.job.ptr, seconds, report))
+        return report
+
+    def fetch_state(self, names: Iterable[str], folder: str) -> None:
+        """Trainer 0: take what the servers have of these variables into the scope, by way of a file of theirs."""
+        params = {block.source for block in self.result.blocks}
+        wanted = [name for name in names if name in self.on_servers and name in self.kinds and name not in params]
+        if not wanted or self.result.flush is not None:
+            return
+        place = os.path.join(folder, f".state-{os.getpid()}")
+        try:
+            if lib.tr_job_checkpoint_is_under_way(self.job.ptr):
+                self.wait()
+            self.take(place, 0, without_tables=True)
+            self.wait()
+            found = Checkpoint(os.path.join(place, os.listdir(place)[0]))
+            for name in wanted:
+                found.read_into(name, self.scope.var(name).get_tensor())
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+class _Keeper(Keeper):
+    """The same in a job that keeps checkpoints."""
+
+    is_on = True
+
+    def __init__(self, job: Job, result: Transpiled, scope: Scope, settings: Settings) -> None:
+        super().__init__(job, result, scope)
+        self.settings, self.folder = settings, settings.folder
+        self.beginning = beginning_of(job)
+        self.last = self.first - self.kept             # step of the newest checkpoint, as far as is known
+        self.begun_at = time.monotonic()
+        self._is_reported = self._is_good = True
+        listen()
+
+    # -- going on --------------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        found = self.beginning.checkpoint
+        if self.job.index == 0 and not self.kept and not self.job.is_heir:
+            lib.tr_beginning_write(os.fsencode(self.settings.folder), found._native.ptr if found is not None else ffi.NULL)
+        if found is None and self.first and steps(self.settings.folder):
+            self._load_statistics(newest(self.settings.folder))
+        if found is None:
+            return
+        variables, tables = kept_variables(self.result.original), []
+        if self.job.index == 0:
+            tables = self.result.tables                # the servers get them from here
+            self.tasks = found.tasks
+            self._say_where(found)
+        elif self.result.flush is None:                # parameters come from the servers
+            used = self.result.trainer._used_names()
+            params = {block.source for block in self.result.blocks}
+            variables = [var for var in variables if var.name in used and var.name not in params]
+        restore(found, self.scope, variables, tables)
+
+    def _say_where(self, found: Checkpoint) -> None:
+        for line in found.refused:
+            say(f"{line}: the checkpoint before it is taken")
+        if found.digest and found.digest != self.digest:
+            say(f"the checkpoint {found.folder!r} is of another program; what it has of this one's variables is taken")
+        say(f"going on from step {found.step}, {found.folder}")
+
+    def _load_statistics(self, found: Checkpoint) -> None:
+        """The servers have their state; what trainers alone have is better old than new."""
+        restore(found, self.scope, [var for var in kept_variables(self.result.original)
+                                    if self.kinds[var.name][0] == STATISTIC and var.name not in self.on_servers
+                                    and var.name in found])
+
+    def facts(self) -> list[tuple[str, str]]:
+        found = self.beginning.checkpoint
+        if self.job.is_heir:                           # it does not know, and what it does not say is not compared
+            return [("checkpoints", os.path.abspath(self.settings.folder))]
+        return [("goes on from", f"step {found.step}, cut {found.cut:016x}" if found is not None else "the beginning"),
+                ("checkpoints", os.path.abspath(self.settings.folder))]
+
+    # -- each step -------------------------------------------------------------------------------------------------------
+
+    def before_step(self, executor: Any) -> None:
+        if self.job.index == 0:
+            self._look()
+        if self.result.mode.text != "sync":            # where every trainer cuts by itself
+            place = ffi.new("tr_trainer_state *")
+            position = self._position()
+            self._fill(place, self.steps + 1, position)
+            check(lib.tr_job_set_place(self.job.ptr, place))
+        super().before_step(executor)
+
+    def before_loop(self) -> None:
+        """A loop of the core makes many steps, and pauses where a checkpoint is due."""
+        self._count_steps()
+        super().before_loop()
+        if self.job.index == 0:
+            self._look()
+        else:
+            check(lib.tr_job_set_place(self.job.ptr, ffi.NULL))        # the job counts
+
+    def begin_loop(self, runs: int) -> None:
+        pass
+
+    def steps_to_pause(self) -> int:
+        return steps_to_pause(self) if self.job.index == 0 else 0
+
+    def look_in_loop(self, made: int) -> None:
+        self.count = self._loop_began + made
+        if self.job.index == 0:
+            self._look()
+
+    def _count_steps(self) -> None:
+        if self.result.flush is None:
+            self.count = lib.tr_job_step(self.job.ptr) - self.kept
+
+    def _position(self) -> bytes | None:
+        return self.settings.position() if self.settings.position is not None else None
+
+    def _look(self) -> None:
+        """Trainer 0, between two steps: begin a checkpoint when it is time."""
+        if self._is_between_exchanges() or lib.tr_job_is_uneven(self.job.ptr):
+            return                                     # after the next step, or one soon after
+        if asked:
+            self._stop(asked[0])
+        if is_due(self) and not lib.tr_job_checkpoint_is_under_way(self.job.ptr):
+            self._report()
+            self._begin()
+
+    def _begin(self) -> None:
+        self.begun_at = time.monotonic()
+        self.take(self.settings.folder, self.settings.keep, self._position())
+        self.last = self.steps
+        self._is_reported = False
+
+    def _report(self) -> None:
+        """Say once what became of the last one, if that is worth saying."""
+        if self._is_reported:
+            return
+        self._is_reported, self._is_good = True, False
+        try:
+            report = self.wait()
+        except TriremeError as error:
+            if error.status == "EPEER":
+                raise
+            say(f"a checkpoint was not written: {error}")
+            return
+        self._is_good = True
+        if os.environ.get("TRIREME_CHECKPOINT_REPORT", "0") not in ("", "0"):
+            say(f"checkpoint of step {report.step}: {report.bytes} bytes in {report.seconds:.3f} s, "
+                 f"trainers waited {1000 * report.pause:.2f} ms")
+
+    def _is_lacking(self) -> bool:
+        """Whether the newest checkpoint may lack something: where trainers are apart, others may have made steps when this one made none."""
+        mode = self.result.mode
+        return self.steps > self.last or not self._is_good or mode.is_alone or mode.count > 0
+
+    def _finish(self) -> None:
+        """The last one. It is tried again once: a server that dies takes its part with it."""
+        self._report()
+        for _ in range(2):
+            if self._is_lacking():
+                self._begin()
+                self._report()
+            if self._is_good:
+                return
+
+    def _stop(self, number: int) -> None:
+        name = signal.Signals(number).name
+        self._finish()
+        self.job.stop(f"stopped by {name} after step {self.steps}"
+                      + (f"; the checkpoint is {path_of(self.settings.folder, self.steps)}" if self.last == self.steps else ""), STOPPED)
+        sys.exit(STOPPED)
+
+    def at_end(self) -> None:
+        self._count_steps()
+        if self.job.index == 0:
+            self._finish()
+
+
+__all__ = ["Keeper"]

@@ -1,0 +1,54 @@
+"""When a checkpoint is wished: so many steps or seconds behind the last one, or by a signal, which asks for the end as well."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from .job import tell_launcher
+
+STOPPED = os.EX_TEMPFAIL               # start it again
+asked: list[int] = []                  # signals
+
+
+def listen() -> None:
+    """Note the signals by which schedulers ask for an end; trainer 0 acts on them, the others leave it to trainer 0."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+
+    def note(number: int, _frame: object) -> None:
+        asked.append(number)
+        tell_launcher("asked")                         # so that who takes this trainer's place hears of it
+
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        if signal.getsignal(number) in (signal.SIG_DFL, None):
+            signal.signal(number, note)
+    tell_launcher("listens")
+
+
+def is_due(keeper: Any) -> bool:
+    """Whether it is time for a checkpoint; ``keeper`` counts ``steps``, ``first`` of them before this process, ``last`` at the newest."""
+    settings = keeper.settings
+    return keeper.steps > keeper.last and (
+        settings.every_steps is not None
+        and keeper.steps // settings.every_steps > max(keeper.last, keeper.first) // settings.every_steps
+        or settings.every_seconds is not None and time.monotonic() - keeper.begun_at >= settings.every_seconds)
+
+
+def steps_to_pause(keeper: Any) -> int:
+    """Steps that a loop makes before the next look for the sake of their number; 0: that does not matter."""
+    every = keeper.settings.every_steps
+    if is_due(keeper):
+        return 1                                       # it could not be taken here: between two exchanges, or another is being written
+    return every - keeper.steps % every if every is not None else 0
+
+
+def say(text: str) -> None:
+    sys.stderr.write(f"trireme: {text}\n")
+
+
+__all__ = ["STOPPED", "asked", "listen", "is_due", "steps_to_pause", "say"]
