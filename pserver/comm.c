@@ -12,8 +12,9 @@
 static const int64_t GATHERING = 1000000;
 /* How long a thread without work polls hot before it naps; it does not yield in between, since who yields to a thread that
  * computes waits for its whole slice. A nap that no doorbell ends is a part of the quiet before it, so that it delays what ends
- * the quiet by no more than that part, but never so long that heartbeats notice. */
-static const int64_t HOT = 30000, NAP_MIN = 20000, NAP_PART = 8, NAP_MAX = 5000000;
+ * the quiet by no more than that part, but never so long that heartbeats notice, nor, where not every rank can ring this one, that
+ * messages wait for long. */
+static const int64_t HOT = 30000, NAP_MIN = 20000, NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
 /* How often who does not drive looks at who does. */
 static const int64_t LOOK = 1000000;
 static const int64_t MPI_END = 5000000000;
@@ -195,7 +196,8 @@ static void rest(tr_comm *comm, rhythm *r, unsigned seen)
         r->is_armed = true;
     } else {
         const int64_t part = quiet / NAP_PART, nap = part > NAP_MIN ? part : NAP_MIN;
-        tr__bell_wait(&comm->own_doorbell->rings, seen, nap < NAP_MAX ? nap : NAP_MAX);
+        const int64_t most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
+        tr__bell_wait(&comm->own_doorbell->rings, seen, nap < most ? nap : most);
         r->is_armed = atomic_load(&comm->own_doorbell->is_armed);
     }
 }

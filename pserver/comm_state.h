@@ -66,6 +66,7 @@ struct tr_comm {
     bool             has_node;
     tr__early       *early, **early_end;
     tr_doorbell    **doorbell;                    /* of each peer on this host, or NULL */
+    bool             is_rung_by_all;              /* all peers are on this host, where who can be rung can ring */
     int             *pidfd;                       /* of each peer on this host, or -1 */
     int64_t         *gone_at;                     /* when its process was seen to have ended; 0: it has not */
     int64_t          now, turned_at, watched_at, start_deadline;

@@ -42,13 +42,17 @@ void tr__comm_watch_begin(tr_comm *comm)
 {
     const tr_rank *self = &comm->roster->rank[comm->roster->self];
 
+    comm->is_rung_by_all = true;
     for (int i = 0; i < comm->roster->size; i++) {
         const tr_rank *r = &comm->roster->rank[i];
         tr_liveness_heard(comm->liveness, i, comm->now);
-        if (i == comm->roster->self || !r->host_id[0] || strcmp(r->host_id, self->host_id))
+        if (i == comm->roster->self)
             continue;
-        comm->pidfd[i] = (int)syscall(SYS_pidfd_open, (pid_t)r->pid, 0);
-        comm->doorbell[i] = tr_doorbell_open(r->pid, r->doorbell);
+        if (r->host_id[0] && !strcmp(r->host_id, self->host_id)) {
+            comm->pidfd[i] = (int)syscall(SYS_pidfd_open, (pid_t)r->pid, 0);
+            comm->doorbell[i] = tr_doorbell_open(r->pid, r->doorbell);
+        }
+        comm->is_rung_by_all &= comm->doorbell[i] != NULL;
     }
 }
 
