@@ -41,7 +41,8 @@ bool tr_kept_tasks_attach(tr_kept_tasks *kept, const tr_store *store)
 
     kept->memory = store->tasks ? store->tasks(store->self, &bytes) : NULL;
     const head *h = kept->memory && bytes >= HEAD ? head_of(kept) : NULL;
-    if (!h || h->size > bytes || h->trainers > bytes || bytes < HEAD + stride(8 * h->trainers) + 2 * stride(h->size))
+    if (!h || h->size > bytes || h->trainers > bytes || atomic_load(&h->current) > 1 ||
+        bytes < HEAD + stride(8 * h->trainers) + 2 * stride(h->size))
         kept->memory = NULL;
     return kept->memory != NULL && atomic_load(&head_of(kept)->puts) > 0;
 }
