@@ -25,6 +25,13 @@ typedef struct order {
     bool     without_tables;
 } order;
 
+/* Where a trainer is behind a step of the job. */
+typedef struct spot {
+    bool             is_known;
+    int64_t          step;
+    tr_trainer_state state;
+} spot;
+
 struct tr__saving {
     tr_job      *job;
     tr_snapshot *snapshot;
@@ -49,10 +56,9 @@ struct tr__saving {
     char         text[2048];
     tr_job_checkpoint_report report;
 
-    /* trainers: where this one is after the step that is being made */
+    /* trainers: where this one is behind its last step, whose end may be on its way yet, and behind the one that is being made */
     pthread_mutex_t  place_lock;
-    tr_trainer_state place;
-    bool             has_place;
+    spot             place[2];
 };
 
 static void free_order(order *o)
@@ -96,17 +102,16 @@ static tr_trainer_state place_at(const tr__saving *s, int64_t step)
     return (tr_trainer_state){.steps = job->first_step + step, .runs = job->first_run + step};
 }
 
-/* For a trainer that cuts because others do. */
+/* For a trainer that cuts because others do, behind this step. */
 static uint8_t *pack_place(void *self, size_t *size, uint64_t step)
 {
     tr__saving *s = self;
 
     pthread_mutex_lock(&s->place_lock);
-    tr_trainer_state place = s->place;
-    if (!s->has_place)
-        place = place_at(s, (int64_t)step);
-    place.index = tr_job_index(s->job);
-    uint8_t *bytes = pack_cut(size, &place, NULL);
+    const spot      *place = &s->place[step % 2];
+    tr_trainer_state state = place->is_known && place->step == (int64_t)step ? place->state : place_at(s, (int64_t)step);
+    state.index = tr_job_index(s->job);
+    uint8_t *bytes = pack_cut(size, &state, NULL);
     pthread_mutex_unlock(&s->place_lock);
     return bytes;
 }
@@ -151,7 +156,8 @@ void tr__saving_free(tr__saving *s)
     tr_snapshot_free(s->snapshot);
     tr_part_free(s->part);
     free_order(&s->order);
-    free((void *)(uintptr_t)s->place.position);
+    for (int i = 0; i < 2; i++)
+        free((void *)(uintptr_t)s->place[i].state.position);
     free(s->folder);
     free(s->file);
     free(s->error);
@@ -291,23 +297,26 @@ void tr__saving_server_command(tr_job *job, const tr_command *command)
 
 /* == trainers: where they are =================================================================== */
 
+static void keep_place(spot *to, int64_t step, const tr_trainer_state *state)
+{
+    void *position = realloc((void *)(uintptr_t)to->state.position, state->position_size + 1);
+
+    memcpy(position, state->position_size ? state->position : "", state->position_size);
+    *to = (spot){true, step, *state};
+    to->state.position = position;
+}
+
 tr_status tr_job_set_place(tr_job *job, const tr_trainer_state *place)
 {
-    tr__saving *s = job->saving;
+    tr__saving   *s = job->saving;
+    const int64_t step = job->step + 1;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_set_place"));
     pthread_mutex_lock(&s->place_lock);
-    if (!place) {
-        s->has_place = false;
-        pthread_mutex_unlock(&s->place_lock);
-        return TR_OK;
-    }
-    void *position = (void *)(uintptr_t)s->place.position;
-    position = realloc(position, place->position_size + 1);
-    memcpy(position, place->position_size ? place->position : "", place->position_size);
-    s->place = *place;
-    s->place.position = position;
-    s->has_place = true;
+    if (place)
+        keep_place(&s->place[step % 2], step, place);
+    else
+        s->place[0].is_known = s->place[1].is_known = false;
     pthread_mutex_unlock(&s->place_lock);
     return TR_OK;
 }

@@ -2,6 +2,9 @@
 #include "tests/support/expect.h"
 
 #include "pserver/client.h"
+#include "pserver/comm_state.h"
+#include "pserver/job.h"
+#include "pserver/job_checkpoint.h"
 #include "proto/pserver.pb-c.h"
 
 #include <stdio.h>
@@ -286,6 +289,34 @@ static void make_step(rig *r)
     tr_client_step_end(r->client);
 }
 
+/* The script says where the next step leads before the communication thread has told servers of the end of the last one. */
+TEST(a_trainers_place_is_that_behind_the_steps_that_servers_have)
+{
+    rig                     r = make(1 << 20, 0);
+    tr_comm                 comm = {.roster = r.roster};
+    tr_job                  job = {.role = TR_ROLE_TRAINER, .comm = &comm, .client = r.client};
+    const tr_trainer_state  one = {.steps = 101, .runs = 201, .position = "one", .position_size = 3};
+    const tr_trainer_state  two = {.steps = 102, .runs = 202, .position = "two", .position_size = 3};
+    tr_message              m[16];
+
+    job.saving = tr__saving_new(&job);
+    tr__saving_watch_places(job.saving);
+    EXPECT_OK(tr_job_set_place(&job, &one));
+    make_step(&r);
+    job.step++;
+    EXPECT_OK(tr_job_set_place(&job, &two));
+    take(&r, m, 16);
+    tr_client_goodbye(r.client);
+    assert_int_equal(take(&r, m, 16), 2);
+    assert_int_equal(m[0].wire.kind, TR_WIRE_GOODBYE);
+    Trireme__Pserver__Cut *cut = trireme__pserver__cut__unpack(NULL, m[0].wire.bytes, m[0].payload);
+    assert_true(cut->place->steps == 101 && cut->place->runs == 201 && cut->place->position.len == 3);
+    assert_memory_equal(cut->place->position.data, "one", 3);
+    trireme__pserver__cut__free_unpacked(cut, NULL);
+    unmake(&r);
+    tr__saving_free(job.saving);
+}
+
 static void request(rig *r, tr_wire_kind kind)
 {
     tr_client_task_request(r->client, &(tr_client_task){.wire = {.kind = kind, .offset = 7}});
@@ -366,6 +397,7 @@ int main(void)
         cmocka_unit_test(a_block_that_nobody_pulled_is_refused),
         cmocka_unit_test(a_death_says_what_was_waited_for),
         cmocka_unit_test(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left),
+        cmocka_unit_test(a_trainers_place_is_that_behind_the_steps_that_servers_have),
         cmocka_unit_test(that_every_server_has_a_task_is_said_when_it_is_so),
         cmocka_unit_test(who_had_tasks_leaves_server_0_when_every_server_has_its_steps),
         cmocka_unit_test(what_a_server_has_alone_is_left_out_before_tasks_begin),
