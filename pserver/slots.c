@@ -391,6 +391,17 @@ static void settle(tr_slots *s)
     h->pending = 0;
 }
 
+/* Does all that the head speaks of lie in the segments? Rows and entries are not looked at: that would take as long as reading the table. */
+static bool has_all(const tr_slots *s)
+{
+    const tr__slots_head *h = s->head;
+    const uint64_t        rows = (tr_segment_bytes(s->rows) - TR__SLOTS_HEAD) / (sizeof(tr_slot_row) + h->payload);
+    const uint64_t        room = tr_segment_bytes(s->index) / sizeof(uint64_t);
+    const bool            is_index = h->capacity >= FIRST_CAPACITY && h->capacity <= room && h->next >= FIRST_CAPACITY && h->next <= room;
+
+    return h->used <= rows && (h->free & UINT32_MAX) <= h->used && is_index && places(h) <= room;
+}
+
 static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
 {
     const tr__slots_head *h = s->head;
@@ -402,8 +413,7 @@ static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
                        "shards %u to %u", tr_segment_name(s->rows), (unsigned long long)h->payload, h->first_shard,
                        h->first_shard + h->shard_count - 1, (unsigned long long)config->payload, config->first_shard,
                        config->first_shard + config->shard_count - 1);
-    if (TR__SLOTS_HEAD + h->used * (sizeof(tr_slot_row) + h->payload) > tr_segment_bytes(s->rows) ||
-        places(h) * sizeof(uint64_t) > tr_segment_bytes(s->index))
+    if (!has_all(s))
         return tr_fail(TR_EFORMAT, "table in segment '%s' says that it has more than it has", tr_segment_name(s->rows));
     return TR_OK;
 }
