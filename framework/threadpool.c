@@ -341,6 +341,23 @@ void tr_parallel_range(int64_t items, int64_t min_items, tr_range_fn fn, void *p
     tr_parallel(r.slices, range_slice, &r);
 }
 
+typedef struct copy {
+    char       *to;
+    const char *from;
+} copy;
+
+static void copy_range(void *payload, int64_t begin, int64_t end)
+{
+    const copy *c = payload;
+    memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
+}
+
+void tr_parallel_copy(void *to, const void *from, size_t bytes)
+{
+    copy c = {to, from};
+    tr_parallel_range((int64_t)bytes, 1 << 20, copy_range, &c);
+}
+
 /* -- scratch ------------------------------------------------------------------------------------------------------ */
 
 static _Thread_local void **scratch;

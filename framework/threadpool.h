@@ -32,6 +32,8 @@ void tr_slice_range(int64_t *begin, int64_t *end, int64_t items, int64_t grain, 
  * Cuts lie at multiples of 64 items where slices are that large, so that arrays are cut at cache lines. */
 typedef void (*tr_range_fn)(void *payload, int64_t begin, int64_t end);
 void tr_parallel_range(int64_t items, int64_t min_items, tr_range_fn fn, void *payload);
+/* memcpy by several threads where it is large. */
+void tr_parallel_copy(void *to, const void *from, size_t bytes);
 
 /* Memory of the calling thread, at least `bytes` long, aligned to 64, contents undefined: for what one
  * slice needs while it runs. Each slot keeps its largest size until the thread ends, so that a repeated

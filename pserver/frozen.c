@@ -5,24 +5,12 @@
 #include "pserver/table.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct tr_frozen {
     tr_server_program *sp;
     uint32_t           values, tables;
     void             **value;
 };
-
-typedef struct copy {
-    char       *to;
-    const char *from;
-} copy;
-
-static void copy_range(void *payload, int64_t begin, int64_t end)
-{
-    const copy *c = payload;
-    memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
-}
 
 static tr_status copy_value(tr_frozen *f, uint32_t index)
 {
@@ -31,8 +19,7 @@ static tr_status copy_value(tr_frozen *f, uint32_t index)
     f->value[index] = malloc(bytes + 1);
     if (!f->value[index])
         return tr_fail(TR_ENOMEM, "no memory for a copy of %llu bytes, which a replica is to get", (unsigned long long)bytes);
-    copy c = {f->value[index], tr_server_program_value(f->sp, index)};
-    tr_parallel_range((int64_t)bytes, 1 << 20, copy_range, &c);
+    tr_parallel_copy(f->value[index], tr_server_program_value(f->sp, index), bytes);
     return TR_OK;
 }
 

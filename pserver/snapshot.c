@@ -90,17 +90,6 @@ tr_status tr_snapshot_reserve(tr_snapshot *s, size_t bytes)
     return TR_OK;
 }
 
-typedef struct copy {
-    uint8_t       *to;
-    const uint8_t *from;
-} copy;
-
-static void copy_range(void *payload, int64_t begin, int64_t end)
-{
-    const copy *c = payload;
-    memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
-}
-
 /* The description alone; its name is the state's. */
 static void keep_table(tr_state *mine)
 {
@@ -128,9 +117,8 @@ tr_status tr_snapshot_take(tr_snapshot *s, int count, const tr_state *states)
             continue;
         }
         mine->dims = (int64_t *)tr__must_copy(mine->dims, (size_t)mine->rank * sizeof(int64_t));
-        copy c = {s->memory + at, states[i].data};
-        tr_parallel_range((int64_t)bytes_of(mine), 1 << 20, copy_range, &c);
-        mine->data = c.to;
+        tr_parallel_copy(s->memory + at, states[i].data, bytes_of(mine));
+        mine->data = s->memory + at;
         at += padded(bytes_of(mine));
     }
     return tr_tables_cut(s->count, s->state);

@@ -202,6 +202,24 @@ static void scratch_keeps_its_size_and_alignment(void **state)
     assert_true(other + 10 <= large || other >= large + 100000);
 }
 
+static void a_copy_is_whole_whatever_its_size(void **state)
+{
+    static const size_t sizes[] = {0, 1, 4095, (1 << 20) + 3, (5 << 20) + 7};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint8_t *from = malloc(sizes[i] + 1), *to = calloc(sizes[i] + 1, 1);
+        for (size_t at = 0; at <= sizes[i]; at++)
+            from[at] = (uint8_t)(at * 7 + 1);
+        from[sizes[i]] = 1;
+        tr_parallel_copy(to, from, sizes[i]);
+        assert_memory_equal(to, from, sizes[i]);
+        assert_int_equal(to[sizes[i]], 0);             /* and no more */
+        free(from);
+        free(to);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +233,7 @@ int main(void)
         cmocka_unit_test(small_work_is_one_slice),
         cmocka_unit_test(parallel_range_visits_each_item_once),
         cmocka_unit_test(scratch_keeps_its_size_and_alignment),
+        cmocka_unit_test(a_copy_is_whole_whatever_its_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
