@@ -5,9 +5,10 @@
 #   deploy/setup.sh fuzz       and clang
 #   deploy/setup.sh format     and clang-format
 #   deploy/setup.sh hosts      and what tests of several hosts take: namespaces and an ssh server
+#   deploy/setup.sh slurm      and Slurm, for tests of jobs on several of its nodes; they take the part hosts, too
 #   deploy/setup.sh mpi        and the system's Open MPI 4.1, under which jobs are tested, too; .venv's 5 stays the one that is used
 #
-# In a container that belongs to root the last two come by themselves, or are left out where they cannot be had. Elsewhere they are to
+# In a container that belongs to root 'hosts' and 'mpi' come by themselves, or are left out where they cannot be had. Elsewhere they are to
 # be asked for, since installing an ssh server starts it.
 # Only what is missing is installed, so a second run changes nothing. System packages need root or sudo;
 # where they are all there, neither is asked for. PYTHON names another Python than python3.
@@ -41,6 +42,12 @@ missing_test_packages() {
         command -v ssh >/dev/null || echo openssh-client
         command -v ip >/dev/null && command -v tc >/dev/null || echo iproute2
         command -v unshare >/dev/null && command -v setpriv >/dev/null || echo util-linux ;;
+    esac
+    case " $* " in *" slurm "*)
+        [ -x /usr/sbin/slurmctld ] || echo slurmctld
+        [ -x /usr/sbin/slurmd ] || echo slurmd
+        command -v srun >/dev/null || echo slurm-client
+        [ -x /usr/sbin/munged ] || echo munge ;;
     esac
     case " $* " in *" mpi "*) [ -x /usr/bin/mpirun ] || echo 'openmpi-bin=4.1*' ;; esac
 }
@@ -85,8 +92,8 @@ make_environment() {
 requirements=(requirements/test.txt)
 for part in "$@"; do
     case $part in
-        fuzz|format|hosts|mpi) ;;
-        *) die "unknown part '$part': fuzz, format, hosts or mpi" ;;
+        fuzz|format|hosts|slurm|mpi) ;;
+        *) die "unknown part '$part': fuzz, format, hosts, slurm or mpi" ;;
     esac
 done
 

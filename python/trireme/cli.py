@@ -9,11 +9,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from .errors import InvalidArgumentError, TriremeError
+
+if TYPE_CHECKING:
+    from .launch.mpi import Layout
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,9 +96,11 @@ def add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def add_where(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--hosts", metavar="H1,H2", help="hosts to start on (default: this one)")
+    where.add_argument("--hosts", metavar="H1,H2", help="hosts to start on (default: the nodes of Slurm's allocation, if "
+                       "there are several, else this one)")
     where.add_argument("--hostfile", metavar="FILE", help="the same, a host in each line")
-    parser.add_argument("--ssh", metavar="COMMAND", help="how to reach other hosts, with options (default: ssh)")
+    parser.add_argument("--ssh", metavar="COMMAND", help="how to reach other hosts, with options (default: srun "
+                        "among the nodes of Slurm's allocation, else ssh)")
     parser.add_argument("--mpirun", metavar="PATH", help="mpirun to use (default: this environment's, else the PATH's)")
 
 
@@ -143,13 +151,31 @@ def run_explain(options: argparse.Namespace) -> int:
 
 def run_doctor(options: argparse.Namespace) -> int:
     from .launch import doctor
-    from .launch.mpi import Layout
 
     if options.ranks < 0 or options.ranks == 1:
         raise InvalidArgumentError(f"trireme doctor: {options.ranks} ranks have no way between them")
-    layout = Layout(0, options.ranks, options.hosts, options.hostfile, ssh_command(options.ssh))
+    layout = replace(where(options), trainers=options.ranks)
     return doctor.diagnose(layout, mpirun=options.mpirun, timeout=options.timeout,
                            **{} if options.slack is None else {"slack": options.slack})
+
+
+def where(options: argparse.Namespace) -> Layout:
+    """The hosts, and how they are reached, as far as a job of no ranks has them: those that were asked for, else Slurm's."""
+    from .launch import slurm
+    from .launch.mpi import Layout
+
+    layout = Layout(0, 0, options.hosts, options.hostfile, ssh_command(options.ssh))
+    given = slurm.allocation(os.environ)
+    if given is None:
+        return layout
+    if not layout.is_remote:
+        layout = replace(layout, hosts=given.hosts())
+    if options.ssh is None and slurm.has_srun() and given.has(layout.slots()):
+        layout = replace(layout, ssh=slurm.SRUN)
+    if not (options.hosts or options.hostfile):
+        how = "srun" if layout.ssh == slurm.SRUN else layout.ssh.split()[0]
+        print(f"trireme {options.command}: {given}, reached by {how}", file=sys.stderr)
+    return layout
 
 
 def ssh_command(asked: str | None) -> str:
@@ -170,13 +196,12 @@ def progress_seconds(asked: float | None) -> float:
 
 
 def run_launch(options: argparse.Namespace) -> int:
-    from .launch.mpi import Layout
     from .launch.supervisor import Checkpoints, Launch
 
     checkpoints = Checkpoints(options.checkpoint, options.checkpoint_steps, options.checkpoint_seconds,
                               options.checkpoint_keep, options.resume)
-    layout = Layout(options.servers, options.trainers, options.hosts, options.hostfile, ssh_command(options.ssh), options.spares,
-                    options.replicas)
+    layout = replace(where(options), servers=options.servers, trainers=options.trainers, spares=options.spares,
+                     replicas=options.replicas)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
                     tag_output=options.tag_output, mode=options.mode, compress=options.compress, restarts=options.restarts,
                     checkpoints=checkpoints, log=options.log, progress=progress_seconds(options.progress),

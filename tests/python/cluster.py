@@ -228,7 +228,7 @@ def _remove_stale() -> None:
 
 
 @contextlib.contextmanager
-def _obeying_signals() -> Iterator[None]:
+def obeying_signals() -> Iterator[None]:
     def leave(number: int, _frame: object) -> None:
         sys.exit(128 + number)
 
@@ -245,7 +245,7 @@ def main() -> int:
     if reason:
         print(f"cluster: {reason}", file=sys.stderr)
         return 77
-    with _obeying_signals(), Cluster(int(sys.argv[1]), (ROOT, Path.cwd())) as cluster:
+    with obeying_signals(), Cluster(int(sys.argv[1]), (ROOT, Path.cwd())) as cluster:
         words = [word.replace("{hostfile}", str(cluster.hostfile)).replace("{ssh}", cluster.ssh) for word in sys.argv[2:]]
         return subprocess.call(cluster.command(list(words), folder=Path.cwd()))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import cluster
 import numpy as np
 import pytest
+from host_support import SLACK, OnHosts
 from job_support import MPIS, SCRIPT, each_mpi, environment, job_lines, launch, needs_mpi
 
 import trireme
@@ -22,7 +23,6 @@ from trireme.launch import hosts
 from trireme.launch.mpi import Layout, command_line
 
 pytestmark = pytest.mark.mpi
-SLACK = 10.0                                           # for a machine that is busy with other things
 
 
 # -- names --------------------------------------------------------------------------------------------------------
@@ -66,6 +66,22 @@ def test_a_host_that_cannot_be_reached_is_named(capsys, tmp_path):
 
 
 # -- agents ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_may_take_longer_to_start_than_to_say_that_it_lives(monkeypatch, tmp_path):
+    monkeypatch.setattr(hosts, "_SILENCE", 0.1)
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\nsleep 1; echo \'["ready", 4]\'; sleep 60\n')
+    ssh.chmod(0o755)
+    host = hosts.Host("far", [str(ssh)], "trireme-test")
+    try:
+        assert heard(host, "ready") == [4]
+        time.sleep(0.2)
+        host.read()
+        assert host.lost == "nothing came from it for 0.1 s"
+    finally:
+        host.process.kill()
+        host.close(0)
 
 
 @pytest.fixture
@@ -143,12 +159,13 @@ def test_an_agent_does_not_wait_for_ever_for_a_silent_launcher(agent):
 # -- three hosts -----------------------------------------------------------------------------------------------------
 
 
-class Job:
+class Job(OnHosts):
     """A job under ``trireme launch`` on the hosts of a cluster, started on its first one."""
 
     def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0, replicas=0,
                  spares_for="all"):
-        self.cluster, self.output = hosts, hosts.folder / "output"
+        super().__init__(hosts)
+        self.output = hosts.folder / "output"
         named = ["--mpirun", MPIS[version].mpirun] if version else []
         command = [sys.executable, "-m", "trireme", "launch", "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--servers",
                    servers, "--trainers", trainers, "--timeout", 100, "--restarts", restarts, "--replicas", replicas,
@@ -171,25 +188,6 @@ class Job:
         except subprocess.TimeoutExpired:
             pytest.fail(f"the job did not end within {seconds} s:\n{self.output.read_text()}")
         return self.process.returncode, self.output.read_text()
-
-    def ranks_on(self, host):
-        """Those that mpirun's daemons, or mpirun itself, have started there: rank -> pid there."""
-        script = ("for p in /proc/[0-9]*; do r=$(tr '\\0' '\\n' < $p/environ 2>/dev/null | sed -n 's/^OMPI_COMM_WORLD_RANK=//p'); "
-                  "[ -z \"$r\" ] || echo $r ${p#/proc/}; done")
-        return {int(rank): int(pid) for rank, pid in
-                (line.split() for line in self.cluster.run(["sh", "-c", script], host).stdout.splitlines())}
-
-    def assert_nothing_left(self, hosts=("h1", "h2", "h3"), seconds=SLACK):
-        """No process and no file of the job, on any of these hosts."""
-        deadline = time.monotonic() + seconds
-        while any(left := {host: self.left_on(host) for host in hosts}.values()) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert not any(left), {host: self.left_on(host) for host in hosts}
-
-    def left_on(self, host):
-        processes = [text for text in self.cluster.processes(host).values()
-                     if re.search(r"prted|orted|mpirun|trireme|train\.py", text)]
-        return processes + sorted(self.cluster.files(host))
 
 
 @pytest.fixture(scope="module")

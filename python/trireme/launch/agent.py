@@ -1,4 +1,4 @@
-"""What the launcher does on another host: run there by ssh, as a program of its own that imports nothing of the package.
+"""What the launcher does on another host: run there by ssh or srun, as a program of its own that imports nothing of the package.
 
     python agent.py STATE
 
@@ -204,8 +204,8 @@ def _is_running(pid: int) -> bool:
 
 
 def main() -> int:
-    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)          # who ends this is the launcher, by silence at the latest
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)          # schedulers may send them to all; who ends this is the launcher, by silence at the latest
     agent = Agent(sys.argv[1])
     try:
         agent.live()

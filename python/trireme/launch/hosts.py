@@ -1,4 +1,4 @@
-"""The other hosts of a job: an agent on each, by ssh, that sees its ranks, passes on what they say and cleans up.
+"""The other hosts of a job: an agent on each, by ssh or srun, that sees its ranks, passes on what they say and cleans up.
 
 The hosts need share no folder: an agent makes the job's folders under the same paths on its host, and what ranks write
 there appears in the launcher's own.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import shlex
 import socket
@@ -21,10 +22,11 @@ from pathlib import Path
 
 from ..errors import UnsupportedError
 from . import agent as agents
+from . import slurm
 from .mpi import Layout
 from .watch import Ranks
 
-_READY = 20.0                          # seconds for an agent to start
+_READY = 60.0                          # seconds for an agent to start: ssh or srun may take their time
 _SILENCE = 5.0                         # of an agent: its host, or the way to it, is dead
 _END = 4.0                             # for agents to clean up
 
@@ -69,11 +71,12 @@ class Host:
         self.name = name
         remote = shlex.join([sys.executable, agents.__file__, state])
         self.command = [*ssh, name, remote]
+        self.program = "srun" if list(ssh) == shlex.split(slurm.SRUN) else Path(ssh[0]).name
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, start_new_session=True)
         self.cores = 0
         self.lost: str | None = None   # why nothing more comes from it
-        self.heard = time.monotonic()
+        self.heard = math.inf          # at no time yet: who waits for its start does so for _READY
         self._text = b""
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             assert stream
@@ -109,7 +112,7 @@ class Host:
         with contextlib.suppress(BlockingIOError):
             said = os.read(self.process.stderr.fileno(), 1 << 14)
         lines = said.decode(errors="replace").strip().splitlines()
-        return f"ssh ended with exit code {self.process.poll()}" + (f": {lines[-1]}" if lines else "")
+        return f"{self.program} ended with exit code {self.process.poll()}" + (f": {lines[-1]}" if lines else "")
 
     def close(self, seconds: float) -> None:
         """Wait so long at most for the agent's end."""
@@ -203,10 +206,6 @@ class Hosts:
             self.said = time.monotonic()
             for host in self.hosts:
                 host.tell("alive")
-
-    def cores(self) -> int:
-        """Of the host that has the fewest, this one counted."""
-        return min([len(os.sched_getaffinity(0)), *(host.cores for host in self.hosts)])
 
     def look(self, ranks: Ranks) -> None:
         """Take in what has happened on the hosts."""

@@ -120,7 +120,7 @@ class Layout:
     trainers: int
     hosts: str | None = None           # "h1,h2:4"
     hostfile: str | None = None
-    ssh: str = SSH                     # with its options
+    ssh: str = SSH                     # with its options; or what is called alike
     spares: int = 0                    # on each host
     replicas: int = 0                  # of each server, on another host
 
@@ -219,9 +219,9 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
     if mpi.major < 5:
         flags += ["--mca", "odls_base_sigkill_timeout", "0"]
     if layout.is_remote:
-        option, agent = ("--prtemca", "plm_ssh_agent") if mpi.major >= 5 else ("--mca", "plm_rsh_agent")
-        settings = (("oob_tcp_keepalive_time", "3"), ("oob_tcp_keepalive_intvl", "1"), ("oob_tcp_keepalive_probes", "3"),
-                    (agent, layout.ssh))
+        option, starter = ("--prtemca", "ssh") if mpi.major >= 5 else ("--mca", "rsh")
+        # Whatever schedules jobs here: the hosts are those that are named, and are reached by the agent.
+        settings = (("plm", starter), ("ras", "^slurm"), (f"plm_{starter}_agent", layout.ssh), ("oob_tcp_keepalive_time", "3"), ("oob_tcp_keepalive_intvl", "1"), ("oob_tcp_keepalive_probes", "3"))
         flags += [word for pair in settings for word in (option, *pair)]
     return flags
 

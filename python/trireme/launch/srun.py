@@ -1,0 +1,38 @@
+"""What `ssh HOST COMMAND` does, by srun, on a node of the allocation of Slurm that this process is in; imports nothing of the package.
+
+    python srun.py HOST COMMAND
+
+Each is a step of its own: one that ends, ends no other. All are given the whole of the job's part of their node.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+_OPTIONS = ["--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--mpi=none", "--cpu-bind=none", "--export=ALL", "--chdir=/",
+            "--quiet"]
+
+
+def main() -> int:
+    if len(sys.argv) < 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    host, *words = sys.argv[1:]
+    # Who waits for a node that is gone would wait for as long as Slurm does.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    shell = pwd.getpwuid(os.geteuid()).pw_shell or "/bin/sh"
+    command = ["srun", *_OPTIONS, f"--nodelist={host}", shell, "-c", " ".join(words)]
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"srun: {error.strerror}", file=sys.stderr)
+        return 127
+
+
+if __name__ == "__main__":
+    sys.exit(main())
