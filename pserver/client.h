@@ -140,7 +140,7 @@ uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task);
 /* Trainer 0: cut (server_cut.c). `payloads` are packed Cuts, one for each server, which the client takes over. It has all
  * answers to the one before. No ticket: the answers come when they are written. */
 void     tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes);
-/* Not an heir that has not made a step yet: some servers may have one that others have not. */
+/* Has it behind it what some servers may have and others not: the steps up to tr_client_even_from, and an heir its first? */
 bool     tr_client_may_cut(const tr_client *client);
 bool     tr_client_cut_is_answered(const tr_client *client);
 /* A packed CutDone; valid until the next cut. */

@@ -68,14 +68,13 @@ uint64_t tr_client_even_from(const tr_client *client)
 
 void tr_client_rest(tr_client *client)
 {
-    if (client->cut_wanted > client->cut && client->pack_place && !tr__client_is_first(client) &&
-        client->step >= tr_client_even_from(client) && !tr__client_is_uneven(client))
+    if (client->cut_wanted > client->cut && client->pack_place && !tr__client_is_first(client) && tr_client_may_cut(client))
         tr__client_follow_cut(client);
 }
 
 bool tr_client_may_cut(const tr_client *client)
 {
-    return !tr__client_is_uneven(client);
+    return client->step >= tr_client_even_from(client) && !tr__client_is_uneven(client);
 }
 
 bool tr_client_cut_is_answered(const tr_client *client)

@@ -3,6 +3,7 @@
 
 #include "framework/memory.h"
 #include "pserver/mode.h"
+#include "pserver/places.h"
 #include "pserver/runlog.h"
 #include "pserver/snapshot.h"
 #include "pserver/wake.h"
@@ -330,16 +331,6 @@ typedef struct parts {
     int       answers;
 } parts;
 
-/* Whoever died while servers gathered the cut may be in the parts of some alone: then what server 0 says of tasks is not true of all. */
-static bool are_of_same_trainers(const Trireme__Pserver__CutDone *a, const Trireme__Pserver__CutDone *b)
-{
-    bool are_same = a->n_places == b->n_places;
-
-    for (size_t i = 0; are_same && i < a->n_places; i++)
-        are_same = a->places[i]->index == b->places[i]->index && a->places[i]->steps == b->places[i]->steps;
-    return are_same;
-}
-
 /* What the server says of its part. */
 static tr_status take_answer(parts *p, tr_job *job, int server)
 {
@@ -351,8 +342,6 @@ static tr_status take_answer(parts *p, tr_job *job, int server)
     p->answer[p->answers++] = done;
     if (!done->has_part)
         return tr_fail(TR_EIO, "server %d: %s", server, done->error ? done->error : "it wrote no part");
-    if (p->answer[0]->has_tasks && !are_of_same_trainers(p->answer[0], done))
-        return tr_fail(TR_EPEER, "a trainer died while it was made, and is in some of its parts alone");
     tr_part *part = tr_part_parse(done->part.data, done->part.len);
     if (!part)
         return tr_fail(TR_EFORMAT, "the description of the part of server %d is damaged", server);
@@ -360,21 +349,35 @@ static tr_status take_answer(parts *p, tr_job *job, int server)
     return TR_OK;
 }
 
-static tr_status write_manifest(tr__saving *s, parts *p)
+static tr_status write_manifest(tr__saving *s, parts *p, const tr_places *places)
 {
     const Trireme__Pserver__CutDone *first = p->answer[0];
-    tr_trainer_state *trainers = tr__must_alloc(first->n_places * sizeof *trainers + 1);
+    tr_trainer_state *trainers = tr__must_alloc((size_t)places->count * sizeof *trainers + 1);
 
-    for (size_t i = 0; i < first->n_places; i++) {
-        const pb_place *from = first->places[i];
+    for (int i = 0; i < places->count; i++) {
+        const pb_place *from = places->place[i];
         trainers[i] = (tr_trainer_state){(int)from->index, (int64_t)from->steps, (int64_t)from->runs,
                                          from->has_position ? from->position.data : NULL,
                                          from->has_position ? from->position.len : 0};
     }
-    const tr_checkpoint_facts facts = {s->order.step, s->job->mode, s->order.digest, (int)first->n_places, trainers,
+    const tr_checkpoint_facts facts = {s->order.step, s->job->mode, s->order.digest, places->count, trainers,
                                        first->has_tasks ? first->tasks.data : NULL, first->tasks.len};
     const tr_status           status = tr_manifest_write(s->order.folder, &facts, s->order.cut, p->count, p->item);
     free(trainers);
+    return status;
+}
+
+static tr_status write_manifest_of_answers(tr__saving *s, parts *p)
+{
+    const int trainers = tr_job_trainers(s->job);
+    tr_places places;
+    tr_mode   mode;
+
+    TR_TRY(tr_mode_parse(&mode, s->job->mode));
+    tr_status status = tr_places_merge(&places, trainers, tr_mode_cuts_by_all(&mode), p->answers, p->answer);
+    if (status == TR_OK)
+        status = write_manifest(s, p, &places);
+    tr_places_deinit(&places);
     return status;
 }
 
@@ -400,7 +403,7 @@ static tr_status put_together(tr__saving *s, parts *p)
     p->count = s->order.file != NULL;
     for (int i = 0; i < servers; i++)
         TR_TRY(take_answer(p, s->job, i));
-    TR_TRY(write_manifest(s, p));
+    TR_TRY(write_manifest_of_answers(s, p));
     if (s->order.keep > 0)
         tr_checkpoint_prune(s->order.dir, s->order.keep);
     return TR_OK;

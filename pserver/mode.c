@@ -99,6 +99,11 @@ bool tr_mode_overtakes(const tr_mode *mode)
     return mode->kind != TR_MODE_SYNC;
 }
 
+bool tr_mode_cuts_by_all(const tr_mode *mode)
+{
+    return tr_mode_keeps_apart(mode) && !mode->goes_on;
+}
+
 /* Where an update is of all trainers each is to have a batch for each. */
 bool tr_mode_leases(const tr_mode *mode)
 {

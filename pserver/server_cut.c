@@ -28,7 +28,7 @@ typedef Trireme__Pserver__CutDone pb_done;
 
 static bool is_by_all(const tr_server *server)
 {
-    return tr_mode_keeps_apart(&server->mode) && !server->mode.goes_on;
+    return tr_mode_cuts_by_all(&server->mode);
 }
 
 bool tr__server_cut_is_decided(const tr_server *server)
@@ -85,12 +85,22 @@ tr_status tr__server_note_farewell(tr_server *server, tr__trainer *trainer, cons
 }
 
 /* Who has left is where it was then, when all that it did is in the state. */
-static void take_in_who_left(tr_server *server)
+static void note_who_left(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
-        t->is_in_cut = !server->cut.cut[i] && t->farewell && !t->is_lost && t->settled == t->ended;
+        t->had_left = t->is_gone && !t->is_lost && t->settled == t->ended;
     }
+}
+
+/* Where it is in the cut; NULL: it is lost, or has not said again where it was when it left. */
+static Trireme__Pserver__Place *place_of(const tr_server *server, int trainer)
+{
+    const tr__trainer *t = &server->trainer[trainer];
+
+    if (server->cut.cut[trainer])
+        return server->cut.cut[trainer]->place;
+    return t->had_left && t->farewell ? t->farewell->place : NULL;
 }
 
 void tr__server_try_cut(tr_server *server)
@@ -98,7 +108,7 @@ void tr__server_try_cut(tr_server *server)
     if (!is_ready(server) || !tr__server_copy_makes_way(server))
         return;
     server->cut.phase = TR__CUT_TAKING;
-    take_in_who_left(server);
+    note_who_left(server);
     free(server->cut.tasks);
     server->cut.tasks = tr__server_tasks_pack(server, &server->cut.tasks_size);
     server->store.snapshot(server->store.self, server->cut.cut[0]->wish);
@@ -327,12 +337,18 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
 {
     Trireme__Pserver__Place **places = calloc((size_t)server->trainer_count + 1, sizeof *places);
     pb_done                   done = TRIREME__PSERVER__CUT_DONE__INIT;
+    uint32_t                 *left = calloc((size_t)server->trainer_count + 1, sizeof *left);
     tr__cut                  *cut = &server->cut;
 
-    for (int i = 0; cut->cut && i < server->trainer_count; i++)
-        if (cut->cut[i] || server->trainer[i].is_in_cut)
-            places[done.n_places++] = (cut->cut[i] ? cut->cut[i] : server->trainer[i].farewell)->place;
+    for (int i = 0; part && i < server->trainer_count; i++) {
+        Trireme__Pserver__Place *place = place_of(server, i);
+        if (place)
+            places[done.n_places++] = place;
+        if (server->trainer[i].had_left)
+            left[done.n_left++] = (uint32_t)i;
+    }
     done.places = places;
+    done.left = left;
     done.pause = cut->pause;
     done.has_part = part != NULL;
     done.part.data = (uint8_t *)(uintptr_t)part;
@@ -347,6 +363,7 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
     cut->answer = malloc(cut->answer_size + 1);
     trireme__pserver__cut_done__pack(&done, cut->answer);
     free(places);
+    free(left);
     forget_cuts(server);
     cut->phase = TR__CUT_NONE;
     if (server->status == TR_OK && !server->trainer[0].is_gone && !server->trainer[0].is_vacant)

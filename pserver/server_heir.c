@@ -118,6 +118,9 @@ static void vacate(tr_server *server, tr__trainer *t)
 
     tr__server_cut_give_up(server, server->cut.number);
     forget_requests(server, t);
+    if (t->farewell)                               /* its heir may make more steps */
+        trireme__pserver__cut__free_unpacked(t->farewell, NULL);
+    t->farewell = NULL;
     tr__server_tasks_vacant(server, t);
     t->epoch++;                                    /* what the dead may still say is refused */
     t->is_vacant = true;

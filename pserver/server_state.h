@@ -161,7 +161,7 @@ typedef struct tr__trainer {
     tr__row_pull *row_pulls;          /* wait for their step, or for an update to end */
     tr__row_pull **row_pulled;        /* of each table: answered last, with hints for the push of these keys; or NULL */
     Trireme__Pserver__Cut *farewell;  /* where it was when it said goodbye, or NULL */
-    bool        is_in_cut;            /* that is where it is in the cut that is being taken or written */
+    bool        had_left;             /* all its steps are in the cut that is being taken or written */
     bool        is_parked;            /* has cut: what it sends waits until all have */
     tr__held   *parked, **parked_end; /* requests of any kind, in order of seq */
     tr_peer_meter meter;

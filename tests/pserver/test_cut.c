@@ -317,8 +317,7 @@ static void check_cut(trainer *t)
 
 static void step(trainer *t)
 {
-    if (t->index == 0 && !t->is_cutting && (uint64_t)t->step >= tr_client_even_from(t->client) &&
-        tr_sim_random(t->job->sim, 3) == 0)
+    if (t->index == 0 && !t->is_cutting && tr_client_may_cut(t->client) && tr_sim_random(t->job->sim, 3) == 0)
         cut(t);
     t->step++;
     for (int b = 0; b < t->job->servers * BLOCKS; b++)

@@ -1,6 +1,8 @@
 /* sim_cut.c - checkpoints of a simulated job: what servers copy, and what trainer 0 makes of their parts. */
 #include "tests/support/sim_state.h"
 
+#include "pserver/places.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -127,39 +129,31 @@ static void take_part(const sim_job *job, sim_snapshot *to, int server, const ui
     }
 }
 
-/* Of whom nothing is said: where all cut, it has left; where trainer 0 cuts alone, it is at the same step, or has left before. */
-static int place_of(const sim_job *job, int trainer, const Trireme__Pserver__CutDone *done)
+/* Of whom nothing is said: where all cut, it is lost; where trainer 0 cuts alone, it is at the same step, or has left before. */
+static int place_of(const sim_job *job, int trainer, const tr_places *places)
 {
-    const bool is_by_all = tr_mode_keeps_apart(&job->mode) && !job->mode.goes_on;
-    const int  first = (int)done->places[0]->steps, steps = job->trainer[trainer].steps;
+    const int first = (int)places->place[0]->steps, steps = job->trainer[trainer].steps;
 
-    for (size_t p = 0; p < done->n_places; p++)
-        if (done->places[p]->index == (uint32_t)trainer)
-            return (int)done->places[p]->steps;
-    return is_by_all || first > steps ? steps : first;
+    for (int p = 0; p < places->count; p++)
+        if (places->place[p]->index == (uint32_t)trainer)
+            return (int)places->place[p]->steps;
+    return tr_mode_cuts_by_all(&job->mode) || first > steps ? steps : first;
 }
 
-/* Every server has cut a trainer's stream at the same place. */
-static void take_places(const sim_job *job, sim_snapshot *to, int server, const Trireme__Pserver__CutDone *done)
+/* What job_checkpoint.c asks of servers' parts. */
+static bool take_places(const sim_job *job, sim_snapshot *to, Trireme__Pserver__CutDone *const *done)
 {
-    for (int i = 0; i < to->trainers; i++) {
-        const int step = place_of(job, i, done);
-        if (server > 0 && step != to->step[i])
-            fail_msg("seed %llu: server %d has cut trainer %d behind step %d, server 0 behind step %d",
-                     (unsigned long long)job->options.seed, server, i, step, to->step[i]);
-        to->step[i] = step;
-        to->left[i] = job->trainer[i].steps - step;
+    tr_places       places;
+    const tr_status status = tr_places_merge(&places, to->trainers, tr_mode_cuts_by_all(&job->mode), job->options.servers, done);
+
+    if (status != TR_OK && !strstr(tr_error(), "died while it was made"))
+        fail_msg("seed %llu: %s", (unsigned long long)job->options.seed, tr_error());
+    for (int i = 0; status == TR_OK && i < to->trainers; i++) {
+        to->step[i] = place_of(job, i, &places);
+        to->left[i] = job->trainer[i].steps - to->step[i];
     }
-}
-
-/* Steps of the trainers that are in it, and 1; 0: it is not. One malloc. */
-static uint64_t *list_places(const sim_snapshot *one, const Trireme__Pserver__CutDone *done)
-{
-    uint64_t *steps = calloc((size_t)one->trainers, sizeof *steps);
-
-    for (size_t p = 0; p < done->n_places; p++)
-        steps[done->places[p]->index] = done->places[p]->steps + 1;
-    return steps;
+    tr_places_deinit(&places);
+    return status == TR_OK;
 }
 
 static void free_snapshot(sim_snapshot *one)
@@ -170,45 +164,46 @@ static void free_snapshot(sim_snapshot *one)
     free(one);
 }
 
-/* What job_checkpoint.c asks of them where tasks are leased: the same trainers are in each. */
-static bool are_same(const sim_snapshot *one, const uint64_t *steps, const Trireme__Pserver__CutDone *done)
+static void take_tasks(sim_snapshot *to, const Trireme__Pserver__CutDone *done)
 {
-    uint64_t *other = list_places(one, done);
-    const bool are_same = !memcmp(steps, other, (size_t)one->trainers * sizeof *steps);
+    if (!done->has_tasks)
+        return;
+    to->tasks_size = done->tasks.len;
+    to->tasks = memcpy(malloc(to->tasks_size), done->tasks.data, to->tasks_size);
+}
 
-    free(other);
-    return are_same;
+/* False: the cut is not whole. */
+static bool take_parts(const sim_trainer *t, sim_snapshot *to, Trireme__Pserver__CutDone **done)
+{
+    const sim_job *job = t->job;
+    bool           is_whole = true;
+
+    for (int s = 0; s < job->options.servers; s++) {
+        const tr_client_answer *answer = tr_client_cut_answer(t->client, s);
+        done[s] = trireme__pserver__cut_done__unpack(NULL, answer->size, answer->bytes);
+        assert_non_null(done[s]);
+        is_whole &= done[s]->has_part != 0;
+    }
+    if (!is_whole || !take_places(job, to, done))
+        return false;
+    for (int s = 0; s < job->options.servers; s++)
+        take_part(job, to, s, done[s]->part.data);
+    take_tasks(to, done[0]);
+    return true;
 }
 
 void sim__take_answers(sim_trainer *t)
 {
-    sim_job      *job = t->job;
-    sim_snapshot *one = calloc(1, sizeof *one);
-    uint64_t     *steps = NULL;
-    bool          is_whole = true;
+    sim_job                   *job = t->job;
+    sim_snapshot              *one = calloc(1, sizeof *one);
+    Trireme__Pserver__CutDone *done[SIM_SERVERS];
 
     one->trainers = job->options.trainers;
     one->step = calloc((size_t)one->trainers, sizeof *one->step);
     one->left = calloc((size_t)one->trainers, sizeof *one->left);
-    for (int s = 0; s < job->options.servers; s++) {
-        const tr_client_answer    *answer = tr_client_cut_answer(t->client, s);
-        Trireme__Pserver__CutDone *done = trireme__pserver__cut_done__unpack(NULL, answer->size, answer->bytes);
-        assert_non_null(done);
-        is_whole &= done->has_part != 0;
-        if (!steps)
-            steps = list_places(one, done);
-        is_whole &= !job->options.tasks || are_same(one, steps, done);
-        if (is_whole) {
-            take_part(job, one, s, done->part.data);
-            take_places(job, one, s, done);
-        }
-        if (is_whole && done->has_tasks) {
-            one->tasks_size = done->tasks.len;
-            one->tasks = memcpy(malloc(one->tasks_size), done->tasks.data, one->tasks_size);
-        }
-        trireme__pserver__cut_done__free_unpacked(done, NULL);
-    }
-    free(steps);
+    const bool is_whole = take_parts(t, one, done);
+    for (int s = 0; s < job->options.servers; s++)
+        trireme__pserver__cut_done__free_unpacked(done[s], NULL);
     t->is_cutting = false;
     if (!is_whole) {
         free_snapshot(one);
