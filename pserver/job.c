@@ -42,6 +42,34 @@ void tr_job_tell_failure(int code, const char *why)
     tr__launcher_tell_own("failed", text);
 }
 
+/* Of who has left well, what its script's end makes of it. A copy of this process (fork) is no rank. */
+static struct {
+    pid_t pid;
+    char  name[256];
+} leaver;
+
+static void see_exit(int code, void *payload)
+{
+    char why[320];
+
+    (void)payload;
+    if (getpid() != leaver.pid)
+        return;
+    if (code & 255) {
+        snprintf(why, sizeof why, "%s ended with exit code %d", leaver.name, code & 255);
+        tr_job_tell_failure(code, why);
+    }
+    if (must_exit)
+        _exit(code);
+}
+
+void tr_job_watch_exit(const char *name)
+{
+    leaver.pid = getpid();
+    snprintf(leaver.name, sizeof leaver.name, "%s", name);
+    on_exit(see_exit, NULL);
+}
+
 tr_job *tr_job_current(void)
 {
     return current;

@@ -94,6 +94,9 @@ TR_API tr_status tr_job_free(tr_job *job);
 /* After a job that went on without a rank that died: MPI is not finalized, which would wait for the dead one. Or MPI does
  * not end, since its daemon does not answer. The process is to end by _exit. */
 TR_API bool    tr_job_must_exit(void);
+/* Of who has left well (tr_job_free) and goes on to its end by `exit`: an exit code that is not 0 is told to the launcher, if there is one,
+ * and makes the job's. `name` is the rank's. Where the process is to end by _exit, it does. */
+TR_API void    tr_job_watch_exit(const char *name);
 
 TR_API int     tr_job_rank(const tr_job *job);
 TR_API int     tr_job_size(const tr_job *job);

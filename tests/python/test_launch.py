@@ -289,6 +289,14 @@ def test_the_exit_code_of_the_script_is_that_of_the_job():
     assert code == 3 and "(trainer 0" in job_lines(text)[0] and "exit code 3" in job_lines(text)[0], text
 
 
+@needs_mpi
+@pytest.mark.parametrize("fault, expected", [("SystemExit", 3), ("raise behind a hook", 1), ("exit 256", 1)])
+def test_no_way_to_fail_looks_like_success(fault, expected):
+    """What raises SystemExit itself, as the builtin exit does, is seen by nothing but the process's exit code."""
+    code, text = Launched(1, 2, "--fault", fault).end()
+    assert code == expected and re.search(rf"rank 1 \(trainer 0, .*ended with exit code {expected}\n", text), text
+
+
 @each_mpi
 def test_a_script_that_fails_before_it_joins(version):
     code, text = Launched(1, 2, "--fault", "import", version=version).end()

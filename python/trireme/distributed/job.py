@@ -177,7 +177,7 @@ def _watch_end() -> None:
         if _job is not None:
             _job.exit_code = code
         elif code not in (None, 0):
-            number = code if isinstance(code, int) else 1
+            number = _exit_code(code)
             _end_unjoined = number, f"exit code {number}"
         exit_(code)
 
@@ -188,23 +188,28 @@ def _watch_end() -> None:
 def _end() -> None:
     job = _job
     if job is None and _end_unjoined is not None and os.environ.get(_RANK_IS) == str(os.getpid()):
-        tell_launcher("failed", f"{_end_unjoined[0] & 255}\n{_end_unjoined[1]}\n")
+        tell_launcher("failed", f"{_end_unjoined[0]}\n{_end_unjoined[1]}\n")
     if job is None or job.ptr is None or job.pid != os.getpid():
         return
+    code = _exit_code(job.exit_code)
+    name = ffi.string(lib.tr_job_rank_name(job.ptr, lib.tr_job_rank(job.ptr))).decode()
     if job.failure is None and job.exit_code not in (None, 0):
-        name = ffi.string(lib.tr_job_rank_name(job.ptr, lib.tr_job_rank(job.ptr))).decode()
-        job.failure = f"{name} ended with exit code {job.exit_code if isinstance(job.exit_code, int) else 1}"
+        job.failure = f"{name} ended with exit code {code}"
     if job.failure is None:
         _let_last_steps_count(job)
     _flush()
-    code = job.exit_code if isinstance(job.exit_code, int) and job.exit_code else 1
     if job.failure is not None:
-        tell_launcher("failed", f"{code & 255}\n{job.failure}\n")
+        tell_launcher("failed", f"{code}\n{job.failure}\n")
     has_failed_here = job.failure is not None
     if not job.free():
         os._exit(code if has_failed_here else lib.tr_job_exit_code())      # MPI is left as it is
-    if lib.tr_job_must_exit():
-        os._exit(0)
+    # Who raises SystemExit itself (`exit(3)` does), or an exception behind another excepthook, is known by its exit code alone.
+    lib.tr_job_watch_exit(name.encode())
+
+
+def _exit_code(last: Any) -> int:
+    """Return what a process that fails ends with: the argument of sys.exit, as far as a process can say it."""
+    return last & 255 or 1 if isinstance(last, int) else 1
 
 
 def _let_last_steps_count(job: Job) -> None:

@@ -33,6 +33,7 @@ _TO_EXPLAIN = 6.0                      # for another host to say what happened, 
 _TO_SAVE = 600.0                       # for a last checkpoint
 _TO_LISTEN = 10.0                      # for a job that starts to come so far that it can be asked for a checkpoint
 _TO_STOP = 2.0                         # for mpirun, told to stop
+_TO_EXIT = 10.0                        # for processes that have left the job well: their exit codes are not known before
 _PR_SET_PDEATHSIG = 1
 _TURN, _CALM = 0.02, 0.1               # seconds between two looks: while ranks start or end, and while all run; a death ends either
 _PREFIX, _PREFIX_HOSTS, _STATE = "trireme-job-", "trireme-hosts-", "trireme-state-"
@@ -324,7 +325,7 @@ class Launch:
                 return Failure(124, f"it did not end within {self.timeout:g} s")
             if ranks.done() == ranks.size:
                 done_at = done_at or now
-                if has_ended or now - done_at > _TO_STOP:
+                if has_ended or now - done_at > (_TO_STOP if ranks.are_all_gone() else _TO_EXIT):
                     return Failure(1, "all trainers have died", is_death=True) if ranks.all_lost() else None
             elif has_ended and (not hosts or now - ended_at > _TO_EXPLAIN):
                 return self._unexplained(mpirun, ranks)

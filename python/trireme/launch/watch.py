@@ -80,6 +80,10 @@ class Ranks:
         """Whether all have started and none has ended."""
         return len(self.known) == self.size and not any(one.gone for one in self.known.values())
 
+    def are_all_gone(self) -> bool:
+        """Whether the processes of all ranks have ended, but for those that the others went on without."""
+        return all(one.gone or self.is_lost(one.rank) for one in self.known.values())
+
     def _note(self, pid: int) -> None:
         rank = _rank_of(pid)
         if rank is None or rank in self.known or not 0 <= rank < self.size:

@@ -58,10 +58,16 @@ def reader():
 def misbehave():
     if args.fault == "raise with a thread":
         threading.Thread(target=time.sleep, args=(300,)).start()
+    if args.fault == "raise behind a hook":
+        sys.excepthook = lambda *what: None
     if args.fault.startswith("raise"):
         raise ValueError("the data is bad")
     if args.fault == "exit":
         sys.exit(3)
+    if args.fault == "exit 256":
+        sys.exit(256)
+    if args.fault == "SystemExit":
+        raise SystemExit(3)
     if args.fault == "kill" or (args.fault == "kill once" and os.environ.get("TRIREME_ATTEMPT") == "0"):
         os.kill(os.getpid(), signal.SIGKILL)
     if args.fault == "fetch":
