@@ -17,8 +17,9 @@ tr_status tr__make_folders(const char *path)
 
     for (char *slash = copy; status == TR_OK && (slash = strchr(slash + 1, '/'));) {
         *slash = '\0';
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST && errno != EISDIR && access(copy, F_OK) != 0)
-            status = tr_fail(TR_EIO, "cannot create the folder '%s': %s", copy, strerror(errno));
+        const int error = mkdir(copy, 0777) ? errno : 0;
+        if (error && error != EEXIST && error != EISDIR && access(copy, F_OK) != 0)
+            status = tr_fail(TR_EIO, "cannot create the folder '%s': %s", copy, strerror(error));
         *slash = '/';
     }
     free(copy);

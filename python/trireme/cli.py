@@ -9,12 +9,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from .errors import InvalidArgumentError, TriremeError
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit code."""
-    parser = argparse.ArgumentParser(prog="trireme", description="Train on parameter servers over MPI.")
+    parser = _Parser(prog="trireme", description="Train on parameter servers over MPI.")
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     add_launch(commands)
@@ -33,10 +35,60 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_checkpoint(commands)
     options = parser.parse_args(argv)
     try:
-        return options.run(options)
+        code = options.run(options)
+        if sys.stdout:                                 # it is None where it was closed
+            sys.stdout.flush()
+        return code
     except TriremeError as error:
         print(f"trireme: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:                            # `trireme explain logs | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def whole_from(least: int) -> Callable[[str], int]:
+    """Return what understands a whole number that is not smaller."""
+    def read(text: str) -> int:
+        value = int(text) if text.strip().lstrip("+-").isdecimal() else least - 1
+        if not least <= value < 1 << 31:
+            raise argparse.ArgumentTypeError(f"{text!r}; a whole number from {least} on is possible")
+        return value
+
+    return read
+
+
+def number_from(least: float, is_above: bool = False) -> Callable[[str], float]:
+    """Return what understands a number that is not smaller, or above it; NaN and infinity are none."""
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and (value > least or value == least and not is_above)):
+            raise argparse.ArgumentTypeError(f"{text!r}; a number {'above' if is_above else 'from'} {least:g}{'' if is_above else ' on'} is possible")
+        return value
+
+    return read
+
+
+def text_of(what: str) -> Callable[[str], str]:
+    """Return what refuses "", which is mostly a variable of a shell that was never set."""
+    def read(text: str) -> str:
+        if not text:
+            raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
+        return text
+
+    return read
+
+
+class _Parser(argparse.ArgumentParser):
+    """What is wrong comes first, without the list of all options before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` lists what is possible)\n")
 
 
 class _Version(argparse.Action):
@@ -49,35 +101,35 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "launch", help="run a script or a saved job on trainers and parameter servers",
         description="Run a script, or a saved job, in trainer processes, beside parameter servers, and watch over them. The exit code is 0 "
                     "when every rank has left the job well, but for those whose death it survived. The same script runs in one process by `python SCRIPT`.")
-    parser.add_argument("--servers", type=int, default=1, metavar="S", help="parameter servers (default: 1)")
-    parser.add_argument("--trainers", type=int, default=1, metavar="T", help="processes that run the script (default: 1)")
-    parser.add_argument("--spares", type=int, default=1, metavar="N", help="processes on each host that wait to take the place "
+    parser.add_argument("--servers", type=whole_from(1), default=1, metavar="S", help="parameter servers (default: 1)")
+    parser.add_argument("--trainers", type=whole_from(1), default=1, metavar="T", help="processes that run the script (default: 1)")
+    parser.add_argument("--spares", type=whole_from(0), default=1, metavar="N", help="processes on each host that wait to take the place "
                         "of a process that dies there (default: 1)")
     parser.add_argument("--spares-for", choices=["all", "servers"], default="all", help="whose places they take: trainers', too, or "
                         "servers' alone (default: all)")
-    parser.add_argument("--replicas", type=int, default=0, metavar="N", help="1: what a server has is kept on another host, too, "
+    parser.add_argument("--replicas", type=whole_from(0), default=0, metavar="N", help="1: what a server has is kept on another host, too, "
                         "and outlives its own (default: 0)")
-    parser.add_argument("--mode", metavar="MODE", help="consistency: sync, sync(fewer), sync(backups=N), async, async(compensation=X), "
+    parser.add_argument("--mode", type=text_of("mode"), metavar="MODE", help="consistency: sync, sync(fewer), sync(backups=N), async, async(compensation=X), "
                         "ssp(N) or geo(N) (default: what the script says, else sync)")
-    parser.add_argument("--compress", metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8 or topk(SHARE) "
+    parser.add_argument("--compress", type=text_of("method"), metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8 or topk(SHARE) "
                         "(default: what the script says, else none)")
-    parser.add_argument("--checkpoint", metavar="DIR", help="keep checkpoints in this folder, which all hosts see")
-    parser.add_argument("--checkpoint-steps", type=int, metavar="N", help="one every N steps")
-    parser.add_argument("--checkpoint-seconds", type=float, metavar="S", help="one every S seconds (default: 600)")
-    parser.add_argument("--checkpoint-keep", type=int, metavar="K", help="the newest K stay (default: 3)")
+    parser.add_argument("--checkpoint", type=text_of("folder"), metavar="DIR", help="keep checkpoints in this folder, which all hosts see")
+    parser.add_argument("--checkpoint-steps", type=whole_from(1), metavar="N", help="one every N steps")
+    parser.add_argument("--checkpoint-seconds", type=number_from(0, True), metavar="S", help="one every S seconds (default: 600)")
+    parser.add_argument("--checkpoint-keep", type=whole_from(1), metavar="K", help="the newest K stay (default: 3)")
     parser.add_argument("--resume", action="store_true", help="go on from the newest valid checkpoint, if there is one")
     add_where(parser)
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="end the job after so long (default: never)")
-    parser.add_argument("--restarts", type=int, default=3, metavar="N",
+    parser.add_argument("--timeout", type=number_from(0, True), metavar="SECONDS", help="end the job after so long (default: never)")
+    parser.add_argument("--restarts", type=whole_from(0), default=3, metavar="N",
                         help="start the job again so often when a process has died (default: 3)")
     parser.add_argument("--tag-output", action="store_true", help="begin each line of output with its rank")
-    parser.add_argument("--log", metavar="DIR", help="each rank writes JSON lines about itself there, which trireme explain reads")
-    parser.add_argument("--progress", type=float, metavar="SECONDS", help="a line about the job so often, 0 for none (default: 1 on a "
+    parser.add_argument("--log", type=text_of("folder"), metavar="DIR", help="each rank writes JSON lines about itself there, which trireme explain reads")
+    parser.add_argument("--progress", type=number_from(0), metavar="SECONDS", help="a line about the job so often, 0 for none (default: 1 on a "
                         "terminal, where it is rewritten in place, else 30)")
     parser.add_argument("--dry-run", action="store_true", help="print the mpirun line and stop")
     parser.add_argument("script", help="Python script, or a saved job for trireme-trainer")
@@ -85,7 +137,7 @@ def add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(run=run_launch)
 
 
-def add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_explain(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "explain", help="say where the time of a job's steps went",
         description="Read the logs that `trireme launch --log DIR` has written, also while the job runs or after it was killed: where a step's time "
@@ -96,27 +148,27 @@ def add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def add_where(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--hosts", metavar="H1,H2", help="hosts to start on (default: the nodes of Slurm's allocation, if "
+    where.add_argument("--hosts", type=text_of("list of hosts"), metavar="H1,H2", help="hosts to start on (default: the nodes of Slurm's allocation, if "
                        "there are several, else this one)")
-    where.add_argument("--hostfile", metavar="FILE", help="the same, a host in each line")
-    parser.add_argument("--ssh", metavar="COMMAND", help="how to reach other hosts, with options (default: srun "
+    where.add_argument("--hostfile", type=text_of("file"), metavar="FILE", help="the same, a host in each line")
+    parser.add_argument("--ssh", type=text_of("command"), metavar="COMMAND", help="how to reach other hosts, with options (default: srun "
                         "among the nodes of Slurm's allocation, else ssh)")
-    parser.add_argument("--mpirun", metavar="PATH", help="mpirun to use (default: this environment's, else the PATH's)")
+    parser.add_argument("--mpirun", type=text_of("program"), metavar="PATH", help="mpirun to use (default: this environment's, else the PATH's)")
 
 
-def add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_doctor(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "doctor", help="check this installation and the ways between hosts",
         description="Look at the installation on this host, then start ranks and measure latency and speed between each two, over "
                     "the transport that jobs use. The exit code is 0 when all is well.")
     add_where(parser)
-    parser.add_argument("--ranks", type=int, default=0, metavar="N", help="ranks to measure between (default: one on each host)")
-    parser.add_argument("--slack", type=float, metavar="FACTOR", help="how many times slower than the best a way may be (default: 3)")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="end the measurement after so long")
+    parser.add_argument("--ranks", type=whole_from(0), default=0, metavar="N", help="ranks to measure between (default: one on each host)")
+    parser.add_argument("--slack", type=number_from(1), metavar="FACTOR", help="how many times slower than the best a way may be (default: 3)")
+    parser.add_argument("--timeout", type=number_from(0, True), metavar="SECONDS", help="end the measurement after so long")
     parser.set_defaults(run=run_doctor)
 
 
-def add_checkpoint(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_checkpoint(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser("checkpoint", help="look at checkpoints",
                                  description="Look at the checkpoints of a folder, or at one: DIR/step-000000123.")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -126,7 +178,7 @@ def add_checkpoint(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     for action in (listing, verify, export):
         action.add_argument("folder", metavar="DIR")
     for action in (verify, export):
-        action.add_argument("--step", type=int, metavar="N", help="which one (verify: all; export: the newest valid one)")
+        action.add_argument("--step", type=whole_from(0), metavar="N", help="which one (verify: all; export: the newest valid one)")
     export.add_argument("--out", required=True, metavar="FILE", help="file to write: NAME.npz or NAME.safetensors")
     export.add_argument("--parameters", action="store_true", help="the parameters alone, without the optimizers' state")
     parser.set_defaults(run=run_checkpoint)
@@ -183,6 +235,10 @@ def ssh_command(asked: str | None) -> str:
     from .launch.mpi import SSH
 
     program, _, limits = SSH.partition(" ")
+    try:
+        shlex.split(asked or program)
+    except ValueError as error:
+        raise InvalidArgumentError(f"trireme: --ssh {asked!r}: {error}") from None
     return f"{asked or program} {limits}"
 
 

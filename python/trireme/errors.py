@@ -82,9 +82,9 @@ _CLASSES = {cls.status: cls for cls in EnforceNotMet.__subclasses__()}
 
 
 def user_frame() -> FrameType | None:
-    """Return the innermost frame outside this package, or None."""
+    """Return the innermost frame outside this package, or None: the line of a command, ``python -m trireme``, is nobody's."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<frozen ")):
         frame = frame.f_back
     return frame
 

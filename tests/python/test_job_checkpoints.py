@@ -292,7 +292,7 @@ def test_a_folder_that_cannot_be_written_is_said_and_training_goes_on(uninterrup
 @pytest.mark.parametrize("options, message", [
     (("--resume",), "--resume and --checkpoint-... need --checkpoint DIR"),
     (("--checkpoint-steps", 3), "need --checkpoint DIR"),
-    (("--checkpoint", "c", "--checkpoint-keep", 0), "--checkpoint-keep 0"),
+    (("--checkpoint", "c", "--checkpoint-keep", 0), "--checkpoint-keep: '0'; a whole number from 1 on"),
 ])
 def test_mistakes_are_explained(options, message):
     code, text = Launched(1, 1, script=RESUME, options=options).end()

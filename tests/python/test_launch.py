@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from job_support import MPIS, SCRIPT, Launched, assert_within, each_mpi, environment, job_lines, launch, needs_mpi
+from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, each_mpi, environment, job_lines, launch, needs_mpi
 
 from trireme import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
@@ -120,9 +121,34 @@ def test_a_host_has_as_much_as_it_has_slots():
     assert placed(Layout(1, 6, hosts="a:4,b:2"))[:2] == [["a"], ["b", "a", "b", "a", "a", "a"]]
     servers, _, _, replicas = placed(Layout(4, 1, hosts="a:3,b", replicas=1))
     assert servers == ["a", "b", "a", "a"] and replicas == ["a"] * 3 + ["b"] * 3
+    assert placed(Layout(3, 0, hosts="a,b,u@a:1"))[0] == ["a", "b", "a"]     # named twice: two slots
     for wrong in ("a:x", "a:0"):
         with pytest.raises(InvalidArgumentError, match=f"host '{wrong}': '{wrong[2:]}' is no number of slots"):
             line(FIVE, Layout(1, 1, hosts=wrong))
+    with pytest.raises(InvalidArgumentError, match="host ':3' has no name"):
+        line(FIVE, Layout(1, 1, hosts=":3"))
+
+
+@pytest.mark.parametrize("options, message", [
+    (["--trainers", "0"], "--trainers: '0'; a whole number from 1 on is possible"),
+    (["--spares", "-1"], "--spares: '-1'; a whole number from 0 on is possible"),
+    (["--timeout", "nan"], "--timeout: 'nan'; a number above 0 is possible"),
+    (["--progress", "inf"], "--progress: 'inf'; a number from 0 on is possible"),
+    (["--checkpoint-seconds", "soon"], "--checkpoint-seconds: 'soon'; a number above 0 is possible"),
+    (["--log", ""], "--log: '' is no folder"),
+    (["--hosts", ""], "--hosts: '' is no list of hosts"),
+    ([], "the following arguments are required: script"),
+])
+def test_options_that_make_no_sense_are_named_at_once(options, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["launch", *options, *[str(SCRIPT)] * bool(options)])
+    said = capsys.readouterr().err
+    assert end.value.code == 2 and message in said.splitlines()[0]
+
+
+def test_a_command_for_ssh_that_has_no_end(capsys):
+    assert cli.main(["launch", "--hosts", "a", "--ssh", "ssh 'x", str(SCRIPT)]) == 2
+    assert "--ssh \"ssh 'x\": No closing quotation" in capsys.readouterr().err
 
 
 def test_a_job_of_trainers_alone_has_one_part():
@@ -151,6 +177,17 @@ def test_an_mpirun_that_is_not_open_mpi(tmp_path):
     other.chmod(0o755)
     with pytest.raises(UnsupportedError, match="is not Open MPI's.*HYDRA"):
         mpi.find(str(other))
+
+
+def test_an_mpirun_of_4_by_another_name(tmp_path):
+    """Debian's mpirun.openmpi, orterun."""
+    folder, other = tmp_path / "lib", tmp_path / "bin" / "mpirun.openmpi"
+    for path in (folder, other.parent):
+        path.mkdir()
+    (folder / mpi.LIBMPI).touch()
+    other.write_text("#!/bin/sh\necho 'mpirun.openmpi (OpenRTE) 4.1.4'\n")
+    other.chmod(0o755)
+    assert mpi.find(str(other)) == Mpi(str(other), (4, 1, 4), str(folder))
 
 
 def test_a_script_that_is_not_there(capsys):
@@ -194,6 +231,33 @@ def test_nothing_is_left_behind(version):
     job = Launched(1, 2, "--steps", 5, version=version)
     assert job.end()[0] == 0
     assert not {path for path in leftovers() - before if f"-{job.process.pid}-" in path.name}
+
+
+@needs_mpi
+@pytest.mark.parametrize("option", ["--checkpoint", "--log"])
+def test_a_folder_is_for_one_job_at_a_time(option, tmp_path):
+    first = Launched(1, 1, "--steps", 100_000, options=(option, tmp_path))
+    first.ranks()
+    code, text = Launched(1, 1, options=(option, tmp_path)).end()
+    first.process.send_signal(signal.SIGINT)
+    assert code == 2 and f"{option} {tmp_path}: another job that runs keeps its own there" in text, text
+    assert "stopped by SIGINT" in first.end()[1]
+
+
+def test_a_file_is_no_folder_for_checkpoints(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert cli.main(["launch", "--checkpoint", str(tmp_path / "file"), str(SCRIPT)]) == 2
+    assert f"--checkpoint {tmp_path}/file: this is no folder" in capsys.readouterr().err
+
+
+@needs_mpi
+def test_a_log_that_vanishes_ends_no_job(tmp_path):
+    job = Launched(1, 1, "--steps", 50, "--pause", 0.01, "--mark", tmp_path / "trains", options=("--log", tmp_path / "log"))
+    while not (tmp_path / "trains").exists() and job.process.poll() is None:
+        time.sleep(0.01)
+    shutil.rmtree(tmp_path / "log")
+    code, text = job.end()
+    assert code == 0 and f"the log '{tmp_path}/log' cannot be written and ends here" in text, text
 
 
 # -- bad ends ------------------------------------------------------------------------------------------------------
@@ -320,7 +384,10 @@ def test_mistakes_end_the_job_and_are_explained(fault, message):
 @needs_mpi
 def test_a_job_without_servers_is_refused():
     code, text = Launched(0, 2).end()
-    assert code == 1 and "a job of 0 servers and 2 trainers" in text, text
+    assert code == 2 and text.startswith("trireme launch: argument --servers: '0'; a whole number from 1 on is possible"), text
+    line = [next(iter(MPIS.values())).mpirun, "--oversubscribe", "--allow-run-as-root", "-np", "2", sys.executable, SCRIPT]
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode and "a job of 0 servers and 2 trainers" in done.stderr, done.stderr
 
 
 @needs_mpi
@@ -332,7 +399,7 @@ def test_a_job_that_takes_too_long():
 
 
 @each_mpi
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 def test_a_signal_to_the_launcher_ends_all_ranks(version, number):
     job = Launched(1, 2, "--steps", 100_000, version=version)
     ranks = job.ranks()

@@ -87,13 +87,13 @@ def test_bins_of_staleness():
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InvalidArgumentError, match="logs cannot be written to '.*/file/log': Not a directory"):
-        RunLog(str(tmp_path / "file" / "log")).begin()
+        RunLog(str(tmp_path / "file" / "log"), Console()).begin()
 
 
 def test_old_logs_go_and_nothing_else(tmp_path):
     for name in ("trainer-7.jsonl", "launcher.jsonl", "mine.jsonl", "trainer-7.txt"):
         (tmp_path / name).write_text("old\n")
-    RunLog(str(tmp_path)).begin(servers=1)
+    RunLog(str(tmp_path), Console()).begin(servers=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["launcher.jsonl", "mine.jsonl", "trainer-7.txt"]
     assert json.loads((tmp_path / "launcher.jsonl").read_text())["servers"] == 1
 

@@ -44,7 +44,7 @@ def find(mpirun: str | None = None) -> Mpi:
     """Return the MPI to use: the one asked for, else that of this environment, else that on the PATH."""
     path = _find_mpirun(mpirun)
     text = _ask(path, "--version")
-    found = re.search(r"\(Open MPI\) (\d+(?:\.\d+)*)", text)
+    found = re.search(r"\((?:Open MPI|OpenRTE)\) (\d+(?:\.\d+)*)", text)      # 4.1 says the latter under other names than mpirun
     if not found:
         raise UnsupportedError(f"{path} is not Open MPI's: `{path} --version` says {text.strip().splitlines()[:1]}")
     version = tuple(int(part) for part in found[1].split("."))
@@ -146,8 +146,6 @@ class Layout:
         slots: dict[str, int] = {}
         for word in self.slots().values():
             host, _, count = word.partition(":")
-            if count and not (count.isdecimal() and int(count)):
-                raise InvalidArgumentError(f"trireme launch: host {word!r}: {count!r} is no number of slots")
             slots[host] = int(count or 1)
         for turn in itertools.cycle(range(max(slots.values()))):
             yield from (host for host, count in slots.items() if turn < count)
@@ -179,7 +177,16 @@ class Layout:
             words = [word.strip() for word in (self.hosts or "").split(",")]
         found: dict[str, str] = {}
         for word in filter(None, words):
-            found.setdefault(re.sub(r"^.*@|:\d+$", "", word), word)
+            host, _, count = word.partition(":")
+            name = host.rpartition("@")[2]
+            if not name:
+                raise InvalidArgumentError(f"trireme launch: host {word!r} has no name")
+            if count and not (count.isdecimal() and int(count)):
+                raise InvalidArgumentError(f"trireme launch: host {word!r}: {count!r} is no number of slots")
+            if name in found:                          # as MPI reads it: slots of its own each time
+                host, _, more = found[name].partition(":")
+                word = f"{host}:{int(count or 1) + int(more or 1)}"
+            found[name] = word
         if not found:
             raise NotFoundError(f"trireme launch: {self.hostfile or '--hosts'} names no host")
         return found

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidArgumentError
+from .console import Console
 
 LAUNCHER = "launcher.jsonl"
 _FILES = re.compile(r"(?:(?:trainer|server|spare)-\d+|launcher)\.jsonl")
@@ -18,7 +19,8 @@ _FILES = re.compile(r"(?:(?:trainer|server|spare)-\d+|launcher)\.jsonl")
 class RunLog:
     """Without a folder nothing is written."""
 
-    def __init__(self, folder: str | None) -> None:
+    def __init__(self, folder: str | None, console: Console) -> None:
+        self.console = console
         self.folder = Path(os.path.abspath(folder)) if folder is not None else None
 
     def environment(self) -> dict[str, str]:
@@ -33,11 +35,19 @@ class RunLog:
             for path in self.folder.iterdir():
                 if _FILES.fullmatch(path.name):
                     path.unlink()
-            self.note("start", schema=1, **fields)
+            self._write("start", schema=1, **fields)
         except OSError as error:
             raise InvalidArgumentError(f"trireme launch: logs cannot be written to {str(self.folder)!r}: {error.strerror}") from None
 
     def note(self, event: str, **fields: Any) -> None:
+        """Write a line. A job does not end because its log does."""
+        try:
+            self._write(event, **fields)
+        except OSError as error:
+            self.console.say(f"the log {str(self.folder)!r} cannot be written and ends here: {error.strerror}")
+            self.folder = None
+
+    def _write(self, event: str, **fields: Any) -> None:
         if self.folder is not None:
             with open(self.folder / LAUNCHER, "a", encoding="utf-8") as out:
                 out.write(json.dumps({"t_s": round(time.time(), 3), "event": event, **fields}) + "\n")

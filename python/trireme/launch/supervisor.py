@@ -19,6 +19,7 @@ from typing import IO, Any
 from ..errors import InvalidArgumentError
 from . import agent as agents
 from . import mpi as mpis
+from .claims import claimed
 from .console import Console
 from .hosts import Hosts, hosts_of
 from .mpi import Layout, Mpi
@@ -50,11 +51,7 @@ class Checkpoints:
     resume: bool = False
 
     def check(self) -> None:
-        numbers = {"steps": self.steps, "seconds": self.seconds, "keep": self.keep}
-        for name, value in numbers.items():
-            if value is not None and value <= 0:
-                raise InvalidArgumentError(f"trireme launch: --checkpoint-{name} {value}; a number above 0 is possible")
-        if self.folder is None and (self.resume or any(value is not None for value in numbers.values())):
+        if self.folder is None and (self.resume or any(value is not None for value in (self.steps, self.seconds, self.keep))):
             raise InvalidArgumentError("trireme launch: --resume and --checkpoint-... need --checkpoint DIR")
 
     def found(self) -> list[int]:
@@ -173,10 +170,8 @@ class Launch:
         self.mode, self.compress = _mode(mode), _compression(compress)
         checkpoints.check()
         self.checkpoints = checkpoints
-        if progress < 0:
-            raise InvalidArgumentError(f"trireme launch: a line about progress every {progress:g} s")
-        self.log = RunLog(log)
         self.console = Console(is_live=progress > 0 and Console.is_terminal())
+        self.log = RunLog(log, self.console)
         self.progress = Progress(self.console, progress)
         self.mpi: Mpi = mpis.find(mpirun)
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
@@ -235,6 +230,10 @@ class Launch:
 
     def run(self) -> int:
         """Run the job, again when a process has died; return the exit code."""
+        with claimed(checkpoint=self.checkpoints.folder, log=self.log.folder):
+            return self._run()
+
+    def _run(self) -> int:
         self.log.begin(command=[*self.server, ":", *self.trainer], servers=self.layout.servers, trainers=self.layout.trainers)
         self.console.say(self.describe())
         _remove_stale()
@@ -360,7 +359,7 @@ def _signals() -> Iterator[list[int]]:
     """The signals that ask for an end, noted instead of obeyed."""
     caught: list[int] = []
     old: dict[int, Any] = {}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
         if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
             continue                                   # nohup: the job is to outlive its terminal
         old[number] = signal.signal(number, lambda got, _frame: caught.append(got))
