@@ -16,7 +16,7 @@ from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, each_mpi, 
 
 from trireme import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
-from trireme.launch import mpi
+from trireme.launch import mpi, watch
 from trireme.launch.mpi import Layout, Mpi
 from trireme.launch.supervisor import States
 from trireme.launch.watch import Ranks
@@ -205,6 +205,23 @@ def test_a_server_program_that_is_not_there(monkeypatch, capsys):
 
 
 @needs_mpi
+def test_a_server_program_that_ends_before_anybody_sees_it(monkeypatch, capfd):
+    """One that lacks a library, say. Nobody waits for it as long as for a rank that is slow to join."""
+    monkeypatch.setattr(watch, "_TO_APPEAR", 1.5)
+    monkeypatch.setenv("TRIREME_PSERVER", "/bin/true")
+    begin = time.monotonic()
+    assert cli.main(["launch", str(SCRIPT)]) == 1
+    assert "exit code 1: rank 0 (server 0): ended as soon as it was started" in capfd.readouterr().err
+    assert_within(10, time.monotonic() - begin)
+
+
+def test_a_job_of_processes_that_join_none(monkeypatch, capsys):
+    monkeypatch.setenv("TRIREME_LOCAL", "1")
+    assert cli.main(["launch", str(SCRIPT)]) == 2
+    assert "TRIREME_LOCAL=1 in the environment" in capsys.readouterr().err
+
+
+@needs_mpi
 def test_dry_run_prints_the_line(capsys):
     assert cli.main(["launch", "--servers", "2", "--trainers", "3", "--dry-run", str(SCRIPT), "--steps", "5"]) == 0
     words = capsys.readouterr().out.split()
@@ -248,6 +265,15 @@ def test_a_file_is_no_folder_for_checkpoints(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert cli.main(["launch", "--checkpoint", str(tmp_path / "file"), str(SCRIPT)]) == 2
     assert f"--checkpoint {tmp_path}/file: this is no folder" in capsys.readouterr().err
+
+
+@each_mpi
+def test_a_job_whose_output_nobody_reads_ends_as_any_program_does(version, tmp_path):
+    job = Launched(1, 1, "--fault", "print", version=version, options=("--log", tmp_path))
+    job.process.stdout.close()
+    job.process.stdout = None
+    assert job.process.wait(LIMIT) == 128 + signal.SIGPIPE
+    assert "nobody reads any more what it prints" in (tmp_path / "launcher.jsonl").read_text()
 
 
 @needs_mpi
@@ -379,6 +405,22 @@ def test_a_script_that_fails_before_it_joins(version):
 def test_mistakes_end_the_job_and_are_explained(fault, message):
     code, text = Launched(2, 2, "--optimizer", "momentum", "--fault", fault).end()
     assert code == 1 and message in text, text
+
+
+@needs_mpi
+def test_a_copy_of_a_trainer_makes_no_steps():
+    """It had the trainer's connections, and two that wrote to them ended both, or hung."""
+    code, text = Launched(1, 2, "--fault", "fork").end()
+    assert code == 0 and text.count("-> ") == 2, text
+    assert "this process is a copy (os.fork) of a trainer, which alone is a rank of the job" in text
+
+
+@needs_mpi
+@pytest.mark.parametrize("mode", ["sync", "geo(2)"])
+def test_a_trainer_without_any_data_stops_nobody(mode, tmp_path):
+    options = ("--mode", mode, "--checkpoint", tmp_path / "c")
+    code, text = Launched(1, 2, "--no-data", 0, options=options).end()
+    assert code == 0 and re.search(r"trainer 1 of 2: .* -> ", text), text
 
 
 @needs_mpi

@@ -54,7 +54,7 @@ def _number(name: str, text: str | None, kind: Any) -> Any:
         value = kind(text)
     except ValueError:
         value = 0
-    if value <= 0:
+    if not 0 < value < float("inf"):
         raise InvalidArgumentError(f"{name}={text!r} in the environment: a number above 0 is possible")
     return value
 

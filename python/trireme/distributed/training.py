@@ -268,6 +268,8 @@ def _find(program: Program, scope: Scope) -> _Training | None:
                                    "work already")
     if scope is not training.scope:
         raise InvalidArgumentError("a job trains in one scope: the one of its first step")
+    if training.job.pid != os.getpid():
+        raise InvalidArgumentError("this process is a copy (os.fork) of a trainer, which alone is a rank of the job: it cannot make its steps")
     return training
 
 
@@ -404,7 +406,8 @@ def is_replaying() -> bool:
 
 
 def before_goodbye() -> None:
-    """Send what is still to be sent: the job asks at a good end."""
+    """Send what is still to be sent: the job asks at a good end. One that had nothing to do says so; the others wait for its word."""
+    join_without_step()
     if _training is not None:
         _training.flush()
         _training.keeper.at_end()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,14 @@ class Console:
 
     @staticmethod
     def is_terminal() -> bool:
-        return sys.stdout.isatty() and sys.stderr.isatty()
+        return os.isatty(1) and os.isatty(2)
+
+    def is_read(self) -> bool:
+        """Whether there is somebody at the other end, where our output goes into pipes. On a terminal it comes through here."""
+        poll = select.poll()
+        for target in (1, 2):
+            poll.register(target, 0)
+        return self.is_live or not any(events & select.POLLERR for _, events in poll.poll(0))
 
     def say(self, text: str) -> None:
         """Print a line that stays."""

@@ -154,6 +154,9 @@ class Launch:
                  log: str | None = None, progress: float = 0.0, spares_for: str = "all") -> None:
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
             raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
+        if os.environ.get("TRIREME_LOCAL", "0") not in ("", "0"):
+            raise InvalidArgumentError(f"trireme launch: TRIREME_LOCAL={os.environ['TRIREME_LOCAL']} in the environment: each trainer would train by "
+                                       "itself, and join no job")
         if layout.trainers < 1 or layout.servers < 0 or layout.spares < 0:
             raise InvalidArgumentError(f"trireme launch: {layout.servers} servers, {layout.trainers} trainers and "
                                        f"{layout.spares} spares")
@@ -202,7 +205,7 @@ class Launch:
         env.update(self.log.environment())
         env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0))
         # mpirun gives every rank a terminal; whether somebody looks at one is ours to say.
-        env["TRIREME_TERMINAL"] = str(int(sys.stdout.isatty()))
+        env["TRIREME_TERMINAL"] = str(int(os.isatty(1)))
         cores, count = (hosts.cores(), hosts.count) if hosts else (len(os.sched_getaffinity(0)), 1)
         each = -(-self.layout.trainers // count)       # trainers of one host; results do not depend on it
         env.setdefault("TRIREME_NUM_THREADS", str(max(1, cores // each)))
@@ -280,6 +283,8 @@ class Launch:
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers,
                           self.layout.all_spares, attempt > 0, self.layout.all_replicas)
             failure = self._watch(mpirun, ranks, hosts, caught)
+            if failure is not None and failure.is_death and mpirun.poll() is not None and not self.console.is_read():
+                failure = Failure(128 + signal.SIGPIPE, "nobody reads any more what it prints, at which mpirun ends")
             hosts.kill()
             self._stop(mpirun, ranks)
             self.console.finish()

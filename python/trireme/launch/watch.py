@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
+_TO_APPEAR = 10.0                      # seconds: mpirun starts all ranks at once
+
+
 @dataclass
 class Rank:
     rank: int
@@ -45,6 +48,7 @@ class Ranks:
     replicas: int = 0
     known: dict[int, Rank] = field(default_factory=dict)
     looks: int = 0
+    grown: float = 0.0                 # when a rank was seen for the first time
     slow: list[int] = field(default_factory=list)
     mourned: set[int] = field(default_factory=set)
     greeted: set[int] = field(default_factory=set)
@@ -90,6 +94,7 @@ class Ranks:
             return
         try:
             self.known[rank] = Rank(rank, pid, os.pidfd_open(pid))
+            self.grown = time.monotonic()
         except ProcessLookupError:
             pass
 
@@ -97,6 +102,7 @@ class Ranks:
         """A rank has started on another host."""
         if 0 <= rank < self.size:
             self.known[rank] = Rank(rank, pid, None, host=host)
+            self.grown = time.monotonic()
 
     def server_hosts(self) -> set[str]:
         """The other hosts that have a server."""
@@ -219,7 +225,15 @@ class Ranks:
                 has_joined = self._has("joined", one.rank)
                 text = f"{self._where(one)}, ended without a goodbye" if has_joined else self._unjoined(one.rank)
                 return Failure(1, text, self.has_death() and (self.has_run_before or self._has("began", one.rank)))
+        if unseen := self._unseen():
+            return Failure(1, f"{', '.join(map(self.name, unseen))}: ended as soon as it was started", self.has_death() and self.has_run_before)
         return None
+
+    def _unseen(self) -> list[int]:
+        """Who ended between two looks."""
+        if not self.known or len(self.known) == self.size or time.monotonic() - self.grown < _TO_APPEAR:
+            return []
+        return [rank for rank in range(self.size) if rank not in self.known and not self._has_left(rank)]
 
     def _slow(self) -> list[int]:
         """For whom the others have waited in vain: those who lived when that was said, and had not asked MPI to join."""

@@ -35,6 +35,7 @@ parser.add_argument("--prepare", type=float, default=0.0, help="seconds before i
 parser.add_argument("--times", help="file to which trainer 0 writes when each step ended")
 parser.add_argument("--fault", default="")
 parser.add_argument("--fault-trainer", type=int, default=0)
+parser.add_argument("--no-data", type=int, help="the trainer that gets none at all")
 args = parser.parse_args()
 
 L2 = fluid.regularizer.L2Decay(0.01)
@@ -62,6 +63,12 @@ def misbehave():
         sys.excepthook = lambda *what: None
     if args.fault.startswith("raise"):
         raise ValueError("the data is bad")
+    if args.fault == "fork":
+        os.fork()
+    if args.fault == "print":
+        for _ in range(1000):
+            print("x" * 1000)
+            time.sleep(0.01)
     if args.fault == "exit":
         sys.exit(3)
     if args.fault == "exit 256":
@@ -112,6 +119,8 @@ if args.transpile:
     t = fluid.DistributeTranspiler()
     t.transpile(fluid.distributed.trainer_index(), pservers=args.transpile, trainers=fluid.distributed.trainer_count())
     program = t.get_trainer_program()
+if args.no_data is not None and fluid.distributed.trainer_index() == args.no_data:
+    sys.exit()
 feeder = fluid.DataFeeder([x, word, label])
 losses, times = [], []
 for step, batch in enumerate(fluid.distributed.shard(reader)()):
