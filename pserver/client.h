@@ -142,6 +142,8 @@ uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task);
 void     tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes);
 /* Has it behind it what some servers may have and others not: the steps up to tr_client_even_from, and an heir its first? */
 bool     tr_client_may_cut(const tr_client *client);
+/* Is a dead trainer's heir to come, or to make its first step? A cut would be declined. */
+bool     tr_client_awaits_heir(const tr_client *client);
 bool     tr_client_cut_is_answered(const tr_client *client);
 /* A packed CutDone; valid until the next cut. */
 typedef struct tr_client_answer {

@@ -174,6 +174,7 @@ void tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, 
             tr__client_on_serving(client, peer, payload, wire->bytes);
         else if (wire->kind == TR_WIRE_ACK) {
             client->cut_wanted = wire->part > client->cut_wanted ? wire->part : client->cut_wanted;
+            s->awaits_heir = wire->weight > 0;
             on_ack(client, s, wire->seq);
         } else if (wire->kind == TR_WIRE_CUT_DONE)
             tr__client_on_cut_done(client, s, wire, payload);

@@ -26,6 +26,7 @@ void tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *si
         tr__stream *s = &client->stream[i];
         free(s->answer.bytes);
         s->answer = (tr_client_answer){NULL, 0};
+        s->is_over = false;
         ask_for_cut(client, s, payloads[i], sizes[i]);
     }
 }
@@ -77,6 +78,15 @@ bool tr_client_may_cut(const tr_client *client)
     return client->step >= tr_client_even_from(client) && !tr__client_is_uneven(client);
 }
 
+bool tr_client_awaits_heir(const tr_client *client)
+{
+    bool is_awaited = false;
+
+    for (int i = 0; i < client->stream_count; i++)
+        is_awaited |= client->stream[i].awaits_heir;
+    return is_awaited;
+}
+
 bool tr_client_cut_is_answered(const tr_client *client)
 {
     for (int i = 0; i < client->stream_count; i++)
@@ -96,6 +106,29 @@ void tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t 
     client->pack_self = self;
 }
 
+static void say_over(tr_client *client, tr__stream *s)
+{
+    tr__request *r = tr__client_add(client, s, TR_WIRE_CUT, 0, NULL, 0);
+
+    r->wire.part = client->cut;
+    r->wire.offset = 1;
+}
+
+/* Without this part there is no checkpoint: where trainers wait for each other's cuts, they need not any more. */
+static void look_for_end(tr_client *client, const tr_client_answer *answer)
+{
+    Trireme__Pserver__CutDone *done = trireme__pserver__cut_done__unpack(NULL, answer->size, answer->bytes);
+    const bool                 is_over = done && !done->has_part;
+
+    if (done)
+        trireme__pserver__cut_done__free_unpacked(done, NULL);
+    for (int i = 0; is_over && client->survives_trainers && i < client->stream_count; i++)
+        if (!client->stream[i].answer.bytes && !client->stream[i].is_over) {
+            client->stream[i].is_over = true;
+            say_over(client, &client->stream[i]);
+        }
+}
+
 void tr__client_on_cut_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload)
 {
     if (!tr__client_is_first(client) || wire->part != client->cut || s->answer.bytes)
@@ -103,6 +136,7 @@ void tr__client_on_cut_done(tr_client *client, tr__stream *s, const tr_wire *wir
     s->answer.size = wire->bytes;
     s->answer.bytes = malloc(wire->bytes + 1);
     memcpy(s->answer.bytes, payload, wire->bytes);
+    look_for_end(client, &s->answer);
 }
 
 /* The server of this stream has died, and what it had of cuts with it. Where all trainers cut, the one in its place would wait for those that
@@ -114,9 +148,7 @@ void tr__client_move_cut(tr_client *client, tr__stream *s)
     for (tr__request *r = s->first; r; r = r->next)
         if (r->wire.kind == TR_WIRE_CUT)
             tr__client_finish(client, s, r);
-    tr__request *r = tr__client_add(client, s, TR_WIRE_CUT, 0, NULL, 0);
-    r->wire.part = client->cut;
-    r->wire.offset = 1;
+    say_over(client, s);
 }
 
 bool tr__client_is_cutting(const tr__stream *s)

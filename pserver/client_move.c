@@ -75,7 +75,7 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
         return;
     }
     s->rank = peer;
-    s->is_orphan = false;
+    s->is_orphan = s->awaits_heir = false;
     s->tells = tr__client_is_heir(client);         /* that must know who this is */
     if (!client->block) {
         hear_serving(client, s, serving);

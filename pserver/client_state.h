@@ -66,6 +66,8 @@ typedef struct tr__stream {
     char             *how;            /* it died, in words */
     int64_t           asked_at;       /* whether it serves */
     bool              asks, tells;    /* an heir: who it is now */
+    bool              is_over;        /* the server was told so of the last cut */
+    bool              awaits_heir;    /* the server does, and would decline a cut */
     tr_client_answer  answer;         /* to the last cut; no bytes: it has not come */
 } tr__stream;
 

@@ -108,6 +108,7 @@ struct tr_job {
     tr_trainer_vars  *own;            /* what this trainer alone has, kept beyond its life: trainer_vars_ops.c */
     bool           has_opened_own, keeps_own;
     int64_t        even_from;         /* steps: tr_job_is_uneven */
+    atomic_bool    awaits_heir;       /* some server does: a checkpoint would be declined */
 
     /* servers */
     tr_server_program *program;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef Trireme__Pserver__Place pb_place;
 
@@ -526,6 +527,18 @@ static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *sp
     return TR_OK;
 }
 
+/* All that it does without its steps is wait; in vain, then the servers decline. */
+static tr_status wait_for_heirs(const tr_job *job)
+{
+    const int64_t deadline = tr__clock() + (int64_t)120e9;
+
+    while (atomic_load(&job->awaits_heir) && tr__clock() < deadline) {
+        TR_TRY(tr_comm_status(job->comm));
+        nanosleep(&(struct timespec){0, 20000000}, NULL);
+    }
+    return TR_OK;
+}
+
 tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
 {
     tr__saving      *s = job->saving;
@@ -533,6 +546,7 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
 
     TR_TRY(check_order(job, spec));
     TR_TRY(tr_job_finish_pulls(job));
+    TR_TRY(wait_for_heirs(job));
     join(s);
     TR_TRY(tr_snapshot_take(s->snapshot, spec->count, spec->states));
     make_order(s, spec);

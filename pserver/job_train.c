@@ -178,7 +178,7 @@ tr_status tr_job_resumed(tr_job *job, int64_t *step)
 
 bool tr_job_is_uneven(const tr_job *job)
 {
-    return job->step < job->even_from;
+    return job->step < job->even_from || atomic_load(&job->awaits_heir);
 }
 
 int tr_job_find_block(const tr_job *job, const char *name)

@@ -457,7 +457,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
                                         tr_wire_kind_name(wire->kind)));
         goto drop;
     }
-    if (trainer->is_parked) {
+    if (trainer->is_parked && !tr__server_is_over_word(wire)) {
         tr__server_hold(server, &trainer->parked_end, wire, payload, is_owned);
         return;
     }
@@ -501,7 +501,8 @@ static bool next_ack(tr_server *server, tr_message *out)
         *out = (tr_message){
             .peer = t->rank,
             .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self,
-                     .seq = done_seq(t), .step = server->updates, .part = tr__server_cut_wanted(server)}};
+                     .seq = done_seq(t), .step = server->updates, .part = tr__server_cut_wanted(server),
+                     .weight = tr__server_cut_must_wait(server)}};
         return true;
     }
     return false;

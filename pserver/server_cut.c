@@ -10,7 +10,9 @@
  * the next come in. In the other modes trainer 0 begins; acknowledgements tell the others to cut behind their next step.
  *
  * A cut goes with a server that dies: trainers that had cut there say to whoever takes its place that it is over, and nobody waits
- * there. One that is not complete in two minutes is given up: nobody waits longer than that for a trainer that computes.
+ * there. So does trainer 0 to all others when one has declined it: while the heir of a dead trainer has made no step none is begun
+ * (server_heir.c), and acknowledgements tell trainer 0 not to try. One that is not complete in two minutes is given up: nobody waits
+ * longer than that for a trainer that computes.
  *
  * No deadlock: a trainer that is parked counts neither as the slowest (ssp), so that at a cut others may come one step
  * further ahead, or two where parameters overtake the word of the cut, nor as one to wait for (sync with backups). A step that sync(backups) has neither applied nor dropped
@@ -44,6 +46,22 @@ bool tr__server_is_moving(const tr__trainer *trainer)
 uint32_t tr__server_cut_wanted(const tr_server *server)
 {
     return is_by_all(server) ? server->cut.number : 0;
+}
+
+void tr__server_tell_all(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        server->trainer[i].owes_ack |= is_by_all(server) && !server->trainer[i].is_gone && !server->trainer[i].is_vacant;
+}
+
+bool tr__server_cut_must_wait(const tr_server *server)
+{
+    return is_by_all(server) && tr__server_awaits_heir(server);
+}
+
+bool tr__server_is_over_word(const tr_wire *wire)
+{
+    return wire->kind == TR_WIRE_CUT && wire->offset;
 }
 
 static void give_up(tr_server *server);
@@ -125,8 +143,7 @@ static tr_status begin(tr_server *server, uint32_t number)
     cut->phase = TR__CUT_GATHERING;
     cut->number = number;
     cut->begun = server->now;
-    for (int i = 0; i < server->trainer_count; i++)            /* it tells them */
-        server->trainer[i].owes_ack |= is_by_all(server) && !server->trainer[i].is_gone;
+    tr__server_tell_all(server);
     return TR_OK;
 }
 
@@ -167,17 +184,18 @@ static pb_cut *parse(const tr_server *server, const tr__trainer *trainer, const 
     return NULL;
 }
 
-/* A step of it is here and not on every other server: that would be no state of the job. */
+/* An heir is awaited: all would wait for it. Or a step of its own is here and not on every other server: that would be no state of the job. */
 static void decline(tr_server *server, const tr__trainer *trainer, uint32_t number)
 {
     if (number <= server->cut.number && server->cut.phase != TR__CUT_GATHERING)
         return;
     tr__server_cut_give_up(server, number);
     if (trainer == server->trainer && server->cut.phase == TR__CUT_NONE)
-        tr_server_written(server, NULL, 0, "trainer 0 has just taken a dead one's place, and has made no step yet");
+        tr_server_written(server, NULL, 0, "a spare is taking a dead trainer's place, and has made no step yet");
+    tr__server_verdict_moves(server);
 }
 
-/* This server has taken a dead one's place: trainers that had cut there do not cut here. */
+/* This server has taken a dead one's place: trainers that had cut there do not cut here. Or another server has declined it. */
 static void hear_over(tr_server *server, uint32_t number)
 {
     if (number < server->cut.number || server->cut.phase == TR__CUT_TAKING || server->cut.phase == TR__CUT_WRITING)
@@ -210,6 +228,10 @@ tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wi
     if (server->mirror.is_freezing || (wire->part > cut->number && is_taking)) {
         trainer->is_parked = true;                 /* taking: trainer 0 is an heir, which has not asked for the one before */
         tr__server_hold(server, &trainer->parked_end, wire, (uint8_t *)(uintptr_t)payload, false);
+        return TR_OK;
+    }
+    if (wire->part > cut->number && tr__server_cut_must_wait(server)) {
+        decline(server, trainer, wire->part);
         return TR_OK;
     }
     if (wire->part > cut->number && cut->phase == TR__CUT_GATHERING)

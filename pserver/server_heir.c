@@ -18,7 +18,8 @@
  * one that a dead server 0 has called.
  *
  * What must stay true: from a death until the heir has joined the trainer counts as there: it is waited for, also by a cut, so that a cut
- * has no step of it on one server alone. A cut that was under way is given up. */
+ * has no step of it on one server alone. A cut that was under way is given up, and none is begun until the heir has made a step: that
+ * may take minutes, and whoever has cut waits for it. */
 #include "pserver/server_state.h"
 #include "pserver/server_tasks.h"
 
@@ -111,6 +112,23 @@ static void forget_requests(tr_server *server, tr__trainer *t)
     tr__server_forget_unended(server, t);
 }
 
+/* Whether an heir makes a step at all is said to server 0 (TASKS). */
+bool tr__server_awaits_heir(const tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (server->trainer[i].is_vacant || (server->self == 0 && server->trainer[i].is_late))
+            return true;
+    return false;
+}
+
+void tr__server_heir_is_there(tr_server *server, tr__trainer *t)
+{
+    if (!t->is_late)
+        return;
+    t->is_late = false;
+    tr__server_tell_all(server);
+}
+
 /* Its place is empty, whether it lived, said goodbye here or not. */
 static void vacate(tr_server *server, tr__trainer *t)
 {
@@ -126,8 +144,9 @@ static void vacate(tr_server *server, tr__trainer *t)
     t->is_vacant = true;
     t->missed = t->rank;
     t->called = -1;
-    t->is_gone = t->is_lost = false;
+    t->is_gone = t->is_lost = t->is_late = false;
     server->heirs_ask_at = 0;
+    tr__server_tell_all(server);
     if (was_gone)
         tr__server_commit(server, false);
 }
@@ -339,6 +358,8 @@ tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const
             break;
         }
     trainer->is_vacant = false;
+    trainer->is_late = true;
+    tr__server_tell_all(server);
     tr__server_tasks_join(server, trainer, wire->offset);
     trainer->pulled = server->updates;
     trainer->pulled_step = UINT64_MAX;             /* nothing yet */

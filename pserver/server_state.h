@@ -136,6 +136,7 @@ typedef struct tr__trainer {
     bool        is_gone;              /* said goodbye, or died */
     bool        is_lost;              /* died, or is taken for dead */
     bool        is_vacant;            /* died, and no heir has joined yet: it is waited for (server_heir.c) */
+    bool        is_late;              /* an heir that has joined, and has made no step yet */
     int         missed, called;       /* rank: whose heir is wanted; server 0: who was called; -1: nobody */
     tr__round  *round;                /* what its gradients go into */
     uint64_t    ended;                /* steps ended */
@@ -268,6 +269,10 @@ bool      tr__server_await_heir(tr_server *server, tr__trainer *trainer);
 void      tr__server_forget_unended(tr_server *server, tr__trainer *trainer);
 void      tr__server_on_heir(tr_server *server, int peer, const tr_wire *wire);
 tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* Would a cut wait for an heir? Trainer 0 begins none then. */
+bool      tr__server_awaits_heir(const tr_server *server);
+/* The heir has made a step, or will make none: a cut need not wait for it. */
+void      tr__server_heir_is_there(tr_server *server, tr__trainer *trainer);
 /* Look whether somebody comes. Returns when to look again. */
 int64_t   tr__server_watch_heirs(tr_server *server, int64_t now);
 /* Is this part of a push here already, from one who died? */
@@ -457,6 +462,12 @@ void      tr__server_cut_without(tr_server *server, const tr__trainer *trainer);
 int64_t   tr__server_watch_cut(tr_server *server, int64_t now);
 /* Neither gone nor waiting for a cut: it will do another step by itself. */
 bool      tr__server_is_moving(const tr__trainer *trainer);
+/* Trainer 0's word that the cut is over, which it says while it waits for the cut. */
+bool      tr__server_is_over_word(const tr_wire *wire);
+/* Is no cut to be begun now? */
+bool      tr__server_cut_must_wait(const tr_server *server);
+/* All that move are sent an acknowledgement: it says what they are to know of cuts. */
+void      tr__server_tell_all(tr_server *server);
 /* The number that trainers are to cut for; 0 where trainer 0 does it alone. */
 uint32_t  tr__server_cut_wanted(const tr_server *server);
 /* Have all trainers cut that must? */

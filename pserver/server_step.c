@@ -217,6 +217,7 @@ static void note_end(tr__trainer *trainer, uint64_t seq)
 
 tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const tr_wire *wire)
 {
+    tr__server_heir_is_there(server, trainer);
     if (tr__server_ended_again(trainer, wire))
         return TR_OK;
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
@@ -252,7 +253,9 @@ void tr__server_fewer_move(tr_server *server)
 static void leave(tr_server *server, tr__trainer *trainer)
 {
     trainer->is_gone = true;
-    trainer->is_vacant = false;
+    if (trainer->is_vacant || trainer->is_late)
+        tr__server_tell_all(server);
+    trainer->is_vacant = trainer->is_late = false;
     tr__server_tasks_leave(server, trainer);
     if (!trainer->round)
         return;

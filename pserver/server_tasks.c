@@ -465,10 +465,12 @@ static tr_status on_end(tr_server *server, const tr__trainer *trainer, const tr_
     return status;
 }
 
-tr_status tr__server_on_task(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, int64_t now)
+tr_status tr__server_on_task(tr_server *server, tr__trainer *trainer, const tr_wire *wire, int64_t now)
 {
-    if (wire->kind == TR_WIRE_TASKS)
+    if (wire->kind == TR_WIRE_TASKS) {
+        tr__server_heir_is_there(server, trainer);     /* what others have of the dead one's steps is evened out */
         return on_tasks(server, trainer, wire);
+    }
     if (!server->tasks)
         return tr_fail(TR_EPEER, "%s sent %s before it said what the tasks are", tr__server_trainer_name(server, trainer),
                        tr_wire_kind_name(wire->kind));

@@ -19,7 +19,7 @@
 #include "pserver/server_state.h"
 
 bool      tr__server_is_task(const tr_wire *wire);
-tr_status tr__server_on_task(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, int64_t now);
+tr_status tr__server_on_task(tr_server *server, tr__trainer *trainer, const tr_wire *wire, int64_t now);
 /* A question that came again is answered as it was. */
 void      tr__server_task_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
 /* A trainer has left or died: its tasks are others' when the steps that it has ended here are settled. */

@@ -360,7 +360,9 @@ typedef struct tr_job_checkpoint_report {
 TR_API tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec);
 TR_API bool      tr_job_checkpoint_is_under_way(const tr_job *job);
 /* After a new start of the job one server may have a step of this trainer that another lacks, until the trainer has made it again: a
- * checkpoint waits for that, or its parts are not of one moment. */
+ * checkpoint waits for that, or its parts are not of one moment. And a spare that takes a dead trainer's place may need minutes for its
+ * first step, which all others would wait for in modes async, ssp and geo: tr_job_checkpoint waits for it instead, two minutes at most, so a
+ * trainer that has steps to make calls it later. */
 TR_API bool      tr_job_is_uneven(const tr_job *job);
 /* Wait for the last one; TR_OK when it is there. Its failure does not end the job. `report` may be NULL. */
 TR_API tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_report *report);

@@ -40,7 +40,7 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
                                     /*          `offset` steps are settled everywhere */                    \
     X(PULL,      TR_LIMIT_DATA)     /* request: u32 numbers of blocks, wanted as of `step`; `part` of these steps are to be made again */ \
     X(GOODBYE,   TR_LIMIT_CONTROL)  /* request: `step` was my last; Cut, with the place, or nothing; `offset` as in STEP_END */ \
-    X(ACK,       0)                 /* reply: requests up to `seq` are done, but for pulls */               \
+    X(ACK,       0)                 /* reply: requests up to `seq` are done, but for pulls; `weight` 1: a cut would be declined */ \
     X(DATA,      TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: a piece of a parameter */        \
     X(DATA_MANY, TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: `block` whole small ones */      \
     X(REFUSED,   TR_LIMIT_CONTROL)  /* reply: Refusal */                                                    \

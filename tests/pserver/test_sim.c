@@ -402,6 +402,40 @@ static void a_spare_takes_the_place_of_a_dead_trainer_in_every_mode(void **state
     assert_true(seeds(400) < 100 || (heirs > seeds(400) / 4 && went_on > seeds(400) / 4));
 }
 
+/* A trainer dies, and its heir is long in coming, and in making its first step: whoever cuts meanwhile must not wait for it. What the
+ * others wait is messages, and servers at work: microseconds. */
+static void nobody_waits_for_an_heir_that_is_late_because_of_a_cut(void **state)
+{
+    static const char *const modes[] = {"async", "geo(1)", "ssp(1000)"};
+    const int64_t            late = 100000000, most = 2000000;
+    uint64_t                 heirs = 0, cuts = 0;
+
+    (void)state;
+    for (EACH_SEED(300)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 3]);
+        options.trainers++;
+        options.steps = 30;
+        options.heirs = options.cuts = true;
+        options.heirs_late = late;
+        options.spares = 1;
+        sim_job *job = sim_job_new(&options);
+        tr_sim  *sim = sim_job_sim(job);
+        sim_job_kill(job, options.servers + (int)tr_sim_random(sim, (uint64_t)options.trainers), 1 + (int64_t)tr_sim_random(sim, 150000));
+        run(job, seed);
+        heirs += (uint64_t)sim_job_heirs(job);
+        if (sim_job_is_good(job)) {
+            sim_job_check(job);
+            sim_job_check_snapshots(job);
+            cuts += sim_job_snapshots(job) != NULL;
+            if (sim_job_longest_wait(job) > most)
+                fail_msg("seed %llu: a trainer waits for %.3f ms", (unsigned long long)seed, (double)sim_job_longest_wait(job) / 1e6);
+        }
+        sim_job_free(job);
+    }
+    print_message("%llu heirs, %llu jobs with cuts\n", (unsigned long long)heirs, (unsigned long long)cuts);
+    assert_true(seeds(300) < 100 || (heirs > seeds(300) / 4 && cuts > seeds(300) / 2));
+}
+
 /* The job goes on from its newest cut, on another number of servers. */
 static bool go_on_with_tasks(const sim_job *job, const sim_options *before)
 {
@@ -507,6 +541,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(deaths_losses_and_new_starts_together_cost_nothing),
         cmocka_unit_test(replicas_follow_one_another),
         cmocka_unit_test(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode),
+        cmocka_unit_test(nobody_waits_for_an_heir_that_is_late_because_of_a_cut),
         cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),
         cmocka_unit_test(disagreement_is_refused_with_a_diff),

@@ -120,6 +120,7 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     tr_client_set_place(t->client, sim__pack_place, t);
     r->trainer = t;
     r->job->heirs++;
+    sim__trainer_sleep(t);
 }
 
 static void mirror(void *self, int server)
@@ -322,6 +323,18 @@ void sim_job_set_fact(sim_job *job, int who, const char *fact)
 int sim_job_heirs(const sim_job *job)
 {
     return job->heirs;
+}
+
+int64_t sim_job_longest_wait(const sim_job *job)
+{
+    int64_t longest = 0;
+
+    for (int i = 0; i < job->options.trainers; i++) {
+        const sim_trainer *t = &job->trainer[i];
+        const bool         was_there = t->rank == job->options.servers + i && !tr_sim_is_dead(job->sim, t->rank);
+        longest = was_there && t->waited > longest ? t->waited : longest;
+    }
+    return longest;
 }
 
 bool sim_job_has_trainers(const sim_job *job)

@@ -43,6 +43,7 @@ typedef struct sim_options {
     bool        replicas;             /* of each server, on another host */
     bool        spares_there;         /* on that one, every other spare */
     bool        heirs;                /* spares take the places of trainers, too */
+    int64_t     heirs_late;           /* nanoseconds from each of these on: a spare is called, it has joined, until it goes on */
     int         tasks;                /* leased, in each of SIM_PASSES passes; steps are of their batches. 0: none */
 } sim_options;
 
@@ -69,6 +70,8 @@ int sim_job_heirs(const sim_job *job);
 int sim_job_called(const sim_job *job);
 /* Does a trainer live? */
 bool sim_job_has_trainers(const sim_job *job);
+/* Nanoseconds that a trainer's process which nobody followed waited longest, from when it had ended a step until it could begin the next. */
+int64_t sim_job_longest_wait(const sim_job *job);
 /* Kill a rank at a time; servers come first, then trainers, spares, and replicas. */
 void sim_job_kill(sim_job *job, int rank, int64_t after);
 /* Ranks whose job has failed end. */

@@ -84,6 +84,8 @@ typedef struct sim_trainer {
     uint64_t    ticket;
     float      *param, *grad;
     bool        is_cutting;           /* trainer 0: a cut is not answered */
+    int64_t     asleep_until;         /* an heir */
+    int64_t     waits_since, waited;  /* for the step that comes; longest of all */
     float      *residual;             /* of compression, for all blocks */
     uint8_t    *payload;
     tr_client_pieces *pieces;         /* of each block */
@@ -224,6 +226,8 @@ void      sim__trainer_init(sim_trainer *t, sim_job *job, int index, int rank);
 void      sim__trainer_deinit(sim_trainer *t);
 /* Is the process dead that is this trainer, or was it last? */
 bool      sim__trainer_is_dead(const sim_job *job, int index);
+/* An heir that is slow to come does nothing for a while. */
+void      sim__trainer_sleep(sim_trainer *t);
 /* Do the next thing if its time has come. Returns whether there is nothing left to do. */
 bool      sim__trainer_go_on(sim_trainer *t);
 

@@ -273,10 +273,40 @@ static void check_replicas(const sim_trainer *t)
     }
 }
 
+/* In every other job trainer 0 does not look whether servers would decline. */
+static bool may_cut_now(const sim_trainer *t)
+{
+    return t->job->options.seed / 2 % 2 || !tr_client_awaits_heir(t->client);
+}
+
+static void wake(void *payload)
+{
+    (void)payload;
+}
+
+void sim__trainer_sleep(sim_trainer *t)
+{
+    const int64_t late = t->job->options.heirs_late;
+
+    if (!late)
+        return;
+    t->asleep_until = tr_sim_now(t->job->sim) + late;
+    tr_sim_call(t->job->sim, late, wake, NULL);
+}
+
+static void note_wait(sim_trainer *t)
+{
+    const int64_t waited = tr_sim_now(t->job->sim) - t->waits_since;
+    t->waited = t->waits_since && waited > t->waited ? waited : t->waited;
+    t->waits_since = 0;
+}
+
 bool sim__trainer_go_on(sim_trainer *t)
 {
     if (t->is_cutting && tr_client_cut_is_answered(t->client))
         sim__take_answers(t);
+    if (tr_sim_now(t->job->sim) < t->asleep_until)
+        return false;
     if (t->phase == SIM_END || tr_client_done(t->client) < t->ticket)
         return t->phase == SIM_END;
     if (t->phase == SIM_PULL || t->phase == SIM_FIRST_PULL)
@@ -285,6 +315,7 @@ bool sim__trainer_go_on(sim_trainer *t)
         sim__check_clock(t);
     if (t->phase == SIM_PULL)
         check_replicas(t);
+    note_wait(t);
     if (t->phase == SIM_START) {
         set_up_servers(t);
         t->phase = SIM_SETUP;
@@ -297,6 +328,8 @@ bool sim__trainer_go_on(sim_trainer *t)
         t->known = t->job->is_again ? t->step + 1 : 0;
         pull_everything(t);
         t->phase = SIM_FIRST_PULL;
+        if (t->job->rank[t->rank].spare)
+            sim__trainer_sleep(t);
     } else if (t->phase == SIM_GOODBYE) {
         t->phase = SIM_END;
     } else if (t->job->options.tasks && !sim__tasks_have_batch(t)) {
@@ -313,7 +346,8 @@ bool sim__trainer_go_on(sim_trainer *t)
         t->ticket = tr_client_goodbye(t->client);
         t->phase = SIM_GOODBYE;
     } else {
-        if (t->job->options.cuts && t->index == 0 && !t->is_cutting && tr_client_may_cut(t->client) && tr_sim_random(t->job->sim, 3) == 0)
+        if (t->job->options.cuts && t->index == 0 && !t->is_cutting && tr_client_may_cut(t->client) && tr_sim_random(t->job->sim, 3) == 0 &&
+            may_cut_now(t))
             sim__cut(t);
         t->step++;
         check_bound(t);
@@ -322,6 +356,7 @@ bool sim__trainer_go_on(sim_trainer *t)
             sim__tasks_make_step(t);
         push_all(t);
         pull_everything(t);
+        t->waits_since = tr_sim_now(t->job->sim);
         t->phase = SIM_PULL;
     }
     tr_client_flush(t->client);

@@ -228,7 +228,7 @@ class _Keeper(Keeper):
     def _look(self) -> None:
         """Trainer 0, between two steps: begin a checkpoint when it is time."""
         if self._is_between_exchanges() or lib.tr_job_is_uneven(self.job.ptr):
-            return                                     # after the next step, or one soon after
+            return                                     # after the next step, or one soon after, or when a spare that becomes a trainer makes steps
         if asked:
             self._stop(asked[0])
         if is_due(self) and not lib.tr_job_checkpoint_is_under_way(self.job.ptr):
