@@ -2,6 +2,7 @@
 #include "pserver/comm_state.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +11,16 @@
 
 /* So long commands that are not urgent wait for company. Nanoseconds, as all here. */
 static const int64_t GATHERING = 1000000;
-/* How long a thread without work polls hot before it naps; it does not yield in between, since who yields to a thread that
- * computes waits for its whole slice. A nap that no doorbell ends is a part of the quiet before it, so that it delays what ends
- * the quiet by no more than that part, but never so long that heartbeats notice, nor, where not every rank can ring this one, that
- * messages wait for long. */
-static const int64_t HOT = 30000, NAP_MIN = 20000, NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
+/* How long a driver without work polls hot before it naps: for long while messages have come one shortly after the other, so many in a row.
+ * Then it yields to the other ranks, too, where they are more than the processors; else it does not, since who yields to a thread that computes
+ * is not woken but waits for that one's whole slice. */
+static const int64_t HOT = 30000, HOT_CALM = 5000, SHORT_WAIT = 200000;
+enum { SHORT_WAITS = 64 };
+/* A nap that no doorbell ends is a part of the quiet before it, so that it delays what ends the quiet by no more than that part, but never so
+ * long that heartbeats notice, nor, where not every rank can ring this one, that messages wait for long. */
+static const int64_t NAP_MIN = 20000, NAP_MIN_RUNG = 1000000, NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
+/* Who was sent something is rung when nothing moves here any more, or after so long. */
+static const int64_t UNRUNG_MAX = 50000;
 /* How often who does not drive looks at who does. */
 static const int64_t LOOK = 1000000;
 static const int64_t MPI_END = 5000000000;
@@ -31,12 +37,37 @@ static bool hand_over(tr_comm *comm, const tr_message *message)
     if (!comm->table->send(comm->transport, message->peer, header, message->payload, (int64_t)message->wire.bytes,
                            tr__token_of(message)))
         return false;
-    if (comm->doorbell[message->peer])
-        tr_doorbell_ring_armed(comm->doorbell[message->peer]);
+    if (comm->doorbell[message->peer] && !comm->is_to_ring[message->peer]) {
+        comm->is_to_ring[message->peer] = true;
+        comm->unrung_since = comm->to_ring_count ? comm->unrung_since : comm->now;
+        comm->to_ring[comm->to_ring_count++] = message->peer;
+    }
     tr_liveness_sent(comm->liveness, message->peer, comm->now);
     atomic_fetch_add_explicit(&comm->messages_sent, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&comm->bytes_sent, TR_WIRE_HEADER + message->wire.bytes, memory_order_relaxed);
     return true;
+}
+
+/* When all that is to be sent now is with MPI, and those of other processors first: who wakes on this one takes it from this thread, and keeps
+ * it for as long as it computes. */
+static void ring(tr_comm *comm)
+{
+    int near = 0;
+
+    if (!comm->to_ring_count)
+        return;
+    atomic_thread_fence(memory_order_seq_cst);     /* the messages first: their readers arm, then look */
+    for (int i = 0; i < comm->to_ring_count; i++) {
+        const int peer = comm->to_ring[i];
+        comm->is_to_ring[peer] = false;
+        if (tr_doorbell_is_armed_near(comm->doorbell[peer]))
+            comm->to_ring[near++] = peer;
+        else
+            tr_doorbell_ring_armed(comm->doorbell[peer]);
+    }
+    for (int i = 0; i < near; i++)
+        tr_doorbell_ring_armed(comm->doorbell[comm->to_ring[i]]);
+    comm->to_ring_count = 0;
 }
 
 /* A peer that is slow holds up nobody else: it has a line of its own. */
@@ -119,6 +150,8 @@ static bool begin(tr_comm *comm)
     comm->out = calloc((size_t)ranks, sizeof *comm->out);
     comm->gone_at = calloc((size_t)ranks, sizeof *comm->gone_at);
     comm->doorbell = calloc((size_t)ranks, sizeof *comm->doorbell);
+    comm->to_ring = calloc((size_t)ranks, sizeof *comm->to_ring);
+    comm->is_to_ring = calloc((size_t)ranks, sizeof *comm->is_to_ring);
     comm->pidfd = malloc((size_t)ranks * sizeof *comm->pidfd);
     for (int i = 0; i < ranks; i++)
         comm->pidfd[i] = -1;
@@ -179,26 +212,47 @@ static void publish(tr_comm *comm)
 
 /* Nothing moves: the longer the quiet, the deeper the sleep. The doorbell ends it. */
 typedef struct rhythm {
+    unsigned who;                     /* as the doorbell knows it */
     int64_t quiet_since, looked_at;
     bool    is_aside;                 /* nobody waits for what moves: leave the processor to those who compute */
     bool    is_armed;                 /* the doorbell was, and then was looked once more */
 } rhythm;
+
+static bool is_brisk(const tr_comm *comm)
+{
+    return comm->short_waits >= SHORT_WAITS;
+}
+
+static int64_t hot(const tr_comm *comm)
+{
+    return is_brisk(comm) ? HOT : HOT_CALM;
+}
+
+/* Nothing that this rank waits for comes without a ring. What MPI sends by itself, such as that a payload was taken, does. */
+static bool hears_all(const tr_comm *comm)
+{
+    return comm->is_rung_by_all && !comm->out_waiting &&
+           !(comm->has_node && comm->node.awaits_loans && comm->node.awaits_loans(comm->node.self));
+}
 
 /* `seen`: the doorbell's rings before the last look. */
 static void rest(tr_comm *comm, rhythm *r, unsigned seen)
 {
     const int64_t quiet = r->looked_at - r->quiet_since;
 
-    if (quiet < HOT && !r->is_aside) {
-        tr__pause();
+    if (quiet < hot(comm) && !r->is_aside) {
+        if (comm->is_crowded && is_brisk(comm))
+            sched_yield();
+        else
+            tr__pause();
     } else if (!r->is_armed) {
-        atomic_store(&comm->own_doorbell->is_armed, 1);
+        tr_doorbell_arm(comm->own_doorbell, r->who);
         r->is_armed = true;
     } else {
-        const int64_t part = quiet / NAP_PART, nap = part > NAP_MIN ? part : NAP_MIN;
-        const int64_t most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
-        tr__bell_wait(&comm->own_doorbell->rings, seen, nap < most ? nap : most);
-        r->is_armed = atomic_load(&comm->own_doorbell->is_armed);
+        const int64_t least = hears_all(comm) ? NAP_MIN_RUNG : NAP_MIN, most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
+        const int64_t part = quiet / NAP_PART, nap = part > least ? part : least;
+        tr__bell_wait_as(&comm->own_doorbell->rings, r->who, seen, nap < most ? nap : most);
+        r->is_armed = atomic_load(&comm->own_doorbell->armed) == r->who;
     }
 }
 
@@ -261,6 +315,8 @@ static int turn(tr_comm *comm, bool is_hot)
     moved += send_core(comm);
     moved += send_waiting(comm);
     tr__comm_watch(comm);
+    if (!moved || comm->now - comm->unrung_since >= UNRUNG_MAX)
+        ring(comm);
     return moved;
 }
 
@@ -317,12 +373,14 @@ static int drive(tr_comm *comm, rhythm *r)
 {
     atomic_fetch_add_explicit(&comm->turns, 1, memory_order_relaxed);
     tr__comm_turn_begins(comm);
-    const int moved = turn(comm, comm->now - r->quiet_since < HOT && !r->is_aside);
+    const int moved = turn(comm, comm->now - r->quiet_since < hot(comm) && !r->is_aside);
     r->looked_at = comm->now;
     if (moved) {
+        if (!r->is_aside)
+            comm->short_waits = comm->now - r->quiet_since < SHORT_WAIT ? comm->short_waits + 1 : 0;
         r->quiet_since = comm->now;
         if (r->is_armed)
-            atomic_store(&comm->own_doorbell->is_armed, 0);
+            atomic_store(&comm->own_doorbell->armed, 0);
         r->is_armed = false;
         tr_counter_add(&comm->moving, tr__clock() - comm->now);
     }
@@ -342,16 +400,17 @@ static void *run(void *payload)
     pthread_mutex_unlock(&comm->drive);
     if (!has_begun)
         return NULL;
-    r = (rhythm){.quiet_since = comm->now, .is_aside = comm->options.role == TR_ROLE_TRAINER};      /* a trainer that waits drives itself */
+    /* A trainer that waits drives itself. */
+    r = (rhythm){.who = TR_BELL_THREAD, .quiet_since = comm->now, .is_aside = comm->options.role == TR_ROLE_TRAINER};
     for (;;) {
-        const unsigned aside = atomic_load(&comm->thread_bell), seen = atomic_load(&comm->own_doorbell->rings);
+        const unsigned seen = atomic_load(&comm->own_doorbell->rings);
         if (atomic_load(&comm->is_parked))
             return NULL;
         if (atomic_load(&comm->owner_drives)) {
             r.is_armed = false;
             look_whether_stuck(comm, &owner);
             atomic_store(&comm->thread_sleeps, true);
-            tr__bell_wait(&comm->thread_bell, aside, LOOK);
+            tr__bell_wait_as(&comm->own_doorbell->rings, TR_BELL_THREAD, seen, LOOK);
             continue;
         }
         atomic_store(&comm->thread_sleeps, false);
@@ -440,11 +499,10 @@ const tr_roster *tr_comm_roster(const tr_comm *comm)
     return comm->roster;
 }
 
-/* It naps as a driver, or stands aside. */
+/* It naps as a driver, or stands aside for an owner's thread that may nap. */
 static void wake_thread(tr_comm *comm)
 {
-    tr__bell_ring(&comm->thread_bell);
-    tr_doorbell_ring(comm->own_doorbell);
+    tr_doorbell_ring(comm->own_doorbell, TR_BELL_OWNER | TR_BELL_THREAD);
 }
 
 void tr_comm_carry_on(tr_comm *comm)
@@ -453,16 +511,20 @@ void tr_comm_carry_on(tr_comm *comm)
         wake_thread(comm);
 }
 
-/* What is urgent leaves in the caller's own thread, unless the other is at it. Then the other is woken: it carries on. */
+/* What is urgent leaves in the caller's own thread, unless the other is at it. The other is woken where there is more to do: it carries on. */
 static void drive_once(tr_comm *comm)
 {
-    rhythm r = {0};
+    bool is_done = false;
 
     if (pthread_mutex_trylock(&comm->drive) == 0) {
+        rhythm r = {.who = TR_BELL_OWNER, .quiet_since = comm->now};
         drive(comm, &r);
+        ring(comm);
+        is_done = comm->is_rung_by_all && !comm->out_waiting;
         pthread_mutex_unlock(&comm->drive);
     }
-    tr_comm_carry_on(comm);
+    if (!is_done)
+        tr_comm_carry_on(comm);
 }
 
 tr_status tr_comm_post(tr_comm *comm, const tr_command *command)
@@ -491,11 +553,13 @@ uint64_t tr_comm_done(const tr_comm *comm)
 tr_status tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout)
 {
     const int64_t from = tr__clock();
-    rhythm        r = {from};
+    rhythm        r = {TR_BELL_OWNER, from};
     bool          is_late = false;
 
     atomic_store(&comm->owner_drives, true);
     take_drive(comm);
+    if (atomic_load_explicit(&comm->own_doorbell->armed, memory_order_relaxed))
+        atomic_store(&comm->own_doorbell->armed, 0);
     while (tr_comm_done(comm) < done && atomic_load(&comm->state) != TR__FAILED && !is_late) {
         const unsigned seen = atomic_load(&comm->own_doorbell->rings);
         if (!drive(comm, &r))
@@ -505,6 +569,7 @@ tr_status tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout)
     char waiting[512] = "the servers";
     if (is_late && comm->has_node)
         comm->node.describe(comm->node.self, waiting, sizeof waiting);
+    ring(comm);
     pthread_mutex_unlock(&comm->drive);
     atomic_store(&comm->owner_drives, false);
     if (tr_comm_done(comm) >= done)
@@ -537,6 +602,8 @@ static void free_comm(tr_comm *comm)
     tr_liveness_free(comm->liveness);
     free(comm->out);
     free(comm->doorbell);
+    free(comm->to_ring);
+    free(comm->is_to_ring);
     free(comm->pidfd);
     free(comm->gone_at);
     pthread_mutex_destroy(&comm->lock);

@@ -36,8 +36,8 @@ struct tr_comm {
     /* between the threads */
     atomic_int       state;
     atomic_ullong    done;
-    atomic_uint      owner_bell, thread_bell;     /* of who does not drive */
-    tr_doorbell     *own_doorbell;                /* of who drives */
+    atomic_uint      owner_bell;                  /* of an owner that does not drive */
+    tr_doorbell     *own_doorbell;                /* of who drives, and of the thread that stands aside */
     int              doorbell_file;
     pthread_mutex_t  drive;                       /* held by who drives: all that is "the driver's own" below */
     atomic_llong     turns;                       /* of whoever drives */
@@ -66,7 +66,12 @@ struct tr_comm {
     bool             has_node;
     tr__early       *early, **early_end;
     tr_doorbell    **doorbell;                    /* of each peer on this host, or NULL */
-    bool             is_rung_by_all;              /* all peers are on this host, where who can be rung can ring */
+    int             *to_ring, to_ring_count;      /* peers that were sent something since they were last rung */
+    bool            *is_to_ring;                  /* of each peer: it is one of them */
+    int64_t          unrung_since;
+    unsigned         short_waits;                 /* in a row */
+    bool             is_crowded;                  /* this host has more ranks than processors for them */
+    bool             is_rung_by_all;              /* all peers are on this host, where who can be rung can ring, and large messages need no help */
     int             *pidfd;                       /* of each peer on this host, or -1 */
     int64_t         *gone_at;                     /* when its process was seen to have ended; 0: it has not */
     int64_t          now, turned_at, watched_at, start_deadline;

@@ -9,10 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 
 static const int64_t MILLISECOND = 1000000;
 
@@ -38,9 +40,27 @@ static void end_if_forgotten(const tr_comm *comm)
 
 /* == processes of this host ==================================================================== */
 
+/* May a rank read another one's memory? Else MPI copies large messages piece by piece, and both sides have to look all the time. */
+static bool is_readable(pid_t pid)
+{
+    char               byte;
+    const struct iovec here = {&byte, 1}, nowhere = {NULL, 1};
+
+    return process_vm_readv(pid, &here, 1, &nowhere, 1, 0) < 0 && errno == EFAULT;
+}
+
+static int processors(void)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : INT_MAX;
+}
+
 void tr__comm_watch_begin(tr_comm *comm)
 {
     const tr_rank *self = &comm->roster->rank[comm->roster->self];
+    int            here = 1;
 
     comm->is_rung_by_all = true;
     for (int i = 0; i < comm->roster->size; i++) {
@@ -49,11 +69,13 @@ void tr__comm_watch_begin(tr_comm *comm)
         if (i == comm->roster->self)
             continue;
         if (r->host_id[0] && !strcmp(r->host_id, self->host_id)) {
+            here++;
             comm->pidfd[i] = (int)syscall(SYS_pidfd_open, (pid_t)r->pid, 0);
             comm->doorbell[i] = tr_doorbell_open(r->pid, r->doorbell);
         }
-        comm->is_rung_by_all &= comm->doorbell[i] != NULL;
+        comm->is_rung_by_all &= comm->doorbell[i] && is_readable((pid_t)r->pid);
     }
+    comm->is_crowded = here > processors();
 }
 
 void tr__comm_watch_end(tr_comm *comm)

@@ -3,6 +3,7 @@
 #include "pserver/wake.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -53,15 +54,27 @@ void tr_doorbell_close(tr_doorbell *bell)
         munmap(bell, PAGE);
 }
 
-void tr_doorbell_ring(tr_doorbell *bell)
+void tr_doorbell_arm(tr_doorbell *bell, unsigned who)
 {
-    atomic_store(&bell->is_armed, 0);
-    tr__bell_ring(&bell->rings);
+    atomic_store_explicit(&bell->cpu, sched_getcpu(), memory_order_relaxed);
+    atomic_store(&bell->armed, who);
+}
+
+bool tr_doorbell_is_armed_near(const tr_doorbell *bell)
+{
+    return atomic_load_explicit(&bell->armed, memory_order_relaxed) &&
+           atomic_load_explicit(&bell->cpu, memory_order_relaxed) == sched_getcpu();
+}
+
+void tr_doorbell_ring(tr_doorbell *bell, unsigned who)
+{
+    atomic_store(&bell->armed, 0);
+    tr__bell_ring_for(&bell->rings, who);
 }
 
 void tr_doorbell_ring_armed(tr_doorbell *bell)
 {
-    atomic_thread_fence(memory_order_seq_cst);     /* the message first: its reader arms, then looks */
-    if (atomic_load_explicit(&bell->is_armed, memory_order_relaxed) && atomic_exchange(&bell->is_armed, 0))
-        tr_doorbell_ring(bell);
+    const unsigned who = atomic_load_explicit(&bell->armed, memory_order_relaxed) ? atomic_exchange(&bell->armed, 0) : 0;
+    if (who)
+        tr__bell_ring_for(&bell->rings, who);
 }

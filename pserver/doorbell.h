@@ -11,9 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Threads of the rank that may sleep on it, as bits. */
+enum { TR_BELL_OWNER = 1, TR_BELL_THREAD = 2 };
+
 typedef struct tr_doorbell {
     atomic_uint rings;                /* to sleep on (wake.h) */
-    atomic_uint is_armed;
+    atomic_uint armed;                /* who is to be woken */
+    atomic_int  cpu;                  /* where it was armed */
 } tr_doorbell;
 
 /* This rank's. *file: for others to open, or -1; it is open until the end of the process. Never NULL. */
@@ -23,9 +27,12 @@ tr_doorbell *tr_doorbell_open(int64_t pid, int file);
 /* NULL is allowed. */
 void         tr_doorbell_close(tr_doorbell *bell);
 
+void tr_doorbell_arm(tr_doorbell *bell, unsigned who);
+/* Would who sleeps on it wake on this processor, and take it from the caller? */
+bool tr_doorbell_is_armed_near(const tr_doorbell *bell);
 /* Wake who sleeps on it, or is about to. */
-void tr_doorbell_ring(tr_doorbell *bell);
-/* The same if it is armed. Call it after the message is where its reader looks. */
+void tr_doorbell_ring(tr_doorbell *bell, unsigned who);
+/* The same for whom it is armed for, if anybody. Call it after the message is where its reader looks, and a fence: its reader arms, then looks. */
 void tr_doorbell_ring_armed(tr_doorbell *bell);
 
 #endif

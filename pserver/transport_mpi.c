@@ -106,6 +106,15 @@ static void post(tr_transport *t, int rank)
         t->header[rank] = MPI_REQUEST_NULL;
 }
 
+/* Where ranks exceed processors Open MPI yields whenever it has found nothing; when to do that comm.c knows better. The call is the library's own:
+ * where it is missing Open MPI goes on as it does. */
+static void set_yielding(bool yields)
+{
+    void (*set)(bool) = (void (*)(bool))(uintptr_t)dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle");
+    if (set)
+        set(yields);
+}
+
 static tr_transport *start(const tr_transport_events *events, char *error, size_t error_size)
 {
     int provided, is_initialized;
@@ -124,6 +133,7 @@ static tr_transport *start(const tr_transport_events *events, char *error, size_
         snprintf(error, error_size, "MPI_Init_thread failed (thread support %d)", provided);
         return NULL;
     }
+    set_yielding(false);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     tr_transport *t = calloc(1, sizeof *t);
     t->events = *events;
@@ -316,16 +326,19 @@ static int deliver(tr_transport *t, int rank)
     return count;
 }
 
-static void take_headers(tr_transport *t)
+/* How many there were: their payloads come at the next look. */
+static int take_headers(tr_transport *t)
 {
     int count = 0, size;
 
     const int rc = MPI_Testsome(t->size, t->header, &count, t->index, t->status);
     if (rc != MPI_SUCCESS && rc != MPI_ERR_IN_STATUS) {
         look_for_failed(t);
-        return;
+        return 0;
     }
-    for (int i = 0; i < count && count != MPI_UNDEFINED; i++) {
+    if (count == MPI_UNDEFINED)
+        return 0;
+    for (int i = 0; i < count; i++) {
         const int rank = t->index[i];
         if (rc == MPI_ERR_IN_STATUS && t->status[i].MPI_ERROR != MPI_SUCCESS) {
             die(t, rank);
@@ -334,13 +347,13 @@ static void take_headers(tr_transport *t)
         MPI_Get_count(&t->status[i], MPI_BYTE, &size);
         take_header(t, rank, size);
     }
+    return count;
 }
 
 static int poll_all(tr_transport *t)
 {
-    int count = 0;
+    int count = take_headers(t);
 
-    take_headers(t);
     for (int i = 0; i < t->size; i++) {
         if (t->peer[i].in_count)
             count += deliver(t, i);
@@ -371,6 +384,7 @@ static void stop(tr_transport *t, bool is_clean)
             MPI_Cancel(&t->header[i]);
             MPI_Request_free(&t->header[i]);
         }
+    set_yielding(true);                            /* MPI's end waits hot */
     MPI_Finalize();
     for (int i = 0; i < t->size; i++) {
         for (int k = 0; k <= RECV_DEPTH; k++)

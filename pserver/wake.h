@@ -32,6 +32,20 @@ static inline void tr__bell_ring(atomic_uint *bell)
     syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/* The same where several sleep on one word: `who` is a set of bits, and a ring wakes those who have one of its own. */
+static inline void tr__bell_wait_as(atomic_uint *bell, unsigned who, unsigned seen, int64_t nanoseconds)
+{
+    const int64_t         until = tr__clock() + nanoseconds;
+    const struct timespec at = {until / 1000000000, until % 1000000000};
+    syscall(SYS_futex, bell, FUTEX_WAIT_BITSET, seen, &at, NULL, who);
+}
+
+static inline void tr__bell_ring_for(atomic_uint *bell, unsigned who)
+{
+    atomic_fetch_add(bell, 1);
+    syscall(SYS_futex, bell, FUTEX_WAKE_BITSET, INT_MAX, NULL, NULL, who);
+}
+
 static inline void tr__pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

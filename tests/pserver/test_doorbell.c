@@ -16,7 +16,7 @@ static void ring_as_child(pid_t parent, int file)
     tr_doorbell *bell = tr_doorbell_open(parent, file);
 
     for (int i = 0; bell && i < 10000; i++) {
-        if (atomic_load(&bell->is_armed)) {
+        if (atomic_load(&bell->armed)) {
             tr_doorbell_ring_armed(bell);
             _exit(0);
         }
@@ -34,11 +34,11 @@ TEST(a_ring_wakes_who_sleeps_in_another_process)
     if (child == 0)
         ring_as_child(parent, file);
     const unsigned seen = atomic_load(&bell->rings);
-    atomic_store(&bell->is_armed, 1);
+    tr_doorbell_arm(bell, TR_BELL_THREAD);
     for (int i = 0; i < 20 && atomic_load(&bell->rings) == seen; i++)
-        tr__bell_wait(&bell->rings, seen, LONG_ENOUGH);
+        tr__bell_wait_as(&bell->rings, TR_BELL_THREAD, seen, LONG_ENOUGH);
     assert_int_equal(atomic_load(&bell->rings), seen + 1);
-    assert_int_equal(atomic_load(&bell->is_armed), 0);
+    assert_int_equal(atomic_load(&bell->armed), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     tr_doorbell_close(bell);
@@ -52,10 +52,34 @@ TEST(who_is_awake_is_not_rung)
 
     tr_doorbell_ring_armed(bell);
     assert_int_equal(atomic_load(&bell->rings), 0);
-    atomic_store(&bell->is_armed, 1);
+    tr_doorbell_arm(bell, TR_BELL_THREAD);
     tr_doorbell_ring_armed(bell);
     tr_doorbell_ring_armed(bell);
     assert_int_equal(atomic_load(&bell->rings), 1);
+    tr_doorbell_close(bell);
+    close(file);
+}
+
+/* Of the threads of one rank the one that armed. */
+TEST(a_ring_wakes_who_armed_alone)
+{
+    int            file;
+    tr_doorbell   *bell = tr_doorbell_new(&file);
+    const pid_t    parent = getpid(), child = fork();
+
+    if (child == 0) {
+        tr_doorbell *theirs = tr_doorbell_open(parent, file);
+        usleep(50000);
+        tr_doorbell_ring_armed(theirs);
+        _exit(0);
+    }
+    const int64_t  from = tr__clock();
+    const unsigned seen = atomic_load(&bell->rings);
+    tr_doorbell_arm(bell, TR_BELL_THREAD);
+    tr__bell_wait_as(&bell->rings, TR_BELL_OWNER, seen, LONG_ENOUGH / 5);
+    assert_true(tr__clock() - from >= LONG_ENOUGH / 5);
+    assert_int_equal(atomic_load(&bell->rings), seen + 1);
+    assert_int_equal(waitpid(child, NULL, 0), child);
     tr_doorbell_close(bell);
     close(file);
 }
@@ -66,8 +90,8 @@ TEST(a_ring_before_the_sleep_is_not_lost)
     tr_doorbell   *bell = tr_doorbell_new(&file);
     const unsigned seen = atomic_load(&bell->rings);
 
-    tr_doorbell_ring(bell);
-    tr__bell_wait(&bell->rings, seen, INT64_MAX);
+    tr_doorbell_ring(bell, TR_BELL_THREAD);
+    tr__bell_wait_as(&bell->rings, TR_BELL_THREAD, seen, INT64_MAX / 2);
     tr_doorbell_close(bell);
     close(file);
 }
@@ -98,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_wakes_who_sleeps_in_another_process),
         cmocka_unit_test(who_is_awake_is_not_rung),
+        cmocka_unit_test(a_ring_wakes_who_armed_alone),
         cmocka_unit_test(a_ring_before_the_sleep_is_not_lost),
         cmocka_unit_test(what_is_no_doorbell_is_not_opened),
     };
