@@ -78,9 +78,10 @@ void tr__comm_check_core(tr_comm *comm, int peer)
 
     if (status == TR_OK)
         return;
-    /* A trainer's core fails with EPEER when a server refuses, or by itself, when nobody takes a dead one's place. */
-    const bool is_refused = comm->roster->rank[comm->roster->self].role == TR_ROLE_TRAINER && status == TR_EPEER;
-    if (is_refused && peer == comm->roster->self)
+    /* A trainer's core fails with EPEER when a server refuses, or by itself, when nobody takes a dead one's place; a server's when it
+     * refuses, or later than a death, when there is no heir. */
+    const bool is_trainer = comm->roster->rank[comm->roster->self].role == TR_ROLE_TRAINER, is_refused = is_trainer && status == TR_EPEER;
+    if (status == TR_EPEER && (!is_trainer || peer == comm->roster->self))
         tell_deaths(comm);
     tr__comm_failed(comm, status, is_refused ? peer : comm->roster->self, text);
 }

@@ -25,7 +25,7 @@ from .checkpoint_folder import steps
 from .core import OpRole
 from .desc import _text, take_text
 from .dtypes import NUMPY_DTYPES, VarType
-from .errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError, UnsupportedError, check
+from .errors import DTypeError, FileError, InvalidArgumentError, NotFoundError, ShapeError, UnsupportedError, check
 from .executor import Executor, global_scope
 from .framework import Parameter, Program, Variable, default_main_program
 from .native import Native
@@ -495,9 +495,11 @@ def export(checkpoint: Checkpoint, path: str, kinds: Iterable[str] = KINDS) -> l
         with open(part, "wb") as file:
             write(file, checkpoint, chosen)
         os.replace(part, path)
-    except BaseException:
+    except BaseException as error:
         if os.path.exists(part):
             os.unlink(part)
+        if isinstance(error, OSError) and not isinstance(error, FileError):
+            raise FileError(f"export: cannot write {path!r}: {error.strerror}") from None
         raise
     return chosen
 

@@ -195,6 +195,8 @@ def test_export(exe, tmp_path, capsys):
     assert set(got) == {param.name for param in fluid.default_main_program().all_parameters() if param.trainable}
     for name, array in got.items():
         np.testing.assert_array_equal(array, values[name])
+    assert cli.main(["checkpoint", "export", folder, "--out", str(tmp_path / "nowhere" / "x.npz")]) == 2
+    assert f"cannot write '{tmp_path}/nowhere/x.npz': No such file or directory" in capsys.readouterr().err
     assert cli.main(["checkpoint", "export", folder, "--out", str(tmp_path / "x.txt")]) == 2
     assert "must end with .npz or .safetensors" in capsys.readouterr().err
     assert sorted(os.listdir(tmp_path)) == ["all.npz", "c", "parameters.safetensors"]

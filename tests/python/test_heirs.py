@@ -81,6 +81,17 @@ def test_an_heir_of_an_heir_and_a_server_cost_no_bit(uninterrupted, tmp_path):
         assert np.array_equal(params(out)[name], value), f"{name} differs:\n{text}"
 
 
+def test_more_trainers_that_die_at_once_than_there_are_spares_are_a_new_start(uninterrupted, tmp_path):
+    out = tmp_path / "params.npz"
+    job, ranks = start(tmp_path, "--sparse", "--out", out)
+    for rank in (2, 3):
+        os.kill(ranks.known[rank].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "starting the job again (1 of 3)" in text, text
+    for name, value in uninterrupted.items():
+        assert np.array_equal(params(out)[name], value), f"{name} differs:\n{text}"
+
+
 @pytest.mark.parametrize("mode", ["async", "ssp(1)", "geo(3)", "sync(fewer)"])
 def test_an_heir_makes_the_steps_that_are_left(mode, tmp_path):
     job, ranks = start(tmp_path, options=("--mode", mode))

@@ -214,6 +214,11 @@ def test_a_program_that_ends_before_anybody_sees_it(tmp_path):
     assert ranks.failure() == Failure(1, "rank 0 (server 0): ended as soon as it was started")
 
 
+@needs_mpi
+def test_a_launcher_that_srun_has_started_is_no_trainer():
+    assert "-> " in launch(1, 1, "--steps", 5, env=environment(PMIX_RANK="3"))
+
+
 def test_a_job_of_processes_that_join_none(monkeypatch, capsys):
     monkeypatch.setenv("TRIREME_LOCAL", "1")
     assert cli.main(["launch", str(SCRIPT)]) == 2

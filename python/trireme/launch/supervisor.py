@@ -195,6 +195,7 @@ class Launch:
     def environment(self, folder: str, hosts: Hosts | None = None) -> dict[str, str]:
         env = dict(os.environ)
         env.setdefault("HOME", "/tmp")                 # MPI's daemons want one
+        env.pop("TRIREME_JOB_PID", None)               # of a rank that we are a child of; or ours, when srun started us
         env["TRIREME_JOB"] = "1"
         env["TRIREME_JOB_FOLDER"] = folder
         if self.mode:
