@@ -32,8 +32,9 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
     if (status != TR_OK)
         return false;
     const int64_t age = tr_state_age(job->kept);
-    if (!age || (job->role == TR_ROLE_SERVER && age < job->newest)) {
-        tr_state_free(job->kept, false);           /* it never was all that its server had; or another host has a newer one */
+    const bool    is_old = job->role == TR_ROLE_SERVER && age < job->newest;     /* another host has a newer one */
+    if (!age || is_old || tr_state_trainers(job->kept) != job->trainer_count) {
+        tr_state_free(job->kept, false);           /* it never was all that its server had, or is another job's */
         job->kept = NULL;
         return false;
     }

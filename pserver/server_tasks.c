@@ -260,6 +260,18 @@ static void see_who_left(tr_server *server)
     tr__server_tasks_settled(server);
 }
 
+static bool are_works(const uint8_t *from, int count)
+{
+    work w;
+
+    for (int i = 0; i < count; i++) {
+        memcpy(&w, from + (size_t)i * sizeof w, sizeof w);
+        if (w.spans > MOST_SPANS)
+            return false;
+    }
+    return true;
+}
+
 tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live)
 {
     const size_t  works = (size_t)server->trainer_count * sizeof(work);
@@ -270,7 +282,7 @@ tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live)
     if (server->self != 0 || !tr_kept_tasks_attach(&kept, &server->store))
         return TR_OK;
     const uint8_t *from = tr_kept_tasks_get(&kept, &size);
-    if (size < works)
+    if (size < works || !are_works(from, server->trainer_count))
         return tr_fail(TR_EFORMAT, "the state of tasks is damaged: %zu bytes for %d trainers", size, server->trainer_count);
     TR_TRY(tr_tasks_load(&core, from + works, size - works));
     server->tasks = tasks_new(server, core, -1);

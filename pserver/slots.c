@@ -165,13 +165,16 @@ void *tr_slots_notes(const tr_slots *slots)
 
 /* == the index: put, take, grow =================================================================== */
 
+/* The last place stays empty: searches end there. An index that was damaged may have no place for an entry: the row is not found then. */
 static void put(tr_slots *s, uint64_t entry)
 {
-    uint64_t at = tr__slots_home(s->head, tr__slots_entry_tag(entry));
+    const uint64_t end = places(s->head) - 1;
+    uint64_t       at = tr__slots_home(s->head, tr__slots_entry_tag(entry));
 
     while (s->entry[at])
         at++;
-    s->entry[at] = entry;
+    if (at < end)
+        s->entry[at] = entry;
 }
 
 static tr_status lift_room(tr_slots *s, uint64_t count)
@@ -232,7 +235,7 @@ static tr_status index_room(tr_slots *s)
     tr__slots_head          *h = s->head;
     const uint64_t entries = h->used - free_count(h) + 1;
 
-    if (s->entry[places(h) - 2])                       /* the last place stays empty: searches end there */
+    if (s->entry[places(h) - 2])
         return tr_fail(TR_ENOMEM, "table: thousands of keys have nearly the same hash");
     while (is_growing(h) && is_full(h, entries))
         TR_TRY(move_some(s, 4096));
@@ -299,18 +302,34 @@ static tr_status rows_room(tr_slots *s, uint64_t used)
     return tr_segment_grow(s->rows, bytes + more) == TR_OK ? TR_OK : tr_segment_grow(s->rows, bytes);
 }
 
+/* The list of free rows without the first; empty from where it was damaged. */
+static uint64_t free_behind(const tr_slots *s, uint32_t slot)
+{
+    const tr_slot_row *row = tr_slots_row(s->row, s->stride, slot);
+    const uint64_t     next = (uint32_t)row->key, count = free_count(s->head) - 1;
+
+    return next > s->head->used || !next != !count ? 0 : count << 32 | next;
+}
+
+/* Of a list that was damaged the first may live, or be in it twice. */
+static bool is_free(const tr_slots *s, uint32_t slot)
+{
+    return !(tr_slots_row(s->row, s->stride, slot)->mark & TR_SLOT_LIVES);
+}
+
 tr_status tr_slots_new_row(uint32_t *out, tr_slots *slots)
 {
     tr__slots_head    *h = slots->head;
     uint32_t slot = (uint32_t)(h->free & UINT32_MAX);
 
     TR_TRY(index_room(slots));
-    if (slot) {
+    if (slot && is_free(slots, slot - 1)) {
         slot--;
         h->pending = (uint64_t)slot + 1;
         in_order();
-        h->free = ((free_count(h) - 1) << 32) | (uint64_t)(uint32_t)tr_slots_row(slots->row, slots->stride, slot)->key;
+        h->free = free_behind(slots, slot);
     } else {
+        h->free = 0;                                   /* as it is, unless the list was damaged */
         slot = (uint32_t)h->used;
         TR_TRY(rows_room(slots, h->used + 1));
         tr_slots_row(slots->row, slots->stride, slot)->mark = 0;
@@ -353,9 +372,10 @@ void tr_slots_delete(tr_slots *slots, uint32_t slot)
 
 /* == after a kill ================================================================================= */
 
-static void make_index_anew(tr_slots *s)
+static tr_status make_index_anew(tr_slots *s)
 {
     tr__slots_head *h = s->head;
+    uint64_t        live = 0;
 
     h->capacity = h->next > h->capacity ? h->next : h->capacity;
     h->next = h->capacity;
@@ -363,11 +383,16 @@ static void make_index_anew(tr_slots *s)
     memset(s->entry, 0, places(h) * sizeof *s->entry);
     for (uint64_t i = 0; i < h->used; i++) {
         const tr_slot_row *row = tr_slots_row(s->row, s->stride, (uint32_t)i);
-        if (row->mark & TR_SLOT_LIVES)
-            put(s, make_entry(tr__slots_tag(s, row->key), (uint32_t)i));
+        if (!(row->mark & TR_SLOT_LIVES))
+            continue;
+        if (++live > h->used - free_count(h))
+            return tr_fail(TR_EFORMAT, "table in segment '%s': more than the %llu rows that it has live", tr_segment_name(s->rows),
+                           (unsigned long long)(h->used - free_count(h)));
+        put(s, make_entry(tr__slots_tag(s, row->key), (uint32_t)i));
     }
     in_order();
     h->is_moving = 0;
+    return TR_OK;
 }
 
 /* The row that was being made or removed: one that lives is found, one that does not is free. */
@@ -397,9 +422,19 @@ static bool has_all(const tr_slots *s)
     const tr__slots_head *h = s->head;
     const uint64_t        rows = (tr_segment_bytes(s->rows) - TR__SLOTS_HEAD) / (sizeof(tr_slot_row) + h->payload);
     const uint64_t        room = tr_segment_bytes(s->index) / sizeof(uint64_t);
-    const bool            is_index = h->capacity >= FIRST_CAPACITY && h->capacity <= room && h->next >= FIRST_CAPACITY && h->next <= room;
+    const bool            is_list = (h->free & UINT32_MAX) <= h->used && free_count(h) <= h->used && !(h->free & UINT32_MAX) == !free_count(h);
 
-    return h->used <= rows && (h->free & UINT32_MAX) <= h->used && is_index && places(h) <= room;
+    return h->used <= rows && is_list && h->capacity <= room && h->next <= room && places(h) <= room;
+}
+
+/* Is the index one that could be? Its last place is empty, its load what it is let come to (one row may be on its way). */
+static bool is_index(const tr_slots *s)
+{
+    const tr__slots_head *h = s->head;
+
+    return h->capacity >= FIRST_CAPACITY && h->next >= h->capacity && h->next <= h->capacity + h->capacity / 8 &&
+           h->capacity % TR__SLOTS_LINE == 0 && h->next % TR__SLOTS_LINE == 0 && h->boundary <= (uint64_t)1 << 32 &&
+           !is_full(h, h->used - free_count(h) - (h->used > free_count(h))) && !s->entry[places(h) - 1];
 }
 
 static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
@@ -415,6 +450,9 @@ static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
                        config->first_shard + config->shard_count - 1);
     if (!has_all(s))
         return tr_fail(TR_EFORMAT, "table in segment '%s' says that it has more than it has", tr_segment_name(s->rows));
+    if (!is_index(s))
+        return tr_fail(TR_EFORMAT, "table in segment '%s': its index is damaged: %llu places, %llu to come, %llu rows", tr_segment_name(s->rows),
+                       (unsigned long long)h->capacity, (unsigned long long)h->next, (unsigned long long)(h->used - free_count(h)));
     return TR_OK;
 }
 
@@ -429,12 +467,12 @@ tr_status tr_slots_attach(tr_slots **out, const char *name, const tr_slots_confi
         use(s, config);
         status = check_head(s, config);
     }
+    if (status == TR_OK && s->head->is_moving)
+        status = make_index_anew(s);
     if (status != TR_OK) {
         tr_slots_free(s);
         return status;
     }
-    if (s->head->is_moving)
-        make_index_anew(s);
     settle(s);
     *out = s;
     return TR_OK;
@@ -447,6 +485,8 @@ static bool is_of_shard(const tr_slots *s, uint64_t entry, uint32_t low, uint32_
 {
     const uint32_t tag = tr__slots_entry_tag(entry);
 
+    if (tr__slots_entry_slot(entry) >= s->head->used)
+        return false;
     if (tag > low && tag < high)
         return true;
     return tag >= low && tag <= high && tr_slots_shard(tr_slots_row(s->row, s->stride, tr__slots_entry_slot(entry))->key) == shard;
@@ -496,7 +536,7 @@ tr_status tr_slots_check(const tr_slots *slots)
     }
     for (uint64_t i = 0; i < places(h); i++)
         entries += slots->entry[i] != 0;
-    for (uint64_t next = h->free & UINT32_MAX; next && listed <= h->used; listed++)
+    for (uint64_t next = h->free & UINT32_MAX; next && next <= h->used && listed <= h->used; listed++)
         next = (uint64_t)tr_slots_row(slots->row, slots->stride, (uint32_t)next - 1)->key;
     if (entries != live || listed != free_count(h) || live + listed != h->used)
         return tr_fail(TR_EINTERNAL, "%llu rows live, %llu entries, %llu free ones listed, %llu counted, %llu slots used",

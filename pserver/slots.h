@@ -13,6 +13,9 @@
  * complete; the row that is being made or removed is noted, and attaching finishes or undoes it. While entries move the
  * index is marked, and attaching makes it anew from the rows.
  *
+ * Memory that was damaged besides: a head that cannot be is refused. Entries and free rows are not looked at before they are used, for
+ * that would take as long as reading the table; whatever they say, no step is made outside of the segments.
+ *
  * What must stay true: one thread changes it and nobody reads meanwhile; any number may read at the same time. */
 #ifndef TR_PSERVER_SLOTS_H
 #define TR_PSERVER_SLOTS_H
@@ -42,7 +45,7 @@ typedef struct tr_slots_config {
 
 /* `name` may be NULL. Segments `name`.rows and `name`.index. */
 tr_status tr_slots_create(tr_slots **out, const char *name, const tr_slots_config *config);
-/* TR_EFORMAT: it was made for other rows or shards. */
+/* TR_EFORMAT: it was made for other rows or shards, or is damaged. */
 tr_status tr_slots_attach(tr_slots **out, const char *name, const tr_slots_config *config);
 void      tr_slots_free(tr_slots *slots);
 /* The segments of this name, as far as they exist. */

@@ -7,9 +7,11 @@
 
 uint32_t tr__slots_look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_t at)
 {
-    for (; s->entry[at]; at++)
-        if (tr__slots_entry_tag(s->entry[at]) == tag && tr_slots_row(s->row, s->stride, tr__slots_entry_slot(s->entry[at]))->key == key)
-            return tr__slots_entry_slot(s->entry[at]);
+    for (; s->entry[at]; at++) {
+        const uint32_t slot = tr__slots_entry_slot(s->entry[at]);
+        if (tr__slots_entry_tag(s->entry[at]) == tag && slot < s->head->used && tr_slots_row(s->row, s->stride, slot)->key == key)
+            return slot;
+    }
     return TR_SLOT_NONE;
 }
 
@@ -88,8 +90,9 @@ TR_INLINE void find_batch_by(line_has_fn has_tag, const tr_slots *s, uint32_t *o
         }
     }
     find_late(s, out, at, tag, late, late_count, wanted);
+    const uint64_t used = s->head->used;
     for (int i = 0; i < n; i++)
-        if (TR_UNLIKELY(out[i] != TR_SLOT_NONE && tr_slots_row(s->row, s->stride, out[i])->key != keys[i]))
+        if (TR_UNLIKELY(out[i] != TR_SLOT_NONE && (out[i] >= used || tr_slots_row(s->row, s->stride, out[i])->key != keys[i])))
             out[i] = tr__slots_look_up(s, keys[i], tag[i], at[i]);
 }
 

@@ -113,7 +113,8 @@ static tr_status check_state(const tr_state *state, const char *name)
                        (unsigned long long)atomic_load(&h->ready));
     if (!is_placed || h->check != check_of_header(h))
         return tr_fail(TR_EFORMAT, "the state '%s' is damaged: its beginning is not what was written", name);
-    if ((now != CURRENT[0] && now != CURRENT[1]) || place_now(state)->check != check_of_place(place_now(state), h->trainers))
+    if ((now != CURRENT[0] && now != CURRENT[1]) || place_now(state)->side > 1 ||
+        place_now(state)->check != check_of_place(place_now(state), h->trainers))
         return tr_fail(TR_EFORMAT, "the state '%s' is damaged: its last commit is not what was written", name);
     return TR_OK;
 }

@@ -66,7 +66,8 @@ static tr_status open_parts(tr_table *t, const tr_table_place *place, bool is_ne
     if (t->config.entry_count > 1)
         TR_TRY((is_new ? tr_slots_create : tr_slots_attach)(&t->candidates, path(text, sizeof text, place->name, "waiting"),
                                                             &none));
-    return (is_new ? tr_undo_create : tr_undo_attach)(&t->undo, path(text, sizeof text, place->name, "undo"), t->stride);
+    const char *log = path(text, sizeof text, place->name, "undo");
+    return is_new ? tr_undo_create(&t->undo, log, t->stride) : tr_undo_attach(&t->undo, log, t->stride, tr_slots_used(t->slots));
 }
 
 static tr_status open_table(tr_table **out, const tr_table_config *config, const tr_table_place *place, bool is_new)

@@ -133,6 +133,22 @@ tr_status tr_trainer_vars_create(tr_trainer_vars **out, const char *name, int co
     return TR_OK;
 }
 
+/* Does what the list speaks of lie in the list, and in a copy? */
+static bool is_list(const header *h)
+{
+    const char *text = (const char *)(h + 1);
+    const bool  is_closed = h->list_bytes && !text[h->list_bytes - 1];      /* so every name ends */
+
+    if (h->count > INT32_MAX || h->count * sizeof(entry) > h->list_bytes || (h->count && !is_closed))
+        return false;
+    for (uint64_t i = 0; i < h->count; i++) {
+        const entry *e = &list_of(h)[i];
+        if (e->name >= h->list_bytes || e->at > h->value_bytes || e->bytes > h->value_bytes - e->at)
+            return false;
+    }
+    return true;
+}
+
 static tr_status check_list(const tr_trainer_vars *kept, const char *name)
 {
     const header  *h = header_of(kept);
@@ -140,7 +156,7 @@ static tr_status check_list(const tr_trainer_vars *kept, const char *name)
 
     if (bytes < sizeof *h || !atomic_load(&h->check))
         return tr_fail(TR_ENOTFOUND, "what '%s' keeps of a trainer was never complete", name);
-    if (h->list_bytes > bytes - sizeof *h || h->value_bytes > bytes || all_bytes(h) > bytes || h->check != check_of(h))
+    if (h->list_bytes > bytes - sizeof *h || h->value_bytes > bytes || all_bytes(h) > bytes || h->check != check_of(h) || !is_list(h))
         return tr_fail(TR_EFORMAT, "what '%s' keeps of a trainer is damaged: its list is not what was written", name);
     return TR_OK;
 }

@@ -67,16 +67,28 @@ tr_status tr_undo_create(tr_undo **out, const char *name, uint64_t stride)
     return TR_OK;
 }
 
-static tr_status check(const tr_undo *undo)
+static uint64_t slot_of(const tr_undo *undo, uint64_t index)
+{
+    uint64_t slot;
+
+    memcpy(&slot, entry_at(undo, index), sizeof slot);
+    return slot;
+}
+
+static tr_status check(const tr_undo *undo, uint64_t rows)
 {
     if (tr_segment_bytes(undo->segment) < HEAD || head_of(undo)->stride != undo->stride ||
         head_of(undo)->count > (tr_segment_bytes(undo->segment) - HEAD) / entry_bytes(undo))
         return tr_fail(TR_EFORMAT, "the log '%s' is none for rows of %llu bytes", tr_segment_name(undo->segment),
                        (unsigned long long)undo->stride);
+    for (uint64_t i = 0; i < head_of(undo)->count; i++)
+        if (slot_of(undo, i) >= rows)
+            return tr_fail(TR_EFORMAT, "the log '%s' has row %llu of %llu", tr_segment_name(undo->segment),
+                           (unsigned long long)slot_of(undo, i), (unsigned long long)rows);
     return TR_OK;
 }
 
-tr_status tr_undo_attach(tr_undo **out, const char *name, uint64_t stride)
+tr_status tr_undo_attach(tr_undo **out, const char *name, uint64_t stride, uint64_t rows)
 {
     tr_undo *undo = make(stride);
 
@@ -84,7 +96,7 @@ tr_status tr_undo_attach(tr_undo **out, const char *name, uint64_t stride)
         return tr_fail(TR_ENOMEM, "undo: no memory");
     tr_status status = tr_segment_attach(&undo->segment, name, "undo", VERSION, LIMIT);
     if (status == TR_OK)
-        status = check(undo);
+        status = check(undo, rows);
     if (status != TR_OK) {
         tr_undo_free(undo);
         return status;
@@ -142,12 +154,8 @@ uint64_t tr_undo_step(const tr_undo *undo)
 
 void tr_undo_each(const tr_undo *undo, void (*each)(void *payload, uint64_t slot, const char *row), void *payload)
 {
-    for (uint64_t i = undo->segment ? head_of(undo)->count : 0; i-- > 0;) {
-        uint64_t    slot;
-        const char *from = entry_at(undo, i);
-        memcpy(&slot, from, sizeof slot);
-        each(payload, slot, from + sizeof slot);
-    }
+    for (uint64_t i = undo->segment ? head_of(undo)->count : 0; i-- > 0;)
+        each(payload, slot_of(undo, i), entry_at(undo, i) + sizeof(uint64_t));
 }
 
 typedef struct target {

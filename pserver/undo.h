@@ -14,7 +14,8 @@ typedef struct tr_undo tr_undo;
 
 /* For rows of `stride` bytes. Named segments alone have one: NULL as name gives a log that keeps nothing. */
 tr_status tr_undo_create(tr_undo **out, const char *name, uint64_t stride);
-tr_status tr_undo_attach(tr_undo **out, const char *name, uint64_t stride);
+/* `rows`: so many there are. TR_EFORMAT: it is none of such rows. */
+tr_status tr_undo_attach(tr_undo **out, const char *name, uint64_t stride, uint64_t rows);
 void      tr_undo_free(tr_undo *undo);
 
 tr_status tr_undo_begin(tr_undo *undo, uint64_t step);

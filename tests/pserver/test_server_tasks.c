@@ -283,6 +283,27 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
     kept_tasks = NULL;
 }
 
+/* A trainer that works on more tasks than it can. */
+TEST(a_damaged_state_of_tasks_is_refused)
+{
+    enum { HEAD = 64, NUMBERS = 64, SPANS_AT = 16 };
+    rig r = make();
+
+    kept_setup_bytes = 0;
+    renew(&r);
+    start(&r, "async");
+    say_tasks(&r, TRAINER0, 9);
+    ask(&r, TRAINER1, 0);
+    const uint64_t second = HEAD + NUMBERS + (kept_tasks_bytes - HEAD - NUMBERS) / 2, spans = 1000;
+    memcpy(kept_tasks + HEAD + NUMBERS + SPANS_AT, &spans, sizeof spans);
+    memcpy(kept_tasks + second + SPANS_AT, &spans, sizeof spans);
+    renew(&r);
+    EXPECT_FAIL(TR_EFORMAT, "the state of tasks is damaged", tr_server_take_over(r.server));
+    unmake(&r);
+    free(kept_tasks);
+    kept_tasks = NULL;
+}
+
 TEST(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died)
 {
     rig r = beside_another();
@@ -450,6 +471,7 @@ int main(void)
         cmocka_unit_test(what_some_servers_may_lack_of_an_ended_task_is_made_again),
         cmocka_unit_test(a_step_that_is_left_out_is_settled_without_an_update),
         cmocka_unit_test(who_takes_a_servers_place_knows_its_tasks),
+        cmocka_unit_test(a_damaged_state_of_tasks_is_refused),
         cmocka_unit_test(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died),
         cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),
         cmocka_unit_test(who_takes_a_servers_place_learns_where_trainers_were_that_have_left),

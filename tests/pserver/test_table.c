@@ -4,6 +4,7 @@
 #include "framework/random.h"
 #include "kernels/math/cast.h"
 #include "pserver/table_report.h"
+#include "pserver/undo.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -672,6 +673,25 @@ TEST(a_kill_at_any_moment_leaves_whole_steps)
     munmap(j, sizeof *j);
 }
 
+TEST(a_log_of_rows_that_are_not_there_is_refused)
+{
+    enum { STRIDE = 32 };
+    const uint32_t slots[2] = {0, 5};
+    const char     rows[6 * STRIDE] = {0};
+    char           name[64];
+    tr_undo       *undo = NULL;
+
+    snprintf(name, sizeof name, "trireme-test-%d-undo", (int)getpid());
+    EXPECT_OK(tr_undo_create(&undo, name, STRIDE));
+    EXPECT_OK(tr_undo_begin(undo, 1));
+    EXPECT_OK(tr_undo_log(undo, rows, slots, 2));
+    tr_undo_free(undo);
+    EXPECT_FAIL(TR_EFORMAT, "has row 5 of 5", tr_undo_attach(&undo, name, STRIDE, 5));
+    EXPECT_OK(tr_undo_attach(&undo, name, STRIDE, 6));
+    tr_undo_free(undo);
+    EXPECT_OK(tr_segment_remove(name));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -688,6 +708,7 @@ int main(void)
         cmocka_unit_test(a_cut_is_one_moment_while_updates_go_on),
         cmocka_unit_test(candidates_move_by_shards_too),
         cmocka_unit_test(what_cannot_be_is_explained),
+        cmocka_unit_test(a_log_of_rows_that_are_not_there_is_refused),
         cmocka_unit_test(a_kill_at_any_moment_leaves_whole_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

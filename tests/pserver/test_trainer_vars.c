@@ -1,6 +1,7 @@
 /* test_trainer_vars.c - what a trainer has as the next process finds it: two copies, one of them always whole. */
 #include "tests/support/expect.h"
 
+#include "pserver/crc32c.h"
 #include "pserver/segment.h"
 #include "pserver/trainer_vars.h"
 
@@ -221,6 +222,33 @@ static void damage(const char *name, off_t at)
     close(file);
 }
 
+/* A number of the list, whose sum is made right again. */
+static void expect_refused_with(uint64_t offset, uint64_t number)
+{
+    enum { HEADER = 48, CHECK = 16 / 8, FACTS = 24, LIST_BYTES = 32 / 8 };
+    tr_trainer_vars *kept = create();
+    tr_segment      *segment = NULL;
+
+    tr_trainer_vars_free(kept, false);
+    EXPECT_OK(tr_segment_attach(&segment, name_here(), "trainer", 1, (uint64_t)1 << 40));
+    uint64_t *head = tr_segment_base(segment);
+    head[offset / 8] = number;
+    head[CHECK] = (uint64_t)1 << 32 | tr_crc32c(0, (char *)head + FACTS, HEADER - FACTS + head[LIST_BYTES]);
+    tr_segment_free(segment);
+    EXPECT_FAIL(TR_EFORMAT, "its list is not what was written", tr_trainer_vars_attach(&kept, name_here()));
+    EXPECT_OK(tr_segment_remove(name_here()));
+}
+
+TEST(a_list_that_speaks_of_what_is_not_there_is_refused)
+{
+    enum { COUNT_AT = 24, BYTES_AT = 48, AT_AT = 56, NAME_AT = 64 };
+
+    expect_refused_with(COUNT_AT, 1000);
+    expect_refused_with(BYTES_AT, (uint64_t)1 << 40);
+    expect_refused_with(AT_AT, UINT64_MAX - 8);
+    expect_refused_with(NAME_AT, 1 << 20);
+}
+
 TEST(what_is_damaged_or_unfinished_is_not_used)
 {
     tr_trainer_vars *kept = create();
@@ -247,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_kill_at_any_moment_leaves_a_whole_copy),
         cmocka_unit_test(other_variables_are_not_taken_for_these),
         cmocka_unit_test(a_step_that_changes_nothing_has_the_values_of_the_one_before),
+        cmocka_unit_test(a_list_that_speaks_of_what_is_not_there_is_refused),
         cmocka_unit_test(what_is_damaged_or_unfinished_is_not_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
