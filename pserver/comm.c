@@ -216,16 +216,13 @@ typedef struct rhythm {
     int64_t quiet_since, looked_at;
     bool    is_aside;                 /* nobody waits for what moves: leave the processor to those who compute */
     bool    is_armed;                 /* the doorbell was, and then was looked once more */
+    bool    is_brisk, hears_all;      /* as of the last turn */
 } rhythm;
 
-static bool is_brisk(const tr_comm *comm)
+/* Is it worth while to look for messages at once, and again? */
+static bool is_hot(const rhythm *r, int64_t quiet)
 {
-    return comm->short_waits >= SHORT_WAITS;
-}
-
-static int64_t hot(const tr_comm *comm)
-{
-    return is_brisk(comm) ? HOT : HOT_CALM;
+    return quiet < (r->is_brisk ? HOT : HOT_CALM) && !r->is_aside;
 }
 
 /* Nothing that this rank waits for comes without a ring. What MPI sends by itself, such as that a payload was taken, does. */
@@ -240,8 +237,8 @@ static void rest(tr_comm *comm, rhythm *r, unsigned seen)
 {
     const int64_t quiet = r->looked_at - r->quiet_since;
 
-    if (quiet < hot(comm) && !r->is_aside) {
-        if (comm->is_crowded && is_brisk(comm))
+    if (is_hot(r, quiet)) {
+        if (comm->is_crowded && r->is_brisk)
             sched_yield();
         else
             tr__pause();
@@ -249,7 +246,7 @@ static void rest(tr_comm *comm, rhythm *r, unsigned seen)
         tr_doorbell_arm(comm->own_doorbell, r->who);
         r->is_armed = true;
     } else {
-        const int64_t least = hears_all(comm) ? NAP_MIN_RUNG : NAP_MIN, most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
+        const int64_t least = r->hears_all ? NAP_MIN_RUNG : NAP_MIN, most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
         const int64_t part = quiet / NAP_PART, nap = part > least ? part : least;
         tr__bell_wait_as(&comm->own_doorbell->rings, r->who, seen, nap < most ? nap : most);
         r->is_armed = atomic_load(&comm->own_doorbell->armed) == r->who;
@@ -293,7 +290,7 @@ static int poll_often(const tr_comm *comm)
 }
 
 /* What the owner wants, and the answers to what has come, leave before anything else is looked at. */
-static int turn(tr_comm *comm, bool is_hot)
+static int turn(tr_comm *comm, bool often)
 {
     int moved = 0;
 
@@ -301,7 +298,7 @@ static int turn(tr_comm *comm, bool is_hot)
         moved += take_commands(comm);
         moved += send_core(comm);
     }
-    moved += is_hot && !moved ? poll_often(comm) : comm->table->poll(comm->transport);
+    moved += often && !moved ? poll_often(comm) : comm->table->poll(comm->transport);
     if (moved)
         moved += send_core(comm);
     if (!comm->has_node && comm->status == TR_OK && comm->roster->known == comm->roster->size)
@@ -373,7 +370,7 @@ static int drive(tr_comm *comm, rhythm *r)
 {
     atomic_fetch_add_explicit(&comm->turns, 1, memory_order_relaxed);
     tr__comm_turn_begins(comm);
-    const int moved = turn(comm, comm->now - r->quiet_since < hot(comm) && !r->is_aside);
+    const int moved = turn(comm, is_hot(r, comm->now - r->quiet_since));
     r->looked_at = comm->now;
     if (moved) {
         if (!r->is_aside)
@@ -384,6 +381,8 @@ static int drive(tr_comm *comm, rhythm *r)
         r->is_armed = false;
         tr_counter_add(&comm->moving, tr__clock() - comm->now);
     }
+    r->is_brisk = comm->short_waits >= SHORT_WAITS;
+    r->hears_all = hears_all(comm);
     return moved;
 }
 
