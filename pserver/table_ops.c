@@ -9,6 +9,7 @@
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "pserver/job.h"
+#include "pserver/table_state.h"
 #include "pserver/table_tile.h"
 #include "pserver/table_var.h"
 
@@ -49,10 +50,10 @@ static const tr_op_proto init_proto = {
         TR_ATTR(init_attrs, b, FLOAT, "all values are below this; the standard deviation"),
         TR_ATTR(init_attrs, seed, INT, "0: numbers of the program's seed and the output's name; else of this alone"),
         TR_ATTR(init_attrs, state_values, FLOATS, "first values of what the optimizer keeps for each element"),
-        TR_ATTR(init_attrs, entry_count, LONG, "updates after which a key gets a row", .range = TR_AT_LEAST(0)),
+        TR_ATTR(init_attrs, entry_count, LONG, "updates after which a key gets a row", .range = TR_BETWEEN(0, TR__TOUCHES)),
         TR_ATTR(init_attrs, entry_probability, FLOAT, "share of the keys that get one", .number = 1, .range = TR_BETWEEN(0, 1)),
-        TR_ATTR(init_attrs, max_age, LONG, "rows untouched for more steps go; 0: none", .range = TR_AT_LEAST(0)),
-        TR_ATTR(init_attrs, keep_count, LONG, "but not those touched so often; 0: those too", .range = TR_AT_LEAST(0)),
+        TR_ATTR(init_attrs, max_age, LONG, "rows untouched for more steps go; 0: none", .range = TR_BETWEEN(0, UINT32_MAX)),
+        TR_ATTR(init_attrs, keep_count, LONG, "but not those touched so often; 0: those too", .range = TR_BETWEEN(0, TR__TOUCHES)),
         TR_ATTR(init_attrs, max_rows, LONG, "the longest untouched go when there are more; 0: no limit", .range = TR_AT_LEAST(0))),
     .attrs_size = sizeof(init_attrs),
 };

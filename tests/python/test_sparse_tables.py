@@ -12,7 +12,7 @@ import pytest
 from job_support import Launched, alone, launch, needs_mpi
 
 import trireme as fluid
-from trireme.errors import InvalidArgumentError, NotFoundError, TriremeError, UnsupportedError
+from trireme.errors import InvalidArgumentError, NotFoundError, RangeError, TriremeError, UnsupportedError
 from trireme.launch import logs
 from trireme.launch.figures import figures_of
 
@@ -135,6 +135,8 @@ def test_mistakes_are_explained(programs):
             (ValueError, dict(row_dtype="int8"), "row_dtype must be float32, float16 or bfloat16"),
             (ValueError, dict(max_age=-1), "max_age must be an int of at least 0"),
             (ValueError, dict(entry_probability=0.0), "entry_probability must be above 0"),
+            (RangeError, dict(entry_count=1 << 32), "'entry_count' must be >= 0 and <= 2.14748e.09, got 4294967296"),
+            (RangeError, dict(max_age=1 << 32), "'max_age' must be >= 0 and <= 4.29497e.09, got 4294967296"),
             (ValueError, dict(keep_count=2), "give max_age, too"),
             (UnsupportedError, dict(param_attr=fluid.ParamAttr("fixed", initializer=fluid.initializer.NumpyArrayInitializer(
                 np.zeros((9, 2), "float32")))), "constant, uniform, normal or truncated normal; assign_value")]:
