@@ -172,9 +172,9 @@ static void store_commit(void *self, const tr_commit *commit, bool is_update)
     tr_server_program_commit(((tr_job *)self)->program, commit, is_update);
 }
 
-static void store_go_back(void *self)
+static void store_go_back(void *self, const tr_commit *commit)
 {
-    tr_server_program_go_back(((tr_job *)self)->program);
+    tr_server_program_go_back(((tr_job *)self)->program, commit);
 }
 
 static void store_snapshot(void *self, const Trireme__Pserver__Wish *wish)

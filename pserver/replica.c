@@ -284,6 +284,41 @@ static tr_status take_setup(tr_replica *r, const void *packed, uint64_t bytes, b
     return r->store.setup(r->store.self, r->setup, packed, bytes, resume);
 }
 
+static void take_lists(const tr_replica *r, lists *l, const Trireme__Pserver__Update *update)
+{
+    l->decided = update->decided;
+    l->verdicts = update->verdicts;
+    for (int i = 0; i < r->roster->trainers; i++) {
+        l->settled[i] = update->settled[i];
+        l->flags[i] = update->trainer.data[i];
+        l->takes_part[i] = update->takes_part[i];
+    }
+}
+
+static bool is_damaged(const tr_replica *r, const Trireme__Pserver__Update *update)
+{
+    const size_t trainers = (size_t)r->roster->trainers;
+
+    return !update || update->n_settled != trainers || update->trainer.len != trainers || update->n_takes_part != trainers;
+}
+
+/* The update that is ahead of the server and what counts with it go at once: who takes this state over in between would miss steps. */
+static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes)
+{
+    Trireme__Pserver__Update *update = trireme__pserver__update__unpack(NULL, bytes, payload);
+    const bool                is_good = !is_damaged(r, update) && update->updates == r->updates - 1;
+
+    if (is_good) {
+        take_lists(r, &r->word, update);
+        const tr_commit commit = {.updates = --r->updates, .settled = r->word.settled, .trainer = r->word.flags,
+                                  .decided = r->word.decided, .verdicts = r->word.verdicts};
+        r->store.go_back(r->store.self, &commit);
+    }
+    if (update)
+        trireme__pserver__update__free_unpacked(update, NULL);
+    return is_good ? TR_OK : tr_fail(TR_EFORMAT, "what counts behind update %llu is damaged", (unsigned long long)r->updates - 1);
+}
+
 static void begin_to_count(tr_replica *r, const tr_wire *wire)
 {
     r->counts = true;
@@ -292,7 +327,7 @@ static void begin_to_count(tr_replica *r, const tr_wire *wire)
 }
 
 /* Go on from what is here. */
-static tr_status keep(tr_replica *r, const tr_wire *wire)
+static tr_status keep(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
     const void *packed;
     uint64_t    bytes;
@@ -305,10 +340,8 @@ static tr_status keep(tr_replica *r, const tr_wire *wire)
         TR_TRY(take_setup(r, packed, bytes, true));
         r->updates = commit.updates;
     }
-    if (r->updates == wire->step + 1 && !r->is_busy) {
-        r->store.go_back(r->store.self);
-        r->updates--;
-    }
+    if (r->updates == wire->step + 1 && !r->is_busy)
+        TR_TRY(go_back(r, payload, wire->bytes));
     if (r->updates != wire->step)
         return tr_fail(TR_EPEER, "it is to go on from update %llu, and has %llu", (unsigned long long)wire->step,
                        (unsigned long long)r->updates);
@@ -331,7 +364,7 @@ static tr_status on_copy(tr_replica *r, const tr_wire *wire, const uint8_t *payl
         r->next.decided = 0;
     }
     if (wire->part)
-        return keep(r, wire);
+        return keep(r, wire, payload);
     if (r->counts || r->is_busy)
         return tr_fail(TR_EPEER, "it gets a second state");
     forget(r);
@@ -430,17 +463,6 @@ static void commit(tr_replica *r, const lists *l, bool is_update)
     r->is_whole = true;
 }
 
-static void take_lists(const tr_replica *r, lists *l, const Trireme__Pserver__Update *update)
-{
-    l->decided = update->decided;
-    l->verdicts = update->verdicts;
-    for (int i = 0; i < r->roster->trainers; i++) {
-        l->settled[i] = update->settled[i];
-        l->flags[i] = update->trainer.data[i];
-        l->takes_part[i] = update->takes_part[i];
-    }
-}
-
 /* No update: trainers have left, or were told that a gradient was dropped. It holds behind the newest update, too, which is in
  * hand here, or still in the server's. */
 static tr_status settle(tr_replica *r, const Trireme__Pserver__Update *update)
@@ -460,12 +482,9 @@ static tr_status settle(tr_replica *r, const Trireme__Pserver__Update *update)
 
 static tr_status do_update(tr_replica *r, const tr_wire *wire, const Trireme__Pserver__Update *update)
 {
-    const size_t trainers = (size_t)r->roster->trainers;
-    const bool   is_update = wire->part == 0;
+    const bool is_update = wire->part == 0;
 
-    if (!r->setup || !update || update->n_settled != trainers || update->trainer.len != trainers ||
-        update->n_takes_part != trainers ||
-        (is_update ? update->updates != r->updates + 1 : r->updates - update->updates > 1))
+    if (!r->setup || is_damaged(r, update) || (is_update ? update->updates != r->updates + 1 : r->updates - update->updates > 1))
         return tr_fail(TR_EFORMAT, "its update is damaged, or not the one behind %llu", (unsigned long long)r->updates);
     if (!is_update)
         return settle(r, update);

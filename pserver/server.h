@@ -62,8 +62,8 @@ typedef struct tr_store {
     void      (*apply)(void *self, const tr_update *update);
     /* What is settled now; `is_update`: the update that was applied counts from here on. Must outlive the process. */
     void      (*commit)(void *self, const tr_commit *commit, bool is_update);
-    /* Undo the last update. */
-    void      (*go_back)(void *self);
+    /* Undo the last update. `commit`: what counts behind the one before it; NULL: that is said before anything else is done. */
+    void      (*go_back)(void *self, const tr_commit *commit);
     /* The rows of `n` keys of table `index`, in its type, and hints for gradients of these keys (rows_merge.h). Not while an update is
      * being applied. NULL: there are no tables. */
     void      (*rows)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints);

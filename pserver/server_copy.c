@@ -42,10 +42,12 @@ static void copy(tr_server *server, bool has, uint8_t *setup, size_t size)
 {
     tr__mirror *m = &server->mirror;
 
-    tr__server_mirror_put(server, &(tr_wire){.kind = TR_WIRE_COPY, .part = has, .step = server->updates, .offset = age_of(server, !has),
-                                             .bytes = has ? 0 : size}, has ? NULL : setup, has ? NULL : setup);
-    if (has)
+    if (has) {                                     /* it may be an update ahead, which does not count */
         free(setup);
+        setup = tr__server_mirror_pack(server, false, &size);
+    }
+    tr__server_mirror_put(server, &(tr_wire){.kind = TR_WIRE_COPY, .part = has, .step = server->updates, .offset = age_of(server, !has),
+                                             .bytes = size}, setup, setup);
     m->phase = TR__MIRROR_COPYING;
     m->value = has ? (uint32_t)server->setup->n_values : 0;
     m->table = has ? server->table_count : 0;

@@ -147,8 +147,7 @@ static bool gets_updates(const tr_server *server)
     return server->mirror.phase >= TR__MIRROR_COPYING;
 }
 
-/* What counts now, or with the update that is being applied. */
-static void put_update(tr_server *server, bool with_update)
+uint8_t *tr__server_mirror_pack(tr_server *server, bool with_update, size_t *size)
 {
     const tr_commit          commit = tr__server_commit_of(server, with_update);
     const size_t             trainers = (size_t)server->trainer_count;
@@ -164,11 +163,20 @@ static void put_update(tr_server *server, bool with_update)
     update.settled = (uint64_t *)(uintptr_t)commit.settled;
     update.takes_part = takes_part;
     update.trainer = (ProtobufCBinaryData){trainers, (uint8_t *)(uintptr_t)commit.trainer};
-    const size_t size = trireme__pserver__update__get_packed_size(&update);
-    uint8_t     *payload = malloc(size + 1);
+    *size = trireme__pserver__update__get_packed_size(&update);
+    uint8_t *payload = malloc(*size + 1);
     trireme__pserver__update__pack(&update, payload);
-    put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = !with_update, .step = commit.updates, .bytes = size}, payload, payload);
     free(takes_part);
+    return payload;
+}
+
+static void put_update(tr_server *server, bool with_update)
+{
+    size_t   size;
+    uint8_t *payload = tr__server_mirror_pack(server, with_update, &size);
+
+    put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = !with_update, .step = server->updates + with_update, .bytes = size}, payload,
+        payload);
 }
 
 /* == updates =================================================================================== */

@@ -340,9 +340,9 @@ void tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bo
         tr_server_pieces_next(sp->pieces);
 }
 
-void tr_server_program_go_back(tr_server_program *sp)
+void tr_server_program_go_back(tr_server_program *sp, const tr_commit *commit)
 {
-    tr_state_go_back(sp->state);
+    tr_state_go_back(sp->state, commit);
     for (uint32_t i = 0; i < sp->table_count; i++)
         tr_table_go_back(sp->table[i]->table, sp->table[i]->before + tr_state_committed(sp->state).updates);
     switch_sides(sp);

@@ -51,7 +51,7 @@ bool               tr_server_program_is_quick(const tr_server_program *sp);
 /* Compute one update, but for the pieces that were computed; `update` as the store got it. */
 tr_status          tr_server_program_run(tr_server_program *sp, const tr_update *update);
 void               tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update);
-void               tr_server_program_go_back(tr_server_program *sp);
+void               tr_server_program_go_back(tr_server_program *sp, const tr_commit *commit);
 /* See tr_state_set_age. */
 uint32_t           tr_server_program_age(const tr_server_program *sp);
 void               tr_server_program_set_age(tr_server_program *sp, uint32_t age);

@@ -127,7 +127,7 @@ static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t
     TR_TRY(server->store.setup(server->store.self, server->setup, payload, wire->bytes, true));
     server->updates = commit.updates;
     if (tr_mode_goes_back(&server->mode) && commit.updates == wire->step + 1) {
-        server->store.go_back(server->store.self);
+        server->store.go_back(server->store.self, NULL);
         server->updates--;
     } else if (tr_mode_goes_back(&server->mode) && commit.updates != wire->step) {
         return tr_fail(TR_EPEER, "%s: its state has %llu updates, the job is to go on after %llu", name,

@@ -431,6 +431,8 @@ void      tr__server_mirror_tasks(tr_server *server, uint8_t *state, size_t size
 void      tr__server_mirror_share(tr_server *server, const void *all, uint64_t bytes);
 bool      tr__server_mirror_next(tr_server *server, tr_message *out);
 int64_t   tr__server_mirror_tick(tr_server *server, int64_t now);
+/* A packed Update, malloc'ed: what counts now, or with the update that is being applied. */
+uint8_t  *tr__server_mirror_pack(tr_server *server, bool with_update, size_t *size);
 /* What server_copy.c puts into the stream. Takes `owned` over. */
 void      tr__server_mirror_put(tr_server *server, const tr_wire *wire, const void *payload, void *owned);
 /* A rank says that it is this server's replica, or was called to be. */

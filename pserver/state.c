@@ -332,11 +332,14 @@ void tr_state_commit(tr_state *state, const tr_commit *commit, bool switches)
     switch_place(state);
 }
 
-void tr_state_go_back(tr_state *state)
+void tr_state_go_back(tr_state *state, const tr_commit *commit)
 {
     place *next = place_of(state, 1 - (uint64_t)current_of(state));
 
-    /* Of the steps before the update there is no list any more; whoever goes back says anew which count. */
+    if (commit) {
+        tr_state_commit(state, commit, true);
+        return;
+    }
     memcpy(next, place_now(state), place_bytes(header_of(state)->trainers));
     next->updates--;
     next->decided = next->updates;

@@ -74,7 +74,8 @@ int       tr_state_side(const tr_state *state);
 tr_commit tr_state_committed(const tr_state *state);
 /* Let this count. `switches`: and the other buffer with it. */
 void      tr_state_commit(tr_state *state, const tr_commit *commit, bool switches);
-/* Go back by one update: to the other buffer. Only before anything was written since the last commit that switched. */
-void      tr_state_go_back(tr_state *state);
+/* Go back by one update: to the other buffer. Only before anything was written since the last commit that switched. `commit`: what counts
+ * then. NULL: which steps count is not known, and those of the update do until the next commit. */
+void      tr_state_go_back(tr_state *state, const tr_commit *commit);
 
 #endif

@@ -66,7 +66,8 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
                                     /*          `block`: flags (server_verdict.c); cut number `seq` */      \
     X(VERDICT,   TR_LIMIT_CONTROL)  /* server 0 to the others: Verdict */                                       \
     X(REPLICA,   TR_LIMIT_CONTROL)  /* replica to its server, when that serves: Replica */                  \
-    X(COPY,      TR_LIMIT_CONTROL)  /* to a replica: be as I was after `step`; `part` 1: you have it; 0: Setup, the rest comes; */ \
+    X(COPY,      TR_LIMIT_CONTROL)  /* to a replica: be as I was after `step`; `part` 1: you have it, Update: what counts; */ \
+                                    /*          0: Setup, the rest comes; */ \
                                     /*          2: all has come, what I tell others from here on you have, too; age `offset` */ \
     X(UPDATE,    TR_LIMIT_CONTROL)  /* to a replica: Update, of which all has come; `part` 1: no update, just commit; `step`: as of it */ \
     X(HEIR,      0)                 /* be trainer `block`, in the place of rank `offset`, with epoch `seq`: server_heir.c; `part`: */ \

@@ -72,7 +72,7 @@ static void use_state(tr_state *state)
     if (tr_state_trainers(state) == TRAINERS)
         commit(state, 3);
     use_commit(state);
-    tr_state_go_back(state);
+    tr_state_go_back(state, NULL);
     use_commit(state);
     tr_state_set_age(state, tr_state_age(state) + 1);
     tr_state_set_mirror(state, tr_state_mirror(state));

@@ -41,7 +41,7 @@ static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup, const 
 
 static void     *param_of(void *self, uint32_t index) { (void)self; return param[index]; }
 static tr_status ready(void *self) { (void)self; return TR_OK; }
-static void      go_back(void *self) { (void)self; }
+static void      go_back(void *self, const tr_commit *commit) { (void)self, (void)commit; }
 
 static void look_at(const void *data, uint64_t bytes)
 {

@@ -124,9 +124,10 @@ static void store_commit(void *self, const tr_commit *commit, bool is_update)
         s->applied[i] += s->pending[i];
 }
 
-static void store_go_back(void *self)
+static void store_go_back(void *self, const tr_commit *commit)
 {
     (void)self;
+    (void)commit;
     fail();
 }
 

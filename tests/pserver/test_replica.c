@@ -13,11 +13,54 @@ typedef struct rig {
     uint64_t    seq;
 } rig;
 
-static rig make(void)
+/* A state of an earlier process: seven updates, of as many steps. */
+typedef struct earlier {
+    uint8_t   setup[64];
+    size_t    setup_bytes;
+    uint64_t  settled;
+    uint8_t   flags;
+    uint64_t  updates;
+} earlier;
+
+static bool kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
+{
+    earlier *s = self;
+
+    if (!s)
+        return false;
+    *commit = (tr_commit){.updates = s->updates, .settled = &s->settled, .trainer = &s->flags, .decided = s->updates};
+    *packed = s->setup;
+    *bytes = s->setup_bytes;
+    return true;
+}
+
+static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
+    (void)self, (void)setup, (void)packed, (void)bytes;
+    assert_true(resume);
+    return TR_OK;
+}
+
+static tr_status ready(void *self)
+{
+    (void)self;
+    return TR_OK;
+}
+
+static void go_back(void *self, const tr_commit *commit)
+{
+    earlier *s = self;
+
+    s->updates = commit->updates;
+    s->settled = commit->settled[0];
+    s->flags = commit->trainer[0];
+}
+
+static rig make(earlier *with)
 {
     static const tr_role  role[RANKS] = {TR_ROLE_SERVER, TR_ROLE_SERVER, TR_ROLE_TRAINER, TR_ROLE_REPLICA,
                                            TR_ROLE_REPLICA};
-    static const tr_store store;
+    const tr_store        store = {.self = with, .kept = kept, .setup = set_up, .ready = ready, .go_back = go_back};
     rig                   r = {.roster = tr_roster_new(REPLICA, RANKS)};
 
     for (int i = 0; i < RANKS; i++)
@@ -54,7 +97,7 @@ TEST(what_servers_gather_has_room)
 {
     static uint8_t all[2 * TR_GATHER_MAX + 1];
     const char    *text;
-    rig            r = make();
+    rig            r = make(NULL);
 
     say(&r, (tr_wire){.kind = TR_WIRE_UPDATE, .part = 2, .bytes = 2 * TR_GATHER_MAX}, all);
     assert_int_equal(status_of(&r, &text), TR_OK);
@@ -67,7 +110,7 @@ TEST(what_servers_gather_has_room)
 TEST(what_is_nothing_for_a_replica_is_refused)
 {
     const char *text;
-    rig         r = make();
+    rig         r = make(NULL);
 
     say(&r, (tr_wire){.kind = TR_WIRE_PULL}, "");
     assert_int_equal(status_of(&r, &text), TR_EFORMAT);
@@ -75,10 +118,70 @@ TEST(what_is_nothing_for_a_replica_is_refused)
     unmake(&r);
 }
 
+static earlier make_earlier(void)
+{
+    Trireme__Pserver__Setup setup = TRIREME__PSERVER__SETUP__INIT;
+    earlier                 s = {.settled = 7, .updates = 7};
+
+    setup.mode = (char *)"async";
+    setup.chunk_bytes = 4096;
+    s.setup_bytes = trireme__pserver__setup__get_packed_size(&setup);
+    assert_true(s.setup_bytes <= sizeof s.setup);
+    trireme__pserver__setup__pack(&setup, s.setup);
+    return s;
+}
+
+/* What its server, which has one update less, says of the only trainer. */
+static size_t pack_update(uint8_t *out, uint64_t settled)
+{
+    Trireme__Pserver__Update update = TRIREME__PSERVER__UPDATE__INIT;
+    protobuf_c_boolean       takes_part = 0;
+    uint8_t                  flags = TR_TRAINER_GONE;
+
+    update.updates = update.decided = 6;
+    update.n_settled = update.n_takes_part = update.trainer.len = 1;
+    update.settled = &settled;
+    update.takes_part = &takes_part;
+    update.trainer.data = &flags;
+    return trireme__pserver__update__pack(&update, out);
+}
+
+/* Somebody may take its state over in the next moment, when server and host are lost. */
+TEST(one_that_goes_back_by_an_update_has_at_once_what_counts_without_it)
+{
+    uint8_t      update[64];
+    const size_t size = pack_update(update, 6);
+    earlier      s = make_earlier();
+    rig          r = make(&s);
+    const char  *text;
+
+    say(&r, (tr_wire){.kind = TR_WIRE_COPY, .part = 1, .step = 6, .bytes = size}, update);
+    assert_int_equal(status_of(&r, &text), TR_OK);
+    assert_int_equal(s.updates, 6);
+    assert_int_equal(s.settled, 6);
+    assert_int_equal(s.flags, TR_TRAINER_GONE);
+    unmake(&r);
+}
+
+TEST(what_counts_without_an_update_is_not_guessed)
+{
+    earlier     s = make_earlier();
+    rig         r = make(&s);
+    const char *text;
+
+    say(&r, (tr_wire){.kind = TR_WIRE_COPY, .part = 1, .step = 6}, "");
+    assert_int_equal(status_of(&r, &text), TR_EFORMAT);
+    assert_non_null(strstr(text, "what counts behind update 6 is damaged"));
+    assert_int_equal(s.updates, 7);
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_servers_gather_has_room),
+        cmocka_unit_test(one_that_goes_back_by_an_update_has_at_once_what_counts_without_it),
+        cmocka_unit_test(what_counts_without_an_update_is_not_guessed),
         cmocka_unit_test(what_is_nothing_for_a_replica_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

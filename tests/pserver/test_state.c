@@ -72,11 +72,27 @@ TEST(the_next_process_finds_the_last_commit)
         check_state_of(kept, commits);
         EXPECT_OK(tr_state_take(&value, kept, VALUE));
         assert_int_equal(((char *)value)[VALUE - 1], 7);
-        tr_state_go_back(kept);
+        tr_state_go_back(kept, NULL);
         assert_int_equal(tr_state_committed(kept).updates, commits - 1);
         assert_int_equal(tr_state_committed(kept).decided, commits - 1);
         tr_state_free(kept, true);
     }
+}
+
+TEST(one_that_goes_back_has_what_counts_then_if_it_is_known)
+{
+    const uint64_t  settled[TRAINERS] = {2, 3, 4};
+    const uint8_t   flags[TRAINERS] = {0, TR_TRAINER_GONE, 0};
+    const tr_commit commit = {.updates = 2, .settled = settled, .trainer = flags, .decided = 3, .verdicts = 4};
+    tr_state       *kept = NULL;
+
+    make_state(3);
+    EXPECT_OK(tr_state_attach(&kept, name_here()));
+    tr_state_go_back(kept, &commit);
+    assert_int_equal(tr_state_committed(kept).updates, 2);
+    assert_int_equal(tr_state_committed(kept).settled[2], 4);
+    assert_int_equal(tr_state_side(kept), 0);
+    tr_state_free(kept, true);
 }
 
 TEST(what_was_never_committed_is_not_found)
@@ -138,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_process_finds_the_last_commit),
+        cmocka_unit_test(one_that_goes_back_has_what_counts_then_if_it_is_known),
         cmocka_unit_test(what_was_never_committed_is_not_found),
         cmocka_unit_test(a_damaged_byte_is_found_or_means_nothing),
         cmocka_unit_test(a_state_that_was_cut_off_is_damaged),

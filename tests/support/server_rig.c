@@ -47,7 +47,7 @@ static void commit(void *self, const tr_commit *commit, bool is_update)
     committed = commit->updates;
 }
 
-static void go_back(void *self) { (void)self; }
+static void go_back(void *self, const tr_commit *commit) { (void)self, (void)commit; }
 
 tr_store plain_store(void)
 {

@@ -253,6 +253,16 @@ static void note_left_out(const sim_place *p, const tr_commit *commit, bool is_u
             *left_out(p->job, server, i, step) = !is_update || !p->update.takes_part[i] || step < commit->settled[i];
 }
 
+static void take_lists(sim_place *p, const tr_commit *commit)
+{
+    p->decided = commit->decided;
+    p->verdicts = commit->verdicts;
+    for (int i = 0; i < p->job->options.trainers; i++) {
+        p->settled[i] = commit->settled[i];
+        p->flags[i] = commit->trainer[i];
+    }
+}
+
 static void store_commit(void *self, const tr_commit *commit, bool is_update)
 {
     sim_place *p = self;
@@ -264,29 +274,27 @@ static void store_commit(void *self, const tr_commit *commit, bool is_update)
         note_update(p, commit);
     note_left_out(p, commit, is_update);
     p->updates = commit->updates;
-    p->decided = commit->decided;
-    p->verdicts = commit->verdicts;
     p->side ^= is_update;
     if (is_update)
         forget_pieces(p);
-    for (int i = 0; i < p->job->options.trainers; i++) {
+    for (int i = 0; i < p->job->options.trainers; i++)
         assert_true(commit->settled[i] >= p->settled[i] || p->may_fall);
-        p->settled[i] = commit->settled[i];
-        p->flags[i] = commit->trainer[i];
-    }
+    take_lists(p, commit);
     p->is_ready = true;
     p->may_fall = false;
     if (is_update || !p->seen_count)
         sim__note_blocks(p);
 }
 
-static void store_go_back(void *self)
+static void store_go_back(void *self, const tr_commit *commit)
 {
     sim_place *p = self;
 
     p->updates--;
     p->side ^= 1;
-    p->may_fall = true;
+    p->may_fall = !commit;
+    if (commit)
+        take_lists(p, commit);
 }
 
 /* One virtual shard has all of them. */
