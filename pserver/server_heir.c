@@ -361,8 +361,10 @@ tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const
     trainer->is_late = true;
     tr__server_tell_all(server);
     tr__server_tasks_join(server, trainer, wire->offset);
-    trainer->pulled = server->updates;
-    trainer->pulled_step = UINT64_MAX;             /* nothing yet */
+    if (trainer->ended == trainer->settled) {      /* else there is a step that was computed with what the dead one had got */
+        trainer->pulled = server->updates;
+        trainer->pulled_step = UINT64_MAX;         /* nothing yet */
+    }
     if (trainer == server->trainer)                /* what it had begun is over, also for whoever cuts for it yet */
         tr__server_cut_give_up(server, wire->part);
     return status;

@@ -148,8 +148,16 @@ static void keep_copy(tr_server *server, tr__trainer *trainer, const uint32_t *b
         memcpy(trainer->copy[blocks[i]], server->store.param(server->store.self, blocks[i]), server->block[blocks[i]].bytes);
 }
 
+/* Is the step ended here that comes next? Then the one that died had made it, with what it had got, and others wait for its heir's. */
+static bool is_made(const tr__trainer *trainer, uint64_t step)
+{
+    return trainer->ended > step;
+}
+
 void tr__server_note_pulled(const tr_server *server, tr__trainer *trainer, uint64_t step)
 {
+    if (is_made(trainer, step))
+        return;
     if (trainer->pulled_step != step)
         trainer->pulled = server->updates;         /* of several answers the first is the oldest */
     trainer->pulled_step = step;
@@ -161,7 +169,7 @@ static void answer(tr_server *server, tr__trainer *trainer, uint64_t seq, uint64
     reply r = {server, trainer, seq, step, 0, tr__server_wants_before(server, trainer, step)};
 
     tr__server_note_pulled(server, trainer, step);
-    if (trainer->copy)
+    if (trainer->copy && !is_made(trainer, step))
         keep_copy(server, trainer, blocks, count);
     for (uint32_t i = 0; i < count;)
         i = reply_small(&r, blocks, count, i);

@@ -3,16 +3,22 @@
 
 #include <malloc.h>
 
-enum { HEIRS = 20 };
+enum { HEIRS = 20, FIRST_HEIR = TRAINER1 + 1, SERVER1 = FIRST_HEIR + HEIRS };
 
-/* Spares behind the two trainers, each of which may be an heir. */
-static rig make_with_spares(const char *mode)
+static tr_role role_of(int rank)
+{
+    return rank == SERVER || rank == SERVER1 ? TR_ROLE_SERVER : rank <= TRAINER1 ? TR_ROLE_TRAINER : TR_ROLE_SPARE;
+}
+
+/* Spares behind the two trainers, each of which may be an heir, and perhaps another server. */
+static rig make_with_spares(const char *mode, int servers)
 {
     const tr_store store = plain_store();
-    rig            r = {.roster = tr_roster_new(SERVER, 3 + HEIRS)};
+    const int      ranks = SERVER1 + servers - 1;
+    rig            r = {.roster = tr_roster_new(SERVER, ranks)};
 
-    for (int i = 0; i < 3 + HEIRS; i++) {
-        tr_roster_put(r.roster, i, i == SERVER ? TR_ROLE_SERVER : i <= TRAINER1 ? TR_ROLE_TRAINER : TR_ROLE_SPARE, 1, 100 + i, "h", "");
+    for (int i = 0; i < ranks; i++) {
+        tr_roster_put(r.roster, i, role_of(i), 1, 100 + i, "h", "");
         r.roster->rank[i].can_inherit = true;
     }
     EXPECT_OK(tr_roster_close(r.roster));
@@ -31,14 +37,9 @@ static void say_as(rig *r, int from, uint64_t seq, tr_wire wire, const void *pay
     say(r, from, wire, payload);
 }
 
-/* It dies in the middle of a step, with parts that are summed, parts that wait, and a question; the next one takes its place. */
-static void die_and_be_replaced(rig *r, int rank, uint64_t seq)
+/* The next rank takes its place. */
+static void die_and_be_replaced(rig *r, int rank)
 {
-    static const float data[CHUNK / 4] = {1};
-
-    for (int chunk = 1; chunk >= 0; chunk--)
-        say_as(r, rank, seq++, (tr_wire){.kind = TR_WIRE_PUSH, .step = 1, .block = 1, .offset = (uint64_t)chunk * CHUNK, .bytes = CHUNK,
-                                         .weight = 1}, data);
     r->roster->rank[rank].is_dead = true;
     r->node.lost(r->node.self, rank, "died");
     r->node.tick(r->node.self, ++now);
@@ -51,15 +52,26 @@ static void die_and_be_replaced(rig *r, int rank, uint64_t seq)
     assert_true(take_ack(r, heir, NULL) == 1);
 }
 
+/* In the middle of a step, with parts that are summed, parts that wait, and a question. */
+static void begin_a_step_and_die(rig *r, int rank, uint64_t seq)
+{
+    static const float data[CHUNK / 4] = {1};
+
+    for (int chunk = 1; chunk >= 0; chunk--)
+        say_as(r, rank, seq++, (tr_wire){.kind = TR_WIRE_PUSH, .step = 1, .block = 1, .offset = (uint64_t)chunk * CHUNK, .bytes = CHUNK,
+                                         .weight = 1}, data);
+    die_and_be_replaced(r, rank);
+}
+
 TEST(a_server_does_not_grow_by_trainers_that_die_one_after_the_other)
 {
     static const char *const modes[] = {"sync", "async", "ssp(1)", "sync(fewer)"};
 
     for (int m = 0; m < 4; m++) {
-        rig    r = make_with_spares(modes[m]);
+        rig    r = make_with_spares(modes[m], 1);
         size_t before = 0;
         for (int i = 0; i < HEIRS; i++) {
-            die_and_be_replaced(&r, TRAINER1 + i, i ? 2 : r.seq[TRAINER1] + 1);
+            begin_a_step_and_die(&r, TRAINER1 + i, i ? 2 : r.seq[TRAINER1] + 1);
             if (i == 1)
                 before = mallinfo2().uordblks;
         }
@@ -70,10 +82,41 @@ TEST(a_server_does_not_grow_by_trainers_that_die_one_after_the_other)
     }
 }
 
+static void make_step(rig *r, int from)
+{
+    pull(r, from, 0);
+    push_step(r, from, 1, 1);
+}
+
+static void say_ready(rig *r, uint32_t trainer, uint64_t pulled)
+{
+    say(r, SERVER1, (tr_wire){.kind = TR_WIRE_READY, .epoch = 1, .seq = 1, .part = trainer, .step = 1, .offset = pulled}, NULL);
+}
+
+/* Here is a step that the dead one made with first parameters, on the other server that of its heir, which has newer ones. */
+TEST(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got)
+{
+    rig         r = make_with_spares("sync(backups=1)", 2);
+    const char *text;
+
+    make_step(&r, TRAINER1);
+    make_step(&r, TRAINER0);
+    say_ready(&r, 0, 0);
+    assert_int_equal(applying, 1);
+    tr_server_applied(r.server, TR_OK);
+    die_and_be_replaced(&r, TRAINER1);
+    say_as(&r, FIRST_HEIR, 2, (tr_wire){.kind = TR_WIRE_PULL, .step = 0, .bytes = 8}, (const uint32_t[]){0, 1});
+    say_ready(&r, 1, 1);
+    assert_int_equal(status_of(&r, &text), TR_OK);
+    assert_int_equal(applying, 1);                 /* late: it is dropped */
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_does_not_grow_by_trainers_that_die_one_after_the_other),
+        cmocka_unit_test(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
