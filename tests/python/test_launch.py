@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, each_mpi, 
 
 from trireme import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
-from trireme.launch import mpi, watch
+from trireme.launch import mpi, supervisor, watch
 from trireme.launch.mpi import Layout, Mpi
 from trireme.launch.supervisor import States
 from trireme.launch.watch import Failure, Ranks
@@ -288,6 +289,22 @@ def test_a_log_that_vanishes_ends_no_job(tmp_path):
     shutil.rmtree(tmp_path / "log")
     code, text = job.end()
     assert code == 0 and f"the log '{tmp_path}/log' cannot be written and ends here" in text, text
+
+
+def test_what_a_killed_launcher_left_goes_though_nobody_has_waited_for_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    killed = subprocess.Popen(["sleep", "100"])
+    for name in (f"trireme-job-{killed.pid}-x", f"trireme-job-{os.getpid()}-x"):
+        (tmp_path / name).mkdir()
+    (hosts := tmp_path / "trireme-hosts-x").mkdir()
+    (hosts / "owner").write_text(str(killed.pid))
+    supervisor._remove_stale()
+    assert len(list(tmp_path.iterdir())) == 3          # all owners live
+    killed.kill()
+    os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
+    supervisor._remove_stale()
+    assert [path.name for path in tmp_path.iterdir()] == [f"trireme-job-{os.getpid()}-x"]
+    killed.wait()
 
 
 # -- bad ends ------------------------------------------------------------------------------------------------------

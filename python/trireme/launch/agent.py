@@ -42,7 +42,7 @@ def remove_stale(place: Path) -> None:
     for folder in place.glob(_PATTERN):
         with contextlib.suppress(OSError, ValueError):
             owner = int((folder / _OWNER).read_text())
-            if folder.stat().st_uid == os.geteuid() and not Path(f"/proc/{owner}").exists():
+            if folder.stat().st_uid == os.geteuid() and not is_running(owner):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -146,7 +146,7 @@ class Agent:
             for pid in daemons:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
-            while any(map(_is_running, daemons)) and time.monotonic() < deadline:
+            while any(map(is_running, daemons)) and time.monotonic() < deadline:
                 time.sleep(0.02)
             deadline += 1
         for folder in self.folders:
@@ -196,7 +196,8 @@ def _is_daemon(pid: int, folder: Path) -> bool:
     return Path(os.fsdecode(words[0])).name in ("prted", "orted") and os.fsencode(folder) in b" ".join(words)
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """One that has ended and was not waited for does not: in a container often nobody does."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:

@@ -392,7 +392,7 @@ def _remove_stale() -> None:
         for path in Path(place).glob(f"{prefix}*"):
             with contextlib.suppress(OSError, ValueError, IndexError):
                 pid = int(path.name.removeprefix(prefix).split("-")[0])
-                if path.stat().st_uid != os.geteuid() or Path(f"/proc/{pid}").exists():
+                if path.stat().st_uid != os.geteuid() or agents.is_running(pid):
                     continue
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
