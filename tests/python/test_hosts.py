@@ -31,7 +31,7 @@ pytestmark = pytest.mark.mpi
 def test_hosts_of_a_list_and_of_a_file(tmp_path):
     assert Layout(1, 1, hosts="h1,h2:4,root@h3,h1").slots() == {"h1": "h1:2", "h2": "h2:4", "h3": "root@h3"}
     (tmp_path / "hosts").write_text("# ours\nh1 slots=2\n\n  h2   # the big one\nh1\nh3 max_slots=9 slots = 8\n")
-    assert Layout(1, 1, hostfile=str(tmp_path / "hosts")).slots() == {"h1": "h1:2", "h2": "h2", "h3": "h3:8"}
+    assert Layout(1, 1, hostfile=str(tmp_path / "hosts")).slots() == {"h1": "h1:3", "h2": "h2", "h3": "h3:8"}
 
 
 def test_a_hostfile_without_hosts(tmp_path):
