@@ -372,6 +372,22 @@ static bool is_at_end(const sim_job *job, int i)
     return r->server ? tr_server_is_done(r->server) : true;
 }
 
+/* A trainer and a server are dead, and a rank that waits has not heard of it yet, but will. */
+static bool has_successors(const sim_job *job)
+{
+    int  servers = 0, spares = 0;
+    bool is_missed = false;
+
+    for (int i = 0; i < job->size; i++) {
+        const sim_rank *r = &job->rank[i];
+        const bool      is_dead = tr_sim_is_dead(job->sim, i);
+        is_missed |= is_dead && r->trainer && !r->corpse && r->trainer->phase != SIM_END;
+        servers += !is_dead && r->server;
+        spares += !is_dead && !r->server && !r->trainer && !r->replica && r->spare;
+    }
+    return job->options.heirs && is_missed && servers < job->options.servers && spares > 0;
+}
+
 static bool drive(void *payload)
 {
     sim_job    *job = payload;
@@ -388,7 +404,7 @@ static bool drive(void *payload)
             tr_sim_kill(job->sim, i, 0);
         is_over &= has_failed || is_at_end(job, i);
     }
-    return is_over;
+    return is_over && !has_successors(job);
 }
 
 bool sim_job_run(sim_job *job)
