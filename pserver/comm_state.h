@@ -1,5 +1,6 @@
-/* comm_state.h - the inside of the communication thread, shared by comm.c (the loop, sending, owner's calls),
- * comm_receive.c (what comes from other ranks), comm_watch.c (who lives; what happens when somebody does not). */
+/* comm_state.h - the inside of the communication thread, shared by comm.c (the owner's calls), comm_thread.c (its begin
+ * and end), comm_drive.c (the loop of who drives), comm_send.c (what leaves), comm_receive.c (what comes from other ranks), comm_watch.c
+ * (who lives; what happens when somebody does not). */
 #ifndef TR_PSERVER_COMM_STATE_H
 #define TR_PSERVER_COMM_STATE_H
 
@@ -14,6 +15,8 @@
 #include <pthread.h>
 
 enum { TR__RING = 4096 };
+/* How often who does not drive looks at who does: nanoseconds, as all here. */
+#define TR__LOOK ((int64_t)1000000)
 
 /* What the owner sees. Grows only. LEFT: everybody's goodbye is here, MPI is to be stopped. */
 typedef enum tr__comm_state { TR__STARTING, TR__RUNNING, TR__LEFT, TR__FAILED, TR__ENDED } tr__comm_state;
@@ -82,7 +85,42 @@ struct tr_comm {
     bool             said_bye;
 };
 
-/* == comm.c == */
+/* == comm_thread.c == */
+/* The thread; `payload`: the tr_comm. */
+void *tr__comm_run(void *payload);
+/* All ranks are known: number them, make the core, give it what came too early. */
+void  tr__comm_begin_core(tr_comm *comm);
+
+/* == comm_drive.c == */
+/* Nothing moves: the longer the quiet, the deeper the sleep. The doorbell ends it. */
+typedef struct tr__rhythm {
+    unsigned who;                     /* as the doorbell knows it */
+    int64_t quiet_since, looked_at;
+    bool    is_aside;                 /* nobody waits for what moves: leave the processor to those who compute */
+    bool    is_armed;                 /* the doorbell was, and then was looked once more */
+    bool    is_brisk, hears_all;      /* as of the last turn */
+} tr__rhythm;
+
+/* A rank that is killed in the middle of a message may leave a queue of shared memory in which its reader's MPI turns in a
+ * circle for ever. The others take such a reader for dead; it must end by itself, too, as the dead do: an exit code would be the
+ * job's to mpirun. Whoever does not drive looks: a driver
+ * that makes no turn while this thread has run a thousand times, and for longer than a peer may be silent, is stuck. */
+typedef struct tr__stuck {
+    long long turns;
+    int64_t   since;
+    int       looks;
+} tr__stuck;
+
+bool tr__comm_has_commands(const tr_comm *comm);
+/* Become who drives: take the lock. */
+void tr__comm_take_drive(tr_comm *comm);
+/* One turn of who drives. Returns how much has moved. */
+int  tr__comm_drive(tr_comm *comm, tr__rhythm *r);
+/* Between turns in which nothing moves. `seen`: the doorbell's rings before the last look. */
+void tr__comm_rest(tr_comm *comm, tr__rhythm *r, unsigned seen);
+void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s);
+
+/* == comm_send.c == */
 /* What the transport gives back when a message was sent: memory to be freed, or, by its lowest bit, a loan. */
 static inline void *tr__token_of(const tr_message *message)
 {
@@ -90,6 +128,11 @@ static inline void *tr__token_of(const tr_message *message)
 }
 
 void tr__comm_send(tr_comm *comm, int peer, tr_wire_kind kind, void *payload, uint64_t bytes);
+/* What waits in the peers' lines; what the core has to say. Return how many messages have left. */
+int  tr__comm_send_waiting(tr_comm *comm);
+int  tr__comm_send_core(tr_comm *comm);
+/* Ring who was sent something since it was last rung. */
+void tr__comm_ring(tr_comm *comm);
 
 /* == comm_receive.c == */
 tr_transport_events tr__comm_events(tr_comm *comm);
