@@ -372,20 +372,27 @@ static bool is_at_end(const sim_job *job, int i)
     return r->server ? tr_server_is_done(r->server) : true;
 }
 
-/* A trainer and a server are dead, and a rank that waits has not heard of it yet, but will. */
+/* Has it still to hear that somebody died? */
+static bool is_ignorant(const sim_job *job, const sim_rank *rank)
+{
+    for (int i = 0; i < job->size; i++)
+        if (tr_sim_is_dead(job->sim, i) && !rank->roster->rank[i].is_dead)
+            return true;
+    return false;
+}
+
+/* A trainer has died in the middle, and a rank that waits may come yet: it has not heard of all deaths. */
 static bool has_successors(const sim_job *job)
 {
-    int  servers = 0, spares = 0;
-    bool is_missed = false;
+    bool is_missed = false, may_come = false;
 
     for (int i = 0; i < job->size; i++) {
         const sim_rank *r = &job->rank[i];
-        const bool      is_dead = tr_sim_is_dead(job->sim, i);
+        const bool      is_dead = tr_sim_is_dead(job->sim, i), is_spare = r->spare && !r->server && !r->trainer && !r->replica;
         is_missed |= is_dead && r->trainer && !r->corpse && r->trainer->phase != SIM_END;
-        servers += !is_dead && r->server;
-        spares += !is_dead && !r->server && !r->trainer && !r->replica && r->spare;
+        may_come |= !is_dead && is_spare && is_ignorant(job, r);
     }
-    return job->options.heirs && is_missed && servers < job->options.servers && spares > 0;
+    return job->options.heirs && is_missed && may_come;
 }
 
 static bool drive(void *payload)
