@@ -227,7 +227,10 @@ static void check_update_snapshot(const sim_job *job, const sim_snapshot *one)
                  (unsigned long long)job->options.seed, one->step[0], (unsigned long long)one->updates);
     for (int i = 0; i < one->trainers; i++)
         for (uint64_t n = 0; n < furthest(job)->updates; n++)
-            assert_true(n >= one->updates || (int)furthest(job)->history[n][i] <= one->step[i]);
+            if (n < one->updates && (int)furthest(job)->history[n][i] > one->step[i])
+                fail_msg("seed %llu: the cut of update %llu has step %llu of trainer %d, which goes on behind step %d",
+                         (unsigned long long)job->options.seed, (unsigned long long)one->updates,
+                         (unsigned long long)furthest(job)->history[n][i], i, one->step[i]);
 }
 
 void sim_job_check_snapshots(const sim_job *job)
