@@ -55,8 +55,11 @@ uint32_t tr_slots_shard(int64_t key);
 
 /* The rows of `n` keys: out[i] is a slot, or TR_SLOT_NONE. Touches memory in batches, not key by key. */
 void      tr_slots_find(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n);
-/* The same for a caller that will read `wanted` bytes of each row, its header among them: they are asked for. */
-void      tr_slots_find_to_read(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n, uint64_t wanted);
+/* The same of one key, the memory not asked for ahead. */
+uint32_t  tr_slots_find_one(const tr_slots *slots, int64_t key);
+/* For a caller that reads the rows anyway: what the index alone says. TR_SLOT_NONE is certain; the row of a slot may be another key's, which
+ * tr_slots_confirm tells. */
+void      tr_slots_guess(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n);
 /* A row for a key that has none, to be filled; it is found after tr_slots_publish, and lost if that does not come. One at
  * a time. TR_ENOMEM: nothing has changed. */
 tr_status tr_slots_new_row(uint32_t *out, tr_slots *slots);
@@ -67,6 +70,11 @@ void      tr_slots_delete(tr_slots *slots, uint32_t slot);
 static inline tr_slot_row *tr_slots_row(char *rows, uint64_t stride, uint32_t slot)
 {
     return (tr_slot_row *)(rows + (uint64_t)slot * stride);
+}
+/* What is guessed, or the key's slot if that is another's. */
+static inline uint32_t tr_slots_confirm(const tr_slots *slots, char *rows, uint64_t stride, uint32_t guess, int64_t key)
+{
+    return guess == TR_SLOT_NONE || tr_slots_row(rows, stride, guess)->key == key ? guess : tr_slots_find_one(slots, key);
 }
 char    *tr_slots_rows(const tr_slots *slots);
 uint64_t tr_slots_stride(const tr_slots *slots);

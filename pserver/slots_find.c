@@ -31,74 +31,79 @@ TR_INLINE uint32_t line_has(const uint64_t *line, uint32_t tag)
 #endif
 }
 
-/* In passes over a batch, each of which asks for the memory of the next: lines of the index, for some the lines behind those, rows,
- * keys. */
-enum { BATCH = 128 };
+/* A batch goes through the index alone, each key's line asked for while those before it are compared, and only then to the rows, in a pass
+ * of its own. Many requests in a row, or two kinds of them in turns, are slower: a CPU whose misses are all under way drops further requests. */
+enum { BATCH = 512, AHEAD = 24 };
 
-TR_INLINE void ask_for(const tr_slots *s, uint32_t slot, uint64_t wanted)
+typedef struct batch {
+    uint32_t tag[BATCH];
+    uint32_t line[BATCH + AHEAD];     /* their homes; behind the last one it again */
+    int      late[BATCH], late_count; /* those that their homes, which are full, do not have */
+} batch;
+
+static void prepare(batch *b, const tr_slots *s, const int64_t *keys, int n)
 {
-    const char *row = (const char *)tr_slots_row(s->row, s->stride, slot);
-
-    __builtin_prefetch(row, 0, 2);
-    for (uint64_t byte = TR_CACHE_LINE; byte < wanted + TR_CACHE_LINE - 1; byte += TR_CACHE_LINE)
-        __builtin_prefetch(row + (byte < wanted ? byte : wanted - 1), 0, 2);
+    for (int i = 0; i < n; i++) {
+        b->tag[i] = tr__slots_tag(s, keys[i]);
+        b->line[i] = (uint32_t)(tr__slots_home(s->head, b->tag[i]) / TR__SLOTS_LINE);
+    }
+    for (int i = n; i < n + AHEAD; i++)
+        b->line[i] = b->line[n - 1];
+    b->late_count = 0;
 }
 
+TR_INLINE const uint64_t *line_at(const tr_slots *s, uint32_t number)
+{
+    return s->entry + (uint64_t)number * TR__SLOTS_LINE;
+}
+
+/* Of those that have the tag, the first. The last entry is read where none does: without a branch, which nobody would foresee. */
 TR_INLINE uint32_t slot_in(const uint64_t *line, uint32_t has)
 {
-    return has ? tr__slots_entry_slot(line[__builtin_ctz(has) / 2]) : TR_SLOT_NONE;
-}
+    const uint64_t entry = line[__builtin_ctz(has | 1u << (2 * TR__SLOTS_LINE - 1)) / 2];
 
-/* The slots of those that have overflowed their lines. */
-TR_INLINE void find_late(const tr_slots *s, uint32_t *out, const uint64_t *at, const uint32_t *tag, const int *late, int n, uint64_t wanted)
-{
-    for (int j = 0; j < n; j++) {
-        const int       i = late[j];
-        const uint64_t *line = s->entry + at[i];
-        uint32_t        has;
-        do
-            has = line_has(line += TR__SLOTS_LINE, tag[i]);
-        while (!has && line[TR__SLOTS_LINE - 1]);
-        out[i] = slot_in(line, has);
-        if (has)
-            ask_for(s, out[i], wanted);
-    }
+    return has ? tr__slots_entry_slot(entry) : TR_SLOT_NONE;
 }
 
 typedef uint32_t (*line_has_fn)(const uint64_t *line, uint32_t tag);
 
-TR_INLINE void find_batch_by(line_has_fn has_tag, const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
+/* Those that may have overflowed their homes. */
+TR_INLINE void guess_late(line_has_fn has_tag, const tr_slots *s, uint32_t *out, const batch *b)
 {
-    uint64_t at[BATCH];
-    uint32_t tag[BATCH];
-    int      late[BATCH], late_count = 0;
-
-    for (int i = 0; i < n; i++) {
-        tag[i] = tr__slots_tag(s, keys[i]);
-        at[i] = tr__slots_home(s->head, tag[i]);
-        __builtin_prefetch(&s->entry[at[i]], 0, 2);
-    }
-    for (int i = 0; i < n; i++) {
-        const uint64_t *line = s->entry + at[i];
-        const uint32_t  has = has_tag(line, tag[i]);
+    for (int j = 0; j < b->late_count; j++)
+        __builtin_prefetch(line_at(s, b->line[b->late[j]] + 1));
+    for (int j = 0; j < b->late_count; j++) {
+        const int       i = b->late[j];
+        const uint64_t *line = line_at(s, b->line[i]);
+        uint32_t        has;
+        do
+            has = has_tag(line += TR__SLOTS_LINE, b->tag[i]);
+        while (!has && line[TR__SLOTS_LINE - 1]);
         out[i] = slot_in(line, has);
-        if (TR_LIKELY(has)) {
-            ask_for(s, out[i], wanted);
-        } else if (line[TR__SLOTS_LINE - 1]) {
-            late[late_count++] = i;
-            __builtin_prefetch(line + TR__SLOTS_LINE, 0, 2);
-        }
     }
-    find_late(s, out, at, tag, late, late_count, wanted);
-    const uint64_t used = s->head->used;
-    for (int i = 0; i < n; i++)
-        if (TR_UNLIKELY(out[i] != TR_SLOT_NONE && (out[i] >= used || tr_slots_row(s->row, s->stride, out[i])->key != keys[i])))
-            out[i] = tr__slots_look_up(s, keys[i], tag[i], at[i]);
 }
 
-static void find_batch_plain(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
+TR_INLINE void guess_batch_by(line_has_fn has_tag, const tr_slots *s, uint32_t *out, const int64_t *keys, int n)
 {
-    find_batch_by(line_has, s, out, keys, n, wanted);
+    batch b;
+
+    prepare(&b, s, keys, n);
+    for (int i = 0; i < n && i < AHEAD; i++)
+        __builtin_prefetch(line_at(s, b.line[i]));
+    for (int i = 0; i < n; i++) {
+        __builtin_prefetch(line_at(s, b.line[i + AHEAD]));
+        const uint64_t *line = line_at(s, b.line[i]);
+        const uint32_t  has = has_tag(line, b.tag[i]);
+        out[i] = slot_in(line, has);
+        b.late[b.late_count] = i;
+        b.late_count += !has & (line[TR__SLOTS_LINE - 1] != 0);
+    }
+    guess_late(has_tag, s, out, &b);
+}
+
+static void guess_batch_plain(const tr_slots *s, uint32_t *out, const int64_t *keys, int n)
+{
+    guess_batch_by(line_has, s, out, keys, n);
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -111,32 +116,66 @@ AVX512 TR_INLINE uint32_t line_has_avx512(const uint64_t *line, uint32_t tag)
     return _mm512_mask_cmpeq_epi32_mask(0xaaaa, _mm512_load_si512(line), _mm512_set1_epi32((int)tag));
 }
 
-AVX512 static void find_batch_avx512(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
+AVX512 static void guess_batch_avx512(const tr_slots *s, uint32_t *out, const int64_t *keys, int n)
 {
-    find_batch_by(line_has_avx512, s, out, keys, n, wanted);
+    guess_batch_by(line_has_avx512, s, out, keys, n);
 }
 
-static void find_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
+static void guess_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, int n)
 {
-    (__builtin_cpu_supports("avx512f") ? find_batch_avx512 : find_batch_plain)(s, out, keys, n, wanted);
+    (__builtin_cpu_supports("avx512f") ? guess_batch_avx512 : guess_batch_plain)(s, out, keys, n);
 }
 
 #else
 
-static void find_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, int n, uint64_t wanted)
+static void guess_batch(const tr_slots *s, uint32_t *out, const int64_t *keys, int n)
 {
-    find_batch_plain(s, out, keys, n, wanted);
+    guess_batch_plain(s, out, keys, n);
 }
 
 #endif
 
-void tr_slots_find_to_read(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n, uint64_t wanted)
+uint32_t tr_slots_find_one(const tr_slots *slots, int64_t key)
 {
+    const uint32_t tag = tr__slots_tag(slots, key);
+
+    return tr__slots_look_up(slots, key, tag, tr__slots_home(slots->head, tag));
+}
+
+void tr_slots_guess(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n)
+{
+    const uint64_t used = slots->head->used;
+
     for (int64_t i = 0; i < n; i += BATCH)
-        find_batch(slots, out + i, keys + i, n - i < BATCH ? (int)(n - i) : BATCH, wanted);
+        guess_batch(slots, out + i, keys + i, n - i < BATCH ? (int)(n - i) : BATCH);
+    for (int64_t i = 0; i < n; i++)
+        if (TR_UNLIKELY(out[i] >= used && out[i] != TR_SLOT_NONE))      /* of an index that was damaged */
+            out[i] = tr_slots_find_one(slots, keys[i]);
+}
+
+/* Inline: GCC takes calls of a function that only asks for memory away, as they have no result. */
+TR_INLINE void ask_for_key(const tr_slots *s, uint32_t slot)
+{
+    if (slot != TR_SLOT_NONE)
+        __builtin_prefetch(tr_slots_row(s->row, s->stride, slot));
+}
+
+static void confirm(const tr_slots *s, uint32_t *slots, const int64_t *keys, int64_t n)
+{
+    for (int64_t i = 0; i < n && i < AHEAD; i++)
+        ask_for_key(s, slots[i]);
+    for (int64_t i = 0; i < n; i++) {
+        if (i + AHEAD < n)
+            ask_for_key(s, slots[i + AHEAD]);
+        slots[i] = tr_slots_confirm(s, s->row, s->stride, slots[i], keys[i]);
+    }
 }
 
 void tr_slots_find(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n)
 {
-    tr_slots_find_to_read(slots, out, keys, n, sizeof(tr_slot_row));
+    for (int64_t i = 0; i < n; i += BATCH) {
+        const int64_t count = n - i < BATCH ? n - i : BATCH;
+        tr_slots_guess(slots, out + i, keys + i, count);
+        confirm(slots, out + i, keys + i, count);
+    }
 }

@@ -62,7 +62,9 @@ static inline uint64_t tr__slots_home_by(uint64_t capacity, uint64_t tag)
 
 static inline uint64_t tr__slots_home(const tr__slots_head *h, uint32_t tag)
 {
-    return tr__slots_home_by(tag >= h->boundary ? h->next : h->capacity, tag);
+    const uint64_t by[2] = {h->capacity, h->next};
+
+    return tr__slots_home_by(by[tag >= h->boundary], tag);      /* a branch would be foreseen in half of all cases */
 }
 
 static inline uint32_t tr__slots_entry_tag(uint64_t entry)

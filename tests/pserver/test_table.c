@@ -98,6 +98,59 @@ TEST(rows_are_found_while_the_table_grows)
     tr_table_free(t);
 }
 
+/* The key whose hash this is: tr_hash_u64 undone. */
+static int64_t key_of_hash(uint64_t hash)
+{
+    const uint64_t factor = 0xD6E8FEB86659FD93u;
+    uint64_t       inverse = factor;
+
+    for (int i = 0; i < 6; i++)
+        inverse *= 2 - factor * inverse;               /* Newton's steps: twice as many right bits with each */
+    hash = (hash ^ hash >> 32) * inverse;
+    hash = (hash ^ hash >> 32) * inverse;
+    return (int64_t)(hash ^ hash >> 32);
+}
+
+/* An index knows 32 bits of a hash. Of keys that have the same, more than a line of the index holds, each reads its own row, or none. */
+static void expect_twins_told_apart(int64_t width)
+{
+    enum { TWINS = 20, OTHERS = 3000, ALL = 2 * TWINS + OTHERS };
+    tr_table_config config = config_of(TR_FP32);
+    int64_t        *keys = malloc(ALL * sizeof *keys);
+    float          *got = malloc((size_t)(ALL * width) * sizeof *got), *wanted = malloc((size_t)width * sizeof *wanted);
+
+    config.width = width;
+    tr_table *t = make(&config);
+    for (int i = 0; i < ALL; i++) {
+        keys[i] = i < 2 * TWINS ? key_of_hash((uint64_t)0xabcdef12 << 32 | (uint64_t)i) : key_of((uint64_t)i);
+        assert_true(i >= 2 * TWINS || tr_hash_u64((uint64_t)keys[i]) >> 32 == 0xabcdef12);
+    }
+    for (int i = TWINS; i < ALL; i++) {
+        for (int c = 0; c < width; c++)
+            wanted[c] = (float)(i * 100 + c);
+        EXPECT_OK(tr_table_set_values(t, keys[i], wanted));
+    }
+    EXPECT_OK(tr_table_check(t));
+    tr_table_pull(t, got, keys, ALL);
+    for (int i = 0; i < ALL; i++) {
+        tr_table_first_value(&config, wanted, keys[i]);
+        for (int c = 0; c < width; c++)
+            assert_true(got[i * width + c] == (i < TWINS ? wanted[c] : (float)(i * 100 + c)));
+    }
+    free(keys);
+    free(got);
+    free(wanted);
+    tr_table_free(t);
+}
+
+TEST(keys_that_the_index_cannot_tell_apart_have_their_own_rows)
+{
+    static const int64_t widths[] = {1, 5, 8, 16, 32, 40};
+
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        expect_twins_told_apart(widths[i]);
+}
+
 TEST(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row)
 {
     const tr_table_config config = config_of(TR_FP32);
@@ -696,6 +749,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_found_while_the_table_grows),
+        cmocka_unit_test(keys_that_the_index_cannot_tell_apart_have_their_own_rows),
         cmocka_unit_test(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row),
         cmocka_unit_test(a_key_that_comes_twice_in_an_update_has_one_row),
         cmocka_unit_test(hints_that_are_stale_are_of_no_use_and_do_no_harm),
