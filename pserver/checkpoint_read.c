@@ -420,15 +420,17 @@ void tr_checkpoint_trainer(tr_trainer_state *out, const tr_checkpoint *c, int in
 
 void tr_checkpoint_place(tr_trainer_state *out, const tr_checkpoint *c, int index)
 {
-    tr_trainer_state first = {.steps = tr_checkpoint_step(c), .runs = tr_checkpoint_step(c)};
+    tr_trainer_state most = {0};
 
     for (int i = 0; i < tr_checkpoint_trainers(c); i++) {
         tr_checkpoint_trainer(out, c, i);
         if (out->index == index)
             return;
-        first = out->index == 0 ? *out : first;
+        most = i == 0 || out->steps > most.steps ? *out : most;
     }
-    *out = (tr_trainer_state){.index = index, .steps = first.steps, .runs = first.runs};
+    if (!tr_checkpoint_trainers(c))
+        most.steps = most.runs = tr_checkpoint_step(c);
+    *out = (tr_trainer_state){.index = index, .steps = most.steps, .runs = most.runs};
 }
 
 void tr_checkpoint_array(tr_state *out, const tr_checkpoint *c, int index)

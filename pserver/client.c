@@ -33,6 +33,7 @@ tr_client *tr_client_new_heir(const tr_roster *roster, const tr_client_options *
     client->is_told = 0;
     for (int i = 0; i < client->stream_count; i++) {
         tr__stream *s = &client->stream[i];
+        s->maker = TR_MAKER_NONE;                  /* servers may be writing what the dead one has begun */
         s->is_orphan = roster->rank[s->rank].is_dead;
         s->how = s->is_orphan ? strdup("died") : NULL;
     }
@@ -260,6 +261,9 @@ static void describe(const void *self, char *out, size_t size)
             return;
         case TR_WIRE_CUT:
             snprintf(out, size, "server %d to cut behind step %llu", i, step);
+            return;
+        case TR_WIRE_OVER:
+            snprintf(out, size, "server %d to say that the last checkpoint is made", i);
             return;
         case TR_WIRE_GOODBYE:
             snprintf(out, size, "server %d to let it go after step %llu", i, step);

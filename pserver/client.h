@@ -96,6 +96,9 @@ uint64_t tr_client_step_end(tr_client *client);
 /* The same of a step that has no gradient: nothing was pushed. Where trainers keep apart alone. */
 uint64_t tr_client_step_idle(tr_client *client);
 uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, void *const *data);
+/* Its steps are over, but it stays for checkpoints. Done when this trainer is to make the last one, or that is made. */
+uint64_t tr_client_stay(tr_client *client);
+/* Behind tr_client_stay, of who made it: it was the last checkpoint, or there is none. */
 uint64_t tr_client_goodbye(tr_client *client);
 
 /* Rows of a sparse table: different keys, ordered by server; those of server s are first[s] .. first[s + 1] - 1. The struct,
@@ -137,8 +140,13 @@ typedef struct tr_client_task {
 } tr_client_task;
 
 uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task);
-/* Trainer 0: cut (server_cut.c). `payloads` are packed Cuts, one for each server, which the client takes over. It has all
- * answers to the one before. No ticket: the answers come when they are written. */
+/* Is it this trainer that begins cuts, by what all servers say? Is the last one made? */
+bool     tr_client_is_maker(const tr_client *client);
+bool     tr_client_is_over(const tr_client *client);
+/* Updates of server 0 when it was heard last. */
+uint64_t tr_client_updates(const tr_client *client);
+/* Who begins them: cut (server_cut.c). `payloads` are packed Cuts, one for each server, which the client takes over. It has all
+ * answers to its one before. No ticket: the answers come when they are written. */
 void     tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes);
 /* Has it behind it what some servers may have and others not: the steps up to tr_client_even_from, and an heir its first? */
 bool     tr_client_may_cut(const tr_client *client);
@@ -151,7 +159,7 @@ typedef struct tr_client_answer {
     size_t   size;
 } tr_client_answer;
 const tr_client_answer *tr_client_cut_answer(const tr_client *client, int server);
-/* What packs this trainer's Cut behind step `step`, when others have begun to cut; malloc'ed. Without it none is sent. */
+/* What packs this trainer's Cut behind step `step`, when another has begun to cut, or when it leaves; malloc'ed. Without it none is sent. */
 void     tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t *size, uint64_t step), void *self);
 /* This trainer ends the job, for this reason. */
 void     tr_client_abort(tr_client *client, const char *text);

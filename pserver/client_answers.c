@@ -173,7 +173,7 @@ void tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, 
         if (wire->kind == TR_WIRE_SERVING)
             tr__client_on_serving(client, peer, payload, wire->bytes);
         else if (wire->kind == TR_WIRE_ACK) {
-            client->cut_wanted = wire->part > client->cut_wanted ? wire->part : client->cut_wanted;
+            tr__client_hear_of_cut(client, s, wire);
             s->awaits_heir = wire->weight > 0;
             on_ack(client, s, wire->seq);
         } else if (wire->kind == TR_WIRE_CUT_DONE)

@@ -89,7 +89,7 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
         }
         tr__request *join = tr__client_add(client, s, TR_WIRE_JOIN, op, setup->join, setup->join_bytes);
         join->owned = setup->join;
-        join->wire.part = client->cut;
+        join->wire.part = client->cut_known;
         join->wire.offset = client->step;
     }
     tr__client_op_count_down(client, op);
@@ -200,7 +200,8 @@ uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, vo
     return op;
 }
 
-uint64_t tr_client_goodbye(tr_client *client)
+/* Where it was is said once. */
+static uint64_t say_farewell(tr_client *client, tr_wire_kind kind)
 {
     const uint64_t op = tr__client_op_begin(client);
 
@@ -209,10 +210,27 @@ uint64_t tr_client_goodbye(tr_client *client)
         size_t   size = 0;
         uint8_t *place = client->block && client->pack_place ? client->pack_place(client->pack_self, &size, client->step) : NULL;
         if (i == 0 && client->has_tasks)               /* what it made of its tasks counts */
-            tr__client_task_later(client, &(tr_client_task){.wire = {.kind = TR_WIRE_GOODBYE}}, place, size, op);
+            tr__client_task_later(client, &(tr_client_task){.wire = {.kind = kind}}, place, size, op);
         else
-            tr__client_add(client, &client->stream[i], TR_WIRE_GOODBYE, op, place, size)->owned = place;
+            tr__client_add(client, &client->stream[i], kind, op, place, size)->owned = place;
     }
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
+uint64_t tr_client_stay(tr_client *client)
+{
+    client->stays = true;
+    return say_farewell(client, TR_WIRE_OVER);
+}
+
+uint64_t tr_client_goodbye(tr_client *client)
+{
+    if (!client->stays)
+        return say_farewell(client, TR_WIRE_GOODBYE);
+    const uint64_t op = tr__client_op_begin(client);
+    for (int i = 0; i < client->stream_count; i++)
+        tr__client_add(client, &client->stream[i], TR_WIRE_GOODBYE, op, NULL, 0)->wire.part = tr_client_is_maker(client);
     tr__client_op_count_down(client, op);
     return op;
 }

@@ -1,18 +1,54 @@
-/* client_cut.c - a trainer's part in checkpoints: trainer 0 begins cuts, the others follow. */
+/* client_cut.c - a trainer's part in checkpoints: the one that makes them begins cuts, the others follow. */
 #include "pserver/client_state.h"
 
-/* Trainer 0, which begins all cuts. */
-bool tr__client_is_first(const tr_client *client)
+/* == who makes them ============================================================================== */
+
+static uint32_t index_of(const tr_client *client)
 {
-    return client->roster->rank[client->roster->self].index == 0;
+    return (uint32_t)client->roster->rank[client->roster->self].index;
 }
 
-static void ask_for_cut(tr_client *client, tr__stream *s, uint8_t *payload, size_t size)
+bool tr_client_is_maker(const tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        if (client->stream[i].maker != index_of(client))
+            return false;
+    return client->stream_count > 0;
+}
+
+bool tr_client_is_over(const tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        if (client->stream[i].maker == TR_MAKER_OVER)
+            return true;
+    return false;
+}
+
+uint64_t tr_client_updates(const tr_client *client)
+{
+    return client->stream[0].updates_now;
+}
+
+void tr__client_hear_of_cut(tr_client *client, tr__stream *s, const tr_wire *ack)
+{
+    s->maker = ack->block;
+    s->updates_now = ack->step;
+    client->cut_known = ack->offset > client->cut_known ? (uint32_t)ack->offset : client->cut_known;
+    if (ack->part <= client->cut_wanted)
+        return;
+    client->cut_wanted = ack->part;
+    client->cut_maker = ack->block;
+}
+
+/* == cutting ====================================================================================== */
+
+static void ask_for_cut(tr_client *client, tr__stream *s, uint32_t number, uint32_t maker, uint8_t *payload, size_t size)
 {
     tr__request *r = tr__client_add(client, s, TR_WIRE_CUT, 0, payload, size);
 
     r->owned = payload;
-    r->wire.part = client->cut;
+    r->wire.part = number;
+    r->wire.block = maker;
     if (tr__client_is_uneven(client))
         r->wire.step = client->step;               /* who has more declines */
 }
@@ -20,14 +56,15 @@ static void ask_for_cut(tr_client *client, tr__stream *s, uint8_t *payload, size
 void tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes)
 {
     tr_client_flush(client);
-    client->cut++;
+    client->cut = (client->cut > client->cut_known ? client->cut : client->cut_known) + 1;
+    client->own_cut = client->cut;
     client->cut_asked_at = client->now;
     for (int i = 0; i < client->stream_count; i++) {
         tr__stream *s = &client->stream[i];
         free(s->answer.bytes);
         s->answer = (tr_client_answer){NULL, 0};
         s->is_over = false;
-        ask_for_cut(client, s, payloads[i], sizes[i]);
+        ask_for_cut(client, s, client->cut, index_of(client), payloads[i], sizes[i]);
     }
 }
 
@@ -36,14 +73,14 @@ int64_t tr__client_ask_again_for_answers(tr_client *client)
 {
     const int64_t patience = 4 * client->options.retry;
 
-    if (!client->cut || !tr__client_is_first(client) || tr_client_cut_is_answered(client))
+    if (!client->own_cut || tr_client_cut_is_answered(client))
         return INT64_MAX;
     if (client->now - client->cut_asked_at < patience)
         return client->cut_asked_at + patience;
     client->cut_asked_at = client->now;
     for (int i = 0; i < client->stream_count; i++)
         if (!client->stream[i].answer.bytes)
-            ask_for_cut(client, &client->stream[i], NULL, 0);
+            ask_for_cut(client, &client->stream[i], client->own_cut, index_of(client), NULL, 0);
     return client->now + patience;
 }
 
@@ -54,7 +91,7 @@ void tr__client_follow_cut(tr_client *client)
     for (int i = 0; i < client->stream_count; i++) {
         size_t   size;
         uint8_t *payload = client->pack_place(client->pack_self, &size, client->step);
-        ask_for_cut(client, &client->stream[i], payload, size);
+        ask_for_cut(client, &client->stream[i], client->cut, client->cut_maker, payload, size);
     }
 }
 
@@ -69,7 +106,8 @@ uint64_t tr_client_even_from(const tr_client *client)
 
 void tr_client_rest(tr_client *client)
 {
-    if (client->cut_wanted > client->cut && client->pack_place && !tr__client_is_first(client) && tr_client_may_cut(client))
+    if (client->cut_wanted > client->cut && client->pack_place && client->cut_maker != index_of(client) && !client->stays &&
+        tr_client_may_cut(client))
         tr__client_follow_cut(client);
 }
 
@@ -92,7 +130,7 @@ bool tr_client_cut_is_answered(const tr_client *client)
     for (int i = 0; i < client->stream_count; i++)
         if (!client->stream[i].answer.bytes)
             return false;
-    return client->cut > 0;
+    return client->own_cut > 0;
 }
 
 const tr_client_answer *tr_client_cut_answer(const tr_client *client, int server)
@@ -106,11 +144,11 @@ void tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t 
     client->pack_self = self;
 }
 
-static void say_over(tr_client *client, tr__stream *s)
+static void say_over(tr_client *client, tr__stream *s, uint32_t number)
 {
     tr__request *r = tr__client_add(client, s, TR_WIRE_CUT, 0, NULL, 0);
 
-    r->wire.part = client->cut;
+    r->wire.part = number;
     r->wire.offset = 1;
 }
 
@@ -125,13 +163,13 @@ static void look_for_end(tr_client *client, const tr_client_answer *answer)
     for (int i = 0; is_over && client->survives_trainers && i < client->stream_count; i++)
         if (!client->stream[i].answer.bytes && !client->stream[i].is_over) {
             client->stream[i].is_over = true;
-            say_over(client, &client->stream[i]);
+            say_over(client, &client->stream[i], client->own_cut);
         }
 }
 
 void tr__client_on_cut_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload)
 {
-    if (!tr__client_is_first(client) || wire->part != client->cut || s->answer.bytes)
+    if (!client->own_cut || wire->part != client->own_cut || s->answer.bytes)
         return;
     s->answer.size = wire->bytes;
     s->answer.bytes = malloc(wire->bytes + 1);
@@ -148,7 +186,7 @@ void tr__client_move_cut(tr_client *client, tr__stream *s)
     for (tr__request *r = s->first; r; r = r->next)
         if (r->wire.kind == TR_WIRE_CUT)
             tr__client_finish(client, s, r);
-    say_over(client, s);
+    say_over(client, s, client->cut);
 }
 
 bool tr__client_is_cutting(const tr__stream *s)

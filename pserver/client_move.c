@@ -33,8 +33,8 @@ static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserve
         s->fastest = serving->settled[i] > s->fastest ? serving->settled[i] : s->fastest;
     for (int i = 0; i < client->stream_count; i++)
         is_all &= client->stream[i].is_serving;
-    if (tr__client_is_heir(client) && tr__client_is_first(client) && serving->cut > client->cut)
-        client->cut = serving->cut;                /* the next is to be another */
+    if (serving->cut > client->cut_known)
+        client->cut_known = serving->cut;          /* the next is to be another */
     if (is_all && !was_serving)
         tr__client_op_count_down(client, 1);
 }
@@ -52,7 +52,7 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
             tr__client_finish(client, s, r);
         if (r->wire.kind == TR_WIRE_PULL_ROWS && r->wire.step < settled)
             r->wire.step = settled;                /* it was asked for a step ago, and nobody has waited for it */
-        r->is_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE;
+        r->is_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_OVER;
         r->sent_at = 0;
         r->parts = 0;
         r->left = r->size;
@@ -83,7 +83,7 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
     }
     tr__client_move_cut(client, s);
     send_again(client, s, serving->settled[self]);
-    if (tr__client_is_first(client) && !s->answer.bytes && !tr__client_is_cutting(s))
+    if (client->own_cut && !s->answer.bytes && !tr__client_is_cutting(s))
         tr__client_give_up_answer(s);
 }
 

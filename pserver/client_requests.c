@@ -117,10 +117,15 @@ void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
         tr__client_op_count_down(client, r->only_op);
 }
 
+static bool is_farewell(const tr__request *r)
+{
+    return r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_OVER;
+}
+
 /* Will nobody ask for it again? Where this trainer was when it left, servers remember for checkpoints, and those that take their places. */
 static bool is_over(const tr__stream *s, const tr__request *r)
 {
-    return r->is_done && r->wire.kind != TR_WIRE_GOODBYE && (!tr__client_is_push(r) || r->wire.step <= s->settled);
+    return r->is_done && !is_farewell(r) && (!tr__client_is_push(r) || r->wire.step <= s->settled);
 }
 
 tr__request *tr__client_open(tr__stream *s)

@@ -68,6 +68,8 @@ typedef struct tr__stream {
     bool              asks, tells;    /* an heir: who it is now */
     bool              is_over;        /* the server was told so of the last cut */
     bool              awaits_heir;    /* the server does, and would decline a cut */
+    uint32_t          maker;          /* trainer that makes checkpoints, as the server has said; or TR_MAKER_... */
+    uint64_t          updates_now;    /* there, when it said so */
     tr_client_answer  answer;         /* to the last cut; no bytes: it has not come */
 } tr__stream;
 
@@ -111,7 +113,10 @@ struct tr_client {
     uint64_t            op_first, op_count, op_capacity; /* a ring of operations from op_first on */
     uint32_t           *op_left;      /* requests that are not done, and 1 while it is being made */
     tr__request        *spare;
-    uint32_t            cut, cut_wanted; /* numbers of the last one that was made, and heard of */
+    uint32_t            cut, own_cut; /* numbers of the last one that was made, and of the last that this trainer has begun */
+    uint32_t            cut_known;    /* the newest that any server has heard of */
+    uint32_t            cut_wanted, cut_maker; /* the newest to take part in, and who has begun it */
+    bool                stays;        /* its steps are over */
     int64_t             cut_asked_at;
     uint8_t *(*pack_place)(void *self, size_t *size, uint64_t step);
     void               *pack_self;
@@ -165,7 +170,7 @@ bool         tr__client_is_uneven(const tr_client *client);
 tr_message   tr__client_is_message(const tr_client *client, int to);
 
 /* client_cut.c */
-bool         tr__client_is_first(const tr_client *client);           /* trainer 0, which begins all cuts */
+void         tr__client_hear_of_cut(tr_client *client, tr__stream *s, const tr_wire *ack);
 /* When to be called again. */
 int64_t      tr__client_ask_again_for_answers(tr_client *client);
 void         tr__client_follow_cut(tr_client *client);

@@ -63,7 +63,7 @@ static void send(tr_client *client, const tr__task *t)
     r->answer = t->task.answer;
     if (r->wire.kind == TR_WIRE_TASK_ASK)
         r->wire.offset = client->last_lease;
-    if (r->wire.kind == TR_WIRE_GOODBYE)
+    if (r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_OVER)
         r->wire.offset = client->step;
     client->is_evened |= r->wire.kind == TR_WIRE_TASKS;
     tr__client_op_count_down(client, t->op);
@@ -82,7 +82,8 @@ static void tell(tr_client *client)
 
 static bool must_wait(const tr_client *client, const tr_client_task *task)
 {
-    return (task->wire.kind == TR_WIRE_TASKS || task->wire.kind == TR_WIRE_GOODBYE) && !is_even(client);
+    return (task->wire.kind == TR_WIRE_TASKS || task->wire.kind == TR_WIRE_GOODBYE || task->wire.kind == TR_WIRE_OVER) &&
+           !is_even(client);
 }
 
 void tr__client_send_tasks(tr_client *client)

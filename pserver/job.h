@@ -87,7 +87,7 @@ struct tr_job {
     tr_comm       *comm;
 
     /* trainers, owner's thread */
-    bool           is_set_up, has_left;
+    bool           is_set_up, stays, has_left;
     int            block_count;
     tr__job_block *block;
     int            table_count;
@@ -144,7 +144,7 @@ struct tr_job {
 
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
-    TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__GOODBYE, TR__ABORT,
+    TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__STAY, TR__GOODBYE, TR__ABORT,
     TR__CUT, TR__REST, TR__FLUSH,
     TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__FROZEN, TR__TASK, TR__SHARE
 } tr__command;

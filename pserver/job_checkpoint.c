@@ -17,7 +17,7 @@
 
 typedef Trireme__Pserver__Place pb_place;
 
-/* What trainer 0 was asked for. */
+/* What the trainer that makes checkpoints was asked for. */
 typedef struct order {
     char    *dir, *folder, *file;     /* DIR, DIR/step-..., the own part's name or NULL */
     char    *digest;
@@ -50,7 +50,8 @@ struct tr__saving {
     tr_part     *part;                /* what the thread has made, or */
     char        *error;
 
-    /* trainer 0 */
+    /* who makes checkpoints */
+    atomic_bool  is_maker, is_over, has_more;      /* that it is this trainer; that the last one is made; see tr_job_last */
     order        order;
     atomic_bool  is_asked, is_answered;    /* by the servers, of this cut and not of the one before */
     bool         has_report;
@@ -323,7 +324,7 @@ tr_status tr_job_set_place(tr_job *job, const tr_trainer_state *place)
     return TR_OK;
 }
 
-/* == trainer 0: the manifest ==================================================================== */
+/* == who makes checkpoints: the manifest ======================================================== */
 
 typedef struct parts {
     tr_part **item;
@@ -446,7 +447,7 @@ static void *run_order(void *self)
     return NULL;
 }
 
-/* == trainer 0: the calls ======================================================================== */
+/* == who makes checkpoints: the calls ============================================================ */
 
 /* The data of TR__CUT, in one piece. */
 typedef struct cut_call {
@@ -466,8 +467,31 @@ void tr__saving_trainer_command(tr_job *job, const tr_command *command)
     free(call);
 }
 
+static void look_who_makes(tr__saving *s, const tr_client *client)
+{
+    const bool is_maker = tr_client_is_maker(client);
+
+    atomic_store_explicit(&s->is_maker, is_maker, memory_order_relaxed);
+    if (is_maker)
+        atomic_store_explicit(&s->has_more, tr_client_updates(client) > tr_client_step(client), memory_order_relaxed);
+    else if (tr_client_is_over(client))
+        atomic_store_explicit(&s->is_over, true, memory_order_relaxed);
+}
+
+bool tr_job_makes_checkpoints(const tr_job *job)
+{
+    return atomic_load_explicit(&job->saving->is_maker, memory_order_relaxed);
+}
+
+void tr__saving_last(const tr__saving *s, tr_job_last *last)
+{
+    last->is_mine = !atomic_load(&s->is_over);
+    last->has_more = atomic_load(&s->has_more);
+}
+
 void tr__saving_poll(tr_job *job)
 {
+    look_who_makes(job->saving, job->client);
     if (!atomic_load_explicit(&job->saving->is_asked, memory_order_relaxed) || !tr_client_cut_is_answered(job->client) ||
         atomic_load_explicit(&job->saving->is_answered, memory_order_relaxed))
         return;
@@ -515,8 +539,8 @@ static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *sp
     TR_TRY(tr__job_check_trainer(job, "tr_job_checkpoint"));
     if (!job->is_set_up)
         return tr_fail(TR_EINVAL, "tr_job_checkpoint: tr_job_setup comes first");
-    if (tr_job_index(job) != 0)
-        return tr_fail(TR_EINVAL, "tr_job_checkpoint: trainer 0 asks for checkpoints; this is trainer %d", tr_job_index(job));
+    if (!tr_job_makes_checkpoints(job))
+        return tr_fail(TR_EINVAL, "tr_job_checkpoint: another trainer makes checkpoints; this is trainer %d", tr_job_index(job));
     if (!spec->folder || !spec->folder[0] || spec->step < 0 || spec->keep < 0 || spec->count < 0)
         return tr_fail(TR_EINVAL, "tr_job_checkpoint: folder '%s', step %lld, keep %d", spec->folder ? spec->folder : "",
                        (long long)spec->step, spec->keep);
@@ -553,7 +577,7 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
     s->has_report = true;
     atomic_store(&s->is_asked, false);
     atomic_store(&s->is_answered, false);
-    place.index = 0;
+    place.index = tr_job_index(job);
     cut_call *call = make_call(s, &place);
     TR_TRY(tr_comm_post(job->comm, &(tr_command){.kind = TR__CUT, .data = call, .is_urgent = true}));
     return start(s, run_order);

@@ -1,8 +1,8 @@
-/* job_checkpoint.h - a job's checkpoints: what a server does when its core wants its state kept, and what trainer 0 does to
- * make one checkpoint of all.
+/* job_checkpoint.h - a job's checkpoints: what a server does when its core wants its state kept, and what the trainer
+ * that makes checkpoints does to make one of all.
  *
  * On both a thread of its own writes, so that neither messages nor training wait for the disk. A server's main thread,
- * which applies updates, makes the copy. Trainer 0's thread writes what only trainers have, waits for the servers'
+ * which applies updates, makes the copy. That trainer's thread writes what only trainers have, waits for the servers'
  * answers and writes the manifest.
  *
  * What must stay true: `tr__saving_begin` and `tr__saving_poll` are called by who drives, all else by the owner. */
@@ -19,7 +19,7 @@ void        tr__saving_free(tr__saving *saving);
 void        tr__saving_end(tr__saving *saving);
 
 /* == servers == */
-/* The job will want checkpoints: make memory ready, and leave signals that ask for an end to trainer 0. */
+/* The job will want checkpoints: make memory ready, and leave signals that ask for an end to trainers. */
 void      tr__saving_expect(tr__saving *saving);
 void      tr__saving_begin(tr__saving *saving, const Trireme__Pserver__Wish *wish);
 /* Do what is due, in the main thread's loop. */
@@ -34,8 +34,10 @@ void      tr__saving_server_command(tr_job *job, const tr_command *command);
 void      tr__saving_watch_places(tr__saving *saving);
 /* The command TR__CUT. */
 void      tr__saving_trainer_command(tr_job *job, const tr_command *command);
-/* Look whether the servers have answered. */
+/* Look whether the servers have answered, and what they say of who makes checkpoints. */
 void      tr__saving_poll(tr_job *job);
+/* When the job's steps are over. */
+void      tr__saving_last(const tr__saving *saving, tr_job_last *last);
 /* Before the goodbye: a checkpoint under way is finished. */
 tr_status tr__saving_finish(tr__saving *saving);
 

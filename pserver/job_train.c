@@ -51,6 +51,9 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
     case TR__PUSH_ROWS:
         tr_client_push_rows(job->client, command->data);
         break;
+    case TR__STAY:
+        tr_client_stay(job->client);
+        break;
     case TR__GOODBYE:
         tr_client_goodbye(job->client);
         break;
@@ -327,14 +330,33 @@ int64_t tr_job_step(const tr_job *job)
     return job->step;
 }
 
+static tr_status finish_steps(tr_job *job, const char *call)
+{
+    if (job->pushed || job->pushed_tables)
+        return tr_fail(TR_EINVAL, "%s: in the middle of step %lld: end it first", call, (long long)job->step + 1);
+    return tr_job_finish_pulls(job);
+}
+
+tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)
+{
+    TR_TRY(tr__job_check_ready(job, "tr_job_stay"));
+    if (!job->stays) {
+        TR_TRY(finish_steps(job, "tr_job_stay"));
+        tr__saving_finish(job->saving);
+        TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STAY, .is_urgent = true}, NULL));
+        job->stays = true;
+    }
+    TR_TRY(tr_comm_wait(job->comm, job->last_ticket, tr__seconds(seconds)));
+    tr__saving_last(job->saving, last);
+    return TR_OK;
+}
+
 tr_status tr_job_goodbye(tr_job *job)
 {
     tr_ticket ticket = 0;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
-    if (job->pushed || job->pushed_tables)
-        return tr_fail(TR_EINVAL, "tr_job_goodbye: in the middle of step %lld: end it first", (long long)job->step + 1);
-    TR_TRY(tr_job_finish_pulls(job));
+    TR_TRY(finish_steps(job, "tr_job_goodbye"));
     tr__saving_finish(job->saving);                /* whether it was written, its own call has said or will not say */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
     job->has_left = true;

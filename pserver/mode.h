@@ -22,7 +22,7 @@ bool tr_mode_decides(const tr_mode *mode);
 bool tr_mode_goes_back(const tr_mode *mode);
 /* May parameters count that updates of others have overtaken while they were on their way? Then they are to be whole. */
 bool tr_mode_overtakes(const tr_mode *mode);
-/* Does every trainer cut its stream for a checkpoint? Otherwise trainer 0's cut is enough: no update can pass it. */
+/* Does every trainer cut its stream for a checkpoint? Otherwise that of the one that begins it is enough: no update can pass it. */
 bool tr_mode_cuts_by_all(const tr_mode *mode);
 /* Do the others go on when a trainer dies? */
 bool tr_mode_survives_trainers(const tr_mode *mode);

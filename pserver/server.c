@@ -157,7 +157,7 @@ void tr_server_free(tr_server *server)
 bool tr_server_is_done(const tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
-        if (!server->trainer[i].is_gone)
+        if (tr__server_is_there(&server->trainer[i]))
             return false;
     return server->queued == 0 && tr__server_all_decided(server);
 }
@@ -290,6 +290,8 @@ static void lost(void *self, int peer, const char *how)
     if (trainer) {
         if (!trainer->is_gone)
             tr__server_trainer_died(server, trainer, how);
+        else if (trainer->stays)
+            tr__server_stayed(server, trainer);    /* what it has done is here, and it is missed by nobody */
         return;
     }
     if (tr__server_mirror_is(server, peer))
@@ -366,6 +368,7 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
     case TR_WIRE_READ_ROWS:
     case TR_WIRE_PULL_ROWS:
         return tr__server_on_pull_rows(server, trainer, wire, payload);
+    case TR_WIRE_OVER:
     case TR_WIRE_GOODBYE:
         return tr__server_on_goodbye(server, trainer, wire, payload);
     case TR_WIRE_CUT:
@@ -381,6 +384,12 @@ static void pass_share_on(tr_server *server, uint64_t before)
 {
     if (tr_gather_done(server->gather) > before)
         tr__server_mirror_share(server, server->share_to, (uint64_t)server->share_bytes * (uint64_t)server->roster->servers);
+}
+
+/* Of who stays a checkpoint; and a server that has taken a dead one's place hears again what that one had heard last. */
+static bool may_come_late(const tr__trainer *trainer, tr_wire_kind kind)
+{
+    return kind == TR_WIRE_OVER || kind == TR_WIRE_GOODBYE || (kind == TR_WIRE_CUT && !trainer->is_lost);
 }
 
 static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
@@ -448,12 +457,8 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
         goto drop;
     trainer->accepted = wire->seq;
     trainer->owes_ack = true;
-    if (trainer->is_gone) {
-        if (wire->kind == TR_WIRE_GOODBYE) {       /* the server that died had it: this one is to know where the trainer was */
-            note_failure(server, tr__server_note_farewell(server, trainer, wire, payload));
-            goto drop;
-        }
-        tr__server_fail(server, tr_fail(TR_EPEER, "%s sent %s after its goodbye", tr__server_trainer_name(server, trainer),
+    if (trainer->is_gone && !may_come_late(trainer, wire->kind)) {
+        tr__server_fail(server, tr_fail(TR_EPEER, "%s sent %s after its last step", tr__server_trainer_name(server, trainer),
                                         tr_wire_kind_name(wire->kind)));
         goto drop;
     }
@@ -485,6 +490,8 @@ static uint64_t done_seq(const tr__trainer *trainer)
         seq = trainer->join_seq - 1;
     if (trainer->ended > trainer->settled && trainer->unsettled[0] <= seq)
         seq = trainer->unsettled[0] - 1;
+    if (trainer->over_seq && trainer->over_seq <= seq)
+        seq = trainer->over_seq - 1;
     if (trainer->parked && trainer->parked->wire.seq <= seq)
         seq = trainer->parked->wire.seq - 1;
     return seq;
@@ -501,8 +508,8 @@ static bool next_ack(tr_server *server, tr_message *out)
         *out = (tr_message){
             .peer = t->rank,
             .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self,
-                     .seq = done_seq(t), .step = server->updates, .part = tr__server_cut_wanted(server),
-                     .weight = tr__server_cut_must_wait(server)}};
+                     .seq = done_seq(t), .step = server->updates, .block = tr__server_maker_word(server),
+                     .part = tr__server_cut_wanted(server), .offset = server->cut.number, .weight = tr__server_cut_must_wait(server)}};
         return true;
     }
     return false;

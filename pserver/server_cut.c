@@ -5,20 +5,25 @@
  * goes on, and the copy is written in the background. Every server cuts each trainer's stream at the same place,
  * so that their parts belong together.
  *
- * In mode sync it is enough that trainer 0 cuts: behind its step s nothing of step s + 1 can be applied without it, and the
+ * One trainer begins cuts, the maker: the first of those that make steps. Acknowledgements say who that is. A trainer begins
+ * when all servers have said that it is the one; a server to which it is not, or not any more, declines. Who has made its last step stays
+ * in the job until a last cut has everything: the first of those that stay makes it when nobody makes steps any more.
+ *
+ * In mode sync it is enough that the maker cuts: behind its step s nothing of step s + 1 can be applied without it, and the
  * servers' states depend on nothing but the step. Nobody is parked, and the copy of step s is made while the gradients of
- * the next come in. In the other modes trainer 0 begins; acknowledgements tell the others to cut behind their next step.
+ * the next come in. In the other modes the maker begins; acknowledgements tell the others to cut behind their next step.
  *
  * A cut goes with a server that dies: trainers that had cut there say to whoever takes its place that it is over, and nobody waits
- * there. So does trainer 0 to all others when one has declined it: while the heir of a dead trainer has made no step none is begun
- * (server_heir.c), and acknowledgements tell trainer 0 not to try. One that is not complete in two minutes is given up: nobody waits
+ * there. So does the maker to all others when one has declined it: while the heir of a dead trainer has made no step none is begun
+ * (server_heir.c), and acknowledgements tell the maker not to try. One that is not complete in two minutes is given up: nobody waits
  * longer than that for a trainer that computes.
  *
  * No deadlock: a trainer that is parked counts neither as the slowest (ssp), so that at a cut others may come one step
- * further ahead, or two where parameters overtake the word of the cut, nor as one to wait for (sync with backups). A step that sync(backups) has neither applied nor dropped
+ * further ahead, or two where parameters overtake the word of the cut, and as many again where its maker dies and the next one begins another at
+ * once; nor as one to wait for (sync with backups). A step that sync(backups) has neither applied nor dropped
  * stays out of the copy, as if it were dropped.
  *
- * What must stay true: trainer 0 begins a cut when it has all answers to the one before. */
+ * What must stay true: a trainer begins a cut when it has all answers to its one before. */
 #include "pserver/server_state.h"
 #include "pserver/server_tasks.h"
 
@@ -45,7 +50,7 @@ bool tr__server_is_moving(const tr__trainer *trainer)
 
 uint32_t tr__server_cut_wanted(const tr_server *server)
 {
-    return is_by_all(server) ? server->cut.number : 0;
+    return is_by_all(server) && server->cut.phase == TR__CUT_GATHERING ? server->cut.number : 0;
 }
 
 void tr__server_tell_all(tr_server *server)
@@ -66,16 +71,90 @@ bool tr__server_is_over_word(const tr_wire *wire)
 
 static void give_up(tr_server *server);
 
+/* == who makes them ============================================================================ */
+
+bool tr__server_is_there(const tr__trainer *trainer)
+{
+    return !trainer->is_gone || trainer->stays;
+}
+
+int tr__server_maker(const tr_server *server)
+{
+    int first = -1;
+
+    for (int i = 0; i < server->trainer_count; i++) {
+        if (!server->trainer[i].is_gone)
+            return i;
+        if (first < 0 && server->trainer[i].stays)
+            first = i;
+    }
+    return first;
+}
+
+/* Nobody makes steps any more, and the last cut was made. */
+static bool is_over(const tr_server *server)
+{
+    const int maker = tr__server_maker(server);
+
+    return server->cut.has_last && (maker < 0 || server->trainer[maker].is_gone);
+}
+
+/* Is a cut of another one being written, who is dead? Who begins cuts now begins none meanwhile. */
+static bool is_writing_anothers(const tr_server *server, int maker)
+{
+    const tr__cut *cut = &server->cut;
+
+    return (cut->phase == TR__CUT_TAKING || cut->phase == TR__CUT_WRITING) &&
+           (cut->maker != maker || cut->maker_epoch != server->trainer[maker].epoch);
+}
+
+uint32_t tr__server_maker_word(const tr_server *server)
+{
+    const int maker = tr__server_maker(server);
+
+    if (is_over(server))
+        return TR_MAKER_OVER;
+    return maker < 0 || is_writing_anothers(server, maker) ? TR_MAKER_NONE : (uint32_t)maker;
+}
+
+void tr__server_maker_moves(tr_server *server)
+{
+    const int maker = tr__server_maker(server);
+
+    for (int i = 0; i < server->trainer_count; i++) {
+        tr__trainer *t = &server->trainer[i];
+        if (t->stays && (is_over(server) || (i == maker && !is_writing_anothers(server, i))))
+            t->over_seq = 0;
+        t->owes_ack |= t->stays || (i == maker && !t->is_vacant);
+    }
+    tr__server_try_cut(server);
+    tr__server_verdict_moves(server);
+}
+
 /* == gathering ================================================================================= */
+
+/* Is everything in the state that trainers have made which are gone? And is it known where that was? A server that has taken a dead one's
+ * place hears it again from who stays. */
+static bool has_all_of_the_gone(const tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        if ((t->is_gone && !t->is_lost && t->settled < t->ended) || (t->stays && !t->farewell))
+            return false;
+    }
+    return true;
+}
 
 bool tr__server_cut_is_gathered(const tr_server *server)
 {
-    if (server->cut.phase != TR__CUT_GATHERING || !server->cut.cut[0])
+    const tr__cut *cut = &server->cut;
+
+    if (cut->phase != TR__CUT_GATHERING || !cut->cut[cut->maker])
         return false;
     for (int i = 0; is_by_all(server) && i < server->trainer_count; i++)
-        if (!server->cut.cut[i] && !server->trainer[i].is_gone)
+        if (!cut->cut[i] && !server->trainer[i].is_gone)
             return false;
-    return true;
+    return !server->trainer[cut->maker].is_gone || has_all_of_the_gone(server);
 }
 
 static bool is_ready(const tr_server *server)
@@ -129,10 +208,10 @@ void tr__server_try_cut(tr_server *server)
     note_who_left(server);
     free(server->cut.tasks);
     server->cut.tasks = tr__server_tasks_pack(server, &server->cut.tasks_size);
-    server->store.snapshot(server->store.self, server->cut.cut[0]->wish);
+    server->store.snapshot(server->store.self, server->cut.cut[server->cut.maker]->wish);
 }
 
-static tr_status begin(tr_server *server, uint32_t number)
+static tr_status begin(tr_server *server, uint32_t number, int maker)
 {
     tr__cut *cut = &server->cut;
 
@@ -142,34 +221,62 @@ static tr_status begin(tr_server *server, uint32_t number)
         return tr_fail(TR_ENOMEM, "no memory for a checkpoint");
     cut->phase = TR__CUT_GATHERING;
     cut->number = number;
+    cut->maker = maker;
+    cut->maker_epoch = server->trainer[maker].epoch;
     cut->begun = server->now;
     tr__server_tell_all(server);
     return TR_OK;
 }
 
-static void send_answer(tr_server *server)
+/* Takes `answer`, a packed CutDone, over. */
+static void send_answer(tr_server *server, const tr__trainer *to, uint32_t number, uint8_t *answer, size_t size)
 {
-    tr__trainer *first = &server->trainer[0];
-    uint8_t     *copy = malloc(server->cut.answer_size + 1);
-
-    memcpy(copy, server->cut.answer, server->cut.answer_size);
     tr_outbox_put(&server->outbox, &(tr_message){
-        .peer = first->rank, .payload = copy, .owned = copy,
-        .wire = {.kind = TR_WIRE_CUT_DONE, .epoch = first->epoch, .sender = (uint32_t)server->roster->self,
-                 .part = server->cut.number, .bytes = server->cut.answer_size}});
+        .peer = to->rank, .payload = answer, .owned = answer,
+        .wire = {.kind = TR_WIRE_CUT_DONE, .epoch = to->epoch, .sender = (uint32_t)server->roster->self,
+                 .part = number, .bytes = size}});
 }
 
-/* A trainer that asks again has not got the answer, which may be on its way. */
-static bool has_asked_before(tr_server *server, const tr__trainer *trainer, uint32_t number)
+static void send_answer_to_maker(tr_server *server)
 {
     const tr__cut *cut = &server->cut;
 
-    if (number != cut->number || trainer != server->trainer || (cut->phase == TR__CUT_GATHERING && !cut->cut[0]))
+    send_answer(server, &server->trainer[cut->maker], cut->number, memcpy(malloc(cut->answer_size + 1), cut->answer, cut->answer_size),
+                cut->answer_size);
+}
+
+/* There will be no part of the cut that this trainer has begun. */
+static void refuse(tr_server *server, const tr__trainer *trainer, uint32_t number, const char *why)
+{
+    pb_done done = TRIREME__PSERVER__CUT_DONE__INIT;
+
+    done.error = (char *)(uintptr_t)why;
+    uint8_t *answer = malloc(trireme__pserver__cut_done__get_packed_size(&done) + 1);
+    send_answer(server, trainer, number, answer, trireme__pserver__cut_done__pack(&done, answer));
+}
+
+static bool begins(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+{
+    return wire->block == (uint32_t)(trainer - server->trainer);
+}
+
+/* Who asks again for its cut has not got the answer, which may be on its way. */
+static bool has_asked_before(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+{
+    const tr__cut *cut = &server->cut;
+
+    if (wire->part > cut->number || !begins(server, trainer, wire))
         return false;
-    if (cut->phase == TR__CUT_NONE && cut->answered == number)
-        send_answer(server);
+    if (wire->part < cut->number || (uint32_t)cut->maker != wire->block) {
+        refuse(server, trainer, wire->part, "it came too late");
+        return true;
+    }
+    if (cut->phase == TR__CUT_GATHERING && !cut->cut[cut->maker])
+        return false;
+    if (cut->phase == TR__CUT_NONE && cut->answered == wire->part)
+        send_answer_to_maker(server);
     else if (cut->phase == TR__CUT_NONE)
-        tr_server_written(server, NULL, 0, "it was given up when another rank died");
+        refuse(server, trainer, wire->part, "it was given up when another rank died");
     return true;
 }
 
@@ -177,7 +284,7 @@ static pb_cut *parse(const tr_server *server, const tr__trainer *trainer, const 
 {
     pb_cut *cut = trireme__pserver__cut__unpack(NULL, wire->bytes, payload);
 
-    if (cut && (cut->wish != NULL) == (trainer == server->trainer))
+    if (cut && (cut->wish != NULL) == begins(server, trainer, wire))
         return cut;
     if (cut)
         trireme__pserver__cut__free_unpacked(cut, NULL);
@@ -185,13 +292,29 @@ static pb_cut *parse(const tr_server *server, const tr__trainer *trainer, const 
 }
 
 /* An heir is awaited: all would wait for it. Or a step of its own is here and not on every other server: that would be no state of the job. */
-static void decline(tr_server *server, const tr__trainer *trainer, uint32_t number)
+static void decline(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    if (number <= server->cut.number && server->cut.phase != TR__CUT_GATHERING)
-        return;
-    tr__server_cut_give_up(server, number);
-    if (trainer == server->trainer && server->cut.phase == TR__CUT_NONE)
-        tr_server_written(server, NULL, 0, "a spare is taking a dead trainer's place, and has made no step yet");
+    if (wire->part > server->cut.number || server->cut.phase == TR__CUT_GATHERING)
+        tr__server_cut_give_up(server, wire->part);
+    if (begins(server, trainer, wire))
+        refuse(server, trainer, wire->part, "a spare is taking a dead trainer's place, and has made no step yet");
+    tr__server_verdict_moves(server);
+}
+
+/* Another trainer begins cuts, or nobody: who has begun this one has lost its place, or has not got it here. */
+static bool is_of_another(const tr_server *server, const tr_wire *wire)
+{
+    const int maker = tr__server_maker(server);
+
+    return maker < 0 || wire->block != (uint32_t)maker || server->trainer[maker].is_vacant;
+}
+
+static void decline_anothers(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+{
+    if (wire->part > server->cut.number)
+        tr__server_cut_give_up(server, wire->part);
+    if (begins(server, trainer, wire))
+        refuse(server, trainer, wire->part, "another trainer makes checkpoints");
     tr__server_verdict_moves(server);
 }
 
@@ -213,31 +336,36 @@ tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wi
         hear_over(server, wire->part);
         return TR_OK;
     }
+    if (!tr__server_is_there(trainer))
+        return TR_OK;                              /* the server that died had it before it left */
     if (tr__server_lags(trainer, wire->step)) {
-        decline(server, trainer, wire->part);
+        decline(server, trainer, wire);
         return TR_OK;
     }
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
     if (!server->store.snapshot)
         return tr_fail(TR_EUNSUPPORTED, "%s wants a checkpoint, which this server cannot write",
                        tr__server_trainer_name(server, trainer));
-    if (wire->part < cut->number || has_asked_before(server, trainer, wire->part) || server->trainer[0].is_gone ||
-        server->trainer[0].is_vacant)
+    if (has_asked_before(server, trainer, wire) || wire->part < cut->number)
         return TR_OK;
     const bool is_taking = cut->phase == TR__CUT_TAKING || cut->phase == TR__CUT_WRITING;
     if (server->mirror.is_freezing || (wire->part > cut->number && is_taking)) {
-        trainer->is_parked = true;                 /* taking: trainer 0 is an heir, which has not asked for the one before */
+        trainer->is_parked = true;                 /* taking: another one has begun the one before */
         tr__server_hold(server, &trainer->parked_end, wire, (uint8_t *)(uintptr_t)payload, false);
         return TR_OK;
     }
+    if (is_of_another(server, wire)) {
+        decline_anothers(server, trainer, wire);
+        return TR_OK;
+    }
     if (wire->part > cut->number && tr__server_cut_must_wait(server)) {
-        decline(server, trainer, wire->part);
+        decline(server, trainer, wire);
         return TR_OK;
     }
     if (wire->part > cut->number && cut->phase == TR__CUT_GATHERING)
         give_up(server);
     if (wire->part > cut->number && cut->phase == TR__CUT_NONE)
-        TR_TRY(begin(server, wire->part));
+        TR_TRY(begin(server, wire->part, (int)wire->block));
     if (wire->part <= cut->number && cut->phase != TR__CUT_GATHERING)
         return TR_OK;                              /* it was given up */
     if (wire->part != cut->number || cut->phase != TR__CUT_GATHERING || cut->cut[index] || trainer->pushed_count)
@@ -247,8 +375,8 @@ tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wi
     cut->cut[index] = parse(server, trainer, wire, payload);
     if (!cut->cut[index])
         return tr_fail(TR_EFORMAT, "the cut of %s is damaged", tr__server_trainer_name(server, trainer));
-    trainer->is_parked = is_by_all(server);
-    if (trainer->is_parked)
+    trainer->is_parked = is_by_all(server) && !trainer->is_gone;
+    if (is_by_all(server))
         tr__server_fewer_move(server);             /* others need not wait for it now */
     tr__server_try_cut(server);
     return TR_OK;
@@ -264,7 +392,7 @@ static void unpark(tr_server *server, tr__trainer *trainer)
     trainer->is_parked = false;
     trainer->parked = NULL;
     trainer->parked_end = &trainer->parked;
-    trainer->owes_ack |= !trainer->is_gone;
+    trainer->owes_ack |= tr__server_is_there(trainer);
     while (held) {
         tr__held  *next = held->next;
         if (trainer->is_parked) {                  /* it has cut again */
@@ -275,11 +403,12 @@ static void unpark(tr_server *server, tr__trainer *trainer)
         }
         const bool is_push = tr__server_is_push(&held->wire);
         tr_status  status = TR_OK;
-        if (server->status == TR_OK && !trainer->is_gone)
+        const bool is_taken = server->status == TR_OK && tr__server_is_there(trainer);
+        if (is_taken)
             status = tr__server_handle(server, trainer, &held->wire, held->payload, true);
         if (status != TR_OK)
             tr__server_fail(server, status);
-        if (server->status != TR_OK || !is_push || trainer->is_gone)
+        if (server->status != TR_OK || !is_push || !is_taken)
             tr__server_buffer_free(server, held->payload);
         free(held);
         held = next;
@@ -318,17 +447,19 @@ void tr__server_cut_give_up(tr_server *server, uint32_t number)
         server->cut.number = number;               /* whoever cuts for it yet is too late */
 }
 
-/* Let everybody go on without a checkpoint; trainer 0 hears of it. */
+/* Let everybody go on without a checkpoint; who has begun it hears of it. */
 static void give_up(tr_server *server)
 {
     tr__cut   *cut = &server->cut;
-    const bool is_asked = cut->cut[0] != NULL;
+    const bool is_asked = cut->cut[cut->maker] != NULL;
 
     cut->phase = TR__CUT_NONE;
-    unpark_all(server);
-    if (is_asked)
+    if (is_asked) {
         tr_server_written(server, NULL, 0, "not all trainers came to the end of a step in time");
+        return;
+    }
     forget_cuts(server);
+    unpark_all(server);
 }
 
 int64_t tr__server_watch_cut(tr_server *server, int64_t now)
@@ -388,16 +519,17 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
     free(left);
     forget_cuts(server);
     cut->phase = TR__CUT_NONE;
-    if (server->status == TR_OK && !server->trainer[0].is_gone && !server->trainer[0].is_vacant)
-        send_answer(server);
+    if (server->status == TR_OK && tr__server_is_there(&server->trainer[cut->maker]) && !server->trainer[cut->maker].is_vacant)
+        send_answer_to_maker(server);
     unpark_all(server);
+    tr__server_maker_moves(server);
 }
 
 void tr__server_cut_without(tr_server *server, const tr__trainer *trainer)
 {
     if (server->cut.phase != TR__CUT_GATHERING)
         return;
-    if (trainer != server->trainer) {
+    if (trainer != &server->trainer[server->cut.maker]) {
         tr__server_try_cut(server);
         return;
     }

@@ -144,7 +144,9 @@ static void vacate(tr_server *server, tr__trainer *t)
     t->is_vacant = true;
     t->missed = t->rank;
     t->called = -1;
-    t->is_gone = t->is_lost = t->is_late = false;
+    t->is_gone = t->is_lost = t->is_late = t->stays = false;
+    t->over_seq = 0;
+    server->cut.has_last = false;
     server->heirs_ask_at = 0;
     tr__server_tell_all(server);
     if (was_gone)
@@ -365,7 +367,7 @@ tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const
         trainer->pulled = server->updates;
         trainer->pulled_step = UINT64_MAX;         /* nothing yet */
     }
-    if (trainer == server->trainer)                /* what it had begun is over, also for whoever cuts for it yet */
+    if (trainer == server->trainer + tr__server_maker(server))         /* what it had begun is over, also for whoever cuts for it yet */
         tr__server_cut_give_up(server, wire->part);
     return status;
 }

@@ -230,6 +230,7 @@ static tr_status take_over(tr_server *server)
         t->ended = t->settled = commit.settled[i];
         t->is_lost = commit.trainer[i] & TR_TRAINER_LOST;
         t->is_gone = t->is_lost || commit.trainer[i] & TR_TRAINER_GONE;
+        t->stays = setup->keeps && t->is_gone && !t->is_lost && !server->roster->rank[t->rank].is_dead;  /* it says again whether */
         t->epoch += t->is_lost;
         t->pulled = pulled_before(server, &commit, i);
         t->pulled_step = t->settled;               /* it may have some of what it asked for */

@@ -71,6 +71,8 @@ typedef struct tr__round {
 typedef struct tr__cut {
     enum { TR__CUT_NONE, TR__CUT_GATHERING, TR__CUT_TAKING, TR__CUT_WRITING } phase;
     uint32_t                number;   /* of the newest: 1, 2, ... */
+    int                     maker;    /* trainer that begins it, or has begun it */
+    uint32_t                maker_epoch;
     int64_t                 begun;    /* when the first trainer cut */
     uint64_t                pause;
     Trireme__Pserver__Cut **cut;      /* of each trainer that has cut */
@@ -79,6 +81,7 @@ typedef struct tr__cut {
     uint8_t                *answer;   /* the last CutDone */
     size_t                  answer_size;
     uint32_t                answered; /* is of this cut */
+    bool                    has_last; /* the job's last checkpoint is made, or was tried */
 } tr__cut;
 
 /* What a server has said of a trainer. */
@@ -133,7 +136,9 @@ typedef struct tr__trainer {
     uint32_t    epoch;
     uint64_t    accepted;             /* requests taken in: 1 .. accepted */
     bool        owes_ack;
-    bool        is_gone;              /* said goodbye, or died */
+    bool        is_gone;              /* its steps are over: it said so, or died */
+    bool        stays;                /* and it has not said goodbye yet: it may make the last checkpoint */
+    uint64_t    over_seq;             /* of its request that waits for that; 0: none waits */
     bool        is_lost;              /* died, or is taken for dead */
     bool        is_vacant;            /* died, and no heir has joined yet: it is waited for (server_heir.c) */
     bool        is_late;              /* an heir that has joined, and has made no step yet */
@@ -312,6 +317,8 @@ void      tr__server_merge(tr_server *server);
 tr_status tr__server_check_step(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint64_t step);
 tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const tr_wire *wire);
 tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* Who has stayed behind its last step is there no more. */
+void      tr__server_stayed(tr_server *server, tr__trainer *trainer);
 /* A trainer died, and the mode survives it. */
 void      tr__server_trainer_lost(tr_server *server, tr__trainer *trainer);
 /* An heir is called, or it is lost, or the job fails, as the mode says. */
@@ -456,21 +463,29 @@ tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wi
 void      tr__server_try_cut(tr_server *server);
 /* Cuts that came while the state was frozen for a replica are taken now. */
 void      tr__server_cut_go_on(tr_server *server);
+/* The trainer that makes checkpoints: the first of those that make steps, else of those that stay; -1: nobody. */
+int       tr__server_maker(const tr_server *server);
+/* What trainers are told of that in acknowledgements. */
+uint32_t  tr__server_maker_word(const tr_server *server);
+/* Somebody has left, or stays: who waits for the end may go on, perhaps. */
+void      tr__server_maker_moves(tr_server *server);
+/* May this trainer say anything yet? */
+bool      tr__server_is_there(const tr__trainer *trainer);
 /* Remember where a trainer is that leaves. */
 tr_status tr__server_note_farewell(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-/* A trainer is gone: it is not waited for, and without trainer 0 there is no cut. */
+/* A trainer is gone: it is not waited for, and a cut that it has begun is over. */
 void      tr__server_cut_without(tr_server *server, const tr__trainer *trainer);
 /* Give up a cut for which somebody keeps the others waiting. Returns when to look again. */
 int64_t   tr__server_watch_cut(tr_server *server, int64_t now);
 /* Neither gone nor waiting for a cut: it will do another step by itself. */
 bool      tr__server_is_moving(const tr__trainer *trainer);
-/* Trainer 0's word that the cut is over, which it says while it waits for the cut. */
+/* The word of who has begun a cut that it is over, which it says while it waits for the cut. */
 bool      tr__server_is_over_word(const tr_wire *wire);
 /* Is no cut to be begun now? */
 bool      tr__server_cut_must_wait(const tr_server *server);
 /* All that move are sent an acknowledgement: it says what they are to know of cuts. */
 void      tr__server_tell_all(tr_server *server);
-/* The number that trainers are to cut for; 0 where trainer 0 does it alone. */
+/* The number that trainers are to cut for; 0: none, or who makes checkpoints cuts alone. */
 uint32_t  tr__server_cut_wanted(const tr_server *server);
 /* Have all trainers cut that must? */
 bool      tr__server_cut_is_gathered(const tr_server *server);

@@ -264,6 +264,7 @@ static void leave(tr_server *server, tr__trainer *trainer)
     tr__server_cut_without(server, trainer);
     tr__server_round_moves(server, trainer->round);
     tr__server_try_apply(server, trainer->round);
+    tr__server_maker_moves(server);
     tr__server_fewer_move(server);
 }
 
@@ -276,9 +277,29 @@ tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const t
         return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
                        tr__server_trainer_name(server, trainer));
     TR_TRY(tr__server_note_farewell(server, trainer, wire, payload));
+    const bool stays = wire->kind == TR_WIRE_OVER && !server->roster->rank[trainer->rank].is_dead;     /* a word may come late */
+    if (trainer->is_gone && !stays) {
+        server->cut.has_last |= wire->part != 0;
+        tr__server_stayed(server, trainer);
+        return TR_OK;
+    }
+    trainer->stays = stays;
+    trainer->over_seq = stays ? wire->seq : 0;
+    if (trainer->is_gone) {                        /* the server that died had it */
+        tr__server_maker_moves(server);
+        return TR_OK;
+    }
     tr__server_tasks_heard(server, trainer, wire->offset);
     leave(server, trainer);
     return TR_OK;
+}
+
+void tr__server_stayed(tr_server *server, tr__trainer *trainer)
+{
+    trainer->stays = false;
+    trainer->over_seq = 0;
+    tr__server_cut_without(server, trainer);
+    tr__server_maker_moves(server);
 }
 
 /* What it has ended counts; what it had begun does not. Its epoch is over: should it come back, it is told so. */

@@ -121,7 +121,8 @@ TR_API int64_t     tr_checkpoint_bytes(const tr_checkpoint *checkpoint);    /* o
 TR_API int         tr_checkpoint_parts(const tr_checkpoint *checkpoint);
 TR_API int         tr_checkpoint_trainers(const tr_checkpoint *checkpoint);
 TR_API void        tr_checkpoint_trainer(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);
-/* Where trainer `index` goes on from it: at its own place, or, where the checkpoint does not know it, at that of trainer 0. */
+/* Where trainer `index` goes on from it: at its own place, or, where the checkpoint does not know it, at that of
+ * the trainer that had most steps. */
 TR_API void        tr_checkpoint_place(tr_trainer_state *out, const tr_checkpoint *checkpoint, int index);
 /* The state of leased tasks; NULL: the job had none. */
 TR_API const void *tr_checkpoint_tasks(size_t *size, const tr_checkpoint *checkpoint);

@@ -324,6 +324,15 @@ TR_API tr_ticket tr_job_last_ticket(const tr_job *job);
 TR_API tr_status tr_job_rest(tr_job *job);
 /* Steps that this trainer has ended. */
 TR_API int64_t   tr_job_step(const tr_job *job);
+/* This trainer's data has ended, in a job that keeps checkpoints: wait for what is under way, leave the steps to the others, and stay for
+ * the last checkpoint. To be called until it returns another status than TR_ETIMEOUT: that is, "not yet, after so many seconds". Then
+ * comes tr_job_goodbye; where it is this trainer's to make the last checkpoint, behind that. */
+typedef struct tr_job_last {
+    bool is_mine;                     /* nobody makes steps any more, and this trainer makes the last checkpoint; else it is made */
+    bool has_more;                    /* servers have made more updates than this trainer has made steps */
+} tr_job_last;
+
+TR_API tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last);
 /* This trainer's data has ended: wait for what is under way and leave the steps to the others. */
 TR_API tr_status tr_job_goodbye(tr_job *job);
 /* End the job because of an error of this trainer's program: it fails on every rank, with this text, which one rank
@@ -336,13 +345,13 @@ TR_API int       tr_job_exit_code(void);
 
 /* == checkpoints ============================================================================= */
 
-/* What trainer 0 asks for; docs/checkpoints.md says how it comes about. */
+/* What the trainer that makes them asks for; docs/checkpoints.md says how it comes about. */
 typedef struct tr_job_checkpoint_spec {
     const char      *folder;          /* the checkpoint becomes `folder`/step-... */
     int64_t          step;
     const char      *digest;          /* of the program; may be NULL */
     int              keep;            /* the newest so many stay; 0: all */
-    tr_trainer_state place;           /* of trainer 0; its index is filled in */
+    tr_trainer_state place;           /* of this trainer; its index is filled in */
     int              count;           /* what the trainers have and the servers do not */
     const tr_state  *states;          /* copied */
     bool             without_tables;
@@ -354,7 +363,9 @@ typedef struct tr_job_checkpoint_report {
     double  pause;                    /* the longest that a server let trainers wait */
 } tr_job_checkpoint_report;
 
-/* Trainer 0, between its steps: let the servers copy their state as it is after this step of this trainer (in the other
+/* Is it this trainer that makes checkpoints now? It is the first of those that make steps; where nobody does, of those that stay. */
+TR_API bool      tr_job_makes_checkpoints(const tr_job *job);
+/* That trainer, between its steps: let the servers copy their state as it is after this step of this trainer (in the other
  * modes than sync: as soon as all trainers have ended a step, which the call brings about by itself), and write it in
  * the background. TR_EEXIST: the one before is not complete. */
 TR_API tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec);

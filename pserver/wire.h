@@ -39,8 +39,10 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(STEP_END,  0)                 /* request: all of `step` was pushed; `part` 1: it has no gradient, and is in no update; */ \
                                     /*          `offset` steps are settled everywhere */                    \
     X(PULL,      TR_LIMIT_DATA)     /* request: u32 numbers of blocks, wanted as of `step`; `part` of these steps are to be made again */ \
-    X(GOODBYE,   TR_LIMIT_CONTROL)  /* request: `step` was my last; Cut, with the place, or nothing; `offset` as in STEP_END */ \
-    X(ACK,       0)                 /* reply: requests up to `seq` are done, but for pulls; `weight` 1: a cut would be declined */ \
+    X(GOODBYE,   TR_LIMIT_CONTROL)  /* request: `step` was my last; Cut, with the place, or nothing; `offset` as in STEP_END; */ \
+                                    /*          `part` 1: the last checkpoint is behind me */ \
+    X(ACK,       0)                 /* reply: requests up to `seq` are done, but for pulls; `block` makes checkpoints, or TR_MAKER_...; */ \
+                                    /*          `part`: cut to take part in, or 0; `offset`: the newest; `weight` 1: a cut would be declined */ \
     X(DATA,      TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: a piece of a parameter */        \
     X(DATA_MANY, TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: `block` whole small ones */      \
     X(REFUSED,   TR_LIMIT_CONTROL)  /* reply: Refusal */                                                    \
@@ -55,8 +57,9 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(TASK_END,  0)                 /* request: `part` a tr_wire_task_end */                                \
     X(TASK,      0)                 /* reply to `seq`: tr_task_answer `part`; task `block` of pass `step`, lease `offset`, \
                                                of which `weight` steps were made */                       \
-    X(CUT,       TR_LIMIT_CONTROL)  /* request: Cut, number `part`, behind the end of `step`; `offset` 1: cuts up to it are over */ \
-    X(CUT_DONE,  TR_LIMIT_CONTROL)  /* reply to cut `part` of trainer 0: CutDone */                            \
+    X(CUT,       TR_LIMIT_CONTROL)  /* request: Cut, number `part`, behind the end of `step`, which trainer `block` has begun; */ \
+                                    /*          `offset` 1: cuts up to it are over */ \
+    X(CUT_DONE,  TR_LIMIT_CONTROL)  /* reply to cut `part` of who has begun it: CutDone */                     \
     X(SHARE,     TR_LIMIT_SHARE)    /* server to server: what it has of gathering `seq`; `part` 1: answer */ \
     X(READ_ROWS, 0)                 /* request: all rows of virtual shard `part` of table `block`; DATA_ROWS, packed; \
                                                `part` TR_SHARDS: a tr_table_part in their place */ \
@@ -72,7 +75,8 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(UPDATE,    TR_LIMIT_CONTROL)  /* to a replica: Update, of which all has come; `part` 1: no update, just commit; `step`: as of it */ \
     X(HEIR,      0)                 /* be trainer `block`, in the place of rank `offset`, with epoch `seq`: server_heir.c; `part`: */ \
                                     /*          tr_wire_heir */ \
-    X(MIRROR,    0)                 /* be the replica of server `block`; `part` 1, to all: that I am from here on */
+    X(MIRROR,    0)                 /* be the replica of server `block`; `part` 1, to all: that I am from here on */ \
+    X(OVER,      TR_LIMIT_CONTROL)  /* request: as GOODBYE, but I stay: done when I make the last checkpoint, or it is made */
 
 typedef enum tr_wire_kind {
     TR_WIRE_NONE = 0,                 /* no message: a header of zeros is refused */
@@ -81,6 +85,10 @@ typedef enum tr_wire_kind {
 #undef TR_WIRE_ENUM
     TR_WIRE_KIND_COUNT
 } tr_wire_kind;
+
+/* In the place of who makes checkpoints: nobody does; the last one is made. */
+#define TR_MAKER_NONE (UINT32_MAX - 1)
+#define TR_MAKER_OVER UINT32_MAX
 
 /* Lease `offset` is done, or has failed; `offset` steps are settled everywhere. */
 typedef enum tr_wire_task_end { TR_TASK_DONE, TR_TASK_FAILED, TR_TASK_EVERYWHERE } tr_wire_task_end;

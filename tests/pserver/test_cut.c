@@ -30,7 +30,7 @@ typedef struct store {
     uint64_t   copy[TRAINERS_MAX];
 } store;
 
-typedef enum phase { START, SETUP, PULL, GOODBYE, END } phase;
+typedef enum phase { START, SETUP, PULL, STAY, LAST, GOODBYE, END } phase;
 
 typedef struct trainer {
     job       *job;
@@ -38,7 +38,7 @@ typedef struct trainer {
     int        index, steps, step;
     phase      phase;
     uint64_t   ticket;
-    bool       is_cutting;            /* trainer 0: a cut is not answered */
+    bool       is_cutting;            /* a cut that it has begun is not answered */
     float      param[SERVERS_MAX][2500], grad[2500];
 } trainer;
 
@@ -49,7 +49,8 @@ struct job {
     int         servers, trainers;
     store       store[SERVERS_MAX];
     trainer     trainer[TRAINERS_MAX];
-    int         cuts, failed_cuts;
+    int         cuts, cuts_by[TRAINERS_MAX];
+    bool        has_last;             /* a whole cut has all that the living have made */
     bool        is_again;             /* servers have a state of an earlier start, */
     uint64_t    settled[SERVERS_MAX][TRAINERS_MAX];   /* one of them a step more of a trainer than another */
     uint8_t     trainer_flags[TRAINERS_MAX];
@@ -200,6 +201,7 @@ static uint8_t *pack_work(const job *j, size_t *size)
     }
     setup.mode = (char *)(uintptr_t)j->mode;
     setup.chunk_bytes = CHUNK;
+    setup.has_keeps = setup.keeps = true;
     setup.n_blocks = BLOCKS;
     setup.blocks = blocks;
     *size = trireme__pserver__setup__get_packed_size(&setup);
@@ -256,7 +258,7 @@ static void cut(trainer *t)
     size_t   size[SERVERS_MAX];
 
     for (int s = 0; s < t->job->servers; s++)
-        payload[s] = pack_cut(0, (uint64_t)t->step, true, &size[s]);
+        payload[s] = pack_cut(t->index, (uint64_t)t->step, true, &size[s]);
     tr_client_cut(t->client, payload, size);
     t->is_cutting = true;
 }
@@ -266,6 +268,16 @@ static void cut(trainer *t)
 static bool is_apart(const job *j) { return strcmp(j->mode, "sync") && strcmp(j->mode, "sync(fewer)"); }
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Where those are of whom nothing is said: where one cuts alone, all that make steps are at the same. */
+static uint64_t most_steps(const Trireme__Pserver__CutDone *done)
+{
+    uint64_t most = 0;
+
+    for (size_t p = 0; p < done->n_places; p++)
+        most = done->places[p]->steps > most ? done->places[p]->steps : most;
+    return most;
+}
 
 /* What the state must have of trainer i, by what it says of itself. */
 static void check_trainer(const job *j, const Trireme__Pserver__CutDone *done, const uint64_t *copy, int i)
@@ -284,15 +296,37 @@ static void check_trainer(const job *j, const Trireme__Pserver__CutDone *done, c
         assert_non_null(place);                        /* of who has left, too */
         return;
     }
-    assert_true(place || i > 0);
-    assert_int_equal(copy[i], least(done->places[0]->steps, (uint64_t)j->trainer[i].steps));
+    assert_int_equal(copy[i], least(most_steps(done), (uint64_t)j->trainer[i].steps));
+}
+
+/* Where nobody dies every cut is whole. */
+static bool is_whole(const trainer *t)
+{
+    const job *j = t->job;
+    bool       is_whole = true, has_lost = false;
+
+    for (int s = 0; s < j->servers; s++) {
+        const tr_client_answer    *answer = tr_client_cut_answer(t->client, s);
+        Trireme__Pserver__CutDone *done = trireme__pserver__cut_done__unpack(NULL, answer->size, answer->bytes);
+        assert_non_null(done);
+        is_whole &= done->has_part;
+        trireme__pserver__cut_done__free_unpacked(done, NULL);
+    }
+    for (int i = 0; i < j->trainers; i++)
+        has_lost |= tr_sim_is_dead(j->sim, j->servers + i);
+    assert_true(is_whole || has_lost);
+    return is_whole;
 }
 
 static void check_cut(trainer *t)
 {
     uint64_t first[TRAINERS_MAX] = {0};
     job     *j = t->job;
+    bool     is_last = true;
 
+    t->is_cutting = false;
+    if (!is_whole(t))
+        return;
     for (int s = 0; s < j->servers; s++) {
         const tr_client_answer    *answer = tr_client_cut_answer(t->client, s);
         Trireme__Pserver__CutDone *done = trireme__pserver__cut_done__unpack(NULL, answer->size, answer->bytes);
@@ -307,18 +341,20 @@ static void check_cut(trainer *t)
                 continue;                              /* what it had sent last is lost to some */
             check_trainer(j, done, copy, i);
             assert_int_equal(copy[i], first[i]);       /* all servers have the same of everybody */
+            is_last &= strstr(j->mode, "backups") || copy[i] == (uint64_t)j->trainer[i].steps;
         }
         trireme__pserver__cut_done__free_unpacked(done, NULL);
     }
     j->cuts++;
-    t->is_cutting = false;
+    j->cuts_by[t->index]++;
+    j->has_last |= is_last;
 }
 
 /* -- steps ---------------------------------------------------------------------------------------------- */
 
 static void step(trainer *t)
 {
-    if (t->index == 0 && !t->is_cutting && tr_client_may_cut(t->client) && tr_sim_random(t->job->sim, 3) == 0)
+    if (tr_client_is_maker(t->client) && !t->is_cutting && tr_client_may_cut(t->client) && tr_sim_random(t->job->sim, 3) == 0)
         cut(t);
     t->step++;
     for (int b = 0; b < t->job->servers * BLOCKS; b++)
@@ -343,7 +379,16 @@ static bool go_on(trainer *t)
         t->phase = END;
     } else if (t->step < t->steps) {
         step(t);
-    } else if (!t->is_cutting) {                       /* it leaves when its cut is whole */
+    } else if (t->is_cutting) {                        /* it leaves when its cut is whole */
+        return false;
+    } else if (t->phase == PULL) {
+        t->ticket = tr_client_stay(t->client);
+        t->phase = STAY;
+    } else if (t->phase == STAY && !tr_client_is_over(t->client)) {
+        assert_true(tr_client_is_maker(t->client));
+        cut(t);
+        t->phase = LAST;
+    } else {
         t->ticket = tr_client_goodbye(t->client);
         t->phase = GOODBYE;
     }
@@ -458,6 +503,8 @@ static void say_state(const job *j, uint64_t seed)
 static const char *const modes[] = {"sync", "async", "ssp(0)", "ssp(2)", "geo(2)", "sync(backups=1)", "sync(fewer)"};
 enum { MODES = sizeof modes / sizeof *modes, EVENTS = 400000 };
 
+static int cuts_of_others;            /* than trainer 0 */
+
 /* Runs `count` jobs of each mode; returns how many cuts were whole. */
 static int run_jobs(int count, double drop, int killed)
 {
@@ -476,6 +523,12 @@ static int run_jobs(int count, double drop, int killed)
                 fail_msg("the job does not end");
             }
             cuts += j.cuts;
+            if (killed == 0 && j.trainers > 1)
+                cuts_of_others += j.cuts - j.cuts_by[0];
+            for (int i = 1; killed < 0 && i < j.trainers; i++)
+                cuts_of_others += j.cuts_by[i];
+            if (!j.has_last && killed < 0)
+                fail_msg("%s, seed %d: no checkpoint has everything", modes[m], seed);
             free_job(&j);
         }
     return cuts;
@@ -485,6 +538,8 @@ static void every_cut_is_one_state(void **state)
 {
     (void)state;
     assert_true(run_jobs(150, 0, -1) > 1000);
+    print_message("%d cuts of others than trainer 0\n", cuts_of_others);
+    assert_true(cuts_of_others > 200);                 /* its data ends before that of others */
 }
 
 static void so_it_is_when_messages_are_lost_and_come_twice(void **state)
@@ -499,10 +554,12 @@ static void a_trainer_that_dies_holds_up_no_cut(void **state)
     assert_true(run_jobs(60, 0, 1) > 200);
 }
 
-static void without_trainer_0_the_others_go_on(void **state)
+static void without_trainer_0_another_makes_cuts(void **state)
 {
     (void)state;
+    cuts_of_others = 0;
     run_jobs(60, 0, 0);
+    assert_true(cuts_of_others > 200);
 }
 
 /* A job that is started again from servers one of which had died behind a step that the others had not. */
@@ -532,7 +589,7 @@ int main(void)
         cmocka_unit_test(every_cut_is_one_state),
         cmocka_unit_test(so_it_is_when_messages_are_lost_and_come_twice),
         cmocka_unit_test(a_trainer_that_dies_holds_up_no_cut),
-        cmocka_unit_test(without_trainer_0_the_others_go_on),
+        cmocka_unit_test(without_trainer_0_another_makes_cuts),
         cmocka_unit_test(servers_become_even_before_a_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

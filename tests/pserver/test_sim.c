@@ -129,6 +129,18 @@ static void check_going_on(const sim_options *before, const sim_snapshot *from)
     check_run(&options);
 }
 
+/* The newest has all that the living have made, whoever's data ended first. */
+static void check_last_cut(sim_job *job, const sim_options *options)
+{
+    const sim_snapshot *last = sim_job_snapshots(job);
+
+    if (!last)
+        fail_msg("seed %llu: there is no cut", (unsigned long long)options->seed);
+    for (int i = 0; i < last->trainers; i++)
+        if (last->left[i] && !tr_sim_is_dead(sim_job_sim(job), options->servers + i))
+            fail_msg("seed %llu: the last cut lacks %d steps of trainer %d", (unsigned long long)options->seed, last->left[i], i);
+}
+
 static void a_job_goes_on_from_a_cut_at_any_step_on_any_number_of_servers(void **state)
 {
     static const char *const modes[] = {"sync", "sync(fewer)", "sync(backups=1)", "async", "ssp(0)", "ssp(2)", "geo(1)"};
@@ -144,6 +156,7 @@ static void a_job_goes_on_from_a_cut_at_any_step_on_any_number_of_servers(void *
         assert_true(sim_job_is_good(job));
         sim_job_check(job);
         sim_job_check_snapshots(job);
+        check_last_cut(job, &options);
         for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, cuts++)
             check_going_on(&options, one);
         sim_job_free(job);
@@ -436,6 +449,43 @@ static void nobody_waits_for_an_heir_that_is_late_because_of_a_cut(void **state)
     assert_true(seeds(300) < 100 || (heirs > seeds(300) / 4 && cuts > seeds(300) / 2));
 }
 
+/* Who makes checkpoints dies, once or again, and nobody takes its place: another one makes them. Servers die, too. */
+static void whoever_is_left_makes_cuts(void **state)
+{
+    static const char *const modes[] = {"async", "ssp(0)", "sync(fewer)", "ssp(2)", "geo(1)", "sync(backups=1)"};
+    int                      others = 0, went_on = 0;
+
+    (void)state;
+    for (EACH_SEED(400)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 6]);
+        options.trainers++;
+        options.steps = 12;
+        options.cuts = true;
+        options.spares = (int)(seed / 5 % 3);
+        options.loss = seed % 7 ? 0 : 0.03;
+        sim_job *job = sim_job_new(&options);
+        tr_sim  *sim = sim_job_sim(job);
+        sim_job_kill(job, options.servers, 20000 + (int64_t)tr_sim_random(sim, 60000));
+        if (options.trainers > 2 && seed % 2)
+            sim_job_kill(job, options.servers + 1, 20000 + (int64_t)tr_sim_random(sim, 90000));
+        for (int i = 0; i < options.spares; i++)
+            kill_a_server(job, &options);
+        run(job, seed);
+        if (sim_job_is_good(job)) {
+            went_on++;
+            sim_job_check(job);
+            sim_job_check_snapshots(job);
+            check_last_cut(job, &options);
+            for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next)
+                others += one->maker > 0;
+            check_going_on(&options, sim_job_snapshots(job));
+        }
+        sim_job_free(job);
+    }
+    print_message("%d of %d jobs went on, and made %d cuts without trainer 0\n", went_on, (int)seeds(400), others);
+    assert_true(seeds(400) < 100 || (went_on > (int)seeds(400) / 2 && others > (int)seeds(400)));
+}
+
 /* The job goes on from its newest cut, on another number of servers. */
 static bool go_on_with_tasks(const sim_job *job, const sim_options *before)
 {
@@ -542,6 +592,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(replicas_follow_one_another),
         cmocka_unit_test(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode),
         cmocka_unit_test(nobody_waits_for_an_heir_that_is_late_because_of_a_cut),
+        cmocka_unit_test(whoever_is_left_makes_cuts),
         cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),
         cmocka_unit_test(disagreement_is_refused_with_a_diff),

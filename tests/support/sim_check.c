@@ -226,7 +226,7 @@ static void check_update_snapshot(const sim_job *job, const sim_snapshot *one)
         fail_msg("seed %llu: the cut behind step %d of trainer 0 is not the state of update %llu",
                  (unsigned long long)job->options.seed, one->step[0], (unsigned long long)one->updates);
     for (int i = 0; i < one->trainers; i++)
-        for (uint64_t n = 0; n < furthest(job)->updates; n++)
+        for (uint64_t n = 0; n < furthest(job)->updates && !sim__trainer_is_dead(job, i); n++)
             if (n < one->updates && (int)furthest(job)->history[n][i] > one->step[i])
                 fail_msg("seed %llu: the cut of update %llu has step %llu of trainer %d, which goes on behind step %d",
                          (unsigned long long)job->options.seed, (unsigned long long)one->updates,

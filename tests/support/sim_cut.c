@@ -1,4 +1,4 @@
-/* sim_cut.c - checkpoints of a simulated job: what servers copy, and what trainer 0 makes of their parts. */
+/* sim_cut.c - checkpoints of a simulated job: what servers copy, and what who makes them makes of their parts. */
 #include "tests/support/sim_state.h"
 
 #include "pserver/places.h"
@@ -98,7 +98,7 @@ void sim__cut(sim_trainer *t)
     size_t      *size = calloc(servers, sizeof *size);
 
     for (size_t s = 0; s < servers; s++)
-        payload[s] = pack_cut(0, (uint64_t)t->step, true, &size[s]);
+        payload[s] = pack_cut(t->index, (uint64_t)t->step, true, &size[s]);
     tr_client_cut(t->client, payload, size);
     t->is_cutting = true;
     free(payload);
@@ -129,10 +129,19 @@ static void take_part(const sim_job *job, sim_snapshot *to, int server, const ui
     }
 }
 
-/* Of whom nothing is said: where all cut, it is lost; where trainer 0 cuts alone, it is at the same step, or has left before. */
+static int most_steps(const tr_places *places)
+{
+    int most = 0;
+
+    for (int p = 0; p < places->count; p++)
+        most = (int)places->place[p]->steps > most ? (int)places->place[p]->steps : most;
+    return most;
+}
+
+/* Of whom nothing is said: where all cut, it is lost; where one cuts alone, it is at the same step, or has left before. */
 static int place_of(const sim_job *job, int trainer, const tr_places *places)
 {
-    const int first = (int)places->place[0]->steps, steps = job->trainer[trainer].steps;
+    const int first = most_steps(places), steps = job->trainer[trainer].steps;
 
     for (int p = 0; p < places->count; p++)
         if (places->place[p]->index == (uint32_t)trainer)
@@ -198,6 +207,7 @@ void sim__take_answers(sim_trainer *t)
     sim_snapshot              *one = calloc(1, sizeof *one);
     Trireme__Pserver__CutDone *done[SIM_SERVERS];
 
+    one->maker = t->index;
     one->trainers = job->options.trainers;
     one->step = calloc((size_t)one->trainers, sizeof *one->step);
     one->left = calloc((size_t)one->trainers, sizeof *one->left);
@@ -205,6 +215,7 @@ void sim__take_answers(sim_trainer *t)
     for (int s = 0; s < job->options.servers; s++)
         trireme__pserver__cut_done__free_unpacked(done[s], NULL);
     t->is_cutting = false;
+    t->has_cut = is_whole;
     if (!is_whole) {
         free_snapshot(one);
         return;

@@ -24,6 +24,7 @@ typedef struct sim_snapshot {
     struct sim_snapshot *next;
     uint64_t updates;
     int      trainers;
+    int      maker;                   /* trainer that has begun it */
     int     *step, *left;             /* of each trainer: behind it, and to come */
     float    param[SIM_TOTAL], momentum[SIM_TOTAL];
     uint8_t *tasks;                   /* the state of leased tasks, or NULL */
@@ -38,7 +39,7 @@ typedef struct sim_options {
     double      loss;                 /* of messages, and of doubling them */
     int         steps;                /* a trainer makes 1 to so many */
     const char *compress;             /* NULL: gradients travel as they are */
-    bool        cuts;                 /* trainer 0 cuts now and then */
+    bool        cuts;                 /* now and then, and a last one */
     const sim_snapshot *from;         /* a job of other numbers of servers goes on from here; NULL: it begins anew */
     bool        replicas;             /* of each server, on another host */
     bool        spares_there;         /* on that one, every other spare */

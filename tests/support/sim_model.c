@@ -77,7 +77,11 @@ void sim__descend(const sim_job *job, float *to, float *momentum_to, const float
 
 int64_t sim__bound(const sim_job *job)
 {
-    return job->mode.count + (job->options.cuts ? 2 : 0);
+    int64_t makers = 1;                            /* one dies, and the next one begins another cut at once */
+
+    for (int i = 0; i < job->options.trainers; i++)
+        makers += sim__trainer_is_dead(job, i);
+    return job->mode.count + (job->options.cuts ? 2 * makers : 0);
 }
 
 double sim__weight(const sim_job *job, int who, int step)

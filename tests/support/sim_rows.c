@@ -158,10 +158,10 @@ void sim__push_rows(sim_trainer *t)
     tr_client_push_rows(t->client, &rows->call);
 }
 
-/* Has it said goodbye, or died? */
+/* Has it said that its steps are over, or died? */
 static bool is_gone(const sim_job *job, int trainer)
 {
-    return job->trainer[trainer].phase >= SIM_GOODBYE || (!job->options.heirs && sim__trainer_is_dead(job, trainer));
+    return job->trainer[trainer].phase >= SIM_STAY || (!job->options.heirs && sim__trainer_is_dead(job, trainer));
 }
 
 /* Is it gone for this server? Then an heir of it may say goodbye to others yet. */

@@ -71,7 +71,7 @@ typedef struct sim_rows {
     tr_client_rows call;
 } sim_rows;
 
-typedef enum sim_phase { SIM_START, SIM_SETUP, SIM_FIRST_PULL, SIM_PULL, SIM_GOODBYE, SIM_END } sim_phase;
+typedef enum sim_phase { SIM_START, SIM_SETUP, SIM_FIRST_PULL, SIM_PULL, SIM_STAY, SIM_LAST, SIM_GOODBYE, SIM_END } sim_phase;
 
 typedef struct sim_trainer {
     sim_job    *job;
@@ -83,7 +83,9 @@ typedef struct sim_trainer {
     sim_phase   phase;
     uint64_t    ticket;
     float      *param, *grad;
-    bool        is_cutting;           /* trainer 0: a cut is not answered */
+    bool        is_cutting;           /* a cut that it has begun is not answered */
+    bool        has_cut;              /* the last one that it has begun was whole */
+    int         tries;                /* of the last cut */
     int64_t     asleep_until;         /* an heir */
     int64_t     waits_since, waited;  /* for the step that comes; longest of all */
     float      *residual;             /* of compression, for all blocks */
@@ -206,7 +208,7 @@ bool       sim__is_there(const sim_applied *later);
 
 /* sim_cut.c */
 void      sim__store_snapshot(void *self, const Trireme__Pserver__Wish *wish);
-/* Where the trainer is, packed, as the client wants it for a cut that trainer 0 has begun. */
+/* Where the trainer is, packed, as the client wants it for a cut that another has begun. */
 uint8_t  *sim__pack_place(void *self, size_t *size, uint64_t step);
 void      sim__cut(sim_trainer *t);
 /* The cut is answered: keep it if it is whole. */

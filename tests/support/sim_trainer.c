@@ -107,6 +107,8 @@ static void pack_setup(sim_job *job, int server, tr_client_setup *out)
     setup.mode = (char *)(uintptr_t)job->options.mode;
     setup.compress = (char *)(uintptr_t)job->options.compress;
     setup.chunk_bytes = SIM_CHUNK;
+    setup.has_keeps = true;
+    setup.keeps = job->options.cuts;
     setup.n_blocks = n;
     setup.n_values = 2 * n;
     setup.blocks = blocks;
@@ -273,7 +275,7 @@ static void check_replicas(const sim_trainer *t)
     }
 }
 
-/* In every other job trainer 0 does not look whether servers would decline. */
+/* In every other job who makes checkpoints does not look whether servers would decline. */
 static bool may_cut_now(const sim_trainer *t)
 {
     return t->job->options.seed / 2 % 2 || !tr_client_awaits_heir(t->client);
@@ -299,6 +301,23 @@ static void note_wait(sim_trainer *t)
     const int64_t waited = tr_sim_now(t->job->sim) - t->waits_since;
     t->waited = t->waits_since && waited > t->waited ? waited : t->waited;
     t->waits_since = 0;
+}
+
+/* Behind its last step, and behind each thing that it does from there on. */
+static void leave(sim_trainer *t)
+{
+    const bool stays = t->phase == SIM_STAY || t->phase == SIM_LAST;
+
+    if (t->job->options.cuts && !stays) {
+        t->ticket = tr_client_stay(t->client);
+        t->phase = SIM_STAY;
+    } else if (stays && !tr_client_is_over(t->client) && (t->phase == SIM_STAY || !t->has_cut) && t->tries++ < 3) {
+        sim__cut(t);
+        t->phase = SIM_LAST;
+    } else {
+        t->ticket = tr_client_goodbye(t->client);
+        t->phase = SIM_GOODBYE;
+    }
 }
 
 bool sim__trainer_go_on(sim_trainer *t)
@@ -332,7 +351,7 @@ bool sim__trainer_go_on(sim_trainer *t)
             sim__trainer_sleep(t);
     } else if (t->phase == SIM_GOODBYE) {
         t->phase = SIM_END;
-    } else if (t->job->options.tasks && !sim__tasks_have_batch(t)) {
+    } else if (t->phase < SIM_STAY && t->job->options.tasks && !sim__tasks_have_batch(t)) {
         if (sim__tasks_idle(t)) {
             check_bound(t);
             pull_everything(t);
@@ -343,10 +362,9 @@ bool sim__trainer_go_on(sim_trainer *t)
     } else if (t->step == t->steps && t->is_cutting) {
         return false;                              /* it leaves when its cut is answered */
     } else if (t->step == t->steps) {
-        t->ticket = tr_client_goodbye(t->client);
-        t->phase = SIM_GOODBYE;
+        leave(t);
     } else {
-        if (t->job->options.cuts && t->index == 0 && !t->is_cutting && tr_client_may_cut(t->client) && tr_sim_random(t->job->sim, 3) == 0 &&
+        if (t->job->options.cuts && tr_client_is_maker(t->client) && !t->is_cutting && tr_client_may_cut(t->client) && tr_sim_random(t->job->sim, 3) == 0 &&
             may_cut_now(t))
             sim__cut(t);
         t->step++;
