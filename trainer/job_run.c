@@ -309,8 +309,8 @@ static tr_status run_all(running *r, tr_saved_job_watcher watcher, void *payload
     if (r->cut)
         TR_TRY(run_once(r, &r->cut->flush, "last"));
     r->keeper.made = r->made;
-    TR_TRY(tr_keeper_end(&r->keeper));
-    return save(r);
+    TR_TRY(save(r));
+    return tr_keeper_end(&r->keeper);
 }
 
 tr_status tr_saved_job_run(bool *is_stopped, const tr_saved_job_desc *desc, tr_job *job, tr_saved_job_watcher watcher,

@@ -12,6 +12,7 @@
 #include "trainer/feed.h"
 
 static const double PATIENCE = 3600;  /* seconds, for a disk */
+static const double LOOK = 0.1;       /* and from one look at signals to the next, when nothing else is to be done */
 
 static volatile sig_atomic_t asked;   /* the signal that asks for an end */
 
@@ -94,15 +95,27 @@ static tr_status find_beginning(tr_keeper *k)
     return TR_OK;
 }
 
+static int64_t newest(const tr_keeper *k)
+{
+    int64_t step = -1;
+
+    tr_checkpoint_list(&step, 1, k->desc->checkpoints.folder);
+    return step;
+}
+
 tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_cut *cut, tr_job *job, tr_scope *scope)
 {
-    *keeper = (tr_keeper){.desc = desc, .cut = cut, .job = job, .scope = scope, .took_at = tr__now()};
+    *keeper = (tr_keeper){.desc = desc, .cut = cut, .job = job, .scope = scope, .took_at = tr__now(), .is_good = true};
     if (!is_on(keeper))
         return TR_OK;
     if (!desc->kept_count)
         return tr_fail(TR_EUNSUPPORTED, "the job does not say what a checkpoint of it holds: save it anew");
     TR_TRY(find_beginning(keeper));
     keeper->last = keeper->first;
+    if (keeper->from && !keeper->has_servers_state && tr_checkpoint_step(keeper->from) > keeper->first)
+        keeper->ahead = tr_checkpoint_step(keeper->from) - keeper->first;
+    keeper->known = keeper->has_servers_state ? -1 : newest(keeper);        /* others may have made some in this launch */
+    keeper->makes = is_teller(keeper) && !keeper->has_servers_state;
     signal(SIGTERM, note_signal);
     signal(SIGUSR1, note_signal);
     tr__launcher_tell_own("listens", NULL);
@@ -231,6 +244,12 @@ static tr_status fill_state(tr_state *to, tr_job_table *table, const tr_keeper *
     return TR_OK;
 }
 
+/* The step that a checkpoint is called by. */
+static int64_t label_of(const tr_keeper *k)
+{
+    return steps_of(k) + k->ahead;
+}
+
 static tr_status take_with(tr_keeper *k, tr_state *states, tr_job_table *tables)
 {
     const tr_checkpoint_options *o = &k->desc->checkpoints;
@@ -246,7 +265,7 @@ static tr_status take_with(tr_keeper *k, tr_state *states, tr_job_table *tables)
         const tr_checkpoint_facts facts = {.step = steps_of(k), .mode = "local", .trainer_count = 1, .trainers = &place};
         return tr_checkpoint_save(o->folder, &facts, count, states, o->keep);
     }
-    const tr_job_checkpoint_spec spec = {.folder = o->folder, .step = steps_of(k), .keep = o->keep, .place = place, .count = count,
+    const tr_job_checkpoint_spec spec = {.folder = o->folder, .step = label_of(k), .keep = o->keep, .place = place, .count = count,
                                          .states = states};
     return tr_job_checkpoint(k->job, &spec);
 }
@@ -262,7 +281,12 @@ static tr_status said(tr_status status)
 
 static tr_status wait(tr_keeper *k)
 {
-    return k->job && k->has_taken ? said(tr_job_checkpoint_wait(k->job, PATIENCE, NULL)) : TR_OK;
+    if (!k->job || !k->has_taken)
+        return TR_OK;
+    k->has_taken = false;
+    const tr_status status = tr_job_checkpoint_wait(k->job, PATIENCE, NULL);
+    k->is_good = status == TR_OK;
+    return said(status);
 }
 
 static tr_status take(tr_keeper *k)
@@ -274,13 +298,29 @@ static tr_status take(tr_keeper *k)
     k->last = steps_of(k);
     k->took_at = tr__now();
     const tr_status status = take_with(k, states, tables);
-    k->has_taken |= status == TR_OK;
+    k->has_taken = k->is_good = status == TR_OK;
     free(states);
     free(tables);
     return said(status);
 }
 
 /* == when ======================================================================================== */
+
+/* Is it this process that makes checkpoints now? When another one made them before, its own are called by steps behind those. */
+static bool makes_them(tr_keeper *k)
+{
+    const bool makes = !k->job || tr_job_makes_checkpoints(k->job);
+
+    if (makes && !k->makes && k->job) {
+        const int64_t step = newest(k);
+        if (step != k->known && step - steps_of(k) > k->ahead)
+            k->ahead = step - steps_of(k);
+        if (step != k->known && step - k->ahead > k->last)
+            k->last = step - k->ahead;
+        k->took_at = tr__now();
+    }
+    return k->makes = makes;
+}
 
 /* In mode geo checkpoints are of exchanges. */
 static bool is_possible(const tr_keeper *k)
@@ -302,23 +342,36 @@ static bool is_due(const tr_keeper *k)
                                      (o->every_seconds > 0 && (double)(tr__now() - k->took_at) / 1e9 >= o->every_seconds));
 }
 
-int64_t tr_keeper_steps_to_pause(const tr_keeper *keeper)
+int64_t tr_keeper_steps_to_pause(tr_keeper *keeper)
 {
-    const int64_t every = is_on(keeper) && is_teller(keeper) ? keeper->desc->checkpoints.every_steps : 0;
-
-    if (is_on(keeper) && is_teller(keeper) && is_due(keeper))
+    if (!is_on(keeper) || !makes_them(keeper))
+        return 0;
+    const int64_t every = keeper->desc->checkpoints.every_steps;
+    if (is_due(keeper))
         return 1;
     return every ? every - steps_of(keeper) % every : 0;
+}
+
+/* Up to here. It is tried again once: a server that dies takes its part with it. */
+static tr_status finish(tr_keeper *k, bool has_more)
+{
+    TR_TRY(wait(k));
+    for (int i = 0; i < 2; i++) {
+        if (has_more || steps_of(k) > k->last || !k->is_good || has_others_apart(k))
+            TR_TRY(take(k));
+        TR_TRY(wait(k));
+        if (k->is_good)
+            return TR_OK;
+    }
+    return TR_OK;
 }
 
 static tr_status stop(bool *stops, tr_keeper *k)
 {
     char text[1024];
 
-    if (steps_of(k) > k->last)
-        TR_TRY(take(k));
-    TR_TRY(wait(k));
-    char *path = tr_checkpoint_path(k->desc->checkpoints.folder, steps_of(k));
+    TR_TRY(finish(k, false));
+    char *path = tr_checkpoint_path(k->desc->checkpoints.folder, label_of(k));
     snprintf(text, sizeof text, "%s%sstopped by %s after step %lld; the checkpoint is %s",
              k->job ? tr_job_rank_name(k->job, tr_job_rank(k->job)) : "", k->job ? " " : "", asked == SIGTERM ? "SIGTERM" : "SIGUSR1",
              (long long)steps_of(k), path);
@@ -344,7 +397,7 @@ tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made)
     keeper->made = made;
     if (is_on(keeper))
         tell_asked(keeper);
-    if (!is_on(keeper) || !is_teller(keeper))
+    if (!is_on(keeper) || !makes_them(keeper))
         return TR_OK;
     if (asked && is_possible(keeper))
         return stop(stops, keeper);
@@ -353,9 +406,19 @@ tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made)
 
 tr_status tr_keeper_end(tr_keeper *keeper)
 {
-    if (!is_on(keeper) || !is_teller(keeper))
+    tr_job_last last;
+    tr_status   status = TR_ETIMEOUT;
+
+    if (!is_on(keeper))
         return TR_OK;
-    if (steps_of(keeper) > keeper->last || has_others_apart(keeper))
-        TR_TRY(take(keeper));
-    return wait(keeper);
+    if (!keeper->job)
+        return finish(keeper, false);
+    TR_TRY(wait(keeper));
+    keeper->makes = false;                         /* another one may make them, meanwhile */
+    while (status == TR_ETIMEOUT) {
+        tell_asked(keeper);                        /* who makes steps acts on it, too */
+        status = tr_job_stay(keeper->job, LOOK, &last);
+    }
+    TR_TRY(status);
+    return last.is_mine && makes_them(keeper) ? finish(keeper, last.has_more) : TR_OK;
 }

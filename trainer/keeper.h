@@ -18,7 +18,11 @@ typedef struct tr_keeper {
     int64_t        first;             /* steps of this trainer before this launch of the job */
     int64_t        before;            /* and in earlier starts of it */
     int64_t        made, last;        /* steps of this process; all steps at the newest checkpoint */
-    bool           has_taken;         /* a checkpoint in this process */
+    int64_t        ahead;             /* a checkpoint is called by so many steps more: of others it may have more */
+    int64_t        known;             /* the newest in the folder before this launch; -1: none, or that is not known */
+    bool           makes;             /* checkpoints, when it was looked at last */
+    bool           has_taken;         /* a checkpoint in this process, of which it was not said yet what became of it */
+    bool           is_good;           /* the last one that it has taken, as far as is known */
     int64_t        took_at;           /* when that was begun */
     bool           has_told;          /* the launcher that a signal asked for the end */
 } tr_keeper;
@@ -34,10 +38,10 @@ void      tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_valu
 /* The servers have so many steps of this trainer from earlier starts of the job. */
 void      tr_keeper_joined(tr_keeper *keeper, int64_t before);
 /* Steps until the next look for the sake of their number; 0: that does not matter. */
-int64_t   tr_keeper_steps_to_pause(const tr_keeper *keeper);
+int64_t   tr_keeper_steps_to_pause(tr_keeper *keeper);
 /* So many steps were made here. *stops: a signal asked for the end, and the checkpoint is written. */
 tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made);
-/* The training is over: one more. */
+/* The training is over: where it is this trainer's to make the last checkpoint, one more. Waits until all have made their steps. */
 tr_status tr_keeper_end(tr_keeper *keeper);
 
 #endif

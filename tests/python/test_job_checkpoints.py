@@ -249,7 +249,7 @@ def test_every_mode_has_checkpoints(mode, tmp_path):
     for step in found:
         one = checkpoints.find(folder, step)
         one.verify()
-        assert one.mode == mode and one.trainer(0)[0] == step
+        assert one.mode == mode and step in [one.trainer(i)[0] for i in range(3)]      # those of who has made it
         assert all(np.isfinite(one[name]).all() for name in one.arrays)
     text = launch(1, 2, "--steps", 36, "--out", tmp_path / "r.npz", script=RESUME, options=(*options, "--resume"))
     assert "trainer 0: 6 steps to step 36" in text
@@ -264,6 +264,67 @@ def test_who_has_left_has_its_place_in_a_checkpoint(tmp_path):
     assert [found.trainer(i)[:2] for i in (0, 1)] == [(20, 20), (4, 4)]
     text = launch(1, 2, "--steps", 24, script=RESUME, options=(*options, "--resume"))
     assert "trainer 1: 20 steps to step 24" in text
+
+
+# -- when trainer 0 is there no more ---------------------------------------------------------------------------------------
+
+
+def wait_for_steps(folder, trainer, steps, process):
+    """Until a checkpoint has so many steps of this trainer; return it."""
+    deadline = time.monotonic() + LIMIT
+    while True:
+        found = [checkpoints.find(folder, step) for step in checkpoints.steps(folder)[:1]]
+        if found and found[0].trainer(trainer)[0] >= steps:
+            return found[0]
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("mode", ["async", "sync", "sync(fewer)"])
+def test_the_last_checkpoint_has_what_others_made_behind_the_end_of_trainer_0(mode, tmp_path):
+    folder = tmp_path / "c"
+    options = ("--mode", mode, *keep(folder, 5, "--checkpoint-keep", 9))
+    launch(2, 2, "--leave", tmp_path / "left", "--pause", 0.02, script=RESUME, options=options)
+    found = checkpoints.newest(folder)
+    assert [found.trainer(i)[0] for i in (0, 1)] == [2, 20]
+    assert any(4 < checkpoints.find(folder, step).trainer(1)[0] < 20 for step in checkpoints.steps(folder))
+    for step in checkpoints.steps(folder):
+        checkpoints.find(folder, step).verify()
+    text = launch(1, 2, "--steps", 24, script=RESUME, options=(*options, "--resume"))
+    assert f"going on from step {found.step}" in text and "trainer 1: 4 steps to step 24" in text
+    assert checkpoints.newest(folder).trainer(1)[0] == 24
+
+
+@pytest.mark.parametrize("to", ["launcher", 0, 1])
+def test_a_signal_behind_the_end_of_trainer_0_is_a_checkpoint_of_what_others_made(to, tmp_path):
+    folder = tmp_path / "c"
+    job = Launched(2, 2, "--leave", tmp_path / "left", "--steps", 2000, "--pause", 0.05, script=RESUME,
+                   options=("--mode", "async", *keep(folder, 10)))
+    ranks = job.ranks()
+    before = wait_for_steps(folder, 1, 10, job.process).trainer(1)[0]
+    if to == "launcher":
+        job.process.send_signal(signal.SIGTERM)
+    else:
+        os.kill(ranks.known[job.servers + to].pid, signal.SIGUSR1)
+    code, text = job.end()
+    assert code == 75 and "trainer 1" in text and "stopped by SIGUSR1 after step " in text, text
+    found = checkpoints.newest(folder)
+    found.verify()
+    assert found.trainer(0)[0] == 2 and before < found.trainer(1)[0] < 1000
+
+
+def test_another_trainer_makes_checkpoints_when_trainer_0_has_died(tmp_path):
+    folder = tmp_path / "c"
+    options = ("--mode", "async", *keep(folder, 5, "--checkpoint-keep", 9))
+    text = launch(2, 3, "--kill", 7, "--pause", 0.05, script=RESUME, options=options)
+    assert "died" in text or "lost" in text
+    steps = checkpoints.steps(folder)
+    assert len(steps) >= 3
+    for step in steps:
+        checkpoints.find(folder, step).verify()
+    found = checkpoints.newest(folder)
+    assert [found.trainer(i)[0] for i in (1, 2)] == [20, 20] and found.step == 20
+    assert "trainer 1: 4 steps to step 24" in launch(1, 3, "--steps", 24, script=RESUME, options=(*options, "--resume"))
 
 
 # -- saving by hand ------------------------------------------------------------------------------------------------------

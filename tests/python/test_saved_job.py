@@ -348,6 +348,70 @@ def test_the_launcher_brings_it_home(data, tmp_path, victim):
     assert values(tmp_path / "got") == values(tmp_path / "want"), text
 
 
+def few_steps_of_trainer_0(folder, *args):
+    """The trainers' part of a command line behind two servers: trainer 0 makes 5 steps."""
+    words = " ".join(map(str, (trainer_program(), folder / "job", "--checkpoint", folder / "c", "--checkpoint-steps", 40, *args)))
+    return "bash", "-c", f"[ $OMPI_COMM_WORLD_RANK = 2 ] && few='--steps 5'; exec {words} $few"
+
+
+def wait_for_steps(folder, steps, process):
+    """Until a checkpoint has so many steps of trainer 1; return how many."""
+    deadline = time.monotonic() + LIMIT
+    while True:
+        found = [checkpoints.find(folder, step).trainer(1)[0] for step in checkpoints.steps(folder)[:1]]
+        if found and found[0] >= steps:
+            return found[0]
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_what_others_make_behind_the_end_of_trainer_0_is_in_checkpoints(mode, data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--epochs", 20, "--servers", 2, "--mode", mode)
+    code, out, err = mpirun(2, 2, *few_steps_of_trainer_0(tmp_path))
+    assert code == 0, out + err
+    found = checkpoints.newest(tmp_path / "c")
+    assert (found.trainer(0)[0], found.trainer(1)[0]) == (5, 180)
+    assert len(checkpoints.steps(tmp_path / "c")) == 3
+    for step in checkpoints.steps(tmp_path / "c"):
+        checkpoints.find(tmp_path / "c", step).verify()
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_signal_behind_the_end_of_trainer_0_is_a_checkpoint(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--epochs", 1000000, "--servers", 2, "--mode", "async")
+    mpi = next(iter(MPIS.values()))
+    line = command_line(mpi, Layout(2, 2), [server_program()], list(few_steps_of_trainer_0(tmp_path)))
+    job = subprocess.Popen(line, env=environment(**({"LD_LIBRARY_PATH": mpi.libdir} if mpi.major < 5 else {})),
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    before = wait_for_steps(tmp_path / "c", 40, job)
+    job.send_signal(signal.SIGUSR1)
+    text, _ = job.communicate(timeout=LIMIT)
+    assert re.search(r"trainer 1, .* stopped by SIGUSR1 after step \d+; the checkpoint is ", text), text
+    found = checkpoints.newest(tmp_path / "c")
+    found.verify()
+    assert found.trainer(0)[0] == 5 and found.trainer(1)[0] > before
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_another_trainer_makes_checkpoints_when_trainer_0_has_died(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--epochs", 1000000, "--servers", 2, "--mode", "async")
+    job = Launched(2, 2, script=tmp_path / "job", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 200))
+    ranks = job.ranks()
+    wait_for_steps(tmp_path / "c", 1, job.process)
+    os.kill(ranks.known[2].pid, signal.SIGKILL)
+    time.sleep(1)
+    wait_for_steps(tmp_path / "c", wait_for_steps(tmp_path / "c", 1, job.process) + 400, job.process)
+    job.process.send_signal(signal.SIGTERM)
+    code, text = job.end()
+    assert code == 75 and re.search(r"trainer 1, .* stopped by SIGUSR1 after step \d+; the checkpoint is ", text), text
+    checkpoints.newest(tmp_path / "c").verify()
+
+
 @needs_mpi
 @pytest.mark.mpi
 @pytest.mark.parametrize("resumes", [True, False], ids=["resume", "anew"])

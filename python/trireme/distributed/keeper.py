@@ -1,7 +1,8 @@
 """A trainer's part in a job's checkpoints: when they are made, what is in them, how a training goes on from one (docs/checkpoints.md).
 
-Trainer 0 asks for a checkpoint between two of its steps; the servers copy what they hold and write it while training
-goes on. It adds what the servers do not have: moving averages and the like. A resumption is the other way round: trainer 0
+One trainer asks for a checkpoint between two of its steps; the servers copy what they hold and write it while training
+goes on. It adds what the servers do not have: moving averages and the like. It is the first of those that make steps: trainer 0 until
+its data ends, or it dies and nobody takes its place. The last checkpoint is made when all steps are. A resumption is the other way round: trainer 0
 loads all, and the servers get their first values from it as ever, on however many servers there are.
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 from .._core import ffi, lib
 from ..checkpoint import STATISTIC, Checkpoint, States, digest_of, kept_variables, kinds_of, newest, path_of, restore, steps, value_in
 from ..core import Scope
-from ..errors import TriremeError, check
+from ..errors import TimedOutError, TriremeError, check
 from .checkpoints import Settings, beginning_of, is_skipped_by_script, settings_now
 from .geo import COUNT
 from .job import Job
@@ -26,6 +27,7 @@ from .transpiled import Transpiled
 from .wishes import STOPPED, asked, is_due, listen, say, steps_to_pause
 
 _WAIT = 3600.0                         # seconds, for a disk
+_LOOK = 0.1                            # and from one look at signals to the next, when nothing else is to be done
 
 
 class Keeper:
@@ -83,19 +85,24 @@ class Keeper:
     def at_end(self) -> None:
         pass
 
+    @property
+    def label(self) -> int:
+        """The step that a checkpoint is called by."""
+        return self.steps
+
     def _is_between_exchanges(self) -> bool:
         """Mode geo: whether there are steps that only this trainer knows of."""
         return self.result.flush is not None and int(value_in(self.scope, COUNT).numpy()[0]) != 0
 
     def take(self, folder: str, keep: int, position: bytes | None = None, step: int | None = None,
              without_tables: bool = False) -> None:
-        """Trainer 0: begin a checkpoint of the steps that are ended."""
+        """Begin a checkpoint of the steps that are ended."""
         mine = {name: kind for name, kind in self.kinds.items() if name not in self.on_servers}
         states = States(len(mine))
         for name, (kind, param) in mine.items():
             states.add(name, kind, param, value_in(self.scope, name))
         spec = ffi.new("tr_job_checkpoint_spec *", {
-            "folder": (path := ffi.new("char[]", os.fsencode(folder))), "step": self.steps if step is None else step, "without_tables": without_tables,
+            "folder": (path := ffi.new("char[]", os.fsencode(folder))), "step": self.label if step is None else step, "without_tables": without_tables,
             "digest": states.chars(self.digest), "keep": keep, "count": states.count, "states": states.native})
         self._fill(spec.place, self.steps, position)
         check(lib.tr_job_checkpoint(self.job.ptr, spec))
@@ -141,6 +148,11 @@ class _Keeper(Keeper):
         self.settings, self.folder = settings, settings.folder
         self.beginning = beginning_of(job)
         self.last = self.first - self.kept             # step of the newest checkpoint, as far as is known
+        found = self.beginning.checkpoint              # of others it may have more steps: those before this launch are called by fewer
+        self._ahead = max(found.step - self.first, 0) if found is not None else 0
+        begins = not (job.is_heir or self.kept)
+        self._makes = job.index == 0 and begins        # checkpoints, when it was looked at last
+        self._known = self._newest() if begins else -1 # what was there before this launch
         self.begun_at = time.monotonic()
         self._is_reported = self._is_good = True
         listen()
@@ -186,10 +198,31 @@ class _Keeper(Keeper):
         return [("goes on from", f"step {found.step}, cut {found.cut:016x}" if found is not None else "the beginning"),
                 ("checkpoints", os.path.abspath(self.settings.folder))]
 
+    # -- who makes them --------------------------------------------------------------------------------------------------
+
+    @property
+    def label(self) -> int:
+        return self.steps + self._ahead
+
+    def _newest(self) -> int:
+        return max(steps(self.settings.folder), default=-1)
+
+    def _makes_them(self) -> bool:
+        """Whether it is this trainer that makes checkpoints now. When another made them before, its own are called by steps behind those."""
+        makes = bool(lib.tr_job_makes_checkpoints(self.job.ptr))
+        if makes and not self._makes:
+            newest = self._newest()
+            if newest != self._known:
+                self._ahead = max(self._ahead, newest - self.steps)
+                self.last = max(self.last, newest - self._ahead)
+            self.begun_at = time.monotonic()
+        self._makes = makes
+        return makes
+
     # -- each step -------------------------------------------------------------------------------------------------------
 
     def before_step(self, executor: Any) -> None:
-        if self.job.index == 0:
+        if self._makes_them():
             self._look()
         if self.result.mode.text != "sync":            # where every trainer cuts by itself
             place = ffi.new("tr_trainer_state *")
@@ -202,20 +235,19 @@ class _Keeper(Keeper):
         """A loop of the core makes many steps, and pauses where a checkpoint is due."""
         self._count_steps()
         super().before_loop()
-        if self.job.index == 0:
+        check(lib.tr_job_set_place(self.job.ptr, ffi.NULL))            # the job counts
+        if self._makes_them():
             self._look()
-        else:
-            check(lib.tr_job_set_place(self.job.ptr, ffi.NULL))        # the job counts
 
     def begin_loop(self, runs: int) -> None:
         pass
 
     def steps_to_pause(self) -> int:
-        return steps_to_pause(self) if self.job.index == 0 else 0
+        return steps_to_pause(self) if self._makes_them() else 0
 
     def look_in_loop(self, made: int) -> None:
         self.count = self._loop_began + made
-        if self.job.index == 0:
+        if self._makes_them():
             self._look()
 
     def _count_steps(self) -> None:
@@ -226,7 +258,7 @@ class _Keeper(Keeper):
         return self.settings.position() if self.settings.position is not None else None
 
     def _look(self) -> None:
-        """Trainer 0, between two steps: begin a checkpoint when it is time."""
+        """Who makes them, between two steps: begin a checkpoint when it is time."""
         if self._is_between_exchanges() or lib.tr_job_is_uneven(self.job.ptr):
             return                                     # after the next step, or one soon after, or when a spare that becomes a trainer makes steps
         if asked:
@@ -258,16 +290,16 @@ class _Keeper(Keeper):
             say(f"checkpoint of step {report.step}: {report.bytes} bytes in {report.seconds:.3f} s, "
                  f"trainers waited {1000 * report.pause:.2f} ms")
 
-    def _is_lacking(self) -> bool:
+    def _is_lacking(self, has_more: bool) -> bool:
         """Whether the newest checkpoint may lack something: where trainers are apart, others may have made steps when this one made none."""
         mode = self.result.mode
-        return self.steps > self.last or not self._is_good or mode.is_alone or mode.count > 0
+        return has_more or self.steps > self.last or not self._is_good or mode.is_alone or mode.count > 0
 
-    def _finish(self) -> None:
+    def _finish(self, has_more: bool = False) -> None:
         """The last one. It is tried again once: a server that dies takes its part with it."""
         self._report()
         for _ in range(2):
-            if self._is_lacking():
+            if self._is_lacking(has_more):
                 self._begin()
                 self._report()
             if self._is_good:
@@ -277,13 +309,25 @@ class _Keeper(Keeper):
         name = signal.Signals(number).name
         self._finish()
         self.job.stop(f"stopped by {name} after step {self.steps}"
-                      + (f"; the checkpoint is {path_of(self.settings.folder, self.steps)}" if self.last == self.steps else ""), STOPPED)
+                      + (f"; the checkpoint is {path_of(self.settings.folder, self.label)}" if self.last == self.steps else ""), STOPPED)
         sys.exit(STOPPED)
+
+    def _has_stayed(self, last: Any) -> bool:
+        try:
+            check(lib.tr_job_stay(self.job.ptr, _LOOK, last))
+        except TimedOutError:
+            return False
+        return True
 
     def at_end(self) -> None:
         self._count_steps()
-        if self.job.index == 0:
-            self._finish()
+        self._report()
+        self._makes = False                            # another one may, meanwhile
+        last = ffi.new("tr_job_last *")
+        while not self._has_stayed(last):
+            pass                                       # a signal is taken meanwhile; who makes steps acts on it, too
+        if last.is_mine and self._makes_them():
+            self._finish(last.has_more)
 
 
 __all__ = ["Keeper"]
