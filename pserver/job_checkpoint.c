@@ -309,6 +309,13 @@ static void keep_place(spot *to, int64_t step, const tr_trainer_state *state)
     to->state.position = position;
 }
 
+void tr__saving_first_place(tr__saving *s, const tr_trainer_state *place)
+{
+    pthread_mutex_lock(&s->place_lock);
+    keep_place(&s->place[0], 0, place);
+    pthread_mutex_unlock(&s->place_lock);
+}
+
 tr_status tr_job_set_place(tr_job *job, const tr_trainer_state *place)
 {
     tr__saving   *s = job->saving;

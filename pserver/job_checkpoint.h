@@ -32,6 +32,8 @@ void      tr__saving_server_command(tr_job *job, const tr_command *command);
 /* == trainers == */
 /* Let the client ask here where this trainer is, when it cuts because others do. */
 void      tr__saving_watch_places(tr__saving *saving);
+/* Where the trainer is before its first step. */
+void      tr__saving_first_place(tr__saving *saving, const tr_trainer_state *place);
 /* The command TR__CUT. */
 void      tr__saving_trainer_command(tr_job *job, const tr_command *command);
 /* Look whether the servers have answered, and what they say of who makes checkpoints. */

@@ -160,6 +160,9 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     job->mode = strdup(spec->mode);
     job->first_step = spec->first_step;
     job->first_run = spec->first_run;
+    if (spec->first_position && job->step == 0)
+        tr__saving_first_place(job->saving, &(tr_trainer_state){.steps = spec->first_step, .runs = spec->first_run,
+                                                                .position = spec->first_position, .position_size = spec->first_position_size});
     job->checkpoints = spec->checkpoints ? strdup(spec->checkpoints) : NULL;
     job->joined_at = job->step;
     job->is_set_up = true;

@@ -252,6 +252,8 @@ typedef struct tr_job_spec {
     int64_t               cache_rows; /* of each table, that a trainer keeps in modes async and ssp to use them again, 0: none; */
     int64_t               cache_staleness;    /* for so many of its own steps */
     int64_t               first_step, first_run;  /* of this trainer and its program, before the job: see tr_job_set_place */
+    const void           *first_position;         /* the same: in its data; NULL: it did not say */
+    size_t                first_position_size;
     const void           *tasks;      /* of trainer 0: those of the checkpoint that it goes on from; NULL: none */
     size_t                tasks_size;
     const char           *checkpoints;        /* the folder where there will be some: servers have memory for them ready, and leave

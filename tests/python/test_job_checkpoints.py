@@ -105,6 +105,13 @@ def test_a_trainer_that_has_no_batch_left_ends_well(tmp_path):
     assert checkpoints.find(tmp_path / "c", 30).trainer(1)[0] == 4
 
 
+def test_a_trainer_that_makes_no_step_is_where_the_checkpoint_had_it(tmp_path):
+    for steps in (20, 30):
+        launch(2, 2, "--few", "--steps", steps, "--keep-in", tmp_path / "c", script=RESUME, options=("--mode", "async"))
+        found = checkpoints.newest(tmp_path / "c")
+        assert found.trainer(1) == (4, 4, b"of trainer 1") and found.trainer(0) == (steps, steps, b"of trainer 0")
+
+
 def test_a_parameter_is_in_pieces_and_is_one_array(killed):
     found = checkpoints.find(killed, 10)
     assert found.parts == 3 and found.mode == "sync"
@@ -138,7 +145,7 @@ def test_nothing_to_go_on_from_is_the_beginning(uninterrupted, tmp_path):
 def test_a_script_can_say_it_itself(uninterrupted, tmp_path):
     code, _ = Launched(2, 2, "--keep-in", tmp_path / "c", "--ask", 11, script=RESUME).end()
     assert code == 75
-    assert checkpoints.newest(tmp_path / "c").trainer(0) == (11, 11, b"here")
+    assert checkpoints.newest(tmp_path / "c").trainer(0) == (11, 11, b"of trainer 0")
     launch(1, 2, "--keep-in", tmp_path / "c", "--out", tmp_path / "r.npz", script=RESUME)
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 11)
 

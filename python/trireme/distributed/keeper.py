@@ -65,6 +65,11 @@ class Keeper:
     def load(self) -> None:
         """Take over what the job goes on from."""
 
+    def first_position(self) -> bytes | None:
+        """Where the checkpoint that the job goes on from has this trainer in its data."""
+        found = beginning_of(self.job).checkpoint
+        return found.trainer(self.job.index)[2] if found is not None and not self.kept else None
+
     def steps_to_replay(self) -> int:
         """How many runs of the script's program were made before, and not left out by the script."""
         return self.kept if is_skipped_by_script() else self.first

@@ -119,6 +119,10 @@ class _Training:
         spec.cache_rows, spec.cache_staleness = row_cache().rows, row_cache().staleness
         spec.checkpoints = chars(self.keeper.folder) if self.keeper.folder else ffi.NULL
         spec.first_step, spec.first_run = self.keeper.first - self.keeper.kept, self.keeper.runs - self.keeper.kept
+        position = self.keeper.first_position()
+        if position is not None:
+            keep.append(ffi.from_buffer(position))
+            spec.first_position, spec.first_position_size = keep[-1], len(position)
         if self.keeper.tasks is not None:
             keep.append(ffi.from_buffer(self.keeper.tasks))
             spec.tasks, spec.tasks_size = keep[-1], len(self.keeper.tasks)

@@ -31,7 +31,7 @@ parser.add_argument("--keep-in", help="folder that the script itself keeps check
 args = parser.parse_args()
 
 if args.keep_in:
-    fluid.distributed.checkpoint(args.keep_in, every_steps=4, resume=True, position=lambda: b"here")
+    fluid.distributed.checkpoint(args.keep_in, every_steps=4, resume=True, position=lambda: b"of trainer %d" % index)
 fluid.default_startup_program().random_seed = fluid.default_main_program().random_seed = 7
 x = fluid.layers.data("x", [6])
 label = fluid.layers.data("label", [1], dtype="int64")
