@@ -190,13 +190,34 @@ static void note_who_left(tr_server *server)
     }
 }
 
-/* Where it is in the cut; NULL: it is lost, or has not said again where it was when it left. */
+/* Where the maker cuts alone all are where it is, unless a trainer has died and the job was started again: then some may have made more steps
+ * than others, always the same number. */
+static void note_who_is_apart(tr_server *server)
+{
+    const tr__trainer             *maker = &server->trainer[server->cut.maker];
+    const Trireme__Pserver__Place *of_maker = server->cut.cut[server->cut.maker]->place;
+
+    for (int i = 0; i < server->trainer_count; i++) {
+        tr__trainer   *t = &server->trainer[i];
+        const uint64_t more = t->settled - maker->settled;     /* modulo 2^64, as the sums below */
+        t->is_apart = more && !is_by_all(server) && !t->is_gone && !maker->is_gone;
+        t->apart = (Trireme__Pserver__Place)TRIREME__PSERVER__PLACE__INIT;
+        t->apart.index = (uint32_t)i;
+        t->apart.steps = of_maker->steps + more;
+        t->apart.runs = of_maker->runs + more;
+        t->is_apart &= (int64_t)t->apart.steps >= 0 && (int64_t)t->apart.runs >= 0;
+    }
+}
+
+/* Where it is in the cut; NULL: it is lost, or has not said again where it was when it left; or it is where the maker is. */
 static Trireme__Pserver__Place *place_of(const tr_server *server, int trainer)
 {
-    const tr__trainer *t = &server->trainer[trainer];
+    tr__trainer *t = &server->trainer[trainer];
 
     if (server->cut.cut[trainer])
         return server->cut.cut[trainer]->place;
+    if (t->is_apart)
+        return &t->apart;
     return t->had_left && t->farewell ? t->farewell->place : NULL;
 }
 
@@ -206,6 +227,7 @@ void tr__server_try_cut(tr_server *server)
         return;
     server->cut.phase = TR__CUT_TAKING;
     note_who_left(server);
+    note_who_is_apart(server);
     free(server->cut.tasks);
     server->cut.tasks = tr__server_tasks_pack(server, &server->cut.tasks_size);
     server->store.snapshot(server->store.self, server->cut.cut[server->cut.maker]->wish);

@@ -168,6 +168,8 @@ typedef struct tr__trainer {
     tr__row_pull **row_pulled;        /* of each table: answered last, with hints for the push of these keys; or NULL */
     Trireme__Pserver__Cut *farewell;  /* where it was when it said goodbye, or NULL */
     bool        had_left;             /* all its steps are in the cut that is being taken or written */
+    bool        is_apart;             /* it is `apart` in that cut, which the maker has made alone, and not where the maker is */
+    Trireme__Pserver__Place apart;
     bool        is_parked;            /* has cut: what it sends waits until all have */
     tr__held   *parked, **parked_end; /* requests of any kind, in order of seq */
     tr_peer_meter meter;

@@ -366,6 +366,36 @@ static void replicas_follow_one_another(void **state)
     assert_true(seeds(600) < 100 || called > seeds(600) / 3);
 }
 
+/* Where one trainer cuts for all, and has made fewer steps than others: it died, they went on, and the job was started again. */
+static void a_cut_says_who_has_made_more_steps_than_its_maker(void **state)
+{
+    uint64_t apart = 0;
+
+    (void)state;
+    for (EACH_SEED(400)) {
+        sim_options options = options_of(seed, "sync(fewer)");
+        options.steps = 12;
+        options.trainers++;
+        options.cuts = true;
+        sim_job *job = sim_job_new(&options);
+        tr_sim  *sim = sim_job_sim(job);
+        sim_job_kill(job, options.servers, 1 + (int64_t)tr_sim_random(sim, 60000));
+        sim_job_kill(job, (int)tr_sim_random(sim, (uint64_t)options.servers), 60000 + (int64_t)tr_sim_random(sim, 60000));
+        run(job, seed);
+        if (!sim_job_is_good(job)) {
+            sim_job *again = sim_job_again(job, -1);
+            sim_job_free(job);
+            job = again;
+            run(job, seed);
+            apart++;
+        }
+        sim_job_check(job);
+        sim_job_check_snapshots(job);
+        sim_job_free(job);
+    }
+    assert_true(seeds(400) < 100 || apart > seeds(400) / 4);
+}
+
 static void kill_a_trainer(sim_job *job, const sim_options *options)
 {
     tr_sim *sim = sim_job_sim(job);
@@ -590,6 +620,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(servers_agree_on_every_update_whoever_dies),
         cmocka_unit_test(deaths_losses_and_new_starts_together_cost_nothing),
         cmocka_unit_test(replicas_follow_one_another),
+        cmocka_unit_test(a_cut_says_who_has_made_more_steps_than_its_maker),
         cmocka_unit_test(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode),
         cmocka_unit_test(nobody_waits_for_an_heir_that_is_late_because_of_a_cut),
         cmocka_unit_test(whoever_is_left_makes_cuts),
