@@ -15,40 +15,33 @@
 
 enum { COUNTS = SIM_BATCHES * SIM_WIDTH * sizeof(float) };
 
-/* A part on its way to the disk: the update, then parameter and momentum of each block; rows that count batches. */
-typedef struct part {
-    sim_applied *later;
-    uint8_t     *bytes;
-    size_t       size;
-} part;
-
 static void end_writing(void *payload)
 {
-    part *p = payload;
+    sim_applied *p = payload;
 
-    if (sim__is_there(p->later))
-        tr_server_written(p->later->server, p->bytes, p->size, NULL);
+    if (sim__is_there(p))
+        tr_server_written(p->server, p->bytes, p->size, NULL);
     free(p->bytes);
-    free(p);
+    p->bytes = NULL;
 }
 
 static void end_copying(void *payload)
 {
-    part   *p = payload;
-    tr_sim *sim = p->later->place->job->sim;
+    sim_applied *p = payload;
+    tr_sim      *sim = p->place->job->sim;
 
-    if (sim__is_there(p->later))
-        tr_server_snapped(p->later->server, tr_sim_now(sim));
+    if (sim__is_there(p))
+        tr_server_snapped(p->server, tr_sim_now(sim));
     tr_sim_call(sim, 1 + (int64_t)tr_sim_random(sim, 20000), end_writing, p);
 }
 
+/* A part: the update, then parameter and momentum of each block; rows that count batches. */
 void sim__store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
 {
-    sim_place *place = self;
-    part      *p = calloc(1, sizeof *p);
+    sim_place   *place = self;
+    sim_applied *p = sim__later(place);
 
     assert_string_equal(wish->file, "part");
-    p->later = sim__later(place);
     p->size = sizeof place->updates + COUNTS;
     for (int i = 0; i < place->count; i++)
         p->size += 2 * (size_t)place->size[i] * sizeof(float);

@@ -283,6 +283,7 @@ void sim_job_free(sim_job *job)
     while (job->applied) {
         sim_applied *gone = job->applied;
         job->applied = gone->next;
+        free(gone->bytes);
         free(gone);
     }
     free(job->left_out);

@@ -121,6 +121,8 @@ typedef struct sim_applied {
     tr_server          *server;
     tr_replica         *replica;
     int                 rank;
+    uint8_t            *bytes;        /* of a part of a cut on its way to the disk */
+    size_t              size;
 } sim_applied;
 
 struct sim_job {

@@ -132,7 +132,7 @@ sim_applied *sim__later(sim_place *p)
 {
     sim_applied *a = malloc(sizeof *a);
 
-    *a = (sim_applied){p->job->applied, p, p->server, p->replica, sim__place_rank(p)};
+    *a = (sim_applied){p->job->applied, p, p->server, p->replica, sim__place_rank(p), NULL, 0};
     p->job->applied = a;
     return a;
 }
