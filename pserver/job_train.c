@@ -335,6 +335,7 @@ int64_t tr_job_step(const tr_job *job)
 
 static tr_status finish_steps(tr_job *job, const char *call)
 {
+    TR_TRY(tr_comm_status(job->comm));             /* a job that has failed may have failed in the middle of a step */
     if (job->pushed || job->pushed_tables)
         return tr_fail(TR_EINVAL, "%s: in the middle of step %lld: end it first", call, (long long)job->step + 1);
     return tr_job_finish_pulls(job);

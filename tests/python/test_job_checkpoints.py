@@ -166,7 +166,7 @@ def test_a_rank_that_dies_while_checkpoints_are_written(mode, victim, tmp_path):
     found = checkpoints.steps(folder)
     for step in found:
         checkpoints.find(folder, step).verify()
-    if mode == "async":                                # trainer 0 is missed by nobody, but makes no more checkpoints
+    if mode == "async":                                # trainer 0 is missed by nobody
         assert code == 0 and (victim == 2 or found[0] == steps), text
         return
     assert code == 0 and found[0] == steps, text
