@@ -16,6 +16,7 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
     client->op_left = calloc(client->op_capacity, sizeof *client->op_left);
     tr__client_op_begin(client);                              /* all servers serve */
     client->stream_count = roster->servers;
+    client->has_word = true;
     client->stream = calloc((size_t)roster->servers, sizeof *client->stream);
     client->global = calloc((size_t)roster->servers, sizeof *client->global);
     client->local_count = calloc((size_t)roster->servers, sizeof *client->local_count);

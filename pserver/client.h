@@ -143,6 +143,8 @@ uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task);
 /* Is it this trainer that begins cuts, by what all servers say? Is the last one made? */
 bool     tr_client_is_maker(const tr_client *client);
 bool     tr_client_is_over(const tr_client *client);
+/* Has a server said something since this was asked last? Else the answers to these and to tr_client_awaits_heir are what they were. */
+bool     tr_client_take_word(tr_client *client);
 /* Updates of server 0 when it was heard last. */
 uint64_t tr_client_updates(const tr_client *client);
 /* Who begins them: cut (server_cut.c). `payloads` are packed Cuts, one for each server, which the client takes over. It has all

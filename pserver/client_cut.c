@@ -8,6 +8,14 @@ static uint32_t index_of(const tr_client *client)
     return (uint32_t)client->roster->rank[client->roster->self].index;
 }
 
+bool tr_client_take_word(tr_client *client)
+{
+    const bool has_word = client->has_word;
+
+    client->has_word = false;
+    return has_word;
+}
+
 bool tr_client_is_maker(const tr_client *client)
 {
     for (int i = 0; i < client->stream_count; i++)
@@ -31,6 +39,7 @@ uint64_t tr_client_updates(const tr_client *client)
 
 void tr__client_hear_of_cut(tr_client *client, tr__stream *s, const tr_wire *ack)
 {
+    client->has_word = true;
     s->maker = ack->block;
     s->updates_now = ack->step;
     client->cut_known = ack->offset > client->cut_known ? (uint32_t)ack->offset : client->cut_known;

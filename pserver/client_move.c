@@ -76,6 +76,7 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
     }
     s->rank = peer;
     s->is_orphan = s->awaits_heir = false;
+    client->has_word = true;
     s->tells = tr__client_is_heir(client);         /* that must know who this is */
     if (!client->block) {
         hear_serving(client, s, serving);

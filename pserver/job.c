@@ -333,7 +333,6 @@ static uint64_t core_done(void *self)
     tr_job *job = self;
 
     if (job->client) {
-        atomic_store_explicit(&job->awaits_heir, tr_client_awaits_heir(job->client), memory_order_relaxed);
         tr__saving_poll(job);
         return tr_client_done(job->client);
     }

@@ -498,7 +498,10 @@ void tr__saving_last(const tr__saving *s, tr_job_last *last)
 
 void tr__saving_poll(tr_job *job)
 {
-    look_who_makes(job->saving, job->client);
+    if (tr_client_take_word(job->client)) {
+        atomic_store_explicit(&job->awaits_heir, tr_client_awaits_heir(job->client), memory_order_relaxed);
+        look_who_makes(job->saving, job->client);
+    }
     if (!atomic_load_explicit(&job->saving->is_asked, memory_order_relaxed) || !tr_client_cut_is_answered(job->client) ||
         atomic_load_explicit(&job->saving->is_answered, memory_order_relaxed))
         return;
