@@ -252,6 +252,7 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
             tr__request   *r = tr__client_add(client, &client->stream[i], TR_WIRE_PULL_ROWS, op, rows->keys + at,
                                               n * sizeof(int64_t));
             r->wire.block = rows->table;
+            r->wire.offset = at - rows->first[i];
             r->to = rows->to + at * rows->row_bytes;
             r->clock = rows->clock;
             r->left = r->size = n * rows->row_bytes;

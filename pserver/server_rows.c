@@ -40,7 +40,7 @@ tr_status tr__server_tables_new(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++) {
         server->trainer[i].row_pieces = calloc(server->table_count + 1, sizeof(uint64_t));
         server->trainer[i].has_rows = calloc(server->table_count + 1, sizeof(bool));
-        server->trainer[i].row_pulled = calloc(server->table_count + 1, sizeof(tr__row_pull *));
+        server->trainer[i].row_pulled = calloc(server->table_count + 1, sizeof(tr__pulled));
     }
     return TR_OK;
 }
@@ -58,6 +58,16 @@ static void drop_rows(tr_server *server, tr__trainer *trainer, uint64_t step)
         trainer->rows_end = &trainer->rows;
 }
 
+static void forget_pulled(tr__pulled *pulled)
+{
+    while (pulled->first) {
+        tr__row_pull *pull = pulled->first;
+        pulled->first = pull->next;
+        free(pull);
+    }
+    *pulled = (tr__pulled){0};
+}
+
 void tr__server_tables_free(tr_server *server)
 {
     for (uint32_t i = 0; i < server->table_count; i++)
@@ -66,7 +76,7 @@ void tr__server_tables_free(tr_server *server)
         tr__trainer *t = &server->trainer[i];
         drop_rows(server, t, UINT64_MAX);
         for (uint32_t k = 0; t->row_pulled && k < server->table_count; k++)
-            free(t->row_pulled[k]);
+            forget_pulled(&t->row_pulled[k]);
         free(t->row_pulled);
         free(t->row_pieces);
         free(t->has_rows);
@@ -110,17 +120,30 @@ static tr_status check_push(const tr_server *server, const tr__trainer *trainer,
     return TR_OK;
 }
 
-/* Trainers push gradients of the rows that they have pulled, mostly, in the same order: the slots are known then. */
-static void take_hints(tr__rows *rows, tr__row_pull *pulled, bool is_first)
+/* Trainers push gradients of the rows that they have pulled, mostly, in the same order: the slots are known then. A pull and a push are cut
+ * into messages at different keys. */
+static void take_hints(tr__rows *rows, tr__pulled *pulled, bool is_first)
 {
-    if (!pulled || rows->count == 0)
-        return;
-    const int64_t from = is_first ? 0 : pulled->pushed;
-    if (rows->count > pulled->count - from || memcmp(rows->payload, pulled->key + from, (size_t)rows->count * sizeof(int64_t)))
-        return;
-    memcpy(rows->hint, pulled->hint + from, (size_t)rows->count * sizeof *rows->hint);
-    rows->has_hints = true;
-    pulled->pushed = from + rows->count;
+    if (is_first) {
+        pulled->at = pulled->first;
+        pulled->pushed = 0;
+    }
+    for (int64_t done = 0, n; done < rows->count; done += n) {
+        const tr__row_pull *pull = pulled->at;
+        const int64_t       left = rows->count - done, from = pulled->pushed;
+        if (!pull)
+            return;
+        n = pull->count - from < left ? pull->count - from : left;
+        if (memcmp(rows->payload + done * (int64_t)sizeof(int64_t), pull->key + from, (size_t)n * sizeof(int64_t)))
+            return;
+        memcpy(rows->hint + done, pull->hint + from, (size_t)n * sizeof *rows->hint);
+        pulled->pushed += n;
+        if (pulled->pushed == pull->count) {
+            pulled->at = pull->next;
+            pulled->pushed = 0;
+        }
+    }
+    rows->has_hints = rows->count > 0;
 }
 
 tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload,
@@ -141,7 +164,7 @@ tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const
     }
     *rows = (tr__rows){.step = wire->step, .table = wire->block, .weight = wire->weight, .count = count,
                        .payload = is_owned || wire->bytes ? payload : NULL};
-    take_hints(rows, trainer->row_pulled[wire->block], wire->part == 0);
+    take_hints(rows, &trainer->row_pulled[wire->block], wire->part == 0);
     *trainer->rows_end = rows;
     trainer->rows_end = &rows->next;
     trainer->has_rows[wire->block] = ++trainer->row_pieces[wire->block] == wire->offset;
@@ -228,14 +251,18 @@ static tr_status read_rows(tr_server *server, const tr__trainer *trainer, tr__ro
 /* The trainer's next gradient of the table will have these keys, perhaps. */
 static void keep_pulled(tr__trainer *trainer, tr__row_pull *pull)
 {
-    tr__row_pull **kept = &trainer->row_pulled[pull->table];
+    tr__pulled *kept = pull->has_hints ? &trainer->row_pulled[pull->table] : NULL;
 
-    if (!pull->has_hints) {
+    if (kept && (pull->before == 0 || pull->before != kept->count))
+        forget_pulled(kept);
+    if (!kept || pull->before != kept->count) {        /* messages before it were answered by another server */
         free(pull);
         return;
     }
-    free(*kept);
-    *kept = pull;
+    pull->next = NULL;
+    *(kept->first ? kept->end : &kept->first) = pull;
+    kept->end = &pull->next;
+    kept->count += (uint64_t)pull->count;
 }
 
 static void answer(tr_server *server, tr__trainer *trainer, tr__row_pull *pull)
@@ -282,7 +309,7 @@ static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
     }
 
     *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .own = own_steps(wire), .table = wire->block,
-                           .count = count, .hint = (uint32_t *)(void *)(pull->key + count)};
+                           .count = count, .before = wire->offset, .hint = (uint32_t *)(void *)(pull->key + count)};
     memcpy(pull->key, payload, wire->bytes);
     return pull;
 }

@@ -49,9 +49,17 @@ typedef struct tr__row_pull {
     int64_t              count;       /* -1: key[0] is a virtual shard, all of which is wanted */
     bool                 has_hints;   /* when it is answered */
     uint32_t            *hint;        /* of the keys, behind them in memory */
-    int64_t              pushed;      /* keys whose gradient has come since */
+    uint64_t             before;      /* keys of the same pull, in the messages before this one */
     int64_t              key[];
 } tr__row_pull;
+
+/* The pull of a table that was answered last, of one message or several, with hints for the push of its keys. */
+typedef struct tr__pulled {
+    tr__row_pull *first, **end;
+    uint64_t      count;              /* keys, of all messages */
+    tr__row_pull *at;                 /* the message whose keys are pushed next, from `pushed` on */
+    int64_t       pushed;
+} tr__pulled;
 
 typedef struct tr__table {
     int64_t width, row_bytes;
@@ -165,7 +173,7 @@ typedef struct tr__trainer {
     uint64_t   *row_pieces;           /* of each table, for step ended + 1: that came */
     bool       *has_rows;             /* of each table: all came */
     tr__row_pull *row_pulls;          /* wait for their step, or for an update to end */
-    tr__row_pull **row_pulled;        /* of each table: answered last, with hints for the push of these keys; or NULL */
+    tr__pulled *row_pulled;           /* of each table */
     Trireme__Pserver__Cut *farewell;  /* where it was when it said goodbye, or NULL */
     bool        had_left;             /* all its steps are in the cut that is being taken or written */
     bool        is_apart;             /* it is `apart` in that cut, which the maker has made alone, and not where the maker is */

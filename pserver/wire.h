@@ -47,7 +47,8 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
     X(DATA_MANY, TR_LIMIT_DATA)     /* reply to pull `seq`, number `part`: `block` whole small ones */      \
     X(REFUSED,   TR_LIMIT_CONTROL)  /* reply: Refusal */                                                    \
     X(SERVING,   TR_LIMIT_CONTROL)  /* server to all: Serving; without payload: a question for it */        \
-    X(PULL_ROWS, TR_LIMIT_DATA)     /* request: i64 keys of table `block`, wanted as of `step`; `part` as of PULL */ \
+    X(PULL_ROWS, TR_LIMIT_DATA)     /* request: i64 keys of table `block`, wanted as of `step`, behind `offset` others of the same pull; */ \
+                                    /*          `part` as of PULL */ \
     X(PUSH_ROWS, TR_LIMIT_DATA)     /* request: piece `part` of `offset` of a gradient of table `block`: */ \
                                     /*          i64 keys, all different, then as many rows of f32 */        \
     X(DATA_ROWS, TR_LIMIT_DATA)     /* reply to row pull `seq`: its rows, in the table's type; ssp: `offset` steps of all are in them */ \

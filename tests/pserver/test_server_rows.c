@@ -194,6 +194,55 @@ TEST(gradients_of_rows_that_were_pulled_come_with_their_places)
     unmake(&r);
 }
 
+/* `count` keys, and as many rows of gradient of them, in messages that end at each of `pull_ends` and of `push_ends`. */
+static void pull_and_push(rig *r, uint64_t step, const int64_t *keys, const int *pull_ends, const int *push_ends, int count)
+{
+    for (int at = 0; at < count; at = *pull_ends++)
+        say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .step = step - 1, .offset = (uint64_t)at,
+                                   .bytes = 8 * (uint64_t)(*pull_ends - at)}, keys + at);
+    int pieces = 1;
+    while (push_ends[pieces - 1] != count)
+        pieces++;
+    for (int at = 0, part = 0; part < pieces; at = push_ends[part++]) {
+        const int n = push_ends[part] - at;
+        uint8_t   payload[128] = {0};
+        memcpy(payload, keys + at, 8 * (size_t)n);
+        say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .step = step, .part = (uint32_t)part, .offset = (uint64_t)pieces,
+                                   .bytes = 16 * (uint64_t)n, .weight = 1}, payload);
+    }
+    end_step(r, TRAINER0, step);
+}
+
+static int hinted(void)
+{
+    int count = 0;
+
+    for (int i = 0; i < told.count; i++)
+        for (int64_t k = 0; told_part[i].hints && k < told_part[i].count; k++)
+            count += told_part[i].hints[k] == (uint32_t)told_part[i].keys[k] + HINT;
+    return count;
+}
+
+TEST(places_are_known_however_pull_and_push_are_cut_into_messages)
+{
+    const int64_t keys[] = {3, 4, 5, 6, 7, 8};
+    rig           r = make_with_table("async");
+
+    pull_and_push(&r, 1, keys, (int[]){4, 6}, (int[]){3, 6}, 6);
+    assert_int_equal(hinted(), 6);
+    tr_server_applied(r.server, TR_OK);
+    pull_and_push(&r, 2, keys, (int[]){1, 2, 6}, (int[]){6}, 6);
+    assert_int_equal(hinted(), 6);
+    tr_server_applied(r.server, TR_OK);
+    pull_and_push(&r, 3, keys, (int[]){6}, (int[]){1, 2, 5, 6}, 6);
+    assert_int_equal(hinted(), 6);
+    tr_server_applied(r.server, TR_OK);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .step = 3, .offset = 2, .bytes = 16}, keys + 2);   /* the first half was answered elsewhere */
+    push_two(&r, 4, keys + 2);
+    assert_int_equal(hinted(), 0);
+    unmake(&r);
+}
+
 TEST(mistakes_with_rows_are_refused_by_name)
 {
     rig r = make_with_table("sync");
@@ -257,6 +306,7 @@ int main(void)
         cmocka_unit_test(alone_each_trainer_updates_rows_with_its_own),
         cmocka_unit_test(rows_leave_between_updates_and_not_during_one),
         cmocka_unit_test(gradients_of_rows_that_were_pulled_come_with_their_places),
+        cmocka_unit_test(places_are_known_however_pull_and_push_are_cut_into_messages),
         cmocka_unit_test(mistakes_with_rows_are_refused_by_name),
         cmocka_unit_test(what_a_dead_trainer_had_begun_is_freed_and_what_it_had_ended_counts),
     };
