@@ -5,7 +5,7 @@
 
 A step looks 26 keys up for each of 1024 samples (Zipf, exponent 1.05), takes the mean of all and trains the rows by Adagrad: there
 is nothing in it but rows. It is timed with a dense table of sparse gradients in one process (gather and scatter at known places), with a
-sparse table in one process, and with one on a server. Times are wall clock: the best round and the median say how quiet it was.
+sparse table in one process, with one on a server, and with one on a server whose rows are asked for a step ahead (`prefetch`). Times are wall clock: the best round and the median say how quiet it was.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import time
 
 SLOTS, BATCH, WIDTH, EXPONENT = 26, 1024, 16, 1.05
-KINDS = ("dense", "sparse", "job")
+KINDS = ("dense", "sparse", "job", "ahead")
 
 
 def worker(kind: str, rows: int, steps: int) -> None:
@@ -43,6 +43,8 @@ def worker(kind: str, rows: int, steps: int) -> None:
     times = []
     for step in range(steps):
         begin = time.perf_counter()
+        if kind == "ahead":
+            fluid.distributed.prefetch(batches[(step + 1) % 64])
         exe.run(feed=batches[step % 64])
         times.append(1e3 * (time.perf_counter() - begin))
     print(json.dumps({"median": statistics.median(times), "best": min(times)}))
@@ -57,7 +59,7 @@ def run(command: list[str], build: pathlib.Path) -> dict[str, float]:
 
 def step_of(kind: str, args: argparse.Namespace) -> dict[str, float]:
     script = [sys.executable, __file__, str(args.build), "--worker", kind, "--rows", str(args.rows), "--steps", str(args.steps)]
-    if kind == "job":
+    if kind in ("job", "ahead"):
         script = [args.mpirun, "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp",
                   "-np", "1", str(args.build / "bin" / "trireme-pserver"), ":", "-np", "1", *script]
     return run(script, args.build)
