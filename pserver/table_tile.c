@@ -14,8 +14,7 @@ struct tr_table_tile {
     int64_t      rows, width;
     int          states;
     tr_tensor   *param, *grad, *state[TR_TABLE_STATES];      /* borrowed from the scope */
-    uint32_t    *slots;
-    int64_t      slots_capacity;
+    uint32_t    *slots;                                      /* of `rows` */
 };
 
 void tr_table_tile_free(tr_table_tile *tile)
@@ -122,6 +121,9 @@ static tr_status make(tr_table_tile *tile, tr_block *block, const tr_table_tile_
     TR_TRY(make_scope(tile));
     TR_TRY(find_tile(&tile->param, tile, names->param));
     tile->rows = tile->param->shape.dim[0];
+    tile->slots = malloc((size_t)tile->rows * sizeof *tile->slots);
+    if (!tile->slots)
+        return tr_fail(TR_ENOMEM, "lookup_sparse_table_update: no memory for %lld rows", (long long)tile->rows);
     TR_TRY(find_tile(&tile->grad, tile, names->grad));
     for (int i = 0; i < tile->states; i++)
         TR_TRY(find_tile(&tile->state[i], tile, names->states.item[i]));
@@ -185,21 +187,15 @@ tr_status tr_table_tile_begin(tr_table *table, uint64_t step)
     return tr_table_begin(table, step);
 }
 
+/* Places first, then values, of a tile at a time: the second look at its rows finds them in the cache. */
 tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const uint32_t *hints, const float *grads,
                             int64_t n)
 {
-    if (n > tile->slots_capacity) {
-        const int64_t more = n + n / 4;
-        uint32_t     *grown = realloc(tile->slots, (size_t)more * sizeof *grown);
-        if (!grown)
-            return tr_fail(TR_ENOMEM, "lookup_sparse_table_update: no memory for %lld rows", (long long)n);
-        tile->slots = grown;
-        tile->slots_capacity = more;
-    }
-    TR_TRY(hints ? tr_table_take_hinted(table, tile->slots, hints, keys, n) : tr_table_take(table, tile->slots, keys, n));
     for (int64_t at = 0; at < n; at += tile->rows) {
         const int64_t count = n - at < tile->rows ? n - at : tile->rows;
-        TR_TRY(run_tile(tile, table, tile->slots + at, grads + at * tile->width, count));
+        TR_TRY(hints ? tr_table_take_hinted(table, tile->slots, hints + at, keys + at, count)
+                     : tr_table_take(table, tile->slots, keys + at, count));
+        TR_TRY(run_tile(tile, table, tile->slots, grads + at * tile->width, count));
     }
     return TR_OK;
 }
