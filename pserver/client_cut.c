@@ -173,6 +173,7 @@ static void look_for_end(tr_client *client, const tr_client_answer *answer)
         if (!client->stream[i].answer.bytes && !client->stream[i].is_over) {
             client->stream[i].is_over = true;
             say_over(client, &client->stream[i], client->own_cut);
+            client->stream[i].over_seq = client->stream[i].last_seq;
         }
 }
 

@@ -11,11 +11,25 @@ bool tr__client_is_uneven(const tr_client *client)
     return tr__client_is_heir(client) && client->step == client->first_step && !client->is_evened;
 }
 
-tr_message tr__client_is_message(const tr_client *client, int to)
+/* A server that has taken a dead one's place hears no Join that the dead one has acknowledged. */
+static tr_wire_heir_has what_it_has(tr_client *client, int to)
+{
+    const tr__stream *s = tr__client_stream_of(client, to);
+
+    if (!client->block || !s)
+        return TR_HEIR_NOTHING;
+    for (const tr__request *r = s->first; r; r = r->next)
+        if (r->wire.kind == TR_WIRE_JOIN && !r->is_done)
+            return TR_HEIR_NOTHING;
+    return tr__client_is_uneven(client) ? TR_HEIR_JOINED : TR_HEIR_STEPPED;
+}
+
+tr_message tr__client_is_message(tr_client *client, int to)
 {
     return (tr_message){.peer = to, .wire = {
         .kind = TR_WIRE_HEIR, .epoch = client->epoch, .sender = (uint32_t)client->roster->self, .seq = client->epoch,
-        .block = (uint32_t)client->roster->rank[client->roster->self].index, .part = TR_HEIR_IS}};
+        .step = client->first_step, .block = (uint32_t)client->roster->rank[client->roster->self].index, .part = TR_HEIR_IS,
+        .offset = what_it_has(client, to)}};
 }
 
 static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserver__Serving *serving)
@@ -42,7 +56,7 @@ static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserve
 /* What the new server does not have is to be sent to it, under numbers from 1 on. */
 static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
 {
-    s->last_seq = 0;
+    s->last_seq = s->over_seq = 0;
     s->in_flight = 0;
     for (tr__request *r = s->first; r; r = r->next) {
         const bool is_settled = (tr__client_is_push(r) || r->wire.kind == TR_WIRE_STEP_END) && r->wire.step <= settled;

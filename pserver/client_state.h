@@ -67,6 +67,7 @@ typedef struct tr__stream {
     int64_t           asked_at;       /* whether it serves */
     bool              asks, tells;    /* an heir: who it is now */
     bool              is_over;        /* the server was told so of the last cut */
+    uint64_t          over_seq;       /* in this request; 0: in none that is to be hurried */
     bool              awaits_heir;    /* the server does, and would decline a cut */
     uint32_t          maker;          /* trainer that makes checkpoints, as the server has said; or TR_MAKER_... */
     uint64_t          updates_now;    /* there, when it said so */
@@ -168,7 +169,7 @@ bool         tr__client_is_heir(const tr_client *client);
 /* May some servers have a step that is to be made for the others yet? */
 bool         tr__client_is_uneven(const tr_client *client);
 /* To this rank: I am who I am now. */
-tr_message   tr__client_is_message(const tr_client *client, int to);
+tr_message   tr__client_is_message(tr_client *client, int to);
 
 /* client_cut.c */
 void         tr__client_hear_of_cut(tr_client *client, tr__stream *s, const tr_wire *ack);

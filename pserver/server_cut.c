@@ -15,7 +15,8 @@
  *
  * A cut goes with a server that dies: trainers that had cut there say to whoever takes its place that it is over, and nobody waits
  * there. So does the maker to all others when one has declined it: while the heir of a dead trainer has made no step none is begun
- * (server_heir.c), and acknowledgements tell the maker not to try. One that is not complete in two minutes is given up: nobody waits
+ * (server_heir.c), and acknowledgements tell the maker not to try. That word goes in front of the bound on what the maker may send: a server
+ * that keeps what comes acknowledges none of it. One that is not complete in two minutes is given up: nobody waits
  * longer than that for a trainer that computes.
  *
  * No deadlock: a trainer that is parked counts neither as the slowest (ssp), so that at a cut others may come one step

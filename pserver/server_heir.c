@@ -19,7 +19,8 @@
  *
  * What must stay true: from a death until the heir has joined the trainer counts as there: it is waited for, also by a cut, so that a cut
  * has no step of it on one server alone. A cut that was under way is given up, and none is begun until the heir has made a step: that
- * may take minutes, and whoever has cut waits for it. */
+ * may take minutes, and whoever has cut waits for it. Who takes server 0's place takes every heir for one that has made none until that
+ * says what it has done (IS). */
 #include "pserver/server_state.h"
 #include "pserver/server_tasks.h"
 
@@ -299,6 +300,21 @@ bool tr__server_await_heir(tr_server *server, tr__trainer *trainer)
 
 /* == messages ==================================================================================== */
 
+/* It has joined where another process served, and says here what of it counts yet. */
+static void hear_what_it_has(tr_server *server, tr__trainer *t, const tr_wire *wire)
+{
+    if (wire->offset == TR_HEIR_NOTHING)
+        return;
+    if (t->is_vacant) {
+        t->is_vacant = false;
+        t->is_late = true;
+        tr__server_tasks_join(server, t, wire->step);
+        tr__server_tell_all(server);
+    }
+    if (wire->offset == TR_HEIR_STEPPED)
+        tr__server_heir_is_there(server, t);
+}
+
 /* The roster has it already, if it believed it. */
 static void on_is(tr_server *server, int peer, const tr_wire *wire)
 {
@@ -321,6 +337,7 @@ static void on_is(tr_server *server, int peer, const tr_wire *wire)
         t->epoch = (uint32_t)wire->seq;
         t->missed = -1;
     }
+    hear_what_it_has(server, t, wire);
     tr__server_say_serving(server, peer);
     if (server->roster->rank[peer].is_dead)
         vacate(server, t);

@@ -232,6 +232,7 @@ static tr_status take_over(tr_server *server)
         t->is_gone = t->is_lost || commit.trainer[i] & TR_TRAINER_GONE;
         t->stays = setup->keeps && t->is_gone && !t->is_lost && !server->roster->rank[t->rank].is_dead;  /* it says again whether */
         t->epoch += t->is_lost;
+        t->is_late = !t->is_gone && tr_roster_is_heir(t->epoch);       /* until it says what it has done */
         t->pulled = pulled_before(server, &commit, i);
         t->pulled_step = t->settled;               /* it may have some of what it asked for */
         t->applied_in = is_in_last(server, &commit, i) ? commit.updates : 0;

@@ -75,7 +75,7 @@ enum { TR_WIRE_HEADER = 64, TR_WIRE_VERSION = 1 };
                                     /*          2: all has come, what I tell others from here on you have, too; age `offset` */ \
     X(UPDATE,    TR_LIMIT_CONTROL)  /* to a replica: Update, of which all has come; `part` 1: no update, just commit; `step`: as of it */ \
     X(HEIR,      0)                 /* be trainer `block`, in the place of rank `offset`, with epoch `seq`: server_heir.c; `part`: */ \
-                                    /*          tr_wire_heir */ \
+                                    /*          tr_wire_heir; TR_HEIR_IS: `offset` tr_wire_heir_has, which began behind `step` */ \
     X(MIRROR,    0)                 /* be the replica of server `block`; `part` 1, to all: that I am from here on */ \
     X(OVER,      TR_LIMIT_CONTROL)  /* request: as GOODBYE, but I stay: done when I make the last checkpoint, or it is made */
 
@@ -96,6 +96,8 @@ typedef enum tr_wire_task_end { TR_TASK_DONE, TR_TASK_FAILED, TR_TASK_EVERYWHERE
 
 /* Server 0 to a spare; a spare to all; a server to server 0. */
 typedef enum tr_wire_heir { TR_HEIR_CALLED, TR_HEIR_IS, TR_HEIR_WANTED } tr_wire_heir;
+/* What it has said to the servers in whose place others may be by now. */
+typedef enum tr_wire_heir_has { TR_HEIR_NOTHING, TR_HEIR_JOINED, TR_HEIR_STEPPED } tr_wire_heir_has;
 
 typedef struct tr_wire {
     tr_wire_kind kind;

@@ -93,6 +93,44 @@ static void say_ready(rig *r, uint32_t trainer, uint64_t pulled)
     say(r, SERVER1, (tr_wire){.kind = TR_WIRE_READY, .epoch = 1, .seq = 1, .part = trainer, .step = 1, .offset = pulled}, NULL);
 }
 
+static void say_is(rig *r, int heir, uint32_t epoch, tr_wire_heir_has has)
+{
+    say(r, heir, (tr_wire){.kind = TR_WIRE_HEIR, .seq = epoch, .epoch = epoch, .block = 1, .part = TR_HEIR_IS, .offset = has}, NULL);
+}
+
+/* What the newest acknowledgement says of cuts. */
+static bool cuts_must_wait(rig *r, int to)
+{
+    tr_message m;
+    bool       must_wait = false;
+
+    while (r->node.next(r->node.self, &m)) {
+        if (m.peer == to && m.wire.kind == TR_WIRE_ACK)
+            must_wait = m.wire.weight > 0;
+        tr_message_over(&m);
+    }
+    return must_wait;
+}
+
+/* It has joined where another process served: no Join comes here. */
+TEST(an_heir_that_has_joined_elsewhere_says_whether_it_has_made_a_step)
+{
+    rig r = make_with_spares("async", 1);
+
+    r.roster->rank[TRAINER1].is_dead = true;
+    r.node.lost(r.node.self, TRAINER1, "died");
+    assert_true(cuts_must_wait(&r, TRAINER0));
+    const uint32_t epoch = tr_roster_next_epoch(r.roster, 1);
+    assert_true(tr_roster_inherit(r.roster, 1, FIRST_HEIR, epoch));
+    say_is(&r, FIRST_HEIR, epoch, TR_HEIR_NOTHING);
+    say_is(&r, FIRST_HEIR, epoch, TR_HEIR_JOINED);
+    assert_true(cuts_must_wait(&r, TRAINER0));
+    say_is(&r, FIRST_HEIR, epoch, TR_HEIR_STEPPED);
+    pull(&r, TRAINER0, 0);                         /* is acknowledged */
+    assert_false(cuts_must_wait(&r, TRAINER0));
+    unmake(&r);
+}
+
 /* Here is a step that the dead one made with first parameters, on the other server that of its heir, which has newer ones. */
 TEST(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got)
 {
@@ -116,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_does_not_grow_by_trainers_that_die_one_after_the_other),
+        cmocka_unit_test(an_heir_that_has_joined_elsewhere_says_whether_it_has_made_a_step),
         cmocka_unit_test(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

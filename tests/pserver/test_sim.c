@@ -460,6 +460,40 @@ TEST(nobody_waits_for_an_heir_that_is_late_because_of_a_cut)
     expect_often("jobs with cuts", cuts, RUNS, 50);
 }
 
+/* The same when server 0 dies, too, when the heir has joined and has made no step: who takes its place must learn that. */
+static void nobody_waits_for_an_heir_of_which_another_server_0_has_heard_nothing(void **state)
+{
+    static const char *const modes[] = {"async", "geo(1)", "ssp(1000)"};
+    const int64_t            late = 500000, most = 150000;
+    uint64_t                 heirs = 0, cuts = 0;
+
+    (void)state;
+    for (EACH_SEED(150)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 3]);
+        options.trainers++;
+        options.steps = 150;
+        options.heirs = options.cuts = true;
+        options.heirs_late = late;
+        options.spares = 2;
+        sim_job *job = sim_job_new(&options);
+        tr_sim  *sim = sim_job_sim(job);
+        sim_job_kill(job, options.servers + (int)tr_sim_random(sim, (uint64_t)options.trainers), 1 + (int64_t)tr_sim_random(sim, 60000));
+        sim_job_kill(job, 0, late + (int64_t)tr_sim_random(sim, late));
+        run(job, seed);
+        heirs += (uint64_t)sim_job_heirs(job);
+        if (sim_job_is_good(job)) {
+            sim_job_check(job);
+            sim_job_check_snapshots(job);
+            cuts += sim_job_snapshots(job) != NULL;
+            if (sim_job_longest_wait(job) > most)
+                fail_msg("seed %llu: a trainer waits for %.3f ms", (unsigned long long)seed, (double)sim_job_longest_wait(job) / 1e6);
+        }
+        sim_job_free(job);
+    }
+    print_message("%llu heirs, %llu jobs with cuts\n", (unsigned long long)heirs, (unsigned long long)cuts);
+    assert_true(seeds(150) < 100 || (heirs > seeds(150) / 4 && cuts > seeds(150) / 2));
+}
+
 /* Who makes checkpoints dies, once or again, and nobody takes its place: another one makes them. Servers die, too. */
 TEST(whoever_is_left_makes_cuts)
 {
@@ -597,6 +631,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_cut_says_who_has_made_more_steps_than_its_maker),
         cmocka_unit_test(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode),
         cmocka_unit_test(nobody_waits_for_an_heir_that_is_late_because_of_a_cut),
+        cmocka_unit_test(nobody_waits_for_an_heir_of_which_another_server_0_has_heard_nothing),
         cmocka_unit_test(whoever_is_left_makes_cuts),
         cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),
