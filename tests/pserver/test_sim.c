@@ -494,6 +494,45 @@ static void nobody_waits_for_an_heir_of_which_another_server_0_has_heard_nothing
     assert_true(seeds(150) < 100 || (heirs > seeds(150) / 4 && cuts > seeds(150) / 2));
 }
 
+/* Who makes checkpoints dies while parts are written, which takes long, and the next one makes them, or its heir: nobody waits for a disk. Servers
+ * die, too. */
+static void nobody_waits_for_a_cut_that_is_being_written(void **state)
+{
+    static const char *const modes[] = {"async", "geo(1)", "ssp(1000)"};
+    const int64_t            disk = 1000000, most = 150000;
+    int                      others = 0, cuts = 0;
+
+    (void)state;
+    for (EACH_SEED(150)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 3]);
+        options.trainers++;
+        options.steps = 150;
+        options.cuts = true;
+        options.disk = disk;
+        options.spares = (int)(seed / 5 % 4);
+        options.heirs = seed / 2 % 2;
+        sim_job *job = sim_job_new(&options);
+        tr_sim  *sim = sim_job_sim(job);
+        sim_job_kill(job, options.servers, 20000 + (int64_t)tr_sim_random(sim, 300000));
+        if (options.trainers > 2 && seed % 2)
+            sim_job_kill(job, options.servers + 1, 20000 + (int64_t)tr_sim_random(sim, 600000));
+        for (int i = 1; i < options.spares; i++)
+            sim_job_kill(job, (int)tr_sim_random(sim, (uint64_t)options.servers), 20000 + (int64_t)tr_sim_random(sim, 600000));
+        run(job, seed);
+        if (sim_job_is_good(job)) {
+            sim_job_check(job);
+            sim_job_check_snapshots(job);
+            for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, cuts++)
+                others += one->maker > 0;
+            if (sim_job_longest_wait(job) > most)
+                fail_msg("seed %llu: a trainer waits for %.3f ms", (unsigned long long)seed, (double)sim_job_longest_wait(job) / 1e6);
+        }
+        sim_job_free(job);
+    }
+    print_message("%d cuts, %d of them without trainer 0\n", cuts, others);
+    assert_true(seeds(150) < 100 || (cuts > (int)seeds(150) && others > (int)seeds(150) / 4));
+}
+
 /* Who makes checkpoints dies, once or again, and nobody takes its place: another one makes them. Servers die, too. */
 TEST(whoever_is_left_makes_cuts)
 {
@@ -632,6 +671,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode),
         cmocka_unit_test(nobody_waits_for_an_heir_that_is_late_because_of_a_cut),
         cmocka_unit_test(nobody_waits_for_an_heir_of_which_another_server_0_has_heard_nothing),
+        cmocka_unit_test(nobody_waits_for_a_cut_that_is_being_written),
         cmocka_unit_test(whoever_is_left_makes_cuts),
         cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),

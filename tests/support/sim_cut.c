@@ -32,7 +32,8 @@ static void end_copying(void *payload)
 
     if (sim__is_there(p))
         tr_server_snapped(p->server, tr_sim_now(sim));
-    tr_sim_call(sim, 1 + (int64_t)tr_sim_random(sim, 20000), end_writing, p);
+    const int64_t disk = p->place->job->options.disk ? p->place->job->options.disk : 20000;
+    tr_sim_call(sim, 1 + (int64_t)tr_sim_random(sim, (uint64_t)disk), end_writing, p);
 }
 
 /* A part: the update, then parameter and momentum of each block; rows that count batches. */
