@@ -1,4 +1,5 @@
 /* job_setup.c - what the servers are told, and the facts that all trainers must agree on. */
+#include "framework/program.h"
 #include "pserver/job.h"
 #include "pserver/mode.h"
 #include "pserver/slots.h"
@@ -95,18 +96,6 @@ static uint64_t digest(const uint8_t *bytes, size_t size)
     return hash;
 }
 
-/* "sgd Param=w.block0 Grad=w.block0@GRAD": what an operator is, as far as a diff needs it. */
-static void describe_op(char *out, size_t size, const tr_op_desc *op)
-{
-    size_t used = (size_t)snprintf(out, size, "%s", tr_op_desc_type(op));
-
-    for (int s = 0; s < tr_op_desc_input_slots(op) && used < size; s++) {
-        const char *slot = tr_op_desc_input_slot(op, s);
-        if (tr_op_desc_input_count(op, slot))
-            used += (size_t)snprintf(out + used, size - used, " %s=%s", slot, tr_op_desc_input(op, slot, 0));
-    }
-}
-
 static tr_status add_program(facts *f, int server, const tr_job_program *bytes)
 {
     char        key[64], value[512];
@@ -116,11 +105,12 @@ static tr_status add_program(facts *f, int server, const tr_job_program *bytes)
     tr_block *global = tr_program_block(program, 0);
     for (int i = 0; i < tr_block_op_count(global); i++) {
         snprintf(key, sizeof key, "operator %d of server %d", i, server);
-        describe_op(value, sizeof value, tr_block_op_at(global, i));
+        char *text = tr__op_desc_to_string(tr_block_op_at(global, i));
+        snprintf(value, sizeof value, "%s", text ? text : "");       /* a diff needs no more; the digest has all */
+        free(text);
         add_fact(f, key, value);
     }
     tr_program_free(program);
-    /* Attributes and shapes are in it too. */
     snprintf(key, sizeof key, "program of server %d", server);
     snprintf(value, sizeof value, "%zu bytes, digest %016" PRIx64, bytes->size, digest(bytes->bytes, bytes->size));
     add_fact(f, key, value);

@@ -261,11 +261,15 @@ class Operator:
         return repr(self)
 
     def __repr__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, hidden: Sequence[str] = ()) -> str:
+        """Return outputs, type, inputs and attributes, but for those of everywhere and the ``hidden`` ones."""
         def slots(which: dict[str, list[str]]) -> str:
             return ", ".join(f"{slot}={names[0] if len(names) == 1 else names}"
                              for slot, names in which.items() if names)
 
-        hidden = ("op_role", "op_role_var", "op_namescope", "op_callstack")
+        hidden = (*hidden, "op_role", "op_role_var", "op_namescope", "op_callstack")
         attrs = {name: self.attr(name) for name in self.attr_names if name not in hidden}
         tail = f" {attrs}" if attrs else ""
         return f"{{{slots(self.desc.outputs())}}} = {self.type}({slots(self.desc.inputs())}){tail}"

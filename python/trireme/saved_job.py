@@ -76,7 +76,8 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
         return
     keep = _Keep()
     desc = ffi.new("tr_saved_job_desc *")
-    desc.startup, desc.main = keep.program(startup_program or default_startup_program()), keep.program(program)
+    startup = startup_program or default_startup_program()
+    desc.startup, desc.main = keep.program(startup), keep.program(program)
     spec, kept = dataset._spec()
     desc.data, desc.in_memory = spec[0], in_memory
     options, kept_too = _options(names, list(fetch_info or names), report_every=print_period, epochs=epochs, steps=steps,
@@ -93,16 +94,17 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     counts = [servers] if isinstance(servers, int) else list(servers)
     cuts = keep.array("tr_saved_cut[]", len(counts))
     for i, count in enumerate(counts):
-        _fill_cut(cuts[i], keep, program, count, mode, names, dataset)
+        _fill_cut(cuts[i], keep, program, startup, count, mode, names, dataset)
     desc.cuts, desc.cut_count = cuts, len(counts)
     check(lib.tr_saved_job_write(os.fsencode(path), desc))
     del kept, kept_too
 
 
-def _fill_cut(cut: Any, keep: _Keep, program: Program, servers: int, mode: str | None, names: Sequence[str],
-              dataset: Dataset) -> None:
+def _fill_cut(cut: Any, keep: _Keep, program: Program, startup: Program, servers: int, mode: str | None,
+              names: Sequence[str], dataset: Dataset) -> None:
     """The programs for one number of servers, as a script in such a job would have them."""
     from .distributed import compression
+    from .distributed.first_values import first_values
     from .distributed.mode import parse, row_cache
     from .distributed.training import facts_of
     from .distributed.transpiler import transpile
@@ -127,7 +129,8 @@ def _fill_cut(cut: Any, keep: _Keep, program: Program, servers: int, mode: str |
     spec.values, spec.value_count = values, len(result.values)
     cut.value_rows = keep.array("tr_saved_rows[]", [[keep.chars(one.source), one.begin, one.end] for one in result.values])
     given = dataset._given
-    facts = [*facts_of(result), ("data", f"{given['format']}, batches of {given['batch_size']}, split {given['split']!r}")]
+    facts = [*facts_of(result, first_values(startup)),
+             ("data", f"{given['format']}, batches of {given['batch_size']}, split {given['split']!r}")]
     spec.facts = keep.array("tr_job_fact[]", [[keep.chars(key), keep.chars(value)] for key, value in facts])
     spec.fact_count = len(facts)
     prepare, begin = _own_variables(result)

@@ -23,6 +23,7 @@ from trireme.launch.watch import Ranks
 SCRIPT = Path(__file__).parent / "jobs" / "train.py"
 SEQUENCES = SCRIPT.with_name("sequences.py")
 SMALL = SCRIPT.with_name("small.py")
+UNLIKE = SCRIPT.with_name("unlike.py")
 LIMIT = 90                                             # seconds, for a job on a busy machine
 
 

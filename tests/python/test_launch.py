@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, each_mpi, environment, job_lines, launch, needs_mpi
+from job_support import LIMIT, MPIS, SCRIPT, UNLIKE, Launched, assert_within, each_mpi, environment, job_lines, launch, needs_mpi
 
 from trireme import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
@@ -426,6 +426,30 @@ def test_a_script_that_fails_before_it_joins(version):
 def test_mistakes_end_the_job_and_are_explained(fault, message):
     code, text = Launched(2, 2, "--optimizer", "momentum", "--fault", fault).end()
     assert code == 1 and message in text, text
+
+
+@needs_mpi
+@pytest.mark.parametrize("what, message", [
+    ("rate", r"first value of learning_rate_0: .*'value': 0\.1.* here, .*'value': 0\.2.* there"),
+    ("startup seed", r"first value of w: .*random seed 3.* here, .*random seed 4.* there"),
+    ("initializer", r"first value of w: .*'max': 0\.1.* here, .*'max': 0\.2.* there"),
+    ("initializer seed", r"first value of w: .*'seed': 0.* here, .*'seed': 5.* there"),
+    ("array", r"first value of v: .*assign_value.* here, .*assign_value.* there"),
+    ("momentum", r"operator \d+ of server 0: .*mu=0\.9.* here, .*mu=0\.8.* there" r"|operator \d+ of the trainers: .*'mu': 0\.89.* here, .*'mu': 0\.8.* there"),
+])
+@pytest.mark.parametrize("mode", ["sync", "geo(2)"])
+def test_what_would_be_trainer_0s_alone_is_the_same_in_all_scripts(what, message, mode):
+    """Trainer 0's counted, and nobody said so."""
+    code, text = Launched(1, 2, what, script=UNLIKE, options=("--mode", mode)).end()
+    assert code == 1 and re.search(r"\(trainer 0, .* \(here\) and rank \d \(trainer 1, .* \(there\) do not mean the same work:", text), text
+    assert re.search(message, text), text
+
+
+@needs_mpi
+@pytest.mark.parametrize("what", ["", "loaded", "data", "dropout seed"])
+def test_what_is_a_trainers_own_may_differ(what):
+    code, text = Launched(1, 2, what, script=UNLIKE).end()
+    assert code == 0, text
 
 
 @needs_mpi

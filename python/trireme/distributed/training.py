@@ -23,6 +23,7 @@ from . import job as jobs
 from .job import Job
 from .keeper import Keeper
 from .mode import row_cache
+from .first_values import facts_of_first_values, note, noted
 from .optimize_part import is_training
 from .replay import Replay
 from .geo import BASE, COUNT
@@ -103,7 +104,7 @@ class _Training:
             keep.extend([dims, data])
             values[i].server, values[i].name, values[i].dtype = value.server, chars(value.name), FROM_NUMPY[array.dtype]
             values[i].rank, values[i].dims, values[i].data = array.ndim, dims, data
-        told = [*facts_of(result), *self.keeper.facts()]
+        told = [*facts_of(result, noted(self.scope)), *self.keeper.facts()]
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
@@ -236,12 +237,13 @@ def _ahead_of(program: Program) -> Program | None:
     return ahead
 
 
-def facts_of(result: Transpiled) -> list[tuple[str, str]]:
-    """What all trainers must agree on beside the servers' programs: the operators of the trainers' part."""
+def facts_of(result: Transpiled, first: dict[str, str]) -> list[tuple[str, str]]:
+    """What all trainers must agree on beside the servers' programs: the operators of the trainers' part, but for the random numbers
+    that each draws itself, and what gave the servers' variables their ``first`` values."""
     facts = [("random seed", str(result.servers[0].random_seed))]
     for i, op in enumerate(result.trainer.global_block().ops):
-        facts.append((f"operator {i} of the trainers", repr(op)))
-    return facts
+        facts.append((f"operator {i} of the trainers", op.to_text(hidden=("seed", "fix_seed"))))
+    return facts + facts_of_first_values(result, first)
 
 
 def _samples(feed: dict[str, Any]) -> float:
@@ -349,6 +351,8 @@ def _first_run(program: Program, scope: Scope) -> _Training | None:
             return _training
     elif seen != revision and "TRIREME_JOB" in os.environ:
         jobs.current()                                 # the launcher promises servers: be known to them early
+    if seen != revision and _training is None:
+        note(program, scope)
     program._seen_by_job = revision
     return None
 

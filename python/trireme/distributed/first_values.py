@@ -1,0 +1,60 @@
+"""What gave variables their first values: the operators of startup programs, as they ran before the first training step.
+
+What servers begin with is trainer 0's (loaded parameters, say, which it alone may have), so arrays cannot be compared. What the scripts
+say can: who means another learning rate, or other random numbers, than trainer 0 is told so.
+"""
+
+from __future__ import annotations
+
+import weakref
+import zlib
+
+from ..core import Scope
+from ..framework import Operator, Program
+from .optimize_part import is_optimize
+from .transpiled import Transpiled
+
+_TEXT_MAX = 240
+
+_noted: weakref.WeakKeyDictionary[Scope, dict[str, str]] = weakref.WeakKeyDictionary()
+
+
+def _said(op: Operator, program: Program) -> str:
+    """The operator without its output, and the seed that it may draw by; what is long is told apart by a checksum."""
+    text = repr(op).partition(" = ")[2]
+    if len(text) > _TEXT_MAX:
+        text = f"{text[:_TEXT_MAX]}... (checksum {zlib.crc32(text.encode()):08x})"
+    return f"{text}, random seed {program.random_seed}" if op.has_attr("seed") else text
+
+
+def first_values(program: Program) -> dict[str, str]:
+    """Of each variable that outlives ``program``: what writes it first there."""
+    block = program.global_block()
+    found: dict[str, str] = {}
+    for op in block.ops:
+        for name in op.output_arg_names:
+            if name not in found and block.has_var(name) and block.var(name).persistable:
+                found[name] = _said(op, program)
+    return found
+
+
+def note(program: Program, scope: Scope) -> None:
+    """Before the first training step: ``program`` is about to run in ``scope``. What gave a value before is not forgotten."""
+    known = _noted.setdefault(scope, {})
+    for name, text in first_values(program).items():
+        known.setdefault(name, text)
+
+
+def noted(scope: Scope) -> dict[str, str]:
+    return _noted.get(scope, {})
+
+
+def facts_of_first_values(result: Transpiled, first: dict[str, str]) -> list[tuple[str, str]]:
+    """Of all that servers begin with, and that updates read (mode geo: on the trainers): what gave it its value."""
+    block = result.original.global_block()
+    names = [value.source for value in result.values] + result.tables
+    names += [name for op in block.ops if is_optimize(op) for name in op.input_arg_names]
+    return [(f"first value of {name}", first[name]) for name in dict.fromkeys(names) if name in first]
+
+
+__all__ = ["first_values", "note", "noted", "facts_of_first_values"]
