@@ -184,6 +184,7 @@ tr_status tr_executor_prepare(tr_plan **out, tr_executor *executor, tr_program *
     *out = find_plan(executor, program, scope, feed_count, feeds, fetch_count, fetches);
     if (*out)
         return TR_OK;
+    TR_TRY(tr_num_threads_check());
     drop_plans(executor, program, true);
     TR_TRY(new_plan(out, executor, program, scope, feed_count, feeds, fetch_count, fetches));
     (*out)->next = executor->plans;

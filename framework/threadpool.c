@@ -11,6 +11,7 @@
 #include "framework/threadpool.h"
 
 #include "framework/compiler.h"
+#include "framework/status.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -203,13 +204,32 @@ static void init(void)
 
 /* -- the thread count ----------------------------------------------------------------------------------------- */
 
-static int default_threads(void)
+/* What the environment asks for; 0: nothing, -1: something that is no number of threads. */
+static int asked_threads(void)
 {
     const char *text = getenv("TRIREME_NUM_THREADS");
-    const long  asked = text ? strtol(text, NULL, 10) : 0;
-    cpu_set_t   cpus;
+    char       *end;
+
+    if (!text || !*text)
+        return 0;
+    const long count = strtol(text, &end, 10);
+    return *end || count < 1 || count > MAX_THREADS ? -1 : (int)count;
+}
+
+tr_status tr_num_threads_check(void)
+{
+    if (atomic_load_explicit(&wanted, memory_order_relaxed) == 0 && asked_threads() < 0)
+        return tr_fail(TR_EINVAL, "TRIREME_NUM_THREADS='%s' in the environment; a whole number from 1 to %d is possible",
+                       getenv("TRIREME_NUM_THREADS"), MAX_THREADS);
+    return TR_OK;
+}
+
+static int default_threads(void)
+{
+    const int asked = asked_threads();
+    cpu_set_t cpus;
     if (asked > 0)
-        return asked < MAX_THREADS ? (int)asked : MAX_THREADS;
+        return asked;
     if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
         return 1;
     const int count = CPU_COUNT(&cpus);
@@ -222,7 +242,8 @@ int tr_num_threads(void)
     if (count == 0) {
         int undecided = 0;
         count = default_threads();
-        if (!atomic_compare_exchange_strong(&wanted, &undecided, count))
+        /* What makes no sense is not decided on, so that the check finds it. */
+        if (asked_threads() >= 0 && !atomic_compare_exchange_strong(&wanted, &undecided, count))
             count = undecided;
     }
     return count;
@@ -230,9 +251,7 @@ int tr_num_threads(void)
 
 void tr_set_num_threads(int count)
 {
-    if (count <= 0)
-        count = default_threads();
-    atomic_store(&wanted, count < MAX_THREADS ? count : MAX_THREADS);
+    atomic_store(&wanted, count <= 0 ? 0 : count < MAX_THREADS ? count : MAX_THREADS);
 }
 
 /* -- jobs ------------------------------------------------------------------------------------------------------ */

@@ -408,6 +408,8 @@ TR_API int64_t   tr_plan_allocations(const tr_plan *plan);
  * use, or the environment's TRIREME_NUM_THREADS. */
 TR_API void tr_set_num_threads(int count);
 TR_API int  tr_num_threads(void);
+/* Fails where the environment asks for something that is no number of threads, and nobody has set one. Preparing a plan asks. */
+TR_API tr_status tr_num_threads_check(void);
 
 /* == watching =============================================================================== */
 

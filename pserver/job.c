@@ -393,6 +393,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     TR_TRY(tr_dist_init());
     TR_TRY(check_start(role));
     TR_TRY(take_options(&taken, options));
+    TR_TRY(tr_num_threads_check());
     TR_TRY(tr_runlog_prepare());
     tr_job *job = calloc(1, sizeof *job);
     if (!job)

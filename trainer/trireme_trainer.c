@@ -67,24 +67,38 @@ static int read_seconds(double *out, const char *text)
     return end == text || *end || !(*out >= 0) || *out > 1e9 ? -1 : 0;
 }
 
+/* NULL: not there, or empty. */
+static const char *environment(const char *variable)
+{
+    const char *text = getenv(variable);
+
+    return text && *text ? text : NULL;
+}
+
+static int refuse_environment(const char *variable, const char *text)
+{
+    fprintf(stderr, "trireme-trainer: %s='%s' in the environment; a number above 0 is possible\n", variable, text);
+    return 2;
+}
+
 /* What `trireme launch --checkpoint` says to every trainer; options of the trainer's own come after it. */
 static int read_environment(choices *c)
 {
-    const char *steps = getenv("TRIREME_CHECKPOINT_STEPS"), *seconds = getenv("TRIREME_CHECKPOINT_SECONDS"),
-               *keep = getenv("TRIREME_CHECKPOINT_KEEP"), *resume = getenv("TRIREME_RESUME");
+    static const char *const names[] = {"TRIREME_CHECKPOINT_STEPS", "TRIREME_CHECKPOINT_KEEP", "TRIREME_CHECKPOINT_SECONDS"};
+    int64_t *const           counts[] = {&c->checkpoint_steps, &c->checkpoint_keep};
+    const char              *resume = environment("TRIREME_RESUME"), *seconds = environment(names[2]);
 
-    c->checkpoint = getenv("TRIREME_CHECKPOINT");
-    if (!c->checkpoint || !*c->checkpoint) {
-        c->checkpoint = NULL;
+    c->checkpoint = environment("TRIREME_CHECKPOINT");
+    if (!c->checkpoint)
         return 0;
+    c->resume = resume && strcmp(resume, "0") != 0;
+    for (int i = 0; i < 2; i++) {
+        const char *text = environment(names[i]);
+        if (text && (read_count(counts[i], text) || *counts[i] == 0))
+            return refuse_environment(names[i], text);
     }
-    c->resume = resume && *resume && strcmp(resume, "0") != 0;
-    if (steps && read_count(&c->checkpoint_steps, steps))
-        return refuse("TRIREME_CHECKPOINT_STEPS is not a number from 0 on:", steps);
-    if (seconds && read_seconds(&c->checkpoint_seconds, seconds))
-        return refuse("TRIREME_CHECKPOINT_SECONDS is not a number from 0 on:", seconds);
-    if (keep && read_count(&c->checkpoint_keep, keep))
-        return refuse("TRIREME_CHECKPOINT_KEEP is not a number from 0 on:", keep);
+    if (seconds && (read_seconds(&c->checkpoint_seconds, seconds) || !(c->checkpoint_seconds > 0)))
+        return refuse_environment(names[2], seconds);
     return 0;
 }
 

@@ -41,6 +41,8 @@ def set_num_threads(count: int) -> None:
 
 
 def num_threads() -> int:
+    """Return the threads that operators use. Raises InvalidArgumentError when TRIREME_NUM_THREADS is no number of them."""
+    check(lib.tr_num_threads_check())
     return lib.tr_num_threads()
 
 

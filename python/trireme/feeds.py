@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ._core import ffi, lib
+from .core import num_threads
 from .dtypes import NUMPY_DTYPES, VarType, convert_dtype
 from .errors import InvalidArgumentError, UnsupportedError, check
 from .framework import Variable, default_main_program
@@ -199,7 +200,7 @@ class Dataset:
         spec.slots, spec.slot_count = slots, len(given["slots"])
         spec.files, spec.file_count = texts(given["files"]), len(given["files"])
         spec.batch_size, spec.drop_last = given["batch_size"], given["drop_last"]
-        spec.threads = given["threads"] or max(1, lib.tr_num_threads())
+        spec.threads = given["threads"] or max(1, num_threads())
         spec.is_unordered = not given["ordered"]
         spec.bad_lines = -1 if given["bad_lines"] == "skip" else given["bad_lines"]
         spec.pipe_command = chars(None if given["pipe_command"] in (None, "", "cat") else given["pipe_command"])

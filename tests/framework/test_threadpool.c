@@ -10,10 +10,12 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "framework/threadpool.h"
+#include "tests/support/expect.h"
 
 #ifdef __SANITIZE_THREAD__
 /* Else the sanitizer ends a forked child that starts threads. */
@@ -144,6 +146,28 @@ static void the_environment_sets_the_default(void **state)
     assert_true(tr_num_threads() >= 1);
 }
 
+static void what_is_no_number_of_threads_is_an_error(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"abc", "0", "-1", "1e3", "4 ", "257", "99999999999999999999"};
+
+    for (int i = 0; i < 7; i++) {
+        char expected[128];
+        setenv("TRIREME_NUM_THREADS", texts[i], 1);
+        tr_set_num_threads(0);
+        assert_true(tr_num_threads() >= 1);        /* who asks before the check does not hide it */
+        snprintf(expected, sizeof expected, "TRIREME_NUM_THREADS='%s' in the environment; a whole number from 1 to 256", texts[i]);
+        EXPECT_FAIL(TR_EINVAL, expected, tr_num_threads_check());
+        tr_set_num_threads(2);                     /* it is not asked any more */
+        EXPECT_OK(tr_num_threads_check());
+    }
+    setenv("TRIREME_NUM_THREADS", "", 1);
+    tr_set_num_threads(0);
+    EXPECT_OK(tr_num_threads_check());
+    unsetenv("TRIREME_NUM_THREADS");
+    tr_set_num_threads(0);
+}
+
 static void ranges_cover_everything_in_order(void **state)
 {
     (void)state;
@@ -229,6 +253,7 @@ int main(void)
         cmocka_unit_test(callers_share_the_pool),
         cmocka_unit_test(a_forked_child_has_a_pool_of_its_own),
         cmocka_unit_test(the_environment_sets_the_default),
+        cmocka_unit_test(what_is_no_number_of_threads_is_an_error),
         cmocka_unit_test(ranges_cover_everything_in_order),
         cmocka_unit_test(small_work_is_one_slice),
         cmocka_unit_test(parallel_range_visits_each_item_once),

@@ -67,6 +67,11 @@ def test_more_threads_than_cores(monkeypatch):
     assert check.got == "4096" and "TRIREME_NUM_THREADS=" in check.advice
 
 
+def test_threads_that_are_no_number():
+    done = diagnose("--mpirun", "/no/mpirun", TRIREME_NUM_THREADS="1e3")
+    assert done.returncode == 1 and "-> TRIREME_NUM_THREADS='1e3' in the environment; a whole number from 1 to 256 is possible" in done.stdout
+
+
 def test_an_openblas_that_does_not_fit(monkeypatch):
     def refuse():
         raise UnsupportedError("OpenBLAS chose the core 'Prescott'\n  in load")

@@ -453,6 +453,20 @@ def test_what_is_a_trainers_own_may_differ(what):
 
 
 @needs_mpi
+@pytest.mark.parametrize("name, text", [("TRIREME_NUM_THREADS", "1e3"), ("TRIREME_NUM_THREADS", "4 "), ("TRIREME_TIMEOUT", "abc"),
+                                        ("TRIREME_LOG_SECONDS", "0"), ("TRIREME_MODE", "synk"), ("TRIREME_COMPRESS", "int9")])
+def test_a_variable_that_makes_no_sense_ends_the_job_and_is_named(name, text):
+    code, said = Launched(1, 1, script=UNLIKE, env=environment(**{name: text})).end()
+    assert code == 1 and (f"{name}='{text}' in the environment" in said or f"'{text}'" in said), said
+
+
+@needs_mpi
+def test_an_empty_variable_is_one_that_is_not_there():
+    names = ("NUM_THREADS", "TIMEOUT", "START_TIMEOUT", "LOG_SECONDS", "MODE", "COMPRESS", "CHECKPOINT", "CHECKPOINT_STEPS", "LOCAL")
+    launch(1, 1, script=UNLIKE, env=environment(**{f"TRIREME_{name}": "" for name in names}))
+
+
+@needs_mpi
 def test_a_copy_of_a_trainer_makes_no_steps():
     """It had the trainer's connections, and two that wrote to them ended both, or hung."""
     code, text = Launched(1, 2, "--fault", "fork").end()

@@ -311,6 +311,16 @@ def test_beside_servers_it_goes_on_from_a_checkpoint(data, tmp_path):
     assert checkpoints.newest(tmp_path / "c").tables
 
 
+@pytest.mark.parametrize("name, text", [("STEPS", "0"), ("STEPS", "4 "), ("SECONDS", "0"), ("KEEP", "-1")])
+def test_what_the_environment_says_of_checkpoints_is_checked_as_for_scripts(data, tmp_path, name, text):
+    script(data, "--write", tmp_path / "job")
+    job = trainer_program(), tmp_path / "job", "--steps", 2
+    code, out, err = run(*job, TRIREME_CHECKPOINT=str(tmp_path / "c"), **{f"TRIREME_CHECKPOINT_{name}": text})
+    assert code == 2 and f"TRIREME_CHECKPOINT_{name}='{text}' in the environment; a number above 0 is possible" in err, out + err
+    code, out, err = run(*job, TRIREME_CHECKPOINT=str(tmp_path / "c"), **{f"TRIREME_CHECKPOINT_{name}": ""})
+    assert code == 0, out + err
+
+
 def test_a_signal_is_a_checkpoint_and_an_exit_code(data, tmp_path):
     script(data, "--write", tmp_path / "job", "--epochs", 100000)
     keep = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", "20")

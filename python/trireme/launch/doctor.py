@@ -52,11 +52,14 @@ def check_cpu() -> Check:
 
 
 def check_threads() -> Check:
-    mine, allowed = core.num_threads(), _allowed_cores()
-    advice = ""
-    if mine > allowed:
-        advice = f"more threads than cores fight for them: TRIREME_NUM_THREADS={allowed}"
-    return Check("threads", f"at most {allowed}: cores of this process", str(mine), advice)
+    allowed = _allowed_cores()
+    expected = f"at most {allowed}: cores of this process"
+    try:
+        mine = core.num_threads()
+    except TriremeError as error:
+        return Check("threads", expected, "none", str(error).splitlines()[0])
+    advice = f"more threads than cores fight for them: TRIREME_NUM_THREADS={allowed}" if mine > allowed else ""
+    return Check("threads", expected, str(mine), advice)
 
 
 def _allowed_cores() -> int:

@@ -209,7 +209,7 @@ class Launch:
         env["TRIREME_TERMINAL"] = str(int(os.isatty(1)))
         cores, count = (hosts.cores(), hosts.count) if hosts else (len(os.sched_getaffinity(0)), 1)
         each = -(-self.layout.trainers // count)       # trainers of one host; results do not depend on it
-        env.setdefault("TRIREME_NUM_THREADS", str(max(1, cores // each)))
+        env["TRIREME_NUM_THREADS"] = env.get("TRIREME_NUM_THREADS") or str(max(1, cores // each))
         # After each product, and when it is imported, NumPy's library would keep all cores busy for a tenth of a second: others' cores.
         env.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
         env["PYTHONUNBUFFERED"] = env.get("PYTHONUNBUFFERED", "1")
