@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -206,6 +207,7 @@ class Executor:
             raise TypeError(f"Executor: the place must be CPUPlace(), got {place!r}")
         self.place = place or CPUPlace()
         self._native = Native(lib.tr_executor_new(), lib.tr_executor_free)
+        self._turn = RLock()
         self._before_run, self._after_run = _job_hooks()
         self.check_nan = check_nan
 
@@ -230,7 +232,7 @@ class Executor:
         """Run ``program`` once and return the values of ``fetch_list``: variables or their names.
 
         ``feed`` maps names to arrays; a LoDTensor brings sequence offsets. ``return_numpy=False`` returns
-        LoDTensors. Variables that persist live in ``scope``.
+        LoDTensors. Variables that persist live in ``scope``. Threads that share a scope, a program or an executor take turns.
         """
         if program is None:
             program = default_main_program()
@@ -239,14 +241,20 @@ class Executor:
         if feed is None:
             feed = {}
         try:
-            names = tuple([var if type(var) is str else var._name for var in fetch_list]) if fetch_list else ()
-            if self._before_run is not None:
-                program, names = self._before_run(self, program, scope, feed, names)
-            key = (self._native, scope._native, *feed, None, *names)
-            prepared = program._prepared.get(key)
+            # In this order, so that no two threads wait for each other: a job runs programs of its own inside a run.
+            with scope._turn, program._turn, self._turn:
+                return self._run(program, feed, fetch_list, scope, return_numpy)
         except (AttributeError, TypeError):
             self._explain(program, feed, fetch_list, scope)
             raise
+
+    def _run(self, program: Program, feed: dict[str, Any], fetch_list: Sequence[Any] | None, scope: Scope,
+             return_numpy: bool) -> list[Any]:
+        names = tuple([var if type(var) is str else var._name for var in fetch_list]) if fetch_list else ()
+        if self._before_run is not None:
+            program, names = self._before_run(self, program, scope, feed, names)
+        key = (self._native, scope._native, *feed, None, *names)
+        prepared = program._prepared.get(key)
         if (prepared is None or prepared.revision != _revision(program.desc._native.ptr)
                 or prepared.erased != scope._erased):
             prepared = self._prepare(program, scope, feed, names, key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from threading import RLock
 from typing import Any
 
 from . import core
@@ -33,6 +34,7 @@ class Program:
         self._current_role: int = OpRole.Forward
         self._op_role_var: list[str] = []
         self._prepared: dict[Any, Any] = {}            # runs that an Executor has prepared
+        self._turn = RLock()                           # held while it runs
         self._is_distributed = False
 
     @property

@@ -7,6 +7,7 @@ valid and unchanged whatever the program computes afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -325,6 +326,7 @@ class Scope:
         self._native = Native(lib.tr_scope_new(parent._native.ptr if parent is not None else ffi.NULL),
                               lib.tr_scope_free, needs)
         self._kids: list[Scope] = []
+        self._turn = RLock() if parent is None else parent._turn       # held while a program runs here: kids see what is in their parents
         self._erased = 0                      # prepared runs are looked up anew when this changes
 
     def __del__(self) -> None:

@@ -2,8 +2,11 @@
 
 import gc
 import pickle
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -189,6 +192,15 @@ def test_programs_run_in_threads(exe):
     for thread in threads:
         thread.join()
     assert all(one == [2.0 * i for i in range(200)] for one in lists)
+
+
+@pytest.mark.parametrize("how", [(), ("--own",), ("--own", "--prepare")])
+def test_threads_that_share_a_program_take_turns(how):
+    """Two in a run of one Executor at once ended the process by a signal."""
+    script = Path(__file__).parent / "jobs" / "threads.py"
+    done = subprocess.run([sys.executable, script, *how], capture_output=True, text=True, timeout=90, check=False)
+    count = 240 if "--prepare" in how else 241
+    assert done.returncode == 0 and f"{count} steps, the last {count}, {count} numbers" in done.stdout, done.stdout + done.stderr
 
 
 def test_results_do_not_depend_on_the_number_of_threads(exe, rng):

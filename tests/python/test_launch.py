@@ -467,6 +467,15 @@ def test_an_empty_variable_is_one_that_is_not_there():
 
 
 @needs_mpi
+@pytest.mark.parametrize("how", [(), ("--own",), ("--own", "--prepare")])
+def test_threads_of_a_trainer_take_turns(how):
+    """Two in a run at once ended the process by a signal."""
+    code, text = Launched(1, 2, *how, script=SCRIPT.with_name("threads.py")).end()
+    count = 240 if "--prepare" in how else 241
+    assert code == 0 and text.count(f"{count} steps, the last {count}, {count} numbers") == 2, text
+
+
+@needs_mpi
 def test_a_copy_of_a_trainer_makes_no_steps():
     """It had the trainer's connections, and two that wrote to them ended both, or hung."""
     code, text = Launched(1, 2, "--fault", "fork").end()

@@ -74,13 +74,16 @@ class Job:
 
 
 _job: Job | None = None
+starting = threading.RLock()                          # one thread begins; a process joins once
 _end_unjoined: tuple[int, str] | None = (1, "")        # how a process ends that has not joined; None: another is to blame
 
 
 def current() -> Job | None:
     """Return the job, started when it was not; None in a process that trains by itself."""
     if _job is None and is_launched():
-        _start()
+        with starting:
+            if _job is None:
+                _start()
     return _job if _job is not None and _job.pid == os.getpid() and _job.ptr is not None else None
 
 

@@ -342,13 +342,14 @@ def _first_run(program: Program, scope: Scope) -> _Training | None:
     seen = program.__dict__.get("_seen_by_job")
     revision = program.desc.revision
     if seen != revision and (is_training(program) or hasattr(program, "_transpiled")):
-        if _training is not None:
-            raise InvalidArgumentError("a job trains one program, and this is a second one: minimize the sum of both "
-                                       "losses, or train each in a job of its own")
-        job = jobs.current()
-        if job is not None:
-            _training, _trained = _Training(job, program, scope), program
-            return _training
+        with jobs.starting:                          # other threads, in another scope, are told
+            if _training is not None:
+                raise InvalidArgumentError("a job trains one program, and this is a second one: minimize the sum of both "
+                                           "losses, or train each in a job of its own")
+            job = jobs.current()
+            if job is not None:
+                _training, _trained = _Training(job, program, scope), program
+                return _training
     elif seen != revision and "TRIREME_JOB" in os.environ:
         jobs.current()                                 # the launcher promises servers: be known to them early
     if seen != revision and _training is None:
