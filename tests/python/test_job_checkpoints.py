@@ -112,6 +112,28 @@ def test_a_trainer_that_makes_no_step_is_where_the_checkpoint_had_it(tmp_path):
         assert found.trainer(1) == (4, 4, b"of trainer 1") and found.trainer(0) == (steps, steps, b"of trainer 0")
 
 
+def test_a_folder_that_the_script_names_is_for_one_job_at_a_time(tmp_path):
+    """Two wrote there, and each removed and took up what was the other's."""
+    folder = tmp_path / "c"
+    first = Launched(1, 1, "--steps", 100_000, "--pause", 0.01, "--keep-in", folder, "--mark", tmp_path / "begun", script=RESUME)
+    wait_for(tmp_path / "begun", first.process)
+    code, text = Launched(1, 1, "--keep-in", folder, script=RESUME).end()
+    assert code == 1 and f"checkpoint: folder '{folder}': another job that runs keeps its own there" in text, text
+    code, text = Launched(1, 1, script=RESUME, options=("--checkpoint", folder)).end()
+    assert code == 2 and f"--checkpoint {folder}: another job that runs keeps its own there" in text, text
+    first.process.send_signal(signal.SIGTERM)
+    assert first.end()[0] == 75
+    launch(1, 1, "--keep-in", folder, "--steps", 8, script=RESUME)
+
+
+def test_a_folder_of_the_launcher_is_not_anothers_that_a_script_names(tmp_path):
+    first = Launched(1, 1, "--steps", 100_000, "--pause", 0.01, "--mark", tmp_path / "begun", script=RESUME,
+                     options=("--checkpoint", tmp_path / "c"))
+    wait_for(tmp_path / "begun", first.process)
+    code, text = Launched(1, 1, "--keep-in", tmp_path / "c", script=RESUME).end()
+    assert code == 1 and "another job that runs keeps its own there" in text, text
+
+
 def test_a_parameter_is_in_pieces_and_is_one_array(killed):
     found = checkpoints.find(killed, 10)
     assert found.parts == 3 and found.mode == "sync"

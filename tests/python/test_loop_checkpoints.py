@@ -63,6 +63,18 @@ def test_one_process_goes_on_in_the_middle_of_a_pass(tmp_path):
     assert checkpoints.steps(tmp_path / "c")[0] == 64
 
 
+def test_one_process_has_its_folder_for_itself(tmp_path):
+    import fcntl
+
+    (tmp_path / "c").mkdir()
+    fd = os.open(tmp_path / "c", os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)                     # as a job has it that runs
+    text = run(tmp_path / "data", "--deep", "--keep-in", tmp_path / "c", code=1)
+    os.close(fd)
+    assert f"checkpoint: folder '{tmp_path / 'c'}': another job that runs keeps its own there" in text
+    run(tmp_path / "data", "--deep", "--keep-in", tmp_path / "c")
+
+
 def test_who_is_stopped_without_a_checkpoint_says_so(tmp_path):
     import subprocess
     import sys

@@ -12,6 +12,7 @@ from typing import Any
 from .._core import ffi, lib
 from ..checkpoint import Checkpoint, newest, steps
 from ..errors import InvalidArgumentError
+from ..launch.claims import claim
 from . import job as jobs
 from .job import Job
 
@@ -82,12 +83,29 @@ class _Beginning:
 
 _settings = Settings()
 _beginning: _Beginning | None = None
+_claims: dict[str, int] = {}           # folders that this process holds
 _skips_itself = False                  # the script leaves out what was done
 
 
 def settings_now() -> Settings:
     """What holds for this process: the launcher's words go before the script's."""
     return _settings.from_environment()
+
+
+def claim_folder(folder: str, is_first: bool) -> None:
+    """Have this folder for checkpoints of this process alone while it lives; the launcher has the one that it names. The ``first`` to want
+    it is refused where another job has it; who comes after one that has died takes it when that one is gone."""
+    path = os.path.realpath(folder)
+    if path in _claims or ("TRIREME_JOB" in os.environ and os.environ.get("TRIREME_CHECKPOINT")):
+        return
+    try:
+        fd = claim(path)
+    except BlockingIOError:
+        if is_first:
+            raise InvalidArgumentError(f"checkpoint: folder {folder!r}: another job that runs keeps its own there") from None
+        return
+    if fd is not None:
+        _claims[path] = fd
 
 
 def is_skipped_by_script() -> bool:
@@ -186,4 +204,4 @@ def resumed(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
     return rest
 
 
-__all__ = ["checkpoint", "resumed", "resumed_from", "first_step", "Settings", "settings_now", "beginning_of", "is_skipped_by_script"]
+__all__ = ["checkpoint", "resumed", "resumed_from", "first_step", "Settings", "settings_now", "beginning_of", "claim_folder", "is_skipped_by_script"]

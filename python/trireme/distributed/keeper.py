@@ -20,7 +20,7 @@ from .._core import ffi, lib
 from ..checkpoint import STATISTIC, Checkpoint, States, digest_of, kept_variables, kinds_of, newest, path_of, restore, steps, value_in
 from ..core import Scope
 from ..errors import TimedOutError, TriremeError, check
-from .checkpoints import Settings, beginning_of, is_skipped_by_script, settings_now
+from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_script, settings_now
 from .geo import COUNT
 from .job import Job
 from .transpiled import Transpiled
@@ -156,6 +156,8 @@ class _Keeper(Keeper):
         found = self.beginning.checkpoint              # of others it may have more steps: those before this launch are called by fewer
         self._ahead = max(found.step - self.first, 0) if found is not None else 0
         begins = not (job.is_heir or self.kept)
+        if job.index == 0:
+            claim_folder(settings.folder, is_first=begins and os.environ.get("TRIREME_ATTEMPT", "0") in ("", "0"))
         self._makes = job.index == 0 and begins        # checkpoints, when it was looked at last
         self._known = self._newest() if begins else -1 # what was there before this launch
         self.begun_at = time.monotonic()
@@ -216,6 +218,7 @@ class _Keeper(Keeper):
         """Whether it is this trainer that makes checkpoints now. When another made them before, its own are called by steps behind those."""
         makes = bool(lib.tr_job_makes_checkpoints(self.job.ptr))
         if makes and not self._makes:
+            claim_folder(self.settings.folder, is_first=False)
             newest = self._newest()
             if newest != self._known:
                 self._ahead = max(self._ahead, newest - self.steps)

@@ -12,7 +12,7 @@ from ..checkpoint import load_checkpoint, path_of, save_checkpoint, steps
 from ..core import Scope
 from ..errors import TriremeError, check
 from . import job as jobs
-from .checkpoints import Settings, settings_now
+from .checkpoints import Settings, claim_folder, settings_now
 from .wishes import STOPPED, asked, is_due, listen, say, steps_to_pause
 
 
@@ -21,6 +21,7 @@ class _Alone:
 
     def __init__(self, executor: Any, program: Any, scope: Scope, settings: Settings) -> None:
         self.program, self.settings = program, settings
+        claim_folder(settings.folder, is_first=True)
         self.first = 0
         if settings.resume and steps(settings.folder):
             from ..executor import scope_guard

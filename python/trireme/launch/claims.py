@@ -1,4 +1,8 @@
-"""Folders that a launch has for itself while it runs: two jobs that wrote there would take what the other has written for their own."""
+"""Folders that a job has for itself while it runs: two jobs that wrote there would take what the other has written for their own.
+
+The launcher holds those that its options name, and who makes checkpoints the one that a script names. The system drops a claim with the
+process, however that ends.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +14,39 @@ from collections.abc import Iterator
 from ..errors import InvalidArgumentError
 
 
+def claim(folder: str | os.PathLike[str]) -> int | None:
+    """Make this folder and hold it; return the open file that does. BlockingIOError: another process has it. None: it cannot be made, which
+    is for who writes there to report."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise
+    except OSError:
+        pass                                           # a file system without locks
+    return fd
+
+
 @contextlib.contextmanager
 def claimed(**options: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Make these folders and hold them; the names are those of the launcher's options. One that cannot be made is for who writes there
-    to report. The system drops a claim with the process, however that ends."""
+    """Hold these folders; the names are those of the launcher's options."""
     with contextlib.ExitStack() as held:
         folders = {os.path.realpath(folder): (option, folder) for option, folder in options.items() if folder is not None}
         for path, (option, folder) in folders.items():
             if os.path.exists(path) and not os.path.isdir(path):
                 raise InvalidArgumentError(f"trireme launch: --{option} {folder}: this is no folder")
-            with contextlib.suppress(OSError):
-                os.makedirs(path, exist_ok=True)
-                fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fd = claim(path)
+            except BlockingIOError:
+                raise InvalidArgumentError(f"trireme launch: --{option} {folder}: another job that runs keeps its own there") from None
+            if fd is not None:
                 held.callback(os.close, fd)
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise InvalidArgumentError(f"trireme launch: --{option} {folder}: another job that runs keeps its own there") from None
         yield
 
 
-__all__ = ["claimed"]
+__all__ = ["claim", "claimed"]

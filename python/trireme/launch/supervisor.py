@@ -234,7 +234,7 @@ class Launch:
 
     def run(self) -> int:
         """Run the job, again when a process has died; return the exit code."""
-        with claimed(checkpoint=self.checkpoints.folder, log=self.log.folder):
+        with claimed(checkpoint=self.checkpoints.folder or os.environ.get("TRIREME_CHECKPOINT") or None, log=self.log.folder):
             return self._run()
 
     def _run(self) -> int:
