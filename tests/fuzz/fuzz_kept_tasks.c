@@ -1,66 +1,12 @@
 /* fuzz_kept_tasks.c - the state of leased tasks as a dead server has left it, damaged: who takes its place refuses it, or goes on from it.
  *
  * The first byte of the input: bit 0: the place of one that died; else the job is started again. The rest damages the memory (damage.h). */
-#include "tests/support/server_rig.h"
+#include "tests/support/kept_store.h"
 #include "tests/fuzz/damage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
-static uint8_t  kept_setup[512];
-static size_t   kept_setup_bytes;
-static uint64_t kept_settled[2], kept_updates;
-static uint8_t  kept_trainer[2];
-static uint8_t *memory;
-static uint64_t memory_bytes;
-static damaged  left;
-
-static bool something_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
-{
-    (void)self;
-    *commit = (tr_commit){kept_updates, kept_settled, kept_trainer, kept_updates, 0};
-    *packed = kept_setup;
-    *bytes = kept_setup_bytes;
-    return kept_setup_bytes > 0;
-}
-
-static tr_status set_up_kept(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
-{
-    (void)self, (void)setup, (void)resume;
-    memmove(kept_setup, packed, bytes);
-    kept_setup_bytes = bytes;
-    return TR_OK;
-}
-
-static void commit_kept(void *self, const tr_commit *commit, bool is_update)
-{
-    (void)self, (void)is_update;
-    kept_updates = commit->updates;
-    memcpy(kept_settled, commit->settled, sizeof kept_settled);
-    memcpy(kept_trainer, commit->trainer, sizeof kept_trainer);
-}
-
-static void *keep_tasks(void *self, uint64_t *bytes)
-{
-    (void)self;
-    if (*bytes) {
-        free(memory);
-        memory = calloc(1, *bytes);
-        memory_bytes = *bytes;
-    }
-    *bytes = memory ? memory_bytes : 0;
-    return memory;
-}
-
-static void renew(rig *r)
-{
-    tr_store store = plain_store();
-
-    store.kept = something_kept;
-    store.setup = set_up_kept;
-    store.commit = commit_kept;
-    store.tasks = keep_tasks;
-    serve_anew(r, &store);
-}
+static damaged left;
 
 static void hear_all(rig *r)
 {
@@ -92,8 +38,7 @@ static void begin(void)
 {
     rig r = make();
 
-    kept_setup_bytes = 0;
-    renew(&r);
+    serve_keeping(&r);
     say_setup(&r, "async", TR_FP32);
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
@@ -105,7 +50,7 @@ static void begin(void)
     say_small(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_END, .offset = 1});
     make_steps(&r, TRAINER1, 3, 3);
     unmake(&r);
-    damaged_init(&left, memory, memory_bytes);
+    damaged_init(&left, kept.tasks, kept.tasks_bytes);
 }
 
 static bool has_begun(rig *r, bool takes_place)
@@ -113,7 +58,7 @@ static bool has_begun(rig *r, bool takes_place)
     if (takes_place)
         return tr_server_take_over(r->server) == TR_OK;
     say_small(r, TRAINER0, (tr_wire){.kind = TR_WIRE_NONE});
-    say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept_setup_bytes, .part = 1, .step = 3}, kept_setup);
+    say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept.setup_bytes, .part = 1, .step = 3}, kept.setup);
     say_join(r, TRAINER0);
     say(r, TRAINER1, (tr_wire){.kind = TR_WIRE_JOIN, .step = 3, .offset = 3}, NULL);
     say_small(r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 2, .offset = 9, .weight = 10});
@@ -142,16 +87,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
     if (!size)
         return 0;
     damage(&left, 1, input + 1, size - 1);
-    free(memory);
-    memory = malloc(left.size ? left.size : 1);        /* of just its size: a step outside is seen */
-    memory_bytes = left.size;
-    memcpy(memory, left.bytes, left.size);
-    kept_updates = 3;
-    kept_settled[0] = 0;
-    kept_settled[1] = 3;
-    memset(kept_trainer, 0, sizeof kept_trainer);
+    free(kept.tasks);
+    kept.tasks = malloc(left.size ? left.size : 1);    /* of just its size: a step outside is seen */
+    kept.tasks_bytes = left.size;
+    memcpy(kept.tasks, left.bytes, left.size);
+    kept.commit = (tr_commit){.updates = 3, .decided = 3};
+    kept.settled[0] = 0;
+    kept.settled[1] = 3;
+    memset(kept.trainer, 0, sizeof kept.trainer);
     rig r = make();
-    renew(&r);
+    serve_from_kept(&r);
     go_on(&r, input[0] & 1);
     unmake(&r);
     return 0;

@@ -1,5 +1,5 @@
 /* test_server_tasks.c - one server, two trainers, messages by hand: tasks, and what is kept of them. */
-#include "tests/support/server_rig.h"
+#include "tests/support/kept_store.h"
 
 #include "pserver/trireme_tasks.h"
 
@@ -182,70 +182,11 @@ TEST(a_step_that_is_left_out_is_settled_without_an_update)
 
 /* -- what is kept of tasks: a server, and another one behind it ------------------------------------------- */
 
-static uint8_t  kept_setup[512];
-static size_t   kept_setup_bytes;
-static uint64_t kept_settled[2], kept_updates;
-static uint8_t  kept_trainer[2];
-static uint8_t *kept_tasks;
-static uint64_t kept_tasks_bytes;
-
-static bool something_kept(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
-{
-    (void)self;
-    *commit = (tr_commit){kept_updates, kept_settled, kept_trainer};
-    *packed = kept_setup;
-    *bytes = kept_setup_bytes;
-    return kept_setup_bytes > 0;
-}
-
-static tr_status set_up_kept(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
-{
-    (void)self;
-    (void)setup;
-    (void)resume;
-    memmove(kept_setup, packed, bytes);
-    kept_setup_bytes = bytes;
-    return TR_OK;
-}
-
-static void commit_kept(void *self, const tr_commit *commit, bool is_update)
-{
-    (void)self;
-    (void)is_update;
-    kept_updates = commit->updates;
-    memcpy(kept_settled, commit->settled, sizeof kept_settled);
-    memcpy(kept_trainer, commit->trainer, sizeof kept_trainer);
-}
-
-static void *keep_tasks(void *self, uint64_t *bytes)
-{
-    (void)self;
-    if (*bytes) {
-        free(kept_tasks);
-        kept_tasks = calloc(1, *bytes);
-        kept_tasks_bytes = *bytes;
-    }
-    *bytes = kept_tasks ? kept_tasks_bytes : 0;
-    return kept_tasks;
-}
-
-static void renew(rig *r)
-{
-    tr_store store = plain_store();
-
-    store.kept = something_kept;
-    store.setup = set_up_kept;
-    store.commit = commit_kept;
-    store.tasks = keep_tasks;
-    serve_anew(r, &store);
-}
-
 TEST(who_takes_a_servers_place_knows_its_tasks)
 {
     rig r = make();
 
-    kept_setup_bytes = 0;
-    renew(&r);
+    serve_keeping(&r);
     start(&r, "async");
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
     const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.offset), other = ask(&r, TRAINER0, 0);
@@ -256,7 +197,7 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
     push_step(&r, TRAINER1, 4, 1);                         /* not applied when it dies; nor does its task end then */
     end_task(&r, TRAINER1, two.offset);
 
-    renew(&r);
+    serve_from_kept(&r);
     EXPECT_OK(tr_server_take_over(r.server));
     assert_int_equal(ask(&r, TRAINER0, 0).offset, other.offset);       /* the answer was lost: the same again */
     make_step(&r, TRAINER1, 4);
@@ -266,8 +207,8 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
     assert_true(last.block != one.block && last.block != two.block && last.block != other.block && last.weight == 0);
     make_step(&r, TRAINER1, 5);
 
-    renew(&r);                                             /* the job is started again: nobody has a task */
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept_setup_bytes, .part = 1, .step = 5}, kept_setup);
+    serve_from_kept(&r);                                   /* the job is started again: nobody has a task */
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept.setup_bytes, .part = 1, .step = 5}, kept.setup);
     say_join(&r, TRAINER0);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_JOIN, .step = 5, .offset = 5}, NULL);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
@@ -279,8 +220,6 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
     end_task(&r, TRAINER0, b.offset);
     assert_int_equal(ask(&r, TRAINER1, 0).part, TR_TASK_END);
     unmake(&r);
-    free(kept_tasks);
-    kept_tasks = NULL;
 }
 
 /* A trainer that works on more tasks than it can. */
@@ -289,27 +228,23 @@ TEST(a_damaged_state_of_tasks_is_refused)
     enum { HEAD = 64, NUMBERS = 64, SPANS_AT = 16 };
     rig r = make();
 
-    kept_setup_bytes = 0;
-    renew(&r);
+    serve_keeping(&r);
     start(&r, "async");
     say_tasks(&r, TRAINER0, 9);
     ask(&r, TRAINER1, 0);
-    const uint64_t second = HEAD + NUMBERS + (kept_tasks_bytes - HEAD - NUMBERS) / 2, spans = 1000;
-    memcpy(kept_tasks + HEAD + NUMBERS + SPANS_AT, &spans, sizeof spans);
-    memcpy(kept_tasks + second + SPANS_AT, &spans, sizeof spans);
-    renew(&r);
+    const uint64_t second = HEAD + NUMBERS + (kept.tasks_bytes - HEAD - NUMBERS) / 2, spans = 1000;
+    memcpy(kept.tasks + HEAD + NUMBERS + SPANS_AT, &spans, sizeof spans);
+    memcpy(kept.tasks + second + SPANS_AT, &spans, sizeof spans);
+    serve_from_kept(&r);
     EXPECT_FAIL(TR_EFORMAT, "the state of tasks is damaged", tr_server_take_over(r.server));
     unmake(&r);
-    free(kept_tasks);
-    kept_tasks = NULL;
 }
 
 TEST(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died)
 {
     rig r = beside_another();
 
-    kept_setup_bytes = 0;
-    renew(&r);
+    serve_keeping(&r);
     start(&r, "async");
     say_tasks(&r, TRAINER0, 9);
     const tr_wire task = ask(&r, TRAINER1, 0);
@@ -317,15 +252,13 @@ TEST(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_die
         make_step(&r, TRAINER1, step);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_END, .part = TR_TASK_EVERYWHERE, .offset = 2}, NULL);
 
-    renew(&r);
+    serve_from_kept(&r);
     EXPECT_OK(tr_server_take_over(r.server));
     r.node.lost(r.node.self, TRAINER1, "died");
     const tr_wire again = ask(&r, TRAINER0, 0);
     assert_int_equal(again.block, task.block);
     assert_true(again.weight == 2);
     unmake(&r);
-    free(kept_tasks);
-    kept_tasks = NULL;
 }
 
 /* Between the death of the one before and this. */
@@ -333,12 +266,11 @@ TEST(who_takes_a_servers_place_sees_which_trainers_have_died)
 {
     rig r = make();
 
-    kept_setup_bytes = 0;
-    renew(&r);
+    serve_keeping(&r);
     say_setup(&r, "sync", TR_FP32);
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
-    renew(&r);
+    serve_from_kept(&r);
     r.roster->rank[TRAINER1].is_dead = true;
     EXPECT_FAIL(TR_EPEER, "trainer 1", tr_server_take_over(r.server));
     unmake(&r);
@@ -384,18 +316,13 @@ TEST(who_takes_a_servers_place_learns_where_trainers_were_that_have_left)
     rig     r = make();
     uint8_t cut[256];
 
-    kept_setup_bytes = 0;
-    renew(&r);
+    serve_keeping(&r);
     start(&r, "async");
     make_step(&r, TRAINER1, 1);
     const size_t farewell = pack_cut(cut, 1, 7);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 1, .bytes = farewell}, cut);
 
-    renew(&r);
-    tr_store store = plain_store();
-    store.kept = something_kept;
-    store.setup = set_up_kept;
-    store.commit = commit_kept;
+    tr_store store = kept_store();
     store.snapshot = copy_at_once;
     serve_anew(&r, &store);
     EXPECT_OK(tr_server_take_over(r.server));

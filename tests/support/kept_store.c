@@ -1,0 +1,68 @@
+/* kept_store.c - a setup, the last commit and the state of tasks, as they were said. */
+#include "tests/support/kept_store.h"
+
+kept_state kept;
+
+static bool find(void *self, tr_commit *commit, const void **packed, uint64_t *bytes)
+{
+    (void)self;
+    *commit = kept.commit;
+    commit->settled = kept.settled;
+    commit->trainer = kept.trainer;
+    *packed = kept.setup;
+    *bytes = kept.setup_bytes;
+    return kept.setup_bytes > 0;
+}
+
+static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+{
+    (void)self, (void)setup, (void)resume;
+    assert_true(bytes <= sizeof kept.setup);
+    memmove(kept.setup, packed, bytes);
+    kept.setup_bytes = bytes;
+    return TR_OK;
+}
+
+static void keep_commit(void *self, const tr_commit *commit, bool is_update)
+{
+    (void)self, (void)is_update;
+    kept.commit = *commit;
+    memcpy(kept.settled, commit->settled, sizeof kept.settled);
+    memcpy(kept.trainer, commit->trainer, sizeof kept.trainer);
+}
+
+static void *keep_tasks(void *self, uint64_t *bytes)
+{
+    (void)self;
+    if (*bytes) {
+        free(kept.tasks);
+        kept.tasks = calloc(1, *bytes);
+        kept.tasks_bytes = *bytes;
+    }
+    *bytes = kept.tasks ? kept.tasks_bytes : 0;
+    return kept.tasks;
+}
+
+tr_store kept_store(void)
+{
+    tr_store store = plain_store();
+
+    store.kept = find;
+    store.setup = set_up;
+    store.commit = keep_commit;
+    store.tasks = keep_tasks;
+    return store;
+}
+
+void serve_from_kept(rig *r)
+{
+    const tr_store store = kept_store();
+    serve_anew(r, &store);
+}
+
+void serve_keeping(rig *r)
+{
+    free(kept.tasks);
+    kept = (kept_state){.tasks = NULL};
+    serve_from_kept(r);
+}
