@@ -1,0 +1,17 @@
+/* table_rig.h - tables of rows of five values and two states, keys of all kinds, and an update whose result is known. */
+#ifndef TR_TESTS_SUPPORT_TABLE_RIG_H
+#define TR_TESTS_SUPPORT_TABLE_RIG_H
+
+#include "tests/support/expect.h"
+
+#include "pserver/table.h"
+
+enum { WIDTH = 5 };
+
+tr_table_config config_of(tr_dtype dtype);
+/* Key number i: small, negative, huge ones. */
+int64_t         key_of(uint64_t i);
+/* values += amount; states 0 and 1 count the updates and keep the amount. */
+void            update(tr_table *t, uint64_t step, const int64_t *keys, int64_t n, float amount);
+
+#endif
