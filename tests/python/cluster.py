@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -227,28 +227,28 @@ def _remove_stale() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def obeying_signals() -> Iterator[None]:
-    def leave(number: int, _frame: object) -> None:
-        sys.exit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
-    yield
+def _leave(number: int, _frame: object) -> None:
+    sys.exit(128 + number)
 
 
-def main() -> int:
+def main(usage: str | None, reason: str | None, command: Callable[[Cluster, list[str]], list[str]]) -> int:
+    """Run what `command` makes of the words behind the first, which is the number of hosts; `reason`: why it cannot be here."""
     if len(sys.argv) < 3 or not sys.argv[1].isdigit():
-        print(__doc__, file=sys.stderr)
+        print(usage, file=sys.stderr)
         return 2
-    reason = missing()
     if reason:
-        print(f"cluster: {reason}", file=sys.stderr)
+        print(f"{Path(sys.argv[0]).stem}: {reason}", file=sys.stderr)
         return 77
-    with obeying_signals(), Cluster(int(sys.argv[1]), (ROOT, Path.cwd())) as cluster:
-        words = [word.replace("{hostfile}", str(cluster.hostfile)).replace("{ssh}", cluster.ssh) for word in sys.argv[2:]]
-        return subprocess.call(cluster.command(list(words), folder=Path.cwd()))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    with Cluster(int(sys.argv[1]), (ROOT, Path.cwd())) as hosts:
+        return subprocess.call(command(hosts, sys.argv[2:]))
+
+
+def _on_first(hosts: Cluster, words: list[str]) -> list[str]:
+    return hosts.command([word.replace("{hostfile}", str(hosts.hostfile)).replace("{ssh}", hosts.ssh) for word in words],
+                         folder=Path.cwd())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, missing(), _on_first))

@@ -108,19 +108,26 @@ def end_jobs() -> None:
                     os.kill(int(path.name), signal.SIGKILL)
 
 
+def launch_command(servers: int, trainers: int, *args: object, version: str | None = None, options: tuple[object, ...] = (),
+                   script: Path = SCRIPT) -> list[str]:
+    """Return the command line of a job: ``options`` are the launcher's, ``args`` the script's, ``version`` is of the MPI."""
+    named = ["--mpirun", MPIS[version].mpirun] if version else []
+    return [str(word) for word in (sys.executable, "-m", "trireme", "launch", "--servers", servers, "--trainers", trainers, *named,
+                                   *options, script, *args)]
+
+
 class Launched:
     """A job under ``trireme launch``. ``heirs``: spares take the places of trainers, too."""
 
     def __init__(self, servers: int, trainers: int, *args: object, version: str | None = None,
                  options: tuple[object, ...] = (), script: Path = SCRIPT, env: dict[str, str] | None = None,
                  heirs: bool = False) -> None:
-        named = ["--mpirun", MPIS[version].mpirun] if version else []
-        quiet = [] if "--progress" in options else ["--progress", 0]
-        command = [sys.executable, "-m", "trireme", "launch", "--servers", servers, "--trainers", trainers, *named, *quiet,
-                   "--spares-for", "all" if heirs else "servers", *options, script, *args]
+        quiet = () if "--progress" in options else ("--progress", 0)
+        command = launch_command(servers, trainers, *args, version=version, script=script,
+                                 options=(*quiet, "--spares-for", "all" if heirs else "servers", *options))
         self.servers, self.trainers = servers, trainers
-        self.process = subprocess.Popen([str(word) for word in command], env=env or environment(),
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen(command, env=env or environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        text=True)
         end_with_test(self.process)
 
     def ranks(self) -> Ranks:

@@ -100,17 +100,5 @@ class Slurm:
         return done.stdout or done.stderr
 
 
-def main() -> int:
-    if len(sys.argv) < 3 or not sys.argv[1].isdigit():
-        print(__doc__, file=sys.stderr)
-        return 2
-    reason = missing()
-    if reason:
-        print(f"slurm_cluster: {reason}", file=sys.stderr)
-        return 77
-    with cluster.obeying_signals(), cluster.Cluster(int(sys.argv[1]), (cluster.ROOT, Path.cwd())) as hosts:
-        return subprocess.call(Slurm(hosts).command(list(sys.argv[2:]), folder=Path.cwd()))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cluster.main(__doc__, missing(), lambda hosts, words: Slurm(hosts).command([*words], folder=Path.cwd())))

@@ -12,10 +12,9 @@ from pathlib import Path
 import cluster
 import numpy as np
 import pytest
-from host_support import SLACK, OnHosts
-from job_support import MPIS, SCRIPT, each_mpi, environment, job_lines, launch, needs_mpi
+from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_hosts
+from job_support import MPIS, SCRIPT, each_mpi, environment, job_lines, launch, launch_command, needs_mpi
 
-import trireme
 from trireme import cli
 from trireme.errors import NotFoundError
 from trireme.launch import agent as agents
@@ -165,54 +164,31 @@ class Job(OnHosts):
     def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0, replicas=0,
                  spares_for="all"):
         super().__init__(hosts)
-        self.output = hosts.folder / "output"
-        named = ["--mpirun", MPIS[version].mpirun] if version else []
-        command = [sys.executable, "-m", "trireme", "launch", "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--servers",
-                   servers, "--trainers", trainers, "--timeout", 100, "--restarts", restarts, "--replicas", replicas,
-                   "--spares-for", spares_for, *named, SCRIPT, *args]
+        command = launch_command(servers, trainers, *args, version=version, options=(
+            "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--timeout", 100, "--restarts", restarts, "--replicas", replicas,
+            "--spares-for", spares_for))
         with self.output.open("w") as output:          # a pipe would be held by an ssh that outlives the rest
             self.process = subprocess.Popen(hosts.command(command), env=environment(), stdin=subprocess.DEVNULL,
                                             stdout=output, stderr=subprocess.STDOUT)
 
-    def await_training(self, mark):
-        deadline = time.monotonic() + 60
-        while not mark.exists():
-            assert self.process.poll() is None, self.output.read_text()
-            assert time.monotonic() < deadline, "the job does not train"
-            time.sleep(0.02)
+    def is_running(self):
+        return self.process.poll() is None
 
     def end(self, seconds):
         """Return the exit code and the output."""
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"the job did not end within {seconds} s:\n{self.output.read_text()}")
-        return self.process.returncode, self.output.read_text()
+        text = self.await_end(seconds)
+        return self.process.returncode, text
 
 
 @pytest.fixture(scope="module")
 def three():
-    reason = cluster.missing()
-    if reason:
-        pytest.skip(reason)
-    shared = tuple(map(Path, (sys.prefix, sys.base_prefix, Path(trireme.__file__).parent)))
-    with cluster.Cluster(3, (cluster.ROOT, *shared)) as hosts:
-        yield hosts
+    with three_hosts(cluster.missing()) as found:
+        yield found
 
 
 @pytest.fixture
 def mark(three):
-    """A file that a job makes when it has begun to train; all hosts see it."""
-    path = three.folder / "trains"
-    path.unlink(missing_ok=True)
-    return path
-
-
-def assert_same(got, want, besides=()):
-    with np.load(got) as got, np.load(want) as want:
-        assert got.files == want.files
-        for name in set(want.files) - set(besides):
-            np.testing.assert_array_equal(got[name], want[name], err_msg=name)
+    return fresh_mark(three)
 
 
 def assert_trains_as_on_one_host(three, version, tmp_path):
@@ -288,8 +264,7 @@ def test_a_host_that_is_cut_off_is_named(version, host, three, mark):
 @each_mpi
 @pytest.mark.soak
 def test_a_host_that_is_powered_off_is_named(version, mark, three):
-    shared = tuple(three.shared[1:])
-    with cluster.Cluster(3, shared) as hosts:
+    with cluster.Cluster(3, SHARED) as hosts:
         job = Job(hosts, "--steps", 100_000, "--mark", hosts.folder / "trains", version=version, servers=3, trainers=3)
         job.await_training(hosts.folder / "trains")
         hosts.power_off("h3")
@@ -384,13 +359,6 @@ def test_a_replica_that_dies_is_missed_by_nobody(three, mark, tmp_path):
     job.assert_nothing_left()
 
 
-def await_line(job, words):
-    deadline = time.monotonic() + 60
-    while words not in job.output.read_text():
-        assert job.process.poll() is None and time.monotonic() < deadline, job.output.read_text()
-        time.sleep(0.02)
-
-
 @needs_mpi
 @pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 def test_a_spare_becomes_the_replica_of_a_server_that_has_lost_its_own(three, mark, tmp_path):
@@ -402,9 +370,9 @@ def test_a_spare_becomes_the_replica_of_a_server_that_has_lost_its_own(three, ma
     replica, server = job.ranks_on("h3"), job.ranks_on("h2")
     assert 9 in replica and 1 in server, (replica, server)     # behind 2 servers, 2 trainers, 3 spares and 2 replicas
     three.run(["kill", "-9", replica[9]], "h3")
-    await_line(job, "rank 6 (spare 2) is the replica of server 1 from here on")
+    job.await_line("rank 6 (spare 2) is the replica of server 1 from here on")
     three.run(["kill", "-9", server[1]], "h2")
-    await_line(job, "rank 1 (server 1) died; the others go on")
+    job.await_line("rank 1 (server 1) died; the others go on")
     time.sleep(0.5)
     three.cut("h2")
     try:

@@ -12,10 +12,9 @@ import cluster
 import numpy as np
 import pytest
 import slurm_cluster
-from host_support import SLACK, OnHosts
-from job_support import MPIS, SCRIPT, each_mpi, environment, launch, needs_mpi
+from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_hosts
+from job_support import SCRIPT, each_mpi, environment, launch, launch_command, needs_mpi
 
-import trireme
 from trireme import cli
 from trireme.errors import InvalidArgumentError
 from trireme.launch import hosts, slurm
@@ -156,10 +155,11 @@ def test_an_agent_that_srun_does_not_start_is_explained(inside, tmp_path):
 class Batch(OnHosts):
     """A batch script on three nodes."""
 
+    LOOK = 0.1                                         # which asks Slurm
+
     def __init__(self, three, command, *options):
         super().__init__(three.hosts)
-        self.slurm, self.output = three, three.hosts.folder / "output"
-        self.output.unlink(missing_ok=True)
+        self.slurm = three
         (three.hosts.folder / "job.sh").write_text(f"#!/bin/bash\n{command}\n")
         done = subprocess.run(three.command(["sbatch", "--parsable", "-N", 3, "--ntasks-per-node", 2, "-o", self.output, *options,
                                              three.hosts.folder / "job.sh"]),
@@ -170,46 +170,28 @@ class Batch(OnHosts):
     def state(self):
         return re.search(r"JobState=(\w+)", self.slurm.ask("scontrol", "show", "job", self.id))[1]
 
-    def text(self):
-        return self.output.read_text() if self.output.exists() else ""
-
-    def await_training(self, mark):
-        deadline = time.monotonic() + 60
-        while not mark.exists():
-            assert self.state() in ("RUNNING", "PENDING", "COMPLETING"), self.text()
-            assert time.monotonic() < deadline, f"the job does not train: {self.text()}"
-            time.sleep(0.1)
+    def is_running(self):
+        return self.state() in ("RUNNING", "PENDING", "COMPLETING")
 
     def end(self, seconds):
         """Return the state in which it ended, and the output."""
-        deadline = time.monotonic() + seconds
-        while (state := self.state()) in ("RUNNING", "PENDING", "COMPLETING"):
-            assert time.monotonic() < deadline, f"{state} after {seconds} s:\n{self.text()}"
-            time.sleep(0.1)
-        return state, self.text()
+        text = self.await_end(seconds)
+        return self.state(), text
 
 
 def launcher(*args, options=(), version=None):
-    named = ["--mpirun", MPIS[version].mpirun] if version else []
-    return shlex.join(map(str, [sys.executable, "-m", "trireme", "launch", "--servers", 3, "--trainers", 3, "--timeout", 100, "--restarts", 1,
-                                *named, *options, SCRIPT, *args]))
+    return shlex.join(launch_command(3, 3, *args, version=version, options=("--timeout", 100, "--restarts", 1, *options)))
 
 
 @pytest.fixture(scope="module")
 def three():
-    reason = slurm_cluster.missing()
-    if reason:
-        pytest.skip(reason)
-    shared = tuple(map(Path, (sys.prefix, sys.base_prefix, Path(trireme.__file__).parent)))
-    with cluster.Cluster(3, (ROOT, *shared)) as found:
+    with three_hosts(slurm_cluster.missing()) as found:
         yield slurm_cluster.Slurm(found)
 
 
 @pytest.fixture
 def mark(three):
-    path = three.hosts.folder / "trains"
-    path.unlink(missing_ok=True)
-    return path
+    return fresh_mark(three.hosts)
 
 
 ARGS = ("--steps", 150, "--optimizer", "momentum", "--out")
@@ -218,10 +200,7 @@ ARGS = ("--steps", 150, "--optimizer", "momentum", "--out")
 def assert_same_bits(three, tmp_path, args=ARGS, besides=("losses",)):
     """As those of a job on one host."""
     launch(3, 3, *args, tmp_path / "r.npz")
-    with np.load(three.hosts.folder / "r.npz") as got, np.load(tmp_path / "r.npz") as want:
-        assert got.files == want.files
-        for name in set(want.files) - set(besides):
-            np.testing.assert_array_equal(got[name], want[name], err_msg=name)
+    assert_same(three.hosts.folder / "r.npz", tmp_path / "r.npz", besides)
 
 
 @each_mpi
@@ -310,7 +289,7 @@ def test_nothing_is_left_on_any_node_of_a_job_that_was_cancelled(three, mark):
 @pytest.mark.soak
 def test_a_job_goes_on_without_a_node_that_is_lost(mark, three, tmp_path):
     """If Slurm lets it: --no-kill."""
-    with cluster.Cluster(3, tuple(three.hosts.shared[1:])) as found:
+    with cluster.Cluster(3, SHARED) as found:
         others = slurm_cluster.Slurm(found)
         out = found.folder / "r.npz"
         job = Batch(others, launcher(*ARGS, out, "--mark", found.folder / "trains", "--pause", 0.02, options=("--replicas", 1)), "--no-kill")
