@@ -1,5 +1,7 @@
 /* test_cut.c - cuts of whole jobs under a seeded scheduler: what all servers copy is one state, in every mode, and nobody waits
  * for ever. The state of a store is how many steps of each trainer it has applied. */
+#include "tests/support/cut_word.h"
+
 #include "pserver/client.h"
 #include "pserver/server.h"
 #include "pserver/transport_sim.h"
@@ -159,24 +161,6 @@ static void store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
 }
 
 /* -- trainers -------------------------------------------------------------------------------------- */
-
-static uint8_t *pack_cut(int index, uint64_t steps, bool with_wish, size_t *size)
-{
-    Trireme__Pserver__Place place = TRIREME__PSERVER__PLACE__INIT;
-    Trireme__Pserver__Wish  wish = TRIREME__PSERVER__WISH__INIT;
-    Trireme__Pserver__Cut   cut = TRIREME__PSERVER__CUT__INIT;
-
-    place.index = (uint32_t)index;
-    place.steps = place.runs = steps;
-    wish.folder = (char *)"folder";
-    wish.file = (char *)"part";
-    cut.place = &place;
-    cut.wish = with_wish ? &wish : NULL;
-    *size = trireme__pserver__cut__get_packed_size(&cut);
-    uint8_t *bytes = malloc(*size);
-    trireme__pserver__cut__pack(&cut, bytes);
-    return bytes;
-}
 
 static uint8_t *pack_place(void *self, size_t *size, uint64_t step)
 {

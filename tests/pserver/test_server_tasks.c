@@ -1,4 +1,5 @@
 /* test_server_tasks.c - one server, two trainers, messages by hand: tasks, and what is kept of them. */
+#include "tests/support/cut_word.h"
 #include "tests/support/kept_store.h"
 
 #include "pserver/trireme_tasks.h"
@@ -282,19 +283,16 @@ static void copy_at_once(void *self, const Trireme__Pserver__Wish *wish)
     (void)wish;
 }
 
-/* A Cut of trainer `index` at `steps` steps. */
-static size_t pack_cut(uint8_t packed[256], int index, uint64_t steps)
+/* With a wish if it is trainer 0. */
+static size_t pack_cut_at(uint8_t packed[256], int index, uint64_t steps)
 {
-    Trireme__Pserver__Place place = TRIREME__PSERVER__PLACE__INIT;
-    Trireme__Pserver__Wish  wish = TRIREME__PSERVER__WISH__INIT;
-    Trireme__Pserver__Cut   cut = TRIREME__PSERVER__CUT__INIT;
+    size_t   size;
+    uint8_t *bytes = pack_cut(index, steps, index == 0, &size);
 
-    place.index = (uint32_t)index;
-    place.steps = place.runs = steps;
-    wish.folder = wish.file = (char *)"f";
-    cut.place = &place;
-    cut.wish = index == 0 ? &wish : NULL;
-    return trireme__pserver__cut__pack(&cut, packed);
+    assert_true(size <= 256);
+    memcpy(packed, bytes, size);
+    free(bytes);
+    return size;
 }
 
 /* What the server answers to trainer 0's cut; NULL: nothing. */
@@ -319,7 +317,7 @@ TEST(who_takes_a_servers_place_learns_where_trainers_were_that_have_left)
     serve_keeping(&r);
     start(&r, "async");
     make_step(&r, TRAINER1, 1);
-    const size_t farewell = pack_cut(cut, 1, 7);
+    const size_t farewell = pack_cut_at(cut, 1, 7);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 1, .bytes = farewell}, cut);
 
     tr_store store = kept_store();
@@ -328,7 +326,7 @@ TEST(who_takes_a_servers_place_learns_where_trainers_were_that_have_left)
     EXPECT_OK(tr_server_take_over(r.server));
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 1, .bytes = farewell}, cut);
     make_step(&r, TRAINER0, 1);
-    const size_t wish = pack_cut(cut, 0, 1);
+    const size_t wish = pack_cut_at(cut, 0, 1);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_CUT, .part = 1, .step = 1, .bytes = wish}, cut);
     tr_server_snapped(r.server, 1);
     tr_server_written(r.server, cut, 1, NULL);
@@ -350,7 +348,7 @@ TEST(a_cut_that_is_over_holds_up_nobody_and_trainer_0_is_told)
     store.snapshot = copy_at_once;
     serve_anew(&r, &store);
     start(&r, "async");
-    const size_t wish = pack_cut(first, 0, 0), place = pack_cut(second, 1, 0);
+    const size_t wish = pack_cut_at(first, 0, 0), place = pack_cut_at(second, 1, 0);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_CUT, .part = 1, .bytes = wish}, first);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_CUT, .part = 1, .bytes = place}, second);
     tr_server_snapped(r.server, 1);

@@ -1,4 +1,5 @@
 /* sim_cut.c - checkpoints of a simulated job: what servers copy, and what who makes them makes of their parts. */
+#include "tests/support/cut_word.h"
 #include "tests/support/sim_state.h"
 
 #include "pserver/places.h"
@@ -60,24 +61,6 @@ void sim__store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
 }
 
 /* == trainers ==================================================================================== */
-
-static uint8_t *pack_cut(int index, uint64_t steps, bool with_wish, size_t *size)
-{
-    Trireme__Pserver__Place place = TRIREME__PSERVER__PLACE__INIT;
-    Trireme__Pserver__Wish  wish = TRIREME__PSERVER__WISH__INIT;
-    Trireme__Pserver__Cut   cut = TRIREME__PSERVER__CUT__INIT;
-
-    place.index = (uint32_t)index;
-    place.steps = place.runs = steps;
-    wish.folder = (char *)"folder";
-    wish.file = (char *)"part";
-    cut.place = &place;
-    cut.wish = with_wish ? &wish : NULL;
-    *size = trireme__pserver__cut__get_packed_size(&cut);
-    uint8_t *bytes = malloc(*size);
-    trireme__pserver__cut__pack(&cut, bytes);
-    return bytes;
-}
 
 uint8_t *sim__pack_place(void *self, size_t *size, uint64_t step)
 {

@@ -1,0 +1,12 @@
+/* cut_word.h - what a trainer says of a cut: where it is, and, if it makes the checkpoint, where that is to be. */
+#ifndef TR_TESTS_SUPPORT_CUT_WORD_H
+#define TR_TESTS_SUPPORT_CUT_WORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A Cut of trainer `index` at `steps` steps, to be freed; the wish is for file "part" of folder "folder". */
+uint8_t *pack_cut(int index, uint64_t steps, bool with_wish, size_t *size);
+
+#endif
