@@ -5,6 +5,7 @@
 #include "pserver/job.h"
 
 #include "kernels/math/cast.h"
+#include "pserver/room.h"
 #include "pserver/row_copy.h"
 
 #include <math.h>
@@ -12,21 +13,6 @@
 #include <string.h>
 
 /* == keys by server =============================================================================== */
-
-static tr_status reserve(void *memory, uint64_t *capacity, uint64_t count, size_t item)
-{
-    void **at = memory;
-
-    if (count <= *capacity)
-        return TR_OK;
-    const uint64_t more = count + count / 4 + 64;
-    void          *grown = realloc(*at, more * item);
-    if (!grown)
-        return tr_fail(TR_ENOMEM, "no memory for %llu rows on their way", (unsigned long long)count);
-    *at = grown;
-    *capacity = more;
-    return TR_OK;
-}
 
 static int server_of(int64_t key, int servers)
 {
@@ -37,10 +23,10 @@ static int server_of(int64_t key, int servers)
 static tr_status sort_keys(tr__rows_way *way, int servers, const int64_t *keys, int64_t count)
 {
     TR_TRY(tr_keyset_reset(&way->set, count));
-    TR_TRY(reserve(&way->number, &way->number_capacity, (uint64_t)count, sizeof *way->number));
+    TR_TRY(tr_room_reserve(&way->number, &way->number_capacity, (uint64_t)count, sizeof *way->number));
     tr_keyset_add(&way->set, way->number, keys, count);
     const uint32_t different = way->set.count;
-    TR_TRY(reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
+    TR_TRY(tr_room_reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
     memset(way->first, 0, ((size_t)servers + 1) * sizeof *way->first);
     for (uint32_t i = 0; i < different; i++) {
         way->place[i] = (uint32_t)server_of(way->set.keys[i], servers);
@@ -61,8 +47,8 @@ static tr_status copy_sorted(tr__rows_way *way, int servers, const tr__rows_way 
     const uint64_t count = (uint64_t)from->asked.count, different = from->set.count;
 
     TR_TRY(tr_keyset_copy(&way->set, &from->set));
-    TR_TRY(reserve(&way->number, &way->number_capacity, count, sizeof *way->number));
-    TR_TRY(reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
+    TR_TRY(tr_room_reserve(&way->number, &way->number_capacity, count, sizeof *way->number));
+    TR_TRY(tr_room_reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
     memcpy(way->number, from->number, count * sizeof *way->number);
     memcpy(way->place, from->place, different * sizeof *way->place);
     memcpy(way->first, from->first, ((size_t)servers + 1) * sizeof *way->first);
@@ -114,7 +100,7 @@ static tr_status check_call(const tr_job *job, int table, int64_t count, const c
 static tr_status keep_keys(tr__keys *kept, int64_t count, const int64_t *keys)
 {
     kept->count = -1;
-    TR_TRY(reserve(&kept->key, &kept->capacity, (uint64_t)count + 1, sizeof *kept->key));
+    TR_TRY(tr_room_reserve(&kept->key, &kept->capacity, (uint64_t)count + 1, sizeof *kept->key));
     memcpy(kept->key, keys, (size_t)count * sizeof *keys);
     kept->count = count;
     return TR_OK;
@@ -137,7 +123,7 @@ static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_way *way)
     const int      servers = tr_job_servers(job);
     uint32_t       known = 0;
 
-    TR_TRY(reserve(&way->split, &way->split_capacity, different, sizeof *way->split));
+    TR_TRY(tr_room_reserve(&way->split, &way->split_capacity, different, sizeof *way->split));
     memset(way->missing, 0, ((size_t)servers + 1) * sizeof *way->missing);
     for (uint32_t i = 0; i < different; i++) {
         const uint32_t last = different - 1 - known;
@@ -175,8 +161,8 @@ static tr_status ask(tr_job *job, int table, tr__rows_way *way, bool keeps)
     const bool splits = t->geo || (keeps && t->cache);
     way->is_new = keeps && splits;
     way->at = way->place;
-    TR_TRY(reserve(&way->keys, &way->keys_capacity, different, sizeof *way->keys));
-    TR_TRY(reserve(&way->rows, &way->rows_capacity, different * (uint64_t)t->row_bytes, 1));
+    TR_TRY(tr_room_reserve(&way->keys, &way->keys_capacity, different, sizeof *way->keys));
+    TR_TRY(tr_room_reserve(&way->rows, &way->rows_capacity, different * (uint64_t)t->row_bytes, 1));
     if (splits)
         TR_TRY(split_known(job, t, way));
     for (uint32_t i = 0; i < different; i++)
@@ -380,7 +366,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
         TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
     const uint32_t different = sorted->set.count;
     /* Pointers and numbers lie behind the rows; they are needed during this call alone. */
-    TR_TRY(reserve(&way->rows, &way->rows_capacity, different * (bytes + sizeof(float *) + sizeof(uint32_t)) + sizeof(float *), 1));
+    TR_TRY(tr_room_reserve(&way->rows, &way->rows_capacity, different * (bytes + sizeof(float *) + sizeof(uint32_t)) + sizeof(float *), 1));
     float **to = (float **)(void *)(way->rows + (different * bytes + 7) / 8 * 8);
     lay_out_push(way, sorted, t, tr_job_servers(job), in_piece, (uint32_t *)(void *)(to + different), to);
     add_rows(sorted, t->width, count, values, to);

@@ -2,6 +2,7 @@
 #include "pserver/rows_merge.h"
 
 #include "framework/compiler.h"
+#include "pserver/room.h"
 #include "pserver/row_copy.h"
 
 #include <stdlib.h>
@@ -15,19 +16,6 @@ void tr_rows_merge_deinit(tr_rows_merge *merge)
     free(merge->number);
     free(merge->is_begun);
     *merge = (tr_rows_merge){0};
-}
-
-static tr_status reserve(void **memory, uint64_t *capacity, uint64_t count, size_t item)
-{
-    if (count <= *capacity)
-        return TR_OK;
-    const uint64_t more = count + count / 4 + 64;
-    void          *grown = realloc(*memory, more * item);
-    if (!grown)
-        return tr_fail(TR_ENOMEM, "no memory to merge %llu rows of gradients", (unsigned long long)count);
-    *memory = grown;
-    *capacity = more;
-    return TR_OK;
 }
 
 /* How the trainers weigh: each once, those without samples not at all. */
@@ -104,11 +92,11 @@ tr_status tr_rows_merge_run(tr_rows_merge *merge, const tr_rows_update *update, 
         largest = update->part[i].count > largest ? update->part[i].count : largest;
     }
     TR_TRY(tr_keyset_reset(&merge->set, rows));
-    TR_TRY(reserve((void **)&merge->values, &merge->capacity, (uint64_t)(rows * width), sizeof *merge->values));
-    TR_TRY(reserve((void **)&merge->hint, &merge->hint_capacity, (uint64_t)rows, sizeof *merge->hint));
+    TR_TRY(tr_room_reserve(&merge->values, &merge->capacity, (uint64_t)(rows * width), sizeof *merge->values));
+    TR_TRY(tr_room_reserve(&merge->hint, &merge->hint_capacity, (uint64_t)rows, sizeof *merge->hint));
     merge->hints = has_hints ? merge->hint : NULL;
-    TR_TRY(reserve((void **)&merge->number, &merge->number_capacity, (uint64_t)largest, sizeof *merge->number));
-    TR_TRY(reserve((void **)&merge->is_begun, &merge->begun_capacity, (uint64_t)rows, sizeof *merge->is_begun));
+    TR_TRY(tr_room_reserve(&merge->number, &merge->number_capacity, (uint64_t)largest, sizeof *merge->number));
+    TR_TRY(tr_room_reserve(&merge->is_begun, &merge->begun_capacity, (uint64_t)rows, sizeof *merge->is_begun));
     if (rows)
         memset(merge->is_begun, 0, (size_t)rows * sizeof *merge->is_begun);
     for (int i = 0; i < update->count; i++)
