@@ -73,6 +73,7 @@ static tr_status begin(tr_slots *s, const tr_slots_config *config)
     h->capacity = h->next = FIRST_CAPACITY;
     in_order();
     h->is_complete = 1;
+    use(s, config);
     return TR_OK;
 }
 
@@ -85,22 +86,28 @@ static tr_status check_config(const tr_slots_config *config)
     return TR_OK;
 }
 
-tr_status tr_slots_create(tr_slots **out, const char *name, const tr_slots_config *config)
+/* Both segments, and then what makes slots of them. */
+static tr_status make(tr_slots **out, const char *name, const tr_slots_config *config, open_fn open,
+                      tr_status (*begin_or_go_on)(tr_slots *, const tr_slots_config *))
 {
     TR_TRY(check_config(config));
     tr_slots *s = calloc(1, sizeof *s);
     if (!s)
         return tr_fail(TR_ENOMEM, "slots: no memory");
-    tr_status status = open_both(s, tr_segment_create, name, config);
+    tr_status status = open_both(s, open, name, config);
     if (status == TR_OK)
-        status = begin(s, config);
+        status = begin_or_go_on(s, config);
     if (status != TR_OK) {
         tr_slots_free(s);
         return status;
     }
-    use(s, config);
     *out = s;
     return TR_OK;
+}
+
+tr_status tr_slots_create(tr_slots **out, const char *name, const tr_slots_config *config)
+{
+    return make(out, name, config, tr_segment_create, begin);
 }
 
 void tr_slots_free(tr_slots *slots)
@@ -456,26 +463,19 @@ static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
     return TR_OK;
 }
 
+static tr_status go_on(tr_slots *s, const tr_slots_config *config)
+{
+    use(s, config);
+    TR_TRY(check_head(s, config));
+    if (s->head->is_moving)
+        TR_TRY(make_index_anew(s));
+    settle(s);
+    return TR_OK;
+}
+
 tr_status tr_slots_attach(tr_slots **out, const char *name, const tr_slots_config *config)
 {
-    TR_TRY(check_config(config));
-    tr_slots *s = calloc(1, sizeof *s);
-    if (!s)
-        return tr_fail(TR_ENOMEM, "slots: no memory");
-    tr_status status = open_both(s, tr_segment_attach, name, config);
-    if (status == TR_OK) {
-        use(s, config);
-        status = check_head(s, config);
-    }
-    if (status == TR_OK && s->head->is_moving)
-        status = make_index_anew(s);
-    if (status != TR_OK) {
-        tr_slots_free(s);
-        return status;
-    }
-    settle(s);
-    *out = s;
-    return TR_OK;
+    return make(out, name, config, tr_segment_attach, go_on);
 }
 
 /* == shards ======================================================================================= */
