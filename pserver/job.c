@@ -456,9 +456,10 @@ tr_status tr_job_free(tr_job *job)
             tr_server_program_over(job->program);
         tr_trainer_vars_free(job->own, true);
         job->own = NULL;
-        if (job->checkpoints)
-            tr__beginning_remove(job->checkpoints);    /* everybody has left: nobody comes who would ask for it */
     }
+    /* Everybody has left, or is to: nobody comes who would ask for it. */
+    if (job->checkpoints && ((status == TR_OK && left == TR_OK) || job->is_stopped))
+        tr__beginning_remove(job->checkpoints);
     if (left == TR_OK)
         free_job(job);
     else

@@ -87,7 +87,7 @@ struct tr_job {
     tr_comm       *comm;
 
     /* trainers, owner's thread */
-    bool           is_set_up, stays, has_left;
+    bool           is_set_up, stays, has_left, is_stopped;
     int            block_count;
     tr__job_block *block;
     int            table_count;

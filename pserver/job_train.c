@@ -372,6 +372,7 @@ tr_status tr_job_stop(tr_job *job, const char *why, int exit_code)
     if (exit_code < 1 || exit_code > 255)
         return tr_fail(TR_ERANGE, "tr_job_stop: exit code %d", exit_code);
     tr_comm_set_exit_code(job->comm, exit_code);
+    job->is_stopped = true;
     return tr_job_abort(job, why);
 }
 

@@ -122,7 +122,7 @@ def test_a_folder_that_the_script_names_is_for_one_job_at_a_time(tmp_path):
     code, text = Launched(1, 1, script=RESUME, options=("--checkpoint", folder)).end()
     assert code == 2 and f"--checkpoint {folder}: another job that runs keeps its own there" in text, text
     first.process.send_signal(signal.SIGTERM)
-    assert first.end()[0] == 75
+    assert first.end()[0] == 75 and not list(folder.glob(".began-*"))
     launch(1, 1, "--keep-in", folder, "--steps", 8, script=RESUME)
 
 
@@ -132,6 +132,9 @@ def test_a_folder_of_the_launcher_is_not_anothers_that_a_script_names(tmp_path):
     wait_for(tmp_path / "begun", first.process)
     code, text = Launched(1, 1, "--keep-in", tmp_path / "c", script=RESUME).end()
     assert code == 1 and "another job that runs keeps its own there" in text, text
+    assert list((tmp_path / "c").glob(".began-*"))
+    first.process.send_signal(signal.SIGINT)
+    assert first.end()[0] == 128 + signal.SIGINT and not list((tmp_path / "c").glob(".began-*"))
 
 
 def test_a_parameter_is_in_pieces_and_is_one_array(killed):

@@ -61,6 +61,12 @@ class Checkpoints:
 
         return checkpoint_folder.steps(self.folder)
 
+    def forget(self, state: str) -> None:
+        """Remove the note of where a launch began, which ranks have left for its next start: there is none."""
+        for path in Path(self.folder).glob(f".began-{Path(state).name}.*") if self.folder is not None else ():
+            with contextlib.suppress(OSError):
+                path.unlink()
+
     def environment(self) -> dict[str, str]:
         if self.folder is None:
             return {}
@@ -247,6 +253,7 @@ class Launch:
                 failure, told = self._attempts(state, hosts, caught)
         finally:
             _remove_state(state)
+            self.checkpoints.forget(state)
         self.log.note("end", exit_code=failure.code if failure else 0, **({"why": failure.text} if failure else {}))
         if failure is None:
             return 0
