@@ -127,8 +127,6 @@ static tr_status collect_facts(facts *f, const tr_job *job, const tr_job_spec *s
     add_fact(f, "chunk_bytes", value);
     snprintf(value, sizeof value, "%d", spec->block_count);
     add_fact(f, "blocks", value);
-    for (int i = 0; i < spec->fact_count; i++)
-        add_fact(f, spec->facts[i].key, spec->facts[i].value);
     for (int i = 0; i < spec->block_count; i++) {
         const tr_job_block *b = &spec->blocks[i];
         snprintf(key, sizeof key, "block %d", i);
@@ -145,6 +143,8 @@ static tr_status collect_facts(facts *f, const tr_job *job, const tr_job_spec *s
                  (long long)t->max_age, (long long)t->keep_count, (long long)t->max_rows);
         add_fact(f, key, value);
     }
+    for (int i = 0; i < spec->fact_count; i++)
+        add_fact(f, spec->facts[i].key, spec->facts[i].value);
     for (int i = 0; i < spec->program_count; i++)
         TR_TRY(add_program(f, i, &spec->programs[i]));
     return TR_OK;
