@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -69,9 +70,16 @@ def test_an_allocation_of_several_nodes_has_hosts():
         given("h[1-2]", SLURM_TASKS_PER_NODE="2(x3)").hosts()
 
 
-def test_one_node_is_the_host_itself():
-    assert given("h1", SLURM_TASKS_PER_NODE="4") is None and given("") is None
+def test_one_node_is_the_host_itself(monkeypatch):
+    assert given("h1", SLURM_TASKS_PER_NODE="4", SLURMD_NODENAME="h1") is None and given("") is None
+    monkeypatch.setattr(socket, "gethostname", lambda: "h1.site")
+    assert given("h1", SLURM_TASKS_PER_NODE="4") is None
     assert slurm.allocation({"SLURM_JOB_NODELIST": "h[1-2]"}) is None
+
+
+def test_one_node_is_another_host_in_a_shell_that_salloc_opened_elsewhere(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "login.site")
+    assert given("h1", SLURM_TASKS_PER_NODE="4").hosts() == "h1:4"
 
 
 def test_a_launcher_in_each_task_is_refused():
@@ -90,7 +98,7 @@ def inside(monkeypatch, tmp_path):
     (tmp_path / "srun").write_text('#!/bin/sh\necho "$# $*"\nfor last; do :; done; exec sh -c "$last"\n')
     (tmp_path / "srun").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    for name in ("SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"):
+    for name in ("SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURMD_NODENAME"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -112,6 +120,19 @@ def test_the_nodes_are_taken_and_reached_by_srun(inside, capsys):
     assert said == "trireme launch: Slurm's job 7, nodes h[1-2], tasks 2(x2), reached by srun\n"
     assert agent_of(words) == slurm.SRUN
     assert words[words.index("plm") + 1] in ("ssh", "rsh") and words[words.index("ras") + 1] == "^slurm"
+
+
+@needs_mpi
+def test_a_single_node_is_taken_from_a_login_node(inside, capsys, monkeypatch):
+    """The job ran on the login node, and the node that had been waited for did nothing."""
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "h1")
+    monkeypatch.setenv("SLURM_TASKS_PER_NODE", "4")
+    words, said = planned(capsys)
+    assert [word for before, word in zip(words, words[1:]) if before == "--host"][:2] == ["h1:2", "h1:4"]
+    assert said == "trireme launch: Slurm's job 7, nodes h1, tasks 4, reached by srun\n" and agent_of(words) == slurm.SRUN
+    monkeypatch.setenv("SLURMD_NODENAME", "h1")        # the node itself: in a batch script, say
+    words, said = planned(capsys)
+    assert not said and "--host" not in words
 
 
 @needs_mpi
@@ -187,6 +208,18 @@ def launcher(*args, options=(), version=None):
 def three():
     with three_hosts(slurm_cluster.missing()) as found:
         yield slurm_cluster.Slurm(found)
+
+
+@needs_mpi
+def test_a_job_on_a_single_node_that_is_not_this_one(three):
+    """In a shell that salloc opens on a login node: here the first host."""
+    node = three.hosts.names[1]
+    words = ["--servers", 1, "--trainers", 2, "--timeout", 100, SCRIPT]
+    done = subprocess.run(three.command(["salloc", "-N", 1, "-w", node, "--ntasks-per-node", 2, sys.executable, "-m", "trireme", "launch",
+                                         "--log", three.hosts.folder / "single", *words]),
+                          env=environment(), capture_output=True, text=True, timeout=150, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0 and f"nodes {node}, tasks 2, reached by srun" in done.stderr, done.stdout + done.stderr
+    assert f'"host":"{node}"' in (three.hosts.folder / "single" / "trainer-0.jsonl").read_text().replace(": ", ":")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import itertools
 import re
 import shlex
 import shutil
+import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -54,15 +55,21 @@ class Allocation:
 
 
 def allocation(environ: Mapping[str, str]) -> Allocation | None:
-    """Return the allocation of several nodes that this process is in, if it is in one."""
+    """Return the allocation of other nodes than this one that this process is in, if it is in one."""
     job, nodes, is_step = environ.get("SLURM_JOB_ID"), environ.get("SLURM_JOB_NODELIST"), "SLURM_STEP_ID" in environ
-    if not job or not nodes or len(expand_nodes(nodes)) < 2:
+    if not job or not nodes or _is_here(expand_nodes(nodes), environ):
         return None
     if is_step and environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
         raise InvalidArgumentError(f"trireme launch: srun has started it {environ['SLURM_STEP_NUM_TASKS']} times, and each would start "
                                    "a job of its own: start it once, in a batch script or a shell of salloc, without srun")
     # In a step the tasks are those of the step.
     return Allocation(job, nodes, "" if is_step else environ.get("SLURM_TASKS_PER_NODE", ""))
+
+
+def _is_here(names: list[str], environ: Mapping[str, str]) -> bool:
+    """Whether that is this node alone. Slurm's daemon says so to what it starts; a shell of salloc stays on the host where that was called."""
+    is_ours = "SLURMD_NODENAME" in environ or socket.gethostname().split(".")[0] == names[0].split(".")[0]
+    return len(names) == 1 and is_ours
 
 
 def has_srun() -> bool:
