@@ -406,7 +406,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     if (role != TR_ROLE_TRAINER)
         job->program = tr_server_program_new();
     if (role != TR_ROLE_TRAINER)
-        signal(SIGUSR1, SIG_IGN);                  /* mpirun passes it on to all ranks; trainer 0 understands it */
+        signal(SIGUSR1, SIG_IGN);                  /* mpirun passes it on to all ranks; trainers understand it */
     tr_transport_find(transport, sizeof transport, taken.transport);
     job->options.transport = NULL;                 /* the caller's text need not live on */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -539,7 +539,7 @@ tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint3
     const tr_command command = {.kind = TR__SHARE, .block = (int)bytes, .data = (void *)(uintptr_t)own, .is_urgent = true};
 
     if (job->role == TR_ROLE_TRAINER)
-        return tr_fail(TR_EINVAL, "job: only servers share what they have in an update");
+        return tr_fail(TR_EINVAL, "job: servers share what they have in an update; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
     if (!job->share)
         job->share = malloc((size_t)tr_job_servers(job) * TR_GATHER_MAX);
     TR_TRY(tr_comm_post(job->comm, &command));
@@ -565,7 +565,7 @@ static void begin_as_heir(tr_job *job)
 tr_status tr_job_serve(tr_job *job)
 {
     if (job->role == TR_ROLE_TRAINER)
-        return tr_fail(TR_EINVAL, "job: a trainer cannot serve");
+        return tr_fail(TR_EINVAL, "tr_job_serve: servers, spares and replicas serve; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
     for (;;) {
         const unsigned seen = atomic_load(&job->bell);
         if (atomic_load(&job->has_update))

@@ -1,5 +1,6 @@
-/* job.h - the inside of a job, shared by job.c (life, servers), job_store.c (what a server has), job_train.c (trainers' calls), job_pull.c (parameters that come late)
- * and job_setup.c (what the servers are told). The public part is trireme_dist.h.
+/* job.h - the inside of a job, shared by job.c (life, servers), job_store.c (what a server has), job_setup.c (what the servers are told),
+ * trainers' calls (job_train.c, job_tasks.c), parameters that come late (job_pull.c), compressed gradients (job_compress.c), sparse tables
+ * (job_tables.c, job_rows.c, job_geo.c), and the operators, which find the job here. The public part is trireme_dist.h.
  *
  * Calls are checked here, in the caller's thread, so that a mistake is reported where it is made; then they become
  * commands of the communication thread, whose core may rely on them.

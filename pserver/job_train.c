@@ -85,7 +85,7 @@ void tr__job_trainer_command(tr_job *job, const tr_command *command)
 tr_status tr__job_check_trainer(const tr_job *job, const char *call)
 {
     if (job->role != TR_ROLE_TRAINER)
-        return tr_fail(TR_EINVAL, "%s: this rank is a server", call);
+        return tr_fail(TR_EINVAL, "%s: it is a trainer's; this is %s", call, tr_job_rank_name(job, tr_job_rank(job)));
     if (job->has_left)
         return tr_fail(TR_EINVAL, "%s: this trainer has said goodbye", call);
     return TR_OK;
@@ -381,7 +381,7 @@ tr_status tr_job_abort(tr_job *job, const char *why)
     char *text;
 
     if (job->role != TR_ROLE_TRAINER)
-        return tr_fail(TR_EINVAL, "tr_job_abort: this rank is a server");
+        return tr_fail(TR_EINVAL, "tr_job_abort: it is a trainer's; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
     text = strdup(why);
     job->has_left = true;
     const tr_status status = tr_comm_post(job->comm, &(tr_command){.kind = TR__ABORT, .data = text});

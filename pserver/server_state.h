@@ -1,7 +1,7 @@
 /* server_state.h - the inside of a server core, shared by server.c (requests), server_setup.c (agreement),
  * server_round.c (gathering gradients), server_step.c (what is applied when), server_verdict.c (what servers must agree on),
- * server_pull.c (answers), server_meter.c (times), server_cut.c (checkpoints), server_heir.c (trainers that die and are replaced)
- *, server_mirror.c and server_copy.c (a replica). */
+ * server_pull.c (answers), server_rows.c (sparse tables), server_meter.c (times), server_cut.c (checkpoints), server_heir.c (trainers that
+ * die and are replaced), server_mirror.c and server_copy.c (a replica). */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 

@@ -47,7 +47,7 @@ extern "C" {
 typedef enum tr_role {
     TR_ROLE_TRAINER = 0,
     TR_ROLE_SERVER = 1,
-    TR_ROLE_SPARE = 2,                /* waits until a server of its host dies, and takes its place */
+    TR_ROLE_SPARE = 2,                /* waits, and becomes what has died: a server of its host, a trainer, a replica of another host's server */
     TR_ROLE_REPLICA = 3,              /* keeps what a server of another host has; serves nobody */
     TR_ROLE_COUNT
 } tr_role;
@@ -70,8 +70,8 @@ typedef struct tr_job_options {
     const char *transport;            /* path of trireme_mpi.so; else TRIREME_TRANSPORT, else beside this library */
 } tr_job_options;
 
-/* What tr_init does, and makes known the operators that talk to servers: send, recv, send_barrier, fetch_barrier,
- * listen_and_serv. A process that uses this header calls it instead of tr_init. */
+/* What tr_init does, and makes known the operators that talk to servers and those of sparse tables (docs/operators.md). A process
+ * that uses this header calls it instead of tr_init. */
 TR_API tr_status tr_dist_init(void);
 
 /* True in a process that mpirun (or srun) started: it has a job to start. */
@@ -316,7 +316,7 @@ TR_API tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, con
  * Once a step for every table, if only with no rows. The servers take the mean as for blocks. Keys and values are copied. */
 TR_API tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight,
                                   tr_ticket *ticket);
-/* Wait until the ticket, and all before it, are done. */
+/* Wait until the ticket, and all before it, are done; TR_ETIMEOUT after `wait_timeout` seconds. */
 TR_API tr_status tr_job_wait(tr_job *job, tr_ticket ticket);
 /* Is it done? Never waits. */
 TR_API bool      tr_job_is_done(const tr_job *job, tr_ticket ticket);
@@ -377,7 +377,8 @@ TR_API bool      tr_job_checkpoint_is_under_way(const tr_job *job);
  * first step, which all others would wait for in modes async, ssp and geo: tr_job_checkpoint waits for it instead, two minutes at most, so a
  * trainer that has steps to make calls it later. */
 TR_API bool      tr_job_is_uneven(const tr_job *job);
-/* Wait for the last one; TR_OK when it is there. Its failure does not end the job. `report` may be NULL. */
+/* Wait for the last one that was begun; TR_OK when it is there, TR_ETIMEOUT when it is not after so many seconds. Its failure does not end
+ * the job. `report` may be NULL. */
 TR_API tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_report *report);
 /* Any trainer: where it will be when the step that comes, or is being made, is ended. A checkpoint that it takes part in
  * then says so; `index` is filled in, what it points at copied. NULL, and before the first call: the setup's first step and run and

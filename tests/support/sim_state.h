@@ -1,6 +1,6 @@
 /* sim_state.h - the inside of a simulated job, shared by sim_job.c (ranks, and running them), sim_model.c (what is computed),
- * sim_rows.c (the same for a sparse table), sim_tasks.c (leased tasks), sim_store.c (what a server holds), sim_trainer.c (what a
- * trainer does) and sim_check.c (what must have come out). */
+ * sim_rows.c (the same for a sparse table), sim_tasks.c (leased tasks), sim_store.c (what a server holds), sim_cut.c
+ * (checkpoints), sim_trainer.c (what a trainer does) and sim_check.c (what must have come out). */
 #ifndef TR_TESTS_SIM_STATE_H
 #define TR_TESTS_SIM_STATE_H
 

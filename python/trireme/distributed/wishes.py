@@ -16,7 +16,7 @@ asked: list[int] = []                  # signals
 
 
 def listen() -> None:
-    """Note the signals by which schedulers ask for an end; trainer 0 acts on them, the others leave it to trainer 0."""
+    """Note the signals by which schedulers ask for an end; who makes checkpoints acts on them, the others leave it to that one."""
     if threading.current_thread() is not threading.main_thread():
         return
 
