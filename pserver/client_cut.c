@@ -207,13 +207,15 @@ bool tr__client_is_cutting(const tr__stream *s)
     return false;
 }
 
-/* The state behind the cut went with the server. */
-void tr__client_give_up_answer(tr__stream *s)
+/* The state behind the cut went with the server; the others need not wait for those that have not cut yet. */
+void tr__client_give_up_answer(tr_client *client, tr__stream *s)
 {
     Trireme__Pserver__CutDone done = TRIREME__PSERVER__CUT_DONE__INIT;
 
     done.error = (char *)"it died before its part was written";
+    done.has_given_up = done.given_up = true;
     s->answer.size = trireme__pserver__cut_done__get_packed_size(&done);
     s->answer.bytes = malloc(s->answer.size + 1);
     trireme__pserver__cut_done__pack(&done, s->answer.bytes);
+    look_for_end(client, &s->answer);
 }

@@ -99,7 +99,7 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
     tr__client_move_cut(client, s);
     send_again(client, s, serving->settled[self]);
     if (client->own_cut && !s->answer.bytes && !tr__client_is_cutting(s))
-        tr__client_give_up_answer(s);
+        tr__client_give_up_answer(client, s);
 }
 
 void tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes)

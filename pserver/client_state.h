@@ -179,7 +179,7 @@ void         tr__client_follow_cut(tr_client *client);
 void         tr__client_on_cut_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
 void         tr__client_move_cut(tr_client *client, tr__stream *s);
 bool         tr__client_is_cutting(const tr__stream *s);
-void         tr__client_give_up_answer(tr__stream *s);
+void         tr__client_give_up_answer(tr_client *client, tr__stream *s);
 
 /* client_move.c */
 void         tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes);

@@ -58,6 +58,7 @@ struct tr__saving {
     tr_status    status;
     char         text[2048];
     tr_job_checkpoint_report report;
+    bool         is_given_up;         /* the last one, for the sake of a death */
 
     /* trainers: where this one is behind its last step, whose end may be on its way yet, and behind the one that is being made */
     pthread_mutex_t  place_lock;
@@ -340,8 +341,7 @@ typedef struct parts {
     int       answers;
 } parts;
 
-/* What the server says of its part. */
-static tr_status take_answer(parts *p, tr_job *job, int server)
+static tr_status hear_answer(parts *p, tr_job *job, int server)
 {
     const tr_client_answer    *a = tr_client_cut_answer(job->client, server);
     Trireme__Pserver__CutDone *done = trireme__pserver__cut_done__unpack(NULL, a->size, a->bytes);
@@ -349,6 +349,14 @@ static tr_status take_answer(parts *p, tr_job *job, int server)
     if (!done)
         return tr_fail(TR_EFORMAT, "the answer of server %d about its part is damaged", server);
     p->answer[p->answers++] = done;
+    return TR_OK;
+}
+
+/* What the server says of its part. */
+static tr_status take_part(parts *p, int server)
+{
+    const Trireme__Pserver__CutDone *done = p->answer[server];
+
     if (!done->has_part)
         return tr_fail(TR_EIO, "server %d: %s", server, done->error ? done->error : "it wrote no part");
     tr_part *part = tr_part_parse(done->part.data, done->part.len);
@@ -384,8 +392,8 @@ static tr_status write_manifest_of_answers(tr__saving *s, parts *p)
 
     TR_TRY(tr_mode_parse(&mode, s->job->mode));
     tr_status status = tr_places_merge(&places, trainers, tr_mode_cuts_by_all(&mode), p->answers, p->answer);
-    if (status == TR_OK)
-        status = write_manifest(s, p, &places);
+    s->is_given_up = status != TR_OK;
+    status = status == TR_OK ? write_manifest(s, p, &places) : TR_EIO;       /* the job goes on */
     tr_places_deinit(&places);
     return status;
 }
@@ -406,12 +414,16 @@ static tr_status put_together(tr__saving *s, parts *p)
 {
     const int servers = tr_job_servers(s->job);
 
+    s->is_given_up = false;
     const tr_status own = s->order.file ? tr_snapshot_write(&p->item[0], s->snapshot, s->order.folder, s->order.file) : TR_OK;
     TR_TRY(wait_for_answers(s));
     TR_TRY(own);
     p->count = s->order.file != NULL;
     for (int i = 0; i < servers; i++)
-        TR_TRY(take_answer(p, s->job, i));
+        TR_TRY(hear_answer(p, s->job, i));
+    s->is_given_up = tr_places_are_given_up(servers, p->answer);
+    for (int i = 0; i < servers; i++)
+        TR_TRY(take_part(p, i));
     TR_TRY(write_manifest_of_answers(s, p));
     if (s->order.keep > 0)
         tr_checkpoint_prune(s->order.dir, s->order.keep);
@@ -420,7 +432,7 @@ static tr_status put_together(tr__saving *s, parts *p)
 
 static void make_report(tr__saving *s, const parts *p)
 {
-    s->report = (tr_job_checkpoint_report){.step = s->order.step, .seconds = (double)(tr__clock() - s->order.begun) / 1e9};
+    s->report = (tr_job_checkpoint_report){.step = s->order.step, .is_given_up = s->is_given_up, .seconds = (double)(tr__clock() - s->order.begun) / 1e9};
     for (int i = 0; i < p->count; i++)
         s->report.bytes += (int64_t)p->item[i]->bytes;
     for (int i = 0; i < p->answers; i++)

@@ -75,3 +75,15 @@ void tr_places_deinit(tr_places *places)
     free(places->place);
     *places = (tr_places){NULL, 0};
 }
+
+bool tr_places_are_given_up(int servers, pb_done *const *answer)
+{
+    bool is_missing = false;
+
+    for (int s = 0; s < servers; s++) {
+        if (!answer[s]->has_part && !answer[s]->given_up)
+            return false;
+        is_missing |= !answer[s]->has_part;
+    }
+    return is_missing;
+}

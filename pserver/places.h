@@ -18,5 +18,7 @@ typedef struct tr_places {
 /* `answer`: of each server, which has a part. TR_EPEER: they are not of one moment. */
 tr_status tr_places_merge(tr_places *out, int trainers, bool is_by_all, int servers, Trireme__Pserver__CutDone *const *answer);
 void      tr_places_deinit(tr_places *places);
+/* Are the parts that are missing missing for the sake of a death alone? Then the checkpoint may be begun anew. */
+bool      tr_places_are_given_up(int servers, Trireme__Pserver__CutDone *const *answer);
 
 #endif

@@ -70,7 +70,10 @@ bool tr__server_is_over_word(const tr_wire *wire)
     return wire->kind == TR_WIRE_CUT && wire->offset;
 }
 
-static void give_up(tr_server *server);
+static void give_up(tr_server *server, const char *why, bool is_for_good);
+
+/* To be begun anew. */
+static const char *const GIVEN_UP = "it was given up, since another rank died, or gave it up";
 
 /* == who makes them ============================================================================ */
 
@@ -274,6 +277,7 @@ static void refuse(tr_server *server, const tr__trainer *trainer, uint32_t numbe
     pb_done done = TRIREME__PSERVER__CUT_DONE__INIT;
 
     done.error = (char *)(uintptr_t)why;
+    done.has_given_up = done.given_up = true;
     uint8_t *answer = malloc(trireme__pserver__cut_done__get_packed_size(&done) + 1);
     send_answer(server, trainer, number, answer, trireme__pserver__cut_done__pack(&done, answer));
 }
@@ -299,7 +303,7 @@ static bool has_asked_before(tr_server *server, const tr__trainer *trainer, cons
     if (cut->phase == TR__CUT_NONE && cut->answered == wire->part)
         send_answer_to_maker(server);
     else if (cut->phase == TR__CUT_NONE)
-        refuse(server, trainer, wire->part, "it was given up when another rank died");
+        refuse(server, trainer, wire->part, GIVEN_UP);
     return true;
 }
 
@@ -386,7 +390,7 @@ tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wi
         return TR_OK;
     }
     if (wire->part > cut->number && cut->phase == TR__CUT_GATHERING)
-        give_up(server);
+        give_up(server, GIVEN_UP, false);
     if (wire->part > cut->number && cut->phase == TR__CUT_NONE)
         TR_TRY(begin(server, wire->part, (int)wire->block));
     if (wire->part <= cut->number && cut->phase != TR__CUT_GATHERING)
@@ -465,24 +469,9 @@ static void forget_cuts(tr_server *server)
 void tr__server_cut_give_up(tr_server *server, uint32_t number)
 {
     if (server->cut.phase == TR__CUT_GATHERING)
-        give_up(server);
+        give_up(server, GIVEN_UP, false);
     if (server->cut.number < number)
         server->cut.number = number;               /* whoever cuts for it yet is too late */
-}
-
-/* Let everybody go on without a checkpoint; who has begun it hears of it. */
-static void give_up(tr_server *server)
-{
-    tr__cut   *cut = &server->cut;
-    const bool is_asked = cut->cut[cut->maker] != NULL;
-
-    cut->phase = TR__CUT_NONE;
-    if (is_asked) {
-        tr_server_written(server, NULL, 0, "not all trainers came to the end of a step in time");
-        return;
-    }
-    forget_cuts(server);
-    unpark_all(server);
 }
 
 int64_t tr__server_watch_cut(tr_server *server, int64_t now)
@@ -492,7 +481,7 @@ int64_t tr__server_watch_cut(tr_server *server, int64_t now)
     if (server->cut.phase != TR__CUT_GATHERING || !is_by_all(server))
         return INT64_MAX;
     if (now - server->cut.begun >= PATIENCE) {
-        give_up(server);
+        give_up(server, "not all trainers came to the end of a step in time", true);
         tr__server_verdict_moves(server);
         return INT64_MAX;
     }
@@ -507,6 +496,32 @@ void tr_server_snapped(tr_server *server, int64_t now)
     cut->pause = now > cut->begun ? (uint64_t)(now - cut->begun) : 0;
     unpark_all(server);
     tr__server_apply_next(server);
+}
+
+/* Takes what lies in `done` for the answer, but no memory of it. */
+static void pack_answer(tr_server *server, const pb_done *done)
+{
+    tr__cut *cut = &server->cut;
+
+    free(cut->answer);
+    cut->answered = cut->number;
+    cut->answer_size = trireme__pserver__cut_done__get_packed_size(done);
+    cut->answer = malloc(cut->answer_size + 1);
+    trireme__pserver__cut_done__pack(done, cut->answer);
+}
+
+static void end_cut(tr_server *server, pb_done *done)
+{
+    tr__cut *cut = &server->cut;
+
+    done->pause = cut->pause;
+    pack_answer(server, done);
+    forget_cuts(server);
+    cut->phase = TR__CUT_NONE;
+    if (server->status == TR_OK && tr__server_is_there(&server->trainer[cut->maker]) && !server->trainer[cut->maker].is_vacant)
+        send_answer_to_maker(server);
+    unpark_all(server);
+    tr__server_maker_moves(server);
 }
 
 void tr_server_written(tr_server *server, const uint8_t *part, size_t size, const char *error)
@@ -525,7 +540,6 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
     }
     done.places = places;
     done.left = left;
-    done.pause = cut->pause;
     done.has_part = part != NULL;
     done.part.data = (uint8_t *)(uintptr_t)part;
     done.part.len = size;
@@ -533,19 +547,28 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
     done.tasks.data = cut->tasks;
     done.tasks.len = done.has_tasks ? cut->tasks_size : 0;
     done.error = (char *)(uintptr_t)(part ? NULL : error);
-    free(cut->answer);
-    cut->answered = cut->number;
-    cut->answer_size = trireme__pserver__cut_done__get_packed_size(&done);
-    cut->answer = malloc(cut->answer_size + 1);
-    trireme__pserver__cut_done__pack(&done, cut->answer);
+    end_cut(server, &done);
     free(places);
     free(left);
-    forget_cuts(server);
+}
+
+/* Let everybody go on without a checkpoint; who has begun it hears of it. `is_for_good`: to begin it anew would be as long a wait again. */
+static void give_up(tr_server *server, const char *why, bool is_for_good)
+{
+    tr__cut   *cut = &server->cut;
+    const bool is_asked = cut->cut[cut->maker] != NULL;
+    pb_done    done = TRIREME__PSERVER__CUT_DONE__INIT;
+
+    done.error = (char *)(uintptr_t)why;
+    done.has_given_up = true;
+    done.given_up = !is_for_good;
     cut->phase = TR__CUT_NONE;
-    if (server->status == TR_OK && tr__server_is_there(&server->trainer[cut->maker]) && !server->trainer[cut->maker].is_vacant)
-        send_answer_to_maker(server);
+    if (is_asked) {
+        end_cut(server, &done);
+        return;
+    }
+    forget_cuts(server);
     unpark_all(server);
-    tr__server_maker_moves(server);
 }
 
 void tr__server_cut_without(tr_server *server, const tr__trainer *trainer)
@@ -556,7 +579,7 @@ void tr__server_cut_without(tr_server *server, const tr__trainer *trainer)
         tr__server_try_cut(server);
         return;
     }
-    give_up(server);                               /* nobody is there to make a checkpoint of it */
+    give_up(server, GIVEN_UP, false);              /* nobody is there to make a checkpoint of it */
 }
 
 void tr__server_cut_free(tr_server *server)

@@ -363,6 +363,7 @@ typedef struct tr_job_checkpoint_report {
     int64_t step, bytes;
     double  seconds;                  /* from the call until the checkpoint was there */
     double  pause;                    /* the longest that a server let trainers wait */
+    bool    is_given_up;              /* it is not there because a rank died, or a spare was on its way: another may be begun at once */
 } tr_job_checkpoint_report;
 
 /* Is it this trainer that makes checkpoints now? It is the first of those that make steps; where nobody does, of those that stay. */

@@ -12,6 +12,7 @@
 #include "trainer/feed.h"
 
 static const double PATIENCE = 3600;  /* seconds, for a disk */
+static const int64_t AGAIN = 1000000000;      /* from the beginning of a checkpoint that a death has cost to the next one, at least */
 static const double LOOK = 0.1;       /* and from one look at signals to the next, when nothing else is to be done */
 
 static volatile sig_atomic_t asked;   /* the signal that asks for an end */
@@ -283,9 +284,11 @@ static tr_status wait(tr_keeper *k)
 {
     if (!k->job || !k->has_taken)
         return TR_OK;
+    tr_job_checkpoint_report report = {0};
     k->has_taken = false;
-    const tr_status status = tr_job_checkpoint_wait(k->job, PATIENCE, NULL);
+    const tr_status status = tr_job_checkpoint_wait(k->job, PATIENCE, &report);
     k->is_good = status == TR_OK;
+    k->is_wished = report.is_given_up;
     return said(status);
 }
 
@@ -297,6 +300,7 @@ static tr_status take(tr_keeper *k)
 
     k->last = steps_of(k);
     k->took_at = tr__now();
+    k->is_wished = false;
     const tr_status status = take_with(k, states, tables);
     k->has_taken = k->is_good = status == TR_OK;
     free(states);
@@ -334,11 +338,23 @@ static bool is_possible(const tr_keeper *k)
     return !tr_job_checkpoint_is_under_way(k->job) && !tr_job_is_uneven(k->job);
 }
 
+/* What became of the last one is known, and was not said yet. */
+static bool has_news(const tr_keeper *k)
+{
+    return k->job && k->has_taken && !tr_job_checkpoint_is_under_way(k->job);
+}
+
+/* Not again and again at once, where ranks die one after the other. */
+static bool is_wished(const tr_keeper *k)
+{
+    return k->is_wished && tr__now() - k->took_at >= AGAIN;
+}
+
 static bool is_due(const tr_keeper *k)
 {
     const tr_checkpoint_options *o = &k->desc->checkpoints;
 
-    return steps_of(k) > k->last && ((o->every_steps && steps_of(k) / o->every_steps > k->last / o->every_steps) ||
+    return steps_of(k) > k->last && (is_wished(k) || (o->every_steps && steps_of(k) / o->every_steps > k->last / o->every_steps) ||
                                      (o->every_seconds > 0 && (double)(tr__now() - k->took_at) / 1e9 >= o->every_seconds));
 }
 
@@ -347,7 +363,7 @@ int64_t tr_keeper_steps_to_pause(tr_keeper *keeper)
     if (!is_on(keeper) || !makes_them(keeper))
         return 0;
     const int64_t every = keeper->desc->checkpoints.every_steps;
-    if (is_due(keeper))
+    if (has_news(keeper) || is_wished(keeper) || is_due(keeper))       /* the steps are those of the last look */
         return 1;
     return every ? every - steps_of(keeper) % every : 0;
 }
@@ -401,6 +417,8 @@ tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made)
         return TR_OK;
     if (asked && is_possible(keeper))
         return stop(stops, keeper);
+    if (has_news(keeper))
+        TR_TRY(wait(keeper));
     return is_due(keeper) && is_possible(keeper) ? take(keeper) : TR_OK;
 }
 

@@ -201,6 +201,33 @@ def test_a_rank_that_dies_while_checkpoints_are_written(mode, victim, tmp_path):
         np.testing.assert_array_equal(got[name], want[name], err_msg=name)
 
 
+def wait_until_parked(mark, steps, process):
+    """Until trainer 0, which has made so many steps, or one more, makes no more."""
+    deadline, made, since = time.monotonic() + LIMIT, 0, time.monotonic()
+    while made < steps or time.monotonic() < since + 1:
+        assert process.poll() is None and time.monotonic() < deadline, made
+        now = int(mark.read_text() or made)            # it may be empty for a moment
+        made, since = now, since if now == made else time.monotonic()
+        time.sleep(0.02)
+
+
+def test_a_checkpoint_that_a_death_has_cost_is_begun_anew(tmp_path):
+    """It waits for a trainer that stands still when a server dies. The next one would be due 60 steps later."""
+    folder, mark = tmp_path / "c", tmp_path / "mark"
+    job = Launched(2, 2, "--steps", 180, "--plain", "--pause", 0.02, "--mark", mark, script=RESUME,
+                   options=("--mode", "async", *keep(folder, 60, "--checkpoint-keep", 9)), env=environment(TRIREME_TIMEOUT="60"))
+    ranks = job.ranks()
+    wait_for_steps(folder, 0, 60, job.process)
+    os.kill(ranks.known[3].pid, signal.SIGSTOP)
+    wait_until_parked(mark, 120, job.process)
+    os.kill(ranks.known[1].pid, signal.SIGKILL)
+    time.sleep(0.5)
+    os.kill(ranks.known[3].pid, signal.SIGCONT)
+    code, text = job.end()
+    assert code == 0 and "a checkpoint was not written" in text, text
+    assert any(120 < step < 180 for step in checkpoints.steps(folder)), (checkpoints.steps(folder), text)
+
+
 # -- asked to stop ------------------------------------------------------------------------------------------------------
 
 

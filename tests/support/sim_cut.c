@@ -78,6 +78,7 @@ void sim__cut(sim_trainer *t)
         payload[s] = pack_cut(t->index, (uint64_t)t->step, true, &size[s]);
     tr_client_cut(t->client, payload, size);
     t->is_cutting = true;
+    t->wishes_cut = false;
     free(payload);
     free(size);
 }
@@ -170,6 +171,8 @@ static bool take_parts(const sim_trainer *t, sim_snapshot *to, Trireme__Pserver_
         assert_non_null(done[s]);
         is_whole &= done[s]->has_part != 0;
     }
+    if (!is_whole && !tr_places_are_given_up(job->options.servers, done))
+        fail_msg("seed %llu: nobody would begin a cut anew that a death has cost", (unsigned long long)job->options.seed);
     if (!is_whole || !take_places(job, to, done))
         return false;
     for (int s = 0; s < job->options.servers; s++)
@@ -193,6 +196,7 @@ void sim__take_answers(sim_trainer *t)
         trireme__pserver__cut_done__free_unpacked(done[s], NULL);
     t->is_cutting = false;
     t->has_cut = is_whole;
+    t->wishes_cut = !is_whole;
     if (!is_whole) {
         free_snapshot(one);
         return;

@@ -85,6 +85,7 @@ typedef struct sim_trainer {
     float      *param, *grad;
     bool        is_cutting;           /* a cut that it has begun is not answered */
     bool        has_cut;              /* the last one that it has begun was whole */
+    bool        wishes_cut;           /* a death has cost one, and it is begun anew behind the next step */
     int         tries;                /* of the last cut */
     int64_t     asleep_until;         /* an heir */
     int64_t     waits_since, waited;  /* for the step that comes; longest of all */

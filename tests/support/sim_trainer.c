@@ -364,8 +364,8 @@ bool sim__trainer_go_on(sim_trainer *t)
     } else if (t->step == t->steps) {
         leave(t);
     } else {
-        if (t->job->options.cuts && tr_client_is_maker(t->client) && !t->is_cutting && tr_client_may_cut(t->client) && tr_sim_random(t->job->sim, 3) == 0 &&
-            may_cut_now(t))
+        if (t->job->options.cuts && tr_client_is_maker(t->client) && !t->is_cutting && tr_client_may_cut(t->client) &&
+            (tr_sim_random(t->job->sim, 3) == 0 || t->wishes_cut) && may_cut_now(t))
             sim__cut(t);
         t->step++;
         check_bound(t);

@@ -27,6 +27,7 @@ from .transpiled import Transpiled
 from .wishes import STOPPED, asked, is_due, listen, say, steps_to_pause
 
 _WAIT = 3600.0                         # seconds, for a disk
+_AGAIN = 1.0                           # from the beginning of a checkpoint that a death has cost to the next one, at least
 _LOOK = 0.1                            # and from one look at signals to the next, when nothing else is to be done
 
 
@@ -162,6 +163,7 @@ class _Keeper(Keeper):
         self._known = self._newest() if begins else -1 # what was there before this launch
         self.begun_at = time.monotonic()
         self._is_reported = self._is_good = True
+        self._is_given_up = False                      # a death has cost the last one, and it is wished yet
         listen()
 
     # -- going on --------------------------------------------------------------------------------------------------------
@@ -251,7 +253,10 @@ class _Keeper(Keeper):
         pass
 
     def steps_to_pause(self) -> int:
-        return steps_to_pause(self) if self._makes_them() else 0
+        if not self._makes_them():
+            return 0
+        has_news = not self._is_reported and not lib.tr_job_checkpoint_is_under_way(self.job.ptr)
+        return 1 if has_news or self._is_wished() else steps_to_pause(self)
 
     def look_in_loop(self, made: int) -> None:
         self.count = self._loop_began + made
@@ -271,12 +276,18 @@ class _Keeper(Keeper):
             return                                     # after the next step, or one soon after, or when a spare that becomes a trainer makes steps
         if asked:
             self._stop(asked[0])
-        if is_due(self) and not lib.tr_job_checkpoint_is_under_way(self.job.ptr):
-            self._report()
+        if lib.tr_job_checkpoint_is_under_way(self.job.ptr):
+            return
+        self._report()
+        if is_due(self) or (self._is_wished() and self.steps > self.last):
             self._begin()
 
+    def _is_wished(self) -> bool:
+        """Whether one is to be begun anew; not again and again at once, where ranks die one after the other."""
+        return self._is_given_up and time.monotonic() - self.begun_at >= _AGAIN
+
     def _begin(self) -> None:
-        self.begun_at = time.monotonic()
+        self.begun_at, self._is_given_up = time.monotonic(), False
         self.take(self.settings.folder, self.settings.keep, self._position())
         self.last = self.steps
         self._is_reported = False
@@ -286,8 +297,11 @@ class _Keeper(Keeper):
         if self._is_reported:
             return
         self._is_reported, self._is_good = True, False
+        report = ffi.new("tr_job_checkpoint_report *")
+        status = lib.tr_job_checkpoint_wait(self.job.ptr, _WAIT, report)
+        self._is_given_up = bool(report.is_given_up)
         try:
-            report = self.wait()
+            check(status)
         except TriremeError as error:
             if error.status == "EPEER":
                 raise

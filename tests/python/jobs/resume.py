@@ -23,7 +23,7 @@ parser.add_argument("--ask", type=int, help="trainer 0 gets a signal before this
 parser.add_argument("--save", help="folder for all that persists, at the end")
 parser.add_argument("--plain", action="store_true", help="know nothing of going on")
 parser.add_argument("--out")
-parser.add_argument("--mark", help="file to make after the first step")
+parser.add_argument("--mark", help="file that has the number of steps that trainer 0 has made")
 parser.add_argument("--early", help="trainer 1 ends after 4 steps and makes this file, for which trainer 0 waits before its last step")
 parser.add_argument("--leave", help="trainer 0 makes two steps and ends; this file says so")
 parser.add_argument("--few", action="store_true", help="trainer 1 has 2 batches in each epoch")
@@ -76,7 +76,8 @@ for _ in range(2):
         step += 1
         time.sleep(args.pause)
         if args.mark and index == 0:
-            open(args.mark, "w").close()
+            with open(args.mark, "w") as mark:
+                mark.write(str(step))
         if args.leave and index == 0 and len(losses) == 2:
             open(args.leave, "w").close()
             sys.exit(0)
