@@ -232,24 +232,24 @@ tr_status tr_comm_leave(tr_comm *comm, int64_t timeout, bool *must_exit)
     return status;
 }
 
-static bool all_are_out(const tr_comm *comm, const int *rank, int count, bool may_have_died)
+/* Of the dead, those whose places nobody takes. */
+static bool all_are_out(const tr_comm *comm, const int *rank, int count, int (*follower)(const tr_roster *, int rank))
 {
     for (int i = 0; i < count; i++) {
         const tr_life life = tr_liveness_of(comm->liveness, rank[i]);
-        if (life == TR_LIFE_ALIVE || (life == TR_LIFE_DEAD && !may_have_died))
+        if (life == TR_LIFE_ALIVE || (life == TR_LIFE_DEAD && follower(comm->roster, rank[i]) >= 0))
             return false;
     }
     return true;
 }
 
-/* A dead trainer's place may be taken yet, for all that this rank knows; servers know. */
+/* A dead one's place may be taken yet, for all that this rank knows: who leaves is not there for the next that dies. */
 bool tr_comm_trainers_left(const tr_comm *comm)
 {
     const tr_roster *roster = comm->roster;
-    const bool       may_be_replaced = tr_roster_heir_for(roster, roster->trainer_rank[0]) >= 0;
 
-    return all_are_out(comm, roster->trainer_rank, roster->trainers, !may_be_replaced) ||
-           all_are_out(comm, roster->server_rank, roster->servers, true);
+    return all_are_out(comm, roster->trainer_rank, roster->trainers, tr_roster_heir_for) ||
+           all_are_out(comm, roster->server_rank, roster->servers, tr_roster_spare_for);
 }
 
 void tr_comm_kill(tr_comm *comm, int rank)
