@@ -3,10 +3,12 @@
 #include "pserver/job_checkpoint.h"
 
 #include "framework/memory.h"
+#include "pserver/launcher.h"
 #include "pserver/runlog.h"
 #include "pserver/wake.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,6 +133,24 @@ static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
     return TR_OK;
 }
 
+/* What a user wants to know of a job that was started again. */
+static void tell_beginning(const tr_job *job)
+{
+    uint64_t      resumed;
+    const bool    resumes = tr_client_resumes(job->client, &resumed);
+    const bool    has_exchanges = job->consistency.kind == TR_MODE_GEO;
+    const int64_t step = job->first_step + job->step * (has_exchanges ? job->consistency.count : 1);
+    char          text[160];
+
+    if (resumes)
+        snprintf(text, sizeof text, "goes on behind step %lld of trainer 0, from the memory of its servers", (long long)step);
+    else if (job->first_step)
+        snprintf(text, sizeof text, "goes on behind step %lld of trainer 0, from a checkpoint", (long long)step);
+    else
+        snprintf(text, sizeof text, "begins anew");
+    tr__launcher_tell_own("begins", text);
+}
+
 tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
 {
     tr__setup_call call = {0};
@@ -166,6 +186,8 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     job->checkpoints = spec->checkpoints ? strdup(spec->checkpoints) : NULL;
     job->joined_at = job->step;
     job->is_set_up = true;
+    if (tr_job_index(job) == 0 && !tr_job_is_heir(job))
+        tell_beginning(job);
     tr_trainer_meter_start(job->meter, tr__clock(), job->step);
     tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\"", spec->mode,
                    (long long)job->step, job->block_count, job->table_count, tr__job_compress_word(spec));

@@ -215,6 +215,22 @@ def test_a_program_that_ends_before_anybody_sees_it(tmp_path):
     assert ranks.failure() == Failure(1, "rank 0 (server 0): ended as soon as it was started")
 
 
+def test_a_job_without_a_living_trainer_is_not_asked_for_a_checkpoint(tmp_path):
+    ranks = Ranks(os.getpid(), tmp_path, 1, 2)
+    for name in ("joined.0", "joined.1", "joined.2", "listens.2", "lost.1"):
+        (tmp_path / name).touch()
+    assert ranks.all_listen()
+    (tmp_path / "lost.2").touch()
+    assert not ranks.all_listen()
+
+
+def test_where_a_job_goes_on_is_said_once_and_not_at_its_first_start(tmp_path):
+    (tmp_path / "begins.1").write_text("goes on behind step 7 of trainer 0, from a checkpoint")
+    assert not Ranks(os.getpid(), tmp_path, 1, 2).news()
+    ranks = Ranks(os.getpid(), tmp_path, 1, 2, has_run_before=True)
+    assert ranks.news() == ["the job goes on behind step 7 of trainer 0, from a checkpoint"] and not ranks.news()
+
+
 @needs_mpi
 def test_a_launcher_that_srun_has_started_is_no_trainer():
     assert "-> " in launch(1, 1, "--steps", 5, env=environment(PMIX_RANK="3"))

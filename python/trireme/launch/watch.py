@@ -53,6 +53,7 @@ class Ranks:
     mourned: set[int] = field(default_factory=set)
     greeted: set[int] = field(default_factory=set)
     lost_hosts: dict[str, str] = field(default_factory=dict)       # and why they are
+    has_said_beginning: bool = False
 
     @property
     def size(self) -> int:
@@ -167,9 +168,9 @@ class Ranks:
 
     def all_listen(self) -> bool:
         """Whether a signal that asks for a checkpoint finds nobody unprepared, whom it would end: all have joined, and those trainers
-        listen that are not lost."""
+        listen that are not lost, of whom there is one."""
         trainers = (*range(self.servers, self.servers + self.trainers), *self.heirs())
-        return (all(self._has("joined", rank) for rank in range(self.size))
+        return (not self.all_lost() and all(self._has("joined", rank) for rank in range(self.size))
                 and all(self._has("listens", rank) or self._has_left(rank) for rank in trainers))
 
     def is_asked(self) -> bool:
@@ -182,9 +183,15 @@ class Ranks:
         self.mourned.update(lost)
         heirs = {rank: trainer for rank, trainer in self.heirs().items() if rank not in self.greeted}
         self.greeted.update(heirs)
-        return ([f"{self.name(rank)} {self._how_lost(rank)}; the others go on" for rank in lost]
+        return (self._beginning() + [f"{self.name(rank)} {self._how_lost(rank)}; the others go on" for rank in lost]
                 + [f"{self.name(rank)} takes the place of trainer {trainer}" for rank, trainer in heirs.items()]
                 + [f"{self.name(rank)} is the replica of server {server} from here on" for rank, server in self._followers().items()])
+
+    def _beginning(self) -> list[str]:
+        """Where a job that was started again goes on, said once, as soon as its trainers know."""
+        found = [path for path in self.paths("begins") if self.has_run_before and path.exists()]
+        said, self.has_said_beginning = self.has_said_beginning, self.has_said_beginning or bool(found)
+        return [f"the job {path.read_text(errors='replace')}" for path in found if not said]
 
     def _followers(self) -> dict[int, int]:
         """Replicas of servers that have lost theirs, of which nothing was said yet."""
