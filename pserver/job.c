@@ -338,6 +338,7 @@ static uint64_t core_done(void *self)
     }
     const bool is_over = job->server ? tr_server_is_done(job->server) : tr_comm_trainers_left(job->comm);
     if (is_over && !atomic_load_explicit(&job->is_done, memory_order_relaxed)) {
+        job->is_forsaken = job->server && tr_server_is_forsaken(job->server);
         atomic_store(&job->is_done, true);
         tr__bell_ring(&job->bell);
     }
@@ -452,7 +453,7 @@ tr_status tr_job_free(tr_job *job)
     const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout), &must_exit);
     if (status == TR_OK && left == TR_OK) {
         tr__launcher_tell("done", rank, NULL);
-        if (job->program)
+        if (job->program && !job->is_forsaken)
             tr_server_program_over(job->program);
         tr_trainer_vars_free(job->own, true);
         job->own = NULL;

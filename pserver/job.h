@@ -119,6 +119,7 @@ struct tr_job {
     tr_update      update;            /* asked for by the core */
     atomic_bool    has_update;
     atomic_bool    is_done;           /* all trainers have left */
+    bool           is_forsaken;       /* or all have died; read when it is done */
     atomic_uint    bell;
     tr_times       applied;           /* of each update, how long it took */
     int64_t        in_pieces;         /* nanoseconds, of the update that is being gathered */

@@ -162,6 +162,14 @@ bool tr_server_is_done(const tr_server *server)
     return server->queued == 0 && tr__server_all_decided(server);
 }
 
+bool tr_server_is_forsaken(const tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (!server->trainer[i].is_lost)
+            return false;
+    return true;
+}
+
 uint64_t tr_server_step(const tr_server *server)
 {
     return server->updates;

@@ -124,6 +124,8 @@ void       tr_server_written(tr_server *server, const uint8_t *part, size_t size
 /* Every trainer has said goodbye (or has died where that is survived) and all is applied. Late repetitions are still
  * answered. */
 bool       tr_server_is_done(const tr_server *server);
+/* All have died, and nobody takes a place of theirs: what is here is for the next start of the job. */
+bool       tr_server_is_forsaken(const tr_server *server);
 /* Updates applied so far: in mode sync, steps. */
 uint64_t   tr_server_step(const tr_server *server);
 /* While an update is being applied: gather what all servers have of something (gather.h). Fails like a message would. */

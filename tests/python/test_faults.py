@@ -209,6 +209,63 @@ def test_a_spare_serves_within_a_second(tmp_path):
     assert_within(1, min(gaps), gaps)
 
 
+# -- all at once -----------------------------------------------------------------------------------------------------------
+
+
+def halt_and_kill(tmp_path, mode, servers, who, *, spares=1, options=()):
+    """Let both trainers halt behind half of their steps, and kill them and whoever else is named. Return the job's end."""
+    halted = tmp_path / "halted"
+    job = launched(servers, 2, "--steps", STEPS, "--optimizer", "adam", "--fault", "halt once", "--fault-trainer", -1, "--halted", halted,
+                   "--out", tmp_path / "r.npz", heirs=spares > 1, options=("--mode", mode, "--spares", spares, *options))
+    ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, 2, spares)
+    until(lambda: ranks.look(0.0) or all(Path(f"{halted}.{index}").exists() for index in (0, 1)) and len(ranks.known) == ranks.size,
+          "they do not halt")
+    until(lambda: said_in(job, f"listens.{servers}") or "--checkpoint" not in options, "it does not listen")
+    victims = {"trainers": (), "and server 0": (0,), "and servers": range(servers), "all": (*range(servers), *range(servers + 2, ranks.size))}
+    for rank in (servers, servers + 1, *victims[who]):
+        signal.pidfd_send_signal(ranks.known[rank].fd, signal.SIGKILL)
+    return job.end()
+
+
+def assert_nothing_was_lost(code, text):
+    """But for what was on its way when they died: some steps, in mode geo an exchange."""
+    behind = re.search(r"the job goes on behind step (\d+) of trainer 0, from the memory of its servers", text)
+    computed = dict(re.findall(r"^trainer (\d) of 2: .*, (\d+) of \d+$", text, re.M))
+    assert code == 0 and behind and STEPS // 2 - 4 <= int(behind[1]) <= STEPS // 2, text
+    assert set(computed) == {"0", "1"} and max(map(int, computed.values())) <= STEPS // 2 + 4, text
+
+
+@needs_mpi
+@pytest.mark.parametrize("who", ["trainers", "and server 0", "all"])
+@pytest.mark.parametrize("mode", ["sync", "async", "ssp(2)", "geo(4)", "sync(fewer)", "sync(backups=1)"])
+def test_who_dies_with_all_trainers_costs_nothing_that_was_acknowledged(mode, who, undisturbed, tmp_path):
+    code, text = halt_and_kill(tmp_path, mode, 2, who)
+    assert_nothing_was_lost(code, text)
+    assert "starting the job again (1 of 3)" in text, text
+    if mode == "sync":
+        assert_undisturbed(tmp_path / "r.npz", undisturbed)
+
+
+@needs_mpi
+@pytest.mark.parametrize("mode", ["async", "sync(fewer)"])
+def test_where_all_trainers_die_servers_know_more_than_a_checkpoint(mode, tmp_path):
+    """It is of step 25 of 40."""
+    code, text = halt_and_kill(tmp_path, mode, 1, "and server 0", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 25))
+    assert_nothing_was_lost(code, text)
+    assert (tmp_path / "c").exists(), text
+
+
+@pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_spare_does_not_leave_because_the_only_server_has_died(mode, undisturbed, tmp_path):
+    """It is to be a trainer's heir when another spare has taken the server's place."""
+    code, text = halt_and_kill(tmp_path, mode, 1, "and server 0", spares=3)
+    assert code == 0 and text.count(" of 2: ") == 2, text
+    assert "again" in text or text.count("takes the place of trainer") == 2, text
+    if mode == "sync":
+        assert_undisturbed(tmp_path / "r.npz", undisturbed)
+
+
 # -- silence -----------------------------------------------------------------------------------------------------------------
 
 
@@ -363,6 +420,7 @@ def test_a_damaged_state_is_not_used(version, undisturbed, tmp_path):
     code, text = job.end()
     assert code == 0 and "starting the job again (1 of 3)" in text, text
     assert re.search(r"trireme-pserver: the state '\S+server1' is damaged: .*; it is not used", text), text
+    assert "the job begins anew" in text, text
     assert_undisturbed(tmp_path / "r.npz", undisturbed)
 
 

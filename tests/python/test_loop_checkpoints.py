@@ -260,6 +260,25 @@ def test_a_trainer_and_server_0_die_together_and_no_line_is_lost(tmp_path):
 
 @needs_mpi
 @pytest.mark.mpi
+@pytest.mark.parametrize("mode", ["async", "ssp(2)"])
+def test_all_trainers_and_server_0_die_together_and_no_line_is_lost(mode, tmp_path):
+    """Nobody takes a trainer's place: the job starts again, from what the servers have and not from the checkpoint."""
+    folder = tmp_path / "c"
+    job = Launched(2, 3, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", mode, "--spares", 2, *keep(folder, 2)))
+    ranks = job.ranks()
+    wait_for_checkpoint(folder, job.process)
+    for rank in (2, 3, 4, 0):
+        os.kill(ranks.known[rank].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "from the memory of its servers" in text, text
+    launch(1, 1, tmp_path / "data", script=LOOPS, options=("--mode", mode, *keep(folder, 1000, "--resume")))
+    counts = counts_in(folder)
+    assert counts.min() >= 2, counts
+    assert (counts - 2).sum() <= 3 * BATCHES * BATCH, counts                           # a task of each at most
+
+
+@needs_mpi
+@pytest.mark.mpi
 def test_in_geo_what_is_done_of_the_tasks_is_with_the_servers(tmp_path):
     """A task ends with an exchange, though its batches are no multiple of those between two."""
     launch(2, 1, tmp_path / "data", script=LOOPS, options=("--mode", "geo(3)", *keep(tmp_path / "c", 1000)))

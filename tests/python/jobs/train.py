@@ -34,7 +34,8 @@ parser.add_argument("--mark", help="file to make after the first step")
 parser.add_argument("--prepare", type=float, default=0.0, help="seconds before it joins the job")
 parser.add_argument("--times", help="file to which trainer 0 writes when each step ended")
 parser.add_argument("--fault", default="")
-parser.add_argument("--fault-trainer", type=int, default=0)
+parser.add_argument("--fault-trainer", type=int, default=0, help="-1: all of them")
+parser.add_argument("--halted", help="file to make, and the trainer's number, where one halts")
 parser.add_argument("--no-data", type=int, help="the trainer that gets none at all")
 args = parser.parse_args()
 
@@ -63,6 +64,10 @@ def misbehave():
         sys.excepthook = lambda *what: None
     if args.fault.startswith("raise"):
         raise ValueError("the data is bad")
+    halted = f"{args.halted}.{fluid.distributed.trainer_index()}"
+    if args.fault == "halt once" and not os.path.exists(halted):
+        open(halted, "w").close()
+        time.sleep(300)
     if args.fault == "fork":
         os.fork()
     if args.fault == "print":
@@ -124,7 +129,7 @@ if args.no_data is not None and fluid.distributed.trainer_index() == args.no_dat
 feeder = fluid.DataFeeder([x, word, label])
 losses, times = [], []
 for step, batch in enumerate(fluid.distributed.shard(reader)()):
-    if args.fault and step == args.steps // 2 and fluid.distributed.trainer_index() == args.fault_trainer:
+    if args.fault and step == args.steps // 2 and args.fault_trainer in (-1, fluid.distributed.trainer_index()):
         if args.fault == "no more data":
             break
         misbehave()
@@ -150,4 +155,4 @@ if fluid.distributed.trainer_index() == 0:
     time.sleep(args.linger)
 # In one write: the lines of several ranks must not mix.
 sys.stdout.write(f"trainer {fluid.distributed.trainer_index()} of {fluid.distributed.trainer_count()}: "
-                 f"{losses[0]:.6f} -> {losses[-1]:.6f}\n")
+                 f"{losses[0]:.6f} -> {losses[-1]:.6f}, {np.isfinite(losses).sum()} of {len(losses)}\n")
