@@ -147,6 +147,16 @@ def test_a_rank_that_sleeps_at_the_start_is_started_again(undisturbed, tmp_path)
 
 
 @needs_mpi
+def test_who_waits_in_vain_for_the_start_says_so_without_a_traceback():
+    job = launched(1, 2, *ARGS, "--prepare", 0.1, env=environment(TRIREME_START_TIMEOUT="6"))
+    ranks = job.ranks()
+    until(lambda: said_in(job, "joins.0"), "it does not join")
+    os.kill(ranks.known[0].pid, signal.SIGSTOP)
+    code, text = job.end()
+    assert code == 0 and "starting the job again" in text and "within 6 s" in text and "Traceback" not in text, text
+
+
+@needs_mpi
 def test_a_script_that_is_late_for_its_first_step_is_named():
     job = launched(1, 2, "--prepare", 30, env=environment(TRIREME_START_TIMEOUT="3"))
     code, text = job.end()

@@ -166,8 +166,11 @@ def _watch_end() -> None:
         said = str(error).partition("\n")[0]
         how = kind.__name__ + (f": {said}" if said else "")
         if _job is None:
-            is_late = isinstance(error, TriremeError) and error.status == "ETIMEOUT"
+            is_late = isinstance(error, TriremeError) and error.status == "ETIMEOUT" and is_launched()
             _end_unjoined = None if is_late else (1, how)      # who kept it waiting is for the launcher to see
+            if is_late:                                # the script did nothing wrong, and the job may be started again
+                sys.stderr.write(f"trireme: {error}\n")
+                return
         elif _job.ptr is not None and _job.pid == os.getpid():
             name = lib.tr_job_rank_name(_job.ptr, lib.tr_job_rank(_job.ptr))
             _job.failure = f"{ffi.string(name).decode()} ended by {how}"
