@@ -20,8 +20,8 @@
  * longer than that for a trainer that computes.
  *
  * No deadlock: a trainer that is parked counts neither as the slowest (ssp), so that at a cut others may come one step
- * further ahead, or two where parameters overtake the word of the cut, and as many again where its maker dies and the next one begins another at
- * once; nor as one to wait for (sync with backups). A step that sync(backups) has neither applied nor dropped
+ * further ahead, or two where parameters overtake the word of the cut, and as many again where a rank dies and it is begun anew at once, by its
+ * maker or by the next one; nor as one to wait for (sync with backups). A step that sync(backups) has neither applied nor dropped
  * stays out of the copy, as if it were dropped.
  *
  * What must stay true: a trainer begins a cut when it has all answers to its one before. */

@@ -77,11 +77,11 @@ void sim__descend(const sim_job *job, float *to, float *momentum_to, const float
 
 int64_t sim__bound(const sim_job *job)
 {
-    int64_t makers = 1;                            /* one dies, and the next one begins another cut at once */
+    int64_t cuts = 1;                              /* a rank dies, and a cut is begun anew at once, perhaps by another trainer */
 
-    for (int i = 0; i < job->options.trainers; i++)
-        makers += sim__trainer_is_dead(job, i);
-    return job->mode.count + (job->options.cuts ? 2 * makers : 0);
+    for (int rank = 0; rank < job->size; rank++)
+        cuts += tr_sim_is_dead(job->sim, rank);
+    return job->mode.count + (job->options.cuts ? 2 * cuts : 0);
 }
 
 double sim__weight(const sim_job *job, int who, int step)
