@@ -154,12 +154,19 @@ void tr_server_free(tr_server *server)
     free(server);
 }
 
+/* Server 0 has died before anybody could take its place, and all trainers, too. */
+static bool nobody_decides(const tr_server *server)
+{
+    const tr_roster *roster = server->roster;
+    return roster->rank[roster->server_rank[0]].is_dead && tr_server_is_forsaken(server);
+}
+
 bool tr_server_is_done(const tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
         if (tr__server_is_there(&server->trainer[i]))
             return false;
-    return server->queued == 0 && tr__server_all_decided(server);
+    return server->queued == 0 && (tr__server_all_decided(server) || nobody_decides(server));
 }
 
 bool tr_server_is_forsaken(const tr_server *server)

@@ -301,6 +301,35 @@ TEST(nobody_waits_for_a_receiver_that_is_dead)
     unmake(&r);
 }
 
+static void die(rig *r, int rank)
+{
+    r->roster->rank[rank].is_dead = true;
+    r->node.lost(r->node.self, rank, "died");
+    r->node.tick(r->node.self, ++now);
+}
+
+/* Ours is server 1. Server 0 dies before it is set up, so that the spare cannot take its place. */
+TEST(with_backups_a_server_waits_for_nobody_when_who_decides_and_all_trainers_have_died)
+{
+    static const tr_role ROLE[] = {TR_ROLE_SERVER, TR_ROLE_TRAINER, TR_ROLE_TRAINER, TR_ROLE_SERVER, TR_ROLE_SPARE};
+    const tr_store       store = plain_store();
+    rig                  r = {.roster = tr_roster_new(3, 5)};
+
+    for (int i = 0; i < 5; i++)
+        tr_roster_put(r.roster, i, ROLE[i], 1, 100 + i, "h", "");
+    EXPECT_OK(tr_roster_close(r.roster));
+    serve_anew(&r, &store);
+    say_setup(&r, "sync(backups=1)", TR_FP32);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    die(&r, SERVER);
+    die(&r, TRAINER0);
+    assert_false(tr_server_is_done(r.server));
+    die(&r, TRAINER1);
+    assert_true(tr_server_is_done(r.server) && tr_server_is_forsaken(r.server));
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +343,7 @@ int main(void)
         cmocka_unit_test(an_update_waits_for_a_slow_receiver_of_the_buffer_that_it_writes),
         cmocka_unit_test(what_was_not_begun_to_be_sent_is_copied_when_an_update_waits_for_it),
         cmocka_unit_test(nobody_waits_for_a_receiver_that_is_dead),
+        cmocka_unit_test(with_backups_a_server_waits_for_nobody_when_who_decides_and_all_trainers_have_died),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
