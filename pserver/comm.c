@@ -1,6 +1,8 @@
 /* comm.c - the owner's side of the communication thread: its life, commands, waiting; and what a core asks of it. */
 #include "pserver/comm_state.h"
 
+#include "pserver/launcher.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -265,6 +267,15 @@ void tr_comm_kill(tr_comm *comm, int rank)
 void tr_comm_take_place(tr_comm *comm, int server)
 {
     tr_roster_replace(comm->roster, server, comm->roster->self);
+}
+
+void tr_comm_tell_losses(const tr_comm *comm)
+{
+    const tr_roster *roster = comm->roster;
+
+    for (int i = 0; i < roster->size; i++)
+        if (roster->rank[i].is_dead && roster->rank[i].role == TR_ROLE_TRAINER)
+            tr__launcher_tell("lost", i, "died");
 }
 
 bool tr_comm_inherit(tr_comm *comm, int trainer, uint32_t epoch)

@@ -76,6 +76,8 @@ bool             tr_comm_trainers_left(const tr_comm *comm);
 void             tr_comm_kill(tr_comm *comm, int rank);
 /* Of who drives: this rank, a spare, is that server from here on. */
 void             tr_comm_take_place(tr_comm *comm, int server);
+/* Of who drives, and has taken a server's place: the job goes on without those trainers whose deaths it saw as a spare, which cannot know that. */
+void             tr_comm_tell_losses(const tr_comm *comm);
 /* Of who drives: this rank, a spare, is that trainer from here on. False: a newer one has its place. */
 bool             tr_comm_inherit(tr_comm *comm, int trainer, uint32_t epoch);
 /* And with its role as a replica (tr_roster_mirror). */

@@ -163,6 +163,8 @@ static tr_status take_place(void *self, int server, int dead)
         job->server = make_server(job, tr_comm_roster(job->comm));
         tr_runlog_note("took_place", ",\"server\":%d", server);
         status = tr_server_take_over(job->server);
+        if (status == TR_OK)
+            tr_comm_tell_losses(job->comm);
     }
     if (status != TR_OK)
         tr__launcher_tell("died", dead, tr_error());   /* if the job fails of this, it was a death */
