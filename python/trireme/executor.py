@@ -307,7 +307,8 @@ class Executor:
         Every ``print_period`` steps a line shows the values of ``fetch_list``, called as ``fetch_info`` says. ``epochs``
         are passes over the data, ``steps`` ends them after so many. With ``thread`` above 1 so many threads take batches
         and update the same parameters without waiting for each other (Hogwild): faster for small steps, and no longer
-        repeatable; in a job there is one. ``debug`` prints where the time went.
+        repeatable; in a job there is one. ``debug`` prints where the time went. Threads of the script that share the scope, the
+        program or the executor take turns, as in ``run``: theirs comes when the loop is over.
 
         >>> import tempfile, os
         >>> path = os.path.join(tempfile.mkdtemp(), "t.csv")

@@ -105,10 +105,17 @@ def _options(fetches: Sequence[str], labels: Sequence[str], **given: Any) -> tup
 def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scope: Scope | None, thread: int, debug: bool,
              fetch_list: Sequence[Any] | None, fetch_info: Sequence[str] | None, print_period: int, epochs: int,
              steps: int, trains: bool = True) -> None:
+    """Threads that share a scope, a program or an executor take turns, as in ``Executor.run``: a loop is one turn."""
     program = default_main_program() if program is None else program
     scope = global_scope() if scope is None else scope
     fetch_list = list(fetch_list or [])
     _check(program, dataset, scope, fetch_list, fetch_info, print_period)
+    with scope._turn, program._turn, executor._turn:
+        _run_loop(executor, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, epochs, steps, trains)
+
+
+def _run_loop(executor: Executor, program: Program, dataset: Dataset, scope: Scope, thread: int, debug: bool, fetch_list: list[Any],
+              fetch_info: Sequence[str] | None, print_period: int, epochs: int, steps: int, trains: bool) -> None:
     _check_slots(program, dataset)
     names = tuple(var if isinstance(var, str) else var.name for var in fetch_list)
     part = _part(executor, program, scope, names, trains)

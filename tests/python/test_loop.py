@@ -1,5 +1,8 @@
 """train_from_dataset and infer_from_dataset: what the core does without Python is what Executor.run does with it."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -118,6 +121,25 @@ def test_several_threads_share_the_parameters(table, exe, capsys, in_memory):
     assert [line.split()[1] for line in lines[:2]] == ["600:", "1200:"]
     assert float(lines[1].partition("=")[2]) < 0.05
     np.testing.assert_array_equal(held, before)            # what Python holds does not change under its hands
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_run_of_another_thread_waits_for_a_loop_that_it_shares_with(exe, tmp_path, threads):
+    x, y, loss = regression()
+    write_table(tmp_path / "t.csv")
+    data = fluid.Dataset(str(tmp_path / "t.csv"), "csv", batch_size=20, slots=[x, y])
+    steps = fluid.layers.autoincreased_step_counter()
+    exe.run(fluid.default_startup_program())
+    program, scope = fluid.default_main_program(), fluid.global_scope()
+    before, batch = parameters(), {"x": np.ones((1, 4), "float32"), "y": np.ones((1, 1), "float32")}
+    loop = threading.Thread(target=exe.train_from_dataset, args=(program, data, scope, threads), kwargs={"epochs": 3000})
+    loop.start()
+    while all(np.array_equal(before[name], value) for name, value in parameters().items()):
+        time.sleep(0.001)                              # until it has made a step
+    made = int(exe.run(program, feed=batch, fetch_list=[steps], scope=scope)[0][0])
+    loop.join()
+    assert int(fluid.fetch_var(steps)[0]) == made      # no step of the loop came after it
+    assert made == 3000 * 6 + 1 or threads > 1         # which may lose one, where both count
 
 
 def test_a_bad_line_ends_a_loop_with_its_place(table, exe, tmp_path):
