@@ -1,17 +1,18 @@
-/* job.c - a process's place in a job: start, roles, a server's life, the end. What a server has is in job_store.c. */
+/* job.c - a process's place in a job: start, roles, a server's life, the end. What the communication thread drives is in job_core.c, what a
+ * server has in job_store.c. */
 #include "pserver/job.h"
-#include "pserver/checkpoint.h"
-#include "pserver/job_checkpoint.h"
-#include "pserver/job_runlog.h"
 
+#include "pserver/checkpoint.h"
 #include "pserver/frozen.h"
+#include "pserver/job_checkpoint.h"
+#include "pserver/job_core.h"
+#include "pserver/job_options.h"
+#include "pserver/job_runlog.h"
 #include "pserver/launcher.h"
 #include "pserver/runlog.h"
-#include "pserver/segment.h"
 #include "pserver/transport.h"
 #include "pserver/wake.h"
 
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,271 +81,12 @@ int64_t tr__seconds(double seconds)
     return (int64_t)(seconds * 1e9);
 }
 
-/* == options =================================================================================== */
-
-static tr_status take_seconds(double *out, double given, double otherwise, const char *what)
-{
-    *out = given == 0 ? otherwise : given;
-    return *out > 0 && *out < 1e8 ? TR_OK : tr_fail(TR_ERANGE, "job: %s is %g s", what, given);
-}
-
-/* The same, for what the environment may say to all ranks at once. */
-static tr_status take_seconds_env(double *out, double given, const char *variable, double otherwise, const char *what)
-{
-    const char *text = getenv(variable);
-    char       *end;
-
-    if (given == 0 && text && *text) {
-        otherwise = strtod(text, &end);
-        if (*end || !(otherwise > 0) || otherwise >= 1e8)
-            return tr_fail(TR_EINVAL, "job: %s='%s' in the environment; seconds above 0 are possible", variable, text);
-    }
-    return take_seconds(out, given, otherwise, what);
-}
-
-static tr_status take_options(tr_job_options *out, const tr_job_options *given)
-{
-    static const tr_job_options none;
-    const tr_job_options       *o = given ? given : &none;
-
-    *out = *o;
-    TR_TRY(take_seconds(&out->heartbeat, o->heartbeat, 0.5, "heartbeat"));
-    TR_TRY(take_seconds_env(&out->timeout, o->timeout, "TRIREME_TIMEOUT", 3, "timeout"));
-    TR_TRY(take_seconds_env(&out->start_timeout, o->start_timeout, "TRIREME_START_TIMEOUT", 60, "start_timeout"));
-    TR_TRY(take_seconds(&out->wait_timeout, o->wait_timeout, 3600, "wait_timeout"));
-    TR_TRY(take_seconds(&out->grace, o->grace, 0.5, "grace"));
-    if (out->timeout < 2 * out->heartbeat)
-        return tr_fail(TR_ERANGE, "job: a timeout of %g s with a heartbeat each %g s: at least two heartbeats are needed",
-                       out->timeout, out->heartbeat);
-    out->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : 524288;
-    out->window_bytes = o->window_bytes ? o->window_bytes : 64 << 20;
-    if (out->chunk_bytes < 4096 || out->chunk_bytes > 1 << 24 || out->chunk_bytes % 64)
-        return tr_fail(TR_ERANGE, "job: chunk_bytes is %lld; a multiple of 64 from 4096 to 16777216 is possible",
-                       (long long)out->chunk_bytes);
-    if (out->window_bytes < out->chunk_bytes)
-        return tr_fail(TR_ERANGE, "job: window_bytes is %lld, less than a chunk of %lld", (long long)out->window_bytes,
-                       (long long)out->chunk_bytes);
-    return TR_OK;
-}
-
 uint32_t tr__job_epoch_of_start(void)
 {
     const char *text = getenv("TRIREME_ATTEMPT");
     const long  attempt = text ? strtol(text, NULL, 10) : 0;
 
     return attempt > 0 && attempt < 1 << 30 ? (uint32_t)attempt + 1 : 1;
-}
-
-/* == the core of this rank ====================================================================== */
-
-static tr_server *make_server(tr_job *job, const tr_roster *roster)
-{
-    const tr_store store = tr__job_store(job, roster);
-    tr_server     *server = tr_server_new(roster, &store);
-
-    atomic_store_explicit(&job->seen_server, server, memory_order_release);
-    return server;
-}
-
-/* A spare becomes the server that has died. One that only sleeps is ended first: it would have the memory for itself. */
-static tr_status take_place(void *self, int server, int dead)
-{
-    tr_job         *job = self;
-    const char     *prefix = getenv("TRIREME_STATE");
-    char            name[TR_SEGMENT_NAME];
-
-    tr_comm_kill(job->comm, dead);
-    job->server_index = server;
-    if (!prefix || !tr__job_state_name(name, sizeof name, job))
-        return tr_fail(TR_ENOTFOUND, "nothing is kept of servers that die: TRIREME_STATE is not set");
-    tr_status status = job->kept ? TR_OK : tr_state_attach(&job->kept, name);
-    if (status == TR_OK) {
-        tr_comm_take_place(job->comm, server);
-        job->server = make_server(job, tr_comm_roster(job->comm));
-        tr_runlog_note("took_place", ",\"server\":%d", server);
-        status = tr_server_take_over(job->server);
-        if (status == TR_OK)
-            tr_comm_tell_losses(job->comm);
-    }
-    if (status != TR_OK)
-        tr__launcher_tell("died", dead, tr_error());   /* if the job fails of this, it was a death */
-    return status;
-}
-
-static tr_client_options client_options(const tr_job *job)
-{
-    return (tr_client_options){(uint64_t)job->options.chunk_bytes, (uint64_t)job->options.window_bytes, 0,
-                               tr__seconds(job->options.timeout)};
-}
-
-/* A spare becomes the trainer that has died; the owner hears of it in tr_job_serve. */
-static void inherit(void *self, int trainer, uint32_t epoch)
-{
-    tr_job                 *job = self;
-    const tr_client_options options = client_options(job);
-
-    tr_comm_kill(job->comm, tr_comm_roster(job->comm)->trainer_rank[trainer]);     /* it may only sleep */
-    if (!tr_comm_inherit(job->comm, trainer, epoch))
-        return;
-    job->client = tr_client_new_heir(tr_comm_roster(job->comm), &options);
-    tr__saving_watch_places(job->saving);
-    atomic_store(&job->is_heir, true);
-    tr__bell_ring(&job->bell);
-}
-
-/* A spare, or a replica that had nothing to do, becomes that of a server that has lost its own. Where that was on this host, and only
- * sleeps, it is ended first: it would have the memory for itself. */
-static void mirror(void *self, int server)
-{
-    tr_job          *job = self;
-    const tr_roster *roster = tr_comm_roster(job->comm);
-
-    if (!tr_comm_mirror(job->comm, server))
-        return;
-    for (int i = 0; i < roster->size; i++)
-        if (i != roster->self && roster->rank[i].role == TR_ROLE_REPLICA && roster->rank[i].index == server)
-            tr_comm_kill(job->comm, i);
-    tr_state_free(job->kept, false);
-    job->kept = NULL;
-    const tr_store store = tr__job_store(job, roster);
-    job->replica = tr_replica_new_called(roster, &store);
-    tr_runlog_note("took_place", ",\"replica\":%d", server);
-}
-
-/* -- a spare's core is one of four ----------------------------------------------------------------- */
-
-static tr_node core_now(const tr_job *job)
-{
-    return job->client    ? tr_client_node(job->client)
-           : job->server  ? tr_server_node(job->server)
-           : job->replica ? tr_replica_node(job->replica)
-                          : tr_spare_node(job->spare);
-}
-
-static void *either_place(void *self, int peer, const tr_wire *wire)
-{
-    const tr_node node = core_now(self);
-    return node.place(node.self, peer, wire);
-}
-
-static void either_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
-{
-    const tr_node node = core_now(self);
-    node.receive(node.self, now, peer, wire, payload, is_placed);
-}
-
-static void either_lost(void *self, int peer, const char *how)
-{
-    const tr_node node = core_now(self);
-    node.lost(node.self, peer, how);
-}
-
-static int64_t either_tick(void *self, int64_t now)
-{
-    const tr_node node = core_now(self);
-    return node.tick(node.self, now);
-}
-
-static bool either_next(void *self, tr_message *out)
-{
-    const tr_node node = core_now(self);
-    return node.next(node.self, out);
-}
-
-static tr_status either_status(const void *self, const char **text)
-{
-    const tr_node node = core_now(self);
-    return node.status(node.self, text);
-}
-
-static void either_describe(const void *self, char *out, size_t size)
-{
-    const tr_node node = core_now(self);
-    node.describe(node.self, out, size);
-}
-
-static bool either_awaits_loans(const void *self)
-{
-    const tr_node node = core_now(self);
-    return node.awaits_loans && node.awaits_loans(node.self);
-}
-
-static tr_node make_core(void *self, const tr_roster *roster)
-{
-    tr_job *job = self;
-
-    if (job->role == TR_ROLE_SERVER) {
-        job->server = make_server(job, roster);
-        return tr_server_node(job->server);
-    }
-    if (job->role == TR_ROLE_REPLICA && roster->rank[roster->self].index < roster->servers) {
-        const tr_store store = tr__job_store(job, roster);
-        job->replica = tr_replica_new(roster, &store);
-        return tr_replica_node(job->replica);
-    }
-    if (job->role == TR_ROLE_SPARE || job->role == TR_ROLE_REPLICA) {
-        job->spare = tr_spare_new(roster, take_place, inherit, mirror, job);
-        return (tr_node){job, either_place, either_receive, either_lost, either_tick, either_next, either_status,
-                         either_describe, either_awaits_loans};
-    }
-    const tr_client_options options = client_options(job);
-    job->client = tr_client_new(roster, &options);
-    tr__saving_watch_places(job->saving);
-    return tr_client_node(job->client);
-}
-
-static void on_command(void *self, const tr_command *command)
-{
-    tr_job *job = self;
-
-    if (job->role == TR_ROLE_TRAINER) {
-        tr__job_trainer_command(job, command);
-        return;
-    }
-    if (command->kind == TR__SHARE) {
-        if (job->replica)
-            tr_replica_share(job->replica, job->share);
-        else
-            tr_server_share(job->server, command->data, (uint32_t)command->block, job->share);
-        return;
-    }
-    if (command->kind == TR__FROZEN) {
-        tr_server_frozen(job->server, (tr_status)command->block);
-        return;
-    }
-    if (command->kind != TR__APPLIED) {
-        tr__saving_server_command(job, command);
-        return;
-    }
-    if (command->data)
-        tr_fail((tr_status)command->block, "%s", (char *)command->data);
-    tr__job_tell_applied(job, (tr_status)command->block);
-    free(command->data);
-}
-
-static void on_flush(void *self)
-{
-    tr_job *job = self;
-
-    if (job->client)
-        tr_client_flush(job->client);
-}
-
-static uint64_t core_done(void *self)
-{
-    tr_job *job = self;
-
-    if (job->client) {
-        tr__saving_poll(job);
-        return tr_client_done(job->client);
-    }
-    const bool is_over = job->server ? tr_server_is_done(job->server) : tr_comm_trainers_left(job->comm);
-    if (is_over && !atomic_load_explicit(&job->is_done, memory_order_relaxed)) {
-        job->is_forsaken = job->server && tr_server_is_forsaken(job->server);
-        atomic_store(&job->is_done, true);
-        tr__bell_ring(&job->bell);
-    }
-    return job->replica ? tr_replica_shared(job->replica) : job->server ? tr_server_shared(job->server) : 0;
 }
 
 /* == life ======================================================================================= */
@@ -395,7 +137,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
 
     TR_TRY(tr_dist_init());
     TR_TRY(check_start(role));
-    TR_TRY(take_options(&taken, options));
+    TR_TRY(tr__job_take_options(&taken, options));
     TR_TRY(tr_num_threads_check());
     TR_TRY(tr_runlog_prepare());
     tr_job *job = calloc(1, sizeof *job);
@@ -415,7 +157,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const tr_comm_options comm = {role, role == TR_ROLE_SPARE && taken.can_inherit, tr__job_epoch_of_start(), tr__seconds(taken.heartbeat),
                                   tr__seconds(taken.timeout), tr__seconds(taken.start_timeout), tr__seconds(taken.grace), transport};
-    const tr_comm_core    core = {job, make_core, on_command, on_flush, core_done};
+    const tr_comm_core    core = tr__job_core(job);
     was_started = true;
     current = job;
     tr__launcher_tell_own("joins", NULL);

@@ -1,6 +1,7 @@
-/* job.h - the inside of a job, shared by job.c (life, servers), job_store.c (what a server has), job_setup.c (what the servers are told),
- * trainers' calls (job_train.c, job_tasks.c), parameters that come late (job_pull.c), compressed gradients (job_compress.c), sparse tables
- * (job_tables.c, job_rows.c, job_geo.c), and the operators, which find the job here. The public part is trireme_dist.h.
+/* job.h - the inside of a job, shared by job.c (life, servers), job_core.c (what the communication thread drives), job_store.c (what a server
+ * has), job_setup.c (what the servers are told), trainers' calls (job_train.c, job_tasks.c), parameters that come late (job_pull.c),
+ * compressed gradients (job_compress.c), sparse tables (job_tables.c, job_rows.c, job_geo.c), and the operators, which find the job here.
+ * The public part is trireme_dist.h.
  *
  * Calls are checked here, in the caller's thread, so that a mistake is reported where it is made; then they become
  * commands of the communication thread, whose core may rely on them.
@@ -158,7 +159,6 @@ typedef struct tr__pull_call {
     void   **to;
 } tr__pull_call;
 
-/* The data of TR__SETUP; lives until the ticket is done. */
 /* The data of TR__READ_ROWS; lives until the ticket is done. */
 typedef struct tr__read_call {
     int            server;
@@ -166,6 +166,7 @@ typedef struct tr__read_call {
     tr_client_pack pack;
 } tr__read_call;
 
+/* The data of TR__SETUP; lives until the ticket is done. */
 typedef struct tr__setup_call {
     tr_client_setup *server;          /* for each */
     uint32_t         block_count;
@@ -179,6 +180,9 @@ typedef struct tr__setup_call {
 /* job.c: a server, while it applies an update, gathers `bytes` bytes of each server. *all: in the servers' order, until the
  * next call. Waits. */
 tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint32_t bytes);
+int64_t   tr__seconds(double seconds);
+/* How often the launcher has started this job, from 1. */
+uint32_t  tr__job_epoch_of_start(void);
 
 /* job_setup.c */
 tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec);
@@ -243,14 +247,10 @@ tr_status tr__job_await_block(tr_job *job, int block);
 /* job_train.c */
 tr_status tr__job_check_block(const tr_job *job, int block, const char *call);
 tr_status tr__job_check_ready(const tr_job *job, const char *call);
-void      tr__job_trainer_command(tr_job *job, const tr_command *command);
 /* The operation is the next one. Counts it, hands it over. */
 tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket);
 tr_status tr__job_check_trainer(const tr_job *job, const char *call);
 /* Copy a gradient to where it stays until its step is settled; *out is where. Waits until the last one from there is. */
 tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data);
-int64_t   tr__seconds(double seconds);
-/* How often the launcher has started this job, from 1. */
-uint32_t  tr__job_epoch_of_start(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* job_train.c - a trainer's calls: checked here, carried out by the communication thread. */
+/* job_train.c - a trainer's calls: checked here, carried out by the communication thread (job_core.c). */
 #include "pserver/job.h"
 #include "pserver/job_checkpoint.h"
 
@@ -11,78 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void tr__job_trainer_command(tr_job *job, const tr_command *command)
-{
-    switch ((tr__command)command->kind) {
-    case TR__SETUP: {
-        const tr__setup_call *call = command->data;
-        if (call->keeps_settled)
-            tr_client_keep_settled(job->client);
-        tr_client_setup_all(job->client, call->server, call->block_count, call->block);
-        if (call->survives_trainers)
-            tr_client_survive_trainers(job->client);
-        break;
-    }
-    case TR__PUSH:
-        tr_client_push(job->client, (uint32_t)command->block, command->data, command->weight);
-        break;
-    case TR__PUSH_COMPRESSED:
-        tr_client_push_compressed(job->client, (uint32_t)command->block, command->data, command->weight);
-        break;
-    case TR__STEP_END:
-        tr_client_step_end(job->client);
-        break;
-    case TR__STEP_IDLE:
-        tr_client_step_idle(job->client);
-        break;
-    case TR__PULL: {
-        tr__pull_call *call = command->data;
-        tr_client_pull(job->client, call->count, call->block, call->to);
-        free(call);
-        break;
-    }
-    case TR__PULL_ROWS:
-        tr_client_pull_rows(job->client, command->data);
-        break;
-    case TR__READ_ROWS: {
-        tr__read_call *call = command->data;
-        tr_client_read_rows(job->client, call->server, call->shard, &call->pack);
-        break;
-    }
-    case TR__PUSH_ROWS:
-        tr_client_push_rows(job->client, command->data);
-        break;
-    case TR__STAY:
-        tr_client_stay(job->client);
-        break;
-    case TR__GOODBYE:
-        tr_client_goodbye(job->client);
-        break;
-    case TR__ABORT:
-        tr_client_abort(job->client, command->data);
-        free(command->data);
-        break;
-    case TR__REST:
-        tr_client_rest(job->client);
-        break;
-    case TR__FLUSH:                                /* it is urgent: what waited for company leaves with it */
-        break;
-    case TR__CUT:
-        tr__saving_trainer_command(job, command);
-        break;
-    case TR__APPLIED:                              /* a server's */
-    case TR__SNAPPED:
-    case TR__FROZEN:
-    case TR__WRITTEN:
-    case TR__SHARE:
-        break;
-    case TR__TASK:
-        tr_client_task_request(job->client, command->data);
-        free(command->data);
-        break;
-    }
-}
 
 tr_status tr__job_check_trainer(const tr_job *job, const char *call)
 {
