@@ -7,7 +7,9 @@
 #include "pserver/job_checkpoint.h"
 #include "pserver/job_core.h"
 #include "pserver/job_options.h"
+#include "pserver/job_place.h"
 #include "pserver/job_runlog.h"
+#include "pserver/job_saving.h"
 #include "pserver/launcher.h"
 #include "pserver/runlog.h"
 #include "pserver/transport.h"
@@ -99,6 +101,8 @@ static void free_job(tr_job *job)
     tr_spare_free(job->spare);
     tr_replica_free(job->replica);
     tr__saving_free(job->saving);
+    tr__maker_free(job->maker);
+    tr__place_free(job->place);
     free(job->mode);
     free(job->checkpoints);
     tr_trainer_meter_free(job->meter);
@@ -148,6 +152,8 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     job->weight = 1;
     job->last_ticket = role == TR_ROLE_TRAINER;    /* the first is the client's own: all servers serve */
     job->saving = tr__saving_new(job);
+    job->maker = tr__maker_new(job);
+    job->place = tr__place_new(job);
     if (role != TR_ROLE_TRAINER)
         job->program = tr_server_program_new();
     if (role != TR_ROLE_TRAINER)
@@ -193,7 +199,8 @@ tr_status tr_job_free(tr_job *job)
     const tr_status so_far = status == TR_OK ? tr_comm_status(job->comm) : status;
     tr__job_runlog_end(job, so_far);               /* while all that it reads is there */
     exit_code = tr_comm_exit_code(job->comm);
-    tr__saving_end(job->saving);                   /* its thread asks the communication thread */
+    tr__saving_end(job->saving);
+    tr__maker_end(job->maker);                     /* its thread asks the communication thread */
     const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout), &must_exit);
     if (status == TR_OK && left == TR_OK) {
         tr__launcher_tell("done", rank, NULL);

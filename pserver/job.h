@@ -131,7 +131,9 @@ struct tr_job {
     uint64_t       shared;            /* gatherings with the other servers */
     uint8_t       *share;             /* of all servers */
 
-    struct tr__saving *saving;        /* checkpoints: job_checkpoint.h */
+    struct tr__saving *saving;        /* a server's part of checkpoints: job_saving.h */
+    struct tr__maker  *maker;         /* who makes them: job_checkpoint.h */
+    struct tr__place  *place;         /* where a trainer is: job_place.h */
     char          *mode;              /* trainers */
     char          *checkpoints;       /* the folder that has them, or NULL */
     int64_t        first_step, first_run;     /* trainers: before this job */

@@ -2,6 +2,8 @@
 #include "pserver/job_core.h"
 
 #include "pserver/job_checkpoint.h"
+#include "pserver/job_place.h"
+#include "pserver/job_saving.h"
 #include "pserver/launcher.h"
 #include "pserver/runlog.h"
 #include "pserver/segment.h"
@@ -61,7 +63,7 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     if (!tr_comm_inherit(job->comm, trainer, epoch))
         return;
     job->client = tr_client_new_heir(tr_comm_roster(job->comm), &options);
-    tr__saving_watch_places(job->saving);
+    tr__place_watch(job->place);
     atomic_store(&job->is_heir, true);
     tr__bell_ring(&job->bell);
 }
@@ -157,7 +159,7 @@ static tr_node make_client(tr_job *job, const tr_roster *roster)
     const tr_client_options options = client_options(job);
 
     job->client = tr_client_new(roster, &options);
-    tr__saving_watch_places(job->saving);
+    tr__place_watch(job->place);
     return tr_client_node(job->client);
 }
 
@@ -236,7 +238,7 @@ static void trainer_command(tr_job *job, const tr_command *command)
     case TR__GOODBYE:         tr_client_goodbye(client); break;
     case TR__ABORT:           abort_job(client, command->data); break;
     case TR__REST:            tr_client_rest(client); break;
-    case TR__CUT:             tr__saving_trainer_command(job, command); break;
+    case TR__CUT:             tr__maker_command(job, command); break;
     case TR__TASK:            request_task(client, command->data); break;
     case TR__FLUSH:           break;               /* it is urgent: what waited for company leaves with it */
     case TR__APPLIED:                              /* servers' */
@@ -270,7 +272,7 @@ static void server_command(tr_job *job, const tr_command *command)
     case TR__SHARE:   share(job, command); break;
     case TR__FROZEN:  tr_server_frozen(job->server, (tr_status)command->block); break;
     case TR__SNAPPED:
-    case TR__WRITTEN: tr__saving_server_command(job, command); break;
+    case TR__WRITTEN: tr__saving_command(job, command); break;
     default:          break;                       /* trainers' */
     }
 }
@@ -298,7 +300,7 @@ static uint64_t core_done(void *self)
     tr_job *job = self;
 
     if (job->client) {
-        tr__saving_poll(job);
+        tr__maker_poll(job);
         return tr_client_done(job->client);
     }
     const bool is_over = job->server ? tr_server_is_done(job->server) : tr_comm_trainers_left(job->comm);

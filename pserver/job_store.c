@@ -1,7 +1,7 @@
 /* job_store.c - what the core of a server or of a replica has beneath it (tr_store): the program that it was told, in memory that outlives
  * the process, and the thread that runs it. */
 #include "pserver/job.h"
-#include "pserver/job_checkpoint.h"
+#include "pserver/job_saving.h"
 
 #include "pserver/frozen.h"
 #include "pserver/launcher.h"

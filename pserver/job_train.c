@@ -1,6 +1,7 @@
 /* job_train.c - a trainer's calls: checked here, carried out by the communication thread (job_core.c). */
 #include "pserver/job.h"
 #include "pserver/job_checkpoint.h"
+#include "pserver/job_place.h"
 
 #include "framework/memory.h"
 #include "pserver/launcher.h"
@@ -109,7 +110,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     job->first_step = spec->first_step;
     job->first_run = spec->first_run;
     if (spec->first_position && job->step == 0)
-        tr__saving_first_place(job->saving, &(tr_trainer_state){.steps = spec->first_step, .runs = spec->first_run,
+        tr__place_begin(job->place, &(tr_trainer_state){.steps = spec->first_step, .runs = spec->first_run,
                                                                 .position = spec->first_position, .position_size = spec->first_position_size});
     job->checkpoints = spec->checkpoints ? strdup(spec->checkpoints) : NULL;
     job->joined_at = job->step;
@@ -296,12 +297,12 @@ tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)
     TR_TRY(tr__job_check_ready(job, "tr_job_stay"));
     if (!job->stays) {
         TR_TRY(finish_steps(job, "tr_job_stay"));
-        tr__saving_finish(job->saving);
+        tr__maker_finish(job->maker);
         TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STAY, .is_urgent = true}, NULL));
         job->stays = true;
     }
     TR_TRY(tr_comm_wait(job->comm, job->last_ticket, tr__seconds(seconds)));
-    tr__saving_last(job->saving, last);
+    tr__maker_last(job->maker, last);
     return TR_OK;
 }
 
@@ -311,7 +312,7 @@ tr_status tr_job_goodbye(tr_job *job)
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
     TR_TRY(finish_steps(job, "tr_job_goodbye"));
-    tr__saving_finish(job->saving);                /* whether it was written, its own call has said or will not say */
+    tr__maker_finish(job->maker);                  /* whether it was written, its own call has said or will not say */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
     job->has_left = true;
     return tr_job_wait(job, ticket);

@@ -4,7 +4,7 @@
 #include "pserver/client.h"
 #include "pserver/comm_state.h"
 #include "pserver/job.h"
-#include "pserver/job_checkpoint.h"
+#include "pserver/job_place.h"
 #include "proto/pserver.pb-c.h"
 
 #include <stdio.h>
@@ -299,8 +299,8 @@ TEST(a_trainers_place_is_that_behind_the_steps_that_servers_have)
     const tr_trainer_state  two = {.steps = 102, .runs = 202, .position = "two", .position_size = 3};
     tr_message              m[16];
 
-    job.saving = tr__saving_new(&job);
-    tr__saving_watch_places(job.saving);
+    job.place = tr__place_new(&job);
+    tr__place_watch(job.place);
     EXPECT_OK(tr_job_set_place(&job, &one));
     make_step(&r);
     job.step++;
@@ -314,7 +314,7 @@ TEST(a_trainers_place_is_that_behind_the_steps_that_servers_have)
     assert_memory_equal(cut->place->position.data, "one", 3);
     trireme__pserver__cut__free_unpacked(cut, NULL);
     unmake(&r);
-    tr__saving_free(job.saving);
+    tr__place_free(job.place);
 }
 
 static void request(rig *r, tr_wire_kind kind)
