@@ -70,7 +70,16 @@ static tr_status open_newest(tr_keeper *k)
     return TR_OK;
 }
 
-/* The same rule as a script's: python/trireme/distributed/checkpoints.py, beginning_of. */
+/* The same rules as a script's: python/trireme/distributed/keeper.py, claim_folder, ... */
+static tr_status claim_folder(const tr_keeper *k)
+{
+    const char *attempt = getenv("TRIREME_ATTEMPT");
+    const bool  is_again = attempt && *attempt && strcmp(attempt, "0") != 0;
+
+    return is_teller(k) ? tr_checkpoint_claim(k->desc->checkpoints.folder, !is_again && !k->has_servers_state) : TR_OK;
+}
+
+/* ... and checkpoints.py, beginning_of. */
 static tr_status find_beginning(tr_keeper *k)
 {
     const int        index = k->job ? tr_job_index(k->job) : 0;
@@ -81,6 +90,7 @@ static tr_status find_beginning(tr_keeper *k)
     if (k->job)
         TR_TRY(tr_job_resumed(k->job, &made));
     k->has_servers_state = made > 0 || (k->job && tr_job_is_heir(k->job));
+    TR_TRY(claim_folder(k));
     if (k->has_servers_state) {
         tr_beginning_read(&place, folder, index);
         if (made > 0 || place.steps > 0)
@@ -316,6 +326,7 @@ static bool makes_them(tr_keeper *k)
     const bool makes = !k->job || tr_job_makes_checkpoints(k->job);
 
     if (makes && !k->makes && k->job) {
+        tr_checkpoint_claim(k->desc->checkpoints.folder, false);
         const int64_t step = newest(k);
         if (step != k->known && step - steps_of(k) > k->ahead)
             k->ahead = step - steps_of(k);

@@ -58,14 +58,13 @@ def alone(*args: object, script: Path = SCRIPT) -> str:
     return done.stdout
 
 
-def bad_transport(folder: Path, *defines: str) -> str:
-    """Compile a transport with a fault (jobs/bad_transport.c); return its path, for TRIREME_TRANSPORT."""
-    root, real = Path(__file__).resolve().parents[2], Path(trireme._core.__file__).with_name("trireme_mpi.so")
-    if not (shutil.which("cc") and real.exists()):
-        pytest.skip("no C compiler, or no MPI transport beside the package")
-    out = folder / "bad.so"
-    subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", *(f"-D{define}" for define in defines), f'-DREAL="{real}"', f"-I{root}",
-                    "-o", out, SCRIPT.with_name("bad_transport.c")], check=True, timeout=60)
+def compiled(folder: Path, source: str, *defines: str) -> str:
+    """Compile a shared object of a file of jobs/; return its path."""
+    if not shutil.which("cc"):
+        pytest.skip("no C compiler")
+    out = folder / "compiled.so"
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", *(f"-D{define}" for define in defines),
+                    f"-I{Path(__file__).resolve().parents[2]}", "-o", out, SCRIPT.with_name(source)], check=True, timeout=60)
     return str(out)
 
 

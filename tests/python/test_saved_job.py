@@ -525,6 +525,46 @@ def test_the_launcher_says_where_checkpoints_are(data, tmp_path):
     assert_holds(tmp_path / "got", tmp_path / "want")
 
 
+def begin(*line):
+    process = subprocess.Popen([str(word) for word in line], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    end_with_test(process)
+    return process
+
+
+def test_a_folder_is_for_one_training_at_a_time(data, tmp_path):
+    """Two wrote there, and each removed and took up what was the other's."""
+    folder = tmp_path / "c"
+    script(data, "--write", tmp_path / "job", "--epochs", 1000000)
+    line = (trainer_program(), "--checkpoint", folder, "--checkpoint-steps", 100)
+    first = begin(*line, tmp_path / "job")
+    wait_for_newest(folder, first)
+    code, out, err = run(*line, tmp_path / "job")
+    assert code == 1 and f"checkpoint: folder '{folder}': another job that runs keeps its own there" in err, out + err
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(LIMIT) == 75
+    code, out, err = run(*line, "--resume", "--epochs", 1, tmp_path / "job")
+    assert code == 0 and "going on from step" in err, out + err
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_folder_is_for_one_job_at_a_time(data, tmp_path):
+    """That one of its trainers has: the launcher knows nothing of an option of theirs."""
+    folder = tmp_path / "c"
+    script(data, "--write", tmp_path / "job", "--epochs", 1000000, "--servers", 1)
+    mine = ("--checkpoint", folder, "--checkpoint-steps", 100)
+    first = Launched(1, 2, *mine, script=tmp_path / "job")
+    wait_for_newest(folder, first.process)
+    code, text = Launched(1, 2, *mine, script=tmp_path / "job").end()
+    assert code == 1 and f"checkpoint: folder '{folder}': another job that runs keeps its own there" in text and "again" not in text, text
+    code, text = Launched(1, 2, script=tmp_path / "job", options=mine).end()
+    assert code == 2 and f"--checkpoint {folder}: another job that runs keeps its own there" in text, text
+    assert list(folder.glob(".began-*"))
+    first.process.send_signal(signal.SIGTERM)
+    code, text = first.end()
+    assert code == 75 and "stopped by SIGUSR1 after step" in text, text
+
+
 @needs_mpi
 def test_a_saved_job_has_its_mode(data, tmp_path, capsys):
     script(data, "--write", tmp_path / "job", "--servers", 2)

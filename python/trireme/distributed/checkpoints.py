@@ -11,8 +11,7 @@ from typing import Any
 
 from .._core import ffi, lib
 from ..checkpoint import Checkpoint, newest, steps
-from ..errors import InvalidArgumentError
-from ..launch.claims import claim
+from ..errors import InvalidArgumentError, check
 from . import job as jobs
 from .job import Job
 
@@ -83,7 +82,6 @@ class _Beginning:
 
 _settings = Settings()
 _beginning: _Beginning | None = None
-_claims: dict[str, int] = {}           # folders that this process holds
 _skips_itself = False                  # the script leaves out what was done
 
 
@@ -93,19 +91,8 @@ def settings_now() -> Settings:
 
 
 def claim_folder(folder: str, is_first: bool) -> None:
-    """Have this folder for checkpoints of this process alone while it lives; the launcher has the one that it names. The ``first`` to want
-    it is refused where another job has it; who comes after one that has died takes it when that one is gone."""
-    path = os.path.realpath(folder)
-    if path in _claims or ("TRIREME_JOB" in os.environ and os.environ.get("TRIREME_CHECKPOINT")):
-        return
-    try:
-        fd = claim(path)
-    except BlockingIOError:
-        if is_first:
-            raise InvalidArgumentError(f"checkpoint: folder {folder!r}: another job that runs keeps its own there") from None
-        return
-    if fd is not None:
-        _claims[path] = fd
+    """Have this folder for checkpoints of this process alone while it lives: see tr_checkpoint_claim."""
+    check(lib.tr_checkpoint_claim(os.fsencode(folder), is_first))
 
 
 def is_skipped_by_script() -> bool:

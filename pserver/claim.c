@@ -1,0 +1,74 @@
+/* claim.c - a folder of checkpoints is one training's at a time: two that wrote there would remove and take up each other's.
+ *
+ * Who makes checkpoints holds a lock on the folder, which the system drops with the process, however that ends. The launcher holds the one
+ * that it names itself, for all its ranks (python/trireme/launch/claims.py). */
+#include "pserver/trireme_checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "framework/beside.h"
+#include "framework/memory.h"
+#include "framework/status.h"
+
+/* A folder that this process holds. */
+typedef struct held {
+    struct held *next;
+    dev_t        device;
+    ino_t        number;
+} held;
+
+static held *all_held;                /* until the process ends */
+
+static bool is_held(const struct stat *folder)
+{
+    for (const held *one = all_held; one; one = one->next)
+        if (one->device == folder->st_dev && one->number == folder->st_ino)
+            return true;
+    return false;
+}
+
+static bool is_the_launchers(const struct stat *folder)
+{
+    const char *named = getenv("TRIREME_JOB") ? getenv("TRIREME_CHECKPOINT") : NULL;
+    struct stat its;
+
+    return named && *named && stat(named, &its) == 0 && its.st_dev == folder->st_dev && its.st_ino == folder->st_ino;
+}
+
+/* -1: it is not there and cannot be made, which is for who writes there to report. */
+static int open_folder(const char *folder)
+{
+    char *inside = tr__must_format("%s/", folder);
+    const tr_status made = tr__make_folders(inside);
+
+    free(inside);
+    return made == TR_OK ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+tr_status tr_checkpoint_claim(const char *folder, bool is_first)
+{
+    struct stat  info;
+    const int    file = open_folder(folder);
+
+    if (file < 0)
+        return TR_OK;
+    if (fstat(file, &info) != 0 || is_held(&info) || is_the_launchers(&info)) {
+        close(file);
+        return TR_OK;
+    }
+    if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        close(file);
+        return is_first ? tr_fail(TR_EINVAL, "checkpoint: folder '%s': another job that runs keeps its own there", folder) : TR_OK;
+    }
+    held *one = tr__must_alloc(sizeof *one);       /* or a file system without locks */
+    *one = (held){all_held, info.st_dev, info.st_ino};
+    all_held = one;
+    return TR_OK;
+}
