@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "framework/beside.h"
@@ -84,6 +86,36 @@ void tr_beginning_read(tr_trainer_state *out, const char *folder, int index)
     if (in)
         fclose(in);
     free(path);
+}
+
+/* Seconds since the file was written; `so_far` if that is less, or there is no such file. */
+static double age_of(const char *path, double so_far)
+{
+    struct timespec now;
+    struct stat     info;
+
+    if (!path || stat(path, &info) != 0)
+        return so_far;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const double age = (double)(now.tv_sec - info.st_mtim.tv_sec) + (double)(now.tv_nsec - info.st_mtim.tv_nsec) / 1e9;
+    const double seen = age > 0 ? age : 0;         /* another host's clock may be ahead */
+    return so_far < 0 || seen < so_far ? seen : so_far;
+}
+
+double tr_checkpoint_age(const char *folder)
+{
+    char   *began = path_in(folder);
+    int64_t step;
+    double  age = age_of(began, -1);
+
+    free(began);
+    if (tr_checkpoint_list(&step, 1, folder)) {
+        char *newest = tr_checkpoint_path(folder, step), *manifest = tr__must_format("%s/manifest", newest);
+        age = age_of(manifest, age);
+        free(manifest);
+        tr_free(newest);
+    }
+    return age;
 }
 
 void tr__beginning_remove(const char *folder)

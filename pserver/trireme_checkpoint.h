@@ -150,6 +150,9 @@ TR_API void        tr_beginning_write(const char *folder, const tr_checkpoint *f
 /* When they go on with what an earlier start of the launch has left: the steps and runs of trainer `index` where that launch began, 0
  * where nothing is written. */
 TR_API void        tr_beginning_read(tr_trainer_state *out, const char *folder, int index);
+/* Seconds since the newest checkpoint was there, or this launch began, if that is written and was later; below 0: neither is known. Whoever
+ * makes checkpoints from some time on counts from there. */
+TR_API double      tr_checkpoint_age(const char *folder);
 
 /* -- sparse tables: sorted by name -- */
 

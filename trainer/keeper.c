@@ -320,6 +320,17 @@ static tr_status take(tr_keeper *k)
 
 /* == when ======================================================================================== */
 
+/* The time of the next one is counted from the last one, whoever has made that; and of one that is older than the launch from its beginning, which is
+ * that of this process unless the job was started again since. */
+static void count_from_last(tr_keeper *k)
+{
+    const double  age = tr_checkpoint_age(k->desc->checkpoints.folder);
+    const int64_t at = tr__now() - (int64_t)(age * 1e9);
+
+    if (age >= 0 && (k->has_servers_state || at > k->took_at))
+        k->took_at = at;
+}
+
 /* Is it this process that makes checkpoints now? When another one made them before, its own are called by steps behind those. */
 static bool makes_them(tr_keeper *k)
 {
@@ -332,7 +343,7 @@ static bool makes_them(tr_keeper *k)
             k->ahead = step - steps_of(k);
         if (step != k->known && step - k->ahead > k->last)
             k->last = step - k->ahead;
-        k->took_at = tr__now();
+        count_from_last(k);
     }
     return k->makes = makes;
 }

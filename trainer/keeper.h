@@ -23,7 +23,7 @@ typedef struct tr_keeper {
     bool           makes;             /* checkpoints, when it was looked at last */
     bool           has_taken;         /* a checkpoint in this process, of which it was not said yet what became of it */
     bool           is_good;           /* the last one that it has taken, as far as is known */
-    int64_t        took_at;           /* when that was begun */
+    int64_t        took_at;           /* when that was begun, or another trainer's was there */
     bool           is_wished;         /* a death has cost it, and it is to be begun anew */
     bool           has_told;          /* the launcher that a signal asked for the end */
 } tr_keeper;

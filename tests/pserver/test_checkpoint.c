@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "framework/random.h"
@@ -588,6 +589,46 @@ TEST(later_starts_of_a_launch_know_where_it_began)
     tr_checkpoint_free(from);
 }
 
+static void set_age(const char *folder, const char *name, int seconds)
+{
+    char                  path[512];
+    struct timespec       now;
+    const struct timespec keep = {0, UTIME_OMIT};
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){keep, {now.tv_sec - seconds, now.tv_nsec}}, 0), 0);
+}
+
+static bool is_about(double seconds, double age)
+{
+    return age >= seconds && age < seconds + 60;
+}
+
+TEST(the_age_of_the_last_one_is_that_of_the_launch_if_that_is_younger)
+{
+    const tr_checkpoint_facts facts = facts_of(12);
+    const char               *folder = new_folder();
+
+    unsetenv("TRIREME_STATE");
+    assert_true(tr_checkpoint_age(folder) < 0);
+    assert_int_equal(tr_checkpoint_save(folder, &facts, STATES, states, 0), TR_OK);
+    assert_true(is_about(0, tr_checkpoint_age(folder)));
+    set_age(folder, "step-000000012/manifest", 5000);
+    assert_true(is_about(5000, tr_checkpoint_age(folder)));
+
+    setenv("TRIREME_STATE", "trireme-state-1-2.0", 1);
+    tr_beginning_write(folder, NULL);
+    assert_true(is_about(0, tr_checkpoint_age(folder)));
+    set_age(folder, ".began-trireme-state-1-2.0", 1000);
+    assert_true(is_about(1000, tr_checkpoint_age(folder)));
+    set_age(folder, "step-000000012/manifest", 100);
+    assert_true(is_about(100, tr_checkpoint_age(folder)));
+    set_age(folder, "step-000000012/manifest", -9);            /* of a host whose clock is ahead */
+    assert_true(is_about(0, tr_checkpoint_age(folder)));
+    unsetenv("TRIREME_STATE");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -608,6 +649,7 @@ int main(void)
         cmocka_unit_test(a_disk_that_is_full_in_the_middle_is_reported),
         cmocka_unit_test(wrong_arrays_are_refused_before_anything_is_written),
         cmocka_unit_test(later_starts_of_a_launch_know_where_it_began),
+        cmocka_unit_test(the_age_of_the_last_one_is_that_of_the_launch_if_that_is_younger),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import trireme
+from trireme import checkpoint as checkpoints
 from trireme.errors import TriremeError
 from trireme.launch import mpi
 from trireme.launch.watch import Ranks
@@ -148,6 +149,15 @@ class Launched:
             text, _ = self.process.communicate(timeout=LIMIT)
             pytest.fail(f"the job did not end within {seconds} s:\n{text}")
         return self.process.returncode, text
+
+
+def wait_for_newest(folder: Path, process: subprocess.Popen[str], after: int = -1) -> tuple[int, float]:
+    """Wait for a checkpoint of a later step; return its step, and when it was there."""
+    deadline = time.monotonic() + LIMIT
+    while (step := max(checkpoints.steps(folder), default=-1)) <= after:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    return step, (folder / f"step-{step:09}" / "manifest").stat().st_mtime
 
 
 def launch(servers: int, trainers: int, *args: object, **how: object) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, Launched, alone, each_mpi, environment, job_lines, launch, needs_mpi
+from job_support import LIMIT, MPIS, Launched, alone, assert_within, each_mpi, environment, job_lines, launch, needs_mpi, wait_for_newest
 
 from trireme import checkpoint as checkpoints
 from trireme.launch.mpi import Layout, command_line
@@ -384,6 +384,41 @@ def test_another_trainer_makes_checkpoints_when_trainer_0_has_died(tmp_path):
     found = checkpoints.newest(folder)
     assert [found.trainer(i)[0] for i in (1, 2)] == [20, 20] and found.step == 20
     assert "trainer 1: 4 steps to step 24" in launch(1, 3, "--steps", 24, script=RESUME, options=(*options, "--resume"))
+
+
+def test_the_time_of_the_next_one_is_counted_from_the_last_one_whoever_made_it(tmp_path):
+    """Trainer 0 dies 6 s behind one, and they are 8 s apart: the next trainer does not wait for 8 s more."""
+    folder = tmp_path / "c"
+    job = Launched(1, 2, "--steps", 100_000, "--plain", "--pause", 0.05, script=RESUME,
+                   options=("--mode", "async", "--checkpoint", folder, "--checkpoint-seconds", 8))
+    ranks = job.ranks()
+    before, at = wait_for_newest(folder, job.process)
+    time.sleep(max(0.0, at + 6 - time.time()))
+    os.kill(ranks.known[1].pid, signal.SIGKILL)
+    _, then = wait_for_newest(folder, job.process, before)
+    job.process.send_signal(signal.SIGTERM)
+    code, text = job.end()
+    assert code == 75, text
+    assert_within(9.5, then - at, text)
+
+
+def test_a_job_that_dies_again_and_again_has_checkpoints_in_time(tmp_path):
+    """The first one is due 6 s behind the launch, in which the job is started again twice."""
+    folder = tmp_path / "c"
+    job = Launched(1, 2, "--steps", 100_000, "--plain", "--pause", 0.05, "--mark", tmp_path / "mark", script=RESUME,
+                   options=("--checkpoint", folder, "--checkpoint-seconds", 6))
+    for _ in range(2):
+        wait_for(tmp_path / "mark", job.process)
+        ranks = job.ranks()
+        time.sleep(2)
+        os.kill(ranks.known[1].pid, signal.SIGKILL)
+        (tmp_path / "mark").unlink()
+    begun = next(folder.glob(".began-*")).stat().st_mtime
+    _, at = wait_for_newest(folder, job.process)
+    job.process.send_signal(signal.SIGTERM)
+    code, text = job.end()
+    assert code == 75, text
+    assert_within(8, at - begun, text)
 
 
 # -- saving by hand ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, Launched, environment, launch, needs_mpi
+from job_support import LIMIT, MPIS, Launched, assert_within, end_with_test, environment, full_disk, launch, needs_mpi, wait_for_newest
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
@@ -420,6 +420,23 @@ def test_another_trainer_makes_checkpoints_when_trainer_0_has_died(data, tmp_pat
     code, text = job.end()
     assert code == 75 and re.search(r"trainer 1, .* stopped by SIGUSR1 after step \d+; the checkpoint is ", text), text
     checkpoints.newest(tmp_path / "c").verify()
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_the_time_of_the_next_one_is_counted_from_the_last_one_whoever_made_it(data, tmp_path):
+    """Trainer 0 dies 6 s behind one, and they are 8 s apart: the next trainer does not wait for 8 s more."""
+    script(data, "--write", tmp_path / "job", "--epochs", 1000000, "--servers", 1, "--mode", "async")
+    job = Launched(1, 2, script=tmp_path / "job", options=("--checkpoint", tmp_path / "c", "--checkpoint-seconds", 8))
+    ranks = job.ranks()
+    before, at = wait_for_newest(tmp_path / "c", job.process)
+    time.sleep(max(0.0, at + 6 - time.time()))
+    os.kill(ranks.known[1].pid, signal.SIGKILL)
+    _, then = wait_for_newest(tmp_path / "c", job.process, before)
+    job.process.send_signal(signal.SIGTERM)
+    code, text = job.end()
+    assert code == 75, text
+    assert_within(9.5, then - at, text)
 
 
 @needs_mpi

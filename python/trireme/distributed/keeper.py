@@ -156,7 +156,7 @@ class _Keeper(Keeper):
         self.last = self.first - self.kept             # step of the newest checkpoint, as far as is known
         found = self.beginning.checkpoint              # of others it may have more steps: those before this launch are called by fewer
         self._ahead = max(found.step - self.first, 0) if found is not None else 0
-        begins = not (job.is_heir or self.kept)
+        self._begins = begins = not (job.is_heir or self.kept)
         if job.index == 0:
             claim_folder(settings.folder, is_first=begins and os.environ.get("TRIREME_ATTEMPT", "0") in ("", "0"))
         self._makes = job.index == 0 and begins        # checkpoints, when it was looked at last
@@ -225,9 +225,16 @@ class _Keeper(Keeper):
             if newest != self._known:
                 self._ahead = max(self._ahead, newest - self.steps)
                 self.last = max(self.last, newest - self._ahead)
-            self.begun_at = time.monotonic()
+            self._count_from_last()
         self._makes = makes
         return makes
+
+    def _count_from_last(self) -> None:
+        """The time of the next one is counted from the last one, whoever has made that; and of one that is older than the launch from its
+        beginning, which is that of this process unless the job was started again since."""
+        age = lib.tr_checkpoint_age(os.fsencode(self.settings.folder))
+        if age >= 0:
+            self.begun_at = max(time.monotonic() - age, self.begun_at if self._begins else 0.0)
 
     # -- each step -------------------------------------------------------------------------------------------------------
 
