@@ -69,6 +69,21 @@ def compiled(folder: Path, source: str, *defines: str) -> str:
     return str(out)
 
 
+def bad_transport(folder: Path, *defines: str) -> str:
+    """Compile a transport with a fault; return its path, for TRIREME_TRANSPORT."""
+    real = Path(trireme._core.__file__).with_name("trireme_mpi.so")
+    if not real.exists():
+        pytest.skip("no MPI transport beside the package")
+    return compiled(folder, "bad_transport.c", *defines, f'REAL="{real}"')
+
+
+def full_disk(folder: Path) -> dict[str, str]:
+    """Return the environment in which the first write of a checkpoint finds the disk full, and all others find it free."""
+    flag = folder / "full"
+    flag.write_text("")
+    return environment(LD_PRELOAD=compiled(folder, "full_disk.c", f'FLAG="{flag}"'))
+
+
 def slack() -> float:
     """Seconds by which a promise of few seconds may be late: what some starts of nothing under mpirun take on this machine, with all
     else that it does at this time (0.3 s each, where that is nothing)."""

@@ -462,6 +462,24 @@ def test_a_killed_rank_costs_no_bit_of_a_job_with_checkpoints(data, tmp_path, re
     assert checkpoints.steps(tmp_path / "c")[0] == 2700 and not list((tmp_path / "c").glob(".began-*"))
 
 
+@pytest.mark.parametrize("how", ["alone", pytest.param("job", marks=[needs_mpi, pytest.mark.mpi])])
+@pytest.mark.parametrize("every, wanted", [(1000, [180]), (50, [100, 150, 180])], ids=["last", "regular"])
+def test_a_full_disk_costs_one_checkpoint_and_not_the_last(data, tmp_path, how, every, wanted):
+    """The last one is tried once more; a regular one is there the next time. Whoever writes a part finds the disk full, once."""
+    script(data, "--write", tmp_path / "job", "--epochs", 20, "--servers", 2)
+    env = full_disk(tmp_path)
+    words = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", every, "--checkpoint-keep", 99)
+    if how == "job":
+        code, text = Launched(2, 2, script=tmp_path / "job", options=words, env=env).end()
+    else:
+        code, *said = run(trainer_program(), *words, tmp_path / "job", **env)
+        text = "".join(said)
+    assert code == 0 and text.count("a checkpoint was not written: ") == 1 and "No space left on device" in text, text
+    assert sorted(checkpoints.steps(tmp_path / "c")) == wanted and not (tmp_path / "full").exists(), text
+    for step in wanted:
+        checkpoints.find(tmp_path / "c", step).verify()
+
+
 needs_mpi_5 = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 
 
