@@ -169,9 +169,9 @@ char *tr__attr_range_text(const tr_attr_range *range)
     char   *out;
 
     if (range->has_min)
-        tr_text_add(&text, "%s %g", range->open_min ? ">" : ">=", range->min);
+        tr_text_add(&text, "%s %.10g", range->open_min ? ">" : ">=", range->min);
     if (range->has_max)
-        tr_text_add(&text, "%s%s %g", range->has_min ? " and " : "", range->open_max ? "<" : "<=", range->max);
+        tr_text_add(&text, "%s%s %.10g", range->has_min ? " and " : "", range->open_max ? "<" : "<=", range->max);
     for (int i = 0; range->one_of && range->one_of[i]; i++)
         tr_text_add(&text, "%s%s", i > 0 ? ", " : "one of ", range->one_of[i]);
     return tr_text_take(&out, &text) == TR_OK ? out : tr__must_strdup("");

@@ -136,7 +136,7 @@ int64_t tr__client_watch_orphans(tr_client *client)
         if (!s->orphan_since)
             s->orphan_since = client->now;
         if (tr_roster_spare_for(client->roster, s->rank) < 0)
-            fail_orphan(client, s, "so did the spare that was to take its place");
+            fail_orphan(client, s, "no spare is left to take its place");
         else if (client->now - s->orphan_since > client->options.patience)
             fail_orphan(client, s, "no spare took its place in time");
         else if (s->orphan_since + client->options.patience < at)

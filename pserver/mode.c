@@ -45,7 +45,7 @@ static tr_status read_number(double *out, const form *f, const char *at, const c
     if (end == at || strcmp(end, ")"))
         return tr_fail(TR_EINVAL, "mode '%s': a number and ')' must stand at '%s' (%s)", text, at, f->what);
     if (!(*out >= f->low && *out <= f->high) || (f->is_whole && *out != floor(*out)))
-        return tr_fail(TR_ERANGE, "mode '%s': %s takes %s from %g to %g (%s)", text, f->name,
+        return tr_fail(TR_ERANGE, "mode '%s': %s takes %s from %.10g to %.10g (%s)", text, f->name,
                        f->is_whole ? "a whole number" : "a number", f->low, f->high, f->what);
     return TR_OK;
 }

@@ -8,6 +8,7 @@ operators run on a *tile*, a parameter of some rows, into which rows are gathere
 
 from __future__ import annotations
 
+import numbers
 import os
 import shutil
 from collections.abc import Iterable, Sequence
@@ -56,7 +57,10 @@ class TableOptions:
 
     def check(self) -> VarType:
         """Return the type of the rows."""
-        dtype = convert_dtype(self.row_dtype)
+        try:
+            dtype = convert_dtype(self.row_dtype)
+        except TypeError:
+            dtype = None
         if dtype not in (VarType.FP32, VarType.FP16, VarType.BF16):
             raise ValueError(f"embedding: row_dtype must be float32, float16 or bfloat16, got {self.row_dtype!r}")
         for field in fields(self):
@@ -64,7 +68,7 @@ class TableOptions:
             if field.name not in ("row_dtype", "entry_probability") and (
                     isinstance(value, bool) or not isinstance(value, int) or value < 0):
                 raise ValueError(f"embedding: {field.name} must be an int of at least 0, got {value!r}")
-        if not 0 < self.entry_probability <= 1:
+        if not isinstance(self.entry_probability, numbers.Real) or not 0 < self.entry_probability <= 1:
             raise ValueError(f"embedding: entry_probability must be above 0 and at most 1, got {self.entry_probability!r}")
         if self.keep_count and not self.max_age:
             raise ValueError("embedding: keep_count says which rows max_age spares; give max_age, too")
@@ -98,9 +102,10 @@ def lookup(helper: LayerHelper, ids: Variable, size: Sequence[int], dtype: Any, 
         table.is_distributed = True
         table.table_options = options
         _init_in_place_of_values(startup, table, row_dtype, options)
-    elif getattr(table, "table_options", None) != options:
-        what = getattr(table, "table_options", "no distributed table")
-        raise ValueError(f"embedding: {table.name!r} is shared and was made with {what}, now {options} is wanted")
+    elif table.table_options is None:
+        raise ValueError(f"embedding: {table.name!r} is shared and was made as a dense parameter: give is_distributed=True there, too")
+    elif table.table_options != options:
+        raise ValueError(f"embedding: {table.name!r} is shared and was made with {table.table_options}, now {options} is wanted")
     return helper.append(LOOKUP, {"W": [table], "Ids": [ids]},
                          {"padding_idx": padding_idx, "width": size[1]}, dtype=VarType.FP32)
 

@@ -243,6 +243,13 @@ def test_slices_are_the_batch_in_order():
     (lambda: fluid.distributed.shard([1, 2]), "shard takes a reader"),
     (lambda: fluid.distributed.all_mean("loss"), "all_mean takes variables"),
     (lambda: fluid.distributed.set_batch_weight(-1), "set_batch_weight: -1"),
+    (lambda: fluid.distributed.set_batch_weight("7"), "set_batch_weight takes a number of samples, or None, got '7'"),
+    (lambda: fluid.distributed.prefetch([3]), r"prefetch takes a feed, a dict by names, got \[3\]"),
+    (lambda: fluid.distributed.checkpoint(""), "checkpoint: '' is no folder"),
+    (lambda: fluid.distributed.checkpoint(None), "checkpoint: None is no folder"),
+    (lambda: fluid.distributed.checkpoint("c", every_steps=1.5), "checkpoint: every_steps=1.5; a whole number above 0 is possible"),
+    (lambda: fluid.distributed.checkpoint("c", every_seconds="x"), "checkpoint: every_seconds='x'; a number above 0 is possible"),
+    (lambda: fluid.distributed.checkpoint("c", keep=None), "checkpoint: keep=None; a whole number above 0 is possible"),
 ])
 def test_mistakes_are_explained(mistake, message):
     with pytest.raises((TypeError, ValueError), match=message):

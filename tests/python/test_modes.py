@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from job_support import Launched, alone, each_mpi, needs_mpi
+from job_support import SCRIPT, Launched, alone, each_mpi, launch, needs_mpi
 
 import trireme as fluid
 from trireme.distributed import mode as modes
@@ -147,7 +147,24 @@ def test_geo_keeps_the_optimizers_with_the_trainers():
 
 
 @pytest.mark.parametrize("text, message", [
-    ("asynch", "possible are sync"), ("sync(few)", "or fewer"), ("ssp", "ssp needs a number"), ("geo(0)", "a whole number from 1")])
+    ("asynch", "possible are sync"), ("sync(few)", "or fewer"), ("ssp", "ssp needs a number"),
+    ("geo(0)", "a whole number from 1 to 1073741824"), ("async(compensation=nan)", "a number from 0 to 1000000")])
 def test_a_wrong_mode_is_explained(text, message):
     with pytest.raises(TriremeError, match=message):
         fluid.distributed.set_mode(text)
+
+
+@pytest.mark.parametrize("word", [None, 3, b"sync"])
+def test_a_mode_and_a_compression_are_texts(word):
+    with pytest.raises(TypeError, match=f"set_mode takes a text such as 'ssp.3.', got {word!r}"):
+        fluid.distributed.set_mode(word)
+    with pytest.raises(TypeError, match=f"set_compression takes a text such as 'int8', got {word!r}"):
+        fluid.distributed.set_compression(word)
+
+
+@needs_mpi
+def test_what_comes_behind_the_first_step_is_refused(tmp_path):
+    said = launch(1, 1, tmp_path, script=SCRIPT.with_name("too_late.py"))
+    whats = ("set_mode('ssp(3)')", "set_compression('int8')", "set_row_cache(rows=10, staleness=2)", f"checkpoint('{tmp_path}')",
+             "all_mean('mean_0.tmp_0')")
+    assert all(f"{what} comes behind the first step" in said for what in whats) and "then True" in said, said

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import Launched, each_mpi, launch, needs_mpi
+from job_support import SCRIPT, Launched, each_mpi, launch, needs_mpi
 
 from trireme.launch.watch import Ranks
 
@@ -39,10 +39,14 @@ def start(tmp_path, version=None, options=()):
     mark.unlink(missing_ok=True)
     job = Launched(2, 2, *ARGS, "--out", out, "--mark", mark, version=version, options=options)
     ranks = job.ranks()
+    await_mark(mark, job)
+    return job, ranks, out
+
+
+def await_mark(mark, job):
     while not mark.exists():
         assert job.process.poll() is None, job.process.stdout.read()
         time.sleep(0.01)
-    return job, ranks, out
 
 
 def check_whole(job, out, uninterrupted, said):
@@ -72,6 +76,19 @@ def test_when_no_spare_is_left_the_job_starts_again(version, uninterrupted, tmp_
         os.kill(ranks.known[victim].pid, signal.SIGKILL)
         time.sleep(0.2)
     check_whole(job, out, uninterrupted, "starting the job again (1 of 3)")
+
+
+@needs_mpi
+def test_a_server_that_dies_in_the_first_step_is_a_new_start(tmp_path):
+    """The trainer has told the servers their work, and waits for what they have."""
+    mark = tmp_path / "pulls"
+    job = Launched(1, 1, mark, script=SCRIPT.with_name("first_pull.py"), options=("--spares", 0, "--restarts", 1))
+    ranks = job.ranks()
+    await_mark(mark, job)
+    os.kill(ranks.known[0].pid, signal.SIGKILL)
+    mark.unlink()
+    code, text = job.end()
+    assert code == 0 and "starting the job again (1 of 1)" in text, text
 
 
 @each_mpi

@@ -134,9 +134,11 @@ def test_mistakes_are_explained(programs):
             (ValueError, dict(dtype="float64"), "what is looked up in a distributed table is float32"),
             (ValueError, dict(row_dtype="int8"), "row_dtype must be float32, float16 or bfloat16"),
             (ValueError, dict(max_age=-1), "max_age must be an int of at least 0"),
+            (ValueError, dict(row_dtype="bf16"), "row_dtype must be float32, float16 or bfloat16, got 'bf16'"),
             (ValueError, dict(entry_probability=0.0), "entry_probability must be above 0"),
-            (RangeError, dict(entry_count=1 << 32), "'entry_count' must be >= 0 and <= 2.14748e.09, got 4294967296"),
-            (RangeError, dict(max_age=1 << 32), "'max_age' must be >= 0 and <= 4.29497e.09, got 4294967296"),
+            (ValueError, dict(entry_probability="x"), "entry_probability must be above 0 and at most 1, got 'x'"),
+            (RangeError, dict(entry_count=1 << 32), "'entry_count' must be >= 0 and <= 2147483647, got 4294967296"),
+            (RangeError, dict(max_age=1 << 32), "'max_age' must be >= 0 and <= 4294967295, got 4294967296"),
             (ValueError, dict(keep_count=2), "give max_age, too"),
             (UnsupportedError, dict(param_attr=fluid.ParamAttr("fixed", initializer=fluid.initializer.NumpyArrayInitializer(
                 np.zeros((9, 2), "float32")))), "constant, uniform, normal or truncated normal; assign_value")]:
@@ -147,6 +149,11 @@ def test_mistakes_are_explained(programs):
     fluid.layers.embedding(ids, [9, 2], is_distributed=True, param_attr="shared")
     with pytest.raises(ValueError, match="'shared' is shared and was made with"):
         fluid.layers.embedding(ids, [9, 2], is_distributed=True, param_attr="shared", max_age=5)
+    with pytest.raises(ValueError, match="'shared' is a distributed table: give is_distributed=True here, too"):
+        fluid.layers.embedding(ids, [9, 2], param_attr="shared")
+    fluid.layers.embedding(ids, [9, 2], param_attr="dense")
+    with pytest.raises(ValueError, match="'dense' is shared and was made as a dense parameter"):
+        fluid.layers.embedding(ids, [9, 2], is_distributed=True, param_attr="dense")
     with pytest.raises(TriremeError, match="Ids must be int64"):
         fluid.layers.embedding(fluid.layers.data("x", [1]), [9, 2], is_distributed=True)
 

@@ -126,12 +126,15 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
 
     >>> fluid.distributed.checkpoint("checkpoints", every_steps=1000, resume=True)
     """
-    if (every_steps is not None and (not isinstance(every_steps, int) or every_steps < 1)
-            or every_seconds is not None and not every_seconds > 0 or not isinstance(keep, int) or keep < 1):
-        raise InvalidArgumentError(f"checkpoint: every_steps={every_steps!r}, every_seconds={every_seconds!r}, keep={keep!r}; "
-                                   "numbers above 0 are possible")
+    for name, value, kind in (("every_steps", every_steps, int), ("every_seconds", every_seconds, (int, float)), ("keep", keep, int)):
+        may_be_left_out = value is None and name != "keep"
+        if not may_be_left_out and (isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < float("inf")):
+            raise InvalidArgumentError(f"checkpoint: {name}={value!r}; a {'whole number' if kind is int else 'number'} above 0 is possible")
+    if not isinstance(folder, (str, bytes, os.PathLike)) or not os.fspath(folder):
+        raise InvalidArgumentError(f"checkpoint: {folder!r} is no folder")
     if position is not None and not callable(position):
         raise TypeError(f"checkpoint: position must be a function that returns bytes, got {position!r}")
+    jobs.say_in_time(f"checkpoint({os.fspath(folder)!r})")
     global _beginning
     _settings.__dict__.update(folder=os.fspath(folder), every_steps=every_steps, every_seconds=every_seconds, keep=keep,
                               resume=resume, position=position)

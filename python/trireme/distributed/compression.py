@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from .._core import ffi, lib
 from ..errors import check
+from .job import say_in_time
 
 
 def parse(text: str) -> str:
@@ -40,7 +41,12 @@ def set_compression(method: str) -> None:
     >>> fluid.distributed.set_compression("none")
     """
     global _method
-    _method = parse(method)
+    if not isinstance(method, str):
+        raise TypeError(f"set_compression takes a text such as 'int8', got {method!r}")
+    text = parse(method)
+    if text != _method:
+        say_in_time(f"set_compression({method!r})")
+    _method = text
 
 
 def current() -> str:

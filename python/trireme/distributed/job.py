@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from .._core import ffi, lib
-from ..errors import PeerError, TriremeError, check
+from ..errors import InvalidArgumentError, PeerError, TriremeError, check
 
 _TRAINER, _SPARE = 0, 2                # TR_ROLE_TRAINER, TR_ROLE_SPARE
 _RANK_IS = "TRIREME_JOB_PID"           # children of a trainer inherit mpirun's variables, but are no ranks
@@ -48,6 +48,7 @@ class Job:
         self.failure: str | None = None                # why this process ends the job
         self.exit_code: Any = 0                        # the last argument of sys.exit
         self.stop_code = 0                             # what all ranks end with: this one has asked for it
+        self.has_work = False                          # the first step has begun: the servers know what is to be done
 
     @property
     def resumed(self) -> int:
@@ -85,6 +86,12 @@ def current() -> Job | None:
             if _job is None:
                 _start()
     return _job if _job is not None and _job.pid == os.getpid() and _job.ptr is not None else None
+
+
+def say_in_time(what: str) -> None:
+    """Refuse what would change nothing any more, in whose place the job would silently do something else."""
+    if _job is not None and _job.has_work:
+        raise InvalidArgumentError(f"{what} comes behind the first step, when the job's servers have their work: say it before")
 
 
 def _start() -> None:
@@ -245,4 +252,4 @@ def _flush() -> None:
             stream.flush()
 
 
-__all__ = ["Job", "current", "is_launched", "is_writer", "prepare", "tell_launcher"]
+__all__ = ["Job", "current", "is_launched", "is_writer", "prepare", "say_in_time", "tell_launcher"]

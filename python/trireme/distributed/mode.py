@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from .._core import ffi, lib
 from ..errors import InvalidArgumentError, check
+from .job import say_in_time
 
 _KINDS = ("sync", "async", "ssp", "geo")
 
@@ -67,7 +68,12 @@ def set_mode(mode: str) -> None:
     >>> fluid.distributed.set_mode("sync")
     """
     global _mode
-    _mode = parse(mode).text
+    if not isinstance(mode, str):
+        raise TypeError(f"set_mode takes a text such as 'ssp(3)', got {mode!r}")
+    text = parse(mode).text
+    if text != _mode:
+        say_in_time(f"set_mode({mode!r})")
+    _mode = text
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,10 @@ def set_row_cache(rows: int, staleness: int) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise InvalidArgumentError(f"set_row_cache: {name}={value!r}; a number of {'steps' if name == 'staleness' else name} "
                                        "from 0 on is possible")
-    _row_cache = RowCache(rows, staleness)
+    cache = RowCache(rows, staleness)
+    if cache != _row_cache:
+        say_in_time(f"set_row_cache(rows={rows}, staleness={staleness})")
+    _row_cache = cache
 
 
 def row_cache() -> RowCache:

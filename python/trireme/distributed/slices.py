@@ -61,7 +61,10 @@ def all_mean(*variables: Variable) -> Any:
         if None in var.shape:
             raise ValueError(f"all_mean: {var!r} must have a known shape, such as that of layers.mean")
         program = var.block.program if var.block is not None else default_main_program()
-        program.__dict__.setdefault("_means", []).append(var.name)
+        means = program.__dict__.setdefault("_means", [])
+        if var.name not in means:
+            _jobs.say_in_time(f"all_mean({var.name!r})")
+            means.append(var.name)
     return variables[0] if len(variables) == 1 else variables
 
 

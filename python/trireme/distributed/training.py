@@ -6,6 +6,7 @@ trainer's part runs in its place. All other programs run as they are.
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
@@ -57,6 +58,7 @@ class _Training:
         self.keeper = Keeper.of(job, self.result, scope)
         self.keeper.load()
         self._set_up()
+        job.has_work = True
         self._pull()
         if self.result.flush is not None:
             self._keep_bases()
@@ -363,8 +365,9 @@ def join_without_step() -> None:
     from ..executor import global_scope
 
     program, scope = default_main_program(), global_scope()
-    if _training is not None or not is_training(program):
-        return
+    job = jobs.current()
+    if _training is not None or not is_training(program) or job is None or job.has_work:
+        return                                         # one that has work and no training has failed in its first step
     found = [scope.find_var(param.name) for param in program.all_parameters()]
     if all(var is not None and var.kind() is not None for var in found):       # else its startup program has not been run
         _first_run(program, scope)
@@ -377,6 +380,8 @@ def set_batch_weight(weight: float | None) -> None:
     say) needs the number of those. Without effect in one process.
     """
     global _weight
+    if weight is not None and not isinstance(weight, (numbers.Real, np.ndarray)):
+        raise TypeError(f"set_batch_weight takes a number of samples, or None, got {weight!r}")
     if weight is not None and not 0 <= weight < float("inf"):
         raise InvalidArgumentError(f"set_batch_weight: {weight!r}; a number of samples, or None, is possible")
     _weight = weight
@@ -388,6 +393,8 @@ def prefetch(feed: dict[str, Any]) -> None:
     They are asked for when the next step's gradients were sent, and come with its update; the keys are sorted while the servers
     work. Keys that were not announced are asked for when their step begins. Without effect where there is no table.
     """
+    if not isinstance(feed, dict):
+        raise TypeError(f"prefetch takes a feed, a dict by names, got {feed!r}")
     if _training is not None:
         _training.prefetch(feed)
 
