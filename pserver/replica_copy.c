@@ -46,7 +46,8 @@ static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes)
     if (is_good) {
         tr__replica_take_lists(r, &r->word, update);
         const tr_commit commit = {.updates = --r->updates, .settled = r->word.settled, .trainer = r->word.flags,
-                                  .decided = r->word.decided, .verdicts = r->word.verdicts};
+                                  .decided = r->word.decided, .verdicts = r->word.verdicts,
+                                  .start = r->roster->rank[r->roster->self].epoch};
         r->store.go_back(r->store.self, &commit);
     }
     if (update)

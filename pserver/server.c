@@ -194,6 +194,11 @@ const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *
     return tr_roster_name(server->roster, trainer->rank);
 }
 
+uint32_t tr__server_start(const tr_server *server)
+{
+    return server->roster->rank[server->roster->self].epoch;
+}
+
 /* Who has left while a step of it waits will send that again to whoever takes this server's place, and say goodbye again. */
 static uint8_t flags_of(const tr_server *server, int index, uint64_t settled)
 {
@@ -214,7 +219,7 @@ tr_commit tr__server_commit_of(tr_server *server, bool with_update)
     }
     return (tr_commit){.updates = updates, .settled = server->settled, .trainer = server->trainer_flags,
                        .decided = tr__server_has_verdicts(server) ? server->verdicts.update : updates,
-                       .verdicts = server->verdicts.number};
+                       .verdicts = server->verdicts.number, .start = tr__server_start(server)};
 }
 
 void tr__server_commit(tr_server *server, bool is_update)
@@ -328,9 +333,11 @@ static void *place(void *self, int peer, const tr_wire *wire)
 
     if (wire->kind == TR_WIRE_SHARE || wire->kind == TR_WIRE_VERDICT || wire->kind == TR_WIRE_REPLICA)
         return tr__server_buffer_new(server, wire->bytes);
-    if (!trainer || wire->epoch != trainer->epoch || server->status != TR_OK)
+    if (!trainer)
         return NULL;
-    if (wire->kind == TR_WIRE_PUSH && !trainer->is_parked) {
+    /* What is not used is taken, too: who sends it is to be refused. */
+    const bool is_used = wire->epoch == trainer->epoch && server->status == TR_OK;
+    if (is_used && wire->kind == TR_WIRE_PUSH && !trainer->is_parked) {
         uint8_t *sum = wire->seq > trainer->accepted ? tr__server_push_place(server, trainer, wire) : NULL;
         if (sum)
             return sum;

@@ -265,6 +265,8 @@ void      tr__server_hold(tr_server *server, tr__held ***end, const tr_wire *wir
 void      tr__server_commit(tr_server *server, bool is_update);
 /* What that is, or (`with_update`) will be when the update in hand is applied. Its arrays live until the next. */
 tr_commit tr__server_commit_of(tr_server *server, bool with_update);
+/* The start of the job that this is: a commit says in which it was made. */
+uint32_t  tr__server_start(const tr_server *server);
 
 /* server_setup.c */
 /* Tell a rank that this server serves, and from what on. */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VERSION = 4, LINE = 64 };
+enum { VERSION = 5, LINE = 64 };
 static const char     CONTENT[] = "server";
 static const uint64_t LIMIT = (uint64_t)1 << 40;
 
@@ -22,7 +22,7 @@ static const uint64_t CURRENT[2] = {0x5a3cc3a50ff01e87u, 0xa5c33c5af00fe178u};
 typedef struct place {
     uint64_t check;                   /* CRC-32C of what follows */
     uint64_t updates, decided, verdicts;
-    uint64_t side;
+    uint64_t side, start;
 } place;
 
 typedef struct header {
@@ -305,7 +305,7 @@ tr_commit tr_state_committed(const tr_state *state)
 {
     place *p = place_now(state);
 
-    return (tr_commit){p->updates, settled_of(p), flags_of(state, p), p->decided, p->verdicts};
+    return (tr_commit){p->updates, settled_of(p), flags_of(state, p), p->decided, p->verdicts, (uint32_t)p->start};
 }
 
 /* The other place is whole: from here on it counts. */
@@ -326,6 +326,7 @@ void tr_state_commit(tr_state *state, const tr_commit *commit, bool switches)
     next->updates = commit->updates;
     next->decided = commit->decided;
     next->verdicts = commit->verdicts;
+    next->start = commit->start;
     next->side = place_now(state)->side ^ switches;
     memcpy(settled_of(next), commit->settled, trainers * sizeof *commit->settled);
     memcpy(flags_of(state, next), commit->trainer, trainers);

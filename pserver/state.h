@@ -32,6 +32,7 @@ typedef struct tr_commit {
     const uint8_t  *trainer;          /* of each: the flags above */
     uint64_t        decided;          /* the last update of which is decided what makes it: `updates` or the next */
     uint64_t        verdicts;         /* how many were given */
+    uint32_t        start;            /* of the job, in which it was made: 1, 2, ...; 0: nothing was committed yet */
 } tr_commit;
 
 /* A new one; one of this name that nobody has is removed. `name` may be NULL: it ends with the process. `setup` is kept. */

@@ -29,7 +29,7 @@ static void commit(tr_state *state, uint64_t updates)
 {
     const uint64_t  settled[TRAINERS] = {updates, updates, updates};
     const uint8_t   trainer[TRAINERS] = {TR_TRAINER_IN, TR_TRAINER_GONE, 0};
-    const tr_commit now = {updates, settled, trainer, updates, updates};
+    const tr_commit now = {updates, settled, trainer, updates, updates, 1};
 
     tr_state_commit(state, &now, true);
     tr_state_ready(state);

@@ -24,7 +24,7 @@ static void commit(tr_state *state, uint64_t updates, bool switches)
 {
     const uint64_t  settled[TRAINERS] = {updates, updates + 1, updates + 2};
     const uint8_t   trainer[TRAINERS] = {TR_TRAINER_IN, TR_TRAINER_GONE, 0};
-    const tr_commit now = {updates, settled, trainer, updates + 1, 2 * updates};
+    const tr_commit now = {updates, settled, trainer, updates + 1, 2 * updates, 3};
 
     tr_state_commit(state, &now, switches);
     tr_state_ready(state);
@@ -56,6 +56,7 @@ static void check_state_of(tr_state *state, uint64_t updates)
     }
     assert_int_equal(now.decided, updates + 1);
     assert_int_equal(now.verdicts, 2 * updates);
+    assert_int_equal(now.start, 3);
     assert_int_equal(tr_state_side(state), (int)(updates % 2));
     assert_int_equal(tr_state_trainers(state), TRAINERS);
     assert_string_equal(tr_state_setup(state, &bytes), setup);

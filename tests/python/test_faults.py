@@ -59,6 +59,10 @@ def begin(tmp_path, *args, servers=2, trainers=2, spares=1, **how):
     return job, ranks
 
 
+def mpirun_of(ranks):
+    return int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def kept_by(job):
     """The job's files in shared memory and where temporary files are."""
     return [path for place in (tempfile.gettempdir(), "/dev/shm") for path in glob.glob(f"{place}/trireme-*-{job.process.pid}-*")]
@@ -127,6 +131,21 @@ def test_who_vanishes_without_a_word_has_died(has_run_before, files, is_death, t
     assert ranks.failure().is_death == is_death and ranks.failure().code == (3 if "failed.0" in files else 1)
     assert "rank 0 (trainer 0)" in ranks.failure().text
     ranks.close()
+
+
+@each_mpi
+@pytest.mark.parametrize("mode", ["sync(backups=1)", "async"])
+def test_who_was_lost_in_one_start_is_not_lost_in_the_next(version, mode, tmp_path):
+    """Server 0 dies there before all have agreed: what counts is of the start before, in which trainer 0 had died."""
+    job, ranks = begin(tmp_path, "--steps", 300, "--pause", 0.01, servers=1, trainers=3, heirs=False, version=version, options=("--mode", mode),
+                       env=environment(TRIREME_TRANSPORT=bad_transport(tmp_path, "DEAF")))
+    os.kill(ranks.known[1].pid, signal.SIGKILL)
+    until(lambda: said_in(job, "lost.1"), "the server does not miss trainer 0")
+    time.sleep(0.1)
+    os.kill(mpirun_of(ranks), signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "starting the job again (2 of 3)" in text and text.count(" of 3: ") == 3, text
+    assert "server 0 died before all trainers had agreed on the work" in text, text
 
 
 @each_mpi
@@ -342,7 +361,7 @@ def test_who_turns_for_ever_inside_mpi_is_dead(victim, said, undisturbed, tmp_pa
 @each_mpi
 def test_a_daemon_that_sleeps_holds_up_nobody(version, undisturbed, tmp_path):
     job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version)
-    mpirun = int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1])
+    mpirun = mpirun_of(ranks)
     os.kill(mpirun, signal.SIGSTOP)
     code, text = job.end()
     assert code == 0 and not is_running(mpirun), text
@@ -353,7 +372,7 @@ def test_a_daemon_that_sleeps_holds_up_nobody(version, undisturbed, tmp_path):
 @needs_mpi
 def test_nobody_waits_for_a_daemon_that_sleeps_when_all_trainers_have_died(tmp_path):
     job, ranks = begin(tmp_path, *ARGS, servers=1, trainers=2, heirs=False, options=("--mode", "async", "--restarts", 0))
-    os.kill(int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGSTOP)
+    os.kill(mpirun_of(ranks), signal.SIGSTOP)
     for rank in (1, 2):
         os.kill(ranks.known[rank].pid, signal.SIGKILL)
     code, text = job.end()
@@ -369,7 +388,7 @@ def test_nothing_is_left_of_a_job_whose_launcher_is_killed(version, tmp_path):
         job = launched(2, 2, "--steps", 100_000, version=version)
         ranks = job.ranks()
         time.sleep(seconds)
-        mpirun = int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1])
+        mpirun = mpirun_of(ranks)
         ranks.look(0)
         job.process.kill()
         job.process.communicate(timeout=LIMIT)

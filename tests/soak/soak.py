@@ -16,6 +16,7 @@ import glob
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -189,11 +190,18 @@ class Running:
         try:
             text, _ = self.job.process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
-            self.ranks(True)
+            state = self.state()
             self.job.process.kill()
             text, _ = self.job.process.communicate(timeout=20)
-            raise Wrong(f"the job did not end within {LIMIT:g} s:\n{text}") from None
+            raise Wrong(f"the job did not end within {LIMIT:g} s:\n{text}\n{state}") from None
         return text
+
+    def state(self) -> str:
+        """Where every process of a job that stands still is, and what its ranks have told the launcher."""
+        ranks = self.ranks(True)
+        told = [f"{Path(path).name}: {Path(path).read_text()}" for path in sorted(glob.glob(f"{tempfile.gettempdir()}/trireme-*-{self.pid}-*/*.[0-9]*"))
+                if os.path.isfile(path)]
+        return "\n".join([*told, *(f"rank {rank}, process {pid}:\n{stacks(pid)}" for rank, pid in sorted(ranks.items()))])
 
     def check(self, text: str) -> None:
         was_killed = self.job.process.returncode == -signal.SIGKILL
@@ -262,6 +270,15 @@ def parent_of(pid: int) -> int:
 
 def is_running(pid: int) -> bool:
     return stat_of(pid)[0] not in "ZX"
+
+
+def stacks(pid: int) -> str:
+    """The stacks of its threads, where there is gdb."""
+    if not shutil.which("gdb"):
+        return "(there is no gdb)"
+    done = subprocess.run(["gdb", "-batch", "-nx", "-p", str(pid), "-ex", "thread apply all bt 12"], capture_output=True, text=True, timeout=60,
+                          check=False)
+    return "\n".join(line for line in done.stdout.splitlines() if line.startswith(("Thread", "#")))
 
 
 def damage_bits(path: str, dice: random.Random) -> None:

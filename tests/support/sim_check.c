@@ -119,7 +119,7 @@ static void check_history(const sim_job *job, const sim_place *all)
         for (uint64_t n = 0; n < all->updates; n++) {
             const uint64_t step = all->history[n][i];
             assert_true(!step || step > last);
-            assert_true(!step || !is_over || !job->mode.goes_on || job->is_again);
+            assert_true(!step || !is_over || !job->mode.goes_on || job->start > 1);
             is_over |= !step;
             last = step ? step : last;
             count += step != 0;

@@ -174,7 +174,7 @@ static void make_rank(sim_job *job, int number)
 
     *r = (sim_rank){.job = job, .number = number, .roster = tr_roster_new(number, job->size)};
     for (int i = 0; i < job->size; i++)
-        tr_roster_put(r->roster, i, role_of(job, i), 1, 100 + i, "h", host_of(job, i));
+        tr_roster_put(r->roster, i, role_of(job, i), (uint32_t)job->start, 100 + i, "h", host_of(job, i));
     for (int i = 0; i < job->size; i++)
         r->roster->rank[i].can_inherit = job->options.heirs;
     assert_int_equal(tr_roster_close(r->roster), TR_OK);
@@ -196,7 +196,7 @@ static void make_rank(sim_job *job, int number)
 }
 
 /* With what earlier ones have left, which it takes, or nothing. */
-static sim_job *make_job(const sim_options *options, sim_place *left)
+static sim_job *make_job(const sim_options *options, sim_place *left, int start)
 {
     const tr_sim_options sim = {.seed = options->seed, .delay = 1000, .drop = options->loss, .duplicate = options->loss,
                                 .notice = 5000};
@@ -209,7 +209,7 @@ static sim_job *make_job(const sim_options *options, sim_place *left)
     job->sim = tr_sim_new(job->size, &sim);
     job->is_slow = tr_sim_random(job->sim, 2);
     job->is_even = options->seed % 2;
-    job->is_again = left != NULL;
+    job->start = start;
     cut_blocks(job);
     job->rank = calloc((size_t)job->size, sizeof *job->rank);
     job->left_out = calloc((size_t)(options->servers * options->trainers) * SIM_MOST_STEPS, sizeof *job->left_out);
@@ -239,7 +239,7 @@ static sim_job *make_job(const sim_options *options, sim_place *left)
 
 sim_job *sim_job_new(const sim_options *options)
 {
-    return make_job(options, NULL);
+    return make_job(options, NULL, 1);
 }
 
 sim_job *sim_job_again(sim_job *old, int lost)
@@ -252,7 +252,7 @@ sim_job *sim_job_again(sim_job *old, int lost)
         old->place[lost] = old->place[servers + lost];
         old->place[servers + lost] = (sim_place){0};
     }
-    job = make_job(&old->options, old->place);
+    job = make_job(&old->options, old->place, old->start + 1);
     memcpy(job->left_out, old->left_out,
            (size_t)(servers * job->options.trainers) * SIM_MOST_STEPS * sizeof *job->left_out);
     job->called = old->called;
@@ -338,12 +338,17 @@ int64_t sim_job_longest_wait(const sim_job *job)
     return longest;
 }
 
-bool sim_job_has_trainers(const sim_job *job)
+bool sim_job_is_over(const sim_job *job)
 {
-    for (int i = 0; i < job->options.trainers; i++)
-        if (!sim__trainer_is_dead(job, i))
-            return true;
-    return false;
+    bool has_trainers = false;
+
+    for (int i = 0; i < job->options.trainers; i++) {
+        const bool is_dead = sim__trainer_is_dead(job, i);
+        has_trainers |= !is_dead;
+        if (is_dead && job->trainer[i].phase != SIM_END && !tr_mode_survives_trainers(&job->mode))
+            return false;
+    }
+    return sim_job_is_good(job) && (has_trainers || !job->options.tasks);
 }
 
 void sim_job_kill(sim_job *job, int rank, int64_t after)

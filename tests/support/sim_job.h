@@ -70,8 +70,8 @@ int  sim_job_size(const sim_job *job);
 int sim_job_heirs(const sim_job *job);
 /* How often a rank that waited has become a replica that counts, in all starts of the job. */
 int sim_job_called(const sim_job *job);
-/* Does a trainer live? */
-bool sim_job_has_trainers(const sim_job *job);
+/* Would nobody start it again: no rank has failed, and no death is left that nobody who lives has missed? */
+bool sim_job_is_over(const sim_job *job);
 /* Nanoseconds that a trainer's process which nobody followed waited longest, from when it had ended a step until it could begin the next. */
 int64_t sim_job_longest_wait(const sim_job *job);
 /* Kill a rank at a time; servers come first, then trainers, spares, and replicas. */

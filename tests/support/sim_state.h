@@ -37,6 +37,7 @@ typedef struct sim_place {
     struct sim_frozen *frozen;        /* what a new replica gets */
     bool       may_fall;              /* it went back, or begins again where others had not dropped a step; not committed since */
     uint64_t   updates, decided, verdicts, *settled;
+    uint32_t   start;                 /* of the job, that committed last */
     uint8_t   *flags;                 /* of each trainer */
     uint64_t **history;               /* of each update and trainer: the step that it has of it; 0: none */
     uint64_t   history_count;
@@ -137,9 +138,10 @@ struct sim_job {
     sim_trainer     *trainer;
     sim_block       *block;
     tr_client_value *first;           /* of each server, room for all blocks */
-    bool             is_even, is_slow, ends_failed, is_again;
+    bool             is_even, is_slow, ends_failed;
     int              heirs;           /* that took a place */
     int              called;          /* ranks that became replicas, and count */
+    int              start;           /* of the job: 1, 2, ... */
     int              losses;          /* trainers that died before this start of the job */
     bool            *left_out;        /* of each server, trainer and step: it has no gradient there */
     sim_applied     *applied;

@@ -55,7 +55,7 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
 {
     const sim_place *p = self;
 
-    *commit = (tr_commit){p->updates, p->settled, p->flags, p->decided, p->verdicts};
+    *commit = (tr_commit){p->updates, p->settled, p->flags, p->decided, p->verdicts, p->start};
     *packed = p->packed;
     *bytes = p->packed_bytes;
     return p->is_ready && (!p->replica || p->has_counted);
@@ -257,6 +257,7 @@ static void take_lists(sim_place *p, const tr_commit *commit)
 {
     p->decided = commit->decided;
     p->verdicts = commit->verdicts;
+    p->start = commit->start;
     for (int i = 0; i < p->job->options.trainers; i++) {
         p->settled[i] = commit->settled[i];
         p->flags[i] = commit->trainer[i];

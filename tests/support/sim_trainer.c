@@ -344,7 +344,7 @@ bool sim__trainer_go_on(sim_trainer *t)
             sim__tasks_begin(t);
         t->step = (int)tr_client_step(t->client);  /* not 0 when the job was started again */
         t->was_over = t->step == t->steps;
-        t->known = t->job->is_again ? t->step + 1 : 0;
+        t->known = t->job->start > 1 ? t->step + 1 : 0;
         pull_everything(t);
         t->phase = SIM_FIRST_PULL;
         if (t->job->rank[t->rank].spare)
