@@ -1,4 +1,4 @@
-/* blas.h - matrix products: by a one-thread OpenBLAS in each tile, or, for large float products on AVX-512,
+/* blas.h - matrix products: by a one-thread OpenBLAS in each tile, or, for large float products on AVX-512 or AVX2,
  * by kernels of our own (gemm_packed.h; docs/adr/0006).
  *
  * The library is loaded at first use. It is told to use one thread, and the core it chose is checked

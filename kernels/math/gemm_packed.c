@@ -2,28 +2,24 @@
  *
  * A block of B (KC rows) is copied to panels of NR columns, a block of A to panels of up to MR rows, both in the order in which
  * the innermost loop reads them. That loop keeps a tile of rows x 2 vectors of sums in registers and reads memory only
- * for one panel of each: 28 of the 32 registers hold sums. Rows are spread evenly over the panels of a block (13 and 13, not
- * 14 and 12), so that nothing is computed that is not wanted. The packed block of A and some panels of B stay in the second
- * level cache. */
+ * for one panel of each: 28 of the 32 registers of AVX-512 hold sums, 12 of the 16 of AVX2. Rows are spread evenly over the panels of a
+ * block (13 and 13, not 14 and 12), so that nothing is computed that is not wanted. The packed block of A and some panels of B stay in
+ * the second level cache.
+ *
+ * This file is its own template: the part under `#else` is read for each level of instructions, in terms of
+ *   LEVEL(x)    x_avx512, x_avx2
+ *   TARGET      the attribute of functions of the level
+ *   LANES, MR   floats of a vector, rows of a tile
+ *   KC          rows of a block of B */
+#ifndef LEVEL
 #include "kernels/math/gemm_packed.h"
 
 #include "framework/compiler.h"
 #include "framework/threadpool.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
+#include <stddef.h>
 
-#define AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma")))
-#define AVX512_INLINE AVX512 static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
-enum { LANES = 16, MR = 14, NR = TR_PANEL_COLS, KC = 256, MC = 20 * MR, NC = 32 * NR };
-enum { MIN_SIDE = 24, MIN_INNER = 8 };
-static const double MIN_WORK = 2.5e5;                         /* multiplications */
+enum { BLOCK_PANELS = 20, BLOCK_COLS = 1024, MIN_INNER = 8 };
 
 typedef struct {
     bool         trans_a, trans_b;
@@ -34,27 +30,79 @@ typedef struct {
     float       *packed_a, *packed_b;
 } product;
 
-static bool is_avx512(void)
+/* Read when the sums are done: in registers they would push out sums. */
+typedef struct {
+    float alpha, beta;
+} factors;
+
+typedef struct {
+    int64_t min_side;                                         /* thinner products, and those of fewer multiplications, are the library's */
+    double  min_work;
+    void (*gemm)(int64_t m, int64_t n, int64_t k, product g);
+    void (*pack_panels)(float *panels, bool trans_b, int64_t n, int64_t k, const float *b, int64_t ldb);
+    void (*panels)(int64_t m, int64_t n, int64_t k, product g, const float *panels, int64_t left, int64_t cols);
+} level;
+
+static int64_t least(int64_t a, int64_t b)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl");
+    return a < b ? a : b;
 }
 
-bool tr__gemm_packed_wants(int64_t m, int64_t n, int64_t k)
+static int64_t panels_width(int64_t n)
 {
-    return m >= MIN_SIDE && n >= MIN_SIDE && k >= MIN_INNER && (double)m * (double)n * (double)k >= MIN_WORK && is_avx512();
+    return (n + TR_PANEL_COLS - 1) / TR_PANEL_COLS * TR_PANEL_COLS;
 }
 
-/* -- packing ------------------------------------------------------------------------------------------------------------ */
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
 
-/* The first `count` lanes. */
-AVX512_INLINE __mmask16 lanes(int64_t count)
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+#define INLINE TARGET static inline __attribute__((always_inline))
+
+/* `size` in equal blocks of at most `most`: the size of one. */
+static int64_t even_block(int64_t size, int64_t most)
+{
+    const int64_t blocks = (size + most - 1) / most;
+    return (size + blocks - 1) / blocks;
+}
+
+/* Where panel i of `count` begins, when `rows` rows are spread evenly. */
+static int64_t panel_begin(int64_t rows, int64_t count, int64_t i)
+{
+    return rows * i / count;
+}
+
+/* -- AVX-512 ---------------------------------------------------------------------------------------------------------- */
+
+#define LEVEL(x) x##_avx512
+#define TARGET   __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma")))
+#define LANES    16
+#define MR       14
+#define KC       256
+typedef __m512 LEVEL(vec);
+
+INLINE __m512 LEVEL(zero)(void) { return _mm512_setzero_ps(); }
+INLINE __m512 LEVEL(all)(float x) { return _mm512_set1_ps(x); }
+INLINE __m512 LEVEL(load)(const float *from) { return _mm512_loadu_ps(from); }
+INLINE void LEVEL(store)(float *to, __m512 x) { _mm512_storeu_ps(to, x); }
+INLINE __m512 LEVEL(mul)(__m512 a, __m512 b) { return _mm512_mul_ps(a, b); }
+INLINE __m512 LEVEL(fmadd)(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
+
+INLINE __mmask16 LEVEL(lanes)(int64_t count)
 {
     return count >= LANES ? 0xFFFF : count <= 0 ? 0 : (__mmask16)((1u << count) - 1);
 }
 
+/* The first `count` lanes; the others are 0, or not stored. */
+INLINE __m512 LEVEL(load_some)(const float *from, int64_t count) { return _mm512_maskz_loadu_ps(LEVEL(lanes)(count), from); }
+INLINE void LEVEL(store_some)(float *to, __m512 x, int64_t count) { _mm512_mask_storeu_ps(to, LEVEL(lanes)(count), x); }
+
 /* out[j] of lane i becomes in[i] of lane j. */
-AVX512_INLINE void transpose(__m512 r[LANES])
+INLINE void LEVEL(transpose)(__m512 r[LANES])
 {
     __m512 t[LANES];
     UNROLL for (int i = 0; i < LANES; i += 2) {
@@ -83,191 +131,106 @@ AVX512_INLINE void transpose(__m512 r[LANES])
     }
 }
 
-/* to[p * step + i] = from[i * stride + p] for up to LANES rows i; lanes beyond `rows` become 0. Stores are whole vectors: where
- * step < LANES each overwrites the end of the one before, and the last goes LANES - step beyond. */
-AVX512_INLINE void pack_across(float *to, int64_t step, const float *from, int64_t stride, int64_t rows, int64_t k)
+#include "kernels/math/gemm_packed.c"
+#undef LEVEL
+#undef TARGET
+#undef LANES
+#undef MR
+#undef KC
+
+/* -- AVX2 -------------------------------------------------------------------------------------------------------------- */
+
+#define LEVEL(x) x##_avx2
+#define TARGET   __attribute__((target("avx2,fma")))
+#define LANES    8
+#define MR       6
+#define KC       400
+typedef __m256 LEVEL(vec);
+
+INLINE __m256 LEVEL(zero)(void) { return _mm256_setzero_ps(); }
+INLINE __m256 LEVEL(all)(float x) { return _mm256_set1_ps(x); }
+INLINE __m256 LEVEL(load)(const float *from) { return _mm256_loadu_ps(from); }
+INLINE void LEVEL(store)(float *to, __m256 x) { _mm256_storeu_ps(to, x); }
+INLINE __m256 LEVEL(mul)(__m256 a, __m256 b) { return _mm256_mul_ps(a, b); }
+INLINE __m256 LEVEL(fmadd)(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
+
+INLINE __m256i LEVEL(lanes)(int64_t count)
 {
-    for (int64_t p = 0; p < k; p += LANES) {
-        const int64_t   count = k - p < LANES ? k - p : LANES;
-        const __mmask16 mask = lanes(count);
-        __m512          r[LANES];
-        UNROLL for (int i = 0; i < LANES; i++)
-            r[i] = i < rows ? _mm512_maskz_loadu_ps(mask, from + i * stride + p) : _mm512_setzero_ps();
-        transpose(r);
-        if (count == LANES) {
-            UNROLL for (int i = 0; i < LANES; i++)
-                _mm512_storeu_ps(to + (p + i) * step, r[i]);
-        } else {
-            float last[LANES][LANES];
-            UNROLL for (int i = 0; i < LANES; i++)
-                _mm512_storeu_ps(last[i], r[i]);
-            for (int i = 0; i < count; i++)
-                _mm512_storeu_ps(to + (p + i) * step, _mm512_loadu_ps(last[i]));
-        }
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)least(count, LANES)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+INLINE __m256 LEVEL(load_some)(const float *from, int64_t count) { return _mm256_maskload_ps(from, LEVEL(lanes)(count)); }
+INLINE void LEVEL(store_some)(float *to, __m256 x, int64_t count) { _mm256_maskstore_ps(to, LEVEL(lanes)(count), x); }
+
+INLINE void LEVEL(transpose)(__m256 r[LANES])
+{
+    __m256 t[LANES];
+    UNROLL for (int i = 0; i < LANES; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
     }
-}
-
-/* to[p * step + i] = from[p * stride + i], i below `count`, otherwise as above. */
-AVX512_INLINE void pack_along(float *to, int64_t step, const float *from, int64_t stride, int64_t count, int64_t k)
-{
-    const __mmask16 mask = lanes(count);
-    for (int64_t p = 0; p < k; p++)
-        _mm512_storeu_ps(to + p * step, _mm512_maskz_loadu_ps(mask, from + p * stride));
-}
-
-/* Where panel i of `count` begins, when `rows` rows are spread evenly. */
-static inline int64_t panel_begin(int64_t rows, int64_t count, int64_t i)
-{
-    return rows * i / count;
-}
-
-static inline int64_t panels_of(int64_t rows)
-{
-    return (rows + MR - 1) / MR;
-}
-
-AVX512 static void pack_a(const product *g, int64_t i0, int64_t rows, int64_t p0, int64_t k)
-{
-    const int64_t panels = panels_of(rows);
-    for (int64_t q = 0; q < panels; q++) {
-        const int64_t i = panel_begin(rows, panels, q), height = panel_begin(rows, panels, q + 1) - i;
-        float        *to = g->packed_a + i * k;
-        if (g->trans_a)
-            pack_along(to, height, g->a + p0 * g->lda + i0 + i, g->lda, height, k);
-        else
-            pack_across(to, height, g->a + (i0 + i) * g->lda + p0, g->lda, height, k);
+    UNROLL for (int i = 0; i < LANES; i += 4) {                /* half L of r[i + j]: column 4L + j of rows i to i + 3 */
+        r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+        r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
     }
-}
-
-/* Rows of B are read from end to end, which is what memory does best. */
-AVX512_INLINE void pack_b_row(float *to, int64_t step, const float *from, int64_t cols)
-{
-    int64_t j = 0;
-    for (; j + NR <= cols; j += NR, to += step) {
-        _mm512_storeu_ps(to, _mm512_loadu_ps(from + j));
-        _mm512_storeu_ps(to + LANES, _mm512_loadu_ps(from + j + LANES));
+    UNROLL for (int j = 0; j < 4; j++) {
+        t[j] = _mm256_permute2f128_ps(r[j], r[4 + j], 0x20);
+        t[4 + j] = _mm256_permute2f128_ps(r[j], r[4 + j], 0x31);
     }
-    for (int64_t half = 0; half < NR && j < cols; half += LANES)
-        _mm512_storeu_ps(to + half, _mm512_maskz_loadu_ps(lanes(cols - j - half), from + j + half));
+    UNROLL for (int j = 0; j < LANES; j++)
+        r[j] = t[j];
 }
 
-AVX512 static void pack_b(const product *g, int64_t j0, int64_t cols, int64_t p0, int64_t k)
+#include "kernels/math/gemm_packed.c"
+#undef LEVEL
+#undef TARGET
+#undef LANES
+#undef MR
+#undef KC
+
+/* The best that this CPU has; NULL: none. */
+static const level *own_level(void)
 {
-    if (!g->trans_b) {
-        for (int64_t p = 0; p < k; p++)
-            pack_b_row(g->packed_b + p * NR, NR * k, g->b + (p0 + p) * g->ldb + j0, cols);
-        return;
-    }
-    for (int64_t j = 0; j < cols; j += LANES)
-        pack_across(g->packed_b + j / NR * NR * k + j % NR, NR, g->b + (j0 + j) * g->ldb + p0, g->ldb, cols - j, k);
+    static const level avx512 = {24, 2.5e5, gemm_avx512, pack_panels_avx512, panels_avx512};
+    static const level avx2 = {64, 12e6, gemm_avx2, pack_panels_avx2, panels_avx2};
+
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        return &avx512;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &avx2 : NULL;
 }
 
-/* -- the innermost loop --------------------------------------------------------------------------------------------------- */
+#else
 
-AVX512_INLINE void update(float *c, __m512 sum, float alpha, float beta, __mmask16 mask)
+static const level *own_level(void)
 {
-    __m512 out = _mm512_mul_ps(_mm512_set1_ps(alpha), sum);
-    if (beta != 0)
-        out = _mm512_fmadd_ps(_mm512_set1_ps(beta), _mm512_maskz_loadu_ps(mask, c), out);
-    if (mask == 0xFFFF)
-        _mm512_storeu_ps(c, out);
-    else
-        _mm512_mask_storeu_ps(c, mask, out);
+    return NULL;
 }
 
-AVX512_INLINE void tile(int rows, int vectors, int64_t k, const float *a, const float *b, float *c, int64_t ldc, float alpha,
-                        float beta, int64_t cols)
-{
-    __m512 sum[MR][2];
-    UNROLL for (int i = 0; i < rows; i++)
-        sum[i][0] = sum[i][1] = _mm512_setzero_ps();
-    for (int64_t p = 0; p < k; p++, a += rows, b += NR) {
-        const __m512 b0 = _mm512_loadu_ps(b), b1 = vectors > 1 ? _mm512_loadu_ps(b + LANES) : b0;
-        UNROLL for (int i = 0; i < rows; i++) {
-            const __m512 x = _mm512_set1_ps(a[i]);
-            sum[i][0] = _mm512_fmadd_ps(x, b0, sum[i][0]);
-            if (vectors > 1)
-                sum[i][1] = _mm512_fmadd_ps(x, b1, sum[i][1]);
-        }
-    }
-    UNROLL for (int i = 0; i < rows; i++, c += ldc) {
-        update(c, sum[i][0], alpha, beta, lanes(cols));
-        if (vectors > 1)
-            update(c + LANES, sum[i][1], alpha, beta, lanes(cols - LANES));
-    }
-}
+#endif
 
-AVX512 static void any_tile(int64_t rows, int64_t k, const float *a, const float *b, float *c, int64_t ldc, float alpha,
-                            float beta, int64_t cols)
-{
-#define CASE(rows_)                                                       \
-    case rows_:                                                           \
-        if (cols > LANES)                                                 \
-            tile(rows_, 2, k, a, b, c, ldc, alpha, beta, cols);           \
-        else                                                              \
-            tile(rows_, 1, k, a, b, c, ldc, alpha, beta, cols);           \
-        break
-    switch (rows) {
-        CASE(14); CASE(13); CASE(12); CASE(11); CASE(10); CASE(9); CASE(8);
-        CASE(7); CASE(6); CASE(5); CASE(4); CASE(3); CASE(2); CASE(1);
-    }
-#undef CASE
-}
+/* -- for the CPU at hand ---------------------------------------------------------------------------------------------- */
 
-/* -- blocks ------------------------------------------------------------------------------------------------------------------ */
-
-static void multiply_block(const product *g, int64_t i0, int64_t rows, int64_t j0, int64_t cols, int64_t k, float beta)
+bool tr__gemm_packed_wants(int64_t m, int64_t n, int64_t k)
 {
-    const int64_t panels = panels_of(rows);
-    for (int64_t j = 0; j < cols; j += NR)
-        for (int64_t q = 0; q < panels; q++) {
-            const int64_t i = panel_begin(rows, panels, q);
-            any_tile(panel_begin(rows, panels, q + 1) - i, k, g->packed_a + i * k, g->packed_b + j * k,
-                     g->c + (i0 + i) * g->ldc + j0 + j, g->ldc, g->alpha, beta, cols - j < NR ? cols - j : NR);
-        }
-}
+    const level *own = own_level();
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* `size` in equal blocks of at most `most`: the size of one. */
-static int64_t even_block(int64_t size, int64_t most)
-{
-    const int64_t blocks = (size + most - 1) / most;
-    return (size + blocks - 1) / blocks;
+    return own && least(m, n) >= own->min_side && k >= MIN_INNER && (double)m * (double)n * (double)k >= own->min_work;
 }
 
 void tr__gemm_packed(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                      const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
-    const int64_t kc = even_block(k, KC), mc = even_block(m, MC), nc = least(n, NC);
-    const int64_t size_a = (mc * kc + 2 * LANES - 1) / LANES * LANES, size_b = (nc + NR - 1) / NR * NR * kc;
-    float        *memory = tr_thread_scratch(TR_SCRATCH_PACK, (size_t)(size_a + size_b) * sizeof(float));
-    const product g = {trans_a, trans_b, lda, ldb, ldc, alpha, beta, a, b, c, memory + size_b, memory};
-
-    for (int64_t j = 0; j < n; j += nc)
-        for (int64_t p = 0; p < k; p += kc) {
-            const int64_t depth = least(kc, k - p);
-            pack_b(&g, j, least(nc, n - j), p, depth);
-            for (int64_t i = 0; i < m; i += mc) {
-                pack_a(&g, i, least(mc, m - i), p, depth);
-                multiply_block(&g, i, least(mc, m - i), j, least(nc, n - j), depth, p == 0 ? beta : 1);
-            }
-        }
+    own_level()->gemm(m, n, k, (product){trans_a, trans_b, lda, ldb, ldc, alpha, beta, a, b, c, NULL, NULL});
 }
-
-/* -- a B that many products share --------------------------------------------------------------------------------------------- */
 
 bool tr__gemm_panels_wants(int64_t n, int64_t k)
 {
-    return n >= MIN_SIDE && k >= MIN_INNER && is_avx512();
-}
+    const level *own = own_level();
 
-static int64_t panels_width(int64_t n)
-{
-    return (n + NR - 1) / NR * NR;
+    return own && n >= own->min_side && k >= MIN_INNER;
 }
 
 int64_t tr__gemm_panels_size(int64_t n, int64_t k)
@@ -277,67 +240,204 @@ int64_t tr__gemm_panels_size(int64_t n, int64_t k)
 
 void tr__gemm_panels_pack(float *panels, bool trans_b, int64_t n, int64_t k, const float *b, int64_t ldb)
 {
-    const int64_t kc = even_block(k, KC);
-
-    for (int64_t p = 0; p < k; p += kc) {
-        const product g = {.trans_b = trans_b, .ldb = ldb, .b = b, .packed_b = panels + p * panels_width(n)};
-        pack_b(&g, 0, n, p, least(kc, k - p));
-    }
+    own_level()->pack_panels(panels, trans_b, n, k, b, ldb);
 }
 
 void tr__gemm_panels(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *panels, int64_t left,
                      int64_t cols, float beta, float *c, int64_t ldc)
 {
-    const int64_t kc = even_block(k, KC), mc = even_block(m, MC);
-    product       g = {.lda = lda, .ldc = ldc, .alpha = 1, .a = a, .c = c};
+    own_level()->panels(m, n, k, (product){.lda = lda, .ldc = ldc, .alpha = 1, .beta = beta, .a = a, .c = c}, panels, left, cols);
+}
+
+#else /* for each level */
+
+#define NR (2 * LANES)
+
+/* -- packing ------------------------------------------------------------------------------------------------------------ */
+
+/* to[p * step + i] = from[i * stride + p] for up to LANES rows i; lanes beyond `rows` become 0. Stores are whole vectors: where
+ * step < LANES each overwrites the end of the one before, and the last goes LANES - step beyond. */
+INLINE void LEVEL(pack_across)(float *to, int64_t step, const float *from, int64_t stride, int64_t rows, int64_t k)
+{
+    for (int64_t p = 0; p < k; p += LANES) {
+        const int64_t count = least(LANES, k - p);
+        LEVEL(vec)    r[LANES];
+        UNROLL for (int i = 0; i < LANES; i++)
+            r[i] = i < rows ? LEVEL(load_some)(from + i * stride + p, count) : LEVEL(zero)();
+        LEVEL(transpose)(r);
+        if (count == LANES) {
+            UNROLL for (int i = 0; i < LANES; i++)
+                LEVEL(store)(to + (p + i) * step, r[i]);
+        } else {
+            float last[LANES][LANES];
+            UNROLL for (int i = 0; i < LANES; i++)
+                LEVEL(store)(last[i], r[i]);
+            for (int i = 0; i < count; i++)
+                LEVEL(store)(to + (p + i) * step, LEVEL(load)(last[i]));
+        }
+    }
+}
+
+/* to[p * step + i] = from[p * stride + i], i below `count`, otherwise as above. */
+INLINE void LEVEL(pack_along)(float *to, int64_t step, const float *from, int64_t stride, int64_t count, int64_t k)
+{
+    for (int64_t p = 0; p < k; p++)
+        LEVEL(store)(to + p * step, LEVEL(load_some)(from + p * stride, count));
+}
+
+static int64_t LEVEL(panels_of)(int64_t rows)
+{
+    return (rows + MR - 1) / MR;
+}
+
+TARGET static void LEVEL(pack_a)(const product *g, int64_t i0, int64_t rows, int64_t p0, int64_t k)
+{
+    const int64_t panels = LEVEL(panels_of)(rows);
+    for (int64_t q = 0; q < panels; q++) {
+        const int64_t i = panel_begin(rows, panels, q), height = panel_begin(rows, panels, q + 1) - i;
+        float        *to = g->packed_a + i * k;
+        if (g->trans_a)
+            LEVEL(pack_along)(to, height, g->a + p0 * g->lda + i0 + i, g->lda, height, k);
+        else
+            LEVEL(pack_across)(to, height, g->a + (i0 + i) * g->lda + p0, g->lda, height, k);
+    }
+}
+
+/* Rows of B are read from end to end, which is what memory does best. */
+INLINE void LEVEL(pack_b_row)(float *to, int64_t step, const float *from, int64_t cols)
+{
+    int64_t j = 0;
+    for (; j + NR <= cols; j += NR, to += step) {
+        LEVEL(store)(to, LEVEL(load)(from + j));
+        LEVEL(store)(to + LANES, LEVEL(load)(from + j + LANES));
+    }
+    for (int64_t half = 0; half < NR && j < cols; half += LANES)
+        LEVEL(store)(to + half, LEVEL(load_some)(from + j + half, cols - j - half));
+}
+
+TARGET static void LEVEL(pack_b)(const product *g, int64_t j0, int64_t cols, int64_t p0, int64_t k)
+{
+    if (!g->trans_b) {
+        for (int64_t p = 0; p < k; p++)
+            LEVEL(pack_b_row)(g->packed_b + p * NR, NR * k, g->b + (p0 + p) * g->ldb + j0, cols);
+        return;
+    }
+    for (int64_t j = 0; j < cols; j += LANES)
+        LEVEL(pack_across)(g->packed_b + j / NR * NR * k + j % NR, NR, g->b + (j0 + j) * g->ldb + p0, g->ldb, cols - j, k);
+}
+
+/* -- the innermost loop --------------------------------------------------------------------------------------------------- */
+
+INLINE void LEVEL(update)(float *c, LEVEL(vec) sum, const factors *by, int64_t count)
+{
+    LEVEL(vec) out = LEVEL(mul)(LEVEL(all)(by->alpha), sum);
+    if (by->beta != 0)
+        out = LEVEL(fmadd)(LEVEL(all)(by->beta), LEVEL(load_some)(c, count), out);
+    if (count >= LANES)
+        LEVEL(store)(c, out);
+    else
+        LEVEL(store_some)(c, out, count);
+}
+
+INLINE void LEVEL(tile)(int rows, int vectors, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
+                        const factors *by, int64_t cols)
+{
+    LEVEL(vec) sum[MR][2];
+    UNROLL for (int i = 0; i < rows; i++)
+        sum[i][0] = sum[i][1] = LEVEL(zero)();
+    for (int64_t p = 0; p < k; p++, a += rows, b += NR) {
+        const LEVEL(vec) b0 = LEVEL(load)(b), b1 = vectors > 1 ? LEVEL(load)(b + LANES) : b0;
+        UNROLL for (int i = 0; i < rows; i++) {
+            const LEVEL(vec) x = LEVEL(all)(a[i]);
+            sum[i][0] = LEVEL(fmadd)(x, b0, sum[i][0]);
+            if (vectors > 1)
+                sum[i][1] = LEVEL(fmadd)(x, b1, sum[i][1]);
+        }
+    }
+    UNROLL for (int i = 0; i < rows; i++, c += ldc) {
+        LEVEL(update)(c, sum[i][0], by, cols);
+        if (vectors > 1)
+            LEVEL(update)(c + LANES, sum[i][1], by, cols - LANES);
+    }
+}
+
+TARGET static void LEVEL(any_tile)(int64_t rows, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
+                                   const factors *by, int64_t cols)
+{
+#define CASE(rows_)                                                       \
+    case rows_:                                                           \
+        if (cols > LANES)                                                 \
+            LEVEL(tile)(rows_, 2, k, a, b, c, ldc, by, cols);             \
+        else                                                              \
+            LEVEL(tile)(rows_, 1, k, a, b, c, ldc, by, cols);             \
+        break
+    switch (rows) {
+#if MR == 14
+        CASE(14); CASE(13); CASE(12); CASE(11); CASE(10); CASE(9); CASE(8); CASE(7);
+#endif
+        CASE(6); CASE(5); CASE(4); CASE(3); CASE(2); CASE(1);
+    }
+#undef CASE
+}
+
+/* -- blocks ------------------------------------------------------------------------------------------------------------------ */
+
+static void LEVEL(multiply_block)(const product *g, int64_t i0, int64_t rows, int64_t j0, int64_t cols, int64_t k, float beta)
+{
+    const int64_t panels = LEVEL(panels_of)(rows);
+    const factors by = {g->alpha, beta};
+    for (int64_t j = 0; j < cols; j += NR)
+        for (int64_t q = 0; q < panels; q++) {
+            const int64_t i = panel_begin(rows, panels, q);
+            LEVEL(any_tile)(panel_begin(rows, panels, q + 1) - i, k, g->packed_a + i * k, g->packed_b + j * k,
+                            g->c + (i0 + i) * g->ldc + j0 + j, g->ldc, &by, least(cols - j, NR));
+        }
+}
+
+static void LEVEL(gemm)(int64_t m, int64_t n, int64_t k, product g)
+{
+    const int64_t kc = even_block(k, KC), mc = even_block(m, BLOCK_PANELS * MR), nc = least(n, BLOCK_COLS);
+    const int64_t size_a = (mc * kc + 2 * LANES - 1) / LANES * LANES, size_b = (nc + NR - 1) / NR * NR * kc;
+
+    g.packed_b = tr_thread_scratch(TR_SCRATCH_PACK, (size_t)(size_a + size_b) * sizeof(float));
+    g.packed_a = g.packed_b + size_b;
+    for (int64_t j = 0; j < n; j += nc)
+        for (int64_t p = 0; p < k; p += kc) {
+            const int64_t depth = least(kc, k - p);
+            LEVEL(pack_b)(&g, j, least(nc, n - j), p, depth);
+            for (int64_t i = 0; i < m; i += mc) {
+                LEVEL(pack_a)(&g, i, least(mc, m - i), p, depth);
+                LEVEL(multiply_block)(&g, i, least(mc, m - i), j, least(nc, n - j), depth, p == 0 ? g.beta : 1);
+            }
+        }
+}
+
+/* -- a B that many products share --------------------------------------------------------------------------------------------- */
+
+static void LEVEL(pack_panels)(float *panels, bool trans_b, int64_t n, int64_t k, const float *b, int64_t ldb)
+{
+    const int64_t kc = even_block(k, KC);
+
+    for (int64_t p = 0; p < k; p += kc) {
+        const product g = {.trans_b = trans_b, .ldb = ldb, .b = b, .packed_b = panels + p * panels_width(n)};
+        LEVEL(pack_b)(&g, 0, n, p, least(kc, k - p));
+    }
+}
+
+static void LEVEL(panels)(int64_t m, int64_t n, int64_t k, product g, const float *panels, int64_t left, int64_t cols)
+{
+    const int64_t kc = even_block(k, KC), mc = even_block(m, BLOCK_PANELS * MR);
 
     g.packed_a = tr_thread_scratch(TR_SCRATCH_PACK, (size_t)(mc * kc + LANES) * sizeof(float));
     for (int64_t p = 0; p < k; p += kc) {
         const int64_t depth = least(kc, k - p);
         g.packed_b = (float *)panels + p * panels_width(n) + left * depth;
         for (int64_t i = 0; i < m; i += mc) {
-            pack_a(&g, i, least(mc, m - i), p, depth);
-            multiply_block(&g, i, least(mc, m - i), left, cols, depth, p == 0 ? beta : 1);
+            LEVEL(pack_a)(&g, i, least(mc, m - i), p, depth);
+            LEVEL(multiply_block)(&g, i, least(mc, m - i), left, cols, depth, p == 0 ? g.beta : 1);
         }
     }
 }
 
-#else
-
-bool tr__gemm_panels_wants(int64_t n, int64_t k)
-{
-    (void)n, (void)k;
-    return false;
-}
-
-int64_t tr__gemm_panels_size(int64_t n, int64_t k)
-{
-    (void)n, (void)k;
-    return 0;
-}
-
-void tr__gemm_panels_pack(float *panels, bool trans_b, int64_t n, int64_t k, const float *b, int64_t ldb)
-{
-    (void)panels, (void)trans_b, (void)n, (void)k, (void)b, (void)ldb;
-}
-
-void tr__gemm_panels(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *panels, int64_t left,
-                     int64_t cols, float beta, float *c, int64_t ldc)
-{
-    (void)m, (void)n, (void)k, (void)a, (void)lda, (void)panels, (void)left, (void)cols, (void)beta, (void)c, (void)ldc;
-}
-
-bool tr__gemm_packed_wants(int64_t m, int64_t n, int64_t k)
-{
-    (void)m, (void)n, (void)k;
-    return false;
-}
-
-void tr__gemm_packed(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                     const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
-{
-    (void)trans_a, (void)trans_b, (void)m, (void)n, (void)k, (void)alpha, (void)a, (void)lda, (void)b, (void)ldb, (void)beta;
-    (void)c, (void)ldc;
-}
-
+#undef NR
 #endif

@@ -1,4 +1,4 @@
-/* gemm_packed.h - products of float matrices on CPUs with AVX-512, where this is faster than the library.
+/* gemm_packed.h - products of float matrices on CPUs with AVX-512 or AVX2, where this is faster than the library.
  *
  * Each element's sum runs in the order of k, in blocks that k alone determines. So a product may be cut anywhere,
  * also by the number of threads: its bits stay the same (docs/adr/0006-own-float-products.md). */
