@@ -95,7 +95,8 @@ static const tr_grad_rule grad = {
 
 TR_REGISTER_OP(lookup_table, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lookup_table), .grad = &grad);
 TR_REGISTER_OP(lookup_table_grad, .grad_of = &tr_op_record_lookup_table, .infer = infer_grad,
-               .kernels = TR_FLOAT_KERNELS(lookup_table_grad), .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT);
+               .kernels = TR_FLOAT_KERNELS(lookup_table_grad), .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT,
+               .inplace = {{G_DOUT, G_DW}}, .inplace_count = 1);
 
 #else /* the kernels, for each T */
 
@@ -119,7 +120,8 @@ static tr_status NAME(sparse_grad)(tr_tensor *dw, const int64_t *ids, const T *d
 
     TR_TRY(tr__tensor_reserve_rows(dw, height, count, &rows));
     memcpy(rows, ids, (size_t)count * sizeof *rows);
-    memcpy(values, dout, (size_t)(count * width) * sizeof(T));
+    if (values != dout)
+        memcpy(values, dout, (size_t)(count * width) * sizeof(T));
     for (int64_t i = 0; i < count && padding >= 0; i++)
         if (ids[i] == padding)
             memset(values + i * width, 0, (size_t)width * sizeof(T));
@@ -138,6 +140,11 @@ static tr_status NAME(lookup_table_grad)(const tr_run *io)
     TR_TRY(check_ids(io, "lookup_table_grad", G_W, G_IDS));
     if (a->is_sparse)
         return NAME(sparse_grad)(dw, ids->data, dout, count, height, width, a->padding_idx);
+    if (dw->data == dout) {                            /* as many rows as ids, so that the plan took them for in place */
+        void *copy;
+        TR_TRY(tr_run_scratch(&copy, io, (size_t)(count * width) * sizeof(T)));
+        dout = memcpy(copy, dout, (size_t)(count * width) * sizeof(T));
+    }
     memset(dw->data, 0, (size_t)(height * width) * sizeof(T));
     NAME(tr_rows_scatter_add)(dw->data, ids->data, dout, count, width, a->padding_idx);
     return TR_OK;

@@ -223,7 +223,8 @@ static tr_status run_lookup_grad(const tr_run *io)
     if (a->padding_idx == -1) {
         TR_TRY(tr__tensor_reserve_rows(io->out[G_DW], HEIGHT, n, &rows));
         memcpy(rows, keys, (size_t)n * sizeof *rows);
-        memcpy(io->out[G_DW]->data, dout, (size_t)(n * width) * sizeof *dout);
+        if (io->out[G_DW]->data != dout)
+            memcpy(io->out[G_DW]->data, dout, (size_t)(n * width) * sizeof *dout);
         return TR_OK;
     }
     for (int64_t i = 0; i < n; i++)
@@ -495,7 +496,7 @@ TR_REGISTER_OP(lookup_sparse_table_init, .proto = &init_proto, .infer = infer_in
 TR_REGISTER_OP(lookup_sparse_table, .proto = &lookup_proto, .infer = infer_lookup, .run = run_lookup, .grad = &lookup_rule,
                .key = TR_KEY_IN_SLOT, .key_slot = IDS);
 TR_REGISTER_OP(lookup_sparse_table_grad, .grad_of = &tr_op_record_lookup_sparse_table, .infer = infer_lookup_grad,
-               .run = run_lookup_grad, .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT);
+               .run = run_lookup_grad, .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT, .inplace = {{G_DOUT, G_DW}}, .inplace_count = 1);
 TR_REGISTER_OP(lookup_sparse_table_update, .proto = &update_proto, .run = run_update, .has_effect = true);
 TR_REGISTER_OP(prefetch, .proto = &prefetch_proto, .run = run_prefetch, .has_effect = true);
 TR_REGISTER_OP(push_sparse, .proto = &push_proto, .run = run_push, .has_effect = true);

@@ -13,6 +13,7 @@ static const op_case cases[] = {
     {"three dimensions", {DIMS(6, 5), INT64S(0, 6, 2, 3, 1)}, .out = {DIMS(2, 3, 5)}},
     {"padding", {DIMS(6, 4), IDS(LIST(2, 5, 2, 1), 4, 1)}, {LONG_ATTR("padding_idx", 2)}},
     {"wide rows", {DIMS(9, 130), INT64S(0, 9, 20, 1)}},
+    {"as many ids as rows", {DIMS(4, 3), IDS(LIST(3, 0, 3, 1), 4, 1)}},
     {"no ids", {DIMS(4, 3), INT64S(0, 4, 0, 1)}},
 };
 
