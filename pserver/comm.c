@@ -212,13 +212,14 @@ static bool end_mpi(tr_comm *comm)
     return true;
 }
 
-tr_status tr_comm_leave(tr_comm *comm, int64_t timeout, bool *must_exit)
+tr_status tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must_exit)
 {
     *must_exit = false;
     if (!comm->has_thread) {
         free_comm(comm);
         return TR_OK;
     }
+    comm->is_well = is_well;
     atomic_store(&comm->is_leaving, true);
     wake_thread(comm);
     const tr_status status = wait_state(comm, TR__LEFT, timeout);

@@ -66,10 +66,10 @@ void             tr_comm_carry_on(tr_comm *comm);
 uint64_t         tr_comm_done(const tr_comm *comm);
 /* TR_OK, or the job's failure (text in tr_error()). */
 tr_status        tr_comm_status(tr_comm *comm);
-/* Tell the others that this rank is at its end, wait for theirs, stop MPI and the thread, free all. After a
- * failure: see that it is told, leave MPI alone. *must_exit: a rank has died in whose death the job did not end, or MPI does not
+/* Tell the others that this rank is at its end, and before them the launcher if that is well; wait for theirs, stop MPI and the thread, free
+ * all. After a failure: see that it is told, leave MPI alone. *must_exit: a rank has died in whose death the job did not end, or MPI does not
  * stop: this process must end by _exit. */
-tr_status        tr_comm_leave(tr_comm *comm, int64_t timeout, bool *must_exit);
+tr_status        tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must_exit);
 /* Of who drives: has every trainer left, or no server that waits for another one? */
 bool             tr_comm_trainers_left(const tr_comm *comm);
 /* Of who drives: end a rank of this host that is thought dead, so that it is. */

@@ -162,10 +162,7 @@ static void on_sent(void *self, void *token)
 
 static void on_dead(void *self, int peer)
 {
-    tr_comm *comm = self;
-
-    if (tr_liveness_of(comm->liveness, peer) == TR_LIFE_ALIVE)
-        tr__comm_dead(comm, peer, "died");
+    tr__comm_gone(self, peer, "died");
 }
 
 tr_transport_events tr__comm_events(tr_comm *comm)

@@ -50,6 +50,7 @@ struct tr_comm {
     atomic_uint      ring_head, ring_tail;        /* taken by the thread, put by the owner */
     tr_command       ring[TR__RING];
     atomic_bool      is_leaving, is_parked;
+    bool             is_well;                     /* read when is_leaving is set */
     atomic_int       exit_code;                   /* after a failure; 0 stands for 1 */
     atomic_bool      is_told;                     /* the failure was printed, here or elsewhere */
     atomic_ullong    messages_sent, messages_received, bytes_sent, bytes_received;
@@ -149,6 +150,8 @@ void tr__comm_turn_begins(tr_comm *comm);
 /* Beats, silence, processes that ended, what a failure demands: called all the time. */
 void tr__comm_watch(tr_comm *comm);
 void tr__comm_dead(tr_comm *comm, int peer, const char *how);
+/* Its process has ended: it is dead, or, if it had left, it cannot be there for MPI's end, nor for signs of life. */
+void tr__comm_gone(tr_comm *comm, int peer, const char *how);
 /* The job has failed, with this text, because of this rank. */
 void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *text);
 void tr__comm_on_abort(tr_comm *comm, int peer, const uint8_t *payload, uint64_t bytes);

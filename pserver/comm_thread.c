@@ -1,6 +1,8 @@
 /* comm_thread.c - the communication thread: it starts MPI, makes the core when all ranks are known, drives, and ends with the last goodbye. */
 #include "pserver/comm_state.h"
 
+#include "pserver/launcher.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,13 +75,17 @@ static bool is_quiet(const tr_comm *comm)
     return !comm->out_waiting && comm->table->unsent(comm->transport) == 0;
 }
 
-/* This rank's end: a BYE to everybody when all else is sent; the thread stays until everybody's has come. */
+/* This rank's end: a BYE to everybody when all else is sent; the thread stays until everybody's has come. The launcher hears of it before them: who has
+ * a BYE of this rank misses it no more, however it ends from then on, and between a BYE and everybody's there may be hours. Who dies in front of its
+ * BYE is dead to the others, and by what they say then. */
 static bool may_end(tr_comm *comm)
 {
     if (!atomic_load(&comm->is_leaving) || comm->status != TR_OK || !is_quiet(comm))
         return false;
     if (!comm->said_bye) {
         comm->said_bye = true;
+        if (comm->is_well)
+            tr__launcher_tell("done", comm->roster->self, NULL);
         for (int i = 0; i < comm->roster->size; i++)
             if (i != comm->roster->self)
                 tr__comm_send(comm, i, TR_WIRE_BYE, NULL, 0);

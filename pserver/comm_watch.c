@@ -92,12 +92,12 @@ static void watch_processes(tr_comm *comm)
 {
     for (int i = 0; i < comm->roster->size; i++) {
         struct pollfd fd = {comm->pidfd[i], POLLIN, 0};
-        if (fd.fd < 0 || tr_liveness_of(comm->liveness, i) != TR_LIFE_ALIVE)
+        if (fd.fd < 0 || tr_liveness_is_gone(comm->liveness, i))
             continue;
         if (!comm->gone_at[i] && poll(&fd, 1, 0) == 1)
             comm->gone_at[i] = comm->now;
         else if (comm->gone_at[i] && comm->now - comm->gone_at[i] > 20 * MILLISECOND)
-            tr__comm_dead(comm, i, "died");
+            tr__comm_gone(comm, i, "died");
     }
 }
 
@@ -222,6 +222,17 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     const tr_role role = comm->roster->rank[comm->roster->self].role;
     if (role == TR_ROLE_SERVER || (role == TR_ROLE_SPARE && comm->roster->rank[peer].role != TR_ROLE_TRAINER))
         tr__launcher_tell("lost", peer, how);
+}
+
+void tr__comm_gone(tr_comm *comm, int peer, const char *how)
+{
+    if (tr_liveness_of(comm->liveness, peer) == TR_LIFE_ALIVE) {
+        tr__comm_dead(comm, peer, how);
+    } else if (!tr_liveness_is_gone(comm->liveness, peer)) {
+        tr_liveness_gone(comm->liveness, peer);
+        comm->table->drop(comm->transport, peer);
+        atomic_store(&comm->has_survived, true);
+    }
 }
 
 void tr__comm_on_abort(tr_comm *comm, int peer, const uint8_t *payload, uint64_t bytes)

@@ -179,7 +179,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     }
     /* The thread may be inside MPI for ever: what it uses is left to it. */
     if (status != TR_ETIMEOUT)
-        tr_comm_leave(job->comm, 0, &must_exit);
+        tr_comm_leave(job->comm, false, 0, &must_exit);
     else
         tr__launcher_tell_own("late", tr_error());
     current = NULL;
@@ -195,15 +195,13 @@ tr_status tr_job_free(tr_job *job)
     if (job->role == TR_ROLE_TRAINER && !job->has_left)
         status = tr_job_goodbye(job);
     tr__job_pulls_end(job);
-    const int       rank = tr_job_rank(job);
     const tr_status so_far = status == TR_OK ? tr_comm_status(job->comm) : status;
     tr__job_runlog_end(job, so_far);               /* while all that it reads is there */
     exit_code = tr_comm_exit_code(job->comm);
     tr__saving_end(job->saving);
     tr__maker_end(job->maker);                     /* its thread asks the communication thread */
-    const tr_status left = tr_comm_leave(job->comm, tr__seconds(job->options.wait_timeout), &must_exit);
+    const tr_status left = tr_comm_leave(job->comm, status == TR_OK, tr__seconds(job->options.wait_timeout), &must_exit);
     if (status == TR_OK && left == TR_OK) {
-        tr__launcher_tell("done", rank, NULL);
         if (job->program && !job->is_forsaken)
             tr_server_program_over(job->program);
         tr_trainer_vars_free(job->own, true);

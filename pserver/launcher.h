@@ -3,7 +3,8 @@
  * mpirun's exit code says nothing of a job that survives deaths, and mpirun may be gone before it has passed a rank's
  * last line on. So each rank says by files in the folder TRIREME_JOB_FOLDER that it has begun ("began.2"), that it asks MPI
  * to join ("joins.2"), that this took too long ("late.2": how long) or that it has joined ("joined.2"), that signals may ask it for
- * a checkpoint ("listens.2") and that one has ("asked.2"), that it has left well ("done.2"), that it ends by its own doing ("failed.2": exit code and reason), that another
+ * a checkpoint ("listens.2") and that one has ("asked.2"), that it has left well ("done.2": before it says
+ * goodbye to the others), that it ends by its own doing ("failed.2": exit code and reason), that another
  * has died ("died.2": how) or that it has and the job goes on ("lost.2"), that it was silent before ("silent.2": for how long), and, if it speaks for the job, why that failed ("told.2":
  * the text, for the launcher to print). A process that has begun and is gone without "done" or "failed" has died.
  * A replica says that it has all that its server has, and of which server ("mirrors.5": the number).

@@ -5,6 +5,7 @@
 
 typedef struct peer {
     tr_life life;
+    bool    is_gone;                  /* who had left */
     int64_t heard, sent;
 } peer;
 
@@ -21,7 +22,7 @@ tr_liveness *tr_liveness_new(int self, int size, int64_t period, int64_t timeout
 
     *liveness = (tr_liveness){.self = self, .size = size, .period = period, .timeout = timeout, .looked = now};
     for (int i = 0; i < size; i++)
-        liveness->peer[i] = (peer){i == self ? TR_LIFE_LEFT : TR_LIFE_ALIVE, now, now};
+        liveness->peer[i] = (peer){i == self ? TR_LIFE_LEFT : TR_LIFE_ALIVE, false, now, now};
     return liveness;
 }
 
@@ -54,6 +55,16 @@ bool tr_liveness_kill(tr_liveness *liveness, int rank)
     return true;
 }
 
+void tr_liveness_gone(tr_liveness *liveness, int rank)
+{
+    liveness->peer[rank].is_gone = true;
+}
+
+bool tr_liveness_is_gone(const tr_liveness *liveness, int rank)
+{
+    return liveness->peer[rank].life == TR_LIFE_DEAD || liveness->peer[rank].is_gone;
+}
+
 tr_life tr_liveness_of(const tr_liveness *liveness, int rank)
 {
     return liveness->peer[rank].life;
@@ -71,7 +82,7 @@ int tr_liveness_beat(tr_liveness *liveness, int64_t now)
 {
     for (int i = 0; i < liveness->size; i++) {
         peer *p = &liveness->peer[i];
-        if (p->life != TR_LIFE_DEAD && i != liveness->self && now - p->sent >= liveness->period) {
+        if (!tr_liveness_is_gone(liveness, i) && i != liveness->self && now - p->sent >= liveness->period) {
             p->sent = now;
             return i;
         }

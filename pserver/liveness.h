@@ -26,11 +26,15 @@ void    tr_liveness_sent(tr_liveness *liveness, int rank, int64_t now);
 void    tr_liveness_left(tr_liveness *liveness, int rank);
 /* True when that is news. */
 bool    tr_liveness_kill(tr_liveness *liveness, int rank);
+/* It had left, and its process has ended: it waits for nothing any more. */
+void    tr_liveness_gone(tr_liveness *liveness, int rank);
+/* Is it dead, or was that said of it? */
+bool    tr_liveness_is_gone(const tr_liveness *liveness, int rank);
 tr_life tr_liveness_of(const tr_liveness *liveness, int rank);
 /* No rank is alive but this one. */
 bool    tr_liveness_all_left(const tr_liveness *liveness);
 
-/* A rank that wants a BEAT now, one that left among them, or -1; it counts as sent. */
+/* A rank that wants a BEAT now, one that left among them unless it is gone, or -1; it counts as sent. */
 int     tr_liveness_beat(tr_liveness *liveness, int64_t now);
 /* A rank that was silent for too long, or -1; it is dead from now on. A process that was stopped itself, or
  * starved, finds everybody silent: it gives the others one more period to be heard first. */

@@ -64,6 +64,11 @@ TEST(a_rank_that_left_is_neither_watched_nor_dead)
     assert_int_equal(tr_liveness_beat(l, 1000), -1);
     assert_false(tr_liveness_kill(l, 1));
     assert_int_equal(tr_liveness_of(l, 1), TR_LIFE_LEFT);
+    assert_false(tr_liveness_is_gone(l, 1));
+    tr_liveness_gone(l, 1);
+    assert_true(tr_liveness_is_gone(l, 1));
+    assert_int_equal(tr_liveness_of(l, 1), TR_LIFE_LEFT);
+    assert_int_equal(tr_liveness_beat(l, 2000), -1);       /* who would listen? */
     tr_liveness_free(l);
 }
 

@@ -225,6 +225,33 @@ def test_a_trainer_whose_data_end_early_stops_nobody(mode):
     assert text.count(" of 3: ") == 3 and "died" not in text and "again" not in text, text
 
 
+@each_mpi
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_who_dies_behind_its_goodbye_is_missed_by_nobody(version, mode, tmp_path):
+    """A trainer whose data end early waits for the others' ends, for hours, say."""
+    args = ("--steps", 60, "--fault", "no more data", "--fault-trainer", 1)
+    job, ranks = begin(tmp_path, *args, "--pause", 0.1, "--out", tmp_path / "r.npz", trainers=3, version=version, options=("--mode", mode))
+    until(lambda: said_in(job, "done.3"), "trainer 1 does not leave")
+    time.sleep(0.5)
+    assert job.process.poll() is None and not said_in(job, "done.2")
+    os.kill(ranks.known[3].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "again" not in text and text.count(" of 3: ") == 3, text
+    if mode == "sync":
+        launch(2, 3, *args, "--out", tmp_path / "w.npz")
+        assert_undisturbed(tmp_path / "r.npz", results(tmp_path / "w.npz"))
+
+
+@each_mpi
+@pytest.mark.parametrize("victim", [0, 2, 4], ids=["server", "trainer", "spare"])
+def test_who_dies_when_all_have_said_goodbye_is_missed_by_nobody(version, victim, tmp_path):
+    library = bad_transport(tmp_path, f"LAST={victim}")
+    job = launched(2, 2, *ARGS, version=version, env=environment(TRIREME_TRANSPORT=library))
+    code, text = job.end()
+    assert code == 0 and "again" not in text and "died" not in text, text
+    assert kept_by(job) == []
+
+
 @needs_mpi
 def test_a_spare_serves_within_a_second(tmp_path):
     """The longest step of the best of three, on a machine that does other things as well."""

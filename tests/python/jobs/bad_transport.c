@@ -1,19 +1,26 @@
 /* bad_transport.c - the MPI transport with a fault: from rank 1 on, a byte of each large message is damaged (DAMAGE), or the
- * process dies when it sends the first (DIE); or rank STUCK turns for ever inside MPI once the file FLAG is there, at the first start
- * of the job; or server 0 has said to all that it serves when the job is started again, hears no answer, and dies a second later (DEAF).
- * REAL is the path of trireme_mpi.so. */
+ * process dies when it sends the first (DIE); or rank LAST dies when all have said goodbye; or rank STUCK turns for ever inside MPI once the
+ * file FLAG is there, at the first start of the job; or server 0 has said to all that it serves when the job is started again, hears no
+ * answer, and dies a second later (DEAF). REAL is the path of trireme_mpi.so. */
 #include "pserver/transport.h"
 #include "pserver/wire.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 static const tr_transport_table *real;
 
-#ifdef STUCK
+#ifdef LAST
+static void stop_badly(tr_transport *t, bool is_well)
+{
+    if (real->rank(t) == LAST)
+        raise(SIGKILL);
+    real->stop(t, is_well);
+}
+#elif defined STUCK
 static int poll_badly(tr_transport *t)
 {
     const char *attempt = getenv("TRIREME_ATTEMPT");
@@ -68,10 +75,14 @@ __attribute__((constructor)) static void take(void)
     if (!real)
         abort();
     tr_transport_mpi = *real;
-#if defined(STUCK) || defined(DEAF)
+#if defined(LAST)
+    tr_transport_mpi.stop = stop_badly;
+#elif defined(STUCK)
     tr_transport_mpi.poll = poll_badly;
-#endif
-#ifndef STUCK
+#elif defined(DEAF)
+    tr_transport_mpi.poll = poll_badly;
+    tr_transport_mpi.send = send_badly;
+#else
     tr_transport_mpi.send = send_badly;
 #endif
 }
