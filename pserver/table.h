@@ -30,6 +30,9 @@ typedef enum tr_table_init {
 
 enum { TR_TABLE_STATES = 8 };         /* the most that an optimizer keeps for each element */
 
+/* How often a row was updated is counted up to this; the part of its mark that is the table's. */
+#define TR__TOUCHES (TR_SLOT_LIVES - 1)
+
 /* What all servers of a table have in common. */
 typedef struct tr_table_config {
     tr_dtype      dtype;              /* of the values: TR_FP32, TR_FP16 or TR_BF16 */

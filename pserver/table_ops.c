@@ -9,7 +9,6 @@
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "pserver/job.h"
-#include "pserver/table_state.h"
 #include "pserver/table_tile.h"
 #include "pserver/table_var.h"
 

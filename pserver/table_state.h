@@ -22,9 +22,6 @@ struct tr_table {
     tr_slots_cut   *cut, *candidates_cut;     /* while somebody reads an earlier moment; else NULL */
 };
 
-/* How often a row was updated: the part of its mark that is the table's. */
-#define TR__TOUCHES (TR_SLOT_LIVES - 1)
-
 static inline tr_slot_row *tr__table_row(const tr_table *t, uint32_t slot)
 {
     return tr_slots_row(t->rows, t->stride, slot);
