@@ -239,6 +239,44 @@ static tr_status status_of(const void *self, const char **text)
     return client->status;
 }
 
+static void describe_request(const tr_wire *wire, int server, char *out, size_t size)
+{
+    const unsigned long long step = (unsigned long long)wire->step;
+
+    switch (wire->kind) {
+    case TR_WIRE_PULL:
+        snprintf(out, size, "its parameters of step %llu from server %d", step, server);
+        break;
+    case TR_WIRE_PULL_ROWS:
+    case TR_WIRE_READ_ROWS:
+        snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->block, step, server);
+        break;
+    case TR_WIRE_PUSH:
+    case TR_WIRE_PUSH_MANY:
+    case TR_WIRE_PUSH_COMPRESSED:
+    case TR_WIRE_PUSH_ROWS:
+    case TR_WIRE_STEP_END:
+        snprintf(out, size, "server %d to take its gradients of step %llu", server, step);
+        break;
+    case TR_WIRE_CUT:
+        snprintf(out, size, "server %d to cut behind step %llu", server, step);
+        break;
+    case TR_WIRE_OVER:
+        snprintf(out, size, "server %d to say that the last checkpoint is made", server);
+        break;
+    case TR_WIRE_GOODBYE:
+        snprintf(out, size, "server %d to let it go after step %llu", server, step);
+        break;
+    case TR_WIRE_TASKS:
+    case TR_WIRE_TASK_ASK:
+    case TR_WIRE_TASK_END:
+        snprintf(out, size, "a task from server %d", server);
+        break;
+    default:
+        snprintf(out, size, "the setup by server %d", server);
+    }
+}
+
 /* The oldest thing that is not done says it best. */
 static void describe(const void *self, char *out, size_t size)
 {
@@ -249,40 +287,8 @@ static void describe(const void *self, char *out, size_t size)
         const tr__request *r = client->stream[i].first;
         while (r && r->is_done)
             r = r->next;
-        if (!r)
-            continue;
-        const unsigned long long step = (unsigned long long)r->wire.step;
-        switch (r->wire.kind) {
-        case TR_WIRE_PULL:
-            snprintf(out, size, "its parameters of step %llu from server %d", step, i);
-            return;
-        case TR_WIRE_PULL_ROWS:
-        case TR_WIRE_READ_ROWS:
-            snprintf(out, size, "rows of table %u as of step %llu from server %d", r->wire.block, step, i);
-            return;
-        case TR_WIRE_PUSH:
-        case TR_WIRE_PUSH_MANY:
-        case TR_WIRE_PUSH_COMPRESSED:
-        case TR_WIRE_PUSH_ROWS:
-        case TR_WIRE_STEP_END:
-            snprintf(out, size, "server %d to take its gradients of step %llu", i, step);
-            return;
-        case TR_WIRE_CUT:
-            snprintf(out, size, "server %d to cut behind step %llu", i, step);
-            return;
-        case TR_WIRE_OVER:
-            snprintf(out, size, "server %d to say that the last checkpoint is made", i);
-            return;
-        case TR_WIRE_GOODBYE:
-            snprintf(out, size, "server %d to let it go after step %llu", i, step);
-            return;
-        case TR_WIRE_TASKS:
-        case TR_WIRE_TASK_ASK:
-        case TR_WIRE_TASK_END:
-            snprintf(out, size, "a task from server %d", i);
-            return;
-        default:
-            snprintf(out, size, "the setup by server %d", i);
+        if (r) {
+            describe_request(&r->wire, i, out, size);
             return;
         }
     }

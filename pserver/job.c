@@ -2,6 +2,7 @@
  * server has in job_store.c. */
 #include "pserver/job.h"
 
+#include "framework/memory.h"
 #include "pserver/checkpoint.h"
 #include "pserver/frozen.h"
 #include "pserver/job_checkpoint.h"
@@ -134,6 +135,49 @@ static tr_status check_start(tr_role role)
     return TR_OK;
 }
 
+static tr_job *new_job(tr_role role, const tr_job_options *options)
+{
+    tr_job *job = tr__must_alloc(sizeof *job);
+
+    job->role = role;
+    job->options = *options;
+    job->options.transport = NULL;                 /* the caller's text need not live on */
+    job->weight = 1;
+    job->last_ticket = role == TR_ROLE_TRAINER;    /* the first is the client's own: all servers serve */
+    job->saving = tr__saving_new(job);
+    job->maker = tr__maker_new(job);
+    job->place = tr__place_new(job);
+    if (role != TR_ROLE_TRAINER)
+        job->program = tr_server_program_new();
+    return job;
+}
+
+/* The thread runs from here on. */
+static tr_status start(tr_job *job, const char *transport)
+{
+    const tr_job_options *o = &job->options;
+    const tr_comm_options comm = {job->role, job->role == TR_ROLE_SPARE && o->can_inherit, tr__job_epoch_of_start(), tr__seconds(o->heartbeat),
+                                  tr__seconds(o->timeout), tr__seconds(o->start_timeout), tr__seconds(o->grace), transport};
+    const tr_comm_core    core = tr__job_core(job);
+
+    if (job->role != TR_ROLE_TRAINER)
+        signal(SIGUSR1, SIG_IGN);                  /* mpirun passes it on to all ranks; trainers understand it */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    was_started = true;
+    current = job;
+    tr__launcher_tell_own("joins", NULL);
+    return tr_comm_start(&job->comm, &comm, &core);
+}
+
+static void begin(tr_job *job)
+{
+    if (job->role == TR_ROLE_TRAINER)
+        job->meter = tr_trainer_meter_new(tr_job_servers(job));
+    tr__job_runlog_start(job);
+    tr__launcher_tell("joined", tr_job_rank(job), NULL);
+    tr__job_pulls_begin(job);
+}
+
 tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options)
 {
     char           transport[1024];
@@ -144,36 +188,11 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     TR_TRY(tr__job_take_options(&taken, options));
     TR_TRY(tr_num_threads_check());
     TR_TRY(tr_runlog_prepare());
-    tr_job *job = calloc(1, sizeof *job);
-    if (!job)
-        return tr_fail(TR_ENOMEM, "job: no memory");
-    job->role = role;
-    job->options = taken;
-    job->weight = 1;
-    job->last_ticket = role == TR_ROLE_TRAINER;    /* the first is the client's own: all servers serve */
-    job->saving = tr__saving_new(job);
-    job->maker = tr__maker_new(job);
-    job->place = tr__place_new(job);
-    if (role != TR_ROLE_TRAINER)
-        job->program = tr_server_program_new();
-    if (role != TR_ROLE_TRAINER)
-        signal(SIGUSR1, SIG_IGN);                  /* mpirun passes it on to all ranks; trainers understand it */
     tr_transport_find(transport, sizeof transport, taken.transport);
-    job->options.transport = NULL;                 /* the caller's text need not live on */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const tr_comm_options comm = {role, role == TR_ROLE_SPARE && taken.can_inherit, tr__job_epoch_of_start(), tr__seconds(taken.heartbeat),
-                                  tr__seconds(taken.timeout), tr__seconds(taken.start_timeout), tr__seconds(taken.grace), transport};
-    const tr_comm_core    core = tr__job_core(job);
-    was_started = true;
-    current = job;
-    tr__launcher_tell_own("joins", NULL);
-    const tr_status status = tr_comm_start(&job->comm, &comm, &core);
+    tr_job         *job = new_job(role, &taken);
+    const tr_status status = start(job, transport);
     if (status == TR_OK) {
-        if (role == TR_ROLE_TRAINER)
-            job->meter = tr_trainer_meter_new(tr_job_servers(job));
-        tr__job_runlog_start(job);
-        tr__launcher_tell("joined", tr_job_rank(job), NULL);
-        tr__job_pulls_begin(job);
+        begin(job);
         *out = job;
         return TR_OK;
     }
