@@ -1,4 +1,4 @@
-/* server.c - requests: from whom, in which order, once; acknowledgements; the end. */
+/* server.c - a server core: memory, life, failing, what it says of its own; the end. What comes: server_requests.c. */
 #include "pserver/server_state.h"
 #include "pserver/server_tasks.h"
 
@@ -74,41 +74,10 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     return server;
 }
 
-bool tr__server_is_push(const tr_wire *wire)
-{
-    return wire->kind == TR_WIRE_PUSH || wire->kind == TR_WIRE_PUSH_MANY || wire->kind == TR_WIRE_PUSH_COMPRESSED ||
-           wire->kind == TR_WIRE_PUSH_ROWS;
-}
-
-void tr__server_hold(tr_server *server, tr__held ***end, const tr_wire *wire, uint8_t *payload, bool is_owned)
-{
-    tr__held *held = malloc(sizeof *held);
-
-    if (!is_owned) {
-        uint8_t *copy = wire->bytes ? tr__server_buffer_new(server, wire->bytes) : NULL;
-        if (copy)
-            memcpy(copy, payload, wire->bytes);
-        payload = copy;
-    }
-    *held = (tr__held){NULL, *wire, payload};
-    **end = held;
-    *end = &held->next;
-}
-
-static void free_held(tr_server *server, tr__held *held)
-{
-    while (held) {
-        tr__held *next = held->next;
-        tr__server_buffer_free(server, held->payload);
-        free(held);
-        held = next;
-    }
-}
-
 static void free_trainer(tr_server *server, tr__trainer *trainer)
 {
-    free_held(server, trainer->held);
-    free_held(server, trainer->parked);
+    tr__server_let_go(server, &trainer->held, &trainer->held_end);
+    tr__server_let_go(server, &trainer->parked, &trainer->parked_end);
     free(trainer->pushed);
     free(trainer->pushed_by);
     free(trainer->unsettled);
@@ -247,7 +216,7 @@ static void send_refusal(tr_server *server, int rank, uint32_t epoch, const char
                  .bytes = size}});
 }
 
-static void refuse(tr_server *server, const tr__trainer *trainer)
+void tr__server_say_failed(tr_server *server, const tr__trainer *trainer)
 {
     send_refusal(server, trainer->rank, trainer->epoch, server->text, false);
 }
@@ -264,7 +233,7 @@ tr_status tr__server_fail(tr_server *server, tr_status status)
     server->status = status;
     server->text = strdup(tr_error());
     for (int i = 0; i < server->trainer_count; i++)
-        refuse(server, &server->trainer[i]);
+        tr__server_say_failed(server, &server->trainer[i]);
     return status;
 }
 
@@ -274,7 +243,7 @@ static void note_failure(tr_server *server, tr_status status)
         tr__server_fail(server, status);
 }
 
-static tr__trainer *trainer_of(tr_server *server, int peer)
+tr__trainer *tr__server_trainer_of(tr_server *server, int peer)
 {
     const tr_rank *rank = &server->roster->rank[peer];
     return rank->role == TR_ROLE_TRAINER ? &server->trainer[rank->index] : NULL;
@@ -291,8 +260,7 @@ static bool waits_in_vain(const tr_server *server, int peer)
     return roster->rank[peer].role != TR_ROLE_SPARE && tr_roster_spare_for(roster, peer) < 0;
 }
 
-/* A rank that waited is dead, or a replica, and takes no place any more. */
-static void mourn_again(tr_server *server)
+void tr__server_mourn_again(tr_server *server)
 {
     for (int i = 0; i < server->roster->servers && server->status == TR_OK; i++) {
         const int rank = server->roster->server_rank[i];
@@ -304,7 +272,7 @@ static void mourn_again(tr_server *server)
 static void lost(void *self, int peer, const char *how)
 {
     tr_server   *server = self;
-    tr__trainer *trainer = trainer_of(server, peer);
+    tr__trainer *trainer = tr__server_trainer_of(server, peer);
 
     server->loan[2 * peer].is_void = server->loan[2 * peer + 1].is_void = true;
     if (trainer) {
@@ -319,184 +287,9 @@ static void lost(void *self, int peer, const char *how)
     if (server->roster->rank[peer].role == TR_ROLE_REPLICA)
         return;
     if (server->roster->rank[peer].role == TR_ROLE_SPARE)
-        mourn_again(server);
+        tr__server_mourn_again(server);
     if (waits_in_vain(server, peer))               /* else trainers wait for whom takes its place, not we */
         tr__server_fail_by(server, peer, how);
-}
-
-/* == requests ================================================================================ */
-
-static void *place(void *self, int peer, const tr_wire *wire)
-{
-    tr_server   *server = self;
-    tr__trainer *trainer = trainer_of(server, peer);
-
-    if (wire->kind == TR_WIRE_SHARE || wire->kind == TR_WIRE_VERDICT || wire->kind == TR_WIRE_REPLICA)
-        return tr__server_buffer_new(server, wire->bytes);
-    if (!trainer)
-        return NULL;
-    /* What is not used is taken, too: who sends it is to be refused. */
-    const bool is_used = wire->epoch == trainer->epoch && server->status == TR_OK;
-    if (is_used && wire->kind == TR_WIRE_PUSH && !trainer->is_parked) {
-        uint8_t *sum = wire->seq > trainer->accepted ? tr__server_push_place(server, trainer, wire) : NULL;
-        if (sum)
-            return sum;
-    }
-    return tr__server_buffer_new(server, wire->bytes);
-}
-
-static bool is_of_start(tr_wire_kind kind)
-{
-    return kind == TR_WIRE_SETUP || kind == TR_WIRE_VALUE || kind == TR_WIRE_JOIN;
-}
-
-tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
-{
-    if (tr__server_is_task(wire))
-        return tr__server_on_task(server, trainer, wire, server->now);
-    if (server->is_running && wire->kind == TR_WIRE_JOIN && trainer->is_vacant)
-        return tr__server_on_heir_join(server, trainer, wire, payload);
-    if (server->is_running && wire->kind == TR_WIRE_JOIN)
-        tr__server_tasks_join(server, trainer, wire->offset);
-    if (server->is_running && is_of_start(wire->kind))
-        return TR_OK;                              /* the server that died had it, and died before it said so */
-    switch (wire->kind) {
-    case TR_WIRE_SETUP:
-        if (trainer != &server->trainer[0])
-            return tr_fail(TR_EPEER, "%s: only trainer 0 says what is to be done",
-                           tr__server_trainer_name(server, trainer));
-        return tr__server_on_setup(server, wire, payload);
-    case TR_WIRE_VALUE: {
-        uint8_t *to = tr__server_value_place(server, wire);
-        if (!to)
-            return server->status;
-        memcpy(to, payload, wire->bytes);
-        return tr__server_on_value(server, wire);
-    }
-    case TR_WIRE_JOIN:
-        return tr__server_on_join(server, trainer, wire, payload);
-    case TR_WIRE_PUSH:
-    case TR_WIRE_PUSH_MANY:
-    case TR_WIRE_PUSH_COMPRESSED:
-        return tr__server_on_push(server, trainer, wire, payload, is_owned);
-    case TR_WIRE_STEP_END:
-        return tr__server_on_step_end(server, trainer, wire);
-    case TR_WIRE_PULL:
-        return tr__server_on_pull(server, trainer, wire, payload);
-    case TR_WIRE_PUSH_ROWS:
-        return tr__server_on_push_rows(server, trainer, wire, payload, is_owned);
-    case TR_WIRE_WRITE_ROWS:
-        return tr__server_on_write_rows(server, trainer, wire, payload);
-    case TR_WIRE_READ_ROWS:
-    case TR_WIRE_PULL_ROWS:
-        return tr__server_on_pull_rows(server, trainer, wire, payload);
-    case TR_WIRE_OVER:
-    case TR_WIRE_GOODBYE:
-        return tr__server_on_goodbye(server, trainer, wire, payload);
-    case TR_WIRE_CUT:
-        return tr__server_on_cut(server, trainer, wire, payload);
-    default:
-        return tr_fail(TR_EFORMAT, "%s sent %s, which is no request", tr__server_trainer_name(server, trainer),
-                       tr_wire_kind_name(wire->kind));
-    }
-}
-
-/* The replica computes the same update, and needs what all servers have gathered for it. */
-static void pass_share_on(tr_server *server, uint64_t before)
-{
-    if (tr_gather_done(server->gather) > before)
-        tr__server_mirror_share(server, server->share_to, (uint64_t)server->share_bytes * (uint64_t)server->roster->servers);
-}
-
-/* Of who stays a checkpoint; and a server that has taken a dead one's place hears again what that one had heard last. */
-static bool may_come_late(const tr__trainer *trainer, tr_wire_kind kind)
-{
-    return kind == TR_WIRE_OVER || kind == TR_WIRE_GOODBYE || (kind == TR_WIRE_CUT && !trainer->is_lost);
-}
-
-static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
-{
-    tr_server   *server = self;
-    tr__trainer *trainer = trainer_of(server, peer);
-    /* Does the payload belong to us (and not to the driver, nor to the sum)? */
-    bool         is_owned = is_placed && !tr__server_is_sum(server, trainer, wire, payload);
-
-    server->now = now;
-    if (wire->kind == TR_WIRE_SHARE) {
-        const uint64_t before = tr_gather_done(server->gather);
-        note_failure(server, tr_gather_receive(server->gather, server->updates, peer, wire, payload));
-        pass_share_on(server, before);
-        goto drop;
-    }
-    if (tr__server_mirror_is(server, peer)) {
-        tr__server_mirror_receive(server, wire, payload);
-        goto drop;
-    }
-    if (wire->kind == TR_WIRE_REPLICA) {
-        tr__server_mirror_adopt(server, peer, wire, payload);
-        goto drop;
-    }
-    if (wire->kind == TR_WIRE_MIRROR) {
-        mourn_again(server);
-        goto drop;
-    }
-    if (wire->kind == TR_WIRE_HEIR) {
-        tr__server_on_heir(server, peer, wire);
-        goto drop;
-    }
-    if (!trainer) {
-        if (wire->kind == TR_WIRE_SERVING && !wire->bytes)
-            tr__server_say_serving(server, peer);
-        else if (server->status == TR_OK &&
-            (wire->kind == TR_WIRE_READY || wire->kind == TR_WIRE_VERDICT || wire->kind == TR_WIRE_SERVING))
-            note_failure(server, tr__server_on_peer(server, peer, wire, payload));
-        goto drop;
-    }
-    if (wire->epoch != trainer->epoch) {
-        /* A process that was declared dead and comes back: it is told, and nothing of it is used. */
-        tr__server_refuse(server, peer, wire->epoch);
-        goto drop;
-    }
-    if (server->status != TR_OK) {
-        refuse(server, trainer);
-        goto drop;
-    }
-    if (wire->kind == TR_WIRE_SERVING) {
-        tr__server_say_serving(server, peer);
-        goto drop;
-    }
-    if (wire->seq <= trainer->accepted) {
-        trainer->owes_ack = true;
-        if (wire->kind == TR_WIRE_PULL)
-            tr__server_pull_again(server, trainer, wire, payload);
-        else if (wire->kind == TR_WIRE_PULL_ROWS || wire->kind == TR_WIRE_READ_ROWS)
-            tr__server_pull_rows_again(server, trainer, wire, payload);
-        else if (wire->kind == TR_WIRE_TASK_ASK)
-            tr__server_task_again(server, trainer, wire);
-        goto drop;
-    }
-    if (wire->seq > trainer->accepted + 1)
-        goto drop;
-    trainer->accepted = wire->seq;
-    trainer->owes_ack = true;
-    if (trainer->is_gone && !may_come_late(trainer, wire->kind)) {
-        tr__server_fail(server, tr_fail(TR_EPEER, "%s sent %s after its last step", tr__server_trainer_name(server, trainer),
-                                        tr_wire_kind_name(wire->kind)));
-        goto drop;
-    }
-    if (trainer->is_parked && !tr__server_is_over_word(wire)) {
-        tr__server_hold(server, &trainer->parked_end, wire, payload, is_owned);
-        return;
-    }
-    const bool is_push = tr__server_is_push(wire);
-    const tr_status status = tr__server_handle(server, trainer, wire, payload, is_owned);
-    if (status != TR_OK)
-        tr__server_fail(server, status);
-    else if (is_push)
-        is_owned = false;                          /* taken over */
-drop:
-    if (is_owned)
-        tr__server_buffer_free(server, payload);
 }
 
 /* == replies ================================================================================= */
@@ -579,7 +372,22 @@ static bool awaits_loans(const void *self)
 
 tr_node tr_server_node(tr_server *server)
 {
-    return (tr_node){server, place, receive, lost, tick, next, status_of, describe, awaits_loans};
+    return (tr_node){server, tr__server_place, tr__server_receive, lost, tick, next, status_of, describe, awaits_loans};
+}
+
+/* The replica computes the same update, and needs what all servers have gathered for it. */
+static void pass_share_on(tr_server *server, uint64_t before)
+{
+    if (tr_gather_done(server->gather) > before)
+        tr__server_mirror_share(server, server->share_to, (uint64_t)server->share_bytes * (uint64_t)server->roster->servers);
+}
+
+void tr__server_on_share(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload)
+{
+    const uint64_t before = tr_gather_done(server->gather);
+
+    note_failure(server, tr_gather_receive(server->gather, server->updates, peer, wire, payload));
+    pass_share_on(server, before);
 }
 
 void tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *all)

@@ -5,9 +5,7 @@
  * goes on, and the copy is written in the background. Every server cuts each trainer's stream at the same place,
  * so that their parts belong together.
  *
- * One trainer begins cuts, the maker: the first of those that make steps. Acknowledgements say who that is. A trainer begins
- * when all servers have said that it is the one; a server to which it is not, or not any more, declines. Who has made its last step stays
- * in the job until a last cut has everything: the first of those that stay makes it when nobody makes steps any more.
+ * One trainer begins cuts, the maker (server_maker.c); a server to which it is not the one, or not any more, declines.
  *
  * In mode sync it is enough that the maker cuts: behind its step s nothing of step s + 1 can be applied without it, and the
  * servers' states depend on nothing but the step. Nobody is parked, and the copy of step s is made while the gradients of
@@ -74,66 +72,6 @@ static void give_up(tr_server *server, const char *why, bool is_for_good);
 
 /* To be begun anew. */
 static const char *const GIVEN_UP = "it was given up, since another rank died, or gave it up";
-
-/* == who makes them ============================================================================ */
-
-bool tr__server_is_there(const tr__trainer *trainer)
-{
-    return !trainer->is_gone || trainer->stays;
-}
-
-int tr__server_maker(const tr_server *server)
-{
-    int first = -1;
-
-    for (int i = 0; i < server->trainer_count; i++) {
-        if (!server->trainer[i].is_gone)
-            return i;
-        if (first < 0 && server->trainer[i].stays)
-            first = i;
-    }
-    return first;
-}
-
-/* Nobody makes steps any more, and the last cut was made. */
-static bool is_over(const tr_server *server)
-{
-    const int maker = tr__server_maker(server);
-
-    return server->cut.has_last && (maker < 0 || server->trainer[maker].is_gone);
-}
-
-/* Is a cut of another one being written, who is dead? Who begins cuts now begins none meanwhile. */
-static bool is_writing_anothers(const tr_server *server, int maker)
-{
-    const tr__cut *cut = &server->cut;
-
-    return (cut->phase == TR__CUT_TAKING || cut->phase == TR__CUT_WRITING) &&
-           (cut->maker != maker || cut->maker_epoch != server->trainer[maker].epoch);
-}
-
-uint32_t tr__server_maker_word(const tr_server *server)
-{
-    const int maker = tr__server_maker(server);
-
-    if (is_over(server))
-        return TR_MAKER_OVER;
-    return maker < 0 || is_writing_anothers(server, maker) ? TR_MAKER_NONE : (uint32_t)maker;
-}
-
-void tr__server_maker_moves(tr_server *server)
-{
-    const int maker = tr__server_maker(server);
-
-    for (int i = 0; i < server->trainer_count; i++) {
-        tr__trainer *t = &server->trainer[i];
-        if (t->stays && (is_over(server) || (i == maker && !is_writing_anothers(server, i))))
-            t->over_seq = 0;
-        t->owes_ack |= t->stays || (i == maker && !t->is_vacant);
-    }
-    tr__server_try_cut(server);
-    tr__server_verdict_moves(server);
-}
 
 /* == gathering ================================================================================= */
 
@@ -354,47 +292,29 @@ static void hear_over(tr_server *server, uint32_t number)
     tr__server_verdict_moves(server);
 }
 
-tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+/* Another one has begun the cut before, which is being taken; or the state is frozen for a replica. */
+static bool is_early(const tr_server *server, const tr_wire *wire)
+{
+    const bool is_taking = server->cut.phase == TR__CUT_TAKING || server->cut.phase == TR__CUT_WRITING;
+
+    return server->mirror.is_freezing || (wire->part > server->cut.number && is_taking);
+}
+
+/* The first word of a cut. */
+static tr_status begin_anew(tr_server *server, const tr_wire *wire)
+{
+    if (wire->part <= server->cut.number)
+        return TR_OK;
+    if (server->cut.phase == TR__CUT_GATHERING)
+        give_up(server, GIVEN_UP, false);
+    return server->cut.phase == TR__CUT_NONE ? begin(server, wire->part, (int)wire->block) : TR_OK;
+}
+
+static tr_status take_in(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     tr__cut  *cut = &server->cut;
     const int index = (int)(trainer - server->trainer);
 
-    if (wire->offset) {
-        hear_over(server, wire->part);
-        return TR_OK;
-    }
-    if (!tr__server_is_there(trainer))
-        return TR_OK;                              /* the server that died had it before it left */
-    if (tr__server_lags(trainer, wire->step)) {
-        decline(server, trainer, wire);
-        return TR_OK;
-    }
-    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
-    if (!server->store.snapshot)
-        return tr_fail(TR_EUNSUPPORTED, "%s wants a checkpoint, which this server cannot write",
-                       tr__server_trainer_name(server, trainer));
-    if (has_asked_before(server, trainer, wire) || wire->part < cut->number)
-        return TR_OK;
-    const bool is_taking = cut->phase == TR__CUT_TAKING || cut->phase == TR__CUT_WRITING;
-    if (server->mirror.is_freezing || (wire->part > cut->number && is_taking)) {
-        trainer->is_parked = true;                 /* taking: another one has begun the one before */
-        tr__server_hold(server, &trainer->parked_end, wire, (uint8_t *)(uintptr_t)payload, false);
-        return TR_OK;
-    }
-    if (is_of_another(server, wire)) {
-        decline_anothers(server, trainer, wire);
-        return TR_OK;
-    }
-    if (wire->part > cut->number && tr__server_cut_must_wait(server)) {
-        decline(server, trainer, wire);
-        return TR_OK;
-    }
-    if (wire->part > cut->number && cut->phase == TR__CUT_GATHERING)
-        give_up(server, GIVEN_UP, false);
-    if (wire->part > cut->number && cut->phase == TR__CUT_NONE)
-        TR_TRY(begin(server, wire->part, (int)wire->block));
-    if (wire->part <= cut->number && cut->phase != TR__CUT_GATHERING)
-        return TR_OK;                              /* it was given up */
     if (wire->part != cut->number || cut->phase != TR__CUT_GATHERING || cut->cut[index] || trainer->pushed_count)
         return tr_fail(TR_EPEER, "%s cut number %u in the middle of something (number %u here, %llu pieces of step %llu)",
                        tr__server_trainer_name(server, trainer), wire->part, cut->number,
@@ -409,52 +329,58 @@ tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wi
     return TR_OK;
 }
 
-/* == going on =================================================================================== */
-
-/* Take in what a trainer has sent meanwhile. */
-static void unpark(tr_server *server, tr__trainer *trainer)
+/* Of a trainer that is there, behind its step. */
+static tr_status hear_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    tr__held *held = trainer->parked;
+    const tr__cut *cut = &server->cut;
 
-    trainer->is_parked = false;
-    trainer->parked = NULL;
-    trainer->parked_end = &trainer->parked;
-    trainer->owes_ack |= tr__server_is_there(trainer);
-    while (held) {
-        tr__held  *next = held->next;
-        if (trainer->is_parked) {                  /* it has cut again */
-            tr__server_hold(server, &trainer->parked_end, &held->wire, held->payload, true);
-            free(held);
-            held = next;
-            continue;
-        }
-        const bool is_push = tr__server_is_push(&held->wire);
-        tr_status  status = TR_OK;
-        const bool is_taken = server->status == TR_OK && tr__server_is_there(trainer);
-        if (is_taken)
-            status = tr__server_handle(server, trainer, &held->wire, held->payload, true);
-        if (status != TR_OK)
-            tr__server_fail(server, status);
-        if (server->status != TR_OK || !is_push || !is_taken)
-            tr__server_buffer_free(server, held->payload);
-        free(held);
-        held = next;
+    if (has_asked_before(server, trainer, wire) || wire->part < cut->number)
+        return TR_OK;
+    if (is_early(server, wire)) {
+        trainer->is_parked = true;
+        tr__server_hold(server, &trainer->parked_end, wire, (uint8_t *)(uintptr_t)payload, false);
+        return TR_OK;
     }
+    if (is_of_another(server, wire)) {
+        decline_anothers(server, trainer, wire);
+        return TR_OK;
+    }
+    if (wire->part > cut->number && tr__server_cut_must_wait(server)) {
+        decline(server, trainer, wire);
+        return TR_OK;
+    }
+    TR_TRY(begin_anew(server, wire));
+    const bool was_given_up = wire->part <= cut->number && cut->phase != TR__CUT_GATHERING;
+    return was_given_up ? TR_OK : take_in(server, trainer, wire, payload);
 }
+
+tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    if (wire->offset) {
+        hear_over(server, wire->part);
+        return TR_OK;
+    }
+    if (!tr__server_is_there(trainer))
+        return TR_OK;                              /* the server that died had it before it left */
+    if (tr__server_lags(trainer, wire->step)) {
+        decline(server, trainer, wire);
+        return TR_OK;
+    }
+    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
+    if (!server->store.snapshot)
+        return tr_fail(TR_EUNSUPPORTED, "%s wants a checkpoint, which this server cannot write",
+                       tr__server_trainer_name(server, trainer));
+    return hear_cut(server, trainer, wire, payload);
+}
+
+/* == going on =================================================================================== */
 
 void tr__server_cut_go_on(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
         if (server->trainer[i].is_parked && !(server->cut.cut && server->cut.cut[i]))
-            unpark(server, &server->trainer[i]);
+            tr__server_unpark(server, &server->trainer[i]);
     tr__server_try_cut(server);
-}
-
-static void unpark_all(tr_server *server)
-{
-    for (int i = 0; i < server->trainer_count; i++)
-        if (server->trainer[i].is_parked)
-            unpark(server, &server->trainer[i]);
 }
 
 static void forget_cuts(tr_server *server)
@@ -494,7 +420,7 @@ void tr_server_snapped(tr_server *server, int64_t now)
 
     cut->phase = TR__CUT_WRITING;
     cut->pause = now > cut->begun ? (uint64_t)(now - cut->begun) : 0;
-    unpark_all(server);
+    tr__server_unpark_all(server);
     tr__server_apply_next(server);
 }
 
@@ -520,7 +446,7 @@ static void end_cut(tr_server *server, pb_done *done)
     cut->phase = TR__CUT_NONE;
     if (server->status == TR_OK && tr__server_is_there(&server->trainer[cut->maker]) && !server->trainer[cut->maker].is_vacant)
         send_answer_to_maker(server);
-    unpark_all(server);
+    tr__server_unpark_all(server);
     tr__server_maker_moves(server);
 }
 
@@ -568,7 +494,7 @@ static void give_up(tr_server *server, const char *why, bool is_for_good)
         return;
     }
     forget_cuts(server);
-    unpark_all(server);
+    tr__server_unpark_all(server);
 }
 
 void tr__server_cut_without(tr_server *server, const tr__trainer *trainer)

@@ -49,17 +49,6 @@ static bool is_missed(const tr__trainer *trainer)
 
 /* == what is kept of the dead ==================================================================== */
 
-static void free_held(tr_server *server, tr__held **first, tr__held ***end)
-{
-    while (*first) {
-        tr__held *held = *first;
-        *first = held->next;
-        tr__server_buffer_free(server, held->payload);
-        free(held);
-    }
-    *end = first;
-}
-
 /* Its part of a common sum stays. Parts that wait for their turn are acknowledged to nobody. */
 static void keep_parts(tr_server *server, tr__trainer *t)
 {
@@ -91,13 +80,13 @@ static void forget_parts(tr_server *server, tr__trainer *t)
 void tr__server_forget_unended(tr_server *server, tr__trainer *t)
 {
     t->is_parked = false;
-    free_held(server, &t->parked, &t->parked_end);
+    tr__server_let_go(server, &t->parked, &t->parked_end);
     tr__server_pulls_free(t);
     tr__server_row_pulls_free(t);
     tr__server_rows_unended(server, t);
     if (!tr_mode_keeps_apart(&server->mode))
         return;                                    /* its parts are in a common sum, or wait to be */
-    free_held(server, &t->held, &t->held_end);
+    tr__server_let_go(server, &t->held, &t->held_end);
     forget_parts(server, t);
 }
 

@@ -1,7 +1,8 @@
-/* server_state.h - the inside of a server core, shared by server.c (requests), server_setup.c (agreement),
- * server_round.c (gathering gradients), server_step.c (what is applied when), server_verdict.c (what servers must agree on),
- * server_pull.c (answers), server_rows.c (sparse tables), server_meter.c (times), server_cut.c (checkpoints), server_heir.c (trainers that
- * die and are replaced), server_mirror.c and server_copy.c (a replica). */
+/* server_state.h - the inside of a server core, shared by server.c (life, failing), server_requests.c (what comes), server_held.c (what
+ * waits), server_setup.c (agreement), server_round.c (gathering gradients), server_step.c (what is applied when), server_verdict.c and
+ * server_decide.c (what servers must agree on), server_pull.c (answers), server_rows.c (sparse tables), server_meter.c (times),
+ * server_cut.c and server_maker.c (checkpoints), server_heir.c (trainers that die and are replaced), server_mirror.c and server_copy.c (a
+ * replica). */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
@@ -255,11 +256,13 @@ void      tr__server_refuse(tr_server *server, int rank, uint32_t epoch);
 const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *trainer);
 uint8_t  *tr__server_buffer_new(tr_server *server, uint64_t bytes);
 void      tr__server_buffer_free(tr_server *server, uint8_t *buffer);
-/* A request, in its turn. A push takes `payload` over if it is a buffer of the pool (`is_owned`). */
-tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
-bool      tr__server_is_push(const tr_wire *wire);
-/* At the end of a list. Takes the payload over if it is owned, else copies it. */
-void      tr__server_hold(tr_server *server, tr__held ***end, const tr_wire *wire, uint8_t *payload, bool is_owned);
+tr__trainer *tr__server_trainer_of(tr_server *server, int peer);
+/* The job has failed: this trainer is told why. */
+void      tr__server_say_failed(tr_server *server, const tr__trainer *trainer);
+/* A rank that waited is dead, or a replica, and takes no place any more. */
+void      tr__server_mourn_again(tr_server *server);
+/* What another server has for all. */
+void      tr__server_on_share(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload);
 
 /* What is settled counts from here on, and the update that was applied with it if there is one. */
 void      tr__server_commit(tr_server *server, bool is_update);
@@ -267,6 +270,22 @@ void      tr__server_commit(tr_server *server, bool is_update);
 tr_commit tr__server_commit_of(tr_server *server, bool with_update);
 /* The start of the job that this is: a commit says in which it was made. */
 uint32_t  tr__server_start(const tr_server *server);
+
+/* server_held.c */
+/* At the end of a list. Takes the payload over if it is owned, else copies it. */
+void      tr__server_hold(tr_server *server, tr__held ***end, const tr_wire *wire, uint8_t *payload, bool is_owned);
+/* Forget all of a list. */
+void      tr__server_let_go(tr_server *server, tr__held **first, tr__held ***end);
+/* Take in what a trainer has sent while it was parked. */
+void      tr__server_unpark(tr_server *server, tr__trainer *trainer);
+void      tr__server_unpark_all(tr_server *server);
+
+/* server_requests.c */
+bool      tr__server_is_push(const tr_wire *wire);
+void     *tr__server_place(void *server, int peer, const tr_wire *wire);
+void      tr__server_receive(void *server, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed);
+/* A request, in its turn. A push takes `payload` over if it is a buffer of the pool (`is_owned`). */
+tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned);
 
 /* server_setup.c */
 /* Tell a rank that this server serves, and from what on. */
@@ -381,6 +400,16 @@ bool      tr__server_all_decided(const tr_server *server);
 /* What others have not said, in words; false: nothing. */
 bool      tr__server_describe_verdicts(const tr_server *server, char *out, size_t size);
 
+/* server_decide.c */
+/* Of server 0: something new is decided. */
+bool      tr__server_decide(tr_server *server);
+/* Is an update decided that is not made? */
+bool      tr__server_is_pending(const tr_server *server);
+/* Is this trainer out for good? */
+bool      tr__server_is_out(const tr_server *server, int trainer);
+/* Of server 0: what another one has of a trainer. */
+const tr__report *tr__server_said_by(const tr_server *server, int from, int trainer);
+
 /* server_rows.c */
 tr_status tr__server_tables_new(tr_server *server);
 void      tr__server_tables_free(tr_server *server);
@@ -469,12 +498,7 @@ bool      tr__server_copy_makes_way(tr_server *server);
 /* The replica is dropped. */
 void      tr__server_copy_end(tr_server *server);
 
-/* server_cut.c */
-tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-/* Take the snapshot if nobody is waited for. */
-void      tr__server_try_cut(tr_server *server);
-/* Cuts that came while the state was frozen for a replica are taken now. */
-void      tr__server_cut_go_on(tr_server *server);
+/* server_maker.c */
 /* The trainer that makes checkpoints: the first of those that make steps, else of those that stay; -1: nobody. */
 int       tr__server_maker(const tr_server *server);
 /* What trainers are told of that in acknowledgements. */
@@ -483,6 +507,13 @@ uint32_t  tr__server_maker_word(const tr_server *server);
 void      tr__server_maker_moves(tr_server *server);
 /* May this trainer say anything yet? */
 bool      tr__server_is_there(const tr__trainer *trainer);
+
+/* server_cut.c */
+tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* Take the snapshot if nobody is waited for. */
+void      tr__server_try_cut(tr_server *server);
+/* Cuts that came while the state was frozen for a replica are taken now. */
+void      tr__server_cut_go_on(tr_server *server);
 /* Remember where a trainer is that leaves. */
 tr_status tr__server_note_farewell(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* A trainer is gone: it is not waited for, and a cut that it has begun is over. */

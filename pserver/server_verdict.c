@@ -15,8 +15,6 @@
  * trainer that dies after a verdict had it in, before such a server has its step, leaves an update that nobody can complete:
  * the job fails, and is started again from the update before.
  *
- * No deadlock: server 0 waits for READY of the living alone; of those whom any server has lost it waits for nothing.
- *
  * What must stay true: a trainer's step is in an update of all servers or of none. */
 #include "pserver/server_state.h"
 
@@ -70,11 +68,6 @@ void tr__server_verdicts_free(tr_server *server)
     free(server->verdicts.rank);
 }
 
-static bool is_pending(const tr_server *server)
-{
-    return server->verdicts.update > server->updates;
-}
-
 void tr__server_verdicts_begin(tr_server *server, const tr_commit *commit)
 {
     tr__verdicts *v = &server->verdicts;
@@ -92,7 +85,7 @@ void tr__server_verdicts_begin(tr_server *server, const tr_commit *commit)
         v->trainer[i] = commit->trainer[i] & (TR_TRAINER_IN | TR_TRAINER_OUT);
         if (v->trainer[i] & TR_TRAINER_OUT)
             v->trainer[i] |= commit->trainer[i] & TR_TRAINER_LOST;
-        v->settled[i] += is_pending(server) && v->trainer[i] & TR_TRAINER_IN;
+        v->settled[i] += tr__server_is_pending(server) && v->trainer[i] & TR_TRAINER_IN;
     }
 }
 
@@ -103,7 +96,7 @@ bool tr__server_all_decided(const tr_server *server)
     for (int i = 0; i < server->trainer_count; i++)
         if (!(server->verdicts.trainer[i] & TR_TRAINER_OUT))
             return false;
-    return !is_pending(server);
+    return !tr__server_is_pending(server);
 }
 
 /* == carrying out ============================================================================== */
@@ -113,18 +106,13 @@ static bool is_in(const tr_server *server, int trainer)
     return server->verdicts.trainer[trainer] & TR_TRAINER_IN;
 }
 
-static bool is_out(const tr_server *server, int trainer)
-{
-    return server->verdicts.trainer[trainer] & TR_TRAINER_OUT;
-}
-
 static void drop_late(tr_server *server, int trainer)
 {
     const tr__verdicts *v = &server->verdicts;
     tr__trainer        *t = &server->trainer[trainer];
 
     while (t->round->is_full && !server->takes_part[trainer] &&
-           t->settled + (is_pending(server) && is_in(server, trainer)) < v->settled[trainer])
+           t->settled + (tr__server_is_pending(server) && is_in(server, trainer)) < v->settled[trainer])
         tr__server_drop(server, t);
 }
 
@@ -157,7 +145,7 @@ static void carry_out(tr_server *server)
         drop_late(server, i);
     if (server->queued)
         return;
-    if (is_pending(server)) {
+    if (tr__server_is_pending(server)) {
         if (!has_all(server))
             return;
         for (int i = 0; i < server->trainer_count; i++)
@@ -194,7 +182,7 @@ static tr__report report_of(const tr_server *server, int trainer)
 {
     const tr__trainer *t = &server->trainer[trainer];
     const bool         is_open = t->round->is_full && t->round->step > server->verdicts.settled[trainer];
-    const bool         is_here = !is_out(server, trainer);
+    const bool         is_here = !tr__server_is_out(server, trainer);
 
     return (tr__report){is_open ? t->round->step : 0, t->pulled, t->is_lost && is_here, t->is_gone && !t->is_lost && is_here};
 }
@@ -268,7 +256,7 @@ int64_t tr__server_watch_verdicts(tr_server *server, int64_t now)
     return who < v->ask_at ? who : v->ask_at;
 }
 
-/* == deciding ================================================================================== */
+/* == saying what was decided =================================================================== */
 
 static void send_verdict(tr_server *server, int to)
 {
@@ -293,122 +281,15 @@ static void send_verdict(tr_server *server, int to)
         .wire = {.kind = TR_WIRE_VERDICT, .sender = (uint32_t)server->roster->self, .bytes = size}});
 }
 
-static const tr__report *said_by(const tr_server *server, int from, int trainer)
-{
-    return &server->verdicts.report[(size_t)from * (size_t)server->trainer_count + (size_t)trainer];
-}
-
-/* Has every server all of the trainer's next step? */
-static bool is_whole(const tr_server *server, int trainer)
-{
-    const tr__round *round = server->trainer[trainer].round;
-
-    if (is_out(server, trainer) || !round->is_full || round->step != server->verdicts.settled[trainer] + 1)
-        return false;
-    for (int s = 1; s < server->roster->servers; s++)
-        if (said_by(server, s, trainer)->step != round->step)
-            return false;
-    return true;
-}
-
-/* Was it computed with the newest parameters of all servers? */
-static bool is_fresh(const tr_server *server, int trainer)
-{
-    bool is_new = server->trainer[trainer].pulled == server->updates;
-
-    for (int s = 1; s < server->roster->servers; s++)
-        is_new &= said_by(server, s, trainer)->pulled == server->updates;
-    return is_new || server->mode.goes_on;         /* then nobody's step is ever late */
-}
-
-/* Who has said goodbye and has all its steps settled is out; and at once who is lost for anybody. */
-static bool decide_out(tr_server *server, int trainer)
-{
-    const tr__trainer *t = &server->trainer[trainer];
-    const bool         has_left = t->is_gone && !t->is_lost && t->settled == t->ended;
-    bool               is_lost = t->is_lost;
-
-    for (int s = 1; s < server->roster->servers; s++)
-        is_lost |= said_by(server, s, trainer)->is_lost;
-    if (is_out(server, trainer) || !(has_left || is_lost))
-        return false;
-    server->verdicts.trainer[trainer] |= TR_TRAINER_OUT | (has_left ? 0 : TR_TRAINER_LOST);
-    return true;
-}
-
-static bool decide_late(tr_server *server, int trainer)
-{
-    const bool is_late = is_whole(server, trainer) && !is_fresh(server, trainer);
-
-    server->verdicts.settled[trainer] += is_late;
-    return is_late;
-}
-
-/* The next update is made of those who are there, if they are enough: all but as many as may be slow, or all that live. Who is out
- * was one of the slow; otherwise, when trainers come to the end of their data, updates would be of fewer gradients than any before. */
-static bool decide_update(tr_server *server)
-{
-    const int64_t enough = server->trainer_count - server->mode.count;
-    tr__verdicts *v = &server->verdicts;
-    int64_t       living = 0, there = 0;
-
-    for (int i = 0; i < server->trainer_count; i++) {
-        const tr__trainer *t = &server->trainer[i];
-        living += !is_out(server, i) && (tr__server_is_moving(t) || t->round->is_full);
-        there += is_whole(server, i);
-    }
-    if (!there || there < (living < enough ? living : enough))
-        return false;
-    for (int i = 0; i < server->trainer_count; i++)
-        if (is_whole(server, i)) {
-            v->settled[i]++;
-            v->trainer[i] |= TR_TRAINER_IN;
-        } else {
-            v->trainer[i] &= (uint8_t)~TR_TRAINER_IN;
-        }
-    v->update++;
-    return true;
-}
-
-/* A cut that every server has gathered is the state as it is now; one that was given up here is given up by all. */
-static bool decide_cut(tr_server *server)
-{
-    tr__verdicts  *v = &server->verdicts;
-    const tr__cut *cut = &server->cut;
-
-    if (!tr__server_cut_is_decided(server) || cut->number <= v->cut)
-        return false;
-    if (cut->phase == TR__CUT_GATHERING) {
-        for (int s = 1; s < server->roster->servers; s++)
-            if (v->gathered[s] != cut->number)
-                return false;
-        if (!tr__server_cut_is_gathered(server))
-            return false;
-    }
-    v->cut = cut->number;
-    v->cut_update = cut->phase == TR__CUT_GATHERING ? server->updates : UINT64_MAX;
-    return true;
-}
-
+/* Server 0's. */
 static bool decide(tr_server *server)
 {
-    bool is_news = false;
-
-    if (server->queued || is_pending(server))
+    if (!tr__server_decide(server))
         return false;
-    for (int i = 0; i < server->trainer_count; i++) {
-        is_news |= decide_out(server, i);
-        is_news |= decide_late(server, i);
-    }
-    is_news |= decide_cut(server);
-    is_news |= decide_update(server);
-    if (!is_news)
-        return false;
-    server->verdicts.number++;
     if (server->roster->servers > 1)
         tr__server_commit(server, false);
-    for (int s = 1; s < server->roster->servers; s++)
-        send_verdict(server, s);
+    for (int i = 1; i < server->roster->servers; i++)
+        send_verdict(server, i);
     return true;
 }
 
@@ -474,7 +355,7 @@ static tr_status on_ready(tr_server *server, int from, const tr_wire *wire)
         if (wire->step && wire->step >= r->step)
             *r = (tr__report){wire->step, wire->offset, r->is_lost, false};
         r->is_lost |= (wire->block & LOST) != 0;
-        is_known |= (wire->step && wire->step <= v->settled[trainer]) || (wire->block & (LOST | LEFT) && is_out(server, trainer));
+        is_known |= (wire->step && wire->step <= v->settled[trainer]) || (wire->block & (LOST | LEFT) && tr__server_is_out(server, trainer));
     }
     hear_of_cut(server, from, wire);
     if (is_known)
@@ -561,14 +442,14 @@ bool tr__server_describe_verdicts(const tr_server *server, char *out, size_t siz
         return false;
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        if (is_out(server, i) || !t->round->is_full)
+        if (tr__server_is_out(server, i) || !t->round->is_full)
             continue;
         if (!is_first(server)) {
             snprintf(out, size, "server 0 to decide what makes update %llu", next);
             return true;
         }
         for (int s = 1; s < server->roster->servers; s++)
-            if (said_by(server, s, i)->step != t->round->step) {
+            if (tr__server_said_by(server, s, i)->step != t->round->step) {
                 snprintf(out, size, "server %d to have the gradients of step %llu of trainer %d", s,
                          (unsigned long long)t->round->step, i);
                 return true;

@@ -1,0 +1,64 @@
+/* server_maker.c - the maker: which trainer begins cuts (server_cut.c).
+ *
+ * It is the first of those that make steps. Acknowledgements say who that is; a trainer begins when all servers have said that it is the
+ * one. Who has made its last step stays in the job until a last cut has everything: the first of those that stay makes it when nobody makes
+ * steps any more. */
+#include "pserver/server_state.h"
+
+bool tr__server_is_there(const tr__trainer *trainer)
+{
+    return !trainer->is_gone || trainer->stays;
+}
+
+int tr__server_maker(const tr_server *server)
+{
+    int first = -1;
+
+    for (int i = 0; i < server->trainer_count; i++) {
+        if (!server->trainer[i].is_gone)
+            return i;
+        if (first < 0 && server->trainer[i].stays)
+            first = i;
+    }
+    return first;
+}
+
+/* Nobody makes steps any more, and the last cut was made. */
+static bool is_over(const tr_server *server)
+{
+    const int maker = tr__server_maker(server);
+
+    return server->cut.has_last && (maker < 0 || server->trainer[maker].is_gone);
+}
+
+/* Is a cut of another one being written, who is dead? Who begins cuts now begins none meanwhile. */
+static bool is_writing_anothers(const tr_server *server, int maker)
+{
+    const tr__cut *cut = &server->cut;
+
+    return (cut->phase == TR__CUT_TAKING || cut->phase == TR__CUT_WRITING) &&
+           (cut->maker != maker || cut->maker_epoch != server->trainer[maker].epoch);
+}
+
+uint32_t tr__server_maker_word(const tr_server *server)
+{
+    const int maker = tr__server_maker(server);
+
+    if (is_over(server))
+        return TR_MAKER_OVER;
+    return maker < 0 || is_writing_anothers(server, maker) ? TR_MAKER_NONE : (uint32_t)maker;
+}
+
+void tr__server_maker_moves(tr_server *server)
+{
+    const int maker = tr__server_maker(server);
+
+    for (int i = 0; i < server->trainer_count; i++) {
+        tr__trainer *t = &server->trainer[i];
+        if (t->stays && (is_over(server) || (i == maker && !is_writing_anothers(server, i))))
+            t->over_seq = 0;
+        t->owes_ack |= t->stays || (i == maker && !t->is_vacant);
+    }
+    tr__server_try_cut(server);
+    tr__server_verdict_moves(server);
+}
