@@ -185,14 +185,14 @@ def add_checkpoint(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 
 def run_checkpoint(options: argparse.Namespace) -> int:
-    from . import checkpoint
+    from .checkpoint import KINDS, command
 
     if options.action == "list":
-        return checkpoint.command_list(options.folder)
+        return command.command_list(options.folder)
     if options.action == "verify":
-        return checkpoint.command_verify(options.folder, options.step)
-    kinds = ("parameter",) if options.parameters else checkpoint.KINDS
-    return checkpoint.command_export(options.folder, options.step, options.out, kinds)
+        return command.command_verify(options.folder, options.step)
+    kinds = ("parameter",) if options.parameters else KINDS
+    return command.command_export(options.folder, options.step, options.out, kinds)
 
 
 def run_explain(options: argparse.Namespace) -> int:

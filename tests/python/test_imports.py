@@ -50,7 +50,7 @@ def test_a_trainer_is_seen_from_its_import_on(tmp_path):
     assert (tmp_path / "failed.1").read_text() == "1\nKeyError: 'mine'\n"
 
 
-@pytest.mark.parametrize("package", ["trireme", "trireme.distributed"])
+@pytest.mark.parametrize("package", ["trireme", "trireme.checkpoint", "trireme.distributed"])
 def test_what_type_checkers_are_told_is_what_is_loaded_later(package):
     module = importlib.import_module(package)
     tree = ast.parse(Path(module.__file__).read_text())

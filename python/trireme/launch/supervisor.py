@@ -57,9 +57,9 @@ class Checkpoints:
     def found(self) -> list[int]:
         if self.folder is None:
             return []
-        from .. import checkpoint_folder
+        from ..checkpoint.folder import steps
 
-        return checkpoint_folder.steps(self.folder)
+        return steps(self.folder)
 
     def forget(self, state: str) -> None:
         """Remove the note of where a launch began, which ranks have left for its next start: there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ._core import ffi, lib
+from .._core import ffi, lib
 
 
 def steps(folder: str | os.PathLike[str]) -> list[int]:

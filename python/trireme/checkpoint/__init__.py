@@ -1,0 +1,32 @@
+"""Checkpoints: all that a training needs to go on, in one folder (docs/checkpoints.md).
+
+    fluid.io.save_checkpoint(exe, "checkpoints")                # in one process
+    fluid.io.load_checkpoint(exe, "checkpoints")                # the newest valid one, whoever wrote it
+
+A job writes and resumes them by itself: ``distributed.checkpoint``. ``trireme checkpoint list|verify|export`` looks at
+them from a command line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import load_later
+
+if TYPE_CHECKING:
+    from .arrays_file import export
+    from .folder import steps
+    from .kept import States, digest_of, kept_variables, kinds_of, restore, value_in
+    from .one_process import load_checkpoint, save_checkpoint
+    from .opened import KINDS, STATISTIC, TABLE, Array, Checkpoint, Table, find, newest, path_of
+
+__getattr__, __dir__ = load_later(__name__, {
+    "": (),
+    "arrays_file": ("export",),
+    "folder": ("steps",),
+    "kept": ("States", "digest_of", "kept_variables", "kinds_of", "restore", "value_in"),
+    "one_process": ("load_checkpoint", "save_checkpoint"),
+    "opened": ("KINDS", "STATISTIC", "TABLE", "Array", "Checkpoint", "Table", "find", "newest", "path_of"),
+})
+
+__all__ = ["Checkpoint", "Array", "Table", "save_checkpoint", "load_checkpoint", "export", "newest", "find", "steps"]

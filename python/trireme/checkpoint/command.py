@@ -1,0 +1,77 @@
+"""``trireme checkpoint list|verify|export``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from ..errors import InvalidArgumentError
+from .arrays_file import export, shown
+from .folder import steps
+from .opened import Checkpoint, find, is_one, path_of
+
+
+def command_list(folder: str) -> int:
+    """Print a line for each checkpoint of a folder, the newest first. Return the exit code."""
+    from datetime import datetime
+
+    found = steps(folder)
+    if not found:
+        print(f"there is no checkpoint in {folder}")
+        return 1
+    print(f"{'step':>12}  {'written':19}  {'size':>10}  {'arrays':>6}  {'rows':>10}  {'parts':>5}  mode")
+    for step in found:
+        try:
+            one = Checkpoint(path_of(folder, step))
+        except (InvalidArgumentError, OSError, RuntimeError) as error:
+            print(f"{step:>12}  damaged: {str(error).splitlines()[0]}")
+            continue
+        try:
+            when = datetime.fromtimestamp(one.created).isoformat(" ", "seconds")
+        except (OverflowError, ValueError, OSError):   # no year of ours
+            when = "?"
+        print(f"{step:>12}  {when:19}  {_size(one.nbytes):>10}  {len(one.arrays):>6}  "
+              f"{sum(table.rows for table in one.tables.values()):>10}  {one.parts:>5}  {shown(one.mode)}")
+    return 0
+
+
+def command_verify(folder: str, step: int | None) -> int:
+    """Read checkpoints to the last byte and say which are valid. Return 1 when one is not, or when there is none."""
+    if is_one(folder):
+        paths = [folder]
+    else:
+        paths = [path_of(folder, one) for one in (steps(folder) if step is None else [step])]
+    damaged = 0
+    for path in paths:
+        try:
+            checkpoint = Checkpoint(path)
+            checkpoint.verify()
+            print(f"{path}: valid, {_size(checkpoint.nbytes)}")
+        except (OSError, RuntimeError) as error:
+            print(f"{path}: damaged: {str(error).splitlines()[0]}")
+            damaged += 1
+    if not paths:
+        print(f"there is no checkpoint in {folder}")
+    return 1 if damaged or not paths else 0
+
+
+def command_export(folder: str, step: int | None, path: str, kinds: Iterable[str]) -> int:
+    """Write a checkpoint's arrays for others to read."""
+    checkpoint = find(folder, step)
+    for line in checkpoint.refused:
+        print(f"trireme checkpoint: {shown(line)}", file=sys.stderr)
+    written = export(checkpoint, path, kinds)
+    total = sum(array.nbytes for array in written)
+    print(f"{path}: {len(written)} arrays of step {checkpoint.step}, {_size(total)}")
+    return 0
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}" if unit != "B" else f"{count} B"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+__all__ = ["command_list", "command_verify", "command_export"]

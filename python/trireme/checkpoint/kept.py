@@ -1,0 +1,130 @@
+"""What a checkpoint keeps of a program: which variables, of which kind, and their values, to the core and back."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from .._core import ffi, lib
+from ..core import OpRole
+from ..dtypes import VarType
+from ..errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check
+from ..framework import Parameter, Program, Variable
+from ..sparse_table import is_table
+from ..tensor import LoDTensor, Scope
+from .opened import OPTIMIZER, PARAMETER, SCHEDULE, STATISTIC, TABLE, Checkpoint
+
+
+def kept_variables(program: Program) -> list[Variable]:
+    """Return the dense variables that a checkpoint of the program holds."""
+    from ..io import is_persistable
+
+    found = [var for var in program.list_vars() if is_persistable(var) and not is_table(var)]
+    return sorted({var.name: var for var in found}.values(), key=lambda var: var.name)
+
+
+def kinds_of(program: Program) -> dict[str, tuple[int, str | None]]:
+    """Return, for each dense variable that the program keeps, its kind and the parameter that it belongs to."""
+    result: dict[str, tuple[int, str | None]] = {}
+    moving: set[str] = set()                           # what the forward part writes
+    for op in program.global_block().ops:
+        role = op.attr("op_role") if op.has_attr("op_role") else OpRole.Forward
+        if role & OpRole.LRSched:
+            result.update(dict.fromkeys([*op.input_arg_names, *op.output_arg_names], (SCHEDULE, None)))
+        elif role & OpRole.Optimize and op.input("Param"):
+            for slot in op.input_names:
+                kind = SCHEDULE if slot == "LearningRate" else OPTIMIZER
+                param = None if kind == SCHEDULE else op.input("Param")[0]
+                result.update(dict.fromkeys(op.input(slot), (kind, param)))
+        elif not role & OpRole.Optimize:
+            moving.update(op.output_arg_names)
+    result.update({var.name: (PARAMETER, None) for var in program.list_vars()
+                   if isinstance(var, Parameter) and var.name not in moving})
+    return {var.name: result.get(var.name, (STATISTIC, None)) for var in kept_variables(program)}
+
+
+def digest_of(program: Program) -> str:
+    """Return what tells a program from others: of its operators and variables, not of the lines that made them."""
+    return hashlib.sha256(str(program).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+# -- values ---------------------------------------------------------------------------------------------------------
+
+
+class States:
+    """Arrays for the core: ``native`` holds ``count`` descriptions, everything they point at lives as long as this."""
+
+    def __init__(self, count: int) -> None:
+        self.native = ffi.new("tr_state[]", count)
+        self.count = 0
+        self._keep: list[Any] = []
+
+    def chars(self, text: str) -> Any:
+        self._keep.append(ffi.new("char[]", text.encode("utf-8", "surrogateescape")))
+        return self._keep[-1]
+
+    def add(self, name: str, kind: int, param: str | None, tensor: LoDTensor) -> None:
+        state, ptr = self.native[self.count], tensor._ptr
+        if lib.tr_tensor_has_rows(ptr) or lib.tr_tensor_lod_levels(ptr):
+            raise UnsupportedError(f"a checkpoint holds dense arrays; {name!r} has "
+                                   f"{'selected rows' if lib.tr_tensor_has_rows(ptr) else 'sequence offsets'}")
+        state.name, state.kind = self.chars(name), kind
+        state.param = self.chars(param) if param is not None else ffi.NULL
+        state.dtype, state.rank = lib.tr_tensor_dtype(ptr), lib.tr_tensor_rank(ptr)
+        state.dims, state.data = lib.tr_tensor_dims(ptr), lib.tr_tensor_data(ptr)
+        self._keep.append(tensor)
+        self.count += 1
+
+    def add_table(self, scope: Scope, name: str) -> None:
+        state, about = self.native[self.count], ffi.new("tr_job_table *")
+        check(lib.tr_job_describe_table(about, scope._native.ptr, self.chars(name)))
+        state.name, state.kind, state.data = about.name, TABLE, about
+        self._keep.append(about)
+        self.count += 1
+
+
+def value_in(scope: Scope, name: str) -> LoDTensor:
+    """Return the tensor of a variable that must have a value."""
+    var = scope.find_var(name)
+    if var is None or var.kind() is None:
+        raise NotFoundError(f"{name!r} has no value: run the startup program before a checkpoint")
+    if var.kind() != VarType.LOD_TENSOR:
+        raise UnsupportedError(f"a checkpoint holds dense arrays; {name!r} is {VarType(var.kind())!r}")
+    tensor = var.get_tensor()
+    if not tensor._is_initialized():
+        raise NotFoundError(f"{name!r} has no value: run the startup program before a checkpoint")
+    return tensor
+
+
+def restore(checkpoint: Checkpoint, scope: Scope, variables: Iterable[Variable], tables: Iterable[str] = ()) -> None:
+    """Give variables and sparse tables their values of a checkpoint: all of them, or none when a variable does not fit."""
+    variables = list(variables)
+    for var in variables:
+        _check_fit(checkpoint, var)
+    for name in tables:
+        checkpoint.find_table(name)
+    for name in tables:
+        checkpoint.load_table(name, scope)
+    loaded = []
+    for var in variables:
+        tensor = LoDTensor()
+        checkpoint.read_into(var.name, tensor)
+        loaded.append(tensor)
+    for var, tensor in zip(variables, loaded):
+        scope.var(var.name).get_tensor()._share(tensor)
+
+
+def _check_fit(checkpoint: Checkpoint, var: Variable) -> None:
+    array = checkpoint.arrays.get(var.name)
+    if array is None:
+        raise NotFoundError(f"the checkpoint {checkpoint.folder!r} of step {checkpoint.step} has no {var.name!r}, which the "
+                            "program keeps: was it written by another program?")
+    want = var.desc.shape()
+    if len(want) != len(array.shape) or any(a >= 0 and a != b for a, b in zip(want, array.shape)):
+        raise ShapeError(f"{var.name} in {checkpoint.folder!r} has the shape {list(array.shape)}, the program wants {want}")
+    if var.dtype is not None and array.dtype != var.dtype:
+        raise DTypeError(f"{var.name} in {checkpoint.folder!r} is {array.dtype}, the program wants {var.dtype}")
+
+
+__all__ = ["kept_variables", "kinds_of", "digest_of", "States", "value_in", "restore"]

@@ -1,0 +1,110 @@
+"""Checkpoints of one process, between two runs of a program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from .._core import ffi, lib
+from ..errors import InvalidArgumentError, check
+from ..executor import Executor, global_scope
+from ..framework import Program, default_main_program
+from ..sparse_table import table_names
+from ..tensor import Scope
+from .kept import States, digest_of, kept_variables, kinds_of, restore, value_in
+from .opened import Checkpoint, find, path_of
+
+
+def scope_of(place: Any, what: str) -> Scope:
+    """Return the scope of an executor (the global one), or the scope itself."""
+    if isinstance(place, Executor):
+        return global_scope()
+    if isinstance(place, Scope):
+        return place
+    raise TypeError(f"{what}: expected an Executor or a Scope, got {place!r}")
+
+
+def program_of(program: Program | None, what: str) -> Program:
+    program = default_main_program() if program is None else program
+    if not isinstance(program, Program):
+        raise TypeError(f"{what}: main_program must be a Program, got {program!r}")
+    return program
+
+
+def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Program | None = None, *,
+                    step: int | None = None, keep: int = 3, position: bytes | None = None) -> str:
+    """Write all that persists in ``main_program`` as a checkpoint; return its folder.
+
+    ``step`` (default: how often the executor has run the program) names it, ``position`` is whatever the script needs to
+    find its place in the data again. All but the newest ``keep`` checkpoints of the folder are removed. In a job trainer 0
+    writes for all, with what the servers have; ``distributed.checkpoint`` does so without stopping the training.
+
+    >>> import tempfile
+    >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [2]), 1))
+    >>> _ = fluid.optimizer.Adam(0.1).minimize(loss)
+    >>> exe = fluid.Executor(fluid.CPUPlace())
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = fluid.io.save_checkpoint(exe, folder, step=7)
+    ...     fluid.io.load_checkpoint(exe, folder).step
+    7
+    """
+    from ..io import _fetch_state, _is_writer
+
+    if not isinstance(executor, Executor):
+        raise TypeError(f"save_checkpoint: expected an Executor, got {executor!r}")
+    program, scope = program_of(main_program, "save_checkpoint"), global_scope()
+    runs = lib.tr_executor_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr)
+    step = runs if step is None else step
+    if not isinstance(step, int) or step < 0 or not isinstance(keep, int) or keep < 0:
+        raise InvalidArgumentError(f"save_checkpoint: step={step!r}, keep={keep!r}; whole numbers from 0 are possible")
+    kinds, tables = kinds_of(program), sorted(table_names(program))
+    if not _is_writer():
+        return path_of(checkpoint_dir, step)
+    os.makedirs(checkpoint_dir, exist_ok=True)
+    if tables and _save_by_servers(checkpoint_dir, step, keep, position):
+        return path_of(checkpoint_dir, step)
+    _fetch_state(kept_variables(program), checkpoint_dir)
+    states = States(len(kinds) + len(tables))
+    for name, (kind, param) in kinds.items():
+        states.add(name, kind, param, value_in(scope, name))
+    for name in tables:
+        states.add_table(scope, name)
+    trainer = ffi.new("tr_trainer_state *", {"index": 0, "steps": step, "runs": runs})
+    if position is not None:
+        bytes_ = ffi.from_buffer(position)
+        trainer.position, trainer.position_size = bytes_, len(position)
+    facts = ffi.new("tr_checkpoint_facts *", {
+        "step": step, "mode": states.chars("local"), "digest": states.chars(digest_of(program)),
+        "trainer_count": 1, "trainers": trainer})
+    check(lib.tr_checkpoint_save(os.fsencode(checkpoint_dir), facts, states.count, states.native, keep))
+    return path_of(checkpoint_dir, step)
+
+
+def _save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -> bool:
+    """In a job whose servers have the rows of tables: let them write. Return whether this is such a job."""
+    training = sys.modules.get("trireme.distributed.training")
+    return training is not None and training.save_by_servers(folder, step, keep, position)
+
+
+def load_checkpoint(executor: Executor | Scope, checkpoint_dir: str, main_program: Program | None = None, *,
+                    step: int | None = None) -> Checkpoint:
+    """Read a checkpoint into the executor's scope, or into a scope; return it.
+
+    It is the newest valid one (``refused`` of what is returned says what was wrong with newer ones), or that of ``step``.
+    All that persists in ``main_program`` must be in it, with the program's shapes and types; what is read then is all of
+    it, or nothing where one does not fit. A program without optimizers, for inference, takes the parameters alone. An
+    executor goes on to draw the random numbers (dropout) that the training would have drawn.
+    """
+    scope = scope_of(executor, "load_checkpoint")
+    program = program_of(main_program, "load_checkpoint")
+    checkpoint = find(checkpoint_dir, step)
+    restore(checkpoint, scope, kept_variables(program), table_names(program))
+    if isinstance(executor, Executor):
+        runs = checkpoint.trainer()[1]
+        check(lib.tr_executor_set_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr, runs))
+    return checkpoint
+
+
+__all__ = ["save_checkpoint", "load_checkpoint"]
