@@ -1,5 +1,6 @@
 """The documents say what is: links lead somewhere, examples run, excerpts and lists are those of the code."""
 
+import fnmatch
 import importlib.util
 import re
 import signal
@@ -50,6 +51,27 @@ def test_links_lead_somewhere(doc):
 def test_paths_of_the_tree_exist(doc):
     named = re.findall(rf"`((?:{FOLDERS})/[\w./*-]*)`", doc.read_text())
     assert [path for path in named if not list(ROOT.glob(path.rstrip("/")))] == []
+
+
+SOURCE = r"[\w./*-]*\w\.(?:c|h|py|proto|cmake|def|supp)"
+SOURCES = [f"/{path.relative_to(ROOT)}" for folder in FOLDERS.split("|") for path in (ROOT / folder).rglob("*.*")]
+
+
+def lost_sources(named):
+    return [name for name in sorted(named) if not fnmatch.filter(SOURCES, f"*/{name}")]
+
+
+@each_doc
+def test_files_that_are_named_exist(doc):
+    assert lost_sources(re.findall(rf"`({SOURCE})`", doc.read_text())) == []
+
+
+@pytest.mark.parametrize("folder", ["framework", "kernels", "pserver", "trainer", "tests"])
+def test_files_that_comments_name_exist(folder):
+    comments = [comment for path in (ROOT / folder).rglob("*.[ch]") for comment in re.findall(r"/\*.*?\*/", path.read_text(), re.S)]
+    named = {name for comment in comments for name in re.findall(rf"(?<![\w./*-])({SOURCE})\b(?!\()", comment)}
+    assert len(named) > 5
+    assert lost_sources(named - {"cblas.h"}) == []
 
 
 @each_doc
