@@ -72,20 +72,6 @@ static const op_case cases[] = {
     {"no rows", {SEQUENCES(OFFSETS(0, 0, 0), 0, 6), DIMS(2, 2), DIMS(2, 6), DIMS(1, 6)}},
 };
 
-/* See test_lstm.c. */
-static int64_t batch_row(const op_offsets *s, int64_t sequence, int64_t t)
-{
-    const int64_t length = s->item[sequence + 1] - s->item[sequence];
-    int64_t       row = 0;
-
-    for (int64_t i = 0; i + 1 < s->count; i++) {
-        const int64_t other = s->item[i + 1] - s->item[i];
-        row += other < t ? other : t;
-        row += other > t && (other > length || (other == length && i < sequence));
-    }
-    return row;
-}
-
 static void reference(op_values *v)
 {
     const op_offsets *o = op_case_sequences(v->c, 0);
@@ -97,7 +83,7 @@ static void reference(op_values *v)
     for (int64_t i = 0; i + 1 < o->count; i++)
         for (int64_t t = 0; t < o->item[i + 1] - o->item[i]; t++) {
             const int64_t row = op_case_number(v->c, "is_reverse", 0) != 0 ? o->item[i + 1] - 1 - t : o->item[i] + t;
-            const int64_t at = batch_row(o, i, t);
+            const int64_t at = op_offsets_batch_row(o, i, t);
             for (int64_t j = 0; j < n && t == 0; j++)
                 state[j] = v->in[1].rank ? v->in[1].data[i * n + j] : 0;
             step(&u, v->in[0].data + row * 3 * n, state, v->out[0].data + at * 3 * n, v->out[1].data + at * n);

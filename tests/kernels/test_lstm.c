@@ -61,21 +61,6 @@ static void reference_row(const lstm_row *s, const double *input, double *gate, 
     }
 }
 
-/* The row in batch order of step t of a sequence: those of earlier steps, and in this one, of sequences that are longer or as
- * long and earlier. */
-static int64_t batch_row(const op_offsets *s, int64_t sequence, int64_t t)
-{
-    const int64_t length = s->item[sequence + 1] - s->item[sequence];
-    int64_t       row = 0;
-
-    for (int64_t i = 0; i + 1 < s->count; i++) {
-        const int64_t other = s->item[i + 1] - s->item[i];
-        row += other < t ? other : t;
-        row += other > t && (other > length || (other == length && i < sequence));
-    }
-    return row;
-}
-
 static void reference_rows(op_values *v, lstm_row *s, double *out, double *cell, double *gates, double *actives, double *hiddens)
 {
     const op_offsets *o = op_case_sequences(v->c, 0);
@@ -87,7 +72,7 @@ static void reference_rows(op_values *v, lstm_row *s, double *out, double *cell,
     for (int64_t i = 0; i + 1 < o->count; i++)
         for (int64_t t = 0; t < o->item[i + 1] - o->item[i]; t++) {
             const int64_t row = op_case_number(v->c, "is_reverse", 0) != 0 ? o->item[i + 1] - 1 - t : o->item[i] + t;
-            const int64_t at = batch_row(o, i, t);
+            const int64_t at = op_offsets_batch_row(o, i, t);
             for (int64_t j = 0; j < m && t == 0; j++)
                 fed_back[j] = v->in[1].rank ? v->in[1].data[i * m + j] : 0;
             for (int64_t j = 0; j < n && t == 0; j++)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,15 @@ def launch_command(servers: int, trainers: int, *args: object, version: str | No
                                    *options, script, *args)]
 
 
+def wait_for(process: subprocess.Popen[str], has_come: Callable[[], object], what: str) -> None:
+    """Wait for something that comes while a process runs."""
+    deadline = time.monotonic() + LIMIT
+    while not has_come():
+        assert process.poll() is None, f"it ended without {what}:\n{process.stdout.read()}"
+        assert time.monotonic() < deadline, f"it runs without {what} for {LIMIT} s"
+        time.sleep(0.005)
+
+
 class Launched:
     """A job under ``trireme launch``. ``heirs``: spares take the places of trainers, too."""
 
@@ -155,6 +165,13 @@ class Launched:
             ranks.look(0.005)
         return ranks
 
+    def wait_for(self, has_come: Callable[[], object], what: str) -> None:
+        """Wait for something that comes while the job runs."""
+        wait_for(self.process, has_come, what)
+
+    def await_training(self, mark: Path) -> None:
+        self.wait_for(mark.exists, "a step")
+
     def end(self, seconds: float = LIMIT) -> tuple[int, str]:
         """Wait for the end; return the exit code and all output."""
         try:
@@ -168,10 +185,8 @@ class Launched:
 
 def wait_for_newest(folder: Path, process: subprocess.Popen[str], after: int = -1) -> tuple[int, float]:
     """Wait for a checkpoint of a later step; return its step, and when it was there."""
-    deadline = time.monotonic() + LIMIT
-    while (step := max(checkpoints.steps(folder), default=-1)) <= after:
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(process, lambda: max(checkpoints.steps(folder), default=-1) > after, "a later checkpoint")
+    step = checkpoints.steps(folder)[0]
     return step, (folder / f"step-{step:09}" / "manifest").stat().st_mtime
 
 
@@ -180,6 +195,12 @@ def launch(servers: int, trainers: int, *args: object, **how: object) -> str:
     code, text = Launched(servers, trainers, *args, **how).end()
     assert code == 0, text
     return text
+
+
+def results(path: object) -> dict[str, np.ndarray]:
+    """The arrays that a job has written."""
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays}
 
 
 def own_of(path: object, trainers: int) -> dict[tuple[int, str], np.ndarray]:

@@ -218,9 +218,7 @@ def test_a_killed_server_costs_no_bit_of_a_clipped_table(tmp_path):
     launch(2, 2, *args, "--out", tmp_path / "whole.npz", script=TABLES)
     job = Launched(2, 2, *args, "--out", tmp_path / "r.npz", "--mark", tmp_path / "begun", script=TABLES)
     ranks = job.ranks()
-    while not (tmp_path / "begun").exists():
-        assert job.process.poll() is None, job.process.stdout.read()
-        time.sleep(0.01)
+    job.await_training(tmp_path / "begun")
     time.sleep(random.uniform(0.0, 0.3))
     os.kill(ranks.known[1].pid, signal.SIGKILL)
     code, text = job.end()

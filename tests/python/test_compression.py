@@ -74,9 +74,7 @@ def test_runs_are_repeatable_and_a_replaced_server_costs_no_bit(tmp_path):
     run(*args, "--out", tmp_path / "whole.npz")
     job = Launched(2, 2, *args, "--out", tmp_path / "killed.npz", "--mark", tmp_path / "begun", script=DIGITS)
     ranks = job.ranks()
-    while not (tmp_path / "begun").exists():
-        assert job.process.poll() is None, job.process.stdout.read()
-        time.sleep(0.01)
+    job.await_training(tmp_path / "begun")
     time.sleep(0.1)
     os.kill(ranks.known[1].pid, signal.SIGKILL)
     code, text = job.end()

@@ -5,22 +5,16 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
-from job_support import MPIS, SCRIPT, SEQUENCES, SMALL, Launched, alone, each_mpi, environment, job_lines, launch, needs_mpi
+from job_support import MPIS, SCRIPT, SEQUENCES, SMALL, Launched, alone, each_mpi, environment, job_lines, launch, needs_mpi, results
 
 import trireme as fluid
 from trireme.launch.mpi import Layout, command_line
 from trireme.launch.programs import server_program
 
 pytestmark = [needs_mpi, pytest.mark.mpi]
-
-
-def results(path):
-    with np.load(path) as arrays:
-        return {name: arrays[name] for name in arrays}
 
 
 def assert_equal(got, want):
@@ -102,9 +96,7 @@ def test_a_server_that_is_missing_in_the_exchange_is_named(blow, tmp_path):
     job = Launched(3, 1, "--clip", 0.2, "--steps", 4000, "--pause", 0.002, "--mark", tmp_path / "begun",
                    options=("--spares", 0, "--restarts", 0))
     ranks = job.ranks()
-    while not (tmp_path / "begun").exists():
-        assert job.process.poll() is None
-        time.sleep(0.02)
+    job.await_training(tmp_path / "begun")
     signal.pidfd_send_signal(ranks.known[1].fd, blow)
     code, text = job.end()
     assert code != 0

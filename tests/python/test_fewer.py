@@ -7,16 +7,11 @@ import time
 
 import numpy as np
 import pytest
-from job_support import Launched, each_mpi, launch, needs_mpi
+from job_support import Launched, each_mpi, launch, needs_mpi, results
 
 pytestmark = pytest.mark.mpi
 STEPS = 80
 ARGS = ("--steps", STEPS, "--optimizer", "adam", "--pause", 0.004, "--clip", 0.2)     # servers exchange sums in every step
-
-
-def results(path):
-    with np.load(path) as data:
-        return {name: data[name] for name in data.files}
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +27,7 @@ def begin(tmp_path, mode, version=None, *args):
     mark = tmp_path / "begun"
     job = Launched(2, 3, *ARGS, "--out", tmp_path / "r.npz", "--mark", mark, *args, version=version, options=("--mode", mode))
     ranks = job.ranks()
-    while not mark.exists():
-        assert job.process.poll() is None, job.process.stdout.read()
-        time.sleep(0.01)
+    job.await_training(mark)
     return job, ranks
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, SCRIPT, Launched, launch, own_of
+from job_support import MPIS, SCRIPT, Launched, launch, own_of
 
 from trireme import checkpoint as checkpoints
 from trireme.launch.watch import Ranks
@@ -39,16 +39,8 @@ def start(tmp_path, *args, spares=1, options=(), servers=2, trainers=2, script=S
     job = Launched(servers, trainers, *args, "--mark", mark, version="5", heirs=True, options=("--spares", spares, *options),
                    script=script)
     ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, trainers, spares)
-    await_(job, lambda: ranks.look(0.01) or mark.exists() and len(ranks.known) == ranks.size)
+    job.wait_for(lambda: ranks.look(0.01) or mark.exists() and len(ranks.known) == ranks.size, "a step")
     return job, ranks
-
-
-def await_(job, condition):
-    end = time.monotonic() + LIMIT
-    while not condition():
-        assert job.process.poll() is None, job.process.stdout.read()
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def go_on(job):
@@ -120,9 +112,7 @@ def test_where_spares_are_for_servers_the_job_starts_again(tmp_path):
     mark = tmp_path / "begun"
     job = Launched(2, 2, *ARGS, "--mark", mark, version="5")
     ranks = job.ranks()
-    while not mark.exists():
-        assert job.process.poll() is None, job.process.stdout.read()
-        time.sleep(0.01)
+    job.await_training(mark)
     os.kill(ranks.known[3].pid, signal.SIGKILL)
     code, text = job.end()
     assert code == 0 and "starting the job again (1 of 3)" in text, text
@@ -171,7 +161,7 @@ def assert_goes_on(folder, step, tmp_path, want, *args):
 def test_checkpoints_before_and_after_an_heir_are_whole(victim, uninterrupted, tmp_path):
     folder, out = tmp_path / "c", tmp_path / "params.npz"
     job, ranks = start(tmp_path, "--sparse", "--out", out, options=keep(folder, 4))
-    await_(job, lambda: len(checkpoints.steps(folder)) > 1)
+    job.wait_for(lambda: len(checkpoints.steps(folder)) > 1, "checkpoints")
     time.sleep(random.uniform(0, 0.1))
     os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
     before = checkpoints.steps(folder)[0]
@@ -211,7 +201,7 @@ def test_an_heir_of_a_resumed_job_counts_from_where_that_began_though_trainer_0_
     job = Launched(2, 2, "--steps", 200, "--pause", 0.02, "--leave", left, script=RESUME, version="5", heirs=True,
                    options=("--mode", "async", *keep(folder, 1000), "--resume"))
     ranks = job.ranks()
-    await_(job, left.exists)
+    job.wait_for(left.exists, "one that has left")
     time.sleep(0.5)                                    # it says goodbye
     os.kill(ranks.known[3].pid, signal.SIGKILL)
     text = go_on(job)
@@ -232,7 +222,7 @@ def test_an_heir_goes_on_in_the_middle_of_a_pass(victim, tmp_path):
     launch(2, 2, tmp_path / "data", "--deep", "--out", tmp_path / "whole.npz", script=LOOPS, version="5")
     job, ranks = start(tmp_path, tmp_path / "data", "--deep", "--pause", 0.1, "--out", tmp_path / "r.npz", script=LOOPS,
                        options=keep(tmp_path / "c", 3))
-    await_(job, lambda: checkpoints.steps(tmp_path / "c"))
+    job.wait_for(lambda: checkpoints.steps(tmp_path / "c"), "a checkpoint")
     os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
     text = go_on(job)
     assert f"takes the place of trainer {victim}" in text, text
@@ -246,7 +236,7 @@ def test_an_heir_takes_leased_tasks(victim, tmp_path):
     """Each line counts once in each of two passes, but for those of a step or two that one server had of the dead and another not."""
     folder = tmp_path / "c"
     job, ranks = start(tmp_path, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", "async", *keep(folder, 2)))
-    await_(job, lambda: checkpoints.steps(folder))
+    job.wait_for(lambda: checkpoints.steps(folder), "a checkpoint")
     time.sleep(random.uniform(0, 0.2))
     os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
     text = go_on(job)

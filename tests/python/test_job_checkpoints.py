@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, Launched, alone, assert_within, each_mpi, environment, job_lines, launch, needs_mpi, wait_for_newest
+from job_support import LIMIT, MPIS, Launched, alone, assert_within, each_mpi, environment, job_lines, launch, needs_mpi, results, wait_for_newest
 
 from trireme import checkpoint as checkpoints
 from trireme.launch.mpi import Layout, command_line
@@ -25,11 +25,6 @@ RESUME = Path(__file__).parent / "jobs" / "resume.py"
 
 def keep(folder, steps=5, *more):
     return ("--checkpoint", folder, "--checkpoint-steps", steps, *more)
-
-
-def results(path):
-    with np.load(path) as arrays:
-        return {name: arrays[name] for name in arrays}
 
 
 def assert_goes_on(got, want, first):
@@ -116,7 +111,7 @@ def test_a_folder_that_the_script_names_is_for_one_job_at_a_time(tmp_path):
     """Two wrote there, and each removed and took up what was the other's."""
     folder = tmp_path / "c"
     first = Launched(1, 1, "--steps", 100_000, "--pause", 0.01, "--keep-in", folder, "--mark", tmp_path / "begun", script=RESUME)
-    wait_for(tmp_path / "begun", first.process)
+    first.await_training(tmp_path / "begun")
     code, text = Launched(1, 1, "--keep-in", folder, script=RESUME).end()
     assert code == 1 and f"checkpoint: folder '{folder}': another job that runs keeps its own there" in text, text
     code, text = Launched(1, 1, script=RESUME, options=("--checkpoint", folder)).end()
@@ -129,7 +124,7 @@ def test_a_folder_that_the_script_names_is_for_one_job_at_a_time(tmp_path):
 def test_a_folder_of_the_launcher_is_not_anothers_that_a_script_names(tmp_path):
     first = Launched(1, 1, "--steps", 100_000, "--pause", 0.01, "--mark", tmp_path / "begun", script=RESUME,
                      options=("--checkpoint", tmp_path / "c"))
-    wait_for(tmp_path / "begun", first.process)
+    first.await_training(tmp_path / "begun")
     code, text = Launched(1, 1, "--keep-in", tmp_path / "c", script=RESUME).end()
     assert code == 1 and "another job that runs keeps its own there" in text, text
     assert list((tmp_path / "c").glob(".began-*"))
@@ -184,7 +179,7 @@ def test_a_rank_that_dies_while_checkpoints_are_written(mode, victim, tmp_path):
     job = Launched(2, 2, *args, "--mark", tmp_path / "mark", "--out", tmp_path / "r.npz", script=RESUME,
                    options=("--mode", mode, *keep(folder, 1)))
     ranks = job.ranks()
-    wait_for(tmp_path / "mark", job.process)
+    job.await_training(tmp_path / "mark")
     time.sleep(random.uniform(0.0, 0.6))
     os.kill(ranks.known[victim].pid, signal.SIGKILL)
     code, text = job.end()
@@ -231,19 +226,12 @@ def test_a_checkpoint_that_a_death_has_cost_is_begun_anew(tmp_path):
 # -- asked to stop ------------------------------------------------------------------------------------------------------
 
 
-def wait_for(path, process):
-    deadline = time.monotonic() + LIMIT
-    while not path.exists():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @each_mpi
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1], ids=lambda number: number.name)
 def test_a_signal_to_the_launcher_is_a_checkpoint_and_an_exit_code(version, number, uninterrupted, tmp_path):
     job = Launched(2, 2, "--pause", 0.2, "--mark", tmp_path / "mark", script=RESUME, version=version,
                    options=keep(tmp_path / "c", 1000))
-    wait_for(tmp_path / "mark", job.process)
+    job.await_training(tmp_path / "mark")
     job.process.send_signal(number)
     code, text = job.end()
     assert code == 75, text
@@ -259,10 +247,7 @@ def test_a_signal_to_the_launcher_is_a_checkpoint_and_an_exit_code(version, numb
 def test_a_signal_at_the_start_is_not_forgotten(version, when, tmp_path):
     """Before ranks can act on it, which it would end then. A job so young stops before its first step, or after some."""
     job = Launched(2, 2, "--pause", 0.2, script=RESUME, version=version, options=keep(tmp_path / "c", 1000))
-    deadline = time.monotonic() + LIMIT
-    while not list(Path(tempfile.gettempdir()).glob(f"trireme-job-{job.process.pid}-*/{when}")):
-        assert job.process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.001)
+    job.wait_for(lambda: list(Path(tempfile.gettempdir()).glob(f"trireme-job-{job.process.pid}-*/{when}")), when)
     job.process.send_signal(random.choice([signal.SIGTERM, signal.SIGUSR1]))
     code, text = job.end()
     assert code == 75 and "the job was stopped, exit code 75" in text and "again" not in text, text
@@ -289,7 +274,7 @@ def test_a_signal_under_plain_mpirun(version, tmp_path):
 
 def test_without_checkpoints_a_signal_ends_the_job(tmp_path):
     job = Launched(1, 1, "--pause", 0.2, "--mark", tmp_path / "mark", script=RESUME)
-    wait_for(tmp_path / "mark", job.process)
+    job.await_training(tmp_path / "mark")
     job.process.send_signal(signal.SIGTERM)
     code, text = job.end()
     assert code == 128 + signal.SIGTERM and "stopped by SIGTERM" in text
@@ -408,7 +393,7 @@ def test_a_job_that_dies_again_and_again_has_checkpoints_in_time(tmp_path):
     job = Launched(1, 2, "--steps", 100_000, "--plain", "--pause", 0.05, "--mark", tmp_path / "mark", script=RESUME,
                    options=("--checkpoint", folder, "--checkpoint-seconds", 6))
     for _ in range(2):
-        wait_for(tmp_path / "mark", job.process)
+        job.await_training(tmp_path / "mark")
         ranks = job.ranks()
         time.sleep(2)
         os.kill(ranks.known[1].pid, signal.SIGKILL)

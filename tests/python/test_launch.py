@@ -341,9 +341,7 @@ ONCE = ("--restarts", 0, "--spares", 0)
 def test_a_killed_rank_ends_the_job_soon_and_is_named(version, victim, tmp_path):
     job = Launched(2, 2, "--steps", 100_000, "--mark", tmp_path / "trains", version=version, options=ONCE)
     ranks = job.ranks()
-    while not (tmp_path / "trains").exists():          # the start has a test of its own
-        assert job.process.poll() is None
-        time.sleep(0.01)
+    job.await_training(tmp_path / "trains")          # the start has a test of its own
     time.sleep(random.uniform(0.0, 0.3))
     os.kill(ranks.known[victim].pid, signal.SIGKILL)
     killed = time.monotonic()

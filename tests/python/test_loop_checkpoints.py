@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, Launched, launch, needs_mpi
+from job_support import LIMIT, Launched, launch, needs_mpi, results, wait_for
 
 from trireme import checkpoint as checkpoints
 
@@ -18,11 +18,6 @@ FILES, BATCHES, BATCH, RATE = 8, 4, 4, 0.5             # as the script has them
 
 def keep(folder, steps=3, *more):
     return ("--checkpoint", folder, "--checkpoint-steps", steps, "--checkpoint-keep", 99, *more)
-
-
-def results(path):
-    with np.load(path) as arrays:
-        return {name: arrays[name] for name in arrays}
 
 
 def assert_same(got, want):
@@ -138,7 +133,7 @@ def test_a_job_goes_on_in_the_middle_of_a_pass(servers, uninterrupted, tmp_path)
 def test_a_job_is_stopped_in_the_middle_of_a_pass(uninterrupted, tmp_path):
     args = (tmp_path / "data", "--deep", "--pause", 0.1)
     job = Launched(2, 2, *args, "--mark", tmp_path / "mark", script=LOOPS, options=keep(tmp_path / "c", 1000))
-    wait_for(tmp_path / "mark", job.process)
+    job.await_training(tmp_path / "mark")
     time.sleep(0.3)
     job.process.send_signal(signal.SIGTERM)
     code, text = job.end()
@@ -147,19 +142,9 @@ def test_a_job_is_stopped_in_the_middle_of_a_pass(uninterrupted, tmp_path):
     assert_same(results(tmp_path / "r.npz"), uninterrupted)
 
 
-def wait_for(path, process):
-    deadline = time.monotonic() + LIMIT
-    while not path.exists():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def wait_for_checkpoint(folder, process):
     """And a little longer: the job is anywhere then."""
-    deadline = time.monotonic() + LIMIT
-    while not checkpoints.steps(folder):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(process, lambda: checkpoints.steps(folder), "a checkpoint")
     time.sleep(random.uniform(0.0, 0.3))
 
 

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from job_support import SCRIPT, Launched, alone, each_mpi, launch, needs_mpi
+from job_support import SCRIPT, Launched, alone, each_mpi, launch, needs_mpi, results
 
 import trireme as fluid
 from trireme.distributed import mode as modes
@@ -14,11 +14,6 @@ from trireme.errors import TriremeError
 
 pytestmark = pytest.mark.mpi
 ALONE = ["async", "ssp(2)", "geo(3)", "sync(backups=1)", "sync(fewer)"]
-
-
-def results(path):
-    with np.load(path) as data:
-        return {name: data[name] for name in data.files}
 
 
 def run(tmp_path, servers, trainers, mode, *args):
@@ -80,9 +75,7 @@ def test_trainers_may_end_further_apart_than_a_rank_may_be_silent(version, mode)
 def test_a_trainer_that_was_thought_dead_changes_nothing_when_it_wakes(mode, tmp_path):
     job = Launched(2, 2, "--steps", 150, "--pause", 0.04, "--mark", tmp_path / "begun", options=("--mode", mode))
     ranks = job.ranks()
-    while not (tmp_path / "begun").exists():
-        assert job.process.poll() is None
-        time.sleep(0.02)
+    job.await_training(tmp_path / "begun")
     signal.pidfd_send_signal(ranks.known[3].fd, signal.SIGSTOP)
     time.sleep(4.5)
     signal.pidfd_send_signal(ranks.known[3].fd, signal.SIGCONT)

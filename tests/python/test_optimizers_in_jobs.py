@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from job_support import SCRIPT, alone, launch, needs_mpi
+from job_support import SCRIPT, alone, launch, needs_mpi, results
 
 import trireme as fluid
 from trireme.layers import learning_rate_scheduler as schedules
@@ -15,11 +15,6 @@ sys.path.insert(0, str(WAYS.parent))
 import optimizers as ways  # noqa: E402 - the job's script says what there is
 
 each_kind = pytest.mark.parametrize("kind", ways.KINDS)
-
-
-def results(path):
-    with np.load(path) as arrays:
-        return {name: arrays[name] for name in arrays}
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, Launched, launch, needs_mpi, own_of
+from job_support import Launched, launch, needs_mpi, own_of
 
 import trireme as fluid
 from trireme.distributed.mode import parse
@@ -64,10 +64,8 @@ def run_killed(servers, trainers, victims, tmp_path, *args, options=()):
     """A job in which these ranks (None: mpirun) are killed at some moment behind the first step; its results."""
     mark = tmp_path / "begun"
     job = Launched(servers, trainers, "--out", tmp_path / "killed", "--mark", mark, *args, script=OWN, options=options)
-    ranks, deadline = job.ranks(), time.monotonic() + LIMIT
-    while not mark.exists():
-        assert job.process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
+    ranks = job.ranks()
+    job.await_training(mark)
     time.sleep(random.uniform(0.0, 0.4))
     parent = int(Path(f"/proc/{ranks.known[0].pid}/stat").read_text().rpartition(")")[2].split()[1])
     for victim in victims:

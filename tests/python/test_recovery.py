@@ -39,14 +39,8 @@ def start(tmp_path, version=None, options=()):
     mark.unlink(missing_ok=True)
     job = Launched(2, 2, *ARGS, "--out", out, "--mark", mark, version=version, options=options)
     ranks = job.ranks()
-    await_mark(mark, job)
+    job.await_training(mark)
     return job, ranks, out
-
-
-def await_mark(mark, job):
-    while not mark.exists():
-        assert job.process.poll() is None, job.process.stdout.read()
-        time.sleep(0.01)
 
 
 def check_whole(job, out, uninterrupted, said):
@@ -84,7 +78,7 @@ def test_a_server_that_dies_in_the_first_step_is_a_new_start(tmp_path):
     mark = tmp_path / "pulls"
     job = Launched(1, 1, mark, script=SCRIPT.with_name("first_pull.py"), options=("--spares", 0, "--restarts", 1))
     ranks = job.ranks()
-    await_mark(mark, job)
+    job.await_training(mark)
     os.kill(ranks.known[0].pid, signal.SIGKILL)
     mark.unlink()
     code, text = job.end()

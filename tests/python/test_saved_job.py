@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, Launched, assert_within, end_with_test, environment, full_disk, launch, needs_mpi, wait_for_newest
+from job_support import LIMIT, MPIS, Launched, assert_within, end_with_test, environment, full_disk, launch, needs_mpi, wait_for, wait_for_newest
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
@@ -268,9 +268,7 @@ def test_a_killed_rank_costs_no_bit(data, tmp_path):
     script(data, "--epochs", 2000, "--dropout", 0.2, "--save", tmp_path / "whole")
     job = Launched(1, 1, data, "--epochs", 2000, "--dropout", 0.2, "--save", tmp_path / "again", script=SCRIPT)
     ranks = job.ranks()
-    while not list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*")):
-        assert job.process.poll() is None, job.process.stdout.read()
-        time.sleep(0.01)
+    job.wait_for(lambda: list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*")), "memory of its servers")
     time.sleep(0.3)
     os.kill(ranks.known[1].pid, signal.SIGKILL)
     code, text = job.end()
@@ -326,10 +324,7 @@ def test_a_signal_is_a_checkpoint_and_an_exit_code(data, tmp_path):
     keep = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", "20")
     process = subprocess.Popen([trainer_program(), tmp_path / "job", *keep], env=environment(),
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    deadline = time.monotonic() + LIMIT
-    while not checkpoints.steps(tmp_path / "c"):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(process, lambda: checkpoints.steps(tmp_path / "c"), "a checkpoint")
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 75 and re.search(r"stopped by SIGTERM after step \d+; the checkpoint is ", out), out
@@ -485,10 +480,8 @@ needs_mpi_5 = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is insta
 
 def kill_and_await_heir(job, victim, condition):
     """Kill a trainer of the two behind two servers when that is so; return what the job printed to its good end."""
-    ranks, deadline = job.ranks(), time.monotonic() + LIMIT
-    while not condition():
-        assert job.process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
+    ranks = job.ranks()
+    job.wait_for(condition, "what its trainer is to die after")
     os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
     code, text = job.end()
     assert code == 0 and f"rank 4 (spare 0) takes the place of trainer {victim}" in text and "again" not in text, text
@@ -612,10 +605,7 @@ def test_a_saved_job_has_its_mode(data, tmp_path, capsys):
 def test_the_launcher_stops_it_at_a_checkpoint(data, tmp_path):
     script(data, "--write", tmp_path / "job", "--epochs", 1000000, "--servers", 2)
     job = Launched(2, 2, script=tmp_path / "job", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 200))
-    deadline = time.monotonic() + LIMIT
-    while not checkpoints.steps(tmp_path / "c"):
-        assert job.process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
+    job.wait_for(lambda: checkpoints.steps(tmp_path / "c"), "a checkpoint")
     job.process.send_signal(signal.SIGTERM)
     code, text = job.end()
     assert code == 75 and re.search(r"stopped by SIGUSR1 after step \d+; the checkpoint is ", text), text

@@ -413,9 +413,7 @@ def test_a_killed_rank_costs_no_bit_of_a_table(victim, tmp_path):
     launch(2, 2, *args, "--out", tmp_path / "whole.npz", script=TABLES)
     job = Launched(2, 2, *args, "--out", tmp_path / "r.npz", "--mark", tmp_path / "begun", script=TABLES)
     ranks = job.ranks()
-    while not (tmp_path / "begun").exists():
-        assert job.process.poll() is None, job.process.stdout.read()
-        time.sleep(0.01)
+    job.await_training(tmp_path / "begun")
     time.sleep(random.uniform(0.0, 0.3))
     os.kill(ranks.known[victim].pid, signal.SIGKILL)
     code, text = job.end()
@@ -438,9 +436,7 @@ def test_a_killed_rank_does_not_confuse_what_a_trainer_has_of_a_table(mode, keep
     launch(2, 1, *args, "--out", tmp_path / "whole.npz", script=TABLES, options=("--mode", mode))
     job = Launched(2, 1, *args, "--out", tmp_path / "r.npz", "--mark", tmp_path / "begun", script=TABLES, options=("--mode", mode))
     ranks = job.ranks()
-    while not (tmp_path / "begun").exists():
-        assert job.process.poll() is None, job.process.stdout.read()
-        time.sleep(0.01)
+    job.await_training(tmp_path / "begun")
     time.sleep(random.uniform(0.0, 0.3))
     os.kill(ranks.known[victim].pid, signal.SIGKILL)
     code, text = job.end()

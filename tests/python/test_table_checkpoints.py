@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, Launched, alone, launch, needs_mpi
+from job_support import Launched, alone, launch, needs_mpi, results
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
@@ -25,11 +25,6 @@ ARGS = ("--steps", STEPS, "--optimizer", "adam", "--entry-count", 2, "--max-age"
 
 def keep(folder, steps=3, *more):
     return ("--checkpoint", folder, "--checkpoint-steps", steps, *more)
-
-
-def results(path):
-    with np.load(path) as arrays:
-        return {name: arrays[name] for name in arrays}
 
 
 def assert_goes_on(got, want, first):
@@ -115,20 +110,13 @@ def test_a_damaged_row_is_named_and_the_checkpoint_before_it_taken(killed, unint
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 3)
 
 
-def wait_for(path, process):
-    deadline = time.monotonic() + LIMIT
-    while not path.exists():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_rank_that_dies_while_checkpoints_are_written(victim, tmp_path):
     """A checkpoint in every step: whatever is under way, the job goes on and what is there is whole."""
     folder, args = tmp_path / "c", (*ARGS, "--steps", 50, "--pause", 0.01)
     job = Launched(2, 2, *args, "--mark", tmp_path / "mark", "--out", tmp_path / "r.npz", script=TABLES, options=keep(folder, 1))
     ranks = job.ranks()
-    wait_for(tmp_path / "mark", job.process)
+    job.await_training(tmp_path / "mark")
     time.sleep(random.uniform(0.0, 0.5))
     os.kill(ranks.known[victim].pid, signal.SIGKILL)
     code, text = job.end()

@@ -24,6 +24,19 @@ const op_offsets *op_case_sequences(const op_case *c, int index)
     return &arg->lod[level];
 }
 
+int64_t op_offsets_batch_row(const op_offsets *offsets, int64_t sequence, int64_t t)
+{
+    const int64_t length = offsets->item[sequence + 1] - offsets->item[sequence];
+    int64_t       row = 0;
+
+    for (int64_t i = 0; i + 1 < offsets->count; i++) {
+        const int64_t other = offsets->item[i + 1] - offsets->item[i];
+        row += other < t ? other : t;
+        row += other > t && (other > length || (other == length && i < sequence));
+    }
+    return row;
+}
+
 int op_case_inputs(const op_case *c)
 {
     int count = OP_MAX_ARGS;
