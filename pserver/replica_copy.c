@@ -47,7 +47,7 @@ static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes)
         tr__replica_take_lists(r, &r->word, update);
         const tr_commit commit = {.updates = --r->updates, .settled = r->word.settled, .trainer = r->word.flags,
                                   .decided = r->word.decided, .verdicts = r->word.verdicts,
-                                  .start = r->roster->rank[r->roster->self].epoch};
+                                  .start = tr_roster_start(r->roster)};
         r->store.go_back(r->store.self, &commit);
     }
     if (update)

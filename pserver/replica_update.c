@@ -75,7 +75,7 @@ static void commit(tr_replica *r, const tr__replica_lists *l, bool is_update)
 {
     r->updates += is_update;
     const tr_commit now = {.updates = r->updates, .settled = l->settled, .trainer = l->flags, .decided = l->decided,
-                           .verdicts = l->verdicts, .start = r->roster->rank[r->roster->self].epoch};
+                           .verdicts = l->verdicts, .start = tr_roster_start(r->roster)};
     r->store.commit(r->store.self, &now, is_update);
     r->is_whole = true;
 }

@@ -384,6 +384,11 @@ uint32_t tr_roster_next_epoch(const tr_roster *roster, int trainer)
     return ((before >> HEIR_BITS) + 1) << HEIR_BITS | (uint32_t)roster->self;
 }
 
+uint32_t tr_roster_start(const tr_roster *roster)
+{
+    return roster->rank[roster->self].epoch;
+}
+
 bool tr_roster_is_heir(uint32_t epoch)
 {
     return epoch >> HEIR_BITS > 0;

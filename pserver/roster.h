@@ -71,6 +71,8 @@ int       tr_roster_heir_for(const tr_roster *roster, int rank);
 bool      tr_roster_inherit(tr_roster *roster, int trainer, int rank, uint32_t epoch);
 /* The epoch of the next who takes that trainer's place, chosen by this rank: above all before, and nobody else's. */
 uint32_t  tr_roster_next_epoch(const tr_roster *roster, int trainer);
+/* Of the job, by the epoch of a rank that is no heir, as servers and replicas are: 1, 2, ... A commit says in which it was made. */
+uint32_t  tr_roster_start(const tr_roster *roster);
 /* Has a trainer of this epoch taken another one's place? */
 bool      tr_roster_is_heir(uint32_t epoch);
 /* "rank 2, rank 3": who is not known yet; for messages. */

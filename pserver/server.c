@@ -163,11 +163,6 @@ const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *
     return tr_roster_name(server->roster, trainer->rank);
 }
 
-uint32_t tr__server_start(const tr_server *server)
-{
-    return server->roster->rank[server->roster->self].epoch;
-}
-
 /* Who has left while a step of it waits will send that again to whoever takes this server's place, and say goodbye again. */
 static uint8_t flags_of(const tr_server *server, int index, uint64_t settled)
 {
@@ -188,7 +183,7 @@ tr_commit tr__server_commit_of(tr_server *server, bool with_update)
     }
     return (tr_commit){.updates = updates, .settled = server->settled, .trainer = server->trainer_flags,
                        .decided = tr__server_has_verdicts(server) ? server->verdicts.update : updates,
-                       .verdicts = server->verdicts.number, .start = tr__server_start(server)};
+                       .verdicts = server->verdicts.number, .start = tr_roster_start(server->roster)};
 }
 
 void tr__server_commit(tr_server *server, bool is_update)

@@ -219,7 +219,7 @@ static tr_status take_over(tr_server *server)
         return tr_fail(TR_ENOTFOUND, "%s left no state", tr_roster_name(server->roster, server->roster->self));
     /* What an earlier start has left is not what the trainers of this one have agreed on: who had died then lives again, and servers that
      * were a step ahead go back. */
-    if (commit.start != tr__server_start(server))
+    if (commit.start != tr_roster_start(server->roster))
         return tr_fail(TR_ENOTFOUND, "server %d died before all trainers had agreed on the work", server->self);
     /* The setup stays where it is; the arrays of the commit do not. */
     Trireme__Pserver__Setup *setup = trireme__pserver__setup__unpack(NULL, bytes, packed);

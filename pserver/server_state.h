@@ -268,8 +268,6 @@ void      tr__server_on_share(tr_server *server, int peer, const tr_wire *wire, 
 void      tr__server_commit(tr_server *server, bool is_update);
 /* What that is, or (`with_update`) will be when the update in hand is applied. Its arrays live until the next. */
 tr_commit tr__server_commit_of(tr_server *server, bool with_update);
-/* The start of the job that this is: a commit says in which it was made. */
-uint32_t  tr__server_start(const tr_server *server);
 
 /* server_held.c */
 /* At the end of a list. Takes the payload over if it is owned, else copies it. */
