@@ -147,7 +147,6 @@ static tr_transport *start(const tr_transport_events *events, char *error, size_
     for (int i = 0; i < t->size; i++) {
         t->header[i] = MPI_REQUEST_NULL;
         t->peer[i].is_dead = i == t->rank;
-        post(t, i);
     }
     return t;
 }
@@ -302,7 +301,6 @@ static void take_header(tr_transport *t, int rank, int size)
         }
     }
     p->in_count++;
-    post(t, rank);
 }
 
 static int deliver(tr_transport *t, int rank)
@@ -321,7 +319,6 @@ static int deliver(tr_transport *t, int rank)
         p->in_first = (p->in_first + 1) % (RECV_DEPTH + 1);
         p->in_count--;
         count++;
-        post(t, rank);
     }
     return count;
 }
@@ -350,16 +347,20 @@ static int take_headers(tr_transport *t)
     return count;
 }
 
+/* What is behind the last messages is done before the next ones are looked for, so that nothing stands between a message and its answer. */
 static int poll_all(tr_transport *t)
 {
-    int count = take_headers(t);
+    int count = 0;
 
     for (int i = 0; i < t->size; i++) {
-        if (t->peer[i].in_count)
-            count += deliver(t, i);
         if (t->peer[i].out_count)
             count += finish_sends(t, i);
+        post(t, i);
     }
+    count += take_headers(t);
+    for (int i = 0; i < t->size; i++)
+        if (t->peer[i].in_count)
+            count += deliver(t, i);
     return count;
 }
 
