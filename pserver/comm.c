@@ -95,7 +95,7 @@ static void drive_once(tr_comm *comm)
 
     if (pthread_mutex_trylock(&comm->drive) == 0) {
         tr__rhythm r = {.who = TR_BELL_OWNER, .quiet_since = comm->now};
-        tr__comm_drive(comm, &r);
+        tr__comm_drive(comm, &r, tr__clock());
         tr__comm_ring(comm);
         is_done = comm->is_rung_by_all && !comm->out_waiting;
         pthread_mutex_unlock(&comm->drive);
@@ -127,22 +127,27 @@ uint64_t tr_comm_done(const tr_comm *comm)
 }
 
 /* The owner has nothing better to do, so it drives: a message that it waits for needs no change of thread. */
-tr_status tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout)
+tr_status tr_comm_wait(tr_span *waited, tr_comm *comm, uint64_t done, int64_t timeout)
 {
-    const int64_t from = tr__clock();
-    tr__rhythm        r = {TR_BELL_OWNER, from};
-    bool          is_late = false;
+    bool is_late = false;
 
     atomic_store(&comm->owner_drives, true);
-    tr__comm_take_drive(comm);
+    const int64_t until_driver = tr__comm_take_drive(comm);
+    const int64_t from = tr__clock();              /* not before: a driver's time never goes back, and tells whether it was away */
+    tr__rhythm    r = {TR_BELL_OWNER, from};
     if (atomic_load_explicit(&comm->own_doorbell->armed, memory_order_relaxed))
         atomic_store(&comm->own_doorbell->armed, 0);
-    while (tr_comm_done(comm) < done && atomic_load(&comm->state) != TR__FAILED && !is_late) {
+    for (int64_t now = from;; now = tr__clock()) {
         const unsigned seen = atomic_load(&comm->own_doorbell->rings);
-        if (!tr__comm_drive(comm, &r))
-            tr__comm_rest(comm, &r, seen);
+        const int      moved = tr__comm_drive(comm, &r, now);
         is_late = comm->now - from > timeout;
+        if (tr_comm_done(comm) >= done || atomic_load(&comm->state) == TR__FAILED || is_late)
+            break;
+        if (!moved)
+            tr__comm_rest(comm, &r, seen);
     }
+    if (waited)
+        *waited = (tr_span){from - until_driver, comm->now};
     char waiting[512] = "the servers";
     if (is_late && comm->has_node)
         comm->node.describe(comm->node.self, waiting, sizeof waiting);
@@ -303,8 +308,8 @@ int tr_comm_exit_code(const tr_comm *comm)
 void tr_comm_stats(const tr_comm *comm, tr_job_stats *stats)
 {
     stats->wire_nanoseconds = tr_counter_get(&comm->moving);
-    stats->messages_sent = (int64_t)atomic_load_explicit(&comm->messages_sent, memory_order_relaxed);
-    stats->messages_received = (int64_t)atomic_load_explicit(&comm->messages_received, memory_order_relaxed);
-    stats->bytes_sent = (int64_t)atomic_load_explicit(&comm->bytes_sent, memory_order_relaxed);
-    stats->bytes_received = (int64_t)atomic_load_explicit(&comm->bytes_received, memory_order_relaxed);
+    stats->messages_sent = tr_counter_get(&comm->messages_sent);
+    stats->messages_received = tr_counter_get(&comm->messages_received);
+    stats->bytes_sent = tr_counter_get(&comm->bytes_sent);
+    stats->bytes_received = tr_counter_get(&comm->bytes_received);
 }

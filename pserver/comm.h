@@ -51,14 +51,15 @@ typedef struct tr_comm_core {
 } tr_comm_core;
 
 typedef struct tr_comm tr_comm;
+typedef struct tr_span { int64_t from, to; } tr_span;
 
 /* Start the thread and wait until all ranks are known. */
 tr_status        tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_comm_core *core);
 const tr_roster *tr_comm_roster(const tr_comm *comm);
 /* Hand a command over; waits only while the ring is full. Fails when the job has failed. */
 tr_status        tr_comm_post(tr_comm *comm, const tr_command *command);
-/* Wait until `done` reaches this. TR_ETIMEOUT says what for. */
-tr_status        tr_comm_wait(tr_comm *comm, uint64_t done, int64_t timeout);
+/* Wait until `done` reaches this. TR_ETIMEOUT says what for. `waited`: from when to when; NULL is allowed. */
+tr_status        tr_comm_wait(tr_span *waited, tr_comm *comm, uint64_t done, int64_t timeout);
 /* The same in another thread than the owner's: it looks until others have done it. */
 tr_status        tr_comm_stand_by(tr_comm *comm, uint64_t done, int64_t timeout);
 /* More is under way than what the owner has waited for: let the thread see to it at once. */

@@ -66,7 +66,7 @@ bool tr__comm_has_commands(const tr_comm *comm)
 /* While a message is likely at any moment: to look for one costs less than to look at everything else. */
 static int poll_often(const tr_comm *comm)
 {
-    enum { OFTEN = 8 };
+    enum { OFTEN = 32 };
     int moved = 0;
 
     for (int i = 0; i < OFTEN && !moved && !tr__comm_has_commands(comm); i++)
@@ -102,22 +102,22 @@ static int turn(tr_comm *comm, bool often)
     return moved;
 }
 
-/* One turn of whoever drives. */
-int tr__comm_drive(tr_comm *comm, tr__rhythm *r)
+/* One turn of whoever drives. To ask for the time takes as long as to send a small message: once when it begins, and when it has moved something. */
+int tr__comm_drive(tr_comm *comm, tr__rhythm *r, int64_t now)
 {
-    atomic_fetch_add_explicit(&comm->turns, 1, memory_order_relaxed);
-    tr__comm_turn_begins(comm);
+    tr_counter_add(&comm->turns, 1);
+    tr__comm_turn_begins(comm, now);
     const int moved = turn(comm, is_hot(r, comm->now - r->quiet_since));
-    r->looked_at = comm->now;
     if (moved) {
         if (!r->is_aside)
             comm->short_waits = comm->now - r->quiet_since < SHORT_WAIT ? comm->short_waits + 1 : 0;
-        r->quiet_since = comm->now;
         if (r->is_armed)
             atomic_store(&comm->own_doorbell->armed, 0);
         r->is_armed = false;
-        tr_counter_add(&comm->moving, tr__clock() - comm->now);
+        r->quiet_since = comm->now = tr__clock();
+        tr_counter_add(&comm->moving, comm->now - now);
     }
+    r->looked_at = comm->now;
     r->is_brisk = comm->short_waits >= SHORT_WAITS;
     r->hears_all = hears_all(comm);
     return moved;
@@ -150,8 +150,7 @@ void tr__comm_rest(tr_comm *comm, tr__rhythm *r, unsigned seen)
 
 void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s)
 {
-    const long long turns = atomic_load_explicit(&comm->turns, memory_order_relaxed);
-    const int64_t   now = tr__clock();
+    const int64_t turns = tr_counter_get(&comm->turns), now = tr__clock();
 
     if (turns != s->turns)
         *s = (tr__stuck){turns, now, 0};
@@ -175,12 +174,14 @@ static bool lock_within(pthread_mutex_t *mutex, int64_t nanoseconds)
 #endif
 }
 
-void tr__comm_take_drive(tr_comm *comm)
+int64_t tr__comm_take_drive(tr_comm *comm)
 {
     tr__stuck s = {0};
 
     if (pthread_mutex_trylock(&comm->drive) == 0)
-        return;
+        return 0;
+    const int64_t from = tr__clock();
     while (!lock_within(&comm->drive, TR__LOOK))
         tr__comm_look_whether_stuck(comm, &s);
+    return tr__clock() - from;
 }

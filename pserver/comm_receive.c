@@ -128,8 +128,8 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
         return;
     }
     tr_liveness_heard(comm->liveness, peer, comm->now);
-    atomic_fetch_add_explicit(&comm->messages_received, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&comm->bytes_received, TR_WIRE_HEADER + wire.bytes, memory_order_relaxed);
+    tr_counter_add(&comm->messages_received, 1);
+    tr_counter_add(&comm->bytes_received, TR_WIRE_HEADER + (int64_t)wire.bytes);
     if (wire.kind == TR_WIRE_SERVING && wire.bytes)
         see_server(comm, peer, payload, bytes);
     if (wire.kind == TR_WIRE_HEIR)

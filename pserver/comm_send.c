@@ -15,8 +15,8 @@ static bool hand_over(tr_comm *comm, const tr_message *message)
         comm->to_ring[comm->to_ring_count++] = message->peer;
     }
     tr_liveness_sent(comm->liveness, message->peer, comm->now);
-    atomic_fetch_add_explicit(&comm->messages_sent, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&comm->bytes_sent, TR_WIRE_HEADER + message->wire.bytes, memory_order_relaxed);
+    tr_counter_add(&comm->messages_sent, 1);
+    tr_counter_add(&comm->bytes_sent, TR_WIRE_HEADER + (int64_t)message->wire.bytes);
     return true;
 }
 

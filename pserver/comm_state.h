@@ -43,7 +43,7 @@ struct tr_comm {
     tr_doorbell     *own_doorbell;                /* of who drives, and of the thread that stands aside */
     int              doorbell_file;
     pthread_mutex_t  drive;                       /* held by who drives: all that is "the driver's own" below */
-    atomic_llong     turns;                       /* of whoever drives */
+    tr_counter       turns;                       /* of whoever drives */
     atomic_bool      owner_drives;                /* the thread keeps out of the way */
     atomic_bool      thread_sleeps;
     int64_t          gathers_since;               /* of who drives: there are commands that were not flushed; 0: none */
@@ -53,7 +53,7 @@ struct tr_comm {
     bool             is_well;                     /* read when is_leaving is set */
     atomic_int       exit_code;                   /* after a failure; 0 stands for 1 */
     atomic_bool      is_told;                     /* the failure was printed, here or elsewhere */
-    atomic_ullong    messages_sent, messages_received, bytes_sent, bytes_received;
+    tr_counter       messages_sent, messages_received, bytes_sent, bytes_received;
     tr_counter       moving;                      /* time in turns that moved something */
     pthread_mutex_t  lock;                        /* of the two below */
     tr_status        status;
@@ -107,16 +107,16 @@ typedef struct tr__rhythm {
  * job's to mpirun. Whoever does not drive looks: a driver
  * that makes no turn while this thread has run a thousand times, and for longer than a peer may be silent, is stuck. */
 typedef struct tr__stuck {
-    long long turns;
-    int64_t   since;
-    int       looks;
+    int64_t turns;
+    int64_t since;
+    int     looks;
 } tr__stuck;
 
 bool tr__comm_has_commands(const tr_comm *comm);
-/* Become who drives: take the lock. */
-void tr__comm_take_drive(tr_comm *comm);
-/* One turn of who drives. Returns how much has moved. */
-int  tr__comm_drive(tr_comm *comm, tr__rhythm *r);
+/* Become who drives: take the lock. Returns how long that took; without another driver 0. */
+int64_t tr__comm_take_drive(tr_comm *comm);
+/* One turn of who drives, which begins now. Returns how much has moved; then `comm->now` is its end. */
+int  tr__comm_drive(tr_comm *comm, tr__rhythm *r, int64_t now);
 /* Between turns in which nothing moves. `seen`: the doorbell's rings before the last look. */
 void tr__comm_rest(tr_comm *comm, tr__rhythm *r, unsigned seen);
 void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s);
@@ -146,7 +146,7 @@ void tr__comm_check_core(tr_comm *comm, int peer);
 void tr__comm_watch_begin(tr_comm *comm);
 void tr__comm_watch_end(tr_comm *comm);
 /* What the clock says now; and whether it has said nothing for long. */
-void tr__comm_turn_begins(tr_comm *comm);
+void tr__comm_turn_begins(tr_comm *comm, int64_t now);
 /* Beats, silence, processes that ended, what a failure demands: called all the time. */
 void tr__comm_watch(tr_comm *comm);
 void tr__comm_dead(tr_comm *comm, int peer, const char *how);

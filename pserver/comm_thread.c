@@ -122,7 +122,7 @@ void *tr__comm_run(void *payload)
         }
         atomic_store(&comm->thread_sleeps, false);
         pthread_mutex_lock(&comm->drive);
-        const int  moved = tr__comm_drive(comm, &r);
+        const int  moved = tr__comm_drive(comm, &r, tr__clock());
         const bool is_over = may_end(comm);
         pthread_mutex_unlock(&comm->drive);
         if (is_over)

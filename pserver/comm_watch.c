@@ -20,9 +20,9 @@ static const int64_t MILLISECOND = 1000000;
 
 /* == absence =================================================================================== */
 
-void tr__comm_turn_begins(tr_comm *comm)
+void tr__comm_turn_begins(tr_comm *comm, int64_t now)
 {
-    comm->now = tr__clock();
+    comm->now = now;
     /* They heard of this rank by its last heartbeat, which was before it went. */
     if (comm->turned_at && comm->now - comm->turned_at > comm->options.timeout - comm->options.heartbeat)
         comm->woke_at = comm->now;

@@ -313,7 +313,7 @@ tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint3
         job->share = malloc((size_t)tr_job_servers(job) * TR_GATHER_MAX);
     TR_TRY(tr_comm_post(job->comm, &command));
     *all = job->share;
-    return tr_comm_wait(job->comm, ++job->shared, tr__seconds(job->options.wait_timeout));
+    return tr_comm_wait(NULL, job->comm, ++job->shared, tr__seconds(job->options.wait_timeout));
 }
 
 /* In the owner's thread, which is the trainer's from here on. */

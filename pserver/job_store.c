@@ -134,7 +134,10 @@ static tr_status store_write_rows(void *self, uint32_t index, const void *rows, 
 
 static tr_status store_piece(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)
 {
-    tr_job         *job = self;
+    tr_job *job = self;
+
+    if (!tr_server_program_has_pieces(job->program, index))
+        return TR_OK;
     const int64_t   from = tr__clock();
     const tr_status status = tr_server_program_piece(job->program, index, offset, bytes, grad);
 

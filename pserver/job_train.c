@@ -255,9 +255,9 @@ tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
         return tr_fail(TR_ERANGE, "tr_job_wait: ticket %llu was not given out yet", (unsigned long long)ticket);
     if (tr_job_is_done(job, ticket))
         return tr_comm_status(job->comm);
-    const int64_t   from = tr__clock();
-    const tr_status status = tr_comm_wait(job->comm, ticket, tr__seconds(job->options.wait_timeout));
-    tr_trainer_meter_wait(job->meter, from, tr__clock(), tr_client_last_server(job->client));
+    tr_span         waited;
+    const tr_status status = tr_comm_wait(&waited, job->comm, ticket, tr__seconds(job->options.wait_timeout));
+    tr_trainer_meter_wait(job->meter, waited.from, waited.to, tr_client_last_server(job->client));
     if (!tr_job_is_done(job, job->last_pull))
         tr_comm_carry_on(job->comm);               /* parameters come while the caller computes with the first of them */
     return status;
@@ -301,7 +301,7 @@ tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)
         TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STAY, .is_urgent = true}, NULL));
         job->stays = true;
     }
-    TR_TRY(tr_comm_wait(job->comm, job->last_ticket, tr__seconds(seconds)));
+    TR_TRY(tr_comm_wait(NULL, job->comm, job->last_ticket, tr__seconds(seconds)));
     tr__maker_last(job->maker, last);
     return TR_OK;
 }
@@ -340,5 +340,5 @@ tr_status tr_job_abort(tr_job *job, const char *why)
         free(text);
         return status;
     }
-    return tr_comm_wait(job->comm, UINT64_MAX, tr__seconds(job->options.timeout));
+    return tr_comm_wait(NULL, job->comm, UINT64_MAX, tr__seconds(job->options.timeout));
 }

@@ -491,10 +491,13 @@ tr_status tr_server_program_write_rows(tr_server_program *sp, uint32_t table, co
     return (are_candidates ? tr_table_unpack_candidates : tr_table_unpack)(sp->table[table]->table, rows, bytes);
 }
 
+bool tr_server_program_has_pieces(const tr_server_program *sp, uint32_t index)
+{
+    return sp->pieces && tr_server_pieces_has(sp->pieces, index);
+}
+
 tr_status tr_server_program_piece(tr_server_program *sp, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad)
 {
-    if (!sp->pieces || !tr_server_pieces_has(sp->pieces, index))
-        return TR_OK;
     return tr_server_pieces_run(sp->pieces, index, offset, bytes, grad);
 }
 

@@ -44,6 +44,8 @@ tr_status          tr_server_program_read_rows(tr_server_program *sp, uint32_t t
                                                uint64_t *bytes);
 tr_status          tr_server_program_write_rows(tr_server_program *sp, uint32_t table, const void *rows, uint64_t bytes,
                                                 bool are_candidates);
+/* May the update of this block be computed piece by piece? */
+bool               tr_server_program_has_pieces(const tr_server_program *sp, uint32_t block);
 /* Compute a piece of the next update, whose gradient is whole; see tr_store. */
 tr_status          tr_server_program_piece(tr_server_program *sp, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);
 /* Is what an update leaves to tr_server_program_run over within some tens of microseconds? */
