@@ -294,20 +294,26 @@ static void describe(const void *self, char *out, size_t size)
     }
 }
 
+/* Has the server heard the goodbye, so that there is nothing more to do for it? */
+static bool has_left(const tr_client *client, const tr__stream *s)
+{
+    bool is_done = client->has_left;
+
+    for (const tr__request *r = s->first; r && is_done; r = r->next)
+        is_done = r->is_done;
+    return is_done;
+}
+
+/* Servers alone know whom they miss: a trainer that died behind its goodbye is missed by nobody. */
 static void lost(void *self, int peer, const char *how)
 {
-    tr_client *client = self;
-    char       waiting[256];
+    tr_client  *client = self;
+    char        waiting[256];
+    tr__stream *s = tr__client_stream_of(client, peer);
 
-    tr__stream    *s = tr__client_stream_of(client, peer);
-
-    const tr_role  role = client->roster->rank[peer].role;
-
-    if (client->status != TR_OK || (client->survives_trainers && !s) || role == TR_ROLE_SPARE || role == TR_ROLE_REPLICA)
+    if (client->status != TR_OK || !s || has_left(client, s))
         return;
-    if (role == TR_ROLE_TRAINER && tr_roster_heir_for(client->roster, peer) >= 0)
-        return;                                    /* servers see to it */
-    if (s && (client->block || tr__client_is_heir(client)) && tr_roster_spare_for(client->roster, peer) >= 0) {
+    if ((client->block || tr__client_is_heir(client)) && tr_roster_spare_for(client->roster, peer) >= 0) {
         s->is_orphan = true;
         s->orphan_since = client->now;
         free(s->how);

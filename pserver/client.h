@@ -80,7 +80,7 @@ void       tr_client_keep_settled(tr_client *client);
 /* `setups` has one entry for each server; blocks are copied. */
 uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count,
                              const tr_client_block *blocks);
-/* From here on the death of another trainer is no concern of this one. */
+/* The mode goes on without a trainer that dies: trainers do not wait for each other's steps, but perhaps for their cuts. */
 void     tr_client_survive_trainers(tr_client *client);
 uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, double weight);
 /* The pieces of a large block, compressed (compress.h). The struct, and what it points to, lives until the ticket of the step's

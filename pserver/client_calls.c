@@ -226,6 +226,7 @@ uint64_t tr_client_stay(tr_client *client)
 
 uint64_t tr_client_goodbye(tr_client *client)
 {
+    client->has_left = true;
     if (!client->stays)
         return say_farewell(client, TR_WIRE_GOODBYE);
     const uint64_t op = tr__client_op_begin(client);

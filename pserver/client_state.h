@@ -118,7 +118,7 @@ struct tr_client {
     uint32_t            cut_known;    /* the newest that any server has heard of */
     uint32_t            cut_wanted, cut_maker; /* the newest to take part in, and who has begun it */
     bool                has_word;     /* from a server, since the caller took one */
-    bool                stays;        /* its steps are over */
+    bool                stays, has_left;       /* its steps are over; and it has said goodbye */
     int64_t             cut_asked_at;
     uint8_t *(*pack_place)(void *self, size_t *size, uint64_t step);
     void               *pack_self;

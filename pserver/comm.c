@@ -240,26 +240,6 @@ tr_status tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must
     return status;
 }
 
-/* Of the dead, those whose places nobody takes. */
-static bool all_are_out(const tr_comm *comm, const int *rank, int count, int (*follower)(const tr_roster *, int rank))
-{
-    for (int i = 0; i < count; i++) {
-        const tr_life life = tr_liveness_of(comm->liveness, rank[i]);
-        if (life == TR_LIFE_ALIVE || (life == TR_LIFE_DEAD && follower(comm->roster, rank[i]) >= 0))
-            return false;
-    }
-    return true;
-}
-
-/* A dead one's place may be taken yet, for all that this rank knows: who leaves is not there for the next that dies. */
-bool tr_comm_trainers_left(const tr_comm *comm)
-{
-    const tr_roster *roster = comm->roster;
-
-    return all_are_out(comm, roster->trainer_rank, roster->trainers, tr_roster_heir_for) ||
-           all_are_out(comm, roster->server_rank, roster->servers, tr_roster_spare_for);
-}
-
 void tr_comm_kill(tr_comm *comm, int rank)
 {
     struct pollfd end = {comm->pidfd[rank], POLLIN, 0};

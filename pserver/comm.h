@@ -71,8 +71,6 @@ tr_status        tr_comm_status(tr_comm *comm);
  * all. After a failure: see that it is told, leave MPI alone. *must_exit: a rank has died in whose death the job did not end, or MPI does not
  * stop: this process must end by _exit. */
 tr_status        tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must_exit);
-/* Of who drives: has every trainer left, or no server that waits for another one? */
-bool             tr_comm_trainers_left(const tr_comm *comm);
 /* Of who drives: end a rank of this host that is thought dead, so that it is. */
 void             tr_comm_kill(tr_comm *comm, int rank);
 /* Of who drives: this rank, a spare, is that server from here on. */

@@ -50,13 +50,25 @@ static void on_hello(tr_comm *comm, int peer, const uint8_t *payload, uint64_t b
         tr__comm_failed(comm, status, comm->roster->self, tr_error());
 }
 
+/* It was dead before, or it has left. */
+static void on_bye(tr_comm *comm, int peer)
+{
+    tr_liveness_left(comm->liveness, peer);
+    tr_rank *r = &comm->roster->rank[peer];
+    r->has_left = tr_liveness_of(comm->liveness, peer) == TR_LIFE_LEFT;
+    if (r->has_left && comm->has_node && comm->node.left) {
+        comm->node.left(comm->node.self, peer);
+        tr__comm_check_core(comm, comm->roster->self);
+    }
+}
+
 /* Messages between the threads themselves. */
 static void receive_own(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
     if (wire->kind == TR_WIRE_HELLO)
         on_hello(comm, peer, payload, wire->bytes);
     else if (wire->kind == TR_WIRE_BYE)
-        tr_liveness_left(comm->liveness, peer);
+        on_bye(comm, peer);
     else if (wire->kind == TR_WIRE_ABORT)
         tr__comm_on_abort(comm, peer, payload, wire->bytes);
     if (is_placed)

@@ -83,7 +83,7 @@ static bool may_end(tr_comm *comm)
     if (!atomic_load(&comm->is_leaving) || comm->status != TR_OK || !is_quiet(comm))
         return false;
     if (!comm->said_bye) {
-        comm->said_bye = true;
+        comm->said_bye = comm->roster->rank[comm->roster->self].has_left = true;
         if (comm->is_well)
             tr__launcher_tell("done", comm->roster->self, NULL);
         for (int i = 0; i < comm->roster->size; i++)

@@ -193,6 +193,16 @@ static void note_death(const tr_comm *comm, int peer, const char *how)
                    tr_json_quote(quoted, sizeof quoted, how));
 }
 
+/* Whether a trainer is missed is for the servers to say: a spare does not know the mode. Of a server a trainer may be the only one that is
+ * left: it knows that it misses nothing. */
+static bool may_say_lost(const tr_roster *roster, int peer)
+{
+    const tr_role role = roster->rank[roster->self].role, dead = roster->rank[peer].role;
+
+    return role == TR_ROLE_SERVER || (role == TR_ROLE_SPARE && dead != TR_ROLE_TRAINER) ||
+           (role == TR_ROLE_TRAINER && dead == TR_ROLE_SERVER);
+}
+
 void tr__comm_dead(tr_comm *comm, int peer, const char *how)
 {
     const char *text;
@@ -218,9 +228,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     }
     atomic_store(&comm->has_survived, true);
     note_death(comm, peer, how);
-    /* Whether a trainer is missed is for the servers to say: a spare does not know the mode. */
-    const tr_role role = comm->roster->rank[comm->roster->self].role;
-    if (role == TR_ROLE_SERVER || (role == TR_ROLE_SPARE && comm->roster->rank[peer].role != TR_ROLE_TRAINER))
+    if (may_say_lost(comm->roster, peer))
         tr__launcher_tell("lost", peer, how);
 }
 

@@ -145,11 +145,19 @@ static bool either_awaits_loans(const void *self)
     return node.awaits_loans && node.awaits_loans(node.self);
 }
 
+static void either_left(void *self, int peer)
+{
+    const tr_node node = core_now(self);
+
+    if (node.left)
+        node.left(node.self, peer);
+}
+
 static tr_node make_spare(tr_job *job, const tr_roster *roster)
 {
     job->spare = tr_spare_new(roster, take_place, inherit, mirror, job);
     return (tr_node){job, either_place, either_receive, either_lost, either_tick, either_next, either_status,
-                     either_describe, either_awaits_loans};
+                     either_describe, either_awaits_loans, either_left};
 }
 
 /* == the core of this rank ========================================================================= */
@@ -303,7 +311,7 @@ static uint64_t core_done(void *self)
         tr__maker_poll(job);
         return tr_client_done(job->client);
     }
-    const bool is_over = job->server ? tr_server_is_done(job->server) : tr_comm_trainers_left(job->comm);
+    const bool is_over = job->server ? tr_server_is_done(job->server) : tr_roster_is_over(tr_comm_roster(job->comm));
     if (is_over && !atomic_load_explicit(&job->is_done, memory_order_relaxed)) {
         job->is_forsaken = job->server && tr_server_is_forsaken(job->server);
         atomic_store(&job->is_done, true);

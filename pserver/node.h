@@ -48,6 +48,8 @@ typedef struct tr_node {
     /* Does it wait for loans? Then the driver copies what it has not begun to send of those that are wanted
      * (tr_outbox_give_back). NULL: it lends nothing. */
     bool (*awaits_loans)(const void *self);
+    /* A peer has said goodbye: it does no more, and takes nobody's place. NULL: that is nothing to this core. */
+    void (*left)(void *self, int peer);
 } tr_node;
 
 #endif

@@ -276,10 +276,15 @@ int tr_roster_replica_of(const tr_roster *roster, int server)
     return -1;
 }
 
+static bool is_there(const tr_rank *r)
+{
+    return !r->is_dead && !r->has_left;
+}
+
 static bool waits(const tr_roster *roster, int rank)
 {
     const tr_rank *r = &roster->rank[rank];
-    return !r->is_dead && (r->role == TR_ROLE_SPARE || (r->role == TR_ROLE_REPLICA && r->index >= roster->servers));
+    return is_there(r) && (r->role == TR_ROLE_SPARE || (r->role == TR_ROLE_REPLICA && r->index >= roster->servers));
 }
 
 /* What would be lost with a rank's host, and how much less is ready there when it has become a replica. */
@@ -325,7 +330,7 @@ int tr_roster_spare_for(const tr_roster *roster, int rank)
     const char *host = roster->rank[rank].host_id;
 
     for (int i = 0; host[0] && i < roster->size; i++)
-        if (i != rank && roster->rank[i].role == TR_ROLE_SPARE && !roster->rank[i].is_dead &&
+        if (i != rank && roster->rank[i].role == TR_ROLE_SPARE && is_there(&roster->rank[i]) &&
             !strcmp(roster->rank[i].host_id, host))
             return i;
     return -1;
@@ -350,7 +355,7 @@ int tr_roster_heir_for(const tr_roster *roster, int rank)
 
     for (int i = 0; i < roster->size; i++) {
         const tr_rank *r = &roster->rank[i];
-        if (r->role != TR_ROLE_SPARE || r->is_dead || !r->can_inherit)
+        if (r->role != TR_ROLE_SPARE || !is_there(r) || !r->can_inherit)
             continue;
         if (host[0] && !strcmp(r->host_id, host))
             return i;
@@ -363,7 +368,7 @@ bool tr_roster_inherit(tr_roster *roster, int trainer, int rank, uint32_t epoch)
 {
     tr_rank *before = &roster->rank[roster->trainer_rank[trainer]], *heir = &roster->rank[rank];
 
-    if (heir->role != TR_ROLE_SPARE || epoch <= before->epoch)
+    if (heir->role != TR_ROLE_SPARE || heir->has_left || epoch <= before->epoch)
         return false;
     before->role = TR_ROLE_SPARE;
     before->index = -1;
@@ -392,6 +397,22 @@ uint32_t tr_roster_start(const tr_roster *roster)
 bool tr_roster_is_heir(uint32_t epoch)
 {
     return epoch >> HEIR_BITS > 0;
+}
+
+static bool are_out(const tr_roster *roster, const int *rank, int count, int (*follower)(const tr_roster *, int rank))
+{
+    for (int i = 0; i < count; i++) {
+        const tr_rank *r = &roster->rank[rank[i]];
+        if (!r->has_left && !(r->is_dead && follower(roster, rank[i]) < 0))
+            return false;
+    }
+    return true;
+}
+
+bool tr_roster_is_over(const tr_roster *roster)
+{
+    return are_out(roster, roster->trainer_rank, roster->trainers, tr_roster_heir_for) ||
+           are_out(roster, roster->server_rank, roster->servers, tr_roster_spare_for);
 }
 
 const char *tr_roster_name(const tr_roster *roster, int rank)

@@ -5,7 +5,7 @@
  * states of all of them on other hosts (a replica's): then each is where its state is. A replica has the number of a
  * server of another host, or a higher one: it waits, as spares do, to be called as a dead one's successor. Nothing here waits or sends.
  *
- * What must stay true: once complete, a roster changes in who is dead and which rank is which server or trainer, by who drives (comm.h)
+ * What must stay true: once complete, a roster changes in who is dead or has left and which rank is which server or trainer, by who drives (comm.h)
  * alone; names and numbers of ranks do not change, and other threads may read those. */
 #ifndef TR_PSERVER_ROSTER_H
 #define TR_PSERVER_ROSTER_H
@@ -13,7 +13,8 @@
 #include "pserver/trireme_dist.h"
 
 typedef struct tr_rank {
-    bool     is_known, is_dead, can_inherit;
+    bool     is_known, can_inherit;
+    bool     is_dead, has_left;       /* has_left: it said goodbye to all (BYE), and takes nobody's place from then on; never both */
     tr_role  role;
     int      index;                   /* among the ranks of its role */
     uint32_t epoch;
@@ -75,6 +76,9 @@ uint32_t  tr_roster_next_epoch(const tr_roster *roster, int trainer);
 uint32_t  tr_roster_start(const tr_roster *roster);
 /* Has a trainer of this epoch taken another one's place? */
 bool      tr_roster_is_heir(uint32_t epoch);
+/* May who waits leave: are all trainers out, or all servers, by a goodbye or by a death after which nobody is to take their place? Who
+ * leaves is not there for the next that dies, so that a place which may be taken yet, for all that this rank knows, is waited for. */
+bool      tr_roster_is_over(const tr_roster *roster);
 /* "rank 2, rank 3": who is not known yet; for messages. */
 void      tr_roster_missing(const tr_roster *roster, char *out, size_t size);
 

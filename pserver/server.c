@@ -123,11 +123,15 @@ void tr_server_free(tr_server *server)
     free(server);
 }
 
-/* Server 0 has died before anybody could take its place, and all trainers, too. */
+/* Server 0 has died before anybody could take its place, and there is nothing to decide: trainers have died, or left with all settled. */
 static bool nobody_decides(const tr_server *server)
 {
     const tr_roster *roster = server->roster;
-    return roster->rank[roster->server_rank[0]].is_dead && tr_server_is_forsaken(server);
+    bool             is_all = !tr__server_is_pending(server);
+
+    for (int i = 0; i < server->trainer_count; i++)
+        is_all &= server->trainer[i].is_lost || server->trainer[i].settled == server->trainer[i].ended;
+    return roster->rank[roster->server_rank[0]].is_dead && (is_all || tr_server_is_forsaken(server));
 }
 
 bool tr_server_is_done(const tr_server *server)
@@ -244,12 +248,14 @@ tr__trainer *tr__server_trainer_of(tr_server *server, int peer)
     return rank->role == TR_ROLE_TRAINER ? &server->trainer[rank->index] : NULL;
 }
 
-/* Will nobody take the place of a server that is missed, now that this server or spare is dead? */
+/* Will nobody take the place of a server that is missed, now that this server is dead, or this spare is not there? Who is done misses nobody. */
 static bool waits_in_vain(const tr_server *server, int peer)
 {
     const tr_roster *roster = server->roster;
     const int        first = roster->server_rank[0];
 
+    if (tr_server_is_done(server))
+        return false;
     if (tr__server_has_verdicts(server) && roster->rank[first].is_dead)
         return tr_roster_spare_for(roster, first) < 0;
     return roster->rank[peer].role != TR_ROLE_SPARE && tr_roster_spare_for(roster, peer) < 0;
@@ -285,6 +291,18 @@ static void lost(void *self, int peer, const char *how)
         tr__server_mourn_again(server);
     if (waits_in_vain(server, peer))               /* else trainers wait for whom takes its place, not we */
         tr__server_fail_by(server, peer, how);
+}
+
+/* A process that takes a dead server's place does not know who stays: all that have left do not. A spare that has left is not there. */
+static void left(void *self, int peer)
+{
+    tr_server   *server = self;
+    tr__trainer *trainer = tr__server_trainer_of(server, peer);
+
+    if (trainer && trainer->stays)
+        tr__server_stayed(server, trainer);
+    if (server->roster->rank[peer].role == TR_ROLE_SPARE)
+        tr__server_mourn_again(server);
 }
 
 /* == replies ================================================================================= */
@@ -367,7 +385,7 @@ static bool awaits_loans(const void *self)
 
 tr_node tr_server_node(tr_server *server)
 {
-    return (tr_node){server, tr__server_place, tr__server_receive, lost, tick, next, status_of, describe, awaits_loans};
+    return (tr_node){server, tr__server_place, tr__server_receive, lost, tick, next, status_of, describe, awaits_loans, left};
 }
 
 /* The replica computes the same update, and needs what all servers have gathered for it. */

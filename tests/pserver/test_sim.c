@@ -231,6 +231,38 @@ TEST(a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost)
     expect_often("jobs that went on", went_on, RUNS, 25);
 }
 
+/* One of these ranks dies when it has said goodbye to some of the others. */
+static void kill_leaving(sim_job *job, int first, int count)
+{
+    const uint64_t size = (uint64_t)sim_job_size(job);
+    const int      rank = first + (int)tr_sim_random(sim_job_sim(job), (uint64_t)count);
+
+    sim_job_kill_leaving(job, rank, (int)tr_sim_random(sim_job_sim(job), size), (int)tr_sim_random(sim_job_sim(job), size - 1));
+}
+
+/* Who dies so has left for some, and died for others: those that wait see it differently. All work is done. */
+TEST(who_dies_between_its_goodbyes_keeps_nobody_waiting)
+{
+    for (EACH_SEED(1000)) {
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)");
+        const char *text;
+        options.spares = (int)(seed / 2 % 4);
+        options.heirs = seed / 3 % 3;
+        options.replicas = seed % 4 == 0;
+        options.cuts = seed % 5 == 0;
+        sim_job *job = sim_job_new(&options);
+        kill_leaving(job, 0, options.servers);
+        kill_leaving(job, options.servers, options.trainers);
+        kill_leaving(job, options.servers, options.trainers);
+        run(job, seed);
+        for (int i = 0; i < sim_job_size(job); i++)
+            if (sim_job_status(job, i, &text) != TR_OK)
+                fail_msg("seed %llu: rank %d: %s", (unsigned long long)seed, i, text);
+        sim_job_check(job);
+        sim_job_free(job);
+    }
+}
+
 /* A host is lost with a server's memory: the job is started again, and goes on from the replica. */
 TEST(a_replica_has_all_that_was_acknowledged)
 {
@@ -664,6 +696,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(jobs_of_sixty_four_ranks),
         cmocka_unit_test(a_job_goes_on_from_a_cut_at_any_step_on_any_number_of_servers),
         cmocka_unit_test(a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost),
+        cmocka_unit_test(who_dies_between_its_goodbyes_keeps_nobody_waiting),
         cmocka_unit_test(a_replica_has_all_that_was_acknowledged),
         cmocka_unit_test(a_dead_trainer_stops_nobody_where_trainers_are_apart),
         cmocka_unit_test(servers_agree_on_every_update_whoever_dies),

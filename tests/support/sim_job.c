@@ -11,7 +11,8 @@
 #include <cmocka.h>
 
 static const int64_t param_size[SIM_PARAMS] = {3, 700, 4500, 11000};
-
+/* By then what has been sent is there. */
+static const int64_t ARRIVES = 20000;
 
 /* == a rank around its core ==================================================================== */
 
@@ -33,6 +34,12 @@ static void rank_receive(void *self, int64_t now, int peer, const tr_wire *wire,
 {
     sim_rank *r = self;
 
+    if (wire->kind == TR_WIRE_BYE) {
+        r->roster->rank[peer].has_left = !r->roster->rank[peer].is_dead;
+        if (r->roster->rank[peer].has_left && core_of(r).left)
+            core_of(r).left(core_of(r).self, peer);
+        return;
+    }
     if (wire->kind == TR_WIRE_HEIR && wire->part == TR_HEIR_IS && tr_roster_inherit(r->roster, (int)wire->block, peer, (uint32_t)wire->seq) &&
         r->trainer && r->trainer->index == (int)wire->block)
         tr_sim_kill(r->job->sim, r->number, 0);    /* it was thought dead */
@@ -54,6 +61,8 @@ static void rank_lost(void *self, int peer, const char *how)
 {
     sim_rank *r = self;
 
+    if (r->roster->rank[peer].has_left)
+        return;
     r->roster->rank[peer].is_dead = true;
     const tr_node node = core_of(r);
     node.lost(node.self, peer, how);
@@ -65,10 +74,48 @@ static int64_t rank_tick(void *self, int64_t now)
     return node.tick(node.self, now);
 }
 
+static bool is_at_end(const sim_rank *r)
+{
+    const char *text;
+
+    if (core_of(r).status(core_of(r).self, &text) != TR_OK)
+        return false;
+    if (r->trainer)
+        return r->trainer->phase == SIM_END;
+    return r->server ? tr_server_is_done(r->server) : tr_roster_is_over(r->roster);
+}
+
+/* Goodbyes are lost to nobody, so they are said where nothing is lost. */
+static bool says_goodbyes(const sim_job *job)
+{
+    return job->options.loss <= 0;
+}
+
+/* As comm_thread.c: to everybody, one by one, when there is nothing else to say. */
+static bool say_goodbye(sim_rank *r, tr_message *out)
+{
+    const int size = r->job->size;
+    int       peer = (r->first_goodbye + r->goodbyes) % size;
+
+    if (!says_goodbyes(r->job) || r->is_dying || !is_at_end(r) || r->goodbyes == size - 1)
+        return false;
+    if (r->goodbyes == r->dies_behind) {
+        r->is_dying = true;
+        tr_sim_kill(r->job->sim, r->number, ARRIVES);       /* what it has said before is heard */
+        return false;
+    }
+    if ((peer - r->first_goodbye + size) % size >= (r->number - r->first_goodbye + size) % size)
+        peer = (peer + 1) % size;
+    r->goodbyes++;
+    r->roster->rank[r->number].has_left = true;
+    *out = (tr_message){.peer = peer, .wire = {.kind = TR_WIRE_BYE, .sender = (uint32_t)r->number}};
+    return true;
+}
+
 static bool rank_next(void *self, tr_message *out)
 {
     const tr_node node = core_of(self);
-    return node.next(node.self, out);
+    return node.next(node.self, out) || say_goodbye(self, out);
 }
 
 static tr_status rank_status(const void *self, const char **text)
@@ -172,7 +219,7 @@ static void make_rank(sim_job *job, int number)
 {
     sim_rank *r = &job->rank[number];
 
-    *r = (sim_rank){.job = job, .number = number, .roster = tr_roster_new(number, job->size)};
+    *r = (sim_rank){.job = job, .number = number, .roster = tr_roster_new(number, job->size), .dies_behind = -1};
     for (int i = 0; i < job->size; i++)
         tr_roster_put(r->roster, i, role_of(job, i), (uint32_t)job->start, 100 + i, "h", host_of(job, i));
     for (int i = 0; i < job->size; i++)
@@ -356,6 +403,12 @@ void sim_job_kill(sim_job *job, int rank, int64_t after)
     tr_sim_kill(job->sim, rank, after);
 }
 
+void sim_job_kill_leaving(sim_job *job, int rank, int first, int goodbyes)
+{
+    job->rank[rank].first_goodbye = first;
+    job->rank[rank].dies_behind = goodbyes;
+}
+
 void sim_job_end_failed(sim_job *job)
 {
     job->ends_failed = true;
@@ -369,13 +422,16 @@ tr_status sim_job_status(const sim_job *job, int rank, const char **text)
 
 /* -- running ------------------------------------------------------------------------------------- */
 
-static bool is_at_end(const sim_job *job, int i)
+/* It has left, and has everybody's goodbye. Where they are not said a spare is not waited for. */
+static bool has_ended(const sim_rank *r)
 {
-    const sim_rank *r = &job->rank[i];
+    bool has_all = r->goodbyes == r->job->size - 1;
 
-    if (r->trainer)
-        return r->trainer->phase == SIM_END;
-    return r->server ? tr_server_is_done(r->server) : true;
+    for (int i = 0; i < r->job->size; i++)
+        has_all &= i == r->number || r->roster->rank[i].has_left || r->roster->rank[i].is_dead;
+    if (says_goodbyes(r->job))
+        return has_all;
+    return (!r->trainer && !r->server) || is_at_end(r);
 }
 
 /* Has it still to hear that somebody died? */
@@ -415,7 +471,7 @@ static bool drive(void *payload)
         const bool has_failed = sim_job_status(job, i, &text) != TR_OK;
         if (has_failed && job->ends_failed)
             tr_sim_kill(job->sim, i, 0);
-        is_over &= has_failed || is_at_end(job, i);
+        is_over &= has_failed || has_ended(&job->rank[i]);
     }
     return is_over && !has_successors(job);
 }

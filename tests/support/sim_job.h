@@ -76,6 +76,8 @@ bool sim_job_is_over(const sim_job *job);
 int64_t sim_job_longest_wait(const sim_job *job);
 /* Kill a rank at a time; servers come first, then trainers, spares, and replicas. */
 void sim_job_kill(sim_job *job, int rank, int64_t after);
+/* Kill a rank between its goodbyes: it has said so many, to `first` and the ranks behind it. */
+void sim_job_kill_leaving(sim_job *job, int rank, int first, int goodbyes);
 /* Ranks whose job has failed end. */
 void sim_job_end_failed(sim_job *job);
 

@@ -109,6 +109,10 @@ typedef struct sim_rank {
     tr_replica  *replica;
     sim_trainer *trainer;
     sim_trainer *corpse;              /* what died here, when another rank is that trainer now; `trainer` is the same */
+    int          goodbyes;            /* BYEs that it has said */
+    int          first_goodbye;       /* to whom it says the first */
+    int          dies_behind;         /* so many of them; -1: by itself it does not die */
+    bool         is_dying;
 } sim_rank;
 
 typedef struct sim_block {
