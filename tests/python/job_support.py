@@ -137,7 +137,9 @@ def wait_for(process: subprocess.Popen[str], has_come: Callable[[], object], wha
     deadline = time.monotonic() + LIMIT
     while not has_come():
         assert process.poll() is None, f"it ended without {what}:\n{process.stdout.read()}"
-        assert time.monotonic() < deadline, f"it runs without {what} for {LIMIT} s"
+        if time.monotonic() >= deadline:
+            process.terminate()
+            pytest.fail(f"it runs without {what} for {LIMIT} s:\n{process.communicate(timeout=LIMIT)[0]}")
         time.sleep(0.005)
 
 

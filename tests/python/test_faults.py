@@ -54,8 +54,7 @@ def begin(tmp_path, *args, servers=2, trainers=2, spares=1, **how):
     mark.unlink(missing_ok=True)
     job = launched(servers, trainers, *args, "--mark", mark, **how)
     ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, trainers, spares)
-    until(lambda: ranks.look(0.0) or len(ranks.known) == ranks.size and mark.exists() or job.process.poll() is not None, "no start")
-    assert job.process.poll() is None, job.process.stdout.read()
+    job.wait_for(lambda: ranks.look(0.0) or len(ranks.known) == ranks.size and mark.exists(), "a step of all ranks")
     return job, ranks
 
 
@@ -274,9 +273,9 @@ def halt_and_kill(tmp_path, mode, servers, who, *, spares=1, options=()):
     job = launched(servers, 2, "--steps", STEPS, "--optimizer", "adam", "--fault", "halt once", "--fault-trainer", -1, "--halted", halted,
                    "--out", tmp_path / "r.npz", heirs=spares > 1, options=("--mode", mode, "--spares", spares, *options))
     ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, 2, spares)
-    until(lambda: ranks.look(0.0) or all(Path(f"{halted}.{index}").exists() for index in (0, 1)) and len(ranks.known) == ranks.size,
-          "they do not halt")
-    until(lambda: said_in(job, f"listens.{servers}") or "--checkpoint" not in options, "it does not listen")
+    job.wait_for(lambda: ranks.look(0.0) or all(Path(f"{halted}.{index}").exists() for index in (0, 1)) and len(ranks.known) == ranks.size,
+                 "two that halt")
+    job.wait_for(lambda: said_in(job, f"listens.{servers}") or "--checkpoint" not in options, "one that listens")
     victims = {"trainers": (), "and server 0": (0,), "and servers": range(servers), "all": (*range(servers), *range(servers + 2, ranks.size))}
     for rank in (servers, servers + 1, *victims[who]):
         signal.pidfd_send_signal(ranks.known[rank].fd, signal.SIGKILL)
