@@ -60,8 +60,10 @@ tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_
     pthread_mutex_init(&comm->lock, NULL);
     pthread_mutex_init(&comm->drive, NULL);
     *out = comm;
-    if (pthread_create(&comm->thread, NULL, tr__comm_run, comm))
-        return tr_fail(TR_ENOMEM, "cannot start the communication thread");
+    const int error = pthread_create(&comm->thread, NULL, tr__comm_run, comm);
+    if (error)
+        return tr_fail(TR_ENOMEM, "cannot start the communication thread: %s; ulimit -u or a cgroup's pids.max may be too small",
+                       strerror(error));
     comm->has_thread = true;
     /* The thread's own deadline comes first, and says who is missing; beyond it MPI_Init itself hangs. */
     const tr_status status = wait_state(comm, TR__RUNNING, options->start_timeout + 2000000000);

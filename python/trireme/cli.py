@@ -16,7 +16,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import InvalidArgumentError, TriremeError
 
@@ -40,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except TriremeError as error:
-        print(f"trireme: {error}", file=sys.stderr)
+        text = str(error)                              # of the launcher it says so itself
+        print(text if text.startswith("trireme") else f"trireme: {text}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -85,7 +86,10 @@ def text_of(what: str) -> Callable[[str], str]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """What is wrong comes first, without the list of all options before it."""
+    """What is wrong comes first, without the list of all options before it. An option has its whole name: a shorter one may be another's tomorrow."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` lists what is possible)\n")

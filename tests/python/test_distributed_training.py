@@ -231,6 +231,12 @@ def test_slices_are_the_batch_in_order():
             assert max(len(p["y"]) for p in parts) - min(len(p["y"]) for p in parts) <= 1
 
 
+@pytest.mark.parametrize("index, count", [(3, 3), (5, 3), (-1, 3), (0, 0)])
+def test_a_slice_that_is_none_is_refused(index, count):
+    with pytest.raises(ValueError, match=f"slice_of: part {index} of {count}; parts 0 to count - 1"):
+        fluid.distributed.slice_of([1, 2], index, count)
+
+
 @pytest.mark.parametrize("mistake, message", [
     (lambda: fluid.distributed.shard([1, 2]), "shard takes a reader"),
     (lambda: fluid.distributed.all_mean("loss"), "all_mean takes variables"),

@@ -256,7 +256,7 @@ def test_dry_run_prints_the_line(capsys):
 @each_mpi
 def test_the_first_line_says_which_mpi(version):
     text = launch(1, 1, "--steps", 5, version=version)
-    assert f"trireme launch: 1 servers, 1 trainers, 1 spare, {MPIS[version]}" in text
+    assert f"trireme launch: 1 server, 1 trainer, 1 spare, {MPIS[version]}" in text
     assert text.count("trireme launch:") == 1
 
 

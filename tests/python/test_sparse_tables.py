@@ -102,6 +102,14 @@ def test_any_key_has_a_row_and_an_empty_batch_none(programs):
     assert empty.shape == (0, 3, 4)
 
 
+def test_a_negative_padding_counts_from_the_size_of_the_table(programs):
+    rows, _ = model(True, padding_idx=-2)
+    first, = run_startup().run(feed={"ids": np.array([[[48], [-2], [-1]]])}, fetch_list=[rows])
+    assert (first[0, 0] == 0).all() and (first[0, 1:] != 0).all()
+    with pytest.raises(ValueError, match="embedding: padding_idx -51; of 50 rows -50 is the first"):
+        model(True, padding_idx=-51)
+
+
 def test_a_test_program_looks_rows_up_and_makes_none(programs):
     rows, loss = model(True)
     test = fluid.default_main_program().clone(for_test=True)

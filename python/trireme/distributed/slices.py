@@ -38,6 +38,8 @@ def slice_of(batch: Any, index: int, count: int) -> Any:
     >>> [fluid.distributed.slice_of([1, 2, 3, 4, 5], i, 3) for i in range(3)]
     [[1], [2, 3], [4, 5]]
     """
+    if not 0 <= index < count:
+        raise ValueError(f"slice_of: part {index!r} of {count!r}; parts 0 to count - 1 are possible, of 1 or more")
     if isinstance(batch, dict):
         return {name: slice_of(value, index, count) for name, value in batch.items()}
     if isinstance(batch, tuple) and batch and all(isinstance(value, np.ndarray) for value in batch):

@@ -63,10 +63,17 @@ class TableReport:
         return "\n".join(lines)
 
 
+class TableReports(list[TableReport]):
+    """One of each table; printed, a list of lines for each."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+
 _HOT_KEYS = int(lib.TR_TABLE_HOT_KEYS)
 
 
-def table_report(program: Program | None = None, scope: Scope | None = None) -> list[TableReport]:
+def table_report(program: Program | None = None, scope: Scope | None = None) -> TableReports:
     """Return what each sparse table of the program takes, and its hottest keys: from the servers in a job, else from the scope.
 
     Any trainer may call it between its steps; servers answer when they have applied the steps that it has ended. It reads the
@@ -81,13 +88,15 @@ def table_report(program: Program | None = None, scope: Scope | None = None) -> 
     >>> report, = fluid.distributed.table_report()
     >>> report.name, report.rows, report.hot_keys, report.parts[0].value_bytes
     ('clicks', 2, [(-1, 1), (7, 1)], 64)
+    >>> str(fluid.distributed.table_report()).splitlines()[0]
+    'clicks: 2 rows, 0.1 MB'
 
     Raises:
         NotFoundError: The startup program has not run.
     """
     program, scope = program or default_main_program(), scope or global_scope()
     job, out = _jobs.current(), ffi.new("tr_table_part *")
-    reports = []
+    reports = TableReports()
     for name in sorted(table_names(program)):
         parts = []
         for server in range(job.servers if job is not None else 1):
@@ -99,4 +108,4 @@ def table_report(program: Program | None = None, scope: Scope | None = None) -> 
     return reports
 
 
-__all__ = ["TablePart", "TableReport", "table_report"]
+__all__ = ["TablePart", "TableReport", "TableReports", "table_report"]

@@ -1,4 +1,5 @@
-"""What the launcher does on another host: run there by ssh or srun, as a program of its own that imports nothing of the package.
+"""What the launcher does on another host: run there by ssh or srun, as a program of its own that imports nothing of the package but its
+neighbour memory.py.
 
     python agent.py STATE
 
@@ -22,6 +23,11 @@ import signal
 import sys
 import time
 from pathlib import Path
+
+if __package__:
+    from .memory import Kills
+else:                                  # its own folder is where Python looks first
+    from memory import Kills
 
 BEAT = 1.0                             # seconds
 SILENCE = 8.0                          # of the launcher: it, or the way to it, is dead
@@ -54,6 +60,7 @@ class Agent:
         self.ranks: dict[int, tuple[int, int]] = {}    # rank -> pid, pidfd
         self.living: dict[int, int] = {}               # pidfd -> rank
         self.told: dict[str, tuple[int, int]] = {}
+        self.kills = Kills()
         self.heard = self.said = time.monotonic()
         self.searched = 0.0
         self.input = b""
@@ -88,11 +95,18 @@ class Agent:
         for fd in (0, *self.living):
             poll.register(fd, select.POLLIN)
         events = poll.poll(1000 * _TURN)
+        for fd, _ in events:
+            self.note_end(fd)
         self.tell_files()                              # what a rank said comes before its end
         for fd, _ in events:
             if fd:
                 self.say("gone", self.living.pop(fd))
         return all(fd or self.listen() for fd, _ in events)
+
+    def note_end(self, fd: int) -> None:
+        """Of a rank, if the kernel has ended it."""
+        if fd and (why := self.kills.why_gone(self.living[fd])):
+            (self.folders[0] / f"starved.{self.living[fd]}").write_text(why)
 
     def listen(self) -> bool:
         got = os.read(0, 4096)
@@ -117,6 +131,7 @@ class Agent:
                 fd = os.pidfd_open(pid)
                 self.ranks[rank] = pid, fd
                 self.living[fd] = rank
+                self.kills.watch(rank, pid)
                 self.say("rank", rank, pid)
 
     def tell_files(self) -> None:

@@ -19,6 +19,7 @@ from typing import IO, Any
 from ..errors import InvalidArgumentError
 from . import agent as agents
 from . import mpi as mpis
+from . import room
 from .claims import claimed
 from .console import Console
 from .hosts import Hosts, hosts_of
@@ -171,6 +172,8 @@ class Launch:
         if layout.replicas and not layout.all_replicas:
             raise InvalidArgumentError("trireme launch: --replicas 1: a replica is to be on another host than its server, and "
                                        "there is one host, whose memory outlives its processes without one")
+        if not layout.is_remote:                       # what other hosts can hold they know alone
+            room.check(layout.servers + layout.trainers + layout.spares)
         if restarts < 0:
             raise InvalidArgumentError(f"trireme launch: {restarts} restarts")
         self.layout = layout if layout.servers else replace(layout, spares=0)
@@ -231,10 +234,10 @@ class Launch:
         return [line[0], *self.tag, *line[1:]]
 
     def describe(self) -> str:
-        count = self.layout.all_spares
-        spares = f", {count} spare" + "s" * (count > 1) if count else ""
+        counts = {"server": self.layout.servers, "trainer": self.layout.trainers, "spare": self.layout.all_spares}
+        ranks = ", ".join(f"{count} {role}" + "s" * (count > 1) for role, count in counts.items() if count)
         replicas = ", a replica of each server" if self.layout.all_replicas else ""
-        return f"{self.layout.servers} servers, {self.layout.trainers} trainers{spares}{replicas}, {self.mpi}"
+        return f"{ranks}{replicas}, {self.mpi}"
 
     # -- its life ---------------------------------------------------------------------------------------------
 

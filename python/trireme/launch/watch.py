@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .memory import Kills
 
 _TO_APPEAR = 10.0                      # seconds: mpirun starts all ranks at once
 
@@ -54,6 +55,8 @@ class Ranks:
     greeted: set[int] = field(default_factory=set)
     lost_hosts: dict[str, str] = field(default_factory=dict)       # and why they are
     has_said_beginning: bool = False
+    kills: Kills = field(default_factory=Kills)
+    starved: set[int] = field(default_factory=set)     # of which it was said
 
     @property
     def size(self) -> int:
@@ -80,6 +83,8 @@ class Ranks:
         self.looks += 1
         for fd, _ in poll.poll(1000 * seconds):
             living[fd].gone = self.looks
+            if why := self.kills.why_gone(living[fd].rank):
+                (self.folder / f"starved.{living[fd].rank}").write_text(why)
 
     def are_all_running(self) -> bool:
         """Whether all have started and none has ended."""
@@ -95,6 +100,7 @@ class Ranks:
             return
         try:
             self.known[rank] = Rank(rank, pid, os.pidfd_open(pid))
+            self.kills.watch(rank, pid)
             self.grown = time.monotonic()
         except ProcessLookupError:
             pass
@@ -178,12 +184,15 @@ class Ranks:
         return any(self._has("asked", rank) for rank in range(self.servers, self.size))
 
     def news(self) -> list[str]:
-        """What there is to say of ranks that were lost since the last call."""
+        """What there is to say of ranks that were lost since the last call, or ended by the kernel."""
         lost = [rank for rank in range(self.size) if rank not in self.mourned and self.is_lost(rank)]
         self.mourned.update(lost)
         heirs = {rank: trainer for rank, trainer in self.heirs().items() if rank not in self.greeted}
         self.greeted.update(heirs)
-        return (self._beginning() + [f"{self.name(rank)} {self._how_lost(rank)}; the others go on" for rank in lost]
+        starved = [rank for rank in range(self.size) if rank not in self.starved and self._has("starved", rank)]
+        self.starved.update(starved)
+        return (self._beginning() + [f"{self.name(rank)}: {(self.folder / f'starved.{rank}').read_text()}" for rank in starved]
+                + [f"{self.name(rank)} {self._how_lost(rank)}; the others go on" for rank in lost]
                 + [f"{self.name(rank)} takes the place of trainer {trainer}" for rank, trainer in heirs.items()]
                 + [f"{self.name(rank)} is the replica of server {server} from here on" for rank, server in self._followers().items()])
 

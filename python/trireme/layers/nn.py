@@ -61,7 +61,8 @@ def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_
               keep_count: int = 0, max_rows: int = 0) -> Variable:
     """Return the rows of a table ``size = [rows, width]`` that the int64 ids ``input [..., 1]`` name.
 
-    ``is_sparse`` makes its gradient the rows that were used. Rows for ``padding_idx`` are zero.
+    ``is_sparse`` makes its gradient the rows that were used. Rows for ``padding_idx`` are zero; a negative one
+    counts from ``size[0]``, also where the table is one of rows by key: -1 is the key ``size[0] - 1``, and no negative key can be it.
 
     ``is_distributed`` makes the table one of rows by key: any int64 is a key, ``size[0]`` bounds nothing (the first values of
     Xavier depend on it), and a row takes memory from its first update on. In a job its rows are spread over the parameter
@@ -80,6 +81,8 @@ def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_
     """
     if len(size) != 2 or any(not isinstance(dim, int) or dim < 1 for dim in size):
         raise ValueError(f"embedding: size must be [rows, width], got {size!r}")
+    if padding_idx is not None and padding_idx < -size[0]:
+        raise ValueError(f"embedding: padding_idx {padding_idx}; of {size[0]} rows {-size[0]} is the first")
     helper = LayerHelper("embedding", param_attr=param_attr)
     helper.check_variable(input, "input")
     padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else size[0] + padding_idx

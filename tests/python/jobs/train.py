@@ -57,6 +57,9 @@ def reader():
                for _ in range(size)]
 
 
+taken = []                             # by a fault
+
+
 def misbehave():
     if args.fault == "raise with a thread":
         threading.Thread(target=time.sleep, args=(300,)).start()
@@ -70,6 +73,8 @@ def misbehave():
         time.sleep(300)
     if args.fault == "fork":
         os.fork()
+    while args.fault == "memory":
+        taken.append(np.ones(1 << 20))
     if args.fault == "print":
         for _ in range(1000):
             print("x" * 1000)

@@ -1,0 +1,77 @@
+"""Which ranks the kernel has ended because their cgroup had no memory left. Where its counts cannot be read, nothing is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_ROOT = Path("/sys/fs/cgroup")
+_NONE = 1 << 60                        # bytes; a limit above is none
+
+
+class Kills:
+    """Counts of the cgroups of ranks, from when a rank was seen for the first time; ``proc`` and ``root`` are the kernel's."""
+
+    def __init__(self, proc: Path = Path("/proc"), root: Path = _ROOT) -> None:
+        self._proc, self._root = proc, root
+        self._of: dict[int, Path] = {}                 # rank -> its cgroup's folder
+        self._said: dict[Path, int] = {}               # how many of a cgroup's kills are told, or were before
+
+    def watch(self, rank: int, pid: int) -> None:
+        """This process is that rank."""
+        folder = self._folder(pid)
+        count = _count(folder)
+        if folder is not None and count is not None:
+            self._of[rank] = folder
+            self._said.setdefault(folder, count)
+
+    def why_gone(self, rank: int) -> str | None:
+        """A rank has ended: what to say if it was for memory. Of several that end together, as many as the kernel has counted."""
+        folder = self._of.pop(rank, None)
+        count = _count(folder)
+        if folder is None or count is None or count <= self._said[folder]:
+            return None
+        self._said[folder] += 1
+        limit = _limit(folder)
+        text = f" is {limit / 1e6:.0f} MB" if limit is not None else " was not for it alone"
+        return f"the kernel ended it for want of memory; the limit of its cgroup, {folder},{text}"
+
+    def _folder(self, pid: int) -> Path | None:
+        """Where the kernel counts for this process: version 1 has a hierarchy for memory, version 2 one for all."""
+        try:
+            lines = (self._proc / str(pid) / "cgroup").read_text().splitlines()
+        except OSError:
+            return None
+        for line in lines:
+            _, controllers, path = line.split(":", 2)
+            folder = self._root / ("memory" if controllers else "") / path.lstrip("/")
+            if (not controllers or "memory" in controllers.split(",")) and _count(folder) is not None:
+                return folder
+        return None
+
+
+def _read(folder: Path, name: str) -> str:
+    try:
+        return (folder / name).read_text()
+    except OSError:
+        return ""
+
+
+def _count(folder: Path | None) -> int | None:
+    """How many processes of it the kernel has ended; None: it does not say."""
+    if folder is not None:
+        for name in ("memory.events", "memory.oom_control"):
+            for line in _read(folder, name).splitlines():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    return None
+
+
+def _limit(folder: Path) -> int | None:
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        text = _read(folder, name).strip()
+        if text.isdecimal() and int(text) < _NONE:
+            return int(text)
+    return None
+
+
+__all__ = ["Kills"]

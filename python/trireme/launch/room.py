@@ -1,0 +1,55 @@
+"""How many ranks a host can hold, by the least that each takes of what is limited there: known before anything is started."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+from ..errors import InvalidArgumentError
+
+# The main thread, that of communication, and two of MPI's; mpirun's ends of a rank's output, and its connections; memory of its own.
+_THREADS, _FILES, _BYTES = 4, 5, 4 << 20
+_OWN_FILES = 20                        # of mpirun
+
+
+def check(ranks: int) -> None:
+    """Refuse a job of more ranks on this host than it can hold, by name of what there is too little of."""
+    most, what = min(_limits())
+    if ranks > most:
+        raise InvalidArgumentError(f"trireme launch: {ranks} ranks on this host, which can hold {most} at most, by its {what}")
+
+
+def _limits() -> list[tuple[int, str]]:
+    files, threads = resource.getrlimit(resource.RLIMIT_NOFILE)[0], resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    limits = [(_whole("/proc/sys/kernel/threads-max") // _THREADS, "kernel.threads-max"),
+              (_whole("/proc/sys/kernel/pid_max") // _THREADS, "kernel.pid_max"),
+              (_whole(_cgroup("pids") / "pids.max") // _THREADS, "cgroup's pids.max"),
+              (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _BYTES, "memory")]
+    if files != resource.RLIM_INFINITY:
+        limits.append((max(0, files - _OWN_FILES) // _FILES, f"limit of open files (ulimit -n {files})"))
+    if threads != resource.RLIM_INFINITY and os.geteuid() != 0:        # root has no such limit
+        limits.append((threads // _THREADS, f"limit of processes (ulimit -u {threads})"))
+    return limits
+
+
+def _cgroup(controller: str) -> Path:
+    """The folder where the kernel limits this process: version 1 of cgroups has one for each controller, version 2 one for all."""
+    try:
+        lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    except OSError:
+        lines = []
+    found = {name: path for _, names, path in lines for name in names.split(",")}
+    folder = controller if controller in found else ""
+    return Path("/sys/fs/cgroup") / folder / found.get(folder, "/").lstrip("/")
+
+
+def _whole(path: str | Path) -> int:
+    """The kernel's number; where it is not to be read there is no limit known."""
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):
+        return 1 << 60
+
+
+__all__ = ["check"]
