@@ -330,7 +330,27 @@ static void lost(void *self, int peer, const char *how)
     tr__client_fail(client, TR_EPEER);
 }
 
+/* An owner that waits for the answer to a pull which comes last needs none: a server takes requests in order, and says what is done
+ * before it rests behind that answer, so that the last of what it waits for always comes with more than receipts. What waits for room, or until
+ * steps are settled everywhere, does need them. */
+static bool awaits_receipts(const void *self, bool owner_waits)
+{
+    const tr_client *client = self;
+    bool             awaits_answer = false;
+
+    for (int i = 0; i < client->stream_count; i++) {
+        tr__stream *s = &client->stream[i];
+        if (!tr__client_open(s))
+            continue;
+        if (s->unsent || (owner_waits && (s->last->is_done || !tr__client_is_pull(s->last))))
+            return true;
+        awaits_answer = true;
+    }
+    return client->task_count || (owner_waits && !awaits_answer);
+}
+
 tr_node tr_client_node(tr_client *client)
 {
-    return (tr_node){client, tr__client_place, tr__client_receive, lost, tick, next, status_of, describe};
+    return (tr_node){client, tr__client_place, tr__client_receive, lost, tick, next, status_of, describe,
+                     .awaits_receipts = awaits_receipts};
 }

@@ -72,6 +72,7 @@ tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind,
         r->wire.part = (uint32_t)(r->wire.step - client->step);
     *s->end = r;
     s->end = &r->next;
+    s->last = r;
     if (!s->unsent)
         s->unsent = r;
     if (!s->open)
@@ -142,8 +143,10 @@ void tr__client_reap(tr_client *client, tr__stream *s)
     while (s->first && is_over(s, s->first) && s->first != s->unsent && s->first != s->open) {
         tr__request *gone = s->first;
         s->first = gone->next;
-        if (!s->first)
+        if (!s->first) {
             s->end = &s->first;
+            s->last = NULL;
+        }
         free(gone->owned);
         free(gone->op);
         gone->owned = NULL;

@@ -52,6 +52,7 @@ typedef struct tr__stream {
     int               rank;
     uint64_t          last_seq;
     tr__request      *first, **end;   /* all that are not done, or that a server in this one's place would miss */
+    tr__request      *last;           /* of them; or NULL */
     tr__request      *open;           /* of what lies before it nothing is waited for */
     tr__request      *unsent;         /* the first that was not sent, or is to be sent again */
     uint64_t          in_flight;      /* pushed bytes, sent and not done */

@@ -91,15 +91,16 @@ void tr_comm_carry_on(tr_comm *comm)
 }
 
 /* What is urgent leaves in the caller's own thread, unless the other is at it. The other is woken where there is more to do: it carries on. */
-static void drive_once(tr_comm *comm)
+static void drive_once(tr_comm *comm, bool has_more)
 {
     bool is_done = false;
 
     if (pthread_mutex_trylock(&comm->drive) == 0) {
         tr__rhythm r = {.who = TR_BELL_OWNER, .quiet_since = comm->now};
+        tr__comm_arm_for_thread(comm);
         tr__comm_drive(comm, &r, tr__clock());
-        tr__comm_ring(comm);
-        is_done = comm->is_rung_by_all && !comm->out_waiting;
+        tr__comm_ring(comm, has_more);
+        is_done = comm->is_rung_by_all && !comm->out_waiting && !tr__comm_is_thread_deaf(comm);
         pthread_mutex_unlock(&comm->drive);
     }
     if (!is_done)
@@ -112,14 +113,14 @@ tr_status tr_comm_post(tr_comm *comm, const tr_command *command)
 
     while (tail - atomic_load_explicit(&comm->ring_head, memory_order_acquire) == TR__RING) {
         TR_TRY(tr_comm_status(comm));
-        drive_once(comm);
+        drive_once(comm, false);
     }
     if (atomic_load_explicit(&comm->state, memory_order_acquire) == TR__FAILED)
         return tr_comm_status(comm);
     comm->ring[tail % TR__RING] = *command;
     atomic_store(&comm->ring_tail, tail + 1);
     if (command->is_urgent)
-        drive_once(comm);
+        drive_once(comm, command->has_more);
     return TR_OK;
 }
 
@@ -153,7 +154,7 @@ tr_status tr_comm_wait(tr_span *waited, tr_comm *comm, uint64_t done, int64_t ti
     char waiting[512] = "the servers";
     if (is_late && comm->has_node)
         comm->node.describe(comm->node.self, waiting, sizeof waiting);
-    tr__comm_ring(comm);
+    tr__comm_ring(comm, false);
     pthread_mutex_unlock(&comm->drive);
     atomic_store(&comm->owner_drives, false);
     if (tr_comm_done(comm) >= done)
@@ -188,6 +189,7 @@ static void free_comm(tr_comm *comm)
     free(comm->doorbell);
     free(comm->to_ring);
     free(comm->is_to_ring);
+    free(comm->has_news);
     free(comm->pidfd);
     free(comm->gone_at);
     pthread_mutex_destroy(&comm->lock);

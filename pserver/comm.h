@@ -36,7 +36,9 @@ typedef struct tr_command {
     int      block;
     void    *data;
     double   weight;
-    bool     is_urgent;               /* leaves at once; others gather for up to a millisecond */
+    bool     is_urgent;               /* leaves at once; others gather until somebody drives: an owner that waits or posts what is urgent, or a
+                                       * thread at the end of its nap */
+    bool     has_more;                /* more comes right behind it: who would wake on this processor is rung for that */
 } tr_command;
 
 /* The core of this rank, made when all ranks are known. All are called by who drives. */

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 
-/* So long commands that are not urgent wait for company. Nanoseconds, as all here. */
+/* So long commands that are not urgent wait for company at least; who naps meanwhile takes them behind its nap. Nanoseconds, as all here. */
 static const int64_t GATHERING = 1000000;
 /* How long a driver without work polls hot before it naps: for long while messages have come one shortly after the other, so many in a row.
  * Then it yields to the other ranks, too, where they are more than the processors; else it does not, since who yields to a thread that computes
@@ -12,8 +12,9 @@ static const int64_t GATHERING = 1000000;
 static const int64_t HOT = 30000, HOT_CALM = 5000, SHORT_WAIT = 200000;
 enum { SHORT_WAITS = 64 };
 /* A nap that no doorbell ends is a part of the quiet before it, so that it delays what ends the quiet by no more than that part, but never so
- * long that heartbeats notice, nor, where not every rank can ring this one, that messages wait for long. */
-static const int64_t NAP_MIN = 20000, NAP_MIN_RUNG = 1000000, NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
+ * long that heartbeats notice, nor, where not every rank can ring this one, that messages wait for long. Where all can, a short one is for
+ * nothing but to take a processor from those who compute. */
+static const int64_t NAP_MIN = 20000, NAP_MIN_RUNG = 3000000, NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
 /* Who was sent something is rung when nothing moves here any more, or after so long. */
 static const int64_t UNRUNG_MAX = 50000;
 
@@ -58,6 +59,26 @@ static bool hears_all(const tr_comm *comm)
            !(comm->has_node && comm->node.awaits_loans && comm->node.awaits_loans(comm->node.self));
 }
 
+static unsigned bits_for(const tr_comm *comm, unsigned who)
+{
+    const bool awaits_receipts = !comm->has_node || !comm->node.awaits_receipts ||
+                                 comm->node.awaits_receipts(comm->node.self, who == TR_BELL_OWNER);
+    return awaits_receipts ? who | TR_BELL_RECEIPTS : who;
+}
+
+/* It sleeps, or is about to, and whoever drove for it has disarmed its doorbell. */
+void tr__comm_arm_for_thread(tr_comm *comm)
+{
+    if (atomic_load(&comm->thread_sleeps) && !atomic_load(&comm->own_doorbell->armed))
+        tr_doorbell_arm(comm->own_doorbell, bits_for(comm, TR_BELL_THREAD));
+}
+
+bool tr__comm_is_thread_deaf(const tr_comm *comm)
+{
+    const unsigned wanted = bits_for(comm, TR_BELL_THREAD);
+    return (atomic_load(&comm->own_doorbell->armed) & wanted) != wanted;
+}
+
 bool tr__comm_has_commands(const tr_comm *comm)
 {
     return atomic_load_explicit(&comm->ring_head, memory_order_relaxed) != atomic_load(&comm->ring_tail);
@@ -98,7 +119,7 @@ static int turn(tr_comm *comm, bool often)
     moved += tr__comm_send_waiting(comm);
     tr__comm_watch(comm);
     if (!moved || comm->now - comm->unrung_since >= UNRUNG_MAX)
-        tr__comm_ring(comm);
+        tr__comm_ring(comm, false);
     return moved;
 }
 
@@ -111,15 +132,16 @@ int tr__comm_drive(tr_comm *comm, tr__rhythm *r, int64_t now)
     if (moved) {
         if (!r->is_aside)
             comm->short_waits = comm->now - r->quiet_since < SHORT_WAIT ? comm->short_waits + 1 : 0;
-        if (r->is_armed)
+        if (r->armed_as)
             atomic_store(&comm->own_doorbell->armed, 0);
-        r->is_armed = false;
+        r->armed_as = 0;
         r->quiet_since = comm->now = tr__clock();
         tr_counter_add(&comm->moving, comm->now - now);
     }
     r->looked_at = comm->now;
     r->is_brisk = comm->short_waits >= SHORT_WAITS;
     r->hears_all = hears_all(comm);
+    r->wakes_as = bits_for(comm, r->who);
     return moved;
 }
 
@@ -135,14 +157,14 @@ void tr__comm_rest(tr_comm *comm, tr__rhythm *r, unsigned seen)
             sched_yield();
         else
             tr__pause();
-    } else if (!r->is_armed) {
-        tr_doorbell_arm(comm->own_doorbell, r->who);
-        r->is_armed = true;
+    } else if (r->armed_as != r->wakes_as) {
+        tr_doorbell_arm(comm->own_doorbell, r->wakes_as);
+        r->armed_as = r->wakes_as;
     } else {
         const int64_t least = r->hears_all ? NAP_MIN_RUNG : NAP_MIN, most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
         const int64_t part = quiet / NAP_PART, nap = part > least ? part : least;
         tr__bell_wait_as(&comm->own_doorbell->rings, r->who, seen, nap < most ? nap : most);
-        r->is_armed = atomic_load(&comm->own_doorbell->armed) == r->who;
+        r->armed_as = atomic_load(&comm->own_doorbell->armed) == r->wakes_as ? r->wakes_as : 0;
     }
 }
 

@@ -1,6 +1,18 @@
 /* comm_send.c - what leaves: the core's messages and this rank's own, to each peer in a line of its own. */
 #include "pserver/comm_state.h"
 
+static void note_to_ring(tr_comm *comm, const tr_message *message)
+{
+    const int peer = message->peer;
+
+    comm->has_news[peer] |= !message->is_receipt;
+    if (!comm->doorbell[peer] || comm->is_to_ring[peer])
+        return;
+    comm->is_to_ring[peer] = true;
+    comm->unrung_since = comm->to_ring_count ? comm->unrung_since : comm->now;
+    comm->to_ring[comm->to_ring_count++] = peer;
+}
+
 static bool hand_over(tr_comm *comm, const tr_message *message)
 {
     uint8_t header[TR_WIRE_HEADER];
@@ -9,11 +21,7 @@ static bool hand_over(tr_comm *comm, const tr_message *message)
     if (!comm->table->send(comm->transport, message->peer, header, message->payload, (int64_t)message->wire.bytes,
                            tr__token_of(message)))
         return false;
-    if (comm->doorbell[message->peer] && !comm->is_to_ring[message->peer]) {
-        comm->is_to_ring[message->peer] = true;
-        comm->unrung_since = comm->to_ring_count ? comm->unrung_since : comm->now;
-        comm->to_ring[comm->to_ring_count++] = message->peer;
-    }
+    note_to_ring(comm, message);
     tr_liveness_sent(comm->liveness, message->peer, comm->now);
     tr_counter_add(&comm->messages_sent, 1);
     tr_counter_add(&comm->bytes_sent, TR_WIRE_HEADER + (int64_t)message->wire.bytes);
@@ -21,8 +29,9 @@ static bool hand_over(tr_comm *comm, const tr_message *message)
 }
 
 /* When all that is to be sent now is with MPI, and those of other processors first: who wakes on this one takes it from this thread, and keeps
- * it for as long as it computes. */
-void tr__comm_ring(tr_comm *comm)
+ * it for as long as it computes. A receipt wakes whom it lets go on: with a bit of what it arms, a reader says whether that is so, as of the
+ * turn before; then it looks once more, and arms anew if it is so no more. Other messages wake it in any case, so that no ring is lost. */
+void tr__comm_ring(tr_comm *comm, bool has_more)
 {
     int near = 0;
 
@@ -30,16 +39,20 @@ void tr__comm_ring(tr_comm *comm)
         return;
     atomic_thread_fence(memory_order_seq_cst);     /* the messages first: their readers arm, then look */
     for (int i = 0; i < comm->to_ring_count; i++) {
-        const int peer = comm->to_ring[i];
-        comm->is_to_ring[peer] = false;
-        if (tr_doorbell_is_armed_near(comm->doorbell[peer]))
+        const int    peer = comm->to_ring[i];
+        tr_doorbell *bell = comm->doorbell[peer];
+        const bool   is_armed = tr_doorbell_is_armed(bell, !comm->has_news[peer]), is_near = is_armed && tr_doorbell_is_near(bell);
+        if (is_near)
             comm->to_ring[near++] = peer;
-        else
-            tr_doorbell_ring_armed(comm->doorbell[peer]);
+        if (is_near && has_more)
+            continue;
+        comm->is_to_ring[peer] = comm->has_news[peer] = false;
+        if (is_armed && !is_near)
+            tr_doorbell_ring_armed(bell);
     }
-    for (int i = 0; i < near; i++)
+    for (int i = 0; i < near && !has_more; i++)
         tr_doorbell_ring_armed(comm->doorbell[comm->to_ring[i]]);
-    comm->to_ring_count = 0;
+    comm->to_ring_count = has_more ? near : 0;
 }
 
 /* A peer that is slow holds up nobody else: it has a line of its own. */

@@ -15,8 +15,8 @@
 #include <pthread.h>
 
 enum { TR__RING = 4096 };
-/* How often who does not drive looks at who does: nanoseconds, as all here. */
-#define TR__LOOK ((int64_t)1000000)
+/* How often who does not drive looks at who does: nanoseconds, as all here. It often wakes in what the driver computes then. */
+#define TR__LOOK ((int64_t)3000000)
 
 /* What the owner sees. Grows only. LEFT: everybody's goodbye is here, MPI is to be stopped. */
 typedef enum tr__comm_state { TR__STARTING, TR__RUNNING, TR__LEFT, TR__FAILED, TR__ENDED } tr__comm_state;
@@ -71,7 +71,7 @@ struct tr_comm {
     tr__early       *early, **early_end;
     tr_doorbell    **doorbell;                    /* of each peer on this host, or NULL */
     int             *to_ring, to_ring_count;      /* peers that were sent something since they were last rung */
-    bool            *is_to_ring;                  /* of each peer: it is one of them */
+    bool            *is_to_ring, *has_news;       /* of each peer: it is one of them; and was sent more than receipts */
     int64_t          unrung_since;
     unsigned         short_waits;                 /* in a row */
     bool             is_crowded;                  /* this host has more ranks than processors for them */
@@ -96,10 +96,11 @@ void  tr__comm_begin_core(tr_comm *comm);
 /* Nothing moves: the longer the quiet, the deeper the sleep. The doorbell ends it. */
 typedef struct tr__rhythm {
     unsigned who;                     /* as the doorbell knows it */
-    int64_t quiet_since, looked_at;
-    bool    is_aside;                 /* nobody waits for what moves: leave the processor to those who compute */
-    bool    is_armed;                 /* the doorbell was, and then was looked once more */
-    bool    is_brisk, hears_all;      /* as of the last turn */
+    int64_t  quiet_since, looked_at;
+    bool     is_aside;                /* nobody waits for what moves: leave the processor to those who compute */
+    unsigned armed_as;                /* the doorbell was, and then was looked once more; 0: it was not */
+    unsigned wakes_as;                /* as of the last turn, as what follows: what it is to be armed as */
+    bool     is_brisk, hears_all;
 } tr__rhythm;
 
 /* A rank that is killed in the middle of a message may leave a queue of shared memory in which its reader's MPI turns in a
@@ -113,6 +114,10 @@ typedef struct tr__stuck {
 } tr__stuck;
 
 bool tr__comm_has_commands(const tr_comm *comm);
+/* Of an owner that drives but does not wait: let messages wake the thread if it sleeps. Call it before the turn, which looks once more. */
+void tr__comm_arm_for_thread(tr_comm *comm);
+/* Of who drives: a message, or a receipt that now matters, would not wake the thread. */
+bool tr__comm_is_thread_deaf(const tr_comm *comm);
 /* Become who drives: take the lock. Returns how long that took; without another driver 0. */
 int64_t tr__comm_take_drive(tr_comm *comm);
 /* One turn of who drives, which begins now. Returns how much has moved; then `comm->now` is its end. */
@@ -132,8 +137,8 @@ void tr__comm_send(tr_comm *comm, int peer, tr_wire_kind kind, void *payload, ui
 /* What waits in the peers' lines; what the core has to say. Return how many messages have left. */
 int  tr__comm_send_waiting(tr_comm *comm);
 int  tr__comm_send_core(tr_comm *comm);
-/* Ring who was sent something since it was last rung. */
-void tr__comm_ring(tr_comm *comm);
+/* Ring who was sent something since it was last rung. `has_more`: those of other processors alone, the rest the next time. */
+void tr__comm_ring(tr_comm *comm, bool has_more);
 
 /* == comm_receive.c == */
 tr_transport_events tr__comm_events(tr_comm *comm);

@@ -38,6 +38,7 @@ static bool begin(tr_comm *comm)
     comm->doorbell = calloc((size_t)ranks, sizeof *comm->doorbell);
     comm->to_ring = calloc((size_t)ranks, sizeof *comm->to_ring);
     comm->is_to_ring = calloc((size_t)ranks, sizeof *comm->is_to_ring);
+    comm->has_news = calloc((size_t)ranks, sizeof *comm->has_news);
     comm->pidfd = malloc((size_t)ranks * sizeof *comm->pidfd);
     for (int i = 0; i < ranks; i++)
         comm->pidfd[i] = -1;
@@ -114,7 +115,7 @@ void *tr__comm_run(void *payload)
         if (atomic_load(&comm->is_parked))
             return NULL;
         if (atomic_load(&comm->owner_drives)) {
-            r.is_armed = false;
+            r.armed_as = 0;
             tr__comm_look_whether_stuck(comm, &owner);
             atomic_store(&comm->thread_sleeps, true);
             tr__bell_wait_as(&comm->own_doorbell->rings, TR_BELL_THREAD, seen, TR__LOOK);

@@ -60,10 +60,15 @@ void tr_doorbell_arm(tr_doorbell *bell, unsigned who)
     atomic_store(&bell->armed, who);
 }
 
-bool tr_doorbell_is_armed_near(const tr_doorbell *bell)
+bool tr_doorbell_is_armed(const tr_doorbell *bell, bool is_receipt)
 {
-    return atomic_load_explicit(&bell->armed, memory_order_relaxed) &&
-           atomic_load_explicit(&bell->cpu, memory_order_relaxed) == sched_getcpu();
+    const unsigned armed = atomic_load_explicit(&bell->armed, memory_order_relaxed);
+    return is_receipt ? armed & TR_BELL_RECEIPTS : armed;
+}
+
+bool tr_doorbell_is_near(const tr_doorbell *bell)
+{
+    return atomic_load_explicit(&bell->cpu, memory_order_relaxed) == sched_getcpu();
 }
 
 void tr_doorbell_ring(tr_doorbell *bell, unsigned who)

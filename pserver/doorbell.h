@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Threads of the rank that may sleep on it, as bits. */
-enum { TR_BELL_OWNER = 1, TR_BELL_THREAD = 2 };
+/* Threads of the rank that may sleep on it, as bits; and whether receipts (node.h) are to wake them, too. */
+enum { TR_BELL_OWNER = 1, TR_BELL_THREAD = 2, TR_BELL_RECEIPTS = 4 };
 
 typedef struct tr_doorbell {
     atomic_uint rings;                /* to sleep on (wake.h) */
-    atomic_uint armed;                /* who is to be woken */
+    atomic_uint armed;                /* who is to be woken, and for what */
     atomic_int  cpu;                  /* where it was armed */
 } tr_doorbell;
 
@@ -28,8 +28,10 @@ tr_doorbell *tr_doorbell_open(int64_t pid, int file);
 void         tr_doorbell_close(tr_doorbell *bell);
 
 void tr_doorbell_arm(tr_doorbell *bell, unsigned who);
+/* Is somebody to be woken by a message, or by a receipt? */
+bool tr_doorbell_is_armed(const tr_doorbell *bell, bool is_receipt);
 /* Would who sleeps on it wake on this processor, and take it from the caller? */
-bool tr_doorbell_is_armed_near(const tr_doorbell *bell);
+bool tr_doorbell_is_near(const tr_doorbell *bell);
 /* Wake who sleeps on it, or is about to. */
 void tr_doorbell_ring(tr_doorbell *bell, unsigned who);
 /* The same for whom it is armed for, if anybody. Call it after the message is where its reader looks, and a fence: its reader arms, then looks. */

@@ -100,6 +100,7 @@ struct tr_job {
     int64_t        cache_staleness;
     int            pushed;            /* blocks, in the step that is being made */
     int64_t        step;              /* ended */
+    int64_t        pulled_behind;     /* so many steps, the last time */
     uint64_t       last_ticket;
     uint64_t       lists;             /* of blocks that were to be pulled */
     _Atomic uint64_t last_pull, last_end;

@@ -153,11 +153,17 @@ static void either_left(void *self, int peer)
         node.left(node.self, peer);
 }
 
+static bool either_awaits_receipts(const void *self, bool owner_waits)
+{
+    const tr_node node = core_now(self);
+    return !node.awaits_receipts || node.awaits_receipts(node.self, owner_waits);
+}
+
 static tr_node make_spare(tr_job *job, const tr_roster *roster)
 {
     job->spare = tr_spare_new(roster, take_place, inherit, mirror, job);
     return (tr_node){job, either_place, either_receive, either_lost, either_tick, either_next, either_status,
-                     either_describe, either_awaits_loans, either_left};
+                     either_describe, either_awaits_loans, either_left, either_awaits_receipts};
 }
 
 /* == the core of this rank ========================================================================= */

@@ -51,6 +51,7 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
     }
     atomic_store(&job->owner, pthread_self());
     atomic_store(&job->last_pull, job->last_ticket);
+    job->pulled_behind = job->step;
     return TR_OK;
 }
 

@@ -186,6 +186,13 @@ void tr_job_set_loss(tr_job *job, double loss)
         tr_counter_set(&job->meter->loss, bits);
 }
 
+/* The last push, the end of a step and the pull behind it come one right after the other: servers on this processor are woken once for all.
+ * Whether there will be a pull the last step says; where there is none, such a server hears of the step when its nap is over. */
+static bool pulls_behind_ends(const tr_job *job)
+{
+    return job->pulled_behind == job->step;
+}
+
 tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight, tr_ticket *ticket)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_push"));
@@ -200,14 +207,15 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
     TR_TRY(tr__job_settle(job));
     if (b->is_pushed)
         return tr_fail(TR_EINVAL, "tr_job_push: '%s' was pushed already in step %lld", b->grad, (long long)job->step + 1);
-    tr__command kind = TR__PUSH;
+    tr_command command = {.kind = TR__PUSH, .block = block, .data = (void *)(uintptr_t)data, .weight = weight, .is_urgent = !is_small,
+                          .has_more = job->pushed + 1 == job->block_count && pulls_behind_ends(job)};
     if (b->coder) {
         const tr_client_pieces *pieces;
         TR_TRY(tr__job_compress(&pieces, job, b, data, weight));
-        kind = TR__PUSH_COMPRESSED;
-        data = pieces;
+        command.kind = TR__PUSH_COMPRESSED;
+        command.data = (void *)(uintptr_t)pieces;
     }
-    TR_TRY(tr__job_call(job, &(tr_command){(int)kind, block, (void *)(uintptr_t)data, weight, !is_small}, ticket));
+    TR_TRY(tr__job_call(job, &command, ticket));
     b->is_pushed = true;
     b->from = b->coder ? NULL : data;
     job->pushed++;
@@ -239,7 +247,7 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
         return tr_fail(TR_EINVAL, "tr_job_step_end: the gradient of table '%s' was not pushed in step %lld",
                        tr__job_first_missing_table(job), (long long)job->step + 1);
     TR_TRY(tr_job_finish_pulls(job));              /* of a step without a push */
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_END, .is_urgent = true}, ticket));
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_END, .is_urgent = true, .has_more = pulls_behind_ends(job)}, ticket));
     tr_trainer_meter_end(job->meter, tr__clock());
     job->last_end = job->last_ticket;
     job->step++;

@@ -25,6 +25,7 @@ typedef struct tr_message {
     const void *payload;
     void       *owned;                /* the payload, malloc'ed; or NULL */
     tr_loan    *loan;                 /* whose reader it is; or NULL */
+    bool        is_receipt;           /* it says what has come, and nothing else: see awaits_receipts */
 } tr_message;
 
 typedef struct tr_node {
@@ -50,6 +51,9 @@ typedef struct tr_node {
     bool (*awaits_loans)(const void *self);
     /* A peer has said goodbye: it does no more, and takes nobody's place. NULL: that is nothing to this core. */
     void (*left)(void *self, int peer);
+    /* Does a receipt let it send more, or (`owner_waits`) end what its owner waits for? Else whoever sends one need not wake this
+     * rank: it is read with the next message. NULL: always. */
+    bool (*awaits_receipts)(const void *self, bool owner_waits);
 } tr_node;
 
 #endif

@@ -338,6 +338,7 @@ static bool next_ack(tr_server *server, tr_message *out)
             .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self,
                      .seq = done_seq(t), .step = server->updates, .block = tr__server_maker_word(server),
                      .part = tr__server_cut_wanted(server), .offset = server->cut.number, .weight = tr__server_cut_must_wait(server)}};
+        out->is_receipt = !out->wire.part;         /* where a cut is wanted it is news */
         return true;
     }
     return false;

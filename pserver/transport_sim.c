@@ -21,6 +21,7 @@ typedef struct event {
     uint8_t   *payload;               /* a copy, or NULL */
     const void *lent;                 /* it lies there, on this loan, until it arrives */
     tr_loan   *loan;
+    bool       is_receipt;
     void     (*call)(void *payload);
     void      *argument;
 } event;
@@ -36,6 +37,8 @@ struct tr_sim {
     int64_t       *last;              /* of pair from * size + to: the latest arrival so far */
     event         *heap;
     size_t         count, capacity;
+    event         *lying;             /* receipts that nobody has read, in the order in which they came */
+    size_t         lying_count;
     uint64_t       created;
 };
 
@@ -60,6 +63,7 @@ void tr_sim_free(tr_sim *sim)
     for (size_t i = 0; i < sim->count; i++)
         free(sim->heap[i].payload);
     free(sim->heap);
+    free(sim->lying);
     free(sim->node);
     free(sim->is_dead);
     free(sim->tick_at);
@@ -150,7 +154,7 @@ static void send_copy(tr_sim *sim, int from, const tr_message *message)
 {
     int64_t *last = &sim->last[from * sim->size + message->peer];
     int64_t  time = sim->now + 1 + (int64_t)tr_sim_random(sim, (uint64_t)sim->options.delay);
-    event    e = {.kind = DELIVER, .from = from, .to = message->peer};
+    event    e = {.kind = DELIVER, .from = from, .to = message->peer, .is_receipt = message->is_receipt};
 
     if (time <= *last)
         time = *last + 1;
@@ -182,35 +186,8 @@ static void give_back(tr_sim *sim, int rank, bool is_all)
     }
 }
 
-static void pump(tr_sim *sim, int rank)
-{
-    tr_node   *node = &sim->node[rank];
-    tr_message message;
-
-    if (!node->self || sim->is_dead[rank])
-        return;
-    node->tick(node->self, sim->now);
-    while (node->next(node->self, &message)) {
-        if (!happens(sim, sim->options.drop)) {
-            send_copy(sim, rank, &message);
-            if (happens(sim, sim->options.duplicate))
-                send_copy(sim, rank, &message);
-        }
-        tr_message_over(&message);
-    }
-    if (node->awaits_loans && node->awaits_loans(node->self))
-        give_back(sim, rank, false);
-    sim->tick_at[rank] = node->tick(node->self, sim->now);
-}
-
-static void pump_all(tr_sim *sim)
-{
-    for (int i = 0; i < sim->size; i++)
-        pump(sim, i);
-}
-
 /* Messages to the dead keep what they have on loan, as MPI keeps its requests. */
-static void deliver(tr_sim *sim, event *e)
+static void hand_over(tr_sim *sim, event *e)
 {
     tr_node *node = &sim->node[e->to];
     tr_wire  wire;
@@ -233,6 +210,65 @@ static void deliver(tr_sim *sim, event *e)
         memcpy(payload, e->payload, wire.bytes);
     }
     node->receive(node->self, sim->now, e->from, &wire, payload, is_placed);
+}
+
+static bool awaits_receipts(const tr_sim *sim, int rank)
+{
+    const tr_node *node = &sim->node[rank];
+    return !node->awaits_receipts || node->awaits_receipts(node->self, true);
+}
+
+/* Of this pair; from -1: from all. */
+static void read_lying(tr_sim *sim, int from, int to)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < sim->lying_count; i++)
+        if (sim->lying[i].to == to && (from < 0 || sim->lying[i].from == from))
+            hand_over(sim, &sim->lying[i]);
+        else
+            sim->lying[left++] = sim->lying[i];
+    sim->lying_count = left;
+}
+
+static void deliver(tr_sim *sim, event *e)
+{
+    if (e->is_receipt && !sim->is_dead[e->to] && !awaits_receipts(sim, e->to)) {
+        sim->lying = realloc(sim->lying, (sim->lying_count + 1) * sizeof *sim->lying);
+        sim->lying[sim->lying_count++] = *e;
+        return;
+    }
+    read_lying(sim, e->from, e->to);
+    hand_over(sim, e);
+}
+
+static void pump(tr_sim *sim, int rank)
+{
+    tr_node   *node = &sim->node[rank];
+    tr_message message;
+
+    if (!node->self || sim->is_dead[rank])
+        return;
+    if (sim->lying_count && awaits_receipts(sim, rank))
+        read_lying(sim, -1, rank);
+    node->tick(node->self, sim->now);
+    while (node->next(node->self, &message)) {
+        if (!happens(sim, sim->options.drop)) {
+            send_copy(sim, rank, &message);
+            if (happens(sim, sim->options.duplicate))
+                send_copy(sim, rank, &message);
+        }
+        tr_message_over(&message);
+    }
+    if (node->awaits_loans && node->awaits_loans(node->self))
+        give_back(sim, rank, false);
+    sim->tick_at[rank] = node->tick(node->self, sim->now);
+}
+
+static void pump_all(tr_sim *sim)
+{
+    for (int i = 0; i < sim->size; i++)
+        pump(sim, i);
 }
 
 static void die(tr_sim *sim, int rank)

@@ -1,6 +1,7 @@
 /* transport_sim.h - all ranks of a job in one process, under a seeded scheduler and virtual time.
  *
- * Messages of one pair stay in order, as MPI keeps them; among pairs everything may happen in any order. On
+ * Messages of one pair stay in order, as MPI keeps them; among pairs everything may happen in any order. A receipt that its reader
+ * does not await lies until another message of the pair comes, or it does await one: it would wake nobody. On
  * demand messages are lost or come twice, ranks are killed. A run is a function of its seed: one that fails
  * fails again. It drives cores (node.h), not threads.
  *

@@ -291,7 +291,8 @@ TR_API double    tr_job_weight(const tr_job *job);
 TR_API tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight,
                              tr_ticket *ticket);
 /* The step is complete: every block was pushed once. Its ticket is done when the servers have applied the step (or,
- * for one that came too late in mode sync(backups=N), have dropped it). */
+ * for one that came too late in mode sync(backups=N), have dropped it). Where the step before was followed by a pull, pull or wait for
+ * something behind this one, too, or a server that sleeps on this processor hears of it some milliseconds later. */
 TR_API tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket);
 /* Fetch blocks into `data[i]`, which has room for the whole block: in mode sync as they are after the last ended step
  * of all trainers (before the first one: as they were set up); in the others as they are now, this trainer's own

@@ -149,6 +149,46 @@ TEST(no_more_than_a_window_is_under_way)
     unmake(&r);
 }
 
+/* Of an owner that waits, and of the thread while the owner does not. */
+static void expect_receipts_matter(const rig *r, bool to_owner, bool to_thread)
+{
+    assert_int_equal(r->node.awaits_receipts(r->node.self, true), to_owner);
+    assert_int_equal(r->node.awaits_receipts(r->node.self, false), to_thread);
+}
+
+TEST(receipts_matter_where_nothing_comes_behind_them)
+{
+    rig            r = make(2 * CHUNK, 0);
+    tr_message     m[8];
+    static uint8_t to[SMALL];
+    const int      block = 3;
+    void *const    at = to;
+
+    expect_receipts_matter(&r, true, false);
+    tr_client_push(r.client, 2, memory, 1);
+    assert_int_equal(take(&r, m, 8), 2);
+    expect_receipts_matter(&r, true, true);                /* a push waits for room */
+    hear(&r, 1, (tr_wire){.kind = TR_WIRE_ACK, .seq = m[1].wire.seq}, NULL);
+    assert_int_equal(take(&r, m, 8), 1);
+    expect_receipts_matter(&r, true, false);
+    tr_client_step_end(r.client);
+    const uint64_t ticket = tr_client_pull(r.client, 1, &block, &at);
+    tr_client_flush(r.client);
+    take(&r, m, 8);
+    expect_receipts_matter(&r, true, false);               /* server 0 says nothing but that it has the end of the step */
+    acknowledge(&r, 0);
+    expect_receipts_matter(&r, false, false);
+    const uint64_t pull = r.seq[1];
+    static uint8_t entry[TR_WIRE_ENTRY + SMALL + 64];
+    uint64_t       cursor = TR_WIRE_ENTRY;
+    tr_wire_entry_put(entry, 0, &cursor, 1, SMALL);
+    hear(&r, 1, (tr_wire){.kind = TR_WIRE_DATA_MANY, .seq = pull, .step = 1, .block = 1, .bytes = tr_wire_entry_size(SMALL)}, entry);
+    expect_receipts_matter(&r, true, false);               /* the answer has overtaken them */
+    hear(&r, 1, (tr_wire){.kind = TR_WIRE_ACK, .seq = pull}, NULL);
+    assert_int_equal(tr_client_done(r.client), ticket);
+    unmake(&r);
+}
+
 TEST(a_pull_is_done_when_all_bytes_are_here)
 {
     rig            r = make(1 << 20, 0);
@@ -392,6 +432,7 @@ int main(void)
         cmocka_unit_test(small_pushes_travel_together_large_ones_in_chunks),
         cmocka_unit_test(a_ticket_is_done_when_all_before_it_are),
         cmocka_unit_test(no_more_than_a_window_is_under_way),
+        cmocka_unit_test(receipts_matter_where_nothing_comes_behind_them),
         cmocka_unit_test(a_pull_is_done_when_all_bytes_are_here),
         cmocka_unit_test(what_is_not_answered_is_sent_again_in_order),
         cmocka_unit_test(a_block_that_nobody_pulled_is_refused),

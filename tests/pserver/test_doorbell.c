@@ -1,9 +1,9 @@
 /* test_doorbell.c - who sleeps is woken by another process; what is no doorbell is not opened. */
 #include "tests/support/expect.h"
 
-#include "pserver/doorbell.h"
-#include "pserver/wake.h"
+#include "pserver/comm_state.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,6 +58,75 @@ TEST(who_is_awake_is_not_rung)
     assert_int_equal(atomic_load(&bell->rings), 1);
     tr_doorbell_close(bell);
     close(file);
+}
+
+TEST(a_receipt_wakes_who_armed_for_receipts)
+{
+    int          file;
+    tr_doorbell *bell = tr_doorbell_new(&file);
+
+    assert_false(tr_doorbell_is_armed(bell, false));
+    tr_doorbell_arm(bell, TR_BELL_OWNER);
+    assert_true(tr_doorbell_is_armed(bell, false));
+    assert_false(tr_doorbell_is_armed(bell, true));
+    tr_doorbell_arm(bell, TR_BELL_OWNER | TR_BELL_RECEIPTS);
+    assert_true(tr_doorbell_is_armed(bell, true));
+    tr_doorbell_close(bell);
+    close(file);
+}
+
+enum { HERE, ELSEWHERE, SPARED, RANKS };       /* who sleeps on this processor, on another one, and without interest in receipts */
+
+static void send_one(tr_comm *comm, int peer, bool is_receipt)
+{
+    comm->is_to_ring[peer] = true;
+    comm->has_news[peer] = !is_receipt;
+    comm->to_ring[comm->to_ring_count++] = peer;
+}
+
+static void expect_rings(const tr_comm *comm, unsigned here, unsigned elsewhere, unsigned spared)
+{
+    assert_int_equal(atomic_load(&comm->doorbell[HERE]->rings), here);
+    assert_int_equal(atomic_load(&comm->doorbell[ELSEWHERE]->rings), elsewhere);
+    assert_int_equal(atomic_load(&comm->doorbell[SPARED]->rings), spared);
+}
+
+/* Whoever would wake on this processor is rung with what comes right behind. */
+TEST(what_has_more_behind_it_rings_other_processors_alone)
+{
+    static tr_comm comm;
+    tr_doorbell   *bell[RANKS];
+    int            file[RANKS], to_ring[RANKS];
+    bool           is_to_ring[RANKS] = {0}, has_news[RANKS] = {0};
+    cpu_set_t      before, one;
+
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_getaffinity(0, sizeof before, &before);
+    sched_setaffinity(0, sizeof one, &one);
+    comm.doorbell = bell;
+    comm.to_ring = to_ring;
+    comm.is_to_ring = is_to_ring;
+    comm.has_news = has_news;
+    for (int i = 0; i < RANKS; i++) {
+        bell[i] = tr_doorbell_new(&file[i]);
+        tr_doorbell_arm(bell[i], i == SPARED ? TR_BELL_OWNER : TR_BELL_OWNER | TR_BELL_RECEIPTS);
+        send_one(&comm, i, true);
+    }
+    atomic_store(&bell[ELSEWHERE]->cpu, -1);
+    tr__comm_ring(&comm, true);
+    expect_rings(&comm, 0, 1, 0);
+    assert_int_equal(comm.to_ring_count, 1);
+    send_one(&comm, SPARED, false);
+    tr__comm_ring(&comm, false);
+    expect_rings(&comm, 1, 1, 1);
+    assert_int_equal(comm.to_ring_count, 0);
+    for (int i = 0; i < RANKS; i++) {
+        assert_false(is_to_ring[i] || has_news[i]);
+        tr_doorbell_close(bell[i]);
+        close(file[i]);
+    }
+    sched_setaffinity(0, sizeof before, &before);
 }
 
 /* Of the threads of one rank the one that armed. */
@@ -122,6 +191,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_wakes_who_sleeps_in_another_process),
         cmocka_unit_test(who_is_awake_is_not_rung),
+        cmocka_unit_test(a_receipt_wakes_who_armed_for_receipts),
+        cmocka_unit_test(what_has_more_behind_it_rings_other_processors_alone),
         cmocka_unit_test(a_ring_wakes_who_armed_alone),
         cmocka_unit_test(a_ring_before_the_sleep_is_not_lost),
         cmocka_unit_test(what_is_no_doorbell_is_not_opened),

@@ -368,6 +368,38 @@ TEST(a_cut_that_is_over_holds_up_nobody_and_trainer_0_is_told)
     unmake(&r);
 }
 
+/* Is all that the trainer is told a receipt? -1: it is told nothing. */
+static int hears_receipts(rig *r, int trainer)
+{
+    tr_message m;
+    int        are_receipts = -1;
+
+    while (r->node.next(r->node.self, &m)) {
+        if (m.peer == trainer)
+            are_receipts = m.is_receipt && are_receipts != 0;
+        tr_message_over(&m);
+    }
+    return are_receipts;
+}
+
+TEST(an_acknowledgement_that_wants_a_cut_is_no_receipt)
+{
+    rig      r = make();
+    tr_store store = plain_store();
+    uint8_t  cut[256];
+
+    store.snapshot = copy_at_once;
+    serve_anew(&r, &store);
+    start(&r, "async");
+    hears_receipts(&r, TRAINER1);
+    make_step(&r, TRAINER1, 1);
+    assert_int_equal(hears_receipts(&r, TRAINER1), true);
+    const size_t wish = pack_cut_at(cut, 0, 0);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_CUT, .part = 1, .bytes = wish}, cut);
+    assert_int_equal(hears_receipts(&r, TRAINER1), false);
+    unmake(&r);
+}
+
 TEST(tasks_that_differ_or_cannot_be_leased_are_refused)
 {
     rig r = make_running_as("async");
@@ -401,6 +433,7 @@ int main(void)
         cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),
         cmocka_unit_test(who_takes_a_servers_place_learns_where_trainers_were_that_have_left),
         cmocka_unit_test(a_cut_that_is_over_holds_up_nobody_and_trainer_0_is_told),
+        cmocka_unit_test(an_acknowledgement_that_wants_a_cut_is_no_receipt),
         cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,6 +130,12 @@ static bool rank_awaits_loans(const void *self)
     return node.awaits_loans && node.awaits_loans(node.self);
 }
 
+static bool rank_awaits_receipts(const void *self, bool owner_waits)
+{
+    const tr_node node = core_of(self);
+    return !node.awaits_receipts || node.awaits_receipts(node.self, owner_waits);
+}
+
 static void rank_describe(const void *self, char *out, size_t size)
 {
     const tr_node node = core_of(self);
@@ -238,7 +244,7 @@ static void make_rank(sim_job *job, int number)
         tr_client_set_place(r->trainer->client, sim__pack_place, r->trainer);
     }
     const tr_node node = {r, rank_place, rank_receive, rank_lost, rank_tick, rank_next, rank_status, rank_describe,
-                          rank_awaits_loans};
+                          rank_awaits_loans, .awaits_receipts = rank_awaits_receipts};
     tr_sim_attach(job->sim, number, &node);
 }
 
