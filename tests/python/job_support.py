@@ -139,6 +139,8 @@ def wait_for(process: subprocess.Popen[str], has_come: Callable[[], object], wha
         assert process.poll() is None, f"it ended without {what}:\n{process.stdout.read()}"
         if time.monotonic() >= deadline:
             process.terminate()
+            time.sleep(1)
+            process.terminate()                        # at once, without a checkpoint
             pytest.fail(f"it runs without {what} for {LIMIT} s:\n{process.communicate(timeout=LIMIT)[0]}")
         time.sleep(0.005)
 
