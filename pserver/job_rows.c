@@ -331,15 +331,10 @@ static void add_rows(const tr__rows_way *sorted, int64_t width, int64_t count, c
     uint32_t seen = 0;                                 /* numbers come in order the first time */
 
     for (int64_t i = 0; i < count; i++) {
-        float *restrict       sum = to[sorted->number[i]];
-        const float *restrict x = values + i * width;
-        if (sorted->number[i] == seen) {
-            tr_row_copy(sum, x, (size_t)width * sizeof *sum);
-            seen++;
-        } else {
-            for (int64_t c = 0; c < width; c++)
-                sum[c] += x[c];
-        }
+        const uint32_t number = sorted->number[i];
+        const bool     is_first = number == seen;
+        tr_row_add(to[number], values + i * width, width, is_first);
+        seen += is_first;
     }
 }
 

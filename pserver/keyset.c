@@ -1,12 +1,13 @@
 /* keyset.c - at most half of the places are taken. */
 #include "pserver/keyset.h"
 
+#include "framework/compiler.h"
 #include "framework/random.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { AHEAD = 16 };
+enum { BATCH = 64 };                   /* keys whose memory is asked for before their turn */
 
 void tr_keyset_deinit(tr_keyset *set)
 {
@@ -19,7 +20,7 @@ static tr_status reserve(tr_keyset *set, uint64_t places)
 {
     if (places <= set->places)
         return TR_OK;
-    int64_t  *keys = realloc(set->keys, places / 2 * sizeof *keys);
+    int64_t  *keys = realloc(set->keys, (places / 2 + 1) * sizeof *keys);     /* one more is written before it is known to be new */
     uint32_t *place;
     if (keys)
         set->keys = keys;
@@ -67,19 +68,42 @@ static uint64_t home(const tr_keyset *set, int64_t key)
     return tr_hash_u64((uint64_t)key) & (set->places - 1);
 }
 
+/* The number + 1 of a key that its home does not have, from the place behind it on. */
+static uint32_t add_further(tr_keyset *set, uint64_t at, int64_t key)
+{
+    do
+        at = (at + 1) & (set->places - 1);
+    while (set->place[at] && set->keys[set->place[at] - 1] != key);
+    if (!set->place[at]) {
+        set->keys[set->count] = key;
+        set->place[at] = ++set->count;
+    }
+    return set->place[at];
+}
+
+/* Whether a key is new nobody foresees: it is written behind the others in any case, and counts if it is. */
+TR_INLINE uint32_t add_at(tr_keyset *set, uint64_t at, int64_t key)
+{
+    const uint32_t found = set->place[at], is_new = !found, number = found + (set->count + 1) * is_new;
+
+    set->keys[set->count] = key;
+    set->place[at] = number;
+    set->count += is_new;
+    return TR_LIKELY(set->keys[number - 1] == key) ? number : add_further(set, at, key);
+}
+
 void tr_keyset_add(tr_keyset *set, uint32_t *out, const int64_t *keys, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t at = home(set, keys[i]);
-        if (i + AHEAD < n)
-            __builtin_prefetch(&set->place[home(set, keys[i + AHEAD])]);
-        while (set->place[at] && set->keys[set->place[at] - 1] != keys[i])
-            at = (at + 1) & (set->places - 1);
-        if (!set->place[at]) {
-            set->keys[set->count] = keys[i];
-            set->place[at] = ++set->count;
+    uint64_t at[BATCH];
+
+    for (int64_t from = 0; from < n; from += BATCH) {
+        const int count = n - from < BATCH ? (int)(n - from) : BATCH;
+        for (int i = 0; i < count; i++) {
+            at[i] = home(set, keys[from + i]);
+            __builtin_prefetch(&set->place[at[i]], 1);
         }
-        out[i] = set->place[at] - 1;
+        for (int i = 0; i < count; i++)
+            out[from + i] = add_at(set, at[i], keys[from + i]) - 1;
     }
 }
 

@@ -1,8 +1,10 @@
-/* row_copy.h - copying the few numbers of a table's row: a call of memcpy for each would cost more than the copy. */
+/* row_copy.h - copying and adding the few numbers of a table's row: a call of memcpy for each would cost more than the copy. */
 #ifndef TR_PSERVER_ROW_COPY_H
 #define TR_PSERVER_ROW_COPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 /* `bytes` is the same for many rows, so that the branches are foreseen. The arrays do not overlap. */
@@ -39,6 +41,31 @@ static inline void tr_row_copy(void *restrict to, const void *restrict from, siz
     }
     for (bytes &= 3; bytes; bytes--)
         *out++ = *in++;
+}
+
+/* x, or to + x. Nobody would foresee a branch: `was` is what remains of the number's bits, `none` what is added to x without it: -0.0,
+ * which changes no bit. */
+static inline float tr_row_sum(float to, float x, uint32_t was, uint32_t none)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &to, sizeof bits);
+    bits = (bits & was) | none;
+    memcpy(&to, &bits, sizeof to);
+    return to + x;
+}
+
+/* to = x for the first of several rows, to += x for the others. The arrays do not overlap. */
+static inline void tr_row_add(float *restrict to, const float *restrict x, int64_t width, bool is_first)
+{
+    enum { STEP = 8 };
+    const uint32_t was = is_first ? 0 : UINT32_MAX, none = ~was & 0x80000000u;
+
+    for (; width >= STEP; width -= STEP, to += STEP, x += STEP)
+        for (int i = 0; i < STEP; i++)
+            to[i] = tr_row_sum(to[i], x[i], was, none);
+    for (int64_t i = 0; i < width; i++)
+        to[i] = tr_row_sum(to[i], x[i], was, none);
 }
 
 #endif

@@ -55,11 +55,8 @@ bool tr_rows_are_merged(const tr_rows_update *update)
 
 TR_INLINE void put(float *restrict sum, const float *restrict x, int64_t n, float factor, bool is_scaled, bool is_begun)
 {
-    if (!is_scaled && !is_begun)
-        tr_row_copy(sum, x, (size_t)n * sizeof *sum);
-    else if (!is_scaled)
-        for (int64_t i = 0; i < n; i++)
-            sum[i] += x[i];
+    if (!is_scaled)
+        tr_row_add(sum, x, n, !is_begun);
     else if (!is_begun)
         for (int64_t i = 0; i < n; i++)
             sum[i] = factor * x[i];
