@@ -42,23 +42,33 @@ TR_INLINE void read_rows(const tr_table *t, char *out, uint32_t *slot, const int
     }
 }
 
-/* Copies of a length that the compiler knows are a few instructions, and the CPU sees further ahead. */
+/* Copies of a length that the compiler knows are a few instructions, and the CPU sees further ahead: CALL(..., bytes), for 1, 8, 10, 16
+ * and 32 floats. */
+#define BY_ROW_BYTES(bytes, call, ...)          \
+    switch (bytes) {                            \
+    case 4:                                     \
+        call(__VA_ARGS__, 4);                   \
+        break;                                  \
+    case 32:                                    \
+        call(__VA_ARGS__, 32);                  \
+        break;                                  \
+    case 40:                                    \
+        call(__VA_ARGS__, 40);                  \
+        break;                                  \
+    case 64:                                    \
+        call(__VA_ARGS__, 64);                  \
+        break;                                  \
+    case 128:                                   \
+        call(__VA_ARGS__, 128);                 \
+        break;                                  \
+    default:                                    \
+        call(__VA_ARGS__, bytes);               \
+    }
+
 static void pull_batch(const tr_table *t, char *out, uint32_t *slot, const int64_t *keys, int n)
 {
     tr_slots_guess(t->slots, slot, keys, n);
-    switch (t->value_bytes) {
-    case 32:
-        read_rows(t, out, slot, keys, n, 32);
-        break;
-    case 64:
-        read_rows(t, out, slot, keys, n, 64);
-        break;
-    case 128:
-        read_rows(t, out, slot, keys, n, 128);
-        break;
-    default:
-        read_rows(t, out, slot, keys, n, t->value_bytes);
-    }
+    BY_ROW_BYTES(t->value_bytes, read_rows, t, out, slot, keys, n);
 }
 
 void tr_table_pull(const tr_table *table, void *out, const int64_t *keys, int64_t n)
@@ -129,28 +139,37 @@ tr_status tr_table_pull_before(const tr_table *table, void *out, const int64_t *
 
 /* == tiles of an update ================================================================================ */
 
-void tr_table_gather(const tr_table *table, const uint32_t *slots, int64_t n, float *values, float *const *states)
+TR_INLINE void gather_row(const tr_table *t, tr_slot_row *row, float *values, float *const *states, int64_t at, uint64_t bytes)
 {
-    const int64_t  width = table->config.width;
-    const uint64_t bytes = (uint64_t)width * sizeof(float);
+    if (t->config.dtype == TR_FP32)
+        tr_row_copy(values + at, tr__row_values(row), bytes);
+    else
+        tr_cast(values + at, TR_FP32, tr__row_values(row), t->config.dtype, t->config.width);
+    const float *from = tr__row_states(t, row);
+    for (int s = 0; s < t->config.states; s++)
+        tr_row_copy(states[s] + at, from + s * t->config.width, bytes);
+}
+
+TR_INLINE void gather_rows(const tr_table *t, const uint32_t *slots, int64_t n, float *values, float *const *states, uint64_t bytes)
+{
+    const int64_t width = t->config.width;
 
     for (int64_t i = 0; i < n; i++) {
         if (i + AHEAD < n)
-            ask_for(table, slots[i + AHEAD], table->stride);
-        if (slots[i] == TR_SLOT_NONE) {
-            memset(values + i * width, 0, bytes);
-            for (int s = 0; s < table->config.states; s++)
-                memset(states[s] + i * width, 0, bytes);
+            ask_for(t, slots[i + AHEAD], t->stride);
+        if (TR_LIKELY(slots[i] != TR_SLOT_NONE)) {
+            gather_row(t, tr__table_row(t, slots[i]), values, states, i * width, bytes);
             continue;
         }
-        tr_slot_row *row = tr__table_row(table, slots[i]);
-        if (table->config.dtype == TR_FP32)
-            tr_row_copy(values + i * width, tr__row_values(row), bytes);
-        else
-            tr_cast(values + i * width, TR_FP32, tr__row_values(row), table->config.dtype, width);
-        for (int s = 0; s < table->config.states; s++)
-            tr_row_copy(states[s] + i * width, tr__row_states(table, row) + s * width, bytes);
+        memset(values + i * width, 0, bytes);
+        for (int s = 0; s < t->config.states; s++)
+            memset(states[s] + i * width, 0, bytes);
     }
+}
+
+void tr_table_gather(const tr_table *table, const uint32_t *slots, int64_t n, float *values, float *const *states)
+{
+    BY_ROW_BYTES((uint64_t)table->config.width * sizeof(float), gather_rows, table, slots, n, values, states);
 }
 
 static void touch(tr_slot_row *row, uint64_t step)
@@ -160,27 +179,34 @@ static void touch(tr_slot_row *row, uint64_t step)
     row->last = (uint32_t)step;
 }
 
+TR_INLINE void scatter_row(const tr_table *t, tr_slot_row *row, const float *values, const float *const *states, int64_t at,
+                           uint64_t bytes)
+{
+    if (t->config.dtype == TR_FP32)
+        tr_row_copy(tr__row_values(row), values + at, bytes);
+    else
+        tr_cast(tr__row_values(row), t->config.dtype, values + at, TR_FP32, t->config.width);
+    float *to = tr__row_states(t, row);
+    for (int s = 0; s < t->config.states; s++)
+        tr_row_copy(to + s * t->config.width, states[s] + at, bytes);
+    touch(row, t->step);
+}
+
+TR_INLINE void scatter_rows(const tr_table *t, const uint32_t *slots, int64_t n, const float *values, const float *const *states,
+                            uint64_t bytes)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (TR_LIKELY(slots[i] != TR_SLOT_NONE))
+            scatter_row(t, tr__table_row(t, slots[i]), values, states, i * t->config.width, bytes);
+}
+
 tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, const float *values, const float *const *states)
 {
-    const int64_t  width = table->config.width;
-    const uint64_t bytes = (uint64_t)width * sizeof(float);
-
     if (!table->logs_when_set)
         TR_TRY(tr_undo_log(table->undo, table->rows, slots, n));
     if (table->cut)
         tr_slots_cut_keep(table->cut, slots, n);
-    for (int64_t i = 0; i < n; i++) {
-        if (slots[i] == TR_SLOT_NONE)
-            continue;
-        tr_slot_row *row = tr__table_row(table, slots[i]);
-        if (table->config.dtype == TR_FP32)
-            tr_row_copy(tr__row_values(row), values + i * width, bytes);
-        else
-            tr_cast(tr__row_values(row), table->config.dtype, values + i * width, TR_FP32, width);
-        for (int s = 0; s < table->config.states; s++)
-            tr_row_copy(tr__row_states(table, row) + s * width, states[s] + i * width, bytes);
-        touch(row, table->step);
-    }
+    BY_ROW_BYTES((uint64_t)table->config.width * sizeof(float), scatter_rows, table, slots, n, values, states);
     return TR_OK;
 }
 

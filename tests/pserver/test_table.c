@@ -97,10 +97,48 @@ static void expect_twins_told_apart(int64_t width)
 
 TEST(keys_that_the_index_cannot_tell_apart_have_their_own_rows)
 {
-    static const int64_t widths[] = {1, 5, 8, 16, 32, 40};
+    static const int64_t widths[] = {1, 5, 8, 10, 16, 32, 40};
 
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
         expect_twins_told_apart(widths[i]);
+}
+
+/* Two states; the place of a key that has no row is passed over, and reads zeros. */
+static void expect_scattered_is_gathered(int64_t width, tr_dtype dtype)
+{
+    enum { ROWS = 50, NONE = 17, STATES = 2 };
+    tr_table_config config = config_of(dtype);
+    int64_t         keys[ROWS];
+    uint32_t        slots[ROWS];
+    float           in[1 + STATES][ROWS * 64], got[1 + STATES][ROWS * 64];
+
+    config.width = width;
+    config.states = STATES;
+    tr_table *t = make(&config);
+    for (int i = 0; i < ROWS; i++)
+        keys[i] = key_of((uint64_t)i);
+    for (int part = 0; part <= STATES; part++)
+        for (int64_t i = 0; i < ROWS * width; i++)
+            in[part][i] = i / width == NONE ? 0 : (float)((i * 7 + part * 31) % 128);      /* half floats, too, have these */
+    EXPECT_OK(tr_table_begin(t, 1));
+    EXPECT_OK(tr_table_take(t, slots, keys, ROWS));
+    slots[NONE] = TR_SLOT_NONE;
+    EXPECT_OK(tr_table_scatter(t, slots, ROWS, in[0], (const float *const[]){in[1], in[2]}));
+    memset(got, 0xff, sizeof got);
+    tr_table_gather(t, slots, ROWS, got[0], (float *const[]){got[1], got[2]});
+    for (int part = 0; part <= STATES; part++)
+        assert_memory_equal(got[part], in[part], (size_t)(ROWS * width) * sizeof(float));
+    tr_table_free(t);
+}
+
+TEST(rows_of_every_width_are_gathered_as_they_were_scattered)
+{
+    static const int64_t widths[] = {1, 2, 5, 8, 10, 16, 20, 32, 40, 64};
+
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        expect_scattered_is_gathered(widths[i], TR_FP32);
+        expect_scattered_is_gathered(widths[i], TR_FP16);
+    }
 }
 
 TEST(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row)
@@ -527,6 +565,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_found_while_the_table_grows),
         cmocka_unit_test(keys_that_the_index_cannot_tell_apart_have_their_own_rows),
+        cmocka_unit_test(rows_of_every_width_are_gathered_as_they_were_scattered),
         cmocka_unit_test(a_first_value_is_that_of_a_dense_parameter_and_looking_makes_no_row),
         cmocka_unit_test(a_key_that_comes_twice_in_an_update_has_one_row),
         cmocka_unit_test(hints_that_are_stale_are_of_no_use_and_do_no_harm),
