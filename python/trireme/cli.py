@@ -240,7 +240,8 @@ def ssh_command(asked: str | None) -> str:
 
     program, _, limits = SSH.partition(" ")
     try:
-        shlex.split(asked or program)
+        if not shlex.split(asked or program):
+            raise ValueError("this is no command")
     except ValueError as error:
         raise InvalidArgumentError(f"trireme: --ssh {asked!r}: {error}") from None
     return f"{asked or program} {limits}"

@@ -64,6 +64,16 @@ def test_a_host_that_cannot_be_reached_is_named(capsys, tmp_path):
     assert "host 192.0.2.1: ssh ended with exit code 255: ssh: no route to it" in capsys.readouterr().err
 
 
+@needs_mpi
+@pytest.mark.parametrize("ssh, text", [("no-such-ssh -p 22", "host 192.0.2.1: 'no-such-ssh', which is to reach it, cannot be started: No such file"),
+                                       ("'ssh", "--ssh \"'ssh\": No closing quotation"), (" ", "--ssh ' ': this is no command")])
+def test_what_cannot_reach_a_host_is_named(ssh, text, capsys):
+    assert cli.main(["launch", "--hosts", "192.0.2.1", "--ssh", ssh, str(SCRIPT)]) == 2
+    assert text in capsys.readouterr().err
+    assert cli.main(["doctor", "--hosts", "192.0.2.1", "--ssh", ssh]) in (1, 2)
+    assert text in "".join(capsys.readouterr())
+
+
 # -- agents ------------------------------------------------------------------------------------------------------------
 
 

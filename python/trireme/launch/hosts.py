@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import UnsupportedError
+from ..errors import NotFoundError, UnsupportedError
 from . import agent as agents
 from . import slurm
 from .mpi import Layout
@@ -72,8 +72,12 @@ class Host:
         remote = shlex.join([sys.executable, agents.__file__, state])
         self.command = [*ssh, name, remote]
         self.program = "srun" if list(ssh) == shlex.split(slurm.SRUN) else Path(ssh[0]).name
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, start_new_session=True)
+        try:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, start_new_session=True)
+        except OSError as error:
+            raise NotFoundError(f"host {name}: {ssh[0]!r}, which is to reach it, cannot be started: {error.strerror}; "
+                                "--ssh COMMAND names another one") from None
         self.cores = 0
         self.lost: str | None = None   # why nothing more comes from it
         self.heard = math.inf          # at no time yet: who waits for its start does so for _READY
