@@ -194,12 +194,17 @@ static void note_death(const tr_comm *comm, int peer, const char *how)
 }
 
 /* Whether a trainer is missed is for the servers to say: a spare does not know the mode. Of a server a trainer may be the only one that is
- * left: it knows that it misses nothing. */
-static bool may_say_lost(const tr_roster *roster, int peer)
+ * left: it knows that it misses nothing. A spare says it of servers, since it takes their places, or the next one does; but not one that has left because
+ * trainers have died: servers that end then, and could not tell it any more why, have ended the job. */
+static bool may_say_lost(const tr_comm *comm, int peer)
 {
-    const tr_role role = roster->rank[roster->self].role, dead = roster->rank[peer].role;
+    const tr_roster *roster = comm->roster;
+    const tr_role    role = roster->rank[roster->self].role, dead = roster->rank[peer].role;
+    bool             is_over = false;
 
-    return role == TR_ROLE_SERVER || (role == TR_ROLE_SPARE && dead != TR_ROLE_TRAINER) ||
+    for (int i = 0; role == TR_ROLE_SPARE && comm->said_bye && i < roster->trainers; i++)
+        is_over |= roster->rank[roster->trainer_rank[i]].is_dead;
+    return role == TR_ROLE_SERVER || (role == TR_ROLE_SPARE && dead != TR_ROLE_TRAINER && !is_over) ||
            (role == TR_ROLE_TRAINER && dead == TR_ROLE_SERVER);
 }
 
@@ -228,7 +233,7 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     }
     atomic_store(&comm->has_survived, true);
     note_death(comm, peer, how);
-    if (may_say_lost(comm->roster, peer))
+    if (may_say_lost(comm, peer))
         tr__launcher_tell("lost", peer, how);
 }
 

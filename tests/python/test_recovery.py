@@ -117,6 +117,17 @@ def test_a_rank_that_sleeps_too_long_is_replaced(uninterrupted, tmp_path):
     check_whole(job, out, uninterrupted, "starting the job again (1 of 3)")
 
 
+@each_mpi
+def test_trainers_that_all_sleep_too_long_are_a_new_start(version, uninterrupted, tmp_path):
+    """The spare finds that nobody is left whom it could serve, and leaves, perhaps before the servers give up: it cannot say then that
+    others go on without them."""
+    job, ranks, out = start(tmp_path, version)
+    for victim in (2, 3):
+        os.kill(ranks.known[victim].pid, signal.SIGSTOP)
+    text = check_whole(job, out, uninterrupted, "starting the job again (1 of 3)")
+    assert "the others go on" not in text, text
+
+
 @needs_mpi
 def test_what_a_script_does_wrong_is_not_tried_again():
     code, text = Launched(1, 2, "--fault", "raise", "--fault-trainer", 1).end()
