@@ -84,6 +84,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
 {
     tr__setup_call call = {0};
     tr_ticket      ticket = 0;
+    bool           resumes;
     tr_status      status;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_setup"));
@@ -103,7 +104,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     tr__job_free_setup(&call, true);
     TR_TRY(keep_blocks(job, spec));
     TR_TRY(tr_mode_parse(&job->consistency, spec->mode));
-    TR_TRY(tr_job_resumed(job, &job->step));
+    TR_TRY(tr_job_resumed(job, &resumes, &job->step));
     TR_TRY(tr__job_keep_tables(job, spec));
     job->even_from = (int64_t)tr_client_even_from(job->client);
     job->mode = strdup(spec->mode);
@@ -123,13 +124,14 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     return TR_OK;
 }
 
-tr_status tr_job_resumed(tr_job *job, int64_t *step)
+tr_status tr_job_resumed(tr_job *job, bool *resumes, int64_t *step)
 {
     uint64_t resumed;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_resumed"));
     TR_TRY(tr_job_wait(job, 1));
-    *step = tr_client_resumes(job->client, &resumed) ? (int64_t)resumed : 0;
+    *resumes = tr_client_resumes(job->client, &resumed);
+    *step = *resumes ? (int64_t)resumed : 0;
     return TR_OK;
 }
 

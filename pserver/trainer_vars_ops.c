@@ -58,10 +58,11 @@ tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count)
 {
     char           name[TR_SEGMENT_NAME];
     int64_t        step;
+    bool           resumes;
     tr_trainer_var from;
 
     *count = 0;
-    TR_TRY(tr_job_resumed(job, &step));
+    TR_TRY(tr_job_resumed(job, &resumes, &step));
     if (step == 0 || !find_name(name, sizeof name, job) || (!job->own && tr_trainer_vars_attach(&job->own, name) != TR_OK))
         return TR_OK;
     for (int i = 0; i < tr_trainer_vars_count(job->own); i++)

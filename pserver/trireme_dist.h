@@ -266,9 +266,9 @@ typedef struct tr_job_spec {
  * this once. Versions, programs, blocks, number of trainers, mode and facts are compared; a difference fails
  * with TR_EPEER on every rank and a text that says what differs between which ranks. Copies what it needs. */
 TR_API tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec);
-/* Steps of this trainer that an earlier start of the job has left with its servers; 0: it begins anew. Waits until
- * all servers have said so. A trainer's data begins behind that many steps. */
-TR_API tr_status tr_job_resumed(tr_job *job, int64_t *step);
+/* *resumes: whether the servers have what an earlier start of the job has done; *step: steps of this trainer in that, of which there may be none. Waits
+ * until all servers have said so. A trainer's data begins behind that many steps. */
+TR_API tr_status tr_job_resumed(tr_job *job, bool *resumes, int64_t *step);
 /* Give the variables that this trainer alone has (the operator keep_variables keeps them) the values that they had behind the last of these
  * steps. *count: how many; 0 where nothing was kept: at the first start, or when the memory was another host's. */
 TR_API tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count);

@@ -88,8 +88,8 @@ static tr_status find_beginning(tr_keeper *k)
     int64_t          made = 0;
 
     if (k->job)
-        TR_TRY(tr_job_resumed(k->job, &made));
-    k->has_servers_state = made > 0 || (k->job && tr_job_is_heir(k->job));
+        TR_TRY(tr_job_resumed(k->job, &k->has_servers_state, &made));
+    k->has_servers_state |= k->job && tr_job_is_heir(k->job);
     TR_TRY(claim_folder(k));
     if (k->has_servers_state) {
         tr_beginning_read(&place, folder, index);

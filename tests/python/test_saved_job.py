@@ -257,6 +257,12 @@ def test_mistakes_are_explained(tmp_path):
     data = fluid.Dataset("nothing", slots=[x])
     with pytest.raises(ValueError, match="shuffle_seed needs in_memory=True"):
         fluid.io.save_job(str(tmp_path / "job"), data, shuffle_seed=1)
+    for wrong, text in [(dict(servers=0), "servers=0; a whole number from 1 to 1024"), (dict(servers=(1, "2")), "servers='2'"),
+                        (dict(servers=1, mode=3), "mode 3; a text such as"), (dict(mode="fast"), "mode 'fast'; possible are sync"), (dict(epochs=0), "save_job: epochs=0"),
+                        (dict(in_memory=True, shuffle_seed=-1), "shuffle_seed=-1; a whole number from 0"),
+                        (dict(save_folder=""), "save_folder='': this is no folder")]:
+        with pytest.raises(ValueError, match=text):
+            fluid.io.save_job(str(tmp_path / "job"), data, **wrong)
     with pytest.raises(ValueError, match="there is nothing to distribute"):
         fluid.io.save_job(str(tmp_path / "job"), data, servers=1)
 
@@ -415,6 +421,32 @@ def test_another_trainer_makes_checkpoints_when_trainer_0_has_died(data, tmp_pat
     code, text = job.end()
     assert code == 75 and re.search(r"trainer 1, .* stopped by SIGUSR1 after step \d+; the checkpoint is ", text), text
     checkpoints.newest(tmp_path / "c").verify()
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_who_has_no_data_goes_on_as_the_others_do(data, tmp_path):
+    """There is one file: trainer 1 has made no step when the job is started again, and there is a checkpoint by then."""
+    script(Path(data).parent / "a.txt", "--write", tmp_path / "job", "--epochs", 3000, "--servers", 1, "--mode", "async", "--split", "files")
+    job = Launched(1, 2, script=tmp_path / "job", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 200, "--spares", 0))
+    ranks = job.ranks()
+    wait_for_newest(tmp_path / "c", job.process)
+    os.kill(ranks.known[0].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "from the memory of its servers" in text, text
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_who_has_no_data_goes_on_as_the_others_do(data, tmp_path):
+    """There is one file: trainer 1 has made no step when the job is started again, and there is a checkpoint by then."""
+    script(Path(data).parent / "a.txt", "--write", tmp_path / "job", "--epochs", 3000, "--servers", 1, "--mode", "async", "--split", "files")
+    job = Launched(1, 2, script=tmp_path / "job", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 200, "--spares", 0))
+    ranks = job.ranks()
+    wait_for_newest(tmp_path / "c", job.process)
+    os.kill(ranks.known[0].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0 and "from the memory of its servers" in text, text
 
 
 @needs_mpi

@@ -5,13 +5,14 @@ Who makes them is in keeper.py (a trainer of a job) and lone_keeper.py (one proc
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from .._core import ffi, lib
 from ..checkpoint import Checkpoint, newest, steps
-from ..errors import InvalidArgumentError, check
+from ..errors import InvalidArgumentError, check, check_whole
 from . import job as jobs
 from .job import Job
 
@@ -106,7 +107,7 @@ def beginning_of(job: Job) -> _Beginning:
     if _beginning is None:
         settings = settings_now()
         _beginning = _Beginning()
-        if settings.folder is not None and (job.resumed or job.is_heir):
+        if settings.folder is not None and (job.resumes or job.is_heir):
             _beginning = _Beginning.of_launch(settings.folder, job.index)
         elif settings.resume and steps(settings.folder):
             _beginning = _Beginning.at(newest(settings.folder), job.index)
@@ -126,10 +127,12 @@ def checkpoint(folder: str | os.PathLike[str], *, every_steps: int | None = None
 
     >>> fluid.distributed.checkpoint("checkpoints", every_steps=1000, resume=True)
     """
-    for name, value, kind in (("every_steps", every_steps, int), ("every_seconds", every_seconds, (int, float)), ("keep", keep, int)):
-        may_be_left_out = value is None and name != "keep"
-        if not may_be_left_out and (isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < float("inf")):
-            raise InvalidArgumentError(f"checkpoint: {name}={value!r}; a {'whole number' if kind is int else 'number'} above 0 is possible")
+    if every_steps is not None:
+        check_whole("checkpoint: every_steps", every_steps, 1, (1 << 63) - 1)
+    if every_seconds is not None and (isinstance(every_seconds, bool) or not isinstance(every_seconds, numbers.Real)
+                                      or not 0 < every_seconds < float("inf")):
+        raise InvalidArgumentError(f"checkpoint: every_seconds={every_seconds!r}; a number above 0 is possible")
+    check_whole("checkpoint: keep", keep, 1)
     if not isinstance(folder, (str, bytes, os.PathLike)) or not os.fspath(folder):
         raise InvalidArgumentError(f"checkpoint: {folder!r} is no folder")
     if position is not None and not callable(position):

@@ -44,20 +44,28 @@ class Job:
         self.trainers: int = lib.tr_job_trainers(self.ptr)
         self.servers: int = lib.tr_job_servers(self.ptr)
         self.pid = os.getpid()
-        self._resumed = -1
+        self._resumed: tuple[bool, int] | None = None
         self.failure: str | None = None                # why this process ends the job
         self.exit_code: Any = 0                        # the last argument of sys.exit
         self.stop_code = 0                             # what all ranks end with: this one has asked for it
         self.has_work = False                          # the first step has begun: the servers know what is to be done
 
+    def _found(self) -> tuple[bool, int]:
+        if self._resumed is None:
+            resumes, steps = ffi.new("bool *"), ffi.new("int64_t *")
+            check(lib.tr_job_resumed(self.ptr, resumes, steps))
+            self._resumed = bool(resumes[0]), steps[0]
+        return self._resumed
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the servers have what an earlier start of the job has done; this trainer may have no step in that."""
+        return self._found()[0]
+
     @property
     def resumed(self) -> int:
         """Steps of this trainer that an earlier start of the job has left with its servers."""
-        if self._resumed < 0:
-            out = ffi.new("int64_t *")
-            check(lib.tr_job_resumed(self.ptr, out))
-            self._resumed = out[0]
-        return self._resumed
+        return self._found()[1]
 
     def stop(self, why: str, code: int) -> None:
         """Let this process's end be that of the job, with this exit code."""

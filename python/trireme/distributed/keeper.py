@@ -156,7 +156,7 @@ class _Keeper(Keeper):
         self.last = self.first - self.kept             # step of the newest checkpoint, as far as is known
         found = self.beginning.checkpoint              # of others it may have more steps: those before this launch are called by fewer
         self._ahead = max(found.step - self.first, 0) if found is not None else 0
-        self._begins = begins = not (job.is_heir or self.kept)
+        self._begins = begins = not (job.is_heir or job.resumes)
         if job.index == 0:
             claim_folder(settings.folder, is_first=begins and os.environ.get("TRIREME_ATTEMPT", "0") in ("", "0"))
         self._makes = job.index == 0 and begins        # checkpoints, when it was looked at last
@@ -170,7 +170,7 @@ class _Keeper(Keeper):
 
     def load(self) -> None:
         found = self.beginning.checkpoint
-        if self.job.index == 0 and not self.kept and not self.job.is_heir:
+        if self.job.index == 0 and not self.job.resumes and not self.job.is_heir:
             lib.tr_beginning_write(os.fsencode(self.settings.folder), found._native.ptr if found is not None else ffi.NULL)
         if found is None and self.first and steps(self.settings.folder):
             self._load_statistics(newest(self.settings.folder))
