@@ -6,9 +6,11 @@ line of the user's program that led there: the first one outside this package.
 
 from __future__ import annotations
 
+import numbers
 import os
 import sys
 from types import FrameType
+from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -76,6 +78,12 @@ class TimedOutError(EnforceNotMet, TimeoutError):
 
 class PeerError(EnforceNotMet, ConnectionError):
     status = "EPEER"
+
+
+def check_whole(what: str, value: Any, least: int = 0, most: int = (1 << 31) - 1) -> None:
+    """Raise what says so, unless this is a whole number from ``least`` to ``most``; ``what`` it is: "checkpoint: keep"."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= value <= most:
+        raise InvalidArgumentError(f"{what}={value!r}; a whole number from {least} to {most} is possible")
 
 
 _CLASSES = {cls.status: cls for cls in EnforceNotMet.__subclasses__()}

@@ -16,8 +16,9 @@ docs/data.md.
 from __future__ import annotations
 
 import glob
+import numbers
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,16 @@ import numpy as np
 from ._core import ffi, lib
 from .core import num_threads
 from .dtypes import NUMPY_DTYPES, VarType, convert_dtype
-from .errors import InvalidArgumentError, UnsupportedError, check
+from .errors import InvalidArgumentError, UnsupportedError, check, check_whole
 from .framework import Variable, default_main_program
 from .native import Native
 from .tensor import LoDTensor
 
 _FORMATS = {"multislot": lib.TR_DATA_MULTISLOT, "csv": lib.TR_DATA_CSV, "libsvm": lib.TR_DATA_LIBSVM}
 _SPLITS = {"batches": lib.TR_SPLIT_BATCHES, "files": lib.TR_SPLIT_FILES, "tasks": lib.TR_SPLIT_TASKS}
+_LONG = (1 << 63) - 1
+_WHOLE = {"batch_size": (1,), "threads": (0, 256), "bad_lines": (0, _LONG), "first_index": (-_LONG, _LONG), "task_bytes": (0, _LONG),
+          "block_bytes": (0, 1 << 28)}   # from, to
 
 
 class Slot:
@@ -119,10 +123,14 @@ class Dataset:
                 raise InvalidArgumentError(f"Dataset: {name}={value!r}; {', '.join(map(repr, known))} are possible")
             if name == "delimiter" and (not isinstance(value, str) or len(value) != 1 or ord(value) > 127):
                 raise InvalidArgumentError(f"Dataset: delimiter={value!r}; one character is possible")
-            if name == "batch_size" and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
-                raise InvalidArgumentError(f"Dataset: batch_size={value!r}; a positive int is possible")
-            if name == "lease" and not 0 < value < 1e8:
+            if name in _WHOLE and (value, name) not in ((None, "threads"), ("skip", "bad_lines")):
+                check_whole(f"Dataset: {name}", value, *_WHOLE[name])
+            if name == "lease" and not (isinstance(value, numbers.Real) and 0 < value < 1e8):
                 raise InvalidArgumentError(f"Dataset: lease={value!r}; seconds above 0 are possible")
+            if name == "header" and not isinstance(value, (bool, list, tuple)):
+                raise InvalidArgumentError(f"Dataset: header={value!r}; True, False or a list of names is possible")
+            if name == "pipe_command" and not isinstance(value, (str, type(None))):
+                raise InvalidArgumentError(f"Dataset: pipe_command={value!r}; a shell command, or None, is possible")
         self._given.update(given)
         self._forget()
 
@@ -140,6 +148,8 @@ class Dataset:
 
     def set_filelist(self, filelist: Sequence[str] | str) -> None:
         """Set the files, in order; a pattern (``data/part-*``) stands for the sorted names that fit."""
+        if not isinstance(filelist, (str, os.PathLike, Iterable)):
+            raise InvalidArgumentError(f"Dataset: files={filelist!r}; a name, a pattern or a list of them is possible")
         names = [filelist] if isinstance(filelist, (str, os.PathLike)) else list(filelist)
         files: list[str] = []
         for name in map(os.fspath, names):

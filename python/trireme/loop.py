@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ._core import ffi, lib
 from .block import _similar
-from .errors import InvalidArgumentError, NotFoundError, ShapeError, check, user_line
+from .errors import InvalidArgumentError, NotFoundError, ShapeError, check, check_whole, user_line
 from .executor import Executor, global_scope
 from .feeds import Dataset
 from .framework import Program, Variable, default_main_program
@@ -55,22 +55,30 @@ class LoopPart:
             self.keeper.look_in_loop(step - self.skip)
 
 
-def _check(program: Any, dataset: Any, scope: Any, fetch_list: Sequence[Any], fetch_info: Any, print_period: Any) -> None:
-    if not isinstance(program, Program):
-        raise TypeError(f"train_from_dataset: program must be a Program, got {program!r}")
-    if not isinstance(dataset, Dataset):
-        raise TypeError(f"train_from_dataset: dataset must be a Dataset, got {dataset!r}")
-    if not isinstance(scope, Scope):
-        raise TypeError(f"train_from_dataset: scope must be a Scope, got {scope!r}")
-    for var in fetch_list:
+def _listed(what: str, values: Any) -> list[Any]:
+    if isinstance(values, (str, Variable)) or not isinstance(values, Iterable):
+        raise TypeError(f"{what} must be a list, got {values!r}")
+    return list(values)
+
+
+def _check(what: str, program: Any, dataset: Any, scope: Any, fetch_list: Any, fetch_info: Any, thread: Any, print_period: Any, epochs: Any,
+           steps: Any) -> tuple[list[Any], list[str] | None]:
+    """Return what is fetched, and how it is called; ``what`` is the function that was given all this."""
+    for name, value, kind in (("program", program, Program), ("dataset", dataset, Dataset), ("scope", scope, Scope)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{what}: {name} must be a {kind.__name__}, got {value!r}")
+    fetches = _listed(f"{what}: fetch_list", () if fetch_list is None else fetch_list)
+    labels = None if fetch_info is None else _listed(f"{what}: fetch_info", fetch_info)
+    for var in fetches:
         if not isinstance(var, (Variable, str)):
-            raise TypeError(f"train_from_dataset: fetch_list holds Variables or names, got {var!r}")
-    if fetch_info is not None and len(fetch_info) != len(fetch_list):
-        raise InvalidArgumentError(f"train_from_dataset: {len(fetch_info)} texts in fetch_info for {len(fetch_list)} "
-                                   "variables in fetch_list")
-    if isinstance(print_period, bool) or not isinstance(print_period, int) or print_period < 0:
-        raise InvalidArgumentError(f"train_from_dataset: print_period={print_period!r}; a number of steps is possible, "
-                                   "0 for no lines")
+            raise TypeError(f"{what}: fetch_list holds Variables or names, got {var!r}")
+    if labels is not None and len(labels) != len(fetches):
+        raise InvalidArgumentError(f"{what}: {len(labels)} texts in fetch_info for {len(fetches)} variables in fetch_list")
+    check_whole(f"{what}: thread", thread, 0, 256)
+    check_whole(f"{what}: print_period", print_period)
+    check_whole(f"{what}: epochs", epochs, 1)
+    check_whole(f"{what}: steps", steps, 0, (1 << 63) - 1)
+    return fetches, labels
 
 
 def _check_slots(program: Program, dataset: Dataset) -> None:
@@ -108,10 +116,10 @@ def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scop
     """Threads that share a scope, a program or an executor take turns, as in ``Executor.run``: a loop is one turn."""
     program = default_main_program() if program is None else program
     scope = global_scope() if scope is None else scope
-    fetch_list = list(fetch_list or [])
-    _check(program, dataset, scope, fetch_list, fetch_info, print_period)
+    fetches, labels = _check("train_from_dataset" if trains else "infer_from_dataset", program, dataset, scope, fetch_list, fetch_info, thread,
+                             print_period, epochs, steps)
     with scope._turn, program._turn, executor._turn:
-        _run_loop(executor, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, epochs, steps, trains)
+        _run_loop(executor, program, dataset, scope, thread, debug, fetches, labels, print_period, epochs, steps, trains)
 
 
 def _run_loop(executor: Executor, program: Program, dataset: Dataset, scope: Scope, thread: int, debug: bool, fetch_list: list[Any],

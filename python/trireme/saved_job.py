@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._core import ffi, lib
 from .checkpoint import TABLE, kinds_of
 from .core import OpRole
 from .dtypes import VarType
-from .errors import InvalidArgumentError, check
+from .errors import InvalidArgumentError, check, check_whole
 from .executor import Executor
 from .feeds import Dataset
 from .framework import Program, Variable, default_main_program, default_startup_program
@@ -18,6 +18,9 @@ from .io import _is_writer, is_persistable
 from .loop import _check, _check_slots, _options
 from .sparse_table import is_table, table_names
 from .tensor import Scope
+
+if TYPE_CHECKING:
+    from .distributed.mode import Mode
 
 
 class _Keep:
@@ -63,13 +66,22 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
         trireme-trainer fit.job
         trireme launch --servers 2 --trainers 4 fit.job
     """
+    from .distributed.mode import parse
+
     program = program or default_main_program()
-    fetch_list = list(fetch_list)
-    _check(program, dataset, Scope(), fetch_list, fetch_info, print_period)
+    fetches, labels = _check("save_job", program, dataset, Scope(), fetch_list, fetch_info, thread, print_period, epochs, steps)
+    counts = list(servers) if isinstance(servers, (list, tuple)) else [servers]
+    for count in counts:
+        check_whole("save_job: servers", count, 1, 1024)
+    if shuffle_seed is not None:
+        check_whole("save_job: shuffle_seed", shuffle_seed, 0, (1 << 64) - 1)
+    if save_folder is not None and not os.fspath(save_folder):
+        raise InvalidArgumentError(f"save_job: save_folder={save_folder!r}: this is no folder")
+    chosen = parse(mode) if mode else None
     _check_slots(program, dataset)
     if shuffle_seed is not None and not in_memory:
         raise InvalidArgumentError("save_job: shuffle_seed needs in_memory=True: only lines in memory are shuffled")
-    names = [var if isinstance(var, str) else var.name for var in fetch_list]
+    names = [var if isinstance(var, str) else var.name for var in fetches]
     for name in names:
         program.global_block().var(name)
     if not _is_writer():
@@ -80,7 +92,7 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     desc.startup, desc.main = keep.program(startup), keep.program(program)
     spec, kept = dataset._spec()
     desc.data, desc.in_memory = spec[0], in_memory
-    options, kept_too = _options(names, list(fetch_info or names), report_every=print_period, epochs=epochs, steps=steps,
+    options, kept_too = _options(names, labels or names, report_every=print_period, epochs=epochs, steps=steps,
                                  threads=thread, is_shuffled=shuffle_seed is not None, shuffle_seed=shuffle_seed or 0,
                                  check_finite=check_nan, lease=dataset._given["lease"])
     desc.loop = options[0]
@@ -91,25 +103,24 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     states += [(name, None, TABLE) for name in sorted(table_names(program))]
     desc.kept = keep.array("tr_saved_state[]", [[keep.chars(name), keep.chars(param), kind] for name, param, kind in states])
     desc.kept_count = len(states)
-    counts = [servers] if isinstance(servers, int) else list(servers)
     cuts = keep.array("tr_saved_cut[]", len(counts))
     for i, count in enumerate(counts):
-        _fill_cut(cuts[i], keep, program, startup, count, mode, names, dataset)
+        _fill_cut(cuts[i], keep, program, startup, count, chosen, names, dataset)
     desc.cuts, desc.cut_count = cuts, len(counts)
     check(lib.tr_saved_job_write(os.fsencode(path), desc))
     del kept, kept_too
 
 
-def _fill_cut(cut: Any, keep: _Keep, program: Program, startup: Program, servers: int, mode: str | None,
+def _fill_cut(cut: Any, keep: _Keep, program: Program, startup: Program, servers: int, mode: Mode | None,
               names: Sequence[str], dataset: Dataset) -> None:
     """The programs for one number of servers, as a script in such a job would have them."""
     from .distributed import compression
     from .distributed.first_values import first_values
-    from .distributed.mode import parse, row_cache
+    from .distributed.mode import row_cache
     from .distributed.training import facts_of
     from .distributed.transpiler import transpile
 
-    result = transpile(program, servers, mode=parse(mode) if mode else None)
+    result = transpile(program, servers, mode=mode)
     for name in names:
         if name in result.on_servers:
             raise InvalidArgumentError(f"save_job: {name!r} is computed on the parameter servers: a trainer cannot fetch it")

@@ -147,6 +147,7 @@ def test_mistakes_are_explained(programs):
             (ValueError, dict(entry_probability="x"), "entry_probability must be above 0 and at most 1, got 'x'"),
             (RangeError, dict(entry_count=1 << 32), "'entry_count' must be >= 0 and <= 2147483647, got 4294967296"),
             (RangeError, dict(max_age=1 << 32), "'max_age' must be >= 0 and <= 4294967295, got 4294967296"),
+            (ValueError, dict(padding_idx="x"), "embedding: padding_idx='x'; a whole number"),
             (ValueError, dict(keep_count=2), "give max_age, too"),
             (UnsupportedError, dict(param_attr=fluid.ParamAttr("fixed", initializer=fluid.initializer.NumpyArrayInitializer(
                 np.zeros((9, 2), "float32")))), "constant, uniform, normal or truncated normal; assign_value")]:
@@ -235,8 +236,8 @@ def test_a_saved_table_that_does_not_fit_is_refused(programs, tmp_path):
 
 
 def test_rows_to_be_kept_are_numbers():
-    for numbers, text in [((-1, 2), "rows=-1; a number of rows from 0 on"), ((5, 0.5), "staleness=0.5; a number of steps"),
-                          ((True, 1), "rows=True")]:
+    for numbers, text in [((-1, 2), "rows=-1; a whole number from 0"), ((5, 0.5), "staleness=0.5; a whole number"),
+                          ((True, 1), "rows=True"), ((1 << 40, 1), "rows=1099511627776")]:
         with pytest.raises(InvalidArgumentError, match=text):
             fluid.distributed.set_row_cache(*numbers)
 

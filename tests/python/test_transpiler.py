@@ -368,6 +368,17 @@ def test_fluids_flags_choose_the_mode(flags, given, mode):
     assert ("exchange_deltas" in sends) == mode.startswith("geo") and ("send" in sends) != mode.startswith("geo")
 
 
+@pytest.mark.parametrize("given, text", [
+    (dict(trainer_id="x"), "transpile: trainer_id='x'; a whole number from 0 to 1"), (dict(trainer_id=2), "trainer_id=2; a whole number from 0 to 1"),
+    (dict(trainers=0), "transpile: trainers=0; a whole number from 1"), (dict(pservers=3), "transpile: pservers=3; the names of servers"),
+    (dict(pservers=" , "), "pservers=' , '; the names of servers"), (dict(pservers="a:1,a:1"), "a server stands twice")])
+def test_what_cannot_be_cut_is_explained(given, text):
+    loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [4]), 1))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    with pytest.raises(ValueError, match=text):
+        DistributeTranspiler().transpile(**{"trainer_id": 0, "pservers": "a:1", "trainers": 2, **given})
+
+
 def test_a_wrong_period_of_geo_is_explained():
     loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [4]), 1))
     fluid.optimizer.SGD(0.1).minimize(loss)

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from .._core import ffi, lib
-from ..errors import InvalidArgumentError, check
+from ..errors import check, check_whole
 from ..executor import Executor, global_scope
 from ..framework import Program, default_main_program
 from ..sparse_table import table_names
@@ -57,8 +57,8 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     program, scope = program_of(main_program, "save_checkpoint"), global_scope()
     runs = lib.tr_executor_runs(executor._native.ptr, program.desc._native.ptr, scope._native.ptr)
     step = runs if step is None else step
-    if not isinstance(step, int) or step < 0 or not isinstance(keep, int) or keep < 0:
-        raise InvalidArgumentError(f"save_checkpoint: step={step!r}, keep={keep!r}; whole numbers from 0 are possible")
+    check_whole("save_checkpoint: step", step, 0, (1 << 63) - 1)
+    check_whole("save_checkpoint: keep", keep)
     kinds, tables = kinds_of(program), sorted(table_names(program))
     if not _is_writer():
         return path_of(checkpoint_dir, step)

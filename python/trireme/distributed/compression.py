@@ -13,7 +13,7 @@ What a method leaves out is added to the next step's gradient.
 from __future__ import annotations
 
 from .._core import ffi, lib
-from ..errors import check
+from ..errors import InvalidArgumentError, check
 from .job import say_in_time
 
 
@@ -24,6 +24,8 @@ def parse(text: str) -> str:
     >>> parse("topk( 0.01 )")
     'topk(0.01)'
     """
+    if not isinstance(text, str) or "\0" in text:
+        raise InvalidArgumentError(f"compression {text!r}; a text such as 'int8' is possible")
     text = "".join(text.split())
     check(lib.tr_compress_parse(ffi.new("tr_compress *"), text.encode()))
     return text

@@ -17,7 +17,7 @@ import os
 from dataclasses import dataclass
 
 from .._core import ffi, lib
-from ..errors import InvalidArgumentError, check
+from ..errors import InvalidArgumentError, check, check_whole
 from .job import say_in_time
 
 _KINDS = ("sync", "async", "ssp", "geo")
@@ -50,6 +50,8 @@ def parse(text: str) -> Mode:
     >>> parse("ssp(3)").count
     3
     """
+    if not isinstance(text, str) or "\0" in text:
+        raise InvalidArgumentError(f"mode {text!r}; a text such as 'ssp(3)' is possible")
     text = "".join(text.split())
     out = ffi.new("tr_mode *")
     check(lib.tr_mode_parse(out, text.encode()))
@@ -100,9 +102,7 @@ def set_row_cache(rows: int, staleness: int) -> None:
     """
     global _row_cache
     for name, value in (("rows", rows), ("staleness", staleness)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InvalidArgumentError(f"set_row_cache: {name}={value!r}; a number of {'steps' if name == 'staleness' else name} "
-                                       "from 0 on is possible")
+        check_whole(f"set_row_cache: {name}", value)
     cache = RowCache(rows, staleness)
     if cache != _row_cache:
         say_in_time(f"set_row_cache(rows={rows}, staleness={staleness})")

@@ -44,6 +44,8 @@ def slice_of(batch: Any, index: int, count: int) -> Any:
         return {name: slice_of(value, index, count) for name, value in batch.items()}
     if isinstance(batch, tuple) and batch and all(isinstance(value, np.ndarray) for value in batch):
         return tuple(slice_of(value, index, count) for value in batch)
+    if not hasattr(batch, "__len__"):
+        raise TypeError(f"slice_of takes a list, an array, or a dict or tuple of arrays, got {batch!r}")
     size = len(batch)
     return batch[index * size // count:(index + 1) * size // count]
 

@@ -95,6 +95,8 @@ def table_report(program: Program | None = None, scope: Scope | None = None) -> 
         NotFoundError: The startup program has not run.
     """
     program, scope = program or default_main_program(), scope or global_scope()
+    if not isinstance(program, Program):
+        raise TypeError(f"table_report takes a Program, got {program!r}")
     job, out = _jobs.current(), ffi.new("tr_table_part *")
     reports = TableReports()
     for name in sorted(table_names(program)):

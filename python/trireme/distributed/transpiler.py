@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..core import OpDesc, OpRole, VarType
-from ..errors import InvalidArgumentError, UnsupportedError
+from ..errors import InvalidArgumentError, UnsupportedError, check_whole
 from ..framework import Block as BlockType
 from ..framework import Operator, Program, Variable, default_main_program, default_startup_program
 from ..sparse_table import LOOKUP, PUSH, copy_update, is_table_update, take_pushed
@@ -395,8 +395,10 @@ class DistributeTranspiler:
                   current_endpoint: str = "") -> None:
         """Cut ``program``. ``pservers`` names the servers: how many there are is what matters, MPI finds them."""
         mode = parse(self.config.chosen_mode(sync_mode))
-        if not isinstance(trainers, int) or trainers < 1 or not 0 <= trainer_id < trainers:
-            raise InvalidArgumentError(f"transpile: trainer_id={trainer_id!r} of trainers={trainers!r}")
+        check_whole("transpile: trainers", trainers, 1)
+        check_whole("transpile: trainer_id", trainer_id, 0, trainers - 1)
+        if not isinstance(pservers, str) or not pservers.strip(" ,"):
+            raise InvalidArgumentError(f"transpile: pservers={pservers!r}; the names of servers, such as 'a:6174,b:6174', are possible")
         self._endpoints = [name.strip() for name in pservers.split(",") if name.strip()]
         if len(set(self._endpoints)) != len(self._endpoints):
             raise InvalidArgumentError(f"transpile: a server stands twice in pservers={pservers!r}")

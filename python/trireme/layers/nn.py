@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import VarType, convert_dtype
+from ..errors import check_whole
 from ..framework import Variable
 from ..initializer import Constant, Normal
 from ..layer_helper import LayerHelper
@@ -81,6 +82,8 @@ def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_
     """
     if len(size) != 2 or any(not isinstance(dim, int) or dim < 1 for dim in size):
         raise ValueError(f"embedding: size must be [rows, width], got {size!r}")
+    if padding_idx is not None:
+        check_whole("embedding: padding_idx", padding_idx, -(1 << 63), (1 << 63) - 1)
     if padding_idx is not None and padding_idx < -size[0]:
         raise ValueError(f"embedding: padding_idx {padding_idx}; of {size[0]} rows {-size[0]} is the first")
     helper = LayerHelper("embedding", param_attr=param_attr)

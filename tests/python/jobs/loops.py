@@ -29,6 +29,9 @@ parser.add_argument("--kill", type=int, help="trainer 0 dies when there is a che
 parser.add_argument("--stop", type=int, help="and asks for an end")
 parser.add_argument("--mark", help="file to make when the loop begins")
 parser.add_argument("--out")
+parser.add_argument("--write", help="do not train: write a saved job here")
+parser.add_argument("--servers", type=int, nargs="*", default=[], help="that may have so many")
+parser.add_argument("--mode")
 args = parser.parse_args()
 if args.slow and fluid.distributed.trainer_index() == 1:
     args.pause = args.slow
@@ -73,8 +76,14 @@ def watch(step, number):
 for step, number in ((args.kill, signal.SIGKILL), (args.stop, signal.SIGUSR1)):
     if step and fluid.distributed.trainer_index() == 0 and os.environ.get("TRIREME_ATTEMPT", "0") == "0":
         threading.Thread(target=watch, args=(step, number), daemon=True).start()
+pipe = f"sleep {args.pause}; cat" if args.pause else None
+if args.write and args.mark:
+    pipe = f"touch {args.mark}; {pipe or 'cat'}"
 data = fluid.Dataset([os.path.join(args.folder, f"f{i:02}.csv") for i in range(args.files)], "csv", batch_size=BATCH,
-                     slots=[line, x, y], split="tasks", pipe_command=f"sleep {args.pause}; cat" if args.pause else None)
+                     slots=[line, x, y], split="tasks", pipe_command=pipe)
+if args.write:
+    fluid.io.save_job(args.write, data, epochs=args.epochs, servers=args.servers, mode=args.mode)
+    raise SystemExit
 exe = fluid.Executor()
 exe.run(fluid.default_startup_program())
 if args.mark and fluid.distributed.trainer_index() == 0:

@@ -7,8 +7,10 @@ in one process or in a job alike. The nets do not touch each other, so one job t
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -108,6 +110,8 @@ def main():
     parser.add_argument("--kind", choices=KINDS, required=True)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--batch", type=int, default=9)
+    parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--mark", type=Path)           # made after the first step
     parser.add_argument("--out")
     args = parser.parse_args()
 
@@ -123,6 +127,9 @@ def main():
     job, curve = fluid.distributed, []
     for batch in batches(args.steps, args.batch):
         curve.append(np.ravel(exe.run(feed=job.slice_of(batch, job.trainer_index(), job.trainer_count()), fetch_list=losses)))
+        time.sleep(args.pause)
+        if args.mark:
+            args.mark.touch()
     if args.out and job.trainer_index() == 0:
         blank = {"x": np.zeros((len(KEYS), 5), "float32"), "y": np.zeros((len(KEYS), 1), "float32"),
                  "word": np.zeros((len(KEYS), 1), "int64"), "key": KEYS[:, None]}

@@ -25,11 +25,15 @@ CLIPS = {"value": fluid.clip.GradientClipByValue, "norm": fluid.clip.GradientCli
 KEYS = np.array([0, 1, 2, 3, -1, -7, 2**62 + 5, -2**63, 2**63 - 1, 12345678901, 99, -99], np.int64)
 
 
-def batches(steps, size):
+def batches(steps, size, count):
+    """``count``: so many keys more, each of which is used now and then."""
     random = np.random.RandomState(5)
     for step in range(steps):
         rows = size - step % 3
-        yield {"words": random.choice(KEYS, (rows, 3, 1)),                      # repeated keys in plenty
+        words = random.choice(KEYS, (rows, 3, 1))                               # repeated keys in plenty
+        if count:
+            words = np.where(random.rand(*words.shape) < 0.5, random.randint(1000, 1000 + count, words.shape), words)
+        yield {"words": words,
                "user": random.choice(KEYS, (rows, 1)) * 3 + step % 2,
                "clicked": random.rand(rows, 1).astype("float32")}
 
@@ -38,8 +42,8 @@ def build(args):
     words = fluid.layers.data("words", [3, 1], dtype="int64")
     user = fluid.layers.data("user", [1], dtype="int64")
     clicked = fluid.layers.data("clicked", [1])
-    options = dict(is_sparse=True, is_distributed=True, row_dtype=args.row_dtype, entry_count=args.entry_count,
-                   max_age=args.max_age)
+    options = dict(is_sparse=True, is_distributed=True, row_dtype=args.row_dtype, entry_count=args.entry_count, max_age=args.max_age,
+                   entry_probability=args.entry_probability, keep_count=args.keep_count, max_rows=args.max_rows)
     first = fluid.layers.embedding(words, [1000, 6], param_attr=fluid.ParamAttr("words.table", learning_rate=0.5), padding_idx=2,
                                    **options)
     # A second lookup of the same table, and a table of another width.
@@ -72,6 +76,10 @@ def main():
     parser.add_argument("--row-dtype", default="float32")
     parser.add_argument("--entry-count", type=int, default=0)
     parser.add_argument("--max-age", type=int, default=0)
+    parser.add_argument("--entry-probability", type=float, default=1.0)
+    parser.add_argument("--keep-count", type=int, default=0)
+    parser.add_argument("--max-rows", type=int, default=0)
+    parser.add_argument("--rare", type=int, default=0, help="so many keys more, each used now and then")
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--row-cache", type=int, nargs=2, default=[0, 0], metavar=("ROWS", "STALENESS"))
     parser.add_argument("--ahead", action="store_true")
@@ -95,7 +103,7 @@ def main():
     if args.checkpoints and checkpoint.steps(args.checkpoints):
         first = fluid.io.load_checkpoint(exe, args.checkpoints).step
     mine = ((step, job.slice_of(batch, job.trainer_index(), job.trainer_count()))
-            for step, batch in enumerate(batches(args.steps, args.batch)) if step >= first)
+            for step, batch in enumerate(batches(args.steps, args.batch, args.rare)) if step >= first)
     for step, feed in job.prefetched(mine, lambda item: item[1]) if args.ahead else mine:
         if step == args.kill and job.trainer_index() == 0 and os.environ.get("TRIREME_ATTEMPT", "0") == "0":
             wait_for_checkpoint(step)
