@@ -85,22 +85,6 @@ def test_who_has_made_no_step_since_the_launch_goes_on_as_the_others_do(tmp_path
     assert checkpoints.newest(folder).trainer(0)[0] == 60
 
 
-def test_who_has_made_no_step_since_the_launch_goes_on_as_the_others_do(tmp_path):
-    """Trainer 1 had come to the end of its data before. When the job is started again, the servers' memory counts from the checkpoint that the launch
-    began with, for a trainer that has no step in it, too, and not from a newer one."""
-    folder, mark = tmp_path / "c", tmp_path / "mark"
-    args = ("--few", "--steps", 60, "--pause", 0.03, "--mark", mark)
-    code, text = Launched(1, 2, *args, "--ask", 8, script=RESUME, options=keep(folder, 5, "--mode", "async")).end()
-    assert code == 75, text
-    job = Launched(1, 2, *args, script=RESUME, options=keep(folder, 5, "--mode", "async", "--resume", "--spares", 0))
-    ranks = job.ranks()
-    wait_for_newest(folder, job.process, checkpoints.steps(folder)[0])
-    os.kill(ranks.known[0].pid, signal.SIGKILL)
-    code, text = job.end()
-    assert code == 0 and "from the memory of its servers" in text, text
-    assert checkpoints.newest(folder).trainer(0)[0] == 60
-
-
 def test_a_script_needs_to_know_nothing(killed, uninterrupted, tmp_path):
     folder = copy_of(killed, tmp_path)
     launch(3, 2, "--plain", "--out", tmp_path / "r.npz", script=RESUME, options=keep(folder, 50, "--resume"))

@@ -438,19 +438,6 @@ def test_who_has_no_data_goes_on_as_the_others_do(data, tmp_path):
 
 @needs_mpi
 @pytest.mark.mpi
-def test_who_has_no_data_goes_on_as_the_others_do(data, tmp_path):
-    """There is one file: trainer 1 has made no step when the job is started again, and there is a checkpoint by then."""
-    script(Path(data).parent / "a.txt", "--write", tmp_path / "job", "--epochs", 3000, "--servers", 1, "--mode", "async", "--split", "files")
-    job = Launched(1, 2, script=tmp_path / "job", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 200, "--spares", 0))
-    ranks = job.ranks()
-    wait_for_newest(tmp_path / "c", job.process)
-    os.kill(ranks.known[0].pid, signal.SIGKILL)
-    code, text = job.end()
-    assert code == 0 and "from the memory of its servers" in text, text
-
-
-@needs_mpi
-@pytest.mark.mpi
 def test_the_time_of_the_next_one_is_counted_from_the_last_one_whoever_made_it(data, tmp_path):
     """Trainer 0 dies 6 s behind one, and they are 8 s apart: the next trainer does not wait for 8 s more."""
     script(data, "--write", tmp_path / "job", "--epochs", 1000000, "--servers", 1, "--mode", "async")
