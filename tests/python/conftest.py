@@ -1,6 +1,9 @@
 """Every test builds its programs anew and runs them in a scope of its own."""
 
 import os
+import re
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +20,15 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("mpi") and not item.get_closest_marker("soak"):
                 item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_collect_file(file_path, parent):
+    """A test that a later one of the same name hides would be lost without a word."""
+    if file_path.suffix == ".py":
+        names = Counter(re.findall(r"^def (test_\w+)", Path(file_path).read_text(), re.M))
+        twice = [name for name, count in names.items() if count > 1]
+        if twice:
+            raise pytest.UsageError(f"{file_path} has two tests of one name: {', '.join(twice)}")
 
 
 @pytest.fixture(autouse=True)
