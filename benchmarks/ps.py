@@ -76,6 +76,8 @@ def sides_of(batch: int, trainers: int, options: argparse.Namespace) -> dict[str
         sides["async"] = [*launch, "--mode", "async", *worker, "--tables", "--each"]
     if options.ahead:
         sides["sync, rows ahead"] = [*launch, *worker, "--tables", "--ahead"]
+        if trainers > 1:
+            sides["async, rows ahead"] = [*sides["async"], "--ahead"]
     if options.dense:
         sides["sync, dense"] = [*launch, *worker]
     for peer in options.peers:
