@@ -440,12 +440,14 @@ static bool has_ended(const sim_rank *r)
     return (!r->trainer && !r->server) || is_at_end(r);
 }
 
-/* Has it still to hear that somebody died? */
+/* Has it still to hear that somebody died? Who had left before is dead to nobody. */
 static bool is_ignorant(const sim_job *job, const sim_rank *rank)
 {
-    for (int i = 0; i < job->size; i++)
-        if (tr_sim_is_dead(job->sim, i) && !rank->roster->rank[i].is_dead)
+    for (int i = 0; i < job->size; i++) {
+        const tr_rank *r = &rank->roster->rank[i];
+        if (tr_sim_is_dead(job->sim, i) && !r->is_dead && !r->has_left)
             return true;
+    }
     return false;
 }
 
