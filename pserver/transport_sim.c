@@ -26,6 +26,12 @@ typedef struct event {
     void      *argument;
 } event;
 
+/* Receipts that their receiver has not read, in the order in which they came. */
+typedef struct receipts {
+    event  *item;
+    size_t  count, capacity;
+} receipts;
+
 struct tr_sim {
     tr_sim_options options;
     int            size;
@@ -37,8 +43,7 @@ struct tr_sim {
     int64_t       *last;              /* of pair from * size + to: the latest arrival so far */
     event         *heap;
     size_t         count, capacity;
-    event         *lying;             /* receipts that nobody has read, in the order in which they came */
-    size_t         lying_count;
+    receipts      *unread;            /* rank by rank */
     uint64_t       created;
 };
 
@@ -53,6 +58,7 @@ tr_sim *tr_sim_new(int size, const tr_sim_options *options)
     sim->is_dead = calloc((size_t)size, sizeof *sim->is_dead);
     sim->tick_at = calloc((size_t)size, sizeof *sim->tick_at);
     sim->last = calloc((size_t)size * (size_t)size, sizeof *sim->last);
+    sim->unread = calloc((size_t)size, sizeof *sim->unread);
     return sim;
 }
 
@@ -63,7 +69,9 @@ void tr_sim_free(tr_sim *sim)
     for (size_t i = 0; i < sim->count; i++)
         free(sim->heap[i].payload);
     free(sim->heap);
-    free(sim->lying);
+    for (int i = 0; i < sim->size; i++)
+        free(sim->unread[i].item);
+    free(sim->unread);
     free(sim->node);
     free(sim->is_dead);
     free(sim->tick_at);
@@ -218,27 +226,37 @@ static bool awaits_receipts(const tr_sim *sim, int rank)
     return !node->awaits_receipts || node->awaits_receipts(node->self, true);
 }
 
-/* Of this pair; from -1: from all. */
-static void read_lying(tr_sim *sim, int from, int to)
+/* Those of this sender; from -1: all. */
+static void read_receipts(tr_sim *sim, int from, int to)
 {
-    size_t left = 0;
+    receipts *u = &sim->unread[to];
+    size_t    left = 0;
 
-    for (size_t i = 0; i < sim->lying_count; i++)
-        if (sim->lying[i].to == to && (from < 0 || sim->lying[i].from == from))
-            hand_over(sim, &sim->lying[i]);
+    for (size_t i = 0; i < u->count; i++)
+        if (from < 0 || u->item[i].from == from)
+            hand_over(sim, &u->item[i]);
         else
-            sim->lying[left++] = sim->lying[i];
-    sim->lying_count = left;
+            u->item[left++] = u->item[i];
+    u->count = left;
+}
+
+static void leave_unread(receipts *u, const event *e)
+{
+    if (u->count == u->capacity) {
+        u->capacity = u->capacity ? 2 * u->capacity : 16;
+        u->item = realloc(u->item, u->capacity * sizeof *u->item);
+        assert(u->item);
+    }
+    u->item[u->count++] = *e;
 }
 
 static void deliver(tr_sim *sim, event *e)
 {
     if (e->is_receipt && !sim->is_dead[e->to] && !awaits_receipts(sim, e->to)) {
-        sim->lying = realloc(sim->lying, (sim->lying_count + 1) * sizeof *sim->lying);
-        sim->lying[sim->lying_count++] = *e;
+        leave_unread(&sim->unread[e->to], e);
         return;
     }
-    read_lying(sim, e->from, e->to);
+    read_receipts(sim, e->from, e->to);
     hand_over(sim, e);
 }
 
@@ -249,8 +267,8 @@ static void pump(tr_sim *sim, int rank)
 
     if (!node->self || sim->is_dead[rank])
         return;
-    if (sim->lying_count && awaits_receipts(sim, rank))
-        read_lying(sim, -1, rank);
+    if (sim->unread[rank].count && awaits_receipts(sim, rank))
+        read_receipts(sim, -1, rank);
     node->tick(node->self, sim->now);
     while (node->next(node->self, &message)) {
         if (!happens(sim, sim->options.drop)) {
