@@ -123,15 +123,16 @@ void tr_server_free(tr_server *server)
     free(server);
 }
 
-/* Server 0 has died before anybody could take its place, and there is nothing to decide: trainers have died, or left with all settled. */
+/* Server 0 has left, since all was decided: who has taken a dead server's place hears of it no more. Or it has died before anybody could take
+ * its place, and there is nothing to decide: trainers have died, or left with all settled. */
 static bool nobody_decides(const tr_server *server)
 {
-    const tr_roster *roster = server->roster;
-    bool             is_all = !tr__server_is_pending(server);
+    const tr_rank *first = &server->roster->rank[server->roster->server_rank[0]];
+    bool           is_all = !tr__server_is_pending(server);
 
     for (int i = 0; i < server->trainer_count; i++)
         is_all &= server->trainer[i].is_lost || server->trainer[i].settled == server->trainer[i].ended;
-    return roster->rank[roster->server_rank[0]].is_dead && (is_all || tr_server_is_forsaken(server));
+    return (first->has_left && server->self != 0) || (first->is_dead && (is_all || tr_server_is_forsaken(server)));
 }
 
 bool tr_server_is_done(const tr_server *server)
