@@ -89,7 +89,7 @@ def test_an_option_has_its_whole_name_and_an_error_one_prefix(capsys):
 
 @needs_mpi
 @pytest.mark.mpi
-@pytest.mark.parametrize("limit", ["-n 64", "-v 4000000"])
+@pytest.mark.parametrize("limit", ["-n 64", "-v 16000000"])
 def test_a_job_runs_under_limits_that_suffice(limit):
     line = ["bash", "-c", f"ulimit {limit} && exec \"$@\"", "bash", *launch_command(2, 2, "--steps", 3)]
     done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
