@@ -276,15 +276,15 @@ int tr_roster_replica_of(const tr_roster *roster, int server)
     return -1;
 }
 
-static bool is_there(const tr_rank *r)
+bool tr_roster_is_here(const tr_roster *roster, int rank)
 {
-    return !r->is_dead && !r->has_left;
+    return !roster->rank[rank].is_dead && !roster->rank[rank].has_left;
 }
 
 static bool waits(const tr_roster *roster, int rank)
 {
     const tr_rank *r = &roster->rank[rank];
-    return is_there(r) && (r->role == TR_ROLE_SPARE || (r->role == TR_ROLE_REPLICA && r->index >= roster->servers));
+    return tr_roster_is_here(roster, rank) && (r->role == TR_ROLE_SPARE || (r->role == TR_ROLE_REPLICA && r->index >= roster->servers));
 }
 
 /* What would be lost with a rank's host, and how much less is ready there when it has become a replica. */
@@ -330,7 +330,7 @@ int tr_roster_spare_for(const tr_roster *roster, int rank)
     const char *host = roster->rank[rank].host_id;
 
     for (int i = 0; host[0] && i < roster->size; i++)
-        if (i != rank && roster->rank[i].role == TR_ROLE_SPARE && is_there(&roster->rank[i]) &&
+        if (i != rank && roster->rank[i].role == TR_ROLE_SPARE && tr_roster_is_here(roster, i) &&
             !strcmp(roster->rank[i].host_id, host))
             return i;
     return -1;
@@ -355,7 +355,7 @@ int tr_roster_heir_for(const tr_roster *roster, int rank)
 
     for (int i = 0; i < roster->size; i++) {
         const tr_rank *r = &roster->rank[i];
-        if (r->role != TR_ROLE_SPARE || !is_there(r) || !r->can_inherit)
+        if (r->role != TR_ROLE_SPARE || !tr_roster_is_here(roster, i) || !r->can_inherit)
             continue;
         if (host[0] && !strcmp(r->host_id, host))
             return i;

@@ -54,6 +54,8 @@ tr_status tr_roster_close(tr_roster *roster);
 const char *tr_roster_name(const tr_roster *roster, int rank);
 /* The spare that is to take a server's place: the first living one of its host; -1: there is none. */
 int       tr_roster_spare_for(const tr_roster *roster, int rank);
+/* Neither dead nor has it left, for all that this rank knows. */
+bool      tr_roster_is_here(const tr_roster *roster, int rank);
 /* The living replica of a server; -1: there is none. */
 int       tr_roster_replica_of(const tr_roster *roster, int server);
 /* Who may become the replica of a server that has none: a living rank that waits, on another host, and not one of `without` (rank by

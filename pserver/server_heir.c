@@ -203,7 +203,7 @@ static int choose(const tr_server *server, const tr__trainer *t)
 
     for (int i = 0; i < roster->size; i++) {
         const tr_rank *r = &roster->rank[i];
-        if (r->role != TR_ROLE_SPARE || r->is_dead || !r->can_inherit || is_called(server, i))
+        if (r->role != TR_ROLE_SPARE || !tr_roster_is_here(roster, i) || !r->can_inherit || is_called(server, i))
             continue;
         if (!strcmp(r->host_id, roster->rank[t->rank].host_id))
             return i;
@@ -214,7 +214,7 @@ static int choose(const tr_server *server, const tr__trainer *t)
 
 static bool may_come(const tr_server *server, int spare)
 {
-    return spare >= 0 && server->roster->rank[spare].role == TR_ROLE_SPARE && !server->roster->rank[spare].is_dead;
+    return spare >= 0 && server->roster->rank[spare].role == TR_ROLE_SPARE && tr_roster_is_here(server->roster, spare);
 }
 
 /* It is as where there are no spares. */

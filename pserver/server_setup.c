@@ -209,12 +209,6 @@ static void note_deaths(tr_server *server)
     }
 }
 
-static bool is_here(const tr_server *server, const tr__trainer *trainer)
-{
-    const tr_rank *r = &server->roster->rank[trainer->rank];
-    return !r->is_dead && !r->has_left;
-}
-
 static tr_status take_over(tr_server *server)
 {
     const void *packed;
@@ -240,7 +234,7 @@ static tr_status take_over(tr_server *server)
         t->ended = t->settled = commit.settled[i];
         t->is_lost = commit.trainer[i] & TR_TRAINER_LOST;
         t->is_gone = t->is_lost || commit.trainer[i] & TR_TRAINER_GONE;
-        t->stays = setup->keeps && t->is_gone && !t->is_lost && is_here(server, t);        /* it says again whether */
+        t->stays = setup->keeps && t->is_gone && !t->is_lost && tr_roster_is_here(server->roster, t->rank);        /* it says again whether */
         t->epoch += t->is_lost;
         t->is_late = !t->is_gone && tr_roster_is_heir(t->epoch);       /* until it says what it has done */
         t->pulled = pulled_before(server, &commit, i);

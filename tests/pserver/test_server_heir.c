@@ -150,12 +150,42 @@ TEST(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got)
     unmake(&r);
 }
 
+/* The rank that the newest call of an heir went to; -1: nobody is called. */
+static int called(rig *r)
+{
+    tr_message m;
+    int        rank = -1;
+
+    while (r->node.next(r->node.self, &m)) {
+        if (m.wire.kind == TR_WIRE_HEIR && m.wire.part == TR_HEIR_CALLED)
+            rank = m.peer;
+        tr_message_over(&m);
+    }
+    return rank;
+}
+
+TEST(a_spare_that_has_left_is_not_called)
+{
+    rig r = make_with_spares("async", 1);
+
+    r.roster->rank[FIRST_HEIR].has_left = true;
+    r.roster->rank[TRAINER1].is_dead = true;
+    r.node.lost(r.node.self, TRAINER1, "died");
+    r.node.tick(r.node.self, ++now);
+    assert_int_equal(called(&r), FIRST_HEIR + 1);
+    r.roster->rank[FIRST_HEIR + 1].has_left = true;
+    r.node.tick(r.node.self, ++now);
+    assert_int_equal(called(&r), FIRST_HEIR + 2);
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_does_not_grow_by_trainers_that_die_one_after_the_other),
         cmocka_unit_test(an_heir_that_has_joined_elsewhere_says_whether_it_has_made_a_step),
         cmocka_unit_test(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got),
+        cmocka_unit_test(a_spare_that_has_left_is_not_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
