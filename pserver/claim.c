@@ -42,23 +42,26 @@ static bool is_the_launchers(const struct stat *folder)
     return named && *named && stat(named, &its) == 0 && its.st_dev == folder->st_dev && its.st_ino == folder->st_ino;
 }
 
-/* -1: it is not there and cannot be made, which is for who writes there to report. */
-static int open_folder(const char *folder)
+/* It is made where it is not there. */
+static tr_status open_folder(const char *folder, int *file)
 {
     char *inside = tr__must_format("%s/", folder);
     const tr_status made = tr__make_folders(inside);
 
     free(inside);
-    return made == TR_OK ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    TR_TRY(made);
+    *file = access(folder, W_OK | X_OK) == 0 ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    return *file >= 0 ? TR_OK : tr_fail(TR_EIO, "checkpoint: cannot write into the folder '%s': %s", folder, strerror(errno));
 }
 
 tr_status tr_checkpoint_claim(const char *folder, bool is_first)
 {
-    struct stat  info;
-    const int    file = open_folder(folder);
+    struct stat info;
+    int         file = -1;
 
-    if (file < 0)
-        return TR_OK;
+    const tr_status opened = open_folder(folder, &file);
+    if (opened != TR_OK)
+        return is_first ? opened : TR_OK;          /* later it is for who writes there to report */
     if (fstat(file, &info) != 0 || is_held(&info) || is_the_launchers(&info)) {
         close(file);
         return TR_OK;

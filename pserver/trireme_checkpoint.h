@@ -93,7 +93,7 @@ TR_API tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_fact
 
 /* Have this folder, which is made, for checkpoints of this process alone while it lives; under the launcher it has the one that it names. The
  * `is_first` of a job to want it is refused (TR_EINVAL) where another one has it; who comes after one that has died takes it when that one is gone,
- * and asks again later. A folder that cannot be made is no failure yet: it is one of who writes there. */
+ * and asks again later. So is a folder that cannot be made, or written into (TR_EIO): later that is for who writes there to report. */
 TR_API tr_status tr_checkpoint_claim(const char *folder, bool is_first);
 
 /* == reading ================================================================================= */

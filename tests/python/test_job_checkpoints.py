@@ -137,6 +137,13 @@ def test_a_folder_that_the_script_names_is_for_one_job_at_a_time(tmp_path):
     launch(1, 1, "--keep-in", folder, "--steps", 8, script=RESUME)
 
 
+def test_a_folder_that_cannot_be_made_is_refused_before_the_first_step(tmp_path):
+    (tmp_path / "file").touch()
+    code, text = Launched(1, 2, "--mark", tmp_path / "begun", script=RESUME, options=("--checkpoint", tmp_path / "file" / "c")).end()
+    assert code == 1 and f"cannot create the folder '{tmp_path / 'file' / 'c'}': Not a directory" in text and "again" not in text, text
+    assert not (tmp_path / "begun").exists()
+
+
 def test_a_folder_of_the_launcher_is_not_anothers_that_a_script_names(tmp_path):
     first = Launched(1, 1, "--steps", 100_000, "--pause", 0.01, "--mark", tmp_path / "begun", script=RESUME,
                      options=("--checkpoint", tmp_path / "c"))
@@ -440,10 +447,13 @@ def test_save_persistables_in_a_job_has_the_optimizers_state(tmp_path):
 # -- mistakes --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_that_cannot_be_written_is_said_and_training_goes_on(uninterrupted, tmp_path):
-    (tmp_path / "file").write_text("")
-    text = launch(2, 2, "--out", tmp_path / "r.npz", script=RESUME, options=keep(tmp_path / "file" / "c"))
-    assert "a checkpoint was not written: " in text and f"{tmp_path}/file" in text
+def test_a_folder_that_can_be_written_no_more_is_said_and_training_goes_on(uninterrupted, tmp_path):
+    job = Launched(2, 2, "--out", tmp_path / "r.npz", "--pause", 0.05, "--mark", tmp_path / "begun", script=RESUME, options=keep(tmp_path / "c"))
+    job.await_training(tmp_path / "begun")
+    (tmp_path / "c").rename(tmp_path / "before")
+    (tmp_path / "c").touch()
+    code, text = job.end()
+    assert code == 0 and "a checkpoint was not written: " in text and f"{tmp_path}/c" in text, text
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 0)
 
 

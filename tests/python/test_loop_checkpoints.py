@@ -70,15 +70,23 @@ def test_one_process_has_its_folder_for_itself(tmp_path):
     run(tmp_path / "data", "--deep", "--keep-in", tmp_path / "c")
 
 
+def test_a_folder_that_cannot_be_made_is_refused_before_the_first_step(tmp_path):
+    (tmp_path / "file").touch()
+    text = run(tmp_path / "data", "--deep", "--keep-in", tmp_path / "file" / "c", code=1)
+    assert f"cannot create the folder '{tmp_path / 'file' / 'c'}': Not a directory" in text
+
+
 def test_who_is_stopped_without_a_checkpoint_says_so(tmp_path):
     import subprocess
     import sys
 
     from job_support import environment
 
-    (tmp_path / "file").touch()
-    command = [sys.executable, LOOPS, tmp_path / "data", "--keep-in", tmp_path / "file" / "c", "--every", "1", "--epochs", "99", "--pause", "0.02"]
+    command = [sys.executable, LOOPS, tmp_path / "data", "--keep-in", tmp_path / "c", "--every", "1", "--epochs", "99", "--pause", "0.02"]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        wait_for(running, lambda: checkpoints.steps(tmp_path / "c"), "a checkpoint")
+        (tmp_path / "c").rename(tmp_path / "before")
+        (tmp_path / "c").touch()
         text = ""
         while "a checkpoint was not written" not in text:
             line = running.stdout.readline()

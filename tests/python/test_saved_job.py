@@ -593,6 +593,13 @@ def test_a_folder_is_for_one_training_at_a_time(data, tmp_path):
     assert code == 0 and "going on from step" in err, out + err
 
 
+def test_a_folder_that_cannot_be_made_is_refused_before_the_first_step(data, tmp_path):
+    (tmp_path / "file").touch()
+    script(data, "--write", tmp_path / "job")
+    code, out, err = run(trainer_program(), "--checkpoint", tmp_path / "file" / "c", tmp_path / "job")
+    assert code == 1 and f"cannot create the folder '{tmp_path / 'file' / 'c'}': Not a directory" in err and "step" not in out, out + err
+
+
 @needs_mpi
 @pytest.mark.mpi
 def test_a_folder_is_for_one_job_at_a_time(data, tmp_path):
