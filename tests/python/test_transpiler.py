@@ -379,6 +379,15 @@ def test_what_cannot_be_cut_is_explained(given, text):
         DistributeTranspiler().transpile(**{"trainer_id": 0, "pservers": "a:1", "trainers": 2, **given})
 
 
+def test_what_is_no_configuration_is_explained():
+    with pytest.raises(ValueError, match="DistributeTranspiler: config=3 is no DistributeTranspilerConfig"):
+        DistributeTranspiler(3)
+    config = fluid.DistributeTranspilerConfig()
+    config.min_block_size = "8k"
+    with pytest.raises(ValueError, match="DistributeTranspilerConfig: min_block_size='8k'; a whole number from 1"):
+        DistributeTranspiler(config).transpile(0, pservers="a:1", trainers=2)
+
+
 def test_a_wrong_period_of_geo_is_explained():
     loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data("x", [4]), 1))
     fluid.optimizer.SGD(0.1).minimize(loss)

@@ -385,6 +385,8 @@ class DistributeTranspiler:
     """
 
     def __init__(self, config: DistributeTranspilerConfig | None = None) -> None:
+        if config is not None and not isinstance(config, DistributeTranspilerConfig):
+            raise InvalidArgumentError(f"DistributeTranspiler: config={config!r} is no DistributeTranspilerConfig")
         self.config = config or DistributeTranspilerConfig()
         self._result: Transpiled | None = None
         self._endpoints: list[str] = []
@@ -395,6 +397,7 @@ class DistributeTranspiler:
                   current_endpoint: str = "") -> None:
         """Cut ``program``. ``pservers`` names the servers: how many there are is what matters, MPI finds them."""
         mode = parse(self.config.chosen_mode(sync_mode))
+        check_whole("DistributeTranspilerConfig: min_block_size", self.config.min_block_size, 1)
         check_whole("transpile: trainers", trainers, 1)
         check_whole("transpile: trainer_id", trainer_id, 0, trainers - 1)
         if not isinstance(pservers, str) or not pservers.strip(" ,"):
