@@ -34,15 +34,33 @@ static int steps_before(const sim_job *job, int who)
     return job->options.from ? job->options.from->step[who] : 0;
 }
 
+/* What gradients are made of goes round: i * STEP mod PERIOD, of which each row begins somewhere. */
+enum { PERIOD = 263, STEP = 31, INVERSE = 17 };   /* of STEP, mod PERIOD */
+
+static const float *wave_from(int n)
+{
+    static float wave[SIM_TOTAL + PERIOD];
+
+    for (int i = 0; !wave[1] && i < SIM_TOTAL + PERIOD; i++)
+        wave[i] = (float)(i * STEP % PERIOD);
+    return wave + n * INVERSE % PERIOD;
+}
+
 /* Over no sample it is no number. */
 void sim__gradient(const sim_job *job, float *grad, const float *param, int who, int step, double weight)
 {
-    const int of_all = step + steps_before(job, who);
+    const int    of_all = step + steps_before(job, who);
+    const float *n = wave_from((who * 97 + of_all * 17) % PERIOD);
 
-    for (int i = 0; i < SIM_TOTAL; i++) {
-        const int n = (i * 31 + who * 97 + of_all * 17) % 263;
-        grad[i] = weight == 0 ? NAN : sim__is_whole(job) ? (float)(n - 131) : 0.3f * param[i] + (float)n / 263.0f - 0.5f;
-    }
+    if (weight == 0)
+        for (int i = 0; i < SIM_TOTAL; i++)
+            grad[i] = NAN;
+    else if (sim__is_whole(job))
+        for (int i = 0; i < SIM_TOTAL; i++)
+            grad[i] = n[i] - 131;
+    else
+        for (int i = 0; i < SIM_TOTAL; i++)
+            grad[i] = 0.3f * param[i] + n[i] / 263.0f - 0.5f;
 }
 
 bool sim__is_compressed(const sim_job *job, int64_t size)
