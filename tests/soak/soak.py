@@ -55,19 +55,24 @@ def run_case(seed: int) -> bool:
 
 def run_simulated(seed: int, runs: int) -> bool:
     """Simulated jobs of `runs` seeds from this one on."""
-    program = ROOT / "build" / os.environ.get("PRESET", "dev") / "tests" / "pserver" / "test_sim"
+    folder = ROOT / "build" / os.environ.get("PRESET", "dev") / "tests" / "pserver"
     env = {**os.environ, "TRIREME_SIM_FIRST": str(seed), "TRIREME_SIM_RUNS": str(runs)}
-    done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=600, check=False)
-    if done.returncode == 0:
-        print(f"simulated seeds {seed} to {seed + runs - 1} ok", flush=True)
-        return True
+    for program in sorted(path for path in folder.glob("test_sim*") if os.access(path, os.X_OK)):
+        done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode:
+            report_simulated(program, seed, done.stdout + done.stderr)
+            return False
+    print(f"simulated seeds {seed} to {seed + runs - 1} ok", flush=True)
+    return True
+
+
+def report_simulated(program: Path, seed: int, text: str) -> None:
     kept = FOLDER / f"simulated-{seed}.log"
-    kept.write_text(done.stdout + done.stderr)
-    named = sorted(set(re.findall(r"seed (\d+)", done.stdout + done.stderr))) or [str(seed)]
+    kept.write_text(text)
+    named = sorted(set(re.findall(r"seed (\d+)", text))) or [str(seed)]
     print(f"simulated seeds FAILED: {', '.join(named)}\n  {kept}", flush=True)
     for name in named:
         print(f"  again: TRIREME_SIM_FIRST={name} TRIREME_SIM_RUNS=1 {program.relative_to(ROOT)}", flush=True)
-    return False
 
 
 def main() -> int:

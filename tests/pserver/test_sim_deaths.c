@@ -1,0 +1,180 @@
+/* test_sim_deaths.c - simulated jobs whose ranks die: spares take the places of servers, replicas follow them, jobs are started again. */
+#include "tests/support/sim_seeds.h"
+
+/* Of those who die at the start, before all had agreed, nothing is left to go on from: then the job has failed. */
+TEST(a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost)
+{
+    enum { RUNS = 2000 };
+    uint64_t went_on = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync", "sync(backups=1)");
+        options.spares = 1 + (int)(seed % 2);
+        options.compress = seed % 5 ? NULL : seed % 2 ? "topk(0.05)" : "fp16";
+        sim_job *job = sim_job_new(&options);
+        for (int i = 0; i < options.spares; i++)
+            sim_kill_a_server(job, &options);
+        went_on += sim_goes_on(job, &options);
+        sim_job_free(job);
+    }
+    sim_expect_often("jobs that went on", went_on, RUNS, 25);
+}
+
+/* One of these ranks dies when it has said goodbye to some of the others. */
+static void kill_leaving(sim_job *job, int first, int count)
+{
+    const uint64_t size = (uint64_t)sim_job_size(job);
+    const int      rank = first + (int)tr_sim_random(sim_job_sim(job), (uint64_t)count);
+
+    sim_job_kill_leaving(job, rank, (int)tr_sim_random(sim_job_sim(job), size), (int)tr_sim_random(sim_job_sim(job), size - 1));
+}
+
+/* Who dies so has left for some, and died for others: those that wait see it differently. All work is done. */
+TEST(who_dies_between_its_goodbyes_keeps_nobody_waiting)
+{
+    for (EACH_SEED(1000)) {
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)");
+        const char *text;
+        options.spares = (int)(seed / 2 % 4);
+        options.heirs = seed / 3 % 3;
+        options.replicas = seed % 4 == 0;
+        options.cuts = seed % 5 == 0;
+        sim_job *job = sim_job_new(&options);
+        kill_leaving(job, 0, options.servers);
+        kill_leaving(job, options.servers, options.trainers);
+        kill_leaving(job, options.servers, options.trainers);
+        sim_run_seed(job, seed);
+        for (int i = 0; i < sim_job_size(job); i++)
+            if (sim_job_status(job, i, &text) != TR_OK)
+                fail_msg("seed %llu: rank %d: %s", (unsigned long long)seed, i, text);
+        sim_job_check(job);
+        sim_job_free(job);
+    }
+}
+
+/* A host is lost with a server's memory: the job is started again, and goes on from the replica. */
+TEST(a_replica_has_all_that_was_acknowledged)
+{
+    enum { RUNS = 800 };
+    uint64_t began_again = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)");
+        options.replicas = true;
+        options.loss = seed % 4 == 0 ? 0.05 : 0;
+        sim_job  *job = sim_job_new(&options);
+        const int lost = (int)tr_sim_random(sim_job_sim(job), (uint64_t)options.servers);
+        if (seed % 5)
+            sim_job_kill(job, lost, sim_moment(job, 120000));
+        else                                       /* a replica, which nobody misses */
+            sim_job_kill(job, sim_job_size(job) - 1 - lost, sim_moment(job, 60000));
+        if (!sim_goes_on(job, &options)) {
+            job = sim_start_again(job, lost);
+            began_again++;
+            if (!sim_goes_on(job, &options))
+                fail_msg("seed %llu: the job fails again", (unsigned long long)seed);
+        }
+        sim_job_free(job);
+    }
+    sim_expect_often("jobs that began again", began_again, RUNS, 25);
+}
+
+TEST(a_dead_trainer_stops_nobody_where_trainers_are_apart)
+{
+    enum { RUNS = 1400 };
+    uint64_t went_on = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "async", "sync(fewer)", "ssp(3)", "sync(backups=1)");
+        options.trainers++;
+        sim_job *job = sim_job_new(&options);
+        sim_kill_a_trainer(job, &options, 60000);
+        went_on += sim_goes_on(job, &options);
+        sim_job_free(job);
+    }
+    sim_expect_often("jobs that went on", went_on, RUNS, 25);
+}
+
+/* Servers and trainers die, at moments of their own. A trainer and a server within one step may be too much: then the job has
+ * failed, but no server has made an update of other steps than the others. */
+TEST(servers_agree_on_every_update_whoever_dies)
+{
+    enum { RUNS = 1000 };
+    uint64_t went_on = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "sync(fewer)", "sync(backups=1)", "sync(fewer)", "sync(backups=2)");
+        options.trainers += 1 + (int)(seed % 2);
+        options.spares = 2;
+        sim_job *job = sim_job_new(&options);
+        for (int i = 0; i < 1 + (int)(seed % 2); i++)
+            sim_kill_a_server(job, &options);
+        for (int i = 0; i < 1 + (int)(seed / 2 % 2); i++)
+            sim_kill_a_trainer(job, &options, 60000);
+        went_on += sim_goes_on(job, &options);
+        sim_job_free(job);
+    }
+    sim_expect_often("jobs that went on", went_on, RUNS, 25);
+}
+
+TEST(deaths_losses_and_new_starts_together_cost_nothing)
+{
+    enum { RUNS = 1000 };
+    uint64_t starts = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)");
+        options.trainers++;
+        options.spares = (int)(seed / 72 % 3);
+        options.replicas = seed % 5 < 3;
+        options.loss = seed % 7 == 0 ? 0 : 0.04;
+        sim_job *job = sim_storm(sim_job_new(&options), &options, &starts);
+        sim_job_check(job);
+        sim_job_free(job);
+    }
+    sim_expect_often("starts", starts, RUNS, 125);
+}
+
+/* Replicas die, and who follows them, and servers: as often as ranks wait on the other host a server has a replica again, and then loses
+ * nothing with its own host. */
+TEST(replicas_follow_one_another)
+{
+    enum { RUNS = 600 };
+    uint64_t starts = 0, called = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)");
+        options.steps = 12;
+        options.spares = 2 + (int)(seed / 7 % 4);
+        options.spares_there = options.replicas = true;
+        options.heirs = seed / 3 % 4 == 0;
+        options.tasks = !strcmp(options.mode, "async") && seed % 2 ? 4 : 0;
+        options.loss = options.heirs || seed % 3 ? 0 : 0.03;
+        options.cuts = seed % 4 == 0 && options.loss == 0;
+        sim_job *job = sim_job_new(&options);
+        sim_kill_one_of(job, sim_job_size(job) - options.servers, options.servers, 40000);
+        job = sim_storm(job, &options, &starts);
+        sim_job_check(job);
+        if (options.cuts && !options.tasks)            /* a step that a server leaves out is in no sum */
+            sim_job_check_snapshots(job);
+        called += (uint64_t)sim_job_called(job);
+        sim_job_free(job);
+    }
+    sim_expect_often("new replicas", called, RUNS, 34);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost),
+        cmocka_unit_test(who_dies_between_its_goodbyes_keeps_nobody_waiting),
+        cmocka_unit_test(a_replica_has_all_that_was_acknowledged),
+        cmocka_unit_test(a_dead_trainer_stops_nobody_where_trainers_are_apart),
+        cmocka_unit_test(servers_agree_on_every_update_whoever_dies),
+        cmocka_unit_test(deaths_losses_and_new_starts_together_cost_nothing),
+        cmocka_unit_test(replicas_follow_one_another),
+    };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,258 @@
+/* test_sim_heirs.c - simulated jobs whose trainers die: who makes cuts then, who has their places, their steps and their tasks. */
+#include "tests/support/sim_seeds.h"
+
+/* Where one trainer cuts for all, and has made fewer steps than others: it died, they went on, and the job was started again. */
+TEST(a_cut_says_who_has_made_more_steps_than_its_maker)
+{
+    enum { RUNS = 400 };
+    uint64_t apart = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "sync(fewer)");
+        options.steps = 12;
+        options.trainers++;
+        options.cuts = true;
+        sim_job *job = sim_job_new(&options);
+        sim_job_kill(job, options.servers, sim_moment(job, 60000));
+        const int64_t later = 59999 + sim_moment(job, 60000);
+        sim_job_kill(job, (int)tr_sim_random(sim_job_sim(job), (uint64_t)options.servers), later);
+        sim_run_seed(job, seed);
+        if (!sim_job_is_good(job)) {
+            job = sim_start_again(job, -1);
+            sim_run_seed(job, seed);
+            apart++;
+        }
+        sim_job_check(job);
+        sim_job_check_snapshots(job);
+        sim_job_free(job);
+    }
+    sim_expect_often("jobs that began again", apart, RUNS, 25);
+}
+
+/* Trainers die, and their heirs, and servers: as often as there are spares. What died before all had agreed is nobody's to
+ * inherit, and of a trainer and a server within a step too much may be lost: then the job has failed. */
+TEST(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode)
+{
+    enum { RUNS = 400 };
+    uint64_t heirs = 0, went_on = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "sync", "async", "ssp(0)", "sync(fewer)", "sync", "ssp(2)", "geo(1)",
+                                         "sync(backups=1)");
+        options.heirs = true;
+        options.spares = 1 + (int)(seed / 2 % 3);
+        options.cuts = seed / 5 % 3 == 0;
+        options.loss = seed % 7 || options.spares > 1 ? 0 : 0.03;      /* a word that a server serves may not be lost */
+        sim_job *job = sim_job_new(&options);
+        sim_kill_a_trainer(job, &options, 90000);
+        for (int i = 1; i < options.spares; i++)
+            switch (tr_sim_random(sim_job_sim(job), 3)) {
+            case 0:
+                sim_kill_a_trainer(job, &options, 90000);
+                break;
+            case 1:
+                sim_kill_a_server(job, &options);
+                break;
+            default:                               /* one that may be an heir by then */
+                sim_job_kill(job, options.servers + options.trainers, sim_moment(job, 40000));
+            }
+        went_on += sim_goes_on(job, &options);
+        heirs += (uint64_t)sim_job_heirs(job);
+        sim_job_free(job);
+    }
+    sim_expect_often("heirs", heirs, RUNS, 25);
+    sim_expect_often("jobs that went on", went_on, RUNS, 25);
+}
+
+/* A trainer dies, and its heir is long in coming, and in making its first step: whoever cuts meanwhile must not wait for it. What the
+ * others wait is messages, and servers at work: microseconds. */
+TEST(nobody_waits_for_an_heir_that_is_late_because_of_a_cut)
+{
+    enum { RUNS = 300, LATE = 100000000, MOST = 2000000 };      /* nanoseconds */
+    uint64_t heirs = 0, cuts = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
+        options.trainers++;
+        options.steps = 30;
+        options.heirs = options.cuts = true;
+        options.heirs_late = LATE;
+        options.spares = 1;
+        sim_job *job = sim_job_new(&options);
+        sim_kill_a_trainer(job, &options, 150000);
+        if (sim_goes_on(job, &options)) {
+            cuts += sim_job_snapshots(job) != NULL;
+            if (sim_job_longest_wait(job) > MOST)
+                fail_msg("seed %llu: a trainer waits for %.3f ms", (unsigned long long)seed, (double)sim_job_longest_wait(job) / 1e6);
+        }
+        heirs += (uint64_t)sim_job_heirs(job);
+        sim_job_free(job);
+    }
+    sim_expect_often("heirs", heirs, RUNS, 25);
+    sim_expect_often("jobs with cuts", cuts, RUNS, 50);
+}
+
+/* The same when server 0 dies, too, when the heir has joined and has made no step: who takes its place must learn that. */
+static void nobody_waits_for_an_heir_of_which_another_server_0_has_heard_nothing(void **state)
+{
+    static const char *const modes[] = {"async", "geo(1)", "ssp(1000)"};
+    const int64_t            late = 500000, most = 150000;
+    uint64_t                 heirs = 0, cuts = 0;
+
+    (void)state;
+    for (EACH_SEED(150)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 3]);
+        options.trainers++;
+        options.steps = 150;
+        options.heirs = options.cuts = true;
+        options.heirs_late = late;
+        options.spares = 2;
+        sim_job *job = sim_job_new(&options);
+        tr_sim  *sim = sim_job_sim(job);
+        sim_job_kill(job, options.servers + (int)tr_sim_random(sim, (uint64_t)options.trainers), 1 + (int64_t)tr_sim_random(sim, 60000));
+        sim_job_kill(job, 0, late + (int64_t)tr_sim_random(sim, late));
+        sim_run_seed(job, seed);
+        heirs += (uint64_t)sim_job_heirs(job);
+        if (sim_job_is_good(job)) {
+            sim_job_check(job);
+            sim_job_check_snapshots(job);
+            cuts += sim_job_snapshots(job) != NULL;
+            if (sim_job_longest_wait(job) > most)
+                fail_msg("seed %llu: a trainer waits for %.3f ms", (unsigned long long)seed, (double)sim_job_longest_wait(job) / 1e6);
+        }
+        sim_job_free(job);
+    }
+    print_message("%llu heirs, %llu jobs with cuts\n", (unsigned long long)heirs, (unsigned long long)cuts);
+    assert_true(sim_runs(150) < 100 || (heirs > sim_runs(150) / 4 && cuts > sim_runs(150) / 2));
+}
+
+/* Who makes checkpoints dies while parts are written, which takes long, and the next one makes them, or its heir: nobody waits for a disk. Servers
+ * die, too. */
+static void nobody_waits_for_a_cut_that_is_being_written(void **state)
+{
+    static const char *const modes[] = {"async", "geo(1)", "ssp(1000)"};
+    const int64_t            disk = 1000000, most = 150000;
+    int                      others = 0, cuts = 0;
+
+    (void)state;
+    for (EACH_SEED(150)) {
+        sim_options options = options_of(seed, modes[seed / 12 % 3]);
+        options.trainers++;
+        options.steps = 150;
+        options.cuts = true;
+        options.disk = disk;
+        options.spares = (int)(seed / 5 % 4);
+        options.heirs = seed / 2 % 2;
+        sim_job *job = sim_job_new(&options);
+        tr_sim  *sim = sim_job_sim(job);
+        sim_job_kill(job, options.servers, 20000 + (int64_t)tr_sim_random(sim, 300000));
+        if (options.trainers > 2 && seed % 2)
+            sim_job_kill(job, options.servers + 1, 20000 + (int64_t)tr_sim_random(sim, 600000));
+        for (int i = 1; i < options.spares; i++)
+            sim_job_kill(job, (int)tr_sim_random(sim, (uint64_t)options.servers), 20000 + (int64_t)tr_sim_random(sim, 600000));
+        sim_run_seed(job, seed);
+        if (sim_job_is_good(job)) {
+            sim_job_check(job);
+            sim_job_check_snapshots(job);
+            for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, cuts++)
+                others += one->maker > 0;
+            if (sim_job_longest_wait(job) > most)
+                fail_msg("seed %llu: a trainer waits for %.3f ms", (unsigned long long)seed, (double)sim_job_longest_wait(job) / 1e6);
+        }
+        sim_job_free(job);
+    }
+    print_message("%d cuts, %d of them without trainer 0\n", cuts, others);
+    assert_true(sim_runs(150) < 100 || (cuts > (int)sim_runs(150) && others > (int)sim_runs(150) / 4));
+}
+
+/* Who makes checkpoints dies, once or again, and nobody takes its place: another one makes them. Servers die, too. */
+TEST(whoever_is_left_makes_cuts)
+{
+    enum { RUNS = 400 };
+    uint64_t others = 0, went_on = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "async", "ssp(0)", "sync(fewer)", "ssp(2)", "geo(1)", "sync(backups=1)");
+        options.trainers++;
+        options.steps = 12;
+        options.cuts = true;
+        options.spares = (int)(seed / 5 % 3);
+        options.loss = seed % 7 ? 0 : 0.03;
+        sim_job *job = sim_job_new(&options);
+        sim_job_kill(job, options.servers, 19999 + sim_moment(job, 60000));
+        if (options.trainers > 2 && seed % 2)
+            sim_job_kill(job, options.servers + 1, 19999 + sim_moment(job, 90000));
+        for (int i = 0; i < options.spares; i++)
+            sim_kill_a_server(job, &options);
+        if (sim_goes_on(job, &options)) {
+            went_on++;
+            sim_check_last_cut(job, &options);
+            for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next)
+                others += one->maker > 0;
+            sim_check_going_on(&options, sim_job_snapshots(job));
+        }
+        sim_job_free(job);
+    }
+    sim_expect_often("jobs that went on", went_on, RUNS, 50);
+    sim_expect_often("cuts without trainer 0", others, RUNS, 100);
+}
+
+/* The job goes on from its newest cut, on another number of servers. */
+static bool go_on_with_tasks(const sim_job *job, const sim_options *before)
+{
+    sim_options options = *before;
+
+    options.from = sim_job_snapshots(job);
+    if (!options.from || !options.from->tasks)
+        return false;
+    options.servers = 1 + before->servers % 3;
+    options.cuts = options.replicas = options.heirs = false;
+    options.spares = 0;
+    sim_check_run(&options);
+    return true;
+}
+
+/* Each batch of a leased task gets into every server's parameters. Ranks of any role die, once or again and again; spares take
+ * places of servers, and of trainers; hosts are lost whose servers have a replica; jobs go on from cuts. */
+TEST(every_leased_batch_gets_to_every_server_whoever_dies)
+{
+    enum { RUNS = 400 };
+    uint64_t starts = 0, cuts = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "async", "geo(2)", "ssp(1)", "geo(1)", "ssp(0)", "geo(3)");
+        options.trainers++;
+        options.tasks = 1 + (int)(seed / 7 % SIM_TASKS);
+        options.spares = (int)(seed / 8 % 4);
+        options.heirs = seed / 2 % 2;
+        options.replicas = seed % 5 < 3;
+        options.loss = options.heirs || seed % 7 < 3 ? 0 : 0.04;       /* a word that a server serves may not be lost to heirs */
+        options.cuts = seed % 3;
+        sim_job *job = sim_job_new(&options);
+        if (seed % 9 == 0)                             /* nobody dies: each just once */
+            sim_run_seed(job, seed);
+        else
+            job = sim_storm(job, &options, &starts);
+        sim_job_check(job);
+        cuts += go_on_with_tasks(job, &options);
+        sim_job_free(job);
+    }
+    sim_expect_often("starts", starts, RUNS, 100);
+    sim_expect_often("jobs that went on from a cut", cuts, RUNS, 13);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cut_says_who_has_made_more_steps_than_its_maker),
+        cmocka_unit_test(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode),
+        cmocka_unit_test(nobody_waits_for_an_heir_that_is_late_because_of_a_cut),
+        cmocka_unit_test(nobody_waits_for_an_heir_of_which_another_server_0_has_heard_nothing),
+        cmocka_unit_test(nobody_waits_for_a_cut_that_is_being_written),
+        cmocka_unit_test(whoever_is_left_makes_cuts),
+        cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
+    };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
