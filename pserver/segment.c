@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -195,6 +196,20 @@ static void *reserve_addresses(tr_segment *segment)
     return all == MAP_FAILED ? NULL : all;
 }
 
+/* Without addresses: what says why. */
+static tr_status too_few_addresses(const tr_segment *segment)
+{
+    const char   *why = strerror(errno);
+    struct rlimit allowed;
+
+    if (getrlimit(RLIMIT_AS, &allowed) != 0 || allowed.rlim_cur == RLIM_INFINITY)
+        return tr_fail(TR_ENOMEM, "segment '%s': cannot reserve %llu bytes of addresses: %s", segment->name,
+                       (unsigned long long)segment->reserved_bytes, why);
+    return tr_fail(TR_ENOMEM, "segment '%s': cannot reserve %llu bytes of addresses: %s; this process may have %llu in all (ulimit -v %llu)",
+                   segment->name, (unsigned long long)segment->reserved_bytes, why, (unsigned long long)allowed.rlim_cur,
+                   (unsigned long long)allowed.rlim_cur / 1024);
+}
+
 /* Addresses for all it may grow to; a file is mapped whole, what lies behind its end is not touched. Where addresses are few
  * (ulimit -v, a sanitizer) the limit becomes what leaves others some, but not less than what is there. */
 static tr_status reserve(tr_segment *segment)
@@ -207,8 +222,7 @@ static tr_status reserve(tr_segment *segment)
         all = reserve_addresses(segment);
     }
     if (!all)
-        return tr_fail(TR_ENOMEM, "segment '%s': cannot reserve %llu bytes of addresses: %s", segment->name,
-                       (unsigned long long)segment->reserved_bytes, strerror(errno));
+        return too_few_addresses(segment);
     const uint64_t bytes = HEADER + segment->limit;
     segment->reserved = all;
     segment->map = (char *)(((uintptr_t)all + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));

@@ -218,8 +218,28 @@ TEST(where_addresses_are_few_the_limit_is_lower)
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
+
+TEST(where_addresses_are_too_few_the_limit_is_named)
+{
+    const pid_t child = fork();
+    int         how;
+
+    if (child == 0) {
+        const struct rlimit few = {(rlim_t)512 << 20, (rlim_t)512 << 20};
+        tr_segment         *none = NULL;
+        if (setrlimit(RLIMIT_AS, &few) != 0)
+            _exit(1);
+        _exit(tr_segment_create(&none, NULL, "test", 3, (uint64_t)1 << 40) != TR_ENOMEM || !strstr(tr_error(), "(ulimit -v 524288)"));
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+}
 #else
 TEST(where_addresses_are_few_the_limit_is_lower)
+{
+}
+
+TEST(where_addresses_are_too_few_the_limit_is_named)
 {
 }
 #endif
@@ -284,6 +304,7 @@ int main(void)
         cmocka_unit_test(a_full_folder_is_a_status_that_says_so),
         cmocka_unit_test(holes_of_a_killed_growth_are_filled),
         cmocka_unit_test(where_addresses_are_few_the_limit_is_lower),
+        cmocka_unit_test(where_addresses_are_too_few_the_limit_is_named),
         cmocka_unit_test(huge_pages_hold_what_small_ones_did),
         cmocka_unit_test(left_overs_are_found_and_removed_by_their_beginning),
     };
