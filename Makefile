@@ -9,6 +9,8 @@ PRESET       ?= dev
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
 JOBS         ?= $(shell nproc)
+# Files of tests at a time: their jobs wait for one another more than they compute.
+WORKERS      ?= 2
 
 BIN    := .venv/bin
 PYTHON := $(CURDIR)/$(BIN)/python
@@ -33,7 +35,7 @@ build: setup
 
 test: build
 	$(BIN)/ctest --preset $(PRESET) --parallel $(JOBS)
-	timeout --kill-after=10 3000 $(PYTHON) -m pytest tests/python
+	timeout --kill-after=10 3000 $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadfile tests/python
 
 asan tsan ubsan: setup
 	$(call built,$@)

@@ -14,7 +14,7 @@ from job_support import MPIS, SCRIPT, Launched, launch, own_of
 from trireme import checkpoint as checkpoints
 from trireme.launch.watch import Ranks
 
-pytestmark = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
+pytestmark = [pytest.mark.mpi, pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")]
 
 RESUME, OWN, LOOPS = SCRIPT.with_name("resume.py"), SCRIPT.with_name("own.py"), SCRIPT.with_name("loops.py")
 ARGS = ("--steps", 120, "--optimizer", "adam", "--pause", 0.004, "--clip", 0.2)
