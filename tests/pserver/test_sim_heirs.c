@@ -82,8 +82,7 @@ TEST(nobody_waits_for_an_heir_that_is_late_because_of_a_cut)
         sim_kill_a_trainer(job, &options, 150000);
         if (sim_goes_on(job, &options)) {
             cuts += sim_job_snapshots(job) != NULL;
-            if (sim_job_longest_wait(job) > MOST)
-                fail_msg("seed %llu: a trainer waits for %.3f ms", (unsigned long long)seed, (double)sim_job_longest_wait(job) / 1e6);
+            sim_check_waits(job, &options, MOST);
         }
         heirs += (uint64_t)sim_job_heirs(job);
         sim_job_free(job);
@@ -93,76 +92,62 @@ TEST(nobody_waits_for_an_heir_that_is_late_because_of_a_cut)
 }
 
 /* The same when server 0 dies, too, when the heir has joined and has made no step: who takes its place must learn that. */
-static void nobody_waits_for_an_heir_of_which_another_server_0_has_heard_nothing(void **state)
+TEST(nobody_waits_for_an_heir_of_which_another_server_0_has_heard_nothing)
 {
-    static const char *const modes[] = {"async", "geo(1)", "ssp(1000)"};
-    const int64_t            late = 500000, most = 150000;
-    uint64_t                 heirs = 0, cuts = 0;
+    enum { RUNS = 150, LATE = 500000, MOST = 150000 };
+    uint64_t heirs = 0, cuts = 0;
 
-    (void)state;
-    for (EACH_SEED(150)) {
-        sim_options options = options_of(seed, modes[seed / 12 % 3]);
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
         options.trainers++;
         options.steps = 150;
         options.heirs = options.cuts = true;
-        options.heirs_late = late;
+        options.heirs_late = LATE;
         options.spares = 2;
         sim_job *job = sim_job_new(&options);
-        tr_sim  *sim = sim_job_sim(job);
-        sim_job_kill(job, options.servers + (int)tr_sim_random(sim, (uint64_t)options.trainers), 1 + (int64_t)tr_sim_random(sim, 60000));
-        sim_job_kill(job, 0, late + (int64_t)tr_sim_random(sim, late));
-        sim_run_seed(job, seed);
-        heirs += (uint64_t)sim_job_heirs(job);
-        if (sim_job_is_good(job)) {
-            sim_job_check(job);
-            sim_job_check_snapshots(job);
+        sim_kill_a_trainer(job, &options, 60000);
+        sim_job_kill(job, 0, LATE - 1 + sim_moment(job, LATE));
+        if (sim_goes_on(job, &options)) {
             cuts += sim_job_snapshots(job) != NULL;
-            if (sim_job_longest_wait(job) > most)
-                fail_msg("seed %llu: a trainer waits for %.3f ms", (unsigned long long)seed, (double)sim_job_longest_wait(job) / 1e6);
+            sim_check_waits(job, &options, MOST);
         }
+        heirs += (uint64_t)sim_job_heirs(job);
         sim_job_free(job);
     }
-    print_message("%llu heirs, %llu jobs with cuts\n", (unsigned long long)heirs, (unsigned long long)cuts);
-    assert_true(sim_runs(150) < 100 || (heirs > sim_runs(150) / 4 && cuts > sim_runs(150) / 2));
+    sim_expect_often("heirs", heirs, RUNS, 25);
+    sim_expect_often("jobs with cuts", cuts, RUNS, 50);
 }
 
 /* Who makes checkpoints dies while parts are written, which takes long, and the next one makes them, or its heir: nobody waits for a disk. Servers
  * die, too. */
-static void nobody_waits_for_a_cut_that_is_being_written(void **state)
+TEST(nobody_waits_for_a_cut_that_is_being_written)
 {
-    static const char *const modes[] = {"async", "geo(1)", "ssp(1000)"};
-    const int64_t            disk = 1000000, most = 150000;
-    int                      others = 0, cuts = 0;
+    enum { RUNS = 150, DISK = 1000000, MOST = 150000 };
+    uint64_t others = 0, cuts = 0;
 
-    (void)state;
-    for (EACH_SEED(150)) {
-        sim_options options = options_of(seed, modes[seed / 12 % 3]);
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
         options.trainers++;
         options.steps = 150;
         options.cuts = true;
-        options.disk = disk;
+        options.disk = DISK;
         options.spares = (int)(seed / 5 % 4);
         options.heirs = seed / 2 % 2;
         sim_job *job = sim_job_new(&options);
-        tr_sim  *sim = sim_job_sim(job);
-        sim_job_kill(job, options.servers, 20000 + (int64_t)tr_sim_random(sim, 300000));
+        sim_job_kill(job, options.servers, 19999 + sim_moment(job, 300000));
         if (options.trainers > 2 && seed % 2)
-            sim_job_kill(job, options.servers + 1, 20000 + (int64_t)tr_sim_random(sim, 600000));
+            sim_job_kill(job, options.servers + 1, 19999 + sim_moment(job, 600000));
         for (int i = 1; i < options.spares; i++)
-            sim_job_kill(job, (int)tr_sim_random(sim, (uint64_t)options.servers), 20000 + (int64_t)tr_sim_random(sim, 600000));
-        sim_run_seed(job, seed);
-        if (sim_job_is_good(job)) {
-            sim_job_check(job);
-            sim_job_check_snapshots(job);
+            sim_kill_one_of(job, 0, options.servers, 600000);
+        if (sim_goes_on(job, &options)) {
+            sim_check_waits(job, &options, MOST);
             for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, cuts++)
                 others += one->maker > 0;
-            if (sim_job_longest_wait(job) > most)
-                fail_msg("seed %llu: a trainer waits for %.3f ms", (unsigned long long)seed, (double)sim_job_longest_wait(job) / 1e6);
         }
         sim_job_free(job);
     }
-    print_message("%d cuts, %d of them without trainer 0\n", cuts, others);
-    assert_true(sim_runs(150) < 100 || (cuts > (int)sim_runs(150) && others > (int)sim_runs(150) / 4));
+    sim_expect_often("cuts", cuts, RUNS, 100);
+    sim_expect_often("cuts without trainer 0", others, RUNS, 25);
 }
 
 /* Who makes checkpoints dies, once or again, and nobody takes its place: another one makes them. Servers die, too. */

@@ -56,6 +56,12 @@ void sim_check_run(const sim_options *options)
     sim_job_free(job);
 }
 
+void sim_check_waits(const sim_job *job, const sim_options *options, int64_t most)
+{
+    if (sim_job_longest_wait(job) > most)
+        fail_msg("seed %llu: a trainer waits for %.3f ms", (unsigned long long)options->seed, (double)sim_job_longest_wait(job) / 1e6);
+}
+
 void sim_expect_often(const char *what, uint64_t count, uint64_t runs, uint64_t percent)
 {
     const uint64_t made = sim_runs(runs);

@@ -31,6 +31,8 @@ void        sim_check_run(const sim_options *options);
 void        sim_check_going_on(const sim_options *before, const sim_snapshot *from);
 /* The newest cut has all that the living have made, whoever's data ended first. */
 void        sim_check_last_cut(sim_job *job, const sim_options *options);
+/* No trainer's process that nobody followed waited longer, in nanoseconds. */
+void        sim_check_waits(const sim_job *job, const sim_options *options, int64_t most);
 /* A test whose events do not come is no test; a few seeds may have none. `runs` are those that it makes if not otherwise said. */
 void        sim_expect_often(const char *what, uint64_t count, uint64_t runs, uint64_t percent);
 
