@@ -1,12 +1,16 @@
-"""A job's steps beside those of one process and of other parameter servers: wide and deep, SGD, one thread each.
+"""A job's steps beside those of one process and of other parameter servers: wide and deep, SGD.
 
-    python benchmarks/ps.py [--rounds 3] [--batches 512,1024] [--trainers 1,2] [--peer SCRIPT --peer-python PYTHON]... [--json out.json]
+    python benchmarks/ps.py [--rounds 3] [--batches 512,1024] [--trainers 1,2] [--threads 1|own] [--peer SCRIPT --peer-python PYTHON]... [--json out.json]
 
 The model is row widedeep_sgd of run.py: 26 slots, a million rows x 10 and x 1, 13 numbers, layers of 400. In each round every side
 runs once, each by itself: Trireme in one process; a job of 1 server whose tables are sparse (`is_distributed`), in mode sync, with two
 trainers also in mode async; the same with rows that are asked for ahead (--ahead), and with dense tables (--dense); each peer, alone and with 1 server. A step is BATCH samples, of
 all trainers together; in mode async and in the peers, whose workers do not wait for each other, each takes BATCH samples in a step
 of its own, and the time is that of BATCH samples in all. What is compared are medians of the rounds and of their ratios.
+
+Each process computes with one thread, as far as its system does what it is told: TensorFlow runs two operators at a time all the same. With
+--threads own each system has the machine as it would have it for its users: Trireme's launcher divides the CPUs by the trainers of a host, the
+peers' processes take all CPUs each.
 
 A peer is a script that prints a line of JSON with ms_median, given by --peer and run under --peer-python; several are given by
 repeating both. The first word of its name (tf_..., paddle_...) says which it is of PEERS.
@@ -31,7 +35,7 @@ LIMIT = 240                                      # seconds of one side in one ro
 
 @dataclass
 class Peer:
-    """Called as `SCRIPT local BATCH 1 1` for one process, as `SCRIPT mode BATCH WORKERS 1` with 1 server."""
+    """Called as `SCRIPT local BATCH 1 THREADS` for one process, as `SCRIPT mode BATCH WORKERS THREADS` with 1 server."""
 
     name: str
     mode: str
@@ -80,20 +84,26 @@ def sides_of(batch: int, trainers: int, options: argparse.Namespace) -> dict[str
             sides["async, rows ahead"] = [*sides["async"], "--ahead"]
     if options.dense:
         sides["sync, dense"] = [*launch, *worker]
+    threads = 1 if options.threads == "1" else os.cpu_count()
     for peer in options.peers:
-        sides[f"{peer.name}, one process"] = [*peer.command, "local", batch, 1, 1]
-        sides[f"{peer.name}, 1 server"] = [*peer.command, peer.mode, batch, trainers, 1]
+        sides[f"{peer.name}, one process"] = [*peer.command, "local", batch, 1, threads]
+        sides[f"{peer.name}, 1 server"] = [*peer.command, peer.mode, batch, trainers, threads]
     return sides
 
 
+def environment_of(options: argparse.Namespace) -> dict:
+    names = ("TRIREME_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+    env = {name: value for name, value in os.environ.items() if name not in names}
+    return {**env, **dict.fromkeys(names, "1")} if options.threads == "1" else env
+
+
 def measure(batch: int, trainers: int, options: argparse.Namespace) -> dict:
-    env = {**os.environ, "TRIREME_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    sides, found = sides_of(batch, trainers, options), {}
+    env, sides, found = environment_of(options), sides_of(batch, trainers, options), {}
     each = {f"{peer.name}, 1 server" for peer in options.peers if peer.tells_each}
     for turn in range(options.rounds):
         for name in sides if turn % 2 == 0 else reversed(sides):
             found.setdefault(name, []).append(told(sides[name], env, name in each))
-    return {"batch": batch, "trainers": trainers, "sides": found}
+    return {"batch": batch, "trainers": trainers, "threads": options.threads, "sides": found}
 
 
 def spread(values: list[float]) -> str:
@@ -131,6 +141,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--batches", type=numbers, default=[512, 1024])
     options.add_argument("--trainers", type=numbers, default=[1, 2])
+    options.add_argument("--threads", choices=["1", "own"], default="1", help="of each process; own: as each system chooses")
     options.add_argument("--dense", action="store_true", help="also a job whose tables are ordinary parameters")
     options.add_argument("--ahead", action="store_true", help="also a job that knows the keys of its next batch")
     options.add_argument("--peer", type=Path, action="append", default=[], help="a peer's script; may be repeated")
