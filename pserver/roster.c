@@ -383,9 +383,9 @@ bool tr_roster_inherit(tr_roster *roster, int trainer, int rank, uint32_t epoch)
 /* Starts of the job are counted below. Who chooses is server 0, and who follows it in its place has a higher rank. */
 enum { HEIR_BITS = 16 };
 
-uint32_t tr_roster_next_epoch(const tr_roster *roster, int trainer)
+uint32_t tr_roster_next_epoch(const tr_roster *roster, int trainer, uint32_t called)
 {
-    const uint32_t before = roster->rank[roster->trainer_rank[trainer]].epoch;
+    const uint32_t known = roster->rank[roster->trainer_rank[trainer]].epoch, before = known > called ? known : called;
     return ((before >> HEIR_BITS) + 1) << HEIR_BITS | (uint32_t)roster->self;
 }
 

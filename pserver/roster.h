@@ -72,8 +72,9 @@ int       tr_roster_heir_for(const tr_roster *roster, int rank);
 /* From here on this spare is that trainer, with that epoch, and who was it before is nobody. False: it is no spare, or a newer one has
  * the place. */
 bool      tr_roster_inherit(tr_roster *roster, int trainer, int rank, uint32_t epoch);
-/* The epoch of the next who takes that trainer's place, chosen by this rank: above all before, and nobody else's. */
-uint32_t  tr_roster_next_epoch(const tr_roster *roster, int trainer);
+/* The epoch of the next who takes that trainer's place, chosen by this rank: above all before and that of the last who was called (0: nobody
+ * was), which may have taken the place elsewhere; and nobody else's. */
+uint32_t  tr_roster_next_epoch(const tr_roster *roster, int trainer, uint32_t called);
 /* Of the job, by the epoch of a rank that is no heir, as servers and replicas are: 1, 2, ... A commit says in which it was made. */
 uint32_t  tr_roster_start(const tr_roster *roster);
 /* Has a trainer of this epoch taken another one's place? */

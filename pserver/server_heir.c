@@ -245,8 +245,9 @@ static bool look_for_heir(tr_server *server, tr__trainer *t)
         t->called = choose(server, t);
         if (t->called < 0)
             return false;
+        t->called_epoch = tr_roster_next_epoch(server->roster, (int)(t - server->trainer), t->called_epoch);
     }
-    say(server, t->called, TR_HEIR_CALLED, t, tr_roster_next_epoch(server->roster, (int)(t - server->trainer)));
+    say(server, t->called, TR_HEIR_CALLED, t, t->called_epoch);
     return true;
 }
 

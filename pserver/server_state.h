@@ -152,6 +152,7 @@ typedef struct tr__trainer {
     bool        is_vacant;            /* died, and no heir has joined yet: it is waited for (server_heir.c) */
     bool        is_late;              /* an heir that has joined, and has made no step yet */
     int         missed, called;       /* rank: whose heir is wanted; server 0: who was called; -1: nobody */
+    uint32_t    called_epoch;         /* server 0: of the last who was called, whatever has become of it */
     tr__round  *round;                /* what its gradients go into */
     uint64_t    ended;                /* steps ended */
     uint64_t    settled;              /* of them applied or dropped */

@@ -45,7 +45,7 @@ static void die_and_be_replaced(rig *r, int rank)
     r->node.tick(r->node.self, ++now);
     take_ack(r, rank, NULL);
     const int      heir = rank + 1;
-    const uint32_t epoch = tr_roster_next_epoch(r->roster, 1);
+    const uint32_t epoch = tr_roster_next_epoch(r->roster, 1, 0);
     assert_true(tr_roster_inherit(r->roster, 1, heir, epoch));
     say(r, heir, (tr_wire){.kind = TR_WIRE_HEIR, .seq = epoch, .epoch = epoch, .block = 1, .part = TR_HEIR_IS}, NULL);
     say_as(r, heir, 1, (tr_wire){.kind = TR_WIRE_JOIN}, NULL);
@@ -120,7 +120,7 @@ TEST(an_heir_that_has_joined_elsewhere_says_whether_it_has_made_a_step)
     r.roster->rank[TRAINER1].is_dead = true;
     r.node.lost(r.node.self, TRAINER1, "died");
     assert_true(cuts_must_wait(&r, TRAINER0));
-    const uint32_t epoch = tr_roster_next_epoch(r.roster, 1);
+    const uint32_t epoch = tr_roster_next_epoch(r.roster, 1, 0);
     assert_true(tr_roster_inherit(r.roster, 1, FIRST_HEIR, epoch));
     say_is(&r, FIRST_HEIR, epoch, TR_HEIR_NOTHING);
     say_is(&r, FIRST_HEIR, epoch, TR_HEIR_JOINED);
@@ -150,18 +150,24 @@ TEST(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got)
     unmake(&r);
 }
 
-/* The rank that the newest call of an heir went to; -1: nobody is called. */
-static int called(rig *r)
+/* The newest call of an heir; its peer is -1 where nobody is called. */
+static tr_message called(rig *r)
 {
-    tr_message m;
-    int        rank = -1;
+    tr_message m, call = {.peer = -1};
 
+    r->node.tick(r->node.self, ++now);
     while (r->node.next(r->node.self, &m)) {
         if (m.wire.kind == TR_WIRE_HEIR && m.wire.part == TR_HEIR_CALLED)
-            rank = m.peer;
+            call = m;
         tr_message_over(&m);
     }
-    return rank;
+    return call;
+}
+
+static void lose(rig *r, int rank)
+{
+    r->roster->rank[rank].is_dead = true;
+    r->node.lost(r->node.self, rank, "died");
 }
 
 TEST(a_spare_that_has_left_is_not_called)
@@ -169,13 +175,25 @@ TEST(a_spare_that_has_left_is_not_called)
     rig r = make_with_spares("async", 1);
 
     r.roster->rank[FIRST_HEIR].has_left = true;
-    r.roster->rank[TRAINER1].is_dead = true;
-    r.node.lost(r.node.self, TRAINER1, "died");
-    r.node.tick(r.node.self, ++now);
-    assert_int_equal(called(&r), FIRST_HEIR + 1);
+    lose(&r, TRAINER1);
+    assert_int_equal(called(&r).peer, FIRST_HEIR + 1);
     r.roster->rank[FIRST_HEIR + 1].has_left = true;
-    r.node.tick(r.node.self, ++now);
-    assert_int_equal(called(&r), FIRST_HEIR + 2);
+    assert_int_equal(called(&r).peer, FIRST_HEIR + 2);
+    unmake(&r);
+}
+
+/* It may have taken the place on other servers before it died, and with its epoch they would take nobody else. */
+TEST(who_is_called_behind_a_spare_that_died_has_a_newer_epoch)
+{
+    rig r = make_with_spares("async", 1);
+
+    lose(&r, TRAINER1);
+    const tr_message first = called(&r);
+    lose(&r, FIRST_HEIR);
+    const tr_message second = called(&r);
+    assert_int_equal(first.peer, FIRST_HEIR);
+    assert_int_equal(second.peer, FIRST_HEIR + 1);
+    assert_true(second.wire.seq > first.wire.seq);
     unmake(&r);
 }
 
@@ -186,6 +204,7 @@ int main(void)
         cmocka_unit_test(an_heir_that_has_joined_elsewhere_says_whether_it_has_made_a_step),
         cmocka_unit_test(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got),
         cmocka_unit_test(a_spare_that_has_left_is_not_called),
+        cmocka_unit_test(who_is_called_behind_a_spare_that_died_has_a_newer_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
