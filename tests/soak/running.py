@@ -232,6 +232,8 @@ def arrays(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
             if name.rpartition(".")[2] not in UNLIKE:
                 yield name, value
     for path in sorted((folder / "out").glob("values/**/*")):
+        if path.parent.suffix == ".part":                              # of one that was killed while it saved
+            continue
         if path.suffix == ".npy":
             yield from table_of(f"saved {path.parent.name}/{path.name}", np.load(path))
         elif path.is_file():
