@@ -350,12 +350,17 @@ void tr_roster_replace(tr_roster *roster, int server, int rank)
 
 int tr_roster_heir_for(const tr_roster *roster, int rank)
 {
+    return tr_roster_heir_without(roster, rank, NULL);
+}
+
+int tr_roster_heir_without(const tr_roster *roster, int rank, const bool *without)
+{
     const char *host = roster->rank[rank].host_id;
     int         any = -1;
 
     for (int i = 0; i < roster->size; i++) {
         const tr_rank *r = &roster->rank[i];
-        if (r->role != TR_ROLE_SPARE || !tr_roster_is_here(roster, i) || !r->can_inherit)
+        if (r->role != TR_ROLE_SPARE || !tr_roster_is_here(roster, i) || !r->can_inherit || (without && without[i]))
             continue;
         if (host[0] && !strcmp(r->host_id, host))
             return i;

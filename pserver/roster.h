@@ -69,6 +69,8 @@ int64_t   tr_roster_newest(const tr_roster *roster, int server);
 void      tr_roster_replace(tr_roster *roster, int server, int rank);
 /* The spare that is to take a trainer's place: the first living one of its host that can, else of any; -1: there is none. */
 int       tr_roster_heir_for(const tr_roster *roster, int rank);
+/* The same, but for `without` (rank by rank). */
+int       tr_roster_heir_without(const tr_roster *roster, int rank, const bool *without);
 /* From here on this spare is that trainer, with that epoch, and who was it before is nobody. False: it is no spare, or a newer one has
  * the place. */
 bool      tr_roster_inherit(tr_roster *roster, int trainer, int rank, uint32_t epoch);

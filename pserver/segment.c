@@ -196,18 +196,15 @@ static void *reserve_addresses(tr_segment *segment)
     return all == MAP_FAILED ? NULL : all;
 }
 
-/* Without addresses: what says why. */
 static tr_status too_few_addresses(const tr_segment *segment)
 {
-    const char   *why = strerror(errno);
-    struct rlimit allowed;
+    const tr_status status = tr_fail(TR_ENOMEM, "segment '%s': cannot reserve %llu bytes of addresses: %s", segment->name,
+                                     (unsigned long long)segment->reserved_bytes, strerror(errno));
+    struct rlimit   allowed;
 
-    if (getrlimit(RLIMIT_AS, &allowed) != 0 || allowed.rlim_cur == RLIM_INFINITY)
-        return tr_fail(TR_ENOMEM, "segment '%s': cannot reserve %llu bytes of addresses: %s", segment->name,
-                       (unsigned long long)segment->reserved_bytes, why);
-    return tr_fail(TR_ENOMEM, "segment '%s': cannot reserve %llu bytes of addresses: %s; this process may have %llu in all (ulimit -v %llu)",
-                   segment->name, (unsigned long long)segment->reserved_bytes, why, (unsigned long long)allowed.rlim_cur,
-                   (unsigned long long)allowed.rlim_cur / 1024);
+    if (getrlimit(RLIMIT_AS, &allowed) == 0 && allowed.rlim_cur != RLIM_INFINITY)
+        tr_context(status, "of the %llu KiB that this process may have in all (ulimit -v)", (unsigned long long)allowed.rlim_cur / 1024);
+    return status;
 }
 
 /* Addresses for all it may grow to; a file is mapped whole, what lies behind its end is not touched. Where addresses are few

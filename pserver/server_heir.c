@@ -15,7 +15,7 @@
  *
  * Server 0 takes what another one misses for its own loss: who is dead to one server is replaced for all. A server that
  * finds no spare alive does what is done without spares. Epochs (tr_roster_next_epoch) tell an heir from whom it follows, and from
- * one that a dead server 0 has called.
+ * one that was called before: by a server 0 that has died, or by this one, and died when it had taken the place on some servers.
  *
  * What must stay true: from a death until the heir has joined the trainer counts as there: it is waited for, also by a cut, so that a cut
  * has no step of it on one server alone. A cut that was under way is given up, and none is begun until the heir has made a step: that
@@ -187,29 +187,17 @@ static void say(tr_server *server, int to, tr_wire_heir what, const tr__trainer 
                  .block = (uint32_t)(t - server->trainer), .offset = (uint64_t)t->rank}});
 }
 
-static bool is_called(const tr_server *server, int spare)
-{
-    for (int i = 0; i < server->trainer_count; i++)
-        if (is_missed(&server->trainer[i]) && server->trainer[i].called == spare)
-            return true;
-    return false;
-}
-
-/* One that was called for nobody; of the dead one's host, if there is one. */
+/* One that was called for nobody. */
 static int choose(const tr_server *server, const tr__trainer *t)
 {
-    const tr_roster *roster = server->roster;
-    int              any = -1;
+    bool *called = calloc((size_t)server->roster->size, sizeof *called);
 
-    for (int i = 0; i < roster->size; i++) {
-        const tr_rank *r = &roster->rank[i];
-        if (r->role != TR_ROLE_SPARE || !tr_roster_is_here(roster, i) || !r->can_inherit || is_called(server, i))
-            continue;
-        if (!strcmp(r->host_id, roster->rank[t->rank].host_id))
-            return i;
-        any = any < 0 ? i : any;
-    }
-    return any;
+    for (int i = 0; i < server->trainer_count; i++)
+        if (is_missed(&server->trainer[i]) && server->trainer[i].called >= 0)
+            called[server->trainer[i].called] = true;
+    const int heir = tr_roster_heir_without(server->roster, t->rank, called);
+    free(called);
+    return heir;
 }
 
 static bool may_come(const tr_server *server, int spare)

@@ -18,9 +18,9 @@ class Kills:
 
     def watch(self, rank: int, pid: int) -> None:
         """This process is that rank."""
-        folder = self._folder(pid)
+        folder = cgroup_of(pid, "memory", self._proc, self._root)
         count = _count(folder)
-        if folder is not None and count is not None:
+        if count is not None:
             self._of[rank] = folder
             self._said.setdefault(folder, count)
 
@@ -35,18 +35,16 @@ class Kills:
         text = f" is {limit / 1e6:.0f} MB" if limit is not None else " was not for it alone"
         return f"the kernel ended it for want of memory; the limit of its cgroup, {folder},{text}"
 
-    def _folder(self, pid: int) -> Path | None:
-        """Where the kernel counts for this process: version 1 has a hierarchy for memory, version 2 one for all."""
-        try:
-            lines = (self._proc / str(pid) / "cgroup").read_text().splitlines()
-        except OSError:
-            return None
-        for line in lines:
-            _, controllers, path = line.split(":", 2)
-            folder = self._root / ("memory" if controllers else "") / path.lstrip("/")
-            if (not controllers or "memory" in controllers.split(",")) and _count(folder) is not None:
-                return folder
-        return None
+
+def cgroup_of(pid: int | str, controller: str, proc: Path = Path("/proc"), root: Path = _ROOT) -> Path:
+    """The folder where the kernel counts and limits for a process: version 1 of cgroups has one for each controller, version 2 one for all."""
+    try:
+        lines = [line.split(":", 2) for line in (proc / str(pid) / "cgroup").read_text().splitlines()]
+    except OSError:
+        lines = []
+    found = {name: path for _, names, path in lines for name in names.split(",")}
+    folder = controller if controller in found else ""
+    return root / folder / found.get(folder, "/").lstrip("/")
 
 
 def _read(folder: Path, name: str) -> str:
@@ -74,4 +72,4 @@ def _limit(folder: Path) -> int | None:
     return None
 
 
-__all__ = ["Kills"]
+__all__ = ["Kills", "cgroup_of"]

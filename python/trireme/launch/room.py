@@ -7,6 +7,7 @@ import resource
 from pathlib import Path
 
 from ..errors import InvalidArgumentError
+from .memory import cgroup_of
 
 # The main thread, that of communication, and two of MPI's; mpirun's ends of a rank's output, and its connections; memory of its own.
 _THREADS, _FILES, _BYTES = 4, 5, 4 << 20
@@ -24,24 +25,13 @@ def _limits() -> list[tuple[int, str]]:
     files, threads = resource.getrlimit(resource.RLIMIT_NOFILE)[0], resource.getrlimit(resource.RLIMIT_NPROC)[0]
     limits = [(_whole("/proc/sys/kernel/threads-max") // _THREADS, "kernel.threads-max"),
               (_whole("/proc/sys/kernel/pid_max") // _THREADS, "kernel.pid_max"),
-              (_whole(_cgroup("pids") / "pids.max") // _THREADS, "cgroup's pids.max"),
+              (_whole(cgroup_of("self", "pids") / "pids.max") // _THREADS, "cgroup's pids.max"),
               (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _BYTES, "memory")]
     if files != resource.RLIM_INFINITY:
         limits.append((max(0, files - _OWN_FILES) // _FILES, f"limit of open files (ulimit -n {files})"))
     if threads != resource.RLIM_INFINITY and os.geteuid() != 0:        # root has no such limit
         limits.append((threads // _THREADS, f"limit of processes (ulimit -u {threads})"))
     return limits
-
-
-def _cgroup(controller: str) -> Path:
-    """The folder where the kernel limits this process: version 1 of cgroups has one for each controller, version 2 one for all."""
-    try:
-        lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
-    except OSError:
-        lines = []
-    found = {name: path for _, names, path in lines for name in names.split(",")}
-    folder = controller if controller in found else ""
-    return Path("/sys/fs/cgroup") / folder / found.get(folder, "/").lstrip("/")
 
 
 def _whole(path: str | Path) -> int:
