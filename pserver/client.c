@@ -34,7 +34,7 @@ tr_client *tr_client_new_heir(const tr_roster *roster, const tr_client_options *
     client->is_told = 0;
     for (int i = 0; i < client->stream_count; i++) {
         tr__stream *s = &client->stream[i];
-        s->maker = TR_MAKER_NONE;                  /* servers may be writing what the dead one has begun */
+        s->maker = TR_COORDINATOR_NONE;                  /* servers may be writing what the dead one has begun */
         s->is_orphan = roster->rank[s->rank].is_dead;
         s->how = s->is_orphan ? strdup("died") : NULL;
     }
@@ -135,7 +135,7 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
     if (s->asks) {
         s->asks = false;
         const int peer = s->is_orphan ? tr_roster_spare_for(client->roster, s->rank) : s->rank;
-        *out = (tr_message){.peer = peer, .wire = {.kind = TR_WIRE_SERVING, .epoch = client->epoch,
+        *out = (tr_message){.peer = peer, .wire = {.kind = TR_WIRE_SERVING_ASK, .epoch = client->epoch,
                                                    .sender = (uint32_t)client->roster->self}};
         if (tr__client_is_heir(client))            /* it is answered as a question */
             *out = tr__client_is_message(client, peer);
@@ -241,15 +241,17 @@ static tr_status status_of(const void *self, const char **text)
 
 static void describe_request(const tr_wire *wire, int server, char *out, size_t size)
 {
-    const unsigned long long step = (unsigned long long)wire->step;
+    const unsigned long long step = (unsigned long long)tr_wire_step(wire);   /* read where the message has one */
 
     switch (wire->kind) {
     case TR_WIRE_PULL:
         snprintf(out, size, "its parameters of step %llu from server %d", step, server);
         break;
     case TR_WIRE_PULL_ROWS:
+        snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->pull_rows.table, step, server);
+        break;
     case TR_WIRE_READ_ROWS:
-        snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->block, step, server);
+        snprintf(out, size, "rows of table %u as of step %llu from server %d", wire->read_rows.table, step, server);
         break;
     case TR_WIRE_PUSH:
     case TR_WIRE_PUSH_MANY:
@@ -258,10 +260,10 @@ static void describe_request(const tr_wire *wire, int server, char *out, size_t 
     case TR_WIRE_STEP_END:
         snprintf(out, size, "server %d to take its gradients of step %llu", server, step);
         break;
-    case TR_WIRE_CUT:
+    case TR_WIRE_SNAPSHOT:
         snprintf(out, size, "server %d to cut behind step %llu", server, step);
         break;
-    case TR_WIRE_OVER:
+    case TR_WIRE_DRAIN:
         snprintf(out, size, "server %d to say that the last checkpoint is made", server);
         break;
     case TR_WIRE_GOODBYE:
@@ -270,6 +272,7 @@ static void describe_request(const tr_wire *wire, int server, char *out, size_t 
     case TR_WIRE_TASKS:
     case TR_WIRE_TASK_ASK:
     case TR_WIRE_TASK_END:
+    case TR_WIRE_SETTLED:
         snprintf(out, size, "a task from server %d", server);
         break;
     default:

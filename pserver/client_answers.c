@@ -14,12 +14,17 @@ static void on_ack(tr_client *client, tr__stream *s, uint64_t seq)
             tr__client_finish(client, s, r);
 }
 
+static uint32_t number_of(const tr_wire *wire)
+{
+    return wire->kind == TR_WIRE_DATA ? wire->data.number : wire->data_many.number;
+}
+
 /* The pull that this message answers, if the message is the next of its answer. */
 static tr__request *pull_of(tr__stream *s, const tr_wire *wire)
 {
     for (tr__request *r = tr__client_open(s); r && r->wire.seq <= wire->seq; r = r->next)
         if (r->wire.seq == wire->seq)
-            return r->wire.kind == TR_WIRE_PULL && !r->is_done && r->parts == wire->part ? r : NULL;
+            return r->wire.kind == TR_WIRE_PULL && !r->is_done && r->parts == number_of(wire) ? r : NULL;
     return NULL;
 }
 
@@ -61,7 +66,7 @@ void *tr__client_place(void *self, int peer, const tr_wire *wire)
     r = pull_of(s, wire);
     if (!r)
         return NULL;
-    uint8_t *to = wire->kind == TR_WIRE_DATA ? pull_place(client, s, wire->block, wire->offset, wire->bytes)
+    uint8_t *to = wire->kind == TR_WIRE_DATA ? pull_place(client, s, wire->data.block, wire->data.offset, wire->bytes)
                                              : malloc(wire->bytes);
     if (to)
         r->parts++;
@@ -75,7 +80,7 @@ static tr_status on_many(tr_client *client, tr__stream *s, const tr_wire *wire, 
     const uint8_t  *data;
     uint64_t        bytes;
 
-    TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->block));
+    TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->data_many.count));
     while (tr_wire_entries_next(&entries, &local, &data, &bytes)) {
         uint8_t *to = pull_place(client, s, local, 0, bytes);
         if (!to)
@@ -94,7 +99,7 @@ static void on_data(tr_client *client, tr__stream *s, const tr_wire *wire, const
 
     while (r && r->wire.seq != wire->seq)
         r = r->next;
-    if (!r || r->is_done || r->wire.kind != TR_WIRE_PULL || (!is_placed && r->parts != wire->part))
+    if (!r || r->is_done || r->wire.kind != TR_WIRE_PULL || (!is_placed && r->parts != number_of(wire)))
         return;
     r->parts += !is_placed;                        /* a placed one was counted when it was placed */
     if (wire->kind == TR_WIRE_DATA_MANY) {
@@ -105,7 +110,7 @@ static void on_data(tr_client *client, tr__stream *s, const tr_wire *wire, const
             return;
         }
     } else if (!is_placed) {
-        uint8_t *to = pull_place(client, s, wire->block, wire->offset, wire->bytes);
+        uint8_t *to = pull_place(client, s, wire->data.block, wire->data.offset, wire->bytes);
         if (!to) {
             tr__client_fail(client, tr_fail(TR_EFORMAT, "%s answers with a block that nobody pulled",
                                             tr_roster_name(client->roster, s->rank)));
@@ -130,8 +135,8 @@ static void on_rows(tr_client *client, tr__stream *s, const tr_wire *wire, const
     }
     if (!is_placed)
         memcpy(r->pack ? r->pack->data : r->to, payload, wire->bytes);
-    if (r->clock && wire->offset < *r->clock)
-        *r->clock = wire->offset;
+    if (r->clock && wire->data_rows.clock < *r->clock)
+        *r->clock = wire->data_rows.clock;
     r->left = 0;
     tr__client_finish(client, s, r);
 }
@@ -141,15 +146,10 @@ static void on_task(tr_client *client, tr__stream *s, const tr_wire *wire)
     for (tr__request *r = tr__client_open(s); r && r->wire.seq <= wire->seq; r = r->next) {
         if (r->wire.seq != wire->seq || r->is_done || !r->answer)
             continue;
-        if (wire->part >= TR_TASK_ANSWER_COUNT) {
-            tr__client_fail(client, tr_fail(TR_EFORMAT, "%s answers a question for a task by %u",
-                                            tr_roster_name(client->roster, s->rank), wire->part));
-            return;
-        }
-        *r->answer = (tr_task){(tr_task_answer)wire->part, wire->block, (uint32_t)wire->step, wire->offset,
-                               wire->weight > 0 && wire->weight < UINT32_MAX ? (uint32_t)wire->weight : 0};
-        if (wire->part == TR_TASK_GIVEN)
-            client->last_lease = wire->offset;
+        const tr_form_task *task = &wire->task;
+        *r->answer = (tr_task){(tr_task_answer)task->answer, task->task, task->pass, task->lease, task->steps};
+        if (task->answer == TR_TASK_GIVEN)
+            client->last_lease = task->lease;
         tr__client_finish(client, s, r);
     }
 }
@@ -173,10 +173,10 @@ void tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, 
         if (wire->kind == TR_WIRE_SERVING)
             tr__client_on_serving(client, peer, payload, wire->bytes);
         else if (wire->kind == TR_WIRE_ACK) {
-            tr__client_hear_of_cut(client, s, wire);
-            s->awaits_heir = wire->weight > 0;
+            tr__client_hear_of_cut(client, s, &wire->ack);
+            s->awaits_heir = wire->ack.declines;
             on_ack(client, s, wire->seq);
-        } else if (wire->kind == TR_WIRE_CUT_DONE)
+        } else if (wire->kind == TR_WIRE_SNAPSHOT_DONE)
             tr__client_on_cut_done(client, s, wire, payload);
         else if (wire->kind == TR_WIRE_DATA || wire->kind == TR_WIRE_DATA_MANY)
             on_data(client, s, wire, payload, is_placed);
@@ -184,7 +184,7 @@ void tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, 
             on_rows(client, s, wire, payload, is_placed);
         else if (wire->kind == TR_WIRE_TASK)
             on_task(client, s, wire);
-        else if (wire->kind == TR_WIRE_REFUSED)
+        else if (wire->kind == TR_WIRE_REFUSED || wire->kind == TR_WIRE_REPLACED)
             on_refused(client, payload, wire->bytes);
         tr__client_reap(client, s);
         if (client->has_tasks)

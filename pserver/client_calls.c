@@ -45,19 +45,16 @@ static void add_values(tr_client *client, tr__stream *s, const tr_client_setup *
     const uint64_t chunk = client->options.chunk_bytes;
 
     for (uint32_t i = 0; i < setup->row_count; i++) {
-        tr__request *r = tr__client_add(client, s, TR_WIRE_WRITE_ROWS, op, setup->rows[i].data, setup->rows[i].bytes);
-        r->wire.block = setup->rows[i].table;
-        r->wire.part = setup->rows[i].has_candidates;
-        r->owned = setup->rows[i].data;
+        const tr_wire write = {.kind = TR_WIRE_WRITE_ROWS,
+                               .write_rows = {.table = setup->rows[i].table, .has_candidates = setup->rows[i].has_candidates}};
+        tr__client_add(client, s, &write, op, setup->rows[i].data, setup->rows[i].bytes)->owned = setup->rows[i].data;
     }
     for (uint32_t v = 0; v < setup->value_count; v++) {
         const tr_client_value *value = &setup->values[v];
         for (uint64_t offset = 0; offset < value->bytes; offset += chunk) {
             const uint64_t left = value->bytes - offset;
-            tr__request   *r = tr__client_add(client, s, TR_WIRE_VALUE, op, (const uint8_t *)value->data + offset,
-                                              left < chunk ? left : chunk);
-            r->wire.block = v;
-            r->wire.offset = offset;
+            tr__client_add(client, s, &(tr_wire){.kind = TR_WIRE_VALUE, .value = {.offset = offset, .value = v}}, op,
+                           (const uint8_t *)value->data + offset, left < chunk ? left : chunk);
         }
     }
 }
@@ -80,17 +77,15 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
         const tr_client_setup *setup = &setups[i];
         tr__stream                *s = &client->stream[i];
         if (setup->setup) {
-            tr__request *r = tr__client_add(client, s, TR_WIRE_SETUP, op, setup->setup, setup->setup_bytes);
-            r->owned = setup->setup;
-            r->wire.part = resumes;
-            r->wire.step = resumes ? least_updates(client) : 0;
+            const tr_wire say = {.kind = TR_WIRE_SETUP,
+                                 .setup = {.updates = resumes ? least_updates(client) : 0, .resumes = resumes}};
+            tr__client_add(client, s, &say, op, setup->setup, setup->setup_bytes)->owned = setup->setup;
             if (!resumes)
                 add_values(client, s, setup, op);
         }
-        tr__request *join = tr__client_add(client, s, TR_WIRE_JOIN, op, setup->join, setup->join_bytes);
-        join->owned = setup->join;
-        join->wire.part = client->cut_known;
-        join->wire.offset = client->step;
+        const tr_wire join = {.kind = TR_WIRE_JOIN, .join = {.step = tr__client_step_of(client, s), .everywhere = client->step,
+                                                             .newest_snapshot = client->cut_known}};
+        tr__client_add(client, s, &join, op, setup->join, setup->join_bytes)->owned = setup->join;
     }
     tr__client_op_count_down(client, op);
     return op;
@@ -101,12 +96,10 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
 static void push_piece(tr_client *client, const tr__client_block *b, tr_wire_kind kind, uint64_t op, uint64_t offset,
                        const uint8_t *payload, uint64_t bytes, double weight)
 {
-    tr__request *r = tr__client_add(client, &client->stream[b->server], kind, op, payload, bytes);
+    const tr_wire push = {.kind = kind,
+                          .push = {.step = client->step + 1, .weight = weight, .offset = offset, .block = b->local}};
 
-    r->wire.step = client->step + 1;
-    r->wire.block = b->local;
-    r->wire.offset = offset;
-    r->wire.weight = weight;
+    tr__client_add(client, &client->stream[b->server], &push, op, payload, bytes);
 }
 
 uint64_t tr_client_push(tr_client *client, uint32_t index, const void *data, double weight)
@@ -152,6 +145,14 @@ uint64_t tr_client_push_compressed(tr_client *client, uint32_t index, const tr_c
     return op;
 }
 
+void tr__client_say_step_end(tr_client *client, tr__stream *s, uint64_t op, uint64_t step, bool is_idle)
+{
+    const tr_wire end = {.kind = TR_WIRE_STEP_END,
+                         .step_end = {.step = step, .everywhere = tr__client_everywhere(client), .is_idle = is_idle}};
+
+    tr__client_add(client, s, &end, op, NULL, 0);
+}
+
 static uint64_t end_step(tr_client *client, bool is_idle)
 {
     const uint64_t op = tr__client_op_begin(client);
@@ -161,9 +162,8 @@ static uint64_t end_step(tr_client *client, bool is_idle)
     for (int i = 0; i < client->stream_count; i++) {
         if (client->step <= client->stream[i].settled)
             continue;
-        tr__request *r = tr__client_add(client, &client->stream[i], TR_WIRE_STEP_END, op, NULL, 0);
-        r->wire.part = is_idle;
-        r->wire.offset = tr__client_everywhere(client);
+        tr__stream *s = &client->stream[i];
+        tr__client_say_step_end(client, s, op, tr__client_step_of(client, s), is_idle);
     }
     tr_client_rest(client);
     tr__client_op_count_down(client, op);
@@ -209,10 +209,11 @@ static uint64_t say_farewell(tr_client *client, tr_wire_kind kind)
     for (int i = 0; i < client->stream_count; i++) {
         size_t   size = 0;
         uint8_t *place = client->block && client->pack_place ? client->pack_place(client->pack_self, &size, client->step) : NULL;
+        const tr_wire leave = {.kind = kind, .leave = {.step = tr__client_step_of(client, &client->stream[i])}};
         if (i == 0 && client->has_tasks)               /* what it made of its tasks counts */
-            tr__client_task_later(client, &(tr_client_task){.wire = {.kind = kind}}, place, size, op);
+            tr__client_task_later(client, &(tr_client_task){.wire = leave}, place, size, op);
         else
-            tr__client_add(client, &client->stream[i], kind, op, place, size)->owned = place;
+            tr__client_add(client, &client->stream[i], &leave, op, place, size)->owned = place;
     }
     tr__client_op_count_down(client, op);
     return op;
@@ -221,7 +222,7 @@ static uint64_t say_farewell(tr_client *client, tr_wire_kind kind)
 uint64_t tr_client_stay(tr_client *client)
 {
     client->stays = true;
-    return say_farewell(client, TR_WIRE_OVER);
+    return say_farewell(client, TR_WIRE_DRAIN);
 }
 
 uint64_t tr_client_goodbye(tr_client *client)
@@ -230,8 +231,12 @@ uint64_t tr_client_goodbye(tr_client *client)
     if (!client->stays)
         return say_farewell(client, TR_WIRE_GOODBYE);
     const uint64_t op = tr__client_op_begin(client);
-    for (int i = 0; i < client->stream_count; i++)
-        tr__client_add(client, &client->stream[i], TR_WIRE_GOODBYE, op, NULL, 0)->wire.part = tr_client_is_maker(client);
+    for (int i = 0; i < client->stream_count; i++) {
+        tr__stream   *s = &client->stream[i];
+        const tr_wire leave = {.kind = TR_WIRE_GOODBYE,
+                               .leave = {.step = tr__client_step_of(client, s), .has_last = tr_client_is_maker(client)}};
+        tr__client_add(client, s, &leave, op, NULL, 0);
+    }
     tr__client_op_count_down(client, op);
     return op;
 }
@@ -250,10 +255,11 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
     for (int i = 0; i < client->stream_count; i++)
         for (uint64_t at = rows->first[i]; at < rows->first[i + 1]; at += most) {
             const uint64_t left = rows->first[i + 1] - at, n = left < most ? left : most;
-            tr__request   *r = tr__client_add(client, &client->stream[i], TR_WIRE_PULL_ROWS, op, rows->keys + at,
-                                              n * sizeof(int64_t));
-            r->wire.block = rows->table;
-            r->wire.offset = at - rows->first[i];
+            const uint64_t step = tr__client_step_of(client, &client->stream[i]);
+            const tr_wire  pull = {.kind = TR_WIRE_PULL_ROWS,
+                                   .pull_rows = {.step = step, .before = at - rows->first[i], .table = rows->table,
+                                                 .remakes = (uint32_t)(step - client->step)}};
+            tr__request   *r = tr__client_add(client, &client->stream[i], &pull, op, rows->keys + at, n * sizeof(int64_t));
             r->to = rows->to + at * rows->row_bytes;
             r->clock = rows->clock;
             r->left = r->size = n * rows->row_bytes;
@@ -265,11 +271,11 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
 uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, tr_client_pack *out)
 {
     const uint64_t op = tr__client_op_begin(client);
-    tr__request   *r = tr__client_add(client, &client->stream[server], TR_WIRE_READ_ROWS, op, NULL, 0);
+    tr__stream    *s = &client->stream[server];
+    const tr_wire  read = {.kind = TR_WIRE_READ_ROWS,
+                           .read_rows = {.step = tr__client_step_of(client, s), .table = out->table, .shard = shard}};
 
-    r->wire.block = out->table;
-    r->wire.part = shard;
-    r->pack = out;
+    tr__client_add(client, s, &read, op, NULL, 0)->pack = out;
     tr__client_op_count_down(client, op);
     return op;
 }
@@ -284,14 +290,11 @@ uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows)
         const uint64_t count = rows->first[i + 1] - rows->first[i], pieces = count ? (count + most - 1) / most : 1;
         for (uint64_t piece = 0; piece < pieces; piece++) {
             const uint64_t at = piece * most, n = count - at < most ? count - at : most;
-            tr__request *r = tr__client_add(client, &client->stream[i], TR_WIRE_PUSH_ROWS, op,
-                                            rows->pieces + (rows->first[i] + at) * rows->push_bytes,
-                                            n * rows->push_bytes);
-            r->wire.step = client->step + 1;
-            r->wire.block = rows->table;
-            r->wire.part = (uint32_t)piece;
-            r->wire.offset = pieces;
-            r->wire.weight = rows->weight;
+            const tr_wire  push = {.kind = TR_WIRE_PUSH_ROWS,
+                                   .push_rows = {.step = client->step + 1, .weight = rows->weight, .table = rows->table,
+                                                 .piece = (uint32_t)piece, .pieces = (uint32_t)pieces}};
+            tr__client_add(client, &client->stream[i], &push, op, rows->pieces + (rows->first[i] + at) * rows->push_bytes,
+                           n * rows->push_bytes);
         }
     }
     tr__client_op_count_down(client, op);

@@ -27,7 +27,7 @@ bool tr_client_is_maker(const tr_client *client)
 bool tr_client_is_over(const tr_client *client)
 {
     for (int i = 0; i < client->stream_count; i++)
-        if (client->stream[i].maker == TR_MAKER_OVER)
+        if (client->stream[i].maker == TR_COORDINATOR_OVER)
             return true;
     return false;
 }
@@ -37,29 +37,27 @@ uint64_t tr_client_updates(const tr_client *client)
     return client->stream[0].updates_now;
 }
 
-void tr__client_hear_of_cut(tr_client *client, tr__stream *s, const tr_wire *ack)
+void tr__client_hear_of_cut(tr_client *client, tr__stream *s, const tr_form_ack *ack)
 {
     client->has_word = true;
-    s->maker = ack->block;
-    s->updates_now = ack->step;
-    client->cut_known = ack->offset > client->cut_known ? (uint32_t)ack->offset : client->cut_known;
-    if (ack->part <= client->cut_wanted)
+    s->maker = ack->coordinator;
+    s->updates_now = ack->updates;
+    client->cut_known = ack->newest_snapshot > client->cut_known ? ack->newest_snapshot : client->cut_known;
+    if (ack->wanted_snapshot <= client->cut_wanted)
         return;
-    client->cut_wanted = ack->part;
-    client->cut_maker = ack->block;
+    client->cut_wanted = ack->wanted_snapshot;
+    client->cut_maker = ack->coordinator;
 }
 
 /* == cutting ====================================================================================== */
 
 static void ask_for_cut(tr_client *client, tr__stream *s, uint32_t number, uint32_t maker, uint8_t *payload, size_t size)
 {
-    tr__request *r = tr__client_add(client, s, TR_WIRE_CUT, 0, payload, size);
+    /* A server that has more steps of this trainer declines. */
+    const uint64_t step = tr__client_is_uneven(client) ? client->step : tr__client_step_of(client, s);
+    const tr_wire  ask = {.kind = TR_WIRE_SNAPSHOT, .snapshot = {.step = step, .number = number, .coordinator = maker}};
 
-    r->owned = payload;
-    r->wire.part = number;
-    r->wire.block = maker;
-    if (tr__client_is_uneven(client))
-        r->wire.step = client->step;               /* who has more declines */
+    tr__client_add(client, s, &ask, 0, payload, size)->owned = payload;
 }
 
 void tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes)
@@ -155,10 +153,7 @@ void tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t 
 
 static void say_over(tr_client *client, tr__stream *s, uint32_t number)
 {
-    tr__request *r = tr__client_add(client, s, TR_WIRE_CUT, 0, NULL, 0);
-
-    r->wire.part = number;
-    r->wire.offset = 1;
+    tr__client_add(client, s, &(tr_wire){.kind = TR_WIRE_SNAPSHOT_OVER, .snapshot_number = {.number = number}}, 0, NULL, 0);
 }
 
 /* Without this part there is no checkpoint: where trainers wait for each other's cuts, they need not any more. */
@@ -179,7 +174,7 @@ static void look_for_end(tr_client *client, const tr_client_answer *answer)
 
 void tr__client_on_cut_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload)
 {
-    if (!client->own_cut || wire->part != client->own_cut || s->answer.bytes)
+    if (!client->own_cut || wire->snapshot_number.number != client->own_cut || s->answer.bytes)
         return;
     s->answer.size = wire->bytes;
     s->answer.bytes = malloc(wire->bytes + 1);
@@ -194,7 +189,7 @@ void tr__client_move_cut(tr_client *client, tr__stream *s)
     if (!client->survives_trainers || !client->cut)
         return;
     for (tr__request *r = s->first; r; r = r->next)
-        if (r->wire.kind == TR_WIRE_CUT)
+        if (r->wire.kind == TR_WIRE_SNAPSHOT || r->wire.kind == TR_WIRE_SNAPSHOT_OVER)
             tr__client_finish(client, s, r);
     say_over(client, s, client->cut);
 }
@@ -202,7 +197,7 @@ void tr__client_move_cut(tr_client *client, tr__stream *s)
 bool tr__client_is_cutting(const tr__stream *s)
 {
     for (const tr__request *r = s->first; r; r = r->next)
-        if (r->wire.kind == TR_WIRE_CUT && !r->wire.offset && !r->is_done)
+        if (r->wire.kind == TR_WIRE_SNAPSHOT && !r->is_done)
             return true;
     return false;
 }

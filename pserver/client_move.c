@@ -12,24 +12,24 @@ bool tr__client_is_uneven(const tr_client *client)
 }
 
 /* A server that has taken a dead one's place hears no Join that the dead one has acknowledged. */
-static tr_wire_heir_has what_it_has(tr_client *client, int to)
+static tr_replacement_progress progress_of(tr_client *client, int to)
 {
     const tr__stream *s = tr__client_stream_of(client, to);
 
     if (!client->block || !s)
-        return TR_HEIR_NOTHING;
+        return TR_REPLACEMENT_CALLED;
     for (const tr__request *r = s->first; r; r = r->next)
         if (r->wire.kind == TR_WIRE_JOIN && !r->is_done)
-            return TR_HEIR_NOTHING;
-    return tr__client_is_uneven(client) ? TR_HEIR_JOINED : TR_HEIR_STEPPED;
+            return TR_REPLACEMENT_CALLED;
+    return tr__client_is_uneven(client) ? TR_REPLACEMENT_JOINED : TR_REPLACEMENT_STEPPED;
 }
 
 tr_message tr__client_is_message(tr_client *client, int to)
 {
     return (tr_message){.peer = to, .wire = {
-        .kind = TR_WIRE_HEIR, .epoch = client->epoch, .sender = (uint32_t)client->roster->self, .seq = client->epoch,
-        .step = client->first_step, .block = (uint32_t)client->roster->rank[client->roster->self].index, .part = TR_HEIR_IS,
-        .offset = what_it_has(client, to)}};
+        .kind = TR_WIRE_REPLACE_DONE, .epoch = client->epoch, .sender = (uint32_t)client->roster->self,
+        .replace_done = {.step = client->first_step, .trainer = (uint32_t)client->roster->rank[client->roster->self].index,
+                         .called = client->epoch, .progress = progress_of(client, to)}}};
 }
 
 static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserver__Serving *serving)
@@ -59,14 +59,14 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
     s->last_seq = s->over_seq = 0;
     s->in_flight = 0;
     for (tr__request *r = s->first; r; r = r->next) {
-        const bool is_settled = (tr__client_is_push(r) || r->wire.kind == TR_WIRE_STEP_END) && r->wire.step <= settled;
-        const bool is_missed = r->wire.kind == TR_WIRE_CUT && r->wire.step < settled;
+        const bool is_settled = (tr__client_is_push(r) || r->wire.kind == TR_WIRE_STEP_END) && tr_wire_step(&r->wire) <= settled;
+        const bool is_missed = r->wire.kind == TR_WIRE_SNAPSHOT && r->wire.snapshot.step < settled;
         r->is_flying = false;
         if (is_settled || is_missed)
             tr__client_finish(client, s, r);
-        if (r->wire.kind == TR_WIRE_PULL_ROWS && r->wire.step < settled)
-            r->wire.step = settled;                /* it was asked for a step ago, and nobody has waited for it */
-        r->is_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_OVER;
+        if (r->wire.kind == TR_WIRE_PULL_ROWS && r->wire.pull_rows.step < settled)
+            r->wire.pull_rows.step = settled;                /* it was asked for a step ago, and nobody has waited for it */
+        r->is_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN;
         r->sent_at = 0;
         r->parts = 0;
         r->left = r->size;

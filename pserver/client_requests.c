@@ -55,7 +55,7 @@ bool tr__client_has_step(const tr_client *client, const tr__stream *s)
     return client->step + 1 <= s->settled;
 }
 
-tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind, uint64_t op, const void *payload,
+tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr_wire *message, uint64_t op, const void *payload,
                             uint64_t bytes)
 {
     tr__request *r = client->spare;
@@ -64,12 +64,11 @@ tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind,
         client->spare = r->next;
     else
         r = malloc(sizeof *r);
-    *r = (tr__request){
-        .payload = payload, .only_op = op,
-        .wire = {.kind = kind, .epoch = client->epoch, .sender = (uint32_t)client->roster->self, .seq = ++s->last_seq,
-                 .step = tr__client_step_of(client, s), .bytes = bytes}};
-    if (kind == TR_WIRE_PULL || kind == TR_WIRE_PULL_ROWS)
-        r->wire.part = (uint32_t)(r->wire.step - client->step);
+    *r = (tr__request){.payload = payload, .only_op = op, .wire = *message};
+    r->wire.epoch = client->epoch;
+    r->wire.sender = (uint32_t)client->roster->self;
+    r->wire.seq = ++s->last_seq;
+    r->wire.bytes = bytes;
     *s->end = r;
     s->end = &r->next;
     s->last = r;
@@ -84,8 +83,7 @@ tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind,
 
 bool tr__client_is_push(const tr__request *r)
 {
-    return r->wire.kind == TR_WIRE_PUSH || r->wire.kind == TR_WIRE_PUSH_MANY || r->wire.kind == TR_WIRE_PUSH_COMPRESSED ||
-           r->wire.kind == TR_WIRE_PUSH_ROWS;
+    return tr_wire_is_push(r->wire.kind);
 }
 
 bool tr__client_is_pull(const tr__request *r)
@@ -110,7 +108,7 @@ void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
     r->is_done = true;
     atomic_store_explicit(&client->last_server, (int)(s - client->stream), memory_order_relaxed);
     if (r->wire.kind == TR_WIRE_STEP_END)
-        s->settled = r->wire.step;
+        s->settled = r->wire.step_end.step;
     if (r->op)
         for (uint32_t i = 0; i < r->op_count; i++)
             tr__client_op_count_down(client, r->op[i]);
@@ -120,13 +118,13 @@ void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
 
 static bool is_farewell(const tr__request *r)
 {
-    return r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_OVER;
+    return r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN;
 }
 
 /* Will nobody ask for it again? Where this trainer was when it left, servers remember for checkpoints, and those that take their places. */
 static bool is_over(const tr__stream *s, const tr__request *r)
 {
-    return r->is_done && !is_farewell(r) && (!tr__client_is_push(r) || r->wire.step <= s->settled);
+    return r->is_done && !is_farewell(r) && (!tr__client_is_push(r) || tr_wire_step(&r->wire) <= s->settled);
 }
 
 tr__request *tr__client_open(tr__stream *s)
@@ -189,11 +187,10 @@ void tr__client_flush_pushes(tr_client *client, tr__stream *s)
         const tr__client_block *b = &client->block[l->item[i].block];
         memcpy(tr_wire_entry_put(payload, i, &cursor, b->local, b->bytes), l->item[i].data, b->bytes);
     }
-    tr__request *r = tr__client_add(client, s, TR_WIRE_PUSH_MANY, 0, payload, l->bytes);
+    const tr_wire push = {.kind = TR_WIRE_PUSH_MANY,
+                          .push_many = {.step = client->step + 1, .weight = s->weight, .count = l->count}};
+    tr__request  *r = tr__client_add(client, s, &push, 0, payload, l->bytes);
     r->owned = payload;
-    r->wire.step = client->step + 1;
-    r->wire.block = l->count;
-    r->wire.weight = s->weight;
     take_ops(r, l);
     l->count = 0;
     l->bytes = 0;
@@ -208,7 +205,9 @@ void tr__client_flush_pulls(tr_client *client, tr__stream *s)
     uint8_t *payload = malloc(4 * (size_t)l->count);
     for (uint32_t i = 0; i < l->count; i++)
         tr_wire_put_u32(payload + 4 * i, client->block[l->item[i].block].local);
-    tr__request *r = tr__client_add(client, s, TR_WIRE_PULL, 0, payload, 4 * (uint64_t)l->count);
+    const uint64_t step = tr__client_step_of(client, s);
+    const tr_wire  pull = {.kind = TR_WIRE_PULL, .pull = {.step = step, .remakes = (uint32_t)(step - client->step)}};
+    tr__request   *r = tr__client_add(client, s, &pull, 0, payload, 4 * (uint64_t)l->count);
     r->owned = payload;
     r->left = r->size = l->wanted;
     take_ops(r, l);

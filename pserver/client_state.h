@@ -70,7 +70,7 @@ typedef struct tr__stream {
     bool              is_over;        /* the server was told so of the last cut */
     uint64_t          over_seq;       /* in this request; 0: in none that is to be hurried */
     bool              awaits_heir;    /* the server does, and would decline a cut */
-    uint32_t          maker;          /* trainer that makes checkpoints, as the server has said; or TR_MAKER_... */
+    uint32_t          maker;          /* trainer that makes checkpoints, as the server has said; or TR_COORDINATOR_... */
     uint64_t          updates_now;    /* there, when it said so */
     tr_client_answer  answer;         /* to the last cut; no bytes: it has not come */
 } tr__stream;
@@ -135,8 +135,9 @@ uint32_t    *tr__client_op_at(tr_client *client, uint64_t op);
 void         tr__client_op_count_down(tr_client *client, uint64_t op);
 
 /* client_requests.c: requests */
-/* A new one at the end of the stream, numbered, part of `op` (0: of none, yet). */
-tr__request *tr__client_add(tr_client *client, tr__stream *s, tr_wire_kind kind, uint64_t op, const void *payload,
+/* A new request at the end of the stream, part of operation `op` (0: of none, yet). `message` has its kind and fields; the rest of the
+ * frame is filled in here. */
+tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr_wire *message, uint64_t op, const void *payload,
                             uint64_t bytes);
 uint64_t     tr__client_step_of(const tr_client *client, const tr__stream *s);
 /* Has the server settled the step that is being made? */
@@ -151,6 +152,10 @@ tr__request *tr__client_open(tr__stream *s);
 void         tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t op, uint64_t bytes);
 void         tr__client_flush_pushes(tr_client *client, tr__stream *s);
 void         tr__client_flush_pulls(tr_client *client, tr__stream *s);
+
+/* client_calls.c */
+/* Tell this server that a step has ended. `is_idle`: the step has no gradient. */
+void         tr__client_say_step_end(tr_client *client, tr__stream *s, uint64_t op, uint64_t step, bool is_idle);
 
 /* client_tasks.c */
 /* Steps that every server has settled. */
@@ -173,7 +178,7 @@ bool         tr__client_is_uneven(const tr_client *client);
 tr_message   tr__client_is_message(tr_client *client, int to);
 
 /* client_cut.c */
-void         tr__client_hear_of_cut(tr_client *client, tr__stream *s, const tr_wire *ack);
+void         tr__client_hear_of_cut(tr_client *client, tr__stream *s, const tr_form_ack *ack);
 /* When to be called again. */
 int64_t      tr__client_ask_again_for_answers(tr_client *client);
 void         tr__client_follow_cut(tr_client *client);

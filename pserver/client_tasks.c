@@ -40,32 +40,33 @@ static void even_out(tr_client *client, uint64_t op, bool keeps_pace)
 
     for (int i = 0; client->step < to && i < client->stream_count; i++) {
         tr__stream *s = &client->stream[i];
-        for (uint64_t step = (s->settled > client->step ? s->settled : client->step) + 1; step <= to; step++) {
-            tr__request *r = tr__client_add(client, s, TR_WIRE_STEP_END, op, NULL, 0);
-            r->wire.step = step;
-            r->wire.part = 1;
-        }
+        for (uint64_t step = (s->settled > client->step ? s->settled : client->step) + 1; step <= to; step++)
+            tr__client_say_step_end(client, s, op, step, true);
     }
     client->step = to > client->step ? to : client->step;
 }
 
 /* == sending ====================================================================================== */
 
+static bool is_leave(const tr_wire *wire)
+{
+    return wire->kind == TR_WIRE_GOODBYE || wire->kind == TR_WIRE_DRAIN;
+}
+
 static void send(tr_client *client, const tr__task *t)
 {
-    tr__request *r = tr__client_add(client, &client->stream[0], t->task.wire.kind, t->op, t->payload, t->bytes);
+    tr_wire wire = t->task.wire;
 
+    if (wire.kind == TR_WIRE_TASKS)
+        wire.tasks.step = tr__client_step_of(client, &client->stream[0]);
+    else if (wire.kind == TR_WIRE_TASK_ASK)
+        wire.task_ask.last_lease = client->last_lease;
+    else if (is_leave(&wire))
+        wire.leave.everywhere = client->step;
+    tr__request *r = tr__client_add(client, &client->stream[0], &wire, t->op, t->payload, t->bytes);
     r->owned = t->payload;
-    r->wire.block = t->task.wire.block;
-    r->wire.part = t->task.wire.part;
-    r->wire.offset = t->task.wire.offset;
-    r->wire.weight = t->task.wire.weight;
     r->answer = t->task.answer;
-    if (r->wire.kind == TR_WIRE_TASK_ASK)
-        r->wire.offset = client->last_lease;
-    if (r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_OVER)
-        r->wire.offset = client->step;
-    client->is_evened |= r->wire.kind == TR_WIRE_TASKS;
+    client->is_evened |= wire.kind == TR_WIRE_TASKS;
     tr__client_op_count_down(client, t->op);
 }
 
@@ -75,15 +76,13 @@ static void tell(tr_client *client)
     if (!client->tell_at || client->stream_count == 1 || tr__client_everywhere(client) < client->tell_at)
         return;
     client->tell_at = 0;
-    tr__request *r = tr__client_add(client, &client->stream[0], TR_WIRE_TASK_END, 0, NULL, 0);
-    r->wire.part = TR_TASK_EVERYWHERE;
-    r->wire.offset = tr__client_everywhere(client);
+    tr__client_add(client, &client->stream[0],
+                   &(tr_wire){.kind = TR_WIRE_SETTLED, .settled = {.everywhere = tr__client_everywhere(client)}}, 0, NULL, 0);
 }
 
 static bool must_wait(const tr_client *client, const tr_client_task *task)
 {
-    return (task->wire.kind == TR_WIRE_TASKS || task->wire.kind == TR_WIRE_GOODBYE || task->wire.kind == TR_WIRE_OVER) &&
-           !is_even(client);
+    return (task->wire.kind == TR_WIRE_TASKS || is_leave(&task->wire)) && !is_even(client);
 }
 
 void tr__client_send_tasks(tr_client *client)

@@ -2,6 +2,7 @@
  * ours has left, and when it knows that a rank is dead. All of it runs in the thread that drives. */
 #include "pserver/comm_state.h"
 #include "pserver/launcher.h"
+#include "pserver/trace.h"
 
 #include "proto/pserver.pb-c.h"
 
@@ -20,7 +21,7 @@ static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
         return -1;
     }
     if (wire.bytes) {
-        if (wire.kind < TR_WIRE_SETUP || wire.kind == TR_WIRE_SERVING || !comm->has_node)
+        if (tr_wire_is_of_loop(wire.kind) || wire.kind == TR_WIRE_SERVING || !comm->has_node)
             *to = aligned_alloc(64, (wire.bytes + 63) & ~(uint64_t)63);
         else
             *to = comm->node.place(comm->node.self, peer, &wire);
@@ -111,23 +112,31 @@ static void see_server(tr_comm *comm, int peer, const uint8_t *payload, int64_t 
         trireme__pserver__serving__free_unpacked(serving, NULL);
 }
 
-/* A spare is the trainer that has died. If that was this rank, it has slept, and is nobody now: it ends as the dead do. */
+/* Another process is this trainer now: this rank was declared dead while it slept. It ends itself as the dead do, at once and without a
+ * word, so that nothing of it can reach the job any more. */
+static void end_replaced(void)
+{
+    raise(SIGKILL);
+}
+
+/* A spare is the trainer that has died. If that was this rank, it ends. */
 static void see_heir(tr_comm *comm, int peer, const tr_wire *wire)
 {
-    tr_roster *roster = comm->roster;
+    tr_roster     *roster = comm->roster;
+    const uint32_t trainer = wire->replace_done.trainer;
 
-    if (!comm->has_node || wire->part != TR_HEIR_IS || wire->block >= (uint32_t)roster->trainers)
+    if (!comm->has_node || trainer >= (uint32_t)roster->trainers)
         return;
-    const int before = roster->trainer_rank[wire->block];
-    if (tr_roster_inherit(roster, (int)wire->block, peer, (uint32_t)wire->seq) && before == roster->self)
-        raise(SIGKILL);
+    const int before = roster->trainer_rank[trainer];
+    if (tr_roster_inherit(roster, (int)trainer, peer, wire->replace_done.called) && before == roster->self)
+        end_replaced();
 }
 
 /* A rank that waited is a replica. */
 static void see_replica(tr_comm *comm, int peer, const tr_wire *wire)
 {
-    if (comm->has_node && wire->part == 1 && wire->block < (uint32_t)comm->roster->servers)
-        tr_roster_mirror(comm->roster, (int)wire->block, peer);
+    if (comm->has_node && wire->server.server < (uint32_t)comm->roster->servers)
+        tr_roster_mirror(comm->roster, (int)wire->server.server, peer);
 }
 
 static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed)
@@ -142,15 +151,17 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
     tr_liveness_heard(comm->liveness, peer, comm->now);
     tr_counter_add(&comm->messages_received, 1);
     tr_counter_add(&comm->bytes_received, TR_WIRE_HEADER + (int64_t)wire.bytes);
-    if (wire.kind == TR_WIRE_SERVING && wire.bytes)
+    if (tr_trace_has_messages())
+        tr_trace_message(comm->now, comm->roster->self, false, peer, &wire);
+    if (wire.kind == TR_WIRE_SERVING)
         see_server(comm, peer, payload, bytes);
-    if (wire.kind == TR_WIRE_HEIR)
+    if (wire.kind == TR_WIRE_REPLACE_DONE)
         see_heir(comm, peer, &wire);
-    if (wire.kind == TR_WIRE_MIRROR)
+    if (wire.kind == TR_WIRE_MIRROR_IS)
         see_replica(comm, peer, &wire);
-    if (wire.kind == TR_WIRE_REFUSED && wire.part)     /* another one is this trainer */
-        raise(SIGKILL);
-    if (wire.kind < TR_WIRE_SETUP)
+    if (wire.kind == TR_WIRE_REPLACED)
+        end_replaced();
+    if (tr_wire_is_of_loop(wire.kind))
         receive_own(comm, peer, &wire, payload, is_placed);
     else if (!comm->has_node)
         keep_for_later(comm, peer, &wire, payload, is_placed);

@@ -1,5 +1,6 @@
 /* comm_send.c - what leaves: the core's messages and this rank's own, to each peer in a line of its own. */
 #include "pserver/comm_state.h"
+#include "pserver/trace.h"
 
 static void note_to_ring(tr_comm *comm, const tr_message *message)
 {
@@ -21,6 +22,8 @@ static bool hand_over(tr_comm *comm, const tr_message *message)
     if (!comm->table->send(comm->transport, message->peer, header, message->payload, (int64_t)message->wire.bytes,
                            tr__token_of(message)))
         return false;
+    if (tr_trace_has_messages())
+        tr_trace_message(comm->now, comm->roster->self, true, message->peer, &message->wire);
     note_to_ring(comm, message);
     tr_liveness_sent(comm->liveness, message->peer, comm->now);
     tr_counter_add(&comm->messages_sent, 1);

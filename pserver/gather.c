@@ -1,4 +1,4 @@
-/* gather.c - see gather.h. On the wire: `seq` is the gathering's number, `part` 1 asks for an answer. */
+/* gather.c - see gather.h. */
 #include "pserver/gather.h"
 
 #include "pserver/outbox.h"
@@ -78,8 +78,8 @@ static void send_own(tr_gather *g, int server, const share *own, bool asks)
     memcpy(copy, own->data, own->bytes);
     tr_outbox_put(&g->outbox, &(tr_message){
         .peer = g->roster->server_rank[server], .payload = copy, .owned = copy,
-        .wire = {.kind = TR_WIRE_SHARE, .sender = (uint32_t)g->roster->self, .seq = own->number, .part = asks,
-                 .bytes = own->bytes}});
+        .wire = {.kind = TR_WIRE_SHARE, .sender = (uint32_t)g->roster->self, .bytes = own->bytes,
+                 .share = {.number = own->number, .asks = asks}}});
 }
 
 /* The gathering that was begun is done when all have sent theirs. */
@@ -157,22 +157,23 @@ static tr_status answer(tr_gather *g, uint64_t updates, int server, uint64_t num
 tr_status tr_gather_receive(tr_gather *g, uint64_t updates, int peer, const tr_wire *wire, const void *payload)
 {
     const tr_rank *rank = &g->roster->rank[peer];
+    const uint64_t number = wire->share.number;
 
     if (rank->role == TR_ROLE_SPARE)
         return TR_OK;                              /* it was a server, and somebody has its place */
-    if (rank->role != TR_ROLE_SERVER || rank->index == g->self || wire->bytes > TR_GATHER_MAX || wire->seq == 0)
+    if (rank->role != TR_ROLE_SERVER || rank->index == g->self || wire->bytes > TR_GATHER_MAX || number == 0)
         return tr_fail(TR_EPEER, "%s shares %llu bytes of gathering %llu with %s", tr_roster_name(g->roster, peer),
-                       (unsigned long long)wire->bytes, (unsigned long long)wire->seq,
+                       (unsigned long long)wire->bytes, (unsigned long long)number,
                        tr_roster_name(g->roster, g->roster->self));
-    if (wire->part)
-        TR_TRY(answer(g, updates, rank->index, wire->seq));
-    if (wire->seq <= g->done || share_of(g, rank->index, wire->seq))
+    if (wire->share.asks)
+        TR_TRY(answer(g, updates, rank->index, number));
+    if (number <= g->done || share_of(g, rank->index, number))
         return TR_OK;
     share *of = g->server[rank->index].of, *older = of[0].number < of[1].number ? &of[0] : &of[1];
     if (older->number > g->done)
         return tr_fail(TR_EPEER, "%s is more than one gathering ahead of %s", tr_roster_name(g->roster, peer),
                        tr_roster_name(g->roster, g->roster->self));
-    *older = (share){.number = wire->seq, .bytes = (uint32_t)wire->bytes};
+    *older = (share){.number = number, .bytes = (uint32_t)wire->bytes};
     memcpy(older->data, payload, wire->bytes);
     return try_finish(g);
 }

@@ -13,6 +13,7 @@
 #include "pserver/job_saving.h"
 #include "pserver/launcher.h"
 #include "pserver/runlog.h"
+#include "pserver/trace.h"
 #include "pserver/transport.h"
 #include "pserver/wake.h"
 
@@ -188,6 +189,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     TR_TRY(tr__job_take_options(&taken, options));
     TR_TRY(tr_num_threads_check());
     TR_TRY(tr_runlog_prepare());
+    TR_TRY(tr_trace_prepare());
     tr_transport_find(transport, sizeof transport, taken.transport);
     tr_job         *job = new_job(role, &taken);
     const tr_status status = start(job, transport);

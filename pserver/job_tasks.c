@@ -42,8 +42,8 @@ tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)
     TR_TRY(check_ready(job, "tr_job_tasks_begin"));
     if (!(lease > 0 && lease < 1e8))
         return tr_fail(TR_ERANGE, "tr_job_tasks_begin: leases of %g s", spec->lease);
-    TR_TRY(post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASKS, .block = spec->count, .part = spec->passes,
-                                                .offset = spec->digest & INT64_MAX, .weight = lease},
+    TR_TRY(post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASKS, .tasks = {.digest = spec->digest & INT64_MAX, .seconds = lease,
+                                                                          .count = spec->count, .passes = spec->passes}},
                                        .keeps_pace = keeps_pace(job)}, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
     job->step = (int64_t)tr_client_step(job->client);          /* what servers had in part is over */
@@ -86,12 +86,11 @@ tr_status tr_job_task_ask(tr_job *job, tr_task *out, tr_ticket *ticket)
 tr_status tr_job_task_look(tr_job *job, tr_task *out, tr_ticket *ticket)
 {
     TR_TRY(check_ready(job, "tr_job_task_look"));
-    return post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_ASK, .part = 1}, .answer = out}, ticket);
+    return post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_ASK, .task_ask = {.only_asks = true}}, .answer = out}, ticket);
 }
 
 tr_status tr_job_task_end(tr_job *job, uint64_t lease, bool is_done, tr_ticket *ticket)
 {
     TR_TRY(check_ready(job, "tr_job_task_end"));
-    return post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_END, .offset = lease,
-                                                      .part = is_done ? TR_TASK_DONE : TR_TASK_FAILED}}, ticket);
+    return post(job, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_END, .task_end = {.lease = lease, .has_failed = !is_done}}}, ticket);
 }

@@ -139,7 +139,7 @@ static void say_what_is_here(tr_replica *r)
     trireme__pserver__replica__pack(&word, payload);
     tr_outbox_put(&r->outbox, &(tr_message){
         .peer = r->peer, .payload = payload, .owned = payload,
-        .wire = {.kind = TR_WIRE_REPLICA, .sender = (uint32_t)r->roster->self, .bytes = size}});
+        .wire = {.kind = TR_WIRE_REPLICA_STATE, .sender = (uint32_t)r->roster->self, .bytes = size}});
 }
 
 /* While the store computes, what it comes to is not known; but one that waits for what servers gather waits for the new server.
@@ -161,7 +161,7 @@ static void say_who(tr_replica *r, int rank)
 {
     tr_outbox_put(&r->outbox, &(tr_message){
         .peer = rank,
-        .wire = {.kind = TR_WIRE_MIRROR, .sender = (uint32_t)r->roster->self, .block = (uint32_t)r->server, .part = 1}});
+        .wire = {.kind = TR_WIRE_MIRROR_IS, .sender = (uint32_t)r->roster->self, .server = {.server = (uint32_t)r->server}}});
 }
 
 tr_replica *tr_replica_new_called(const tr_roster *roster, const tr_store *store)
@@ -204,7 +204,7 @@ static void on_serving(tr_replica *r, int peer, const uint8_t *payload, uint64_t
 static void *place(void *self, int peer, const tr_wire *wire)
 {
     tr_replica *r = self;
-    const bool  is_new = peer == r->peer && wire->kind == TR_WIRE_PUSH && wire->seq > r->accepted && !r->is_busy;
+    const bool  is_new = peer == r->peer && wire->kind == TR_WIRE_REPLICA_PUSH && wire->seq > r->accepted && !r->is_busy;
     uint8_t    *to = is_new ? tr__replica_gradient_place(r, wire) : NULL;
 
     return to ? to : malloc(wire->bytes + 1);
@@ -213,20 +213,25 @@ static void *place(void *self, int peer, const tr_wire *wire)
 static tr_status handle(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
     switch (wire->kind) {
-    case TR_WIRE_COPY:
+    case TR_WIRE_COPY_STATE:
+    case TR_WIRE_COPY_KEEP:
+    case TR_WIRE_COPY_LIVE:
         return tr__replica_on_copy(r, wire, payload);
     case TR_WIRE_VALUE:
         return tr__replica_on_value(r, wire, payload);
     case TR_WIRE_WRITE_ROWS:
         return tr__replica_on_write_rows(r, wire, payload);
-    case TR_WIRE_PUSH:
+    case TR_WIRE_REPLICA_PUSH:
         return tr__replica_on_push(r, wire, payload);
-    case TR_WIRE_PUSH_ROWS:
+    case TR_WIRE_REPLICA_ROWS:
         return tr__replica_on_push_rows(r, wire, payload);
-    case TR_WIRE_UPDATE:
-        if (wire->part < 2)
-            return tr__replica_on_update(r, wire, payload);
-        return wire->part == 2 ? tr__replica_on_share(r, wire, payload) : tr__replica_on_tasks(r, wire, payload);
+    case TR_WIRE_REPLICA_UPDATE:
+    case TR_WIRE_REPLICA_COMMIT:
+        return tr__replica_on_update(r, wire, payload);
+    case TR_WIRE_REPLICA_SHARES:
+        return tr__replica_on_share(r, wire, payload);
+    case TR_WIRE_REPLICA_TASKS:
+        return tr__replica_on_tasks(r, wire, payload);
     default:
         return tr_fail(TR_EFORMAT, "%s is nothing for a replica", tr_wire_kind_name(wire->kind));
     }
@@ -235,14 +240,14 @@ static tr_status handle(tr_replica *r, const tr_wire *wire, const uint8_t *paylo
 static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
     tr_replica *r = self;
-    const bool  is_ours = is_placed && payload != tr__replica_gradient_place(r, wire);
+    const bool  is_ours = is_placed && (wire->kind != TR_WIRE_REPLICA_PUSH || payload != tr__replica_gradient_place(r, wire));
 
     (void)now;
     if (wire->kind == TR_WIRE_SERVING) {
         on_serving(r, peer, payload, wire->bytes);
-    } else if (wire->kind == TR_WIRE_HEIR ? wire->part == TR_HEIR_CALLED : wire->kind == TR_WIRE_MIRROR && wire->part == 0) {
+    } else if (wire->kind == TR_WIRE_REPLACE_CALL || wire->kind == TR_WIRE_MIRROR_CALL) {
         called_again(r, peer);
-    } else if (peer == r->peer && wire->kind != TR_WIRE_ACK && wire->seq > 0 && r->status == TR_OK && !r->owes_word && !r->is_broken) {
+    } else if (peer == r->peer && wire->seq > 0 && r->status == TR_OK && !r->owes_word && !r->is_broken) {
         if (wire->seq == r->accepted + 1) {
             r->accepted++;
             tr__replica_break_off(r, handle(r, wire, payload));
@@ -263,8 +268,8 @@ static bool next(void *self, tr_message *out)
         return false;
     r->owes_ack = false;
     *out = (tr_message){.peer = r->peer,
-                        .wire = {.kind = TR_WIRE_ACK, .sender = (uint32_t)r->roster->self,
-                                 .seq = r->update_seq ? r->update_seq - 1 : r->accepted, .step = r->updates}};
+                        .wire = {.kind = TR_WIRE_REPLICA_ACK, .sender = (uint32_t)r->roster->self,
+                                 .seq = r->update_seq ? r->update_seq - 1 : r->accepted}};
     return true;
 }
 

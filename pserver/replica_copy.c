@@ -55,11 +55,11 @@ static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes)
     return is_good ? TR_OK : tr_fail(TR_EFORMAT, "what counts behind update %llu is damaged", (unsigned long long)r->updates - 1);
 }
 
-static void begin_to_count(tr_replica *r, const tr_wire *wire)
+static void begin_to_count(tr_replica *r, uint32_t age)
 {
     r->counts = true;
     if (r->store.counts)
-        r->store.counts(r->store.self, (uint32_t)wire->offset);
+        r->store.counts(r->store.self, age);
 }
 
 /* Go on from what is here. */
@@ -72,26 +72,26 @@ static tr_status keep(tr_replica *r, const tr_wire *wire, const uint8_t *payload
 
     if (is_first) {
         if (!r->store.kept(r->store.self, &commit, &packed, &bytes))
-            return tr_fail(TR_EPEER, "it is to go on from update %llu, of which nothing is here", (unsigned long long)wire->step);
+            return tr_fail(TR_EPEER, "it is to go on from update %llu, of which nothing is here", (unsigned long long)wire->copy.update);
         TR_TRY(take_setup(r, packed, bytes, true));
         r->updates = commit.updates;
     }
-    if (r->updates == wire->step + 1 && !r->is_busy)
+    if (r->updates == wire->copy.update + 1 && !r->is_busy)
         TR_TRY(go_back(r, payload, wire->bytes));
-    if (r->updates != wire->step)
-        return tr_fail(TR_EPEER, "it is to go on from update %llu, and has %llu", (unsigned long long)wire->step,
+    if (r->updates != wire->copy.update)
+        return tr_fail(TR_EPEER, "it is to go on from update %llu, and has %llu", (unsigned long long)wire->copy.update,
                        (unsigned long long)r->updates);
     if (is_first)
         TR_TRY(r->store.ready(r->store.self));
     r->is_whole = true;
-    begin_to_count(r, wire);
+    begin_to_count(r, wire->copy.age);
     return TR_OK;
 }
 
 tr_status tr__replica_on_copy(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
-    if (wire->part == 2) {
-        begin_to_count(r, wire);
+    if (wire->kind == TR_WIRE_COPY_LIVE) {
+        begin_to_count(r, wire->copy_age.age);
         return TR_OK;
     }
     if (!r->is_busy) {                             /* an update that is gone back from has settled more */
@@ -99,28 +99,32 @@ tr_status tr__replica_on_copy(tr_replica *r, const tr_wire *wire, const uint8_t 
         memset(r->next.flags, 0, (size_t)r->roster->trainers);
         r->next.decided = 0;
     }
-    if (wire->part)
+    if (wire->kind == TR_WIRE_COPY_KEEP)
         return keep(r, wire, payload);
     if (r->counts || r->is_busy)
         return tr_fail(TR_EPEER, "it gets a second state");
     tr__replica_forget(r);
     TR_TRY(take_setup(r, payload, wire->bytes, false));
-    r->updates = wire->step;
+    r->updates = wire->copy.update;
     return TR_OK;
 }
 
 tr_status tr__replica_on_value(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
-    if (!r->setup || wire->block >= r->setup->n_values || wire->offset > r->setup->values[wire->block]->bytes ||
-        wire->bytes > r->setup->values[wire->block]->bytes - wire->offset)
-        return tr_fail(TR_EFORMAT, "value %u at %llu: there is no such piece", wire->block, (unsigned long long)wire->offset);
-    memcpy((uint8_t *)r->store.value(r->store.self, wire->block) + wire->offset, payload, wire->bytes);
+    const tr_form_value *piece = &wire->value;
+
+    if (!r->setup || piece->value >= r->setup->n_values || piece->offset > r->setup->values[piece->value]->bytes ||
+        wire->bytes > r->setup->values[piece->value]->bytes - piece->offset)
+        return tr_fail(TR_EFORMAT, "value %u at %llu: there is no such piece", piece->value, (unsigned long long)piece->offset);
+    memcpy((uint8_t *)r->store.value(r->store.self, piece->value) + piece->offset, payload, wire->bytes);
     return TR_OK;
 }
 
 tr_status tr__replica_on_write_rows(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
-    if (!r->setup || wire->block >= r->setup->n_tables)
-        return tr_fail(TR_EFORMAT, "rows of table %u: there is no such table", wire->block);
-    return r->store.write_rows(r->store.self, wire->block, payload, wire->bytes, wire->part == 1);
+    const tr_form_write_rows *write = &wire->write_rows;
+
+    if (!r->setup || write->table >= r->setup->n_tables)
+        return tr_fail(TR_EFORMAT, "rows of table %u: there is no such table", write->table);
+    return r->store.write_rows(r->store.self, write->table, payload, wire->bytes, write->has_candidates);
 }

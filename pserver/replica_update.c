@@ -19,11 +19,13 @@ static uint8_t *copy_of(const uint8_t *payload, uint64_t bytes)
 
 uint8_t *tr__replica_gradient_place(const tr_replica *r, const tr_wire *wire)
 {
-    if (!r->setup || wire->block >= r->setup->n_blocks || wire->offset > r->setup->blocks[wire->block]->bytes ||
-        wire->bytes > r->setup->blocks[wire->block]->bytes - wire->offset)
+    const tr_form_replica_block *piece = &wire->replica_block;
+
+    if (!r->setup || piece->block >= r->setup->n_blocks || piece->offset > r->setup->blocks[piece->block]->bytes ||
+        wire->bytes > r->setup->blocks[piece->block]->bytes - piece->offset)
         return NULL;
-    uint8_t *block = (wire->part ? r->pulled : r->grad)[wire->block];
-    return block ? block + wire->offset : NULL;
+    uint8_t *block = (piece->is_pulled ? r->pulled : r->grad)[piece->block];
+    return block ? block + piece->offset : NULL;
 }
 
 tr_status tr__replica_on_push(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
@@ -31,7 +33,8 @@ tr_status tr__replica_on_push(tr_replica *r, const tr_wire *wire, const uint8_t 
     uint8_t *to = tr__replica_gradient_place(r, wire);
 
     if (!to)
-        return tr_fail(TR_EFORMAT, "block %u at %llu: there is no such piece", wire->block, (unsigned long long)wire->offset);
+        return tr_fail(TR_EFORMAT, "block %u at %llu: there is no such piece", wire->replica_block.block,
+                       (unsigned long long)wire->replica_block.offset);
     if (to != payload && !r->repeats)
         memcpy(to, payload, wire->bytes);
     return TR_OK;
@@ -39,12 +42,14 @@ tr_status tr__replica_on_push(tr_replica *r, const tr_wire *wire, const uint8_t 
 
 tr_status tr__replica_on_push_rows(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
 {
-    if (!r->setup || wire->block >= r->setup->n_tables || wire->part >= (uint32_t)r->roster->trainers)
-        return tr_fail(TR_EFORMAT, "rows of table %u from trainer %u: there is no such thing", wire->block, wire->part);
-    const uint64_t row = sizeof(int64_t) + (uint64_t)r->setup->tables[wire->block]->width * sizeof(float);
-    tr__replica_rows *t = &r->table[wire->block];
+    const tr_form_replica_rows *rows = &wire->replica_rows;
+
+    if (!r->setup || rows->table >= r->setup->n_tables || rows->trainer >= (uint32_t)r->roster->trainers)
+        return tr_fail(TR_EFORMAT, "rows of table %u from trainer %u: there is no such thing", rows->table, rows->trainer);
+    const uint64_t row = sizeof(int64_t) + (uint64_t)r->setup->tables[rows->table]->width * sizeof(float);
+    tr__replica_rows *t = &r->table[rows->table];
     if (wire->bytes % row)
-        return tr_fail(TR_EFORMAT, "rows of table %u in %llu bytes", wire->block, (unsigned long long)wire->bytes);
+        return tr_fail(TR_EFORMAT, "rows of table %u in %llu bytes", rows->table, (unsigned long long)wire->bytes);
     if (r->repeats)
         return TR_OK;
     if (t->count == t->capacity) {
@@ -55,7 +60,7 @@ tr_status tr__replica_on_push_rows(tr_replica *r, const tr_wire *wire, const uin
     uint8_t      *copy = copy_of(payload, wire->bytes);
     const int64_t count = (int64_t)(wire->bytes / row);
     t->payload[t->count] = copy;
-    t->part[t->count++] = (tr_rows_part){(int)wire->part, wire->weight, count, (const int64_t *)(void *)copy,
+    t->part[t->count++] = (tr_rows_part){(int)rows->trainer, rows->weight, count, (const int64_t *)(void *)copy,
                                          (const float *)(void *)(copy + count * (int64_t)sizeof(int64_t))};
     return TR_OK;
 }
@@ -117,7 +122,7 @@ static tr_status settle(tr_replica *r, const Trireme__Pserver__Update *update)
 
 static tr_status do_update(tr_replica *r, const tr_wire *wire, const Trireme__Pserver__Update *update)
 {
-    const bool is_update = wire->part == 0;
+    const bool is_update = wire->kind == TR_WIRE_REPLICA_UPDATE;
 
     if (!r->setup || tr__replica_is_damaged(r, update) || (is_update ? update->updates != r->updates + 1 : r->updates - update->updates > 1))
         return tr_fail(TR_EFORMAT, "its update is damaged, or not the one behind %llu", (unsigned long long)r->updates);

@@ -202,7 +202,7 @@ void tr__server_commit(tr_server *server, bool is_update)
 
 /* == failing ================================================================================= */
 
-static void send_refusal(tr_server *server, int rank, uint32_t epoch, const char *text, bool is_replaced)
+static void send_refusal(tr_server *server, tr_wire_kind kind, int rank, uint32_t epoch, const char *text)
 {
     Trireme__Pserver__Refusal refusal = TRIREME__PSERVER__REFUSAL__INIT;
     refusal.text = (char *)(uintptr_t)text;
@@ -212,18 +212,17 @@ static void send_refusal(tr_server *server, int rank, uint32_t epoch, const char
     trireme__pserver__refusal__pack(&refusal, payload);
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = rank, .payload = payload, .owned = payload,
-        .wire = {.kind = TR_WIRE_REFUSED, .epoch = epoch, .sender = (uint32_t)server->roster->self, .part = is_replaced,
-                 .bytes = size}});
+        .wire = {.kind = kind, .epoch = epoch, .sender = (uint32_t)server->roster->self, .bytes = size}});
 }
 
 void tr__server_say_failed(tr_server *server, const tr__trainer *trainer)
 {
-    send_refusal(server, trainer->rank, trainer->epoch, server->text, false);
+    send_refusal(server, TR_WIRE_REFUSED, trainer->rank, trainer->epoch, server->text);
 }
 
 void tr__server_refuse(tr_server *server, int rank, uint32_t epoch)
 {
-    send_refusal(server, rank, epoch, "another process has taken the place of this trainer", true);
+    send_refusal(server, TR_WIRE_REPLACED, rank, epoch, "another process has taken the place of this trainer");
 }
 
 tr_status tr__server_fail(tr_server *server, tr_status status)
@@ -337,9 +336,11 @@ static bool next_ack(tr_server *server, tr_message *out)
         *out = (tr_message){
             .peer = t->rank,
             .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self,
-                     .seq = done_seq(t), .step = server->updates, .block = tr__server_maker_word(server),
-                     .part = tr__server_cut_wanted(server), .offset = server->cut.number, .weight = tr__server_cut_must_wait(server)}};
-        out->is_receipt = !out->wire.part;         /* where a cut is wanted it is news */
+                     .seq = done_seq(t),
+                     .ack = {.updates = server->updates, .coordinator = tr__server_maker_word(server),
+                             .wanted_snapshot = tr__server_cut_wanted(server), .newest_snapshot = server->cut.number,
+                             .declines = tr__server_cut_must_wait(server)}}};
+        out->is_receipt = !out->wire.ack.wanted_snapshot;         /* where a cut is wanted it is news */
         return true;
     }
     return false;

@@ -46,8 +46,8 @@ static void copy(tr_server *server, bool has, uint8_t *setup, size_t size)
         free(setup);
         setup = tr__server_mirror_pack(server, false, &size);
     }
-    tr__server_mirror_put(server, &(tr_wire){.kind = TR_WIRE_COPY, .part = has, .step = server->updates, .offset = age_of(server, !has),
-                                             .bytes = size}, setup, setup);
+    tr__server_mirror_put(server, &(tr_wire){.kind = has ? TR_WIRE_COPY_KEEP : TR_WIRE_COPY_STATE, .bytes = size,
+                                             .copy = {.update = server->updates, .age = age_of(server, !has)}}, setup, setup);
     m->phase = TR__MIRROR_COPYING;
     m->value = has ? (uint32_t)server->setup->n_values : 0;
     m->table = has ? server->table_count : 0;
@@ -175,7 +175,7 @@ static void copy_value(tr_server *server)
     void          *owned = m->is_frozen && n ? memcpy(malloc(n), data + m->offset, n) : NULL;
 
     if (n)
-        tr__server_mirror_put(server, &(tr_wire){.kind = TR_WIRE_VALUE, .block = m->value, .offset = m->offset, .bytes = n},
+        tr__server_mirror_put(server, &(tr_wire){.kind = TR_WIRE_VALUE, .bytes = n, .value = {.offset = m->offset, .value = m->value}},
                               owned ? owned : data + m->offset, owned);
     m->offset += n;
     if (m->offset == bytes) {
@@ -196,7 +196,8 @@ static tr_status copy_shard(tr_server *server)
         TR_TRY((m->is_frozen ? server->store.frozen_rows : server->store.read_rows)(
             server->store.self, m->table, t->first_shard + m->shard, part == 1, &rows, &bytes));
         if (bytes)
-            tr__server_mirror_put(server, &(tr_wire){.kind = TR_WIRE_WRITE_ROWS, .block = m->table, .part = part, .bytes = bytes}, rows, rows);
+            tr__server_mirror_put(server, &(tr_wire){.kind = TR_WIRE_WRITE_ROWS, .bytes = bytes,
+                                                     .write_rows = {.table = m->table, .has_candidates = part == 1}}, rows, rows);
         else
             free(rows);
     }

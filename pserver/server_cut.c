@@ -63,11 +63,6 @@ bool tr__server_cut_must_wait(const tr_server *server)
     return is_by_all(server) && tr__server_awaits_heir(server);
 }
 
-bool tr__server_is_over_word(const tr_wire *wire)
-{
-    return wire->kind == TR_WIRE_CUT && wire->offset;
-}
-
 static void give_up(tr_server *server, const char *why, bool is_for_good);
 
 /* To be begun anew. */
@@ -197,8 +192,8 @@ static void send_answer(tr_server *server, const tr__trainer *to, uint32_t numbe
 {
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = to->rank, .payload = answer, .owned = answer,
-        .wire = {.kind = TR_WIRE_CUT_DONE, .epoch = to->epoch, .sender = (uint32_t)server->roster->self,
-                 .part = number, .bytes = size}});
+        .wire = {.kind = TR_WIRE_SNAPSHOT_DONE, .epoch = to->epoch, .sender = (uint32_t)server->roster->self,
+                 .bytes = size, .snapshot_number = {.number = number}}});
 }
 
 static void send_answer_to_maker(tr_server *server)
@@ -222,7 +217,7 @@ static void refuse(tr_server *server, const tr__trainer *trainer, uint32_t numbe
 
 static bool begins(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    return wire->block == (uint32_t)(trainer - server->trainer);
+    return wire->snapshot.coordinator == (uint32_t)(trainer - server->trainer);
 }
 
 /* Who asks again for its cut has not got the answer, which may be on its way. */
@@ -230,18 +225,18 @@ static bool has_asked_before(tr_server *server, const tr__trainer *trainer, cons
 {
     const tr__cut *cut = &server->cut;
 
-    if (wire->part > cut->number || !begins(server, trainer, wire))
+    if (wire->snapshot.number > cut->number || !begins(server, trainer, wire))
         return false;
-    if (wire->part < cut->number || (uint32_t)cut->maker != wire->block) {
-        refuse(server, trainer, wire->part, "it came too late");
+    if (wire->snapshot.number < cut->number || (uint32_t)cut->maker != wire->snapshot.coordinator) {
+        refuse(server, trainer, wire->snapshot.number, "it came too late");
         return true;
     }
     if (cut->phase == TR__CUT_GATHERING && !cut->cut[cut->maker])
         return false;
-    if (cut->phase == TR__CUT_NONE && cut->answered == wire->part)
+    if (cut->phase == TR__CUT_NONE && cut->answered == wire->snapshot.number)
         send_answer_to_maker(server);
     else if (cut->phase == TR__CUT_NONE)
-        refuse(server, trainer, wire->part, GIVEN_UP);
+        refuse(server, trainer, wire->snapshot.number, GIVEN_UP);
     return true;
 }
 
@@ -259,10 +254,10 @@ static pb_cut *parse(const tr_server *server, const tr__trainer *trainer, const 
 /* An heir is awaited: all would wait for it. Or a step of its own is here and not on every other server: that would be no state of the job. */
 static void decline(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    if (wire->part > server->cut.number || server->cut.phase == TR__CUT_GATHERING)
-        tr__server_cut_give_up(server, wire->part);
+    if (wire->snapshot.number > server->cut.number || server->cut.phase == TR__CUT_GATHERING)
+        tr__server_cut_give_up(server, wire->snapshot.number);
     if (begins(server, trainer, wire))
-        refuse(server, trainer, wire->part, "a spare is taking a dead trainer's place, and has made no step yet");
+        refuse(server, trainer, wire->snapshot.number, "a spare is taking a dead trainer's place, and has made no step yet");
     tr__server_verdict_moves(server);
 }
 
@@ -271,15 +266,15 @@ static bool is_of_another(const tr_server *server, const tr_wire *wire)
 {
     const int maker = tr__server_maker(server);
 
-    return maker < 0 || wire->block != (uint32_t)maker || server->trainer[maker].is_vacant;
+    return maker < 0 || wire->snapshot.coordinator != (uint32_t)maker || server->trainer[maker].is_vacant;
 }
 
 static void decline_anothers(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    if (wire->part > server->cut.number)
-        tr__server_cut_give_up(server, wire->part);
+    if (wire->snapshot.number > server->cut.number)
+        tr__server_cut_give_up(server, wire->snapshot.number);
     if (begins(server, trainer, wire))
-        refuse(server, trainer, wire->part, "another trainer makes checkpoints");
+        refuse(server, trainer, wire->snapshot.number, "another trainer makes checkpoints");
     tr__server_verdict_moves(server);
 }
 
@@ -297,17 +292,17 @@ static bool is_early(const tr_server *server, const tr_wire *wire)
 {
     const bool is_taking = server->cut.phase == TR__CUT_TAKING || server->cut.phase == TR__CUT_WRITING;
 
-    return server->mirror.is_freezing || (wire->part > server->cut.number && is_taking);
+    return server->mirror.is_freezing || (wire->snapshot.number > server->cut.number && is_taking);
 }
 
 /* The first word of a cut. */
 static tr_status begin_anew(tr_server *server, const tr_wire *wire)
 {
-    if (wire->part <= server->cut.number)
+    if (wire->snapshot.number <= server->cut.number)
         return TR_OK;
     if (server->cut.phase == TR__CUT_GATHERING)
         give_up(server, GIVEN_UP, false);
-    return server->cut.phase == TR__CUT_NONE ? begin(server, wire->part, (int)wire->block) : TR_OK;
+    return server->cut.phase == TR__CUT_NONE ? begin(server, wire->snapshot.number, (int)wire->snapshot.coordinator) : TR_OK;
 }
 
 static tr_status take_in(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
@@ -315,9 +310,9 @@ static tr_status take_in(tr_server *server, tr__trainer *trainer, const tr_wire 
     tr__cut  *cut = &server->cut;
     const int index = (int)(trainer - server->trainer);
 
-    if (wire->part != cut->number || cut->phase != TR__CUT_GATHERING || cut->cut[index] || trainer->pushed_count)
+    if (wire->snapshot.number != cut->number || cut->phase != TR__CUT_GATHERING || cut->cut[index] || trainer->pushed_count)
         return tr_fail(TR_EPEER, "%s cut number %u in the middle of something (number %u here, %llu pieces of step %llu)",
-                       tr__server_trainer_name(server, trainer), wire->part, cut->number,
+                       tr__server_trainer_name(server, trainer), wire->snapshot.number, cut->number,
                        (unsigned long long)trainer->pushed_count, (unsigned long long)trainer->ended + 1);
     cut->cut[index] = parse(server, trainer, wire, payload);
     if (!cut->cut[index])
@@ -334,7 +329,7 @@ static tr_status hear_cut(tr_server *server, tr__trainer *trainer, const tr_wire
 {
     const tr__cut *cut = &server->cut;
 
-    if (has_asked_before(server, trainer, wire) || wire->part < cut->number)
+    if (has_asked_before(server, trainer, wire) || wire->snapshot.number < cut->number)
         return TR_OK;
     if (is_early(server, wire)) {
         trainer->is_parked = true;
@@ -345,24 +340,24 @@ static tr_status hear_cut(tr_server *server, tr__trainer *trainer, const tr_wire
         decline_anothers(server, trainer, wire);
         return TR_OK;
     }
-    if (wire->part > cut->number && tr__server_cut_must_wait(server)) {
+    if (wire->snapshot.number > cut->number && tr__server_cut_must_wait(server)) {
         decline(server, trainer, wire);
         return TR_OK;
     }
     TR_TRY(begin_anew(server, wire));
-    const bool was_given_up = wire->part <= cut->number && cut->phase != TR__CUT_GATHERING;
+    const bool was_given_up = wire->snapshot.number <= cut->number && cut->phase != TR__CUT_GATHERING;
     return was_given_up ? TR_OK : take_in(server, trainer, wire, payload);
 }
 
 tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (wire->offset) {
-        hear_over(server, wire->part);
+    if (wire->kind == TR_WIRE_SNAPSHOT_OVER) {
+        hear_over(server, wire->snapshot_number.number);
         return TR_OK;
     }
     if (!tr__server_is_there(trainer))
         return TR_OK;                              /* the server that died had it before it left */
-    if (tr__server_lags(trainer, wire->step)) {
+    if (tr__server_lags(trainer, wire->snapshot.step)) {
         decline(server, trainer, wire);
         return TR_OK;
     }

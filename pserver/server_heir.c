@@ -146,21 +146,21 @@ static void vacate(tr_server *server, tr__trainer *t)
 bool tr__server_has_part(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint64_t chunk)
 {
     (void)server;
-    return trainer->pushed_by && wire->step == trainer->pushed_step && trainer->pushed_by[chunk] &&
+    return trainer->pushed_by && tr_wire_step(wire) == trainer->pushed_step && trainer->pushed_by[chunk] &&
            trainer->pushed_by[chunk] != wire->epoch;
 }
 
 bool tr__server_has_ended(const tr__trainer *trainer, const tr_wire *wire)
 {
-    return is_heir(trainer) && wire->step <= trainer->ended;
+    return is_heir(trainer) && tr_wire_step(wire) <= trainer->ended;
 }
 
 bool tr__server_ended_again(tr__trainer *trainer, const tr_wire *wire)
 {
     if (!tr__server_has_ended(trainer, wire))
         return false;
-    if (wire->step > trainer->settled)
-        trainer->unsettled[wire->step - trainer->settled - 1] = wire->seq;
+    if (wire->step_end.step > trainer->settled)
+        trainer->unsettled[wire->step_end.step - trainer->settled - 1] = wire->seq;
     return true;
 }
 
@@ -179,12 +179,25 @@ bool tr__server_wants_before(const tr_server *server, const tr__trainer *trainer
 
 /* == who is called =============================================================================== */
 
-static void say(tr_server *server, int to, tr_wire_heir what, const tr__trainer *t, uint32_t epoch)
+static uint32_t number_of(const tr_server *server, const tr__trainer *t)
+{
+    return (uint32_t)(t - server->trainer);
+}
+
+static void say_wanted(tr_server *server, const tr__trainer *t)
 {
     tr_outbox_put(&server->outbox, &(tr_message){
-        .peer = to,
-        .wire = {.kind = TR_WIRE_HEIR, .sender = (uint32_t)server->roster->self, .seq = epoch, .part = what,
-                 .block = (uint32_t)(t - server->trainer), .offset = (uint64_t)t->rank}});
+        .peer = server->roster->server_rank[0],
+        .wire = {.kind = TR_WIRE_REPLACE_WANT, .sender = (uint32_t)server->roster->self,
+                 .replace_want = {.trainer = number_of(server, t), .rank = (uint32_t)t->rank}}});
+}
+
+static void say_call(tr_server *server, const tr__trainer *t)
+{
+    tr_outbox_put(&server->outbox, &(tr_message){
+        .peer = t->called,
+        .wire = {.kind = TR_WIRE_REPLACE_CALL, .sender = (uint32_t)server->roster->self,
+                 .replace_call = {.trainer = number_of(server, t), .called = t->called_epoch}}});
 }
 
 /* One that was called for nobody. */
@@ -226,7 +239,7 @@ static bool look_for_heir(tr_server *server, tr__trainer *t)
     if (server->self != 0) {
         if (tr_roster_heir_for(server->roster, t->rank) < 0)
             return false;
-        say(server, server->roster->server_rank[0], TR_HEIR_WANTED, t, t->epoch);
+        say_wanted(server, t);
         return true;
     }
     if (!may_come(server, t->called)) {
@@ -235,7 +248,7 @@ static bool look_for_heir(tr_server *server, tr__trainer *t)
             return false;
         t->called_epoch = tr_roster_next_epoch(server->roster, (int)(t - server->trainer), t->called_epoch);
     }
-    say(server, t->called, TR_HEIR_CALLED, t, t->called_epoch);
+    say_call(server, t);
     return true;
 }
 
@@ -279,64 +292,66 @@ bool tr__server_await_heir(tr_server *server, tr__trainer *trainer)
 /* == messages ==================================================================================== */
 
 /* It has joined where another process served, and says here what of it counts yet. */
-static void hear_what_it_has(tr_server *server, tr__trainer *t, const tr_wire *wire)
+static void hear_progress(tr_server *server, tr__trainer *t, const tr_form_replace_done *done)
 {
-    if (wire->offset == TR_HEIR_NOTHING)
+    if (done->progress == TR_REPLACEMENT_CALLED)
         return;
     if (t->is_vacant) {
         t->is_vacant = false;
         t->is_late = true;
-        tr__server_tasks_join(server, t, wire->step);
+        tr__server_tasks_join(server, t, done->step);
         tr__server_tell_all(server);
     }
-    if (wire->offset == TR_HEIR_STEPPED)
+    if (done->progress == TR_REPLACEMENT_STEPPED)
         tr__server_heir_is_there(server, t);
 }
 
 /* The roster has it already, if it believed it. */
-static void on_is(tr_server *server, int peer, const tr_wire *wire)
+static void on_done(tr_server *server, int peer, const tr_form_replace_done *done)
 {
-    tr__trainer *t = &server->trainer[wire->block];
+    tr__trainer *t = &server->trainer[done->trainer];
 
-    if (server->roster->trainer_rank[wire->block] != peer || server->roster->rank[peer].epoch != wire->seq)
+    if (server->roster->trainer_rank[done->trainer] != peer || server->roster->rank[peer].epoch != done->called)
         return;
     if (!server->is_running) {
         tr__server_fail(server, tr_fail(TR_EPEER, "%s died before all trainers had agreed on the work",
                                         tr__server_trainer_name(server, t)));
         return;
     }
-    if (is_over(server, (int)wire->block)) {
-        tr__server_refuse(server, peer, (uint32_t)wire->seq);
+    if (is_over(server, (int)done->trainer)) {
+        tr__server_refuse(server, peer, done->called);
         return;
     }
     if (t->rank != peer) {
         vacate(server, t);
         t->rank = peer;
-        t->epoch = (uint32_t)wire->seq;
+        t->epoch = done->called;
         t->missed = -1;
     }
-    hear_what_it_has(server, t, wire);
+    hear_progress(server, t, done);
     tr__server_say_serving(server, peer);
     if (server->roster->rank[peer].is_dead)
         vacate(server, t);
 }
 
-static void on_wanted(tr_server *server, const tr_wire *wire)
+static void on_wanted(tr_server *server, const tr_form_replace_want *want)
 {
-    tr__trainer *t = &server->trainer[wire->block];
+    tr__trainer *t = &server->trainer[want->trainer];
 
-    if (server->self == 0 && t->rank == (int)wire->offset && !is_missed(t) && !is_over(server, (int)wire->block))
+    if (server->self == 0 && t->rank == (int)want->rank && !is_missed(t) && !is_over(server, (int)want->trainer))
         vacate(server, t);
 }
 
 void tr__server_on_heir(tr_server *server, int peer, const tr_wire *wire)
 {
-    if (wire->block >= (uint32_t)server->trainer_count || server->status != TR_OK)
+    const uint32_t trainers = (uint32_t)server->trainer_count;
+
+    if (server->status != TR_OK)
         return;
-    if (wire->part == TR_HEIR_IS)
-        on_is(server, peer, wire);
-    else if (wire->part == TR_HEIR_WANTED && server->is_running)
-        on_wanted(server, wire);
+    if (wire->kind == TR_WIRE_REPLACE_DONE && wire->replace_done.trainer < trainers)
+        on_done(server, peer, &wire->replace_done);
+    else if (wire->kind == TR_WIRE_REPLACE_WANT && wire->replace_want.trainer < trainers && server->is_running)
+        on_wanted(server, &wire->replace_want);
 }
 
 tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
@@ -357,12 +372,12 @@ tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const
     trainer->is_vacant = false;
     trainer->is_late = true;
     tr__server_tell_all(server);
-    tr__server_tasks_join(server, trainer, wire->offset);
+    tr__server_tasks_join(server, trainer, wire->join.everywhere);
     if (trainer->ended == trainer->settled) {      /* else there is a step that was computed with what the dead one had got */
         trainer->pulled = server->updates;
         trainer->pulled_step = UINT64_MAX;         /* nothing yet */
     }
     if (trainer == server->trainer + tr__server_maker(server))         /* what it had begun is over, also for whoever cuts for it yet */
-        tr__server_cut_give_up(server, wire->part);
+        tr__server_cut_give_up(server, wire->join.newest_snapshot);
     return status;
 }

@@ -40,7 +40,7 @@ static void take_in(tr_server *server, tr__trainer *trainer, const tr__held *hel
         status = tr__server_handle(server, trainer, &held->wire, held->payload, true);
     if (status != TR_OK)
         tr__server_fail(server, status);
-    if (server->status != TR_OK || !is_wanted || !tr__server_is_push(&held->wire))
+    if (server->status != TR_OK || !is_wanted || !tr_wire_is_push(held->wire.kind))
         tr__server_buffer_free(server, held->payload);
 }
 

@@ -45,8 +45,8 @@ uint32_t tr__server_maker_word(const tr_server *server)
     const int maker = tr__server_maker(server);
 
     if (is_over(server))
-        return TR_MAKER_OVER;
-    return maker < 0 || is_writing_anothers(server, maker) ? TR_MAKER_NONE : (uint32_t)maker;
+        return TR_COORDINATOR_OVER;
+    return maker < 0 || is_writing_anothers(server, maker) ? TR_COORDINATOR_NONE : (uint32_t)maker;
 }
 
 void tr__server_maker_moves(tr_server *server)

@@ -4,16 +4,18 @@
  * compute. An update counts, and trainers hear of it, when both have it: so nothing that was acknowledged is lost with either of
  * them. The payloads are the gradients where they lie: they stay until the update is over.
  *
- * When the replica dies the server goes on alone, and calls a rank that waits on another host (MIRROR). The first who calls it has it:
- * it tells all ranks so, and its word (REPLICA) makes it this server's. While it gets the state updates go on without
+ * When the replica dies the server goes on alone, and calls a rank that waits on another host (MIRROR_CALL). The first who calls it has it:
+ * it tells all ranks so (MIRROR_IS), and its word (REPLICA_STATE) makes it this server's. While it gets the state updates go on without
  * it, and copies of their gradients follow. One update of those is on its way at a time, since the replica computes one at a time. When it
- * has made all it is told that it counts (COPY, part 2), and every update that begins from then on waits for it.
+ * has made all it is told that it counts (COPY_LIVE), and every update that begins from then on waits for it.
  *
  * It must not fall back for ever: once it has the state, an update begins here for every two that it has made. */
 #include "pserver/crc32c.h"
 #include "pserver/server_state.h"
 #include "pserver/server_tasks.h"
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +85,7 @@ void tr__server_mirror_drop(tr_server *server)
 
 static bool is_update(const tr_wire *wire)
 {
-    return wire->kind == TR_WIRE_UPDATE && wire->part == 0;
+    return wire->kind == TR_WIRE_REPLICA_UPDATE;
 }
 
 void tr__server_mirror_put(tr_server *server, const tr_wire *wire, const void *payload, void *owned)
@@ -93,7 +95,7 @@ void tr__server_mirror_put(tr_server *server, const tr_wire *wire, const void *p
     m->last_seq = tr_mirror_put(m->stream, wire, payload, owned);
     if (is_update(wire)) {
         m->update_seq = m->last_seq;
-        m->update = wire->step;
+        m->update = wire->replica_update.update;
     }
 }
 
@@ -112,12 +114,20 @@ static void put(tr_server *server, const tr_wire *wire, const void *payload, voi
     m->behind_bytes += wire->bytes;
 }
 
+/* The update that a message of the stream belongs to, which is in front of the fields of all of them. */
+static uint64_t update_of(const tr_wire *wire)
+{
+    static_assert(offsetof(tr_form_replica_block, update) == 0 && offsetof(tr_form_replica_rows, update) == 0 &&
+                      offsetof(tr_form_replica_update, update) == 0,
+                  "an update comes first");
+    return wire->replica_update.update;
+}
+
 /* The replica takes nothing of the next update before it has made the last one, and nothing that was said when this one was made here;
  * but what servers have gathered it needs to make it. */
 static bool may_go(const tr__mirror *m, const tr_wire *wire)
 {
-    const bool is_share = wire->kind == TR_WIRE_UPDATE && wire->part == 2;
-    return is_share || wire->step < m->update || tr_mirror_done(m->stream) >= m->update_seq;
+    return wire->kind == TR_WIRE_REPLICA_SHARES || update_of(wire) < m->update || tr_mirror_done(m->stream) >= m->update_seq;
 }
 
 static void catch_up(tr_server *server)
@@ -136,8 +146,8 @@ static void catch_up(tr_server *server)
         (m->caught || !m->is_late)) {
         m->phase = TR__MIRROR_LIVE;
         note(server, tr_mirror_peer(m->stream));
-        const uint64_t age = server->store.age ? server->store.age(server->store.self, false) : 0;
-        tr__server_mirror_put(server, &(tr_wire){.kind = TR_WIRE_COPY, .part = 2, .offset = age}, NULL, NULL);
+        const uint32_t age = server->store.age ? server->store.age(server->store.self, false) : 0;
+        tr__server_mirror_put(server, &(tr_wire){.kind = TR_WIRE_COPY_LIVE, .copy_age = {.age = age}}, NULL, NULL);
         tr__server_apply_next(server);
     }
 }
@@ -175,8 +185,8 @@ static void put_update(tr_server *server, bool with_update)
     size_t   size;
     uint8_t *payload = tr__server_mirror_pack(server, with_update, &size);
 
-    put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = !with_update, .step = server->updates + with_update, .bytes = size}, payload,
-        payload);
+    put(server, &(tr_wire){.kind = with_update ? TR_WIRE_REPLICA_UPDATE : TR_WIRE_REPLICA_COMMIT, .bytes = size,
+                           .replica_update = {.update = server->updates + with_update}}, payload, payload);
 }
 
 /* == updates =================================================================================== */
@@ -186,15 +196,16 @@ bool tr__server_mirror_is_ready(const tr_server *server)
     return tr__server_copy_lets_apply(server);
 }
 
-/* A whole array in pieces; `part` 1: parameters that were pulled. */
-static void put_block(tr_server *server, uint32_t index, const uint8_t *data, uint32_t part)
+/* A whole array in pieces: a gradient, or the parameters that it was computed with. */
+static void put_block(tr_server *server, uint32_t index, const uint8_t *data, bool is_pulled)
 {
     const uint64_t bytes = server->block[index].bytes;
 
     for (uint64_t offset = 0; offset < bytes; offset += server->chunk_bytes) {
         const uint64_t left = bytes - offset;
-        put(server, &(tr_wire){.kind = TR_WIRE_PUSH, .block = index, .part = part, .offset = offset, .step = server->updates + 1,
-                               .bytes = left < server->chunk_bytes ? left : server->chunk_bytes}, data + offset, NULL);
+        put(server, &(tr_wire){.kind = TR_WIRE_REPLICA_PUSH, .bytes = left < server->chunk_bytes ? left : server->chunk_bytes,
+                               .replica_block = {.update = server->updates + 1, .offset = offset, .block = index,
+                                                 .is_pulled = is_pulled}}, data + offset, NULL);
     }
 }
 
@@ -202,8 +213,9 @@ static void put_rows(tr_server *server, uint32_t table, const tr_rows_part *part
 {
     const uint64_t row = sizeof(int64_t) + (uint64_t)server->table[table].width * sizeof(float);
 
-    put(server, &(tr_wire){.kind = TR_WIRE_PUSH_ROWS, .block = table, .part = (uint32_t)part->trainer, .weight = part->weight,
-                           .step = server->updates + 1, .bytes = (uint64_t)part->count * row}, part->keys, NULL);
+    put(server, &(tr_wire){.kind = TR_WIRE_REPLICA_ROWS, .bytes = (uint64_t)part->count * row,
+                           .replica_rows = {.update = server->updates + 1, .weight = part->weight, .table = table,
+                                            .trainer = (uint32_t)part->trainer}}, part->keys, NULL);
 }
 
 void tr__server_mirror_update(tr_server *server, const tr_update *update)
@@ -211,9 +223,9 @@ void tr__server_mirror_update(tr_server *server, const tr_update *update)
     if (!gets_updates(server))
         return;
     for (uint32_t i = 0; i < server->block_count; i++) {
-        put_block(server, i, update->grad[i], 0);
+        put_block(server, i, update->grad[i], false);
         if (update->compensation > 0)
-            put_block(server, i, update->pulled[i], 1);
+            put_block(server, i, update->pulled[i], true);
     }
     for (uint32_t t = 0; t < server->table_count; t++)
         for (int64_t i = 0; i < update->rows[t].count; i++)
@@ -239,13 +251,13 @@ void tr__server_mirror_share(tr_server *server, const void *all, uint64_t bytes)
     if (!gets_updates(server))
         return;
     void *copy = memcpy(malloc(bytes + 1), all, bytes);
-    put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = 2, .step = server->updates + 1, .bytes = bytes}, copy, copy);
+    put(server, &(tr_wire){.kind = TR_WIRE_REPLICA_SHARES, .bytes = bytes, .replica_update = {.update = server->updates + 1}}, copy, copy);
 }
 
 void tr__server_mirror_tasks(tr_server *server, uint8_t *state, size_t size)
 {
     if (gets_updates(server))
-        put(server, &(tr_wire){.kind = TR_WIRE_UPDATE, .part = 3, .step = server->updates, .bytes = size}, state, state);
+        put(server, &(tr_wire){.kind = TR_WIRE_REPLICA_TASKS, .bytes = size, .replica_update = {.update = server->updates}}, state, state);
     else
         free(state);
 }
@@ -283,7 +295,8 @@ static void turn_to(tr_server *server, int rank)
 static void say_call(tr_server *server, int rank)
 {
     tr_outbox_put(&server->outbox, &(tr_message){
-        .peer = rank, .wire = {.kind = TR_WIRE_MIRROR, .sender = (uint32_t)server->roster->self, .block = (uint32_t)server->self}});
+        .peer = rank, .wire = {.kind = TR_WIRE_MIRROR_CALL, .sender = (uint32_t)server->roster->self,
+                               .server = {.server = (uint32_t)server->self}}});
 }
 
 /* Could this rank be its replica? It may not have been heard yet that it is. */
@@ -326,9 +339,9 @@ void tr__server_mirror_receive(tr_server *server, const tr_wire *wire, const uin
 {
     tr__mirror *m = &server->mirror;
 
-    if (wire->kind == TR_WIRE_ACK && m->phase > TR__MIRROR_ASKING)
+    if (wire->kind == TR_WIRE_REPLICA_ACK && m->phase > TR__MIRROR_ASKING)
         on_ack(server, wire->seq);
-    if (wire->kind != TR_WIRE_REPLICA || m->word)
+    if (wire->kind != TR_WIRE_REPLICA_STATE || m->word)
         return;
     m->word = trireme__pserver__replica__unpack(NULL, wire->bytes, payload);
     tr__server_copy_begin(server);

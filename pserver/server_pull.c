@@ -70,8 +70,8 @@ void tr__server_describe_readers(const tr_server *server, char *out, size_t size
 typedef struct reply {
     tr_server         *server;
     const tr__trainer *trainer;
-    uint64_t           seq, step;
-    uint32_t           part;
+    uint64_t           seq;
+    uint32_t           sent;          /* messages of this answer so far */
     bool               is_before;     /* as they were before the last update */
 } reply;
 
@@ -81,17 +81,21 @@ static uint8_t *param_of(const reply *r, uint32_t index)
     return r->is_before ? store->param_before(store->self, index) : store->param(store->self, index);
 }
 
-static void put_reply(reply *r, tr_wire_kind kind, uint32_t block, uint64_t offset, uint64_t bytes, void *payload, void *owned)
+/* `message` has the kind and the fields of the answer. */
+static void put_reply(reply *r, const tr_wire *message, uint64_t bytes, void *payload, void *owned)
 {
     const bool is_lent = !owned && tr_mode_overtakes(&r->server->mode);
     tr_loan   *loan = is_lent ? loan_of(r->server, r->trainer->rank, r->server->updates) : NULL;
 
+    tr_message answer = {.peer = r->trainer->rank, .payload = payload, .owned = owned, .loan = loan, .wire = *message};
+
+    answer.wire.epoch = r->trainer->epoch;
+    answer.wire.sender = (uint32_t)r->server->roster->self;
+    answer.wire.seq = r->seq;
+    answer.wire.bytes = bytes;
     if (loan)
         loan->readers++;
-    tr_outbox_put(&r->server->outbox, &(tr_message){
-        .peer = r->trainer->rank, .payload = payload, .owned = owned, .loan = loan,
-        .wire = {.kind = kind, .epoch = r->trainer->epoch, .sender = (uint32_t)r->server->roster->self, .seq = r->seq,
-                 .step = r->step, .block = block, .part = r->part++, .offset = offset, .bytes = bytes}});
+    tr_outbox_put(&r->server->outbox, &answer);
 }
 
 static bool is_small(const tr_server *server, uint32_t index)
@@ -107,8 +111,8 @@ static void reply_large(reply *r, uint32_t index)
 
     for (uint64_t offset = 0; offset < block->bytes; offset += server->chunk_bytes) {
         const uint64_t left = block->bytes - offset;
-        put_reply(r, TR_WIRE_DATA, index, offset, left < server->chunk_bytes ? left : server->chunk_bytes,
-                  param + offset, NULL);
+        const tr_wire  data = {.kind = TR_WIRE_DATA, .data = {.offset = offset, .block = index, .number = r->sent++}};
+        put_reply(r, &data, left < server->chunk_bytes ? left : server->chunk_bytes, param + offset, NULL);
     }
 }
 
@@ -138,7 +142,7 @@ static uint32_t reply_small(reply *r, const uint32_t *blocks, uint32_t count, ui
             memcpy(tr_wire_entry_put(payload, index++, &cursor, blocks[i], bytes),
                    param_of(r, blocks[i]), bytes);
     }
-    put_reply(r, TR_WIRE_DATA_MANY, n, 0, size, payload, payload);
+    put_reply(r, &(tr_wire){.kind = TR_WIRE_DATA_MANY, .data_many = {.count = n, .number = r->sent++}}, size, payload, payload);
     return to;
 }
 
@@ -166,7 +170,7 @@ void tr__server_note_pulled(const tr_server *server, tr__trainer *trainer, uint6
 static void answer(tr_server *server, tr__trainer *trainer, uint64_t seq, uint64_t step, const uint32_t *blocks,
                    uint32_t count)
 {
-    reply r = {server, trainer, seq, step, 0, tr__server_wants_before(server, trainer, step)};
+    reply r = {server, trainer, seq, 0, tr__server_wants_before(server, trainer, step)};
 
     tr__server_note_pulled(server, trainer, step);
     if (trainer->copy && !is_made(trainer, step))
@@ -185,8 +189,8 @@ static tr__pull *parse_pull(const tr_server *server, const tr_wire *wire, const 
 
     pull->next = NULL;
     pull->seq = wire->seq;
-    pull->step = wire->step;
-    pull->own = wire->step - wire->part;
+    pull->step = wire->pull.step;
+    pull->own = wire->pull.step - wire->pull.remakes;
     pull->count = (uint32_t)count;
     for (uint64_t i = 0; i < count; i++) {
         pull->block[i] = tr_wire_get_u32(payload + 4 * i);
@@ -200,7 +204,7 @@ static tr__pull *parse_pull(const tr_server *server, const tr_wire *wire, const 
 
 tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (!tr__server_lags(trainer, wire->step))
+    if (!tr__server_lags(trainer, wire->pull.step))
         TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
     tr__pull *pull = parse_pull(server, wire, payload);
     if (!pull)
@@ -223,8 +227,8 @@ void tr__server_pull_again(tr_server *server, tr__trainer *trainer, const tr_wir
     if (trainer->is_parked)                        /* the first one may wait behind the cut */
         return;
     /* Of an earlier step: the trainer has pushed since, so it has its answer. Of a later one: it waits. */
-    const bool is_now = trainer->ended == wire->step || tr__server_lags(trainer, wire->step);
-    if (!server->is_running || !is_now || !tr__server_may_answer(server, trainer, wire->step, wire->step - wire->part))
+    const bool is_now = trainer->ended == wire->pull.step || tr__server_lags(trainer, wire->pull.step);
+    if (!server->is_running || !is_now || !tr__server_may_answer(server, trainer, wire->pull.step, wire->pull.step - wire->pull.remakes))
         return;
     tr__pull      *pull = parse_pull(server, wire, payload);
     const uint64_t pulled = trainer->pulled;

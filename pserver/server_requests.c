@@ -9,7 +9,7 @@ void *tr__server_place(void *self, int peer, const tr_wire *wire)
     tr_server   *server = self;
     tr__trainer *trainer = tr__server_trainer_of(server, peer);
 
-    if (wire->kind == TR_WIRE_SHARE || wire->kind == TR_WIRE_VERDICT || wire->kind == TR_WIRE_REPLICA)
+    if (wire->kind == TR_WIRE_SHARE || wire->kind == TR_WIRE_DECISION || wire->kind == TR_WIRE_REPLICA_STATE)
         return tr__server_buffer_new(server, wire->bytes);
     if (!trainer)
         return NULL;
@@ -21,12 +21,6 @@ void *tr__server_place(void *self, int peer, const tr_wire *wire)
             return sum;
     }
     return tr__server_buffer_new(server, wire->bytes);
-}
-
-bool tr__server_is_push(const tr_wire *wire)
-{
-    return wire->kind == TR_WIRE_PUSH || wire->kind == TR_WIRE_PUSH_MANY || wire->kind == TR_WIRE_PUSH_COMPRESSED ||
-           wire->kind == TR_WIRE_PUSH_ROWS;
 }
 
 static bool is_of_start(tr_wire_kind kind)
@@ -58,7 +52,7 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
     if (server->is_running && wire->kind == TR_WIRE_JOIN && trainer->is_vacant)
         return tr__server_on_heir_join(server, trainer, wire, payload);
     if (server->is_running && wire->kind == TR_WIRE_JOIN)
-        tr__server_tasks_join(server, trainer, wire->offset);
+        tr__server_tasks_join(server, trainer, wire->join.everywhere);
     if (server->is_running && is_of_start(wire->kind))
         return TR_OK;                              /* the server that died had it, and died before it said so */
     switch (wire->kind) {
@@ -83,10 +77,11 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
     case TR_WIRE_READ_ROWS:
     case TR_WIRE_PULL_ROWS:
         return tr__server_on_pull_rows(server, trainer, wire, payload);
-    case TR_WIRE_OVER:
+    case TR_WIRE_DRAIN:
     case TR_WIRE_GOODBYE:
         return tr__server_on_goodbye(server, trainer, wire, payload);
-    case TR_WIRE_CUT:
+    case TR_WIRE_SNAPSHOT:
+    case TR_WIRE_SNAPSHOT_OVER:
         return tr__server_on_cut(server, trainer, wire, payload);
     default:
         return tr_fail(TR_EFORMAT, "%s sent %s, which is no request", tr__server_trainer_name(server, trainer),
@@ -101,10 +96,10 @@ static void hear_rank(tr_server *server, int peer, const tr_wire *wire, const ui
 {
     tr_status status = TR_OK;
 
-    if (wire->kind == TR_WIRE_SERVING && !wire->bytes)
+    if (wire->kind == TR_WIRE_SERVING_ASK)
         tr__server_say_serving(server, peer);
     else if (server->status == TR_OK &&
-             (wire->kind == TR_WIRE_READY || wire->kind == TR_WIRE_VERDICT || wire->kind == TR_WIRE_SERVING))
+             (wire->kind == TR_WIRE_READY || wire->kind == TR_WIRE_DECISION || wire->kind == TR_WIRE_SERVING))
         status = tr__server_on_peer(server, peer, wire, payload);
     if (status != TR_OK)
         tr__server_fail(server, status);
@@ -117,11 +112,11 @@ static bool is_no_request(tr_server *server, int peer, const tr__trainer *traine
         tr__server_on_share(server, peer, wire, payload);
     else if (tr__server_mirror_is(server, peer))
         tr__server_mirror_receive(server, wire, payload);
-    else if (wire->kind == TR_WIRE_REPLICA)
+    else if (wire->kind == TR_WIRE_REPLICA_STATE)
         tr__server_mirror_adopt(server, peer, wire, payload);
-    else if (wire->kind == TR_WIRE_MIRROR)
+    else if (wire->kind == TR_WIRE_MIRROR_CALL || wire->kind == TR_WIRE_MIRROR_IS)
         tr__server_mourn_again(server);
-    else if (wire->kind == TR_WIRE_HEIR)
+    else if (wire->kind == TR_WIRE_REPLACE_CALL || wire->kind == TR_WIRE_REPLACE_DONE || wire->kind == TR_WIRE_REPLACE_WANT)
         tr__server_on_heir(server, peer, wire);
     else if (!trainer)
         hear_rank(server, peer, wire, payload);
@@ -159,7 +154,8 @@ static void hear_again(tr_server *server, tr__trainer *trainer, const tr_wire *w
 /* Of who stays a checkpoint; and a server that has taken a dead one's place hears again what that one had heard last. */
 static bool may_come_late(const tr__trainer *trainer, tr_wire_kind kind)
 {
-    return kind == TR_WIRE_OVER || kind == TR_WIRE_GOODBYE || (kind == TR_WIRE_CUT && !trainer->is_lost);
+    return kind == TR_WIRE_DRAIN || kind == TR_WIRE_GOODBYE ||
+           ((kind == TR_WIRE_SNAPSHOT || kind == TR_WIRE_SNAPSHOT_OVER) && !trainer->is_lost);
 }
 
 /* The trainer's next request. Returns whether `payload` is taken over. */
@@ -172,11 +168,11 @@ static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, u
                                         tr_wire_kind_name(wire->kind)));
         return false;
     }
-    if (trainer->is_parked && !tr__server_is_over_word(wire)) {
+    if (trainer->is_parked && wire->kind != TR_WIRE_SNAPSHOT_OVER) {
         tr__server_hold(server, &trainer->parked_end, wire, payload, is_owned);
         return true;
     }
-    const bool      is_push = tr__server_is_push(wire);
+    const bool      is_push = tr_wire_is_push(wire->kind);
     const tr_status status = tr__server_handle(server, trainer, wire, payload, is_owned);
     if (status != TR_OK)
         tr__server_fail(server, status);
@@ -186,7 +182,7 @@ static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, u
 /* The same of anything that a trainer sends. What is ahead of its turn comes again. */
 static bool hear_trainer(tr_server *server, int peer, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
-    if (wire->kind == TR_WIRE_SERVING)
+    if (wire->kind == TR_WIRE_SERVING_ASK)
         tr__server_say_serving(server, peer);
     else if (wire->seq <= trainer->accepted)
         hear_again(server, trainer, wire, payload);

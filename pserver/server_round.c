@@ -164,8 +164,8 @@ static bool each_part(tr_server *server, tr__trainer *trainer, const tr_wire *wi
     uint64_t        bytes;
 
     if (wire->kind != TR_WIRE_PUSH_MANY)
-        return each(server, trainer, wire, wire->block, wire->offset, payload, wire->bytes);
-    if (tr_wire_entries_open(&entries, payload, wire->bytes, wire->block) != TR_OK)
+        return each(server, trainer, wire, wire->push.block, wire->push.offset, payload, wire->bytes);
+    if (tr_wire_entries_open(&entries, payload, wire->bytes, wire->push_many.count) != TR_OK)
         return false;
     while (tr_wire_entries_next(&entries, &block, &data, &bytes))
         if (!each(server, trainer, wire, block, 0, data, bytes))
@@ -236,14 +236,14 @@ static bool part_goes(tr_server *server, tr__trainer *trainer, const tr_wire *wi
 {
     (void)bytes;
     if (!tr__server_has_part(server, trainer, wire, chunk_of(server, &server->block[index], offset)))
-        add_part(server, trainer->round, index, offset, data, wire->kind == TR_WIRE_PUSH_COMPRESSED, wire->weight);
+        add_part(server, trainer->round, index, offset, data, wire->kind == TR_WIRE_PUSH_COMPRESSED, wire->push.weight);
     return true;
 }
 
 /* Sum a push if its turn has come. */
 static bool try_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (wire->step != trainer->round->step || trainer->round->is_full ||
+    if (tr_wire_step(wire) != trainer->round->step || trainer->round->is_full ||
         !each_part(server, trainer, wire, payload, part_may_go))
         return false;
     each_part(server, trainer, wire, payload, part_goes);
@@ -301,22 +301,23 @@ void tr__server_round_next(tr_server *server, tr__round *round)
 
 uint8_t *tr__server_push_place(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    const tr__round *round = trainer->round;
+    const tr__round    *round = trainer->round;
+    const tr_form_push *push = &wire->push;
 
-    if (!server->is_running || round->is_full || wire->step != round->step ||
-        !is_piece(server, wire->block, wire->offset, wire->bytes) ||
-        !is_turn(server, trainer, wire->block, wire->offset))
+    if (!server->is_running || round->is_full || push->step != round->step ||
+        !is_piece(server, push->block, push->offset, wire->bytes) ||
+        !is_turn(server, trainer, push->block, push->offset))
         return NULL;
-    const uint64_t chunk = chunk_of(server, &server->block[wire->block], wire->offset);
-    return round->chunk[chunk].count ? NULL : round->sum[wire->block] + wire->offset;
+    const uint64_t chunk = chunk_of(server, &server->block[push->block], push->offset);
+    return round->chunk[chunk].count ? NULL : round->sum[push->block] + push->offset;
 }
 
 bool tr__server_is_sum(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (wire->kind != TR_WIRE_PUSH || wire->block >= server->block_count || !trainer || !trainer->round)
+    if (wire->kind != TR_WIRE_PUSH || wire->push.block >= server->block_count || !trainer || !trainer->round)
         return false;
-    const uint8_t *sum = trainer->round->sum[wire->block];
-    return payload >= sum && payload < sum + server->block[wire->block].bytes;
+    const uint8_t *sum = trainer->round->sum[wire->push.block];
+    return payload >= sum && payload < sum + server->block[wire->push.block].bytes;
 }
 
 tr_status tr__server_on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload,
@@ -330,7 +331,7 @@ tr_status tr__server_on_push(tr_server *server, tr__trainer *trainer, const tr_w
     }
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
     if (wire->kind == TR_WIRE_PUSH_MANY)
-        TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->block));
+        TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->push_many.count));
     if (!each_part(server, trainer, wire, payload, note_part))
         return TR_EPEER;                           /* note_part said why */
     if (!try_push(server, trainer, wire, payload)) {

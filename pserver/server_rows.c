@@ -101,22 +101,24 @@ void tr__server_row_pulls_free(tr__trainer *trainer)
 
 static tr_status check_push(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
+    const tr_form_push_rows *push = &wire->push_rows;
+
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
-    if (wire->block >= server->table_count)
+    if (push->table >= server->table_count)
         return tr_fail(TR_EFORMAT, "%s pushes rows of table %u; there are %u", tr__server_trainer_name(server, trainer),
-                       wire->block, server->table_count);
-    const tr__table *table = &server->table[wire->block];
+                       push->table, server->table_count);
+    const tr__table *table = &server->table[push->table];
     if (wire->bytes % (sizeof(int64_t) + (uint64_t)table->width * sizeof(float)))
         return tr_fail(TR_EFORMAT, "%s pushes %llu bytes to table '%s', which are no rows of %lld values",
                        tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes,
-                       server->setup->tables[wire->block]->name, (long long)table->width);
-    if (trainer->has_rows[wire->block])
+                       server->setup->tables[push->table]->name, (long long)table->width);
+    if (trainer->has_rows[push->table])
         return tr_fail(TR_EPEER, "%s pushed rows of '%s' twice in step %llu", tr__server_trainer_name(server, trainer),
-                       server->setup->tables[wire->block]->name, (unsigned long long)trainer->ended + 1);
-    if (wire->part != trainer->row_pieces[wire->block] || wire->part >= wire->offset)
-        return tr_fail(TR_EFORMAT, "%s pushes piece %u of %llu of rows of '%s', of which %llu came",
-                       tr__server_trainer_name(server, trainer), wire->part, (unsigned long long)wire->offset,
-                       server->setup->tables[wire->block]->name, (unsigned long long)trainer->row_pieces[wire->block]);
+                       server->setup->tables[push->table]->name, (unsigned long long)trainer->ended + 1);
+    if (push->piece != trainer->row_pieces[push->table] || push->piece >= push->pieces)
+        return tr_fail(TR_EFORMAT, "%s pushes piece %u of %u of rows of '%s', of which %llu came",
+                       tr__server_trainer_name(server, trainer), push->piece, push->pieces,
+                       server->setup->tables[push->table]->name, (unsigned long long)trainer->row_pieces[push->table]);
     return TR_OK;
 }
 
@@ -154,7 +156,8 @@ tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const
         return TR_OK;
     }
     TR_TRY(check_push(server, trainer, wire));
-    const uint64_t row = sizeof(int64_t) + (uint64_t)server->table[wire->block].width * sizeof(float);
+    const tr_form_push_rows *push = &wire->push_rows;
+    const uint64_t row = sizeof(int64_t) + (uint64_t)server->table[push->table].width * sizeof(float);
     const int64_t  count = (int64_t)(wire->bytes / row);
     tr__rows      *rows = malloc(sizeof *rows + (size_t)count * sizeof *rows->hint);
     if (!is_owned && wire->bytes) {
@@ -162,12 +165,12 @@ tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const
         memcpy(copy, payload, wire->bytes);
         payload = copy;
     }
-    *rows = (tr__rows){.step = wire->step, .table = wire->block, .weight = wire->weight, .count = count,
+    *rows = (tr__rows){.step = push->step, .table = push->table, .weight = push->weight, .count = count,
                        .payload = is_owned || wire->bytes ? payload : NULL};
-    take_hints(rows, &trainer->row_pulled[wire->block], wire->part == 0);
+    take_hints(rows, &trainer->row_pulled[push->table], push->piece == 0);
     *trainer->rows_end = rows;
     trainer->rows_end = &rows->next;
-    trainer->has_rows[wire->block] = ++trainer->row_pieces[wire->block] == wire->offset;
+    trainer->has_rows[push->table] = ++trainer->row_pieces[push->table] == push->pieces;
     return TR_OK;
 }
 
@@ -288,13 +291,17 @@ static void answer(tr_server *server, tr__trainer *trainer, tr__row_pull *pull)
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = trainer->rank, .payload = payload, .owned = payload,
         .wire = {.kind = TR_WIRE_DATA_ROWS, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self, .seq = pull->seq,
-                 .step = pull->step, .block = pull->table, .bytes = bytes,
-                 .offset = server->mode.kind == TR_MODE_SSP ? tr__server_clock(server) : 0}});
+                 .bytes = bytes, .data_rows = {.clock = server->mode.kind == TR_MODE_SSP ? tr__server_clock(server) : 0}}});
+}
+
+static uint32_t table_of(const tr_wire *wire)
+{
+    return wire->kind == TR_WIRE_PULL_ROWS ? wire->pull_rows.table : wire->read_rows.table;
 }
 
 static uint64_t own_steps(const tr_wire *wire)
 {
-    return wire->step - (wire->kind == TR_WIRE_PULL_ROWS ? wire->part : 0);
+    return wire->kind == TR_WIRE_PULL_ROWS ? wire->pull_rows.step - wire->pull_rows.remakes : wire->read_rows.step;
 }
 
 static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
@@ -303,13 +310,14 @@ static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
     tr__row_pull *pull = malloc(sizeof *pull + (size_t)(count + 1) * (sizeof *pull->key + sizeof *pull->hint));
 
     if (wire->kind == TR_WIRE_READ_ROWS) {
-        *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .own = own_steps(wire), .table = wire->block, .count = -1};
-        pull->key[0] = wire->part;
+        *pull = (tr__row_pull){.seq = wire->seq, .step = wire->read_rows.step, .own = own_steps(wire), .table = wire->read_rows.table,
+                                .count = -1};
+        pull->key[0] = wire->read_rows.shard;
         return pull;
     }
 
-    *pull = (tr__row_pull){.seq = wire->seq, .step = wire->step, .own = own_steps(wire), .table = wire->block,
-                           .count = count, .before = wire->offset, .hint = (uint32_t *)(void *)(pull->key + count)};
+    *pull = (tr__row_pull){.seq = wire->seq, .step = wire->pull_rows.step, .own = own_steps(wire), .table = wire->pull_rows.table,
+                           .count = count, .before = wire->pull_rows.before, .hint = (uint32_t *)(void *)(pull->key + count)};
     memcpy(pull->key, payload, wire->bytes);
     return pull;
 }
@@ -321,17 +329,19 @@ static bool may_read(const tr_server *server, const tr__trainer *trainer, uint64
 
 static bool is_pull(const tr_server *server, const tr_wire *wire)
 {
-    return wire->block < server->table_count && wire->bytes % sizeof(int64_t) == 0 &&
-           wire->bytes / sizeof(int64_t) * (uint64_t)server->table[wire->block].row_bytes <= TR_LIMIT_DATA;
+    const uint32_t table = table_of(wire);
+
+    return table < server->table_count && wire->bytes % sizeof(int64_t) == 0 &&
+           wire->bytes / sizeof(int64_t) * (uint64_t)server->table[table].row_bytes <= TR_LIMIT_DATA;
 }
 
 tr_status tr__server_on_pull_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (!tr__server_lags(trainer, wire->step))
+    if (!tr__server_lags(trainer, tr_wire_step(wire)))
         TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
     if (!is_pull(server, wire))
         return tr_fail(TR_EFORMAT, "%s pulls %llu bytes of keys from table %u; there are %u tables",
-                       tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes, wire->block, server->table_count);
+                       tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes, table_of(wire), server->table_count);
     tr__row_pull  *pull = parse_pull(wire, payload);
     tr__row_pull **end = &trainer->row_pulls;
     while (*end)
@@ -343,10 +353,10 @@ tr_status tr__server_on_pull_rows(tr_server *server, tr__trainer *trainer, const
 
 tr_status tr__server_on_write_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (trainer != &server->trainer[0] || !server->setup || server->is_running || wire->block >= server->table_count)
+    if (trainer != &server->trainer[0] || !server->setup || server->is_running || wire->write_rows.table >= server->table_count)
         return tr_fail(TR_EPEER, "%s sent rows of table %u; trainer 0 may, before the first step",
-                       tr__server_trainer_name(server, trainer), wire->block);
-    return server->store.write_rows(server->store.self, wire->block, payload, wire->bytes, wire->part == 1);
+                       tr__server_trainer_name(server, trainer), wire->write_rows.table);
+    return server->store.write_rows(server->store.self, wire->write_rows.table, payload, wire->bytes, wire->write_rows.has_candidates);
 }
 
 void tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
@@ -354,8 +364,9 @@ void tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const t
     for (const tr__row_pull *pull = trainer->row_pulls; pull; pull = pull->next)
         if (pull->seq == wire->seq)
             return;                                    /* it waits */
-    const bool is_now = trainer->ended == wire->step || tr__server_lags(trainer, wire->step);
-    if (!server->is_running || !is_now || !is_pull(server, wire) || !may_read(server, trainer, wire->step, own_steps(wire)))
+    const uint64_t step = tr_wire_step(wire);
+    const bool     is_now = trainer->ended == step || tr__server_lags(trainer, step);
+    if (!server->is_running || !is_now || !is_pull(server, wire) || !may_read(server, trainer, step, own_steps(wire)))
         return;
     tr__row_pull *pull = parse_pull(wire, payload);
     answer(server, trainer, pull);

@@ -122,16 +122,16 @@ static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t
 
     if (!server->store.kept(server->store.self, &commit, &packed, &bytes))
         return tr_fail(TR_EPEER, "%s: trainer 0 goes on from update %llu, of which nothing is here", name,
-                       (unsigned long long)wire->step);
+                       (unsigned long long)wire->setup.updates);
     TR_TRY(take_beginning(server, packed, bytes));
     TR_TRY(server->store.setup(server->store.self, server->setup, payload, wire->bytes, true));
     server->updates = commit.updates;
-    if (tr_mode_goes_back(&server->mode) && commit.updates == wire->step + 1) {
+    if (tr_mode_goes_back(&server->mode) && commit.updates == wire->setup.updates + 1) {
         server->store.go_back(server->store.self, NULL);
         server->updates--;
-    } else if (tr_mode_goes_back(&server->mode) && commit.updates != wire->step) {
+    } else if (tr_mode_goes_back(&server->mode) && commit.updates != wire->setup.updates) {
         return tr_fail(TR_EPEER, "%s: its state has %llu updates, the job is to go on after %llu", name,
-                       (unsigned long long)commit.updates, (unsigned long long)wire->step);
+                       (unsigned long long)commit.updates, (unsigned long long)wire->setup.updates);
     }
     if (!tr_mode_keeps_apart(&server->mode))
         server->round[0].step = server->updates + 1;
@@ -150,7 +150,7 @@ tr_status tr__server_on_setup(tr_server *server, const tr_wire *wire, const uint
     TR_TRY(check_setup(server, setup));
     TR_TRY(lay_out(server));
     server->value_filled = calloc(setup->n_values + 1, sizeof *server->value_filled);
-    if (wire->part)
+    if (wire->setup.resumes)
         return take_kept(server, wire, payload);
     TR_TRY(server->store.setup(server->store.self, setup, payload, wire->bytes, false));
     for (size_t i = 0; i < setup->n_values; i++)
@@ -162,21 +162,23 @@ uint8_t *tr__server_value_place(tr_server *server, const tr_wire *wire)
 {
     const Trireme__Pserver__Setup *setup = server->setup;
 
-    if (!setup || wire->block >= setup->n_values || wire->offset != server->value_filled[wire->block] ||
-        wire->bytes > setup->values[wire->block]->bytes - wire->offset) {
-        tr__server_fail(server, tr_fail(TR_EFORMAT, "first value %u at %llu: no such piece is missing", wire->block,
-                                        (unsigned long long)wire->offset));
+    const tr_form_value *piece = &wire->value;
+
+    if (!setup || piece->value >= setup->n_values || piece->offset != server->value_filled[piece->value] ||
+        wire->bytes > setup->values[piece->value]->bytes - piece->offset) {
+        tr__server_fail(server, tr_fail(TR_EFORMAT, "first value %u at %llu: no such piece is missing", piece->value,
+                                        (unsigned long long)piece->offset));
         return NULL;
     }
-    return (uint8_t *)server->store.value(server->store.self, wire->block) + wire->offset;
+    return (uint8_t *)server->store.value(server->store.self, piece->value) + piece->offset;
 }
 
 tr_status tr__server_on_value(tr_server *server, const tr_wire *wire)
 {
-    uint64_t *filled = &server->value_filled[wire->block];
+    uint64_t *filled = &server->value_filled[wire->value.value];
 
     *filled += wire->bytes;
-    if (wire->bytes && *filled == server->setup->values[wire->block]->bytes) {
+    if (wire->bytes && *filled == server->setup->values[wire->value.value]->bytes) {
         server->values_missing--;
         return finish_values(server);
     }
@@ -393,8 +395,8 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
     if (!trainer->join)
         return tr_fail(TR_EFORMAT, "the facts of %s are damaged", tr__server_trainer_name(server, trainer));
     trainer->join_seq = wire->seq;
-    trainer->ended = trainer->settled = wire->step;
-    trainer->even = wire->offset;
+    trainer->ended = trainer->settled = wire->join.step;
+    trainer->even = wire->join.everywhere;
     trainer->pulled = server->updates;
     trainer->pulled_step = UINT64_MAX;             /* nothing yet */
     for (int i = 0; i < server->trainer_count; i++) {

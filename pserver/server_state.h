@@ -280,7 +280,6 @@ void      tr__server_unpark(tr_server *server, tr__trainer *trainer);
 void      tr__server_unpark_all(tr_server *server);
 
 /* server_requests.c */
-bool      tr__server_is_push(const tr_wire *wire);
 void     *tr__server_place(void *server, int peer, const tr_wire *wire);
 void      tr__server_receive(void *server, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed);
 /* A request, in its turn. A push takes `payload` over if it is a buffer of the pool (`is_owned`). */
@@ -521,8 +520,6 @@ void      tr__server_cut_without(tr_server *server, const tr__trainer *trainer);
 int64_t   tr__server_watch_cut(tr_server *server, int64_t now);
 /* Neither gone nor waiting for a cut: it will do another step by itself. */
 bool      tr__server_is_moving(const tr__trainer *trainer);
-/* The word of who has begun a cut that it is over, which it says while it waits for the cut. */
-bool      tr__server_is_over_word(const tr_wire *wire);
 /* Is no cut to be begun now? */
 bool      tr__server_cut_must_wait(const tr_server *server);
 /* All that move are sent an acknowledgement: it says what they are to know of cuts. */

@@ -12,9 +12,9 @@ tr_status tr__server_check_step(const tr_server *server, const tr__trainer *trai
     if (!server->is_running)
         return tr_fail(TR_EPEER, "%s sent %s before all trainers had agreed on the work",
                        tr__server_trainer_name(server, trainer), tr_wire_kind_name(wire->kind));
-    if (wire->step != step)
+    if (tr_wire_step(wire) != step)
         return tr_fail(TR_EPEER, "%s sent %s for step %llu instead of %llu", tr__server_trainer_name(server, trainer),
-                       tr_wire_kind_name(wire->kind), (unsigned long long)wire->step, (unsigned long long)step);
+                       tr_wire_kind_name(wire->kind), (unsigned long long)tr_wire_step(wire), (unsigned long long)step);
     return TR_OK;
 }
 
@@ -221,20 +221,20 @@ tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const 
     if (tr__server_ended_again(trainer, wire))
         return TR_OK;
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
-    const bool  has_gradient = wire->part == 0;
+    const bool  has_gradient = !wire->step_end.is_idle;
     const char *missing = has_gradient ? tr__server_first_missing(server, trainer) : NULL;
     if (has_gradient && !missing)
         missing = tr__server_first_missing_rows(server, trainer);
     if (missing)
         return tr_fail(TR_EPEER, "%s ended step %llu without the gradient '%s'", tr__server_trainer_name(server, trainer),
-                       (unsigned long long)wire->step, missing);
+                       (unsigned long long)wire->step_end.step, missing);
     if (!has_gradient && (trainer->pushed_count || !tr_mode_keeps_apart(&server->mode) || tr_mode_decides(&server->mode)))
         return tr_fail(TR_EPEER, "%s leaves step %llu out, which it has begun, or which others have, too",
-                       tr__server_trainer_name(server, trainer), (unsigned long long)wire->step);
+                       tr__server_trainer_name(server, trainer), (unsigned long long)wire->step_end.step);
     note_end(trainer, wire->seq);
     if (!has_gradient)
         leave_out(trainer);
-    tr__server_tasks_heard(server, trainer, wire->offset);
+    tr__server_tasks_heard(server, trainer, wire->step_end.everywhere);
     tr__server_meter_ended(server, trainer);
     tr__server_rows_ended(server, trainer);
     trainer->pushed_count = 0;
@@ -277,9 +277,9 @@ tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const t
         return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
                        tr__server_trainer_name(server, trainer));
     TR_TRY(tr__server_note_farewell(server, trainer, wire, payload));
-    const bool stays = wire->kind == TR_WIRE_OVER && !server->roster->rank[trainer->rank].is_dead;     /* a word may come late */
+    const bool stays = wire->kind == TR_WIRE_DRAIN && !server->roster->rank[trainer->rank].is_dead;     /* a word may come late */
     if (trainer->is_gone && !stays) {
-        server->cut.has_last |= wire->part != 0;
+        server->cut.has_last |= wire->leave.has_last;
         tr__server_stayed(server, trainer);
         return TR_OK;
     }
@@ -289,7 +289,7 @@ tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const t
         tr__server_maker_moves(server);
         return TR_OK;
     }
-    tr__server_tasks_heard(server, trainer, wire->offset);
+    tr__server_tasks_heard(server, trainer, wire->leave.everywhere);
     leave(server, trainer);
     return TR_OK;
 }

@@ -38,7 +38,8 @@ struct tr__server_tasks {
 
 bool tr__server_is_task(const tr_wire *wire)
 {
-    return wire->kind == TR_WIRE_TASKS || wire->kind == TR_WIRE_TASK_ASK || wire->kind == TR_WIRE_TASK_END;
+    return wire->kind == TR_WIRE_TASKS || wire->kind == TR_WIRE_TASK_ASK || wire->kind == TR_WIRE_TASK_END ||
+           wire->kind == TR_WIRE_SETTLED;
 }
 
 static int index_of(const tr_server *server, const tr__trainer *trainer)
@@ -364,7 +365,7 @@ static tr_status check_same(const tr_server *server, const tr__trainer *trainer,
 
 static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    const tr_tasks_spec spec = {wire->block, wire->part, wire->offset, wire->weight};
+    const tr_tasks_spec spec = {wire->tasks.count, wire->tasks.passes, wire->tasks.digest, wire->tasks.seconds};
 
     if (server->self != 0)
         return tr_fail(TR_EPEER, "%s: server 0 alone hands tasks out", tr__server_trainer_name(server, trainer));
@@ -373,7 +374,7 @@ static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const t
                        "of one that has none", tr__server_trainer_name(server, trainer));
     if (server->tasks) {                               /* it begins: what it has is of a process, or a loop, before it */
         TR_TRY(check_same(server, trainer, &spec));
-        tr__server_tasks_heard(server, trainer, wire->step);
+        tr__server_tasks_heard(server, trainer, wire->tasks.step);
         tr__server_tasks_leave(server, trainer);
         return TR_OK;
     }
@@ -442,11 +443,11 @@ static tr_status on_ask(tr_server *server, const tr__trainer *trainer, const tr_
     tr_wire *last = &server->tasks->last[index_of(server, trainer)];
     tr_task  task = look(server->tasks->core);
 
-    if (!wire->part)
-        TR_TRY(lease(&task, server, trainer, wire->offset, now));
+    if (!wire->task_ask.only_asks)
+        TR_TRY(lease(&task, server, trainer, wire->task_ask.last_lease, now));
     *last = (tr_wire){.kind = TR_WIRE_TASK, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self,
-                      .seq = wire->seq, .step = task.pass, .block = task.task, .part = task.answer, .offset = task.lease,
-                      .weight = task.skip};
+                      .seq = wire->seq, .task = {.lease = task.lease, .answer = (uint32_t)task.answer, .task = task.task,
+                                                 .pass = task.pass, .steps = task.skip}};
     tr_outbox_put(&server->outbox, &(tr_message){.peer = trainer->rank, .wire = *last});
     return TR_OK;
 }
@@ -455,18 +456,18 @@ static tr_status on_ask(tr_server *server, const tr__trainer *trainer, const tr_
  * that is dead had heard of it. */
 static tr_status on_end(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    const bool has_failed = wire->part != 0;
+    const bool has_failed = wire->task_end.has_failed;
     work      *w = work_of(server, trainer);
     uint64_t   at = 0;
     tr_status  status = TR_OK;
 
-    while (at < w->spans && (w->span[at].lease != wire->offset || !is_open(&w->span[at])))
+    while (at < w->spans && (w->span[at].lease != wire->task_end.lease || !is_open(&w->span[at])))
         at++;
     if (at == w->spans)
         return TR_OK;
     w->span[at].to = trainer->ended;
     if (has_failed) {
-        status = tr_tasks_failed(server->tasks->core, index_of(server, trainer), wire->offset);
+        status = tr_tasks_failed(server->tasks->core, index_of(server, trainer), wire->task_end.lease);
         drop_span(w, at);
     }
     span *next = first_open(w);
@@ -488,8 +489,8 @@ tr_status tr__server_on_task(tr_server *server, tr__trainer *trainer, const tr_w
                        tr_wire_kind_name(wire->kind));
     if (wire->kind == TR_WIRE_TASK_ASK)
         return on_ask(server, trainer, wire, now);
-    if (wire->part == TR_TASK_EVERYWHERE) {
-        tr__server_tasks_heard(server, trainer, wire->offset);
+    if (wire->kind == TR_WIRE_SETTLED) {
+        tr__server_tasks_heard(server, trainer, wire->settled.everywhere);
         return TR_OK;
     }
     return on_end(server, trainer, wire);

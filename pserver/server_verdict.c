@@ -22,9 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Flags of READY. */
-enum { LOST = 1, LEFT = 2, GATHERED = 4, GIVEN_UP = 8 };
-
 /* What is not decided after so long may have been lost, and is said again, less and less often: nanoseconds. */
 static const int64_t ASK_FIRST = 2000000, ASK_LAST = 500000000;
 
@@ -164,7 +161,7 @@ static uint32_t cut_flags(const tr_server *server)
 {
     if (!tr__server_cut_is_decided(server) || !server->cut.number)
         return 0;
-    return tr__server_cut_is_gathered(server) ? GATHERED : server->cut.phase != TR__CUT_GATHERING ? GIVEN_UP : 0;
+    return tr__server_cut_is_gathered(server) ? TR_READY_GATHERED : server->cut.phase != TR__CUT_GATHERING ? TR_READY_GIVEN_UP : 0;
 }
 
 /* Trainer number `trainer_count` is none: the message is about a cut. */
@@ -172,9 +169,10 @@ static void say_ready(tr_server *server, int trainer, const tr__report *report)
 {
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = server->roster->server_rank[0],
-        .wire = {.kind = TR_WIRE_READY, .sender = (uint32_t)server->roster->self, .seq = server->cut.number,
-                 .step = report->step, .part = (uint32_t)trainer, .offset = report->pulled,
-                 .block = cut_flags(server) | (report->is_lost ? LOST : 0) | (report->has_left ? LEFT : 0)}});
+        .wire = {.kind = TR_WIRE_READY, .sender = (uint32_t)server->roster->self,
+                 .ready = {.step = report->step, .pulled = report->pulled, .trainer = (uint32_t)trainer, .snapshot = server->cut.number,
+                           .flags = cut_flags(server) | (report->is_lost ? TR_READY_LOST : 0) |
+                                    (report->has_left ? TR_READY_LEFT : 0)}}});
 }
 
 /* What this server has of a trainer that is not decided yet. */
@@ -234,7 +232,7 @@ static int64_t ask_who_serves(tr_server *server, int64_t now)
         const int rank = roster->server_rank[s], spare = roster->rank[rank].is_dead ? tr_roster_spare_for(roster, rank) : -1;
         is_missed |= spare >= 0;
         if (is_time && spare >= 0)
-            tr_outbox_put(&server->outbox, &(tr_message){.peer = spare, .wire = {.kind = TR_WIRE_SERVING,
+            tr_outbox_put(&server->outbox, &(tr_message){.peer = spare, .wire = {.kind = TR_WIRE_SERVING_ASK,
                                                                                  .sender = (uint32_t)roster->self}});
     }
     if (is_time)
@@ -278,7 +276,7 @@ static void send_verdict(tr_server *server, int to)
     trireme__pserver__verdict__pack(&verdict, payload);
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = server->roster->server_rank[to], .payload = payload, .owned = payload,
-        .wire = {.kind = TR_WIRE_VERDICT, .sender = (uint32_t)server->roster->self, .bytes = size}});
+        .wire = {.kind = TR_WIRE_DECISION, .sender = (uint32_t)server->roster->self, .bytes = size}});
 }
 
 /* Server 0's. */
@@ -329,35 +327,35 @@ void tr__server_verdict_moves(tr_server *server)
 
 /* == messages ================================================================================== */
 
-static void hear_of_cut(tr_server *server, int from, const tr_wire *wire)
+static void hear_of_cut(tr_server *server, int from, const tr_form_ready *ready)
 {
     tr__verdicts *v = &server->verdicts;
 
-    if (!tr__server_cut_is_decided(server) || wire->seq <= v->cut || wire->seq > UINT32_MAX)
+    if (!tr__server_cut_is_decided(server) || ready->snapshot <= v->cut)
         return;
-    if (wire->block & GATHERED)
-        v->gathered[from] = (uint32_t)wire->seq;
-    if (wire->block & GIVEN_UP && server->cut.number <= wire->seq)
-        tr__server_cut_give_up(server, (uint32_t)wire->seq);
+    if (ready->flags & TR_READY_GATHERED)
+        v->gathered[from] = ready->snapshot;
+    if (ready->flags & TR_READY_GIVEN_UP && server->cut.number <= ready->snapshot)
+        tr__server_cut_give_up(server, ready->snapshot);
 }
 
-static tr_status on_ready(tr_server *server, int from, const tr_wire *wire)
+static tr_status on_ready(tr_server *server, int from, const tr_form_ready *ready)
 {
     tr__verdicts *v = &server->verdicts;
-    const int     trainer = (int)wire->part;
-    bool          is_known = wire->block & GATHERED && wire->seq <= v->cut;
+    const int     trainer = (int)ready->trainer;
+    bool          is_known = ready->flags & TR_READY_GATHERED && ready->snapshot <= v->cut;
 
-    if (!is_first(server) || wire->part > (uint32_t)server->trainer_count)
+    if (!is_first(server) || ready->trainer > (uint32_t)server->trainer_count)
         return tr_fail(TR_EPEER, "server %d says to %s what it has of trainer %u", from,
-                       tr_roster_name(server->roster, server->roster->self), wire->part);
+                       tr_roster_name(server->roster, server->roster->self), ready->trainer);
     if (trainer < server->trainer_count) {
         tr__report *r = &v->report[(size_t)from * (size_t)server->trainer_count + (size_t)trainer];
-        if (wire->step && wire->step >= r->step)
-            *r = (tr__report){wire->step, wire->offset, r->is_lost, false};
-        r->is_lost |= (wire->block & LOST) != 0;
-        is_known |= (wire->step && wire->step <= v->settled[trainer]) || (wire->block & (LOST | LEFT) && tr__server_is_out(server, trainer));
+        if (ready->step && ready->step >= r->step)
+            *r = (tr__report){ready->step, ready->pulled, r->is_lost, false};
+        r->is_lost |= (ready->flags & TR_READY_LOST) != 0;
+        is_known |= (ready->step && ready->step <= v->settled[trainer]) || (ready->flags & (TR_READY_LOST | TR_READY_LEFT) && tr__server_is_out(server, trainer));
     }
-    hear_of_cut(server, from, wire);
+    hear_of_cut(server, from, ready);
     if (is_known)
         send_verdict(server, from);
     return TR_OK;
@@ -423,8 +421,8 @@ tr_status tr__server_on_peer(tr_server *server, int peer, const tr_wire *wire, c
     if (rank->role != TR_ROLE_SERVER || !tr__server_has_verdicts(server) || !server->is_running)
         return TR_OK;
     if (wire->kind == TR_WIRE_READY)
-        TR_TRY(on_ready(server, rank->index, wire));
-    else if (wire->kind == TR_WIRE_VERDICT)
+        TR_TRY(on_ready(server, rank->index, &wire->ready));
+    else if (wire->kind == TR_WIRE_DECISION)
         TR_TRY(on_verdict(server, rank->index, wire, payload));
     else
         hear_serving(server, rank->index, peer);

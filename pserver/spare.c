@@ -73,12 +73,12 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     (void)now;
     (void)payload;
     (void)is_placed;
-    if (wire->kind == TR_WIRE_HEIR && wire->part == TR_HEIR_CALLED && spare->server < 0 && spare->status == TR_OK &&
-        !roster->rank[peer].is_dead && wire->block < (uint32_t)roster->trainers)
-        spare->inherit(spare->self, (int)wire->block, (uint32_t)wire->seq);
-    if (wire->kind == TR_WIRE_MIRROR && wire->part == 0 && spare->status == TR_OK && wire->block < (uint32_t)roster->servers &&
-        roster->server_rank[wire->block] == peer && !find_place(spare))
-        spare->mirror(spare->self, (int)wire->block);
+    if (wire->kind == TR_WIRE_REPLACE_CALL && spare->server < 0 && spare->status == TR_OK && !roster->rank[peer].is_dead &&
+        wire->replace_call.trainer < (uint32_t)roster->trainers)
+        spare->inherit(spare->self, (int)wire->replace_call.trainer, wire->replace_call.called);
+    if (wire->kind == TR_WIRE_MIRROR_CALL && spare->status == TR_OK && wire->server.server < (uint32_t)roster->servers &&
+        roster->server_rank[wire->server.server] == peer && !find_place(spare))
+        spare->mirror(spare->self, (int)wire->server.server);
 }
 
 /* The roster says who is dead; `tick` looks there, since whose turn it is changes when another spare has taken a place. */

@@ -42,12 +42,12 @@ static void begin(void)
     say_setup(&r, "async", TR_FP32);
     say_join(&r, TRAINER0);
     say_join(&r, TRAINER1);
-    say_small(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 2, .offset = 9, .weight = 10});
+    say_small(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 2, .digest = 9, .seconds = 10}});
     say_small(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK});
-    say_small(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .offset = 1});
+    say_small(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .task_ask = {.last_lease = 1}});
     say_small(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK});
     make_steps(&r, TRAINER1, 1, 2);
-    say_small(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_END, .offset = 1});
+    say_small(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_END, .task_end = {.lease = 1}});
     make_steps(&r, TRAINER1, 3, 3);
     unmake(&r);
     damaged_init(&left, kept.tasks, kept.tasks_bytes);
@@ -58,10 +58,10 @@ static bool has_begun(rig *r, bool takes_place)
     if (takes_place)
         return tr_server_take_over(r->server) == TR_OK;
     say_small(r, TRAINER0, (tr_wire){.kind = TR_WIRE_NONE});
-    say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept.setup_bytes, .part = 1, .step = 3}, kept.setup);
+    say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept.setup_bytes, .setup = {.resumes = 1, .updates = 3}}, kept.setup);
     say_join(r, TRAINER0);
-    say(r, TRAINER1, (tr_wire){.kind = TR_WIRE_JOIN, .step = 3, .offset = 3}, NULL);
-    say_small(r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 2, .offset = 9, .weight = 10});
+    say(r, TRAINER1, (tr_wire){.kind = TR_WIRE_JOIN, .join = {.step = 3, .everywhere = 3}}, NULL);
+    say_small(r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 2, .digest = 9, .seconds = 10}});
     return true;
 }
 
@@ -71,12 +71,12 @@ static void go_on(rig *r, bool takes_place)
         return;
     for (int from = TRAINER0; from <= TRAINER1; from++)
         for (uint64_t known = 0; known < 4; known++) {
-            say_small(r, from, (tr_wire){.kind = TR_WIRE_TASK_ASK, .offset = known});
-            say_small(r, from, (tr_wire){.kind = TR_WIRE_TASK_END, .offset = known});
+            say_small(r, from, (tr_wire){.kind = TR_WIRE_TASK_ASK, .task_ask = {.last_lease = known}});
+            say_small(r, from, (tr_wire){.kind = TR_WIRE_TASK_END, .task_end = {.lease = known}});
         }
     make_steps(r, TRAINER1, 4, 5);
     r->node.lost(r->node.self, TRAINER1, "died");
-    say_small(r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .offset = 4});
+    say_small(r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .task_ask = {.last_lease = 4}});
     make_steps(r, TRAINER0, 1, 2);
 }
 

@@ -180,12 +180,53 @@ static void send_all(rig *r, bool stays_unsent)
     r->node.tick(r->node.self, 0);
 }
 
+/* A field's value, by the name of the field: small numbers, most of which are near to what could be. */
+static uint64_t value_of(const char *field, const record *m)
+{
+    static const char *const numbers[] = {"block", "table", "value", "count", "trainer", "server", "coordinator", "rank", "task"};
+
+    if (!strcmp(field, "step") || !strcmp(field, "update") || !strcmp(field, "updates"))
+        return m->step;
+    if (!strcmp(field, "weight") || !strcmp(field, "seconds"))
+        return m->weight;
+    if (!strcmp(field, "offset") || !strcmp(field, "everywhere") || !strcmp(field, "before") || !strcmp(field, "pieces"))
+        return m->chunk == 255 ? m->offset : (uint64_t)m->chunk * CHUNK + m->offset;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!strcmp(field, numbers[i]))
+            return m->block;
+    return m->part;
+}
+
+#define FILL(type, name, most, meaning) form->name = (tr_field_##type)value_of(#name, m);
+#define FILL_FORM(KIND, form_, ...)                                                                          \
+    case TR_WIRE_##KIND: {                                                                                   \
+        tr_form_##form_ *form = &wire->form_;                                                                \
+        TR_FORM_##form_(FILL) break;                                                                         \
+    }
+#define FILL_NONE(KIND, ...) case TR_WIRE_##KIND: break;
+
+/* False: no such message passes the decoder. */
+static bool fill_in(tr_wire *wire, const record *m)
+{
+    uint8_t header[TR_WIRE_HEADER];
+    tr_wire filled;
+
+    switch (wire->kind) {
+        TR_MESSAGES(FILL_FORM, FILL_NONE)
+    default:
+        break;
+    }
+    tr_wire_encode(header, wire);
+    if (tr_wire_decode(&filled, header) != TR_OK)
+        return false;
+    *wire = filled;
+    return true;
+}
+
 static void happen(rig *r, const record *m, const uint8_t *payload, uint64_t bytes)
 {
     const int from = 1 + (m->who & 1);
-    tr_wire   wire = {.kind = (tr_wire_kind)m->kind, .epoch = 1, .sender = (uint32_t)from, .step = m->step, .block = m->block,
-                      .part = m->part, .offset = m->chunk == 255 ? m->offset : (uint64_t)m->chunk * CHUNK + m->offset, .bytes = bytes,
-                      .weight = m->weight};
+    tr_wire   wire = {.kind = (tr_wire_kind)m->kind, .epoch = 1, .sender = (uint32_t)from, .bytes = bytes};
 
     if (m->kind >= TR_WIRE_KIND_COUNT) {
         if (is_applying) {
@@ -199,8 +240,10 @@ static void happen(rig *r, const record *m, const uint8_t *payload, uint64_t byt
         r->node.lost(r->node.self, from, "died");
         return;
     }
-    if (wire.kind < TR_WIRE_SETUP)
+    if (tr_wire_is_of_loop(wire.kind))
         return;                                    /* never a core's */
+    if (!fill_in(&wire, m))
+        return;
     r->seq[from] += !(m->who & 2);
     wire.seq = r->seq[from] + !!(m->who & 4);
     say(r, from, wire, payload, m->who & 16);

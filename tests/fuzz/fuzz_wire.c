@@ -27,12 +27,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
     tr_wire wire;
     uint8_t again[TR_WIRE_HEADER];
+    char    text[256];
 
     if (size < TR_WIRE_HEADER || tr_wire_decode(&wire, input) != TR_OK)
         return 0;
     tr_wire_encode(again, &wire);
     if (memcmp(again, input, TR_WIRE_HEADER))      /* one message, one header */
         abort();
-    read_entries(input + TR_WIRE_HEADER, size - TR_WIRE_HEADER, wire.block);
+    tr_wire_print(text, sizeof text, &wire);
+    sink = (uint8_t)text[0];
+    if (wire.kind == TR_WIRE_PUSH_MANY || wire.kind == TR_WIRE_DATA_MANY)
+        read_entries(input + TR_WIRE_HEADER, size - TR_WIRE_HEADER,
+                     wire.kind == TR_WIRE_PUSH_MANY ? wire.push_many.count : wire.data_many.count);
     return 0;
 }

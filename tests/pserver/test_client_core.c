@@ -109,9 +109,9 @@ TEST(small_pushes_travel_together_large_ones_in_chunks)
     int many = 0, chunks = 0;
     for (int i = 0; i < 5; i++) {
         many += m[i].wire.kind == TR_WIRE_PUSH_MANY;
-        assert_int_equal(m[i].wire.step, 1);
+        assert_int_equal(tr_wire_step(&m[i].wire), 1);
         if (m[i].wire.kind == TR_WIRE_PUSH) {
-            assert_int_equal(m[i].wire.offset, chunks * CHUNK);
+            assert_int_equal(m[i].wire.push.offset, chunks * CHUNK);
             assert_ptr_equal(m[i].payload, (char *)memory + chunks * CHUNK);    /* from where it lies */
             chunks++;
         }
@@ -145,7 +145,7 @@ TEST(no_more_than_a_window_is_under_way)
     assert_int_equal(take(&r, m, 8), 2);
     hear(&r, 1, (tr_wire){.kind = TR_WIRE_ACK, .seq = m[0].wire.seq}, NULL);
     assert_int_equal(take(&r, m, 8), 1);
-    assert_int_equal(m[0].wire.offset, 2 * CHUNK);
+    assert_int_equal(m[0].wire.push.offset, 2 * CHUNK);
     unmake(&r);
 }
 
@@ -182,7 +182,7 @@ TEST(receipts_matter_where_nothing_comes_behind_them)
     static uint8_t entry[TR_WIRE_ENTRY + SMALL + 64];
     uint64_t       cursor = TR_WIRE_ENTRY;
     tr_wire_entry_put(entry, 0, &cursor, 1, SMALL);
-    hear(&r, 1, (tr_wire){.kind = TR_WIRE_DATA_MANY, .seq = pull, .step = 1, .block = 1, .bytes = tr_wire_entry_size(SMALL)}, entry);
+    hear(&r, 1, (tr_wire){.kind = TR_WIRE_DATA_MANY, .seq = pull, .data_many = {.count = 1}, .bytes = tr_wire_entry_size(SMALL)}, entry);
     expect_receipts_matter(&r, true, false);               /* the answer has overtaken them */
     hear(&r, 1, (tr_wire){.kind = TR_WIRE_ACK, .seq = pull}, NULL);
     assert_int_equal(tr_client_done(r.client), ticket);
@@ -204,7 +204,7 @@ TEST(a_pull_is_done_when_all_bytes_are_here)
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(tr_client_done(r.client) < ticket);
         memset(data, (int)i + 1, sizeof data);
-        const tr_wire wire = {.kind = TR_WIRE_DATA, .seq = m[0].wire.seq, .block = 0, .part = i, .offset = i * CHUNK, .bytes = CHUNK};
+        const tr_wire wire = {.kind = TR_WIRE_DATA, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.block = 0, .number = i, .offset = i * CHUNK}};
         hear(&r, 1, wire, data);
         hear(&r, 1, wire, data);                   /* twice is once */
     }
@@ -243,7 +243,7 @@ TEST(a_block_that_nobody_pulled_is_refused)
     tr_client_pull(r.client, 1, &block, &at);
     tr_client_flush(r.client);
     take(&r, m, 8);
-    hear(&r, 1, (tr_wire){.kind = TR_WIRE_DATA, .seq = m[0].wire.seq, .block = 1, .offset = 8, .bytes = CHUNK}, data);
+    hear(&r, 1, (tr_wire){.kind = TR_WIRE_DATA, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.block = 1, .offset = 8}}, data);
     assert_int_equal(r.node.status(r.node.self, &text), TR_EFORMAT);
     assert_non_null(strstr(text, "answers with a block that nobody pulled"));
     unmake(&r);
@@ -359,7 +359,7 @@ TEST(a_trainers_place_is_that_behind_the_steps_that_servers_have)
 
 static void request(rig *r, tr_wire_kind kind)
 {
-    tr_client_task_request(r->client, &(tr_client_task){.wire = {.kind = kind, .offset = 7}});
+    tr_client_task_request(r->client, &(tr_client_task){.wire = {.kind = kind}});
 }
 
 TEST(that_every_server_has_a_task_is_said_when_it_is_so)
@@ -371,14 +371,13 @@ TEST(that_every_server_has_a_task_is_said_when_it_is_so)
     take(&r, m, 16);
     request(&r, TR_WIRE_TASK_END);
     assert_int_equal(take(&r, m, 16), 1);
-    assert_int_equal(m[0].wire.part, TR_TASK_DONE);
+    assert_false(m[0].wire.task_end.has_failed);
     acknowledge(&r, 0);
     assert_int_equal(take(&r, m, 16), 0);
     acknowledge(&r, 1);
     assert_int_equal(take(&r, m, 16), 1);
-    assert_int_equal(m[0].wire.kind, TR_WIRE_TASK_END);
-    assert_int_equal(m[0].wire.part, TR_TASK_EVERYWHERE);
-    assert_int_equal(m[0].wire.offset, 1);
+    assert_int_equal(m[0].wire.kind, TR_WIRE_SETTLED);
+    assert_int_equal(m[0].wire.settled.everywhere, 1);
     unmake(&r);
 }
 
@@ -417,8 +416,8 @@ TEST(what_a_server_has_alone_is_left_out_before_tasks_begin)
     assert_int_equal(take(&r, m, 16), 1);
     assert_int_equal(m[0].peer, 1);
     assert_int_equal(m[0].wire.kind, TR_WIRE_STEP_END);
-    assert_int_equal(m[0].wire.step, 3);
-    assert_int_equal(m[0].wire.part, 1);
+    assert_int_equal(m[0].wire.step_end.step, 3);
+    assert_true(m[0].wire.step_end.is_idle);
     acknowledge(&r, 1);
     assert_int_equal(take(&r, m, 16), 1);
     assert_int_equal(m[0].peer, 0);

@@ -82,7 +82,7 @@ static void collect(job *j, int s)
     tr_message m;
 
     while (tr_gather_next(j->gather[s], &m)) {
-        m.wire.weight = s;                         /* from whom */
+        m.wire.sender = (uint32_t)s;
         assert_true(j->count < WAITING);
         j->waiting[j->count++] = m;
         j->sent++;
@@ -98,7 +98,7 @@ static void deliver(job *j, bool is_bad)
 
     memmove(&j->waiting[at], &j->waiting[at + 1], (size_t)(--j->count - at) * sizeof m);
     for (int i = 0; i < (times < 3 ? times : 1); i++)
-        EXPECT_OK(tr_gather_receive(j->gather[m.peer], (j->begun[m.peer] + 2) / 3, (int)m.wire.weight, &m.wire, m.payload));
+        EXPECT_OK(tr_gather_receive(j->gather[m.peer], (j->begun[m.peer] + 2) / 3, (int)m.wire.sender, &m.wire, m.payload));
     free(m.owned);
 }
 
@@ -154,7 +154,7 @@ TEST(who_is_missing_is_named)
     open_job(&j, 1);
     assert_false(tr_gather_missing(j.gather[0], text, sizeof text));
     EXPECT_OK(tr_gather_begin(j.gather[0], 1, own, BYTES, j.all[0]));
-    EXPECT_OK(tr_gather_receive(j.gather[0], 0, 2, &(tr_wire){.kind = TR_WIRE_SHARE, .seq = FIRST, .bytes = BYTES}, own));
+    EXPECT_OK(tr_gather_receive(j.gather[0], 0, 2, &(tr_wire){.kind = TR_WIRE_SHARE, .bytes = BYTES, .share = {.number = FIRST}}, own));
     assert_true(tr_gather_missing(j.gather[0], text, sizeof text));
     assert_string_equal(text, "server 1, server 3");
     close_job(&j);
@@ -165,16 +165,16 @@ TEST(what_does_not_fit_is_refused)
     job     j;
     uint8_t own[TR_GATHER_MAX] = {0};
     open_job(&j, 1);
-    const tr_wire none = {.kind = TR_WIRE_SHARE, .seq = 0, .bytes = BYTES};
-    const tr_wire first = {.kind = TR_WIRE_SHARE, .seq = FIRST, .bytes = BYTES};
+    const tr_wire none = {.kind = TR_WIRE_SHARE, .bytes = BYTES, .share = {.number = 0}};
+    const tr_wire first = {.kind = TR_WIRE_SHARE, .bytes = BYTES, .share = {.number = FIRST}};
     tr_wire       next = first;
     EXPECT_FAIL(TR_EPEER, "shares 12 bytes of gathering 0", tr_gather_receive(j.gather[0], 0, 1, &none, own));
     EXPECT_FAIL(TR_EPEER, "(trainer 0", tr_gather_receive(j.gather[0], 0, SERVERS, &first, own));
     for (int s = 1; s < SERVERS; s++)
         EXPECT_OK(tr_gather_receive(j.gather[0], 0, s, &first, own));
-    next.seq++;
+    next.share.number++;
     EXPECT_OK(tr_gather_receive(j.gather[0], 0, 1, &next, own));
-    next.seq++;
+    next.share.number++;
     EXPECT_FAIL(TR_EPEER, "is more than one gathering ahead", tr_gather_receive(j.gather[0], 0, 1, &next, own));
     EXPECT_FAIL(TR_EPEER, "has 12 bytes of update 1 to share", tr_gather_begin(j.gather[0], 1, own, 4, j.all[0]));
     close_job(&j);
@@ -198,7 +198,7 @@ TEST(what_a_predecessor_said_is_not_made_up)
 {
     job           j;
     uint8_t       own[BYTES] = {0};
-    const tr_wire asks = {.kind = TR_WIRE_SHARE, .seq = FIRST, .part = 1, .bytes = BYTES};
+    const tr_wire asks = {.kind = TR_WIRE_SHARE, .bytes = BYTES, .share = {.number = FIRST, .asks = 1}};
     tr_message    m;
     open_job(&j, 1);
     EXPECT_OK(tr_gather_receive(j.gather[0], 0, 1, &asks, own));

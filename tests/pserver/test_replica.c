@@ -99,9 +99,9 @@ TEST(what_servers_gather_has_room)
     const char    *text;
     rig            r = make(NULL);
 
-    say(&r, (tr_wire){.kind = TR_WIRE_UPDATE, .part = 2, .bytes = 2 * TR_GATHER_MAX}, all);
+    say(&r, (tr_wire){.kind = TR_WIRE_REPLICA_SHARES, .bytes = 2 * TR_GATHER_MAX}, all);
     assert_int_equal(status_of(&r, &text), TR_OK);
-    say(&r, (tr_wire){.kind = TR_WIRE_UPDATE, .part = 2, .bytes = 2 * TR_GATHER_MAX + 1}, all);
+    say(&r, (tr_wire){.kind = TR_WIRE_REPLICA_SHARES, .bytes = 2 * TR_GATHER_MAX + 1}, all);
     assert_int_equal(status_of(&r, &text), TR_EFORMAT);
     assert_non_null(strstr(text, "2049 bytes as what 2 servers have gathered"));
     unmake(&r);
@@ -155,7 +155,7 @@ TEST(one_that_goes_back_by_an_update_has_at_once_what_counts_without_it)
     rig          r = make(&s);
     const char  *text;
 
-    say(&r, (tr_wire){.kind = TR_WIRE_COPY, .part = 1, .step = 6, .bytes = size}, update);
+    say(&r, (tr_wire){.kind = TR_WIRE_COPY_KEEP, .bytes = size, .copy = {.update = 6}}, update);
     assert_int_equal(status_of(&r, &text), TR_OK);
     assert_int_equal(s.updates, 6);
     assert_int_equal(s.settled, 6);
@@ -169,7 +169,7 @@ TEST(what_counts_without_an_update_is_not_guessed)
     rig         r = make(&s);
     const char *text;
 
-    say(&r, (tr_wire){.kind = TR_WIRE_COPY, .part = 1, .step = 6}, "");
+    say(&r, (tr_wire){.kind = TR_WIRE_COPY_KEEP, .copy = {.update = 6}}, "");
     assert_int_equal(status_of(&r, &text), TR_EFORMAT);
     assert_non_null(strstr(text, "what counts behind update 6 is damaged"));
     assert_int_equal(s.updates, 7);

@@ -37,11 +37,11 @@ TEST(a_repeated_request_is_taken_once_and_acknowledged_again)
 
     push_large(&r, TRAINER0, 1, 0, 1);
     take_ack(&r, TRAINER0, NULL);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH, .seq = 3, .step = 1, .block = 1, .bytes = CHUNK, .weight = 1}, data);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH, .seq = 3, .bytes = CHUNK, .push = {.step = 1, .block = 1, .weight = 1}}, data);
     assert_int_equal(take_ack(&r, TRAINER0, NULL), 3);
     push_large(&r, TRAINER0, 1, 1, 1);
     push_small(&r, TRAINER0, 1, 1);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 1}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = 1}}, NULL);
     push_step(&r, TRAINER1, 1, 1);
     assert_true(grad[1][0] == 1);
     unmake(&r);
@@ -67,7 +67,7 @@ TEST(a_pull_waits_for_its_step)
     int data = 0;
 
     push_step(&r, TRAINER0, 1, 1);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL, .step = 1, .bytes = 8}, "\1\0\0\0\0\0\0\0");
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL, .bytes = 8, .pull = {.step = 1}}, "\1\0\0\0\0\0\0\0");
     push_step(&r, TRAINER1, 1, 1);
     take_ack(&r, TRAINER0, &data);
     assert_int_equal(data, 0);
@@ -89,7 +89,7 @@ TEST(the_others_go_on_without_a_trainer_that_says_goodbye)
     assert_true(grad[1][0] == 4);
     tr_server_applied(r.server, TR_OK);
     assert_false(tr_server_is_done(r.server));
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 1}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_GOODBYE, .leave = {.step = 1}}, NULL);
     assert_true(tr_server_is_done(r.server));
     unmake(&r);
 }
@@ -101,9 +101,9 @@ TEST(an_old_epoch_is_told_and_not_used)
     bool       is_told = false;
 
     take_ack(&r, TRAINER0, NULL);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .epoch = 7, .step = 1}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .epoch = 7, .step_end = {.step = 1}}, NULL);
     while (r.node.next(r.node.self, &m)) {
-        is_told |= m.peer == TRAINER0 && m.wire.kind == TR_WIRE_REFUSED;
+        is_told |= m.peer == TRAINER0 && m.wire.kind == TR_WIRE_REPLACED;
         tr_message_over(&m);
     }
     assert_true(is_told);
@@ -122,7 +122,7 @@ TEST(mistakes_are_refused_by_name)
     r = make_running();
     push_large(&r, TRAINER0, 1, 0, 1);
     push_large(&r, TRAINER0, 1, 1, 1);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 1}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = 1}}, NULL);
     EXPECT_REFUSED(&r, "ended step 1 without the gradient 'b@GRAD'");
     unmake(&r);
     r = make_running();
@@ -130,7 +130,7 @@ TEST(mistakes_are_refused_by_name)
     EXPECT_REFUSED(&r, "sent PUSH for step 2 instead of 1");
     unmake(&r);
     r = make_running();
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH, .step = 1, .block = 1, .offset = 64, .bytes = 8}, "12345678");
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH, .bytes = 8, .push = {.step = 1, .block = 1, .offset = 64}}, "12345678");
     EXPECT_REFUSED(&r, "pushed 8 bytes at 64 of block 1, which is no piece of one");
     unmake(&r);
     r = make_running();
@@ -163,8 +163,7 @@ static void push_compressed(rig *r, int from, int chunk, const char *method, flo
     for (int i = 0; i < CHUNK / 4; i++)
         data[i] = value;
     bytes = tr_compress_encode(&c, payload, data, residual, CHUNK / 4) - bytes;
-    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH_COMPRESSED, .step = 1, .block = 1, .offset = (uint64_t)chunk * CHUNK,
-                           .bytes = bytes, .weight = 1}, payload);
+    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH_COMPRESSED, .bytes = bytes, .push = {.step = 1, .block = 1, .offset = (uint64_t)chunk * CHUNK, .weight = 1}}, payload);
 }
 
 static rig make_compressed(const char *method)
@@ -183,12 +182,12 @@ TEST(compressed_gradients_are_decoded_in_trainer_order_beside_others)
     push_compressed(&r, TRAINER1, 0, "int8", 127, 0);
     push_compressed(&r, TRAINER1, 1, "int8", 254, 0);
     push_small(&r, TRAINER1, 1, 3);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 1}, NULL);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = 1}}, NULL);
     push_compressed(&r, TRAINER0, 0, "int8", -127, 0);
     push_large(&r, TRAINER0, 1, 1, 1);
     push_small(&r, TRAINER0, 1, 1);
     assert_int_equal(applying, 0);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 1}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = 1}}, NULL);
     assert_int_equal(applying, 1);
     assert_true(grad[1][0] == 0 && grad[1][CHUNK / 4] == 127.5f && grad[0][0] == 2);
     unmake(&r);
@@ -347,7 +346,7 @@ TEST(servers_share_what_they_have_in_an_update)
     assert_memory_equal(sent.payload, "own", 4);
     tr_message_over(&sent);
     assert_int_equal(tr_server_shared(r.server), 0);
-    const tr_wire wire = {.kind = TR_WIRE_SHARE, .epoch = 1, .seq = sent.wire.seq, .bytes = 4};
+    const tr_wire wire = {.kind = TR_WIRE_SHARE, .epoch = 1, .bytes = 4, .share = {.number = sent.wire.share.number}};
     uint8_t      *place = r.node.place(r.node.self, 1, &wire);
     memcpy(place, "two", 4);
     r.node.receive(r.node.self, 0, 1, &wire, place, true);

@@ -47,7 +47,7 @@ static void die_and_be_replaced(rig *r, int rank)
     const int      heir = rank + 1;
     const uint32_t epoch = tr_roster_next_epoch(r->roster, 1, 0);
     assert_true(tr_roster_inherit(r->roster, 1, heir, epoch));
-    say(r, heir, (tr_wire){.kind = TR_WIRE_HEIR, .seq = epoch, .epoch = epoch, .block = 1, .part = TR_HEIR_IS}, NULL);
+    say(r, heir, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .epoch = epoch, .seq = epoch, .replace_done = {.trainer = 1, .called = epoch}}, NULL);
     say_as(r, heir, 1, (tr_wire){.kind = TR_WIRE_JOIN}, NULL);
     assert_true(take_ack(r, heir, NULL) == 1);
 }
@@ -58,8 +58,7 @@ static void begin_a_step_and_die(rig *r, int rank, uint64_t seq)
     static const float data[CHUNK / 4] = {1};
 
     for (int chunk = 1; chunk >= 0; chunk--)
-        say_as(r, rank, seq++, (tr_wire){.kind = TR_WIRE_PUSH, .step = 1, .block = 1, .offset = (uint64_t)chunk * CHUNK, .bytes = CHUNK,
-                                         .weight = 1}, data);
+        say_as(r, rank, seq++, (tr_wire){.kind = TR_WIRE_PUSH, .bytes = CHUNK, .push = {.step = 1, .block = 1, .offset = (uint64_t)chunk * CHUNK, .weight = 1}}, data);
     die_and_be_replaced(r, rank);
 }
 
@@ -90,12 +89,13 @@ static void make_step(rig *r, int from)
 
 static void say_ready(rig *r, uint32_t trainer, uint64_t pulled)
 {
-    say(r, SERVER1, (tr_wire){.kind = TR_WIRE_READY, .epoch = 1, .seq = 1, .part = trainer, .step = 1, .offset = pulled}, NULL);
+    say(r, SERVER1, (tr_wire){.kind = TR_WIRE_READY, .epoch = 1, .seq = 1, .ready = {.trainer = trainer, .step = 1, .pulled = pulled}}, NULL);
 }
 
-static void say_is(rig *r, int heir, uint32_t epoch, tr_wire_heir_has has)
+static void say_is(rig *r, int heir, uint32_t epoch, tr_replacement_progress progress)
 {
-    say(r, heir, (tr_wire){.kind = TR_WIRE_HEIR, .seq = epoch, .epoch = epoch, .block = 1, .part = TR_HEIR_IS, .offset = has}, NULL);
+    say(r, heir, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .epoch = epoch, .seq = epoch,
+                           .replace_done = {.trainer = 1, .called = epoch, .progress = progress}}, NULL);
 }
 
 /* What the newest acknowledgement says of cuts. */
@@ -106,7 +106,7 @@ static bool cuts_must_wait(rig *r, int to)
 
     while (r->node.next(r->node.self, &m)) {
         if (m.peer == to && m.wire.kind == TR_WIRE_ACK)
-            must_wait = m.wire.weight > 0;
+            must_wait = m.wire.ack.declines;
         tr_message_over(&m);
     }
     return must_wait;
@@ -122,10 +122,10 @@ TEST(an_heir_that_has_joined_elsewhere_says_whether_it_has_made_a_step)
     assert_true(cuts_must_wait(&r, TRAINER0));
     const uint32_t epoch = tr_roster_next_epoch(r.roster, 1, 0);
     assert_true(tr_roster_inherit(r.roster, 1, FIRST_HEIR, epoch));
-    say_is(&r, FIRST_HEIR, epoch, TR_HEIR_NOTHING);
-    say_is(&r, FIRST_HEIR, epoch, TR_HEIR_JOINED);
+    say_is(&r, FIRST_HEIR, epoch, TR_REPLACEMENT_CALLED);
+    say_is(&r, FIRST_HEIR, epoch, TR_REPLACEMENT_JOINED);
     assert_true(cuts_must_wait(&r, TRAINER0));
-    say_is(&r, FIRST_HEIR, epoch, TR_HEIR_STEPPED);
+    say_is(&r, FIRST_HEIR, epoch, TR_REPLACEMENT_STEPPED);
     pull(&r, TRAINER0, 0);                         /* is acknowledged */
     assert_false(cuts_must_wait(&r, TRAINER0));
     unmake(&r);
@@ -143,7 +143,7 @@ TEST(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got)
     assert_int_equal(applying, 1);
     tr_server_applied(r.server, TR_OK);
     die_and_be_replaced(&r, TRAINER1);
-    say_as(&r, FIRST_HEIR, 2, (tr_wire){.kind = TR_WIRE_PULL, .step = 0, .bytes = 8}, (const uint32_t[]){0, 1});
+    say_as(&r, FIRST_HEIR, 2, (tr_wire){.kind = TR_WIRE_PULL, .bytes = 8, .pull = {.step = 0}}, (const uint32_t[]){0, 1});
     say_ready(&r, 1, 1);
     assert_int_equal(status_of(&r, &text), TR_OK);
     assert_int_equal(applying, 1);                 /* late: it is dropped */
@@ -157,7 +157,7 @@ static tr_message called(rig *r)
 
     r->node.tick(r->node.self, ++now);
     while (r->node.next(r->node.self, &m)) {
-        if (m.wire.kind == TR_WIRE_HEIR && m.wire.part == TR_HEIR_CALLED)
+        if (m.wire.kind == TR_WIRE_REPLACE_CALL)
             call = m;
         tr_message_over(&m);
     }
@@ -193,7 +193,7 @@ TEST(who_is_called_behind_a_spare_that_died_has_a_newer_epoch)
     const tr_message second = called(&r);
     assert_int_equal(first.peer, FIRST_HEIR);
     assert_int_equal(second.peer, FIRST_HEIR + 1);
-    assert_true(second.wire.seq > first.wire.seq);
+    assert_true(second.wire.replace_call.called > first.wire.replace_call.called);
     unmake(&r);
 }
 

@@ -82,7 +82,7 @@ TEST(with_backups_the_late_gradient_is_dropped)
     tr_server_applied(r.server, TR_OK);
     push_large(&r, TRAINER0, 1, 1, 9);
     push_small(&r, TRAINER0, 1, 9);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 1}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = 1}}, NULL);
     assert_int_equal(applying, 1);
     assert_int_equal(take_ack(&r, TRAINER0, NULL), 7);          /* setup, join, pull, three pushes, the end: all settled */
     pull(&r, TRAINER0, 1);
@@ -151,7 +151,7 @@ TEST(where_trainers_are_apart_a_death_interrupts_nobody)
         tr_server_applied(r.server, TR_OK);
         push_large(&r, TRAINER1, 1, 1, 9);         /* it was only thought dead: its epoch is over */
         assert_int_equal(status_of(&r, &text), TR_OK);
-        say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 2}, NULL);
+        say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_GOODBYE, .leave = {.step = 2}}, NULL);
         assert_true(tr_server_is_done(r.server));
         unmake(&r);
     }

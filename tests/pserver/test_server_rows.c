@@ -73,7 +73,7 @@ static void push_row(rig *r, int from, uint64_t step, uint32_t part, uint32_t pa
 
     memcpy(payload, &key, 8);
     memcpy(payload + 8, row, 8);
-    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .step = step, .part = part, .offset = parts, .bytes = 16, .weight = from}, payload);
+    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .bytes = 16, .push_rows = {.step = step, .piece = part, .pieces = parts, .weight = from}}, payload);
 }
 
 
@@ -149,10 +149,10 @@ TEST(rows_leave_between_updates_and_not_during_one)
     pull.seq = r.seq[TRAINER0];                    /* the answer was lost */
     say(&r, TRAINER0, pull, keys);
     assert_int_equal(take_rows(&r, TRAINER0), 34);
-    pull.block = 1;                                /* what comes again is not what it was: nobody looks at it */
+    pull.pull_rows.table = 1;                                /* what comes again is not what it was: nobody looks at it */
     say(&r, TRAINER0, pull, keys);
     assert_int_equal(take_rows(&r, TRAINER0), 0);
-    pull.block = 0;
+    pull.pull_rows.table = 0;
     push_row(&r, TRAINER1, 1, 0, 1, 5, 1);
     end_step(&r, TRAINER1, 1);
     pull.seq = 0;
@@ -170,7 +170,7 @@ static void push_two(rig *r, uint64_t step, const int64_t *keys)
     uint8_t payload[32] = {0};
 
     memcpy(payload, keys, 16);
-    say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .step = step, .offset = 1, .bytes = 32, .weight = 1}, payload);
+    say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .bytes = 32, .push_rows = {.step = step, .pieces = 1, .weight = 1}}, payload);
     end_step(r, TRAINER0, step);
 }
 
@@ -198,8 +198,7 @@ TEST(gradients_of_rows_that_were_pulled_come_with_their_places)
 static void pull_and_push(rig *r, uint64_t step, const int64_t *keys, const int *pull_ends, const int *push_ends, int count)
 {
     for (int at = 0; at < count; at = *pull_ends++)
-        say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .step = step - 1, .offset = (uint64_t)at,
-                                   .bytes = 8 * (uint64_t)(*pull_ends - at)}, keys + at);
+        say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .bytes = 8 * (uint64_t)(*pull_ends - at), .pull_rows = {.step = step - 1, .before = (uint64_t)at}}, keys + at);
     int pieces = 1;
     while (push_ends[pieces - 1] != count)
         pieces++;
@@ -207,8 +206,7 @@ static void pull_and_push(rig *r, uint64_t step, const int64_t *keys, const int 
         const int n = push_ends[part] - at;
         uint8_t   payload[128] = {0};
         memcpy(payload, keys + at, 8 * (size_t)n);
-        say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .step = step, .part = (uint32_t)part, .offset = (uint64_t)pieces,
-                                   .bytes = 16 * (uint64_t)n, .weight = 1}, payload);
+        say(r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .bytes = 16 * (uint64_t)n, .push_rows = {.step = step, .piece = (uint32_t)part, .pieces = (uint64_t)pieces, .weight = 1}}, payload);
     }
     end_step(r, TRAINER0, step);
 }
@@ -237,7 +235,7 @@ TEST(places_are_known_however_pull_and_push_are_cut_into_messages)
     pull_and_push(&r, 3, keys, (int[]){6}, (int[]){1, 2, 5, 6}, 6);
     assert_int_equal(hinted(), 6);
     tr_server_applied(r.server, TR_OK);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .step = 3, .offset = 2, .bytes = 16}, keys + 2);   /* the first half was answered elsewhere */
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .bytes = 16, .pull_rows = {.step = 3, .before = 2}}, keys + 2);   /* the first half was answered elsewhere */
     push_two(&r, 4, keys + 2);
     assert_int_equal(hinted(), 0);
     unmake(&r);
@@ -259,11 +257,11 @@ TEST(mistakes_with_rows_are_refused_by_name)
     EXPECT_REFUSED(&r, "pushed rows of 't' twice in step 1");
     unmake(&r);
     r = make_with_table("sync");
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .step = 1, .offset = 1, .bytes = 12}, "123456789abc");
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PUSH_ROWS, .bytes = 12, .push_rows = {.step = 1, .pieces = 1}}, "123456789abc");
     EXPECT_REFUSED(&r, "12 bytes to table 't', which are no rows of 2 values");
     unmake(&r);
     r = make_with_table("sync");
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .block = 1, .bytes = 8}, "12345678");
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_PULL_ROWS, .bytes = 8, .pull_rows = {.table = 1}}, "12345678");
     EXPECT_REFUSED(&r, "keys from table 1; there are 1 tables");
     unmake(&r);
 }

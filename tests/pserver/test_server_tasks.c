@@ -20,7 +20,7 @@ static tr_wire take_task(rig *r, int to)
 
 static void say_tasks(rig *r, int from, uint64_t digest)
 {
-    say(r, from, (tr_wire){.kind = TR_WIRE_TASKS, .block = 2, .part = 1, .offset = digest, .weight = 10}, NULL);
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 2, .passes = 1, .digest = digest, .seconds = 10}}, NULL);
 }
 
 TEST(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike)
@@ -32,41 +32,41 @@ TEST(tasks_are_handed_out_and_a_question_that_comes_again_is_answered_alike)
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
     const tr_wire task = take_task(&r, TRAINER1);
     assert_int_equal(task.kind, TR_WIRE_TASK);
-    assert_int_equal(task.part, TR_TASK_GIVEN);
+    assert_int_equal(task.task.answer, TR_TASK_GIVEN);
     assert_int_equal(task.seq, r.seq[TRAINER1]);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .seq = r.seq[TRAINER1]}, NULL);
     const tr_wire again = take_task(&r, TRAINER1);
-    assert_int_equal(again.block, task.block);
-    assert_int_equal(again.offset, task.offset);
+    assert_int_equal(again.task.task, task.task.task);
+    assert_int_equal(again.task.lease, task.task.lease);
     say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK}, NULL);
     const tr_wire other = take_task(&r, TRAINER0);
-    assert_int_not_equal(other.block, task.block);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .offset = other.offset}, NULL);
-    assert_int_equal(take_task(&r, TRAINER0).part, TR_TASK_WAIT);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .part = 1}, NULL);
-    assert_int_equal(take_task(&r, TRAINER1).part, TR_TASK_WAIT);
+    assert_int_not_equal(other.task.task, task.task.task);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .task_ask = {.last_lease = other.task.lease}}, NULL);
+    assert_int_equal(take_task(&r, TRAINER0).task.answer, TR_TASK_WAIT);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_ASK, .task_ask = {.only_asks = 1}}, NULL);
+    assert_int_equal(take_task(&r, TRAINER1).task.answer, TR_TASK_WAIT);
 
     r.node.lost(r.node.self, TRAINER1, "died");            /* its task is the other's */
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .offset = other.offset}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .task_ask = {.last_lease = other.task.lease}}, NULL);
     const tr_wire last = take_task(&r, TRAINER0);
-    assert_int_equal(last.block, task.block);
-    for (uint64_t lease = 1; lease <= last.offset; lease++)
-        say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_END, .offset = lease}, NULL);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .part = 1}, NULL);
-    assert_int_equal(take_task(&r, TRAINER0).part, TR_TASK_END);
+    assert_int_equal(last.task.task, task.task.task);
+    for (uint64_t lease = 1; lease <= last.task.lease; lease++)
+        say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_END, .task_end = {.lease = lease}}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASK_ASK, .task_ask = {.only_asks = 1}}, NULL);
+    assert_int_equal(take_task(&r, TRAINER0).task.answer, TR_TASK_END);
     unmake(&r);
 }
 
 /* `known`: the newest lease that it has got. */
 static tr_wire ask(rig *r, int from, uint64_t known)
 {
-    say(r, from, (tr_wire){.kind = TR_WIRE_TASK_ASK, .offset = known}, NULL);
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASK_ASK, .task_ask = {.last_lease = known}}, NULL);
     return take_task(r, from);
 }
 
 static void end_task(rig *r, int from, uint64_t lease)
 {
-    say(r, from, (tr_wire){.kind = TR_WIRE_TASK_END, .offset = lease}, NULL);
+    say(r, from, (tr_wire){.kind = TR_WIRE_TASK_END, .task_end = {.lease = lease}}, NULL);
 }
 
 /* A step of mode async that is applied at once. */
@@ -81,7 +81,7 @@ TEST(what_a_dead_trainer_made_of_its_task_is_left_out)
     rig r = make_running_as("async");
 
     say_tasks(&r, TRAINER0, 9);
-    const uint64_t first = ask(&r, TRAINER1, 0).offset;
+    const uint64_t first = ask(&r, TRAINER1, 0).task.lease;
     const tr_wire  second = ask(&r, TRAINER1, first);
     make_step(&r, TRAINER1, 1);
     make_step(&r, TRAINER1, 2);
@@ -90,11 +90,11 @@ TEST(what_a_dead_trainer_made_of_its_task_is_left_out)
     make_step(&r, TRAINER1, 4);
     push_step(&r, TRAINER1, 5, 1);                         /* ended, and not applied yet: it will count, if this server lives */
     r.node.lost(r.node.self, TRAINER1, "died");
-    assert_int_equal(ask(&r, TRAINER0, 0).part, TR_TASK_WAIT);
+    assert_int_equal(ask(&r, TRAINER0, 0).task.answer, TR_TASK_WAIT);
     tr_server_applied(r.server, TR_OK);
     const tr_wire task = ask(&r, TRAINER0, 0);
-    assert_int_equal(task.block, second.block);
-    assert_true(task.weight == 3);
+    assert_int_equal(task.task.task, second.task.task);
+    assert_true(task.task.steps == 3);
     unmake(&r);
 }
 
@@ -131,18 +131,18 @@ TEST(a_task_is_done_when_every_server_has_its_last_step)
     rig r = make_beside_another("async");
 
     say_tasks(&r, TRAINER0, 9);
-    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.offset);
+    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.task.lease);
     make_step(&r, TRAINER1, 1);
     make_step(&r, TRAINER1, 2);
-    end_task(&r, TRAINER1, one.offset);
+    end_task(&r, TRAINER1, one.task.lease);
     make_step(&r, TRAINER1, 3);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_END, .part = TR_TASK_EVERYWHERE, .offset = 2}, NULL);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SETTLED, .settled = {.everywhere = 2}}, NULL);
     r.node.lost(r.node.self, TRAINER1, "died");            /* of step 3 nobody knows whether the other has it */
     const tr_wire last = ask(&r, TRAINER0, 0);
-    assert_int_equal(last.part, TR_TASK_GIVEN);
-    assert_int_equal(last.block, two.block);
-    assert_true(last.weight == 0);
-    assert_int_equal(ask(&r, TRAINER0, last.offset).part, TR_TASK_WAIT);
+    assert_int_equal(last.task.answer, TR_TASK_GIVEN);
+    assert_int_equal(last.task.task, two.task.task);
+    assert_true(last.task.steps == 0);
+    assert_int_equal(ask(&r, TRAINER0, last.task.lease).task.answer, TR_TASK_WAIT);
     unmake(&r);
 }
 
@@ -151,17 +151,17 @@ TEST(what_some_servers_may_lack_of_an_ended_task_is_made_again)
     rig r = make_beside_another("async");
 
     say_tasks(&r, TRAINER0, 9);
-    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.offset);
+    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.task.lease);
     make_step(&r, TRAINER1, 1);
     make_step(&r, TRAINER1, 2);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_END, .part = TR_TASK_EVERYWHERE, .offset = 1}, NULL);
-    end_task(&r, TRAINER1, one.offset);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SETTLED, .settled = {.everywhere = 1}}, NULL);
+    end_task(&r, TRAINER1, one.task.lease);
     r.node.lost(r.node.self, TRAINER1, "died");
-    const tr_wire again = ask(&r, TRAINER0, 0), other = ask(&r, TRAINER0, again.offset);
-    assert_int_equal(again.block, one.block);
-    assert_true(again.weight == 1);
-    assert_int_equal(other.block, two.block);
-    assert_true(other.weight == 0);
+    const tr_wire again = ask(&r, TRAINER0, 0), other = ask(&r, TRAINER0, again.task.lease);
+    assert_int_equal(again.task.task, one.task.task);
+    assert_true(again.task.steps == 1);
+    assert_int_equal(other.task.task, two.task.task);
+    assert_true(other.task.steps == 0);
     unmake(&r);
 }
 
@@ -170,13 +170,13 @@ TEST(a_step_that_is_left_out_is_settled_without_an_update)
     rig r = make_running_as("async");
 
     push_step(&r, TRAINER1, 1, 1);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 2, .part = 1}, NULL);        /* behind one that is being applied */
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = 2, .is_idle = 1}}, NULL);        /* behind one that is being applied */
     tr_server_applied(r.server, TR_OK);
     make_step(&r, TRAINER1, 3);
     assert_int_equal(applying, 2);
     assert_int_equal(tr_server_step(r.server), 2);
     push_small(&r, TRAINER1, 4, 1);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step = 4, .part = 1}, NULL);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = 4, .is_idle = 1}}, NULL);
     EXPECT_REFUSED(&r, "leaves step 4 out, which it has begun");
     unmake(&r);
 }
@@ -189,37 +189,37 @@ TEST(who_takes_a_servers_place_knows_its_tasks)
 
     serve_keeping(&r);
     start(&r, "async");
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
-    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.offset), other = ask(&r, TRAINER0, 0);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 1, .digest = 9, .seconds = 10}}, NULL);
+    const tr_wire one = ask(&r, TRAINER1, 0), two = ask(&r, TRAINER1, one.task.lease), other = ask(&r, TRAINER0, 0);
     make_step(&r, TRAINER1, 1);
     make_step(&r, TRAINER1, 2);
-    end_task(&r, TRAINER1, one.offset);
+    end_task(&r, TRAINER1, one.task.lease);
     make_step(&r, TRAINER1, 3);
     push_step(&r, TRAINER1, 4, 1);                         /* not applied when it dies; nor does its task end then */
-    end_task(&r, TRAINER1, two.offset);
+    end_task(&r, TRAINER1, two.task.lease);
 
     serve_from_kept(&r);
     EXPECT_OK(tr_server_take_over(r.server));
-    assert_int_equal(ask(&r, TRAINER0, 0).offset, other.offset);       /* the answer was lost: the same again */
+    assert_int_equal(ask(&r, TRAINER0, 0).task.lease, other.task.lease);       /* the answer was lost: the same again */
     make_step(&r, TRAINER1, 4);
-    end_task(&r, TRAINER1, two.offset);
-    const tr_wire last = ask(&r, TRAINER1, two.offset);
-    assert_int_equal(last.part, TR_TASK_GIVEN);
-    assert_true(last.block != one.block && last.block != two.block && last.block != other.block && last.weight == 0);
+    end_task(&r, TRAINER1, two.task.lease);
+    const tr_wire last = ask(&r, TRAINER1, two.task.lease);
+    assert_int_equal(last.task.answer, TR_TASK_GIVEN);
+    assert_true(last.task.task != one.task.task && last.task.task != two.task.task && last.task.task != other.task.task && last.task.steps == 0);
     make_step(&r, TRAINER1, 5);
 
     serve_from_kept(&r);                                   /* the job is started again: nobody has a task */
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept.setup_bytes, .part = 1, .step = 5}, kept.setup);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SETUP, .bytes = kept.setup_bytes, .setup = {.resumes = 1, .updates = 5}}, kept.setup);
     say_join(&r, TRAINER0);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_JOIN, .step = 5, .offset = 5}, NULL);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .block = 4, .part = 1, .offset = 9, .weight = 10}, NULL);
-    const tr_wire a = ask(&r, TRAINER0, 0), b = ask(&r, TRAINER0, a.offset);
-    assert_true(a.block + b.block == other.block + last.block && a.block != b.block);
-    assert_true((a.block == last.block ? a : b).weight == 1 && (a.block == last.block ? b : a).weight == 0);
-    assert_int_equal(ask(&r, TRAINER0, b.offset).part, TR_TASK_WAIT);
-    end_task(&r, TRAINER0, a.offset);
-    end_task(&r, TRAINER0, b.offset);
-    assert_int_equal(ask(&r, TRAINER1, 0).part, TR_TASK_END);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_JOIN, .join = {.step = 5, .everywhere = 5}}, NULL);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = 4, .passes = 1, .digest = 9, .seconds = 10}}, NULL);
+    const tr_wire a = ask(&r, TRAINER0, 0), b = ask(&r, TRAINER0, a.task.lease);
+    assert_true(a.task.task + b.task.task == other.task.task + last.task.task && a.task.task != b.task.task);
+    assert_true((a.task.task == last.task.task ? a : b).task.steps == 1 && (a.task.task == last.task.task ? b : a).task.steps == 0);
+    assert_int_equal(ask(&r, TRAINER0, b.task.lease).task.answer, TR_TASK_WAIT);
+    end_task(&r, TRAINER0, a.task.lease);
+    end_task(&r, TRAINER0, b.task.lease);
+    assert_int_equal(ask(&r, TRAINER1, 0).task.answer, TR_TASK_END);
     unmake(&r);
 }
 
@@ -251,14 +251,14 @@ TEST(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_die
     const tr_wire task = ask(&r, TRAINER1, 0);
     for (uint64_t step = 1; step <= 3; step++)
         make_step(&r, TRAINER1, step);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_TASK_END, .part = TR_TASK_EVERYWHERE, .offset = 2}, NULL);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SETTLED, .settled = {.everywhere = 2}}, NULL);
 
     serve_from_kept(&r);
     EXPECT_OK(tr_server_take_over(r.server));
     r.node.lost(r.node.self, TRAINER1, "died");
     const tr_wire again = ask(&r, TRAINER0, 0);
-    assert_int_equal(again.block, task.block);
-    assert_true(again.weight == 2);
+    assert_int_equal(again.task.task, task.task.task);
+    assert_true(again.task.steps == 2);
     unmake(&r);
 }
 
@@ -302,7 +302,7 @@ static Trireme__Pserver__CutDone *take_cut_done(rig *r)
     tr_message                 m;
 
     while (r->node.next(r->node.self, &m)) {
-        if (m.wire.kind == TR_WIRE_CUT_DONE && !done)
+        if (m.wire.kind == TR_WIRE_SNAPSHOT_DONE && !done)
             done = trireme__pserver__cut_done__unpack(NULL, m.wire.bytes, m.payload);
         free(m.owned);
     }
@@ -318,16 +318,16 @@ TEST(who_takes_a_servers_place_learns_where_trainers_were_that_have_left)
     start(&r, "async");
     make_step(&r, TRAINER1, 1);
     const size_t farewell = pack_cut_at(cut, 1, 7);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 1, .bytes = farewell}, cut);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .bytes = farewell, .leave = {.step = 1}}, cut);
 
     tr_store store = kept_store();
     store.snapshot = copy_at_once;
     serve_anew(&r, &store);
     EXPECT_OK(tr_server_take_over(r.server));
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .step = 1, .bytes = farewell}, cut);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .bytes = farewell, .leave = {.step = 1}}, cut);
     make_step(&r, TRAINER0, 1);
     const size_t wish = pack_cut_at(cut, 0, 1);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_CUT, .part = 1, .step = 1, .bytes = wish}, cut);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = wish, .snapshot = {.number = 1, .step = 1}}, cut);
     tr_server_snapped(r.server, 1);
     tr_server_written(r.server, cut, 1, NULL);
     Trireme__Pserver__CutDone *done = take_cut_done(&r);
@@ -349,17 +349,17 @@ TEST(a_cut_that_is_over_holds_up_nobody_and_trainer_0_is_told)
     serve_anew(&r, &store);
     start(&r, "async");
     const size_t wish = pack_cut_at(first, 0, 0), place = pack_cut_at(second, 1, 0);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_CUT, .part = 1, .bytes = wish}, first);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_CUT, .part = 1, .bytes = place}, second);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = wish, .snapshot = {.number = 1}}, first);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = place, .snapshot = {.number = 1}}, second);
     tr_server_snapped(r.server, 1);
     tr_server_written(r.server, first, 1, NULL);
     Trireme__Pserver__CutDone *done = take_cut_done(&r);
     assert_true(done && done->has_part);
     trireme__pserver__cut_done__free_unpacked(done, NULL);
 
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_CUT, .part = 2, .offset = 1}, NULL);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SNAPSHOT_OVER, .snapshot_number = {.number = 2}}, NULL);
     make_step(&r, TRAINER1, 1);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_CUT, .part = 2, .bytes = wish}, first);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = wish, .snapshot = {.number = 2}}, first);
     make_step(&r, TRAINER0, 1);
     assert_int_equal(tr_server_step(r.server), 2);         /* neither is kept waiting */
     done = take_cut_done(&r);
@@ -395,7 +395,7 @@ TEST(an_acknowledgement_that_wants_a_cut_is_no_receipt)
     make_step(&r, TRAINER1, 1);
     assert_int_equal(hears_receipts(&r, TRAINER1), true);
     const size_t wish = pack_cut_at(cut, 0, 0);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_CUT, .part = 1, .bytes = wish}, cut);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = wish, .snapshot = {.number = 1}}, cut);
     assert_int_equal(hears_receipts(&r, TRAINER1), false);
     unmake(&r);
 }

@@ -145,6 +145,25 @@ def test_every_parameter_comes_back_as_expected(name: str, servers: int, trainer
     assert job.lines() == []
 
 
+@pytest.mark.parametrize("name", list(MPIRUNS)[:1])
+def test_messages_are_traced_with_their_fields(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIREME_TRACE", "messages")
+    job = Job(MPIRUNS[name], 1, 1, "--steps", "2")
+    assert job.end() == 0, job.text
+    traced = [line.split(",", 5) for line in job.text.splitlines() if line.startswith("trace,")]
+    assert ["0", "received from", "1"] in [line[2:5] for line in traced if line[5].startswith("STEP_END ")], job.text
+    ends = {(line[3], re.search(r" step=\d+ everywhere=\d+ is_idle=0$", line[5]) is not None) for line in traced if line[5].startswith("STEP_END ")}
+    assert ends == {("sent to", True), ("received from", True)}
+
+
+@pytest.mark.parametrize("name", list(MPIRUNS)[:1])
+def test_an_event_that_cannot_be_traced_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIREME_TRACE", "messages,rpc")
+    job = Job(MPIRUNS[name], 1, 1)
+    assert job.end() != 0
+    assert "TRIREME_TRACE has 'rpc' in the environment; 'messages' is possible" in job.text
+
+
 @pytest.mark.parametrize("name", MPIRUNS)
 def test_trainers_that_disagree_are_refused_with_one_diff(name: str) -> None:
     job = Job(MPIRUNS[name], 2, 2, "--steps", "3", "--seed-of-1", "91")

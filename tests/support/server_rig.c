@@ -163,8 +163,7 @@ void push_large(rig *r, int from, uint64_t step, int chunk, float value)
     float data[CHUNK / 4];
     for (int i = 0; i < CHUNK / 4; i++)
         data[i] = value;
-    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH, .step = step, .block = 1, .offset = (uint64_t)chunk * CHUNK, .bytes = CHUNK,
-                           .weight = 1}, data);
+    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH, .bytes = CHUNK, .push = {.step = step, .block = 1, .offset = (uint64_t)chunk * CHUNK, .weight = 1}}, data);
 }
 
 void push_small(rig *r, int from, uint64_t step, float value)
@@ -174,7 +173,7 @@ void push_small(rig *r, int from, uint64_t step, float value)
     uint64_t    cursor = TR_WIRE_ENTRY;
 
     memcpy(tr_wire_entry_put(payload, 0, &cursor, 0, 16), data, 16);
-    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH_MANY, .step = step, .block = 1, .bytes = cursor, .weight = 1}, payload);
+    say(r, from, (tr_wire){.kind = TR_WIRE_PUSH_MANY, .bytes = cursor, .push_many = {.step = step, .count = 1, .weight = 1}}, payload);
 }
 
 void push_step(rig *r, int from, uint64_t step, float value)
@@ -182,7 +181,7 @@ void push_step(rig *r, int from, uint64_t step, float value)
     push_large(r, from, step, 1, value);
     push_small(r, from, step, value);
     push_large(r, from, step, 0, value);
-    say(r, from, (tr_wire){.kind = TR_WIRE_STEP_END, .step = step}, NULL);
+    say(r, from, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = step}}, NULL);
 }
 
 tr_status status_of(const rig *r, const char **text)
@@ -207,7 +206,7 @@ int64_t take_ack(rig *r, int to, int *data)
 
 void pull(rig *r, int from, uint64_t step)
 {
-    say(r, from, (tr_wire){.kind = TR_WIRE_PULL, .step = step, .bytes = 8}, "\1\0\0\0\0\0\0\0");
+    say(r, from, (tr_wire){.kind = TR_WIRE_PULL, .bytes = 8, .pull = {.step = step}}, "\1\0\0\0\0\0\0\0");
 }
 
 int answers(rig *r, int to)
@@ -219,5 +218,5 @@ int answers(rig *r, int to)
 
 void end_step(rig *r, int from, uint64_t step)
 {
-    say(r, from, (tr_wire){.kind = TR_WIRE_STEP_END, .step = step}, NULL);
+    say(r, from, (tr_wire){.kind = TR_WIRE_STEP_END, .step_end = {.step = step}}, NULL);
 }

@@ -40,12 +40,13 @@ static void rank_receive(void *self, int64_t now, int peer, const tr_wire *wire,
             core_of(r).left(core_of(r).self, peer);
         return;
     }
-    if (wire->kind == TR_WIRE_HEIR && wire->part == TR_HEIR_IS && tr_roster_inherit(r->roster, (int)wire->block, peer, (uint32_t)wire->seq) &&
-        r->trainer && r->trainer->index == (int)wire->block)
+    if (wire->kind == TR_WIRE_REPLACE_DONE &&
+        tr_roster_inherit(r->roster, (int)wire->replace_done.trainer, peer, wire->replace_done.called) && r->trainer &&
+        r->trainer->index == (int)wire->replace_done.trainer)
         tr_sim_kill(r->job->sim, r->number, 0);    /* it was thought dead */
-    if (wire->kind == TR_WIRE_MIRROR && wire->part == 1)
-        tr_roster_mirror(r->roster, (int)wire->block, peer);
-    if (wire->kind == TR_WIRE_SERVING && wire->bytes && r->roster->rank[peer].role == TR_ROLE_SPARE) {
+    if (wire->kind == TR_WIRE_MIRROR_IS)
+        tr_roster_mirror(r->roster, (int)wire->server.server, peer);
+    if (wire->kind == TR_WIRE_SERVING && r->roster->rank[peer].role == TR_ROLE_SPARE) {
         Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, wire->bytes, payload);
         tr_roster_replace(r->roster, (int)serving->server, peer);
         trireme__pserver__serving__free_unpacked(serving, NULL);

@@ -35,8 +35,7 @@ static void request(sim_trainer *t, tr_wire wire, tr_task *answer)
 
 void sim__tasks_begin(sim_trainer *t)
 {
-    request(t, (tr_wire){.kind = TR_WIRE_TASKS, .block = (uint32_t)t->job->options.tasks, .part = SIM_PASSES, .offset = DIGEST,
-                         .weight = 300}, NULL);
+    request(t, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = (uint32_t)t->job->options.tasks, .passes = SIM_PASSES, .digest = DIGEST, .seconds = 300}}, NULL);
 }
 
 static void nothing(void *payload)
@@ -72,7 +71,7 @@ static void end_first(sim_trainer *t)
 {
     sim_tasks *tasks = &t->tasks;
 
-    tr_client_task_request(t->client, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_END, .offset = tasks->lease[0].lease}});
+    tr_client_task_request(t->client, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_END, .task_end = {.lease = tasks->lease[0].lease}}});
     tasks->lease[0] = tasks->lease[1];
     tasks->held--;
     tasks->ask_at = 0;
