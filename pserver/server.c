@@ -1,6 +1,7 @@
 /* server.c - a server core: memory, life, failing, what it says of its own; the end. What comes: server_requests.c. */
 #include "pserver/server_state.h"
 #include "pserver/server_tasks.h"
+#include "pserver/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,7 +132,7 @@ static bool nobody_decides(const tr_server *server)
     bool           is_all = !tr__server_is_pending(server);
 
     for (int i = 0; i < server->trainer_count; i++)
-        is_all &= server->trainer[i].is_lost || server->trainer[i].settled == server->trainer[i].ended;
+        is_all &= server->trainer[i].state == TR_MEMBER_LOST || server->trainer[i].settled == server->trainer[i].ended;
     return (first->has_left && server->self != 0) || (first->is_dead && (is_all || tr_server_is_forsaken(server)));
 }
 
@@ -146,7 +147,7 @@ bool tr_server_is_done(const tr_server *server)
 bool tr_server_is_forsaken(const tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
-        if (!server->trainer[i].is_lost)
+        if (server->trainer[i].state != TR_MEMBER_LOST)
             return false;
     return true;
 }
@@ -172,10 +173,11 @@ const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *
 static uint8_t flags_of(const tr_server *server, int index, uint64_t settled)
 {
     const tr__trainer *t = &server->trainer[index];
-    const bool         is_gone = t->is_lost || (t->is_gone && settled == t->ended);
+    const bool         is_lost = t->state == TR_MEMBER_LOST;
+    const bool         is_gone = is_lost || (tr_membership_is_over(t->state) && settled == t->ended);
     const uint8_t      decided = tr__server_has_verdicts(server) ? server->verdicts.trainer[index] : 0;
 
-    return (uint8_t)(decided | (is_gone ? TR_TRAINER_GONE : 0) | (t->is_lost ? TR_TRAINER_LOST : 0));
+    return (uint8_t)(decided | (is_gone ? TR_TRAINER_GONE : 0) | (is_lost ? TR_TRAINER_LOST : 0));
 }
 
 tr_commit tr__server_commit_of(tr_server *server, bool with_update)
@@ -248,6 +250,15 @@ tr__trainer *tr__server_trainer_of(tr_server *server, int peer)
     return rank->role == TR_ROLE_TRAINER ? &server->trainer[rank->index] : NULL;
 }
 
+void tr__server_move(const tr_server *server, tr__trainer *trainer, tr_membership to)
+{
+    if (trainer->state == to)
+        return;
+    assert(tr_membership_may_move(trainer->state, to));
+    tr_trace_membership(server->now, server->roster->self, (int)(trainer - server->trainer), trainer->state, to);
+    trainer->state = to;
+}
+
 /* Will nobody take the place of a server that is missed, now that this server is dead, or this spare is not there? Who is done misses nobody. */
 static bool waits_in_vain(const tr_server *server, int peer)
 {
@@ -277,9 +288,9 @@ static void lost(void *self, int peer, const char *how)
 
     server->loan[2 * peer].is_void = server->loan[2 * peer + 1].is_void = true;
     if (trainer) {
-        if (!trainer->is_gone)
+        if (!tr_membership_is_over(trainer->state))
             tr__server_trainer_died(server, trainer, how);
-        else if (trainer->stays)
+        else if (trainer->state == TR_MEMBER_DRAINING)
             tr__server_stayed(server, trainer);    /* what it has done is here, and it is missed by nobody */
         return;
     }
@@ -299,7 +310,7 @@ static void left(void *self, int peer)
     tr_server   *server = self;
     tr__trainer *trainer = tr__server_trainer_of(server, peer);
 
-    if (trainer && trainer->stays)
+    if (trainer && trainer->state == TR_MEMBER_DRAINING)
         tr__server_stayed(server, trainer);
     if (server->roster->rank[peer].role == TR_ROLE_SPARE)
         tr__server_mourn_again(server);

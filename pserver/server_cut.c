@@ -44,7 +44,7 @@ bool tr__server_cut_is_decided(const tr_server *server)
 
 bool tr__server_is_moving(const tr__trainer *trainer)
 {
-    return !trainer->is_gone && !trainer->is_parked;
+    return !tr_membership_is_over(trainer->state) && !trainer->is_parked;
 }
 
 uint32_t tr__server_cut_wanted(const tr_server *server)
@@ -55,7 +55,8 @@ uint32_t tr__server_cut_wanted(const tr_server *server)
 void tr__server_tell_all(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
-        server->trainer[i].owes_ack |= is_by_all(server) && !server->trainer[i].is_gone && !server->trainer[i].is_vacant;
+        server->trainer[i].owes_ack |= is_by_all(server) && !tr_membership_is_over(server->trainer[i].state) &&
+                                       server->trainer[i].state != TR_MEMBER_VACANT;
 }
 
 bool tr__server_cut_must_wait(const tr_server *server)
@@ -70,13 +71,19 @@ static const char *const GIVEN_UP = "it was given up, since another rank died, o
 
 /* == gathering ================================================================================= */
 
+/* Has it said that its steps are over? */
+static bool has_left(const tr__trainer *trainer)
+{
+    return trainer->state == TR_MEMBER_DRAINING || trainer->state == TR_MEMBER_LEFT;
+}
+
 /* Is everything in the state that trainers have made which are gone? And is it known where that was? A server that has taken a dead one's
  * place hears it again from who stays. */
 static bool has_all_of_the_gone(const tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        if ((t->is_gone && !t->is_lost && t->settled < t->ended) || (t->stays && !t->farewell))
+        if ((has_left(t) && t->settled < t->ended) || (t->state == TR_MEMBER_DRAINING && !t->farewell))
             return false;
     }
     return true;
@@ -89,9 +96,9 @@ bool tr__server_cut_is_gathered(const tr_server *server)
     if (cut->phase != TR__CUT_GATHERING || !cut->cut[cut->maker])
         return false;
     for (int i = 0; is_by_all(server) && i < server->trainer_count; i++)
-        if (!cut->cut[i] && !server->trainer[i].is_gone)
+        if (!cut->cut[i] && !tr_membership_is_over(server->trainer[i].state))
             return false;
-    return !server->trainer[cut->maker].is_gone || has_all_of_the_gone(server);
+    return !tr_membership_is_over(server->trainer[cut->maker].state) || has_all_of_the_gone(server);
 }
 
 static bool is_ready(const tr_server *server)
@@ -122,8 +129,8 @@ tr_status tr__server_note_farewell(tr_server *server, tr__trainer *trainer, cons
 static void note_who_left(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
-        tr__trainer *t = &server->trainer[i];
-        t->had_left = t->is_gone && !t->is_lost && t->settled == t->ended;
+        const tr__trainer *t = &server->trainer[i];
+        server->cut.place[i].had_left = has_left(t) && t->settled == t->ended;
     }
 }
 
@@ -135,27 +142,29 @@ static void note_who_is_apart(tr_server *server)
     const Trireme__Pserver__Place *of_maker = server->cut.cut[server->cut.maker]->place;
 
     for (int i = 0; i < server->trainer_count; i++) {
-        tr__trainer   *t = &server->trainer[i];
-        const uint64_t more = t->settled - maker->settled;     /* modulo 2^64, as the sums below */
-        t->is_apart = more && !is_by_all(server) && !t->is_gone && !maker->is_gone;
-        t->apart = (Trireme__Pserver__Place)TRIREME__PSERVER__PLACE__INIT;
-        t->apart.index = (uint32_t)i;
-        t->apart.steps = of_maker->steps + more;
-        t->apart.runs = of_maker->runs + more;
-        t->is_apart &= (int64_t)t->apart.steps >= 0 && (int64_t)t->apart.runs >= 0;
+        const tr__trainer *t = &server->trainer[i];
+        tr__cut_place     *place = &server->cut.place[i];
+        const uint64_t     more = t->settled - maker->settled;     /* modulo 2^64, as the sums below */
+        place->is_apart = more && !is_by_all(server) && !tr_membership_is_over(t->state) && !tr_membership_is_over(maker->state);
+        place->apart = (Trireme__Pserver__Place)TRIREME__PSERVER__PLACE__INIT;
+        place->apart.index = (uint32_t)i;
+        place->apart.steps = of_maker->steps + more;
+        place->apart.runs = of_maker->runs + more;
+        place->is_apart &= (int64_t)place->apart.steps >= 0 && (int64_t)place->apart.runs >= 0;
     }
 }
 
 /* Where it is in the cut; NULL: it is lost, or has not said again where it was when it left; or it is where the maker is. */
 static Trireme__Pserver__Place *place_of(const tr_server *server, int trainer)
 {
-    tr__trainer *t = &server->trainer[trainer];
+    const tr__trainer *t = &server->trainer[trainer];
+    tr__cut_place     *place = &server->cut.place[trainer];
 
     if (server->cut.cut[trainer])
         return server->cut.cut[trainer]->place;
-    if (t->is_apart)
-        return &t->apart;
-    return t->had_left && t->farewell ? t->farewell->place : NULL;
+    if (place->is_apart)
+        return &place->apart;
+    return place->had_left && t->farewell ? t->farewell->place : NULL;
 }
 
 void tr__server_try_cut(tr_server *server)
@@ -176,7 +185,9 @@ static tr_status begin(tr_server *server, uint32_t number, int maker)
 
     if (!cut->cut)
         cut->cut = calloc((size_t)server->trainer_count, sizeof *cut->cut);
-    if (!cut->cut)
+    if (!cut->place)
+        cut->place = calloc((size_t)server->trainer_count, sizeof *cut->place);
+    if (!cut->cut || !cut->place)
         return tr_fail(TR_ENOMEM, "no memory for a checkpoint");
     cut->phase = TR__CUT_GATHERING;
     cut->number = number;
@@ -266,7 +277,7 @@ static bool is_of_another(const tr_server *server, const tr_wire *wire)
 {
     const int maker = tr__server_maker(server);
 
-    return maker < 0 || wire->snapshot.coordinator != (uint32_t)maker || server->trainer[maker].is_vacant;
+    return maker < 0 || wire->snapshot.coordinator != (uint32_t)maker || server->trainer[maker].state == TR_MEMBER_VACANT;
 }
 
 static void decline_anothers(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
@@ -317,7 +328,7 @@ static tr_status take_in(tr_server *server, tr__trainer *trainer, const tr_wire 
     cut->cut[index] = parse(server, trainer, wire, payload);
     if (!cut->cut[index])
         return tr_fail(TR_EFORMAT, "the cut of %s is damaged", tr__server_trainer_name(server, trainer));
-    trainer->is_parked = is_by_all(server) && !trainer->is_gone;
+    trainer->is_parked = is_by_all(server) && !tr_membership_is_over(trainer->state);
     if (is_by_all(server))
         tr__server_fewer_move(server);             /* others need not wait for it now */
     tr__server_try_cut(server);
@@ -439,7 +450,7 @@ static void end_cut(tr_server *server, pb_done *done)
     pack_answer(server, done);
     forget_cuts(server);
     cut->phase = TR__CUT_NONE;
-    if (server->status == TR_OK && tr__server_is_there(&server->trainer[cut->maker]) && !server->trainer[cut->maker].is_vacant)
+    if (server->status == TR_OK && tr__server_is_there(&server->trainer[cut->maker]) && server->trainer[cut->maker].state != TR_MEMBER_VACANT)
         send_answer_to_maker(server);
     tr__server_unpark_all(server);
     tr__server_maker_moves(server);
@@ -456,7 +467,7 @@ void tr_server_written(tr_server *server, const uint8_t *part, size_t size, cons
         Trireme__Pserver__Place *place = place_of(server, i);
         if (place)
             places[done.n_places++] = place;
-        if (server->trainer[i].had_left)
+        if (cut->place[i].had_left)
             left[done.n_left++] = (uint32_t)i;
     }
     done.places = places;
@@ -507,6 +518,7 @@ void tr__server_cut_free(tr_server *server)
 {
     forget_cuts(server);
     free(server->cut.cut);
+    free(server->cut.place);
     free(server->cut.answer);
     free(server->cut.tasks);
 }

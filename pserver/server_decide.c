@@ -46,8 +46,8 @@ static bool is_fresh(const tr_server *server, int trainer)
 static bool decide_out(tr_server *server, int trainer)
 {
     const tr__trainer *t = &server->trainer[trainer];
-    const bool         has_left = t->is_gone && !t->is_lost && t->settled == t->ended;
-    bool               is_lost = t->is_lost;
+    const bool         has_left = tr_membership_is_over(t->state) && t->state != TR_MEMBER_LOST && t->settled == t->ended;
+    bool               is_lost = t->state == TR_MEMBER_LOST;
 
     for (int s = 1; s < server->roster->servers; s++)
         is_lost |= tr__server_said_by(server, s, trainer)->is_lost;

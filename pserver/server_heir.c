@@ -44,7 +44,7 @@ static bool is_over(const tr_server *server, int trainer)
 
 static bool is_missed(const tr__trainer *trainer)
 {
-    return trainer->is_vacant && trainer->missed == trainer->rank;
+    return trainer->state == TR_MEMBER_VACANT && trainer->missed == trainer->rank;
 }
 
 /* == what is kept of the dead ==================================================================== */
@@ -106,23 +106,23 @@ static void forget_requests(tr_server *server, tr__trainer *t)
 bool tr__server_awaits_heir(const tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
-        if (server->trainer[i].is_vacant || (server->self == 0 && server->trainer[i].is_late))
+        if (server->trainer[i].state == TR_MEMBER_VACANT || (server->self == 0 && server->trainer[i].state == TR_MEMBER_RETURNING))
             return true;
     return false;
 }
 
 void tr__server_heir_is_there(tr_server *server, tr__trainer *t)
 {
-    if (!t->is_late)
+    if (t->state != TR_MEMBER_RETURNING)
         return;
-    t->is_late = false;
+    tr__server_move(server, t, TR_MEMBER_ACTIVE);
     tr__server_tell_all(server);
 }
 
 /* Its place is empty, whether it lived, said goodbye here or not. */
 static void vacate(tr_server *server, tr__trainer *t)
 {
-    const bool was_gone = t->is_gone;
+    const bool was_gone = tr_membership_is_over(t->state);
 
     tr__server_cut_give_up(server, server->cut.number);
     forget_requests(server, t);
@@ -131,10 +131,9 @@ static void vacate(tr_server *server, tr__trainer *t)
     t->farewell = NULL;
     tr__server_tasks_vacant(server, t);
     t->epoch++;                                    /* what the dead may still say is refused */
-    t->is_vacant = true;
+    tr__server_move(server, t, TR_MEMBER_VACANT);
     t->missed = t->rank;
     t->called = -1;
-    t->is_gone = t->is_lost = t->is_late = t->stays = false;
     t->over_seq = 0;
     server->cut.has_last = false;
     server->heirs_ask_at = 0;
@@ -224,7 +223,6 @@ static void give_up(tr_server *server, tr__trainer *t)
     char waiting[512];
 
     if (tr_mode_survives_trainers(&server->mode)) {
-        t->is_vacant = false;
         tr__server_trainer_lost(server, t);
         return;
     }
@@ -284,9 +282,9 @@ bool tr__server_await_heir(tr_server *server, tr__trainer *trainer)
     const bool is_possible = server->is_running && !is_over(server, (int)(trainer - server->trainer)) &&
                              tr_roster_heir_for(server->roster, trainer->rank) >= 0;
 
-    if (is_possible || trainer->is_vacant)
+    if (is_possible || trainer->state == TR_MEMBER_VACANT)
         vacate(server, trainer);
-    return trainer->is_vacant;
+    return trainer->state == TR_MEMBER_VACANT;
 }
 
 /* == messages ==================================================================================== */
@@ -296,9 +294,8 @@ static void hear_progress(tr_server *server, tr__trainer *t, const tr_form_repla
 {
     if (done->progress == TR_REPLACEMENT_CALLED)
         return;
-    if (t->is_vacant) {
-        t->is_vacant = false;
-        t->is_late = true;
+    if (t->state == TR_MEMBER_VACANT) {
+        tr__server_move(server, t, TR_MEMBER_RETURNING);
         tr__server_tasks_join(server, t, done->step);
         tr__server_tell_all(server);
     }
@@ -369,8 +366,7 @@ tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const
             status = tr__server_compare_join(server, trainer, &server->trainer[i]);
             break;
         }
-    trainer->is_vacant = false;
-    trainer->is_late = true;
+    tr__server_move(server, trainer, TR_MEMBER_RETURNING);
     tr__server_tell_all(server);
     tr__server_tasks_join(server, trainer, wire->join.everywhere);
     if (trainer->ended == trainer->settled) {      /* else there is a step that was computed with what the dead one had got */

@@ -7,7 +7,7 @@
 
 bool tr__server_is_there(const tr__trainer *trainer)
 {
-    return !trainer->is_gone || trainer->stays;
+    return trainer->state != TR_MEMBER_LEFT && trainer->state != TR_MEMBER_LOST;
 }
 
 int tr__server_maker(const tr_server *server)
@@ -15,9 +15,9 @@ int tr__server_maker(const tr_server *server)
     int first = -1;
 
     for (int i = 0; i < server->trainer_count; i++) {
-        if (!server->trainer[i].is_gone)
+        if (!tr_membership_is_over(server->trainer[i].state))
             return i;
-        if (first < 0 && server->trainer[i].stays)
+        if (first < 0 && server->trainer[i].state == TR_MEMBER_DRAINING)
             first = i;
     }
     return first;
@@ -28,7 +28,7 @@ static bool is_over(const tr_server *server)
 {
     const int maker = tr__server_maker(server);
 
-    return server->cut.has_last && (maker < 0 || server->trainer[maker].is_gone);
+    return server->cut.has_last && (maker < 0 || tr_membership_is_over(server->trainer[maker].state));
 }
 
 /* Is a cut of another one being written, who is dead? Who begins cuts now begins none meanwhile. */
@@ -55,9 +55,10 @@ void tr__server_maker_moves(tr_server *server)
 
     for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
-        if (t->stays && (is_over(server) || (i == maker && !is_writing_anothers(server, i))))
+        const bool   is_draining = t->state == TR_MEMBER_DRAINING;
+        if (is_draining && (is_over(server) || (i == maker && !is_writing_anothers(server, i))))
             t->over_seq = 0;
-        t->owes_ack |= t->stays || (i == maker && !t->is_vacant);
+        t->owes_ack |= is_draining || (i == maker && t->state != TR_MEMBER_VACANT);
     }
     tr__server_try_cut(server);
     tr__server_verdict_moves(server);

@@ -14,7 +14,7 @@ static uint64_t slowest(const tr_server *server, bool with_parked)
 
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        if ((with_parked ? !t->is_gone : tr__server_is_moving(t)) && t->settled < least)
+        if ((with_parked ? !tr_membership_is_over(t->state) : tr__server_is_moving(t)) && t->settled < least)
             least = t->settled;
     }
     return least;

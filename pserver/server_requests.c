@@ -49,7 +49,7 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
 {
     if (tr__server_is_task(wire))
         return tr__server_on_task(server, trainer, wire, server->now);
-    if (server->is_running && wire->kind == TR_WIRE_JOIN && trainer->is_vacant)
+    if (server->is_running && wire->kind == TR_WIRE_JOIN && trainer->state == TR_MEMBER_VACANT)
         return tr__server_on_heir_join(server, trainer, wire, payload);
     if (server->is_running && wire->kind == TR_WIRE_JOIN)
         tr__server_tasks_join(server, trainer, wire->join.everywhere);
@@ -155,7 +155,7 @@ static void hear_again(tr_server *server, tr__trainer *trainer, const tr_wire *w
 static bool may_come_late(const tr__trainer *trainer, tr_wire_kind kind)
 {
     return kind == TR_WIRE_DRAIN || kind == TR_WIRE_GOODBYE ||
-           ((kind == TR_WIRE_SNAPSHOT || kind == TR_WIRE_SNAPSHOT_OVER) && !trainer->is_lost);
+           ((kind == TR_WIRE_SNAPSHOT || kind == TR_WIRE_SNAPSHOT_OVER) && trainer->state != TR_MEMBER_LOST);
 }
 
 /* The trainer's next request. Returns whether `payload` is taken over. */
@@ -163,7 +163,7 @@ static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, u
 {
     trainer->accepted = wire->seq;
     trainer->owes_ack = true;
-    if (trainer->is_gone && !may_come_late(trainer, wire->kind)) {
+    if (tr_membership_is_over(trainer->state) && !may_come_late(trainer, wire->kind)) {
         tr__server_fail(server, tr_fail(TR_EPEER, "%s sent %s after its last step", tr__server_trainer_name(server, trainer),
                                         tr_wire_kind_name(wire->kind)));
         return false;

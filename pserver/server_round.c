@@ -71,7 +71,7 @@ void tr__server_rounds_free(tr_server *server)
 /* A trainer that has left takes part in the steps that it ended. */
 bool tr__server_takes_part(const tr__trainer *trainer, const tr__round *round)
 {
-    return !trainer->is_gone || trainer->ended >= round->step;
+    return !tr_membership_is_over(trainer->state) || trainer->ended >= round->step;
 }
 
 static int index_of(const tr_server *server, const tr__trainer *trainer)

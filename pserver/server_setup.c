@@ -206,9 +206,20 @@ static void note_deaths(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
-        if (server->roster->rank[t->rank].is_dead && !t->is_gone)
+        if (server->roster->rank[t->rank].is_dead && !tr_membership_is_over(t->state))
             tr__server_trainer_died(server, t, "died");
     }
+}
+
+/* What a state that was left says of a trainer. One that has left may say again that it is draining; a replacement counts as one that has
+ * made no step until it says otherwise. */
+static tr_membership state_of(const tr_server *server, const Trireme__Pserver__Setup *setup, const tr__trainer *trainer, uint8_t flags)
+{
+    if (flags & TR_TRAINER_LOST)
+        return TR_MEMBER_LOST;
+    if (flags & TR_TRAINER_GONE)
+        return setup->keeps && tr_roster_is_here(server->roster, trainer->rank) ? TR_MEMBER_DRAINING : TR_MEMBER_LEFT;
+    return tr_roster_is_heir(trainer->epoch) ? TR_MEMBER_RETURNING : TR_MEMBER_ACTIVE;
 }
 
 static tr_status take_over(tr_server *server)
@@ -234,11 +245,8 @@ static tr_status take_over(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
         t->ended = t->settled = commit.settled[i];
-        t->is_lost = commit.trainer[i] & TR_TRAINER_LOST;
-        t->is_gone = t->is_lost || commit.trainer[i] & TR_TRAINER_GONE;
-        t->stays = setup->keeps && t->is_gone && !t->is_lost && tr_roster_is_here(server->roster, t->rank);        /* it says again whether */
-        t->epoch += t->is_lost;
-        t->is_late = !t->is_gone && tr_roster_is_heir(t->epoch);       /* until it says what it has done */
+        t->state = state_of(server, setup, t, commit.trainer[i]);
+        t->epoch += t->state == TR_MEMBER_LOST;
         t->pulled = pulled_before(server, &commit, i);
         t->pulled_step = t->settled;               /* it may have some of what it asked for */
         t->applied_in = is_in_last(server, &commit, i) ? commit.updates : 0;
@@ -400,7 +408,7 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
     trainer->pulled = server->updates;
     trainer->pulled_step = UINT64_MAX;             /* nothing yet */
     for (int i = 0; i < server->trainer_count; i++) {
-        if (server->trainer[i].is_gone)
+        if (tr_membership_is_over(server->trainer[i].state))
             return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
                            tr__server_trainer_name(server, &server->trainer[i]));
         if (!server->trainer[i].join)

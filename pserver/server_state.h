@@ -9,6 +9,7 @@
 #include "pserver/compress.h"
 #include "pserver/gather.h"
 #include "pserver/mean.h"
+#include "pserver/membership.h"
 #include "pserver/meter.h"
 #include "pserver/mirror.h"
 #include "pserver/mode.h"
@@ -76,6 +77,13 @@ typedef struct tr__round {
     bool      is_full;                /* it waits to be applied, or is being applied: nothing is added */
 } tr__round;
 
+/* Where a trainer is in the cut that is being taken or written. */
+typedef struct tr__cut_place {
+    bool                    had_left; /* all its steps are in the cut */
+    bool                    is_apart; /* it is `apart`, and not where the maker is, which has made the cut alone */
+    Trireme__Pserver__Place apart;
+} tr__cut_place;
+
 /* A state that all servers and trainers agree on; see server_cut.c. */
 typedef struct tr__cut {
     enum { TR__CUT_NONE, TR__CUT_GATHERING, TR__CUT_TAKING, TR__CUT_WRITING } phase;
@@ -85,6 +93,7 @@ typedef struct tr__cut {
     int64_t                 begun;    /* when the first trainer cut */
     uint64_t                pause;
     Trireme__Pserver__Cut **cut;      /* of each trainer that has cut */
+    tr__cut_place          *place;    /* of each trainer */
     void                   *tasks;    /* their state at the moment, or NULL */
     size_t                  tasks_size;
     uint8_t                *answer;   /* the last CutDone */
@@ -145,12 +154,8 @@ typedef struct tr__trainer {
     uint32_t    epoch;
     uint64_t    accepted;             /* requests taken in: 1 .. accepted */
     bool        owes_ack;
-    bool        is_gone;              /* its steps are over: it said so, or died */
-    bool        stays;                /* and it has not said goodbye yet: it may make the last checkpoint */
+    tr_membership state;              /* changed by tr__server_move alone */
     uint64_t    over_seq;             /* of its request that waits for that; 0: none waits */
-    bool        is_lost;              /* died, or is taken for dead */
-    bool        is_vacant;            /* died, and no heir has joined yet: it is waited for (server_heir.c) */
-    bool        is_late;              /* an heir that has joined, and has made no step yet */
     int         missed, called;       /* rank: whose heir is wanted; server 0: who was called; -1: nobody */
     uint32_t    called_epoch;         /* server 0: of the last who was called, whatever has become of it */
     tr__round  *round;                /* what its gradients go into */
@@ -177,9 +182,6 @@ typedef struct tr__trainer {
     tr__row_pull *row_pulls;          /* wait for their step, or for an update to end */
     tr__pulled *row_pulled;           /* of each table */
     Trireme__Pserver__Cut *farewell;  /* where it was when it said goodbye, or NULL */
-    bool        had_left;             /* all its steps are in the cut that is being taken or written */
-    bool        is_apart;             /* it is `apart` in that cut, which the maker has made alone, and not where the maker is */
-    Trireme__Pserver__Place apart;
     bool        is_parked;            /* has cut: what it sends waits until all have */
     tr__held   *parked, **parked_end; /* requests of any kind, in order of seq */
     tr_peer_meter meter;
@@ -258,6 +260,8 @@ const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *
 uint8_t  *tr__server_buffer_new(tr_server *server, uint64_t bytes);
 void      tr__server_buffer_free(tr_server *server, uint8_t *buffer);
 tr__trainer *tr__server_trainer_of(tr_server *server, int peer);
+/* Move a trainer to another state. Asserts that the move is legal (membership.h); to the state that it has is no move. */
+void      tr__server_move(const tr_server *server, tr__trainer *trainer, tr_membership to);
 /* The job has failed: this trainer is told why. */
 void      tr__server_say_failed(tr_server *server, const tr__trainer *trainer);
 /* A rank that waited is dead, or a replica, and takes no place any more. */

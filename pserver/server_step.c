@@ -250,12 +250,13 @@ void tr__server_fewer_move(tr_server *server)
 }
 
 /* The others go on without it. */
-static void leave(tr_server *server, tr__trainer *trainer)
+static void leave(tr_server *server, tr__trainer *trainer, tr_membership to)
 {
-    trainer->is_gone = true;
-    if (trainer->is_vacant || trainer->is_late)
+    const bool was_awaited = trainer->state == TR_MEMBER_VACANT || trainer->state == TR_MEMBER_RETURNING;
+
+    tr__server_move(server, trainer, to);
+    if (was_awaited)
         tr__server_tell_all(server);
-    trainer->is_vacant = trainer->is_late = false;
     tr__server_tasks_leave(server, trainer);
     if (!trainer->round)
         return;
@@ -278,25 +279,25 @@ tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const t
                        tr__server_trainer_name(server, trainer));
     TR_TRY(tr__server_note_farewell(server, trainer, wire, payload));
     const bool stays = wire->kind == TR_WIRE_DRAIN && !server->roster->rank[trainer->rank].is_dead;     /* a word may come late */
-    if (trainer->is_gone && !stays) {
+    if (tr_membership_is_over(trainer->state) && !stays) {
         server->cut.has_last |= wire->leave.has_last;
         tr__server_stayed(server, trainer);
         return TR_OK;
     }
-    trainer->stays = stays;
     trainer->over_seq = stays ? wire->seq : 0;
-    if (trainer->is_gone) {                        /* the server that died had it */
+    if (tr_membership_is_over(trainer->state)) {   /* the server that died had it */
+        tr__server_move(server, trainer, TR_MEMBER_DRAINING);
         tr__server_maker_moves(server);
         return TR_OK;
     }
     tr__server_tasks_heard(server, trainer, wire->leave.everywhere);
-    leave(server, trainer);
+    leave(server, trainer, stays ? TR_MEMBER_DRAINING : TR_MEMBER_LEFT);
     return TR_OK;
 }
 
 void tr__server_stayed(tr_server *server, tr__trainer *trainer)
 {
-    trainer->stays = false;
+    tr__server_move(server, trainer, TR_MEMBER_LEFT);
     trainer->over_seq = 0;
     tr__server_cut_without(server, trainer);
     tr__server_maker_moves(server);
@@ -306,10 +307,9 @@ void tr__server_stayed(tr_server *server, tr__trainer *trainer)
 void tr__server_trainer_lost(tr_server *server, tr__trainer *trainer)
 {
     trainer->epoch++;
-    trainer->is_lost = true;
     trainer->owes_ack = false;
     tr__server_forget_unended(server, trainer);
-    leave(server, trainer);
+    leave(server, trainer, TR_MEMBER_LOST);
 }
 
 void tr__server_fail_by(tr_server *server, int peer, const char *how)
@@ -360,7 +360,7 @@ void tr__server_describe_step(const tr_server *server, char *out, size_t size)
         used = (size_t)snprintf(out, size, "the setup by");
     for (int i = 0; i < server->trainer_count && used < size; i++) {
         const tr__trainer *t = &server->trainer[i];
-        const bool is_awaited = server->is_running ? !t->is_gone && t->ended < t->round->step : !t->join;
+        const bool is_awaited = server->is_running ? !tr_membership_is_over(t->state) && t->ended < t->round->step : !t->join;
         if (is_awaited) {
             used += (size_t)snprintf(out + used, size - used, "%strainer %d", before, i);
             before = ", ";

@@ -255,7 +255,7 @@ static void see_who_left(tr_server *server)
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
         work              *w = work_of(server, t);
-        if (t->is_gone || w->leaves_behind)
+        if (tr_membership_is_over(t->state) || w->leaves_behind)
             w->leaves_behind = t->settled + 1;
     }
     tr__server_tasks_settled(server);

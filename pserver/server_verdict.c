@@ -122,7 +122,7 @@ static bool has_all(tr_server *server)
         const tr__trainer *t = &server->trainer[i];
         if (!is_in(server, i) || t->round->is_full)
             continue;
-        if (t->is_gone) {
+        if (tr_membership_is_over(t->state)) {
             char name[320];                        /* one of the two names may be in a shared buffer */
             snprintf(name, sizeof name, "%s", tr__server_trainer_name(server, t));
             tr__server_fail(server, tr_fail(TR_EPEER, "%s died, and %s, which has taken a dead server's place, misses its step %llu "
@@ -151,7 +151,7 @@ static void carry_out(tr_server *server)
         return;
     }
     for (int i = 0; i < server->trainer_count; i++)
-        if (server->verdicts.trainer[i] & TR_TRAINER_LOST && !server->trainer[i].is_gone)
+        if (server->verdicts.trainer[i] & TR_TRAINER_LOST && !tr_membership_is_over(server->trainer[i].state))
             tr__server_trainer_lost(server, &server->trainer[i]);
 }
 
@@ -182,7 +182,9 @@ static tr__report report_of(const tr_server *server, int trainer)
     const bool         is_open = t->round->is_full && t->round->step > server->verdicts.settled[trainer];
     const bool         is_here = !tr__server_is_out(server, trainer);
 
-    return (tr__report){is_open ? t->round->step : 0, t->pulled, t->is_lost && is_here, t->is_gone && !t->is_lost && is_here};
+    const bool         is_lost = t->state == TR_MEMBER_LOST, has_left = tr_membership_is_over(t->state) && !is_lost;
+
+    return (tr__report){is_open ? t->round->step : 0, t->pulled, is_lost && is_here, has_left && is_here};
 }
 
 /* Say what was not said yet, or (`again`) all that is not decided. */

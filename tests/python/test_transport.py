@@ -161,7 +161,7 @@ def test_an_event_that_cannot_be_traced_is_refused(name: str, monkeypatch: pytes
     monkeypatch.setenv("TRIREME_TRACE", "messages,rpc")
     job = Job(MPIRUNS[name], 1, 1)
     assert job.end() != 0
-    assert "TRIREME_TRACE has 'rpc' in the environment; 'messages' is possible" in job.text
+    assert "TRIREME_TRACE has 'rpc' in the environment; 'messages' and 'members' are possible" in job.text
 
 
 @pytest.mark.parametrize("name", MPIRUNS)
