@@ -11,9 +11,9 @@ TEST(every_state_can_be_reached_and_has_a_name)
         for (int from = 0; from < TR_MEMBERSHIP_COUNT; from++)
             for (int to = 0; to < TR_MEMBERSHIP_COUNT; to++)
                 reached[to] |= reached[from] && tr_membership_may_move((tr_membership)from, (tr_membership)to);
-    for (int state = 0; state < TR_MEMBERSHIP_COUNT; state++) {
-        assert_true(reached[state]);
-        assert_string_not_equal(tr_membership_name((tr_membership)state), "?");
+    for (int s = 0; s < TR_MEMBERSHIP_COUNT; s++) {
+        assert_true(reached[s]);
+        assert_string_not_equal(tr_membership_name((tr_membership)s), "?");
     }
     assert_string_equal(tr_membership_name(TR_MEMBERSHIP_COUNT), "?");
 }
