@@ -96,7 +96,7 @@ struct tr_job {
     tr__job_table *table;
     int            pushed_tables;
     tr_counter     rows_wanted, rows_ahead, rows_cached;
-    tr_mode        consistency;       /* `mode`, understood */
+    tr_policy      policy;            /* what `mode` means; known from tr_job_setup on */
     int64_t        cache_staleness;
     int            pushed;            /* blocks, in the step that is being made */
     int64_t        step;              /* ended */
@@ -188,7 +188,7 @@ int64_t   tr__seconds(double seconds);
 uint32_t  tr__job_epoch_of_start(void);
 
 /* job_setup.c */
-tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec);
+tr_status tr__job_check_spec(tr_policy *policy, const tr_job *job, const tr_job_spec *spec);
 tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_job_spec *spec);
 /* The packed messages belong to the client once they were handed over. */
 void      tr__job_free_setup(tr__setup_call *setup, bool is_handed_over);

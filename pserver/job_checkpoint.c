@@ -5,7 +5,6 @@
 #include "pserver/errand.h"
 #include "pserver/job_parts.h"
 #include "pserver/job_place.h"
-#include "pserver/mode.h"
 #include "pserver/runlog.h"
 #include "pserver/snapshot.h"
 #include "pserver/wake.h"
@@ -88,10 +87,8 @@ static tr_status write_manifest(tr__maker *m, const tr__parts *p)
 {
     const tr_checkpoint_facts facts = {.step = m->order.step, .mode = m->job->mode, .digest = m->order.digest};
     tr_places                 places;
-    tr_mode                   mode;
 
-    TR_TRY(tr_mode_parse(&mode, m->job->mode));
-    tr_status status = tr_places_merge(&places, tr_job_trainers(m->job), tr_mode_cuts_by_all(&mode), p->answers, p->answer);
+    tr_status status = tr_places_merge(&places, tr_job_trainers(m->job), m->job->policy.snapshots_all, p->answers, p->answer);
     m->is_given_up = status != TR_OK;
     status = status == TR_OK ? tr__parts_write_manifest(p, m->order.folder, facts, m->order.cut, &places) : TR_EIO;   /* the job goes on */
     tr_places_deinit(&places);

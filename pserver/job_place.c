@@ -2,7 +2,6 @@
 #include "pserver/job_place.h"
 
 #include "framework/memory.h"
-#include "pserver/mode.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -65,10 +64,8 @@ uint8_t *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Ps
 static tr_trainer_state place_at(const tr__place *p, int64_t step)
 {
     const tr_job *job = p->job;
-    tr_mode       mode;
 
-    if (tr_mode_parse(&mode, job->mode) == TR_OK && mode.kind == TR_MODE_GEO)
-        step *= mode.count;
+    step *= job->policy.period;
     return (tr_trainer_state){.steps = job->first_step + step, .runs = job->first_run + step};
 }
 

@@ -217,7 +217,7 @@ tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int6
 tr_status tr__job_tables_ended(tr_job *job)
 {
     /* A gradient counts there when its parameters are new; its rows must not be older than those. */
-    const bool is_late = job->consistency.kind == TR_MODE_SYNC && job->consistency.count > 0;
+    const bool is_late = job->policy.backups > 0;
 
     job->pushed_tables = 0;
     for (int i = 0; i < job->table_count; i++) {
@@ -241,9 +241,9 @@ tr_status tr__job_tables_ended(tr_job *job)
  * the others' steps than are in them. */
 static uint64_t last_user(const tr_job *job, const tr__rows_way *way)
 {
-    const uint64_t until = way->step + (uint64_t)job->cache_staleness, bound = (uint64_t)job->consistency.count;
+    const uint64_t until = way->step + (uint64_t)job->cache_staleness, bound = (uint64_t)job->policy.lead;
 
-    if (job->consistency.kind != TR_MODE_SSP || way->clock >= until || bound >= until - way->clock)
+    if (job->policy.lead < 0 || way->clock >= until || bound >= until - way->clock)
         return until;
     return way->clock + bound;
 }

@@ -2,7 +2,6 @@
 #include "framework/memory.h"
 #include "pserver/job.h"
 #include "pserver/job_facts.h"
-#include "pserver/mode.h"
 #include "pserver/slots.h"
 
 #include "proto/pserver.pb-c.h"
@@ -29,13 +28,12 @@ static tr_status check_blocks(const tr_job *job, const tr_job_spec *spec)
     return TR_OK;
 }
 
-tr_status tr__job_check_spec(const tr_job *job, const tr_job_spec *spec)
+tr_status tr__job_check_spec(tr_policy *policy, const tr_job *job, const tr_job_spec *spec)
 {
-    tr_mode     mode;
     tr_compress compress;
 
     TR_TRY(tr_compress_parse(&compress, tr__job_compress_word(spec)));
-    TR_TRY(tr_mode_parse(&mode, spec->mode ? spec->mode : ""));
+    TR_TRY(tr_policy_parse(policy, spec->mode ? spec->mode : ""));
     if (spec->program_count != tr_job_servers(job))
         return tr_fail(TR_EINVAL, "tr_job_setup: %d programs for %d servers", spec->program_count, tr_job_servers(job));
     for (int i = 0; i < spec->value_count; i++)
@@ -224,12 +222,10 @@ static tr_status make_setup(tr__setup_call *out, const tr_job *job, const tr_job
 tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_job_spec *spec)
 {
     tr__facts facts = {0};
-    tr_mode   mode;
     tr_status status;
 
-    TR_TRY(tr_mode_parse(&mode, spec->mode));
-    out->survives_trainers = tr_mode_survives_trainers(&mode);
-    out->keeps_settled = !tr_mode_goes_back(&mode);
+    out->survives_trainers = job->policy.survives_trainers;
+    out->keeps_settled = !job->policy.is_lockstep;
     status = tr__facts_collect(&facts, job, spec);
     if (status == TR_OK)
         status = make_setup(out, job, spec, &facts);

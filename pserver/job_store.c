@@ -49,7 +49,8 @@ static uint32_t first_age(void)
     return tr__job_epoch_of_start() << 16;
 }
 
-static tr_status setup_program(tr_job *job, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+static tr_status setup_program(tr_job *job, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed,
+                               uint64_t bytes, bool resume)
 {
     tr_state   *state = job->kept;
     char        text[TR_SEGMENT_NAME];
@@ -64,7 +65,7 @@ static tr_status setup_program(tr_job *job, const Trireme__Pserver__Setup *setup
         tr_state_set_age(state, first_age());
     if (job->role == TR_ROLE_SERVER)
         tr_state_set_mirror(state, -1);            /* ranks have other numbers now */
-    return tr_server_program_setup(job->program, setup, state, name, resume);
+    return tr_server_program_setup(job->program, setup, policy, state, name, resume);
 }
 
 /* A replica may get the whole state a second time: nothing is left of the first. */
@@ -75,13 +76,14 @@ static void forget_program(tr_job *job)
     job->program = tr_server_program_new();
 }
 
-static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,
+                             bool resume)
 {
     tr_job *job = self;
 
     if (job->replica && !resume)
         forget_program(job);
-    const tr_status status = setup_program(job, setup, packed, bytes, resume);
+    const tr_status status = setup_program(job, setup, policy, packed, bytes, resume);
     if (status != TR_OK && job->replica && job->spare) {
         fprintf(stderr, "trireme-pserver: %s; server %d looks for another replica\n", tr_error(), job->server_index);
         forget_program(job);

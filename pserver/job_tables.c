@@ -46,8 +46,7 @@ tr_status tr__job_check_tables(const tr_job_spec *spec)
 /* In the other modes a row must be as its step finds it on the servers (sync), or is kept in other ways (geo). */
 static bool keeps_rows(const tr_job *job, const tr_job_spec *spec)
 {
-    const tr_mode_kind kind = job->consistency.kind;
-    return spec->cache_rows > 0 && spec->cache_staleness > 0 && (kind == TR_MODE_ASYNC || kind == TR_MODE_SSP);
+    return spec->cache_rows > 0 && spec->cache_staleness > 0 && job->policy.caches_rows;
 }
 
 tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
@@ -76,7 +75,7 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
             return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for table '%s'", from->name);
         if (keeps_rows(job, spec))
             TR_TRY(tr_row_cache_new(&t->cache, spec->cache_rows, t->row_bytes));
-        if (job->consistency.kind == TR_MODE_GEO)
+        if (job->policy.trains_copies)
             TR_TRY(tr__job_open_own_table(job, i, from));
     }
     job->cache_staleness = spec->cache_staleness;

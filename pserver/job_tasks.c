@@ -30,7 +30,7 @@ static tr_status post(tr_job *job, const tr_client_task *what, tr_ticket *ticket
 /* Nobody waits for a trainer that has no task, since it makes steps without one. */
 static bool keeps_pace(const tr_job *job)
 {
-    return job->consistency.kind == TR_MODE_SSP;
+    return job->policy.lead >= 0;
 }
 
 tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)

@@ -67,8 +67,7 @@ static void tell_beginning(const tr_job *job)
 {
     uint64_t      resumed;
     const bool    resumes = tr_client_resumes(job->client, &resumed);
-    const bool    has_exchanges = job->consistency.kind == TR_MODE_GEO;
-    const int64_t step = job->first_step + job->step * (has_exchanges ? job->consistency.count : 1);
+    const int64_t step = job->first_step + job->step * job->policy.period;
     char          text[160];
 
     if (resumes)
@@ -90,7 +89,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     TR_TRY(tr__job_check_trainer(job, "tr_job_setup"));
     if (job->is_set_up)
         return tr_fail(TR_EEXIST, "tr_job_setup: the servers have their work already");
-    TR_TRY(tr__job_check_spec(job, spec));
+    TR_TRY(tr__job_check_spec(&job->policy, job, spec));
     TR_TRY(tr_job_wait(job, 1));                   /* what the servers have decides what they are told */
     TR_TRY(tr__job_make_setup(&call, job, spec));
     status = tr__job_call(job, &(tr_command){.kind = TR__SETUP, .data = &call, .is_urgent = true}, &ticket);
@@ -103,7 +102,6 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
         return status;                             /* the thread may still read what was handed over */
     tr__job_free_setup(&call, true);
     TR_TRY(keep_blocks(job, spec));
-    TR_TRY(tr_mode_parse(&job->consistency, spec->mode));
     TR_TRY(tr_job_resumed(job, &resumes, &job->step));
     TR_TRY(tr__job_keep_tables(job, spec));
     job->even_from = (int64_t)tr_client_even_from(job->client);

@@ -11,7 +11,7 @@ static tr_status make_room(tr_replica *r)
 {
     const Trireme__Pserver__Setup *setup = r->setup;
 
-    TR_TRY(tr_mode_parse(&r->mode, setup->mode));
+    TR_TRY(tr_policy_parse(&r->policy, setup->mode));
     r->grad = calloc(setup->n_blocks + 1, sizeof *r->grad);
     r->pulled = calloc(setup->n_blocks + 1, sizeof *r->pulled);
     r->table = calloc(setup->n_tables + 1, sizeof *r->table);
@@ -19,8 +19,8 @@ static tr_status make_room(tr_replica *r)
     for (size_t i = 0; i < setup->n_blocks; i++) {
         const uint64_t bytes = setup->blocks[i]->bytes;
         r->grad[i] = tr__array_alloc(bytes);
-        r->pulled[i] = r->mode.compensation > 0 ? tr__array_alloc(bytes) : NULL;
-        if (!r->grad[i] || (r->mode.compensation > 0 && !r->pulled[i]))
+        r->pulled[i] = r->policy.compensation > 0 ? tr__array_alloc(bytes) : NULL;
+        if (!r->grad[i] || (r->policy.compensation > 0 && !r->pulled[i]))
             return tr_fail(TR_ENOMEM, "no memory for gradient '%s' of %llu bytes", setup->blocks[i]->grad,
                            (unsigned long long)bytes);
     }
@@ -34,7 +34,7 @@ static tr_status take_setup(tr_replica *r, const void *packed, uint64_t bytes, b
         return tr_fail(TR_EFORMAT, "its setup is damaged");
     r->check = tr_crc32c(0, packed, bytes);
     TR_TRY(make_room(r));
-    return r->store.setup(r->store.self, r->setup, packed, bytes, resume);
+    return r->store.setup(r->store.self, r->setup, &r->policy, packed, bytes, resume);
 }
 
 /* The update that is ahead of the server and what counts with it go at once: who takes this state over in between would miss steps. */

@@ -4,7 +4,6 @@
 #define TR_PSERVER_REPLICA_STATE_H
 
 #include "pserver/kept_tasks.h"
-#include "pserver/mode.h"
 #include "pserver/outbox.h"
 #include "pserver/replica.h"
 #include "pserver/shares.h"
@@ -34,7 +33,7 @@ struct tr_replica {
 
     Trireme__Pserver__Setup *setup;   /* NULL: there is no state yet */
     uint32_t         check;           /* its checksum */
-    tr_mode          mode;
+    tr_policy        policy;
     uint8_t        **grad, **pulled;  /* of each block */
     tr__replica_rows *table;
     tr_rows_update  *update;          /* of each table, as the store wants it */

@@ -69,8 +69,8 @@ static void apply(tr_replica *r)
 {
     for (size_t i = 0; i < r->setup->n_tables; i++)
         r->update[i] = (tr_rows_update){.part = r->table[i].part, .count = r->table[i].count};
-    const tr_update update = {.number = r->updates + 1, .grad = r->grad, .compensation = r->mode.compensation,
-                              .pulled = r->mode.compensation > 0 ? r->pulled : NULL, .takes_part = r->next.takes_part,
+    const tr_update update = {.number = r->updates + 1, .grad = r->grad, .compensation = r->policy.compensation,
+                              .pulled = r->policy.compensation > 0 ? r->pulled : NULL, .takes_part = r->next.takes_part,
                               .rows = r->update};
     r->is_busy = true;
     r->store.apply(r->store.self, &update);

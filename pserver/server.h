@@ -51,7 +51,8 @@ typedef struct tr_store {
     bool      (*kept)(void *self, tr_commit *commit, const void **packed, uint64_t *bytes);
     /* Make room for the blocks and values; parse the program. Sizes were checked. `packed` is the Setup as it came.
      * `resume`: take what was kept, with its values; otherwise forget that. */
-    tr_status (*setup)(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume);
+    tr_status (*setup)(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,
+                       bool resume);
     /* Memory for the first value of `setup->values[index]`. */
     void     *(*value)(void *self, uint32_t index);
     /* All first values are there. */

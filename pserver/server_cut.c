@@ -34,7 +34,7 @@ typedef Trireme__Pserver__CutDone pb_done;
 
 static bool is_by_all(const tr_server *server)
 {
-    return tr_mode_cuts_by_all(&server->mode);
+    return server->policy.snapshots_all;
 }
 
 bool tr__server_cut_is_decided(const tr_server *server)

@@ -39,7 +39,7 @@ static bool is_fresh(const tr_server *server, int trainer)
 
     for (int s = 1; s < server->roster->servers; s++)
         is_new &= tr__server_said_by(server, s, trainer)->pulled == server->updates;
-    return is_new || server->mode.goes_on;         /* then nobody's step is ever late */
+    return is_new || server->policy.goes_on;         /* then nobody's step is ever late */
 }
 
 /* Who has said goodbye and has all its steps settled is out; and at once who is lost for anybody. */
@@ -69,7 +69,7 @@ static bool decide_late(tr_server *server, int trainer)
  * was one of the slow; otherwise, when trainers come to the end of their data, updates would be of fewer gradients than any before. */
 static bool decide_update(tr_server *server)
 {
-    const int64_t enough = server->trainer_count - server->mode.count;
+    const int64_t enough = server->trainer_count - server->policy.backups;
     tr__verdicts *v = &server->verdicts;
     int64_t       living = 0, there = 0;
 

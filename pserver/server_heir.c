@@ -84,7 +84,7 @@ void tr__server_forget_unended(tr_server *server, tr__trainer *t)
     tr__server_pulls_free(t);
     tr__server_row_pulls_free(t);
     tr__server_rows_unended(server, t);
-    if (!tr_mode_keeps_apart(&server->mode))
+    if (!server->policy.gathers_apart)
         return;                                    /* its parts are in a common sum, or wait to be */
     tr__server_let_go(server, &t->held, &t->held_end);
     forget_parts(server, t);
@@ -97,7 +97,7 @@ static void forget_requests(tr_server *server, tr__trainer *t)
     t->join_seq = 0;
     for (uint64_t step = t->settled; step < t->ended; step++)
         t->unsettled[step - t->settled] = UINT64_MAX;
-    if (!tr_mode_keeps_apart(&server->mode))
+    if (!server->policy.gathers_apart)
         keep_parts(server, t);
     tr__server_forget_unended(server, t);
 }
@@ -172,7 +172,7 @@ bool tr__server_lags(const tr__trainer *trainer, uint64_t step)
 
 bool tr__server_wants_before(const tr_server *server, const tr__trainer *trainer, uint64_t step)
 {
-    return server->mode.kind == TR_MODE_SYNC && tr__server_lags(trainer, step) && trainer->settled == trainer->ended &&
+    return server->policy.is_lockstep && tr__server_lags(trainer, step) && trainer->settled == trainer->ended &&
            trainer->applied_in == server->updates && server->store.param_before;
 }
 
@@ -222,7 +222,7 @@ static void give_up(tr_server *server, tr__trainer *t)
 {
     char waiting[512];
 
-    if (tr_mode_survives_trainers(&server->mode)) {
+    if (server->policy.survives_trainers) {
         tr__server_trainer_lost(server, t);
         return;
     }

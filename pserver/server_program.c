@@ -4,7 +4,6 @@
 #include "framework/tensor.h"
 #include "framework/program.h"
 #include "pserver/compensate.h"
-#include "pserver/mode.h"
 #include "pserver/server_pieces.h"
 #include "pserver/table_report.h"
 #include "pserver/table_var.h"
@@ -29,6 +28,7 @@ typedef struct twin {
 
 struct tr_server_program {
     const Trireme__Pserver__Setup *setup;          /* borrowed */
+    bool          gathers_apart;                   /* tr_policy.gathers_apart: no update is made piece by piece */
     tr_program  *program;
     tr_scope    *scope;
     tr_executor *executor;
@@ -160,11 +160,12 @@ static const char *tasks_name(char *out, size_t size, const char *name)
     return out;
 }
 
-tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, tr_state *state,
+tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state,
                                   const char *name, bool resume)
 {
     sp->state = state;
     sp->setup = setup;
+    sp->gathers_apart = policy->gathers_apart;
     TR_TRY(tr_program_parse(&sp->program, setup->program.data, setup->program.len));
     sp->scope = tr_scope_new(NULL);
     sp->executor = tr_executor_new();
@@ -397,13 +398,12 @@ void tr_server_program_over(tr_server_program *sp)
 
 static tr_status make_pieces(tr_server_program *sp)
 {
-    tr_mode         mode;
     tr_piece_block *blocks = calloc(sp->block_count + 1, sizeof *blocks);
 
     for (uint32_t i = 0; i < sp->block_count; i++)
         blocks[i] = (tr_piece_block){sp->setup->blocks[i]->param, sp->block[i].grad_name, sp->setup->blocks[i]->bytes};
-    tr_status status = tr_mode_parse(&mode, sp->setup->mode);
-    if (status == TR_OK && !tr_mode_keeps_apart(&mode))
+    tr_status status = TR_OK;
+    if (!sp->gathers_apart)
         status = tr_server_pieces_new(&sp->pieces, sp->program, sp->scope, sp->block_count, blocks);
     free(blocks);
     return status;

@@ -25,7 +25,7 @@ void               tr_server_program_free(tr_server_program *sp);
 /* The functions of a tr_store, but for `apply`. */
 /* `state` is new, or (`resume`) one that a program of the same setup has left; it belongs to the program from here on. Tables
  * are kept in segments whose names begin with `name`; NULL: they end with the process. */
-tr_status          tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, tr_state *state,
+tr_status          tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state,
                                            const char *name, bool resume);
 void              *tr_server_program_value(tr_server_program *sp, uint32_t index);
 uint32_t           tr_server_program_values(const tr_server_program *sp);

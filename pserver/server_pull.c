@@ -29,8 +29,8 @@ bool tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, 
 {
     if (trainer->settled < step)
         return false;
-    return server->mode.kind != TR_MODE_SSP || own <= (uint64_t)server->mode.count ||
-           own - (uint64_t)server->mode.count <= slowest(server, false);
+    return server->policy.lead < 0 || own <= (uint64_t)server->policy.lead ||
+           own - (uint64_t)server->policy.lead <= slowest(server, false);
 }
 
 /* == who reads ================================================================================= */
@@ -84,7 +84,7 @@ static uint8_t *param_of(const reply *r, uint32_t index)
 /* `message` has the kind and the fields of the answer. */
 static void put_reply(reply *r, const tr_wire *message, uint64_t bytes, void *payload, void *owned)
 {
-    const bool is_lent = !owned && tr_mode_overtakes(&r->server->mode);
+    const bool is_lent = !owned && !r->server->policy.is_lockstep;
     tr_loan   *loan = is_lent ? loan_of(r->server, r->trainer->rank, r->server->updates) : NULL;
 
     tr_message answer = {.peer = r->trainer->rank, .payload = payload, .owned = owned, .loan = loan, .wire = *message};

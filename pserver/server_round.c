@@ -36,7 +36,7 @@ static void deinit_round(const tr_server *server, tr__round *round)
 
 tr_status tr__server_rounds_new(tr_server *server)
 {
-    const bool is_apart = tr_mode_keeps_apart(&server->mode);
+    const bool is_apart = server->policy.gathers_apart;
 
     server->round_count = is_apart ? server->trainer_count : 1;
     server->round = calloc((size_t)server->round_count, sizeof *server->round);
@@ -44,7 +44,7 @@ tr_status tr__server_rounds_new(tr_server *server)
     server->takes_part = calloc((size_t)server->trainer_count, sizeof *server->takes_part);
     for (int i = 0; i < server->round_count; i++)
         TR_TRY(init_round(server, &server->round[i], is_apart ? i : 0, is_apart ? i + 1 : server->trainer_count));
-    if (tr_mode_decides(&server->mode)) {
+    if (server->policy.decides) {
         TR_TRY(init_round(server, &server->merged, 0, server->trainer_count));
         TR_TRY(tr__server_verdicts_new(server));
     }
@@ -93,7 +93,7 @@ static uint64_t chunk_bytes(const tr_server *server, const tr__block *block, uin
 /* A part that is whole counts in the next update for certain where there is but one round. */
 static void use_piece(tr_server *server, const tr__round *round, uint32_t index, uint64_t offset, uint64_t bytes)
 {
-    if (!server->store.piece || tr_mode_keeps_apart(&server->mode) || server->status != TR_OK)
+    if (!server->store.piece || server->policy.gathers_apart || server->status != TR_OK)
         return;
     const tr_status status = server->store.piece(server->store.self, index, offset, bytes, round->sum[index] + offset);
     if (status != TR_OK)

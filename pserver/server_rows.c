@@ -291,7 +291,7 @@ static void answer(tr_server *server, tr__trainer *trainer, tr__row_pull *pull)
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = trainer->rank, .payload = payload, .owned = payload,
         .wire = {.kind = TR_WIRE_DATA_ROWS, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self, .seq = pull->seq,
-                 .bytes = bytes, .data_rows = {.clock = server->mode.kind == TR_MODE_SSP ? tr__server_clock(server) : 0}}});
+                 .bytes = bytes, .data_rows = {.clock = server->policy.lead >= 0 ? tr__server_clock(server) : 0}}});
 }
 
 static uint32_t table_of(const tr_wire *wire)

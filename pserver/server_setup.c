@@ -32,7 +32,7 @@ static tr_status lay_out(tr_server *server)
 {
     const Trireme__Pserver__Setup *setup = server->setup;
 
-    TR_TRY(tr_mode_parse(&server->mode, setup->mode));
+    TR_TRY(tr_policy_parse(&server->policy, setup->mode));
     server->chunk_bytes = setup->chunk_bytes;
     if (setup->compress)
         TR_TRY(tr_compress_parse(&server->compress, setup->compress));
@@ -58,7 +58,7 @@ static tr_status lay_out(tr_server *server)
 /* Where delay is compensated, each trainer's gradient is compared with the parameters that it was computed with. */
 static tr_status keep_copies(tr_server *server)
 {
-    for (int i = 0; server->mode.compensation > 0 && i < server->trainer_count; i++) {
+    for (int i = 0; server->policy.compensation > 0 && i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
         t->copy = calloc(server->block_count + 1, sizeof *t->copy);
         for (uint32_t b = 0; b < server->block_count; b++) {
@@ -124,16 +124,16 @@ static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t
         return tr_fail(TR_EPEER, "%s: trainer 0 goes on from update %llu, of which nothing is here", name,
                        (unsigned long long)wire->setup.updates);
     TR_TRY(take_beginning(server, packed, bytes));
-    TR_TRY(server->store.setup(server->store.self, server->setup, payload, wire->bytes, true));
+    TR_TRY(server->store.setup(server->store.self, server->setup, &server->policy, payload, wire->bytes, true));
     server->updates = commit.updates;
-    if (tr_mode_goes_back(&server->mode) && commit.updates == wire->setup.updates + 1) {
+    if (server->policy.is_lockstep && commit.updates == wire->setup.updates + 1) {
         server->store.go_back(server->store.self, NULL);
         server->updates--;
-    } else if (tr_mode_goes_back(&server->mode) && commit.updates != wire->setup.updates) {
+    } else if (server->policy.is_lockstep && commit.updates != wire->setup.updates) {
         return tr_fail(TR_EPEER, "%s: its state has %llu updates, the job is to go on after %llu", name,
                        (unsigned long long)commit.updates, (unsigned long long)wire->setup.updates);
     }
-    if (!tr_mode_keeps_apart(&server->mode))
+    if (!server->policy.gathers_apart)
         server->round[0].step = server->updates + 1;
     TR_TRY(tr__server_tasks_take_over(server, false));
     return finish_values(server);
@@ -152,7 +152,7 @@ tr_status tr__server_on_setup(tr_server *server, const tr_wire *wire, const uint
     server->value_filled = calloc(setup->n_values + 1, sizeof *server->value_filled);
     if (wire->setup.resumes)
         return take_kept(server, wire, payload);
-    TR_TRY(server->store.setup(server->store.self, setup, payload, wire->bytes, false));
+    TR_TRY(server->store.setup(server->store.self, setup, &server->policy, payload, wire->bytes, false));
     for (size_t i = 0; i < setup->n_values; i++)
         server->values_missing += setup->values[i]->bytes != 0;
     return finish_values(server);
@@ -187,7 +187,7 @@ tr_status tr__server_on_value(tr_server *server, const tr_wire *wire)
 
 static bool is_in_last(const tr_server *server, const tr_commit *commit, int trainer)
 {
-    if (!tr_mode_decides(&server->mode))
+    if (!server->policy.decides)
         return commit->settled[trainer] == commit->updates;
     return commit->decided == commit->updates && commit->trainer[trainer] & TR_TRAINER_IN;
 }
@@ -196,7 +196,7 @@ static bool is_in_last(const tr_server *server, const tr_commit *commit, int tra
  * may have older ones. */
 static uint64_t pulled_before(const tr_server *server, const tr_commit *commit, int trainer)
 {
-    const bool is_known = !tr_mode_decides(&server->mode) || is_in_last(server, commit, trainer) || commit->updates == 0;
+    const bool is_known = !server->policy.decides || is_in_last(server, commit, trainer) || commit->updates == 0;
 
     return commit->updates - !is_known;
 }
@@ -250,14 +250,14 @@ static tr_status take_over(tr_server *server)
         t->pulled = pulled_before(server, &commit, i);
         t->pulled_step = t->settled;               /* it may have some of what it asked for */
         t->applied_in = is_in_last(server, &commit, i) ? commit.updates : 0;
-        if (tr_mode_keeps_apart(&server->mode))
+        if (server->policy.gathers_apart)
             t->round->step = t->settled + 1;
     }
-    if (!tr_mode_keeps_apart(&server->mode))
+    if (!server->policy.gathers_apart)
         server->round[0].step = server->updates + 1;
     tr__server_mirror_take_over(server);
     tr__server_verdicts_begin(server, &commit);
-    TR_TRY(server->store.setup(server->store.self, setup, packed, bytes, true));
+    TR_TRY(server->store.setup(server->store.self, setup, &server->policy, packed, bytes, true));
     TR_TRY(finish_values(server));
     TR_TRY(tr__server_tasks_take_over(server, true));
     server->is_running = true;
@@ -422,7 +422,7 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
         return status;                             /* the diff stands for itself */
     server->is_running = true;
     for (int i = 0; i < server->trainer_count; i++) {
-        if (tr_mode_keeps_apart(&server->mode))
+        if (server->policy.gathers_apart)
             server->trainer[i].round->step = server->trainer[i].settled + 1;
         tr__server_tasks_join(server, &server->trainer[i], server->trainer[i].even);
         server->trainer[i].join_seq = 0;

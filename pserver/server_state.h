@@ -12,7 +12,6 @@
 #include "pserver/membership.h"
 #include "pserver/meter.h"
 #include "pserver/mirror.h"
-#include "pserver/mode.h"
 #include "pserver/outbox.h"
 #include "pserver/server.h"
 
@@ -224,7 +223,7 @@ struct tr_server {
     bool             is_computed;     /* the store is done with it, and the replica perhaps not */
     bool             is_updating;     /* the store is at the first of the queue: its tables must not be read */
 
-    tr_mode          mode;
+    tr_policy        policy;
     tr_compress      compress;
     float           *decoded;         /* room for a piece of a gradient that came compressed */
     int              round_count;     /* 1, or one for each trainer */

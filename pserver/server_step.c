@@ -46,7 +46,7 @@ static void apply_first(tr_server *server)
     }
     tr__server_meter_begins(server);
     const tr_update update = {.number = server->updates + 1, .grad = round->sum, .pulled = only->copy,
-                              .compensation = server->mode.compensation, .takes_part = server->takes_part,
+                              .compensation = server->policy.compensation, .takes_part = server->takes_part,
                               .rows = tr__server_rows_update(server)};
     server->is_updating = true;
     server->is_computed = false;
@@ -228,7 +228,7 @@ tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const 
     if (missing)
         return tr_fail(TR_EPEER, "%s ended step %llu without the gradient '%s'", tr__server_trainer_name(server, trainer),
                        (unsigned long long)wire->step_end.step, missing);
-    if (!has_gradient && (trainer->pushed_count || !tr_mode_keeps_apart(&server->mode) || tr_mode_decides(&server->mode)))
+    if (!has_gradient && (trainer->pushed_count || !server->policy.gathers_apart || server->policy.decides))
         return tr_fail(TR_EPEER, "%s leaves step %llu out, which it has begun, or which others have, too",
                        tr__server_trainer_name(server, trainer), (unsigned long long)wire->step_end.step);
     note_end(trainer, wire->seq);
@@ -325,7 +325,7 @@ void tr__server_trainer_died(tr_server *server, tr__trainer *trainer, const char
 {
     if (tr__server_await_heir(server, trainer))
         return;
-    if (server->is_running && tr_mode_survives_trainers(&server->mode))
+    if (server->is_running && server->policy.survives_trainers)
         tr__server_trainer_lost(server, trainer);
     else
         tr__server_fail_by(server, trainer->rank, how);

@@ -110,7 +110,7 @@ static struct tr__server_tasks *tasks_new(const tr_server *server, tr_tasks *cor
 /* Batches in a step that the server knows of. */
 static uint64_t batches_of_step(const tr_server *server)
 {
-    return server->mode.kind == TR_MODE_GEO ? (uint64_t)server->mode.count : 1;
+    return (uint64_t)server->policy.period;
 }
 
 static bool is_open(const span *s)
@@ -369,7 +369,7 @@ static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const t
 
     if (server->self != 0)
         return tr_fail(TR_EPEER, "%s: server 0 alone hands tasks out", tr__server_trainer_name(server, trainer));
-    if (!tr_mode_leases(&server->mode))
+    if (!server->policy.leases_tasks)
         return tr_fail(TR_EPEER, "%s wants tasks on lease, which need mode async, ssp or geo: elsewhere trainers wait for the gradients "
                        "of one that has none", tr__server_trainer_name(server, trainer));
     if (server->tasks) {                               /* it begins: what it has is of a process, or a loop, before it */

@@ -197,26 +197,27 @@ typedef struct tr_job_fact {
     const char *value;
 } tr_job_fact;
 
-/* How consistent the trainers are with each other: see docs/distributed.md, "Consistency". */
-typedef enum tr_mode_kind {
-    TR_MODE_SYNC = 0,
-    TR_MODE_ASYNC,
-    TR_MODE_SSP,
-    TR_MODE_GEO
-} tr_mode_kind;
-
-typedef struct tr_mode {
-    tr_mode_kind kind;
-    int64_t      count;               /* sync: backups; ssp: staleness bound; geo: steps between exchanges */
-    double       compensation;        /* async: of delay; 0: none */
-    bool         goes_on;             /* sync: with fewer trainers when some have died */
-} tr_mode;
+/* What a job's policy mode means. It is made once, from the mode's text; everything that depends on the mode asks it. The modes are
+ * explained in docs/distributed.md, "Consistency". */
+typedef struct tr_policy {
+    bool    is_lockstep;              /* all servers make the same updates in the same order; a server that is one ahead goes back */
+    bool    gathers_apart;            /* gradients of different trainers are gathered apart from each other */
+    bool    decides;                  /* server 0 decides for all servers which gradients make an update */
+    bool    goes_on;                  /* an update that lacks a dead trainer's gradient is made of the others' */
+    bool    survives_trainers;        /* the other trainers go on when one dies without a replacement */
+    bool    snapshots_all;            /* every trainer takes part in a snapshot; otherwise its coordinator alone does */
+    bool    leases_tasks;             /* tasks of the data are leased (trireme_tasks.h); otherwise each trainer has its share */
+    bool    caches_rows;              /* trainers may keep rows of sparse tables between steps */
+    bool    trains_copies;            /* trainers run the optimizers on copies of their own; servers add what was changed */
+    int64_t backups;                  /* slowest trainers that an update does not wait for: 0, 1, ... */
+    int64_t lead;                     /* steps that a trainer may be ahead of the slowest: 0, 1, ...; -1: any number */
+    int64_t period;                   /* steps of a trainer that make one step of the servers: 1, 2, ... */
+    double  compensation;             /* of delay, a factor of the squared gradient; 0: none */
+} tr_policy;
 
 /* Understand "sync", "sync(fewer)", "sync(backups=1)", "async", "async(compensation=0.04)", "ssp(3)" or "geo(10)". TR_EINVAL or
  * TR_ERANGE for anything else, with a text that says what is possible. */
-TR_API tr_status tr_mode_parse(tr_mode *out, const char *text);
-/* Are tasks of the data leased (trireme_tasks.h)? Otherwise each trainer has its share. */
-TR_API bool      tr_mode_leases(const tr_mode *mode);
+TR_API tr_status tr_policy_parse(tr_policy *out, const char *mode);
 
 /* How gradients travel to the servers: see docs/distributed.md, "Compression". */
 typedef enum tr_compress_kind {
@@ -238,7 +239,7 @@ typedef struct tr_compress {
 TR_API tr_status tr_compress_parse(tr_compress *out, const char *text);
 
 typedef struct tr_job_spec {
-    const char           *mode;       /* as tr_mode_parse takes it; all trainers the same */
+    const char           *mode;       /* as tr_policy_parse takes it; all trainers the same */
     int                   program_count;      /* one for each server, in order */
     const tr_job_program *programs;
     int                   block_count;

@@ -18,6 +18,7 @@ enum { SEED_OF_TRAINER = 1000003 };   /* python/trireme/distributed/transpiler.p
 typedef struct running {
     const tr_saved_job_desc *desc;
     const tr_saved_cut      *cut;     /* NULL: alone */
+    tr_policy   policy;               /* of the cut's mode */
     tr_job     *job;
     tr_scope   *scope;
     tr_program *program, *idle, *flush;
@@ -167,7 +168,7 @@ static tr_status find_cut(running *r)
             used += (size_t)snprintf(known + used, sizeof known - used, "%s%d", i ? ", " : "", servers);
     }
     if (r->cut)
-        return TR_OK;
+        return tr_policy_parse(&r->policy, r->cut->spec.mode);
     return tr_fail(TR_ENOTFOUND, "the job was saved for %s servers, but %d are here: start as many, or save it with servers=%d",
                    r->desc->cut_count ? known : "no", tr_job_servers(r->job), tr_job_servers(r->job));
 }
@@ -175,20 +176,13 @@ static tr_status find_cut(running *r)
 /* Where an update is not of all trainers, tasks go to who is free. */
 static bool has_leases(const running *r)
 {
-    tr_mode mode;
-
-    return r->cut && r->desc->data.split == TR_SPLIT_TASKS && !r->desc->in_memory &&
-           tr_mode_parse(&mode, r->cut->spec.mode) == TR_OK && tr_mode_leases(&mode);
+    return r->cut && r->desc->data.split == TR_SPLIT_TASKS && !r->desc->in_memory && r->policy.leases_tasks;
 }
 
 /* Steps that an earlier start of this job has left with its servers. In mode geo theirs are exchanges. */
 static int64_t steps_before(const running *r)
 {
-    tr_mode mode;
-
-    if (!r->cut || tr_mode_parse(&mode, r->cut->spec.mode) != TR_OK)
-        return 0;
-    return tr_job_step(r->job) * (mode.kind == TR_MODE_GEO ? mode.count : 1);
+    return r->cut ? tr_job_step(r->job) * r->policy.period : 0;
 }
 
 /* == preparing ================================================================================ */
@@ -200,7 +194,7 @@ static tr_status prepare_programs(running *r)
 
     r->scope = tr_scope_new(NULL);
     TR_TRY(run_once(r, &r->desc->startup, "startup"));
-    TR_TRY(tr_keeper_init(&r->keeper, r->desc, r->cut, r->job, r->scope));
+    TR_TRY(tr_keeper_init(&r->keeper, r->desc, r->cut, r->cut ? &r->policy : NULL, r->job, r->scope));
     TR_TRY(tr_keeper_load(&r->keeper));
     TR_TRY(tr_program_parse(&r->program, main->bytes, main->size));
     if (!r->cut)

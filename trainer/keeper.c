@@ -35,9 +35,7 @@ static int64_t steps_of(const tr_keeper *k)
 /* Other trainers may have made steps when this one made none. */
 static bool has_others_apart(const tr_keeper *k)
 {
-    tr_mode mode;
-
-    return k->job && tr_mode_parse(&mode, k->cut->spec.mode) == TR_OK && (mode.kind != TR_MODE_SYNC || mode.count);
+    return k->job && k->policy->snapshots_all;
 }
 
 static bool is_teller(const tr_keeper *k)
@@ -114,9 +112,10 @@ static int64_t newest(const tr_keeper *k)
     return step;
 }
 
-tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_cut *cut, tr_job *job, tr_scope *scope)
+tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_cut *cut, const tr_policy *policy, tr_job *job,
+                         tr_scope *scope)
 {
-    *keeper = (tr_keeper){.desc = desc, .cut = cut, .job = job, .scope = scope, .took_at = tr__now(), .is_good = true};
+    *keeper = (tr_keeper){.desc = desc, .cut = cut, .policy = policy, .job = job, .scope = scope, .took_at = tr__now(), .is_good = true};
     if (!is_on(keeper))
         return TR_OK;
     if (!desc->kept_count)
@@ -351,11 +350,9 @@ static bool makes_them(tr_keeper *k)
 /* In mode geo checkpoints are of exchanges. */
 static bool is_possible(const tr_keeper *k)
 {
-    tr_mode mode;
-
     if (!k->job)
         return true;
-    if (tr_mode_parse(&mode, k->cut->spec.mode) == TR_OK && mode.kind == TR_MODE_GEO && k->made % mode.count)
+    if (k->made % k->policy->period)
         return false;
     return !tr_job_checkpoint_is_under_way(k->job) && !tr_job_is_uneven(k->job);
 }

@@ -11,6 +11,7 @@ typedef struct tr_keeper {
     const tr_saved_job_desc *desc;
     const tr_saved_cut      *cut;     /* NULL: one process */
     tr_job        *job;
+    const tr_policy *policy;          /* of the job's mode; NULL: one process */
     tr_scope      *scope;
     tr_checkpoint *from;              /* what it goes on from, or NULL */
     bool           has_servers_state; /* the job was started again, or this trainer is an heir, and servers have what was done: nothing
@@ -30,7 +31,8 @@ typedef struct tr_keeper {
 
 /* Find where this trainer goes on: at the newest checkpoint, or, when the job was started again and its servers have their state, or
  * another process was this trainer before, as many steps as they have behind where the launch began. And listen to signals. Nothing is done where the job keeps none. */
-tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_cut *cut, tr_job *job, tr_scope *scope);
+tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_cut *cut, const tr_policy *policy, tr_job *job,
+                         tr_scope *scope);
 void      tr_keeper_deinit(tr_keeper *keeper);
 /* Give the scope's variables the values of the checkpoint: behind the startup program. */
 tr_status tr_keeper_load(const tr_keeper *keeper);

@@ -33,8 +33,10 @@ static bool nothing_kept(void *self, tr_commit *commit, const void **packed, uin
     return false;
 }
 
-static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,
+                        bool resume)
 {
+    (void)policy;
     (void)self, (void)setup, (void)packed, (void)bytes, (void)resume;
     return TR_OK;
 }

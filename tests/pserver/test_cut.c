@@ -78,8 +78,10 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
     return true;
 }
 
-static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed,
+                             uint64_t bytes, bool resume)
 {
+    (void)policy;
     store *s = self;
 
     (void)packed, (void)bytes;

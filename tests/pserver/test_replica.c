@@ -34,8 +34,10 @@ static bool kept(void *self, tr_commit *commit, const void **packed, uint64_t *b
     return true;
 }
 
-static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,
+                        bool resume)
 {
+    (void)policy;
     (void)self, (void)setup, (void)packed, (void)bytes;
     assert_true(resume);
     return TR_OK;

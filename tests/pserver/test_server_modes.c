@@ -2,26 +2,25 @@
  * others make some. */
 #include "tests/support/server_rig.h"
 
-#include "pserver/mode.h"
 
 TEST(modes_are_read_and_mistakes_in_them_explained)
 {
-    tr_mode mode;
+    tr_policy policy;
 
-    EXPECT_OK(tr_mode_parse(&mode, "ssp(3)"));
-    assert_true(mode.kind == TR_MODE_SSP && mode.count == 3);
-    EXPECT_OK(tr_mode_parse(&mode, "sync(backups=2)"));
-    assert_true(mode.kind == TR_MODE_SYNC && mode.count == 2);
-    EXPECT_OK(tr_mode_parse(&mode, "async(compensation=0.25)"));
-    assert_true(mode.kind == TR_MODE_ASYNC && mode.compensation == 0.25);
-    EXPECT_OK(tr_mode_parse(&mode, "geo(10)"));
-    assert_true(mode.kind == TR_MODE_GEO && mode.count == 10);
-    EXPECT_FAIL(TR_EINVAL, "ssp needs a number", tr_mode_parse(&mode, "ssp"));
-    EXPECT_FAIL(TR_EINVAL, "possible are sync", tr_mode_parse(&mode, "asynch"));
-    EXPECT_FAIL(TR_EINVAL, "sync takes backups=NUMBER", tr_mode_parse(&mode, "sync(2)"));
-    EXPECT_FAIL(TR_ERANGE, "a whole number from 1", tr_mode_parse(&mode, "geo(0)"));
-    EXPECT_FAIL(TR_ERANGE, "a whole number", tr_mode_parse(&mode, "ssp(1.5)"));
-    EXPECT_FAIL(TR_EINVAL, "')' must stand", tr_mode_parse(&mode, "geo(3"));
+    EXPECT_OK(tr_policy_parse(&policy, "ssp(3)"));
+    assert_true(policy.lead == 3 && !policy.is_lockstep);
+    EXPECT_OK(tr_policy_parse(&policy, "sync(backups=2)"));
+    assert_true(policy.is_lockstep && policy.backups == 2 && policy.decides && policy.lead == -1);
+    EXPECT_OK(tr_policy_parse(&policy, "async(compensation=0.25)"));
+    assert_true(policy.caches_rows && policy.compensation == 0.25 && policy.period == 1);
+    EXPECT_OK(tr_policy_parse(&policy, "geo(10)"));
+    assert_true(policy.trains_copies && policy.period == 10);
+    EXPECT_FAIL(TR_EINVAL, "ssp needs a number", tr_policy_parse(&policy, "ssp"));
+    EXPECT_FAIL(TR_EINVAL, "possible are sync", tr_policy_parse(&policy, "asynch"));
+    EXPECT_FAIL(TR_EINVAL, "sync takes backups=NUMBER", tr_policy_parse(&policy, "sync(2)"));
+    EXPECT_FAIL(TR_ERANGE, "a whole number from 1", tr_policy_parse(&policy, "geo(0)"));
+    EXPECT_FAIL(TR_ERANGE, "a whole number", tr_policy_parse(&policy, "ssp(1.5)"));
+    EXPECT_FAIL(TR_EINVAL, "')' must stand", tr_policy_parse(&policy, "geo(3"));
 }
 
 TEST(in_mode_async_each_trainers_step_is_an_update)

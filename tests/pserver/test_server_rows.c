@@ -29,8 +29,10 @@ static void begin_rows(void *self, const tr_update *update)
     memcpy(told_part, told.part, (size_t)told.count * sizeof *told.part);
 }
 
-static tr_status set_up_rows(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+static tr_status set_up_rows(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed,
+                             uint64_t bytes, bool resume)
 {
+    (void)policy;
     (void)self;
     (void)packed;
     (void)bytes;

@@ -14,8 +14,10 @@ static bool find(void *self, tr_commit *commit, const void **packed, uint64_t *b
     return kept.setup_bytes > 0;
 }
 
-static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+static tr_status set_up(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed, uint64_t bytes,
+                        bool resume)
 {
+    (void)policy;
     (void)self, (void)setup, (void)resume;
     assert_true(bytes <= sizeof kept.setup);
     memmove(kept.setup, packed, bytes);

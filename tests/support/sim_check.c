@@ -98,7 +98,7 @@ void sim__check_agreement(const sim_job *job)
     const sim_place *all = furthest(job);
     const size_t     bytes = (size_t)job->options.trainers * sizeof(uint64_t);
 
-    for (int s = 0; tr_mode_decides(&job->mode) && s < job->options.servers; s++) {
+    for (int s = 0; job->policy.decides && s < job->options.servers; s++) {
         const sim_place *p = &job->place[s];
         if (p->updates + 1 < all->updates)
             fail_msg("seed %llu: server %d has %llu updates, another one %llu", (unsigned long long)job->options.seed, s,
@@ -120,12 +120,12 @@ static void check_history(const sim_job *job, const sim_place *all)
         for (uint64_t n = 0; n < all->updates; n++) {
             const uint64_t step = all->history[n][i];
             assert_true(!step || step > last);
-            assert_true(!step || !is_over || !job->mode.goes_on || job->start > 1);
+            assert_true(!step || !is_over || !job->policy.goes_on || job->start > 1);
             is_over |= !step;
             last = step ? step : last;
             count += step != 0;
         }
-        if (job->mode.goes_on && !is_dead && count != (uint64_t)job->trainer[i].steps)
+        if (job->policy.goes_on && !is_dead && count != (uint64_t)job->trainer[i].steps)
             fail_msg("seed %llu: %llu steps of trainer %d are in, instead of %d", (unsigned long long)job->options.seed,
                      (unsigned long long)count, i, job->trainer[i].steps);
     }
@@ -172,7 +172,7 @@ static void check_decided(const sim_job *job)
     const bool       is_exact = job->compress.kind == TR_COMPRESS_NONE;
 
     check_history(job, all);
-    if (!is_exact && !job->mode.goes_on)
+    if (!is_exact && !job->policy.goes_on)
         return;                                    /* dropped steps have left residuals, of parameters that nobody knows */
     int *local = calloc((size_t)job->options.servers, sizeof *local);
     replay(job, all->updates, param, momentum);
@@ -268,11 +268,11 @@ void sim_job_check(const sim_job *job)
 {
     int *local = calloc((size_t)job->options.servers, sizeof *local);
 
-    if (!tr_mode_keeps_apart(&job->mode))
+    if (!job->policy.gathers_apart)
         check_sync(job);
     else
         check_settled(job);
-    if (tr_mode_decides(&job->mode))
+    if (job->policy.decides)
         check_decided(job);
     for (int i = 0; sim__is_whole(job) && i < job->blocks; i++)
         check_block(job, &job->block[i], local[job->block[i].server]++);
@@ -288,7 +288,7 @@ void sim_job_check(const sim_job *job)
 /* Of some jobs: it takes as long as all the rest. Where messages are lost an answer may be made of two. */
 static bool is_looked_at(const sim_job *job)
 {
-    return tr_mode_overtakes(&job->mode) && job->options.loss == 0 && job->options.seed % 8 == 0;
+    return !job->policy.is_lockstep && job->options.loss == 0 && job->options.seed % 8 == 0;
 }
 
 static uint64_t digest_of(const float *block, int64_t count)

@@ -124,14 +124,14 @@ static int place_of(const sim_job *job, int trainer, const tr_places *places)
     for (int p = 0; p < places->count; p++)
         if (places->place[p]->index == (uint32_t)trainer)
             return (int)places->place[p]->steps;
-    return tr_mode_cuts_by_all(&job->mode) || first > steps ? steps : first;
+    return job->policy.snapshots_all || first > steps ? steps : first;
 }
 
 /* What job_checkpoint.c asks of servers' parts. */
 static bool take_places(const sim_job *job, sim_snapshot *to, Trireme__Pserver__CutDone *const *done)
 {
     tr_places       places;
-    const tr_status status = tr_places_merge(&places, to->trainers, tr_mode_cuts_by_all(&job->mode), job->options.servers, done);
+    const tr_status status = tr_places_merge(&places, to->trainers, job->policy.snapshots_all, job->options.servers, done);
 
     if (status != TR_OK && !strstr(tr_error(), "died while it was made"))
         fail_msg("seed %llu: %s", (unsigned long long)job->options.seed, tr_error());

@@ -257,7 +257,7 @@ static sim_job *make_job(const sim_options *options, sim_place *left, int start)
     sim_job             *job = calloc(1, sizeof *job);
 
     job->options = *options;
-    assert_int_equal(tr_mode_parse(&job->mode, options->mode), TR_OK);
+    assert_int_equal(tr_policy_parse(&job->policy, options->mode), TR_OK);
     assert_int_equal(tr_compress_parse(&job->compress, options->compress ? options->compress : "none"), TR_OK);
     job->size = options->servers * (1 + options->replicas) + options->trainers + options->spares;
     job->sim = tr_sim_new(job->size, &sim);
@@ -277,7 +277,7 @@ static sim_job *make_job(const sim_options *options, sim_place *left, int start)
         job->place[s].replica = NULL;
         job->place[s].counts = false;
         job->place[s].mirror = 0;
-        job->place[s].may_fall |= left && tr_mode_decides(&job->mode);
+        job->place[s].may_fall |= left && job->policy.decides;
     }
     for (int i = 0; i < options->trainers; i++) {
         sim_trainer *t = &job->trainer[i];
@@ -399,7 +399,7 @@ bool sim_job_is_over(const sim_job *job)
     for (int i = 0; i < job->options.trainers; i++) {
         const bool is_dead = sim__trainer_is_dead(job, i);
         has_trainers |= !is_dead;
-        if (is_dead && job->trainer[i].phase != SIM_END && !tr_mode_survives_trainers(&job->mode))
+        if (is_dead && job->trainer[i].phase != SIM_END && !job->policy.survives_trainers)
             return false;
     }
     return sim_job_is_good(job) && (has_trainers || !job->options.tasks);

@@ -10,7 +10,6 @@
 #define TR_TESTS_SIM_JOB_H
 
 #include "pserver/client.h"
-#include "pserver/mode.h"
 #include "pserver/replica.h"
 #include "pserver/server.h"
 #include "pserver/spare.h"

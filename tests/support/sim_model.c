@@ -6,7 +6,7 @@
 
 bool sim__is_whole(const sim_job *job)
 {
-    return job->mode.kind != TR_MODE_SYNC;
+    return !job->policy.is_lockstep;
 }
 
 void sim__first_params(const sim_job *job, float *param)
@@ -99,7 +99,7 @@ int64_t sim__bound(const sim_job *job)
 
     for (int rank = 0; rank < job->size; rank++)
         cuts += tr_sim_is_dead(job->sim, rank);
-    return job->mode.count + (job->options.cuts ? 2 * cuts : 0);
+    return job->policy.lead + (job->options.cuts ? 2 * cuts : 0);
 }
 
 double sim__weight(const sim_job *job, int who, int step)

@@ -177,7 +177,7 @@ void sim__check_clock(const sim_trainer *t)
     const sim_job *job = t->job;
     const uint64_t clock = t->pulled.clock;
 
-    if (job->mode.kind != TR_MODE_SSP || clock == UINT64_MAX)
+    if (job->policy.lead < 0 || clock == UINT64_MAX)
         return;
     if ((int64_t)clock < t->step - sim__bound(job))
         fail_msg("seed %llu: rows for step %d of trainer %d have %llu steps of all: the bound is %lld",

@@ -133,7 +133,7 @@ typedef struct sim_applied {
 
 struct sim_job {
     sim_options      options;
-    tr_mode          mode;
+    tr_policy        policy;
     tr_compress      compress;
     tr_sim          *sim;
     int              size, blocks;

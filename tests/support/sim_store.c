@@ -61,8 +61,10 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
     return p->is_ready && (!p->replica || p->has_counted);
 }
 
-static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const void *packed, uint64_t bytes, bool resume)
+static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, const tr_policy *policy, const void *packed,
+                             uint64_t bytes, bool resume)
 {
+    (void)policy;
     sim_place       *p = self;
     const size_t trainers = (size_t)p->job->options.trainers;
 

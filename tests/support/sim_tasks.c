@@ -30,7 +30,7 @@ static int batch_number(uint32_t pass, uint32_t task, uint32_t batch)
 
 static void request(sim_trainer *t, tr_wire wire, tr_task *answer)
 {
-    t->tasks.ticket = tr_client_task_request(t->client, &(tr_client_task){wire, answer, t->job->mode.kind == TR_MODE_SSP});
+    t->tasks.ticket = tr_client_task_request(t->client, &(tr_client_task){wire, answer, t->job->policy.lead >= 0});
 }
 
 void sim__tasks_begin(sim_trainer *t)
@@ -98,7 +98,7 @@ bool sim__tasks_have_batch(sim_trainer *t)
 
 bool sim__tasks_idle(sim_trainer *t)
 {
-    if (t->job->mode.kind != TR_MODE_SSP || t->tasks.is_asking || t->tasks.held)
+    if (t->job->policy.lead < 0 || t->tasks.is_asking || t->tasks.held)
         return false;
     assert_true(++t->step < SIM_MOST_STEPS);
     tr_client_step_idle(t->client);
@@ -108,7 +108,7 @@ bool sim__tasks_idle(sim_trainer *t)
 void sim__tasks_make_step(sim_trainer *t)
 {
     tr_task  *first = &t->tasks.lease[0];
-    const int most = t->job->mode.kind == TR_MODE_GEO ? (int)t->job->mode.count : 1;
+    const int most = (int)t->job->policy.period;
 
     assert_true(t->step < SIM_MOST_STEPS);
     t->tasks.batches = 0;

@@ -148,10 +148,10 @@ static void set_up_servers(sim_trainer *t)
         if (t->index == 0)
             pack_setup(job, s, &setups[s]);
     }
-    if (!tr_mode_goes_back(&job->mode))
+    if (!job->policy.is_lockstep)
         tr_client_keep_settled(t->client);
     t->ticket = tr_client_setup_all(t->client, setups, (uint32_t)job->blocks, blocks);
-    if (tr_mode_survives_trainers(&job->mode))
+    if (job->policy.survives_trainers)
         tr_client_survive_trainers(t->client);
     free(setups);
     free(blocks);
@@ -212,7 +212,7 @@ static void push_all(sim_trainer *t)
 /* Parameters and rows; waiting for `ticket` waits for both. */
 static void pull_everything(sim_trainer *t)
 {
-    const bool is_late = t->job->mode.kind == TR_MODE_SYNC && t->job->mode.count > 0;
+    const bool is_late = t->job->policy.backups > 0;
 
     if (!is_late)
         sim__pull_rows(t);
@@ -229,7 +229,7 @@ static void check_bound(const sim_trainer *t)
 
     if (job->options.cuts && t->step <= t->known + 1)
         return;
-    for (int i = 0; job->mode.kind == TR_MODE_SSP && i < job->options.trainers; i++) {
+    for (int i = 0; job->policy.lead >= 0 && i < job->options.trainers; i++) {
         bool     is_gone = !job->options.heirs && sim__trainer_is_dead(job, i);
         uint64_t settled = UINT64_MAX;
         for (int s = 0; s < job->options.servers; s++) {

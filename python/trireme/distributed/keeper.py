@@ -50,7 +50,7 @@ class Keeper:
         self.tasks: bytes | None = None                # state of leased tasks, for the servers
         self.on_servers = {value.source for value in result.values}
         beginning = beginning_of(job)
-        kept = job.resumed * (result.mode.count if result.mode.kind == "geo" else 1)
+        kept = job.resumed * result.mode.period
         self.kept = kept                               # steps that the servers have from an earlier start
         self.first, self.runs = beginning.steps + kept, beginning.runs + kept
         self.count = self._loop_began = 0              # steps of this process; when the last loop began
@@ -241,7 +241,7 @@ class _Keeper(Keeper):
     def before_step(self, executor: Any) -> None:
         if self._makes_them():
             self._look()
-        if self.result.mode.text != "sync":            # where every trainer cuts by itself
+        if self.result.mode.gathers_apart:         # trainers may be at different steps
             place = ffi.new("tr_trainer_state *")
             position = self._position()
             self._fill(place, self.steps + 1, position)
@@ -322,7 +322,7 @@ class _Keeper(Keeper):
     def _is_lacking(self, has_more: bool) -> bool:
         """Whether the newest checkpoint may lack something: where trainers are apart, others may have made steps when this one made none."""
         mode = self.result.mode
-        return has_more or self.steps > self.last or not self._is_good or mode.is_alone or mode.count > 0
+        return has_more or self.steps > self.last or not self._is_good or mode.snapshots_all
 
     def _finish(self, has_more: bool = False) -> None:
         """The last one. It is tried again once: a server that dies takes its part with it."""

@@ -20,42 +20,41 @@ from .._core import ffi, lib
 from ..errors import InvalidArgumentError, check, check_whole
 from .job import say_in_time
 
-_KINDS = ("sync", "async", "ssp", "geo")
-
-
 @dataclass(frozen=True)
 class Mode:
-    """A mode, understood: ``text`` as it was written, ``count`` its number (backups, staleness bound, period)."""
+    """A mode, understood: ``text`` as it was written, and what it means (``tr_policy`` in ``trireme_dist.h``)."""
 
     text: str
-    kind: str
-    count: int
+    is_lockstep: bool
+    """Whether all servers make the same updates in the same order. They may compute something together then. In the other modes an
+    update is the work of one trainer."""
+    gathers_apart: bool
+    """Whether gradients of different trainers are gathered apart from each other."""
+    snapshots_all: bool
+    """Whether every trainer takes part in a snapshot."""
+    trains_copies: bool
+    """Whether trainers run the optimizers on copies of their own, and servers add what was changed."""
+    lead: int
+    """Steps that a trainer may be ahead of the slowest; -1: any number."""
+    period: int
+    """Steps of a trainer that make one step of the servers."""
     compensation: float
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether an update is the work of one trainer."""
-        return self.kind != "sync"
-
-    @property
-    def is_lockstep(self) -> bool:
-        """Whether all servers apply the same updates in the same order, so that they may compute something together."""
-        return self.kind == "sync"
+    """Factor of the correction for delay; 0: none."""
 
 
 def parse(text: str) -> Mode:
     """Return what a mode's text means; raise InvalidArgumentError, which says what is possible.
 
     >>> from trireme.distributed.mode import parse
-    >>> parse("ssp(3)").count
+    >>> parse("ssp(3)").lead
     3
     """
     if not isinstance(text, str) or "\0" in text:
         raise InvalidArgumentError(f"mode {text!r}; a text such as 'ssp(3)' is possible")
     text = "".join(text.split())
-    out = ffi.new("tr_mode *")
-    check(lib.tr_mode_parse(out, text.encode()))
-    return Mode(text, _KINDS[out.kind], out.count, out.compensation)
+    out = ffi.new("tr_policy *")
+    check(lib.tr_policy_parse(out, text.encode()))
+    return Mode(text, out.is_lockstep, out.gathers_apart, out.snapshots_all, out.trains_copies, out.lead, out.period, out.compensation)
 
 
 _mode = "sync"

@@ -334,7 +334,7 @@ def before_loop(program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
     keeper.before_loop()
     fetched = training.fetched(names)
     return LoopPart(training.program, training.result.idle, fetched, _weight,
-                    training.result.mode.kind != "sync", replay.steps - replay.made if replay else 0,
+                    not training.result.mode.is_lockstep, replay.steps - replay.made if replay else 0,
                     keeper.runs if keeper.count == 0 else None, training, keeper if keeper.is_on else None,
                     training.result.flush, training.place_of_loss(fetched) + 1)
 

@@ -43,18 +43,18 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
     if not is_training(program):
         raise InvalidArgumentError("there is nothing to distribute: the program has no optimizer (call minimize first)")
     part = OptimizePart(program, joint_on_trainers=not mode.is_lockstep)
-    if mode.kind != "geo":
+    if not mode.trains_copies:
         part.require_separate(servers)
     items = [_item(part, name, slice_params) for name in part.params]
     parts = place(items, servers, min_block_bytes)
-    if mode.kind == "geo":
+    if mode.trains_copies:
         shapes, dtypes = ({name: get(name) for name in part.params} for get in (part.shape, lambda name: part.var(name).dtype))
-        result = transpile_geo(program, shapes, dtypes, parts, servers, trainer, mode.count)
+        result = transpile_geo(program, shapes, dtypes, parts, servers, trainer, mode.period)
         result.mode, result.original, result.tables = mode, program, list(part.tables)
         for own in filter(None, (result.trainer, result.idle)):
             add_prefetch(own.global_block(), part.tables)
         return result
-    means = [] if mode.is_alone else _averaged(program)
+    means = _averaged(program) if mode.is_lockstep else []
     result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode, list(part.tables),
                         original=program)
     for server in range(servers):

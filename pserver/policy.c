@@ -1,0 +1,121 @@
+/* policy.c - the modes of policy: what each means, and their texts: NAME, NAME(NUMBER), NAME(key=NUMBER) or NAME(word).
+ *
+ * To add a mode, add a function that fills in its policy and a line in `forms`. */
+#include "pserver/trireme_dist.h"
+
+#include "framework/status.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A mode's text: its name, what may stand in parentheses behind the name, and the policy that it means. */
+typedef struct form {
+    const char *name, *key;           /* key "": a bare number */
+    bool        is_needed, is_whole;  /* the number */
+    double      low, high;
+    const char *what;                 /* the number is */
+    const char *word;                 /* may stand in the place of the number; or NULL */
+    void      (*fill)(tr_policy *out, double number, bool has_word);
+} form;
+
+/* == what the modes mean ========================================================================== */
+
+static const tr_policy together = {.is_lockstep = true, .lead = -1, .period = 1};
+static const tr_policy alone = {
+    .gathers_apart = true, .survives_trainers = true, .snapshots_all = true, .leases_tasks = true, .lead = -1, .period = 1};
+
+static void fill_sync(tr_policy *out, double number, bool has_word)
+{
+    const bool decides = number > 0 || has_word;
+
+    *out = together;
+    out->backups = (int64_t)number;
+    out->goes_on = has_word;
+    out->decides = out->gathers_apart = out->survives_trainers = decides;
+    out->snapshots_all = number > 0;
+}
+
+static void fill_async(tr_policy *out, double number, bool has_word)
+{
+    (void)has_word;
+    *out = alone;
+    out->caches_rows = true;
+    out->compensation = number;
+}
+
+static void fill_ssp(tr_policy *out, double number, bool has_word)
+{
+    (void)has_word;
+    *out = alone;
+    out->caches_rows = true;
+    out->lead = (int64_t)number;
+}
+
+static void fill_geo(tr_policy *out, double number, bool has_word)
+{
+    (void)has_word;
+    *out = alone;
+    out->trains_copies = true;
+    out->period = (int64_t)number;
+}
+
+static const form forms[] = {
+    {"sync", "backups", false, true, 0, 1 << 20, "trainers whose lateness nobody waits for", "fewer", fill_sync},
+    {"async", "compensation", false, false, 0, 1e6, "a factor of the squared gradient", NULL, fill_async},
+    {"ssp", "", true, true, 0, 1 << 30, "steps between the fastest and the slowest trainer", NULL, fill_ssp},
+    {"geo", "", true, true, 1, 1 << 30, "steps of a trainer by itself", NULL, fill_geo},
+};
+
+/* == the text ===================================================================================== */
+
+static tr_status unknown(const char *text)
+{
+    return tr_fail(TR_EINVAL, "mode '%s'; possible are sync, sync(fewer), sync(backups=N), async, async(compensation=X), ssp(N), geo(N)",
+                   text);
+}
+
+static tr_status read_number(double *out, const form *f, const char *at, const char *text)
+{
+    const size_t key = strlen(f->key);
+    char        *end;
+
+    if (key) {
+        if (strncmp(at, f->key, key) || at[key] != '=')
+            return tr_fail(TR_EINVAL, "mode '%s': %s takes %s=NUMBER (%s)%s%s", text, f->name, f->key, f->what,
+                           f->word ? ", or " : "", f->word ? f->word : "");
+        at += key + 1;
+    }
+    *out = strtod(at, &end);
+    if (end == at || strcmp(end, ")"))
+        return tr_fail(TR_EINVAL, "mode '%s': a number and ')' must stand at '%s' (%s)", text, at, f->what);
+    if (!(*out >= f->low && *out <= f->high) || (f->is_whole && *out != floor(*out)))
+        return tr_fail(TR_ERANGE, "mode '%s': %s takes %s from %.10g to %.10g (%s)", text, f->name,
+                       f->is_whole ? "a whole number" : "a number", f->low, f->high, f->what);
+    return TR_OK;
+}
+
+static bool is_word(const form *f, const char *at)
+{
+    const size_t length = f->word ? strlen(f->word) : 0;
+    return length && !strncmp(at, f->word, length) && !strcmp(at + length, ")");
+}
+
+tr_status tr_policy_parse(tr_policy *out, const char *text)
+{
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const form  *f = &forms[i];
+        const size_t length = strlen(f->name);
+        double       number = 0;
+        if (strncmp(text, f->name, length) || (text[length] && text[length] != '('))
+            continue;
+        const bool has_word = text[length] && is_word(f, text + length + 1);
+        if (text[length] && !has_word)
+            TR_TRY(read_number(&number, f, text + length + 1, text));
+        else if (f->is_needed && !has_word)
+            return tr_fail(TR_EINVAL, "mode '%s': %s needs a number, like %s(4): %s", text, f->name, f->name, f->what);
+        f->fill(out, number, has_word);
+        return TR_OK;
+    }
+    return unknown(text);
+}
