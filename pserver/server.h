@@ -3,7 +3,7 @@
  * A trainer's requests carry (epoch, seq). They are taken in the order of seq, each once; a repeated one is
  * answered again, one that comes too early (its predecessor was lost) is dropped, and the client repeats both.
  *
- * Step s of a trainer: it pushes its part of every block, then ends the step. What happens then is the mode's (mode.h):
+ * Step s of a trainer: it pushes its part of every block, then ends the step. What happens then is the mode's (policy.c):
  *   sync            Each chunk of a block is summed in trainer order (mean.h): a part whose turn has not come waits. When
  *                   all living trainers have ended s and all chunks are whole, the store applies them.
  *   sync(backups)   Parts are kept apart. When all but so many have ended a step with the newest parameters, the mean of
