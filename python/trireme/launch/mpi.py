@@ -20,6 +20,8 @@ from pathlib import Path
 from ..errors import InvalidArgumentError, NotFoundError, UnsupportedError
 
 LIBMPI = "libmpi.so.40"
+DISTRIBUTION = "trireme-ps"            # as pyproject.toml calls it: "trireme" on the Python package index is another project
+BRING_ONE = f"`pip install '{DISTRIBUTION}[mpi]'` (in a clone: `pip install '.[mpi]'`)"
 # A host that is gone, or the way to it, must not keep an ssh for ever.
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=1 -o ServerAliveCountMax=4"
 
@@ -49,7 +51,7 @@ def find(mpirun: str | None = None) -> Mpi:
         raise UnsupportedError(f"{path} is not Open MPI's: `{path} --version` says {text.strip().splitlines()[:1]}")
     version = tuple(int(part) for part in found[1].split("."))
     if version < (4, 1):
-        raise UnsupportedError(f"{path} is Open MPI {found[1]}; 4.1 or newer is needed (pip install 'trireme[mpi]')")
+        raise UnsupportedError(f"{path} is Open MPI {found[1]}; 4.1 or newer is needed. {BRING_ONE} brings one")
     return Mpi(path, version, _find_libdir(path))
 
 
@@ -63,7 +65,7 @@ def _find_mpirun(asked: str | None) -> str:
     path = str(own) if os.access(own, os.X_OK) else shutil.which("mpirun")
     if path is None:
         raise NotFoundError("no mpirun: neither in this Python's environment nor on the PATH; "
-                            "`pip install 'trireme[mpi]'` brings one, --mpirun names one")
+                            f"{BRING_ONE} brings one, --mpirun names one")
     return path
 
 
