@@ -292,8 +292,14 @@ int tr_comm_exit_code(const tr_comm *comm)
 void tr_comm_stats(const tr_comm *comm, tr_job_stats *stats)
 {
     stats->wire_nanoseconds = tr_counter_get(&comm->moving);
-    stats->messages_sent = tr_counter_get(&comm->messages_sent);
-    stats->messages_received = tr_counter_get(&comm->messages_received);
-    stats->bytes_sent = tr_counter_get(&comm->bytes_sent);
-    stats->bytes_received = tr_counter_get(&comm->bytes_received);
+    stats->messages_sent = tr_traffic_messages(&comm->sent);
+    stats->messages_received = tr_traffic_messages(&comm->received);
+    stats->bytes_sent = tr_traffic_bytes(&comm->sent);
+    stats->bytes_received = tr_traffic_bytes(&comm->received);
+}
+
+void tr_comm_traffic(const tr_comm *comm, const tr_traffic **sent, const tr_traffic **received)
+{
+    *sent = &comm->sent;
+    *received = &comm->received;
 }

@@ -20,6 +20,7 @@
 
 #include "pserver/node.h"
 #include "pserver/roster.h"
+#include "pserver/traffic.h"
 #include "pserver/trireme_dist.h"
 
 /* Times in nanoseconds. */
@@ -87,5 +88,7 @@ bool             tr_comm_mirror(tr_comm *comm, int server);
 void             tr_comm_set_exit_code(tr_comm *comm, int code);
 int              tr_comm_exit_code(const tr_comm *comm);
 void             tr_comm_stats(const tr_comm *comm, tr_job_stats *stats);
+/* The same by what the messages carry; both live as long as `comm`. */
+void             tr_comm_traffic(const tr_comm *comm, const tr_traffic **sent, const tr_traffic **received);
 
 #endif

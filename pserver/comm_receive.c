@@ -149,8 +149,7 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
         return;
     }
     tr_liveness_heard(comm->liveness, peer, comm->now);
-    tr_counter_add(&comm->messages_received, 1);
-    tr_counter_add(&comm->bytes_received, TR_WIRE_HEADER + (int64_t)wire.bytes);
+    tr_traffic_add(&comm->received, wire.kind, TR_WIRE_HEADER + (int64_t)wire.bytes);
     if (tr_trace_has_messages())
         tr_trace_message(comm->now, comm->roster->self, false, peer, &wire);
     if (wire.kind == TR_WIRE_SERVING)

@@ -26,8 +26,7 @@ static bool hand_over(tr_comm *comm, const tr_message *message)
         tr_trace_message(comm->now, comm->roster->self, true, message->peer, &message->wire);
     note_to_ring(comm, message);
     tr_liveness_sent(comm->liveness, message->peer, comm->now);
-    tr_counter_add(&comm->messages_sent, 1);
-    tr_counter_add(&comm->bytes_sent, TR_WIRE_HEADER + (int64_t)message->wire.bytes);
+    tr_traffic_add(&comm->sent, message->wire.kind, TR_WIRE_HEADER + (int64_t)message->wire.bytes);
     return true;
 }
 

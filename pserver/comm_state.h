@@ -7,7 +7,6 @@
 #include "pserver/comm.h"
 #include "pserver/doorbell.h"
 #include "pserver/liveness.h"
-#include "pserver/meter.h"
 #include "pserver/outbox.h"
 #include "pserver/transport.h"
 #include "pserver/wake.h"
@@ -53,7 +52,7 @@ struct tr_comm {
     bool             is_well;                     /* read when is_leaving is set */
     atomic_int       exit_code;                   /* after a failure; 0 stands for 1 */
     atomic_bool      is_told;                     /* the failure was printed, here or elsewhere */
-    tr_counter       messages_sent, messages_received, bytes_sent, bytes_received;
+    tr_traffic       sent, received;
     tr_counter       moving;                      /* time in turns that moved something */
     pthread_mutex_t  lock;                        /* of the two below */
     tr_status        status;

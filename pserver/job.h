@@ -196,6 +196,8 @@ void      tr__job_free_setup(tr__setup_call *setup, bool is_handed_over);
 /* job_compress.c */
 /* How this process is to compress gradients: what TRIREME_COMPRESS says, else the spec. */
 const char *tr__job_compress_word(const tr_job_spec *spec);
+/* Of a step's gradients, those that fp16, say, would make smaller; the same whether they are compressed or not. */
+int64_t     tr__job_compressible_bytes(const tr_job *job, const tr_job_spec *spec);
 /* What a gradient needs that is compressed; NULL in *out: it is not. */
 tr_status tr__job_coder_new(struct tr__job_coder **out, const tr_job *job, const tr_job_block *block);
 void      tr__job_coder_free(struct tr__job_coder *coder);

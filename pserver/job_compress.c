@@ -27,6 +27,21 @@ const char *tr__job_compress_word(const tr_job_spec *spec)
     return text && *text ? text : spec->compress ? spec->compress : "none";
 }
 
+static bool takes(const tr_compress *compress, const tr_job *job, const tr_job_block *block)
+{
+    return !block->is_exact && tr_compress_takes(compress, block->dtype, (uint64_t)block->bytes, (uint64_t)job->options.chunk_bytes);
+}
+
+int64_t tr__job_compressible_bytes(const tr_job *job, const tr_job_spec *spec)
+{
+    static const tr_compress any = {.kind = TR_COMPRESS_FP16};
+    int64_t                  bytes = 0;
+
+    for (int i = 0; i < spec->block_count; i++)
+        bytes += takes(&any, job, &spec->blocks[i]) ? spec->blocks[i].bytes : 0;
+    return bytes;
+}
+
 static int64_t piece_count(const tr__job_coder *c)
 {
     return (c->count + c->piece - 1) / c->piece;
@@ -37,7 +52,7 @@ tr_status tr__job_coder_new(tr__job_coder **out, const tr_job *job, const tr_job
     const uint64_t chunk = (uint64_t)job->options.chunk_bytes;
 
     *out = NULL;
-    if (block->is_exact || !tr_compress_takes(&job->compress, block->dtype, (uint64_t)block->bytes, chunk))
+    if (!takes(&job->compress, job, block))
         return TR_OK;
     tr__job_coder *c = calloc(1, sizeof *c);
     if (!c)

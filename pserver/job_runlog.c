@@ -2,6 +2,7 @@
 #include "pserver/job_runlog.h"
 
 #include "pserver/runlog.h"
+#include "pserver/wake.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -21,15 +22,28 @@ static void add_times(tr_text *out, const char *name, const tr_times *times)
                 (double)tr_counter_get(&times->longest) / 1e6);
 }
 
+static void add_goods(tr_text *out, const char *name, const tr_counter *sent, const tr_counter *received)
+{
+    tr_text_add(out, ",\"%s_by_goods\":{", name);
+    for (int i = 0; i < TR_GOODS_COUNT; i++)
+        tr_text_add(out, "%s\"%s\":%lld", i ? "," : "", tr_goods_name((tr_goods)i),
+                    (long long)(tr_counter_get(&sent[i]) + tr_counter_get(&received[i])));
+    tr_text_add(out, "}");
+}
+
 static void add_wire(tr_text *out, const tr_job *job)
 {
-    tr_job_stats stats = {0};
+    tr_job_stats      stats = {0};
+    const tr_traffic *sent, *received;
 
     tr_comm_stats(job->comm, &stats);
     add_ms(out, "wire", stats.wire_nanoseconds);
     tr_text_add(out, ",\"sent_bytes\":%lld,\"received_bytes\":%lld,\"sent_messages\":%lld,\"received_messages\":%lld",
                 (long long)stats.bytes_sent, (long long)stats.bytes_received, (long long)stats.messages_sent,
                 (long long)stats.messages_received);
+    tr_comm_traffic(job->comm, &sent, &received);
+    add_goods(out, "bytes", sent->bytes, received->bytes);
+    add_goods(out, "messages", sent->messages, received->messages);
 }
 
 static void add_loss(tr_text *out, const tr_trainer_meter *m)
@@ -50,10 +64,21 @@ static long long steps_of(const tr_trainer_meter *m)
     return begun > ended ? begun : ended;          /* geo: not every step is told the servers */
 }
 
+/* Since when there was no end of a step. */
+static void add_doing(tr_text *out, const tr_trainer_meter *m)
+{
+    const int64_t ended_at = tr_counter_get(&m->ended_at);
+
+    tr_text_add(out, ",\"doing\":\"%s\"", tr_trainer_does_name((tr_trainer_does)tr_counter_get(&m->doing)));
+    if (ended_at)
+        add_ms(out, "quiet", tr__clock() - ended_at);
+}
+
 static void trainer_totals(tr_text *out, const tr_job *job)
 {
     const tr_trainer_meter *m = job->meter;
 
+    add_doing(out, m);
     tr_text_add(out, ",\"step\":%lld,\"steps\":%lld,\"resumed\":%lld", steps_of(m), (long long)tr_counter_get(&m->step.count),
                 (long long)tr_counter_get(&m->resumed));
     add_times(out, "step", &m->step);

@@ -117,8 +117,10 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     if (tr_job_index(job) == 0 && !tr_job_is_heir(job))
         tell_beginning(job);
     tr_trainer_meter_start(job->meter, tr__clock(), job->step);
-    tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\"", spec->mode,
-                   (long long)job->step, job->block_count, job->table_count, tr__job_compress_word(spec));
+    tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\","
+                   "\"compressible_bytes\":%lld", spec->mode,
+                   (long long)job->step, job->block_count, job->table_count, tr__job_compress_word(spec),
+                   (long long)tr__job_compressible_bytes(job, spec));
     return TR_OK;
 }
 
@@ -263,9 +265,11 @@ tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
         return tr_fail(TR_ERANGE, "tr_job_wait: ticket %llu was not given out yet", (unsigned long long)ticket);
     if (tr_job_is_done(job, ticket))
         return tr_comm_status(job->comm);
-    tr_span         waited;
-    const tr_status status = tr_comm_wait(&waited, job->comm, ticket, tr__seconds(job->options.wait_timeout));
+    tr_span               waited;
+    const tr_trainer_does before = tr_trainer_meter_waits(job->meter);
+    const tr_status       status = tr_comm_wait(&waited, job->comm, ticket, tr__seconds(job->options.wait_timeout));
     tr_trainer_meter_wait(job->meter, waited.from, waited.to, tr_client_last_server(job->client));
+    tr_trainer_meter_does(job->meter, before);
     if (!tr_job_is_done(job, job->last_pull))
         tr_comm_carry_on(job->comm);               /* parameters come while the caller computes with the first of them */
     return status;
@@ -308,6 +312,7 @@ tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)
         tr__maker_finish(job->maker);
         TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STAY, .is_urgent = true}, NULL));
         job->stays = true;
+        tr_trainer_meter_does(job->meter, TR_DOES_LEFT);
     }
     TR_TRY(tr_comm_wait(NULL, job->comm, job->last_ticket, tr__seconds(seconds)));
     tr__maker_last(job->maker, last);
@@ -323,6 +328,7 @@ tr_status tr_job_goodbye(tr_job *job)
     tr__maker_finish(job->maker);                  /* whether it was written, its own call has said or will not say */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
     job->has_left = true;
+    tr_trainer_meter_does(job->meter, TR_DOES_LEFT);
     return tr_job_wait(job, ticket);
 }
 

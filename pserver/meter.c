@@ -75,7 +75,8 @@ void tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, int64_t resume
 {
     tr_counter_set(&meter->resumed, resumed);
     tr_counter_set(&meter->ended, resumed);
-    meter->ended_at = now;
+    tr_counter_set(&meter->ended_at, now);
+    tr_trainer_meter_does(meter, TR_DOES_COMPUTE);
     meter->waited = meter->scripted = meter->encoded = meter->quiet_at = 0;
 }
 
@@ -83,16 +84,44 @@ void tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, int64_t resume
 void tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now)
 {
     tr_counter_add(&meter->begun, 1);
+    tr_trainer_meter_does(meter, TR_DOES_COMPUTE);
     if (meter->quiet_at)
         meter->scripted += now - meter->quiet_at;
     meter->quiet_at = 0;
 }
 
+const char *tr_trainer_does_name(tr_trainer_does does)
+{
+    static const char *const names[TR_DOES_COUNT] = {
+#define NAME(name, text) [TR_DOES_##name] = #text,
+        TR_TRAINER_DOES(NAME)
+#undef NAME
+    };
+    return names[does];
+}
+
+void tr_trainer_meter_does(tr_trainer_meter *meter, tr_trainer_does does)
+{
+    tr_counter_set(&meter->doing, does);
+}
+
+tr_trainer_does tr_trainer_meter_waits(tr_trainer_meter *meter)
+{
+    const tr_trainer_does before = (tr_trainer_does)tr_counter_get(&meter->doing);
+
+    tr_trainer_meter_does(meter, TR_DOES_WAIT);
+    return before;
+}
+
+/* Between steps the time before the wait was the script's. */
 void tr_trainer_meter_wait(tr_trainer_meter *meter, int64_t from, int64_t to, int server)
 {
     meter->waited += to - from;
     tr_counter_add(&meter->waited_all, to - from);
-    meter->quiet_at = to;
+    if (meter->quiet_at) {
+        meter->scripted += from - meter->quiet_at;
+        meter->quiet_at = to;
+    }
     if (server >= 0 && server < meter->servers)
         tr_counter_add(&meter->wait_by_server[server], to - from);
 }
@@ -105,11 +134,12 @@ void tr_trainer_meter_encode(tr_trainer_meter *meter, int64_t nanoseconds)
 void tr_trainer_meter_pause(tr_trainer_meter *meter, int64_t now)
 {
     meter->quiet_at = now;
+    tr_trainer_meter_does(meter, TR_DOES_SCRIPT);
 }
 
 void tr_trainer_meter_end(tr_trainer_meter *meter, int64_t now)
 {
-    const int64_t step = now - meter->ended_at, compute = step - meter->waited - meter->scripted - meter->encoded;
+    const int64_t step = now - tr_counter_get(&meter->ended_at), compute = step - meter->waited - meter->scripted - meter->encoded;
 
     tr_times_add(&meter->step, step);
     tr_times_add(&meter->wait, meter->waited);
@@ -117,6 +147,7 @@ void tr_trainer_meter_end(tr_trainer_meter *meter, int64_t now)
     tr_times_add(&meter->encode, meter->encoded);
     tr_times_add(&meter->compute, compute > 0 ? compute : 0);
     tr_counter_add(&meter->ended, 1);
-    meter->ended_at = meter->quiet_at = now;
+    tr_counter_set(&meter->ended_at, now);
+    tr_trainer_meter_pause(meter, now);
     meter->waited = meter->scripted = meter->encoded = 0;
 }

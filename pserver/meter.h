@@ -38,6 +38,16 @@ void    tr_times_add(tr_times *times, int64_t nanoseconds);
 /* 0: there is none. */
 int64_t tr_times_median(const tr_times *times);
 
+/* What a trainer does at this moment. START: its job begins; SCRIPT: between two steps; LEFT: it has made its last step. */
+#define TR_TRAINER_DOES(X) X(START, start) X(SCRIPT, script) X(COMPUTE, compute) X(WAIT, wait) X(LEFT, left)
+
+typedef enum tr_trainer_does {
+#define TR_DOES_ENUM(name, text) TR_DOES_##name,
+    TR_TRAINER_DOES(TR_DOES_ENUM)
+#undef TR_DOES_ENUM
+    TR_DOES_COUNT
+} tr_trainer_does;
+
 /* Of a trainer, written by its owner. A step lasts from the end of one to the end of the next; in it the trainer waits for
  * servers, its script does something of its own (reads data), gradients are compressed, or it computes. */
 typedef struct tr_trainer_meter {
@@ -46,9 +56,11 @@ typedef struct tr_trainer_meter {
     int         servers;
     tr_counter  waited_all;           /* between steps, too */
     tr_counter  begun, resumed, ended;   /* steps */
+    tr_counter  doing;                /* a tr_trainer_does */
+    tr_counter  ended_at;             /* when the last step ended, or the first began; 0: not yet */
     tr_counter  loss;                 /* the bits of a double; 0: unknown */
     /* the owner's own */
-    int64_t     ended_at, waited, quiet_at, scripted, encoded;
+    int64_t     waited, quiet_at, scripted, encoded;
 } tr_trainer_meter;
 
 tr_trainer_meter *tr_trainer_meter_new(int servers);
@@ -57,6 +69,10 @@ void              tr_trainer_meter_free(tr_trainer_meter *meter);
 void              tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, int64_t resumed);
 /* The script hands over the data of a step. */
 void              tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now);
+const char       *tr_trainer_does_name(tr_trainer_does does);
+void              tr_trainer_meter_does(tr_trainer_meter *meter, tr_trainer_does does);
+/* It waits from here on. Returns what it did until now. */
+tr_trainer_does   tr_trainer_meter_waits(tr_trainer_meter *meter);
 /* It has waited, for that server at last. */
 void              tr_trainer_meter_wait(tr_trainer_meter *meter, int64_t from, int64_t to, int server);
 /* It has compressed a gradient. */

@@ -47,16 +47,16 @@ TEST(a_step_is_waiting_the_scripts_own_and_computing)
     tr_trainer_meter_begin(m, 101 * MS);           /* nothing was waited for yet */
     tr_trainer_meter_end(m, 110 * MS);
     tr_trainer_meter_wait(m, 110 * MS, 115 * MS, 0);
-    tr_trainer_meter_wait(m, 116 * MS, 118 * MS, 1);
-    tr_trainer_meter_begin(m, 121 * MS);           /* after 3 ms of the script's */
+    tr_trainer_meter_wait(m, 116 * MS, 118 * MS, 1);       /* after 1 ms of the script's */
+    tr_trainer_meter_begin(m, 121 * MS);           /* after 3 ms more */
     tr_trainer_meter_encode(m, 1 * MS);
     tr_trainer_meter_encode(m, 1 * MS);
     tr_trainer_meter_end(m, 130 * MS);
     assert_int_equal(tr_counter_get(&m->step.sum), 30 * MS);
     assert_int_equal(tr_counter_get(&m->wait.sum), 7 * MS);
-    assert_int_equal(tr_counter_get(&m->script.sum), 3 * MS);
+    assert_int_equal(tr_counter_get(&m->script.sum), 4 * MS);
     assert_int_equal(tr_counter_get(&m->encode.sum), 2 * MS);
-    assert_int_equal(tr_counter_get(&m->compute.sum), 18 * MS);
+    assert_int_equal(tr_counter_get(&m->compute.sum), 17 * MS);
     assert_int_equal(tr_counter_get(&m->wait_by_server[0]), 5 * MS);
     assert_int_equal(tr_counter_get(&m->wait_by_server[1]), 2 * MS);
     assert_int_equal(tr_counter_get(&m->ended), 2);
@@ -108,9 +108,48 @@ TEST(a_trainer_that_goes_on_counts_the_steps_it_had)
     tr_trainer_meter_free(m);
 }
 
+TEST(waiting_between_steps_leaves_the_script_its_time)
+{
+    tr_trainer_meter *m = tr_trainer_meter_new(1);
+
+    tr_trainer_meter_start(m, 0, 0);
+    tr_trainer_meter_begin(m, 0);
+    tr_trainer_meter_end(m, 10 * MS);
+    tr_trainer_meter_wait(m, 30 * MS, 35 * MS, 0);     /* a test program of the script wants parameters */
+    tr_trainer_meter_begin(m, 40 * MS);
+    tr_trainer_meter_end(m, 42 * MS);
+    assert_int_equal(tr_counter_get(&m->script.sum), 25 * MS);
+    assert_int_equal(tr_counter_get(&m->wait.sum), 5 * MS);
+    assert_int_equal(tr_counter_get(&m->compute.sum), 12 * MS);
+    tr_trainer_meter_free(m);
+}
+
+TEST(what_a_trainer_does_is_known_while_it_does_it)
+{
+    tr_trainer_meter *m = tr_trainer_meter_new(1);
+
+    assert_int_equal(tr_counter_get(&m->doing), TR_DOES_START);
+    tr_trainer_meter_start(m, 5 * MS, 0);
+    assert_int_equal(tr_counter_get(&m->doing), TR_DOES_COMPUTE);
+    tr_trainer_meter_end(m, 7 * MS);
+    assert_int_equal(tr_counter_get(&m->doing), TR_DOES_SCRIPT);
+    assert_int_equal(tr_counter_get(&m->ended_at), 7 * MS);
+    tr_trainer_meter_begin(m, 8 * MS);
+    const tr_trainer_does before = tr_trainer_meter_waits(m);
+    assert_int_equal(tr_counter_get(&m->doing), TR_DOES_WAIT);
+    tr_trainer_meter_does(m, before);
+    assert_int_equal(tr_counter_get(&m->doing), TR_DOES_COMPUTE);
+    tr_trainer_meter_pause(m, 9 * MS);
+    assert_int_equal(tr_counter_get(&m->doing), TR_DOES_SCRIPT);
+    assert_string_equal(tr_trainer_does_name(TR_DOES_SCRIPT), "script");
+    tr_trainer_meter_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waiting_between_steps_leaves_the_script_its_time),
+        cmocka_unit_test(what_a_trainer_does_is_known_while_it_does_it),
         cmocka_unit_test(a_median_is_six_percent_off_at_most),
         cmocka_unit_test(what_no_bin_holds_is_in_the_first_or_the_last),
         cmocka_unit_test(a_step_is_waiting_the_scripts_own_and_computing),

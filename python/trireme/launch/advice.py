@@ -1,136 +1,312 @@
-"""One line of advice from a job's figures: a table of rules.
+"""Advice from a job's figures: a list of small rules.
 
-A rule returns what share of a step it could save, about, and what to do. The greatest share wins if it is worth the while
-(``ENOUGH``); otherwise the job is bound by computing, as it should be.
+A rule looks at one thing in the record of figures. It returns nothing, or an Advice: the number that it saw, a measure, and a bound, the
+share of a step that the measure can save at most. The greatest bounds come first; what is below ``ENOUGH`` is left out.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from statistics import median_low
+from dataclasses import dataclass
+from statistics import median, median_low
 
 from .figures import Figures, Trainer, stands_out
+from .progress import median_bin, staleness_range
+from .units import in_bytes, in_ms, in_times
 
-ENOUGH = 0.25                          # of a step
+ENOUGH = 0.15                          # of a step
+MOST = 3                               # lines of advice
 SLOW = 1.3                             # times the median of the others: a trainer or a server stands out
-FEW_BYTES = 64 << 10                   # of a trainer in a step: it is not the bytes that take the time
+FULL = 0.6                             # of a step: a job that computes so much is bound by computing
+LONG_OUTSIDE = 10.0                    # seconds before the first step that are worth a word
+# A message costs about as much time by itself as so many bytes of a large one: 5 to 10 us, at 2 to 3 GB/s.
+A_MESSAGE = 16 << 10
 
-Advice = tuple[float, str]
+
+@dataclass(frozen=True)
+class Advice:
+    bound: float                       # share of `of` that it can bring at most
+    text: str
+    of: str = "of a step"
+
+    def __str__(self) -> str:
+        return f"{self.text} (at most {self.bound:.0%} {self.of})"
+
+
+Rule = Callable[[Figures], Advice | None]
+
+
+# -- trainers ------------------------------------------------------------------------------------------------------------------
+
+_DOING = {"start": "it has not begun to train", "script": "it is in its script, between two steps",
+          "compute": "it is inside a step", "wait": "it waits for servers"}
+
+
+def _list(trainers: list[Trainer]) -> str:
+    return f"trainer{'s' * (len(trainers) != 1)} {', '.join(str(one.index) for one in trainers)}"
+
+
+def standing_still(figures: Figures) -> Advice | None:
+    """A trainer makes no step any more, or made none at all."""
+    stalled = figures.stalled
+    culprits = [one for one in stalled if one.doing != "wait"] or stalled
+    if not culprits:
+        return None
+    one = max(culprits, key=lambda one: one.quiet)
+    waiting = [other for other in stalled if other not in culprits]
+    clock = time.strftime("%H:%M:%S", time.localtime(one.since))
+    text = (f"trainer {one.index} makes no step since {clock}, {one.quiet:.0f} s before the end of the logs, after {one.steps} steps: "
+            f"{_DOING.get(one.doing, 'its log does not say what it does')}; look at its script, its data and its host, {one.host}")
+    if len(culprits) > 1:
+        text += f"; so it is with {_list([other for other in culprits if other is not one])}"
+    if waiting:
+        text += f"; {_list(waiting)} wait{'s' * (len(waiting) == 1)}"
+    is_all = figures.kind in ("sync", "ssp") or len(stalled) == len(figures.all_trainers)
+    return Advice(1.0 if is_all else len(culprits) / len(figures.all_trainers), text, "of the job")
+
+
+def without_steps(figures: Figures) -> Advice | None:
+    """A trainer that ended well has made no step, while others have."""
+    idle = [one for one in figures.all_trainers if one.has_ended and not one.steps]
+    if not idle or not figures.trainers:
+        return None
+    return Advice(len(idle) / len(figures.all_trainers), f"{_list(idle)} ended without a step: is there data for "
+                  f"{'all of them' if len(idle) > 1 else 'it'}? ({len(figures.all_trainers)} trainers share the data)", "of the job")
 
 
 def slow_trainer(figures: Figures) -> Advice | None:
-    """One trainer is behind: the others wait for it, or its gradients are stale."""
-    if len(figures.trainers) < 2:
+    """One trainer works longer than the others, which wait for it, or make more steps."""
+    if figures.slowest is None:
         return None
-    place, times = stands_out([one.work for one in figures.trainers])
-    slow = figures.trainers[place]
-    if times < SLOW or not slow.step:
-        return None
-    rest = [one.work for one in figures.trainers if one is not slow]
-    saved = min(1.0, (slow.work - sorted(rest)[len(rest) // 2]) / slow.step)
-    where = "in its script, before it hands over a step's data" if slow.script_work > slow.work / 2 else "in computing"
-    text = f"trainer {slow.index} is {_times(times)} slower than the median, {where}: look at its host, {slow.host}, and its data"
-    if figures.kind not in ("sync", "ssp"):            # nobody waits for it, which is half as bad
-        return saved / 2, f"{text}; the others do not wait, but its gradients are old"
-    return saved, text + ("" if "backups" in figures.mode else ", or let the others go on without it: --mode 'sync(backups=1)'")
+    slow, excess = figures.slowest
+    rest = [one for one in figures.trainers if one is not slow]
+    usual = slow.work - excess
+    times = f"{in_times(slow.work / usual)} as long as the median of the others" if usual > 0 else "the others next to nothing"
+    text = (f"trainer {slow.index} works {in_ms(slow.work)} in a step, {times}: {in_ms(excess)} more, {_where(slow, rest)}")
+    look = f"look at its host, {slow.host}, and its data"
+    if figures.kind in ("sync", "ssp"):
+        waited = max(one.others for one in rest)
+        around = "" if "backups" in figures.mode or figures.kind == "ssp" else ", or let the others go on without it: --mode 'sync(backups=1)'"
+        return Advice(min(excess, waited) / slow.step, f"{text}; others wait up to {in_ms(waited)} a step for it; {look}{around}")
+    now, then = 1 / slow.step, 1 / max(slow.step - excess, slow.step / 1e3)
+    others = sum(1 / one.step for one in rest)
+    return Advice((then - now) / (now + others), f"{text}; the others do not wait, but it makes fewer steps, of older gradients; {look}",
+                  "more steps of all")
 
+
+def _where(slow: Trainer, rest: list[Trainer]) -> str:
+    script = slow.script - median([one.script for one in rest])
+    if script <= (slow.compute + slow.encode) - median([one.compute + one.encode for one in rest]):
+        return "in computing"
+    if _comes_in_bursts(slow):
+        return f"in its script, in a few steps (median {in_ms(slow.script_median)}, longest {in_ms(slow.script_max)})"
+    return "in its script, before it hands over a step's data"
+
+
+def _comes_in_bursts(one: Trainer) -> bool:
+    return one.script > 2 * one.script_median
+
+
+def uneven_steps(figures: Figures) -> Advice | None:
+    """Trainers wait for one another, and none of them is slow as a whole."""
+    slowest = figures.slowest
+    if figures.kind not in ("sync", "ssp") or slowest is None:
+        return None
+    others, excess = figures.mean("others"), max(0.0, slowest[1])
+    share = (others - excess) / figures.mean("step")
+    return Advice(share, f"trainers wait {in_ms(others)} a step for one another, of which the slowest one's excess explains {in_ms(min(excess, others))}: "
+                  "their steps differ in length; batches of like size, or a mode that waits less, such as --mode 'ssp(2)'")
+
+
+# -- servers -------------------------------------------------------------------------------------------------------------------
 
 def servers_apply(figures: Figures) -> Advice | None:
-    """Servers' optimizers take the time."""
-    if not figures.servers or not figures.share("apply"):
-        return None
+    """Trainers wait while servers' optimizers run."""
     share = figures.share("apply")
+    if not figures.servers or not share:
+        return None
     place, times = stands_out([one.apply for one in figures.servers])
     server = figures.servers[place]
+    waits = f"trainers wait {in_ms(figures.mean('apply'))} a step ({share:.0%}) for servers that apply; server {server.index} takes {in_ms(server.apply)} an update"
     if times >= 2 * SLOW:
-        return share, (f"server {server.index} applies {_times(times)} as long as the others, and that takes {share:.0%} of a step: one large "
-                       f"parameter or hot keys lie there, or its host, {server.host}, is busy")
-    return share, f"server {server.index} takes {share:.0%} of a step to apply: use more servers"
+        return Advice(share * (1 - 1 / times), f"{waits}, {in_times(times)} as long as the others: one large parameter or hot keys lie there, or its "
+                      f"host, {server.host}, is busy")
+    return Advice(share, f"{waits}: use more servers than {len(figures.servers)}")
 
 
-def wire(figures: Figures) -> Advice | None:
-    """Messages are on their way."""
-    share, bytes, step = figures.share("wire"), figures.mean("bytes"), figures.mean("step")
-    if not figures.servers or not step:
+# -- messages ------------------------------------------------------------------------------------------------------------------
+
+def _on_the_wire(figures: Figures, bytes: float, messages: float) -> float:
+    """The share of a step that is spent on so many bytes and messages of those on the wire."""
+    all = figures.mean("bytes") + A_MESSAGE * figures.mean("messages")
+    return figures.share("wire") * min(1.0, (bytes + A_MESSAGE * messages) / all) if all else 0.0
+
+
+def _moved(figures: Figures) -> str:
+    return (f"waiting for the wire takes {in_ms(figures.mean('wire'))} a step ({figures.share('wire'):.0%}); a trainer moves "
+            f"{in_bytes(figures.mean('bytes'))} in {figures.mean('messages'):.0f} messages")
+
+
+def compressible(figures: Figures) -> Advice | None:
+    """Dense gradients travel uncompressed."""
+    bytes = min(figures.goods("gradients")[0], figures.compressible)
+    if figures.compress != "none" or not bytes:
         return None
-    late = _far_host(figures)
-    if late is not None:
-        return share + figures.share("others"), (
-            f"wire-bound, and gradients of trainer {late.index} come {late.late:.3g} ms behind the first, though it computes as fast as others: "
-            f"look at the link of its host, {late.host}: trireme doctor --hosts measures it")
+    half, more = (_on_the_wire(figures, share * bytes, 0) for share in (0.5, 0.75))
+    return Advice(more, f"{_moved(figures)}, of which {in_bytes(bytes)} are dense gradients: --compress fp16 makes these half as long "
+                  f"(at most {half:.0%} of a step), int8 a quarter")
+
+
+def exchanging_less_often(figures: Figures) -> Advice | None:
+    """Dense parameters and gradients make up what is moved."""
+    found = [figures.goods(kind) for kind in ("gradients", "small_gradients", "compressed", "parameters")]
+    bytes, messages = sum(one[0] for one in found), sum(one[1] for one in found)
+    share = _on_the_wire(figures, bytes, messages)
+    if figures.mean("bytes") < A_MESSAGE * figures.mean("messages"):
+        return None                    # messages are the matter: few_bytes
+    less = "--mode with a greater k than now" if figures.kind == "geo" else "--mode 'geo(10)', which exchanges them in each tenth step"
+    return Advice(0.9 * share, f"{_moved(figures)}, of which {in_bytes(bytes)} are dense gradients and parameters: {less}, or larger batches")
+
+
+def rows_travel(figures: Figures) -> Advice | None:
+    """Rows of sparse tables make up what is moved; compression never touches them."""
+    rows, keys, gradients = (figures.goods(kind) for kind in ("rows", "keys", "row_gradients"))
+    wanted = figures.mean("rows_wanted")
+    share = _on_the_wire(figures, rows[0] + keys[0], rows[1] + keys[1])
+    if not wanted:
+        return None
+    text = (f"{_moved(figures)}, of which {in_bytes(rows[0] + keys[0])} are rows of sparse tables and their keys, and {in_bytes(gradients[0])} gradients of "
+            f"rows, which --compress does not touch; {wanted:.0f} rows are wanted in a step, {figures.mean('rows_ahead') / wanted:.0%} of them asked "
+            f"for ahead, {figures.mean('rows_cached') / wanted:.0%} found here")
+    if figures.kind in ("async", "ssp"):
+        return Advice(share, f"{text}: distributed.set_row_cache keeps rows for some steps, distributed.prefetched asks for them ahead")
+    return Advice(share, f"{text}: distributed.prefetched asks for them ahead" if figures.kind == "sync" else f"{text}: a greater k exchanges them less often")
+
+
+def _table_messages(figures: Figures) -> tuple[float, float]:
+    """Return the messages of a step that carry rows, and how many fewer one table in the place of all would have."""
+    messages = sum(figures.goods(kind)[1] for kind in ("rows", "keys", "row_gradients"))
+    return messages, messages * (1 - 1 / figures.table_count) if figures.table_count else 0.0
+
+
+def many_tables(figures: Figures) -> Advice | None:
+    """Each table has messages of its own to and from each server."""
+    of_tables, saved = _table_messages(figures)
+    messages, step = figures.mean("messages"), figures.mean("step")
+    if not saved or not step:
+        return None
+    moving = figures.mean("moving") * saved / messages / step
+    return Advice(max(_on_the_wire(figures, 0, saved), min(moving, 1.0)), f"{figures.table_count} tables make {of_tables:.0f} of "
+                  f"the {messages:.0f} messages of a step, and a trainer is {in_ms(figures.mean('moving'))} a step at moving messages: let fields share one "
+                  f"table of the same width (keys made different for each field), which saves {saved:.0f} messages")
+
+
+def few_bytes(figures: Figures) -> Advice | None:
+    """Messages, and not their bytes, take the time: those that many_tables does not speak of."""
+    messages, bytes = figures.mean("messages"), figures.mean("bytes")
+    if not figures.servers or bytes >= A_MESSAGE * messages:
+        return None
+    return Advice(_on_the_wire(figures, 0, messages - _table_messages(figures)[1]), f"{_moved(figures)}, which is few bytes for so many messages: larger batches make fewer steps, "
+                  f"fewer servers than {len(figures.servers)} fewer messages; with more processes than processors their turns are waited for")
+
+
+def one_servers_bytes(figures: Figures) -> Advice | None:
+    """One server moves more than the others."""
     place, times = stands_out([one.received + one.sent for one in figures.servers])
-    if bytes < FEW_BYTES:
-        return share, (f"wire-bound by {figures.mean('messages'):.0f} messages a step, not by their {_bytes(bytes)}: larger batches make fewer "
-                       "steps; with more processes than processors their turns are waited for")
-    if times >= 2 * SLOW:
-        server = figures.servers[place]
-        return share, (f"wire-bound: server {server.index} moves {_times(times)} as many bytes as the others: one large parameter or hot "
-                       "keys lie there")
-    smaller = "--compress fp16 makes gradients half as long, " if figures.compress == "none" else ""
-    return share, f"wire-bound, {_bytes(bytes)} a step and trainer: {smaller}{WIDER}"
+    if times < 2 * SLOW or figures.mean("bytes") < A_MESSAGE * figures.mean("messages"):
+        return None
+    server = figures.servers[place]
+    return Advice(figures.share("wire") * (1 - 1 / times), f"server {server.index} moves {in_bytes(server.received + server.sent)}, {in_times(times)} as much "
+                  f"as the others, and {server.wait_share:.0%} of the waiting ended with its answer: one large parameter or hot keys lie there")
 
 
-def _far_host(figures: Figures) -> Trainer | None:
-    """The trainer of one of several hosts whose gradients come last, and not because of its work."""
+def far_host(figures: Figures) -> Advice | None:
+    """The gradients of one of several hosts come last, and not because of its work."""
+    if not figures.trainers or len({one.host for one in figures.trainers}) < 2:
+        return None
     place, times = stands_out([one.late for one in figures.trainers])
     late = figures.trainers[place]
-    slowest, factor = stands_out([one.work for one in figures.trainers])
-    is_slow = slowest == place and late.work * (1 - 1 / factor) > late.late / 2
-    is_far = len({one.host for one in figures.trainers}) > 1 and times >= SLOW and late.late > late.step / 5
-    return late if is_far and not is_slow else None
+    rest = [one.work for one in figures.trainers if one is not late]
+    excess = late.late - max(0.0, late.work - median(rest))
+    if times < SLOW or excess < late.late / 2:
+        return None
+    return Advice(min(excess / late.step, 1.0), f"gradients of trainer {late.index} come {in_ms(late.late)} behind the first, though it works {in_ms(late.work)}, "
+                  f"the others {in_ms(median(rest))}: look at the link of its host, {late.host}: trireme doctor --hosts measures it")
 
 
 def compressing(figures: Figures) -> Advice | None:
-    """It costs more than it can save."""
+    """Compression costs time, too."""
     share = figures.share("encode")
-    return share, f"compressing gradients by {figures.compress} takes {share:.0%} of a step: fp16 is cheaper, and none may be faster"
+    return Advice(share, f"compressing gradients by {figures.compress} takes {in_ms(figures.mean('encode'))} a step ({share:.0%}): fp16 is cheaper, and none "
+                  "may be faster")
 
+
+# -- the script ----------------------------------------------------------------------------------------------------------------
 
 def slow_scripts(figures: Figures) -> Advice | None:
     """All trainers' scripts are slow to hand over data."""
-    shares = [one.script / one.step for one in figures.trainers if one.step]
-    if not shares:
+    shares = [min(one.script, one.script_median if _comes_in_bursts(one) else one.script) / one.step for one in figures.trainers]
+    share = median_low(shares) if shares else 0.0
+    return Advice(share, f"scripts take {in_ms(figures.mean('script'))} a step ({share:.0%}) before they hand over its data: a thread that reads ahead "
+                  f"(reader.buffered) hides at most {min(share, 1 - share):.0%}, several (reader.xmap_readers), or files read by the core "
+                  "(Executor.train_from_dataset), more")
+
+
+def interruptions(figures: Figures) -> Advice | None:
+    """Scripts do something else in few steps: tests, saving."""
+    bursts = [one for one in figures.trainers if _comes_in_bursts(one)]
+    if not bursts:
         return None
-    share = median_low(shares)
-    return share, (f"the scripts take {share:.0%} of a step before they hand over its data: read ahead (reader.buffered, reader.xmap_readers), or "
-                   "let the core read files (Executor.train_from_dataset)")
+    one = max(bursts, key=lambda one: one.script)
+    return Advice((one.script - one.script_median) / one.step, f"the script of trainer {one.index} takes {in_ms(one.script)} of a mean step, but "
+                  f"{in_ms(one.script_median)} of the median one and {in_ms(one.script_max)} of the longest: what it does in few steps only, such as tests or saving, "
+                  "less often or in another process")
+
+
+def before_steps(figures: Figures) -> Advice | None:
+    """Much time passes before the first step."""
+    before = max([one.before for one in figures.all_trainers], default=0.0)
+    if before < LONG_OUTSIDE:
+        return None
+    return Advice(before / (before + figures.seconds), f"{before:.0f} s pass from the start of a trainer to its first step, {figures.seconds:.0f} s in steps: "
+                  "look at what the script prepares, and at its startup program", "of the job")
 
 
 def stale(figures: Figures) -> Advice | None:
     """Some trainers are far behind others."""
-    from .progress import median_bin, staleness_range
-
     least, _ = staleness_range(median_bin(figures.staleness))
     if figures.kind not in ("async", "geo") or least <= 2 * len(figures.trainers):
         return None
-    return ENOUGH, (f"half of all gradients are {least} updates old or older, with {len(figures.trainers)} trainers: --mode "
-                    "'ssp(2)' bounds that, or look at the slowest trainer")
+    return Advice(0.5, f"half of all gradients are {least} updates old or older, with {len(figures.trainers)} trainers: --mode 'ssp(2)' bounds that, "
+                  "or look at the slowest trainer", "of the gradients")
 
 
-WIDER = "more servers share it, larger batches need less of it, --mode 'geo(10)' sends a tenth"
-RULES: tuple[Callable[[Figures], Advice | None], ...] = (slow_trainer, servers_apply, wire, compressing, slow_scripts, stale)
+RULES: tuple[Rule, ...] = (standing_still, without_steps, slow_trainer, uneven_steps, servers_apply, compressible, exchanging_less_often,
+                           rows_travel, many_tables, few_bytes, one_servers_bytes, far_host, compressing, slow_scripts, interruptions,
+                           before_steps, stale)
+
+_PARTS = {"compute": "computing", "script": "the scripts' own", "encode": "compressing", "others": "waiting for other trainers",
+          "apply": "waiting for servers that apply", "wire": "waiting for the wire"}
 
 
-def advice_of(figures: Figures) -> str:
-    """Return the line."""
-    if not figures.trainers:
-        return "no trainer has ended a step: there is nothing to say"
-    found = [one for one in (rule(figures) for rule in RULES) if one is not None and one[0] >= ENOUGH]
+def _nothing_found(figures: Figures) -> str:
+    share = figures.share("compute")
+    if share >= FULL:
+        return (f"compute-bound ({share:.0%} of a step): all is well; twice as many trainers, each with half of a batch, save at most "
+                f"{share / 2:.0%} of a step")
+    parts = sorted(((figures.share(part), words) for part, words in _PARTS.items()), reverse=True)
+    return (f"computing is {share:.0%} of a step, and no measure known here brings {ENOUGH:.0%}; the largest parts: "
+            + ", ".join(f"{words} {share:.0%}" for share, words in parts[:3]))
+
+
+def advice_of(figures: Figures) -> list[str]:
+    """Return lines of advice, what could bring most first; at least one."""
+    found = sorted((one for one in (rule(figures) for rule in RULES) if one is not None and one.bound >= ENOUGH),
+                   key=lambda one: -one.bound)
     if found:
-        return max(found, key=lambda one: one[0])[1]
-    return f"compute-bound ({figures.share('compute'):.0%} of a step): all is well; more trainers help"
+        return [str(one) for one in found[:MOST]]
+    return [_nothing_found(figures) if figures.trainers else "no trainer has ended a step: there is nothing to say"]
 
 
-def _times(times: float) -> str:
-    return f"{times:.1f}x" if times < 100 else "over 100x"
-
-
-def _bytes(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"
-
-
-__all__ = ["advice_of", "RULES", "ENOUGH"]
+__all__ = ["Advice", "ENOUGH", "RULES", "advice_of"]

@@ -1,22 +1,24 @@
-"""``trireme explain DIR``: where a job's steps spent their time, who was waited for, and one line of advice.
+"""``trireme explain DIR``: where a job's steps spent their time, who was waited for, and what would help.
 
     job, mode sync: 4 trainers, 2 servers, 1000 steps in 5.1 s
 
     a step takes 5.07 ms        ms   share
     computing                 0.08    1.6 %
     ...
-    advice: trainer 1 is 3.4x slower than the median, ...
+    advice: trainer 1 works 17 ms in a step, 3.4x as long as the median of the others: ... (at most 68% of a step)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .advice import _bytes, advice_of
-from .figures import Figures, figures_of
+from .advice import advice_of
+from .figures import GOODS, Figures, Trainer, figures_of
 from .logs import Logs, read
 from .progress import staleness_range
+from .units import in_bytes, in_ms
 
+_MOST_TABLES = 8
 _PARTS = (("compute", "computing"), ("script", "the script's own, such as reading data"), ("encode", "compressing gradients"),
           ("others", "waiting for slower trainers"),
           ("apply", "waiting for servers that apply"), ("wire", "waiting for messages on the wire"))
@@ -30,6 +32,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns to the right, but for the last."""
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     return ["  ".join([*(cell.rjust(width) for cell, width in zip(row[:-1], widths)), row[-1]]).rstrip() for row in (head, *rows)]
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _head(logs: Logs, figures: Figures) -> list[str]:
@@ -50,21 +56,39 @@ def _steps(figures: Figures) -> list[str]:
         if part == "encode" and figures.compress == "none":
             continue
         lines.append(f"  {words:<40}{figures.mean(part):>10.3f} ms{share:>7.0%}  {'#' * round(30 * min(share, 1.0))}".rstrip())
-    return [*lines, f"  and {_bytes(figures.mean('bytes'))} in {figures.mean('messages'):.0f} messages", ""]
+    return [*lines, *_goods(figures), ""]
+
+
+_GOODS = {"gradients": "dense gradients", "small_gradients": "small dense gradients", "compressed": "compressed gradients", "parameters": "parameters",
+          "row_gradients": "gradients of rows", "rows": "rows", "keys": "keys", "others": "others"}
+
+
+def _goods(figures: Figures) -> list[str]:
+    """What a trainer moves in a step, and how long it is at that."""
+    messages = figures.mean("messages")
+    each = f", {figures.mean('moving') / messages * 1e3:.3g} us each" if messages else ""
+    lines = [f"  a trainer moves {in_bytes(figures.mean('bytes'))} in {messages:.0f} messages, and is {in_ms(figures.mean('moving'))} at it{each}"]
+    found = [(_GOODS[kind], *figures.goods(kind)) for kind in GOODS]
+    parts = [f"{words} {in_bytes(bytes)} in {count:.3g}" for words, bytes, count in found if count]
+    return [*lines, *([f"  of these: {', '.join(parts)}"] if parts else [])]
 
 
 def _trainers(figures: Figures) -> list[str]:
     rows = [[str(one.index), str(one.steps), *(f"{value:.3f}" for value in (one.compute, one.script, one.others, one.apply, one.wire, one.late)),
-             one.host] for one in figures.trainers]
+             one.host + _stands_still(one, figures)] for one in figures.all_trainers]
     return [*_table(["trainer", "steps", "computing ms", "script", "for others", "for apply", "wire", "late", "host"], rows), ""]
+
+
+def _stands_still(one: Trainer, figures: Figures) -> str:
+    return f": no step for {one.quiet:.0f} s" if one in figures.stalled else ""
 
 
 def _servers(figures: Figures) -> list[str]:
     if not figures.servers:
         return []
     rows = [[str(one.index), str(one.updates), f"{one.apply:.3f}", f"{one.apply_all / 1e3 / figures.seconds:.0%}" if figures.seconds else "",
-             _bytes(one.received), _bytes(one.sent), f"{one.wait_share:.0%}", one.host] for one in figures.servers]
-    return [*_table(["server", "updates", "apply ms", "busy", "received", "sent", "waited for", "host"], rows), ""]
+             f"{one.idle:.0%}", in_bytes(one.received), in_bytes(one.sent), f"{one.wait_share:.0%}", one.host] for one in figures.servers]
+    return [*_table(["server", "updates", "apply ms", "busy", "idle", "received", "sent", "waited for", "host"], rows), ""]
 
 
 def _staleness(figures: Figures) -> list[str]:
@@ -82,9 +106,12 @@ def _staleness(figures: Figures) -> list[str]:
 
 def _tables(figures: Figures) -> list[str]:
     lines = []
-    for name, rows, bytes, hot, updates in figures.tables:
+    largest = sorted(figures.tables, key=lambda table: -table[2])[:_MOST_TABLES]
+    for name, rows, bytes, hot, updates in largest:
         keys = ", ".join(f"{key} ({count / updates:.0%})" if updates else str(key) for key, count in hot)
-        lines.append(f"table {name}: {rows} rows, {_bytes(bytes)}; keys that most updates touch: {keys}")
+        lines.append(f"table {name}: {rows} rows, {in_bytes(bytes)}; keys that most updates touch: {keys}")
+    if len(figures.tables) > len(largest):
+        lines.append(f"and {len(figures.tables) - len(largest)} smaller tables")
     return lines + [""] * bool(lines)
 
 
@@ -93,8 +120,9 @@ def report(logs: Logs) -> str:
     figures = figures_of(logs)
     lines = _head(logs, figures)
     if figures.trainers:
-        lines += [*_steps(figures), *_trainers(figures), *_servers(figures), *_staleness(figures), *_tables(figures)]
-    return "\n".join([*lines, f"advice: {advice_of(figures)}"])
+        lines += _steps(figures)
+    lines += [*_trainers(figures), *_servers(figures), *_staleness(figures), *_tables(figures)]
+    return "\n".join([*lines, *(f"advice: {line}" for line in advice_of(figures))])
 
 
 def command(folder: str) -> int:

@@ -1,39 +1,61 @@
-"""Where a step's time went, from a job's logs.
+"""Where a step's time went, from a job's logs: one record, from which the report and all advice are made.
 
-A trainer counts its waiting, servers count how long its gradients lay for others' (``kept``), how long it was held back for slower ones
-(``held``), and how long they applied. What is left of the waiting is the wire: copies, MPI, the way there and back, and processors
-that were busy with something else. No two clocks are compared.
+A trainer counts its waiting. Servers count how long its gradients lay for others' (``kept``), how long it was held back for slower ones
+(``held``), and how long they applied. The rest of the waiting is the wire: copies, MPI, the way there and back, and processors
+that were busy with something else. No two clocks are compared, but for the question whether a log goes on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import median, median_low
 
 from .logs import Line, Log, Logs
-from .numbers import whole_of
+from .numbers import number_of, whole_of
 from .progress import add_bins
+
+# What messages carry, in the order of pserver/traffic.h.
+GOODS = ("gradients", "small_gradients", "compressed", "parameters", "row_gradients", "rows", "keys", "others")
+
+_QUIET = 5.0                           # seconds without a step, and so many times a usual step: a trainer stands still
+_QUIET_STEPS = 10
 
 
 @dataclass
 class Trainer:
-    """Milliseconds of a mean step; ``work`` is that of the median step: computing and the script's own."""
+    """Milliseconds of a mean step, unless something else is said."""
 
     index: int
     host: str
     steps: int
-    step: float
-    compute: float
-    script: float
-    encode: float                      # compressing gradients
-    others: float                      # waiting for slower trainers
-    apply: float                       # and for servers that apply, or have a queue
-    wire: float
-    late: float                        # behind the first trainer
-    work: float
-    script_work: float
-    bytes: float                       # sent and received
-    messages: float
+    step: float = 0.0
+    compute: float = 0.0
+    script: float = 0.0
+    script_median: float = 0.0         # of the median step
+    script_max: float = 0.0            # of the longest
+    encode: float = 0.0                # compressing gradients
+    others: float = 0.0                # waiting for slower trainers
+    apply: float = 0.0                 # and for servers that apply, or have a queue
+    wire: float = 0.0
+    moving: float = 0.0                # in which messages were moved, by any thread
+    late: float = 0.0                  # behind the first trainer
+    bytes: float = 0.0                 # sent and received
+    messages: float = 0.0
+    bytes_by_goods: dict[str, float] = field(default_factory=dict)
+    messages_by_goods: dict[str, float] = field(default_factory=dict)
+    rows_wanted: float = 0.0           # rows that lookups wanted; of them asked for early, and found here
+    rows_ahead: float = 0.0
+    rows_cached: float = 0.0
+    doing: str = ""                    # when the last line was written
+    quiet: float = 0.0                 # seconds without the end of a step, until the last line of any log
+    since: float = 0.0                 # when they began, seconds since 1970
+    has_ended: bool = False            # well
+    before: float = 0.0                # seconds from the process's joining to its first step
+
+    @property
+    def work(self) -> float:
+        """What the trainer does itself."""
+        return self.compute + self.script + self.encode
 
 
 @dataclass
@@ -43,6 +65,7 @@ class Server:
     updates: int
     apply: float                       # of a mean update
     apply_all: float
+    idle: float                        # share of its life in which there was nothing to apply
     received: float                    # bytes, in all
     sent: float
     wait_share: float                  # of the trainers' waiting, that ended with this server's answer
@@ -52,17 +75,39 @@ class Server:
 class Figures:
     mode: str
     compress: str
-    trainers: list[Trainer]
+    all_trainers: list[Trainer]
     servers: list[Server]
     seconds: float                     # the longest that a trainer made steps
+    table_count: int = 0
+    compressible: float = 0.0          # bytes of a step's dense gradients that compression takes
     staleness: list[int] = field(default_factory=list)
     dropped: int = 0
     tables: list[tuple[str, int, int, list[tuple[int, int]], int]] = field(default_factory=list)   # name, rows, bytes, hot keys, updates
 
+    @property
+    def trainers(self) -> list[Trainer]:
+        """Those that have made a step."""
+        return [one for one in self.all_trainers if one.steps]
+
+    @property
+    def stalled(self) -> list[Trainer]:
+        """Those that have not left and make no step, for much longer than steps take."""
+        usual = median([one.step for one in self.trainers]) / 1e3 if self.trainers else 0.0
+        return [one for one in self.all_trainers if not one.has_ended and one.quiet > max(_QUIET, _QUIET_STEPS * usual)]
+
     def mean(self, part: str) -> float:
         """Of the steps of all trainers."""
-        steps = sum(one.steps for one in self.trainers)
-        return sum(getattr(one, part) * one.steps for one in self.trainers) / steps if steps else 0.0
+        return self._mean([(getattr(one, part), one.steps) for one in self.trainers])
+
+    def goods(self, kind: str) -> tuple[float, float]:
+        """Return bytes and messages of a mean step that carry it."""
+        return (self._mean([(one.bytes_by_goods.get(kind, 0.0), one.steps) for one in self.trainers]),
+                self._mean([(one.messages_by_goods.get(kind, 0.0), one.steps) for one in self.trainers]))
+
+    @staticmethod
+    def _mean(weighed: list[tuple[float, int]]) -> float:
+        steps = sum(count for _, count in weighed)
+        return sum(value * count for value, count in weighed) / steps if steps else 0.0
 
     def share(self, part: str) -> float:
         step = self.mean("step")
@@ -72,6 +117,15 @@ class Figures:
     def kind(self) -> str:
         return self.mode.partition("(")[0]
 
+    @property
+    def slowest(self) -> tuple[Trainer, float] | None:
+        """The trainer that works longest in a step, and by how many milliseconds more than the median of the others."""
+        found = self.trainers
+        if len(found) < 2:
+            return None
+        slow = max(found, key=lambda one: one.work)
+        return slow, slow.work - median_low([one.work for one in found if one is not slow])
+
 
 def stands_out(values: list[float]) -> tuple[int, float]:
     """Return the place of the greatest, and how many times the median of the others it is; 1.0 where there is no other."""
@@ -80,10 +134,6 @@ def stands_out(values: list[float]) -> tuple[int, float]:
     most = max(range(len(values)), key=values.__getitem__)
     rest = median(values[:most] + values[most + 1:])
     return most, values[most] / rest if rest > 0 else float("inf") if values[most] > 0 else 1.0
-
-
-def _of_step(log: Log, name: str, steps: float) -> float:
-    return log.number(name) / steps if steps else 0.0
 
 
 def _by_trainer(logs: Logs, name: str, trainer: int) -> float:
@@ -96,25 +146,46 @@ def _by_trainer(logs: Logs, name: str, trainer: int) -> float:
     return max(found)
 
 
-def _trainer(logs: Logs, log: Log, kind: str, apply: float) -> Trainer:
-    steps = log.number("steps")
-    wait = _of_step(log, "wait_ms", steps)
+def _parts(one: Trainer, logs: Logs, log: Log, kind: str, apply: float) -> None:
+    """Fill in what a mean step was made of."""
+    def of_step(name: str) -> float:
+        return log.number(name) / one.steps
+
+    wait = of_step("wait_ms")
     kept, held = _by_trainer(logs, "kept", log.index), _by_trainer(logs, "held", log.index)
-    others = min(kept if kind == "sync" else held, wait)
-    busy = min(apply + (0.0 if kind == "sync" else kept), wait - others)
-    return Trainer(
-        log.index, log.host, int(steps), _of_step(log, "step_ms", steps), _of_step(log, "compute_ms", steps),
-        _of_step(log, "script_ms", steps), _of_step(log, "encode_ms", steps), others, busy, wait - others - busy,
-        _by_trainer(logs, "late", log.index),
-        log.number("compute_median_ms") + log.number("script_median_ms"), log.number("script_median_ms"),
-        _of_step(log, "sent_bytes", steps) + _of_step(log, "received_bytes", steps),
-        _of_step(log, "sent_messages", steps) + _of_step(log, "received_messages", steps))
+    one.step, one.compute, one.script, one.encode = map(of_step, ("step_ms", "compute_ms", "script_ms", "encode_ms"))
+    one.script_median, one.script_max = log.number("script_median_ms"), log.number("script_max_ms")
+    one.others = min(kept if kind == "sync" else held, wait)
+    one.apply = min(apply + (0.0 if kind == "sync" else kept), wait - one.others)
+    one.wire = wait - one.others - one.apply
+    one.moving, one.late = of_step("wire_ms"), _by_trainer(logs, "late", log.index)
+    one.bytes = of_step("sent_bytes") + of_step("received_bytes")
+    one.messages = of_step("sent_messages") + of_step("received_messages")
+    one.bytes_by_goods = {name: count / one.steps for name, count in log.table("bytes_by_goods").items()}
+    one.messages_by_goods = {name: count / one.steps for name, count in log.table("messages_by_goods").items()}
+    one.rows_wanted, one.rows_ahead, one.rows_cached = map(of_step, ("rows_wanted", "rows_ahead", "rows_cached"))
+
+
+def _trainer(logs: Logs, log: Log, kind: str, apply: float) -> Trainer:
+    one = Trainer(log.index, log.host, whole_of(log.number("steps")))
+    began = [number_of(line.get("t_s")) for line in log.events("began")]
+    joined, counted = number_of(log.joined.get("t_s")), number_of(log.totals.get("t_s"))
+    one.doing = str(log.totals.get("doing", ""))
+    one.has_ended = log.is_whole and log.totals.get("end") == "well"
+    one.before = max(0.0, began[-1] - joined) if began and joined else 0.0
+    one.since = counted - log.number("quiet_ms") / 1e3 if "quiet_ms" in log.totals else (began or [joined])[-1] if not one.steps else counted
+    one.quiet = max(0.0, logs.last - one.since) if one.since else 0.0
+    if one.steps:
+        _parts(one, logs, log, kind, apply)
+    return one
 
 
 def _server(logs: Logs, index: int, log: Log, waited: float) -> Server:
     waits = sum(trainer.numbers("wait_by_server_ms", index + 1)[index] for trainer in logs.trainers.values())
-    return Server(index, log.host, int(log.number("updates")), _of_step(log, "apply_ms", log.number("updates")), log.number("apply_ms"),
-                  log.number("received_bytes"), log.number("sent_bytes"), waits / waited if waited else 0.0)
+    updates = log.number("updates")
+    life = number_of(log.totals.get("t_s")) - number_of(log.joined.get("t_s"))
+    return Server(index, log.host, int(updates), log.number("apply_ms") / updates if updates else 0.0, log.number("apply_ms"),
+                  min(1.0, log.number("idle_ms") / 1e3 / life) if life > 0 else 0.0, log.number("received_bytes"), log.number("sent_bytes"), waits / waited if waited else 0.0)
 
 
 def _hot_keys(line: Line) -> list[tuple[int, int]]:
@@ -144,9 +215,9 @@ def figures_of(logs: Logs) -> Figures:
     apply = max([server.apply for server in servers], default=0.0)
     trainers = [_trainer(logs, log, kind, apply) for _, log in sorted(logs.trainers.items())]
     bins = [[int(count) for count in log.numbers("staleness", 16)] for log in logs.servers.values()]
-    return Figures(logs.mode, logs.compress, [one for one in trainers if one.steps], servers,
-                   max(log.number("step_ms") for log in logs.trainers.values()) / 1e3, add_bins(bins),
+    return Figures(logs.mode, logs.compress, trainers, servers, max(log.number("step_ms") for log in logs.trainers.values()) / 1e3,
+                   logs.began_number("tables"), logs.began_number("compressible_bytes"), add_bins(bins),
                    int(sum(log.number("dropped") for log in logs.servers.values())), _tables(logs))
 
 
-__all__ = ["Figures", "Server", "Trainer", "figures_of", "stands_out"]
+__all__ = ["Figures", "GOODS", "Server", "Trainer", "figures_of", "stands_out"]

@@ -14,7 +14,7 @@ from ..errors import NotFoundError
 from .numbers import number_of, numbers_of, whole_of
 from .runlog import LAUNCHER
 
-_NAME = re.compile(r"(trainer|server|spare)-(\d{1,6})\.jsonl")
+_NAME = re.compile(r"(trainer|server|spare|replica)-(\d{1,6})\.jsonl")
 
 _MOST_RANKS = 10 ** 4                  # more are none of a job's, but a damaged number
 
@@ -43,6 +43,11 @@ class Log:
         """Return a list of the totals, filled up with zeros."""
         return (numbers_of(self.totals.get(name)) + [0.0] * count)[:count]
 
+    def table(self, name: str) -> dict[str, float]:
+        """Return an object of the totals, by the names of its fields; empty where there is none."""
+        found = self.totals.get(name)
+        return {str(key): number_of(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
     def events(self, event: str) -> list[Line]:
         return [line for line in self.lines if line.get("event") == event]
 
@@ -57,7 +62,7 @@ class Log:
 
 @dataclass
 class Logs:
-    """The logs of a job; servers and trainers by their numbers. A spare that took a server's place stands in it."""
+    """The logs of a job; servers and trainers by their numbers. A spare or replica that took a server's place stands in it."""
 
     folder: Path
     trainers: dict[int, Log] = field(default_factory=dict)
@@ -72,6 +77,16 @@ class Logs:
     @property
     def compress(self) -> str:
         return self._began("compress", "none")
+
+    def began_number(self, name: str) -> int:
+        """Return a number that all trainers have been told alike."""
+        return whole_of(max([number_of(line.get(name)) for log in self.trainers.values() for line in log.events("began")], default=0))
+
+    @property
+    def last(self) -> float:
+        """When the newest line of a rank was written, seconds since 1970."""
+        return max([number_of(line.get("t_s")) for log in (*self.trainers.values(), *self.servers.values()) for line in log.lines[-1:]],
+                   default=0.0)
 
     def _began(self, name: str, otherwise: str) -> str:
         """What all trainers have been told alike, by the first that has written it."""
@@ -143,12 +158,12 @@ def _place_spares(logs: Logs, spares: Sequence[Log]) -> None:
         for line in log.events("took_place"):
             trainer, server = whole_of(line.get("trainer"), -1), whole_of(line.get("server"), -1)
             if 0 <= trainer < _MOST_RANKS:
-                logs.remarks.append(f"spare {log.index} took the place of trainer {trainer} at {_clock(line)}")
+                logs.remarks.append(f"{log.role} {log.index} took the place of trainer {trainer} at {_clock(line)}")
                 logs.trainers[trainer] = log
                 continue
             if not 0 <= server < _MOST_RANKS:
                 continue
-            logs.remarks.append(f"spare {log.index} took the place of server {server} at {_clock(line)}")
+            logs.remarks.append(f"{log.role} {log.index} took the place of server {server} at {_clock(line)}")
             before = logs.servers.get(server)
             if before is None or log.number("updates") >= before.number("updates"):
                 logs.servers[server] = log
@@ -172,10 +187,10 @@ def read(folder: str | Path) -> Logs:
             logs.remarks.append(f"{log.name} has nothing of the job's last start")
     last = [log for log in found if log.attempt == newest]
     for log in last:
-        if log.role != "spare":
+        if log.role in ("trainer", "server"):
             (logs.trainers if log.role == "trainer" else logs.servers)[log.index] = log
     _say_ends(logs, last)
-    _place_spares(logs, [log for log in last if log.role == "spare"])
+    _place_spares(logs, [log for log in last if log.role in ("spare", "replica")])
     if not logs.trainers:
         raise NotFoundError(f"trireme explain: {str(folder)!r} holds no log of a trainer; `trireme launch --log DIR` writes them")
     if (logs.folder / LAUNCHER).is_file():

@@ -12,6 +12,8 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=50)
 parser.add_argument("--sleep", type=float, default=0.0, help="seconds before each step")
 parser.add_argument("--slow", type=float, default=0.0, help="the same in trainer 1 alone")
+parser.add_argument("--stop", type=int, help="trainer 1 sleeps for ever before this step")
+parser.add_argument("--adam", action="store_true")
 parser.add_argument("--width", type=int, default=8)
 parser.add_argument("--layers", type=int, default=1, help="that share their parameters")
 parser.add_argument("--batch", type=int, default=16)
@@ -25,7 +27,7 @@ hidden = x
 for _ in range(args.layers):
     hidden = fluid.layers.fc(hidden, args.width, act="tanh", param_attr="w", bias_attr="b")
 loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(hidden, 1), y))
-fluid.optimizer.SGD(0.01).minimize(loss)
+(fluid.optimizer.Adam(0.01) if args.adam else fluid.optimizer.SGD(0.01)).minimize(loss)
 exe = fluid.Executor()
 exe.run(fluid.default_startup_program())
 data = np.linspace(0, 1, args.batch * args.width, dtype="float32").reshape(args.batch, args.width)
@@ -34,6 +36,8 @@ index = distributed.trainer_index()
 for step in range(args.steps):
     if args.say and index == 0 and step % args.say == 0:
         print(f"at step {step}".ljust(args.wide))
+    if step == args.stop and index == 1:
+        time.sleep(600)
     time.sleep(args.sleep + (args.slow if index == 1 else 0.0))
     exe.run(feed=feed, fetch_list=[loss])
 if args.mark and index == 0:
