@@ -85,8 +85,9 @@ class Dataset:
     lines (None: a multislot slot that is not used). ``files`` are paths or patterns. ``threads`` parse; the batches
     are the same for any number of them, unless ``ordered=False`` takes them as they come. ``bad_lines`` is how many
     lines that cannot be read are skipped and counted (``"skip"``: any number); otherwise the first ends the pass with
-    a FormatError. ``header``: True if every CSV file begins with a line of names, or the names. ``first_index`` is the
-    index that libsvm files give the first feature.
+    a FormatError. ``delimiter`` is the character between fields of CSV. ``header``: True if every CSV file begins with a line of names, or the names. ``first_index`` is the
+    index that libsvm files give the first feature. ``pipe_command`` is a shell command that reads each file and writes
+    lines. ``drop_last`` leaves out a pass's last batch when it is smaller. Files are read ``block_bytes`` at a time (0: 1 MiB).
 
     In a job ``split`` says how trainers share the data: ``"batches"``: all read the same and take their slices of each
     batch, as one process would go; ``"tasks"``: files are cut into tasks of ``task_bytes``, which are dealt out, in modes

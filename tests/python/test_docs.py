@@ -2,6 +2,7 @@
 
 import fnmatch
 import importlib.util
+import inspect
 import re
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from job_support import LIMIT, environment, launch, needs_mpi
+
+import trireme
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -29,6 +32,13 @@ def anchors(doc):
     """The names of a document's headings, as GitHub makes them."""
     heads = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", doc.read_text(), flags=re.M | re.S), re.M)
     return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_every_argument_of_a_dataset_is_described():
+    text = (ROOT / "docs" / "data.md").read_text()
+    for what in (trireme.Dataset, trireme.Slot):
+        named = [name for name in inspect.signature(what).parameters if name not in ("var", "files", "format", "slots")]
+        assert [name for name in named if not re.search(rf"\b{name}=|`{name}`", text)] == [], what
 
 
 # -- links and paths ------------------------------------------------------------------------------------------------
