@@ -145,7 +145,7 @@ def add_explain(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "explain", help="say where the time of a job's steps went",
         description="Read the logs that `trireme launch --log DIR` has written, also while the job runs or after it was killed: where a step's time "
-                    "went, who was waited for, and one line of advice.")
+                    "went, which rank was waited for, and lines of advice with what each could bring at most.")
     parser.add_argument("folder", metavar="DIR")
     parser.set_defaults(run=run_explain)
 

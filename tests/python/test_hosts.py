@@ -17,8 +17,10 @@ from job_support import MPIS, SCRIPT, each_mpi, environment, job_lines, launch, 
 
 from trireme import cli
 from trireme.errors import NotFoundError
+from trireme.launch import advice, hosts
 from trireme.launch import agent as agents
-from trireme.launch import hosts
+from trireme.launch.figures import figures_of
+from trireme.launch.logs import read as read_logs
 from trireme.launch.mpi import Layout, command_line
 
 pytestmark = pytest.mark.mpi
@@ -543,6 +545,34 @@ def test_doctor_names_a_host_with_a_slow_link(three):
                      r"(\S+) between rank 0 \(host h1\) and rank 1 \(host h2\)", done.stdout, re.M)
     assert slow and 10 < float(slow[1]) < 27, done.stdout            # 200 Mbit/s are 25 MB/s
     assert "host h1: look" not in done.stdout and "host h2: look" not in done.stdout
+
+
+# -- explain ---------------------------------------------------------------------------------------------------------
+
+
+def explained(three, *options):
+    """Run a small job over slow links; return the figures of its logs."""
+    logs = three.folder / "logs"
+    command = [sys.executable, "-m", "trireme", "launch", "--servers", 1, "--trainers", 1, "--spares", 0, "--hostfile", three.hostfile, "--ssh", three.ssh,
+               "--log", logs, *options, SCRIPT.with_name("paced.py"), "--steps", 15, "--width", 600, "--batch", 1]
+    done = subprocess.run(three.command(command), env=environment(), capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return figures_of(read_logs(logs))
+
+
+@needs_mpi
+def test_compression_brings_what_its_advice_promises_at_most(three):
+    for host in ("h1", "h2"):
+        three.limit(host, 100)
+    try:
+        plain, smaller = explained(three), explained(three, "--compress", "int8")
+    finally:
+        for host in ("h1", "h2"):
+            three.unlimit(host)
+    found = advice.compressible(plain)
+    assert str(found) in advice.advice_of(plain) and found.bound > 0.25, advice.advice_of(plain)
+    saved = 1 - smaller.mean("step") / plain.mean("step")
+    assert found.bound / 2 < saved < found.bound + 0.05, f"{saved:.0%} was saved: {found}"
 
 
 @needs_mpi

@@ -20,7 +20,8 @@ MOST = 3                               # lines of advice
 SLOW = 1.3                             # times the median of the others: a trainer or a server stands out
 FULL = 0.6                             # of a step: a job that computes so much is bound by computing
 LONG_OUTSIDE = 10.0                    # seconds before the first step that are worth a word
-# A message costs about as much time by itself as so many bytes of a large one: 5 to 10 us, at 2 to 3 GB/s.
+# A message costs about as much time by itself as so many bytes of a large one: 5 to 10 us, at 2 to 3 GB/s. That decides which advice
+# is given, and never its bound.
 A_MESSAGE = 16 << 10
 
 
@@ -87,7 +88,8 @@ def slow_trainer(figures: Figures) -> Advice | None:
     look = f"look at its host, {slow.host}, and its data"
     if figures.kind in ("sync", "ssp"):
         waited = max(one.others for one in rest)
-        around = "" if "backups" in figures.mode or figures.kind == "ssp" else ", or let the others go on without it: --mode 'sync(backups=1)'"
+        has_way = "backups" in figures.mode or figures.kind == "ssp"
+        around = "" if has_way else ", or let the others go on without it: --mode 'sync(backups=1)'"
         return Advice(min(excess, waited) / slow.step, f"{text}; others wait up to {in_ms(waited)} a step for it; {look}{around}")
     now, then = 1 / slow.step, 1 / max(slow.step - excess, slow.step / 1e3)
     others = sum(1 / one.step for one in rest)
@@ -115,8 +117,8 @@ def uneven_steps(figures: Figures) -> Advice | None:
         return None
     others, excess = figures.mean("others"), max(0.0, slowest[1])
     share = (others - excess) / figures.mean("step")
-    return Advice(share, f"trainers wait {in_ms(others)} a step for one another, of which the slowest one's excess explains {in_ms(min(excess, others))}: "
-                  "their steps differ in length; batches of like size, or a mode that waits less, such as --mode 'ssp(2)'")
+    return Advice(share, f"trainers wait {in_ms(others)} a step for one another, of which the slowest one's excess explains "
+                  f"{in_ms(min(excess, others))}: their steps differ in length; batches of like size, or a mode that waits less, such as --mode 'ssp(2)'")
 
 
 # -- servers -------------------------------------------------------------------------------------------------------------------
@@ -128,19 +130,27 @@ def servers_apply(figures: Figures) -> Advice | None:
         return None
     place, times = stands_out([one.apply for one in figures.servers])
     server = figures.servers[place]
-    waits = f"trainers wait {in_ms(figures.mean('apply'))} a step ({share:.0%}) for servers that apply; server {server.index} takes {in_ms(server.apply)} an update"
+    waits = (f"trainers wait {in_ms(figures.mean('apply'))} a step ({share:.0%}) for servers that apply; server {server.index} takes "
+             f"{in_ms(server.apply)} an update")
     if times >= 2 * SLOW:
-        return Advice(share * (1 - 1 / times), f"{waits}, {in_times(times)} as long as the others: one large parameter or hot keys lie there, or its "
-                      f"host, {server.host}, is busy")
+        return Advice(share * (1 - 1 / times), f"{waits}, {in_times(times)} as long as the others: one large parameter or hot keys lie "
+                      f"there, or its host, {server.host}, is busy")
     return Advice(share, f"{waits}: use more servers than {len(figures.servers)}")
 
 
 # -- messages ------------------------------------------------------------------------------------------------------------------
 
-def _on_the_wire(figures: Figures, bytes: float, messages: float) -> float:
-    """The share of a step that is spent on so many bytes and messages of those on the wire."""
+def _bound(figures: Figures, bytes: float, messages: float) -> float:
+    """The share of a step that so many bytes and messages of those on the wire can have at most, whatever each of them costs."""
+    all_bytes, all_messages = figures.mean("bytes"), figures.mean("messages")
+    shares = [part / all for part, all in ((bytes, all_bytes), (messages, all_messages)) if all]
+    return figures.share("wire") * min(1.0, max(shares, default=0.0))
+
+
+def _is_worth_it(figures: Figures, bytes: float, messages: float) -> bool:
+    """Whether they probably have enough of a step, by what bytes and messages usually cost."""
     all = figures.mean("bytes") + A_MESSAGE * figures.mean("messages")
-    return figures.share("wire") * min(1.0, (bytes + A_MESSAGE * messages) / all) if all else 0.0
+    return all > 0 and figures.share("wire") * (bytes + A_MESSAGE * messages) / all >= ENOUGH
 
 
 def _moved(figures: Figures) -> str:
@@ -148,45 +158,51 @@ def _moved(figures: Figures) -> str:
             f"{in_bytes(figures.mean('bytes'))} in {figures.mean('messages'):.0f} messages")
 
 
+def _sum_of(figures: Figures, *kinds: str) -> tuple[float, float]:
+    """Return bytes and messages of a step that carry these."""
+    found = [figures.goods(kind) for kind in kinds]
+    return sum(bytes for bytes, _ in found), sum(messages for _, messages in found)
+
+
 def compressible(figures: Figures) -> Advice | None:
     """Dense gradients travel uncompressed."""
     bytes = min(figures.goods("gradients")[0], figures.compressible)
-    if figures.compress != "none" or not bytes:
+    if figures.compress != "none" or not _is_worth_it(figures, 0.75 * bytes, 0):
         return None
-    half, more = (_on_the_wire(figures, share * bytes, 0) for share in (0.5, 0.75))
-    return Advice(more, f"{_moved(figures)}, of which {in_bytes(bytes)} are dense gradients: --compress fp16 makes these half as long "
-                  f"(at most {half:.0%} of a step), int8 a quarter")
+    text = (f"{_moved(figures)}, of which {in_bytes(bytes)} are dense gradients: --compress fp16 makes these half as long "
+            f"(at most {_bound(figures, 0.5 * bytes, 0):.0%} of a step), int8 a quarter")
+    return Advice(_bound(figures, 0.75 * bytes, 0), text)
 
 
 def exchanging_less_often(figures: Figures) -> Advice | None:
     """Dense parameters and gradients make up what is moved."""
-    found = [figures.goods(kind) for kind in ("gradients", "small_gradients", "compressed", "parameters")]
-    bytes, messages = sum(one[0] for one in found), sum(one[1] for one in found)
-    share = _on_the_wire(figures, bytes, messages)
-    if figures.mean("bytes") < A_MESSAGE * figures.mean("messages"):
-        return None                    # messages are the matter: few_bytes
+    bytes, messages = _sum_of(figures, "gradients", "small_gradients", "compressed", "parameters")
+    if figures.mean("bytes") < A_MESSAGE * figures.mean("messages") or not _is_worth_it(figures, 0.9 * bytes, 0.9 * messages):
+        return None                    # where messages are the matter: few_bytes
     less = "--mode with a greater k than now" if figures.kind == "geo" else "--mode 'geo(10)', which exchanges them in each tenth step"
-    return Advice(0.9 * share, f"{_moved(figures)}, of which {in_bytes(bytes)} are dense gradients and parameters: {less}, or larger batches")
+    return Advice(0.9 * _bound(figures, bytes, messages),
+                  f"{_moved(figures)}, of which {in_bytes(bytes)} are dense gradients and parameters: {less}, or larger batches")
+
+
+_FOR_ROWS = {"sync": "distributed.prefetched asks for them ahead", "geo": "a greater k exchanges them less often"}
 
 
 def rows_travel(figures: Figures) -> Advice | None:
     """Rows of sparse tables make up what is moved; compression never touches them."""
-    rows, keys, gradients = (figures.goods(kind) for kind in ("rows", "keys", "row_gradients"))
+    bytes, messages = _sum_of(figures, "rows", "keys")
     wanted = figures.mean("rows_wanted")
-    share = _on_the_wire(figures, rows[0] + keys[0], rows[1] + keys[1])
-    if not wanted:
+    if not wanted or not _is_worth_it(figures, bytes, messages):
         return None
-    text = (f"{_moved(figures)}, of which {in_bytes(rows[0] + keys[0])} are rows of sparse tables and their keys, and {in_bytes(gradients[0])} gradients of "
-            f"rows, which --compress does not touch; {wanted:.0f} rows are wanted in a step, {figures.mean('rows_ahead') / wanted:.0%} of them asked "
-            f"for ahead, {figures.mean('rows_cached') / wanted:.0%} found here")
-    if figures.kind in ("async", "ssp"):
-        return Advice(share, f"{text}: distributed.set_row_cache keeps rows for some steps, distributed.prefetched asks for them ahead")
-    return Advice(share, f"{text}: distributed.prefetched asks for them ahead" if figures.kind == "sync" else f"{text}: a greater k exchanges them less often")
+    text = (f"{_moved(figures)}, of which {in_bytes(bytes)} are rows of sparse tables and their keys, and "
+            f"{in_bytes(figures.goods('row_gradients')[0])} gradients of rows, which --compress does not touch; {wanted:.0f} rows are wanted in a step, "
+            f"{figures.mean('rows_ahead') / wanted:.0%} of them asked for ahead, {figures.mean('rows_cached') / wanted:.0%} found here: ")
+    measure = _FOR_ROWS.get(figures.kind, "distributed.set_row_cache keeps rows for some steps, distributed.prefetched asks for them ahead")
+    return Advice(_bound(figures, bytes, messages), text + measure)
 
 
 def _table_messages(figures: Figures) -> tuple[float, float]:
     """Return the messages of a step that carry rows, and how many fewer one table in the place of all would have."""
-    messages = sum(figures.goods(kind)[1] for kind in ("rows", "keys", "row_gradients"))
+    _, messages = _sum_of(figures, "rows", "keys", "row_gradients")
     return messages, messages * (1 - 1 / figures.table_count) if figures.table_count else 0.0
 
 
@@ -196,19 +212,23 @@ def many_tables(figures: Figures) -> Advice | None:
     messages, step = figures.mean("messages"), figures.mean("step")
     if not saved or not step:
         return None
-    moving = figures.mean("moving") * saved / messages / step
-    return Advice(max(_on_the_wire(figures, 0, saved), min(moving, 1.0)), f"{figures.table_count} tables make {of_tables:.0f} of "
-                  f"the {messages:.0f} messages of a step, and a trainer is {in_ms(figures.mean('moving'))} a step at moving messages: let fields share one "
-                  f"table of the same width (keys made different for each field), which saves {saved:.0f} messages")
+    moving = min(1.0, figures.mean("moving") * saved / messages / step)
+    if moving < ENOUGH and not _is_worth_it(figures, 0, saved):
+        return None
+    return Advice(max(_bound(figures, 0, saved), moving),
+                  f"{figures.table_count} tables make {of_tables:.0f} of the {messages:.0f} messages of a step, and a trainer is "
+                  f"{in_ms(figures.mean('moving'))} a step at moving messages: let fields share one table of the same width (keys made different "
+                  f"for each field), which saves {saved:.0f} messages")
 
 
 def few_bytes(figures: Figures) -> Advice | None:
     """Messages, and not their bytes, take the time: those that many_tables does not speak of."""
-    messages, bytes = figures.mean("messages"), figures.mean("bytes")
-    if not figures.servers or bytes >= A_MESSAGE * messages:
+    messages = figures.mean("messages") - _table_messages(figures)[1]
+    if not figures.servers or figures.mean("bytes") >= A_MESSAGE * figures.mean("messages") or not _is_worth_it(figures, 0, messages):
         return None
-    return Advice(_on_the_wire(figures, 0, messages - _table_messages(figures)[1]), f"{_moved(figures)}, which is few bytes for so many messages: larger batches make fewer steps, "
-                  f"fewer servers than {len(figures.servers)} fewer messages; with more processes than processors their turns are waited for")
+    return Advice(_bound(figures, 0, messages),
+                  f"{_moved(figures)}, which is few bytes for so many messages: larger batches make fewer steps, fewer servers than "
+                  f"{len(figures.servers)} fewer messages; with more processes than processors their turns are waited for")
 
 
 def one_servers_bytes(figures: Figures) -> Advice | None:
@@ -217,22 +237,24 @@ def one_servers_bytes(figures: Figures) -> Advice | None:
     if times < 2 * SLOW or figures.mean("bytes") < A_MESSAGE * figures.mean("messages"):
         return None
     server = figures.servers[place]
-    return Advice(figures.share("wire") * (1 - 1 / times), f"server {server.index} moves {in_bytes(server.received + server.sent)}, {in_times(times)} as much "
-                  f"as the others, and {server.wait_share:.0%} of the waiting ended with its answer: one large parameter or hot keys lie there")
+    return Advice(figures.share("wire") * (1 - 1 / times),
+                  f"server {server.index} moves {in_bytes(server.received + server.sent)}, {in_times(times)} as much as the others, and "
+                  f"{server.wait_share:.0%} of the waiting ended with its answer: one large parameter or hot keys lie there")
 
 
 def far_host(figures: Figures) -> Advice | None:
     """The gradients of one of several hosts come last, and not because of its work."""
-    if not figures.trainers or len({one.host for one in figures.trainers}) < 2:
+    if len({one.host for one in figures.trainers}) < 2:
         return None
     place, times = stands_out([one.late for one in figures.trainers])
     late = figures.trainers[place]
-    rest = [one.work for one in figures.trainers if one is not late]
-    excess = late.late - max(0.0, late.work - median(rest))
+    others = median([one.work for one in figures.trainers if one is not late])
+    excess = late.late - max(0.0, late.work - others)
     if times < SLOW or excess < late.late / 2:
         return None
-    return Advice(min(excess / late.step, 1.0), f"gradients of trainer {late.index} come {in_ms(late.late)} behind the first, though it works {in_ms(late.work)}, "
-                  f"the others {in_ms(median(rest))}: look at the link of its host, {late.host}: trireme doctor --hosts measures it")
+    return Advice(min(excess / late.step, 1.0),
+                  f"gradients of trainer {late.index} come {in_ms(late.late)} behind the first, though it works {in_ms(late.work)}, "
+                  f"the others {in_ms(others)}: look at the link of its host, {late.host}: trireme doctor --hosts measures it")
 
 
 def compressing(figures: Figures) -> Advice | None:
