@@ -224,7 +224,7 @@ ADVICE = [
      r"\(reader\.buffered\) hides at most 23%, .* \(at most 77% of a step\)"),
     ("interruptions", "sync", every_trainer(script=6.0, median=0.5), r"the script of trainer 0 takes 6 ms of a mean step, but 0\.5 ms of the median one and 60 ms of "
      r"the longest: .* \(at most 46% of a step\)"),
-    ("before_steps", "sync", a_long_start, r"300 s pass from the start of a trainer to its first step, 1 s in steps: .* \(at most 100% of the job\)"),
+    ("before_steps", "sync", a_long_start, r"300 s pass from a trainer's start to its first step, 1 s in steps: .* \(at most 100% of the job\)"),
     ("stale", "async", old_gradients, r"half of all gradients are 16 updates old or older, with 3 trainers: --mode 'ssp\(2\)'"),
     (None, "sync", every_trainer(), COMPUTING),
     (None, "sync", old_gradients, COMPUTING),
@@ -271,11 +271,23 @@ def test_a_trainer_that_stands_still_is_marked(tmp_path):
     assert text.splitlines()[-1].startswith("advice: trainer 1 makes no step since")
 
 
+def test_a_running_jobs_logs_are_written_at_different_times(tmp_path):
+    """A line each ten seconds: one that is nine seconds old says nothing."""
+    job = Job(tmp_path)
+    for index, last in enumerate((100.0, 91.0, 99.0)):
+        job.trainer(index, ends=False, doing="compute", quiet_ms=3.0, t_s=last)
+    assert figures_in(tmp_path).stalled == [] and job.advice()[0].startswith("compute-bound")
+
+
 def test_what_is_moved_is_shown_by_what_it_carries(tmp_path):
     TABLES(Job(tmp_path))
     text = explain.report(logs.read(tmp_path))
     assert "a trainer moves 2.15 MB in 687 messages, and is 3.4 ms at it, 4.95 us each" in text
     assert "of these: dense gradients 307 kB in 2, gradients of rows 922 kB in 208, rows 717 kB in 208, keys 205 kB in 208, others 4.1 kB in 61" in text
+
+
+def figures_in(folder):
+    return figures_of(logs.read(folder))
 
 
 def test_who_stands_out():
@@ -389,10 +401,6 @@ def test_a_spare_stands_in_the_place_that_it_took(tmp_path):
 
 def explained(folder):
     return explain.report(logs.read(folder))
-
-
-def figures_in(folder):
-    return figures_of(logs.read(folder))
 
 
 def advised(folder, rule):

@@ -260,8 +260,8 @@ def far_host(figures: Figures) -> Advice | None:
 def compressing(figures: Figures) -> Advice | None:
     """Compression costs time, too."""
     share = figures.share("encode")
-    return Advice(share, f"compressing gradients by {figures.compress} takes {in_ms(figures.mean('encode'))} a step ({share:.0%}): fp16 is cheaper, and none "
-                  "may be faster")
+    return Advice(share, f"compressing gradients by {figures.compress} takes {in_ms(figures.mean('encode'))} a step ({share:.0%}): "
+                  "fp16 is cheaper, and none may be faster")
 
 
 # -- the script ----------------------------------------------------------------------------------------------------------------
@@ -270,8 +270,8 @@ def slow_scripts(figures: Figures) -> Advice | None:
     """All trainers' scripts are slow to hand over data."""
     shares = [min(one.script, one.script_median if _comes_in_bursts(one) else one.script) / one.step for one in figures.trainers]
     share = median_low(shares) if shares else 0.0
-    return Advice(share, f"scripts take {in_ms(figures.mean('script'))} a step ({share:.0%}) before they hand over its data: a thread that reads ahead "
-                  f"(reader.buffered) hides at most {min(share, 1 - share):.0%}, several (reader.xmap_readers), or files read by the core "
+    return Advice(share, f"scripts take {in_ms(figures.mean('script'))} a step ({share:.0%}) before they hand over its data: a thread that "
+                  f"reads ahead (reader.buffered) hides at most {min(share, 1 - share):.0%}, several (reader.xmap_readers), or files read by the core "
                   "(Executor.train_from_dataset), more")
 
 
@@ -282,8 +282,8 @@ def interruptions(figures: Figures) -> Advice | None:
         return None
     one = max(bursts, key=lambda one: one.script)
     return Advice((one.script - one.script_median) / one.step, f"the script of trainer {one.index} takes {in_ms(one.script)} of a mean step, but "
-                  f"{in_ms(one.script_median)} of the median one and {in_ms(one.script_max)} of the longest: what it does in few steps only, such as tests or saving, "
-                  "less often or in another process")
+                  f"{in_ms(one.script_median)} of the median one and {in_ms(one.script_max)} of the longest: what it does in few steps only, such as "
+                  "tests or saving, less often or in another process")
 
 
 def before_steps(figures: Figures) -> Advice | None:
@@ -291,7 +291,7 @@ def before_steps(figures: Figures) -> Advice | None:
     before = max([one.before for one in figures.all_trainers], default=0.0)
     if before < LONG_OUTSIDE:
         return None
-    return Advice(before / (before + figures.seconds), f"{before:.0f} s pass from the start of a trainer to its first step, {figures.seconds:.0f} s in steps: "
+    return Advice(before / (before + figures.seconds), f"{before:.0f} s pass from a trainer's start to its first step, {figures.seconds:.0f} s in steps: "
                   "look at what the script prepares, and at its startup program", "of the job")
 
 

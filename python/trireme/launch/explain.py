@@ -59,8 +59,8 @@ def _steps(figures: Figures) -> list[str]:
     return [*lines, *_goods(figures), ""]
 
 
-_GOODS = {"gradients": "dense gradients", "small_gradients": "small dense gradients", "compressed": "compressed gradients", "parameters": "parameters",
-          "row_gradients": "gradients of rows", "rows": "rows", "keys": "keys", "others": "others"}
+_GOODS = {"gradients": "dense gradients", "small_gradients": "small dense gradients", "compressed": "compressed gradients",
+          "parameters": "parameters", "row_gradients": "gradients of rows", "rows": "rows", "keys": "keys", "others": "others"}
 
 
 def _goods(figures: Figures) -> list[str]:

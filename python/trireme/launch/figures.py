@@ -47,7 +47,7 @@ class Trainer:
     rows_ahead: float = 0.0
     rows_cached: float = 0.0
     doing: str = ""                    # when the last line was written
-    quiet: float = 0.0                 # seconds without the end of a step, until the last line of any log
+    quiet: float = 0.0                 # seconds without the end of a step, until its last line, or that of all where its log has ended
     since: float = 0.0                 # when they began, seconds since 1970
     has_ended: bool = False            # well
     before: float = 0.0                # seconds from the process's joining to its first step
@@ -173,8 +173,10 @@ def _trainer(logs: Logs, log: Log, kind: str, apply: float) -> Trainer:
     one.doing = str(log.totals.get("doing", ""))
     one.has_ended = log.is_whole and log.totals.get("end") == "well"
     one.before = max(0.0, began[-1] - joined) if began and joined else 0.0
-    one.since = counted - log.number("quiet_ms") / 1e3 if "quiet_ms" in log.totals else (began or [joined])[-1] if not one.steps else counted
-    one.quiet = max(0.0, logs.last - one.since) if one.since else 0.0
+    first = began[-1] if began else joined
+    one.since = counted - log.number("quiet_ms") / 1e3 if "quiet_ms" in log.totals else counted if one.steps else first
+    end = logs.last if logs.last - counted > logs.silence else counted
+    one.quiet = max(0.0, end - one.since) if one.since else 0.0
     if one.steps:
         _parts(one, logs, log, kind, apply)
     return one
@@ -185,7 +187,8 @@ def _server(logs: Logs, index: int, log: Log, waited: float) -> Server:
     updates = log.number("updates")
     life = number_of(log.totals.get("t_s")) - number_of(log.joined.get("t_s"))
     return Server(index, log.host, int(updates), log.number("apply_ms") / updates if updates else 0.0, log.number("apply_ms"),
-                  min(1.0, log.number("idle_ms") / 1e3 / life) if life > 0 else 0.0, log.number("received_bytes"), log.number("sent_bytes"), waits / waited if waited else 0.0)
+                  min(1.0, log.number("idle_ms") / 1e3 / life) if life > 0 else 0.0, log.number("received_bytes"),
+                  log.number("sent_bytes"), waits / waited if waited else 0.0)
 
 
 def _hot_keys(line: Line) -> list[tuple[int, int]]:

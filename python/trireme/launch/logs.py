@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
@@ -87,6 +88,13 @@ class Logs:
         """When the newest line of a rank was written, seconds since 1970."""
         return max([number_of(line.get("t_s")) for log in (*self.trainers.values(), *self.servers.values()) for line in log.lines[-1:]],
                    default=0.0)
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a line after which a log has ended: ranks write one each ten seconds, or less often where that was asked for."""
+        times = [[number_of(line.get("t_s")) for line in log.events("steps")] for log in (*self.trainers.values(), *self.servers.values())]
+        gaps = [late - early for one in times for early, late in itertools.pairwise(one)]
+        return 2.5 * max([10.0, *gaps])
 
     def _began(self, name: str, otherwise: str) -> str:
         """What all trainers have been told alike, by the first that has written it."""
