@@ -22,11 +22,11 @@ static void add_times(tr_text *out, const char *name, const tr_times *times)
                 (double)tr_counter_get(&times->longest) / 1e6);
 }
 
-static void add_goods(tr_text *out, const char *name, const tr_counter *sent, const tr_counter *received)
+static void add_classes(tr_text *out, const char *name, const tr_counter *sent, const tr_counter *received)
 {
-    tr_text_add(out, ",\"%s_by_goods\":{", name);
-    for (int i = 0; i < TR_GOODS_COUNT; i++)
-        tr_text_add(out, "%s\"%s\":%lld", i ? "," : "", tr_goods_name((tr_goods)i),
+    tr_text_add(out, ",\"%s_by_class\":{", name);
+    for (int i = 0; i < TR_TRAFFIC_COUNT; i++)
+        tr_text_add(out, "%s\"%s\":%lld", i ? "," : "", tr_traffic_class_name((tr_traffic_class)i),
                     (long long)(tr_counter_get(&sent[i]) + tr_counter_get(&received[i])));
     tr_text_add(out, "}");
 }
@@ -42,8 +42,8 @@ static void add_wire(tr_text *out, const tr_job *job)
                 (long long)stats.bytes_sent, (long long)stats.bytes_received, (long long)stats.messages_sent,
                 (long long)stats.messages_received);
     tr_comm_traffic(job->comm, &sent, &received);
-    add_goods(out, "bytes", sent->bytes, received->bytes);
-    add_goods(out, "messages", sent->messages, received->messages);
+    add_classes(out, "bytes", sent->bytes, received->bytes);
+    add_classes(out, "messages", sent->messages, received->messages);
 }
 
 static void add_loss(tr_text *out, const tr_trainer_meter *m)

@@ -9,7 +9,7 @@
 #include "pserver/meter.h"
 #include "pserver/wire.h"
 
-#define TR_GOODS_KINDS(X)                                                                                   \
+#define TR_TRAFFIC_CLASSES(X)                                                                              \
     X(GRADIENTS,       gradients)       /* dense, uncompressed, in messages of their own */                \
     X(SMALL_GRADIENTS, small_gradients) /* dense, several to a message; never compressed */                \
     X(COMPRESSED,      compressed)      /* dense gradients, compressed */                                  \
@@ -19,21 +19,21 @@
     X(KEYS,            keys)            /* questions for rows */                                           \
     X(OTHERS,          others)          /* ends of steps, questions, receipts, signs of life */
 
-typedef enum tr_goods {
-#define TR_GOODS_ENUM(name, text) TR_GOODS_##name,
-    TR_GOODS_KINDS(TR_GOODS_ENUM)
-#undef TR_GOODS_ENUM
-    TR_GOODS_COUNT
-} tr_goods;
+typedef enum tr_traffic_class {
+#define TR_TRAFFIC_ENUM(name, text) TR_TRAFFIC_##name,
+    TR_TRAFFIC_CLASSES(TR_TRAFFIC_ENUM)
+#undef TR_TRAFFIC_ENUM
+    TR_TRAFFIC_COUNT
+} tr_traffic_class;
 
 typedef struct tr_traffic {
-    tr_counter bytes[TR_GOODS_COUNT];              /* payload and headers */
-    tr_counter messages[TR_GOODS_COUNT];
+    tr_counter bytes[TR_TRAFFIC_COUNT];            /* payload and headers */
+    tr_counter messages[TR_TRAFFIC_COUNT];
 } tr_traffic;
 
-const char *tr_goods_name(tr_goods goods);
+const char *tr_traffic_class_name(tr_traffic_class class);
 void        tr_traffic_add(tr_traffic *traffic, tr_wire_kind kind, int64_t bytes);
-/* Of all goods. */
+/* Of all classes. */
 int64_t     tr_traffic_bytes(const tr_traffic *traffic);
 int64_t     tr_traffic_messages(const tr_traffic *traffic);
 

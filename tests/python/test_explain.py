@@ -12,7 +12,7 @@ from job_support import SCRIPT, Launched, environment, launch, needs_mpi
 from trireme import cli
 from trireme.errors import NotFoundError
 from trireme.launch import advice, explain, logs
-from trireme.launch.figures import GOODS, figures_of, stands_out
+from trireme.launch.figures import TRAFFIC_CLASSES, figures_of, stands_out
 
 PACED, ROWS = SCRIPT.with_name("paced.py"), SCRIPT.with_name("rows.py")
 STEPS = 100
@@ -35,22 +35,22 @@ class Job:
             for line in (joined, *lines):
                 out.write(json.dumps({"t_s": 2.0, **line}) + "\n")
 
-    def trainer(self, index, compute=5.0, script=0.5, wait=1.0, encode=0.0, bytes=1 << 20, messages=20, steps=STEPS, goods=None, moving=0.3,
+    def trainer(self, index, compute=5.0, script=0.5, wait=1.0, encode=0.0, bytes=1 << 20, messages=20, steps=STEPS, traffic=None, moving=0.3,
                 median=None, began=None, rows=(0, 0, 0), ends=True, **totals):
-        """``goods``: bytes and messages of a step by what they carry; ``rows``: wanted, asked for ahead, found here."""
+        """``traffic``: bytes and messages of a step by what they carry; ``rows``: wanted, asked for ahead, found here."""
         step = compute + script + wait + encode
-        goods = {"parameters": (bytes, messages)} if goods is None else goods
-        bytes, messages = (sum(pair[i] for pair in goods.values()) for i in (0, 1))
+        traffic = {"parameters": (bytes, messages)} if traffic is None else traffic
+        bytes, messages = (sum(pair[i] for pair in traffic.values()) for i in (0, 1))
         own = {"rows_wanted": rows[0] * steps, "rows_ahead": rows[1] * steps, "rows_cached": rows[2] * steps}
         self.write("trainer", index, {"event": "began", "mode": self.mode, "step": 0, "compress": "int8" if encode else "none", "tables": 0,
-                                      "compressible_bytes": goods.get("gradients", (0, 0))[0], **(began or {})}, {
+                                      "compressible_bytes": traffic.get("gradients", (0, 0))[0], **(began or {})}, {
             "event": "summary" if ends else "steps", **({"end": "well"} if ends else {}), "steps": steps, "step_ms": step * steps,
             "compute_ms": compute * steps, "script_ms": script * steps, "encode_ms": encode * steps, "wait_ms": wait * steps,
             "compute_median_ms": compute, "script_median_ms": script if median is None else median, "script_max_ms": script * 10,
             "wait_by_server_ms": [wait * steps / self.servers] * self.servers, "sent_bytes": bytes * steps / 2,
             "received_bytes": bytes * steps / 2, "sent_messages": messages * steps / 2, "received_messages": messages * steps / 2,
-            "wire_ms": moving * steps, "bytes_by_goods": {name: pair[0] * steps for name, pair in goods.items()},
-            "messages_by_goods": {name: pair[1] * steps for name, pair in goods.items()}, **own, **totals})
+            "wire_ms": moving * steps, "bytes_by_class": {name: pair[0] * steps for name, pair in traffic.items()},
+            "messages_by_class": {name: pair[1] * steps for name, pair in traffic.items()}, **own, **totals})
 
     def server(self, index, apply=0.2, kept=(0, 0, 0), late=(0, 0, 0), held=(0, 0, 0), bytes=1 << 20, staleness=(300,), tables=()):
         times = {f"{name}_by_trainer_ms": [one * STEPS for one in values] for name, values in
@@ -150,7 +150,7 @@ def one_server_busy(job):
 
 
 def bytes_on_one_server(job):
-    every_trainer(wait=12.0, goods={"parameters": (50 * MB, 20)})(job)
+    every_trainer(wait=12.0, traffic={"parameters": (50 * MB, 20)})(job)
     job.server(1, bytes=100 * MB)
 
 
@@ -176,10 +176,10 @@ def a_long_start(job):
         job.trainer(index, began={"t_s": 301.0}, t_s=310.0)
 
 
-DENSE = every_trainer(wait=12.0, goods={"gradients": (25 * MB, 10), "parameters": (25 * MB, 10)})
-SPARSE = every_trainer(wait=12.0, goods={"gradients": (MB // 4, 2), "parameters": (MB // 4, 2), "rows": (20 * MB, 8), "keys": (5 * MB, 8),
+DENSE = every_trainer(wait=12.0, traffic={"gradients": (25 * MB, 10), "parameters": (25 * MB, 10)})
+SPARSE = every_trainer(wait=12.0, traffic={"gradients": (MB // 4, 2), "parameters": (MB // 4, 2), "rows": (20 * MB, 8), "keys": (5 * MB, 8),
                                          "row_gradients": (25 * MB, 8)}, rows=(10000, 100, 0))
-TABLES = every_trainer(wait=4.0, moving=3.4, began={"tables": 52}, goods={
+TABLES = every_trainer(wait=4.0, moving=3.4, began={"tables": 52}, traffic={
     "gradients": (300 * KB, 2), "rows": (700 * KB, 208), "keys": (200 * KB, 208), "row_gradients": (900 * KB, 208), "others": (4 * KB, 61)})
 COMPUTING = r"compute-bound \(77% of a step\): all is well; twice as many trainers, .* save at most 38% of a step$"
 
@@ -215,7 +215,7 @@ ADVICE = [
     ("rows_travel", "sync", SPARSE, r"waiting .* 0% found here: distributed\.prefetched asks for them ahead \(at most 39% of a step\)"),
     ("many_tables", "sync", TABLES, r"52 tables make 624 of the 687 messages of a step, and a trainer is 3\.4 ms a step at moving messages: let fields share one table .*"
      r"saves 612 messages \(at most 36% of a step\)"),
-    ("few_bytes", "sync", every_trainer(compute=0.1, wait=3.0, goods={"parameters": (2000, 20)}),
+    ("few_bytes", "sync", every_trainer(compute=0.1, wait=3.0, traffic={"parameters": (2000, 20)}),
      r"waiting for the wire takes 2\.8 ms a step \(78%\); a trainer moves 2 kB in 20 messages, which is few bytes for so many messages: larger batches"),
     ("one_servers_bytes", "sync", bytes_on_one_server, r"server 1 moves 21 GB, (over 100x|100\.0x) as much as the others, and 50% of the waiting ended with its answer"),
     ("far_host", "sync", a_far_host, r"gradients of trainer 2 come 5 ms behind the first, though it works 5\.5 ms, the others 5\.5 ms: .* host, h2: trireme doctor"),
@@ -228,7 +228,7 @@ ADVICE = [
     ("stale", "async", old_gradients, r"half of all gradients are 16 updates old or older, with 3 trainers: --mode 'ssp\(2\)'"),
     (None, "sync", every_trainer(), COMPUTING),
     (None, "sync", old_gradients, COMPUTING),
-    (None, "sync", every_trainer(compute=0.5, script=0.1, wait=0.9, goods={}), r"computing is 33% of a step, and no measure known here brings 15%; the largest "
+    (None, "sync", every_trainer(compute=0.5, script=0.1, wait=0.9, traffic={}), r"computing is 33% of a step, and no measure known here brings 15%; the largest "
      r"parts: waiting for the wire 47%, computing 33%, "),
 ]
 
@@ -252,8 +252,8 @@ def test_each_rule_is_tested():
 
 @pytest.mark.parametrize(("happens", "rules"), [
     (SPARSE, {"compressible", "exchanging_less_often", "few_bytes"}), (TABLES, {"compressible", "exchanging_less_often", "few_bytes"}),
-    (a_trainer_that_sleeps, {"slow_trainer", "uneven_steps"}), (every_trainer(wait=12.0, goods={"small_gradients": (25 * MB, 10)}), {"compressible"}),
-    (every_trainer(wait=12.0, began={"compressible_bytes": 0}, goods={"gradients": (25 * MB, 10)}), {"compressible"})],
+    (a_trainer_that_sleeps, {"slow_trainer", "uneven_steps"}), (every_trainer(wait=12.0, traffic={"small_gradients": (25 * MB, 10)}), {"compressible"}),
+    (every_trainer(wait=12.0, began={"compressible_bytes": 0}, traffic={"gradients": (25 * MB, 10)}), {"compressible"})],
     ids=["rows", "tables", "standing still", "small gradients", "float64"])
 def test_advice_is_not_given_where_it_would_bring_nothing(tmp_path, happens, rules):
     job = Job(tmp_path)
@@ -460,7 +460,7 @@ def test_rows_are_told_from_what_is_compressed(tmp_path):
     launch(1, 2, "--keys", 20000, "--width", 64, script=ROWS, options=("--log", tmp_path, "--spares", 0))
     figures = figures_in(tmp_path)
     assert advice.compressible(figures) is None and "--compress fp16" not in explained(tmp_path)
-    assert sum(figures.goods(kind)[0] for kind in ("rows", "row_gradients")) > 0.9 * figures.mean("bytes")
+    assert sum(figures.traffic(kind)[0] for kind in ("rows", "row_gradients")) > 0.9 * figures.mean("bytes")
 
 
 @needs_mpi
@@ -484,9 +484,9 @@ def test_bytes_that_compression_would_save_are_those_that_it_saves(tmp_path):
                options=("--log", tmp_path / compress, "--spares", 0, "--compress", compress))
         figures[compress] = figures_in(tmp_path / compress)
     plain, smaller = figures["none"], figures["fp16"]
-    touched = plain.goods("gradients")[0]
+    touched = plain.traffic("gradients")[0]
     assert touched == pytest.approx(plain.compressible, rel=0.01)      # headers
-    assert smaller.goods("compressed")[0] == pytest.approx(touched / 2, rel=0.01) and smaller.goods("gradients")[0] == 0
+    assert smaller.traffic("compressed")[0] == pytest.approx(touched / 2, rel=0.01) and smaller.traffic("gradients")[0] == 0
     assert advice.compressible(smaller) is None
 
 
@@ -524,6 +524,6 @@ def test_every_field_of_the_logs_is_described(tmp_path):
     assert {name for name, _ in lines} == {"launcher.jsonl", "server-0.jsonl", "server-1.jsonl", "spare-0.jsonl", "trainer-0.jsonl", "trainer-1.jsonl"}
     told = set(re.findall(r"`([^`]+)`", (SCRIPT.parents[3] / "docs" / "logs.md").read_text()))
     fields = {re.sub(r"_(median|max)_ms$", "_ms", field) for _, line in lines for field in line}
-    goods = {kind for _, line in lines for kind in line.get("bytes_by_goods", ())}
-    assert (fields | goods | {line["event"] for _, line in lines}) - told == set()
-    assert goods == set(GOODS)
+    traffic = {kind for _, line in lines for kind in line.get("bytes_by_class", ())}
+    assert (fields | traffic | {line["event"] for _, line in lines}) - told == set()
+    assert traffic == set(TRAFFIC_CLASSES)

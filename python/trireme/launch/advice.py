@@ -160,13 +160,13 @@ def _moved(figures: Figures) -> str:
 
 def _sum_of(figures: Figures, *kinds: str) -> tuple[float, float]:
     """Return bytes and messages of a step that carry these."""
-    found = [figures.goods(kind) for kind in kinds]
+    found = [figures.traffic(kind) for kind in kinds]
     return sum(bytes for bytes, _ in found), sum(messages for _, messages in found)
 
 
 def compressible(figures: Figures) -> Advice | None:
     """Dense gradients travel uncompressed."""
-    bytes = min(figures.goods("gradients")[0], figures.compressible)
+    bytes = min(figures.traffic("gradients")[0], figures.compressible)
     if figures.compress != "none" or not _is_worth_it(figures, 0.75 * bytes, 0):
         return None
     text = (f"{_moved(figures)}, of which {in_bytes(bytes)} are dense gradients: --compress fp16 makes these half as long "
@@ -194,7 +194,7 @@ def rows_travel(figures: Figures) -> Advice | None:
     if not wanted or not _is_worth_it(figures, bytes, messages):
         return None
     text = (f"{_moved(figures)}, of which {in_bytes(bytes)} are rows of sparse tables and their keys, and "
-            f"{in_bytes(figures.goods('row_gradients')[0])} gradients of rows, which --compress does not touch; {wanted:.0f} rows are wanted in a step, "
+            f"{in_bytes(figures.traffic('row_gradients')[0])} gradients of rows, which --compress does not touch; {wanted:.0f} rows are wanted in a step, "
             f"{figures.mean('rows_ahead') / wanted:.0%} of them asked for ahead, {figures.mean('rows_cached') / wanted:.0%} found here: ")
     measure = _FOR_ROWS.get(figures.kind, "distributed.set_row_cache keeps rows for some steps, distributed.prefetched asks for them ahead")
     return Advice(_bound(figures, bytes, messages), text + measure)

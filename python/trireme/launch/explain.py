@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .advice import advice_of
-from .figures import GOODS, Figures, Trainer, figures_of
+from .figures import TRAFFIC_CLASSES, Figures, Trainer, figures_of
 from .logs import Logs, read
 from .progress import staleness_range
 from .units import in_bytes, in_ms
@@ -56,19 +56,19 @@ def _steps(figures: Figures) -> list[str]:
         if part == "encode" and figures.compress == "none":
             continue
         lines.append(f"  {words:<40}{figures.mean(part):>10.3f} ms{share:>7.0%}  {'#' * round(30 * min(share, 1.0))}".rstrip())
-    return [*lines, *_goods(figures), ""]
+    return [*lines, *_traffic(figures), ""]
 
 
-_GOODS = {"gradients": "dense gradients", "small_gradients": "small dense gradients", "compressed": "compressed gradients",
+_CLASSES = {"gradients": "dense gradients", "small_gradients": "small dense gradients", "compressed": "compressed gradients",
           "parameters": "parameters", "row_gradients": "gradients of rows", "rows": "rows", "keys": "keys", "others": "others"}
 
 
-def _goods(figures: Figures) -> list[str]:
+def _traffic(figures: Figures) -> list[str]:
     """What a trainer moves in a step, and how long it is at that."""
     messages = figures.mean("messages")
     each = f", {figures.mean('moving') / messages * 1e3:.3g} us each" if messages else ""
     lines = [f"  a trainer moves {in_bytes(figures.mean('bytes'))} in {messages:.0f} messages, and is {in_ms(figures.mean('moving'))} at it{each}"]
-    found = [(_GOODS[kind], *figures.goods(kind)) for kind in GOODS]
+    found = [(_CLASSES[kind], *figures.traffic(kind)) for kind in TRAFFIC_CLASSES]
     parts = [f"{words} {in_bytes(bytes)} in {count:.3g}" for words, bytes, count in found if count]
     return [*lines, *([f"  of these: {', '.join(parts)}"] if parts else [])]
 

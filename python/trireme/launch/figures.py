@@ -14,8 +14,8 @@ from .logs import Line, Log, Logs
 from .numbers import number_of, whole_of
 from .progress import add_bins
 
-# What messages carry, in the order of pserver/traffic.h.
-GOODS = ("gradients", "small_gradients", "compressed", "parameters", "row_gradients", "rows", "keys", "others")
+# Classes of messages by what they carry, in the order of pserver/traffic.h.
+TRAFFIC_CLASSES = ("gradients", "small_gradients", "compressed", "parameters", "row_gradients", "rows", "keys", "others")
 
 _QUIET = 5.0                           # seconds without a step, and so many times a usual step: a trainer stands still
 _QUIET_STEPS = 10
@@ -41,8 +41,8 @@ class Trainer:
     late: float = 0.0                  # behind the first trainer
     bytes: float = 0.0                 # sent and received
     messages: float = 0.0
-    bytes_by_goods: dict[str, float] = field(default_factory=dict)
-    messages_by_goods: dict[str, float] = field(default_factory=dict)
+    bytes_by_class: dict[str, float] = field(default_factory=dict)
+    messages_by_class: dict[str, float] = field(default_factory=dict)
     rows_wanted: float = 0.0           # rows that lookups wanted; of them asked for early, and found here
     rows_ahead: float = 0.0
     rows_cached: float = 0.0
@@ -99,10 +99,10 @@ class Figures:
         """Of the steps of all trainers."""
         return self._mean([(getattr(one, part), one.steps) for one in self.trainers])
 
-    def goods(self, kind: str) -> tuple[float, float]:
+    def traffic(self, kind: str) -> tuple[float, float]:
         """Return bytes and messages of a mean step that carry it."""
-        return (self._mean([(one.bytes_by_goods.get(kind, 0.0), one.steps) for one in self.trainers]),
-                self._mean([(one.messages_by_goods.get(kind, 0.0), one.steps) for one in self.trainers]))
+        return (self._mean([(one.bytes_by_class.get(kind, 0.0), one.steps) for one in self.trainers]),
+                self._mean([(one.messages_by_class.get(kind, 0.0), one.steps) for one in self.trainers]))
 
     @staticmethod
     def _mean(weighed: list[tuple[float, int]]) -> float:
@@ -161,8 +161,8 @@ def _parts(one: Trainer, logs: Logs, log: Log, kind: str, apply: float) -> None:
     one.moving, one.late = of_step("wire_ms"), _by_trainer(logs, "late", log.index)
     one.bytes = of_step("sent_bytes") + of_step("received_bytes")
     one.messages = of_step("sent_messages") + of_step("received_messages")
-    one.bytes_by_goods = {name: count / one.steps for name, count in log.table("bytes_by_goods").items()}
-    one.messages_by_goods = {name: count / one.steps for name, count in log.table("messages_by_goods").items()}
+    one.bytes_by_class = {name: count / one.steps for name, count in log.table("bytes_by_class").items()}
+    one.messages_by_class = {name: count / one.steps for name, count in log.table("messages_by_class").items()}
     one.rows_wanted, one.rows_ahead, one.rows_cached = map(of_step, ("rows_wanted", "rows_ahead", "rows_cached"))
 
 
@@ -223,4 +223,4 @@ def figures_of(logs: Logs) -> Figures:
                    int(sum(log.number("dropped") for log in logs.servers.values())), _tables(logs))
 
 
-__all__ = ["Figures", "GOODS", "Server", "Trainer", "figures_of", "stands_out"]
+__all__ = ["Figures", "TRAFFIC_CLASSES", "Server", "Trainer", "figures_of", "stands_out"]
