@@ -351,6 +351,14 @@ def test_figures_of_a_wrong_type_are_none(tmp_path):
     assert job.advice()[0].startswith("compute-bound") and explain.report(logs.read(tmp_path))
 
 
+@pytest.mark.parametrize("mode", ["sync", "async", "geo(4)"])
+def test_steps_without_times_are_explained(mode, tmp_path):
+    job = Job(tmp_path, mode)
+    for index in range(3):
+        job.write("trainer", index, {"event": "steps", "steps": 7})
+        assert "advice: " in explain.report(logs.read(tmp_path))
+
+
 def test_every_beginning_of_a_log_can_be_explained(tmp_path):
     Job(tmp_path)
     path = tmp_path / "trainer-0.jsonl"

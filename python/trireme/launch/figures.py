@@ -86,8 +86,8 @@ class Figures:
 
     @property
     def trainers(self) -> list[Trainer]:
-        """Those that have made a step."""
-        return [one for one in self.all_trainers if one.steps]
+        """Those that have made a step, and said how long it took."""
+        return [one for one in self.all_trainers if one.steps and one.step > 0]
 
     @property
     def stalled(self) -> list[Trainer]:
