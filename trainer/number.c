@@ -126,3 +126,10 @@ bool tr_number_double(double *out, const char **at)
     *at = p;
     return true;
 }
+
+bool tr_number_fits(tr_dtype dtype, double value)
+{
+    if (dtype == TR_INT64)
+        return value >= -0x1p63 && value < 0x1p63 && value == trunc(value);
+    return isfinite(dtype == TR_FP32 ? (double)(float)value : value);
+}

@@ -68,9 +68,12 @@ tr_status tr_libsvm_init(tr_parser *parser);
 bool tr_mistake_at(tr_mistake *mistake, const char *at, const char *slot, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
 bool tr_mistake_memory(tr_mistake *mistake);
-/* Read one number of the column's type to `to`; what follows it is for the caller to look at. */
+/* Write a number to `to` in the column's type; false: it does not fit (tr_number_fits). A dropped column takes all. */
+bool tr_put_value(const tr_column *column, void *to, double value);
+/* Read one number of the column's type to `to`; false: there is none, or it does not fit. The caller looks at the text
+ * behind the number. */
 bool tr_read_value(const tr_column *column, void *to, const char **at);
-/* "an integer", "a number" */
+/* "an integer", "a finite number that fits float32" */
 const char *tr_value_noun(const tr_column *column);
 
 TR_INLINE bool tr_is_space(char c)

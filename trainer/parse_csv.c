@@ -215,23 +215,13 @@ tr_status tr_parser_header(void *payload, const char *path, const char *text)
 
 static bool is_missing(const field *f)
 {
-    static const char *const words[] = {"", "?", "NA", "N/A", "NaN", "null"};
+    static const char *const words[] = {"", "?", "NA", "N/A", "NaN", "-NaN", "null"};
     const size_t             size = (size_t)(f->end - f->begin);
 
     for (int i = 0; size <= 4 && i < TR_COUNT(words); i++)
         if (strlen(words[i]) == size && !strncasecmp(f->begin, words[i], size))
             return true;
     return false;
-}
-
-static void store(const tr_column *column, char *to, double value)
-{
-    if (column->dtype == TR_INT64)
-        *(int64_t *)(void *)to = (int64_t)value;
-    else if (column->dtype == TR_FP32)
-        *(float *)(void *)to = (float)value;
-    else
-        *(double *)(void *)to = value;
 }
 
 /* The value of a field, into its place. */
@@ -245,12 +235,10 @@ static bool put(const tr_data_slot *slot, const tr_column *column, char *to, con
     }
     if (TR_LIKELY(p < f->end && tr_read_value(column, to, &p) && p == f->end))
         return true;
-    if (slot->has_missing && is_missing(f)) {
-        store(column, to, slot->missing);
-        return true;
-    }
-    return tr_mistake_at(mistake, f->begin, slot->name, "expected %s%s", tr_value_noun(column),
-                         is_missing(f) ? " (the slot has no value for missing ones)" : "");
+    if (!is_missing(f))
+        return tr_mistake_at(mistake, f->begin, slot->name, "expected %s", tr_value_noun(column));
+    return (slot->has_missing && tr_put_value(column, to, slot->missing)) ||
+           tr_mistake_at(mistake, f->begin, slot->name, "expected %s (the slot says no `missing=` value)", tr_value_noun(column));
 }
 
 /* A sequence stands in one field, with spaces between its parts. */

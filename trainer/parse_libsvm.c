@@ -47,13 +47,7 @@ static bool put_dense(tr_column *column, int64_t index, double value)
 {
     char *row = column->data + (column->count - column->width) * column->size;
 
-    if (index < 0 || index >= column->width)
-        return false;
-    if (column->dtype == TR_FP32)
-        ((float *)row)[index] = (float)value;
-    else
-        ((double *)row)[index] = value;
-    return true;
+    return index < column->width && tr_put_value(column, row + index * column->size, value);
 }
 
 static bool put_value(tr_column *column, double value)
@@ -62,11 +56,19 @@ static bool put_value(tr_column *column, double value)
 
     if (!to)
         return false;
-    if (column->dtype == TR_FP32)
-        *(float *)to = (float)value;
-    else
-        *(double *)to = value;
     column->count++;
+    return tr_put_value(column, to, value);
+}
+
+/* The value of a feature must fit each slot that takes it. */
+static bool check_value(const tr_parser *parser, const tr_columns *to, double value, const char *at, tr_mistake *mistake)
+{
+    const int takers[] = {parser->dense, parser->value};
+
+    for (int i = 0; i < TR_COUNT(takers); i++)
+        if (takers[i] >= 0 && TR_UNLIKELY(!tr_number_fits(to->column[takers[i]].dtype, value)))
+            return tr_mistake_at(mistake, at, parser->spec->slots[takers[i]].name, "expected %s",
+                                 tr_value_noun(&to->column[takers[i]]));
     return true;
 }
 
@@ -90,9 +92,11 @@ static bool read_pair(const tr_parser *parser, tr_columns *to, const char **at, 
 
     if (!tr_number_int64(&index, &p) || *p != ':')
         return tr_mistake_at(mistake, *at, NULL, "expected index:value");
-    p++;
+    const char *const number = ++p;
     if (!tr_number_double(&value, &p) || !(tr_is_space(*p) || *p == '\n' || *p == '#'))
         return tr_mistake_at(mistake, *at, NULL, "expected index:value");
+    if (!check_value(parser, to, value, number, mistake))
+        return false;
     index -= parser->spec->first_index;
     if (index < 0)
         return tr_mistake_at(mistake, *at, NULL, "expected an index of at least %lld",

@@ -38,8 +38,8 @@ typedef struct tr_data_slot {
     int                column_count;  /* 0: the column named like the variable, or the next dims[1] * ... ones */
     const char *const *columns;       /* names; "#3" is the fourth column */
     int64_t            hash_buckets;  /* 0: fields are numbers; else the id of a text is its hash modulo this */
-    bool               has_missing;   /* what an empty field, NA, N/A, null, NaN or ? stands for is `missing`; else an error */
-    double             missing;
+    bool               has_missing;   /* an empty field, NA, N/A, null, NaN (any case) or ? is read as `missing`; else it is an error */
+    double             missing;       /* finite; whole for int64 */
 } tr_data_slot;
 
 /* How the trainers of a job share the data. In one process all mean the same. */

@@ -43,7 +43,8 @@ class Slot:
 
     ``var`` is a data variable, or a name with ``dtype``, ``shape`` (first the batch, -1) and ``lod_level``. For CSV:
     ``columns`` are the names or numbers (from 0) of its columns; ``hash`` makes an id below that number of any text
-    (dtype int64); ``missing`` is the value of an empty field, of NA, N/A, NaN, null and ?, which otherwise are mistakes.
+    (dtype int64); ``missing`` (finite; whole where dtype is int64) is the value of an empty field, of NA, N/A, NaN, null
+    (in any case) and ?. Without it such a field is a mistake.
 
     >>> fluid.Slot("city", dtype="int64", shape=[-1, 1], columns=["city"], hash=1000)
     Slot('city', int64[-1, 1], columns=['city'], hash=1000)
@@ -68,6 +69,8 @@ class Slot:
         self.lod_level = int(lod_level or 0)
         self.columns = [] if columns is None else [columns] if isinstance(columns, (str, int)) else list(columns)
         self.hash = int(hash)
+        if missing is not None and missing != float(missing):
+            raise InvalidArgumentError(f"Slot({self.name!r}): missing={missing!r}; a finite number that a float holds is possible")
         self.missing = missing
 
     def __repr__(self) -> str:

@@ -101,8 +101,16 @@ def test_csv_has_categories_and_missing_values(tmp_path):
     batch, = data
     assert batch["age"].ravel().tolist() == [31, -1, -1]
     assert batch["city"].ravel().tolist() == [fluid.feeds.hash_id(city, 100) for city in ("Oslo", "Oslo", "Rome")]
-    with pytest.raises(ValueError, match=r"t.csv, line 3, column 1: slot 'age': expected a number \(the slot has no value"):
+    with pytest.raises(ValueError, match=r"t.csv, line 3, column 1: slot 'age': expected a finite number that fits float32 \(the slot says no"):
         list(fluid.Dataset(path, "csv", header=True, slots=[fluid.Slot("age", "float32", [-1, 1])]))
+
+
+@pytest.mark.parametrize("dtype, missing", [("float32", float("nan")), ("float32", float("inf")), ("float32", 1e39), ("int64", 0.5),
+                                            ("int64", 2 ** 53 + 1), ("int64", 1e19)])
+def test_a_value_for_missing_fields_must_fit(tmp_path, dtype, missing):
+    path = write(tmp_path, "t.csv", "1\n")
+    with pytest.raises(ValueError, match="missing"):
+        list(fluid.Dataset(path, "csv", slots=[fluid.Slot("age", dtype, [-1, 1], missing=missing)]))
 
 
 def test_libsvm_is_dense(tmp_path):

@@ -117,7 +117,7 @@ TEST(a_bad_multislot_line_is_explained)
 {
     EXPECT_FAIL(TR_EFORMAT, "bad.txt, line 2, column 5: slot 'ids': expected an integer as value 2 of 2, got 'x'", multislot_line("2 1 x 0 2 1 1"));
     EXPECT_FAIL(TR_EFORMAT, "line 2, column 7: slot 'x': expected the count 2, for the elements of the variable, got '3'", multislot_line("1 1 0 3 1 1 1"));
-    EXPECT_FAIL(TR_EFORMAT, "column 11: slot 'x': expected a number as value 2 of 2, got the end of the line", multislot_line("1 1 0 2 1 "));
+    EXPECT_FAIL(TR_EFORMAT, "column 11: slot 'x': expected a finite number that fits float32 as value 2 of 2, got the end of the line", multislot_line("1 1 0 2 1 "));
     EXPECT_FAIL(TR_EFORMAT, "expected the end of the line after 3 slots, got '9'", multislot_line("1 1 0 2 1 1 9"));
     EXPECT_FAIL(TR_EFORMAT, "expected the count of slot 1 of 3, got '1.5'", multislot_line("1.5 1 0 2 1 1"));
     EXPECT_FAIL(TR_EFORMAT, "got '\\x01'", multislot_line("1 \x01 0 2 1 1"));
@@ -188,12 +188,95 @@ static tr_status csv_text(const char *text)
 
 TEST(a_bad_csv_line_is_explained)
 {
-    EXPECT_FAIL(TR_EFORMAT, "bad.csv, line 2, column 3: slot 'x': expected a number, got 'x,y,'", csv_text("city,a,b,tags\n0,x,y,\n"));
+    EXPECT_FAIL(TR_EFORMAT, "bad.csv, line 2, column 3: slot 'x': expected a finite number that fits float32, got 'x,y,'", csv_text("city,a,b,tags\n0,x,y,\n"));
     EXPECT_FAIL(TR_EFORMAT, "line 3, column 6: expected 4 fields, found 3, got the end of the line", csv_text("city,a,b,tags\n0,1,2,\n0,1,2\n"));
     EXPECT_FAIL(TR_EFORMAT, "slot 'tags': expected an integer", csv_text("city,a,b,tags\n0,1,2,3 4.5\n"));
     EXPECT_FAIL(TR_EFORMAT, "expected quotes that end", csv_text("city,a,b,tags\n\"0,1,2,3\n"));
     EXPECT_FAIL(TR_ENOTFOUND, "slot 'x': there is no column 'b'; there are city, a, tags", csv_text("city,a,tags\n"));
     EXPECT_FAIL(TR_EFORMAT, "it is empty", csv_text(""));
+}
+
+TEST(csv_words_for_missing_values)
+{
+    static const char *const words[] = {"", "?", "NA", "n/a", "NaN", "nan", "NAN", "-nan", "null", "\"nan\""};
+    const tr_data_slot slots[] = {{.name = "x", .dtype = TR_FP32, .rank = 2, .dims = one, .has_missing = true, .missing = -1},
+                                  {.name = "n", .dtype = TR_INT64, .rank = 2, .dims = one, .has_missing = true, .missing = 7},
+                                  {.name = "s", .dtype = TR_FP64, .rank = 2, .dims = one, .lod_level = 1, .has_missing = true}};
+    char text[128];
+
+    for (int i = 0; i < TR_COUNT(words); i++) {
+        const bool is_quoted = words[i][0] == '"';
+        snprintf(text, sizeof text, "%s,%s,1 %s 3\n", words[i], words[i], is_quoted || !*words[i] ? "?" : words[i]);
+        const char *path = write_text("missing.csv", text);
+        const tr_data_spec spec = spec_of(TR_DATA_CSV, slots, 3, &path);
+        expect_batches(&spec, "x[1]=-1; n[1]=7; s[3](0,3)=1 0 3\n");
+    }
+}
+
+/* == numbers that no tensor should hold ======================================================= */
+
+static const char *const not_finite[] = {"nan", "NaN", "-nan", "inf", "-Infinity", "1e999", "-1e999"};
+
+/* One slot of the type; the line is `before`, the number, `after`. */
+static tr_status number_in_line(tr_data_format format, tr_dtype dtype, const char *before, const char *number, const char *after,
+                                int lod_level)
+{
+    const tr_data_slot slots[] = {{.name = "y", .dtype = format == TR_DATA_LIBSVM ? TR_INT64 : dtype, .rank = 2, .dims = one},
+                                  {.name = "x", .dtype = dtype, .rank = 2, .dims = one, .lod_level = lod_level}};
+    char               text[128];
+
+    snprintf(text, sizeof text, "%s%s%s\n", before, number, after);
+    const char        *path = write_text("number.txt", text);
+    const tr_data_spec spec = spec_of(format, slots, 2, &path);
+    return read_all(&spec);
+}
+
+static void refused_everywhere(tr_dtype dtype, const char *number, const char *noun)
+{
+    char said[128];
+
+    snprintf(said, sizeof said, "number.txt, line 1, column 3: slot 'x': expected %s", noun);
+    EXPECT_FAIL(TR_EFORMAT, said, number_in_line(TR_DATA_CSV, dtype, "1,", number, "", 0));
+    EXPECT_FAIL(TR_EFORMAT, said, number_in_line(TR_DATA_CSV, dtype, "1,", number, " 1", 1));
+    snprintf(said, sizeof said, "number.txt, line 1, column 7: slot 'x': expected %s", noun);
+    EXPECT_FAIL(TR_EFORMAT, said, number_in_line(TR_DATA_MULTISLOT, dtype, "1 1 1 ", number, "", 0));
+    EXPECT_FAIL(TR_EFORMAT, said, number_in_line(TR_DATA_MULTISLOT, dtype, "1 1 1 ", number, "", 1));
+    if (dtype == TR_INT64)
+        return;
+    snprintf(said, sizeof said, "number.txt, line 1, column 5: slot 'x': expected %s", noun);
+    EXPECT_FAIL(TR_EFORMAT, said, number_in_line(TR_DATA_LIBSVM, dtype, "1 1:", number, "", 0));
+    EXPECT_FAIL(TR_EFORMAT, said, number_in_line(TR_DATA_LIBSVM, dtype, "1 1:", number, " #", 1));
+}
+
+TEST(numbers_that_are_not_finite_are_mistakes)
+{
+    for (int i = 0; i < TR_COUNT(not_finite); i++) {
+        refused_everywhere(TR_FP32, not_finite[i], "a finite number that fits float32");
+        refused_everywhere(TR_FP64, not_finite[i], "a finite number that fits float64");
+        refused_everywhere(TR_INT64, not_finite[i], "an integer");
+    }
+    refused_everywhere(TR_FP32, "1e39", "a finite number that fits float32");
+    EXPECT_OK(number_in_line(TR_DATA_CSV, TR_FP64, "1,", "1e39", "", 0));
+    refused_everywhere(TR_INT64, "18446744073709551616", "an integer");
+    refused_everywhere(TR_INT64, "-9223372036854775809", "an integer");
+}
+
+TEST(a_libsvm_label_must_be_finite)
+{
+    const tr_data_slot slots[] = {{.name = "y", .dtype = TR_FP32, .rank = 2, .dims = one},
+                                  {.name = "x", .dtype = TR_FP32, .rank = 2, .dims = one}};
+    const char        *path = write_text("label.txt", "nan 1:1\n");
+    const tr_data_spec spec = spec_of(TR_DATA_LIBSVM, slots, 2, &path);
+
+    EXPECT_FAIL(TR_EFORMAT, "label.txt, line 1, column 1: slot 'y': expected a finite number", read_all(&spec));
+}
+
+TEST(a_slot_that_is_dropped_may_hold_anything)
+{
+    const char  *path = write_text("dropped.txt", "1 5 1 nan 2 1 2\n");
+    tr_data_spec spec = spec_of(TR_DATA_MULTISLOT, multislot, 3, &path);
+
+    expect_batches(&spec, "ids[1](0,1)=5; x[1]=1 2\n");
 }
 
 TEST(files_must_agree_about_their_columns)
@@ -465,6 +548,10 @@ int main(void)
         cmocka_unit_test(csv_columns_go_by_name),
         cmocka_unit_test(csv_columns_go_by_number_and_in_order),
         cmocka_unit_test(a_bad_csv_line_is_explained),
+        cmocka_unit_test(csv_words_for_missing_values),
+        cmocka_unit_test(numbers_that_are_not_finite_are_mistakes),
+        cmocka_unit_test(a_libsvm_label_must_be_finite),
+        cmocka_unit_test(a_slot_that_is_dropped_may_hold_anything),
         cmocka_unit_test(files_must_agree_about_their_columns),
         cmocka_unit_test(libsvm_is_dense_or_sparse),
         cmocka_unit_test(threads_and_blocks_change_nothing),
