@@ -67,7 +67,8 @@ static const tr_op_proto conditional_proto = {
     .doc = "Runs sub_block if the condition holds: with is_scalar_condition if the one element of Cond is true, "
            "otherwise if no tensor of Cond is empty.",
     .in = TR_SLOTS({"Cond", "[1] bool, or tensors to test for emptiness", TR_SLOT_REPEATED},
-                   {"Input", "variables of outer blocks that the sub-block reads", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+                   {"Input", "variables of outer blocks that the sub-block reads; those of Cond may be left out",
+                    TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Out", "variables of outer blocks that the sub-block writes", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
                     {"Scope", "what the backward pass needs", TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR(conditional_attrs, sub_block, BLOCK, "the block to run", .required = true),
@@ -219,11 +220,32 @@ static void add_slot(name_list *list, const tr_op_desc *op, const char *slot, bo
     }
 }
 
-/* The gradient operator of a block operator: `inputs` and Out are the outer variables it touches. */
-static tr_status make_block_grad(tr_grad_maker *maker, const char *inputs, const char *scopes, const char *grad_type)
+static bool op_reads(const tr_op_desc *op, const char *name)
+{
+    for (int s = 0; s < op->in_count; s++)
+        for (int i = 0; i < op->in[s].count; i++)
+            if (strcmp(op->in[s].arg[i], name) == 0)
+                return true;
+    return false;
+}
+
+/* The conditions that the block reads: Fluid's programs name such a variable in the condition's slot alone. */
+static void add_conditions(name_list *list, const tr_op_desc *op, const char *slot, const tr_block *sub)
+{
+    for (int i = 0; i < tr_op_desc_input_count(op, slot); i++)
+        for (int k = 0; sub && k < sub->op_count; k++)
+            if (op_reads(sub->op[k], tr_op_desc_input(op, slot, i)) && !holds(list, tr_op_desc_input(op, slot, i)))
+                list->name[list->count++] = tr_op_desc_input(op, slot, i);
+}
+
+/* The gradient operator of a block operator. Its outer variables are those of the slots `inputs` and Out, and the
+ * conditions that the block reads. */
+static tr_status make_block_grad(tr_grad_maker *maker, const char *inputs, const char *conditions, const char *scopes,
+                                 const char *grad_type)
 {
     const tr_op_desc *op = tr_grad_forward(maker);
-    const int         most = tr_op_desc_input_count(op, inputs) + tr_op_desc_output_count(op, "Out");
+    const int         most = tr_op_desc_input_count(op, inputs) + tr_op_desc_input_count(op, conditions) +
+                     tr_op_desc_output_count(op, "Out");
     const char      **names = calloc((size_t)most * 3 + 1, sizeof *names);
     tr_status         status = TR_OK;
     int               block = (int)tr_op_desc_attr_int(op, "sub_block", 0), grad_block;
@@ -234,6 +256,7 @@ static tr_status make_block_grad(tr_grad_maker *maker, const char *inputs, const
     const char **before = names + most, **after = names + 2 * most;
     const char  *scope = tr_op_desc_output(op, scopes, 0);
     add_slot(&vars, op, inputs, false);
+    add_conditions(&vars, op, conditions, tr_program_block(op->block->program, block));
     add_slot(&vars, op, "Out", true);
     if (!scope) {
         status = tr_fail(TR_EINVAL, "%s: output %s is needed to differentiate it", tr_op_desc_type(op), scopes);
@@ -270,12 +293,12 @@ done:
 
 static tr_status make_while_grad(tr_grad_maker *maker)
 {
-    return make_block_grad(maker, "X", "StepScopes", "while_grad");
+    return make_block_grad(maker, "X", "Condition", "StepScopes", "while_grad");
 }
 
 static tr_status make_conditional_grad(tr_grad_maker *maker)
 {
-    return make_block_grad(maker, "Input", "Scope", "conditional_block_grad");
+    return make_block_grad(maker, "Input", "Cond", "Scope", "conditional_block_grad");
 }
 
 static const tr_grad_rule while_rule = {.make = make_while_grad};

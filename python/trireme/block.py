@@ -471,9 +471,9 @@ class Block:
         program = self.program
         desc = core.OpDesc(type)
         for slot, args in (inputs or {}).items():
-            desc.set_input(slot, _arg_names(args, type, slot))
+            desc.set_input(slot, self._arg_names(args, type, slot))
         for slot, args in (outputs or {}).items():
-            desc.set_output(slot, _arg_names(args, type, slot))
+            desc.set_output(slot, self._arg_names(args, type, slot))
         for name, value in (attrs or {}).items():
             if value is not None:
                 desc.set_attr(name, value)
@@ -492,6 +492,18 @@ class Block:
                 if isinstance(var, Variable):
                     var.op = op
         return op
+
+    def _arg_names(self, args: Any, type: str, slot: str) -> list[str]:
+        """Return the names of a slot's variables, each of which must mean in this block the variable that was given."""
+        for var in (args if isinstance(args, (list, tuple)) else (args,)) if self.idx else ():
+            if not isinstance(var, Variable) or var.block.program is not self.program:
+                continue
+            found = self._find_var_recursive(var.name)
+            if found is not None and found.block is not var.block:
+                raise ValueError(
+                    f"{type}: {slot} is {var!r} of block {var.block.idx}, but in block {self.idx} the name {var.name!r} means "
+                    f"{found!r} (a step input, perhaps). Copy it before the block, and use the copy: fluid.layers.assign({var.name})")
+        return _arg_names(args, type, slot)
 
     def _remove_op(self, index: int) -> None:
         self._sync()

@@ -195,6 +195,24 @@ TEST(a_branch_runs_and_differentiates_when_taken)
     net_deinit(&n);
 }
 
+/* h = 3x; if (h is not empty) y = h * x;  loss = sum(y). Input does not name h, as in programs of Fluid. */
+TEST(a_condition_that_its_block_reads_has_a_gradient)
+{
+    net n;
+    net_init(&n);
+    net_var(&n, "x", TR_FP64, 2, -1, SIZE);
+    net_op(&n, 0, "scale", "X=x", "Out=h", "scale=3.0");
+    net_op(&n, 0, "scale", "X=x", "Out=y", "");
+    const int then = net_block(&n, 0);
+    net_op(&n, then, "elementwise_mul", "X=h Y=x", "Out=y", "");
+    net_op(&n, 0, "conditional_block", "Cond=h Input=x", "Out=y Scope=kept", "sub_block=block:1");
+    net_op(&n, 0, "reduce_sum", "X=y", "Out=loss", "reduce_all=true");
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    net_feed(&n, "x", x, 2, ROWS, SIZE);
+    net_check_gradient(&n, "x", x, ROWS * SIZE, 1e-7);
+    net_deinit(&n);
+}
+
 TEST(a_branch_that_is_not_taken_lets_the_gradient_pass)
 {
     net n;
@@ -288,6 +306,7 @@ int main(void)
         cmocka_unit_test(nested_loops_differentiate),
         cmocka_unit_test(a_branch_in_a_loop_reads_what_the_loop_overwrites_behind_it),
         cmocka_unit_test(a_branch_runs_and_differentiates_when_taken),
+        cmocka_unit_test(a_condition_that_its_block_reads_has_a_gradient),
         cmocka_unit_test(a_branch_that_is_not_taken_lets_the_gradient_pass),
         cmocka_unit_test(what_is_read_before_a_loop_overwrites_it_is_not_read_later),
         cmocka_unit_test(what_a_loop_reads_again_later_is_what_it_was),

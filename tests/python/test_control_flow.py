@@ -620,3 +620,142 @@ def test_mistakes_of_branches_are_explained():
         pass
     with pytest.raises(ValueError, match="default comes behind"), layers.Switch() as switch:
         switch.default()
+
+
+# -- variables with two parts ---------------------------------------------------------------------
+
+
+def zeros_to_write():
+    out = layers.fill_constant([BATCH, SIZE], "float64", 0.0)
+    out.stop_gradient = False
+    return out
+
+
+def test_a_condition_that_its_block_reads_has_its_gradient(exe, rng):
+    x = batch("x")
+    h, out = layers.tanh(x), zeros_to_write()
+    with layers.ConditionalBlock([h]).block():
+        layers.assign(h * h, out)
+    check_numeric(exe, total(out) + layers.reduce_sum(h), {"x": rng.normal(size=(BATCH, SIZE))}, ["x"])
+
+
+def test_a_condition_that_its_block_writes_has_its_gradient(exe, rng):
+    x = batch("x")
+    h = layers.tanh(x)
+    with layers.ConditionalBlock([h, x]).block():
+        layers.assign(layers.sin(h) * x, h)
+    check_numeric(exe, total(h), {"x": rng.normal(size=(BATCH, SIZE))}, ["x"])
+
+
+def test_a_condition_read_by_a_block_in_its_block_has_its_gradient(exe, rng):
+    x = batch("x")
+    h, out = layers.tanh(x), zeros_to_write()
+    with layers.ConditionalBlock([h]).block():
+        with layers.ConditionalBlock([h]).block():
+            layers.assign(h * x, out)
+    check_numeric(exe, total(out), {"x": rng.normal(size=(BATCH, SIZE))}, ["x"])
+
+
+def test_a_condition_inside_a_loop_has_its_gradient(exe, rng):
+    x = batch("x")
+    h, out = layers.tanh(x), zeros_to_write()
+    i, n = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 3)
+    cond = layers.less_than(i, n)
+    loop = layers.While(cond)
+    with loop.block():
+        with layers.ConditionalBlock([h]).block():
+            layers.assign(layers.sin(h) + out, out)
+        layers.increment(i)
+        layers.less_than(i, n, cond=cond)
+    check_numeric(exe, total(out), {"x": rng.normal(size=(BATCH, SIZE))}, ["x"])
+
+
+def test_a_branch_may_read_what_it_also_splits(exe, rng):
+    x = batch("x")
+    h = layers.tanh(x)
+    choose = layers.IfElse(layers.reduce_sum(h, dim=1, keep_dim=True) < layers.fill_constant([1], "float64", 0.0))
+    with choose.true_block():
+        choose.output(choose.input(h) * layers.reduce_sum(h))
+    with choose.false_block():
+        choose.output(choose.input(h) * layers.reduce_mean(x))
+    feed = {"x": np.array([[-0.5, -0.25], [0.5, 1.0], [0.25, -1.0]])}
+    check_numeric(exe, total(choose()[0]), feed, ["x"])
+
+
+def test_a_first_memory_may_be_read_in_the_step(exe, rng):
+    x, h0 = sequence(), batch("h0")
+    first = layers.tanh(h0)
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        h = rnn.memory(init=first)
+        again = rnn.memory(init=first)
+        new = layers.sin(h * first + rnn.step_input(x) * again)
+        rnn.update_memory(h, new)
+        rnn.update_memory(again, new + first)
+        rnn.step_output(new)
+    feed = {"x": rng.normal(size=(STEPS, BATCH, SIZE)), "h0": rng.normal(size=(BATCH, SIZE))}
+    check_numeric(exe, total(rnn()), feed, ["x", "h0"])
+
+
+def test_one_value_may_update_two_memories_and_be_two_outputs(exe, rng):
+    x, h0 = sequence(), batch("h0")
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        a, b = rnn.memory(init=h0), rnn.memory(init=h0)
+        new = layers.sin(a * b + rnn.step_input(x))
+        rnn.update_memory(a, new)
+        rnn.update_memory(b, new)
+        rnn.output(new, new, a)
+    one, two, old = rnn()
+    feed = {"x": rng.normal(size=(STEPS, BATCH, SIZE)), "h0": rng.normal(size=(BATCH, SIZE))}
+    check_numeric(exe, total(one) + layers.reduce_sum(two * old), feed, ["x", "h0"])
+
+
+def test_a_sequence_may_be_stepped_through_twice(exe, rng):
+    x, h0 = sequence(), batch("h0")
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        h = rnn.memory(init=h0)
+        new = layers.sin(h * rnn.step_input(x) + rnn.step_input(x))
+        rnn.update_memory(h, new)
+        rnn.step_output(new)
+    feed = {"x": rng.normal(size=(STEPS, BATCH, SIZE)), "h0": rng.normal(size=(BATCH, SIZE))}
+    check_numeric(exe, total(rnn()), feed, ["x", "h0"])
+
+
+def test_a_step_may_read_the_whole_sequence_only_by_another_name(exe, rng):
+    x, h0 = sequence(), batch("h0")
+    whole = layers.assign(x)
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        h = rnn.memory(init=h0)
+        row = rnn.step_input(x)
+        with pytest.raises(ValueError, match=r"reduce_sum: X is .* of block 0, but in block 1 the name 'x' means"):
+            layers.reduce_sum(x)
+        new = layers.sin(h + row * layers.reduce_sum(whole))
+        rnn.update_memory(h, new)
+        rnn.step_output(new)
+    feed = {"x": rng.normal(size=(STEPS, BATCH, SIZE)), "h0": rng.normal(size=(BATCH, SIZE))}
+    h = feed["h0"]
+    for row in feed["x"]:
+        h = np.sin(h + row * feed["x"].sum())
+    np.testing.assert_allclose(exe.run(feed=feed, fetch_list=[rnn()])[0][-1], h)
+    check_numeric(exe, total(rnn()), feed, ["x", "h0"])
+
+
+def test_a_dynamic_net_may_read_its_input_and_its_first_memory(exe, rng):
+    rows = layers.data("rows", [SIZE], dtype="float64", lod_level=1, stop_gradient=False)
+    start = layers.data("start", [SIZE], dtype="float64", stop_gradient=False)
+    first = layers.tanh(start)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        x = rnn.step_input(rows)
+        again = rnn.step_input(rows)
+        h = rnn.memory(init=first, need_reorder=True)
+        fixed = rnn.static_input(first)
+        new = layers.sin(h * fixed + x * again * layers.reduce_sum(rows) + layers.reduce_mean(first))
+        rnn.update_memory(h, new)
+        rnn.output(new, h)
+    new, h = rnn()
+    feed = {"rows": rng.normal(size=(sum(RAGGED[0]), SIZE)), "start": rng.normal(size=(len(RAGGED[0]), SIZE))}
+    check_numeric(exe, total(new) + layers.reduce_sum(new * h), feed, ["rows", "start"], 1e-6, lods={"rows": RAGGED})

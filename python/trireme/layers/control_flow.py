@@ -103,9 +103,7 @@ class ConditionalBlock(_BlockLayer):
 
     def _complete(self, block: Block, parent: Block) -> None:
         reads, writes = _outer_names(block, parent)
-        conditions = {var.name for var in self.inputs}
-        parent.append_op(type="conditional_block",
-                         inputs={"Cond": self.inputs, "Input": [name for name in reads if name not in conditions]},
+        parent.append_op(type="conditional_block", inputs={"Cond": self.inputs, "Input": reads},
                          outputs={"Out": writes, "Scope": [self._step_scopes(parent)]},
                          attrs={"sub_block": block, "is_scalar_condition": self.is_scalar_condition})
 
