@@ -220,7 +220,13 @@ tr_status tr__frame_prepare_outputs(tr_frame *frame)
  * memory is somebody else's, lent to hold just this (what a server keeps, say), is written there, as by steps with a layout. */
 static tr_status own_output(tr_tensor *tensor, const tr_meta *meta, bool is_input, bool is_kept)
 {
-    const bool fits = tensor->dtype == meta->dtype && tr_shape_equal(&tensor->shape, &meta->shape);
+    const bool    fits = tensor->dtype == meta->dtype && tr_shape_equal(&tensor->shape, &meta->shape);
+    const int64_t bytes = tr_shape_numel(&meta->shape) * tr_dtype_size(meta->dtype);
+
+    if (is_input && bytes != tr_tensor_bytes(tensor))
+        return tr_fail(TR_ESHAPE, "it reads and writes the same variable, which would become %s%s instead of %s%s while it is read; "
+                       "write to another variable, and assign that", tr_dtype_name(meta->dtype), TR_SHAPE_STR(meta->shape),
+                       tr_dtype_name(tensor->dtype), TR_SHAPE_STR(tensor->shape));
 
     if (meta->kind == TR_KIND_TENSOR && tensor->rows && !is_input)
         tr__tensor_drop_rows(tensor);

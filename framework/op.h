@@ -201,7 +201,8 @@ typedef struct tr_grad_rule {
 
 /* == the record =============================================================================== */
 
-/* Output `out` may lie in the memory of input `in` when that is not needed any more. */
+/* Output `out` may lie in the memory of input `in` when that is not needed any more; of a list in that of its first
+ * item, if it is dense. */
 typedef struct tr_inplace {
     int in, out;
 } tr_inplace;
@@ -224,6 +225,7 @@ struct tr_op {
     const tr_grad_rule *grad;         /* NULL: no gradient flows through it */
     tr_inplace          inplace[4];   /* ends where in == out == 0 unless it is the first and inplace_count says so */
     int                 inplace_count;
+    bool                updates;      /* an output may be the same variable as any input: an optimizer's ParamOut and Param */
     bool                has_effect;   /* does more than write outputs (print, save, send): never left out */
     bool                is_random;    /* wants random_key */
     bool                is_varying;   /* random_key changes from run to run (dropout), not only from op to op */

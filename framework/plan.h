@@ -4,7 +4,8 @@
  *   plan_build.c   dead operators are dropped, names become numbered variables, every write of a temporary
  *                  makes a new one (so that no later pass has to think about overwriting), attributes are
  *                  decoded, kernels chosen, sub-blocks planned;
- *   plan_fuse.c    chains of steps become one step.
+ *   plan_fuse.c    chains of steps become one step;
+ *   plan_separate.c  outputs that would overwrite an input too early go through a temporary.
  * Laying out (once for a set of shapes of feeds and scope variables):
  *   plan_layout.c  shapes are inferred, temporaries get offsets in one arena by liveness, outputs take over
  *                  the memory of inputs where the operator allows it. Steps whose shapes depend on data are
@@ -99,8 +100,14 @@ tr_status tr__step_alloc(tr_step *step, const tr_op *op, tr_op_desc *desc);  /* 
 /* "operator 'mul' (block 0, operator 3, at train.py:12)" into a buffer of the thread. */
 const char *tr__step_text(const tr_plan *plan, const tr_step *step);
 
+/* A new temporary that is declared like variable `like`. */
+tr_status tr__plan_add_temporary(int *out, tr_plan *plan, int like);
+
 /* plan_fuse.c */
 tr_status tr__plan_fuse(tr_plan *plan);
+
+/* plan_separate.c */
+tr_status tr__plan_separate(tr_plan *plan);
 
 /* plan_layout.c */
 struct tr_layout {
@@ -111,6 +118,7 @@ struct tr_layout {
     int       *lod_from;              /* per variable: whose LoD it takes when it is computed, or -1 */
     bool      *has_lod_copies;        /* per step: one of its outputs has a lod_from */
     bool      *may_have_lod;          /* per variable: a LOCAL one that a run may leave with LoD */
+    bool      *is_reshaped;           /* per variable: of the scope, and steps give it several shapes; so none is known before the run */
     int64_t    arena_bytes;
     tr_layout *next;
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/kernel.h"
+#include "framework/memory.h"
 #include "framework/op_attrs.h"
 #include "framework/op_registry.h"
 #include "framework/plan.h"
@@ -118,6 +119,17 @@ static tr_status add_var(int *out, tr_plan *plan, const char *name, tr_place pla
         return tr_fail(TR_ENOMEM, "no memory for the names of a plan");
     *out = plan->var_count++;
     return TR_OK;
+}
+
+tr_status tr__plan_add_temporary(int *out, tr_plan *plan, int like)
+{
+    char           *name = tr__must_format("%s@NEW@%d", plan->var[like].name, plan->var_count);
+    const tr_status status = add_var(out, plan, name, TR_LOCAL, -1);
+
+    free(name);
+    if (status == TR_OK)
+        plan->var[*out].desc = plan->var[like].desc;
+    return status;
 }
 
 static int current_var(const tr_plan *plan, const char *name)
@@ -453,6 +465,7 @@ tr_status tr__plan_build(tr_plan *plan)
     TR_TRY_GOTO(done, bind_feeds_and_fetches(plan));
     if (!plan->parent)
         TR_TRY_GOTO(done, tr__plan_fuse(plan));
+    TR_TRY_GOTO(done, tr__plan_separate(plan));
     for (int v = 0; v < plan->var_count; v++) {
         plan->has_arrays = plan->has_arrays || (plan->var[v].place == TR_LOCAL && is_array(&plan->var[v]));
         plan->uses_scope = plan->uses_scope || plan->var[v].place == TR_SCOPE;

@@ -23,6 +23,7 @@ void tr__layout_free(tr_layout *layout)
     free(layout->lod_from);
     free(layout->has_lod_copies);
     free(layout->may_have_lod);
+    free(layout->is_reshaped);
     free(layout);
 }
 
@@ -38,8 +39,9 @@ static tr_layout *layout_alloc(int vars, int steps)
     layout->dynamic = calloc((size_t)steps + 1, sizeof *layout->dynamic);
     layout->has_lod_copies = calloc((size_t)steps + 1, sizeof *layout->has_lod_copies);
     layout->may_have_lod = calloc((size_t)vars + 1, sizeof *layout->may_have_lod);
+    layout->is_reshaped = calloc((size_t)vars + 1, sizeof *layout->is_reshaped);
     if (!layout->meta || !layout->offset || !layout->shares || !layout->dynamic || !layout->lod_from ||
-        !layout->has_lod_copies || !layout->may_have_lod) {
+        !layout->has_lod_copies || !layout->may_have_lod || !layout->is_reshaped) {
         tr__layout_free(layout);
         return NULL;
     }
@@ -131,7 +133,26 @@ static void plan_lod(tr_layout *layout, const tr_step *step, int index, const tr
     (void)step;
 }
 
-static tr_status infer_step(tr_layout *layout, const tr_plan *plan, int index)
+static bool may_know_output(const tr_layout *layout, const tr_plan *plan, int v)
+{
+    return !plan->var[v].written_inside && !layout->is_reshaped[v];
+}
+
+/* What the steps so far have done to a variable. */
+enum { WAS_READ = 1, WAS_WRITTEN = 2 };
+
+/* Scope variables get the memory for their last shape before the first step: too early where this step, or one before,
+ * uses another shape. */
+static bool gets_another_shape(const tr_layout *layout, const tr_plan *plan, int v, const tr_meta *meta, const uint8_t *use)
+{
+    const tr_meta *before = &layout->meta[v];
+
+    return plan->var[v].place == TR_SCOPE && use[v] && before->shape.rank > 0 &&
+           (before->dtype != meta->dtype || !tr_shape_equal(&before->shape, &meta->shape));
+}
+
+/* *is_reshaped becomes true when the step gives a scope variable another shape than the steps before have used. */
+static tr_status infer_step(tr_layout *layout, const tr_plan *plan, int index, const uint8_t *use, bool *is_reshaped)
 {
     const tr_step *step = &plan->step[index];
     tr_infer_frame frame;
@@ -141,7 +162,7 @@ static tr_status infer_step(tr_layout *layout, const tr_plan *plan, int index)
     for (int a = 0; a < step->arg_count; a++)
         if (step->arg[a] >= 0)
             all_known = all_known && (a < step->in_args ? says_enough(&layout->meta[step->arg[a]])
-                                                        : !plan->var[step->arg[a]].written_inside);
+                                                        : may_know_output(layout, plan, step->arg[a]));
     if (!all_known) {
         mark_dynamic(layout, step, index);
         return TR_OK;
@@ -166,6 +187,8 @@ static tr_status infer_step(tr_layout *layout, const tr_plan *plan, int index)
         const int v = step->arg[a];
         if (v < 0)
             continue;
+        if (gets_another_shape(layout, plan, v, &frame.meta[a], use))
+            *is_reshaped = layout->is_reshaped[v] = true;
         plan_lod(layout, step, index, &frame.meta[a], v);
         layout->meta[v] = frame.meta[a];
         layout->meta[v].lod_source = v;
@@ -175,46 +198,58 @@ done:
     return status == TR_OK ? TR_OK : tr_context(status, "while laying out %s", tr__step_text(plan, step));
 }
 
-static tr_status check_initialised(const tr_plan *plan, int v, const tr_var *var, const bool *written)
+static tr_status check_initialised(const tr_plan *plan, int v, const tr_var *var, const uint8_t *use)
 {
     const tr_plan_var *pv = &plan->var[v];
 
-    if (pv->place != TR_SCOPE || written[v] || var->kind != TR_KIND_TENSOR || var->tensor.dtype != TR_DTYPE_NONE ||
+    if (pv->place != TR_SCOPE || (use[v] & WAS_WRITTEN) || var->kind != TR_KIND_TENSOR || var->tensor.dtype != TR_DTYPE_NONE ||
         (pv->desc && pv->desc->kind != TR_KIND_TENSOR && pv->desc->kind != TR_KIND_SELECTED_ROWS))
         return TR_OK;
     return tr_fail(TR_ENOTFOUND, "variable '%s' has no value yet: run the startup program (or load it) first", pv->name);
 }
 
-static tr_status infer_all(tr_layout *layout, const tr_plan *plan, tr_var *const *vars)
+/* One pass over the steps. *is_reshaped: layout->is_reshaped has become more, and the pass must be made again. */
+static tr_status infer_steps(tr_layout *layout, const tr_plan *plan, tr_var *const *vars, uint8_t *use, bool *is_reshaped)
 {
-    tr_status status = TR_OK;
-    bool     *written = calloc((size_t)plan->var_count + 1, sizeof *written);
-
-    if (!written)
-        return tr_fail(TR_ENOMEM, "no memory for a layout");
+    *is_reshaped = false;
     for (int v = 0; v < plan->var_count; v++) {
+        const bool is_known = given_from_outside(&plan->var[v]) && may_know_output(layout, plan, v);
         layout->lod_from[v] = -1;
-        layout->meta[v] = given_from_outside(&plan->var[v]) && !plan->var[v].written_inside ? meta_of_tensor(vars[v], v) : unknown_meta(v);
+        layout->meta[v] = is_known ? meta_of_tensor(vars[v], v) : unknown_meta(v);
+        use[v] = 0;
     }
     for (int i = 0; i < plan->step_count; i++) {
         const tr_step *step = &plan->step[i];
+        layout->dynamic[i] = layout->has_lod_copies[i] = false;
         for (int a = 0; a < step->in_args; a++)
             if (step->arg[a] >= 0) {
-                status = check_initialised(plan, step->arg[a], vars[step->arg[a]], written);
-                if (status != TR_OK) {
-                    tr_context(status, "wanted by %s", tr__step_text(plan, step));
-                    goto done;
-                }
+                const tr_status status = check_initialised(plan, step->arg[a], vars[step->arg[a]], use);
+                if (status != TR_OK)
+                    return tr_context(status, "wanted by %s", tr__step_text(plan, step));
+                use[step->arg[a]] |= WAS_READ;
             }
-        TR_TRY_GOTO(done, infer_step(layout, plan, i));
+        TR_TRY(infer_step(layout, plan, i, use, is_reshaped));
         for (int a = step->in_args; a < step->arg_count; a++)
             if (step->arg[a] >= 0)
-                written[step->arg[a]] = true;
+                use[step->arg[a]] |= WAS_WRITTEN;
     }
+    return TR_OK;
+}
+
+static tr_status infer_all(tr_layout *layout, const tr_plan *plan, tr_var *const *vars)
+{
+    tr_status status = TR_OK;
+    bool      is_reshaped = true;     /* by the last pass; each one finds more of the scope's variables, or ends it */
+    uint8_t  *use = malloc((size_t)plan->var_count + 1);
+
+    if (!use)
+        return tr_fail(TR_ENOMEM, "no memory for a layout");
+    while (is_reshaped)
+        TR_TRY_GOTO(done, infer_steps(layout, plan, vars, use, &is_reshaped));
     for (int i = 0; i < plan->fetch_count; i++)
-        TR_TRY_GOTO(done, check_initialised(plan, plan->fetch_var[i], vars[plan->fetch_var[i]], written));
+        TR_TRY_GOTO(done, check_initialised(plan, plan->fetch_var[i], vars[plan->fetch_var[i]], use));
 done:
-    free(written);
+    free(use);
     return status;
 }
 

@@ -52,7 +52,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(adam, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adam));
+TR_REGISTER_OP(adam, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adam), .updates = true);
 
 #else /* the kernel, for each T */
 

@@ -53,7 +53,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(lars_momentum, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lars_momentum));
+TR_REGISTER_OP(lars_momentum, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lars_momentum), .updates = true);
 
 #else /* the kernel, for each T */
 

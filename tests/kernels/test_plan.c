@@ -1,6 +1,8 @@
 /* test_plan.c - what a plan leaves out, fuses, shares and remembers; what it says when it cannot run. */
 #include "tests/support/net.h"
 
+#include "framework/compiler.h"
+
 static const float ones[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 /* x -> mul w -> add b -> relu -> mean, with w and b filled by a program of their own. */
@@ -209,6 +211,77 @@ TEST(a_scope_variable_may_be_replaced_between_runs)
     net_deinit(&n);
 }
 
+/* Selected rows in the scope: row k of `count` holds its own number, twice. */
+static tr_tensor *scope_rows(net *n, const char *name, bool is_declared, int64_t count, const int64_t *numbers)
+{
+    const int64_t dims[2] = {count, 2};
+    tr_tensor    *t = tr_var_tensor(tr_scope_var(n->scope, name));
+
+    net_parameter(n, name, TR_FP32, 2, 9, 2);
+    if (is_declared)
+        tr_var_desc_set_kind(tr_block_find_var(tr_program_block(n->program, 0), name), TR_KIND_SELECTED_ROWS);
+    EXPECT_OK(tr_tensor_resize(t, TR_FP32, 2, dims));
+    EXPECT_OK(tr_tensor_set_rows(t, 9, count, numbers));
+    for (int64_t i = 0; i < 2 * count; i++)
+        ((float *)tr_tensor_data(t))[i] = (float)numbers[i / 2];
+    return t;
+}
+
+static void expect_rows(const tr_tensor *t, int64_t count, const int64_t *numbers)
+{
+    assert_int_equal(tr_tensor_numel(t), 2 * count);
+    assert_memory_equal(tr_tensor_rows(t), numbers, (size_t)count * sizeof *numbers);
+    for (int64_t i = 0; i < 2 * count; i++)
+        assert_float_equal(((const float *)tr_tensor_data((tr_tensor *)(uintptr_t)t))[i], (float)numbers[i / 2], 0);
+}
+
+TEST(rows_are_joined_into_a_scope_variable_that_is_one_of_them)
+{
+    static const int64_t a[3] = {7, 3, 8}, b[2] = {1, 5};
+    static const struct { const char *inputs; int64_t count, rows[8]; } cases[] = {
+        {"X=a,b", 5, {7, 3, 8, 1, 5}}, {"X=b,a", 5, {1, 5, 7, 3, 8}}, {"X=a,b,a", 8, {7, 3, 8, 1, 5, 7, 3, 8}}, {"X=a", 3, {7, 3, 8}},
+    };
+
+    for (int i = 0; i < TR_COUNT(cases); i++) {
+        net n;
+        net_init(&n);
+        const tr_tensor *out = scope_rows(&n, "a", true, 3, a);
+        scope_rows(&n, "b", true, 2, b);
+        net_op(&n, 0, "sum", cases[i].inputs, "Out=a", "");
+        net_run(&n, "");
+        expect_rows(out, cases[i].count, cases[i].rows);
+        net_deinit(&n);
+    }
+}
+
+TEST(equal_rows_are_merged_where_they_are)
+{
+    static const int64_t numbers[4] = {7, 3, 7, 3};
+    net n;
+    net_init(&n);
+    const tr_tensor *out = scope_rows(&n, "a", true, 4, numbers);
+    net_op(&n, 0, "merge_selected_rows", "X=a", "Out=a", "");
+    net_run(&n, "");
+    assert_int_equal(tr_tensor_numel(out), 4);
+    assert_int_equal(tr_tensor_rows(out)[0], 3);
+    assert_float_equal(((const float *)tr_tensor_data((tr_tensor *)(uintptr_t)out))[3], 14, 0);
+    net_deinit(&n);
+}
+
+/* The program says that they are dense. */
+TEST(rows_that_come_as_a_surprise_are_refused_where_they_would_overwrite_an_input)
+{
+    static const int64_t a[3] = {7, 3, 8}, b[2] = {1, 5};
+    net n;
+    net_init(&n);
+    const tr_tensor *out = scope_rows(&n, "a", false, 3, a);
+    scope_rows(&n, "b", false, 2, b);
+    net_op(&n, 0, "sum", "X=a,b", "Out=a", "");
+    EXPECT_FAIL(TR_ESHAPE, "it reads and writes the same variable, which would become", net_try_run(&n, ""));
+    expect_rows(out, 3, a);
+    net_deinit(&n);
+}
+
 /* -- what it says when it cannot --------------------------------------------------------------- */
 
 /* What is lent holds what was written there, of whatever shape the rest is: a server's successor finds it in shared memory. */
@@ -335,6 +408,9 @@ int main(void)
         cmocka_unit_test(a_plan_is_found_again_until_the_program_changes),
         cmocka_unit_test(a_scope_variable_may_be_replaced_between_runs),
         cmocka_unit_test(a_step_of_shapes_not_known_before_writes_to_memory_that_is_lent),
+        cmocka_unit_test(rows_are_joined_into_a_scope_variable_that_is_one_of_them),
+        cmocka_unit_test(equal_rows_are_merged_where_they_are),
+        cmocka_unit_test(rows_that_come_as_a_surprise_are_refused_where_they_would_overwrite_an_input),
         cmocka_unit_test(a_missing_feed_is_named),
         cmocka_unit_test(an_unknown_fetch_is_named),
         cmocka_unit_test(an_unknown_feed_is_named),
