@@ -14,7 +14,7 @@ from trireme.core import OpProto, op_proto, op_types
 from trireme.desc import ATTR_NAMES
 
 PATH = Path(__file__).with_name("operators.md")
-IGNORED = "accepted for old programs; has no effect"
+IGNORED = "accepted for old programs; no result depends on it"
 
 HEAD = """\
 # Operators
@@ -62,7 +62,7 @@ def describe(proto: OpProto) -> str:
     lines += _table("attribute | type | default | range | what", _attributes(proto))
     ignored = [f"`{attr.name}`" for attr in proto.attrs.values() if attr.comment == IGNORED]
     if ignored:
-        lines += [f"Accepted for old programs, without effect: {', '.join(ignored)}.", ""]
+        lines += [f"Accepted for old programs, with any value, because no result depends on them: {', '.join(ignored)}.", ""]
     return "\n".join(lines)
 
 

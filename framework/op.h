@@ -28,11 +28,17 @@ typedef struct tr_slot_def {
     unsigned    flags;                /* TR_SLOT_REPEATED, _OPTIONAL, _INTERMEDIATE */
 } tr_slot_def;
 
-/* A closed or open interval, or a set of strings: { .has_min = true, .min = 0, .open_min = true } is > 0. */
+/* A word that a STRING attribute may be, and the number that it is decoded to. Several words may mean one number. */
+typedef struct tr_choice {
+    const char *name;                 /* NULL ends a list */
+    int         value;
+} tr_choice;
+
+/* A closed or open interval, or a set of words: { .has_min = true, .min = 0, .open_min = true } is > 0. */
 typedef struct tr_attr_range {
-    bool               has_min, has_max, open_min, open_max;
-    double             min, max;
-    const char *const *one_of;        /* NULL-terminated, for strings */
+    bool             has_min, has_max, open_min, open_max;
+    double           min, max;
+    const tr_choice *one_of;          /* of a STRING: an enumeration */
 } tr_attr_range;
 
 /* Lists in a decoded attribute struct: borrowed from the program's desc. */
@@ -41,9 +47,12 @@ typedef struct tr_longs   { int count; const int64_t *item; } tr_longs;
 typedef struct tr_floats  { int count; const float *item; } tr_floats;
 typedef struct tr_strings { int count; const char *const *item; } tr_strings;
 
-/* How a type of attribute lies in the struct: INT int32_t, FLOAT float, STRING const char *, BOOL bool, LONG
- * int64_t, BLOCK int32_t, and the list structs above. offset TR_NO_FIELD: accepted for compatibility, checked,
- * not decoded (use_mkldnn and its kind). */
+/* How a type of attribute lies in the struct: INT int32_t, FLOAT float, STRING const char * (with one_of: an enum),
+ * BOOL bool, LONG int64_t, BLOCK int32_t, and the list structs above.
+ *
+ * offset TR_NO_FIELD: known for compatibility, checked, not decoded. Such an attribute either changes no result
+ * (TR_ATTR_IGNORED: use_mkldnn and its kind), or it would, and then only the value that asks for nothing is accepted
+ * (TR_ATTR_ONLY: data_format, fuse_relu and their kind). */
 typedef struct tr_attr_def {
     const char   *name;
     tr_attr_type  type;
@@ -53,6 +62,7 @@ typedef struct tr_attr_def {
     const char   *text;               /* the default of STRING, and of lists: "1,1"; NULL is empty */
     tr_attr_range range;
     const char   *comment;
+    const char   *instead;            /* only the default (or a word of range.one_of) is supported; what to do otherwise */
 } tr_attr_def;
 
 #define TR_NO_FIELD ((size_t)-1)
@@ -63,12 +73,17 @@ typedef struct tr_attr_def {
      ##__VA_ARGS__}
 #define TR_ATTR_IGNORED(attr_name, attr_type, ...)                                                     \
     {.name = attr_name, .type = TR_ATTR_##attr_type, .offset = TR_NO_FIELD,                            \
-     .comment = "accepted for old programs; has no effect", ##__VA_ARGS__}
+     .comment = "accepted for old programs; no result depends on it", ##__VA_ARGS__}
+/* TR_ATTR_ONLY("fuse_relu", BOOL, "add the operator relu behind it") */
+#define TR_ATTR_ONLY(attr_name, attr_type, what_instead, ...)                                          \
+    {.name = attr_name, .type = TR_ATTR_##attr_type, .offset = TR_NO_FIELD, .instead = what_instead,   \
+     .comment = "other values are not supported: " what_instead, ##__VA_ARGS__}
 
 #define TR_GREATER(value)       {.has_min = true, .open_min = true, .min = (value)}
 #define TR_AT_LEAST(value)      {.has_min = true, .min = (value)}
 #define TR_BETWEEN(low, high)   {.has_min = true, .min = (low), .has_max = true, .max = (high)}
-#define TR_ONE_OF(...)          {.one_of = (const char *const[]){__VA_ARGS__, NULL}}
+/* .range = TR_ONE_OF({"max", POOL_MAX}, {"avg", POOL_AVERAGE}) */
+#define TR_ONE_OF(...)          {.one_of = (const tr_choice[]){__VA_ARGS__, {NULL, 0}}}
 
 #define TR_SLOTS(...) (const tr_slot_def[]){__VA_ARGS__, {.name = NULL}}
 #define TR_ATTRS(...) (const tr_attr_def[]){__VA_ARGS__, {.name = NULL}}

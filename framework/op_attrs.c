@@ -163,17 +163,22 @@ static tr_status check_type(const tr_op *op, tr_attr *attr, tr_attr_type type)
 
 /* -- ranges ----------------------------------------------------------------------------------- */
 
-char *tr__attr_range_text(const tr_attr_range *range)
+char *tr__attr_range_text(const tr_attr_def *def, const tr_attr *value)
 {
-    tr_text text = {0};
-    char   *out;
+    const tr_attr_range *range = &def->range;
+    tr_text              text = {0};
+    char                *out;
 
+    if (def->instead)
+        tr_text_add(&text, "only ");
+    if (def->instead && !range->one_of)
+        tr__attr_print(&text, value);
     if (range->has_min)
         tr_text_add(&text, "%s %.10g", range->open_min ? ">" : ">=", range->min);
     if (range->has_max)
         tr_text_add(&text, "%s%s %.10g", range->has_min ? " and " : "", range->open_max ? "<" : "<=", range->max);
-    for (int i = 0; range->one_of && range->one_of[i]; i++)
-        tr_text_add(&text, "%s%s", i > 0 ? ", " : "one of ", range->one_of[i]);
+    for (int i = 0; range->one_of && range->one_of[i].name; i++)
+        tr_text_add(&text, "%s%s", i > 0 ? ", " : def->instead ? "" : "one of ", range->one_of[i].name);
     return tr_text_take(&out, &text) == TR_OK ? out : tr__must_strdup("");
 }
 
@@ -185,12 +190,12 @@ static bool lies_within(double value, const tr_attr_range *range, double min, do
     return !range->has_max || (range->open_max ? value < max : value <= max);
 }
 
-static bool is_one_of(const char *value, const char *const *one_of)
+static const tr_choice *find_choice(const tr_choice *choices, const char *name)
 {
-    for (int i = 0; one_of[i]; i++)
-        if (strcmp(one_of[i], value) == 0)
-            return true;
-    return false;
+    for (; choices->name; choices++)
+        if (strcmp(choices->name, name) == 0)
+            return choices;
+    return NULL;
 }
 
 static bool is_in_range(const tr_attr *attr, const tr_attr_range *range)
@@ -203,23 +208,41 @@ static bool is_in_range(const tr_attr *attr, const tr_attr_range *range)
 
     for (int i = 0; i < count; i++) {
         const char *string = tr__attr_string(attr, i);
-        if (string ? range->one_of && !is_one_of(string, range->one_of)
+        if (string ? range->one_of && !find_choice(range->one_of, string)
                    : !lies_within(tr__attr_float(attr, i), range, min, max))
             return false;
     }
     return true;
 }
 
-static tr_status check_range(const tr_op *op, const tr_attr *attr, const tr_attr_range *range)
+static tr_status check_range(const tr_op *op, const tr_attr *attr, const tr_attr_def *def)
 {
-    if (is_in_range(attr, range))
+    if (is_in_range(attr, &def->range))
         return TR_OK;
-    char *bounds = tr__attr_range_text(range);
+    char *bounds = tr__attr_range_text(def, NULL);
     char *must = tr__must_format("%s%s", tr_attr_type_is_list(attr->type) ? "a list of values " : "", bounds);
     fail_with_value(TR_ERANGE, op, attr, must);
     free(bounds);
     free(must);
     return TR_ERANGE;
+}
+
+/* -- what is not honoured ----------------------------------------------------------------------- */
+
+static tr_status check_supported(const tr_op *op, const tr_attr *attr, const tr_attr_def *def)
+{
+    const tr_attr *neutral = tr__op_default(op, (int)(def - tr__op_proto(op)->attr));
+
+    if (def->range.one_of ? is_in_range(attr, &def->range) : tr__attr_equal(attr, neutral))
+        return TR_OK;
+    tr_text given = {0};
+    char   *values = tr__attr_range_text(def, neutral);
+    tr__attr_print(&given, attr);
+    tr_fail(TR_EUNSUPPORTED, "%s: attribute '%s' is %s, but this version supports %s: %s", op->type, attr->name,
+            given.data ? given.data : "another", values, def->instead);
+    tr_text_deinit(&given);
+    free(values);
+    return TR_EUNSUPPORTED;
 }
 
 /* -- checking --------------------------------------------------------------------------------- */
@@ -262,7 +285,7 @@ static tr_status check_given(const tr_op *op, tr_op_desc *desc, bool lenient)
             def = find_def(tr__common_attrs, attr->name);
         if (def) {
             TR_TRY(check_type(op, attr, def->type));
-            TR_TRY(check_range(op, attr, &def->range));
+            TR_TRY(def->instead ? check_supported(op, attr, def) : check_range(op, attr, def));
         } else if (attr->name[0] != '@' && !lenient) {
             return fail_unknown(op, attr->name);
         }
@@ -296,7 +319,8 @@ tr_status tr__attrs_check(const tr_op *op, tr_op_desc *desc, bool lenient)
 
 /* -- decoding --------------------------------------------------------------------------------- */
 
-static void decode(void *field, const tr_attr *attr)
+/* The value has been checked, so it is one of its choices. */
+static void decode(void *field, const tr_attr *attr, const tr_attr_range *range)
 {
     switch (attr->type) {
     case TR_ATTR_INT:
@@ -304,7 +328,12 @@ static void decode(void *field, const tr_attr *attr)
     case TR_ATTR_LONG:    *(int64_t *)field = attr->i; break;
     case TR_ATTR_BOOL:    *(bool *)field = attr->i != 0; break;
     case TR_ATTR_FLOAT:   *(float *)field = attr->f; break;
-    case TR_ATTR_STRING:  *(const char **)field = attr->s; break;
+    case TR_ATTR_STRING:
+        if (range->one_of)
+            *(int32_t *)field = find_choice(range->one_of, attr->s)->value;
+        else
+            *(const char **)field = attr->s;
+        break;
     case TR_ATTR_INTS:
     case TR_ATTR_BOOLS:
     case TR_ATTR_BLOCKS:  *(tr_ints *)field = (tr_ints){attr->count, attr->ints}; break;
@@ -328,10 +357,10 @@ tr_status tr__attrs_decode(void *out, const tr_op *op, const tr_op_desc *desc)
             continue;
         if (!attr)
             attr = tr__op_default(op, i);
-        if (!attr || attr->type != defs[i].type)
+        if (!attr || attr->type != defs[i].type || !is_in_range(attr, &defs[i].range))
             return tr_fail(TR_EINTERNAL, "%s: attribute '%s' was not checked before it was decoded", op->type,
                            defs[i].name);
-        decode((char *)out + defs[i].offset, attr);
+        decode((char *)out + defs[i].offset, attr, &defs[i].range);
     }
     return TR_OK;
 }

@@ -7,7 +7,7 @@
 
 /* Every attribute must be known, of its type and in its range; a number of a narrower type is converted where it
  * keeps its value, an empty list becomes one of the right type. What is missing gets its default, or is reported
- * when it has none.
+ * when it has none. Of an attribute that is not honoured only the value that asks for nothing is accepted (EUNSUPPORTED).
  *
  * `lenient` is for programs that were saved, perhaps by other releases: attributes that nobody knows are left
  * alone, and no defaults are added (tr__attrs_decode knows them), so that the program stays as it was saved. */
@@ -19,7 +19,8 @@ tr_status tr__attrs_decode(void *out, const tr_op *op, const tr_op_desc *desc);
 
 /* The default as an attribute that the caller owns; false: its text is not of its type. */
 bool  tr__attr_default(tr_attr *out, const tr_attr_def *def);
-/* "> 0", ">= 0 and <= 1", "one of max, avg", ""; the caller's, to be freed by tr_free. */
-char *tr__attr_range_text(const tr_attr_range *range);
+/* "> 0", ">= 0 and <= 1", "one of max, avg", "only false", ""; the caller's, to be freed by tr_free. `value` is the
+ * default; NULL: there is none. */
+char *tr__attr_range_text(const tr_attr_def *def, const tr_attr *value);
 
 #endif

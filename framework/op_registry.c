@@ -206,7 +206,7 @@ static void make_defaults(tr_op_info *info)
         if (!def->required && !tr__attr_default(&defaults[i], def))
             broken(info->op, tr__must_format("the default of attribute '%s' is not of its type", def->name));
         info->default_text[i] = default_text(&defaults[i]);
-        info->range_text[i] = tr__attr_range_text(&def->range);
+        info->range_text[i] = tr__attr_range_text(def, &defaults[i]);
     }
     __atomic_store_n(&info->defaults, defaults, __ATOMIC_RELEASE);
 }

@@ -288,9 +288,11 @@ static pb_range *range_message(arena *memory, const tr_attr_range *range)
     to->max = range->max;
     to->has_open_min = to->open_min = range->open_min;
     to->has_open_max = to->open_max = range->open_max;
-    while (range->one_of && range->one_of[to->n_one_of])
+    while (range->one_of && range->one_of[to->n_one_of].name)
         to->n_one_of++;
-    to->one_of = (char **)range->one_of;
+    to->one_of = NEW_LIST(memory, char, to->n_one_of);
+    for (size_t i = 0; i < to->n_one_of; i++)
+        to->one_of[i] = (char *)(uintptr_t)range->one_of[i].name;
     return to;
 }
 

@@ -18,7 +18,7 @@ enum { PREDICT, LABEL, STAT_POS, STAT_NEG };
 enum { AUC, STAT_POS_OUT, STAT_NEG_OUT };
 
 typedef struct attrs {
-    const char *curve;
+    enum { CURVE_ROC, CURVE_PR } curve;
     int32_t     num_thresholds, slide_steps;
 } attrs;
 
@@ -30,7 +30,7 @@ static const tr_op_proto proto = {
                    {"StatNeg", "like StatPos; counts of no"}),
     .out = TR_SLOTS({"AUC", "[1] float64"}, {"StatPosOut", "the same variable as StatPos"},
                     {"StatNegOut", "the same variable as StatNeg"}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, curve, STRING, "which curve", .text = "ROC", .range = TR_ONE_OF("ROC", "PR")),
+    .attr = TR_ATTRS(TR_ATTR(attrs, curve, STRING, "which curve", .text = "ROC", .range = TR_ONE_OF({"ROC", CURVE_ROC}, {"PR", CURVE_PR})),
                      TR_ATTR(attrs, num_thresholds, INT, "thresholds of the curve", .number = (2 << 12) - 1,
                              .range = TR_AT_LEAST(1)),
                      TR_ATTR(attrs, slide_steps, INT, "batches in the window; 0: all", .number = 1,
@@ -88,7 +88,7 @@ static void slide(int64_t *stat, const int64_t *before, int64_t *batch, const at
 
 static double area(const attrs *a, const int64_t *positive, const int64_t *negative)
 {
-    return strcmp(a->curve, "ROC") == 0 ? tr_roc_area(positive, negative, bucket_count(a))
+    return a->curve == CURVE_ROC ? tr_roc_area(positive, negative, bucket_count(a))
                                         : tr_pr_area(positive, negative, bucket_count(a));
 }
 

@@ -20,9 +20,9 @@ enum { G_X, G_SCALE, G_BIAS, G_SAVED_MEAN, G_SAVED_INV_STD, G_DY };
 enum { G_DX, G_DSCALE, G_DBIAS };
 
 typedef struct attrs {
-    bool        is_test, use_global_stats;
-    float       momentum, epsilon;
-    const char *data_layout;
+    bool  is_test, use_global_stats;
+    float momentum, epsilon;
+    enum { CHANNELS_SECOND, CHANNELS_LAST } data_layout;
 } attrs;
 
 static const tr_op_proto proto = {
@@ -40,8 +40,8 @@ static const tr_op_proto proto = {
                      TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5,
                              .range = TR_BETWEEN(0, 0.001)),
                      TR_ATTR(attrs, data_layout, STRING, "where the channels are", .text = "NCHW",
-                             .range = TR_ONE_OF("NCHW", "NHWC", "AnyLayout")),
-                     TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_IGNORED("fuse_with_relu", BOOL),
+                             .range = TR_ONE_OF({"NCHW", CHANNELS_SECOND}, {"NHWC", CHANNELS_LAST}, {"AnyLayout", CHANNELS_SECOND})),
+                     TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY("fuse_with_relu", BOOL, "add the operator relu behind it"),
                      TR_ATTR(attrs, use_global_stats, BOOL, "use the running statistics also in training")),
     .attrs_size = sizeof(attrs),
 };
@@ -49,7 +49,7 @@ static const tr_op_proto proto = {
 /* -- shapes ------------------------------------------------------------------------------------- */
 static int channel_axis(const attrs *a, int rank)
 {
-    return strcmp(a->data_layout, "NHWC") == 0 ? rank - 1 : 1;
+    return a->data_layout == CHANNELS_LAST ? rank - 1 : 1;
 }
 
 static bool is_global(const attrs *a)

@@ -7,7 +7,8 @@
 #include "kernels/sequence.h"
 
 /* The activations that a gate may have. */
-#define TR_GATE_ACTIVATIONS TR_ONE_OF("sigmoid", "tanh", "relu", "identity")
+#define TR_GATE_ACTIVATIONS \
+    TR_ONE_OF({"sigmoid", TR_ACT_sigmoid}, {"tanh", TR_ACT_tanh}, {"relu", TR_ACT_relu}, {"identity", TR_ACT_identity})
 
 /* A first state, [sequences, width]: one row for each sequence. NULL is fine. */
 tr_status tr__check_first_state(const tr_run *io, int slot, int64_t sequences);

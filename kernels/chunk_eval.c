@@ -10,7 +10,7 @@ enum { PRECISION, RECALL, F1_SCORE, NUM_INFER, NUM_LABEL, NUM_CORRECT };
 
 typedef struct attrs {
     int32_t     num_chunk_types;
-    const char *chunk_scheme;
+    tr_chunk_kind chunk_scheme;
     tr_ints     excluded_chunk_types;
 } attrs;
 
@@ -26,7 +26,8 @@ static const tr_op_proto proto = {
     .attr = TR_ATTRS(TR_ATTR(attrs, num_chunk_types, INT, "how many types of chunks there are", .required = true,
                              .range = TR_GREATER(0)),
                      TR_ATTR(attrs, chunk_scheme, STRING, "the tags of a type: IOB has B (0) and I (1), IOE I and E, IOBES B, I, E "
-                             "and S, plain a single one", .text = "IOB", .range = TR_ONE_OF("IOB", "IOE", "IOBES", "plain")),
+                             "and S, plain a single one", .text = "IOB", .range = TR_ONE_OF({"IOB", TR_CHUNK_IOB},
+                             {"IOE", TR_CHUNK_IOE}, {"IOBES", TR_CHUNK_IOBES}, {"plain", TR_CHUNK_PLAIN})),
                      TR_ATTR(attrs, excluded_chunk_types, INTS, "types that are not counted")),
     .attrs_size = sizeof(attrs),
 };
@@ -97,7 +98,7 @@ static void put(const tr_run *io, const tr_chunk_counts *c)
 static tr_status run(const tr_run *io)
 {
     const attrs         *a = io->attrs;
-    const tr_chunk_rules rules = {tr_chunk_scheme_find(a->chunk_scheme), a->num_chunk_types, a->excluded_chunk_types.item,
+    const tr_chunk_rules rules = {&tr_chunk_schemes[a->chunk_scheme], a->num_chunk_types, a->excluded_chunk_types.item,
                                   a->excluded_chunk_types.count};
     const int64_t       *inference = io->in[INFERENCE]->data, *label = io->in[LABEL]->data;
     tr_chunk_counts      counts = {0};

@@ -6,6 +6,7 @@
 #ifndef T
 
 #include "kernels/check.h"
+#include "kernels/image_attrs.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/conv.h"
 #include "kernels/math/reduce.h"
@@ -19,7 +20,6 @@ enum { G_DINPUT, G_DFILTER, G_DBIAS };
 typedef struct attrs {
     tr_ints strides, paddings, dilations;
     int32_t groups;
-    bool    fuse_relu_before_depthwise_conv, fuse_relu, fuse_residual_connection;
 } attrs;
 
 static const tr_attr_def attr_defs[] = {
@@ -30,17 +30,17 @@ static const tr_attr_def attr_defs[] = {
             .range = TR_AT_LEAST(1)),
     TR_ATTR(attrs, dilations, INTS, "distance of the filter's elements: [height, width]", .text = "1, 1"),
     TR_ATTR_IGNORED("use_cudnn", BOOL),
-    TR_ATTR(attrs, fuse_relu_before_depthwise_conv, BOOL, "must be false"),
+    TR_ATTR_ONLY("fuse_relu_before_depthwise_conv", BOOL, "add the operator relu before it"),
     TR_ATTR_IGNORED("use_mkldnn", BOOL),
-    TR_ATTR_IGNORED("use_quantizer", BOOL),
-    TR_ATTR(attrs, fuse_relu, BOOL, "must be false"),
-    TR_ATTR(attrs, fuse_residual_connection, BOOL, "must be false"),
-    TR_ATTR_IGNORED("Scale_in", FLOAT, .number = 1),
-    TR_ATTR_IGNORED("Scale_out", FLOAT, .number = 1),
-    TR_ATTR_IGNORED("Scale_in_eltwise", FLOAT, .number = 1),
-    TR_ATTR_IGNORED("Scale_weights", FLOATS, .text = "1.0"),
-    TR_ATTR_IGNORED("force_fp32_output", BOOL),
-    TR_ATTR_IGNORED("data_format", STRING, .text = "AnyLayout"),
+    TR_ATTR_ONLY_PLAIN("use_quantizer", BOOL),
+    TR_ATTR_ONLY("fuse_relu", BOOL, "add the operator relu behind it"),
+    TR_ATTR_ONLY("fuse_residual_connection", BOOL, "add the residual data by elementwise_add"),
+    TR_ATTR_ONLY_PLAIN("Scale_in", FLOAT, .number = 1),
+    TR_ATTR_ONLY_PLAIN("Scale_out", FLOAT, .number = 1),
+    TR_ATTR_ONLY_PLAIN("Scale_in_eltwise", FLOAT, .number = 1),
+    TR_ATTR_ONLY_PLAIN("Scale_weights", FLOATS, .text = "1.0"),
+    TR_ATTR_ONLY_PLAIN("force_fp32_output", BOOL),
+    TR_ATTR_ONLY_NCHW,
     TR_ATTR_IGNORED("workspace_size_MB", INT, .number = 4096),
     TR_ATTR_IGNORED("exhaustive_search", BOOL),
     {.name = NULL},
@@ -63,10 +63,7 @@ static tr_status check(const void *attrs_)
 
     TR_TRY(tr__check_pair("conv2d", "strides", &a->strides, 1));
     TR_TRY(tr__check_pair("conv2d", "paddings", &a->paddings, 0));
-    TR_TRY(tr__check_pair("conv2d", "dilations", &a->dilations, 1));
-    if (a->fuse_relu_before_depthwise_conv || a->fuse_relu || a->fuse_residual_connection)
-        return tr_fail(TR_EUNSUPPORTED, "conv2d: the fuse_... attributes are not supported; use operators of their own");
-    return TR_OK;
+    return tr__check_pair("conv2d", "dilations", &a->dilations, 1);
 }
 
 /* -- shapes ------------------------------------------------------------------------------------- */

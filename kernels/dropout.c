@@ -21,7 +21,7 @@ typedef struct attrs {
     float       dropout_prob;
     bool        is_test, fix_seed;
     int32_t     seed;
-    const char *dropout_implementation;
+    enum { DOWNGRADE_IN_INFER, UPSCALE_IN_TRAIN } dropout_implementation;
 } attrs;
 
 static const tr_op_proto proto = {
@@ -36,7 +36,7 @@ static const tr_op_proto proto = {
                      TR_ATTR(attrs, seed, INT, "of the random numbers; 0: the program's"),
                      TR_ATTR(attrs, dropout_implementation, STRING, "when the scale of Out is made good",
                              .text = "downgrade_in_infer",
-                             .range = TR_ONE_OF("downgrade_in_infer", "upscale_in_train"))),
+                             .range = TR_ONE_OF({"downgrade_in_infer", DOWNGRADE_IN_INFER}, {"upscale_in_train", UPSCALE_IN_TRAIN}))),
     .attrs_size = sizeof(attrs),
 };
 
@@ -59,7 +59,7 @@ static tr_status infer_grad(const tr_infer *io)
 static double kept_scale(const attrs *a)
 {
     const double keep = 1.0 - (double)a->dropout_prob;
-    const bool   upscale = strcmp(a->dropout_implementation, "upscale_in_train") == 0;
+    const bool   upscale = a->dropout_implementation == UPSCALE_IN_TRAIN;
 
     if (a->is_test)
         return upscale ? 1.0 : keep;

@@ -24,8 +24,8 @@ static const tr_slot_def out_slots[] = {{"Out", "like X"}, {NULL}};
 static const tr_attr_def attrs[] = {
     TR_BROADCAST_ATTR,
     TR_ATTR_IGNORED("use_mkldnn", BOOL),
-    TR_ATTR_IGNORED("x_data_format", STRING),
-    TR_ATTR_IGNORED("y_data_format", STRING),
+    TR_ATTR_ONLY("x_data_format", STRING, "give the tensor in its plain order"),
+    TR_ATTR_ONLY("y_data_format", STRING, "give the tensor in its plain order"),
     {NULL},
 };
 

@@ -19,7 +19,7 @@ enum { G_INPUT, G_W, G_BIAS, G_OUT, G_DOUT };         enum { G_DINPUT, G_DW, G_D
 
 typedef struct attrs {
     int32_t     in_num_col_dims;
-    const char *activation_type;
+    tr_act activation_type;
 } attrs;
 
 static const tr_op_proto proto = {
@@ -32,7 +32,7 @@ static const tr_op_proto proto = {
         TR_ATTR(attrs, in_num_col_dims, INT, "how many of Input's dimensions are rows", .number = 1,
                 .range = TR_AT_LEAST(1)),
         TR_ATTR(attrs, activation_type, STRING, "the function applied to the sum; empty: none", .text = "",
-                .range = TR_ONE_OF("", "relu", "sigmoid", "tanh")),
+                .range = TR_ONE_OF({"", TR_ACT_identity}, {"relu", TR_ACT_relu}, {"sigmoid", TR_ACT_sigmoid}, {"tanh", TR_ACT_tanh})),
         TR_ATTR_IGNORED("use_mkldnn", BOOL),
         TR_ATTR_IGNORED("@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", BOOL, .number = true)),
     .attrs_size = sizeof(attrs),
@@ -75,17 +75,6 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
-/* The first letter tells the four apart. */
-static tr_act activation(const attrs *a)
-{
-    switch (a->activation_type[0]) {
-    case 'r': return TR_ACT_relu;
-    case 's': return TR_ACT_sigmoid;
-    case 't': return TR_ACT_tanh;
-    default:  return TR_ACT_identity;
-    }
-}
-
 /* -- kernels: the end of this file, once for each type ---------------------------------------- */
 
 #define TR_TEMPLATE "kernels/fc.c"
@@ -109,7 +98,7 @@ static tr_status NAME(fc)(const tr_run *io)
     const attrs  *a = io->attrs;
     const int64_t k = io->in[W]->shape.dim[0], n = io->in[W]->shape.dim[1];
     const int64_t m = tr_shape_product(&io->in[INPUT]->shape, 0, a->in_num_col_dims);
-    const tr_act  act = activation(a);
+    const tr_act  act = a->activation_type;
     T            *out = io->out[OUT]->data;
 
     TR_TRY(tr_blas_init());
@@ -125,7 +114,7 @@ static tr_status NAME(fc)(const tr_run *io)
 static tr_status NAME(before_activation)(const T **dz, const tr_run *io)
 {
     const tr_tensor *out = io->in[G_OUT], *dout = io->in[G_DOUT];
-    const tr_act     act = activation(io->attrs);
+    const tr_act     act = ((const attrs *)io->attrs)->activation_type;
     T               *scratch;
 
     *dz = dout->data;

@@ -25,8 +25,8 @@ enum { UG_PREVIOUS, UG_WEIGHT, UG_BIAS, UG_GATE, UG_RESET, UG_DHIDDEN };
 enum { UG_DINPUT, UG_DPREVIOUS, UG_DWEIGHT, UG_DBIAS };
 
 typedef struct attrs {
-    const char *activation, *gate_activation;
-    bool        is_reverse, origin_mode;
+    tr_act activation, gate_activation;
+    bool   is_reverse, origin_mode;
 } attrs;
 
 typedef struct unit_attrs {
@@ -178,8 +178,8 @@ TR_REGISTER_OP(gru_unit_grad, .grad_of = &tr_op_record_gru_unit, .infer = infer_
 
 static NAME(tr_gru) NAME(gru_of)(const attrs *a, const tr_tensor *weight)
 {
-    return (NAME(tr_gru)){.width = weight->shape.dim[0], .gate_act = tr_act_find(a->gate_activation),
-                          .candidate_act = tr_act_find(a->activation), .origin_mode = a->origin_mode, .weight = weight->data};
+    return (NAME(tr_gru)){.width = weight->shape.dim[0], .gate_act = a->gate_activation,
+                          .candidate_act = a->activation, .origin_mode = a->origin_mode, .weight = weight->data};
 }
 
 static tr_status NAME(gru)(const tr_run *io)

@@ -37,7 +37,7 @@ static const tr_op_proto proto = {
                     {"PreOut", "[n, longest path]: the score of each node of a path; 0 beyond its end", TR_SLOT_INTERMEDIATE},
                     {"W_Out", "W itself, for old programs", TR_SLOT_INTERMEDIATE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, num_classes, INT, "leaves of the complete tree, at least 2", .number = 2),
-                     TR_ATTR_IGNORED("remote_prefetch", BOOL), TR_ATTR_IGNORED("trainer_id", INT),
+                     TR_ATTR_ONLY("remote_prefetch", BOOL, "rows of a table on servers need trireme.distributed"), TR_ATTR_IGNORED("trainer_id", INT),
                      TR_ATTR_IGNORED("height_sections", LONGS), TR_ATTR_IGNORED("epmap", STRINGS),
                      TR_ATTR_IGNORED("table_names", STRINGS),
                      TR_ATTR(attrs, is_sparse, BOOL, "the gradients of W and Bias are selected rows")),

@@ -29,7 +29,7 @@ static const tr_op_proto proto = {
                      TR_ATTR_IGNORED("is_distributed", BOOL),
                      TR_ATTR(attrs, padding_idx, LONG, "this id gives zeros and trains nothing; -1 is none",
                              .number = -1),
-                     TR_ATTR_IGNORED("grad_inplace", BOOL), TR_ATTR_IGNORED("remote_prefetch", BOOL),
+                     TR_ATTR_IGNORED("grad_inplace", BOOL), TR_ATTR_ONLY("remote_prefetch", BOOL, "rows of a table on servers need trireme.distributed"),
                      TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("height_sections", LONGS),
                      TR_ATTR_IGNORED("epmap", STRINGS), TR_ATTR_IGNORED("table_names", STRINGS)),
     .attrs_size = sizeof(attrs),

@@ -25,9 +25,9 @@ enum { PG_H0, PG_C0, PG_WEIGHT, PG_PROJECTION, PG_BIAS, PG_OUT, PG_CELL, PG_GATE
 enum { PG_DINPUT, PG_DH0, PG_DC0, PG_DWEIGHT, PG_DPROJECTION, PG_DBIAS };
 
 typedef struct attrs {
-    bool        use_peepholes, is_reverse;
-    float       cell_clip, proj_clip;
-    const char *gate_activation, *cell_activation, *candidate_activation, *proj_activation;
+    bool   use_peepholes, is_reverse;
+    float  cell_clip, proj_clip;
+    tr_act gate_activation, cell_activation, candidate_activation, proj_activation;
 } attrs;
 
 #define COMMON_ATTRS                                                                                               \
@@ -231,9 +231,9 @@ static NAME(tr_lstm) NAME(lstm_of)(const attrs *a, const parts *p)
 
     return (NAME(tr_lstm)){
         .width = width, .out_width = p->weight->shape.dim[0],
-        .gate_act = tr_act_find(a->gate_activation), .cell_act = tr_act_find(a->cell_activation),
-        .candidate_act = tr_act_find(a->candidate_activation),
-        .projection_act = p->projection ? tr_act_find(a->proj_activation) : TR_ACT_identity,
+        .gate_act = a->gate_activation, .cell_act = a->cell_activation,
+        .candidate_act = a->candidate_activation,
+        .projection_act = p->projection ? a->proj_activation : TR_ACT_identity,
         .cell_clip = p->projection ? a->cell_clip : 0, .projection_clip = p->projection ? a->proj_clip : 0,
         .weight = p->weight->data, .peephole = a->use_peepholes ? (const T *)p->bias->data + 4 * width : NULL,
         .projection = p->projection ? p->projection->data : NULL,

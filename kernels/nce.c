@@ -51,7 +51,7 @@ static const tr_op_proto proto = {
                              .range = TR_BETWEEN(0, 2)),
                      TR_ATTR(attrs, seed, INT, "other draws for each seed; always others in each step"),
                      TR_ATTR(attrs, is_sparse, BOOL, "the gradients of Weight and Bias are selected rows"),
-                     TR_ATTR_IGNORED("remote_prefetch", BOOL), TR_ATTR_IGNORED("trainer_id", INT),
+                     TR_ATTR_ONLY("remote_prefetch", BOOL, "rows of a table on servers need trireme.distributed"), TR_ATTR_IGNORED("trainer_id", INT),
                      TR_ATTR_IGNORED("height_sections", LONGS), TR_ATTR_IGNORED("epmap", STRINGS),
                      TR_ATTR_IGNORED("table_names", STRINGS),
                      TR_ATTR(attrs, custom_neg_classes, INTS, "these instead of drawn ones, for every row")),

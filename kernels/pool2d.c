@@ -3,9 +3,8 @@
  * Backward: a maximum's gradient goes to the first element of its window that equals Out, an average's to all. */
 #ifndef T
 
-#include <string.h>
-
 #include "kernels/check.h"
+#include "kernels/image_attrs.h"
 #include "kernels/math/pool.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -15,9 +14,9 @@ enum { G_X, G_OUT, G_DOUT };
 enum { G_DX };
 
 typedef struct attrs {
-    const char *pooling_type;
-    tr_ints     ksize, strides, paddings;
-    bool        global_pooling, exclusive, adaptive, ceil_mode;
+    enum { POOL_MAX, POOL_AVERAGE } pooling_type;
+    tr_ints ksize, strides, paddings;
+    bool    global_pooling, exclusive, adaptive, ceil_mode;
 } attrs;
 
 static const tr_op_proto proto = {
@@ -26,7 +25,7 @@ static const tr_op_proto proto = {
     .out = TR_SLOTS({"Out", "[batch, channels, height, width]"}),
     .attr = TR_ATTRS(
         TR_ATTR(attrs, pooling_type, STRING, "what to take of a window", .required = true,
-                .range = TR_ONE_OF("max", "avg")),
+                .range = TR_ONE_OF({"max", POOL_MAX}, {"avg", POOL_AVERAGE})),
         TR_ATTR(attrs, ksize, INTS, "the window: [height, width]; with adaptive the size of Out", .required = true),
         TR_ATTR(attrs, global_pooling, BOOL, "the window is the whole plane; ksize and paddings do not count"),
         TR_ATTR(attrs, strides, INTS, "steps of the window: [height, width]", .text = "1, 1"),
@@ -34,8 +33,8 @@ static const tr_op_proto proto = {
         TR_ATTR(attrs, exclusive, BOOL, "an average does not count the padding", .number = 1),
         TR_ATTR(attrs, adaptive, BOOL, "choose the windows so that Out is ksize"), TR_ATTR_IGNORED("use_cudnn", BOOL),
         TR_ATTR(attrs, ceil_mode, BOOL, "a window that begins within the plane counts, though it ends beyond"),
-        TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_IGNORED("use_quantizer", BOOL),
-        TR_ATTR_IGNORED("data_format", STRING, .text = "AnyLayout"), TR_ATTR_IGNORED("is_test", BOOL)),
+        TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY_PLAIN("use_quantizer", BOOL), TR_ATTR_ONLY_NCHW,
+        TR_ATTR_IGNORED("is_test", BOOL)),
     .attrs_size = sizeof(attrs),
 };
 
@@ -103,11 +102,6 @@ static tr_pool_shape pool_shape(const attrs *a, const tr_shape *x, const tr_shap
     return s;
 }
 
-static bool is_max(const attrs *a)
-{
-    return strcmp(a->pooling_type, "max") == 0;
-}
-
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/pool2d.c"
 #include "kernels/math/each_float.h"
@@ -132,7 +126,7 @@ static tr_status NAME(pool2d)(const tr_run *io)
     tr_tensor          *out = io->out[OUT];
     const tr_pool_shape s = pool_shape(a, &x->shape, &out->shape);
 
-    if (is_max(a))
+    if (a->pooling_type == POOL_MAX)
         NAME(tr_max_pool)(out->data, NULL, x->data, &s);
     else
         NAME(tr_avg_pool)(out->data, x->data, &s);
@@ -145,7 +139,7 @@ static tr_status NAME(pool2d_grad)(const tr_run *io)
     const tr_tensor    *x = io->in[G_X], *dout = io->in[G_DOUT];
     const tr_pool_shape s = pool_shape(a, &x->shape, &dout->shape);
 
-    if (is_max(a))
+    if (a->pooling_type == POOL_MAX)
         NAME(tr_max_pool_grad)(io->out[G_DX]->data, dout->data, x->data, io->in[G_OUT]->data, &s);
     else
         NAME(tr_avg_pool_grad)(io->out[G_DX]->data, dout->data, &s);

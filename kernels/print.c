@@ -19,7 +19,8 @@ enum { OUT };
 
 typedef struct attrs {
     int32_t     first_n, summarize;
-    const char *message, *print_phase;
+    const char *message;
+    enum { FORWARD = 1, BACKWARD = 2, BOTH = 3 } print_phase;
     bool        print_tensor_name, print_tensor_type, print_tensor_shape, print_tensor_lod, is_forward;
     int32_t     times;                    /* no attribute: how often this step has printed, from 0 in each plan */
 } attrs;
@@ -37,8 +38,9 @@ static const tr_op_proto proto = {
         TR_ATTR(attrs, print_tensor_shape, BOOL, "the shape", .number = true),
         TR_ATTR(attrs, print_tensor_lod, BOOL, "the sequence offsets, if there are any", .number = true),
         TR_ATTR(attrs, print_phase, STRING, "print values, gradients or both", .text = "BOTH",
-                .range = TR_ONE_OF("FORWARD", "BACKWARD", "BOTH", "forward", "backward", "both", "kForward",
-                                   "kBackward", "kBoth")),
+                .range = TR_ONE_OF({"FORWARD", FORWARD}, {"BACKWARD", BACKWARD}, {"BOTH", BOTH}, {"forward", FORWARD},
+                                   {"backward", BACKWARD}, {"both", BOTH}, {"kForward", FORWARD}, {"kBackward", BACKWARD},
+                                   {"kBoth", BOTH})),
         TR_ATTR(attrs, is_forward, BOOL, "false: this is the print of a gradient", .number = true)),
     .attrs_size = sizeof(attrs),
 };
@@ -136,8 +138,7 @@ static void show(tr_text *text, const attrs *a, const char *name, const tr_tenso
 
 static bool wants_phase(const attrs *a)
 {
-    const char *phase = a->print_phase + (a->print_phase[0] == 'k');
-    return strcasecmp(phase, "both") == 0 || strcasecmp(phase, a->is_forward ? "forward" : "backward") == 0;
+    return a->print_phase & (a->is_forward ? FORWARD : BACKWARD);
 }
 
 static tr_status show_once(const tr_run *io)

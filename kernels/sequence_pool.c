@@ -17,8 +17,8 @@ enum { G_X, G_MAX_INDEX, G_DOUT };
 enum { G_DX };
 
 typedef struct attrs {
-    const char *pooltype;
-    float       pad_value;
+    tr_sequence_pool pooltype;
+    float            pad_value;
 } attrs;
 
 static const tr_op_proto proto = {
@@ -29,20 +29,15 @@ static const tr_op_proto proto = {
                                  "pools", TR_SLOT_INTERMEDIATE}),
     .attr = TR_ATTRS(TR_ATTR_IGNORED("is_test", BOOL),
                      TR_ATTR(attrs, pooltype, STRING, "what each sequence becomes", .text = "AVERAGE",
-                             .range = TR_ONE_OF("AVERAGE", "SUM", "SQRT", "MAX", "LAST", "FIRST")),
+                             .range = TR_ONE_OF({"AVERAGE", TR_POOL_AVERAGE}, {"SUM", TR_POOL_SUM}, {"SQRT", TR_POOL_SQRT}, {"MAX", TR_POOL_MAX},
+                                                {"LAST", TR_POOL_LAST}, {"FIRST", TR_POOL_FIRST})),
                      TR_ATTR(attrs, pad_value, FLOAT, "what a sequence without rows becomes")),
     .attrs_size = sizeof(attrs),
 };
 
-static tr_sequence_pool pool_of(const attrs *a)
+static tr_sequence_pool pool_of(const void *attributes)
 {
-    static const char *const names[] = {[TR_POOL_AVERAGE] = "AVERAGE", [TR_POOL_SUM] = "SUM", [TR_POOL_SQRT] = "SQRT",
-                                        [TR_POOL_MAX] = "MAX", [TR_POOL_LAST] = "LAST", [TR_POOL_FIRST] = "FIRST"};
-    int                      pool = 0;
-
-    while (strcmp(names[pool], a->pooltype) != 0)
-        pool++;
-    return (tr_sequence_pool)pool;
+    return ((const attrs *)attributes)->pooltype;
 }
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -282,7 +282,7 @@ static const tr_op_proto listen_proto = {
            "the attributes by which Fluid says it are accepted and have no effect.",
     .in = TR_SLOTS({"X", "not read", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR_IGNORED("endpoint", STRING), TR_ATTR_IGNORED("grad_to_block_id", STRINGS),
-                     TR_ATTR_IGNORED("sync_mode", BOOL), TR_ATTR_IGNORED("dc_asgd", BOOL),
+                     TR_ATTR_IGNORED("sync_mode", BOOL), TR_ATTR_ONLY("dc_asgd", BOOL, "start the job in mode async(compensation=...)"),
                      TR_ATTR_IGNORED("optimize_blocks", BLOCKS), TR_ATTR_IGNORED("prefetch_var_name_to_block_id", STRINGS),
                      TR_ATTR_IGNORED("sparse_grad_to_param", STRINGS), TR_ATTR_IGNORED("Fanin", INT),
                      TR_ATTR_IGNORED("checkpint_block_id", INT)),

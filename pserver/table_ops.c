@@ -28,7 +28,7 @@ static tr_status table_of(tr_table_var **out, const tr_run *io, int slot, const 
 typedef struct init_attrs {
     int32_t     dtype;
     int64_t     width;
-    const char *init;
+    tr_table_init init;
     float       a, b;
     int32_t     seed;
     tr_floats   state_values;
@@ -44,7 +44,8 @@ static const tr_op_proto init_proto = {
         TR_ATTR(init_attrs, dtype, INT, "type of the rows: FP32, FP16 or BF16", .number = TR_FP32),
         TR_ATTR(init_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1)),
         TR_ATTR(init_attrs, init, STRING, "how first values are drawn", .text = "constant",
-                .range = TR_ONE_OF("constant", "uniform", "normal", "truncated_normal")),
+                .range = TR_ONE_OF({"constant", TR_TABLE_CONSTANT}, {"uniform", TR_TABLE_UNIFORM}, {"normal", TR_TABLE_NORMAL},
+                                   {"truncated_normal", TR_TABLE_TRUNCATED_NORMAL})),
         TR_ATTR(init_attrs, a, FLOAT, "the constant; the least value; the mean"),
         TR_ATTR(init_attrs, b, FLOAT, "all values are below this; the standard deviation"),
         TR_ATTR(init_attrs, seed, INT, "0: numbers of the program's seed and the output's name; else of this alone"),
@@ -69,22 +70,12 @@ static tr_status infer_init(const tr_infer *io)
     return TR_OK;
 }
 
-static tr_table_init init_of(const char *name)
-{
-    static const char *const names[] = {"constant", "uniform", "normal", "truncated_normal"};
-    int                      i = 0;
-
-    while (i + 1 < TR_TABLE_INIT_COUNT && strcmp(names[i], name))
-        i++;
-    return (tr_table_init)i;
-}
-
 static tr_status run_init(const tr_run *io)
 {
     const init_attrs    *a = io->attrs;
     const tr_table_place here = {.shard_count = TR_SHARDS};
     tr_table_config      config = {
-        .dtype = (tr_dtype)a->dtype, .width = a->width, .states = a->state_values.count, .init = init_of(a->init), .a = a->a,
+        .dtype = (tr_dtype)a->dtype, .width = a->width, .states = a->state_values.count, .init = a->init, .a = a->a,
         .b = a->b, .random_key = a->seed ? tr_random_key(0, (uint64_t)(uint32_t)a->seed, 0) : io->random_key,
         .entry_count = (uint32_t)a->entry_count, .entry_probability = a->entry_probability, .max_age = (uint32_t)a->max_age,
         .keep_count = (uint32_t)a->keep_count, .max_rows = (uint64_t)a->max_rows};
@@ -110,7 +101,7 @@ static const tr_op_proto lookup_proto = {
     .out = TR_SLOTS({"Out", "[..., width] float32"}),
     .attr = TR_ATTRS(TR_ATTR(lookup_attrs, padding_idx, LONG, "this key gives zeros and trains nothing; -1 is none", .number = -1),
                      TR_ATTR(lookup_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1)),
-                     TR_ATTR_IGNORED("auto_grown_table", BOOL, .number = 1), TR_ATTR_IGNORED("is_test", BOOL)),
+                     TR_ATTR_ONLY("auto_grown_table", BOOL, "a key without a row has its first value", .number = 1), TR_ATTR_IGNORED("is_test", BOOL)),
     .attrs_size = sizeof(lookup_attrs),
 };
 

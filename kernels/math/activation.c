@@ -6,8 +6,6 @@
 #include "framework/threadpool.h"
 #include "kernels/math/activation_scalar.h"
 
-#include <string.h>
-
 static const struct {
     const char  *name;
     tr_act_reads reads;
@@ -16,16 +14,6 @@ static const struct {
     TR_ACT_LIST(ROW)
 #undef ROW
 };
-
-tr_act tr_act_find(const char *name)
-{
-    if (name[0] == 0)
-        return TR_ACT_identity;
-    for (int i = 0; i < TR_ACT_COUNT; i++)
-        if (strcmp(name, acts[i].name) == 0)
-            return (tr_act)i;
-    return TR_ACT_COUNT;
-}
 
 const char *tr_act_name(tr_act act)
 {

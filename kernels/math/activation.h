@@ -30,8 +30,6 @@ enum { TR_ACT_IDENTITY = TR_ACT_identity };
 
 typedef enum tr_act_reads { TR_ACT_READS_NONE, TR_ACT_READS_X, TR_ACT_READS_OUT } tr_act_reads;
 
-/* The function of that name ("" and "identity" are the identity), or TR_ACT_COUNT. */
-tr_act       tr_act_find(const char *name);
 const char  *tr_act_name(tr_act act);
 /* What the gradient reads beside dout. */
 tr_act_reads tr_act_grad_reads(tr_act act);

@@ -1,22 +1,12 @@
 /* chunks.c - see chunks.h. */
 #include "kernels/math/chunks.h"
 
-#include <string.h>
-
-static const tr_chunk_scheme schemes[] = {
-    {"IOB", 2, 1u << 0, 0},                                  /* B, I */
-    {"IOE", 2, 0, 1u << 1},                                  /* I, E */
-    {"IOBES", 4, 1u << 0 | 1u << 3, 1u << 2 | 1u << 3},      /* B, I, E, S */
-    {"plain", 1, 0, 0},
+const tr_chunk_scheme tr_chunk_schemes[TR_CHUNK_COUNT] = {
+    [TR_CHUNK_IOB] = {"IOB", 2, 1u << 0, 0},                                 /* B, I */
+    [TR_CHUNK_IOE] = {"IOE", 2, 0, 1u << 1},                                 /* I, E */
+    [TR_CHUNK_IOBES] = {"IOBES", 4, 1u << 0 | 1u << 3, 1u << 2 | 1u << 3},   /* B, I, E, S */
+    [TR_CHUNK_PLAIN] = {"plain", 1, 0, 0},
 };
-
-const tr_chunk_scheme *tr_chunk_scheme_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (strcmp(schemes[i].name, name) == 0)
-            return &schemes[i];
-    return NULL;
-}
 
 /* Whether a chunk ends with the first of two neighbours, or begins with the second. */
 static bool is_cut(const tr_chunk_scheme *s, int64_t before, int64_t after)

@@ -13,8 +13,9 @@ typedef struct tr_chunk_scheme {
     unsigned    begins, ends;         /* bit t: tag t is that of a chunk's first row; of its last row */
 } tr_chunk_scheme;
 
-/* IOB, IOE, IOBES and plain, of one tag, where neighbours of one type are one chunk; NULL for other names. */
-const tr_chunk_scheme *tr_chunk_scheme_find(const char *name);
+/* plain has one tag: neighbours of one type are one chunk. */
+typedef enum tr_chunk_kind { TR_CHUNK_IOB, TR_CHUNK_IOE, TR_CHUNK_IOBES, TR_CHUNK_PLAIN, TR_CHUNK_COUNT } tr_chunk_kind;
+extern const tr_chunk_scheme tr_chunk_schemes[TR_CHUNK_COUNT];
 
 typedef struct tr_chunk_rules {
     const tr_chunk_scheme *scheme;

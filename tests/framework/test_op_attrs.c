@@ -10,7 +10,7 @@
 typedef struct attrs {
     int32_t     groups, sub_block;
     float       rate;
-    const char *pooling;
+    enum { POOL_MAX = 3, POOL_AVERAGE = 7 } pooling;
     bool        exact;
     int64_t     rows;
     tr_ints     strides, flags;
@@ -27,7 +27,7 @@ static const tr_op_proto conv_proto = {
         TR_ATTR(attrs, groups, INT, "how many groups", .number = 1, .range = TR_AT_LEAST(1)),
         TR_ATTR(attrs, sub_block, BLOCK, "what to run", .required = true),
         TR_ATTR(attrs, rate, FLOAT, "a share", .number = 0.1, .range = TR_BETWEEN(0, 0.1)),
-        TR_ATTR(attrs, pooling, STRING, "how", .text = "max", .range = TR_ONE_OF("max", "avg")),
+        TR_ATTR(attrs, pooling, STRING, "how", .text = "max", .range = TR_ONE_OF({"max", POOL_MAX}, {"avg", POOL_AVERAGE}, {"average", POOL_AVERAGE})),
         TR_ATTR(attrs, exact, BOOL, "exactly", .number = true),
         TR_ATTR(attrs, rows, LONG, "rows", .number = -1),
         TR_ATTR(attrs, strides, INTS, "steps", .text = "1, 2", .range = TR_GREATER(0)),
@@ -35,7 +35,10 @@ static const tr_op_proto conv_proto = {
         TR_ATTR(attrs, shape, LONGS, "shape", .text = "5000000000"),
         TR_ATTR(attrs, values, FLOATS, "values", .text = "0.5,-1e3"),
         TR_ATTR(attrs, names, STRINGS, "names", .text = "a,b"),
-        TR_ATTR_IGNORED("use_mkldnn", BOOL)),
+        TR_ATTR_IGNORED("use_mkldnn", BOOL),
+        TR_ATTR_ONLY("fuse_relu", BOOL, "add a relu"),
+        TR_ATTR_ONLY("layout", STRING, "transpose before", .text = "any", .range = TR_ONE_OF({"any", 0}, {"NCHW", 0})),
+        TR_ATTR_ONLY("scales", FLOATS, "do not quantize", .text = "1")),
     .attrs_size = sizeof(attrs),
 };
 static const tr_op        conv;
@@ -104,7 +107,7 @@ TEST(accessors_say_what_the_record_says)
     assert_int_equal(tr_op_input_flags(&conv, 1), TR_SLOT_REPEATED);
     assert_int_equal(tr_op_output_flags(&conv, 1), TR_SLOT_INTERMEDIATE);
     assert_null(tr_op_output_name(&conv, 2));
-    assert_int_equal(tr_op_attr_count(&conv), 12);
+    assert_int_equal(tr_op_attr_count(&conv), 15);
     assert_string_equal(tr_op_attr_name(&conv, 0), "groups");
     assert_int_equal(tr_op_attr_type(&conv, 8), TR_ATTR_LONGS);
     assert_true(tr_op_attr_required(&conv, 1));
@@ -115,14 +118,18 @@ TEST(accessors_say_what_the_record_says)
 TEST(defaults_and_ranges_are_texts)
 {
     static const char *const defaults[] = {"1", "", "0.1", "\"max\"", "true", "-1", "[1, 2]", "[true, false]",
-                                           "[5000000000]", "[0.5, -1000.0]", "[\"a\", \"b\"]", "false"};
-    for (int i = 0; i < 12; i++)
+                                           "[5000000000]", "[0.5, -1000.0]", "[\"a\", \"b\"]", "false", "false", "\"any\"", "[1.0]"};
+    for (int i = 0; i < 15; i++)
         assert_string_equal(tr_op_attr_default(&conv, i), defaults[i]);
     assert_string_equal(tr_op_attr_range(&conv, 0), ">= 1");
     assert_string_equal(tr_op_attr_range(&conv, 1), "");
     assert_string_equal(tr_op_attr_range(&conv, 2), ">= 0 and <= 0.1");
-    assert_string_equal(tr_op_attr_range(&conv, 3), "one of max, avg");
+    assert_string_equal(tr_op_attr_range(&conv, 3), "one of max, avg, average");
     assert_string_equal(tr_op_attr_range(&conv, 6), "> 0");
+    assert_string_equal(tr_op_attr_range(&conv, 11), "");
+    assert_string_equal(tr_op_attr_range(&conv, 12), "only false");
+    assert_string_equal(tr_op_attr_range(&conv, 13), "only any, NCHW");
+    assert_string_equal(tr_op_attr_range(&conv, 14), "only [1.0]");
     assert_string_equal(tr_op_attr_range(&conv, 99), "");
 }
 
@@ -140,7 +147,7 @@ TEST(a_gradient_operator_derives_its_proto_from_the_rule)
     assert_int_equal(tr_op_output_count(&conv_grad), 2);
     assert_string_equal(tr_op_output_name(&conv_grad, 1), "W@GRAD");
     assert_int_equal(tr_op_output_flags(&conv_grad, 1), TR_SLOT_OPTIONAL | TR_SLOT_REPEATED);
-    assert_int_equal(tr_op_attr_count(&conv_grad), 12);
+    assert_int_equal(tr_op_attr_count(&conv_grad), 15);
     assert_int_equal(tr__op_proto(&conv_grad)->attrs_size, sizeof(attrs));
     assert_string_equal(tr_op_input_name(&second, 0), "X@GRAD@GRAD");
     assert_string_equal(tr_op_output_name(&second, 0), "Out@GRAD@GRAD");
@@ -159,17 +166,17 @@ TEST(the_proto_message_carries_defaults_and_ranges)
     assert_true(proto->inputs[1]->duplicable);
     assert_true(proto->inputs[2]->dispensable);
     assert_true(proto->outputs[1]->intermediate);
-    assert_int_equal(proto->n_attrs, 16);
+    assert_int_equal(proto->n_attrs, 19);
     assert_int_equal(proto->attrs[0]->default_value->i, 1);
     assert_true(proto->attrs[0]->range->has_min && proto->attrs[0]->range->min == 1 && !proto->attrs[0]->range->has_max);
     assert_null(proto->attrs[1]->default_value);
     assert_true(proto->attrs[1]->required);
-    assert_int_equal(proto->attrs[3]->range->n_one_of, 2);
+    assert_int_equal(proto->attrs[3]->range->n_one_of, 3);
     assert_string_equal(proto->attrs[3]->range->one_of[1], "avg");
     assert_true(proto->attrs[6]->range->open_min);
     assert_int_equal(proto->attrs[6]->default_value->ints[1], 2);
-    assert_string_equal(proto->attrs[12]->name, "op_role");
-    assert_true(proto->attrs[12]->generated);
+    assert_string_equal(proto->attrs[15]->name, "op_role");
+    assert_true(proto->attrs[15]->generated);
     paddle__framework__proto__op_proto__free_unpacked(proto, NULL);
     tr_free(bytes);
 }
@@ -181,7 +188,7 @@ TEST(what_is_missing_gets_its_default)
     tr_op_desc *op = conv_desc();
 
     EXPECT_OK(tr__attrs_check(&conv, op, false));
-    assert_int_equal(tr_op_desc_attr_count(op), 13);              /* and op_role */
+    assert_int_equal(tr_op_desc_attr_count(op), 16);              /* and op_role */
     assert_int_equal(tr_op_desc_attr_int(op, "strides", 1), 2);
     assert_string_equal(tr_op_desc_attr_string(op, "names", 1, NULL), "b");
     assert_int_equal(tr_op_desc_attr_int(op, "op_role", 0), 0);
@@ -245,12 +252,30 @@ TEST(values_outside_the_range_are_refused)
                 check(WITH(tr_op_desc_set_int(op, "groups", 0, TR_ATTR_INT))));
     EXPECT_FAIL(TR_ERANGE, "attribute 'rate' must be >= 0 and <= 0.1, got nan",
                 check(WITH(tr_op_desc_set_float(op, "rate", 0.0 / 0.0))));
-    EXPECT_FAIL(TR_ERANGE, "attribute 'pooling' must be one of max, avg, got \"mean\"",
+    EXPECT_FAIL(TR_ERANGE, "attribute 'pooling' must be one of max, avg, average, got \"mean\"",
                 check(WITH(tr_op_desc_set_string(op, "pooling", "mean", 4))));
     EXPECT_FAIL(TR_ERANGE, "attribute 'strides' must be a list of values > 0, got [2, 0]",
                 check(WITH(tr_op_desc_set_ints(op, "strides", 2, (const int64_t[]){2, 0}, TR_ATTR_INTS))));
     EXPECT_OK(check(WITH(tr_op_desc_set_float(op, "rate", 0.1))));        /* a float's 0.1 is the bound's */
     EXPECT_OK(check(WITH(tr_op_desc_set_string(op, "pooling", "avg", 3))));
+}
+
+TEST(what_is_not_honoured_may_only_ask_for_nothing)
+{
+    tr_op_desc *saved = conv_desc();
+
+    EXPECT_FAIL(TR_EUNSUPPORTED, "conv: attribute 'fuse_relu' is true, but this version supports only false: add a relu",
+                check(WITH(tr_op_desc_set_int(op, "fuse_relu", 1, TR_ATTR_BOOL))));
+    EXPECT_FAIL(TR_EUNSUPPORTED, "conv: attribute 'layout' is \"NHWC\", but this version supports only any, NCHW: transpose before",
+                check(WITH(tr_op_desc_set_string(op, "layout", "NHWC", 4))));
+    EXPECT_FAIL(TR_EUNSUPPORTED, "conv: attribute 'scales' is [1.0, 2.0], but this version supports only [1.0]: do not quantize",
+                check(WITH(tr_op_desc_set_floats(op, "scales", 2, (const double[]){1, 2}))));
+    EXPECT_OK(check(WITH(tr_op_desc_set_string(op, "layout", "NCHW", 4))));
+    EXPECT_OK(check(WITH(tr_op_desc_set_int(op, "fuse_relu", 0, TR_ATTR_BOOL))));
+    EXPECT_OK(check(WITH(tr_op_desc_set_int(op, "use_mkldnn", 1, TR_ATTR_BOOL))));
+    tr_op_desc_set_string(saved, "layout", "NHWC", 4);
+    EXPECT_FAIL(TR_EUNSUPPORTED, "'layout'", tr__attrs_check(&conv, saved, true));           /* saved programs, too */
+    tr_op_desc_free(saved);
 }
 
 TEST(unknown_attributes_are_refused_with_a_suggestion)
@@ -289,7 +314,7 @@ static void expect_defaults(const attrs *a)
     assert_int_equal(a->groups, 1);
     assert_int_equal(a->sub_block, 3);
     assert_true(a->rate == 0.1f);
-    assert_string_equal(a->pooling, "max");
+    assert_int_equal(a->pooling, POOL_MAX);
     assert_true(a->exact);
     assert_int_equal(a->rows, -1);
     assert_int_equal(a->strides.count, 2);
@@ -321,6 +346,12 @@ TEST(decoding_fills_the_struct)
     assert_int_equal(a.rows, 5000000000);
     assert_false(a.exact);
     assert_int_equal(a.names.count, 0);
+    tr_op_desc_set_string(op, "pooling", "average", 7);
+    EXPECT_OK(tr__attrs_decode(&a, &conv, op));
+    assert_int_equal(a.pooling, POOL_AVERAGE);            /* a word becomes its number */
+    tr_op_desc_set_string(op, "pooling", "mean", 4);
+    EXPECT_FAIL(TR_EINTERNAL, "'pooling' was not checked", tr__attrs_decode(&a, &conv, op));
+    tr_op_desc_set_string(op, "pooling", "max", 3);
     tr_op_desc_set_string(op, "rows", "x", 1);
     EXPECT_FAIL(TR_EINTERNAL, "'rows' was not checked", tr__attrs_decode(&a, &conv, op));
     tr_op_desc_free(op);
@@ -338,6 +369,7 @@ int main(void)
         cmocka_unit_test(numbers_convert_where_they_keep_their_value),
         cmocka_unit_test(other_types_are_refused),
         cmocka_unit_test(values_outside_the_range_are_refused),
+        cmocka_unit_test(what_is_not_honoured_may_only_ask_for_nothing),
         cmocka_unit_test(unknown_attributes_are_refused_with_a_suggestion),
         cmocka_unit_test(a_saved_program_stays_as_it_is),
         cmocka_unit_test(decoding_fills_the_struct),

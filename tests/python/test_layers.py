@@ -409,3 +409,42 @@ def test_groups_of_layers(run, rng):
     assert out.shape == (None, 8, 8, 8)
     kinds = [op.type for op in fluid.default_main_program().global_block().ops]
     assert kinds.count("batch_norm") == 2 and kinds.count("dropout") == 1
+
+
+# -- attributes that are not honoured --------------------------------------------------------------
+
+IMAGES = {"conv2d": ("Input", "Output", {}), "pool2d": ("X", "Out", {"pooling_type": "max", "ksize": [2, 2]})}
+NEUTRAL = [("conv2d", "data_format", "NHWC", "AnyLayout, NCHW: transpose the images"), ("pool2d", "data_format", "NHWC", "AnyLayout, NCHW"),
+           ("conv2d", "fuse_relu", True, "false: add the operator relu"), ("conv2d", "use_quantizer", True, "false"),
+           ("conv2d", "Scale_in", 2.0, r"1\.0"), ("pool2d", "use_quantizer", True, "false")]
+
+
+def image_op(type, attrs):
+    image = fluid.layers.data("image", [2, 4, 4])
+    slot, out, needed = IMAGES[type]
+    block = image.block
+    inputs = {slot: image}
+    if type == "conv2d":
+        inputs["Filter"] = fluid.layers.create_parameter([3, 2, 2, 2], "float32")
+    return block.append_op(type=type, inputs=inputs, outputs={out: block.create_var(name="out", dtype="float32")},
+                           attrs={**needed, **attrs})
+
+
+@pytest.mark.parametrize("type, name, value, supported", NEUTRAL)
+def test_an_attribute_that_is_not_honoured_takes_its_neutral_value_alone(exe, type, name, value, supported):
+    said = f"{type}: attribute '{name}' is .*, but this version supports only {supported}"
+    with pytest.raises(fluid.errors.TriremeError, match=said):
+        image_op(type, {name: value})
+    op = image_op(type, {})
+    exe.run(fluid.default_startup_program())
+    op._set_attr(name, value)                            # a program that another system has saved
+    program = fluid.Program.parse_from_string(fluid.default_main_program().serialize_to_string())
+    with pytest.raises(fluid.errors.TriremeError, match=said):
+        exe.run(program, feed={"image": np.zeros((1, 2, 4, 4), "float32")}, fetch_list=["out"])
+
+
+@pytest.mark.parametrize("name, value", [("use_cudnn", True), ("workspace_size_MB", 7), ("is_test", True), ("data_format", "NCHW")])
+def test_an_attribute_on_which_no_result_depends_takes_any_value(exe, name, value):
+    image_op("conv2d", {name: value})
+    exe.run(fluid.default_startup_program())
+    assert exe.run(feed={"image": np.ones((1, 2, 4, 4), "float32")}, fetch_list=["out"])[0].shape == (1, 3, 3, 3)

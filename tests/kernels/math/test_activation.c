@@ -71,13 +71,10 @@ static bool cancels(tr_act act)
     return act == TR_ACT_tanh_shrink || act == TR_ACT_gelu || act == TR_ACT_cos || act == TR_ACT_hard_sigmoid;
 }
 
-static void names_find_their_function(void **state)
+static void functions_have_names_and_say_what_their_gradients_read(void **state)
 {
     (void)state;
-    for (int a = 0; a < TR_ACT_COUNT; a++)
-        assert_int_equal(tr_act_find(tr_act_name((tr_act)a)), a);
-    assert_int_equal(tr_act_find(""), TR_ACT_identity);
-    assert_int_equal(tr_act_find("nonsense"), TR_ACT_COUNT);
+    assert_string_equal(tr_act_name(TR_ACT_relu), "relu");
     assert_int_equal(tr_act_grad_reads(TR_ACT_relu), TR_ACT_READS_OUT);
     assert_int_equal(tr_act_grad_reads(TR_ACT_square), TR_ACT_READS_X);
 }
@@ -88,7 +85,7 @@ static void names_find_their_function(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_find_their_function), BOTH(functions_match), BOTH(gradients_match_differences),
+        cmocka_unit_test(functions_have_names_and_say_what_their_gradients_read), BOTH(functions_match), BOTH(gradients_match_differences),
         BOTH(tails_are_exact), BOTH(nan_goes_through),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
