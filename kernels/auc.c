@@ -19,13 +19,13 @@ enum { AUC, STAT_POS_OUT, STAT_NEG_OUT };
 
 typedef struct attrs {
     enum { CURVE_ROC, CURVE_PR } curve;
-    int32_t     num_thresholds, slide_steps;
+    int32_t num_thresholds, slide_steps;
 } attrs;
 
 static const tr_op_proto proto = {
     .doc = "The area under the curve of yes-or-no predictions, over all batches or a window of them.",
     .in = TR_SLOTS({"Predict", "[n, 2] float; the probabilities of no and yes"},
-                   {"Label", "[n, 1] int64; not 0 is yes"},
+                   {"Label", "[n, 1] int64; 0 is no, 1 is yes"},
                    {"StatPos", "[max(slide_steps, 1), num_thresholds + 1] int64; counts of yes by prediction"},
                    {"StatNeg", "like StatPos; counts of no"}),
     .out = TR_SLOTS({"AUC", "[1] float64"}, {"StatPosOut", "the same variable as StatPos"},
@@ -89,7 +89,7 @@ static void slide(int64_t *stat, const int64_t *before, int64_t *batch, const at
 static double area(const attrs *a, const int64_t *positive, const int64_t *negative)
 {
     return a->curve == CURVE_ROC ? tr_roc_area(positive, negative, bucket_count(a))
-                                        : tr_pr_area(positive, negative, bucket_count(a));
+                                : tr_pr_area(positive, negative, bucket_count(a));
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
@@ -113,8 +113,11 @@ static tr_status NAME(auc)(const tr_run *io)
     TR_TRY(tr_run_scratch((void **)&positive, io, 2 * (size_t)buckets * sizeof *positive));
     int64_t *negative = positive + buckets;
     memset(positive, 0, 2 * (size_t)buckets * sizeof *positive);
-    const int64_t bad = NAME(tr_count_buckets)(positive, negative, p + 1, 2, io->in[LABEL]->data,
-                                               predict->shape.dim[0], buckets);
+    const int64_t *label = io->in[LABEL]->data;
+    const int64_t  bad = NAME(tr_count_buckets)(positive, negative, p + 1, 2, label, predict->shape.dim[0], buckets);
+    if (bad >= 0 && (label[bad] | 1) != 1)
+        return tr_fail(TR_ERANGE, "auc: the label of row %" PRId64 " in '%s' is %" PRId64 "; it must be 0 or 1", bad,
+                       tr_run_in_name(io, LABEL, 0), label[bad]);
     if (bad >= 0)
         return tr_fail(TR_ERANGE, "auc: the prediction of row %" PRId64 " of '%s' is %g, no probability", bad,
                        tr_run_in_name(io, PREDICT, 0), (double)p[2 * bad + 1]);

@@ -5,6 +5,9 @@
 
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
+#include "kernels/selected_rows.h"
+
+#include <inttypes.h>
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { PREDICTED, LABELS };
@@ -52,9 +55,23 @@ TR_REGISTER_OP(log_loss_grad, .grad_of = &tr_op_record_log_loss, .kernels = TR_F
 
 #else /* the kernels, for each T */
 
+static tr_status NAME(check_probabilities)(const tr_run *io, int slot, const char *what)
+{
+    const tr_tensor *x = io->in[slot];
+    const int64_t    bad = NAME(tr_find_improbable)(x->data, 0, tr_tensor_count(x));
+
+    if (bad < 0)
+        return TR_OK;
+    return tr_fail(TR_ERANGE, "log_loss: the %s of row %" PRId64 " in '%s' is %g; it must be from 0 to 1", what,
+                   bad / tr__rows_width(x), tr_run_in_name(io, slot, 0), (double)((const T *)x->data)[bad]);
+}
+
 static tr_status NAME(log_loss)(const tr_run *io)
 {
     const attrs *a = io->attrs;
+
+    TR_TRY(NAME(check_probabilities)(io, PREDICTED, "prediction"));
+    TR_TRY(NAME(check_probabilities)(io, LABELS, "label"));
 
     NAME(tr_log_loss)(io->out[LOSS]->data, io->in[PREDICTED]->data, io->in[LABELS]->data, a->epsilon,
                       tr_tensor_count(io->in[PREDICTED]));

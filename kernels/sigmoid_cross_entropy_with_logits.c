@@ -6,6 +6,9 @@
 
 #include "kernels/check.h"
 #include "kernels/math/loss.h"
+#include "kernels/selected_rows.h"
+
+#include <inttypes.h>
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X, LABEL };
@@ -68,7 +71,12 @@ static tr_status NAME(sigmoid_cross_entropy)(const tr_run *io)
 {
     const attrs     *a = io->attrs;
     const tr_tensor *label = io->in[LABEL];
+    const int64_t    bad = NAME(tr_find_improbable)(label->data, (T)a->ignore_index, tr_tensor_count(label));
 
+    if (bad >= 0)
+        return tr_fail(TR_ERANGE, "sigmoid_cross_entropy_with_logits: element %" PRId64 " of row %" PRId64 " of '%s' is %g; a label is "
+                       "from 0 to 1, or the ignored %d", bad % tr__rows_width(label), bad / tr__rows_width(label),
+                       tr_run_in_name(io, LABEL, 0), (double)((const T *)label->data)[bad], a->ignore_index);
     NAME(tr_sigmoid_cross_entropy)(io->out[OUT]->data, io->in[X]->data, label->data, (T)a->ignore_index,
                                    NAME(factor)(a, label), tr_tensor_count(label));
     return TR_OK;

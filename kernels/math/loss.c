@@ -83,6 +83,25 @@ void NAME(tr_sigmoid_cross_entropy_grad)(T *dx, const T *dout, const T *x, const
     NAME(run)(&job, 1);
 }
 
+TR_CLONES static bool NAME(has_improbable)(const T *x, T except, int64_t n)
+{
+    int bad = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        bad |= !((x[i] >= 0) & (x[i] <= 1)) & (x[i] != except);
+    return bad;
+}
+
+int64_t NAME(tr_find_improbable)(const T *x, T except, int64_t n)
+{
+    if (!NAME(has_improbable)(x, except, n))
+        return -1;
+    for (int64_t i = 0; i < n; i++)
+        if (!(x[i] >= 0 && x[i] <= 1) && x[i] != except)
+            return i;
+    return -1;
+}
+
 int64_t NAME(tr_count_not)(const T *x, T value, int64_t n)
 {
     int64_t count = 0;

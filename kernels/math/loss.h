@@ -20,6 +20,8 @@ void NAME(tr_sigmoid_cross_entropy_grad)(T *dx, const T *dout, const T *x, const
                                          int64_t n);
 /* How many elements differ from `value`. */
 int64_t NAME(tr_count_not)(const T *x, T value, int64_t n);
+/* The first element that is neither in 0 .. 1 nor `except`, or -1. NaN is in no range. */
+int64_t NAME(tr_find_improbable)(const T *x, T except, int64_t n);
 
 /* r = y - x; out = |r| <= delta ? r^2 / 2 : delta (|r| - delta / 2). out must not be r. */
 void NAME(tr_huber)(T *out, T *r, const T *x, const T *y, T delta, int64_t n);

@@ -55,7 +55,7 @@ int64_t NAME(tr_count_buckets)(int64_t *positive, int64_t *negative, const T *p,
 {
     for (int64_t i = 0; i < n; i++) {
         const T prediction = p[i * stride];
-        if (!(prediction >= 0 && prediction <= 1))
+        if (!(prediction >= 0 && prediction <= 1) || (labels[i] | 1) != 1)
             return i;
         const int64_t b = (int64_t)(prediction * (T)(buckets - 1));
         *(labels[i] ? &positive[b] : &negative[b]) += 1;

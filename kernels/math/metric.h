@@ -19,8 +19,9 @@ double tr_pr_area(const int64_t *positive, const int64_t *negative, int64_t buck
 
 #elif defined(T)
 
-/* Add one to positive[b] or negative[b] for each example, b = floor(p * (buckets - 1)), by its label (0 or not). p has
- * a prediction every `stride` elements. Returns the first example whose prediction is not in 0 .. 1, or -1. */
+/* Add one to positive[b] or negative[b] for each example, b = floor(p * (buckets - 1)), by its label. p has a prediction
+ * every `stride` elements. Returns the first example whose prediction is not in 0 .. 1 or whose label is neither 0 nor 1,
+ * or -1. */
 int64_t NAME(tr_count_buckets)(int64_t *positive, int64_t *negative, const T *p, int64_t stride,
                                const int64_t *labels, int64_t n, int64_t buckets);
 

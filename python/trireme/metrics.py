@@ -35,6 +35,22 @@ def _first(value: Any) -> Any:
     return np.asarray(value).reshape(-1)[0]
 
 
+def _yes_or_no(name: str, labels: Any) -> np.ndarray:
+    """Labels as bools; each must be 0 or 1."""
+    labels = np.asarray(labels).reshape(-1)
+    bad = np.flatnonzero((labels != 0) & (labels != 1))
+    if bad.size:
+        raise ValueError(f"{name}: the label of row {bad[0]} is {labels[bad[0]]}; it must be 0 or 1")
+    return labels.astype(bool)
+
+
+def _probabilities(name: str, preds: np.ndarray) -> np.ndarray:
+    bad = np.flatnonzero(~((preds >= 0) & (preds <= 1)))
+    if bad.size:
+        raise ValueError(f"{name}: the prediction of row {bad[0]} is {preds[bad[0]]}; it must be from 0 to 1")
+    return preds
+
+
 class Accuracy(MetricBase):
     """The mean of batches' accuracies, weighted by their sizes.
 
@@ -50,8 +66,10 @@ class Accuracy(MetricBase):
 
     def update(self, value: Any, weight: Any) -> None:
         value, weight = (float(_first(x)) for x in (value, weight))
-        if weight < 0:
-            raise ValueError(f"Accuracy: weight must be at least 0, got {weight!r}")
+        if not 0 <= weight < float("inf"):
+            raise ValueError(f"Accuracy: weight must be a finite number of at least 0, got {weight!r}")
+        if not 0 <= value <= 1:
+            raise ValueError(f"Accuracy: value must be from 0 to 1, got {value!r}")
         self.value += value * weight
         self.weight += weight
 
@@ -68,8 +86,8 @@ class _Counts(MetricBase):
         self.tp = self.fp = self.fn = 0
 
     def update(self, preds: Any, labels: Any) -> None:
-        yes = np.rint(np.asarray(preds).reshape(-1)).astype(bool)
-        true = np.asarray(labels).reshape(-1).astype(bool)
+        yes = np.rint(_probabilities(self._name, np.asarray(preds).reshape(-1))).astype(bool)
+        true = _yes_or_no(self._name, labels)
         if yes.shape != true.shape:
             raise ValueError(f"{self._name}: {yes.size} predictions, but {true.size} labels")
         self.tp += int((yes & true).sum())
@@ -117,13 +135,11 @@ class Auc(MetricBase):
         self._negatives = np.zeros(self._num_thresholds + 1, np.int64)
 
     def update(self, preds: Any, labels: Any) -> None:
-        preds, labels = np.asarray(preds), np.asarray(labels).reshape(-1).astype(bool)
+        preds, labels = np.asarray(preds), _yes_or_no(self._name, labels)
         values = preds[:, 1] if preds.ndim == 2 and preds.shape[1] == 2 else preds.reshape(-1)
         if values.shape != labels.shape:
             raise ValueError(f"{self._name}: {values.size} predictions, but {labels.size} labels")
-        if values.size and not (values.min() >= 0 and values.max() <= 1):
-            raise ValueError(f"{self._name}: predictions must be in [0, 1], got {values.min()} to {values.max()}")
-        bins = (values * self._num_thresholds).astype(np.int64)
+        bins = (_probabilities(self._name, values) * self._num_thresholds).astype(np.int64)
         np.add.at(self._positives, bins[labels], 1)
         np.add.at(self._negatives, bins[~labels], 1)
 

@@ -126,6 +126,16 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ERANGE, "delta", infer_shapes("huber_loss", {DIMS(3, 1), DIMS(3, 1)}, {FLOAT_ATTR("delta", 0)}));
     EXPECT_FAIL(TR_EDTYPE, "Labels must be float32",
                 infer_shapes("log_loss", {DIMS(3, 1), INT64S(0, 2, 3, 1)}, {FLOAT_ATTR("epsilon", 0.1)}));
+    EXPECT_FAIL(TR_ERANGE, "element 1 of row 1 of 'x1' is 2; a label is from 0 to 1, or the ignored -100",
+                run_status("sigmoid_cross_entropy_with_logits", {DIMS(2, 2), VALUES(LIST(0, -100, 1, 2), 2, 2)}));
+    EXPECT_FAIL(TR_ERANGE, "element 0 of row 0 of 'x1' is nan",
+                run_status("sigmoid_cross_entropy_with_logits", {DIMS(1, 2), VALUES(LIST(NAN, 1), 1, 2)}));
+    EXPECT_FAIL(TR_ERANGE, "element 0 of row 0 of 'x1' is -100; a label is from 0 to 1, or the ignored -1",
+                run_status("sigmoid_cross_entropy_with_logits", {DIMS(1, 1), VALUES(LIST(-100), 1, 1)}, {INT_ATTR("ignore_index", -1)}));
+    EXPECT_FAIL(TR_ERANGE, "log_loss: the label of row 1 in 'x1' is -1; it must be from 0 to 1",
+                run_status("log_loss", {VALUES(LIST(0.5, 0.5), 2, 1), VALUES(LIST(1, -1), 2, 1)}, {FLOAT_ATTR("epsilon", 0.1)}));
+    EXPECT_FAIL(TR_ERANGE, "log_loss: the prediction of row 0 in 'x0' is 1.5; it must be from 0 to 1",
+                run_status("log_loss", {VALUES(LIST(1.5, 0.5), 2, 1), VALUES(LIST(1, 0), 2, 1)}, {FLOAT_ATTR("epsilon", 0.1)}));
     EXPECT_FAIL(TR_EINVAL, "come together", infer_shapes("smooth_l1_loss", {DIMS(3, 2), DIMS(3, 2), DIMS(3, 2)}));
 }
 

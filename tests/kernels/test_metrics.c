@@ -188,6 +188,19 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ERANGE, "the prediction of row 1 of 'x0' is 1.5",
                 run_status("auc", {VALUES(LIST(0, 1, 0, 1.5), 2, 2), INT64S(0, 2, 2, 1), INT64S(0, 1, 9), INT64S(0, 1, 9)},
                            {INT_ATTR("num_thresholds", 8)}));
+    EXPECT_FAIL(TR_ERANGE, "the prediction of row 0 of 'x0' is nan",
+                run_status("auc", {VALUES(LIST(0, NAN, 0, 1), 2, 2), INT64S(0, 2, 2, 1), INT64S(0, 1, 9), INT64S(0, 1, 9)},
+                           {INT_ATTR("num_thresholds", 8)}));
+    EXPECT_FAIL(TR_ERANGE, "the label of row 1 in 'x1' is 2; it must be 0 or 1",
+                run_status("auc", {VALUES(LIST(0, 1, 0, 1), 2, 2), IDS(LIST(1, 2), 2, 1), INT64S(0, 1, 9), INT64S(0, 1, 9)},
+                           {INT_ATTR("num_thresholds", 8)}));
+    EXPECT_FAIL(TR_ERANGE, "the label of row 0 in 'x1' is -1; it must be 0 or 1",
+                run_status("auc", {VALUES(LIST(0, 1, 0, 1), 2, 2), IDS(LIST(-1, 0), 2, 1), INT64S(0, 1, 9), INT64S(0, 1, 9)},
+                           {INT_ATTR("num_thresholds", 8)}));
+    EXPECT_FAIL(TR_ERANGE, "accuracy: the label of row 1 in 'x2' is -1; it must be at least 0",
+                run_status("accuracy", {DIMS(2, 1), IDS(LIST(0, 1), 2, 1), IDS(LIST(0, -1), 2, 1)}));
+    EXPECT_FAIL(TR_ERANGE, "accuracy: the label of row 0 in 'x2' is 3; it must be at least 0 and below 3",
+                run_status("accuracy", {DIMS(2, 1), IDS(LIST(0, 1), 2, 1), IDS(LIST(3, 1), 2, 1)}, {INT_ATTR("num_classes", 3)}));
     EXPECT_FAIL(TR_ERANGE, "number 4 at position 1 of 'x0' is not in [0, 4)",
                 run_status("one_hot", {IDS(LIST(0, 4), 2, 1)}, {INT_ATTR("depth", 4)}));
 }

@@ -16,6 +16,8 @@ def accuracy(input: Variable, label: Variable, k: int = 1, correct: Variable | N
              total: Variable | None = None) -> Variable:
     """Return the share of rows [n, classes] whose label [n, 1] is among their ``k`` greatest: [1].
 
+    A label below 0, or not below ``classes``, is an error.
+
     >>> x, label = fluid.layers.data("x", [10]), fluid.layers.data("label", [1], dtype="int64")
     >>> fluid.layers.accuracy(x, label)
     Variable('accuracy_0.tmp_0', float32[1])
@@ -28,7 +30,8 @@ def accuracy(input: Variable, label: Variable, k: int = 1, correct: Variable | N
     if total is None:
         total = helper.create_variable_for_type_inference(VarType.INT32, stop_gradient=True)
     helper.append_op(type="accuracy", inputs={"Out": [values], "Indices": [indices], "Label": [label]},
-                     outputs={"Accuracy": [result], "Correct": [correct], "Total": [total]})
+                     outputs={"Accuracy": [result], "Correct": [correct], "Total": [total]},
+                     attrs={"num_classes": max(0, input.shape[-1] or 0)})
     return result
 
 
@@ -36,7 +39,8 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
         slide_steps: int = 1) -> tuple[Variable, Variable, list[Variable]]:
     """Return the area under the curve over all runs, that of the last runs, and the counts it is made of.
 
-    ``input`` is [n, 2]: the probabilities of 0 and 1.
+    ``input`` is [n, 2]: the probabilities of 0 and 1. ``label`` is [n, 1] of int64. A label that is neither 0 nor 1, and a
+    probability that is not from 0 to 1, are errors.
 
     >>> x, label = fluid.layers.data("x", [2]), fluid.layers.data("label", [1], dtype="int64")
     >>> area, batch_area, _ = fluid.layers.auc(x, label)
