@@ -65,8 +65,10 @@ void *tr__array_alloc(size_t bytes)
 
     if (bytes > SIZE_MAX - HUGE_PAGE)
         return NULL;
-    void *memory = aligned_alloc(alignment, bytes ? (bytes + LINE - 1) / LINE * LINE : LINE);
-    if (memory && alignment == HUGE_PAGE)              /* not its end, which shares a page with what is not its own */
+    void *memory;
+    if (posix_memalign(&memory, alignment, bytes ? (bytes + LINE - 1) / LINE * LINE : LINE))
+        return NULL;
+    if (alignment == HUGE_PAGE)              /* not its end, which shares a page with what is not its own */
         madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
     return memory;
 }
