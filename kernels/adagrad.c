@@ -46,8 +46,11 @@ TR_REGISTER_OP(adagrad, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KER
 
 static tr_status NAME(adagrad)(const tr_run *io)
 {
+    double rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs *a = io->attrs;
-    const T      lr = (T)tr__optimizer_number(io->in[LEARNING_RATE]);
+    const T      lr = (T)rate;
     T           *p = io->out[PARAM_OUT]->data, *m = io->out[MOMENT_OUT]->data;
     tr_grad_rows g;
 

@@ -58,8 +58,11 @@ TR_REGISTER_OP(adam, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNEL
 
 static tr_status NAME(adam)(const tr_run *io)
 {
+    double given;
+
+    TR_TRY(tr__optimizer_rate(&given, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        rate = NAME(tr_adam_rate)((T)tr__optimizer_number(io->in[LEARNING_RATE]),
+    const T        rate = NAME(tr_adam_rate)((T)given,
                                             (T)tr__optimizer_number(io->in[BETA1_POW]),
                                             (T)tr__optimizer_number(io->in[BETA2_POW]));
     T             *p = io->out[PARAM_OUT]->data, *m1 = io->out[MOMENT1_OUT]->data, *m2 = io->out[MOMENT2_OUT]->data;

@@ -52,8 +52,11 @@ TR_REGISTER_OP(adamax, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERN
 
 static tr_status NAME(adamax)(const tr_run *io)
 {
+    double rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        lr = (T)tr__optimizer_number(io->in[LEARNING_RATE]);
+    const T        lr = (T)rate;
     const T        beta1_pow = (T)tr__optimizer_number(io->in[BETA1_POW]);
     T             *p = io->out[PARAM_OUT]->data, *m = io->out[MOMENT_OUT]->data, *u = io->out[INF_NORM_OUT]->data;
     NAME(tr_sweep) s;

@@ -83,9 +83,11 @@ static void NAME(step)(T *p, T *v, const tr_grad_rows *g, double g_norm, int64_t
 static tr_status NAME(lars_momentum)(const tr_run *io)
 {
     static const int64_t first = 0;
+    double               rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs         *a = io->attrs;
     const int64_t        n = tr_tensor_count(io->in[PARAM]), params = a->per_row ? io->in[PARAM]->shape.dim[0] : 1;
-    const double         rate = tr__optimizer_number(io->in[LEARNING_RATE]);
     T                   *p = io->out[PARAM_OUT]->data, *v = io->out[VELOCITY_OUT]->data;
     tr_grad_rows         g = {io->in[GRAD]->data, &first, 1, params ? n / params : 0};
 

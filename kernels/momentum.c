@@ -48,8 +48,11 @@ TR_REGISTER_OP(momentum, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KE
 
 static tr_status NAME(momentum)(const tr_run *io)
 {
+    double rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        lr = (T)tr__optimizer_number(io->in[LEARNING_RATE]);
+    const T        lr = (T)rate;
     T             *p = io->out[PARAM_OUT]->data, *v = io->out[VELOCITY_OUT]->data;
     NAME(tr_sweep) s;
 

@@ -5,8 +5,10 @@
 #include "kernels/optimizer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
+#include "framework/plan.h"
 #include "kernels/check.h"
 #include "kernels/math/rows.h"
 #include "kernels/selected_rows.h"
@@ -61,6 +63,15 @@ void tr__optimizer_load(const tr_run *io, const tr_optimizer_slot *slots)
 double tr__optimizer_number(const tr_tensor *tensor)
 {
     return tensor->dtype == TR_FP64 ? *(const double *)tensor->data : (double)*(const float *)tensor->data;
+}
+
+tr_status tr__optimizer_rate(double *out, const tr_run *io, int slot)
+{
+    *out = tr__optimizer_number(io->in[slot]);
+    if (isfinite(*out) && *out >= 0)
+        return TR_OK;
+    return tr_fail(TR_ERANGE, "%s: the learning rate in '%s' is %g; it must be finite and at least 0", io->step->op->type,
+                   tr_run_in_name(io, slot, 0), *out);
 }
 
 static tr_status check_rows(const tr_run *io, int param, int grad)

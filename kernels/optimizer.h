@@ -33,6 +33,8 @@ tr_status tr__optimizer_infer(const tr_infer *io, int grad, const tr_optimizer_s
 void tr__optimizer_load(const tr_run *io, const tr_optimizer_slot *slots);
 /* The number in a tensor of one element, float32 or float64. */
 double tr__optimizer_number(const tr_tensor *tensor);
+/* The learning rate in input `slot`, which must be finite and at least 0. */
+tr_status tr__optimizer_rate(double *out, const tr_run *io, int slot);
 
 /* A sparse gradient: values[i] belongs to row rows[i]; ascending, no row twice. */
 typedef struct tr_grad_rows {

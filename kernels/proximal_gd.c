@@ -47,8 +47,11 @@ TR_REGISTER_OP(proximal_gd, .proto = &proto, .infer = infer, .kernels = TR_FLOAT
 
 static tr_status NAME(proximal_gd)(const tr_run *io)
 {
+    double rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        lr = (T)tr__optimizer_number(io->in[LEARNING_RATE]);
+    const T        lr = (T)rate;
     T             *p = io->out[PARAM_OUT]->data;
     NAME(tr_sweep) s;
 

@@ -58,8 +58,11 @@ TR_REGISTER_OP(rmsprop, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KER
 
 static tr_status NAME(rmsprop)(const tr_run *io)
 {
+    double rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        lr = (T)tr__optimizer_number(io->in[LEARNING_RATE]);
+    const T        lr = (T)rate;
     T             *p = io->out[PARAM_OUT]->data, *v = io->out[MOMENT_OUT]->data, *ms = io->out[MEAN_SQUARE_OUT]->data;
     T             *mg = io->out[MEAN_GRAD_OUT] ? io->out[MEAN_GRAD_OUT]->data : NULL;
     NAME(tr_sweep) s;

@@ -37,7 +37,10 @@ TR_REGISTER_OP(sgd, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS
 
 static tr_status NAME(sgd)(const tr_run *io)
 {
-    const T      lr = (T)tr__optimizer_number(io->in[LEARNING_RATE]);
+    double rate;
+
+    TR_TRY(tr__optimizer_rate(&rate, io, LEARNING_RATE));
+    const T      lr = (T)rate;
     T           *p = io->out[PARAM_OUT]->data;
     tr_grad_rows g;
 

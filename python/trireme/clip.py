@@ -31,9 +31,16 @@ class ErrorClipByValue(BaseErrorClipAttr):
 
 def _bounds(max: float, min: float | None) -> tuple[float, float]:
     low = -float(max) if min is None else float(min)
-    if low > max:
+    if not low <= max:                                   # NaN is in no order
         raise ValueError(f"clip: min must not be above max, got min={min!r}, max={max!r}")
     return float(max), low
+
+
+def _norm(clip_norm: float) -> float:
+    """Return the length to clip at: above 0, infinity (which clips nothing) included."""
+    if not float(clip_norm) > 0:
+        raise ValueError(f"clip: clip_norm must be above 0, got {clip_norm!r}")
+    return float(clip_norm)
 
 
 class BaseGradientClipAttr:
@@ -67,7 +74,7 @@ class GradientClipByNorm(BaseGradientClipAttr):
     """Shorten each gradient to the length ``clip_norm``, when it is longer."""
 
     def __init__(self, clip_norm: float) -> None:
-        self.clip_norm = float(clip_norm)
+        self.clip_norm = _norm(clip_norm)
 
     def __call__(self, params_grads: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         result: list[tuple[Any, Any]] = []
@@ -88,7 +95,7 @@ class GradientClipByGlobalNorm(BaseGradientClipAttr):
     """
 
     def __init__(self, clip_norm: float, group_name: str = "default_group") -> None:
-        self.clip_norm = float(clip_norm)
+        self.clip_norm = _norm(clip_norm)
         self.group_name = group_name
 
     def __call__(self, params_grads: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from . import unique_name
 from .backward import append_backward
+from .checks import finite
 from .clip import BaseGradientClipAttr, append_gradient_clip_ops
 from .framework import (Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program,
                         program_guard)
@@ -24,8 +25,9 @@ from .sparse_table import Tiles, is_tile
 class Optimizer:
     """Base of the optimizers.
 
-    ``learning_rate`` is a number or a schedule (``layers.exponential_decay`` and its kind). ``regularization``
-    holds for parameters without their own; so does ``grad_clip``.
+    ``learning_rate`` is a finite number of at least 0, or a schedule (``layers.exponential_decay`` and its kind).
+    ``regularization`` holds for parameters without their own; so does ``grad_clip``. A value that makes no sense, such as a
+    negative or infinite rate, is a ValueError that shows it.
 
     >>> x, y = fluid.layers.data("x", [13]), fluid.layers.data("y", [1])
     >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
@@ -40,6 +42,8 @@ class Optimizer:
                  grad_clip: BaseGradientClipAttr | None = None) -> None:
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float, Variable)):
             raise TypeError(f"learning_rate must be a number or a Variable, got {learning_rate!r}")
+        if not isinstance(learning_rate, Variable):
+            finite(f"{type(self).__name__}: learning_rate", learning_rate, at_least=0)
         if grad_clip is not None and not isinstance(grad_clip, BaseGradientClipAttr):
             raise TypeError(f"grad_clip must be GradientClipByValue, ByNorm or ByGlobalNorm, got {grad_clip!r}")
         self._learning_rate = learning_rate
@@ -49,6 +53,10 @@ class Optimizer:
         self._rates: dict[Program, Variable] = {}
         self._accumulators: dict[str, dict[str, Variable]] = {}
         self.helper = LayerHelper(type(self).__name__, name=type(self).__name__)
+
+    def _number(self, what: str, value: Any, **bounds: float) -> float:
+        """Return a hyperparameter as a float; an error names this optimizer."""
+        return finite(f"{type(self).__name__}: {what}", value, **bounds)
 
     # -- what a kind of optimizer says -----------------------------------------------------------------
 
@@ -83,7 +91,7 @@ class Optimizer:
         own = param_and_grad[0].optimize_attr["learning_rate"]
         if isinstance(own, Variable):
             return own
-        return rate if own == 1.0 else rate * float(own)
+        return rate if own == 1.0 else rate * finite(f"{param_and_grad[0].name}: learning_rate", own, at_least=0)
 
     def _add_accumulator(self, name: str, param: Parameter, dtype: Any = None, fill_value: float = 0.0,
                          shape: Sequence[int] | None = None) -> Variable:
@@ -178,7 +186,7 @@ class MomentumOptimizer(Optimizer):
     def __init__(self, learning_rate: Any, momentum: float, use_nesterov: bool = False, regularization: Any = None,
                  name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._momentum, self._use_nesterov = float(momentum), bool(use_nesterov)
+        self._momentum, self._use_nesterov = self._number("momentum", momentum, at_least=0, at_most=1), bool(use_nesterov)
 
     def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
         for param in parameters:
@@ -202,8 +210,9 @@ class LarsMomentumOptimizer(Optimizer):
                  lars_weight_decay: float = 0.0005, regularization: Any = None, name: str | None = None,
                  **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._attrs = {"mu": float(momentum), "lars_coeff": float(lars_coeff),
-                       "lars_weight_decay": float(lars_weight_decay)}
+        self._attrs = {"mu": self._number("momentum", momentum, at_least=0, at_most=1),
+                       "lars_coeff": self._number("lars_coeff", lars_coeff, at_least=0),
+                       "lars_weight_decay": self._number("lars_weight_decay", lars_weight_decay, at_least=0)}
 
     def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
         for param in parameters:
@@ -225,7 +234,8 @@ class AdagradOptimizer(Optimizer):
     def __init__(self, learning_rate: Any, epsilon: float = 1e-6, regularization: Any = None, name: str | None = None,
                  initial_accumulator_value: float = 0.0, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._epsilon, self._initial = float(epsilon), float(initial_accumulator_value)
+        self._epsilon = self._number("epsilon", epsilon, at_least=0)
+        self._initial = self._number("initial_accumulator_value", initial_accumulator_value, at_least=0)
 
     def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
         for param in parameters:
@@ -243,7 +253,8 @@ class DecayedAdagradOptimizer(Optimizer):
     def __init__(self, learning_rate: Any, decay: float = 0.95, epsilon: float = 1e-6, regularization: Any = None,
                  name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._decay, self._epsilon = float(decay), float(epsilon)
+        self._decay = self._number("decay", decay, at_least=0, at_most=1)
+        self._epsilon = self._number("epsilon", epsilon, at_least=0)
 
     def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
         for param in parameters:
@@ -268,10 +279,9 @@ class AdamOptimizer(Optimizer):
                  regularization: Any = None, name: str | None = None, lazy_mode: bool = False,
                  **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        for what, beta in (("beta1", beta1), ("beta2", beta2)):
-            if not 0 <= beta < 1:
-                raise ValueError(f"{self.type}: {what} must be in [0, 1), got {beta!r}")
-        self._beta1, self._beta2, self._epsilon, self._lazy_mode = float(beta1), float(beta2), float(epsilon), lazy_mode
+        self._beta1, self._beta2 = (self._number(what, beta, at_least=0, below=1)
+                                    for what, beta in (("beta1", beta1), ("beta2", beta2)))
+        self._epsilon, self._lazy_mode = self._number("epsilon", epsilon, at_least=0), lazy_mode
 
     def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
         for param in parameters:
@@ -310,7 +320,9 @@ class AdamaxOptimizer(Optimizer):
     def __init__(self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
                  regularization: Any = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._beta1, self._beta2, self._epsilon = float(beta1), float(beta2), float(epsilon)
+        self._beta1, self._beta2 = (self._number(what, beta, at_least=0, below=1)
+                                    for what, beta in (("beta1", beta1), ("beta2", beta2)))
+        self._epsilon = self._number("epsilon", epsilon, at_least=0)
 
     def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
         for param in parameters:
@@ -341,7 +353,8 @@ class AdadeltaOptimizer(Optimizer):
     def __init__(self, learning_rate: Any, epsilon: float = 1e-6, rho: float = 0.95, regularization: Any = None,
                  name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._epsilon, self._rho = float(epsilon), float(rho)
+        self._epsilon = self._number("epsilon", epsilon, at_least=0)
+        self._rho = self._number("rho", rho, at_least=0, at_most=1)
 
     def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
         for param in parameters:
@@ -369,8 +382,9 @@ class RMSPropOptimizer(Optimizer):
                  centered: bool = False, regularization: Any = None, name: str | None = None,
                  **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._attrs = {"decay": float(rho), "epsilon": float(epsilon), "momentum": float(momentum),
-                       "centered": bool(centered)}
+        self._attrs = {"decay": self._number("rho", rho, at_least=0, at_most=1),
+                       "epsilon": self._number("epsilon", epsilon, at_least=0),
+                       "momentum": self._number("momentum", momentum, at_least=0, at_most=1), "centered": bool(centered)}
 
     def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
         for param in parameters:
@@ -393,7 +407,8 @@ class FtrlOptimizer(Optimizer):
     def __init__(self, learning_rate: Any, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5,
                  regularization: Any = None, name: str | None = None, **options: Any) -> None:
         super().__init__(learning_rate, regularization, name, **options)
-        self._attrs = {"l1": float(l1), "l2": float(l2), "lr_power": float(lr_power)}
+        self._attrs = {"l1": self._number("l1", l1, at_least=0), "l2": self._number("l2", l2, at_least=0),
+                       "lr_power": self._number("lr_power", lr_power, at_most=0)}
 
     def _create_accumulators(self, block: Block, parameters: Sequence[Parameter]) -> None:
         for param in parameters:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .checks import finite
+
 
 class ParamAttr:
     """Name, initializer, learning rate, regularizer, clipping of one parameter.
@@ -24,6 +26,8 @@ class ParamAttr:
             raise TypeError(f"ParamAttr: name must be a string with at least one letter, got {name!r}")
         self.name = name
         self.initializer = initializer
+        if isinstance(learning_rate, (int, float)):      # or a Variable
+            finite("ParamAttr: learning_rate", learning_rate, at_least=0)
         self.learning_rate = learning_rate
         self.regularizer = regularizer
         self.trainable = trainable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .checks import finite
 from .framework import Block, Parameter, Variable
 
 
@@ -11,7 +12,7 @@ class WeightDecayRegularizer:
     """Base: ``regularizer(param, grad, block)`` returns the term to add to the gradient."""
 
     def __init__(self, regularization_coeff: float = 0.0) -> None:
-        self._coeff = float(regularization_coeff)
+        self._coeff = finite(f"{type(self).__name__}: regularization_coeff", regularization_coeff, at_least=0)
 
     def __call__(self, param: Parameter, grad: Variable, block: Block) -> Variable:
         raise NotImplementedError(f"{type(self).__name__} does not say what it adds")

@@ -139,6 +139,35 @@ def test_values_out_of_range():
     (lambda x: layers.relu(x, slope=1), "relu takes x, name; got slope=1"),
     (lambda x: fluid.optimizer.SGD("fast"), "learning_rate must be a number or a Variable, got 'fast'"),
     (lambda x: fluid.optimizer.Adam(beta1=1.0), "beta1 must be in [0, 1), got 1.0"),
+    (lambda x: fluid.optimizer.SGD(-0.1), "SGDOptimizer: learning_rate must be a finite number of at least 0, got -0.1"),
+    (lambda x: fluid.optimizer.SGD(float("nan")), "learning_rate must be a finite number of at least 0, got nan"),
+    (lambda x: fluid.optimizer.SGD(float("inf")), "learning_rate must be a finite number of at least 0, got inf"),
+    (lambda x: fluid.optimizer.Momentum(0.1, float("nan")), "MomentumOptimizer: momentum must be in [0, 1], got nan"),
+    (lambda x: fluid.optimizer.Momentum(0.1, "much"), "momentum must be a number, got 'much'"),
+    (lambda x: fluid.optimizer.LarsMomentum(0.1, 0.9, lars_weight_decay=-1), "lars_weight_decay must be a finite number of at least 0"),
+    (lambda x: fluid.optimizer.Adagrad(0.1, epsilon=-1e-6), "epsilon must be a finite number of at least 0, got -1e-06"),
+    (lambda x: fluid.optimizer.Adagrad(0.1, initial_accumulator_value=-1), "initial_accumulator_value must be"),
+    (lambda x: fluid.optimizer.DecayedAdagrad(0.1, decay=1.5), "decay must be in [0, 1], got 1.5"),
+    (lambda x: fluid.optimizer.Adam(epsilon=float("inf")), "AdamOptimizer: epsilon must be a finite number"),
+    (lambda x: fluid.optimizer.Adamax(beta2=float("nan")), "beta2 must be in [0, 1), got nan"),
+    (lambda x: fluid.optimizer.Adadelta(0.1, rho=-0.5), "rho must be in [0, 1], got -0.5"),
+    (lambda x: fluid.optimizer.RMSProp(0.1, momentum=-0.5), "momentum must be in [0, 1], got -0.5"),
+    (lambda x: fluid.optimizer.Ftrl(0.1, l1=-1), "FtrlOptimizer: l1 must be a finite number of at least 0"),
+    (lambda x: fluid.optimizer.Ftrl(0.1, lr_power=0.5), "lr_power must be a finite number of at most 0, got 0.5"),
+    (lambda x: fluid.ParamAttr(learning_rate=-1.0), "ParamAttr: learning_rate must be a finite number of at least 0, got -1.0"),
+    (lambda x: fluid.regularizer.L2Decay(float("nan")), "L2DecayRegularizer: regularization_coeff must be a finite number"),
+    (lambda x: fluid.clip.GradientClipByGlobalNorm(float("nan")), "clip_norm must be above 0, got nan"),
+    (lambda x: fluid.clip.GradientClipByNorm(-1.0), "clip_norm must be above 0, got -1.0"),
+    (lambda x: fluid.clip.GradientClipByValue(float("nan")), "min must not be above max"),
+    (lambda x: layers.exponential_decay(-0.1, 10, 0.5), "exponential_decay: learning_rate must be a finite number of at least 0, got -0.1"),
+    (lambda x: layers.exponential_decay(0.1, 0, 0.5), "exponential_decay: decay_steps must be a finite number above 0, got 0"),
+    (lambda x: layers.natural_exp_decay(0.1, 10, float("inf")), "natural_exp_decay: decay_rate must be a finite number, got inf"),
+    (lambda x: layers.inverse_time_decay(0.1, 10, -1), "inverse_time_decay: decay_rate must be"),
+    (lambda x: layers.polynomial_decay(0.1, 10, -0.1), "polynomial_decay: end_learning_rate must be"),
+    (lambda x: layers.piecewise_decay([10], [0.1, float("nan")]), "piecewise_decay: values[1] must be a finite number of at least 0, got nan"),
+    (lambda x: layers.noam_decay(0, 10), "noam_decay: d_model must be a finite number above 0, got 0"),
+    (lambda x: layers.cosine_decay(0.1, 10, 0), "cosine_decay: epochs must be"),
+    (lambda x: layers.linear_lr_warmup(0.1, 10, -0.1, 0.1), "linear_lr_warmup: start_lr must be"),
     (lambda x: fluid.optimizer.SGD(0.1).minimize(3), "minimize: loss must be a Variable, got 3"),
     (lambda x: fluid.optimizer.SGD(0.1).minimize(x), "the loss must have one element"),
     (lambda x: fluid.initializer.Uniform(1.0, 1.0), "low must be below high, got low=1.0, high=1.0"),
@@ -277,3 +306,17 @@ def test_what_fails_before_a_run_without_fetches_is_what_is_said():
     exe._before_run = fail                             # as in a job
     with raises(TypeError, "the real reason"):
         exe.run(fluid.default_main_program())
+
+
+@pytest.mark.parametrize("rate", [-0.1, float("nan"), float("inf")])
+@pytest.mark.parametrize("optimizer", [fluid.optimizer.SGD, fluid.optimizer.Adam, fluid.optimizer.Adagrad,
+                                       lambda rate: fluid.optimizer.LarsMomentum(rate, 0.9)])
+def test_a_rate_that_is_set_by_hand_must_make_sense(exe, optimizer, rate):
+    x = layers.data("x", [3])
+    made = optimizer(0.1)
+    made.minimize(layers.mean(layers.fc(x, 1)))
+    exe.run(fluid.default_startup_program())
+    name = made._global_learning_rate().name
+    fluid.global_scope().var(name).get_tensor().set(np.array([rate], "float32"), fluid.CPUPlace())
+    with raises(ValueError, f"the learning rate in '{name}' is {rate:g}; it must be finite and at least 0"):
+        exe.run(feed={"x": np.ones((2, 3), "float32")})

@@ -1,5 +1,6 @@
 """Learning rates that change from step to step, as operators of the program.
 
+Rates are finite numbers of at least 0, numbers of steps are above 0; others are a ValueError that shows the value.
 ``step`` counts the runs of the program from 0. The operators carry the role LRSched, so that a parameter
 server can run them beside its optimizers.
 """
@@ -10,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..checks import finite
 from ..framework import Variable, default_main_program
 from . import ops, tensor
 from .math import elementwise_max, elementwise_min, sums
@@ -31,6 +33,15 @@ def _step(begin: int = 0) -> Variable:
     return step + float(begin) if begin else step
 
 
+def _check(schedule: str, rates: dict[str, Any], above_zero: dict[str, Any] | None = None) -> None:
+    """Check the rates (or Variables), and the numbers that must be above 0."""
+    for name, value in rates.items():
+        if not isinstance(value, Variable):
+            finite(f"{schedule}: {name}", value, at_least=0)
+    for name, value in (above_zero or {}).items():
+        finite(f"{schedule}: {name}", value, above=0)
+
+
 def _ratio(decay_steps: float, staircase: bool) -> Variable:
     ratio = _step() / float(decay_steps)
     return ops.floor(ratio) if staircase else ratio
@@ -42,18 +53,22 @@ def exponential_decay(learning_rate: float, decay_steps: int, decay_rate: float,
     >>> fluid.layers.exponential_decay(0.1, decay_steps=1000, decay_rate=0.5).shape
     (1,)
     """
+    _check("exponential_decay", {"learning_rate": learning_rate, "decay_rate": decay_rate}, {"decay_steps": decay_steps})
     with _schedule():
         return float(decay_rate) ** _ratio(decay_steps, staircase) * learning_rate
 
 
 def natural_exp_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> Variable:
     """Return ``learning_rate * exp(-decay_rate * step / decay_steps)``."""
+    _check("natural_exp_decay", {"learning_rate": learning_rate}, {"decay_steps": decay_steps})
+    finite("natural_exp_decay: decay_rate", decay_rate)
     with _schedule():
         return ops.exp(_ratio(decay_steps, staircase) * -float(decay_rate)) * learning_rate
 
 
 def inverse_time_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> Variable:
     """Return ``learning_rate / (1 + decay_rate * step / decay_steps)``."""
+    _check("inverse_time_decay", {"learning_rate": learning_rate, "decay_rate": decay_rate}, {"decay_steps": decay_steps})
     with _schedule():
         return learning_rate / (_ratio(decay_steps, staircase) * decay_rate + 1.0)
 
@@ -64,6 +79,8 @@ def polynomial_decay(learning_rate: float, decay_steps: int, end_learning_rate: 
 
     With ``cycle`` it starts anew instead, each time over a longer way: ``decay_steps`` times 2, 3, ...
     """
+    _check("polynomial_decay", {"learning_rate": learning_rate, "end_learning_rate": end_learning_rate, "power": power},
+           {"decay_steps": decay_steps})
     with _schedule():
         step = _step()
         if cycle:
@@ -87,6 +104,7 @@ def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Varia
                          f"got {len(values)}")
     if any(a >= b for a, b in zip(boundaries, boundaries[1:])):
         raise ValueError(f"piecewise_decay: boundaries must rise, got {list(boundaries)}")
+    _check("piecewise_decay", {f"values[{i}]": value for i, value in enumerate(values)})
     with _schedule():
         step = _step()
         # One term of the sum is a value times 1, the others are 0: no rounding.
@@ -108,6 +126,7 @@ def noam_decay(d_model: int, warmup_steps: int, learning_rate: float = 1.0) -> V
 
     From Vaswani and others, "Attention is all you need", 2017, eq. 3.
     """
+    _check("noam_decay", {"learning_rate": learning_rate}, {"d_model": d_model, "warmup_steps": warmup_steps})
     with _schedule():
         step = _step(begin=1)
         shape = elementwise_min(step ** -0.5, step * float(warmup_steps) ** -1.5)
@@ -116,6 +135,7 @@ def noam_decay(d_model: int, warmup_steps: int, learning_rate: float = 1.0) -> V
 
 def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Variable:
     """Return ``learning_rate * (cos(epoch * pi / epochs) + 1) / 2`` with the whole epochs passed so far."""
+    _check("cosine_decay", {"learning_rate": learning_rate}, {"step_each_epoch": step_each_epoch, "epochs": epochs})
     with _schedule():
         epoch = ops.floor(_step() / float(step_each_epoch))
         return (ops.cos(epoch * (math.pi / epochs)) + 1.0) * (0.5 * learning_rate)
@@ -126,6 +146,8 @@ def linear_lr_warmup(learning_rate: Any, warmup_steps: int, start_lr: float, end
 
     ``learning_rate`` is a number or a schedule.
     """
+    _check("linear_lr_warmup", {"learning_rate": learning_rate, "start_lr": start_lr, "end_lr": end_lr},
+           {"warmup_steps": warmup_steps})
     with _schedule():
         step = _step()
         warm = step * ((end_lr - start_lr) / float(warmup_steps)) + start_lr
