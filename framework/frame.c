@@ -223,7 +223,7 @@ static tr_status own_output(tr_tensor *tensor, const tr_meta *meta, bool is_inpu
     const bool    fits = tensor->dtype == meta->dtype && tr_shape_equal(&tensor->shape, &meta->shape);
     const int64_t bytes = tr_shape_numel(&meta->shape) * tr_dtype_size(meta->dtype);
 
-    if (is_input && bytes != tr_tensor_bytes(tensor))
+    if (is_input && tensor->dtype != TR_DTYPE_NONE && bytes != tr_tensor_bytes(tensor))
         return tr_fail(TR_ESHAPE, "it reads and writes the same variable, which would become %s%s instead of %s%s while it is read; "
                        "write to another variable, and assign that", tr_dtype_name(meta->dtype), TR_SHAPE_STR(meta->shape),
                        tr_dtype_name(tensor->dtype), TR_SHAPE_STR(tensor->shape));

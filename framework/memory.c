@@ -68,7 +68,7 @@ void *tr__array_alloc(size_t bytes)
     void *memory;
     if (posix_memalign(&memory, alignment, bytes ? (bytes + LINE - 1) / LINE * LINE : LINE))
         return NULL;
-    if (alignment == HUGE_PAGE)              /* not its end, which shares a page with what is not its own */
+    if (alignment == HUGE_PAGE)                        /* not its end, which shares a page with what is not its own */
         madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
     return memory;
 }

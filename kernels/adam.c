@@ -62,8 +62,7 @@ static tr_status NAME(adam)(const tr_run *io)
 
     TR_TRY(tr__optimizer_rate(&given, io, LEARNING_RATE));
     const attrs   *a = io->attrs;
-    const T        rate = NAME(tr_adam_rate)((T)given,
-                                            (T)tr__optimizer_number(io->in[BETA1_POW]),
+    const T        rate = NAME(tr_adam_rate)((T)given, (T)tr__optimizer_number(io->in[BETA1_POW]),
                                             (T)tr__optimizer_number(io->in[BETA2_POW]));
     T             *p = io->out[PARAM_OUT]->data, *m1 = io->out[MOMENT1_OUT]->data, *m2 = io->out[MOMENT2_OUT]->data;
     NAME(tr_sweep) s;

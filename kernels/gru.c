@@ -178,8 +178,8 @@ TR_REGISTER_OP(gru_unit_grad, .grad_of = &tr_op_record_gru_unit, .infer = infer_
 
 static NAME(tr_gru) NAME(gru_of)(const attrs *a, const tr_tensor *weight)
 {
-    return (NAME(tr_gru)){.width = weight->shape.dim[0], .gate_act = a->gate_activation,
-                          .candidate_act = a->activation, .origin_mode = a->origin_mode, .weight = weight->data};
+    return (NAME(tr_gru)){.width = weight->shape.dim[0], .gate_act = a->gate_activation, .candidate_act = a->activation,
+                          .origin_mode = a->origin_mode, .weight = weight->data};
 }
 
 static tr_status NAME(gru)(const tr_run *io)

@@ -231,8 +231,7 @@ static NAME(tr_lstm) NAME(lstm_of)(const attrs *a, const parts *p)
 
     return (NAME(tr_lstm)){
         .width = width, .out_width = p->weight->shape.dim[0],
-        .gate_act = a->gate_activation, .cell_act = a->cell_activation,
-        .candidate_act = a->candidate_activation,
+        .gate_act = a->gate_activation, .cell_act = a->cell_activation, .candidate_act = a->candidate_activation,
         .projection_act = p->projection ? a->proj_activation : TR_ACT_identity,
         .cell_clip = p->projection ? a->cell_clip : 0, .projection_clip = p->projection ? a->proj_clip : 0,
         .weight = p->weight->data, .peephole = a->use_peepholes ? (const T *)p->bias->data + 4 * width : NULL,
