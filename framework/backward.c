@@ -65,7 +65,7 @@ const char *tr_grad_saved(tr_grad_maker *maker, const char *var, bool is_output)
     const char *saved = tr__grad_intern(w, "%s@SAVED@%d", var, version_of(w, var, is_output));
     if (!tr_block_find_var(w->block, saved)) {
         tr_op_desc *assign = tr__grad_unary("assign", var, saved);
-        tr_block_create_var(w->block, saved);      /* here, whatever blocks around have saved */
+        tr__block_var(w->block, saved);      /* here, whatever blocks around have saved */
         if (tr_block_insert_op(w->block, w->position + (is_output ? 1 : 0), assign) != TR_OK) {
             tr_op_desc_free(assign);  /* something that cannot be copied: read what is there */
             tr_block_remove_var(w->block, saved);

@@ -58,7 +58,7 @@ static tr_var *locate(tr_frame *frame, int v)
     switch (var->place) {
     case TR_SCOPE:
         found = tr_scope_find(frame->plan->scope, var->name);
-        return found ? found : tr_scope_var(frame->plan->scope, var->name);
+        return found ? found : tr__scope_var(frame->plan->scope, var->name);
     case TR_OUTER:
         return frame->parent->var[var->outer];
     case TR_CALLERS:

@@ -94,7 +94,7 @@ tr_status tr__grad_declare_like(tr_grad_walk *w, const char *name, const char *l
         return tr_fail(TR_ENOTFOUND, "backward: there is no variable '%s'", like);
     if (from->kind == TR_KIND_ARRAY && tr_block_find_var_recursive(w->target, name))
         return TR_OK;                 /* the one of a block around */
-    tr_var_desc *var = tr_block_create_var(w->target, name);
+    tr_var_desc *var = tr__block_var(w->target, name);
     tr_var_desc_set_kind(var, from->kind);
     tr_var_desc_set_dtype(var, from->dtype);
     tr_var_desc_set_lod_level(var, from->lod_level);

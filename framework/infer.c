@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "framework/kernel.h"
+#include "framework/name.h"
 #include "framework/op_attrs.h"
 #include "framework/op_registry.h"
 
@@ -263,16 +264,18 @@ done:
 /* -- inserting ------------------------------------------------------------------------------------ */
 
 /* Create the outputs that do not exist; `made` remembers them, to be undone. */
-static void create_outputs(tr_block *block, const tr_op_desc *op, const char **made, int *made_count)
+static tr_status create_outputs(tr_block *block, const tr_op_desc *op, const char **made, int *made_count)
 {
     for (int s = 0; s < op->out_count; s++)
         for (int i = 0; i < op->out[s].count; i++) {
             const char *name = op->out[s].arg[i];
             if (is_empty_name(name) || tr_block_find_var_recursive(block, name))
                 continue;
-            tr_block_create_var(block, name);
+            TR_TRY(tr_name_check(name));
+            tr__block_var(block, name);
             made[(*made_count)++] = name;
         }
+    return TR_OK;
 }
 
 static tr_status insert_checked(tr_block *block, int index, tr_op_desc *op)
@@ -303,8 +306,9 @@ tr_status tr_block_insert_op(tr_block *block, int index, tr_op_desc *op)
     const char **made = malloc((size_t)(outputs + 1) * sizeof *made);
     if (!made)
         return tr_fail(TR_ENOMEM, "%s: no memory to insert it", op->type);
-    create_outputs(block, op, made, &made_count);
-    const tr_status status = insert_checked(block, index, op);
+    tr_status status = create_outputs(block, op, made, &made_count);
+    if (status == TR_OK)
+        status = insert_checked(block, index, op);
     if (status != TR_OK) {
         for (int i = 0; i < made_count; i++)
             tr_block_remove_var(block, made[i]);

@@ -257,6 +257,7 @@ const tr_op *tr_op_at(int index) { return index >= 0 && index < record_count ? r
 const char *tr_op_type(const tr_op *op) { return op->type; }
 const char *tr_op_doc(const tr_op *op) { return text_or_empty(tr__op_proto(op)->doc); }
 bool tr_op_has_grad(const tr_op *op) { return op->grad != NULL; }
+unsigned tr_op_io(const tr_op *op) { return op->io; }
 
 int tr_op_input_count(const tr_op *op) { return info_of(op)->in_count; }
 const char *tr_op_input_name(const tr_op *op, int slot) { return name_of(in_slot(op, slot)); }

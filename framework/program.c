@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "framework/memory.h"
+#include "framework/name.h"
 
 /* -- programs --------------------------------------------------------------------------------- */
 
@@ -68,7 +69,7 @@ void tr_program_free(tr_program *program)
 
 static void clone_var(tr_block *to, const tr_var_desc *var)
 {
-    tr_var_desc *copy = tr_block_create_var(to, var->name);
+    tr_var_desc *copy = tr__block_var(to, var->name);
     char        *name = copy->name;
 
     *copy = *var;
@@ -190,6 +191,15 @@ tr_var_desc *tr_block_create_var(tr_block *block, const char *name)
 
     if (var)
         return var;
+    return tr_name_check(name) == TR_OK ? tr__block_var(block, name) : NULL;
+}
+
+tr_var_desc *tr__block_var(tr_block *block, const char *name)
+{
+    tr_var_desc *var = tr_block_find_var(block, name);
+
+    if (var)
+        return var;
     var = tr__must_alloc(sizeof *var);
     *var = (tr_var_desc){.name = tr__must_strdup(name), .kind = TR_KIND_TENSOR, .dtype = TR_DTYPE_NONE,
                          .block = block};
@@ -301,6 +311,7 @@ tr_status tr_block_rename_var(tr_block *block, const char *from, const char *to)
         return tr_fail(TR_ENOTFOUND, "block %d has no variable '%s' to rename", block->index, from);
     if (strcmp(from, to) == 0)
         return TR_OK;
+    TR_TRY(tr_name_check(to));
     if (tr_block_find_var(block, to))
         return tr_fail(TR_EEXIST, "cannot rename '%s' to '%s': block %d has one of that name", from, to, block->index);
     char *old = tr__must_strdup(from), *new = tr__must_strdup(to);       /* they may be the desc's own */

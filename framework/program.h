@@ -77,6 +77,8 @@ struct tr_program {
     uint64_t   revision;
 };
 
+/* tr_block_create_var for a name that was checked before, or derived from such a one. */
+tr_var_desc   *tr__block_var(tr_block *block, const char *name);
 tr_slot       *tr__op_desc_slot(const tr_op_desc *op, bool output, const char *name);   /* or NULL */
 tr_attr       *tr__op_desc_attr(const tr_op_desc *op, const char *name);                /* or NULL */
 tr_op_desc    *tr__op_desc_clone(const tr_op_desc *op);

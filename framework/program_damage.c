@@ -4,81 +4,12 @@
  * hand, asks protobuf-c about each part that is a message itself, and goes into the first one that it refuses. */
 #include "framework/program_damage.h"
 
+#include "framework/message.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "proto/framework.pb-c.h"
-
-/* -- the wire format: fields of (number, kind, contents) -------------------------------------------- */
-
-typedef struct field {
-    uint32_t       number, kind;
-    const uint8_t *data;                  /* of kind LENGTH: as much as is there */
-    size_t         size;
-    uint64_t       missing;               /* of kind LENGTH: bytes that it should have beyond the end */
-} field;
-
-typedef struct cursor {
-    const uint8_t *at, *end;
-} cursor;
-
-enum { VARINT = 0, FIXED64 = 1, LENGTH = 2, FIXED32 = 5 };
-
-static bool read_varint(cursor *c, uint64_t *value)
-{
-    *value = 0;
-    for (int shift = 0; c->at < c->end && shift < 70; shift += 7) {
-        const uint8_t byte = *c->at++;
-        if (shift < 64)
-            *value |= (uint64_t)(byte & 0x7f) << shift;
-        if (!(byte & 0x80))
-            return true;
-    }
-    return false;
-}
-
-static bool skip(cursor *c, uint64_t size)
-{
-    if (size > (uint64_t)(c->end - c->at))
-        return false;
-    c->at += size;
-    return true;
-}
-
-static bool read_field(cursor *c, field *f)
-{
-    uint64_t key, size;
-
-    if (!read_varint(c, &key))
-        return false;
-    f->number = (uint32_t)(key >> 3);
-    f->kind = (uint32_t)(key & 7);
-    switch (f->kind) {
-    case VARINT:  return read_varint(c, &size);
-    case FIXED64: return skip(c, 8);
-    case FIXED32: return skip(c, 4);
-    case LENGTH:
-        if (!read_varint(c, &size))
-            return false;
-        f->data = c->at;
-        f->size = size < (uint64_t)(c->end - c->at) ? (size_t)size : (size_t)(c->end - c->at);
-        f->missing = size - f->size;
-        return skip(c, f->size);
-    default:
-        return false;
-    }
-}
-
-/* False: the end, or something that is no field; then the cursor stands before it. */
-static bool next_field(cursor *c, field *f)
-{
-    const uint8_t *start = c->at;
-
-    if (c->at < c->end && read_field(c, f))
-        return true;
-    c->at = start;
-    return false;
-}
 
 /* -- which part is it ------------------------------------------------------------------------------- */
 
@@ -98,11 +29,11 @@ static void go_into(place *p, const char *what, int index)
 /* The contents of the string field `number`, if it is there and printable: the type of an operator, a name. */
 static void add_name(place *p, const uint8_t *data, size_t size, uint32_t number)
 {
-    cursor c = {data, data + size};
-    field  f;
+    tr_message_cursor c = {data, data + size};
+    tr_message_field f;
 
-    while (next_field(&c, &f)) {
-        if (f.number != number || f.kind != LENGTH || f.size > 80)
+    while (tr__message_next(&c, &f)) {
+        if (f.number != number || f.kind != TR_FIELD_LENGTH || f.size > 80)
             continue;
         for (size_t i = 0; i < f.size; i++)
             if (f.data[i] < ' ' || f.data[i] > '~')
@@ -142,14 +73,14 @@ static uint32_t name_field(const ProtobufCMessageDescriptor *type)
 /* What a message lacks or cannot have, when all its parts are readable. */
 static void describe(char *out, size_t room, const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t size)
 {
-    cursor   c = {data, data + size};
-    uint64_t seen = 0;
-    field    f;
+    tr_message_cursor c = {data, data + size};
+    uint64_t          seen = 0;
+    tr_message_field f;
 
-    while (next_field(&c, &f)) {
+    while (tr__message_next(&c, &f)) {
         if (f.number < 64)
             seen |= 1ull << f.number;
-        if (f.kind == LENGTH && f.missing) {
+        if (f.kind == TR_FIELD_LENGTH && f.missing) {
             snprintf(out, room, "it is cut short: field %u lacks %llu of its bytes", f.number,
                      (unsigned long long)f.missing);
             return;
@@ -171,13 +102,13 @@ static void describe(char *out, size_t room, const ProtobufCMessageDescriptor *t
 static void locate(place *p, char *out, size_t room, const ProtobufCMessageDescriptor *type, const uint8_t *data,
                    size_t size)
 {
-    cursor c = {data, data + size};
-    field  f;
+    tr_message_cursor c = {data, data + size};
+    tr_message_field f;
     int    count[16] = {0};               /* of the parts of each field number */
 
-    while (next_field(&c, &f)) {
+    while (tr__message_next(&c, &f)) {
         const ProtobufCFieldDescriptor *part = protobuf_c_message_descriptor_get_field(type, f.number);
-        if (!part || part->type != PROTOBUF_C_TYPE_MESSAGE || f.kind != LENGTH)
+        if (!part || part->type != PROTOBUF_C_TYPE_MESSAGE || f.kind != TR_FIELD_LENGTH)
             continue;
         const int index = f.number < 16 ? count[f.number]++ : 0;
         if (!f.missing && is_readable(part->descriptor, f.data, f.size))

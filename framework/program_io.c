@@ -3,7 +3,6 @@
  * protobuf-c checks that the bytes are such a message; this file checks that the message is a program: that
  * indices lie in the program, names are unique, shapes possible, blocks neither hang in the air nor run each
  * other in circles. What passes here needs no such check later. Memory stays in proportion to the bytes. */
-#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +12,9 @@
 #include "framework/attr.h"
 #include "framework/dtype.h"
 #include "framework/memory.h"
+#include "framework/message.h"
+#include "framework/name.h"
+#include "framework/path.h"
 #include "framework/program.h"
 #include "framework/program_damage.h"
 #include "proto/framework.pb-c.h"
@@ -49,6 +51,12 @@ static tr_status bad_op(const op_place *at, const char *format, ...)
     return tr_fail(TR_EFORMAT, "program: block %d, operator %d (%s): %s", at->block, at->index, at->type, what);
 }
 
+/* A slot's, an attribute's or a variable's name. */
+static tr_status check_name(const op_place *at, const char *name)
+{
+    return tr_name_check(name) == TR_OK ? TR_OK : bad_op(at, "%s", tr_error());
+}
+
 static tr_status read_slots(tr_op_desc *op, bool output, pb_slot *const *slots, size_t count, const op_place *at)
 {
     const char *side = output ? "output" : "input";
@@ -61,6 +69,9 @@ static tr_status read_slots(tr_op_desc *op, bool output, pb_slot *const *slots, 
             return bad_op(at, "%s slot '%s' is there twice", side, slot->parameter);
         if (slot->n_arguments > INT_MAX)
             return bad_op(at, "%s slot '%s' has %zu arguments", side, slot->parameter, slot->n_arguments);
+        TR_TRY(check_name(at, slot->parameter));
+        for (size_t a = 0; a < slot->n_arguments; a++)
+            TR_TRY(check_name(at, slot->arguments[a]));
         const char *const *names = (const char *const *)slot->arguments;
         if (output)
             tr_op_desc_set_output(op, slot->parameter, (int)slot->n_arguments, names);
@@ -125,6 +136,7 @@ static tr_status read_attr(tr_op_desc *op, const pb_attr *from, const op_place *
     const tr_attr_type type = (tr_attr_type)from->type;
     int32_t *bools = NULL;
 
+    TR_TRY(check_name(at, from->name));
     if (!tr_attr_type_is_valid((int)type))
         return bad_op(at, "attribute '%s' has the unknown type %d", from->name, (int)type);
     if (tr__op_desc_attr(op, from->name))
@@ -145,6 +157,7 @@ static tr_status fill_op(tr_op_desc *op, const pb_op *from, const op_place *at)
 {
     if (!*from->type)
         return bad_op(at, "it has no type");
+    TR_TRY(check_name(at, from->type));
     if (from->n_attrs > MAX_PER_OP)
         return bad_op(at, "%zu attributes are more than %d", from->n_attrs, MAX_PER_OP);
     TR_TRY(read_slots(op, false, from->inputs, from->n_inputs, at));
@@ -227,7 +240,9 @@ static tr_status read_var(tr_block *block, const pb_var *from)
                        tr_block_var_count(block));
     if (tr_block_find_var(block, from->name))
         return tr_fail(TR_EFORMAT, "program: block %d: variable '%s' is there twice", block->index, from->name);
-    tr_var_desc *var = tr_block_create_var(block, from->name);
+    if (tr_name_check(from->name) != TR_OK)
+        return tr_fail(TR_EFORMAT, "program: block %d: variable %d: %s", block->index, tr_block_var_count(block), tr_error());
+    tr_var_desc *var = tr__block_var(block, from->name);
     if (!is_kind(type->type))
         return bad_var(var, "its type is the unknown", type->type);
     var->kind = (tr_var_kind)type->type;
@@ -382,7 +397,9 @@ tr_status tr_program_parse(tr_program **out, const void *bytes, size_t size)
     if (!message)
         return tr__program_explain_damage(bytes, size);
     program = tr_program_new();
-    const tr_status status = read_program(program, message);
+    tr_status status = tr__message_check_strings(&paddle__framework__proto__program_desc__descriptor, bytes, size);
+    if (status == TR_OK)
+        status = read_program(program, message);
     paddle__framework__proto__program_desc__free_unpacked(message, NULL);
     if (status != TR_OK) {
         tr_program_free(program);
@@ -394,44 +411,17 @@ tr_status tr_program_parse(tr_program **out, const void *bytes, size_t size)
 
 /* -- files ------------------------------------------------------------------------------------ */
 
-static tr_status read_file(char **bytes, size_t *size, FILE *in, const char *path)
+tr_status tr_program_load(tr_program **out, const char *path, unsigned allowed)
 {
-    size_t capacity = 1 << 16, got;
-    char  *data = malloc(capacity);
+    uint8_t *bytes = NULL;
+    size_t   size = 0;
 
-    *size = 0;
-    while (data && (got = fread(data + *size, 1, capacity - *size, in)) > 0) {
-        *size += got;
-        if (*size < capacity)
-            continue;
-        char *more = realloc(data, capacity *= 2);
-        if (!more)
-            free(data);
-        data = more;
-    }
-    if (!data)
-        return tr_fail(TR_ENOMEM, "no memory for the program '%s'", path);
-    if (ferror(in)) {
-        free(data);
-        return tr_fail(TR_EIO, "cannot read the program '%s': %s", path, strerror(errno));
-    }
-    *bytes = data;
-    return TR_OK;
-}
-
-tr_status tr_program_load(tr_program **out, const char *path)
-{
-    char  *bytes = NULL;
-    size_t size = 0;
-    FILE  *in = fopen(path, "rb");
-
-    if (!in)
-        return tr_fail(TR_EIO, "cannot open the program '%s': %s", path, strerror(errno));
-    tr_status status = read_file(&bytes, &size, in, path);
-    fclose(in);
-    if (status != TR_OK)
-        return status;
-    status = tr_program_parse(out, bytes, size);
+    TR_TRY(tr_path_read(&bytes, &size, path, INT_MAX));
+    tr_status status = tr_program_parse(out, bytes, size);
     free(bytes);
+    if (status == TR_OK && (status = tr_program_check_io(*out, allowed)) != TR_OK) {
+        tr_program_free(*out);
+        *out = NULL;
+    }
     return status == TR_OK ? TR_OK : tr_context(status, "while loading '%s'", path);
 }

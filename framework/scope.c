@@ -1,6 +1,8 @@
 /* scope.c - see scope.h. */
 #include "framework/scope.h"
 
+#include "framework/name.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,15 +127,27 @@ tr_var *tr_scope_find(const tr_scope *scope, const char *name)
 tr_var *tr_scope_var(tr_scope *scope, const char *name)
 {
     tr_var *var = tr_scope_find_local(scope, name);
+
+    if (var)
+        return var;
+    return tr_name_check(name) == TR_OK ? tr__scope_var(scope, name) : NULL;
+}
+
+tr_var *tr__scope_var(tr_scope *scope, const char *name)
+{
+    tr_var *var = tr_scope_find_local(scope, name);
     if (var)
         return var;
     const size_t    size = strlen(name) + 1;
     tr_scope_entry *entry = malloc(sizeof *entry + size);
-    if (!entry)
+    if (!entry) {
+        tr_fail(TR_ENOMEM, "no memory for the variable '%s'", name);
         return NULL;
+    }
     tr__var_init(&entry->var);
     memcpy(entry->name, name, size);
     if (tr_map_put(&scope->vars, entry->name, entry) != 0) {
+        tr_fail(TR_ENOMEM, "no memory for the variable '%s'", name);
         free(entry);
         return NULL;
     }

@@ -36,4 +36,7 @@ struct tr_scope {
     uint64_t  generation;
 };
 
+/* tr_scope_var for a name that was checked before, or derived from such a one. NULL: no memory. */
+tr_var *tr__scope_var(tr_scope *scope, const char *name);
+
 #endif

@@ -12,6 +12,7 @@
 
 #include "framework/beside.h"
 #include "framework/dtype.h"
+#include "framework/path.h"
 #include "proto/framework.pb-c.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are written as they lie in memory");
@@ -337,10 +338,9 @@ tr_status tr_tensor_save(const tr_tensor *tensor, const char *path)
 
 tr_status tr_tensor_load(tr_tensor *tensor, const char *path)
 {
-    FILE *in = fopen(path, "rb");
+    FILE *in;
 
-    if (!in)
-        return tr_fail(TR_EIO, "cannot open '%s': %s", path, strerror(errno));
+    TR_TRY(tr_path_fopen(&in, NULL, path));
     tr_status status = tr_tensor_read(in, tensor);
     if (status == TR_OK && fgetc(in) != EOF)
         status = tr_fail(TR_EFORMAT, "tensor file: there are more bytes behind the tensor, which ends at %lld",

@@ -178,6 +178,16 @@ TR_API const int64_t *tr_tensor_rows(const tr_tensor *tensor);
 TR_API tr_status tr_tensor_save(const tr_tensor *tensor, const char *path);
 TR_API tr_status tr_tensor_load(tr_tensor *tensor, const char *path);
 
+/* == names and files ======================================================================== */
+
+/* A name (of a variable, an operator, a slot, an attribute, a table) is valid UTF-8 of 1 to 1024 bytes without control
+ * characters. TR_EINVAL says why another one is refused. */
+TR_API tr_status tr_name_check(const char *name);
+/* The path of the file `name` in `folder` ("" is the current one), malloc'ed: free it by tr_free. It stays in the folder:
+ * `name` is a name, and relative, with no part that is empty, "." or ".."; '/' leads to a folder in it; no symbolic link on
+ * the way leads out of it. Otherwise TR_EINVAL. Neither the folder nor the file need exist. */
+TR_API tr_status tr_path_inside(char **out, const char *folder, const char *name);
+
 /* == scopes ================================================================================= */
 
 /* Name -> variable. A scope looks a name up in itself, then in its parents. */
@@ -186,7 +196,8 @@ typedef struct tr_var   tr_var;
 
 TR_API tr_scope *tr_scope_new(tr_scope *parent);        /* the parent must outlive it */
 TR_API void      tr_scope_free(tr_scope *scope);        /* frees its variables */
-TR_API tr_var   *tr_scope_var(tr_scope *scope, const char *name);          /* find here or create */
+TR_API tr_var   *tr_scope_var(tr_scope *scope, const char *name);          /* find here or create; NULL: tr_error says
+                                                                              why (tr_name_check, or no memory) */
 TR_API tr_var   *tr_scope_find(const tr_scope *scope, const char *name);   /* here or in a parent, or NULL */
 TR_API tr_var   *tr_scope_find_local(const tr_scope *scope, const char *name);
 /* Forget a variable of this scope. Plans made for this scope must not be run afterwards without
@@ -212,7 +223,13 @@ TR_API void        tr_program_free(tr_program *program);
 TR_API tr_program *tr_program_clone(const tr_program *program);
 /* A damaged program is refused with TR_EFORMAT and a message that says what is wrong where. */
 TR_API tr_status   tr_program_parse(tr_program **out, const void *bytes, size_t size);
-TR_API tr_status   tr_program_load(tr_program **out, const char *path);
+/* What a program reaches beyond its scope. */
+enum { TR_IO_FILES = 1, TR_IO_PEERS = 2, TR_IO_ALL = 3 };
+/* TR_EUNSUPPORTED where an operator of the program, in any block, reaches something that is not in `allowed`: TR_IO_FILES is
+ * reading or writing files (save, load), TR_IO_PEERS talking to other processes (send, recv). 0: nothing is allowed. */
+TR_API tr_status   tr_program_check_io(const tr_program *program, unsigned allowed);
+/* Read a program from a file: tr_program_parse, then tr_program_check_io. A model of somebody else is loaded with 0. */
+TR_API tr_status   tr_program_load(tr_program **out, const char *path, unsigned allowed);
 /* `*out` is malloc'ed; free it by tr_free. */
 TR_API tr_status   tr_program_serialize(void **out, size_t *size, const tr_program *program);
 /* The program as readable text, one line per variable and operator; free it by tr_free. */
@@ -236,7 +253,8 @@ TR_API tr_var_desc *tr_block_var_at(tr_block *block, int index);
 TR_API tr_var_desc *tr_block_find_var(tr_block *block, const char *name);            /* here only */
 TR_API tr_var_desc *tr_block_find_var_recursive(tr_block *block, const char *name);  /* and outwards;
                                                        a gradient block looks into its forward block, too */
-TR_API tr_var_desc *tr_block_create_var(tr_block *block, const char *name);          /* or the one there is */
+TR_API tr_var_desc *tr_block_create_var(tr_block *block, const char *name);          /* or the one there is;
+                                                       NULL: the name is not possible (tr_name_check) */
 TR_API void         tr_block_remove_var(tr_block *block, const char *name);
 TR_API tr_status    tr_block_rename_var(tr_block *block, const char *from, const char *to);
 TR_API int          tr_block_op_count(const tr_block *block);
@@ -324,6 +342,7 @@ TR_API const tr_op *tr_op_find(const char *type);       /* NULL: there is no suc
 TR_API const char  *tr_op_type(const tr_op *op);
 TR_API const char  *tr_op_doc(const tr_op *op);
 TR_API bool         tr_op_has_grad(const tr_op *op);
+TR_API unsigned     tr_op_io(const tr_op *op);          /* what it reaches: TR_IO_... */
 TR_API int          tr_op_input_count(const tr_op *op);
 TR_API const char  *tr_op_input_name(const tr_op *op, int slot);
 TR_API const char  *tr_op_input_comment(const tr_op *op, int slot);

@@ -43,4 +43,4 @@ static tr_status run(const tr_run *io)
     return status == TR_OK ? TR_OK : tr_context(status, "variable '%s'", tr_run_out_name(io, OUT, 0));
 }
 
-TR_REGISTER_OP(load, .proto = &proto, .infer = infer, .run = run);
+TR_REGISTER_OP(load, .proto = &proto, .infer = infer, .run = run, .io = TR_IO_FILES);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "framework/path.h"
 #include "framework/plan.h"
 #include "framework/tensor_io.h"
 #include "kernels/tensor_file.h"
@@ -35,14 +36,15 @@ static tr_status infer(const tr_infer *io)
 /* -- kernel ----------------------------------------------------------------------------------- */
 
 /* The bytes may hold zeros: their number stands in the desc alone. */
-static FILE *open_file(const tr_run *io, const attrs *a)
+static tr_status open_file(FILE **in, const tr_run *io, const attrs *a)
 {
     size_t size;
 
     if (!a->model_from_memory)
-        return fopen(a->file_path, "rb");
+        return tr_path_fopen(in, NULL, a->file_path);
     const char *bytes = tr_op_desc_attr_string(io->step->desc, "file_path", 0, &size);
-    return fmemopen((void *)bytes, size, "rb");
+    *in = fmemopen((void *)bytes, size, "rb");
+    return *in ? TR_OK : tr_fail(TR_EIO, "cannot read a file from memory: %s", strerror(errno));
 }
 
 static tr_status read_all(FILE *in, const tr_run *io, bool as_fp16)
@@ -71,13 +73,12 @@ static tr_status run(const tr_run *io)
 {
     const attrs *a = io->attrs;
     const char  *path = a->model_from_memory ? "(memory)" : a->file_path;
-    FILE        *in = open_file(io, a);
+    FILE        *in;
 
-    if (!in)
-        return tr_fail(TR_EIO, "load_combine: cannot open '%s': %s", path, strerror(errno));
+    TR_TRY(open_file(&in, io, a));
     const tr_status status = read_all(in, io, a->load_as_fp16);
     fclose(in);
     return status == TR_OK ? TR_OK : tr_context(status, "while loading '%s'", path);
 }
 
-TR_REGISTER_OP(load_combine, .proto = &proto, .infer = infer, .run = run);
+TR_REGISTER_OP(load_combine, .proto = &proto, .infer = infer, .run = run, .io = TR_IO_FILES);

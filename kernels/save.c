@@ -34,4 +34,4 @@ static tr_status run(const tr_run *io)
     return status == TR_OK ? TR_OK : tr_context(status, "variable '%s'", tr_run_in_name(io, X, 0));
 }
 
-TR_REGISTER_OP(save, .proto = &proto, .run = run, .check = check, .has_effect = true);
+TR_REGISTER_OP(save, .proto = &proto, .run = run, .check = check, .has_effect = true, .io = TR_IO_FILES);

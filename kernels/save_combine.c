@@ -50,4 +50,4 @@ static tr_status run(const tr_run *io)
     return status == TR_OK ? TR_OK : tr_context(status, "while saving '%s'", a->file_path);
 }
 
-TR_REGISTER_OP(save_combine, .proto = &proto, .run = run, .check = check, .has_effect = true);
+TR_REGISTER_OP(save_combine, .proto = &proto, .run = run, .check = check, .has_effect = true, .io = TR_IO_FILES);

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "framework/memory.h"
+#include "framework/message.h"
+#include "framework/name.h"
 
 static const char MAGIC[8] = "TRIRECKP";
 
@@ -52,6 +54,8 @@ uint8_t *tr_part_pack(size_t *size, const tr_part *part)
 
 tr_part *tr_part_parse(const uint8_t *bytes, size_t size)
 {
+    if (tr__message_check_strings(&trireme__checkpoint__part__descriptor, bytes, size) != TR_OK)
+        return NULL;
     return trireme__checkpoint__part__unpack(NULL, size, bytes);
 }
 
@@ -74,7 +78,8 @@ static tr_status check_tensor(const tr_part *part, const tr_part_tensor *t)
 {
     uint64_t bytes = (uint64_t)tr_dtype_size((tr_dtype)t->dtype);
 
-    if (!t->name[0] || (unsigned)t->kind >= TR_STATE_KIND_COUNT || !bytes || t->n_dims > TR_MAX_RANK)
+    TR_TRY(tr_name_check(t->name));
+    if ((unsigned)t->kind >= TR_STATE_KIND_COUNT || !bytes || t->n_dims > TR_MAX_RANK)
         return tr_fail(TR_EFORMAT, "array '%.200s' of %.200s: kind %d, data type %u, rank %zu", t->name, part->file,
                        (int)t->kind, t->dtype, t->n_dims);
     for (size_t i = 0; i < t->n_dims; i++)
@@ -153,7 +158,9 @@ tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size
     tr_manifest *m = trireme__checkpoint__manifest__unpack(NULL, size - TR_MANIFEST_HEADER, bytes + TR_MANIFEST_HEADER);
     if (!m)
         return bad(path, "its message is damaged");
-    if (check_manifest(m) != TR_OK) {
+    tr_status status = tr__message_check_strings(&trireme__checkpoint__manifest__descriptor, bytes + TR_MANIFEST_HEADER,
+                                                 size - TR_MANIFEST_HEADER);
+    if (status != TR_OK || check_manifest(m) != TR_OK) {
         tr_manifest_free(m);
         return bad(path, tr_error());
     }

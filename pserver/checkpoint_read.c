@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "framework/dtype.h"
 #include "framework/memory.h"
+#include "framework/path.h"
 #include "framework/shape.h"
 
 /* A tensor of a part. */
@@ -128,32 +128,29 @@ static tr_status read_all(int fd, uint8_t *to, size_t size, off_t at, const char
     return TR_OK;
 }
 
-static tr_status open_file(int *fd, uint64_t *size, const char *path)
+/* A file of the checkpoint, and of nothing outside of its folder. One that is missing is damage of the checkpoint. */
+static tr_status open_file(int *fd, uint64_t *size, char **path, const char *folder, const char *name)
 {
-    struct stat info;
-
-    *size = 0;
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*fd >= 0 && fstat(*fd, &info) == 0) {
-        *size = (uint64_t)info.st_size;
+    TR_TRY(tr_path_inside(path, folder, name));
+    const tr_status status = tr_path_open(fd, size, *path);
+    if (status == TR_OK)
         return TR_OK;
-    }
-    const tr_status status = tr_fail(errno == ENOENT ? TR_EFORMAT : TR_EIO, "cannot open '%s': %s", path, strerror(errno));
-    if (*fd >= 0)
-        close(*fd);
-    return status;
+    const bool is_missing = errno == ENOENT;
+    free(*path);
+    *path = NULL;
+    return is_missing ? tr_fail(TR_EFORMAT, "%s", tr_error()) : status;
 }
 
 static tr_status read_manifest(tr_checkpoint *c)
 {
     static const uint64_t MANIFEST_MAX = 1 << 30;
-    char     *path = tr__must_format("%s/manifest", c->folder);
     uint8_t  *bytes = NULL;
+    char     *path;
     uint64_t  size;
     tr_status status;
     int       fd;
 
-    TR_TRY_GOTO(done, open_file(&fd, &size, path));
+    TR_TRY(open_file(&fd, &size, &path, c->folder, "manifest"));
     bytes = size <= MANIFEST_MAX ? malloc(size + 1) : NULL;
     if (bytes)
         status = read_all(fd, bytes, size, 0, path);
@@ -162,7 +159,6 @@ static tr_status read_manifest(tr_checkpoint *c)
     close(fd);
     if (status == TR_OK)
         status = tr_manifest_parse(&c->manifest, bytes, size, path);
-done:
     free(bytes);
     free(path);
     return status;
@@ -170,17 +166,16 @@ done:
 
 static tr_status check_size(const tr_checkpoint *c, const tr_part *part)
 {
-    char     *path = tr__must_format("%s/%s", c->folder, part->file);
+    tr_status status = TR_OK;
+    char     *path;
     uint64_t  size;
     int       fd;
-    tr_status status = open_file(&fd, &size, path);
 
-    if (status == TR_OK) {
-        close(fd);
-        if (size != part->bytes)
-            status = tr_fail(TR_EFORMAT, "'%s': expected %llu bytes, found %llu", path, (unsigned long long)part->bytes,
-                             (unsigned long long)size);
-    }
+    TR_TRY(open_file(&fd, &size, &path, c->folder, part->file));
+    close(fd);
+    if (size != part->bytes)
+        status = tr_fail(TR_EFORMAT, "'%s': expected %llu bytes, found %llu", path, (unsigned long long)part->bytes,
+                         (unsigned long long)size);
     free(path);
     return status;
 }
@@ -226,11 +221,12 @@ static tr_status read_range(const tr_part *part, int fd, const char *path, uint6
 /* `to` NULL: compare alone. */
 static tr_status with_part(const tr_part *part, const char *folder, uint64_t offset, uint64_t bytes, uint8_t *to)
 {
-    char     *path = tr__must_format("%s/%s", folder, part->file);
     uint8_t  *chunk = malloc(part->chunk_bytes);
+    char     *path = NULL;
     uint64_t  size;
     int       fd = -1;
-    tr_status status = chunk ? open_file(&fd, &size, path) : tr_fail(TR_ENOMEM, "no memory to read '%s'", path);
+    tr_status status = chunk ? open_file(&fd, &size, &path, folder, part->file)
+                             : tr_fail(TR_ENOMEM, "no memory to read '%s/%s'", folder, part->file);
 
     if (status == TR_OK) {
         if (to)

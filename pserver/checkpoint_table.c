@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/memory.h"
+#include "framework/name.h"
 #include "pserver/table_var.h"
 
 typedef Trireme__Checkpoint__Table about;
@@ -74,7 +75,8 @@ static tr_job_table table_of(const about *from)
 
 static tr_status check_about(const about *t, const char *file)
 {
-    if (t->n_state_values > TR_TABLE_STATES || t->updates > INT64_MAX || t->max_rows > INT64_MAX || !t->name[0])
+    TR_TRY(tr_name_check(t->name));
+    if (t->n_state_values > TR_TABLE_STATES || t->updates > INT64_MAX || t->max_rows > INT64_MAX)
         return tr_fail(TR_EFORMAT, "table '%.200s' of %s: %zu states, %llu updates", t->name, file, t->n_state_values,
                        (unsigned long long)t->updates);
     const tr_job_table    table = table_of(t);
@@ -341,7 +343,7 @@ tr_status tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *c, int 
 
     TR_TRY(check_index(c, index, "tr_checkpoint_load_table"));
     tr_checkpoint_table(&from, &rows, c, index);
-    tr_var *var = tr_scope_var(scope, from.name);
+    tr_var *var = tr__scope_var(scope, from.name);
     config = tr_table_config_of(&from);
     if (var->kind == TR_KIND_RAW) {
         TR_TRY(tr_table_var_of(&tv, var, "tr_checkpoint_load_table", from.name));

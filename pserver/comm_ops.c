@@ -302,12 +302,12 @@ static tr_status run_listen(const tr_run *io)
 
 /* == registration ================================================================================ */
 
-TR_REGISTER_OP(send, .proto = &send_proto, .run = run_send, .has_effect = true, .updates = true);
-TR_REGISTER_OP(recv, .proto = &recv_proto, .run = run_recv, .has_effect = true, .updates = true);
-TR_REGISTER_OP(send_barrier, .proto = &send_barrier_proto, .run = run_send_barrier, .has_effect = true, .updates = true);
-TR_REGISTER_OP(fetch_barrier, .proto = &fetch_barrier_proto, .run = run_fetch_barrier, .has_effect = true, .updates = true);
-TR_REGISTER_OP(recv_wait, .proto = &recv_wait_proto, .run = run_recv_wait, .has_effect = true, .awaits = true, .updates = true);
-TR_REGISTER_OP(listen_and_serv, .proto = &listen_proto, .run = run_listen, .has_effect = true);
+TR_REGISTER_OP(send, .proto = &send_proto, .run = run_send, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
+TR_REGISTER_OP(recv, .proto = &recv_proto, .run = run_recv, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
+TR_REGISTER_OP(send_barrier, .proto = &send_barrier_proto, .run = run_send_barrier, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
+TR_REGISTER_OP(fetch_barrier, .proto = &fetch_barrier_proto, .run = run_fetch_barrier, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
+TR_REGISTER_OP(recv_wait, .proto = &recv_wait_proto, .run = run_recv_wait, .has_effect = true, .io = TR_IO_PEERS, .awaits = true, .updates = true);
+TR_REGISTER_OP(listen_and_serv, .proto = &listen_proto, .run = run_listen, .has_effect = true, .io = TR_IO_PEERS);
 
 TR_DECLARE_OP(exchange_deltas);
 TR_DECLARE_OP(exchange_squares);

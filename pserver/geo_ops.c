@@ -151,4 +151,4 @@ static tr_status run(const tr_run *io)
     return exchange(job, io);
 }
 
-TR_REGISTER_OP(exchange_deltas, .proto = &proto, .run = run, .has_effect = true, .updates = true);
+TR_REGISTER_OP(exchange_deltas, .proto = &proto, .run = run, .has_effect = true, .io = TR_IO_PEERS, .updates = true);

@@ -2,6 +2,7 @@
  * job_rows.c. */
 #include "pserver/job.h"
 
+#include "framework/name.h"
 #include "pserver/table_report.h"
 #include "pserver/table_var.h"
 
@@ -139,7 +140,8 @@ tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
     const tr_table_config config = tr_table_config_of(table);
 
     TR_TRY(tr_table_check_config(&config));
-    return tr_table_var_set(tr_scope_var(scope, table->name), &config, &here);
+    TR_TRY(tr_name_check(table->name));
+    return tr_table_var_set(tr__scope_var(scope, table->name), &config, &here);
 }
 
 /* == all rows ===================================================================================== */

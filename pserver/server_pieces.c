@@ -179,7 +179,7 @@ static tr_status declare(tr_block *to, const owners *o, const tr_slot *slots, in
             const tr_var_desc *known = tr_block_find_var(o->block, name);
             if (tr_block_find_var(to, name))
                 continue;
-            tr_var_desc *var = tr_block_create_var(to, name);
+            tr_var_desc *var = tr__block_var(to, name);
             tr_var_desc_set_kind(var, TR_KIND_TENSOR);
             tr_var_desc_set_dtype(var, known->dtype);
             tr_var_desc_set_persistable(var, is_kept(o, name));
@@ -226,7 +226,7 @@ static tr_status make_views(unit *u, const owners *o, int64_t elements)
     for (size_t i = 0; i < vars->entry_count; i++) {
         const char *name = vars->entries[i].key;
         if (is_kept(o, name) && elements_of(o, name) == elements)
-            u->view[u->view_count++] = (view){tr_var_tensor(tr_scope_var(u->scope, name)),
+            u->view[u->view_count++] = (view){tr_var_tensor(tr__scope_var(u->scope, name)),
                                               tr_var_tensor(tr_scope_find(o->scope, name))};
     }
     return TR_OK;
@@ -322,7 +322,7 @@ static tr_status keep_results(tr_server_pieces *pieces, const owners *o, const t
             if (is_kept(o, name))
                 continue;
             tr_var_desc_set_persistable(var, true);
-            TR_TRY(tr_tensor_resize(tr_var_tensor(tr_scope_var(pieces->scope, name)), var->dtype, var->shape.rank, var->shape.dim));
+            TR_TRY(tr_tensor_resize(tr_var_tensor(tr__scope_var(pieces->scope, name)), var->dtype, var->shape.rank, var->shape.dim));
         }
     return TR_OK;
 }

@@ -2,6 +2,7 @@
 #include "pserver/server_program.h"
 
 #include "framework/tensor.h"
+#include "framework/name.h"
 #include "framework/program.h"
 #include "pserver/compensate.h"
 #include "pserver/server_pieces.h"
@@ -92,9 +93,11 @@ static tr_status take_memory(tr_server_program *sp, tr_tensor *t, tr_dtype dtype
 
 static tr_status make_value(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Value *value)
 {
-    tr_tensor *t = tr_var_tensor(tr_scope_var(sp->scope, value->name));
     tr_shape   shape;
+    tr_tensor *t;
 
+    TR_TRY(tr_name_check(value->name));
+    t = tr_var_tensor(tr__scope_var(sp->scope, value->name));
     if (value->n_dims > TR_MAX_RANK)
         return tr_fail(TR_ESHAPE, "first value of '%s': rank %zu", value->name, value->n_dims);
     uint64_t bytes = value->dtype < TR_DTYPE_COUNT ? (uint64_t)tr_dtype_size((tr_dtype)value->dtype) : 0;
@@ -136,10 +139,12 @@ static tr_status make_table(tr_server_program *sp, uint32_t index, const Trireme
         .a = from->a, .b = from->b, .random_key = from->random_key, .entry_count = from->entry_count,
         .entry_probability = from->entry_probability, .max_age = from->max_age, .keep_count = from->keep_count,
         .max_rows = from->max_rows};
-    tr_var  *var = tr_scope_var(sp->scope, from->name);
+    tr_var  *var;
     tr_table *made;
 
     snprintf(own, sizeof own, "%s.t%u", name ? name : "", index);
+    TR_TRY(tr_name_check(from->name));
+    var = tr__scope_var(sp->scope, from->name);
     if (from->n_state_values > TR_TABLE_STATES)
         return tr_fail(TR_EFORMAT, "table '%s': %zu states", from->name, from->n_state_values);
     for (int i = 0; i < config.states; i++)
@@ -259,12 +264,12 @@ static tr_status twin_name(char *out, size_t size, tr_server_program *sp, const 
         return tr_fail(TR_ERANGE, "the name '%.60s...' is too long", name);
     if (tr_block_find_var(global, out))
         return TR_OK;
-    tr_var_desc *desc = tr_block_create_var(global, out);
+    tr_var_desc *desc = tr__block_var(global, out);
     tr_var_desc_set_kind(desc, TR_KIND_TENSOR);
     tr_var_desc_set_dtype(desc, tr_tensor_dtype(now));
     TR_TRY(tr_var_desc_set_shape(desc, tr_tensor_rank(now), tr_tensor_dims(now)));
     tr_var_desc_set_persistable(desc, true);
-    tr_tensor *next = tr_var_tensor(tr_scope_var(sp->scope, out));
+    tr_tensor *next = tr_var_tensor(tr__scope_var(sp->scope, out));
     TR_TRY(take_memory(sp, next, now->dtype, &now->shape));
     sp->twin = realloc(sp->twin, (sp->twin_count + 1) * sizeof *sp->twin);
     sp->twin[sp->twin_count++] = (twin){now, next};

@@ -88,4 +88,4 @@ static tr_status run(const tr_run *io)
     return TR_OK;
 }
 
-TR_REGISTER_OP(exchange_squares, .proto = &proto, .infer = infer, .run = run, .has_effect = true);
+TR_REGISTER_OP(exchange_squares, .proto = &proto, .infer = infer, .run = run, .has_effect = true, .io = TR_IO_PEERS);

@@ -488,6 +488,6 @@ TR_REGISTER_OP(lookup_sparse_table, .proto = &lookup_proto, .infer = infer_looku
 TR_REGISTER_OP(lookup_sparse_table_grad, .grad_of = &tr_op_record_lookup_sparse_table, .infer = infer_lookup_grad,
                .run = run_lookup_grad, .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT, .inplace = {{G_DOUT, G_DW}}, .inplace_count = 1);
 TR_REGISTER_OP(lookup_sparse_table_update, .proto = &update_proto, .run = run_update, .has_effect = true);
-TR_REGISTER_OP(prefetch, .proto = &prefetch_proto, .run = run_prefetch, .has_effect = true);
-TR_REGISTER_OP(push_sparse, .proto = &push_proto, .run = run_push, .has_effect = true);
-TR_REGISTER_OP(pushed_rows, .proto = &pushed_proto, .infer = infer_pushed, .run = run_pushed, .has_effect = true);
+TR_REGISTER_OP(prefetch, .proto = &prefetch_proto, .run = run_prefetch, .has_effect = true, .io = TR_IO_PEERS);
+TR_REGISTER_OP(push_sparse, .proto = &push_proto, .run = run_push, .has_effect = true, .io = TR_IO_PEERS);
+TR_REGISTER_OP(pushed_rows, .proto = &pushed_proto, .infer = infer_pushed, .run = run_pushed, .has_effect = true, .io = TR_IO_PEERS);

@@ -51,7 +51,7 @@ static tr_status declare(tr_table_tile *tile, tr_block *from, const tr_table_til
             const tr_var_desc *known = tr_block_find_var_recursive(from, name);
             if (!known)
                 return tr_fail(TR_ENOTFOUND, "lookup_sparse_table_update: its block names '%s', which is declared nowhere", name);
-            tr_var_desc *var = tr_block_create_var(to, name);
+            tr_var_desc *var = tr__block_var(to, name);
             tr_var_desc_set_kind(var, TR_KIND_TENSOR);
             tr_var_desc_set_dtype(var, known->dtype);
             TR_TRY(tr_var_desc_set_shape(var, known->shape.rank, known->shape.dim));
@@ -85,7 +85,7 @@ static tr_status make_scope(tr_table_tile *tile)
         const tr_var_desc *var = tr_block_var_at(block, i);
         if (!var->persistable)
             continue;
-        tr_tensor *t = tr_var_tensor(tr_scope_var(tile->scope, var->name));
+        tr_tensor *t = tr_var_tensor(tr__scope_var(tile->scope, var->name));
         if (!tr_shape_is_known(&var->shape))
             return tr_fail(TR_ESHAPE, "lookup_sparse_table_update: '%s' of its block has no fixed shape", var->name);
         TR_TRY(tr_tensor_resize(t, var->dtype, var->shape.rank, var->shape.dim));

@@ -135,4 +135,4 @@ static tr_status run(const tr_run *io)
     return TR_OK;
 }
 
-TR_REGISTER_OP(keep_variables, .proto = &proto, .run = run, .has_effect = true);
+TR_REGISTER_OP(keep_variables, .proto = &proto, .run = run, .has_effect = true, .io = TR_IO_PEERS);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/memory.h"
+#include "framework/name.h"
 
 static void *keep(tr_job_desc_memory *memory, size_t count, size_t size)
 {
@@ -346,6 +347,42 @@ static tr_status read_cut(tr_saved_cut *to, tr_job_desc_memory *memory, const Tr
     return read_values(to, memory, cut);
 }
 
+/* == names ==================================================================================== */
+
+static tr_status check_names(size_t count, char *const *names)
+{
+    for (size_t i = 0; i < count; i++)
+        TR_TRY(tr_name_check(names[i]));
+    return TR_OK;
+}
+
+static tr_status check_cut(const Trireme__Trainer__Cut *cut)
+{
+    for (size_t i = 0; i < cut->n_blocks; i++)
+        TR_TRY(check_names(3, (char *const[]){cut->blocks[i]->param, cut->blocks[i]->grad, cut->blocks[i]->source}));
+    for (size_t i = 0; i < cut->n_values; i++)
+        TR_TRY(check_names(2, (char *const[]){cut->values[i]->name, cut->values[i]->source}));
+    for (size_t i = 0; i < cut->n_fetches; i++)
+        TR_TRY(tr_name_check(cut->fetches[i]->name));
+    TR_TRY(check_names(cut->n_tables, cut->tables));
+    return check_names(cut->n_on_servers, cut->on_servers);
+}
+
+/* Of the variables that the job names beside its programs. */
+static tr_status check_job(const Trireme__Trainer__Job *job)
+{
+    for (size_t i = 0; i < job->data->n_slots; i++)
+        if (job->data->slots[i]->name)
+            TR_TRY(tr_name_check(job->data->slots[i]->name));
+    for (size_t i = 0; i < job->n_fetches; i++)
+        TR_TRY(tr_name_check(job->fetches[i]->name));
+    for (size_t i = 0; i < job->n_kept; i++)
+        TR_TRY(tr_name_check(job->kept[i]->name));
+    for (size_t i = 0; i < job->n_cuts; i++)
+        TR_TRY(check_cut(job->cuts[i]));
+    return check_names(job->n_saved, job->saved);
+}
+
 /* == jobs ===================================================================================== */
 
 const Trireme__Trainer__Job *tr_job_desc_write(tr_job_desc_memory *memory, const tr_saved_job_desc *desc)
@@ -375,6 +412,7 @@ tr_status tr_job_desc_read(tr_saved_job_desc *out, tr_job_desc_memory *memory, c
 {
     tr_saved_cut *cuts = keep(memory, message->n_cuts, sizeof *cuts);
 
+    TR_TRY(check_job(message));
     *out = (tr_saved_job_desc){
         .startup = program_of(true, message->startup), .main = program_of(true, message->main),
         .save_folder = message->save_folder, .saved_count = (int)message->n_saved,

@@ -1,18 +1,19 @@
 /* job_file.c - bytes and headers; job_desc.c has what is in the message. */
 #include "trainer/job_file.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "framework/beside.h"
 #include "framework/memory.h"
+#include "framework/message.h"
+#include "framework/path.h"
 #include "pserver/crc32c.h"
 #include "trainer/job_desc.h"
 
-static const char MAGIC[8] = "TRIREJOB";
+static const char     MAGIC[8] = "TRIREJOB";
+static const uint64_t JOB_MAX = 1ull << 31;             /* bytes: the most that its message can have */
 
 struct tr_saved_job {
     Trireme__Trainer__Job *message;
@@ -56,30 +57,9 @@ tr_status tr_job_file_parse(Trireme__Trainer__Job **out, const void *bytes, size
     if (got != checksum)
         return tr_fail(TR_EFORMAT, "'%s' is damaged: its checksum is %08x, it should be %08x", path, got,
                        (unsigned)checksum);
+    TR_TRY(tr__message_check_strings(&trireme__trainer__job__descriptor, message, length));
     *out = trireme__trainer__job__unpack(NULL, length, message);
     return *out ? TR_OK : tr_fail(TR_EFORMAT, "'%s' holds no message of proto/job.proto", path);
-}
-
-static tr_status read_file(uint8_t **out, size_t *size, const char *path)
-{
-    struct stat info;
-    FILE       *in = fopen(path, "rb");
-
-    if (!in || fstat(fileno(in), &info) != 0) {
-        const tr_status status = tr_fail(errno == ENOENT ? TR_ENOTFOUND : TR_EIO, "the job '%s' cannot be read: %s", path,
-                                         strerror(errno));
-        if (in)
-            fclose(in);
-        return status;
-    }
-    *size = (size_t)info.st_size;
-    *out = malloc(*size + 1);
-    const bool is_read = *out && fread(*out, 1, *size, in) == *size;
-    fclose(in);
-    if (is_read)
-        return TR_OK;
-    free(*out);
-    return tr_fail(TR_EIO, "the job '%s' cannot be read", path);
 }
 
 tr_status tr_saved_job_load(tr_saved_job **out, const char *path)
@@ -91,7 +71,7 @@ tr_status tr_saved_job_load(tr_saved_job **out, const char *path)
     const bool    is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     char         *file = is_folder ? tr__must_format("%s/job", path) : tr__must_strdup(path);
 
-    tr_status status = read_file(&bytes, &size, file);
+    tr_status status = tr_path_read(&bytes, &size, file, JOB_MAX);
     if (status == TR_OK) {
         status = tr_job_file_parse(&job->message, bytes, size, file);
         free(bytes);

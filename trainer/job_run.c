@@ -268,9 +268,10 @@ static bool is_on_servers(const running *r, const char *name)
 static tr_status save_one(const running *r, const char *name)
 {
     tr_tensor *t = NULL;
+    char      *path;
 
     TR_TRY(find_tensor(&t, r, name));
-    char *path = tr__must_format("%s/%s", r->desc->save_folder, name);
+    TR_TRY(tr_path_inside(&path, r->desc->save_folder, name));
     tr_status status = tr__make_folders(path);
     if (status == TR_OK)
         status = tr_tensor_save(t, path);

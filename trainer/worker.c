@@ -79,7 +79,7 @@ static tr_status declare_feeds(tr_worker *worker)
 
     for (int i = 0; i < tr_batch_feed_count(worker->batch); i++) {
         const tr_var_desc *known = tr_block_find_var(from, worker->feed_name[i]);
-        tr_var_desc       *var = tr_block_create_var(to, worker->feed_name[i]);
+        tr_var_desc       *var = tr__block_var(to, worker->feed_name[i]);
         tr_var_desc_set_kind(var, TR_KIND_TENSOR);
         tr_var_desc_set_dtype(var, known->dtype);
         TR_TRY(tr_var_desc_set_shape(var, known->shape.rank, known->shape.dim));

@@ -13,6 +13,7 @@ from ._core import ffi, lib
 from .dtypes import VarType, convert_dtype
 from .errors import check
 from .native import Native
+from .names import name_chars, path_chars
 
 check(lib.tr_dist_init())            # all operators are known from here on
 _string = ffi.string
@@ -24,7 +25,7 @@ def _text(chars: Any) -> str:
 
 def _names(names: Iterable[str]) -> tuple[int, Any, list[Any]]:
     """Return (count, char *[], what keeps it alive)."""
-    chars = [ffi.new("char[]", name.encode("utf-8", "surrogateescape")) for name in names]
+    chars = [ffi.new("char[]", name_chars(name)) for name in names]
     return len(chars), ffi.new("char *[]", chars), chars
 
 
@@ -114,7 +115,7 @@ class OpDesc:
 
     def __init__(self, type: str, _ptr: Any = None, _block: BlockDesc | None = None) -> None:
         self._block = _block
-        self._ptr = lib.tr_op_desc_new(type.encode()) if _ptr is None else _ptr
+        self._ptr = lib.tr_op_desc_new(name_chars(type)) if _ptr is None else _ptr
 
     def __del__(self) -> None:
         if self._block is None and self._ptr:          # no block owns it
@@ -125,11 +126,11 @@ class OpDesc:
 
     def set_input(self, slot: str, names: Sequence[str]) -> None:
         count, pointers, _keep = _names(names)
-        lib.tr_op_desc_set_input(self._ptr, slot.encode(), count, pointers)
+        lib.tr_op_desc_set_input(self._ptr, name_chars(slot), count, pointers)
 
     def set_output(self, slot: str, names: Sequence[str]) -> None:
         count, pointers, _keep = _names(names)
-        lib.tr_op_desc_set_output(self._ptr, slot.encode(), count, pointers)
+        lib.tr_op_desc_set_output(self._ptr, name_chars(slot), count, pointers)
 
     def input_names(self) -> list[str]:
         ptr = self._ptr
@@ -140,11 +141,11 @@ class OpDesc:
         return [_text(lib.tr_op_desc_output_slot(ptr, i)) for i in range(lib.tr_op_desc_output_slots(ptr))]
 
     def input(self, slot: str) -> list[str]:
-        ptr, chars = self._ptr, slot.encode()
+        ptr, chars = self._ptr, name_chars(slot)
         return [_text(lib.tr_op_desc_input(ptr, chars, i)) for i in range(lib.tr_op_desc_input_count(ptr, chars))]
 
     def output(self, slot: str) -> list[str]:
-        ptr, chars = self._ptr, slot.encode()
+        ptr, chars = self._ptr, name_chars(slot)
         return [_text(lib.tr_op_desc_output(ptr, chars, i)) for i in range(lib.tr_op_desc_output_count(ptr, chars))]
 
     def inputs(self) -> dict[str, list[str]]:
@@ -163,14 +164,14 @@ class OpDesc:
         return [_text(lib.tr_op_desc_attr_name(self._ptr, i)) for i in range(lib.tr_op_desc_attr_count(self._ptr))]
 
     def has_attr(self, name: str) -> bool:
-        return lib.tr_op_desc_has_attr(self._ptr, name.encode())
+        return lib.tr_op_desc_has_attr(self._ptr, name_chars(name))
 
     def attr_type(self, name: str) -> int:
-        return lib.tr_op_desc_attr_type(self._ptr, name.encode())
+        return lib.tr_op_desc_attr_type(self._ptr, name_chars(name))
 
     def attr(self, name: str) -> Any:
         """Return an attribute's value; a block is its index."""
-        ptr, chars = self._ptr, name.encode()
+        ptr, chars = self._ptr, name_chars(name)
         if not lib.tr_op_desc_has_attr(ptr, chars):
             raise KeyError(f"{self.type()} has no attribute {name!r}; it has {', '.join(self.attr_names())}")
         kind = lib.tr_op_desc_attr_type(ptr, chars)
@@ -183,7 +184,7 @@ class OpDesc:
         """Set an attribute. Its type is ``kind``, or what the operator's proto says, or what the value suggests."""
         if kind is None:
             kind = _attr_kind(self.type(), name, value)
-        ptr, chars = self._ptr, name.encode()
+        ptr, chars = self._ptr, name_chars(name)
         try:
             if kind in _WHOLE:
                 lib.tr_op_desc_set_int(ptr, chars, _as_int(value, kind), kind)
@@ -206,7 +207,7 @@ class OpDesc:
                             f"({error})") from None
 
     def remove_attr(self, name: str) -> None:
-        lib.tr_op_desc_remove_attr(self._ptr, name.encode())
+        lib.tr_op_desc_remove_attr(self._ptr, name_chars(name))
 
     def __repr__(self) -> str:
         return f"<OpDesc {self.type()!r}>"
@@ -323,14 +324,18 @@ class BlockDesc:
 
     def var(self, name: str) -> VarDesc:
         """Return the variable of this block, made when there is none."""
-        return self._wrap_var(lib.tr_block_create_var(self._ptr, name.encode("utf-8", "surrogateescape")))
+        chars = name_chars(name)
+        ptr = lib.tr_block_create_var(self._ptr, chars)
+        if not ptr:
+            check(lib.tr_name_check(chars))
+        return self._wrap_var(ptr)
 
     def find_var(self, name: str) -> VarDesc | None:
-        ptr = lib.tr_block_find_var(self._ptr, name.encode("utf-8", "surrogateescape"))
+        ptr = lib.tr_block_find_var(self._ptr, name_chars(name))
         return self._wrap_var(ptr) if ptr else None
 
     def has_var_recursive(self, name: str) -> bool:
-        return bool(lib.tr_block_find_var_recursive(self._ptr, name.encode("utf-8", "surrogateescape")))
+        return bool(lib.tr_block_find_var_recursive(self._ptr, name_chars(name)))
 
     def all_vars(self) -> list[VarDesc]:
         return [self._wrap_var(lib.tr_block_var_at(self._ptr, i)) for i in range(lib.tr_block_var_count(self._ptr))]
@@ -340,11 +345,11 @@ class BlockDesc:
         if var is None:
             raise KeyError(f"block {self.id} has no variable {name!r}")
         del self._vars[int(ffi.cast("intptr_t", var._ptr))]
-        lib.tr_block_remove_var(self._ptr, name.encode("utf-8", "surrogateescape"))
+        lib.tr_block_remove_var(self._ptr, name_chars(name))
         var._ptr = None
 
     def rename_var(self, old: str, new: str) -> None:
-        check(lib.tr_block_rename_var(self._ptr, old.encode(), new.encode()))
+        check(lib.tr_block_rename_var(self._ptr, name_chars(old), name_chars(new)))
 
     def op_size(self) -> int:
         return lib.tr_block_op_count(self._ptr)
@@ -407,10 +412,10 @@ class ProgramDesc:
         native.release()
 
     @classmethod
-    def load(cls, path: str) -> ProgramDesc:
-        """Read a program from a file."""
+    def load(cls, path: str, allow_io: bool = False) -> ProgramDesc:
+        """Read a program from a file. Operators that reach files or other processes are refused, unless ``allow_io``."""
         out = ffi.new("tr_program **")
-        check(lib.tr_program_load(out, str(path).encode("utf-8", "surrogateescape")))
+        check(lib.tr_program_load(out, path_chars(path), lib.TR_IO_ALL if allow_io else 0))
         return cls(_ptr=out[0])
 
     def clone(self) -> ProgramDesc:
@@ -459,11 +464,11 @@ class ProgramDesc:
     def append_backward(self, loss: str, no_grad: Iterable[str]) -> None:
         """Append the operators that compute the gradient of ``loss``."""
         count, pointers, _keep = _names(no_grad)
-        check(lib.tr_append_backward(self._native.ptr, loss.encode(), count, pointers))
+        check(lib.tr_append_backward(self._native.ptr, name_chars(loss), count, pointers))
 
     def append_gradients(self, targets: Sequence[str], grads: Sequence[str | None], no_grad: Iterable[str]) -> None:
         """The same for any targets, whose gradients are ``grads``, or ones where that is None."""
-        given = [ffi.NULL if grad is None else ffi.new("char[]", grad.encode()) for grad in grads]
+        given = [ffi.NULL if grad is None else ffi.new("char[]", name_chars(grad)) for grad in grads]
         target_count, target_names, _keep = _names(targets)
         count, pointers, _keep_too = _names(no_grad)
         check(lib.tr_append_gradients(self._native.ptr, target_count, target_names,
@@ -500,13 +505,14 @@ class AttrProto:
 class OpProto:
     """What an operator says of itself: its slots, its attributes with default and range, its comment."""
 
-    __slots__ = ("type", "comment", "inputs", "outputs", "attrs", "has_grad", "_ptr")
+    __slots__ = ("type", "comment", "inputs", "outputs", "attrs", "has_grad", "io", "_ptr")
 
     def __init__(self, op: Any) -> None:
         self._ptr = op
         self.type = _text(lib.tr_op_type(op))
         self.comment = _text(lib.tr_op_doc(op))
         self.has_grad = lib.tr_op_has_grad(op)
+        self.io = lib.tr_op_io(op)                     # what it reaches beyond the scope: 0, TR_IO_FILES, TR_IO_PEERS
         self.inputs = [SlotProto(_text(lib.tr_op_input_name(op, i)), _text(lib.tr_op_input_comment(op, i)),
                                  lib.tr_op_input_flags(op, i)) for i in range(lib.tr_op_input_count(op))]
         self.outputs = [SlotProto(_text(lib.tr_op_output_name(op, i)), _text(lib.tr_op_output_comment(op, i)),
@@ -527,7 +533,7 @@ _protos: dict[str, OpProto | None] = {}
 def op_proto(type: str) -> OpProto | None:
     """Return the proto of an operator, or None when there is no such operator."""
     if type not in _protos:
-        op = lib.tr_op_find(type.encode())
+        op = lib.tr_op_find(name_chars(type))
         _protos[type] = OpProto(op) if op else None
     return _protos[type]
 

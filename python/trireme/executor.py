@@ -20,6 +20,7 @@ from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType
 from .errors import DTypeError, NotFoundError, ShapeError, check, user_line
 from .block import _similar
 from .framework import Program, Variable, default_main_program
+from .names import name_chars
 from .native import Native
 from .tensor import CPUPlace, LoDTensor, Scope, SelectedRows, view_of_owned
 
@@ -72,7 +73,7 @@ class _Feed:
         self.dtype = NUMPY_DTYPES.get(self.code)
         self.dims = var.desc.shape()
         self._dims = ffi.new("int64_t[9]")
-        self._keep = ffi.new("char[]", name.encode())
+        self._keep = ffi.new("char[]", name_chars(name))
         self.native = native
         native.name = self._keep
         native.dims = self._dims

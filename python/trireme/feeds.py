@@ -28,6 +28,7 @@ from .core import num_threads
 from .dtypes import NUMPY_DTYPES, VarType, convert_dtype
 from .errors import InvalidArgumentError, UnsupportedError, check, check_whole
 from .framework import Variable, default_main_program
+from .names import path_chars
 from .native import Native
 from .tensor import LoDTensor
 
@@ -197,7 +198,7 @@ class Dataset:
         given, keep = self._given, []
 
         def chars(text: str | None) -> Any:
-            keep.append(ffi.NULL if text is None else ffi.new("char[]", os.fsencode(text)))
+            keep.append(ffi.NULL if text is None else ffi.new("char[]", path_chars(text)))
             return keep[-1]
 
         def texts(items: Sequence[str]) -> Any:

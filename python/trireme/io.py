@@ -13,8 +13,9 @@ from typing import Any
 
 from .desc import ProgramDesc
 from .dtypes import VarType
-from .errors import DTypeError, ShapeError
+from .errors import DTypeError, FormatError, InvalidArgumentError, ShapeError
 from .executor import Executor, fetch_var, global_scope
+from .files import new_file, path_inside
 from .framework import Parameter, Program, Variable, default_main_program
 from .sparse_table import load_table, save_table, table_names
 from .tensor import LoDTensor, Scope
@@ -72,19 +73,24 @@ def _copy_of(block: Any, var: Variable) -> Variable:
                             lod_level=var.lod_level, persistable=True)
 
 
+def _path_of(dirname: str, filename: str) -> str:
+    """Return the path of a file that the caller named, and not a program: it may lie anywhere, but is no link to another folder."""
+    return path_inside(*os.path.split(os.path.join(dirname, filename)))
+
+
 def save_vars(executor: Executor, dirname: str, main_program: Program | None = None,
               vars: Iterable[Any] | None = None, predicate: Callable[[Variable], bool] | None = None,
               filename: str | None = None) -> None:
     """Write variables into a folder: one file each, named as they are, or all into ``filename``.
 
-    A sparse table is a folder of its own in that: ``about.json``, and ``rows-00.npy`` and so on, which NumPy reads.
+    A ``/`` in a name leads to a folder in it. A name that would lead out of ``dirname`` raises InvalidArgumentError. A sparse table is a folder of its own in that: ``about.json``, and ``rows-00.npy`` and so on, which NumPy reads.
     """
     chosen, tables = _apart(_chosen(main_program, vars, predicate, "save_vars"), main_program)
     if not (chosen or tables) or not _is_writer():
         return
     os.makedirs(dirname or ".", exist_ok=True)
     for name in tables:
-        save_table(global_scope(), name, os.path.join(dirname, name))
+        save_table(global_scope(), name, path_inside(dirname, name))
     if not chosen:
         return
     _fetch_state(chosen, dirname or ".")
@@ -92,13 +98,10 @@ def save_vars(executor: Executor, dirname: str, main_program: Program | None = N
     block = program.global_block()
     copies = [_copy_of(block, var) for var in chosen]
     if filename is not None:
-        block.append_op(type="save_combine", inputs={"X": copies}, attrs={"file_path": os.path.join(dirname, filename)})
+        block.append_op(type="save_combine", inputs={"X": copies}, attrs={"file_path": _path_of(dirname, filename)})
     else:
         for var in copies:
-            path = os.path.join(dirname, var.name)
-            if os.sep in var.name:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-            block.append_op(type="save", inputs={"X": [var]}, attrs={"file_path": path})
+            block.append_op(type="save", inputs={"X": [var]}, attrs={"file_path": path_inside(dirname, var.name)})
     executor.run(program)
 
 
@@ -107,29 +110,31 @@ def load_vars(executor: Executor, dirname: str, main_program: Program | None = N
               filename: str | None = None) -> None:
     """Read variables that ``save_vars`` wrote, into the global scope: all of them, or none when one does not fit.
 
+    Nothing outside of ``dirname`` is read, whatever the variables' names or symbolic links say (InvalidArgumentError).
     In a job tables are loaded before the first step; trainer 0's rows go to the servers then.
     """
     chosen, tables = _apart(_chosen(main_program, vars, predicate, "load_vars"), main_program)
+    folders = {name: path_inside(dirname, name) for name in tables}
     if not chosen:
-        for name in tables:
-            load_table(global_scope(), name, os.path.join(dirname, name))
+        for name, folder in folders.items():
+            load_table(global_scope(), name, folder)
         return
     program = Program()
     block = program.global_block()
     copies = [_copy_of(block, var) for var in chosen]
     if filename is not None:
         block.append_op(type="load_combine", outputs={"Out": copies},
-                        attrs={"file_path": os.path.join(dirname, filename)})
+                        attrs={"file_path": _path_of(dirname, filename)})
     else:
         for var in copies:
-            block.append_op(type="load", outputs={"Out": [var]}, attrs={"file_path": os.path.join(dirname, var.name)})
+            block.append_op(type="load", outputs={"Out": [var]}, attrs={"file_path": path_inside(dirname, var.name)})
     loaded = Scope()
     executor.run(program, scope=loaded)
     tensors = [(var, loaded.var(var.name).get_tensor()) for var in chosen]
     for var, tensor in tensors:
         _check_fit(var, tensor, dirname)
-    for name in tables:
-        load_table(global_scope(), name, os.path.join(dirname, name))
+    for name, folder in folders.items():
+        load_table(global_scope(), name, folder)
     for var, tensor in tensors:
         global_scope().var(var.name).get_tensor()._share(tensor)
     loaded.erase([var.name for var in chosen])
@@ -169,12 +174,9 @@ def load_persistables(executor: Executor, dirname: str, main_program: Program | 
 
 def _write(path: str, data: bytes) -> None:
     """Write a file, which is there whole or not at all."""
-    if not _is_writer():
-        return
-    part = f"{path}.{os.getpid()}.part"
-    with open(part, "wb") as file:
-        file.write(data)
-    os.replace(part, path)
+    if _is_writer():
+        with new_file(path) as file:
+            file.write(data)
 
 
 def save_program(program: Program, path: str) -> None:
@@ -182,9 +184,13 @@ def save_program(program: Program, path: str) -> None:
     _write(path, program.serialize_to_string())
 
 
-def load_program(path: str) -> Program:
-    """Read a program from a file; a damaged one is refused."""
-    return Program(ProgramDesc.load(path))
+def load_program(path: str, *, allow_io: bool = False) -> Program:
+    """Read a program from a file; a damaged one is refused (FormatError).
+
+    So is one with operators that reach files or other processes (``save``, ``send``, ...: UnsupportedError), unless ``allow_io``:
+    the program may be somebody else's.
+    """
+    return Program(ProgramDesc.load(path, allow_io))
 
 
 def _inference_program(program: Program, feeds: Sequence[str], targets: Sequence[Variable]) -> Program:
@@ -220,22 +226,29 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
             raise TypeError(f"save_inference_model: target_vars holds Variables, got {var!r}")
     os.makedirs(dirname, exist_ok=True)
     model = _inference_program(program, feeds, targets)
-    _write(os.path.join(dirname, os.path.basename(model_filename or "__model__")), model.serialize_to_string())
+    model_file = os.path.basename(model_filename or "__model__")
+    if params_filename is None and model_file in model.global_block().vars:
+        raise InvalidArgumentError(f"save_inference_model: a variable is called {model_file!r}, as the program's file: name that by "
+                                   "model_filename, or put the variables into params_filename")
+    _write(path_inside(dirname, model_file), model.serialize_to_string())
     save_persistables(executor, dirname, model, params_filename)
     return [var.name for var in targets]
 
 
 def load_inference_model(dirname: str, executor: Executor, model_filename: str | None = None,
                          params_filename: str | None = None,
-                         pserver_endpoints: Any = None) -> tuple[Program, list[str], list[Variable]]:
+                         pserver_endpoints: Any = None, *, allow_io: bool = False) -> tuple[Program, list[str], list[Variable]]:
     """Read a model; return its program, the names to feed, and the variables to fetch.
+
+    A model may be somebody else's. So a program with operators that reach files or other processes (``save``, ``load``,
+    ``send``, ...) raises UnsupportedError, unless ``allow_io=True``; and nothing outside of ``dirname`` is read.
 
         program, feeds, targets = fluid.io.load_inference_model("model", exe)
         exe.run(program, feed={feeds[0]: image}, fetch_list=targets)
     """
     if not os.path.isdir(dirname):
         raise ValueError(f"load_inference_model: there is no folder {dirname!r}")
-    program = load_program(os.path.join(dirname, os.path.basename(model_filename or "__model__")))
+    program = load_program(path_inside(dirname, os.path.basename(model_filename or "__model__")), allow_io=allow_io)
     feeds, fetches = _take_ends(program)
     load_persistables(executor, dirname, program, params_filename)
     block = program.global_block()
@@ -249,12 +262,13 @@ def _take_ends(program: Program) -> tuple[list[str], list[str]]:
     fetches: dict[int, str] = {}
     for index in reversed(range(len(block.ops))):
         op = block.ops[index]
-        if op.type == "feed":
-            feeds[op.attr("col")] = op.output("Out")[0]
-        elif op.type == "fetch":
-            fetches[op.attr("col")] = op.input("X")[0]
-        else:
+        if op.type not in ("feed", "fetch"):
             continue
+        names = op.output("Out") if op.type == "feed" else op.input("X")
+        if len(names) != 1 or not block.has_var(names[0]) or not op.has_attr("col"):
+            raise FormatError(f"operator {index} ({op.type}) of the model is damaged: it must have an attribute 'col', and move one variable "
+                              f"of block 0, got {names}")
+        (feeds if op.type == "feed" else fetches)[op.attr("col")] = names[0]
         block._remove_op(index)
     for name, var in list(block.vars.items()):
         if var.type in (VarType.FEED_MINIBATCH, VarType.FETCH_LIST):

@@ -13,6 +13,7 @@ from .errors import InvalidArgumentError, NotFoundError, ShapeError, check, chec
 from .executor import Executor, global_scope
 from .feeds import Dataset
 from .framework import Program, Variable, default_main_program
+from .names import name_chars
 from .tensor import Scope
 
 _SECONDS = 0.2                         # from one look at Ctrl-C to the next
@@ -100,7 +101,7 @@ def _options(fetches: Sequence[str], labels: Sequence[str], **given: Any) -> tup
     """Return the tr_loop_options, and what must live as long."""
     options, keep = ffi.new("tr_loop_options *"), []
     for field, texts in (("fetches", fetches), ("labels", labels)):
-        chars = [ffi.new("char[]", text.encode()) for text in texts]
+        chars = [ffi.new("char[]", name_chars(text)) for text in texts]
         array = ffi.new("char *[]", chars)
         setattr(options, field, array)
         keep += [chars, array]

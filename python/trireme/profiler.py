@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from ._core import lib
 from .errors import check
+from .names import path_chars
 
 _SORTED = {"default": None, "calls": 0, "total": 1, "max": 2, "min": 3, "ave": 4}
 _COLUMNS = ("Calls", "Total ms", "Max ms", "Min ms", "Ave ms", "Share")
@@ -37,7 +38,7 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str | None = None
     if sorted_key is not None and os.path.exists(path) and not os.path.isfile(path):
         _stop_into_stream(sorted_key, path)
         return
-    check(lib.tr_profiler_stop(path.encode()))
+    check(lib.tr_profiler_stop(path_chars(path)))
     if sorted_key is not None:
         print(summary(path, sorted_key))
 
@@ -46,7 +47,7 @@ def _stop_into_stream(sorted_key: str, path: str) -> None:
     """What is written to a terminal or a pipe (/dev/stderr) cannot be read again for the table: nobody would answer."""
     with tempfile.TemporaryDirectory() as folder:
         kept = os.path.join(folder, "profile.json")
-        check(lib.tr_profiler_stop(kept.encode()))
+        check(lib.tr_profiler_stop(path_chars(kept)))
         with open(kept, "rb") as trace, open(path, "wb") as out:
             shutil.copyfileobj(trace, out)
         print(summary(kept, sorted_key))

@@ -16,6 +16,7 @@ from .feeds import Dataset
 from .framework import Program, Variable, default_main_program, default_startup_program
 from .io import _is_writer, is_persistable
 from .loop import _check, _check_slots, _options
+from .names import path_chars
 from .sparse_table import is_table, table_names
 from .tensor import Scope
 
@@ -30,7 +31,7 @@ class _Keep:
         self.items: list[Any] = []
 
     def chars(self, text: str | None) -> Any:
-        self.items.append(ffi.NULL if text is None else ffi.new("char[]", os.fsencode(text)))
+        self.items.append(ffi.NULL if text is None else ffi.new("char[]", path_chars(text)))
         return self.items[-1]
 
     def texts(self, items: Sequence[str]) -> Any:
@@ -107,7 +108,7 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     for i, count in enumerate(counts):
         _fill_cut(cuts[i], keep, program, startup, count, chosen, names, dataset)
     desc.cuts, desc.cut_count = cuts, len(counts)
-    check(lib.tr_saved_job_write(os.fsencode(path), desc))
+    check(lib.tr_saved_job_write(path_chars(path), desc))
     del kept, kept_too
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numbers
 import os
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -21,8 +20,10 @@ from ._core import ffi, lib
 from .core import OpDesc, OpRole
 from .dtypes import VarType, convert_dtype
 from .errors import NotFoundError, ShapeError, UnsupportedError, check
+from .files import damage_of, new_folder, open_regular, path_inside
 from .framework import (Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program)
 from .layer_helper import LayerHelper
+from .names import name_chars
 from .tensor import Scope
 
 INIT, LOOKUP, UPDATE, PUSH, PUSHED = ("lookup_sparse_table_init", "lookup_sparse_table", "lookup_sparse_table_update", "push_sparse",
@@ -276,7 +277,7 @@ def table_names(program: Program) -> set[str]:
 
 
 def _describe(scope: Scope, name: str) -> dict[str, Any]:
-    table, text = ffi.new("tr_job_table *"), ffi.new("char[]", name.encode())
+    table, text = ffi.new("tr_job_table *"), ffi.new("char[]", name_chars(name))
     check(lib.tr_job_describe_table(table, scope._native.ptr, text))
     return {**{key: getattr(table, key) for key in _NUMBERS}, "state_value": list(table.state_value)[:table.states]}
 
@@ -296,35 +297,31 @@ def save_table(scope: Scope, name: str, folder: str) -> None:
     import json                                    # here: `import trireme` stays light
 
     about = _describe(scope, name)
-    dtype, part = row_dtype(about), f"{folder}.{os.getpid()}.part"
-    shutil.rmtree(part, ignore_errors=True)
-    os.makedirs(part)
-    rows, out, size = 0, ffi.new("void **"), ffi.new("int64_t *")
-    for number in range(_PARTS):
-        pieces = []
-        for shard in range(number * _SHARDS // _PARTS, (number + 1) * _SHARDS // _PARTS):
-            check(lib.tr_table_read_rows(out, size, scope._native.ptr, name.encode(), shard))
-            pieces.append(ffi.buffer(out[0], size[0])[:])
-            lib.tr_free(out[0])
-        array = np.frombuffer(b"".join(pieces), dtype)
-        np.save(os.path.join(part, f"rows-{number:02d}.npy"), array)
-        rows += len(array)
-    with open(os.path.join(part, "about.json"), "w") as file:
-        json.dump({"format": 1, "name": name, "rows": rows, **about}, file, indent=1)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.replace(part, folder)
+    dtype, rows = row_dtype(about), 0
+    with new_folder(folder) as (part, about_file):
+        for number in range(_PARTS):
+            array = np.frombuffer(_packed_rows(scope, name, number), dtype)
+            np.save(os.path.join(part, f"rows-{number:02d}.npy"), array)
+            rows += len(array)
+        about_file.write(json.dumps({"format": 1, "name": name, "rows": rows, **about}, indent=1).encode())
+
+
+def _packed_rows(scope: Scope, name: str, number: int) -> bytes:
+    """The rows of one of the parts that a table is written in."""
+    out, size, pieces = ffi.new("void **"), ffi.new("int64_t *"), []
+    for shard in range(number * _SHARDS // _PARTS, (number + 1) * _SHARDS // _PARTS):
+        check(lib.tr_table_read_rows(out, size, scope._native.ptr, name_chars(name), shard))
+        pieces.append(ffi.buffer(out[0], size[0])[:])
+        lib.tr_free(out[0])
+    return b"".join(pieces)
 
 
 def load_table(scope: Scope, name: str, folder: str) -> None:
-    """Read what ``save_table`` wrote into a table, which is made when the scope has none of this name."""
-    import json                                    # here: `import trireme` stays light
+    """Read what ``save_table`` wrote into a table, which is made when the scope has none of this name.
 
-    try:
-        with open(os.path.join(folder, "about.json")) as file:
-            about = json.load(file)
-    except FileNotFoundError:
-        raise NotFoundError(f"there is no saved sparse table in {folder!r}") from None
-    about.setdefault("updates", 0)
+    A damaged file raises FormatError, a table that the program does not fit ShapeError; then the table has no rows or some.
+    """
+    about = _read_about(name, folder)
     var = scope.find_var(name)
     if var is None or var.kind() != VarType.RAW:
         _declare(scope, name, about)
@@ -333,21 +330,47 @@ def load_table(scope: Scope, name: str, folder: str) -> None:
         if here[key] != about[key]:
             raise ShapeError(f"sparse table {name!r} in {folder!r} has {key} {about[key]}, the program wants {here[key]}")
     _declare(scope, name, {**here, "updates": about["updates"]})       # ages of rows go on
-    dtype, is_first = row_dtype(about), True
+    dtype = row_dtype(about)
     for number in range(_PARTS):
-        array = np.load(os.path.join(folder, f"rows-{number:02d}.npy"))
-        if array.dtype != dtype:
-            raise ShapeError(f"rows-{number:02d}.npy of sparse table {name!r} in {folder!r} holds {array.dtype}, expected {dtype}")
+        array = _read_rows(path_inside(folder, f"rows-{number:02d}.npy"), dtype)
         rows = ffi.from_buffer(np.ascontiguousarray(array).view(np.uint8))
-        check(lib.tr_table_write_rows(scope._native.ptr, name.encode(), rows, array.nbytes, is_first))
-        is_first = False
+        check(lib.tr_table_write_rows(scope._native.ptr, name_chars(name), rows, array.nbytes, number == 0))
 
 
-def _declare(scope: Scope, name: str, about: dict[str, Any]) -> None:
-    text = ffi.new("char[]", name.encode())
+def _read_about(name: str, folder: str) -> dict[str, Any]:
+    import json                                    # here: `import trireme` stays light
+
+    path = path_inside(folder, "about.json")
+    if not os.path.exists(path):
+        raise NotFoundError(f"there is no saved sparse table in {folder!r}")
+    with damage_of(path), open_regular(path) as file:
+        read = json.load(file)
+        about = {**{key: read[key] for key in _NUMBERS if key != "updates"}, "updates": read.get("updates", 0),
+                 "state_value": list(read["state_value"])}
+        row_dtype(about)
+        _native_of(name, about)
+    return about
+
+
+def _read_rows(path: str, dtype: np.dtype) -> np.ndarray:
+    with damage_of(path), open_regular(path) as file:
+        array = np.load(file, allow_pickle=False)
+        if array.dtype != dtype or array.ndim != 1:
+            raise ShapeError(f"{path!r} holds {array.dtype} {list(array.shape)}, expected rows of {dtype}")
+    return array
+
+
+def _native_of(name: str, about: dict[str, Any]) -> tuple[Any, Any]:
+    """Return a tr_job_table, and the name that it points at."""
+    text = ffi.new("char[]", name_chars(name))
     table = ffi.new("tr_job_table *", {"name": text, **{key: about[key] for key in _NUMBERS}})
     for i, value in enumerate(about["state_value"]):
         table.state_value[i] = value
+    return table, text
+
+
+def _declare(scope: Scope, name: str, about: dict[str, Any]) -> None:
+    table, _text = _native_of(name, about)
     check(lib.tr_table_declare(scope._native.ptr, table))
 
 

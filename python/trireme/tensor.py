@@ -14,8 +14,9 @@ import numpy as np
 
 from ._core import ffi, lib
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, convert_dtype
-from .errors import check
+from .errors import OutOfMemoryError, check
 from .native import Native
+from .names import name_chars
 
 _new_tensor = lib.tr_tensor_new
 _free_tensor = lib.tr_tensor_free
@@ -336,11 +337,16 @@ class Scope:
 
     def var(self, name: str) -> ScopeVariable:
         """Return the variable of this scope, made when there is none."""
-        return ScopeVariable(self, lib.tr_scope_var(self._native.ptr, name.encode()), name)
+        chars = name_chars(name)
+        ptr = lib.tr_scope_var(self._native.ptr, chars)
+        if not ptr:
+            check(lib.tr_name_check(chars))
+            raise OutOfMemoryError(f"no memory for the variable {name!r}")
+        return ScopeVariable(self, ptr, name)
 
     def find_var(self, name: str) -> ScopeVariable | None:
         """Return the variable, here or in a parent, or None."""
-        ptr = lib.tr_scope_find(self._native.ptr, name.encode())
+        ptr = lib.tr_scope_find(self._native.ptr, name_chars(name))
         return ScopeVariable(self, ptr, name) if ptr else None
 
     def new_scope(self) -> Scope:
@@ -355,14 +361,14 @@ class Scope:
     def erase(self, names: Iterable[str]) -> None:
         self._erased += 1
         for name in names:
-            lib.tr_scope_erase(self._native.ptr, name.encode())
+            lib.tr_scope_erase(self._native.ptr, name_chars(name))
 
     def local_var_names(self) -> list[str]:
         ptr = self._native.ptr
-        return [ffi.string(lib.tr_scope_name(ptr, i)).decode() for i in range(lib.tr_scope_count(ptr))]
+        return [ffi.string(lib.tr_scope_name(ptr, i)).decode("utf-8", "surrogateescape") for i in range(lib.tr_scope_count(ptr))]
 
     def __contains__(self, name: str) -> bool:
-        return bool(lib.tr_scope_find(self._native.ptr, name.encode()))
+        return bool(lib.tr_scope_find(self._native.ptr, name_chars(name)))
 
     def __repr__(self) -> str:
         return f"<Scope of {lib.tr_scope_count(self._native.ptr)} variables>"

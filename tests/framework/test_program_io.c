@@ -33,7 +33,7 @@ TEST(golden_programs_come_back_byte_for_byte)
         tr_program *program;
         size_t      size;
         uint8_t    *bytes = test_read_file(&size, golden[g]);
-        EXPECT_OK(tr_program_load(&program, golden[g]));
+        EXPECT_OK(tr_program_load(&program, golden[g], 0));
         expect_bytes(program, bytes, size);
         tr_program_free(program);
         free(bytes);
@@ -59,7 +59,7 @@ TEST(every_field_arrives)
     tr_program *program;
     size_t      length;
 
-    EXPECT_OK(tr_program_load(&program, golden[1]));
+    EXPECT_OK(tr_program_load(&program, golden[1], 0));
     assert_int_equal(tr_program_random_seed(program), -7);
     assert_int_equal(tr_program_block_count(program), 3);
     tr_block *block = tr_program_block(program, 0);
@@ -89,7 +89,7 @@ TEST(a_change_of_type_leaves_what_only_the_file_knows)
     void       *bytes;
     size_t      size;
 
-    EXPECT_OK(tr_program_load(&program, golden[1]));
+    EXPECT_OK(tr_program_load(&program, golden[1], 0));
     tr_block *block = tr_program_block(program, 0);
     tr_var_desc_set_kind(tr_block_find_var(block, "was a tensor"), TR_KIND_TENSOR);
     EXPECT_OK(tr_var_desc_set_shape(tr_block_find_var(block, "was a tensor"), 1, (const int64_t[]){3}));
@@ -314,9 +314,9 @@ TEST(a_missing_file_is_named)
 {
     tr_program *program;
 
-    EXPECT_FAIL(TR_EIO, "'no/such/__model__'", tr_program_load(&program, "no/such/__model__"));
+    EXPECT_FAIL(TR_EIO, "'no/such/__model__'", tr_program_load(&program, "no/such/__model__", 0));
     EXPECT_FAIL(TR_EFORMAT, "while loading 'tests/framework/golden/make_golden.py'",
-                tr_program_load(&program, "tests/framework/golden/make_golden.py"));
+                tr_program_load(&program, "tests/framework/golden/make_golden.py", 0));
 }
 
 int main(void)

@@ -11,7 +11,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..dtypes import VarType
-from ..errors import FileError, InvalidArgumentError, UnsupportedError
+from ..errors import InvalidArgumentError, UnsupportedError
+from ..files import new_file
 from .opened import KINDS, Array, Checkpoint, Table
 
 # What safetensors calls the types that it has (https://github.com/huggingface/safetensors, "Format").
@@ -82,17 +83,8 @@ def export(checkpoint: Checkpoint, path: str, kinds: Iterable[str] = KINDS) -> l
     for array in chosen:
         if array.name != shown(array.name):
             raise UnsupportedError(f"export: the name {array.name!r} is no text, which a file of arrays needs")
-    part = f"{path}.{os.getpid()}.part"
-    try:
-        with open(part, "wb") as file:
-            write(file, checkpoint, chosen)
-        os.replace(part, path)
-    except BaseException as error:
-        if os.path.exists(part):
-            os.unlink(part)
-        if isinstance(error, OSError) and not isinstance(error, FileError):
-            raise FileError(f"export: cannot write {path!r}: {error.strerror}") from None
-        raise
+    with new_file(path) as file:
+        write(file, checkpoint, chosen)
     return chosen
 
 

@@ -11,6 +11,7 @@ from ..core import OpRole
 from ..dtypes import VarType
 from ..errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check
 from ..framework import Parameter, Program, Variable
+from ..names import name_chars
 from ..sparse_table import is_table
 from ..tensor import LoDTensor, Scope
 from .opened import OPTIMIZER, PARAMETER, SCHEDULE, STATISTIC, TABLE, Checkpoint
@@ -61,7 +62,7 @@ class States:
         self._keep: list[Any] = []
 
     def chars(self, text: str) -> Any:
-        self._keep.append(ffi.new("char[]", text.encode("utf-8", "surrogateescape")))
+        self._keep.append(ffi.new("char[]", name_chars(text)))
         return self._keep[-1]
 
     def add(self, name: str, kind: int, param: str | None, tensor: LoDTensor) -> None:

@@ -10,6 +10,7 @@ from .._core import ffi, lib
 from ..errors import check, check_whole
 from ..executor import Executor, global_scope
 from ..framework import Program, default_main_program
+from ..names import path_chars
 from ..sparse_table import table_names
 from ..tensor import Scope
 from .kept import States, digest_of, kept_variables, kinds_of, restore, value_in
@@ -78,7 +79,7 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     facts = ffi.new("tr_checkpoint_facts *", {
         "step": step, "mode": states.chars("local"), "digest": states.chars(digest_of(program)),
         "trainer_count": 1, "trainers": trainer})
-    check(lib.tr_checkpoint_save(os.fsencode(checkpoint_dir), facts, states.count, states.native, keep))
+    check(lib.tr_checkpoint_save(path_chars(checkpoint_dir), facts, states.count, states.native, keep))
     return path_of(checkpoint_dir, step)
 
 

@@ -12,6 +12,7 @@ from .._core import ffi, lib
 from ..desc import _text, take_text
 from ..dtypes import VarType
 from ..errors import NotFoundError, check
+from ..names import path_chars
 from ..native import Native
 from ..sparse_table import row_dtype
 from ..tensor import LoDTensor, Scope
@@ -75,7 +76,7 @@ class Checkpoint:
     def __init__(self, folder: str | os.PathLike[str], _ptr: Any = None) -> None:
         if _ptr is None:
             out = ffi.new("tr_checkpoint **")
-            check(lib.tr_checkpoint_open(out, os.fsencode(folder)))
+            check(lib.tr_checkpoint_open(out, path_chars(folder)))
             _ptr = out[0]
         self._native = Native(_ptr, lib.tr_checkpoint_free)
         self.folder = _text(lib.tr_checkpoint_folder(_ptr))
@@ -180,13 +181,13 @@ class Checkpoint:
 
 def path_of(folder: str | os.PathLike[str], step: int) -> str:
     """Return the folder of a step's checkpoint."""
-    return take_text(ffi.new("char **", lib.tr_checkpoint_path(os.fsencode(folder), step)))
+    return take_text(ffi.new("char **", lib.tr_checkpoint_path(path_chars(folder), step)))
 
 
 def newest(folder: str | os.PathLike[str]) -> Checkpoint:
     """Open the newest checkpoint that is valid to the last byte; ``refused`` says what was wrong with newer ones."""
     out, refused = ffi.new("tr_checkpoint **"), ffi.new("char **")
-    check(lib.tr_checkpoint_open_newest(out, refused, os.fsencode(folder)))
+    check(lib.tr_checkpoint_open_newest(out, refused, path_chars(folder)))
     checkpoint = Checkpoint(folder, out[0])
     if refused[0]:
         checkpoint.refused = take_text(refused).splitlines()

@@ -12,8 +12,10 @@ import hashlib
 import io
 import os
 import zipfile
+import zlib
 
 from ..errors import TriremeError
+from ..files import new_file, open_regular
 
 
 class DataSetError(TriremeError, OSError):
@@ -55,7 +57,7 @@ def read(folder: str, name: str, url: str, sha256: str) -> bytes:
     path = find(folder, name)
     if path is None:
         path = _fetch(folder, name, url, sha256)
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         data = file.read()
     data = _unpack(data, path, name)
     if sha256_of(data) != sha256:
@@ -70,7 +72,7 @@ def _unpack(data: bytes, path: str, name: str) -> bytes:
             return gzip.decompress(data)
         if data[:4] == b"PK\x03\x04":
             return _member(data, name)
-    except (OSError, EOFError, zipfile.BadZipFile, LookupError) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, LookupError, RuntimeError) as error:
         raise DataSetError(f"{path} is damaged: {error}") from error
     return data
 
@@ -100,10 +102,8 @@ def _fetch(folder: str, name: str, url: str, sha256: str) -> str:
     if sha256_of(content) != sha256:
         raise DataSetError(f"{url} gave a file with the SHA-256 {sha256_of(content)}, not {sha256}")
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    part = f"{path}.{os.getpid()}.part"
-    with open(part, "wb") as file:
+    with new_file(path) as file:
         file.write(data)
-    os.replace(part, path)
     return path
 
 

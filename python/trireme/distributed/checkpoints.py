@@ -13,6 +13,7 @@ from typing import Any
 from .._core import ffi, lib
 from ..checkpoint import Checkpoint, newest, steps
 from ..errors import InvalidArgumentError, check, check_whole
+from ..names import path_chars
 from . import job as jobs
 from .job import Job
 
@@ -77,7 +78,7 @@ class _Beginning:
     def of_launch(folder: str, index: int) -> _Beginning:
         """Where the servers began to count."""
         place = ffi.new("tr_trainer_state *")
-        lib.tr_beginning_read(place, os.fsencode(folder), index)
+        lib.tr_beginning_read(place, path_chars(folder), index)
         return _Beginning(None, place)
 
 
@@ -93,7 +94,7 @@ def settings_now() -> Settings:
 
 def claim_folder(folder: str, is_first: bool) -> None:
     """Have this folder for checkpoints of this process alone while it lives: see tr_checkpoint_claim."""
-    check(lib.tr_checkpoint_claim(os.fsencode(folder), is_first))
+    check(lib.tr_checkpoint_claim(path_chars(folder), is_first))
 
 
 def is_skipped_by_script() -> bool:

@@ -20,6 +20,7 @@ from .._core import ffi, lib
 from ..checkpoint import STATISTIC, Checkpoint, States, digest_of, kept_variables, kinds_of, newest, path_of, restore, steps, value_in
 from ..core import Scope
 from ..errors import TimedOutError, TriremeError, check
+from ..names import path_chars
 from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_script, settings_now
 from .geo import COUNT
 from .job import Job
@@ -108,7 +109,7 @@ class Keeper:
         for name, (kind, param) in mine.items():
             states.add(name, kind, param, value_in(self.scope, name))
         spec = ffi.new("tr_job_checkpoint_spec *", {
-            "folder": (path := ffi.new("char[]", os.fsencode(folder))), "step": self.label if step is None else step, "without_tables": without_tables,
+            "folder": (path := ffi.new("char[]", path_chars(folder))), "step": self.label if step is None else step, "without_tables": without_tables,
             "digest": states.chars(self.digest), "keep": keep, "count": states.count, "states": states.native})
         self._fill(spec.place, self.steps, position)
         check(lib.tr_job_checkpoint(self.job.ptr, spec))
@@ -171,7 +172,7 @@ class _Keeper(Keeper):
     def load(self) -> None:
         found = self.beginning.checkpoint
         if self.job.index == 0 and not self.job.resumes and not self.job.is_heir:
-            lib.tr_beginning_write(os.fsencode(self.settings.folder), found._native.ptr if found is not None else ffi.NULL)
+            lib.tr_beginning_write(path_chars(self.settings.folder), found._native.ptr if found is not None else ffi.NULL)
         if found is None and self.first and steps(self.settings.folder):
             self._load_statistics(newest(self.settings.folder))
         if found is None:
@@ -232,7 +233,7 @@ class _Keeper(Keeper):
     def _count_from_last(self) -> None:
         """The time of the next one is counted from the last one, whoever has made that; and of one that is older than the launch from its
         beginning, which is that of this process unless the job was started again since."""
-        age = lib.tr_checkpoint_age(os.fsencode(self.settings.folder))
+        age = lib.tr_checkpoint_age(path_chars(self.settings.folder))
         if age >= 0:
             self.begun_at = max(time.monotonic() - age, self.begun_at if self._begins else 0.0)
 

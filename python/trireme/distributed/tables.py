@@ -8,6 +8,7 @@ from .._core import ffi, lib
 from ..errors import check
 from ..executor import global_scope
 from ..framework import Program, default_main_program
+from ..names import name_chars
 from ..sparse_table import table_names
 from ..tensor import Scope
 from . import job as _jobs
@@ -102,7 +103,7 @@ def table_report(program: Program | None = None, scope: Scope | None = None) -> 
     for name in sorted(table_names(program)):
         parts = []
         for server in range(job.servers if job is not None else 1):
-            check(lib.tr_table_get_part(out, scope._native.ptr, name.encode(), server))
+            check(lib.tr_table_get_part(out, scope._native.ptr, name_chars(name), server))
             hot = [(int(out.hot[i].key), int(out.hot[i].updates)) for i in range(out.hot_count)]
             parts.append(TablePart(out.rows, out.waiting, out.row_bytes, out.value_bytes, out.state_bytes, out.header_bytes,
                                    out.index_bytes, out.journal_bytes, out.bytes, hot))

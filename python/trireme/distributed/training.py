@@ -19,6 +19,7 @@ from ..core import LoDTensor, Scope
 from ..dtypes import FROM_NUMPY
 from ..errors import InvalidArgumentError, NotFoundError, check
 from ..framework import Program, default_main_program
+from ..names import name_chars
 from . import compression
 from . import job as jobs
 from .job import Job
@@ -78,7 +79,7 @@ class _Training:
         spec = ffi.new("tr_job_spec *")
 
         def chars(text: str) -> Any:
-            keep.append(ffi.new("char[]", text.encode("utf-8", "surrogateescape")))
+            keep.append(ffi.new("char[]", name_chars(text)))
             return keep[-1]
 
         programs = ffi.new("tr_job_program[]", len(result.servers))
