@@ -14,6 +14,7 @@
 
 #include "framework/beside.h"
 #include "framework/memory.h"
+#include "framework/path.h"
 
 static const char PREFIX[] = ".began-";
 
@@ -72,11 +73,13 @@ void tr_beginning_write(const char *folder, const tr_checkpoint *from)
 void tr_beginning_read(tr_trainer_state *out, const char *folder, int index)
 {
     char     *path = path_in(folder);
-    FILE     *in = path ? fopen(path, "r") : NULL;
+    FILE     *in = NULL;
     int       known = -1;
     long long steps, runs;
 
     *out = (tr_trainer_state){.index = index};
+    if (path && tr_path_fopen(&in, NULL, path) != TR_OK)
+        in = NULL;
     for (int at; in && known != index && fscanf(in, "%d %lld %lld", &at, &steps, &runs) == 3;)
         if (at == index || at == -1) {
             known = at;

@@ -36,8 +36,11 @@ void      tr_part_free(tr_part *part);
  * is updated meanwhile. The one that updates calls both, between updates. */
 tr_status tr_tables_cut(int count, const tr_state *states);
 void      tr_tables_cut_end(int count, const tr_state *states);
-/* Write `folder`/`name`, and the folders on the way. *out describes it. Tables have a cut. */
+/* Write `folder`/`name`, and the folders on the way. *out describes it. Tables have a cut.
+ * On failure the file is gone, and the folder too when nothing else is in it. */
 tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_state *states);
+/* Of a checkpoint that will not come to be: remove a part, if it is there, and the folder when nothing else is in it. */
+void      tr_part_remove(const char *folder, const char *name);
 /* Write the manifest of DIR/step-...: `parts` are there. Files of the folder that it does not name are removed. */
 tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t cut, int part_count,
                             tr_part *const *parts);

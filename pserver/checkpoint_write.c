@@ -174,11 +174,22 @@ tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int
     tr_status status = tr_checkpoint_file_open(&w.file, folder, name);
     if (status == TR_OK)
         status = tr_checkpoint_file_close(w.file, put_states(&w, count, states));
-    if (status == TR_OK)
+    if (status == TR_OK) {
         *out = w.part;
-    else
+    } else {
         tr_part_free(w.part);
+        tr_part_remove(folder, name);
+    }
     return status;
+}
+
+void tr_part_remove(const char *folder, const char *name)
+{
+    char *path = tr__must_format("%s/%s", folder, name);
+
+    unlink(path);
+    rmdir(folder);                    /* stays while it has the parts of others */
+    free(path);
 }
 
 /* == the manifest ================================================================================= */
@@ -341,8 +352,10 @@ tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *fact
     if (status == TR_OK && keep > 0)
         tr_checkpoint_prune(folder, keep);
     tr_part_free(part);
-    if (status != TR_OK)
+    if (status != TR_OK) {
+        tr_part_remove(path, name);
         tr_context(status, "while writing the checkpoint '%s'", path);
+    }
     free(path);
     free(name);
     return status;

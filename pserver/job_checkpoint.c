@@ -116,6 +116,18 @@ static tr_status put_together(tr__maker *m, tr__parts *p)
     return TR_OK;
 }
 
+/* Nothing stays of a checkpoint that will not come to be, once all servers have answered. */
+static void remove_parts(const tr__maker *m)
+{
+    const int servers = tr_job_servers(m->job), count = servers + (m->order.file != NULL);
+
+    for (int i = 0; i < count; i++) {
+        char *name = tr_part_name(i, count, m->order.cut);
+        tr_part_remove(m->order.folder, name);
+        free(name);
+    }
+}
+
 static void report(tr__maker *m, const tr__parts *p)
 {
     const tr_job_checkpoint_report r = {.step = m->order.step, .bytes = tr__parts_bytes(p), .pause = tr__parts_pause(p),
@@ -136,6 +148,8 @@ static void *run_order(void *self)
     if (m->status != TR_OK) {
         tr_context(m->status, "while writing the checkpoint '%s'", m->order.folder);
         snprintf(m->text, sizeof m->text, "%s", tr_error());
+        if (atomic_load(&m->is_answered))
+            remove_parts(m);
     }
     report(m, &parts);
     tr__parts_deinit(&parts);

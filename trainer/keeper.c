@@ -280,12 +280,20 @@ static tr_status take_with(tr_keeper *k, tr_state *states, tr_job_table *tables)
     return tr_job_checkpoint(k->job, &spec);
 }
 
-/* A checkpoint that cannot be written is said, and training goes on. */
-static tr_status said(tr_status status)
+/* What became of a checkpoint. Training goes on without one that cannot be written, and says so when the one before was. */
+static tr_status note(tr_keeper *k, tr_status status)
 {
-    if (status == TR_OK || status == TR_EPEER)
+    const bool is_said = k->status != TR_OK;
+
+    k->is_good = status == TR_OK;
+    if (status == TR_EPEER)
         return status;
-    fprintf(stderr, "trireme: a checkpoint was not written: %s\n", tr_error());
+    k->status = status;
+    if (status == TR_OK)
+        return TR_OK;
+    snprintf(k->why, sizeof k->why, "%s", tr_error());
+    if (!is_said)
+        fprintf(stderr, "trireme: a checkpoint was not written: %s\n", k->why);
     return TR_OK;
 }
 
@@ -296,9 +304,8 @@ static tr_status wait(tr_keeper *k)
     tr_job_checkpoint_report report = {0};
     k->has_taken = false;
     const tr_status status = tr_job_checkpoint_wait(k->job, PATIENCE, &report);
-    k->is_good = status == TR_OK;
     k->is_wished = report.is_given_up;
-    return said(status);
+    return note(k, status);
 }
 
 static tr_status take(tr_keeper *k)
@@ -311,10 +318,12 @@ static tr_status take(tr_keeper *k)
     k->took_at = tr__now();
     k->is_wished = false;
     const tr_status status = take_with(k, states, tables);
-    k->has_taken = k->is_good = status == TR_OK;
     free(states);
     free(tables);
-    return said(status);
+    k->has_taken = status == TR_OK;
+    if (k->has_taken && k->job)                    /* what becomes of it is to be seen */
+        return TR_OK;
+    return note(k, status);
 }
 
 /* == when ======================================================================================== */
@@ -407,9 +416,9 @@ static tr_status stop(bool *stops, tr_keeper *k)
 
     TR_TRY(finish(k, false));
     char *path = tr_checkpoint_path(k->desc->checkpoints.folder, label_of(k));
-    snprintf(text, sizeof text, "%s%sstopped by %s after step %lld; the checkpoint is %s",
+    snprintf(text, sizeof text, "%s%sstopped by %s after step %lld; %s%s",
              k->job ? tr_job_rank_name(k->job, tr_job_rank(k->job)) : "", k->job ? " " : "", asked == SIGTERM ? "SIGTERM" : "SIGUSR1",
-             (long long)steps_of(k), path);
+             (long long)steps_of(k), k->is_good ? "the checkpoint is " : "it is in no checkpoint", k->is_good ? path : "");
     tr_free(path);
     *stops = true;
     if (k->job)
@@ -441,6 +450,13 @@ tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made)
     return is_due(keeper) && is_possible(keeper) ? take(keeper) : TR_OK;
 }
 
+/* The checkpoint that a training ends with is a part of its result. */
+static tr_status make_last(tr_keeper *k, bool has_more)
+{
+    TR_TRY(finish(k, has_more));
+    return k->is_good ? TR_OK : tr_fail(k->status, "the last checkpoint was not written: %s", k->why);
+}
+
 tr_status tr_keeper_end(tr_keeper *keeper)
 {
     tr_job_last last;
@@ -449,7 +465,7 @@ tr_status tr_keeper_end(tr_keeper *keeper)
     if (!is_on(keeper))
         return TR_OK;
     if (!keeper->job)
-        return finish(keeper, false);
+        return make_last(keeper, false);
     TR_TRY(wait(keeper));
     keeper->makes = false;                         /* another one may make them, meanwhile */
     while (status == TR_ETIMEOUT) {
@@ -457,5 +473,5 @@ tr_status tr_keeper_end(tr_keeper *keeper)
         status = tr_job_stay(keeper->job, LOOK, &last);
     }
     TR_TRY(status);
-    return last.is_mine && makes_them(keeper) ? finish(keeper, last.has_more) : TR_OK;
+    return last.is_mine && makes_them(keeper) ? make_last(keeper, last.has_more) : TR_OK;
 }

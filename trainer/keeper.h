@@ -24,6 +24,8 @@ typedef struct tr_keeper {
     bool           makes;             /* checkpoints, when it was looked at last */
     bool           has_taken;         /* a checkpoint in this process, of which it was not said yet what became of it */
     bool           is_good;           /* the last one that it has taken, as far as is known */
+    tr_status      status;            /* of the last one that could not be written, and why not; TR_OK: what came after it was */
+    char           why[1024];
     int64_t        took_at;           /* when that was begun, or another trainer's was there */
     bool           is_wished;         /* a death has cost it, and it is to be begun anew */
     bool           has_told;          /* the launcher that a signal asked for the end */
@@ -44,7 +46,8 @@ void      tr_keeper_joined(tr_keeper *keeper, int64_t before);
 int64_t   tr_keeper_steps_to_pause(tr_keeper *keeper);
 /* So many steps were made here. *stops: a signal asked for the end, and the checkpoint is written. */
 tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made);
-/* The training is over: where it is this trainer's to make the last checkpoint, one more. Waits until all have made their steps. */
+/* The training is over: where it is this trainer's to make the last checkpoint, one more. Waits until all have made their steps.
+ * Fails where that checkpoint could not be written. */
 tr_status tr_keeper_end(tr_keeper *keeper);
 
 #endif

@@ -15,6 +15,7 @@
 #include <zlib.h>
 
 #include "framework/memory.h"
+#include "framework/path.h"
 
 enum { MAX_LINE = 1 << 28 };          /* a longer one is taken for a file that is no text */
 
@@ -392,9 +393,10 @@ static tr_status open_file(tr_source *source)
 {
     const char *path = source->piece.path;
 
-    source->file = open(path, O_RDONLY | O_CLOEXEC);
-    if (source->file < 0)
-        return tr_fail(errno == ENOENT ? TR_ENOTFOUND : TR_EIO, "data: '%s' cannot be opened: %s", path, strerror(errno));
+    if (tr_path_open(&source->file, NULL, path) != TR_OK) {
+        source->file = -1;
+        return tr_fail(errno == ENOENT ? TR_ENOTFOUND : TR_EIO, "data: %s", tr_error());
+    }
     if (source->options.pipe_command)
         return start_command(source);
     return is_packed(path) ? open_packed(source) : TR_OK;
@@ -425,8 +427,10 @@ int64_t tr_piece_line_number(const tr_piece *piece, int64_t line)
     int64_t  left = piece->begin > 0 ? piece->begin - 1 : 0;
     int64_t  before = piece->begin > 0;            /* the line that the byte before the piece is of */
     ssize_t  got = 1;
-    const int file = left ? open(piece->path, O_RDONLY | O_CLOEXEC) : -1;
+    int      file = -1;
 
+    if (left && tr_path_open(&file, NULL, piece->path) != TR_OK)
+        file = -1;
     while (file >= 0 && left > 0 && got > 0) {
         got = read(file, text, left < (int64_t)sizeof text ? (size_t)left : sizeof text);
         before += got > 0 ? count_lines(text, (size_t)got) : 0;

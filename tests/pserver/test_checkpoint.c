@@ -534,7 +534,7 @@ TEST(a_disk_that_is_full_in_the_middle_is_reported)
         assert_int_equal(status, TR_EIO);
         assert_non_null(strstr(tr_error(), "File too large"));
         char *step = tr_checkpoint_path(folder, 1);
-        assert_int_equal(rmdir(step), 0);          /* it is empty */
+        assert_int_not_equal(access(step, F_OK), 0);
         free(step);
     }
     EXPECT_OK(tr_checkpoint_save(folder, &facts, 1, &large, 0));

@@ -78,11 +78,11 @@ def bad_transport(folder: Path, *defines: str) -> str:
     return compiled(folder, "bad_transport.c", *defines, f'REAL="{real}"')
 
 
-def full_disk(folder: Path) -> dict[str, str]:
-    """Return the environment in which the first write of a checkpoint finds the disk full, and all others find it free."""
+def full_disk(folder: Path, *defines: str) -> dict[str, str]:
+    """Return the environment in which the first write of a checkpoint finds the disk full, and (without STAYS) all others find it free."""
     flag = folder / "full"
     flag.write_text("")
-    return environment(LD_PRELOAD=compiled(folder, "full_disk.c", f'FLAG="{flag}"'))
+    return environment(LD_PRELOAD=compiled(folder, "full_disk.c", f'FLAG="{flag}"', *defines))
 
 
 def slack() -> float:

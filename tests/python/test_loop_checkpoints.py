@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, Launched, launch, needs_mpi, results, wait_for
+from job_support import LIMIT, Launched, full_disk, launch, needs_mpi, results, wait_for
 
 from trireme import checkpoint as checkpoints
 
@@ -35,16 +35,31 @@ def counts_in(folder):
 # -- one process ----------------------------------------------------------------------------------------------------------
 
 
-def run(*args, code=0):
+def run(*args, code=0, env=None):
     import subprocess
     import sys
 
     from job_support import environment
 
-    done = subprocess.run([sys.executable, LOOPS, *map(str, args)], env=environment(), capture_output=True, text=True,
+    done = subprocess.run([sys.executable, LOOPS, *map(str, args)], env=env or environment(), capture_output=True, text=True,
                           timeout=LIMIT, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def test_a_disk_that_stays_full_is_no_good_end_of_a_loop(tmp_path):
+    text = run(tmp_path / "data", "--keep-in", tmp_path / "c", code=1, env=full_disk(tmp_path, "STAYS"))
+    assert text.count("trireme: a checkpoint was not written: ") == 1 and "No space left on device" in text
+    assert "FileError: the last checkpoint was not written: " in text and not list((tmp_path / "c").iterdir())
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_a_disk_that_stays_full_is_no_good_end_of_a_job(tmp_path):
+    job = Launched(1, 2, tmp_path / "data", script=LOOPS, options=keep(tmp_path / "c"), env=full_disk(tmp_path, "STAYS"))
+    code, text = job.end()
+    assert code == 1 and text.count("trireme: a checkpoint was not written: ") == 1 and "No space left on device" in text, text
+    assert "the last checkpoint was not written: " in text and "again" not in text and not list((tmp_path / "c").glob("step-*")), text
 
 
 def test_one_process_goes_on_in_the_middle_of_a_pass(tmp_path):

@@ -494,6 +494,33 @@ def test_a_full_disk_costs_one_checkpoint_and_not_the_last(data, tmp_path, how, 
         checkpoints.find(tmp_path / "c", step).verify()
 
 
+@pytest.mark.parametrize("how", ["alone", pytest.param("job", marks=[needs_mpi, pytest.mark.mpi])])
+def test_a_disk_that_stays_full_is_said_once_and_is_no_good_end(data, tmp_path, how):
+    """The reason is said when it begins and at the end, and no folder of a checkpoint that did not come to be stays."""
+    script(data, "--write", tmp_path / "job", "--epochs", 20, "--servers", 2)
+    env = full_disk(tmp_path, "STAYS")
+    words = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 20)
+    if how == "job":
+        code, text = Launched(2, 2, script=tmp_path / "job", options=words, env=env).end()
+    else:
+        code, *said = run(trainer_program(), *words, tmp_path / "job", **env)
+        text = "".join(said)
+    assert code == 1 and "No space left on device" in text, text
+    assert text.count("a checkpoint was not written: ") == 1 and "the last checkpoint was not written: " in text, text
+    assert "again" not in text and not list((tmp_path / "c").glob("step-*")), text
+
+
+def test_a_stop_on_a_full_disk_names_no_checkpoint(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--epochs", 100000)
+    process = subprocess.Popen([trainer_program(), "--checkpoint", tmp_path / "c", "--checkpoint-steps", "20", tmp_path / "job"],
+                               env=full_disk(tmp_path, "STAYS"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_for(process, lambda: (tmp_path / "c").exists(), "a folder for checkpoints")
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 75 and re.search(r"stopped by SIGTERM after step \d+; it is in no checkpoint", out), out
+
+
 needs_mpi_5 = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 
 

@@ -25,7 +25,7 @@ from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_scr
 from .geo import COUNT
 from .job import Job
 from .transpiled import Transpiled
-from .wishes import STOPPED, asked, is_due, listen, say, steps_to_pause
+from .wishes import STOPPED, Fate, asked, is_due, listen, say, steps_to_pause
 
 _WAIT = 3600.0                         # seconds, for a disk
 _AGAIN = 1.0                           # from the beginning of a checkpoint that a death has cost to the next one, at least
@@ -164,6 +164,7 @@ class _Keeper(Keeper):
         self._known = self._newest() if begins else -1 # what was there before this launch
         self.begun_at = time.monotonic()
         self._is_reported = self._is_good = True
+        self._fate = Fate()
         self._is_given_up = False                      # a death has cost the last one, and it is wished yet
         listen()
 
@@ -313,9 +314,10 @@ class _Keeper(Keeper):
         except TriremeError as error:
             if error.status == "EPEER":
                 raise
-            say(f"a checkpoint was not written: {error}")
+            self._fate.note(error)
             return
         self._is_good = True
+        self._fate.note(None)
         if os.environ.get("TRIREME_CHECKPOINT_REPORT", "0") not in ("", "0"):
             say(f"checkpoint of step {report.step}: {report.bytes} bytes in {report.seconds:.3f} s, "
                  f"trainers waited {1000 * report.pause:.2f} ms")
@@ -339,7 +341,8 @@ class _Keeper(Keeper):
         name = signal.Signals(number).name
         self._finish()
         self.job.stop(f"stopped by {name} after step {self.steps}"
-                      + (f"; the checkpoint is {path_of(self.settings.folder, self.label)}" if self.last == self.steps else ""), STOPPED)
+                      + (f"; the checkpoint is {path_of(self.settings.folder, self.label)}" if self.last == self.steps and self._is_good
+                         else "; it is in no checkpoint"), STOPPED)
         sys.exit(STOPPED)
 
     def _has_stayed(self, last: Any) -> bool:
@@ -358,6 +361,7 @@ class _Keeper(Keeper):
             pass                                       # a signal is taken meanwhile; who makes steps acts on it, too
         if last.is_mine and self._makes_them():
             self._finish(last.has_more)
+            self._fate.check_last()
 
 
 __all__ = ["Keeper"]

@@ -13,7 +13,7 @@ from ..core import Scope
 from ..errors import TriremeError, check
 from . import job as jobs
 from .checkpoints import Settings, claim_folder, settings_now
-from .wishes import STOPPED, asked, is_due, listen, say, steps_to_pause
+from .wishes import STOPPED, Fate, asked, is_due, listen, say, steps_to_pause
 
 
 class _Alone:
@@ -35,6 +35,7 @@ class _Alone:
         self.left = self.first                         # batches to be left out
         self.last, self.begun_at = self.first, time.monotonic()
         self.is_kept = True                            # what was made until `last` is in a checkpoint
+        self._fate = Fate()
         self.count = self._loop_began = self._runs = 0
         listen()
 
@@ -64,7 +65,9 @@ class _Alone:
     def after_loop(self, skipped: int, made: int) -> None:
         self.left -= skipped
         self.count = self._loop_began + made
-        self._take()
+        for _ in range(2):                             # the last one is tried again once
+            self._take()
+        self._fate.check_last()
 
     def _take(self) -> None:
         from ..executor import scope_guard
@@ -80,8 +83,9 @@ class _Alone:
                 save_checkpoint(self.executor, self.settings.folder, self.program, step=self.steps, keep=self.settings.keep,
                                 position=position)
             self.is_kept = True
+            self._fate.note(None)
         except (TriremeError, OSError) as error:
-            say(f"a checkpoint was not written: {error}")
+            self._fate.note(error)
 
 
 _alone: _Alone | None = None

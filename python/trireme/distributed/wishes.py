@@ -9,6 +9,7 @@ import threading
 import time
 from typing import Any
 
+from ..errors import FileError
 from .job import tell_launcher
 
 STOPPED = os.EX_TEMPFAIL               # start it again
@@ -47,8 +48,28 @@ def steps_to_pause(keeper: Any) -> int:
     return every - keeper.steps % every if every is not None else 0
 
 
+class Fate:
+    """What became of the last checkpoint: ``error`` is why it was not written, None where it was.
+
+    Training goes on without one. The first of several in a row is said; a training that should have ended with one raises.
+    """
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def note(self, error: Exception | None) -> None:
+        if error is not None and self.error is None:
+            say(f"a checkpoint was not written: {error}")
+        self.error = error
+
+    def check_last(self) -> None:
+        """Raise FileError where the last checkpoint of a training was not written."""
+        if self.error is not None:
+            raise FileError(f"the last checkpoint was not written: {self.error}")
+
+
 def say(text: str) -> None:
     sys.stderr.write(f"trireme: {text}\n")
 
 
-__all__ = ["STOPPED", "asked", "listen", "is_due", "steps_to_pause", "say"]
+__all__ = ["STOPPED", "asked", "listen", "is_due", "steps_to_pause", "Fate", "say"]

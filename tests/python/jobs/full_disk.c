@@ -1,10 +1,16 @@
 /* full_disk.c - to be loaded in front of all: the disk is full once. The first write to a file of a checkpoint while the file FLAG is there
- * fails, and removes it. */
+ * fails, and removes it. With STAYS it stays full: the file is not removed. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef STAYS
+static int is_full(void) { return access(FLAG, F_OK) == 0; }
+#else
+static int is_full(void) { return unlink(FLAG) == 0; }
+#endif
 
 static int is_of_checkpoint(int fd)
 {
@@ -22,7 +28,7 @@ ssize_t write(int fd, const void *data, size_t size)
 
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "write");
-    if (is_of_checkpoint(fd) && unlink(FLAG) == 0) {
+    if (is_of_checkpoint(fd) && is_full()) {
         errno = ENOSPC;
         return -1;
     }
