@@ -1,10 +1,12 @@
 /* beside.c - see beside.h. */
 #include "framework/beside.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +28,58 @@ tr_status tr__make_folders(const char *path)
     return status;
 }
 
+/* == what dead processes have left ================================================================= */
+
+/* "NAME.PID.NUMBER.tmp": `text` is what follows NAME. */
+static bool is_temporary(const char *text)
+{
+    for (int i = 0; i < 2; i++) {
+        const size_t digits = *text == '.' ? strspn(text + 1, "0123456789") : 0;
+        if (!digits)
+            return false;
+        text += 1 + digits;
+    }
+    return strcmp(text, ".tmp") == 0;
+}
+
+/* A writer has a lock on its file while it lives, on whichever host. Where the file system has no locks, nothing counts as left. */
+static void remove_if_left(int folder, const char *name)
+{
+    struct stat info;
+    const int   fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(folder, name, 0);
+    close(fd);
+}
+
+static void remove_left(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char       *folder = slash ? tr__must_copy(path, (size_t)(slash + 1 - path)) : tr__must_strdup(".");
+    DIR        *dir = opendir(folder);
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (!strncmp(entry->d_name, name, strlen(name)) && is_temporary(entry->d_name + strlen(name)))
+            remove_if_left(dirfd(dir), entry->d_name);
+    if (dir)
+        closedir(dir);
+    free(folder);
+}
+
+/* == writing ========================================================================================= */
+
+/* Locked; false: another writer has just taken it for one that was left, and removed it. */
+static bool is_locked(int fd)
+{
+    struct stat info;
+
+    flock(fd, LOCK_EX);
+    return fstat(fd, &info) == 0 && info.st_nlink > 0;
+}
+
 /* Two writers of one file, be they threads or processes, must not meet: the name is a new one. */
 static int create(tr_beside *file)
 {
@@ -35,8 +89,10 @@ static int create(tr_beside *file)
         const unsigned number = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
         file->temporary = tr__must_format("%s.%ld.%u.tmp", file->path, (long)getpid(), number);
         const int fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST)
+        if (fd >= 0 ? is_locked(fd) : errno != EEXIST)
             return fd;
+        if (fd >= 0)
+            close(fd);
         free(file->temporary);
     }
 }
@@ -52,6 +108,7 @@ tr_status tr_beside_open(tr_beside *file, const char *path)
 {
     *file = (tr_beside){0};
     TR_TRY(tr__make_folders(path));
+    remove_left(path);
     file->path = tr__must_strdup(path);
     const int fd = create(file);
     if (fd >= 0 && (file->out = fdopen(fd, "wb")))

@@ -1,5 +1,6 @@
 /* beside.h - writing a file so that its readers see all of it or the one before it: what is written goes to a
- * name beside it, which takes the file's place at the end. */
+ * name beside it, which takes the file's place at the end. What a process that died has left of the same file is removed:
+ * a writer that lives has it locked (flock). */
 #ifndef TR_FRAMEWORK_BESIDE_H
 #define TR_FRAMEWORK_BESIDE_H
 

@@ -209,12 +209,60 @@ static void tell(tr_status status, tr_job *job)
         tr_job_tell_failure(1, tr_error());
 }
 
+/* == what a job does beside training ============================================================== */
+
+/* A text of somebody else, whole and without what would steer the terminal. */
+static void show(const char *text)
+{
+    for (; *text; text++)
+        fprintf(stderr, (unsigned char)*text < 0x20 || *text == 0x7f ? "\\x%02x" : "%c", (unsigned char)*text);
+}
+
+static bool touches_files(const tr_job_program *program)
+{
+    tr_program *parsed = NULL;
+    const bool  does = program->bytes && tr_program_parse(&parsed, program->bytes, program->size) == TR_OK &&
+                      tr_program_check_io(parsed, TR_IO_PEERS) != TR_OK;
+
+    tr_program_free(parsed);
+    return does;
+}
+
+static bool any_touches_files(const tr_saved_job_desc *desc)
+{
+    bool does = touches_files(&desc->startup) || touches_files(&desc->main);
+
+    for (int c = 0; !does && c < desc->cut_count; c++) {
+        const tr_saved_cut *cut = &desc->cuts[c];
+        does = touches_files(&cut->trainer) || touches_files(&cut->idle) || touches_files(&cut->prepare) ||
+               touches_files(&cut->begin) || touches_files(&cut->flush);
+        for (int s = 0; !does && s < cut->spec.program_count; s++)
+            does = touches_files(&cut->spec.programs[s]);
+    }
+    return does;
+}
+
+/* A saved job is code: before anything of it runs, the one who runs it sees which commands and files that means. */
+static void say_code(const tr_saved_job_desc *desc, const char *path)
+{
+    if (desc->data.pipe_command) {
+        fprintf(stderr, "trireme-trainer: %s runs a command on each file of its data: ", path);
+        show(desc->data.pipe_command);
+        fputc('\n', stderr);
+    }
+    if (any_touches_files(desc))
+        fprintf(stderr, "trireme-trainer: %s has programs with operators that read or write files\n", path);
+    fflush(stderr);
+}
+
 static tr_status run(bool *is_stopped, tr_job *job, const tr_saved_job *saved, const choices *c)
 {
     const bool        is_teller = !job || tr_job_index(job) == 0;
     tr_saved_job_desc desc = *tr_saved_job_get(saved);
 
     choose(&desc, c);
+    if (is_teller)
+        say_code(&desc, c->job);
     const tr_status status = tr_saved_job_run(is_stopped, &desc, job, is_teller ? watch : NULL, NULL);
     if (*is_stopped && job)
         tr_job_tell_failure(TR_STOPPED, "stopped, with a checkpoint");

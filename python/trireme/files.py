@@ -82,11 +82,10 @@ def new_file(path: str) -> Iterator[BinaryIO]:
     remove_left(path)
     part, file = _locked_part(path, is_folder=False)
     try:
-        with file:
-            with _cannot_write(path):
-                yield file
-                file.flush()
-                os.replace(part, path)
+        with _cannot_write(path), file:
+            yield file
+            file.flush()
+            os.replace(part, path)                     # while it is locked
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part)
@@ -99,12 +98,11 @@ def new_folder(path: str) -> Iterator[tuple[str, BinaryIO]]:
     remove_left(path)
     part, about = _locked_part(path, is_folder=True)
     try:
-        with about:
-            with _cannot_write(path):
-                yield part, about
-                about.flush()
-                shutil.rmtree(path, ignore_errors=True)
-                os.replace(part, path)
+        with _cannot_write(path), about:
+            yield part, about
+            about.flush()
+            shutil.rmtree(path, ignore_errors=True)
+            os.replace(part, path)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise

@@ -2,7 +2,10 @@
 #include "tests/support/expect.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "framework/tensor_io.h"
@@ -274,6 +277,49 @@ TEST(nothing_and_nowhere_are_explained)
     tr_tensor_free(t);
 }
 
+/* A writer that lives has a lock on its file; other names are somebody else's. */
+TEST(what_a_dead_writer_left_is_removed_and_nothing_else)
+{
+    static const char *const there[] = {"t.1.1.tmp", "t.4000000.12.tmp", "t.1.2.tmp", "t.tmp", "t.1.tmp", "t.1.1.tmp2", "u.1.1.tmp"};
+    enum { LEFT = 2, LOCKED = 2, ALL = sizeof there / sizeof *there };
+    tr_tensor *t = tr_tensor_new();
+    char       folder[128], path[256];
+    int        locked = -1;
+
+    make_plain(t);
+    snprintf(folder, sizeof folder, "%s", test_path("left"));
+    mkdir(folder, 0777);
+    for (int i = 0; i < ALL; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, there[i]);
+        const int fd = open(path, O_CREAT | O_WRONLY, 0666);
+        assert_true(fd >= 0);
+        if (i == LOCKED)
+            assert_int_equal(flock(locked = fd, LOCK_EX), 0);
+        else
+            close(fd);
+    }
+    snprintf(path, sizeof path, "%s/t", folder);
+    EXPECT_OK(tr_tensor_save(t, path));
+    for (int i = 0; i < ALL; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, there[i]);
+        assert_int_equal(access(path, F_OK) == 0, i >= LEFT);
+    }
+    close(locked);
+    tr_tensor_free(t);
+}
+
+TEST(only_regular_files_are_read)
+{
+    tr_tensor  *t = tr_tensor_new();
+    const char *fifo = test_path("fifo");
+
+    assert_int_equal(mkfifo(fifo, 0666), 0);
+    EXPECT_FAIL(TR_EIO, "is no regular file, but a FIFO", tr_tensor_load(t, fifo));
+    EXPECT_FAIL(TR_EIO, "'/dev/zero' is no regular file, but a device", tr_tensor_load(t, "/dev/zero"));
+    EXPECT_FAIL(TR_EIO, "'/tmp' is no regular file, but a folder", tr_tensor_load(t, "/tmp"));
+    tr_tensor_free(t);
+}
+
 TEST(a_file_is_replaced_whole_and_its_folders_are_made)
 {
     tr_tensor  *t = tr_tensor_new(), *got = tr_tensor_new();
@@ -308,6 +354,8 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_said_with_its_place),
         cmocka_unit_test(a_giant_claim_takes_no_memory),
         cmocka_unit_test(nothing_and_nowhere_are_explained),
+        cmocka_unit_test(what_a_dead_writer_left_is_removed_and_nothing_else),
+        cmocka_unit_test(only_regular_files_are_read),
         cmocka_unit_test(a_file_is_replaced_whole_and_its_folders_are_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from job_support import LIMIT, MPIS, Launched, assert_within, end_with_test, environment, full_disk, launch, needs_mpi, wait_for, wait_for_newest
+from test_mutations import crc32c
 
 import trireme as fluid
 from trireme import checkpoint as checkpoints
@@ -220,7 +221,7 @@ def test_a_damaged_job_is_refused(data, tmp_path):
         assert "is damaged: its checksum is" in said(bytes(flipped))
     assert "has the format's version 9" in said(whole[:8] + b"\x09" + whole[9:])
     code, _, err = run(trainer_program(), tmp_path / "nothing")
-    assert code == 1 and "nothing' cannot be read: No such file" in err
+    assert code == 1 and f"cannot open '{tmp_path}/nothing': No such file" in err
 
 
 @pytest.mark.parametrize("line, text", [
@@ -250,6 +251,39 @@ def test_a_trainer_saves_itself_as_a_job(tmp_path):
     trainer.save_job(str(tmp_path / "job"), fluid.Dataset(str(tmp_path / "d.csv"), "csv", slots=[x, y]), print_period=1)
     code, out, err = run(trainer_program(), tmp_path / "job")
     assert code == 0 and out.startswith("step 1: cost="), out + err
+
+
+def test_the_program_says_first_which_code_a_job_runs(data, tmp_path):
+    script(data, "--write", tmp_path / "job", "--pipe", "cat; : '\x1b[2J' " + 100 * "x")
+    code, _, err = run(trainer_program(), "--steps", 1, tmp_path / "job")
+    assert code == 0
+    assert err.splitlines()[0] == (f"trireme-trainer: {tmp_path / 'job'} runs a command on each file of its data: "
+                                   "cat; : '\\x1b[2J' " + 100 * "x")
+    script(data, "--write", tmp_path / "plain")
+    assert run(trainer_program(), "--steps", 1, tmp_path / "plain")[2] == ""
+
+
+def test_the_program_says_first_that_a_job_has_operators_for_files(tmp_path):
+    x, y = fluid.layers.data("x", [2]), fluid.layers.data("y", [1])
+    trainer = fluid.Trainer(fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y)), fluid.optimizer.SGD(0.1))
+    fluid.default_startup_program().global_block().append_op(type="save", inputs={"X": ["fc_0.w_0"]},
+                                                             attrs={"file_path": str(tmp_path / "w")})
+    (tmp_path / "d.csv").write_text("1,2,3\n4,5,9\n")
+    trainer.save_job(str(tmp_path / "job"), fluid.Dataset(str(tmp_path / "d.csv"), "csv", slots=[x, y]), print_period=1)
+    code, _, err = run(trainer_program(), tmp_path / "job")
+    assert code == 0 and err == f"trireme-trainer: {tmp_path / 'job'} has programs with operators that read or write files\n"
+
+
+def test_names_of_a_job_lead_nowhere_else(data, tmp_path):
+    """A job whose variables are saved at the end: their names are names of files in its folder."""
+    script(data, "--write", tmp_path / "job", "--save", tmp_path / "saved")
+    whole = (tmp_path / "job").read_bytes()
+    for name in (b"../0.w_0", b"fc_\0.w_0"):
+        body = whole[24:].replace(b"fc_0.w_0", name)
+        (tmp_path / "bad").write_bytes(whole[:12] + crc32c(body).to_bytes(4, "little") + len(body).to_bytes(8, "little") + body)
+        code, _, err = run(trainer_program(), "--steps", 1, tmp_path / "bad")
+        assert code == 1 and ("has a zero byte in its text" if b"\0" in name else "is no name of a file in") in err, err
+    assert not (tmp_path / "0.w_0").exists()
 
 
 def test_mistakes_are_explained(tmp_path):

@@ -2,7 +2,11 @@
 
 import json
 import os
+import resource
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +14,7 @@ import pytest
 from test_mutations import ROUNDS, bytes_changed, damage_one, rounds, value_changed
 
 import trireme as fluid
-from trireme import layers
+from trireme import cli, layers
 from trireme.core import op_proto, op_types
 from trireme.errors import FileError, FormatError, InvalidArgumentError, TriremeError, UnsupportedError
 
@@ -226,3 +230,93 @@ def test_a_fifo_in_a_table_is_refused_by_name(exe, table, name):
     os.mkfifo(table / name)
     with fluid.scope_guard(fluid.Scope()), pytest.raises(FileError, match=f"{name}' is no regular file, but a FIFO"):
         fluid.io.load_persistables(exe, str(table.parent))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["FIFO", "folder", "link"])
+@pytest.mark.parametrize("what", ["manifest", "part"])
+def test_a_checkpoint_with_something_else_in_it_is_refused_by_name(exe, tmp_path, capsys, kind, what):
+    layers.fc(layers.data("x", [2]), 1)
+    exe.run(fluid.default_startup_program())
+    folder = Path(fluid.io.save_checkpoint(exe, str(tmp_path / "c"), step=1))
+    path = folder / "manifest" if what == "manifest" else next(folder.glob("part-*"))
+    path.rename(tmp_path / "outside")
+    {"FIFO": lambda: os.mkfifo(path), "folder": path.mkdir, "link": lambda: path.symlink_to(tmp_path / "outside")}[kind]()
+    text = "leads out of the folder" if kind == "link" else f"{path.name}' is no regular file, but a {kind}"
+    with pytest.raises(TriremeError, match=text):
+        fluid.io.load_checkpoint(exe, str(tmp_path / "c"))
+    assert cli.main(["checkpoint", "list", str(tmp_path / "c")]) == 0 and text in capsys.readouterr().out
+    assert cli.main(["checkpoint", "verify", str(tmp_path / "c")]) == 1 and text in capsys.readouterr().out
+
+
+# -- what a killed process has left -----------------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+from trireme import files
+with files.{how}(sys.argv[1]) as made:
+    (made[1] if isinstance(made, tuple) else made).write(b"half")
+    print("written", flush=True)
+    sys.stdin.read()
+"""
+
+
+def writer(how, path):
+    """A process in the middle of writing: it is gone when it is killed, or ends well when its input ends."""
+    process = subprocess.Popen([sys.executable, "-c", KILLED.format(how=how), str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"written\n"
+    return process
+
+
+@pytest.mark.parametrize("how", ["new_file", "new_folder"])
+def test_what_a_killed_writer_left_is_removed_by_the_next_one(tmp_path, how):
+    path = tmp_path / "t"
+    killed = writer(how, path)
+    killed.kill()
+    killed.communicate()
+    (tmp_path / "t.77.part").mkdir()                   # a table, of a version that named the process
+    (tmp_path / "t.mine.part").write_text("")
+    assert len(list(tmp_path.iterdir())) == 3
+    alive = writer(how, path)
+    assert len(list(tmp_path.iterdir())) == 2
+    other = writer(how, path)                          # two at once leave each other in peace
+    assert len(list(tmp_path.iterdir())) == 3
+    for process in (alive, other):
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    assert sorted(os.listdir(tmp_path)) == ["t", "t.mine.part"]
+
+
+def test_a_table_is_saved_over_what_a_killed_process_left(exe, table):
+    left = table.with_name("t.0123456789abcdef.part")
+    left.mkdir()
+    (left / "about.json").write_text("{")
+    fluid.io.save_persistables(exe, str(table.parent))
+    assert not left.exists() and sorted(os.listdir(table))[0] == "about.json" and len(os.listdir(table)) == 17
+
+
+@pytest.mark.parametrize("how", ["table", "program", "export"])
+def test_a_full_disk_leaves_no_part_and_the_old_file(exe, table, tmp_path, how):
+    """By a limit of the size of files; what was there stays."""
+    fluid.io.save_checkpoint(exe, str(tmp_path / "c"), step=1)
+    export = ["checkpoint", "export", str(tmp_path / "c"), "--out", str(tmp_path / "a.npz")]
+    assert cli.main(export) == 0
+    fluid.io.save_program(fluid.default_main_program(), str(tmp_path / "p"))
+    write = {"table": lambda: fluid.io.save_persistables(exe, str(table.parent)), "export": lambda: cli.main(export),
+             "program": lambda: fluid.io.save_program(fluid.default_main_program(), str(tmp_path / "p"))}[how]
+
+    def files():
+        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+
+    before, handler, limit = files(), signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limit[1]))
+    try:
+        if how == "export":
+            assert write() == 2
+        else:
+            with pytest.raises(FileError, match="cannot write.*File too large"):
+                write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert files() == before

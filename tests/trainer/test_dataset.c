@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const int64_t one[] = {-1, 1}, two[] = {-1, 2}, three[] = {-1, 3};
 
@@ -508,7 +509,16 @@ TEST(what_makes_no_sense_is_refused)
     EXPECT_FAIL(TR_EINVAL, "there is no slot", make(spec_of(TR_DATA_CSV, NULL, 0, &path)));
     EXPECT_FAIL(TR_ESHAPE, "the first slot is the label", make(spec_of(TR_DATA_LIBSVM, csv, 1, &path)));
     const tr_data_spec lost = spec_of(TR_DATA_MULTISLOT, numbered, 2, &path);
-    EXPECT_FAIL(TR_ENOTFOUND, "cannot open '/nowhere/at/all.txt'", read_all(&lost));
+    EXPECT_FAIL(TR_ENOTFOUND, "'/nowhere/at/all.txt' cannot be opened", read_all(&lost));
+}
+
+TEST(only_regular_files_are_read)
+{
+    const char        *path = test_path("fifo");
+    const tr_data_spec spec = spec_of(TR_DATA_MULTISLOT, numbered, 2, &path);
+
+    assert_int_equal(mkfifo(path, 0666), 0);
+    EXPECT_FAIL(TR_EIO, "is no regular file, but a FIFO", read_all(&spec));
 }
 
 TEST(a_command_makes_the_lines)
@@ -562,6 +572,7 @@ int main(void)
         cmocka_unit_test(bad_lines_are_skipped_and_counted),
         cmocka_unit_test(lines_in_memory_are_shuffled_by_the_seed),
         cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(only_regular_files_are_read),
         cmocka_unit_test(a_command_makes_the_lines),
         cmocka_unit_test(a_slow_command_is_waited_for_in_turns),
     };
