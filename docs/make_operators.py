@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import trireme.distributed               # makes the operators known that talk to servers
+from trireme._core import lib
 from trireme.core import OpProto, op_proto, op_types
 from trireme.desc import ATTR_NAMES
 
@@ -53,10 +54,18 @@ def _is_gradient(proto: OpProto) -> bool:
     return proto.type.endswith("_grad") and op_proto(proto.type.removesuffix("_grad")) is not None
 
 
+def _reach(proto: OpProto) -> str:
+    """Return what is said of an operator that reaches beyond the scope."""
+    if not proto.io:
+        return ""
+    what = "reads or writes files" if proto.io & lib.TR_IO_FILES else "talks to other processes"
+    return f"It {what}: a program that is loaded from a file may not contain it, unless `allow_io` says so."
+
+
 def describe(proto: OpProto) -> str:
     """Return the section of one operator."""
     lines = [f"## {proto.type}", "", _text(proto.comment), "",
-             "Has a gradient." if proto.has_grad else "No gradient flows through it.", ""]
+             " ".join(filter(None, ["Has a gradient." if proto.has_grad else "No gradient flows through it.", _reach(proto)])), ""]
     slots = [*_slots("input", proto.inputs), *_slots("output", proto.outputs)]
     lines += _table("slot | | what", slots)
     lines += _table("attribute | type | default | range | what", _attributes(proto))

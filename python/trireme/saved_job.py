@@ -62,6 +62,8 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     ``io.save_persistables`` does. ``servers`` are the numbers of parameter servers that the job shall be able to
     run with (1, or (1, 2, 4)), in ``mode``; none: it runs in one process. Paths of files are kept as they are given.
 
+    A job is code: whoever runs it runs the ``pipe_command`` of the dataset, and operators of the programs that touch files.
+
         fluid.io.save_job("fit.job", data, fetch_list=[loss], epochs=10, save_folder="model", servers=2)
 
         trireme-trainer fit.job

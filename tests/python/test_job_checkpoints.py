@@ -447,13 +447,14 @@ def test_save_persistables_in_a_job_has_the_optimizers_state(tmp_path):
 # -- mistakes --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_that_can_be_written_no_more_is_said_and_training_goes_on(uninterrupted, tmp_path):
+def test_a_folder_that_can_be_written_no_more_is_said_and_training_goes_on_to_an_end_that_is_no_good_one(uninterrupted, tmp_path):
     job = Launched(2, 2, "--out", tmp_path / "r.npz", "--pause", 0.05, "--mark", tmp_path / "begun", script=RESUME, options=keep(tmp_path / "c"))
     job.await_training(tmp_path / "begun")
     (tmp_path / "c").rename(tmp_path / "before")
     (tmp_path / "c").touch()
     code, text = job.end()
-    assert code == 0 and "a checkpoint was not written: " in text and f"{tmp_path}/c" in text, text
+    assert code == 1 and text.count("a checkpoint was not written: ") == 1 and f"{tmp_path}/c" in text, text
+    assert "the last checkpoint was not written: " in text and "starting the job again" not in text, text
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 0)
 
 
