@@ -4,10 +4,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "framework/memory.h"
@@ -30,7 +32,7 @@ tr_status tr__make_folders(const char *path)
 
 /* == what dead processes have left ================================================================= */
 
-/* "NAME.PID.NUMBER.tmp": `text` is what follows NAME. */
+/* ".PID.NUMBER.tmp" */
 static bool is_temporary(const char *text)
 {
     for (int i = 0; i < 2; i++) {
@@ -55,17 +57,67 @@ static void remove_if_left(int folder, const char *name)
     close(fd);
 }
 
+/* What is left of `name` in a folder. False: there is nothing of any name that could be. */
+static bool remove_left_of(const char *name, DIR *dir)
+{
+    const size_t size = strlen(name);
+    bool         is_any = false;
+
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        const size_t length = strlen(entry->d_name);
+        if (length > size && !strncmp(entry->d_name, name, size) && is_temporary(entry->d_name + size))
+            remove_if_left(dirfd(dir), entry->d_name);
+        is_any |= length > 4 && !strcmp(entry->d_name + length - 4, ".tmp");
+    }
+    return is_any;
+}
+
+/* The folder that had nothing left when it was looked at last. A model is thousands of files of one folder: they need no look each. */
+static struct {
+    pthread_mutex_t lock;
+    dev_t           device;
+    ino_t           number;
+    time_t          at;               /* seconds; 0: none */
+} clean = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static time_t seconds_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec + 1;
+}
+
+static bool is_clean(const struct stat *folder)
+{
+    pthread_mutex_lock(&clean.lock);
+    const bool is_same = clean.at == seconds_now() && clean.device == folder->st_dev && clean.number == folder->st_ino;
+    pthread_mutex_unlock(&clean.lock);
+    return is_same;
+}
+
+static void note_clean(const struct stat *folder)
+{
+    pthread_mutex_lock(&clean.lock);
+    clean.at = seconds_now();
+    clean.device = folder->st_dev;
+    clean.number = folder->st_ino;
+    pthread_mutex_unlock(&clean.lock);
+}
+
 static void remove_left(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char       *folder = slash ? tr__must_copy(path, (size_t)(slash + 1 - path)) : tr__must_strdup(".");
-    DIR        *dir = opendir(folder);
+    struct stat info;
 
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (!strncmp(entry->d_name, name, strlen(name)) && is_temporary(entry->d_name + strlen(name)))
-            remove_if_left(dirfd(dir), entry->d_name);
-    if (dir)
-        closedir(dir);
+    if (stat(folder, &info) == 0 && !is_clean(&info)) {
+        DIR *dir = opendir(folder);
+        if (dir && !remove_left_of(name, dir))
+            note_clean(&info);
+        if (dir)
+            closedir(dir);
+    }
     free(folder);
 }
 

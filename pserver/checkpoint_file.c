@@ -211,10 +211,10 @@ tr_status tr_checkpoint_file_close(tr_checkpoint_file *file, tr_status status)
         status = cannot("write", file->path);
     if (status == TR_OK && rename(file->temporary, file->path) != 0)
         status = cannot("rename a file to", file->path);
-    if (status == TR_OK)
-        status = tr_checkpoint_sync_folder(file->folder);
-    else
+    if (status != TR_OK)
         unlink(file->temporary);
+    else if ((status = tr_checkpoint_sync_folder(file->folder)) != TR_OK)
+        unlink(file->path);                        /* a failure leaves no file that a crash of the host may undo */
     free_file(file);
     return status;
 }

@@ -347,15 +347,15 @@ tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *fact
     tr_tables_cut_end(count, states);
     if (status == TR_OK)
         status = tr_manifest_write(path, facts, cut, 1, &part);
+    if (status != TR_OK)
+        tr_part_remove(path, name);
     if (status == TR_OK)
         status = tr_checkpoint_sync_folder(folder);
     if (status == TR_OK && keep > 0)
         tr_checkpoint_prune(folder, keep);
     tr_part_free(part);
-    if (status != TR_OK) {
-        tr_part_remove(path, name);
+    if (status != TR_OK)
         tr_context(status, "while writing the checkpoint '%s'", path);
-    }
     free(path);
     free(name);
     return status;
