@@ -245,7 +245,10 @@ class Program:
 
     @staticmethod
     def parse_from_string(data: bytes) -> Program:
-        """Return the program of a serialised ProgramDesc; damaged data is refused."""
+        """Return the program of a serialised ProgramDesc; damaged data is refused (FormatError).
+
+        Its operators may reach files and other processes. For a program of somebody else use ``io.load_program``, which refuses that.
+        """
         return Program(core.ProgramDesc(bytes(data)))
 
 
