@@ -34,14 +34,13 @@ _MAX_KEPT = 32                       # prepared runs per program
 
 
 def _job_hooks() -> tuple[Any, Any]:
-    """Return what replaces a training program by its trainer's part, and what sees what it fetched, in a process of a job."""
+    """Return what replaces a training program by its trainer's part, and what sees, and may replace, what it fetched, in a process of a job."""
     if not lib.tr_job_is_launched():
         return None, None
     from .distributed import job, training
     if not job.is_launched():
         return None, None
-    return training.before_run, training.after_run if training.is_watched() else None
-
+    return training.before_run, training.after_run
 
 
 def global_scope() -> Scope:

@@ -76,6 +76,11 @@ def view_of_owned(tensor: Any) -> np.ndarray:
     return kind(shape, numpy_dtype, ffi.buffer(owner, size))
 
 
+def as_fetched(array: np.ndarray) -> np.ndarray:
+    """Return an array as one that a run has fetched: see _OneElement."""
+    return array.view(_OneElement) if array.ndim and array.size == 1 else array
+
+
 def _tensor_dtype(array: np.ndarray) -> int:
     code = FROM_NUMPY.get(array.dtype)
     if code is None:

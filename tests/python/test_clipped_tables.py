@@ -213,7 +213,7 @@ def test_a_trainer_alone_clips_like_one_process_in_any_mode(kind, mode, kept, on
 @pytest.mark.mpi
 def test_a_killed_server_costs_no_bit_of_a_clipped_table(tmp_path):
     """Its successor computes the last update again, and asks the others for what they gathered in it; where they miss what the dead
-    one had said, all start again from the update before, and losses of steps that are not made again are no numbers."""
+    one had said, all start again from the update before."""
     args = (*clipped("global", "adam"), "--steps", 80, "--pause", 0.005, "--ahead")
     launch(2, 2, *args, "--out", tmp_path / "whole.npz", script=TABLES)
     job = Launched(2, 2, *args, "--out", tmp_path / "r.npz", "--mark", tmp_path / "begun", script=TABLES)
@@ -224,8 +224,5 @@ def test_a_killed_server_costs_no_bit_of_a_clipped_table(tmp_path):
     code, text = job.end()
     assert code == 0 and "died; the others go on" in text, text
     got, want = results(tmp_path / "r.npz"), results(tmp_path / "whole.npz")
-    lost = np.isnan(got["losses"])
-    np.testing.assert_array_equal(got["losses"][~lost], want["losses"][~lost], err_msg=text)
-    assert not lost.any() or "starting the job again" in text, text
-    for name in ("words", "user", "fc"):
+    for name in ("losses", "words", "user", "fc"):
         np.testing.assert_array_equal(got[name], want[name], err_msg=name + text)

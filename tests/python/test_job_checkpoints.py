@@ -88,10 +88,7 @@ def test_who_has_made_no_step_since_the_launch_goes_on_as_the_others_do(tmp_path
 def test_a_script_needs_to_know_nothing(killed, uninterrupted, tmp_path):
     folder = copy_of(killed, tmp_path)
     launch(3, 2, "--plain", "--out", tmp_path / "r.npz", script=RESUME, options=keep(folder, 50, "--resume"))
-    got = results(tmp_path / "r.npz")
-    assert np.isnan(got["losses"][:10]).all()
-    got["losses"] = got["losses"][10:]
-    assert_goes_on(got, uninterrupted, 10)
+    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 0)      # the first ten losses are those of before
 
 
 @pytest.mark.parametrize("how", [(), ("--plain",)], ids=["resumed", "plain"])

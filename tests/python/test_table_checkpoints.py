@@ -27,10 +27,9 @@ def keep(folder, steps=3, *more):
     return ("--checkpoint", folder, "--checkpoint-steps", steps, *more)
 
 
-def assert_goes_on(got, want, first):
-    """The last steps of another run, bit for bit."""
-    assert np.isnan(got["losses"][:first]).all()
-    np.testing.assert_array_equal(got["losses"][first:], want["losses"][first:])
+def assert_goes_on(got, want):
+    """The steps of another run, bit for bit: those that are not made again hand out what they had fetched."""
+    np.testing.assert_array_equal(got["losses"], want["losses"])
     for name in ("words", "user", "fc"):
         np.testing.assert_array_equal(got[name], want[name], err_msg=name)
 
@@ -62,7 +61,7 @@ def test_a_resumed_job_ends_like_one_that_was_not_stopped(servers, killed, unint
     folder = copy_of(killed, tmp_path)
     text = launch(servers, 2, *ARGS, "--out", tmp_path / "r.npz", script=TABLES, options=keep(folder, 3, "--resume"))
     assert "going on from step 6" in text
-    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 6)
+    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted)
     whole = checkpoints.newest(folder)
     assert whole.step == STEPS and whole.parts == servers and set(whole.tables) == {"words.table", "user.table"}
 
@@ -92,7 +91,10 @@ def test_one_process_goes_on_from_a_jobs_checkpoint_and_a_job_from_its(tmp_path)
 
     alone("--steps", 5, *ARGS[2:], "--checkpoints", tmp_path / "one", script=TABLES)
     launch(2, 1, *ARGS, "--out", tmp_path / "r.npz", script=TABLES, options=keep(tmp_path / "one", 100, "--resume"))
-    assert_goes_on(results(tmp_path / "r.npz"), want, 5)
+    got = results(tmp_path / "r.npz")
+    assert np.isnan(got["losses"][:5]).all()           # what runs fetch in one process nobody keeps
+    got["losses"][:5] = want["losses"][:5]
+    assert_goes_on(got, want)
 
 
 def test_a_damaged_row_is_named_and_the_checkpoint_before_it_taken(killed, uninterrupted, tmp_path):
@@ -107,7 +109,7 @@ def test_a_damaged_row_is_named_and_the_checkpoint_before_it_taken(killed, unint
         checkpoints.find(folder, 6).verify()
     text = launch(2, 2, *ARGS, "--out", tmp_path / "r.npz", script=TABLES, options=keep(folder, 3, "--resume"))
     assert f"'{path}': chunk 0" in text and "going on from step 3" in text
-    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 3)
+    assert_goes_on(results(tmp_path / "r.npz"), uninterrupted)
 
 
 @pytest.mark.parametrize("victim", [0, 1])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .mode import set_mode, set_row_cache
     from .slices import all_mean, shard, slice_of
     from .tables import TablePart, TableReport, TableReports, table_report
-    from .training import prefetch, prefetched, set_batch_weight
+    from .training import is_replaying, prefetch, prefetched, set_batch_weight
     from .transpiler import DistributeTranspiler, DistributeTranspilerConfig
 
 __getattr__, __dir__ = load_later(__name__, {
@@ -35,7 +35,7 @@ __getattr__, __dir__ = load_later(__name__, {
     "mode": ("set_mode", "set_row_cache"),
     "slices": ("all_mean", "shard", "slice_of"),
     "tables": ("TablePart", "TableReport", "TableReports", "table_report"),
-    "training": ("prefetch", "prefetched", "set_batch_weight"),
+    "training": ("is_replaying", "prefetch", "prefetched", "set_batch_weight"),
     "transpiler": ("DistributeTranspiler", "DistributeTranspilerConfig"),
 })
 
@@ -66,4 +66,4 @@ def server_count() -> int:
 __all__ = ["is_distributed", "trainer_index", "trainer_count", "server_count", "shard", "slice_of", "all_mean",
            "set_batch_weight", "set_mode", "set_compression", "checkpoint", "resumed", "resumed_from", "first_step", "table_report",
            "TablePart", "TableReport", "TableReports", "DistributeTranspiler", "DistributeTranspilerConfig",
-           "set_row_cache", "prefetch", "prefetched"]
+           "set_row_cache", "prefetch", "prefetched", "is_replaying"]

@@ -1,7 +1,7 @@
 """A job that was started again: the script runs from its beginning, but the steps that the servers have are not computed.
 
-The first ``steps`` runs of the training program take their feeds and return numbers that are none, until the script
-has come to where the job broke off. So a script needs no code for this, if it reads the same data again.
+The first ``steps`` runs of the training program take their feeds and return the numbers that these steps fetched when they were made
+(fetched.py), until the script has come to where the job broke off. So a script needs no code for this, if it reads the same data again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ class Replay:
 
     def __init__(self, program: Program, steps: int) -> None:
         self.program, self.steps, self.made = program, steps, 0
+        self.now: Program | None = None                # stands in for the step that is being replayed
         self._stand_ins: dict[tuple[tuple[str, ...], tuple[str, ...]], Program] = {}
 
     @property
@@ -29,10 +30,11 @@ class Replay:
         found = self._stand_ins.get((feeds, fetches))
         if found is None:
             found = self._stand_ins[feeds, fetches] = self._stand_in(feeds, fetches)
+        self.now = found
         return found
 
     def _stand_in(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Program:
-        """A program that takes the feeds and makes the fetched variables: NaN, or 0 where there is none."""
+        """A program that takes the feeds and makes the fetched variables, for which what is known is put in: NaN, or 0 where there is none."""
         program, known = Program(), self.program.global_block()
         block = program.global_block()
         for name in feeds:

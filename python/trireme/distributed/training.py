@@ -22,7 +22,9 @@ from ..framework import Program, default_main_program
 from ..names import name_chars
 from . import compression
 from . import job as jobs
+from .checkpoints import beginning_of, is_skipped_by_script
 from .job import Job
+from .fetched import Fetched, hand_out
 from .keeper import Keeper
 from .mode import row_cache
 from .first_values import facts_of_first_values, note, noted
@@ -65,6 +67,8 @@ class _Training:
             self._keep_bases()
         steps = self.keeper.steps_to_replay()
         self.replay: Replay | None = Replay(program, steps) if steps else None
+        self._is_watched = is_watched()
+        self.fetched_before = Fetched.of(self.keeper.folder, job, self.keeper.first, self.result.means.values())
 
     # -- the servers' work ----------------------------------------------------------------------------------
 
@@ -209,6 +213,30 @@ class _Training:
         if at >= 0 and isinstance(results[at], np.ndarray):
             lib.tr_job_set_loss(self.job.ptr, results[at].item(0))
 
+    def see(self, names: tuple[str, ...], results: list[Any]) -> None:
+        """A step has fetched this."""
+        if self._is_watched:
+            self.note_loss(names, results)
+        if self.fetched_before is not None:
+            self.fetched_before.keep(self.keeper.steps, names, results)
+
+    def put_in(self, names: tuple[str, ...], results: list[Any]) -> None:
+        """Put what the step that is being replayed has fetched in the places of what stands in for it."""
+        step = self.keeper.first - self.replay.steps + self.replay.made
+        for i, name in enumerate(self.fetched(names)):
+            found = self.fetched_before.find(step, name) if self.fetched_before is not None else None
+            if found is None and step == self.keeper.first and self.keeper.kept and name in self.result.means.values():
+                found = self._array(name), []          # it is a parameter, and came from the servers
+            if found is not None:
+                results[i] = hand_out(found, results[i])
+            elif self.fetched_before is not None:
+                self.fetched_before.say_unknown(step, names[i])
+
+    def end_replay(self) -> None:
+        self.replay = None
+        if self.fetched_before is not None:
+            self.fetched_before.end_replay()
+
     def next_program(self) -> Program:
         is_idle = self._last == 0 and self.result.idle is not None
         return self.result.idle if is_idle else self.program
@@ -294,7 +322,7 @@ def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, An
             if training.replay.is_over:                # what the script itself has written until here, it wrote then, too
                 training.load_own()
             return replayed, names
-        training.replay = None
+        training.end_replay()
     lib.tr_job_step_begin(training.job.ptr)
     training.set_weight(feed)
     training.keeper.before_step(executor)
@@ -307,9 +335,14 @@ def is_watched() -> bool:
 
 
 def after_run(program: Program, names: tuple[str, ...], results: list[Any]) -> None:
-    """See what a run of ``program`` has fetched: ``Executor.run`` tells."""
-    if _training is not None and program is _training.program:
-        _training.note_loss(names, results)
+    """See what a run of ``program`` has fetched: ``Executor.run`` tells. In a replay it is replaced."""
+    training = _training
+    if training is None:
+        return
+    if program is training.program or program is training.result.idle:
+        training.see(names, results)
+    elif training.replay is not None and program is training.replay.now:
+        training.put_in(names, results)
 
 
 def after_loop(training: _Training, skipped: int, steps: int, leased: bool) -> None:
@@ -317,7 +350,7 @@ def after_loop(training: _Training, skipped: int, steps: int, leased: bool) -> N
     if training.replay is not None:
         training.replay.made += skipped
     if leased:
-        training.replay = None
+        training.end_replay()
     training.keeper.after_loop(steps)
 
 
@@ -420,8 +453,15 @@ def prefetched(feeds: Iterable[Any], feed_of: Callable[[Any], dict[str, Any]] = 
 
 
 def is_replaying() -> bool:
-    """Return whether the script is where its trainer was before, and has not come to the next step."""
-    return _training is not None and _training.replay is not None and _training.replay.made < _training.replay.steps
+    """Return whether the script is where its trainer was before, and has not come to the next step: its runs are not computed.
+
+    >>> fluid.distributed.is_replaying()
+    False
+    """
+    if _training is not None:
+        return _training.replay is not None and _training.replay.made < _training.replay.steps
+    job = jobs.current()
+    return job is not None and bool(job.resumed or (beginning_of(job).steps and not is_skipped_by_script()))
 
 
 def before_goodbye() -> None:
@@ -450,5 +490,5 @@ def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -
 
 
 __all__ = ["save_by_servers", "before_run", "after_run", "is_watched", "before_loop", "after_loop", "before_goodbye", "facts_of", "fetch_state",
-           "prefetch", "prefetched",
+           "prefetch", "prefetched", "is_replaying",
            "set_batch_weight"]

@@ -1,0 +1,266 @@
+"""What a trainer's steps fetched, kept beyond its process, so that a replayed step (replay.py) hands out the numbers of the step.
+
+A file of each trainer gets one record per step: beside the checkpoints where the job keeps any, so that a job that goes on from one has
+it too, else in the memory of the host, where the servers' state is. It is written before the next step begins. The numbers that all
+trainers have in common (the loss, ``all_mean``) are taken from another trainer's file where the own one is lost with its host; those of the last
+step, whose record a death may have prevented, from the servers, where they are parameters (docs/adr/0005).
+
+A record is ``<HHI`` and a payload: the number of its form, the low half of the payload's CRC-32, the step. A form, record number 0, says in JSON
+what the payloads of a form are: names, types and shapes. So a step that fetches one float32 takes 12 bytes.
+
+What must stay true: steps ascend in a file. Whoever takes a dead trainer's place writes a new file under the old name: a process that
+was thought dead, and wakes, writes to the old one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from ..tensor import LoDTensor, as_fetched
+from .job import Job
+from .wishes import say
+
+_MAGIC = b"trireme fetched 1\n"
+_HEAD = struct.Struct("<HHI")          # form, check, step; of a form: 0, check, bytes
+_VALUE_BYTES = 4096                    # of a value that is kept, at most
+_ALL_BYTES = 128 << 20                 # of a file: ten million steps of one float32
+_FORMS = 0xffff
+
+
+class _Form:
+    """What the payloads of one form hold: of each value its name, type, shape and LoD."""
+
+    def __init__(self, values: Sequence[Sequence[Any]]) -> None:
+        self.values: list[tuple[str, np.dtype, tuple[int, ...], Any, int]] = []
+        self.bytes = 0
+        for name, dtype, shape, lod in values:
+            kind, dims = np.dtype(dtype), tuple(shape)
+            self.values.append((name, kind, dims, lod, self.bytes))
+            self.bytes += kind.itemsize * int(np.prod(dims, dtype=np.int64))
+
+    def value(self, name: str, payload: memoryview) -> Any:
+        """Return one of its values in a payload, as (array, LoD); None: it is not among them."""
+        for own, dtype, shape, lod, at in self.values:
+            if own == name:
+                count = int(np.prod(shape, dtype=np.int64))
+                return np.frombuffer(payload, dtype, count, at).reshape(shape).copy(), lod
+        return None
+
+
+def _records(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """The whole records of a file, as (form, step, where the payload begins, where it ends); of forms the step is 0."""
+    forms, at = [0], len(_MAGIC)
+    if data[:at] != _MAGIC:
+        return
+    while at + _HEAD.size <= len(data):
+        form, check, step = _HEAD.unpack_from(data, at)
+        begin = at + _HEAD.size
+        if form >= len(forms):
+            return
+        end = begin + (forms[form] if form else step)
+        if end > len(data) or crc32(data[begin:end]) & 0xffff != check:
+            return
+        if form == 0:
+            forms.append(_Form(json.loads(data[begin:end])).bytes)
+        yield form, step if form else 0, begin, end
+        at = end
+
+
+def _files(folder: Path, prefix: str) -> list[Path]:
+    """The files of all trainers."""
+    return [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdecimal()]
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+class _Read:
+    """The records of a file of the steps up to ``last``."""
+
+    def __init__(self, path: Path, last: int) -> None:
+        self.data, self.size = b"", 0                  # of the records that are taken
+        self.forms: list[_Form] = []
+        self._step, self._form, self._begin = array("q"), array("H"), array("q")
+        with contextlib.suppress(OSError):
+            self.data = path.read_bytes()
+        for form, step, begin, end in _records(self.data):
+            if step > last:
+                break
+            if form == 0:
+                self.forms.append(_Form(json.loads(self.data[begin:end])))
+            else:
+                self._step.append(step)
+                self._form.append(form)
+                self._begin.append(begin)
+            self.size = end
+        self._at = 0                                   # the record that was found last: steps are asked for in order
+
+    def find(self, step: int, name: str) -> Any:
+        while self._at < len(self._step) and self._step[self._at] < step:
+            self._at += 1
+        if self._at == len(self._step) or self._step[self._at] != step:
+            return None
+        form, begin = self.forms[self._form[self._at] - 1], self._begin[self._at]
+        return form.value(name, memoryview(self.data)[begin:begin + form.bytes])
+
+
+class Fetched:
+    """What one trainer's steps fetched. ``first`` steps of it were made before; ``shared`` are the names of which all trainers have the same values."""
+
+    @staticmethod
+    def of(folder: str | None, job: Job, first: int, shared: Iterable[str]) -> Fetched | None:
+        """Return that of the trainer which this process is; ``folder`` has the job's checkpoints. None: nobody would come for it."""
+        state = os.environ.get("TRIREME_STATE")
+        place, prefix = (Path(folder), ".fetched-") if folder else (Path("/dev/shm"), f"{state}.fetched")
+        if not folder and not state:
+            return None
+        if first == 0 and job.index == 0:              # of a training before, with more trainers
+            for path in _files(place, prefix):
+                if int(path.name.removeprefix(prefix)) >= job.trainers:
+                    _remove(path)
+        return Fetched(place, prefix, job.index, first, shared)
+
+    def __init__(self, folder: Path, prefix: str, index: int, first: int, shared: Iterable[str]) -> None:
+        self.path, self.index, self.first, self.shared = folder / f"{prefix}{index}", index, first, frozenset(shared)
+        self._prefix = prefix
+        self._own: _Read | None = None                 # read for a replay
+        self._other: _Read | None = None
+        self._file, self._size = -1, 0                 # -1: not opened yet
+        self._is_full = self._has_said = False
+        self._forms: dict[Any, tuple[int, list[int]]] = {}
+        self._count = 0                                # of forms in the file
+        if first == 0:                                 # another training's
+            _remove(self.path)
+
+    # -- in a replay ---------------------------------------------------------------------------------------------------
+
+    def find(self, step: int, name: str) -> Any:
+        """Return what step ``step`` fetched as ``name``, as (array, LoD); None: that is not known."""
+        if self._own is None:
+            self._own = _Read(self.path, self.first)
+        found = self._own.find(step, name)
+        if found is None and name in self.shared:
+            if self._other is None:
+                self._other = self._read_other()
+            found = self._other.find(step, name)
+        return found
+
+    def _read_other(self) -> _Read:
+        """The file of another trainer that has most."""
+        def size(path: Path) -> int:
+            with contextlib.suppress(OSError):
+                return path.stat().st_size
+            return 0
+
+        others = [path for path in _files(self.path.parent, self._prefix) if path != self.path]
+        return _Read(max(others, key=size, default=self.path), self.first)
+
+    def end_replay(self) -> None:
+        """Nobody asks any more."""
+        self._own = self._other = None
+
+    def say_unknown(self, step: int, name: str) -> None:
+        """Once: the script gets no number."""
+        if not self._has_said:
+            self._has_said = True
+            say(f"trainer {self.index}: nothing is kept of what step {step} fetched as {name!r}; the script gets NaN there. Kept are values of up to "
+                f"{_VALUE_BYTES} bytes; fluid.distributed.is_replaying() tells such steps")
+
+    # -- in a step -----------------------------------------------------------------------------------------------------
+
+    def keep(self, step: int, names: tuple[str, ...], results: Sequence[Any]) -> None:
+        """Append a record of what a step has fetched."""
+        if self._is_full:
+            return
+        try:
+            self._append(step, names, results)
+        except OSError as error:
+            self._end(f"{self.path}: {error.strerror}")
+
+    def _end(self, why: str) -> None:
+        self._is_full = True
+        say(f"trainer {self.index}: {why}; what further steps fetch is not kept: a job that is started again fetches NaN in their place")
+
+    def _append(self, step: int, names: tuple[str, ...], results: Sequence[Any]) -> None:
+        if self._file < 0:
+            self._open()
+        key = names, *[(one.shape, one.dtype) if isinstance(one, np.ndarray) else _key_of(one) for one in results]
+        known = self._forms.get(key)
+        if known is None:
+            known = self._new_form(key, names, results)
+        form, places = known
+        if not places or self._is_full:
+            return
+        payload = b"".join([np.asarray(results[i]).tobytes() for i in places]) if len(places) > 1 else np.asarray(results[places[0]]).tobytes()
+        self._write(_HEAD.pack(form, crc32(payload) & 0xffff, step) + payload)
+
+    def _new_form(self, key: Any, names: tuple[str, ...], results: Sequence[Any]) -> tuple[int, list[int]]:
+        places, values = [], []
+        for i, one in enumerate(results):
+            lod = one.lod() if isinstance(one, LoDTensor) else []
+            value = np.asarray(one) if isinstance(one, (np.ndarray, LoDTensor)) else None
+            if value is not None and value.nbytes <= _VALUE_BYTES:
+                places.append(i)
+                values.append([names[i], value.dtype.str, list(value.shape), lod])
+        if self._count == _FORMS:
+            self._end(f"steps have fetched in {_FORMS} different shapes")
+            return 0, []
+        if places:
+            text = json.dumps(values).encode()
+            self._write(_HEAD.pack(0, crc32(text) & 0xffff, len(text)) + text)
+            self._count += 1
+        self._forms[key] = self._count, places
+        return self._forms[key]
+
+    def _write(self, record: bytes) -> None:
+        if self._size + len(record) > _ALL_BYTES:
+            self._end(f"{self.path} has {_ALL_BYTES >> 20} MiB")
+            return
+        os.pwrite(self._file, record, self._size)
+        self._size += len(record)
+
+    def _open(self) -> None:
+        """Begin a new file with what the one before has of the steps that count."""
+        old = self._own or _Read(self.path, self.first)
+        begun = old.data[:old.size] or _MAGIC
+        beside = f"{self.path}~{os.getpid()}"
+        for path in self.path.parent.glob(f"{self.path.name}~*"):      # of processes that died here
+            _remove(path)
+        self._file = os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        os.write(self._file, begun)
+        os.replace(beside, self.path)
+        self._size, self._count = len(begun), len(old.forms)
+
+
+def _key_of(one: Any) -> Any:
+    """What distinguishes the form of a value that is no array."""
+    if isinstance(one, LoDTensor):
+        return tuple(one.shape()), one._dtype(), tuple(map(tuple, one.lod()))
+    return type(one)
+
+
+def hand_out(found: Any, kind: Any) -> Any:
+    """Return a value that was kept, as ``Executor.run`` gives it: an array, or a LoDTensor where ``kind`` is one."""
+    value, lod = found
+    if not isinstance(kind, LoDTensor):
+        return as_fetched(value)
+    tensor = LoDTensor()
+    tensor.set(value)
+    if lod:
+        tensor.set_lod(lod)
+    return tensor
+
+
+__all__ = ["Fetched", "hand_out"]
