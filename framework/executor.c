@@ -9,12 +9,20 @@
 
 enum { MAX_LAYOUTS = 16 };            /* per plan; the one used longest ago makes room */
 
+static bool says_check_nan(void)
+{
+    const char *text = getenv("TRIREME_CHECK_NAN");
+
+    return text && *text && strcmp(text, "0") != 0;
+}
+
 tr_executor *tr_executor_new(void)
 {
     tr_executor *executor = calloc(1, sizeof *executor);
     if (executor) {
         tr_tensor_init(&executor->arena);
         tr_tensor_init(&executor->scratch);
+        executor->check_finite = says_check_nan();
     }
     return executor;
 }

@@ -13,6 +13,7 @@
 #include "framework/op_registry.h"
 #include "pserver/comm_ops.h"
 #include "pserver/job.h"
+#include "pserver/job_finite.h"
 
 #include <pthread.h>
 
@@ -105,7 +106,7 @@ static tr_status push_block(tr_job *job, const send_attrs *a, const tr_tensor *x
     if (part < a->sections.count && a->sections.item[part] * row != bytes)
         return tr_fail(TR_ESHAPE, "send: section %d of %lld rows has %lld bytes, block '%s' %lld", part,
                        (long long)a->sections.item[part], (long long)(a->sections.item[part] * row), name, (long long)bytes);
-    if (!a->zero_copy && !job->block[block].coder)         /* what is compressed is read at once */
+    if (!a->zero_copy && (!job->block[block].coder || tr__job_holds_gradients(job)))       /* else what is compressed is read at once */
         TR_TRY(tr__job_stage(&from, job, block, from));
     return tr_job_push(job, block, from, bytes, tr_job_weight(job), NULL);
 }

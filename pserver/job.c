@@ -367,6 +367,7 @@ void tr_job_get_stats(const tr_job *job, tr_job_stats *stats)
         .rows_wanted = tr_counter_get(&job->rows_wanted),
         .rows_ahead = tr_counter_get(&job->rows_ahead),
         .rows_cached = tr_counter_get(&job->rows_cached),
+        .skipped = tr_counter_get(&job->skipped),
     };
     tr_comm_stats(job->comm, stats);
     if (job->server)

@@ -1,6 +1,6 @@
 /* job.h - the inside of a job, shared by job.c (life, servers), job_core.c (what the communication thread drives), job_store.c (what a server
  * has), job_setup.c (what the servers are told), trainers' calls (job_train.c, job_tasks.c), parameters that come late (job_pull.c),
- * compressed gradients (job_compress.c), sparse tables (job_tables.c, job_rows.c, job_geo.c), and the operators, which find the job here.
+ * compressed gradients (job_compress.c), gradients that are not finite (job_finite.c), sparse tables (job_tables.c, job_rows.c, job_geo.c), and the operators, which find the job here.
  * The public part is trireme_dist.h.
  *
  * Calls are checked here, in the caller's thread, so that a mistake is reported where it is made; then they become
@@ -29,8 +29,12 @@
 typedef struct tr__job_block {
     char     *param, *grad;
     int       server;
+    tr_dtype  dtype;
     int64_t   bytes;
+    bool      is_number, may_be_nan;  /* as in tr_job_block */
     bool      is_pushed;              /* in the step that is being made */
+    const void *held;                 /* what was pushed, and leaves at the step's end: job_finite.h */
+    double      held_weight;
     _Atomic uint64_t pull;            /* ticket of its last pull; these three are read by other threads */
     _Atomic(void *)  to;              /* where that goes */
     uint64_t  list;                   /* of a pull, in which it was last */
@@ -107,6 +111,9 @@ struct tr_job {
     _Atomic pthread_t owner;          /* who pulls */
     tr_compress    compress;
     double         weight;
+    tr_on_nan      on_nan;            /* job_finite.h */
+    bool           is_unfit;          /* the step that is being made, which is not to count */
+    tr_counter     skipped;           /* such steps */
     _Atomic(tr_trainer_meter *) meter; /* read by the thread of the log, too */
     tr_trainer_vars  *own;            /* what this trainer alone has, kept beyond its life: trainer_vars_ops.c */
     bool           has_opened_own, keeps_own;
@@ -236,6 +243,8 @@ tr_status tr__job_open_own_table(tr_job *job, int table, const tr_job_table *fro
 tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys);
 /* Mode geo: push what has changed in the copies of all tables. */
 tr_status tr__job_push_changes(tr_job *job);
+/* Let the gradient of a table leave, which tr_job_push_rows has laid out. */
+tr_status tr__job_send_rows(tr_job *job, int table);
 /* The step is ended. Asks for the rows of the next one that are known already. */
 tr_status tr__job_tables_ended(tr_job *job);
 
@@ -255,6 +264,8 @@ tr_status tr__job_check_ready(const tr_job *job, const char *call);
 /* The operation is the next one. Counts it, hands it over. */
 tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket);
 tr_status tr__job_check_trainer(const tr_job *job, const char *call);
+/* Let a block's gradient leave, of which tr_job_push has found that it may; `is_last` of the step. */
+tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket);
 /* Copy a gradient to where it stays until its step is settled; *out is where. Waits until the last one from there is. */
 tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data);
 

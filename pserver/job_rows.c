@@ -5,6 +5,7 @@
 #include "pserver/job.h"
 
 #include "kernels/math/cast.h"
+#include "pserver/job_finite.h"
 #include "pserver/room.h"
 #include "pserver/row_copy.h"
 
@@ -338,6 +339,13 @@ static void add_rows(const tr__rows_way *sorted, int64_t width, int64_t count, c
     }
 }
 
+tr_status tr__job_send_rows(tr_job *job, int table)
+{
+    tr__rows_way *way = job->table[table].push;
+
+    return tr__job_call(job, &(tr_command){.kind = TR__PUSH_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket);
+}
+
 tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight,
                            tr_ticket *ticket)
 {
@@ -351,6 +359,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
         return tr_fail(TR_EINVAL, "tr_job_push_rows: '%s' was pushed already in step %lld", t->name, (long long)job->step + 1);
     if (!isfinite(weight) || weight < 0)
         return tr_fail(TR_ERANGE, "tr_job_push_rows: '%s' with a weight of %g", t->name, weight);
+    TR_TRY(tr__job_look_at_rows(job, table, count, keys, values, weight));
     TR_TRY(tr__job_settle(job));
     /* Mostly the gradient has the keys of the step's lookup, which are sorted already. */
     const bool    is_known = is_asked(t->pull, count, keys);
@@ -367,9 +376,10 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
     add_rows(sorted, t->width, count, values, to);
     way->call = (tr_client_rows){.table = (uint32_t)table, .first = way->first, .pieces = way->rows, .push_bytes = bytes,
                                  .weight = weight};
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__PUSH_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket));
+    if (!tr__job_holds_gradients(job))
+        TR_TRY(tr__job_send_rows(job, table));
     if (ticket)
-        *ticket = way->ticket;
+        *ticket = tr__job_holds_gradients(job) ? job->last_ticket : way->ticket;
     t->is_pushed = true;
     job->pushed_tables++;
     return TR_OK;

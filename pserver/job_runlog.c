@@ -91,6 +91,7 @@ static void trainer_totals(tr_text *out, const tr_job *job)
         tr_text_add(out, "%s%.3f", i ? "," : "", (double)tr_counter_get(&m->wait_by_server[i]) / 1e6);
     tr_text_add(out, "]");
     add_wire(out, job);
+    tr_text_add(out, ",\"skipped\":%lld", (long long)tr_counter_get(&job->skipped));
     tr_text_add(out, ",\"rows_wanted\":%lld,\"rows_ahead\":%lld,\"rows_cached\":%lld", (long long)tr_counter_get(&job->rows_wanted),
                 (long long)tr_counter_get(&job->rows_ahead), (long long)tr_counter_get(&job->rows_cached));
     add_loss(out, m);

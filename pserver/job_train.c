@@ -1,6 +1,7 @@
 /* job_train.c - a trainer's calls: checked here, carried out by the communication thread (job_core.c). */
 #include "pserver/job.h"
 #include "pserver/job_checkpoint.h"
+#include "pserver/job_finite.h"
 #include "pserver/job_place.h"
 
 #include "framework/memory.h"
@@ -56,7 +57,8 @@ static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
     for (int i = 0; i < spec->block_count; i++) {
         const tr_job_block *from = &spec->blocks[i];
         job->block[i] = (tr__job_block){.param = strdup(from->param), .grad = strdup(from->grad), .server = from->server,
-                                        .bytes = from->bytes};
+                                        .dtype = from->dtype, .bytes = from->bytes, .is_number = from->is_exact,
+                                        .may_be_nan = from->may_be_nan};
         TR_TRY(tr__job_coder_new(&job->block[i].coder, job, from));
     }
     return TR_OK;
@@ -90,6 +92,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     if (job->is_set_up)
         return tr_fail(TR_EEXIST, "tr_job_setup: the servers have their work already");
     TR_TRY(tr__job_check_spec(&job->policy, job, spec));
+    TR_TRY(tr__job_choose_on_nan(job, spec));
     TR_TRY(tr_job_wait(job, 1));                   /* what the servers have decides what they are told */
     TR_TRY(tr__job_make_setup(&call, job, spec));
     status = tr__job_call(job, &(tr_command){.kind = TR__SETUP, .data = &call, .is_urgent = true}, &ticket);
@@ -195,6 +198,24 @@ static bool pulls_behind_ends(const tr_job *job)
     return job->pulled_behind == job->step;
 }
 
+tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket)
+{
+    tr__job_block *b = &job->block[block];
+    const bool     is_small = tr_wire_is_small((uint64_t)b->bytes, (uint64_t)job->options.chunk_bytes);
+    tr_command     command = {.kind = TR__PUSH, .block = block, .data = (void *)(uintptr_t)data, .weight = weight, .is_urgent = !is_small,
+                              .has_more = is_last && pulls_behind_ends(job)};
+
+    if (b->coder) {
+        const tr_client_pieces *pieces;
+        TR_TRY(tr__job_compress(&pieces, job, b, data, weight));
+        command.kind = TR__PUSH_COMPRESSED;
+        command.data = (void *)(uintptr_t)pieces;
+    }
+    TR_TRY(tr__job_call(job, &command, ticket));
+    b->from = b->coder ? NULL : data;
+    return TR_OK;
+}
+
 tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight, tr_ticket *ticket)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_push"));
@@ -205,21 +226,19 @@ tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, d
                        (long long)bytes);
     if (!isfinite(weight) || weight < 0)
         return tr_fail(TR_ERANGE, "tr_job_push: '%s' with a weight of %g", b->grad, weight);
-    const bool is_small = tr_wire_is_small((uint64_t)bytes, (uint64_t)job->options.chunk_bytes);
-    TR_TRY(tr__job_settle(job));
     if (b->is_pushed)
         return tr_fail(TR_EINVAL, "tr_job_push: '%s' was pushed already in step %lld", b->grad, (long long)job->step + 1);
-    tr_command command = {.kind = TR__PUSH, .block = block, .data = (void *)(uintptr_t)data, .weight = weight, .is_urgent = !is_small,
-                          .has_more = job->pushed + 1 == job->block_count && pulls_behind_ends(job)};
-    if (b->coder) {
-        const tr_client_pieces *pieces;
-        TR_TRY(tr__job_compress(&pieces, job, b, data, weight));
-        command.kind = TR__PUSH_COMPRESSED;
-        command.data = (void *)(uintptr_t)pieces;
+    TR_TRY(tr__job_look_at_block(job, block, data, weight));
+    TR_TRY(tr__job_settle(job));
+    if (tr__job_holds_gradients(job)) {
+        b->held = data;
+        b->held_weight = weight;
+        if (ticket)
+            *ticket = job->last_ticket;
+    } else {
+        TR_TRY(tr__job_send_block(job, block, data, weight, job->pushed + 1 == job->block_count, ticket));
     }
-    TR_TRY(tr__job_call(job, &command, ticket));
     b->is_pushed = true;
-    b->from = b->coder ? NULL : data;
     job->pushed++;
     return TR_OK;
 }
@@ -248,8 +267,10 @@ tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
     if (tr__job_first_missing_table(job))
         return tr_fail(TR_EINVAL, "tr_job_step_end: the gradient of table '%s' was not pushed in step %lld",
                        tr__job_first_missing_table(job), (long long)job->step + 1);
+    bool is_idle;
     TR_TRY(tr_job_finish_pulls(job));              /* of a step without a push */
-    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STEP_END, .is_urgent = true, .has_more = pulls_behind_ends(job)}, ticket));
+    TR_TRY(tr__job_release_gradients(job, &is_idle));
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true, .has_more = pulls_behind_ends(job)}, ticket));
     tr_trainer_meter_end(job->meter, tr__clock());
     job->last_end = job->last_ticket;
     job->step++;

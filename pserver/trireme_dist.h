@@ -124,7 +124,8 @@ typedef struct tr_job_block {
     int         server;               /* who holds it, 0 .. servers - 1 */
     tr_dtype    dtype;                /* of both: TR_FP32 or TR_FP64 */
     int64_t     bytes;                /* of both */
-    bool        is_exact;             /* the gradient is a number to be read, and travels as it is */
+    bool        is_exact;             /* the gradient is a number to be read, and travels as it is: a loss, unless */
+    bool        may_be_nan;           /* any value will do: a number that is read alone, and changes no parameter */
 } tr_job_block;
 
 /* The first value of a persistable variable of one server: parts of parameters and of the optimizers' state,
@@ -238,6 +239,17 @@ typedef struct tr_compress {
  * what is possible. */
 TR_API tr_status tr_compress_parse(tr_compress *out, const char *text);
 
+/* What a trainer does where a gradient, or the loss, that it is about to send is not finite: see docs/distributed.md, "NaN". */
+typedef enum tr_on_nan {
+    TR_ON_NAN_STOP = 0,               /* pushing it fails with TR_ENAN, and the step is not made */
+    TR_ON_NAN_SKIP,                   /* nothing of this trainer's step counts, on any server */
+    TR_ON_NAN_IGNORE,                 /* it is not looked at */
+    TR_ON_NAN_COUNT
+} tr_on_nan;
+
+/* Understand "stop", "skip" or "ignore". TR_EINVAL for anything else, with a text that says what is possible. */
+TR_API tr_status tr_on_nan_parse(tr_on_nan *out, const char *text);
+
 typedef struct tr_job_spec {
     const char           *mode;       /* as tr_policy_parse takes it; all trainers the same */
     int                   program_count;      /* one for each server, in order */
@@ -261,6 +273,7 @@ typedef struct tr_job_spec {
                                          SIGTERM to trainers. NULL: there will be none */
     const char           *compress;   /* how gradients travel, as tr_compress_parse takes it; NULL: as they are. TRIREME_COMPRESS,
                                          where it is set, stands in its place */
+    const char           *on_nan;     /* as tr_on_nan_parse takes it; NULL: stop. TRIREME_ON_NAN, where it is set, stands in its place */
 } tr_job_spec;
 
 /* Give the servers their work (trainer 0) or prove to mean the same work (the others): every trainer calls
@@ -288,7 +301,8 @@ TR_API double    tr_job_weight(const tr_job *job);
 /* Push a block's gradient for the step that is being made. In mode sync the servers take the mean over the trainers,
  * weighted by `weight` (number of samples; 0 is allowed), summed in the order of the trainers: the result is
  * bitwise the same for any timing and any number of servers. In the others the gradient is an update of its own.
- * Waits until all servers have applied the step before, and all pulls are here. `ticket` may be NULL here and below. */
+ * Waits until all servers have applied the step before, and all pulls are here. `ticket` may be NULL here and below. With TR_ON_NAN_SKIP
+ * the gradient leaves at the step's end: `data` must stay until that one's ticket is done. TR_ENAN: it is not finite (TR_ON_NAN_STOP). */
 TR_API tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight,
                              tr_ticket *ticket);
 /* The step is complete: every block was pushed once. Its ticket is done when the servers have applied the step (or,
@@ -414,6 +428,7 @@ typedef struct tr_job_stats {
     int64_t rows_wanted;              /* trainer: different rows of sparse tables that steps' lookups wanted; */
     int64_t rows_ahead;               /* of them asked for before their step began; */
     int64_t rows_cached;              /* not asked for, as they were here */
+    int64_t skipped;                  /* trainer: steps that were left out, as their gradients were not finite (TR_ON_NAN_SKIP) */
 } tr_job_stats;
 
 TR_API void tr_job_get_stats(const tr_job *job, tr_job_stats *stats);

@@ -206,6 +206,7 @@ static void write_lists(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, c
         block->dtype = (uint32_t)b->dtype;
         block->bytes = (uint64_t)b->bytes;
         block->has_exact = block->exact = b->is_exact;
+        block->has_may_be_nan = block->may_be_nan = b->may_be_nan;
         block->source = text(cut->block_rows[i].source);
         block->begin = cut->block_rows[i].begin;
     }
@@ -258,6 +259,7 @@ static void write_cut(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, con
 {
     to->mode = text(cut->spec.mode);
     to->compress = text(cut->spec.compress);
+    to->on_nan = text(cut->spec.on_nan);
     to->has_cache_rows = to->has_cache_staleness = cut->spec.cache_rows != 0;
     to->cache_rows = cut->spec.cache_rows;
     to->cache_staleness = cut->spec.cache_staleness;
@@ -293,7 +295,7 @@ static tr_status read_blocks(tr_saved_cut *to, tr_job_desc_memory *memory, const
         if (b->server >= cut->n_servers || b->dtype > INT8_MAX || b->bytes > INT64_MAX || b->begin < 0)
             return tr_fail(TR_EFORMAT, "block '%s' of %llu bytes, from row %lld, is for server %u of %zu", b->param,
                            (unsigned long long)b->bytes, (long long)b->begin, b->server, cut->n_servers);
-        blocks[i] = (tr_job_block){b->param, b->grad, (int)b->server, (tr_dtype)b->dtype, (int64_t)b->bytes, b->exact};
+        blocks[i] = (tr_job_block){b->param, b->grad, (int)b->server, (tr_dtype)b->dtype, (int64_t)b->bytes, b->exact, b->may_be_nan};
         rows[i] = (tr_saved_rows){b->source, b->begin, -1};
     }
     to->spec.block_count = (int)cut->n_blocks;
@@ -334,7 +336,7 @@ static tr_status read_cut(tr_saved_cut *to, tr_job_desc_memory *memory, const Tr
         return tr_fail(TR_EFORMAT, "the programs for %zu servers fetch %zu variables, the job %d", cut->n_servers,
                        cut->n_fetches, fetch_count);
     *to = (tr_saved_cut){
-        .spec = {.mode = cut->mode, .compress = cut->compress, .program_count = (int)cut->n_servers, .programs = servers,
+        .spec = {.mode = cut->mode, .compress = cut->compress, .on_nan = cut->on_nan, .program_count = (int)cut->n_servers, .programs = servers,
                  .fact_count = (int)cut->n_facts, .facts = facts, .cache_rows = cut->cache_rows,
                  .cache_staleness = cut->cache_staleness},
         .trainer = program_of(true, cut->trainer), .idle = program_of(cut->has_idle, cut->idle),

@@ -121,7 +121,8 @@ tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program
     worker->batch = tr_batch_new(data);
     if (!worker->executor || !worker->batch)
         return tr_fail(TR_ENOMEM, "no memory for worker %d", number);
-    tr_executor_check_finite(worker->executor, options->check_finite);
+    if (options->check_finite)
+        tr_executor_check_finite(worker->executor, true);
     take_names(worker, options);
     TR_TRY(check_names(program, worker));
     if (!is_lone)

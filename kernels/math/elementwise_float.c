@@ -285,10 +285,18 @@ void NAME(tr_dropout_grad)(T *dx, const T *dout, const uint8_t *mask, int64_t n,
 /* x - x is 0 for what is finite and NaN for the rest, and a sum keeps a NaN. */
 TR_CLONES static bool NAME(block_is_finite)(const T *x, int64_t n)
 {
-    T difference[BLOCK];
-    for (int64_t i = 0; i < n; i++)
-        difference[i] = x[i] - x[i];
-    return NAME(tr_lanes_sum)(difference, n) == 0;
+    enum { LANES = 64 };
+    T       sum[LANES] = {0}, all = 0;
+    int64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++)
+            sum[l] += x[i + l] - x[i + l];
+    for (; i < n; i++)
+        all += x[i] - x[i];
+    for (int l = 0; l < LANES; l++)
+        all += sum[l];
+    return all == 0;
 }
 
 bool NAME(tr_all_finite)(const T *x, int64_t n)

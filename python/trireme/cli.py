@@ -122,6 +122,9 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
                         "ssp(N) or geo(N) (default: what the script says, else sync)")
     parser.add_argument("--compress", type=text_of("method"), metavar="METHOD", help="how gradients travel: none, fp16, bf16, int8 or topk(SHARE) "
                         "(default: what the script says, else none)")
+    parser.add_argument("--on-nan", type=text_of("word"), metavar="WORD", help="where a gradient or the loss is NaN or infinite: stop, skip (leave that "
+                        "trainer's step out) or ignore (default: what the script says, else stop)")
+    parser.add_argument("--check-nan", action="store_true", help="look at what every operator writes, and name the first that makes NaN or infinity")
     parser.add_argument("--checkpoint", type=text_of("folder"), metavar="DIR", help="keep checkpoints in this folder, which all hosts see")
     parser.add_argument("--checkpoint-steps", type=whole_from(1), metavar="N", help="one every N steps")
     parser.add_argument("--checkpoint-seconds", type=number_from(0, True), metavar="S", help="one every S seconds (default: 600)")
@@ -266,7 +269,7 @@ def run_launch(options: argparse.Namespace) -> int:
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
                     tag_output=options.tag_output, mode=options.mode, compress=options.compress, restarts=options.restarts,
                     checkpoints=checkpoints, log=options.log, progress=progress_seconds(options.progress),
-                    spares_for=options.spares_for)
+                    spares_for=options.spares_for, on_nan=options.on_nan, check_nan=options.check_nan)
     if options.dry_run:
         print(shlex.join(launch.command(launch.environment("."), None, None)))
         return 0

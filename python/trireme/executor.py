@@ -8,6 +8,7 @@ the core's memory; nothing is copied unless an array is not contiguous.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from threading import RLock
 from typing import Any
@@ -200,16 +201,20 @@ class Executor:
     >>> exe = fluid.Executor(fluid.CPUPlace())
     >>> exe.run(fluid.default_main_program(), feed={"x": np.ones((1, 2), "float32")}, fetch_list=[y])
     [array([[3., 3.]], dtype=float32)]
+
+    ``check_nan`` lets every run look at what each operator writes, and fail with ``NotFiniteError`` at the first value that is NaN or infinite, by the
+    operator's name and the line that made it; ``train_from_dataset`` and ``Trainer`` do so, too. It costs a pass over all values. None, the
+    default, takes what ``TRIREME_CHECK_NAN`` says (``1``: yes), else False; ``trireme launch --check-nan`` sets that.
     """
 
-    def __init__(self, place: Any = None, *, check_nan: bool = False) -> None:
+    def __init__(self, place: Any = None, *, check_nan: bool | None = None) -> None:
         if place is not None and not isinstance(place, CPUPlace):
             raise TypeError(f"Executor: the place must be CPUPlace(), got {place!r}")
         self.place = place or CPUPlace()
         self._native = Native(lib.tr_executor_new(), lib.tr_executor_free)
         self._turn = RLock()
         self._before_run, self._after_run = _job_hooks()
-        self.check_nan = check_nan
+        self.check_nan = os.environ.get("TRIREME_CHECK_NAN", "0") not in ("", "0") if check_nan is None else check_nan
 
     def __del__(self) -> None:
         native = getattr(self, "_native", None)

@@ -117,7 +117,7 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
 def _fill_cut(cut: Any, keep: _Keep, program: Program, startup: Program, servers: int, mode: Mode | None,
               names: Sequence[str], dataset: Dataset) -> None:
     """The programs for one number of servers, as a script in such a job would have them."""
-    from .distributed import compression
+    from .distributed import compression, on_nan
     from .distributed.first_values import first_values
     from .distributed.mode import row_cache
     from .distributed.training import facts_of
@@ -129,11 +129,12 @@ def _fill_cut(cut: Any, keep: _Keep, program: Program, startup: Program, servers
             raise InvalidArgumentError(f"save_job: {name!r} is computed on the parameter servers: a trainer cannot fetch it")
     spec = cut.spec
     spec.mode, spec.compress = keep.chars(result.mode.text), keep.chars(compression.current())
+    spec.on_nan = keep.chars(on_nan.current())
     spec.cache_rows, spec.cache_staleness = row_cache().rows, row_cache().staleness
     spec.programs = keep.array("tr_job_program[]", [keep.program(one) for one in result.servers])
     spec.program_count = len(result.servers)
     spec.blocks = keep.array("tr_job_block[]", [[keep.chars(one.param), keep.chars(one.grad), one.server, int(one.dtype),
-                                                 one.bytes, one.source in result.means] for one in result.blocks])
+                                                 one.bytes, one.source in result.means, one.source in result.read_alone] for one in result.blocks])
     spec.block_count = len(result.blocks)
     cut.block_rows = keep.array("tr_saved_rows[]", [[keep.chars(result.means.get(one.source, one.source)), one.begin, one.end]
                                                     for one in result.blocks])

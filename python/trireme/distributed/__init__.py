@@ -19,20 +19,22 @@ from ..lazy import load_later
 from . import job as _jobs
 
 if TYPE_CHECKING:
-    from . import checkpoints, compression, geo, mode, placement, training, transpiler
+    from . import checkpoints, compression, geo, mode, on_nan, placement, training, transpiler
     from .checkpoints import checkpoint, first_step, resumed, resumed_from
     from .compression import set_compression
     from .mode import set_mode, set_row_cache
+    from .on_nan import set_on_nan
     from .slices import all_mean, shard, slice_of
     from .tables import TablePart, TableReport, TableReports, table_report
     from .training import is_replaying, prefetch, prefetched, set_batch_weight
     from .transpiler import DistributeTranspiler, DistributeTranspilerConfig
 
 __getattr__, __dir__ = load_later(__name__, {
-    "": ("checkpoints", "compression", "geo", "mode", "placement", "training", "transpiler"),
+    "": ("checkpoints", "compression", "geo", "mode", "on_nan", "placement", "training", "transpiler"),
     "checkpoints": ("checkpoint", "first_step", "resumed", "resumed_from"),
     "compression": ("set_compression",),
     "mode": ("set_mode", "set_row_cache"),
+    "on_nan": ("set_on_nan",),
     "slices": ("all_mean", "shard", "slice_of"),
     "tables": ("TablePart", "TableReport", "TableReports", "table_report"),
     "training": ("is_replaying", "prefetch", "prefetched", "set_batch_weight"),
@@ -64,6 +66,6 @@ def server_count() -> int:
 
 
 __all__ = ["is_distributed", "trainer_index", "trainer_count", "server_count", "shard", "slice_of", "all_mean",
-           "set_batch_weight", "set_mode", "set_compression", "checkpoint", "resumed", "resumed_from", "first_step", "table_report",
+           "set_batch_weight", "set_mode", "set_compression", "set_on_nan", "checkpoint", "resumed", "resumed_from", "first_step", "table_report",
            "TablePart", "TableReport", "TableReports", "DistributeTranspiler", "DistributeTranspilerConfig",
            "set_row_cache", "prefetch", "prefetched", "is_replaying"]

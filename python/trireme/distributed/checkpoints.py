@@ -168,7 +168,7 @@ def first_step() -> int:
 def resumed(batch_reader: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
     """Return a reader without the batches that the training had behind it, over all calls of the reader.
 
-    A script need not use it: the first runs of a job that goes on are not computed, and fetch NaN. With it the script does
+    A script need not use it: the first runs of a job that goes on are not computed, and hand out what they fetched. With it the script does
     not see these batches at all; an epoch that was done gives none.
 
     >>> list(fluid.distributed.resumed(lambda: iter([1, 2, 3]))())

@@ -20,7 +20,7 @@ from ..dtypes import FROM_NUMPY
 from ..errors import InvalidArgumentError, NotFoundError, check
 from ..framework import Program, default_main_program
 from ..names import name_chars
-from . import compression
+from . import compression, on_nan
 from . import job as jobs
 from .checkpoints import beginning_of, is_skipped_by_script
 from .job import Job
@@ -96,6 +96,7 @@ class _Training:
             blocks[i].param, blocks[i].grad = chars(block.param), chars(block.grad)
             blocks[i].server, blocks[i].dtype, blocks[i].bytes = block.server, int(block.dtype), block.bytes
             blocks[i].is_exact = block.source in result.means
+            blocks[i].may_be_nan = block.source in result.read_alone
         kinds = self.keeper.kinds
         values = ffi.new("tr_job_value[]", len(result.values))
         for i, value in enumerate(result.values):
@@ -116,6 +117,7 @@ class _Training:
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
         spec.mode, spec.compress = chars(result.mode.text), chars(compression.current())
+        spec.on_nan = chars(on_nan.current())
         spec.programs, spec.program_count = programs, len(result.servers)
         spec.blocks, spec.block_count = blocks, len(result.blocks)
         spec.values, spec.value_count = values, len(result.values)

@@ -49,6 +49,7 @@ class Transpiled:
     idle: Program | None = None        # run by a trainer whose batch is empty
     original: Program | None = None    # the program that was cut
     on_servers: set[str] = field(default_factory=set)  # what a trainer cannot fetch
+    read_alone: set[str] = field(default_factory=set)  # of the means those that are no loss: no parameter depends on them
 
 
 __all__ = ["Block", "Value", "Transpiled"]

@@ -57,6 +57,7 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
     means = _averaged(program) if mode.is_lockstep else []
     result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode, list(part.tables),
                         original=program)
+    result.read_alone = set(means).difference(losses(program))
     for server in range(servers):
         result.servers.append(_ServerProgram(part, parts, server, servers, result).build(means if server == 0 else ()))
     order = {name: i for i, name in enumerate(part.params)}

@@ -104,6 +104,13 @@ def _staleness(figures: Figures) -> list[str]:
     return [f"gradients by the updates that came before them: {', '.join(bins)}{dropped}", ""]
 
 
+def _skipped(figures: Figures) -> list[str]:
+    if not figures.skipped:
+        return []
+    count = f"{figures.skipped} step" + "s" * (figures.skipped > 1)
+    return [f"{count} of trainers left out (--on-nan skip), as gradients were NaN or infinite: --check-nan names the operator", ""]
+
+
 def _tables(figures: Figures) -> list[str]:
     lines = []
     largest = sorted(figures.tables, key=lambda table: -table[2])[:_MOST_TABLES]
@@ -121,7 +128,7 @@ def report(logs: Logs) -> str:
     lines = _head(logs, figures)
     if figures.trainers:
         lines += _steps(figures)
-    lines += [*_trainers(figures), *_servers(figures), *_staleness(figures), *_tables(figures)]
+    lines += [*_trainers(figures), *_servers(figures), *_staleness(figures), *_skipped(figures), *_tables(figures)]
     return "\n".join([*lines, *(f"advice: {line}" for line in advice_of(figures))])
 
 

@@ -82,6 +82,7 @@ class Figures:
     compressible: float = 0.0          # bytes of a step's dense gradients that compression takes
     staleness: list[int] = field(default_factory=list)
     dropped: int = 0
+    skipped: int = 0                   # steps, as their gradients were not finite
     tables: list[tuple[str, int, int, list[tuple[int, int]], int]] = field(default_factory=list)   # name, rows, bytes, hot keys, updates
 
     @property
@@ -220,7 +221,8 @@ def figures_of(logs: Logs) -> Figures:
     bins = [[int(count) for count in log.numbers("staleness", 16)] for log in logs.servers.values()]
     return Figures(logs.mode, logs.compress, trainers, servers, max(log.number("step_ms") for log in logs.trainers.values()) / 1e3,
                    logs.began_number("tables"), logs.began_number("compressible_bytes"), add_bins(bins),
-                   int(sum(log.number("dropped") for log in logs.servers.values())), _tables(logs))
+                   int(sum(log.number("dropped") for log in logs.servers.values())),
+                   int(sum(log.number("skipped") for log in logs.trainers.values())), _tables(logs))
 
 
 __all__ = ["Figures", "TRAFFIC_CLASSES", "Server", "Trainer", "figures_of", "stands_out"]

@@ -152,13 +152,22 @@ def _compression(text: str | None) -> str | None:
     return compression.parse(text)
 
 
+def _on_nan(word: str | None) -> str | None:
+    if not word:
+        return None
+    from ..distributed import on_nan
+
+    return on_nan.parse(word)
+
+
 class Launch:
     """What to run and how: one job."""
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
                  mode: str | None = None, compress: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints(),
-                 log: str | None = None, progress: float = 0.0, spares_for: str = "all") -> None:
+                 log: str | None = None, progress: float = 0.0, spares_for: str = "all", on_nan: str | None = None,
+                 check_nan: bool = False) -> None:
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
             raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
         if os.environ.get("TRIREME_LOCAL", "0") not in ("", "0"):
@@ -180,6 +189,7 @@ class Launch:
         self.timeout, self.restarts = timeout, restarts
         self._states = States()
         self.mode, self.compress = _mode(mode), _compression(compress)
+        self.on_nan, self.check_nan = _on_nan(on_nan), check_nan
         checkpoints.check()
         self.checkpoints = checkpoints
         self.console = Console(is_live=progress > 0 and Console.is_terminal())
@@ -211,6 +221,10 @@ class Launch:
             env["TRIREME_MODE"] = self.mode
         if self.compress:
             env["TRIREME_COMPRESS"] = self.compress
+        if self.on_nan:
+            env["TRIREME_ON_NAN"] = self.on_nan
+        if self.check_nan:
+            env["TRIREME_CHECK_NAN"] = "1"
         env.update(self.checkpoints.environment())
         env.update(self.log.environment())
         env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0))
