@@ -517,6 +517,30 @@ tr_status tr_run_notes(void **out, const tr_run *io, size_t bytes)
     return TR_OK;
 }
 
+int tr_run_fetch_count(const tr_run *io)
+{
+    return io->frame->plan->fetch_count;
+}
+
+const tr_tensor *tr_run_fetch(const char **name, const tr_run *io, int index)
+{
+    const tr_plan *plan = io->frame->plan;
+
+    *name = plan->fetch_name[index];
+    return &io->frame->var[plan->fetch_var[index]]->tensor;
+}
+
+bool tr_run_has_made_fetch(const tr_run *io, int index)
+{
+    const tr_plan *plan = io->frame->plan;
+
+    for (int s = (int)(io->step - plan->step); s < plan->step_count; s++)
+        for (int a = plan->step[s].in_args; a < plan->step[s].arg_count; a++)
+            if (plan->step[s].arg[a] == plan->fetch_var[index])
+                return false;
+    return true;
+}
+
 static const char *arg_name(const tr_run *io, int slot, int index)
 {
     int a = index;

@@ -167,6 +167,12 @@ tr_status tr_run_notes(void **out, const tr_run *io, size_t bytes);
 const char *tr_run_in_name(const tr_run *io, int slot, int index);
 const char *tr_run_out_name(const tr_run *io, int slot, int index);
 
+/* What the caller has asked the run for: how many values (of a sub-block none), and number `index` with its name. It is what it will be at the run's end
+ * when tr_run_has_made_fetch: no operator from this one on writes it; that does not change from run to run. */
+int              tr_run_fetch_count(const tr_run *io);
+const tr_tensor *tr_run_fetch(const char **name, const tr_run *io, int index);
+bool             tr_run_has_made_fetch(const tr_run *io, int index);
+
 /* A table of kernels by data type. Which argument's type chooses is the record's `.key`. */
 typedef struct tr_kernels {
     tr_kernel_fn of[TR_DTYPE_COUNT];

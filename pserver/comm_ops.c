@@ -13,6 +13,7 @@
 #include "framework/op_registry.h"
 #include "pserver/comm_ops.h"
 #include "pserver/job.h"
+#include "pserver/job_fetched.h"
 #include "pserver/job_finite.h"
 
 #include <pthread.h>
@@ -214,6 +215,7 @@ static tr_status run_send_barrier(const tr_run *io)
     tr_ticket                 ticket = 0;
 
     TR_TRY(tr__comm_find_job(&job, "send_barrier"));
+    TR_TRY(tr__job_note_fetched(job, io, tr__job_step_now(job)));
     TR_TRY(tr_job_step_end(job, &ticket));
     return a->waits ? tr_job_wait(job, ticket) : TR_OK;
 }

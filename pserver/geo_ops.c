@@ -9,6 +9,7 @@
 #include "framework/tensor.h"
 #include "pserver/comm_ops.h"
 #include "pserver/job.h"
+#include "pserver/job_fetched.h"
 #include "pserver/wake.h"
 
 #include <string.h>
@@ -148,6 +149,7 @@ static tr_status run(const tr_run *io)
         return TR_OK;
     }
     *count = 0;
+    TR_TRY(tr__job_note_fetched(job, io, tr__job_step_now(job)));
     return exchange(job, io);
 }
 

@@ -7,6 +7,7 @@
 #include "pserver/frozen.h"
 #include "pserver/job_checkpoint.h"
 #include "pserver/job_core.h"
+#include "pserver/job_fetched.h"
 #include "pserver/job_options.h"
 #include "pserver/job_place.h"
 #include "pserver/job_runlog.h"
@@ -98,6 +99,7 @@ uint32_t tr__job_epoch_of_start(void)
 static void free_job(tr_job *job)
 {
     tr__job_free_tables(job);
+    tr__job_fetched_free(job->fetched);
     tr_client_free(job->client);
     tr_server_free(job->server);
     tr_spare_free(job->spare);

@@ -1,6 +1,6 @@
 /* job.h - the inside of a job, shared by job.c (life, servers), job_core.c (what the communication thread drives), job_store.c (what a server
  * has), job_setup.c (what the servers are told), trainers' calls (job_train.c, job_tasks.c), parameters that come late (job_pull.c),
- * compressed gradients (job_compress.c), gradients that are not finite (job_finite.c), sparse tables (job_tables.c, job_rows.c, job_geo.c), and the operators, which find the job here.
+ * compressed gradients (job_compress.c), gradients that are not finite (job_finite.c), what steps fetch (job_fetched.c), sparse tables (job_tables.c, job_rows.c, job_geo.c), and the operators, which find the job here.
  * The public part is trireme_dist.h.
  *
  * Calls are checked here, in the caller's thread, so that a mistake is reported where it is made; then they become
@@ -142,6 +142,7 @@ struct tr_job {
     struct tr__saving *saving;        /* a server's part of checkpoints: job_saving.h */
     struct tr__maker  *maker;         /* who makes them: job_checkpoint.h */
     struct tr__place  *place;         /* where a trainer is: job_place.h */
+    struct tr__fetched *fetched;      /* what its last steps fetched: job_fetched.h; NULL: nobody would come for it */
     char          *mode;              /* trainers */
     char          *checkpoints;       /* the folder that has them, or NULL */
     int64_t        first_step, first_run;     /* trainers: before this job */
@@ -259,6 +260,8 @@ tr_status tr__job_pull_again(tr_job *job);
 tr_status tr__job_await_block(tr_job *job, int block);
 
 /* job_train.c */
+/* The number of the step that is being made, from 1, counted from the beginning of the training; in mode geo of that before the exchange. */
+int64_t   tr__job_step_now(const tr_job *job);
 tr_status tr__job_check_block(const tr_job *job, int block, const char *call);
 tr_status tr__job_check_ready(const tr_job *job, const char *call);
 /* The operation is the next one. Counts it, hands it over. */

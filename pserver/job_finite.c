@@ -82,7 +82,7 @@ static const char *word_of(double value)
 static tr_status refuse(tr_job *job, const char *what)
 {
     const char     *self = tr_job_rank_name(job, tr_job_rank(job));
-    const long long step = (long long)(job->first_step + (job->step + 1) * job->policy.period);
+    const long long step = (long long)tr__job_step_now(job);
     char            quoted[512];
 
     tr_runlog_note("nan", ",\"step\":%lld,\"what\":%s,\"on_nan\":\"%s\"", step, tr_json_quote(quoted, sizeof quoted, what), NAMES[job->on_nan]);

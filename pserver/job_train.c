@@ -176,6 +176,11 @@ double tr_job_weight(const tr_job *job)
     return job->weight;
 }
 
+int64_t tr__job_step_now(const tr_job *job)
+{
+    return job->first_step + (job->step + 1) * job->policy.period;
+}
+
 void tr_job_step_begin(tr_job *job)
 {
     if (job->meter)

@@ -286,6 +286,9 @@ TR_API tr_status tr_job_resumed(tr_job *job, bool *resumes, int64_t *step);
 /* Give the variables that this trainer alone has (the operator keep_variables keeps them) the values that they had behind the last of these
  * steps. *count: how many; 0 where nothing was kept: at the first start, or when the memory was another host's. */
 TR_API tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count);
+/* Write what each further step fetches into this file, as far as it is computed by then, before the step's end is sent: python/trireme/distributed/fetched.py
+ * reads it. Made if it is not there. TR_EIO: it cannot be. */
+TR_API tr_status tr_job_keep_fetched(tr_job *job, const char *path);
 /* The number of the block whose parameter or gradient has this name; -1: there is none. */
 TR_API int     tr_job_find_block(const tr_job *job, const char *name);
 /* The number of the table of this name; -1: there is none. */

@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -176,6 +175,31 @@ def test_a_job_that_starts_again_has_the_metrics_of_one_that_was_not_stopped(kil
     text = launch(2, 2, "--out", tmp_path / "r", "--kill", kill, script=METRICS)
     assert "starting the job again" in text
     assert_same(tmp_path / "r", undisturbed, text, [kill])
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("step", [1, 12, 14, 39], ids=["first", "numbers", "tensors", "late"])
+def test_a_death_before_the_record_of_a_step_costs_nothing_that_was_computed_before_its_end(step, undisturbed, tmp_path):
+    text = launch(2, 2, "--out", tmp_path / "r", "--unrecorded", step, "--pause", 0.05, script=METRICS)
+    assert f"behind step {step} of trainer 0" in text and "nothing is kept" not in text, text
+    assert_same(tmp_path / "r", undisturbed, text, [step])
+
+
+@needs_mpi
+@pytest.mark.mpi
+@pytest.mark.parametrize("victim", [0, 2, 3])
+def test_a_rank_that_is_killed_at_any_moment_costs_no_metric(victim, tmp_path):
+    args, mark = ("--steps", 100, "--out"), tmp_path / "begun"
+    launch(2, 2, *args, tmp_path / "whole", script=METRICS)
+    job = Launched(2, 2, *args, tmp_path / "r", "--mark", mark, script=METRICS, options=("--spares", 0))
+    ranks = job.ranks()
+    job.await_training(mark)
+    time.sleep(random.uniform(0.0, 0.15))
+    os.kill(ranks.known[victim].pid, signal.SIGKILL)
+    code, text = job.end()
+    assert code == 0, text
+    assert_same(tmp_path / "r", own_of(tmp_path / "whole", 2), text, range(200))
 
 
 @pytest.mark.mpi

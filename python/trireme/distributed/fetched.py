@@ -1,9 +1,10 @@
 """What a trainer's steps fetched, kept beyond its process, so that a replayed step (replay.py) hands out the numbers of the step.
 
 A file of each trainer gets one record per step: beside the checkpoints where the job keeps any, so that a job that goes on from one has
-it too, else in the memory of the host, where the servers' state is. It is written before the next step begins. The numbers that all
-trainers have in common (the loss, ``all_mean``) are taken from another trainer's file where the own one is lost with its host; those of the last
-step, whose record a death may have prevented, from the servers, where they are parameters (docs/adr/0005).
+it too, else in the memory of the host, where the servers' state is. It is written before the next step begins. A death may prevent the record of
+the last step: what is computed before the step is ended is in a file of its own by then (pserver/job_fetched.h), and the numbers that
+all trainers have in common (the loss, ``all_mean``) are parameters of the servers (docs/adr/0005). Where the own file is lost with its host, these
+numbers are taken from another trainer's.
 
 A record is ``<HHI`` and a payload: the number of its form, the low half of the payload's CRC-32, the step. A form, record number 0, says in JSON
 what the payloads of a form are: names, types and shapes. So a step that fetches one float32 takes 12 bytes.
@@ -26,6 +27,7 @@ from zlib import crc32
 
 import numpy as np
 
+from ..dtypes import NUMPY_DTYPES
 from ..tensor import LoDTensor, as_fetched
 from .job import Job
 from .wishes import say
@@ -35,6 +37,7 @@ _HEAD = struct.Struct("<HHI")          # form, check, step; of a form: 0, check,
 _VALUE_BYTES = 4096                    # of a value that is kept, at most
 _ALL_BYTES = 128 << 20                 # of a file: ten million steps of one float32
 _FORMS = 0xffff
+_SLOT_BYTES = 1 << 16                  # as in pserver/job_fetched.c
 
 
 class _Form:
@@ -86,6 +89,39 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
+def _last_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.last")
+
+
+def _read_last(path: Path, step: int) -> dict[str, Any]:
+    """What pserver/job_fetched.c has written of a step, if it is one of the last two: each as (array, LoD)."""
+    slot, found = b"", {}
+    with contextlib.suppress(OSError):
+        slot = path.read_bytes()[step % 2 * _SLOT_BYTES:][:_SLOT_BYTES]
+    if len(slot) < 24 or struct.unpack_from("<Q", slot)[0] != step:
+        return {}
+    end = 16 + struct.unpack_from("<Q", slot, 8)[0]
+    if end + 8 > len(slot) or struct.unpack_from("<Q", slot, end)[0] != step:
+        return {}
+    at = 16
+    while at < end:
+        name_bytes, dtype, rank, levels = struct.unpack_from("<IIII", slot, at)
+        at += 16
+        name = slot[at:at + name_bytes].decode()
+        at += name_bytes
+        shape = struct.unpack_from(f"<{rank}q", slot, at)
+        at += 8 * rank
+        lod = []
+        for _ in range(levels):
+            count, = struct.unpack_from("<q", slot, at)
+            lod.append(list(struct.unpack_from(f"<{count}q", slot, at + 8)))
+            at += 8 + 8 * count
+        kind, count = NUMPY_DTYPES[dtype], int(np.prod(shape, dtype=np.int64))
+        found[name] = np.frombuffer(slot, kind, count, at).reshape(shape).copy(), lod
+        at += kind.itemsize * count
+    return found
+
+
 class _Read:
     """The records of a file of the steps up to ``last``."""
 
@@ -130,6 +166,7 @@ class Fetched:
             for path in _files(place, prefix):
                 if int(path.name.removeprefix(prefix)) >= job.trainers:
                     _remove(path)
+                    _remove(_last_of(path))
         return Fetched(place, prefix, job.index, first, shared)
 
     def __init__(self, folder: Path, prefix: str, index: int, first: int, shared: Iterable[str]) -> None:
@@ -141,8 +178,11 @@ class Fetched:
         self._is_full = self._has_said = False
         self._forms: dict[Any, tuple[int, list[int]]] = {}
         self._count = 0                                # of forms in the file
+        self.last_path = _last_of(self.path)
+        self._last: dict[str, Any] | None = None
         if first == 0:                                 # another training's
             _remove(self.path)
+            _remove(self.last_path)
 
     # -- in a replay ---------------------------------------------------------------------------------------------------
 
@@ -151,6 +191,10 @@ class Fetched:
         if self._own is None:
             self._own = _Read(self.path, self.first)
         found = self._own.find(step, name)
+        if found is None and step == self.first:
+            if self._last is None:
+                self._last = _read_last(self.last_path, step)
+            found = self._last.get(name)
         if found is None and name in self.shared:
             if self._other is None:
                 self._other = self._read_other()
@@ -169,7 +213,7 @@ class Fetched:
 
     def end_replay(self) -> None:
         """Nobody asks any more."""
-        self._own = self._other = None
+        self._own = self._other = self._last = None
 
     def say_unknown(self, step: int, name: str) -> None:
         """Once: the script gets no number."""

@@ -69,6 +69,8 @@ class _Training:
         self.replay: Replay | None = Replay(program, steps) if steps else None
         self._is_watched = is_watched()
         self.fetched_before = Fetched.of(self.keeper.folder, job, self.keeper.first, self.result.means.values())
+        if self.fetched_before is not None:
+            check(lib.tr_job_keep_fetched(job.ptr, os.fsencode(self.fetched_before.last_path)))
 
     # -- the servers' work ----------------------------------------------------------------------------------
 

@@ -12,12 +12,14 @@ import time
 import numpy as np
 
 import trireme as fluid
+from trireme.distributed.fetched import Fetched
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=2)
 parser.add_argument("--steps", type=int, default=20, help="of an epoch")
 parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--kill", type=int, help="trainer 1 dies, in the first start, before this step")
+parser.add_argument("--unrecorded", type=int, help="trainer 1 dies, in the first start, when the servers have this step, from 1, and its record is not written")
 parser.add_argument("--ask", type=int, help="trainer 0 gets a signal before this step")
 parser.add_argument("--big", action="store_true", help="fetch what is not kept, too")
 parser.add_argument("--out", required=True)
@@ -36,6 +38,16 @@ index = fluid.distributed.trainer_index()
 exe = fluid.Executor(fluid.CPUPlace())
 exe.run(fluid.default_startup_program())
 rng = np.random.default_rng(3 + index)
+keep = Fetched.keep
+
+
+def keep_or_die(self, step, *what):
+    if index == 1 and step == args.unrecorded and os.environ.get("TRIREME_ATTEMPT", "0") == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+    keep(self, step, *what)
+
+
+Fetched.keep = keep_or_die
 sums, seen, replayed = [], [], 0
 for step in range(args.epochs * args.steps):
     if step % args.steps == 0:
