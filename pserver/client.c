@@ -275,6 +275,9 @@ static void describe_request(const tr_wire *wire, int server, char *out, size_t 
     case TR_WIRE_SETTLED:
         snprintf(out, size, "a task from server %d", server);
         break;
+    case TR_WIRE_POST:
+        snprintf(out, size, "the other trainers in a collective");
+        break;
     default:
         snprintf(out, size, "the setup by server %d", server);
     }

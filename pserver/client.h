@@ -140,6 +140,21 @@ typedef struct tr_client_task {
 } tr_client_task;
 
 uint64_t tr_client_task_request(tr_client *client, const tr_client_task *task);
+
+/* A message to server 0's board (board.h). The struct lives until the ticket is done. */
+typedef struct tr_client_post {
+    uint8_t       *packed;            /* a Post; taken over */
+    size_t         size;
+    tr_wire_until  until;
+    uint32_t       of;                /* TR_UNTIL_ONE */
+    /* answer */
+    uint8_t       *answer;            /* `count` checked entries (wire.h), a trainer and its data each; malloc'ed */
+    uint64_t       answer_size;
+    uint32_t       count;
+    bool           is_forgotten;
+} tr_client_post;
+
+uint64_t tr_client_post_request(tr_client *client, tr_client_post *post);
 /* Is it this trainer that begins cuts, by what all servers say? Is the last one made? */
 bool     tr_client_is_maker(const tr_client *client);
 bool     tr_client_is_over(const tr_client *client);
@@ -152,6 +167,9 @@ uint64_t tr_client_updates(const tr_client *client);
 void     tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes);
 /* Has it behind it what some servers may have and others not: the steps up to tr_client_even_from, and an heir its first? */
 bool     tr_client_may_cut(const tr_client *client);
+/* An heir is where the dead trainer was, and waits there, or cuts, before its first step. Where no server has a step that others miss, cuts
+ * need not wait for that step. */
+void       tr_client_say_even(tr_client *client);
 /* Is a dead trainer's heir to come, or to make its first step? A cut would be declined. */
 bool     tr_client_awaits_heir(const tr_client *client);
 bool     tr_client_cut_is_answered(const tr_client *client);

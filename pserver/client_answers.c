@@ -175,6 +175,8 @@ void tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, 
         else if (wire->kind == TR_WIRE_ACK) {
             tr__client_hear_of_cut(client, s, &wire->ack);
             s->awaits_heir = wire->ack.declines;
+            if (client->is_meeting)
+                tr_client_rest(client);
             on_ack(client, s, wire->seq);
         } else if (wire->kind == TR_WIRE_SNAPSHOT_DONE)
             tr__client_on_cut_done(client, s, wire, payload);
@@ -184,6 +186,8 @@ void tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, 
             on_rows(client, s, wire, payload, is_placed);
         else if (wire->kind == TR_WIRE_TASK)
             on_task(client, s, wire);
+        else if (wire->kind == TR_WIRE_POSTED)
+            tr__client_on_posted(client, s, wire, payload);
         else if (wire->kind == TR_WIRE_REFUSED || wire->kind == TR_WIRE_REPLACED)
             on_refused(client, payload, wire->bytes);
         tr__client_reap(client, s);

@@ -11,6 +11,24 @@ bool tr__client_is_uneven(const tr_client *client)
     return tr__client_is_heir(client) && client->step == client->first_step && !client->is_evened;
 }
 
+/* Have all servers settled the same steps of the dead trainer, and none has another one of it? Then the heir makes none again. */
+static bool is_even_at_start(const tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        if (client->stream[i].settled != client->step || client->stream[i].ended != client->step)
+            return false;
+    return true;
+}
+
+void tr_client_say_even(tr_client *client)
+{
+    if (!client->block || !tr__client_is_uneven(client) || !is_even_at_start(client))
+        return;
+    client->is_evened = true;
+    for (int i = 0; i < client->stream_count; i++)
+        client->stream[i].tells = true;
+}
+
 /* A server that has taken a dead one's place hears no Join that the dead one has acknowledged. */
 static tr_replacement_progress progress_of(tr_client *client, int to)
 {

@@ -88,7 +88,8 @@ bool tr__client_is_push(const tr__request *r)
 
 bool tr__client_is_pull(const tr__request *r)
 {
-    return r->wire.kind == TR_WIRE_PULL || r->wire.kind == TR_WIRE_PULL_ROWS || r->wire.kind == TR_WIRE_READ_ROWS;
+    return r->wire.kind == TR_WIRE_PULL || r->wire.kind == TR_WIRE_PULL_ROWS || r->wire.kind == TR_WIRE_READ_ROWS ||
+           r->wire.kind == TR_WIRE_POST;
 }
 
 static void land(tr__stream *s, tr__request *r)

@@ -1,5 +1,5 @@
 /* client_state.h - the inside of a trainer's protocol core, shared by client.c (life, sending), client_requests.c (requests and
- * operations), client_calls.c (what the trainer asks for), client_tasks.c (leased tasks), client_answers.c (what servers say), client_cut.c (checkpoints) and
+ * operations), client_calls.c (what the trainer asks for), client_tasks.c (leased tasks), client_board.c (posts for other trainers), client_answers.c (what servers say), client_cut.c (checkpoints) and
  * client_move.c (servers that serve, and die). */
 #ifndef TR_PSERVER_CLIENT_STATE_H
 #define TR_PSERVER_CLIENT_STATE_H
@@ -29,6 +29,7 @@ typedef struct tr__request {
     uint64_t           *clock;        /* and how old they are */
     tr_client_pack     *pack;         /* read of rows: what they make */
     tr_task            *answer;       /* of a question for a task */
+    tr_client_post     *post;         /* that it sends */
     uint64_t           *op;           /* operations it is part of */
     uint32_t            op_count;
     uint64_t            only_op;      /* the one, when op is NULL */
@@ -115,6 +116,7 @@ struct tr_client {
     uint64_t            op_first, op_count, op_capacity; /* a ring of operations from op_first on */
     uint32_t           *op_left;      /* requests that are not done, and 1 while it is being made */
     tr__request        *spare;
+    bool                is_meeting;   /* it waits for what others post, between two steps */
     uint32_t            cut, own_cut; /* numbers of the last one that was made, and of the last that this trainer has begun */
     uint32_t            cut_known;    /* the newest that any server has heard of */
     uint32_t            cut_wanted, cut_maker; /* the newest to take part in, and who has begun it */
@@ -164,6 +166,9 @@ uint64_t     tr__client_everywhere(const tr_client *client);
 void         tr__client_task_later(tr_client *client, const tr_client_task *task, uint8_t *payload, size_t bytes, uint64_t op);
 /* What has waited for a step to be settled, if it is. */
 void         tr__client_send_tasks(tr_client *client);
+
+/* client_board.c */
+void         tr__client_on_posted(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
 
 /* client_answers.c */
 tr__stream  *tr__client_stream_of(tr_client *client, int peer);      /* NULL: it is no server */

@@ -98,6 +98,7 @@ uint32_t tr__job_epoch_of_start(void)
 
 static void free_job(tr_job *job)
 {
+    tr__job_board_free(job);
     tr__job_free_tables(job);
     tr__job_fetched_free(job->fetched);
     tr_client_free(job->client);

@@ -115,6 +115,7 @@ struct tr_job {
     bool           is_unfit;          /* the step that is being made, which is not to count */
     tr_counter     skipped;           /* such steps */
     _Atomic(tr_trainer_meter *) meter; /* read by the thread of the log, too */
+    struct tr__board_call *call;      /* job_board.c: a post, and its answer; NULL: there was none */
     tr_trainer_vars  *own;            /* what this trainer alone has, kept beyond its life: trainer_vars_ops.c */
     bool           has_opened_own, keeps_own;
     int64_t        even_from;         /* steps: tr_job_is_uneven */
@@ -160,7 +161,7 @@ struct tr_job {
 typedef enum tr__command {
     TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__STAY, TR__GOODBYE, TR__ABORT,
     TR__CUT, TR__REST, TR__FLUSH,
-    TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__FROZEN, TR__TASK, TR__SHARE
+    TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__FROZEN, TR__TASK, TR__SHARE, TR__POST, TR__EVEN
 } tr__command;
 
 /* The data of TR__PULL, malloc'ed in one piece; the command frees it. */
@@ -258,6 +259,9 @@ tr_status tr__job_settle(tr_job *job);
 tr_status tr__job_pull_again(tr_job *job);
 /* Wait for what was pulled of the block last. */
 tr_status tr__job_await_block(tr_job *job, int block);
+
+/* job_board.c */
+void      tr__job_board_free(tr_job *job);
 
 /* job_train.c */
 /* The number of the step that is being made, from 1, counted from the beginning of the training; in mode geo of that before the exchange. */

@@ -285,6 +285,8 @@ tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
 
     TR_TRY(check_order(job, spec));
     TR_TRY(tr_job_finish_pulls(job));
+    if (atomic_load(&job->is_heir) && job->step == job->joined_at)
+        TR_TRY(tr_comm_post(job->comm, &(tr_command){.kind = TR__EVEN, .is_urgent = true}));
     TR_TRY(wait_for_heirs(job));
     tr_errand_join(&m->errand);
     TR_TRY(tr_snapshot_take(m->snapshot, spec->count, spec->states));

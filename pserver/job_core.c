@@ -254,6 +254,8 @@ static void trainer_command(tr_job *job, const tr_command *command)
     case TR__REST:            tr_client_rest(client); break;
     case TR__CUT:             tr__maker_command(job, command); break;
     case TR__TASK:            request_task(client, command->data); break;
+    case TR__EVEN:            tr_client_say_even(client); break;
+    case TR__POST:            tr_client_post_request(client, command->data); break;
     case TR__FLUSH:           break;               /* it is urgent: what waited for company leaves with it */
     case TR__APPLIED:                              /* servers' */
     case TR__SNAPPED:

@@ -195,6 +195,14 @@ static void *store_tasks(void *self, uint64_t *bytes)
     return tr_server_program_tasks(job->program, tr__job_state_name(name, sizeof name, job) ? name : NULL, bytes);
 }
 
+static void *store_board(void *self, uint64_t *bytes, bool anew)
+{
+    tr_job *job = self;
+    char    name[TR_SEGMENT_NAME];
+
+    return tr_server_program_board(job->program, tr__job_state_name(name, sizeof name, job) ? name : NULL, bytes, anew);
+}
+
 static void *store_param_before(void *self, uint32_t index)
 {
     return tr_server_program_param_before(((tr_job *)self)->program, index);
@@ -285,7 +293,7 @@ tr_store tr__job_store(tr_job *job, const tr_roster *roster)
     job->trainer_count = roster->trainers;
     return (tr_store){job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
                       store_commit, store_go_back, store_rows, store_snapshot,
-                      store_read_rows, store_write_rows, store_tasks, store_piece,
+                      store_read_rows, store_write_rows, store_tasks, store_board, store_piece,
                       store_param_before, store_rows_before, store_age, store_set_mirror, store_mirror, store_counts, store_freeze, store_frozen_value,
                       store_frozen_rows, store_thaw};
 }

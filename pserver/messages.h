@@ -115,6 +115,15 @@
     F(u32, pass,   TR_ANY,                   "number of the pass: 0, 1, ...")                                \
     F(u32, steps,  TR_ANY,                   "steps of the task that were made before")
 
+/* -- forms: posts on server 0's board ----------------------------------------------------------- */
+#define TR_FORM_post(F)                                                                                      \
+    F(u32,  until,   TR_UNTIL_COUNT - 1, "a tr_wire_until: what the answer waits for")                       \
+    F(u32,  trainer, TR_ANY, "TR_UNTIL_ONE: the trainer that the answer waits for; else 0")                  \
+    F(flag, resumes, 1,      "the servers go on from an earlier start of the job")
+#define TR_FORM_posted(F)                                                                                    \
+    F(u32,  count,        TR_ANY, "entries in the payload")                                                  \
+    F(flag, is_forgotten, 1,      "the collective was complete and is not kept any more")
+
 /* -- forms: between servers --------------------------------------------------------------------- */
 #define TR_FORM_share(F)                                                                                     \
     F(u64,  number, TR_ANY, "number of the gathering (gather.h), at least 1")                                \
@@ -163,7 +172,7 @@
 #define TR_FORMS(X)                                                                                          \
     X(setup) X(value) X(join) X(push) X(push_many) X(push_rows) X(step_end) X(pull) X(pull_rows) X(read_rows) \
     X(write_rows) X(ack) X(data) X(data_many) X(data_rows) X(snapshot) X(snapshot_number) X(leave)           \
-    X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(share) X(ready) X(copy) X(copy_age)                \
+    X(tasks) X(task_ask) X(task_end) X(settled) X(task) X(post) X(posted) X(share) X(ready) X(copy) X(copy_age)                \
     X(replica_block) X(replica_rows) X(replica_update) X(server) X(replace_call) X(replace_done) X(replace_want)
 
 /* -- messages -----------------------------------------------------------------------------------
@@ -206,6 +215,8 @@
     M(TASK_END,    task_end,        "trainer", "server",   "",                   0)                          \
     M(SETTLED,     settled,         "trainer", "server",   "",                   0)                          \
     M(TASK,        task,            "server",  "trainer",  "",                   0)                          \
+    M(POST,        post,            "trainer", "server",   "Post",               TR_LIMIT_DATA)              \
+    M(POSTED,      posted,          "server",  "trainer",  "entries: trainers and their data", TR_LIMIT_DATA) \
     M(SHARE,       share,           "server",  "server",   "a server's share of a sum", TR_LIMIT_SHARE)      \
     M(READY,       ready,           "server",  "server",   "",                   0)                          \
     E(DECISION,                     "server",  "server",   "Verdict",            TR_LIMIT_CONTROL)           \
@@ -220,6 +231,7 @@
     M(REPLICA_COMMIT, replica_update, "server", "replica", "Update",             TR_LIMIT_CONTROL)           \
     M(REPLICA_SHARES, replica_update, "server", "replica", "the shares of all servers", TR_LIMIT_CONTROL)    \
     M(REPLICA_TASKS, replica_update, "server", "replica",  "state of leased tasks (tasks.h)", TR_LIMIT_CONTROL) \
+    M(REPLICA_POST, replica_update, "server", "replica",   "Post",               TR_LIMIT_CONTROL)           \
     M(MIRROR_CALL, server,          "server",  "standby",  "",                   0)                          \
     M(MIRROR_IS,   server,          "replica", "any",      "",                   0)                          \
     M(REPLACE_CALL, replace_call,   "server",  "standby",  "",                   0)                          \

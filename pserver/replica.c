@@ -69,6 +69,8 @@ void tr__replica_forget(tr_replica *r)
     r->table = NULL;
     r->update = NULL;
     r->tasks.memory = NULL;
+    tr_board_free(r->board);
+    r->board = NULL;
     r->is_whole = false;
     r->updates = 0;
 }
@@ -232,6 +234,8 @@ static tr_status handle(tr_replica *r, const tr_wire *wire, const uint8_t *paylo
         return tr__replica_on_share(r, wire, payload);
     case TR_WIRE_REPLICA_TASKS:
         return tr__replica_on_tasks(r, wire, payload);
+    case TR_WIRE_REPLICA_POST:
+        return tr__replica_on_post(r, wire, payload);
     default:
         return tr_fail(TR_EFORMAT, "%s is nothing for a replica", tr_wire_kind_name(wire->kind));
     }

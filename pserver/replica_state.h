@@ -3,6 +3,7 @@
 #ifndef TR_PSERVER_REPLICA_STATE_H
 #define TR_PSERVER_REPLICA_STATE_H
 
+#include "pserver/board.h"
 #include "pserver/kept_tasks.h"
 #include "pserver/outbox.h"
 #include "pserver/replica.h"
@@ -51,6 +52,7 @@ struct tr_replica {
     tr__replica_lists next, word;      /* of the update that is being applied; of a message */
 
     tr_kept_tasks    tasks;
+    tr_board        *board;           /* NULL: nothing was posted */
 
     tr_shares        shares;          /* of the update that is being applied */
 };
@@ -81,5 +83,6 @@ tr_status tr__replica_on_push_rows(tr_replica *r, const tr_wire *wire, const uin
 tr_status tr__replica_on_update(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
 tr_status tr__replica_on_share(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
 tr_status tr__replica_on_tasks(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
+tr_status tr__replica_on_post(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
 
 #endif

@@ -204,3 +204,16 @@ tr_status tr__replica_on_tasks(tr_replica *r, const tr_wire *wire, const uint8_t
     tr_kept_tasks_put(&r->tasks, payload, wire->bytes);
     return TR_OK;
 }
+
+/* == the board =================================================================================== */
+
+tr_status tr__replica_on_post(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    bool is_new;
+
+    if (!r->setup)
+        return tr_fail(TR_EFORMAT, "a post comes before its setup");
+    if (!r->board)
+        r->board = tr_board_new(&r->store, r->roster->trainers, true);
+    return tr_board_put(&is_new, r->board, payload, wire->bytes);
+}

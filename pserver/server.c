@@ -1,5 +1,6 @@
 /* server.c - a server core: memory, life, failing, what it says of its own; the end. What comes: server_requests.c. */
 #include "pserver/server_state.h"
+#include "pserver/server_board.h"
 #include "pserver/server_tasks.h"
 #include "pserver/trace.h"
 
@@ -107,6 +108,7 @@ void tr_server_free(tr_server *server)
     }
     tr__server_rounds_free(server);
     tr__server_tasks_free(server);
+    tr__server_board_free(server);
     tr__server_cut_free(server);
     tr__server_mirror_free(server);
     if (server->setup)

@@ -77,6 +77,10 @@ typedef struct tr_store {
     /* Memory of `bytes` bytes for the state of tasks, zero at first, which outlives the process as the rest does; `*bytes` 0:
      * that which an earlier process had, of its size. NULL, also as the function: there is none. */
     void     *(*tasks)(void *self, uint64_t *bytes);
+    /* Memory for the board (kept_board.h), which outlives the process as the rest does. `anew`: `*bytes` zero bytes in the place of what
+     * there was. Otherwise, `*bytes` 0: what there is, of its size; else that, grown to `*bytes`, at another address perhaps. NULL, also as
+     * the function: there is none. */
+    void     *(*board)(void *self, uint64_t *bytes, bool anew);
     /* Bytes of block `index`'s mean gradient that are sure to be in the next update: what follows from them alone may be computed
      * now, to count with that update. Called for all pieces of all blocks before `apply`, or for none. NULL: it is not wanted. */
     tr_status (*piece)(void *self, uint32_t index, uint64_t offset, uint64_t bytes, const void *grad);

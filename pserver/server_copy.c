@@ -10,6 +10,7 @@
  * What must stay true: between the freezing and the first message behind the copy (the commit of that moment) nothing is applied. */
 #include "pserver/crc32c.h"
 #include "pserver/server_state.h"
+#include "pserver/server_board.h"
 #include "pserver/server_tasks.h"
 
 #include <stdlib.h>
@@ -56,6 +57,7 @@ static void copy(tr_server *server, bool has, uint8_t *setup, size_t size)
     for (size_t i = 0; i < server->setup->n_values; i++)
         m->state_bytes += server->setup->values[i]->bytes;
     tr__server_tasks_mirror(server);
+    tr__server_board_mirror(server);
     tr__server_mirror_commit(server);
 }
 

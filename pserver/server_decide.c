@@ -2,7 +2,7 @@
  * dropped, who is out.
  *
  * No deadlock: it waits for READY of the living alone; of those whom any server has lost it waits for nothing. */
-#include "pserver/server_state.h"
+#include "pserver/server_board.h"
 
 bool tr__server_is_pending(const tr_server *server)
 {
@@ -65,6 +65,13 @@ static bool decide_late(tr_server *server, int trainer)
     return is_late;
 }
 
+/* With backups a trainer whose steps were dropped comes to a collective when the others have steps to make yet: they do not wait for it, for
+ * it waits for them. */
+static bool is_away(const tr_server *server, const tr__trainer *trainer)
+{
+    return !server->policy.goes_on && tr__server_is_meeting(server, trainer);
+}
+
 /* The next update is made of those who are there, if they are enough: all but as many as may be slow, or all that live. Who is out
  * was one of the slow; otherwise, when trainers come to the end of their data, updates would be of fewer gradients than any before. */
 static bool decide_update(tr_server *server)
@@ -75,7 +82,7 @@ static bool decide_update(tr_server *server)
 
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        living += !tr__server_is_out(server, i) && (tr__server_is_moving(t) || t->round->is_full);
+        living += !tr__server_is_out(server, i) && ((tr__server_is_moving(t) && !is_away(server, t)) || t->round->is_full);
         there += is_whole(server, i);
     }
     if (!there || there < (living < enough ? living : enough))

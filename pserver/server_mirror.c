@@ -254,12 +254,23 @@ void tr__server_mirror_share(tr_server *server, const void *all, uint64_t bytes)
     put(server, &(tr_wire){.kind = TR_WIRE_REPLICA_SHARES, .bytes = bytes, .replica_update = {.update = server->updates + 1}}, copy, copy);
 }
 
-void tr__server_mirror_tasks(tr_server *server, uint8_t *state, size_t size)
+/* Something of server 0 alone. */
+static void put_own(tr_server *server, tr_wire_kind kind, uint8_t *payload, size_t size)
 {
     if (gets_updates(server))
-        put(server, &(tr_wire){.kind = TR_WIRE_REPLICA_TASKS, .bytes = size, .replica_update = {.update = server->updates}}, state, state);
+        put(server, &(tr_wire){.kind = kind, .bytes = size, .replica_update = {.update = server->updates}}, payload, payload);
     else
-        free(state);
+        free(payload);
+}
+
+void tr__server_mirror_tasks(tr_server *server, uint8_t *state, size_t size)
+{
+    put_own(server, TR_WIRE_REPLICA_TASKS, state, size);
+}
+
+void tr__server_mirror_post(tr_server *server, uint8_t *packed, size_t size)
+{
+    put_own(server, TR_WIRE_REPLICA_POST, packed, size);
 }
 
 /* == messages ================================================================================== */

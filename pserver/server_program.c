@@ -48,11 +48,19 @@ struct tr_server_program {
     tr_table_var **table;             /* borrowed from the scope */
     tr_job_table *about;              /* of each table */
     tr_segment  *tasks;               /* their state; NULL: none, or none that outlives the process */
+    tr_segment  *board;               /* the same of the board */
 };
 
 tr_server_program *tr_server_program_new(void)
 {
     return calloc(1, sizeof(tr_server_program));
+}
+
+static void let_go(tr_segment *segment, bool is_over)
+{
+    if (segment && is_over)
+        tr_segment_remove(tr_segment_name(segment));
+    tr_segment_free(segment);
 }
 
 void tr_server_program_free(tr_server_program *sp)
@@ -69,9 +77,8 @@ void tr_server_program_free(tr_server_program *sp)
     for (uint32_t i = 0; i < sp->block_count; i++)
         free(sp->block[i].grad_name);
     tr_state_free(sp->state, sp->is_over);
-    if (sp->tasks && sp->is_over)
-        tr_segment_remove(tr_segment_name(sp->tasks));
-    tr_segment_free(sp->tasks);
+    let_go(sp->tasks, sp->is_over);
+    let_go(sp->board, sp->is_over);
     free(sp->table);
     free(sp->about);
     free(sp->twin);
@@ -165,6 +172,12 @@ static const char *tasks_name(char *out, size_t size, const char *name)
     return out;
 }
 
+static const char *board_name(char *out, size_t size, const char *name)
+{
+    snprintf(out, size, "%s.board", name);
+    return out;
+}
+
 tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver__Setup *setup, const tr_policy *policy, tr_state *state,
                                   const char *name, bool resume)
 {
@@ -183,6 +196,8 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
     if (name && !resume) {                         /* of a job that was not gone on with */
         char own[TR_SEGMENT_NAME + 16];
         tr_segment_remove(tasks_name(own, sizeof own, name));
+        if (!sp->board)                            /* trainers may meet before the setup */
+            tr_segment_remove(board_name(own, sizeof own, name));
     }
     sp->about = calloc(setup->n_tables + 1, sizeof *sp->about);
     sp->table_count = (uint32_t)setup->n_tables;
@@ -392,6 +407,43 @@ void *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t 
     sp->tasks = NULL;
     tr_segment_remove(own);
     return NULL;
+}
+
+/* == board ================================================================================= */
+
+enum { BOARD_VERSION = 1 };
+static const uint64_t BOARD_LIMIT = (uint64_t)1 << 34;
+
+static void *grow_board(tr_server_program *sp, uint64_t *bytes)
+{
+    if (tr_segment_grow(sp->board, *bytes) != TR_OK)
+        return NULL;
+    *bytes = tr_segment_bytes(sp->board);
+    return tr_segment_base(sp->board);
+}
+
+void *tr_server_program_board(tr_server_program *sp, const char *name, uint64_t *bytes, bool anew)
+{
+    char own[TR_SEGMENT_NAME + 16];
+
+    if (!name)
+        return NULL;
+    board_name(own, sizeof own, name);
+    if (!anew && !sp->board && tr_segment_attach(&sp->board, own, "board", BOARD_VERSION, BOARD_LIMIT) != TR_OK)
+        return NULL;
+    if (!anew)
+        return grow_board(sp, bytes);
+    let_go(sp->board, true);
+    sp->board = NULL;
+    tr_segment_remove(own);                        /* there is none, mostly */
+    if (tr_segment_create(&sp->board, own, "board", BOARD_VERSION, BOARD_LIMIT) != TR_OK)
+        return NULL;                               /* without it trainers that run again meet again */
+    void *memory = grow_board(sp, bytes);
+    if (!memory) {
+        let_go(sp->board, true);
+        sp->board = NULL;
+    }
+    return memory;
 }
 
 void tr_server_program_over(tr_server_program *sp)

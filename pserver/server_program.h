@@ -60,7 +60,9 @@ void               tr_server_program_set_age(tr_server_program *sp, uint32_t age
 void               tr_server_program_set_mirror(tr_server_program *sp, int rank);
 /* What table `index` takes, and its name; false: there are not so many. Between updates. */
 bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
-/* See tr_store.tasks; `name`: of the server's segments, or NULL. */
+/* See tr_store.board; `name`: of the server's segments, or NULL. */
+void              *tr_server_program_board(tr_server_program *sp, const char *name, uint64_t *bytes, bool anew);
+/* See tr_store.tasks. */
 void              *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t *bytes);
 /* The job has ended well: what is kept may go with the program. */
 void               tr_server_program_over(tr_server_program *sp);

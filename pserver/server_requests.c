@@ -1,5 +1,6 @@
 /* server_requests.c - what comes to a server: from whom, in which order, once. */
 #include "pserver/server_state.h"
+#include "pserver/server_board.h"
 #include "pserver/server_tasks.h"
 
 #include <string.h>
@@ -83,6 +84,8 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
     case TR_WIRE_SNAPSHOT:
     case TR_WIRE_SNAPSHOT_OVER:
         return tr__server_on_cut(server, trainer, wire, payload);
+    case TR_WIRE_POST:
+        return tr__server_on_post(server, trainer, wire, payload);
     default:
         return tr_fail(TR_EFORMAT, "%s sent %s, which is no request", tr__server_trainer_name(server, trainer),
                        tr_wire_kind_name(wire->kind));
@@ -149,13 +152,21 @@ static void hear_again(tr_server *server, tr__trainer *trainer, const tr_wire *w
         tr__server_pull_rows_again(server, trainer, wire, payload);
     else if (wire->kind == TR_WIRE_TASK_ASK)
         tr__server_task_again(server, trainer, wire);
+    else if (wire->kind == TR_WIRE_POST)
+        tr__server_post_again(server, trainer, wire);
 }
 
 /* Of who stays a checkpoint; and a server that has taken a dead one's place hears again what that one had heard last. */
 static bool may_come_late(const tr__trainer *trainer, tr_wire_kind kind)
 {
-    return kind == TR_WIRE_DRAIN || kind == TR_WIRE_GOODBYE ||
+    return kind == TR_WIRE_POST || kind == TR_WIRE_DRAIN || kind == TR_WIRE_GOODBYE ||
            ((kind == TR_WIRE_SNAPSHOT || kind == TR_WIRE_SNAPSHOT_OVER) && trainer->state != TR_MEMBER_LOST);
+}
+
+/* A post is in no state that is cut, and others may wait for it before they cut. */
+static bool goes_on_while_parked(tr_wire_kind kind)
+{
+    return kind == TR_WIRE_POST || kind == TR_WIRE_SNAPSHOT_OVER;
 }
 
 /* The trainer's next request. Returns whether `payload` is taken over. */
@@ -168,7 +179,7 @@ static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, u
                                         tr_wire_kind_name(wire->kind)));
         return false;
     }
-    if (trainer->is_parked && wire->kind != TR_WIRE_SNAPSHOT_OVER) {
+    if (trainer->is_parked && !goes_on_while_parked(wire->kind)) {
         tr__server_hold(server, &trainer->parked_end, wire, payload, is_owned);
         return true;
     }

@@ -240,6 +240,7 @@ struct tr_server {
     tr__verdicts     verdicts;
 
     struct tr__server_tasks *tasks;   /* server_tasks.c; NULL: none are handed out */
+    struct tr__server_board *board;   /* server_board.c; NULL: nobody has posted */
 
     tr__cut          cut;
     int64_t          heirs_ask_at, heirs_ask_after;
@@ -476,6 +477,8 @@ bool      tr__server_mirror_has_update(const tr_server *server);
 void      tr__server_mirror_commit(tr_server *server);
 /* The state of leased tasks, malloc'ed, which is taken over. */
 void      tr__server_mirror_tasks(tr_server *server, uint8_t *state, size_t size);
+/* A packed post, malloc'ed, which is taken over. */
+void      tr__server_mirror_post(tr_server *server, uint8_t *packed, size_t size);
 /* What all servers have gathered for the update in hand. */
 void      tr__server_mirror_share(tr_server *server, const void *all, uint64_t bytes);
 bool      tr__server_mirror_next(tr_server *server, tr_message *out);

@@ -1,5 +1,6 @@
 /* server_step.c - what is applied when: the modes. */
 #include "pserver/server_state.h"
+#include "pserver/server_board.h"
 #include "pserver/server_tasks.h"
 
 #include <assert.h>
@@ -258,6 +259,7 @@ static void leave(tr_server *server, tr__trainer *trainer, tr_membership to)
     if (was_awaited)
         tr__server_tell_all(server);
     tr__server_tasks_leave(server, trainer);
+    tr__server_board_moves(server);
     if (!trainer->round)
         return;
     if (server->is_running)
@@ -344,7 +346,7 @@ void tr__server_describe_step(const tr_server *server, char *out, size_t size)
         snprintf(out, size, "the sums of update %llu of %s", (unsigned long long)server->updates + 1, missing);
         return;
     }
-    if (tr__server_describe_verdicts(server, out, size))
+    if (tr__server_describe_board(server, out, size) || tr__server_describe_verdicts(server, out, size))
         return;
     if (server->awaits_loans) {
         tr__server_describe_readers(server, out, size);

@@ -364,6 +364,46 @@ TR_API tr_status tr_job_stop(tr_job *job, const char *why, int exit_code);
 /* After a job that has failed: what this process should end with. */
 TR_API int       tr_job_exit_code(void);
 
+/* == trainers: for each other ================================================================ */
+
+/* Trainers meet: each posts a few bytes on server 0's board, and gets those of the others. Barrier, broadcast, sums and lists of all
+ * trainers' values are made of this (python/trireme/distributed/collectives.py). They are no way for gradients: a post has 256 KiB at most.
+ *
+ * Collectives are numbered: the n-th of each trainer is the n-th of all. A trainer that has left takes no part; one that is dead and that a
+ * spare will replace is waited for. What was complete stays as it was: a trainer that runs its script again posts again, and gets what was
+ * posted first. Servers keep the newest 8 MiB of that, in memory that outlives them. */
+enum { TR_JOB_POST_LIMIT = 1 << 18 };
+
+typedef enum tr_job_until {
+    TR_JOB_NOW = 0,                   /* the answer is what has been posted by now */
+    TR_JOB_ALL = 1,                   /* when all trainers have posted that have not left */
+    TR_JOB_ONE = 2                    /* when trainer `of` has posted, or has left */
+} tr_job_until;
+
+typedef struct tr_job_post {
+    int64_t      number;              /* of a collective: 1, 2, ...; 0: a notice, by its name. A trainer posts each of them once */
+    const char  *name;                /* of the notice, up to 4 KiB; NULL in a collective */
+    const char  *call;                /* a collective: what the script calls; all trainers must say the same. "all_reduce(float32[3], op='sum')" */
+    const char  *line;                /* where, for messages: "train.py:41"; may be NULL */
+    const void  *data;                /* copied; NULL: a question */
+    int64_t      bytes;               /* up to TR_JOB_POST_LIMIT */
+    tr_job_until until;
+    int          of;
+} tr_job_post;
+
+typedef struct tr_job_posted {
+    int          count;               /* posts that there are, in the order of the trainers */
+    const int   *trainer;             /* of each; these three stay until the next tr_job_post_begin */
+    const void *const *data;
+    const int64_t *bytes;
+    bool         is_forgotten;        /* a collective that was complete and is not kept any more; count is 0 */
+} tr_job_posted;
+
+/* Between two steps, before the setup, too. Other calls in other orders than other trainers' end the job: TR_EPEER, with both calls. */
+TR_API tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post);
+/* Wait for the answer to the last one; TR_ETIMEOUT when it is not there after so many seconds: call it again. */
+TR_API tr_status tr_job_post_wait(tr_job *job, double seconds, tr_job_posted *out);
+
 /* == checkpoints ============================================================================= */
 
 /* What the trainer that makes them asks for; docs/checkpoints.md says how it comes about. */

@@ -51,6 +51,9 @@ typedef enum tr_replacement_progress {
     TR_REPLACEMENT_COUNT
 } tr_replacement_progress;
 
+/* POST.until: the answer comes at once; when all trainers have posted that have not left; when that trainer has posted, or has left. */
+typedef enum tr_wire_until { TR_UNTIL_NOW, TR_UNTIL_ALL, TR_UNTIL_ONE, TR_UNTIL_COUNT } tr_wire_until;
+
 /* The C types of fields (messages.h). */
 typedef uint32_t tr_field_u32;
 typedef uint64_t tr_field_u64;

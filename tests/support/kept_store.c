@@ -45,6 +45,20 @@ static void *keep_tasks(void *self, uint64_t *bytes)
     return kept.tasks;
 }
 
+static void *keep_board(void *self, uint64_t *bytes, bool anew)
+{
+    (void)self;
+    if (anew)
+        kept.board_bytes = 0;
+    if (*bytes > kept.board_bytes) {
+        kept.board = realloc(kept.board, *bytes);
+        memset(kept.board + kept.board_bytes, 0, *bytes - kept.board_bytes);
+        kept.board_bytes = *bytes;
+    }
+    *bytes = kept.board_bytes;
+    return kept.board_bytes ? kept.board : NULL;
+}
+
 tr_store kept_store(void)
 {
     tr_store store = plain_store();
@@ -53,6 +67,7 @@ tr_store kept_store(void)
     store.setup = set_up;
     store.commit = keep_commit;
     store.tasks = keep_tasks;
+    store.board = keep_board;
     return store;
 }
 
@@ -65,6 +80,7 @@ void serve_from_kept(rig *r)
 void serve_keeping(rig *r)
 {
     free(kept.tasks);
+    free(kept.board);
     kept = (kept_state){.tasks = NULL};
     serve_from_kept(r);
 }

@@ -16,6 +16,8 @@ typedef struct kept_state {
     uint8_t   trainer[KEPT_TRAINERS];
     uint8_t  *tasks;
     uint64_t  tasks_bytes;
+    uint8_t  *board;
+    uint64_t  board_bytes;
 } kept_state;
 
 extern kept_state kept;

@@ -309,6 +309,10 @@ sim_job *sim_job_again(sim_job *old, int lost)
     job = make_job(&old->options, old->place, old->start + 1);
     memcpy(job->left_out, old->left_out,
            (size_t)(servers * job->options.trainers) * SIM_MOST_STEPS * sizeof *job->left_out);
+    if (lost != 0) {
+        memcpy(job->meeting, old->meeting, sizeof job->meeting);
+        memset(old->meeting, 0, sizeof old->meeting);
+    }
     job->called = old->called;
     job->losses = sim__losses(old) + job->options.trainers;
     memset(old->place, 0, 2 * (size_t)servers * sizeof *old->place);
@@ -334,6 +338,7 @@ void sim_job_free(sim_job *job)
         sim__trainer_deinit(&job->trainer[i]);
     tr_sim_free(job->sim);
     sim__snapshots_free(job);
+    sim__meetings_forget(job);
     while (job->applied) {
         sim_applied *gone = job->applied;
         job->applied = gone->next;

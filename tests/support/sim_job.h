@@ -45,6 +45,7 @@ typedef struct sim_options {
     bool        heirs;                /* spares take the places of trainers, too */
     int64_t     disk;                 /* nanoseconds that it takes at most to write a part; 0: 20000 */
     int64_t     heirs_late;           /* nanoseconds from each of these on: a spare is called, it has joined, until it goes on */
+    bool        meets;                /* trainers take part in a collective behind each step */
     int         tasks;                /* leased, in each of SIM_PASSES passes; steps are of their batches. 0: none */
 } sim_options;
 

@@ -1,5 +1,5 @@
 /* sim_state.h - the inside of a simulated job, shared by sim_job.c (ranks, and running them), sim_model.c (what is computed),
- * sim_rows.c (the same for a sparse table), sim_tasks.c (leased tasks), sim_store.c (what a server holds), sim_cut.c
+ * sim_rows.c (the same for a sparse table), sim_tasks.c (leased tasks), sim_meet.c (collectives), sim_store.c (what a server holds), sim_cut.c
  * (checkpoints), sim_trainer.c (what a trainer does) and sim_check.c (what must have come out). */
 #ifndef TR_TESTS_SIM_STATE_H
 #define TR_TESTS_SIM_STATE_H
@@ -49,6 +49,8 @@ typedef struct sim_place {
     tr_rows_merge merge;
     uint8_t   *tasks;                 /* the state of leased tasks */
     uint64_t   tasks_bytes;
+    uint8_t   *board;                 /* what trainers have posted */
+    uint64_t   board_bytes;
 } sim_place;
 
 /* Leased tasks of a trainer: `skip` of the first counts on. */
@@ -72,7 +74,7 @@ typedef struct sim_rows {
     tr_client_rows call;
 } sim_rows;
 
-typedef enum sim_phase { SIM_START, SIM_SETUP, SIM_FIRST_PULL, SIM_PULL, SIM_STAY, SIM_LAST, SIM_GOODBYE, SIM_END } sim_phase;
+typedef enum sim_phase { SIM_START, SIM_SETUP, SIM_FIRST_PULL, SIM_PULL, SIM_MEET, SIM_STAY, SIM_LAST, SIM_GOODBYE, SIM_END } sim_phase;
 
 typedef struct sim_trainer {
     sim_job    *job;
@@ -97,7 +99,17 @@ typedef struct sim_trainer {
     const char *fact;
     sim_rows    pulled, pushed;
     sim_tasks   tasks;
+    int         met;                  /* collectives */
+    bool        is_meeting;           /* the last post is not answered */
+    tr_client_post post;
 } sim_trainer;
+
+/* A collective's first result. */
+enum { SIM_MEETINGS = 32 };
+typedef struct sim_meeting {
+    uint8_t *bytes;
+    uint64_t size;
+} sim_meeting;
 
 /* A rank as the scheduler sees it: around its core, what comm_receive.c does to the roster. */
 typedef struct sim_rank {
@@ -150,6 +162,7 @@ struct sim_job {
     bool            *left_out;        /* of each server, trainer and step: it has no gradient there */
     sim_applied     *applied;
     sim_snapshot    *snapshots;
+    sim_meeting      meeting[SIM_MEETINGS];
 };
 
 /* sim_model.c */
@@ -181,6 +194,12 @@ void      sim__check_clock(const sim_trainer *t);
 void      sim__check_rows_in_step(const sim_job *job);
 void      sim__check_decided_rows(const sim_job *job, const sim_place *all);
 void      sim__check_settled_rows(const sim_job *job);
+
+/* sim_meet.c */
+/* Take part in the next collective that the trainer's steps say. False: in all of them it has. */
+bool      sim__meet(sim_trainer *t);
+void      sim__meet_deinit(sim_trainer *t);
+void      sim__meetings_forget(sim_job *job);
 
 /* sim_tasks.c */
 /* Say what the tasks are. */

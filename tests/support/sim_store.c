@@ -48,6 +48,7 @@ void sim__place_free(sim_place *p)
     free(p->seen);
     free(p->packed);
     free(p->tasks);
+    free(p->board);
     tr_rows_merge_deinit(&p->merge);
 }
 
@@ -70,6 +71,8 @@ static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, c
 
     if (resume)
         return TR_OK;
+    if (p == p->job->place)
+        sim__meetings_forget(p->job);              /* server 0 begins anew, and with it the board */
     sim__place_free(p);                            /* of an earlier start */
     *p = (sim_place){.job = p->job, .server = p->server, .replica = p->replica};
     sim__first_rows(p->job, p->rows[0]);
@@ -345,6 +348,21 @@ static void *store_tasks(void *self, uint64_t *bytes)
     return p->tasks;
 }
 
+static void *store_board(void *self, uint64_t *bytes, bool anew)
+{
+    sim_place *p = self;
+
+    if (anew)
+        p->board_bytes = 0;
+    if (*bytes > p->board_bytes) {
+        p->board = realloc(p->board, *bytes);
+        memset(p->board + p->board_bytes, 0, *bytes - p->board_bytes);
+        p->board_bytes = *bytes;
+    }
+    *bytes = p->board_bytes;
+    return p->board_bytes ? p->board : NULL;
+}
+
 /* == a replica in the middle of the job ============================================================ */
 
 static uint32_t store_age(void *self, bool raise)
@@ -438,7 +456,7 @@ static tr_store store_over(sim_place *p)
 {
     return (tr_store){p, store_kept, store_setup, store_value, store_ready, store_param, store_apply, store_commit,
                       store_go_back, sim__store_rows, p->job->options.cuts ? sim__store_snapshot : NULL, store_read_rows,
-                      store_write_rows, store_tasks, .piece = store_piece, .param_before = store_param_before,
+                      store_write_rows, store_tasks, store_board, .piece = store_piece, .param_before = store_param_before,
                       .rows_before = sim__store_rows_before, .age = store_age, .set_mirror = store_set_mirror,
                       .mirror = store_mirror, .counts = store_counts, .freeze = store_freeze,
                       .frozen_value = store_frozen_value, .frozen_rows = store_frozen_rows, .thaw = store_thaw};

@@ -46,6 +46,7 @@ void sim__trainer_deinit(sim_trainer *t)
     free(t->param);
     free(t->grad);
     free_coders(t);
+    sim__meet_deinit(t);
 }
 
 bool sim__trainer_is_dead(const sim_job *job, int index)
@@ -351,6 +352,8 @@ bool sim__trainer_go_on(sim_trainer *t)
             sim__trainer_sleep(t);
     } else if (t->phase == SIM_GOODBYE) {
         t->phase = SIM_END;
+    } else if (t->phase < SIM_STAY && sim__meet(t)) {
+        t->phase = SIM_MEET;
     } else if (t->phase < SIM_STAY && t->job->options.tasks && !sim__tasks_have_batch(t)) {
         if (sim__tasks_idle(t)) {
             check_bound(t);

@@ -1,0 +1,141 @@
+/* test_server_board.c - one server, two trainers, messages by hand: collectives and notices. */
+#include "tests/support/kept_store.h"
+
+#include "pserver/board.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void post(rig *r, int from, uint64_t number, const char *name, const char *call, const char *data, tr_wire_until until)
+{
+    tr_post packed = TRIREME__PSERVER__POST__INIT;
+    size_t  size;
+
+    packed.number = number;
+    packed.name = (char *)(uintptr_t)name;
+    packed.trainer = (uint32_t)(from - TRAINER0);
+    packed.call = (char *)(uintptr_t)call;
+    packed.line = (char *)"train.py:7";
+    packed.has_data = data != NULL;
+    packed.data = (ProtobufCBinaryData){data ? strlen(data) : 0, (uint8_t *)(uintptr_t)data};
+    uint8_t *bytes = tr_board_pack(&packed, &size);
+    say(r, from, (tr_wire){.kind = TR_WIRE_POST, .bytes = size, .post = {.until = until}}, bytes);
+    free(bytes);
+}
+
+/* What the trainer is answered now, as "0=a 1=b"; "-": nothing. */
+static const char *answer(rig *r, int to)
+{
+    static char     text[256];
+    tr_message      m;
+    tr_wire_entries entries;
+    uint32_t        trainer;
+    const uint8_t  *data;
+    uint64_t        bytes;
+
+    strcpy(text, "-");
+    while (r->node.next(r->node.self, &m)) {
+        if (m.peer == to && m.wire.kind == TR_WIRE_POSTED) {
+            text[0] = '\0';
+            assert_int_equal(tr_wire_entries_open(&entries, m.payload, m.wire.bytes, m.wire.posted.count), TR_OK);
+            while (tr_wire_entries_next(&entries, &trainer, &data, &bytes))
+                sprintf(text + strlen(text), "%s%u=%.*s", text[0] ? " " : "", trainer, (int)bytes, (const char *)data);
+        }
+        tr_message_over(&m);
+    }
+    return text;
+}
+
+TEST(who_posts_last_lets_all_go_on)
+{
+    rig r = make_running();
+
+    post(&r, TRAINER0, 1, NULL, "all_gather()", "a", TR_UNTIL_ALL);
+    assert_string_equal(answer(&r, TRAINER0), "-");
+    post(&r, TRAINER1, 1, NULL, "all_gather()", "b", TR_UNTIL_ALL);
+    assert_string_equal(answer(&r, TRAINER1), "0=a 1=b");
+    unmake(&r);
+}
+
+TEST(another_call_is_refused_with_both)
+{
+    rig r = make_running();
+
+    post(&r, TRAINER0, 1, NULL, "all_gather()", "a", TR_UNTIL_ALL);
+    post(&r, TRAINER1, 1, NULL, "barrier()", "", TR_UNTIL_ALL);
+    EXPECT_REFUSED(&r, "calls all_gather() at train.py:7");
+    EXPECT_REFUSED(&r, "calls barrier() at train.py:7");
+    unmake(&r);
+}
+
+TEST(a_trainer_that_leaves_is_not_waited_for)
+{
+    rig r = make_running();
+
+    post(&r, TRAINER0, 1, NULL, "all_gather()", "a", TR_UNTIL_ALL);
+    assert_string_equal(answer(&r, TRAINER0), "-");
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE}, NULL);
+    assert_string_equal(answer(&r, TRAINER0), "0=a");
+    unmake(&r);
+}
+
+TEST(a_notice_is_waited_for_until_its_author_has_left)
+{
+    rig r = make_running();
+
+    post(&r, TRAINER1, 0, "save 1", "", NULL, TR_UNTIL_ONE);       /* of trainer 0 */
+    assert_string_equal(answer(&r, TRAINER1), "-");
+    post(&r, TRAINER0, 0, "save 1", "", NULL, TR_UNTIL_NOW);
+    assert_string_equal(answer(&r, TRAINER0), "");
+    post(&r, TRAINER0, 0, "save 1", "", "done", TR_UNTIL_NOW);
+    assert_string_equal(answer(&r, TRAINER1), "0=done");
+    post(&r, TRAINER1, 0, "save 2", "", NULL, TR_UNTIL_ONE);
+    assert_string_equal(answer(&r, TRAINER1), "-");
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_GOODBYE}, NULL);
+    assert_string_equal(answer(&r, TRAINER1), "");
+    unmake(&r);
+}
+
+TEST(a_post_that_comes_again_is_answered_alike)
+{
+    rig r = make_running();
+
+    post(&r, TRAINER1, 1, NULL, "all_gather()", "b", TR_UNTIL_ALL);
+    post(&r, TRAINER0, 1, NULL, "all_gather()", "a", TR_UNTIL_ALL);
+    assert_string_equal(answer(&r, TRAINER0), "0=a 1=b");
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_POST, .seq = r.seq[TRAINER0]}, NULL);
+    assert_string_equal(answer(&r, TRAINER0), "0=a 1=b");
+    unmake(&r);
+}
+
+/* What is waited for comes before a death and behind it. */
+TEST(the_next_server_has_what_was_posted)
+{
+    rig r = make_running();
+
+    serve_keeping(&r);
+    say_setup(&r, "sync", 5);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    post(&r, TRAINER0, 1, NULL, "all_gather()", "a", TR_UNTIL_ALL);
+    serve_from_kept(&r);
+    assert_int_equal(tr_server_take_over(r.server), TR_OK);
+    post(&r, TRAINER1, 1, NULL, "all_gather()", "b", TR_UNTIL_ALL);
+    assert_string_equal(answer(&r, TRAINER1), "0=a 1=b");
+    post(&r, TRAINER0, 1, NULL, "all_gather()", "another", TR_UNTIL_ALL);
+    assert_string_equal(answer(&r, TRAINER0), "0=a 1=b");
+    unmake(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_posts_last_lets_all_go_on),
+        cmocka_unit_test(another_call_is_refused_with_both),
+        cmocka_unit_test(a_trainer_that_leaves_is_not_waited_for),
+        cmocka_unit_test(a_notice_is_waited_for_until_its_author_has_left),
+        cmocka_unit_test(a_post_that_comes_again_is_answered_alike),
+        cmocka_unit_test(the_next_server_has_what_was_posted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,101 @@
+/* test_sim_meet.c - simulated jobs whose trainers take part in collectives: all get the same results, whoever dies. */
+#include "tests/support/sim_seeds.h"
+
+TEST(trainers_meet_in_every_mode)
+{
+    for (EACH_SEED(600)) {
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)");
+        options.meets = true;
+        options.cuts = seed % 3 == 0;
+        options.loss = seed % 4 == 0 && !options.cuts ? 0.05 : 0;
+        sim_check_run(&options);
+    }
+}
+
+TEST(a_spare_that_serves_knows_what_was_posted)
+{
+    enum { RUNS = 800 };
+    uint64_t went_on = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)");
+        options.meets = true;
+        options.spares = 1 + (int)(seed % 2);
+        options.cuts = seed % 3 == 0;
+        sim_job *job = sim_job_new(&options);
+        for (int i = 0; i < options.spares; i++)
+            sim_kill_a_server(job, &options);
+        went_on += sim_goes_on(job, &options);
+        sim_job_free(job);
+    }
+    sim_expect_often("jobs that went on", went_on, RUNS, 25);
+}
+
+/* An heir asks for all results from the first one on. */
+TEST(an_heir_gets_what_the_dead_trainer_got)
+{
+    enum { RUNS = 800 };
+    uint64_t heirs = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)");
+        options.meets = options.heirs = true;
+        options.trainers++;
+        options.steps = 8;
+        options.spares = 2;
+        options.cuts = seed % 3 == 0;
+        sim_job *job = sim_job_new(&options);
+        sim_kill_a_trainer(job, &options, 60000);
+        sim_goes_on(job, &options);
+        heirs += (uint64_t)sim_job_heirs(job);
+        sim_job_free(job);
+    }
+    sim_expect_often("heirs", heirs, RUNS, 25);
+}
+
+TEST(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting)
+{
+    for (EACH_SEED(400)) {
+        sim_options options = options_of(seed, "async", "sync(fewer)", "ssp(3)", "sync(backups=1)");
+        options.meets = true;
+        options.trainers++;
+        sim_job *job = sim_job_new(&options);
+        sim_kill_a_trainer(job, &options, 60000);
+        sim_goes_on(job, &options);
+        sim_job_free(job);
+    }
+}
+
+TEST(deaths_losses_and_new_starts_change_no_result)
+{
+    enum { RUNS = 600 };
+    uint64_t starts = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)");
+        options.meets = true;
+        options.trainers++;
+        options.spares = (int)(seed / 72 % 3);
+        options.heirs = seed % 2;
+        options.replicas = seed % 5 < 3;
+        options.loss = options.heirs || seed % 7 == 0 ? 0 : 0.04;
+        sim_job *job = sim_storm(sim_job_new(&options), &options, &starts);
+        sim_job_check(job);
+        sim_job_free(job);
+    }
+    sim_expect_often("starts", starts, RUNS, 110);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trainers_meet_in_every_mode),
+        cmocka_unit_test(a_spare_that_serves_knows_what_was_posted),
+        cmocka_unit_test(an_heir_gets_what_the_dead_trainer_got),
+        cmocka_unit_test(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting),
+        cmocka_unit_test(deaths_losses_and_new_starts_change_no_result),
+    };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,73 @@
+/* sim_meet.c - collectives in a simulated job: behind its n-th step a trainer takes part in collective n. One that runs again begins with
+ * the first.
+ *
+ * What a trainer posts is another thing in each process, so that a result says which post it has; all trainers must get the same one, in
+ * all starts of the job, but where server 0's memory was lost. */
+#include "tests/support/sim_state.h"
+
+#include "pserver/board.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+void sim__meet_deinit(sim_trainer *t)
+{
+    free(t->post.answer);
+}
+
+void sim__meetings_forget(sim_job *job)
+{
+    for (int i = 0; i < SIM_MEETINGS; i++)
+        free(job->meeting[i].bytes);
+    memset(job->meeting, 0, sizeof job->meeting);
+}
+
+static void post(sim_trainer *t)
+{
+    tr_post  packed = TRIREME__PSERVER__POST__INIT;
+    char     data[64];
+    uint64_t size;
+
+    snprintf(data, sizeof data, "collective %d of trainer %d, rank %d in start %d", t->met + 1, t->index, t->rank, t->job->start);
+    packed.number = (uint64_t)t->met + 1;
+    packed.trainer = (uint32_t)t->index;
+    packed.call = (char *)"all_gather()";
+    packed.has_data = true;
+    packed.data = (ProtobufCBinaryData){strlen(data), (uint8_t *)data};
+    uint8_t *bytes = tr_board_pack(&packed, &size);
+    free(t->post.answer);
+    t->post = (tr_client_post){.packed = bytes, .size = size, .until = TR_UNTIL_ALL};
+    t->ticket = tr_client_post_request(t->client, &t->post);
+    t->is_meeting = true;
+}
+
+/* The first result of a collective is that of all who ask. */
+static void take(sim_trainer *t)
+{
+    sim_meeting *m = &t->job->meeting[t->met++];
+
+    t->is_meeting = false;
+    assert_false(t->post.is_forgotten);
+    if (!m->bytes) {
+        *m = (sim_meeting){memcpy(malloc(t->post.answer_size + 1), t->post.answer, t->post.answer_size), t->post.answer_size};
+        return;
+    }
+    if (m->size != t->post.answer_size || memcmp(m->bytes, t->post.answer, m->size) != 0)
+        fail_msg("seed %llu: trainer %d gets another result of collective %d than the others", (unsigned long long)t->job->options.seed,
+                 t->index, t->met);
+}
+
+bool sim__meet(sim_trainer *t)
+{
+    if (t->is_meeting)
+        take(t);
+    if (!t->job->options.meets || t->met >= t->step || t->met >= SIM_MEETINGS)
+        return false;
+    post(t);
+    return true;
+}
