@@ -1,4 +1,7 @@
-"""Metrics over many batches, computed in Python from fetched values."""
+"""Metrics over many batches, computed in Python from fetched values.
+
+In a job a metric is of its trainer's own batches; ``distributed.merge_metric`` makes one of all trainers' batches of them.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,16 @@ class MetricBase:
 
     def eval(self) -> Any:
         raise NotImplementedError
+
+    def counts(self) -> Any:
+        """Return what ``update`` has counted, all of which adds up over batches, and so over trainers: public attributes that are numbers, and
+        arrays."""
+        return {name: value for name, value in self.__dict__.items()
+                if isinstance(value, np.ndarray) or (not name.startswith("_") and isinstance(value, (int, float, np.number)))}
+
+    def set_counts(self, counts: Any) -> None:
+        """Take these in the place of its own: the sums of ``counts()`` of several metrics of its kind."""
+        self.__dict__.update(counts)
 
     def get_config(self) -> dict[str, Any]:
         return {"name": self._name, **{k: v for k, v in self.__dict__.items() if not k.startswith("_")}}
@@ -144,7 +157,7 @@ class Auc(MetricBase):
         np.add.at(self._negatives, bins[~labels], 1)
 
     def eval(self) -> float:
-        """Return the area by trapezoids; 0 when there was only one kind of label."""
+        """Return the area by trapezoids; 0 where all labels are of one kind."""
         true = np.concatenate([[0], np.cumsum(self._positives[::-1])]).astype(np.float64)
         false = np.concatenate([[0], np.cumsum(self._negatives[::-1])]).astype(np.float64)
         if true[-1] == 0 or false[-1] == 0:
@@ -231,6 +244,13 @@ class CompositeMetric(MetricBase):
 
     def eval(self) -> list[Any]:
         return [metric.eval() for metric in self._metrics]
+
+    def counts(self) -> Any:
+        return [metric.counts() for metric in self._metrics]
+
+    def set_counts(self, counts: Any) -> None:
+        for metric, mine in zip(self._metrics, counts):
+            metric.set_counts(mine)
 
 
 __all__ = ["MetricBase", "Accuracy", "Precision", "Recall", "Auc", "ChunkEvaluator", "EditDistance", "CompositeMetric"]

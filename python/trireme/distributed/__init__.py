@@ -21,7 +21,9 @@ from . import job as _jobs
 if TYPE_CHECKING:
     from . import checkpoints, compression, geo, mode, on_nan, placement, training, transpiler
     from .checkpoints import checkpoint, first_step, resumed, resumed_from
+    from .collectives import all_gather, all_reduce, barrier, broadcast
     from .compression import set_compression
+    from .merged_metrics import merge_auc, merge_metric
     from .mode import set_mode, set_row_cache
     from .on_nan import set_on_nan
     from .slices import all_mean, shard, slice_of
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = load_later(__name__, {
     "": ("checkpoints", "compression", "geo", "mode", "on_nan", "placement", "training", "transpiler"),
     "checkpoints": ("checkpoint", "first_step", "resumed", "resumed_from"),
+    "collectives": ("all_gather", "all_reduce", "barrier", "broadcast"),
     "compression": ("set_compression",),
+    "merged_metrics": ("merge_auc", "merge_metric"),
     "mode": ("set_mode", "set_row_cache"),
     "on_nan": ("set_on_nan",),
     "slices": ("all_mean", "shard", "slice_of"),
@@ -68,4 +72,5 @@ def server_count() -> int:
 __all__ = ["is_distributed", "trainer_index", "trainer_count", "server_count", "shard", "slice_of", "all_mean",
            "set_batch_weight", "set_mode", "set_compression", "set_on_nan", "checkpoint", "resumed", "resumed_from", "first_step", "table_report",
            "TablePart", "TableReport", "TableReports", "DistributeTranspiler", "DistributeTranspilerConfig",
-           "set_row_cache", "prefetch", "prefetched", "is_replaying"]
+           "set_row_cache", "prefetch", "prefetched", "is_replaying", "barrier", "broadcast", "all_reduce", "all_gather",
+           "merge_metric", "merge_auc"]

@@ -8,6 +8,7 @@ loads all, and the servers get their first values from it as ever, on however ma
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from typing import Any
 from .._core import ffi, lib
 from ..checkpoint import STATISTIC, Checkpoint, States, digest_of, kept_variables, kinds_of, newest, path_of, restore, steps, value_in
 from ..core import Scope
-from ..errors import TimedOutError, TriremeError, check
+from ..errors import NotFoundError, TimedOutError, TriremeError, check
 from ..names import path_chars
 from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_script, settings_now
 from .geo import COUNT
@@ -126,6 +127,11 @@ class Keeper:
         check(lib.tr_job_checkpoint_wait(self.job.ptr, seconds, report))
         return report
 
+    def wait_for_last(self) -> None:
+        """Wait until another checkpoint can be begun."""
+        with contextlib.suppress(NotFoundError):       # there was none
+            self.wait()
+
     def fetch_state(self, names: Iterable[str], folder: str) -> None:
         """Trainer 0: take what the servers have of these variables into the scope, by way of a file of theirs."""
         params = {block.source for block in self.result.blocks}
@@ -134,8 +140,7 @@ class Keeper:
             return
         place = os.path.join(folder, f".state-{os.getpid()}")
         try:
-            if lib.tr_job_checkpoint_is_under_way(self.job.ptr):
-                self.wait()
+            self.wait_for_last()
             self.take(place, 0, without_tables=True)
             self.wait()
             found = Checkpoint(os.path.join(place, os.listdir(place)[0]))

@@ -29,6 +29,7 @@ from .keeper import Keeper
 from .mode import row_cache
 from .first_values import facts_of_first_values, note, noted
 from .optimize_part import is_training
+from .first_feeds import FirstFeeds
 from .replay import Replay
 from .geo import BASE, COUNT
 from .transpiled import Transpiled
@@ -71,6 +72,8 @@ class _Training:
         self.fetched_before = Fetched.of(self.keeper.folder, job, self.keeper.first, self.result.means.values())
         if self.fetched_before is not None:
             check(lib.tr_job_keep_fetched(job.ptr, os.fsencode(self.fetched_before.last_path)))
+        begins = not (steps or job.resumes or job.is_heir)
+        self.first_feeds: FirstFeeds | None = FirstFeeds(job) if begins and job.trainers > 1 else None
 
     # -- the servers' work ----------------------------------------------------------------------------------
 
@@ -329,6 +332,8 @@ def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, An
         training.end_replay()
     lib.tr_job_step_begin(training.job.ptr)
     training.set_weight(feed)
+    if training.first_feeds is not None and not training.first_feeds.look(feed):
+        training.first_feeds = None
     training.keeper.before_step(executor)
     return training.next_program(), training.fetched(names)
 
@@ -486,8 +491,7 @@ def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -
     """Trainer 0: a checkpoint with the rows of tables, which the servers write. Return whether they have them."""
     if _training is None:
         return False
-    if lib.tr_job_checkpoint_is_under_way(_training.job.ptr):
-        _training.keeper.wait()
+    _training.keeper.wait_for_last()
     _training.keeper.take(folder, keep, position, step)
     _training.keeper.wait()
     return True

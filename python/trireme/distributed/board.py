@@ -1,0 +1,49 @@
+"""The board on server 0 where trainers post for each other: pserver/trireme_dist.h has its C API."""
+
+from __future__ import annotations
+
+import sys
+from time import monotonic
+
+from .._core import ffi, lib
+from ..errors import TimedOutError, check, user_line
+from .job import Job
+
+NOW, ALL, ONE = 0, 1, 2                                # TR_JOB_NOW and so on
+SAY_AFTER = 30.0                                       # seconds that a trainer waits before it says so
+LIMIT = 3600.0                                         # and at most: as other waits of a job
+
+
+def post(job: Job, *, number: int = 0, name: str | None = None, call: str = "", data: bytes | None = None, until: int = NOW,
+         of: int = 0) -> dict[int, bytes] | None:
+    """Post ``data`` (None: nothing, it is a question) and return what trainers have posted, by index; None: it is not kept any more."""
+    line = user_line()
+    keep = [ffi.new("char[]", text.encode("utf-8", "replace")) for text in (name or "", call, line)]
+    memory = ffi.from_buffer(data) if data else ffi.new("char[1]")
+    spec = ffi.new("tr_job_post *", {"number": number, "name": keep[0] if name else ffi.NULL, "call": keep[1], "line": keep[2],
+                                     "data": memory if data is not None else ffi.NULL, "bytes": len(data or b""), "until": until, "of": of})
+    check(lib.tr_job_post_begin(job.ptr, spec))
+    return _answer(job, f"{call} ({line})", f"trainer {of}" if until == ONE else "another trainer")
+
+
+def _answer(job: Job, call: str, missed: str) -> dict[int, bytes] | None:
+    out = ffi.new("tr_job_posted *")
+    begun, has_said = monotonic(), False
+    while True:
+        try:
+            check(lib.tr_job_post_wait(job.ptr, 1.0, out))
+            break
+        except TimedOutError:                          # once a second Python looks at signals
+            waited = monotonic() - begun
+            if waited >= LIMIT:
+                raise
+            if waited >= SAY_AFTER and not has_said:
+                has_said = True
+                sys.stderr.write(f"trireme: trainer {job.index} has waited for {SAY_AFTER:.0f} s in {call}: {missed} has not come so far. Do all "
+                                 "trainers make this call, in the same order?\n")
+    if out.is_forgotten:
+        return None
+    return {out.trainer[i]: bytes(ffi.buffer(out.data[i], out.bytes[i])) for i in range(out.count)}
+
+
+__all__ = ["post", "NOW", "ALL", "ONE"]
