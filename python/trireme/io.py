@@ -2,7 +2,7 @@
 
 Variables are written by the operators ``save`` and ``save_combine`` in the format of Fluid 1.x, one file each or
 all in one (``filename``). A program's file holds its serialised description. In a job, whose trainers have the same
-parameters, trainer 0 writes for all; the others' calls return at once.
+parameters, trainer 0 writes for all; the others' calls return when the files are complete (``distributed/saves.py``).
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ def _apart(chosen: list[Variable], program: Program | None) -> tuple[list[Variab
     return [var for var in chosen if var.name not in tables], [var.name for var in chosen if var.name in tables]
 
 
-def _is_writer() -> bool:
-    from .distributed.job import is_writer
+def _once(call: str, path: Any, write: Callable[[], None]) -> None:
+    """Call ``write``; in a job on trainer 0, and the others wait for that."""
+    from .distributed.saves import once
 
-    return is_writer()
+    once(call, path, write)
 
 
 def _fetch_state(chosen: Iterable[Variable], dirname: str) -> None:
@@ -83,11 +84,17 @@ def save_vars(executor: Executor, dirname: str, main_program: Program | None = N
               filename: str | None = None) -> None:
     """Write variables into a folder: one file each, named as they are, or all into ``filename``.
 
-    A ``/`` in a name leads to a folder in it. A name that would lead out of ``dirname`` raises InvalidArgumentError. A sparse table is a folder of its own in that: ``about.json``, and ``rows-00.npy`` and so on, which NumPy reads.
+    A ``/`` in a name leads to a folder in it. A name that would lead out of ``dirname`` raises InvalidArgumentError. A sparse table is a
+    folder of its own in that: ``about.json``, and ``rows-00.npy`` and so on, which NumPy reads. In a job all
+    trainers make this call, or trainer 0 alone; it returns when the files are complete, and fails on all trainers where trainer 0 cannot
+    write them (``FileError``).
     """
     chosen, tables = _apart(_chosen(main_program, vars, predicate, "save_vars"), main_program)
-    if not (chosen or tables) or not _is_writer():
-        return
+    if chosen or tables:
+        _once("save_vars", os.path.join(dirname, filename or ""), lambda: _write_vars(executor, dirname, chosen, tables, filename))
+
+
+def _write_vars(executor: Executor, dirname: str, chosen: list[Variable], tables: list[str], filename: str | None) -> None:
     os.makedirs(dirname or ".", exist_ok=True)
     for name in tables:
         save_table(global_scope(), name, path_inside(dirname, name))
@@ -174,14 +181,13 @@ def load_persistables(executor: Executor, dirname: str, main_program: Program | 
 
 def _write(path: str, data: bytes) -> None:
     """Write a file, which is there whole or not at all."""
-    if _is_writer():
-        with new_file(path) as file:
-            file.write(data)
+    with new_file(path) as file:
+        file.write(data)
 
 
 def save_program(program: Program, path: str) -> None:
     """Write a program to a file."""
-    _write(path, program.serialize_to_string())
+    _once("save_program", path, lambda: _write(path, program.serialize_to_string()))
 
 
 def load_program(path: str, *, allow_io: bool = False) -> Program:
@@ -224,14 +230,18 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
     for var in targets:
         if not isinstance(var, Variable):
             raise TypeError(f"save_inference_model: target_vars holds Variables, got {var!r}")
-    os.makedirs(dirname, exist_ok=True)
     model = _inference_program(program, feeds, targets)
     model_file = os.path.basename(model_filename or "__model__")
     if params_filename is None and model_file in model.global_block().vars:
         raise InvalidArgumentError(f"save_inference_model: a variable is called {model_file!r}, as the program's file: name that by "
                                    "model_filename, or put the variables into params_filename")
-    _write(path_inside(dirname, model_file), model.serialize_to_string())
-    save_persistables(executor, dirname, model, params_filename)
+
+    def write() -> None:
+        os.makedirs(dirname, exist_ok=True)
+        _write(path_inside(dirname, model_file), model.serialize_to_string())
+        save_persistables(executor, dirname, model, params_filename)
+
+    _once("save_inference_model", dirname, write)
     return [var.name for var in targets]
 
 

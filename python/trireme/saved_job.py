@@ -14,7 +14,7 @@ from .errors import InvalidArgumentError, check, check_whole
 from .executor import Executor
 from .feeds import Dataset
 from .framework import Program, Variable, default_main_program, default_startup_program
-from .io import _is_writer, is_persistable
+from .io import _once, is_persistable
 from .loop import _check, _check_slots, _options
 from .names import path_chars
 from .sparse_table import is_table, table_names
@@ -87,8 +87,6 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     names = [var if isinstance(var, str) else var.name for var in fetches]
     for name in names:
         program.global_block().var(name)
-    if not _is_writer():
-        return
     keep = _Keep()
     desc = ffi.new("tr_saved_job_desc *")
     startup = startup_program or default_startup_program()
@@ -110,7 +108,7 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     for i, count in enumerate(counts):
         _fill_cut(cuts[i], keep, program, startup, count, chosen, names, dataset)
     desc.cuts, desc.cut_count = cuts, len(counts)
-    check(lib.tr_saved_job_write(path_chars(path), desc))
+    _once("save_job", path, lambda: check(lib.tr_saved_job_write(path_chars(path), desc)))
     del kept, kept_too
 
 

@@ -3,7 +3,7 @@
 
 TEST(trainers_meet_in_every_mode)
 {
-    for (EACH_SEED(600)) {
+    for (EACH_SEED(300)) {
         sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)");
         options.meets = true;
         options.cuts = seed % 3 == 0;
@@ -14,7 +14,7 @@ TEST(trainers_meet_in_every_mode)
 
 TEST(a_spare_that_serves_knows_what_was_posted)
 {
-    enum { RUNS = 800 };
+    enum { RUNS = 400 };
     uint64_t went_on = 0;
 
     for (EACH_SEED(RUNS)) {
@@ -34,7 +34,7 @@ TEST(a_spare_that_serves_knows_what_was_posted)
 /* An heir asks for all results from the first one on. */
 TEST(an_heir_gets_what_the_dead_trainer_got)
 {
-    enum { RUNS = 800 };
+    enum { RUNS = 400 };
     uint64_t heirs = 0;
 
     for (EACH_SEED(RUNS)) {
@@ -55,7 +55,7 @@ TEST(an_heir_gets_what_the_dead_trainer_got)
 
 TEST(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting)
 {
-    for (EACH_SEED(400)) {
+    for (EACH_SEED(200)) {
         sim_options options = options_of(seed, "async", "sync(fewer)", "ssp(3)", "sync(backups=1)");
         options.meets = true;
         options.trainers++;
@@ -68,7 +68,7 @@ TEST(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting)
 
 TEST(deaths_losses_and_new_starts_change_no_result)
 {
-    enum { RUNS = 600 };
+    enum { RUNS = 300 };
     uint64_t starts = 0;
 
     for (EACH_SEED(RUNS)) {

@@ -51,7 +51,7 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     ...     fluid.io.load_checkpoint(exe, folder).step
     7
     """
-    from ..io import _fetch_state, _is_writer
+    from ..io import _fetch_state, _once
 
     if not isinstance(executor, Executor):
         raise TypeError(f"save_checkpoint: expected an Executor, got {executor!r}")
@@ -61,25 +61,27 @@ def save_checkpoint(executor: Executor, checkpoint_dir: str, main_program: Progr
     check_whole("save_checkpoint: step", step, 0, (1 << 63) - 1)
     check_whole("save_checkpoint: keep", keep)
     kinds, tables = kinds_of(program), sorted(table_names(program))
-    if not _is_writer():
-        return path_of(checkpoint_dir, step)
-    os.makedirs(checkpoint_dir, exist_ok=True)
-    if tables and _save_by_servers(checkpoint_dir, step, keep, position):
-        return path_of(checkpoint_dir, step)
-    _fetch_state(kept_variables(program), checkpoint_dir)
-    states = States(len(kinds) + len(tables))
-    for name, (kind, param) in kinds.items():
-        states.add(name, kind, param, value_in(scope, name))
-    for name in tables:
-        states.add_table(scope, name)
-    trainer = ffi.new("tr_trainer_state *", {"index": 0, "steps": step, "runs": runs})
-    if position is not None:
-        bytes_ = ffi.from_buffer(position)
-        trainer.position, trainer.position_size = bytes_, len(position)
-    facts = ffi.new("tr_checkpoint_facts *", {
-        "step": step, "mode": states.chars("local"), "digest": states.chars(digest_of(program)),
-        "trainer_count": 1, "trainers": trainer})
-    check(lib.tr_checkpoint_save(path_chars(checkpoint_dir), facts, states.count, states.native, keep))
+
+    def write() -> None:
+        os.makedirs(checkpoint_dir, exist_ok=True)
+        if tables and _save_by_servers(checkpoint_dir, step, keep, position):
+            return
+        _fetch_state(kept_variables(program), checkpoint_dir)
+        states = States(len(kinds) + len(tables))
+        for name, (kind, param) in kinds.items():
+            states.add(name, kind, param, value_in(scope, name))
+        for name in tables:
+            states.add_table(scope, name)
+        trainer = ffi.new("tr_trainer_state *", {"index": 0, "steps": step, "runs": runs})
+        if position is not None:
+            bytes_ = ffi.from_buffer(position)
+            trainer.position, trainer.position_size = bytes_, len(position)
+        facts = ffi.new("tr_checkpoint_facts *", {
+            "step": step, "mode": states.chars("local"), "digest": states.chars(digest_of(program)),
+            "trainer_count": 1, "trainers": trainer})
+        check(lib.tr_checkpoint_save(path_chars(checkpoint_dir), facts, states.count, states.native, keep))
+
+    _once("save_checkpoint", path_of(checkpoint_dir, step), write)
     return path_of(checkpoint_dir, step)
 
 

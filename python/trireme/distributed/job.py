@@ -132,16 +132,10 @@ def wait_as_spare() -> bool:
     os._exit(lib.tr_job_exit_code())               # what keeps a job from going on was printed once
 
 
-def is_writer() -> bool:
-    """Return whether this process writes the files that all trainers of a job would write alike. An heir does not write again what
-    was written before its first step."""
-    return _job is None or _job.pid != os.getpid() or (_job.index == 0 and not (_job.is_heir and _replays()))
-
-
-def _replays() -> bool:
-    from .training import is_replaying
-
-    return is_replaying()
+def is_replaying() -> bool:
+    """Return whether the script runs again where its trainer was before."""
+    training = sys.modules.get("trireme.distributed.training")
+    return training is not None and training.is_replaying()
 
 
 def prepare() -> None:
@@ -260,4 +254,4 @@ def _flush() -> None:
             stream.flush()
 
 
-__all__ = ["Job", "current", "is_launched", "is_writer", "prepare", "say_in_time", "tell_launcher"]
+__all__ = ["Job", "current", "is_launched", "is_replaying", "prepare", "say_in_time", "tell_launcher"]

@@ -1,0 +1,71 @@
+"""Saving in a job: a call that all trainers make, that trainer 0 carries out, and from which all return when the files are complete.
+
+Trainer 0 never waits for the others: it writes, and then posts a notice on server 0's board. The n-th save of a trainer to a path waits for
+trainer 0's notice of its n-th save to that path. So a script may also save on trainer 0 alone. Notices outlive their processes: a trainer 0
+that runs its script again finds them, and does not write again what was complete.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import FileError, user_line
+from . import board, job as jobs
+from .job import Job
+
+_saves: dict[str, int] = {}                            # to each path, by this trainer
+_is_saving = False
+
+
+def once(call: str, path: Any, write: Callable[[], None]) -> None:
+    """Let trainer 0 of the job ``write`` to ``path``; return when that is done. ``call`` is what the script calls, for messages.
+
+    Within ``write`` saves are parts of this one. In one process ``write`` is called.
+    """
+    global _is_saving
+    job = None if _is_saving else jobs.current()
+    if job is None:
+        write()
+        return
+    path = os.path.normpath(os.fspath(path) or ".")
+    _saves[path] = _saves.get(path, 0) + 1
+    name, label = f"save {_saves[path]} of {path}"[-4096:], f"{call}({path!r})"
+    if job.index > 0:
+        _await(job, name, label)
+        return
+    known = board.post(job, name=name, call=label)
+    if known:
+        _raise_failure(label, known[0])
+    elif not jobs.is_replaying():                      # else it was complete so long ago that its notice is gone
+        _is_saving = True
+        try:
+            _write(job, name, label, write)
+        finally:
+            _is_saving = False
+
+
+def _write(job: Job, name: str, label: str, write: Callable[[], None]) -> None:
+    try:
+        write()
+    except Exception as error:
+        board.post(job, name=name, call=label, data=f"{type(error).__name__}: {error}".encode()[:4096])
+        raise
+    board.post(job, name=name, call=label, data=b"")
+
+
+def _await(job: Job, name: str, label: str) -> None:
+    posted = board.post(job, name=name, call=label, until=board.ONE, of=0)
+    if not posted:
+        raise FileError(f"{label}: trainer 0, which writes for all, has left without this save: let trainer 0 make this call, too\n"
+                        f"  your line: {user_line()}")
+    _raise_failure(label, posted[0])
+
+
+def _raise_failure(label: str, notice: bytes) -> None:
+    if notice:
+        raise FileError(f"{label}: trainer 0 could not write it: {notice.decode(errors='replace')}\n  your line: {user_line()}")
+
+
+__all__ = ["once"]
