@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import os
 import shlex
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit code."""
+    _hold_descriptors()
     parser = _Parser(prog="trireme", description="Train on parameter servers over MPI.")
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and stop")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -48,6 +50,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:                            # `trireme explain logs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+
+
+def _hold_descriptors() -> None:
+    """Of standard input, output and error those that are closed: a file that is opened later must not become one of them. What is written
+    there still fails."""
+    with contextlib.suppress(OSError):
+        while (fd := os.open(os.devnull, os.O_RDONLY)) <= 2:
+            continue
+        os.close(fd)
 
 
 def whole_from(least: int) -> Callable[[str], int]:

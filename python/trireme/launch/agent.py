@@ -1,11 +1,13 @@
 """What the launcher does on another host: run there by ssh or srun, as a program of its own that imports nothing of the package but its
-neighbour memory.py.
+neighbours memory.py and pipes.py.
 
     python agent.py STATE
 
-The launcher says, a JSON list in a line: ["begin", folder...]: ranks will come, that leave their word in the first of these folders; make
-them; ["kill"]: end the ranks; ["alive"], at least every second; ["end"]. This tells it what happens: ["ready", cores],
-["begun"], ["file", name, text], ["rank", rank, pid], ["gone", rank], ["alive"]. When another "begin" comes, what is left of the
+The launcher says, a JSON list in a line: ["begin", ranks, folder...]: these ranks will come, that leave their word in the first of these folders;
+make them, and the ranks' pipes in the first; ["room", bytes]: so much more of what ranks print may be passed on; ["kill"]: end the ranks;
+["alive"], at least every second; ["end"]. This tells it what happens: ["ready", cores], ["begun"], ["file", name, text], ["rank", rank, pid],
+["printed", rank, 1 or 2, text, a character for each byte], ["gone", rank], ["drained"] when killed ranks have ended and all that they
+printed is passed on, ["alive"]. When another "begin" comes, what is left of the
 job's processes on this host is ended and the folders are removed; at the end, or when the launcher says nothing for some seconds, or is
 gone, also what servers have kept in shared memory under names that begin with STATE.
 
@@ -25,12 +27,15 @@ import time
 from pathlib import Path
 
 if __package__:
+    from . import pipes
     from .memory import Kills
 else:                                  # its own folder is where Python looks first
+    import pipes
     from memory import Kills
 
 BEAT = 1.0                             # seconds
 SILENCE = 8.0                          # of the launcher: it, or the way to it, is dead
+ROOM = 1 << 18                         # bytes that ranks have printed and the launcher has not taken: without such a bound its memory would fill
 _TURN = 0.05
 _SEARCH = 0.25
 _OWNER = "owner"
@@ -60,13 +65,18 @@ class Agent:
         self.ranks: dict[int, tuple[int, int]] = {}    # rank -> pid, pidfd
         self.living: dict[int, int] = {}               # pidfd -> rank
         self.told: dict[str, tuple[int, int]] = {}
+        self.pipes: dict[int, tuple[int, int]] = {}    # descriptor -> rank, 1 or 2
+        self.room = ROOM
+        self.is_ending = False                         # the ranks were killed
         self.kills = Kills()
         self.heard = self.said = time.monotonic()
         self.searched = 0.0
         self.input = b""
 
     def say(self, *words: object) -> None:
-        os.write(1, (json.dumps(words) + "\n").encode())
+        text = (json.dumps(words) + "\n").encode()
+        while text:
+            text = text[os.write(1, text):]
         self.said = time.monotonic()
 
     def live(self) -> None:
@@ -74,12 +84,13 @@ class Agent:
         while self.turn():
             pass
 
-    def begin(self, *folders: str) -> None:
+    def begin(self, ranks: list[int], *folders: str) -> None:
         self.clear()
         self.folders = [Path(folder) for folder in folders]
         for folder in self.folders:
             remove_stale(folder.parent)
             claim(folder)
+        self.pipes, self.room = pipes.make(self.folders[0], ranks), ROOM
         self.say("begun")
 
     def turn(self) -> bool:
@@ -92,21 +103,33 @@ class Agent:
         if now - self.said > BEAT:
             self.say("alive")
         poll = select.poll()
-        for fd in (0, *self.living):
+        for fd in (0, *self.living, *(self.pipes if self.room > 0 else ())):
             poll.register(fd, select.POLLIN)
-        events = poll.poll(1000 * _TURN)
-        for fd, _ in events:
-            self.note_end(fd)
+        events = {fd for fd, _ in poll.poll(1000 * _TURN)}
+        ended, printed = events & self.living.keys(), events & self.pipes.keys()
+        for fd in ended:
+            self.note_end(self.living[fd])
+        for fd in printed:
+            self.pass_on(fd)
         self.tell_files()                              # what a rank said comes before its end
-        for fd, _ in events:
-            if fd:
-                self.say("gone", self.living.pop(fd))
-        return all(fd or self.listen() for fd, _ in events)
+        for fd in ended:
+            self.say("gone", self.living.pop(fd))
+        if self.is_ending and not self.living and not printed and self.room > 0:
+            self.is_ending = False
+            self.say("drained")
+        return 0 not in events or self.listen()
 
-    def note_end(self, fd: int) -> None:
+    def note_end(self, rank: int) -> None:
         """Of a rank, if the kernel has ended it."""
-        if fd and (why := self.kills.why_gone(self.living[fd])):
-            (self.folders[0] / f"starved.{self.living[fd]}").write_text(why)
+        if why := self.kills.why_gone(rank):
+            (self.folders[0] / f"starved.{rank}").write_text(why)
+
+    def pass_on(self, fd: int) -> None:
+        """Pass on what a rank has printed, as far as there is room."""
+        text = pipes.read(fd, min(pipes.MOST, self.room)) if self.room > 0 else None
+        if text:
+            self.room -= len(text)
+            self.say("printed", *self.pipes[fd], text.decode("latin-1"))
 
     def listen(self) -> bool:
         got = os.read(0, 4096)
@@ -117,8 +140,11 @@ class Agent:
                 return False
             if word == "begin":
                 self.begin(*rest)
+            elif word == "room":
+                self.room += rest[0]
             elif word == "kill":
                 self.kill()
+                self.is_ending = True
         return bool(got)
 
     def search(self) -> None:
@@ -166,9 +192,9 @@ class Agent:
             deadline += 1
         for folder in self.folders:
             shutil.rmtree(folder, ignore_errors=True)
-        for _, fd in self.ranks.values():
+        for fd in (*self.pipes, *(fd for _, fd in self.ranks.values())):
             os.close(fd)
-        self.folders, self.ranks, self.living, self.told = [], {}, {}, {}
+        self.folders, self.ranks, self.living, self.told, self.pipes, self.is_ending = [], {}, {}, {}, {}, False
 
     def close(self) -> None:
         self.clear()

@@ -1,112 +1,115 @@
-"""What the launcher prints, among what its ranks print.
-
-On a terminal a line at the bottom is rewritten in place. So that nothing runs into it, what ranks print comes through here
-then; elsewhere they write where the launcher does.
-"""
+"""What the launcher prints, among what its ranks print. On a terminal a line at the bottom is rewritten in place."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Sequence
-from typing import IO, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
-_ERASE = b"\r\x1b[K"
-_TO_END = 1.0                          # seconds for the last words of ranks that have ended
+from . import pipes
+from .outlet import Outlet, Source
+
+_TO_DELIVER = 600.0                    # seconds without a reader of the output, until what is left of it is given up
 
 
 class Console:
-    """``is_live``: there is a terminal, and a line at its bottom."""
+    """``is_live``: there is a terminal, and a line at its bottom. ``tags``: each row of a rank begins with its name."""
 
-    def __init__(self, is_live: bool = False) -> None:
-        self.is_live = is_live
-        self._line = b""
-        self._is_fresh = True                          # the cursor is at the beginning of a row
-        self._lock = threading.Lock()
-        self._pumps: list[threading.Thread] = []
+    def __init__(self, is_live: bool = False, tags: bool = False) -> None:
+        self.is_live, self.tags = is_live, tags
+        self._outlet: Outlet | None = None
+        self._sources: dict[tuple[int, int], Source] = {}
 
     @staticmethod
     def is_terminal() -> bool:
         return os.isatty(1) and os.isatty(2)
 
-    def is_read(self) -> bool:
-        """Whether there is somebody at the other end, where our output goes into pipes. On a terminal it comes through here."""
-        poll = select.poll()
-        for target in (1, 2):
-            poll.register(target, 0)
-        return self.is_live or not any(events & select.POLLERR for _, events in poll.poll(0))
+    @contextlib.contextmanager
+    def opened(self, out: int = 1) -> Iterator[None]:
+        """Print what ranks print, while this lasts. Their standard output goes to the file ``out``."""
+        self._outlet = Outlet({1: out, 2: 2}, self.is_live)
+        try:
+            yield
+        finally:
+            self._outlet.show(b"")
+            self._outlet.drain(_TO_DELIVER, lambda: True)
+            self._outlet.close()
+            self._outlet = None
+
+    # -- the launcher's own rows -----------------------------------------------------------------------------------
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
         self.tell(f"trireme launch: {text}")
 
     def tell(self, text: str) -> None:
-        if self.is_live:
-            self._write(2, f"{text}\n".encode(errors="replace"))
+        if self._outlet:
+            self._outlet.put(2, f"{text}\n".encode(errors="replace"))
         else:
             with contextlib.suppress(OSError):         # nobody reads it; the job goes on
                 print(text, file=sys.stderr, flush=True)
 
     def show(self, text: str) -> None:
         """Show how far the job is: in place of what was shown before, or as a line of its own."""
-        if not self.is_live:
-            self.say(text)
-            return
-        with self._lock:
+        if self.is_live and self._outlet:
             width = shutil.get_terminal_size().columns
-            self._line = text.encode(errors="replace")[:max(0, width - 1)]
-            self._draw()
+            self._outlet.show(text.encode(errors="replace")[:max(0, width - 1)])
+        else:
+            self.say(text)
 
-    def start(self, command: Sequence[str], *, stdout: IO[bytes] | None, **options: Any) -> subprocess.Popen[bytes]:
-        """Start a program whose output appears here."""
-        if not self.is_live or stdout is not None:
-            return subprocess.Popen(command, stdout=stdout, **options)
+    # -- what others print -------------------------------------------------------------------------------------------
+
+    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a program whose own output appears here."""
+        assert self._outlet
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
-        for source, target in ((process.stdout, 1), (process.stderr, 2)):
-            assert source
-            self._pumps.append(threading.Thread(target=self._pump, args=(source, target), daemon=True))
-            self._pumps[-1].start()
+        for number, stream in ((1, process.stdout), (2, process.stderr)):
+            assert stream
+            fd = os.dup(stream.fileno())
+            os.set_blocking(fd, False)
+            self._outlet.read_from(fd, self._outlet.source(number))
+            stream.close()
         return process
 
-    def finish(self) -> None:
-        """The program has ended: let its last words appear, take the line away."""
-        for pump in self._pumps:
-            pump.join(_TO_END)
-        self._pumps.clear()
-        if self.is_live:
-            with self._lock:
-                self._line = b""
-                self._draw()
+    def gather(self, folder: Path, ranks: Iterable[int]) -> None:
+        """Make the pipes of these ranks of this host, and read them."""
+        assert self._outlet
+        for fd, (rank, number) in pipes.make(folder, ranks).items():
+            self._outlet.read_from(fd, self._source(rank, number))
 
-    def _pump(self, source: IO[bytes], target: int) -> None:
-        while data := os.read(source.fileno(), 1 << 16):
-            self._write(target, data)
-        source.close()
+    def feed(self, rank: int, number: int, text: bytes, taken: Callable[[int], None]) -> None:
+        """Take what a rank of another host has printed. ``taken`` gets its length when there is room for more."""
+        assert self._outlet
+        self._outlet.feed(self._source(rank, number), text, taken)
 
-    def _write(self, target: int, data: bytes) -> None:
-        with self._lock:
-            if self._is_fresh:
-                _write_all(2, _ERASE)
-            _write_all(target, data)
-            self._is_fresh = data.endswith(b"\n")
-            self._draw(erase=False)
+    def _source(self, rank: int, number: int) -> Source:
+        assert self._outlet
+        if (rank, number) not in self._sources:
+            prefix = f"[1,{rank}]<{pipes.NAMES[number]}>: ".encode() if self.tags else b""
+            self._sources[rank, number] = self._outlet.source(number, prefix)
+        return self._sources[rank, number]
 
-    def _draw(self, erase: bool = True) -> None:
-        """A row that a rank has begun to write is left alone."""
-        if self._is_fresh:
-            _write_all(2, (_ERASE if erase else b"") + self._line)
+    def finish(self, is_hurried: Callable[[], bool]) -> None:
+        """All ranks have ended: write what they have printed, and forget their pipes. Without a reader this takes long, unless
+        ``is_hurried``."""
+        assert self._outlet
+        self._outlet.show(b"")
+        self._outlet.drain(_TO_DELIVER, is_hurried)
+        self._outlet.forget()
+        self._sources.clear()
 
+    def has_reader(self) -> bool:
+        """Whether there is somebody at the other end, as far as a write has shown."""
+        return self._outlet is None or self._outlet.has_reader()
 
-def _write_all(target: int, data: bytes) -> None:
-    """Where nobody reads any more (the terminal is gone) it is lost: ranks must not wait for one who empties their pipes."""
-    with contextlib.suppress(OSError):
-        while data:
-            data = data[os.write(target, data):]
+    def lost(self) -> list[str]:
+        """Return what there is to say of rows that could not be written."""
+        return self._outlet.lost() if self._outlet else []
 
 
 __all__ = ["Console"]

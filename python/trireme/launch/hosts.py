@@ -23,6 +23,7 @@ from pathlib import Path
 from ..errors import NotFoundError, UnsupportedError
 from . import agent as agents
 from . import slurm
+from .console import Console
 from .mpi import Layout
 from .watch import Ranks
 
@@ -47,6 +48,8 @@ def is_here(name: str) -> bool:
 # What an agent may say, and whether it is that.
 WORDS: dict[str, Callable[..., bool]] = {
     "ready": lambda *rest: _are(rest, int), "begun": lambda *rest: not rest, "alive": lambda *rest: not rest,
+    "drained": lambda *rest: not rest,
+    "printed": lambda *rest: _are(rest, int, int, str) and rest[1] in (1, 2),
     "file": lambda *rest: _are(rest, str, str), "rank": lambda *rest: _are(rest, int, int), "gone": lambda *rest: _are(rest, int)}
 
 
@@ -81,15 +84,34 @@ class Host:
         self.cores = 0
         self.lost: str | None = None   # why nothing more comes from it
         self.heard = math.inf          # at no time yet: who waits for its start does so for _READY
+        self.is_drained = True         # all that its ranks printed has come
+        self.taken = 0                 # bytes of that for which there is room again; another thread counts
+        self.told_taken = 0
         self._text = b""
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             assert stream
             fcntl.fcntl(stream, fcntl.F_SETFL, fcntl.fcntl(stream, fcntl.F_GETFL) | os.O_NONBLOCK)
 
-    def tell(self, *words: object) -> None:
+    def tell(self, *words: object) -> bool:
+        """Return whether it was written: a full pipe takes all of a short line or nothing."""
         assert self.process.stdin
         with contextlib.suppress(OSError):             # a lost host is found by its silence
-            os.write(self.process.stdin.fileno(), (json.dumps(words) + "\n").encode())
+            return os.write(self.process.stdin.fileno(), (json.dumps(words) + "\n").encode()) > 0
+        return False
+
+    def begin(self, ranks: list[int], *folders: str) -> None:
+        """The job starts; it has these ranks there."""
+        self.is_drained, self.taken, self.told_taken = False, 0, 0
+        self.tell("begin", ranks, *folders)
+
+    def take(self, count: int) -> None:
+        """So many bytes that its ranks have printed are taken."""
+        self.taken += count
+
+    def give_room(self) -> None:
+        room = self.taken - self.told_taken
+        if room and self.tell("room", room):
+            self.told_taken += room
 
     def read(self) -> list[list[object]]:
         """Return what the agent has said since the last call; find out whether it is lost."""
@@ -132,10 +154,11 @@ class Host:
 
 
 class Hosts:
-    """The agents of a job. `slots`: see above; `state` is what the names of servers' shared memory begin with."""
+    """The agents of a job. `slots`: see above; `state` is what the names of servers' shared memory begin with. `caught`: signals that
+    ask for the end, as they come."""
 
-    def __init__(self, slots: dict[str, str], ssh: str, state: str) -> None:
-        self.slots = slots
+    def __init__(self, slots: dict[str, str], ssh: str, state: str, console: Console, caught: Sequence[int] = ()) -> None:
+        self.slots, self.console, self.caught = slots, console, caught
         self.hosts = [Host(name, shlex.split(ssh), state) for name in slots if not is_here(name)]
         self.folder = Path()
         self.said = 0.0
@@ -163,24 +186,34 @@ class Hosts:
 
     def start(self) -> None:
         """Wait until all agents are there."""
-        if slow := self._await("ready"):
+        if (slow := self._await("ready")) and not self.caught:
             raise UnsupportedError(f"trireme launch: host {slow[0].name}: {slow[0].lost or 'the agent does not start'}; "
                                    f"it was started by `{shlex.join(slow[0].command)}`")
 
     def begin(self, layout: Layout, *folders: str | None) -> Layout:
-        """Have the folders made on all hosts; the first is the one for the ranks' words. Return the layout without hosts that
-        are lost."""
+        """Have the folders made on all hosts; the first is the one for the ranks' words and their pipes. Return the layout without
+        hosts that are lost."""
         own = [folder for folder in folders if folder]
         self.folder = Path(own[0])
         for folder in map(Path, own if self else ()):
             agents.remove_stale(folder.parent)
             agents.claim(folder)
-        for host in self.hosts:
-            host.tell("begin", *own)
-        for host in self._await("begun"):
-            host.lost = host.lost or f"it has not made {' and '.join(own)} within {_READY:g} s"
-            self._untold.append(f"host {host.name} is lost: {host.lost}")
-        lost = self.lost()
+        while True:
+            lost = self.lost()
+            layout = self._without(layout, lost)
+            ranks = layout.hosts_of_ranks()
+            for host in self.hosts:
+                host.begin([rank for rank, name in enumerate(ranks) if name == host.name], *own)
+            for host in self._await("begun"):
+                host.lost = host.lost or f"it has not made {' and '.join(own)} within {_READY:g} s"
+                self._untold.append(f"host {host.name} is lost: {host.lost}")
+            if self.lost() == lost or self.caught:
+                break
+        others = {host.name for host in self.hosts}
+        self.console.gather(self.folder, [rank for rank, name in enumerate(ranks) if name not in others])
+        return layout
+
+    def _without(self, layout: Layout, lost: set[str]) -> Layout:
         living = ",".join(slot for name, slot in self.slots.items() if name not in lost)
         if not living and self.hosts:
             raise UnsupportedError(f"trireme launch: all hosts are lost: {', '.join(sorted(lost))}")
@@ -191,7 +224,7 @@ class Hosts:
         deadline = time.monotonic() + _READY
         waiting = [host for host in self.hosts if not host.lost]
         missed: list[Host] = []
-        while waiting and time.monotonic() < deadline:
+        while waiting and time.monotonic() < deadline and not self.caught:
             self.beat()
             for host in list(waiting):
                 for word, *rest in host.read():
@@ -217,8 +250,13 @@ class Hosts:
         for host in self.hosts:
             if host.lost:
                 continue
+            host.give_room()
             for kind, *rest in host.read():
-                if kind == "file":
+                if kind == "printed":
+                    self.console.feed(int(str(rest[0])), int(str(rest[1])), str(rest[2]).encode("latin-1", "replace"), host.take)
+                elif kind == "drained":
+                    host.is_drained = True
+                elif kind == "file":
                     self._write(str(rest[0]), str(rest[1]))
                 elif kind == "rank":
                     ranks.note_remote(int(str(rest[0])), int(str(rest[1])), host.name)
@@ -241,6 +279,24 @@ class Hosts:
         for host in self.hosts:
             host.tell("kill")
 
+    def drain(self, ranks: Ranks, seconds: float, is_hurried: Callable[[], bool]) -> None:
+        """Take in all that killed ranks have printed before."""
+        deadline = time.monotonic() + seconds
+        while self._undrained() and time.monotonic() < deadline and not is_hurried():
+            self.look(ranks)
+            time.sleep(0.005)
+
+    def _undrained(self) -> list[Host]:
+        return [host for host in self.hosts if not host.is_drained and not host.lost]
+
+    def missed(self) -> list[str]:
+        """Return the hosts whose ranks may have printed what has not come."""
+        return [host.name for host in self.hosts if not host.is_drained]
+
+    def descriptors(self) -> list[int]:
+        """What is readable when there is something to take in."""
+        return [host.process.stdout.fileno() for host in self.hosts if host.process.stdout and not host.lost]
+
     def close(self) -> None:
         """End all that is left on the hosts."""
         for host in self.hosts:
@@ -251,9 +307,9 @@ class Hosts:
 
 
 @contextlib.contextmanager
-def hosts_of(layout: Layout, state: str) -> Iterator[Hosts]:
+def hosts_of(layout: Layout, state: str, console: Console, caught: Sequence[int]) -> Iterator[Hosts]:
     """The other hosts of a job; none of a job on this one."""
-    hosts = Hosts(layout.slots() if layout.is_remote else {}, layout.ssh, state)
+    hosts = Hosts(layout.slots() if layout.is_remote else {}, layout.ssh, state, console, caught)
     try:
         hosts.start()
         yield hosts

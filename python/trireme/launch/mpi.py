@@ -166,6 +166,17 @@ class Layout:
             return [(None, count)]
         return [(host, count) for host in dict.fromkeys(itertools.islice(self._turns(), len(self.slots())))]
 
+    def all_places(self) -> list[list[tuple[str | None, int]]]:
+        """Where servers, trainers, spares and replicas go, in the order of the job's ranks."""
+        return [self.places(self.servers) if self.servers else [],
+                self.places(self.trainers, self.servers),
+                self.places_on_each(self.spares) if self.servers and self.spares else [],
+                self.places_on_each(self.all_replicas // len(self.slots())) if self.all_replicas else []]
+
+    def hosts_of_ranks(self) -> list[str]:
+        """The name of each rank's host; "" if the job has just this one."""
+        return [(host or "").rpartition("@")[2] for places in self.all_places() for host, count in places for _ in range(count)]
+
     def slots(self) -> dict[str, str]:
         """The hosts, and what ``--host`` takes for each: its name, and its slots if any are given."""
         if self.hostfile:
@@ -195,8 +206,9 @@ class Layout:
 
 
 def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Sequence[str], exported: Iterable[str] = (),
-                 scratch: str | None = None, shared: str | None = None, spare: Sequence[str] = ()) -> list[str]:
-    """Return the mpirun line. ``spare`` is what spares run, if not the servers' program. ``exported`` names the variables that other
+                 scratch: str | None = None, shared: str | None = None, spare: Sequence[str] = (),
+                 wrapper: Sequence[str] = ()) -> list[str]:
+    """Return the mpirun line. ``spare`` is what spares run, if not the servers' program; ``wrapper`` starts each rank's program. ``exported`` names the variables that other
     hosts need; MPI keeps its files in the folders ``scratch`` and ``shared`` (in memory)."""
     exports = [word for name in sorted(exported) for word in ("-x", name)] if layout.is_remote else []
     line = [mpi.mpirun, *_flags(mpi, layout)]
@@ -207,13 +219,9 @@ def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Seque
     if shared:
         line += ["--mca", "btl_sm_backing_directory" if mpi.major >= 5 else "btl_vader_backing_directory", shared]
     # An application for each run of ranks on one host: mpirun's own way of mapping begins anew at the first host with each kind.
-    kinds = [(layout.places(layout.servers) if layout.servers else [], server),
-             (layout.places(layout.trainers, layout.servers), trainer),
-             (layout.places_on_each(layout.spares) if layout.servers and layout.spares else [], spare or [*server, "--spare"]),
-             (layout.places_on_each(layout.all_replicas // len(layout.slots())) if layout.all_replicas else [],
-              [*server, "--replica"])]
-    applications = [[*(["--host", f"{host}:{count}"] if host else []), *exports, "-np", str(count), *program]
-                    for places, program in kinds for host, count in places]
+    programs = (server, trainer, spare or [*server, "--spare"], [*server, "--replica"])
+    applications = [[*(["--host", f"{host}:{count}"] if host else []), *exports, "-np", str(count), *wrapper, *program]
+                    for places, program in zip(layout.all_places(), programs) for host, count in places]
     return line + [word for application in applications for word in (":", *application)][1:]
 
 

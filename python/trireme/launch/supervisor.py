@@ -24,11 +24,13 @@ from .claims import claimed
 from .console import Console
 from .hosts import Hosts, hosts_of
 from .mpi import Layout, Mpi
+from .pipes import WRAPPER
 from .programs import is_saved_job, server_program, trainer_command, spare_command
 from .progress import Progress
 from .runlog import RunLog
 from .watch import Failure, Ranks
 
+_NO_READER, _UNREAD = 128 + signal.SIGPIPE, "nobody reads any more what it prints"
 _STOPPED = os.EX_TEMPFAIL              # start it again
 _TO_END = 0.7                          # seconds for the living to say what happened and to end by themselves
 _TO_EXPLAIN = 6.0                      # for another host to say what happened, or to be known as lost
@@ -192,7 +194,7 @@ class Launch:
         self.on_nan, self.check_nan = _on_nan(on_nan), check_nan
         checkpoints.check()
         self.checkpoints = checkpoints
-        self.console = Console(is_live=progress > 0 and Console.is_terminal())
+        self.console = Console(is_live=progress > 0 and Console.is_terminal(), tags=tag_output)
         self.log = RunLog(log, self.console)
         self.progress = Progress(self.console, progress)
         self.mpi: Mpi = mpis.find(mpirun)
@@ -206,7 +208,6 @@ class Launch:
         if mode and is_saved_job(script[0]):
             raise InvalidArgumentError(f"trireme launch: --mode {mode}: {script[0]} was saved with its mode, since its programs depend on "
                                        "it: give save_job another one")
-        self.tag = ["--tag-output"] if tag_output else []
         self.output: IO[bytes] | None = None           # where what ranks print goes, if not where our own does
 
     # -- what is started ---------------------------------------------------------------------------------------
@@ -244,8 +245,8 @@ class Launch:
     def command(self, env: dict[str, str], scratch: str | None, shared: str | None) -> list[str]:
         exported = [name for name in env if name.startswith(("TRIREME_", "PYTHON")) or name == "LD_LIBRARY_PATH"
                     and self.mpi.major < 5]
-        line = mpis.command_line(self.mpi, self.layout, self.server, self.trainer, exported, scratch, shared, self.spare)
-        return [line[0], *self.tag, *line[1:]]
+        return mpis.command_line(self.mpi, self.layout, self.server, self.trainer, exported, scratch, shared, self.spare,
+                                 WRAPPER if scratch else ())
 
     def describe(self) -> str:
         counts = {"server": self.layout.servers, "trainer": self.layout.trainers, "spare": self.layout.all_spares}
@@ -261,13 +262,18 @@ class Launch:
             return self._run()
 
     def _run(self) -> int:
+        with _signals() as caught, self.console.opened(self.output.fileno() if self.output else 1):
+            return self._run_watched(caught)
+
+    def _run_watched(self, caught: list[int]) -> int:
         self.log.begin(command=[*self.server, ":", *self.trainer], servers=self.layout.servers, trainers=self.layout.trainers)
         self.console.say(self.describe())
         _remove_stale()
         state = f"{_STATE}{os.getpid()}-{int(time.time())}"
         try:
-            with _signals() as caught, hosts_of(self.layout, state) as hosts:
+            with hosts_of(self.layout, state, self.console, caught) as hosts:
                 failure, told = self._attempts(state, hosts, caught)
+                failure = self._undelivered(failure, hosts)
         finally:
             _remove_state(state)
             self.checkpoints.forget(state)
@@ -277,6 +283,17 @@ class Launch:
         what = "was stopped" if failure.code == _STOPPED else "failed"
         self.console.say(f"the job {what}, exit code {failure.code}" + ("" if told else f": {failure.text}"))
         return failure.code
+
+    def _undelivered(self, failure: Failure | None, hosts: Hosts) -> Failure | None:
+        """Say which output of ranks was lost. A job that went well has failed then, for its user sees less than it said."""
+        if not self.console.has_reader():
+            return failure or Failure(_NO_READER, _UNREAD)
+        lost = self.console.lost()
+        if hosts.missed():
+            lost.append(f"what ranks on {', '.join(hosts.missed())} printed last has not come")
+        for text in lost if failure else ():
+            self.console.say(text)
+        return Failure(os.EX_IOERR, "; ".join(lost)) if lost and failure is None else failure
 
     def _attempts(self, state: str, hosts: Hosts, caught: list[int]) -> tuple[Failure | None, list[str]]:
         """Start the job, as often as it takes. Return why it failed at last, or None, and what its ranks said of that."""
@@ -304,15 +321,14 @@ class Launch:
                 env["TRIREME_RESUME"] = "1"
             self.progress.begin(attempt)
             mpirun = self.console.start(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
-                                        stdout=self.output, start_new_session=True, preexec_fn=_end_with_us)
+                                        start_new_session=True, preexec_fn=_end_with_us)
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers,
                           self.layout.all_spares, attempt > 0, self.layout.all_replicas)
             failure = self._watch(mpirun, ranks, hosts, caught)
-            if failure is not None and failure.is_death and mpirun.poll() is not None and not self.console.is_read():
-                failure = Failure(128 + signal.SIGPIPE, "nobody reads any more what it prints, at which mpirun ends")
             hosts.kill()
             self._stop(mpirun, ranks)
-            self.console.finish()
+            hosts.drain(ranks, _TO_SAVE, lambda: bool(caught))
+            self.console.finish(lambda: bool(caught))
             self._states.note(ranks, self.layout.all_replicas > 0)
             ranks.close()
             return failure, ranks.told()
@@ -335,12 +351,14 @@ class Launch:
         failure, failed_at, done_at, ended_at = None, 0.0, 0.0, 0.0
         wish = _Wish(caught, self.checkpoints.folder is not None)
         while True:
-            ranks.look(_CALM if ranks.are_all_running() else _TURN)
+            ranks.look(_CALM if ranks.are_all_running() else _TURN, hosts.descriptors())
             hosts.look(ranks)
             self.progress.look(ranks)
             now = time.monotonic()
             if stopped := wish.look(mpirun, ranks, now):
                 return stopped
+            if not self.console.has_reader():
+                return Failure(_NO_READER, _UNREAD)
             has_ended = mpirun.poll() is not None
             ended_at = ended_at or (now if has_ended else 0.0)
             for text in hosts.news() + ranks.news():

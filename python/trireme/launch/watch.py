@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,17 +72,17 @@ class Ranks:
             index -= count
         return f"rank {rank} ({role} {index})"
 
-    def look(self, seconds: float) -> None:
-        """Find new ranks, and which ones have ended; wait so long for something to happen."""
+    def look(self, seconds: float, others: Iterable[int] = ()) -> None:
+        """Find new ranks, and which ones have ended; wait so long for something to happen, to these other descriptors too."""
         if len(self.known) < self.size:
             for pid in _descendants(self.mpirun):
                 self._note(pid)
         poll = select.poll()
         living = {one.fd: one for one in self.known.values() if one.fd is not None and not one.gone}
-        for fd in living:
+        for fd in (*living, *others):
             poll.register(fd, select.POLLIN)
         self.looks += 1
-        for fd, _ in poll.poll(1000 * seconds):
+        for fd in living.keys() & {fd for fd, _ in poll.poll(1000 * seconds)}:
             living[fd].gone = self.looks
             if why := self.kills.why_gone(living[fd].rank):
                 (self.folder / f"starved.{living[fd].rank}").write_text(why)

@@ -1,0 +1,46 @@
+"""The pipes through which ranks print: two for each rank, in the job's folder on the rank's host. Imports nothing of the package, because
+the agent of another host uses it too.
+
+mpirun could forward what ranks print. It does not notice when its own connections hang, and ends the job well with output lost. So
+``/bin/sh`` puts the pipes in the place of a rank's descriptors 1 and 2, and becomes the rank's program.
+
+What must stay true: the reader holds each pipe before mpirun starts, so that no rank waits for its reader.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+NAMES = {1: "stdout", 2: "stderr"}
+MOST = 1 << 16                         # bytes that are read at a time: what a pipe holds
+
+# A pipe that is opened for reading and writing waits for nobody, nor does a second opening for writing then. A folder without pipes is
+# another rank's of plain mpirun.
+_REDIRECT = """
+out=$TRIREME_JOB_FOLDER/stdout.$OMPI_COMM_WORLD_RANK err=$TRIREME_JOB_FOLDER/stderr.$OMPI_COMM_WORLD_RANK
+if [ -p "$out" ] && [ -p "$err" ]; then exec 3<>"$out" 4<>"$err" >"$out" 2>"$err" 3<&- 4<&-; fi
+exec "$@"
+"""
+WRAPPER = ("/bin/sh", "-c", _REDIRECT, "trireme")
+
+
+def make(folder: Path, ranks: Iterable[int]) -> dict[int, tuple[int, int]]:
+    """Make the pipes of these ranks of this host. Return the descriptors to read from, each with its rank and 1 or 2; reading never waits."""
+    opened: dict[int, tuple[int, int]] = {}
+    for rank in ranks:
+        for target, name in NAMES.items():
+            path = folder / f"{name}.{rank}"
+            os.mkfifo(path, 0o600)
+            # For writing, too: a pipe whose last writer is gone would be readable for ever.
+            opened[os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)] = rank, target
+    return opened
+
+
+def read(fd: int, most: int = MOST) -> bytes | None:
+    """Return what there is: b"" at the end, None for nothing yet."""
+    try:
+        return os.read(fd, most)
+    except BlockingIOError:
+        return None
