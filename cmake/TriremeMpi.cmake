@@ -55,4 +55,16 @@ function(tr_add_mpi_transport)
     install(TARGETS trireme_mpi LIBRARY DESTINATION ${TR_PACKAGE_DIR})
 endfunction()
 
+# What `trireme launch` loads into mpirun: nothing of ours, and never a sanitizer, which mpirun is not built with.
+function(tr_add_loopback)
+    add_library(trireme_loopback MODULE ${PROJECT_SOURCE_DIR}/pserver/loopback.c)
+    target_compile_definitions(trireme_loopback PRIVATE _GNU_SOURCE)
+    target_compile_options(trireme_loopback PRIVATE -Wall -Wextra -fno-sanitize=all)
+    target_link_options(trireme_loopback PRIVATE -fno-sanitize=all)
+    target_link_libraries(trireme_loopback PRIVATE ${CMAKE_DL_LIBS})
+    set_target_properties(trireme_loopback PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/trireme)
+    install(TARGETS trireme_loopback LIBRARY DESTINATION ${TR_PACKAGE_DIR})
+endfunction()
+
 tr_add_mpi_transport()
+tr_add_loopback()

@@ -187,6 +187,16 @@ class Launched:
         return self.process.returncode, text
 
 
+def listeners(pid: int) -> list[tuple[str, int]]:
+    """The addresses, as the kernel writes them, and TCP ports on which a process listens."""
+    inodes = set()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            inodes.add(os.readlink(path).removeprefix("socket:[").rstrip("]"))
+    rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]]
+    return [(row[1].partition(":")[0], int(row[1].partition(":")[2], 16)) for row in rows if row[3] == "0A" and row[9] in inodes]
+
+
 def wait_for_newest(folder: Path, process: subprocess.Popen[str], after: int = -1) -> tuple[int, float]:
     """Wait for a checkpoint of a later step; return its step, and when it was there."""
     wait_for(process, lambda: max(checkpoints.steps(folder), default=-1) > after, "a later checkpoint")

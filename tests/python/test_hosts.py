@@ -102,7 +102,7 @@ def agent(tmp_path):
     ssh.chmod(0o755)
     folder = tmp_path / "trireme-hosts-1-test"
     host = hosts.Host("far", [str(ssh)], f"trireme-test-{os.getpid()}")
-    host.tell("begin", str(folder))
+    host.begin([3], str(folder))
     yield folder, host
     host.process.kill()
     host.close(0)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from job_support import LIMIT, MPIS, SCRIPT, UNLIKE, Launched, assert_within, each_mpi, environment, job_lines, launch, needs_mpi
+from job_support import LIMIT, MPIS, SCRIPT, UNLIKE, Launched, assert_within, each_mpi, environment, job_lines, launch, listeners, needs_mpi
 
 from trireme import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
@@ -269,6 +269,32 @@ def test_nothing_is_left_behind(version):
     job = Launched(1, 2, "--steps", 5, version=version)
     assert job.end()[0] == 0
     assert not {path for path in leftovers() - before if f"-{job.process.pid}-" in path.name}
+
+
+LOOPBACK = {"0100007F", "00000000000000000000000001000000"}
+
+
+def processes_below(pid):
+    children = [int(word) for task in Path(f"/proc/{pid}/task").iterdir() for word in (task / "children").read_text().split()]
+    return [pid, *(one for child in children for one in processes_below(child))]
+
+
+@each_mpi
+def test_a_job_of_one_host_listens_on_this_host_alone(version, tmp_path):
+    job = Launched(2, 2, "--steps", 100_000, "--mark", tmp_path / "trains", version=version)
+    job.await_training(tmp_path / "trains")
+    found = [address for pid in processes_below(job.process.pid) for address, _ in listeners(pid)]
+    job.process.send_signal(signal.SIGINT)
+    job.end()
+    assert found and set(found) <= LOOPBACK, found
+
+
+@needs_mpi
+def test_what_mpirun_loads_is_not_loaded_by_ranks(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import os, trireme; print(os.environ.get('LD_PRELOAD'), 'loopback' in open('/proc/self/maps').read()); os._exit(0)")
+    for env, said in ((environment(), "None False"), (environment(LD_PRELOAD="libdl.so.2"), "libdl.so.2 False")):
+        assert said in Launched(1, 1, script=script, env=env, options=("--restarts", 0)).end()[1]
 
 
 @needs_mpi

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from job_support import LIMIT, SCRIPT, Launched, each_mpi, environment, launch_command, needs_mpi
+from job_support import LIMIT, SCRIPT, Launched, each_mpi, environment, launch_command, listeners, needs_mpi
 
 from trireme.launch import pipes
 from trireme.launch.outlet import Outlet
@@ -113,11 +113,6 @@ def test_a_rank_waits_while_nobody_reads_and_nothing_is_lost(tmp_path):
 # -- jobs ------------------------------------------------------------------------------------------------------------
 
 
-def says(rows=2000):
-    """The rows of `says.py`."""
-    return [f"trainer {trainer} says {row}" for trainer in (0, 1) for row in range(rows)]
-
-
 def assert_all_said(text, rows=2000):
     for trainer in (0, 1):
         prefix = f"trainer {trainer} says "
@@ -141,21 +136,14 @@ def test_output_does_not_depend_on_mpirun_being_awake(version, tmp_path):
     assert_all_said(text)
 
 
-def ports_of(pid):
-    """The TCP ports on which a process listens."""
-    inodes = {os.readlink(path)[8:-1] for path in Path(f"/proc/{pid}/fd").iterdir() if os.path.islink(path) and "socket:" in os.readlink(path)}
-    rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]]
-    return [int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes]
-
-
 @each_mpi
 def test_a_silent_connection_to_mpirun_loses_no_output(version, tmp_path):
     job = Launched(1, 2, tmp_path / "go", version=version, script=SAYS)
     mpirun = mpirun_of(job)
+    job.wait_for(lambda: (tmp_path / "go.0").exists() and (tmp_path / "go.1").exists(), "its first step")
     with contextlib.ExitStack() as held:
-        for port in ports_of(mpirun):
-            held.enter_context(socket.create_connection(("127.0.0.1", port), 5))
-        job.wait_for(lambda: (tmp_path / "go.0").exists() and (tmp_path / "go.1").exists(), "its first step")
+        for address, port in listeners(mpirun):
+            held.enter_context(socket.create_connection(("127.0.0.1" if len(address) == 8 else "::1", port), 5))
         (tmp_path / "go").touch()
         code, text = job.end()
     assert code == 0, text

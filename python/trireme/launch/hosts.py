@@ -101,7 +101,7 @@ class Host:
 
     def begin(self, ranks: list[int], *folders: str) -> None:
         """The job starts; it has these ranks there."""
-        self.is_drained, self.taken, self.told_taken = False, 0, 0
+        self.is_drained, self.taken, self.told_taken = not ranks, 0, 0
         self.tell("begin", ranks, *folders)
 
     def take(self, count: int) -> None:

@@ -2,7 +2,7 @@
 the agent of another host uses it too.
 
 mpirun could forward what ranks print. It does not notice when its own connections hang, and ends the job well with output lost. So
-``/bin/sh`` puts the pipes in the place of a rank's descriptors 1 and 2, and becomes the rank's program.
+rank.sh puts the pipes in the place of a rank's descriptors 1 and 2, and becomes the rank's program.
 
 What must stay true: the reader holds each pipe before mpirun starts, so that no rank waits for its reader.
 """
@@ -16,14 +16,7 @@ from pathlib import Path
 NAMES = {1: "stdout", 2: "stderr"}
 MOST = 1 << 16                         # bytes that are read at a time: what a pipe holds
 
-# A pipe that is opened for reading and writing waits for nobody, nor does a second opening for writing then. A folder without pipes is
-# another rank's of plain mpirun.
-_REDIRECT = """
-out=$TRIREME_JOB_FOLDER/stdout.$OMPI_COMM_WORLD_RANK err=$TRIREME_JOB_FOLDER/stderr.$OMPI_COMM_WORLD_RANK
-if [ -p "$out" ] && [ -p "$err" ]; then exec 3<>"$out" 4<>"$err" >"$out" 2>"$err" 3<&- 4<&-; fi
-exec "$@"
-"""
-WRAPPER = ("/bin/sh", "-c", _REDIRECT, "trireme")
+WRAPPER = ("/bin/sh", str(Path(__file__).with_name("rank.sh")))      # starts a rank's program
 
 
 def make(folder: Path, ranks: Iterable[int]) -> dict[int, tuple[int, int]]:

@@ -30,12 +30,23 @@ def _program(name: str, variable: str) -> str:
         if not os.access(named, os.X_OK):
             raise NotFoundError(f"trireme launch: {variable} is {named!r}, where there is no program")
         return named
-    core = importlib.util.find_spec("trireme._core")               # beside which this package was built or installed
-    package = Path(core.origin if core and core.origin else __file__).parent
+    package = _package()
     for path in filter(None, [package.parents[1] / "bin" / name, Path(sys.executable).parent / name, shutil.which(name)]):
         if os.access(path, os.X_OK):
             return str(path)
     raise NotFoundError(f"there is no program {name} beside this package or on the PATH; {variable} names one")
+
+
+def _package() -> Path:
+    """The folder where what is compiled was built or installed."""
+    core = importlib.util.find_spec("trireme._core")
+    return Path(core.origin if core and core.origin else __file__).parent
+
+
+def loopback_library() -> str | None:
+    """Return what makes mpirun listen on this host alone: pserver/loopback.c."""
+    path = _package() / "trireme_loopback.so"
+    return str(path) if path.exists() else None
 
 
 def is_saved_job(path: str | Path) -> bool:
@@ -62,4 +73,4 @@ def spare_command(script: Sequence[str]) -> list[str]:
     return [trainer_program(), "--spare", *script] if is_saved_job(script[0]) else [sys.executable, "-m", "trireme.launch.spare", *script]
 
 
-__all__ = ["spare_command", "server_program", "trainer_program", "is_saved_job", "trainer_command"]
+__all__ = ["spare_command", "server_program", "trainer_program", "loopback_library", "is_saved_job", "trainer_command"]

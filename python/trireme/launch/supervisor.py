@@ -25,7 +25,7 @@ from .console import Console
 from .hosts import Hosts, hosts_of
 from .mpi import Layout, Mpi
 from .pipes import WRAPPER
-from .programs import is_saved_job, server_program, trainer_command, spare_command
+from .programs import is_saved_job, loopback_library, server_program, trainer_command, spare_command
 from .progress import Progress
 from .runlog import RunLog
 from .watch import Failure, Ranks
@@ -236,6 +236,9 @@ class Launch:
         env["TRIREME_NUM_THREADS"] = env.get("TRIREME_NUM_THREADS") or str(max(1, cores // each))
         # After each product, and when it is imported, NumPy's library would keep all cores busy for a tenth of a second: others' cores.
         env.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
+        if not self.layout.is_remote and (library := loopback_library()):
+            env["TRIREME_PRELOAD"] = env.get("LD_PRELOAD", "")         # which ranks get back
+            env["LD_PRELOAD"] = " ".join(filter(None, [library, env["TRIREME_PRELOAD"]]))
         env["PYTHONUNBUFFERED"] = env.get("PYTHONUNBUFFERED", "1")
         if self.mpi.major < 5:                         # 5's mpirun does so itself
             old = env.get("LD_LIBRARY_PATH")
