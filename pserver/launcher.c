@@ -34,3 +34,20 @@ bool tr__launcher_tell_own(const char *what, const char *text)
 
     return rank && tr__launcher_tell(what, atoi(rank), text);
 }
+
+const char *tr__launcher_asked_by(char *name, size_t size, const char *or_else)
+{
+    const char *folder = getenv("TRIREME_JOB_FOLDER");
+    char        path[1024];
+    FILE       *in = NULL;
+
+    if (folder) {
+        snprintf(path, sizeof path, "%s/asked_by", folder);
+        in = fopen(path, "re");
+    }
+    const size_t length = in ? fread(name, 1, size - 1, in) : 0;
+    if (in)
+        fclose(in);
+    name[length] = '\0';
+    return length ? name : or_else;
+}

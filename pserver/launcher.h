@@ -13,10 +13,15 @@
 #define TR_PSERVER_LAUNCHER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* False: there is no launcher, or the file could not be written. `text` may be NULL. Whoever reads finds all of one text. */
 bool tr__launcher_tell(const char *what, int rank, const char *text);
 /* Of this process, before it has joined. */
 bool tr__launcher_tell_own(const char *what, const char *text);
+
+/* The name of the signal by which somebody asked the launcher for the job's end ("SIGTERM"), which it leaves for ranks in "asked_by":
+ * mpirun sends SIGUSR1 to the ranks, whatever it was. Otherwise `or_else`. */
+const char *tr__launcher_asked_by(char *name, size_t size, const char *or_else);
 
 #endif

@@ -412,13 +412,14 @@ static tr_status finish(tr_keeper *k, bool has_more)
 
 static tr_status stop(bool *stops, tr_keeper *k)
 {
-    char text[1024];
+    char text[1024], name[32];
 
     TR_TRY(finish(k, false));
     char *path = tr_checkpoint_path(k->desc->checkpoints.folder, label_of(k));
     snprintf(text, sizeof text, "%s%sstopped by %s after step %lld; %s%s",
-             k->job ? tr_job_rank_name(k->job, tr_job_rank(k->job)) : "", k->job ? " " : "", asked == SIGTERM ? "SIGTERM" : "SIGUSR1",
-             (long long)steps_of(k), k->is_good ? "the checkpoint is " : "it is in no checkpoint", k->is_good ? path : "");
+             k->job ? tr_job_rank_name(k->job, tr_job_rank(k->job)) : "", k->job ? " " : "",
+             asked == SIGTERM ? "SIGTERM" : tr__launcher_asked_by(name, sizeof name, "SIGUSR1"), (long long)steps_of(k),
+             k->is_good ? "the checkpoint is " : "it is in no checkpoint", k->is_good ? path : "");
     tr_free(path);
     *stops = true;
     if (k->job)

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, Launched, assert_within, bad_transport, each_mpi, environment, job_lines, launch, needs_mpi
+from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, bad_transport, each_mpi, environment, job_lines, launch, needs_mpi
 
+from trireme.launch import ends
 from trireme.launch.watch import Ranks
 
 pytestmark = pytest.mark.mpi
@@ -109,7 +110,7 @@ def test_a_rank_that_dies_before_it_has_joined_is_started_again(version, victim,
 
 
 @pytest.mark.parametrize("has_run_before, files, is_death", [
-    (False, {}, False),                                # an interpreter that does not find the package ends like this
+    (False, {}, True),
     (True, {}, True),
     (False, {"began.0": ""}, True),
     (False, {"began.0": "", "failed.0": "3\nexit code 3"}, False),
@@ -132,6 +133,47 @@ def test_who_vanishes_without_a_word_has_died(has_run_before, files, is_death, t
     ranks.close()
 
 
+def test_who_ends_by_itself_before_it_is_a_rank_has_not_died(tmp_path):
+    """An interpreter that does not find the package."""
+    rank = subprocess.Popen(["sh", "-c", "read word; exit 7"], stdin=subprocess.PIPE, env={"OMPI_COMM_WORLD_RANK": "0", "PATH": "/usr/bin:/bin"})
+    ranks = Ranks(os.getpid(), tmp_path, 0, 1)
+    until(lambda: ranks.look(0) or ranks.known, "it is not found")
+    rank.stdin.close()
+    until(lambda: ranks.look(0) or ranks.known[0].gone, "it lives")
+    failure = ranks.failure()
+    assert failure.code == 7 and not failure.is_death and "ended with exit code 7 before it had joined the job" in failure.text
+    rank.wait()
+    ranks.close()
+
+
+@pytest.mark.parametrize("is_reaped", [False, True])
+def test_the_kernel_tells_how_a_process_ended(is_reaped):
+    process = subprocess.Popen(["sleep", "60"])
+    fd = os.pidfd_open(process.pid)
+    assert ends.status_of(process.pid, fd) is None
+    process.send_signal(signal.SIGTERM)
+    if is_reaped:
+        process.wait()
+    else:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    status = ends.status_of(process.pid, fd)
+    process.wait()
+    os.close(fd)
+    assert ends.describe(status) == "killed by SIGTERM" or status is None and is_reaped       # before Linux 6.15
+
+
+@each_mpi
+@pytest.mark.skipif(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15), reason="the kernel does not tell how others' children ended")
+def test_a_trainer_that_is_killed_before_its_first_import_is_started_again(version, tmp_path):
+    (tmp_path / "script.py").write_text(
+        "import os, signal\nfrom pathlib import Path\n"
+        f"mark = Path({str(tmp_path / 'mark')!r})\n"
+        "if os.environ['OMPI_COMM_WORLD_RANK'] == '1' and not mark.exists():\n    mark.touch(); os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"import runpy, sys\nsys.argv[1:] = ['--steps', '5']\nrunpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n")
+    code, text = launched(1, 2, script=tmp_path / "script.py", version=version).end()
+    assert code == 0 and "killed by SIGKILL before it had joined the job; starting the job again (1 of 3)" in text, text
+
+
 @each_mpi
 @pytest.mark.parametrize("mode", ["sync(backups=1)", "async"])
 def test_who_was_lost_in_one_start_is_not_lost_in_the_next(version, mode, tmp_path):
@@ -150,7 +192,8 @@ def test_who_was_lost_in_one_start_is_not_lost_in_the_next(version, mode, tmp_pa
 @each_mpi
 def test_deaths_at_every_start_end_the_job(version):
     code, text = launched(1, 2, "--fault", "kill early", version=version, options=("--restarts", 1)).end()
-    assert code != 0 and "starting the job again (1 of 1)" in text and "ended before it had joined" in text, text
+    assert code != 0 and "starting the job again (1 of 1)" in text, text
+    assert re.search("(ended|killed by SIGKILL) before it had joined", text), text
 
 
 @needs_mpi

@@ -191,7 +191,8 @@ def test_who_was_asked_to_stop_and_dies_has_an_heir_that_stops(asked, tmp_path):
     code, text = job.end()
     step = checkpoints.steps(folder)[0]
     assert code == 75 and "takes the place of trainer 0" in text, text
-    assert f"stopped by SIGUSR1 after step {step}; the checkpoint is " in text, text
+    name = "SIGTERM" if asked == "launcher" else "SIGUSR1"
+    assert f"stopped by {name} after step {step}; the checkpoint is " in text, text
     checkpoints.find(folder, step).verify()
 
 

@@ -256,7 +256,7 @@ def test_a_signal_to_the_launcher_is_a_checkpoint_and_an_exit_code(version, numb
     code, text = job.end()
     assert code == 75, text
     step = checkpoints.steps(tmp_path / "c")[0]
-    assert re.search(rf"trainer 0, .* stopped by SIGUSR1 after step {step}; the checkpoint is {tmp_path}/c/step-0*{step}\n", text)
+    assert re.search(rf"trainer 0, .* stopped by {number.name} after step {step}; the checkpoint is {tmp_path}/c/step-0*{step}\n", text)
     assert len(job_lines(text)) == 1 and "the job was stopped, exit code 75" in text
     launch(1, 2, "--out", tmp_path / "r.npz", script=RESUME, version=version, options=keep(tmp_path / "c", 1000, "--resume"))
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, step)
@@ -268,10 +268,11 @@ def test_a_signal_at_the_start_is_not_forgotten(version, when, tmp_path):
     """Before ranks can act on it, which it would end then. A job so young stops before its first step, or after some."""
     job = Launched(2, 2, "--pause", 0.2, script=RESUME, version=version, options=keep(tmp_path / "c", 1000))
     job.wait_for(lambda: list(Path(tempfile.gettempdir()).glob(f"trireme-job-{job.process.pid}-*/{when}")), when)
-    job.process.send_signal(random.choice([signal.SIGTERM, signal.SIGUSR1]))
+    number = random.choice([signal.SIGTERM, signal.SIGUSR1])
+    job.process.send_signal(number)
     code, text = job.end()
     assert code == 75 and "the job was stopped, exit code 75" in text and "again" not in text, text
-    assert "stopped by SIGUSR1 after step " in text and "ended" not in text, text
+    assert f"stopped by {number.name} after step " in text and "ended" not in text, text
 
 
 def test_a_signal_during_a_long_preparation_ends_the_job(tmp_path):
@@ -371,7 +372,8 @@ def test_a_signal_behind_the_end_of_trainer_0_is_a_checkpoint_of_what_others_mad
     else:
         os.kill(ranks.known[job.servers + to].pid, signal.SIGUSR1)
     code, text = job.end()
-    assert code == 75 and "trainer 1" in text and "stopped by SIGUSR1 after step " in text, text
+    name = "SIGTERM" if to == "launcher" else "SIGUSR1"
+    assert code == 75 and "trainer 1" in text and f"stopped by {name} after step " in text, text
     found = checkpoints.newest(folder)
     found.verify()
     assert found.trainer(0)[0] == 2 and before < found.trainer(1)[0] < 1000

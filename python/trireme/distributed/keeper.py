@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Iterable
@@ -26,7 +25,7 @@ from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_scr
 from .geo import COUNT
 from .job import Job
 from .transpiled import Transpiled
-from .wishes import STOPPED, Fate, asked, is_due, listen, say, steps_to_pause
+from .wishes import STOPPED, Fate, asked, is_due, listen, name_of, say, steps_to_pause
 
 _WAIT = 3600.0                         # seconds, for a disk
 _AGAIN = 1.0                           # from the beginning of a checkpoint that a death has cost to the next one, at least
@@ -343,7 +342,7 @@ class _Keeper(Keeper):
                 return
 
     def _stop(self, number: int) -> None:
-        name = signal.Signals(number).name
+        name = name_of(number)
         self._finish()
         self.job.stop(f"stopped by {name} after step {self.steps}"
                       + (f"; the checkpoint is {path_of(self.settings.folder, self.label)}" if self.last == self.steps and self._is_good

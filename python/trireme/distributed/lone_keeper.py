@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from typing import Any
@@ -13,7 +12,7 @@ from ..core import Scope
 from ..errors import TriremeError, check
 from . import job as jobs
 from .checkpoints import Settings, claim_folder, settings_now
-from .wishes import STOPPED, Fate, asked, is_due, listen, say, steps_to_pause
+from .wishes import STOPPED, Fate, asked, is_due, listen, name_of, say, steps_to_pause
 
 
 class _Alone:
@@ -57,7 +56,7 @@ class _Alone:
         if asked:
             self._take()
             there = f"the checkpoint is {path_of(self.settings.folder, self.steps)}" if self.is_kept else "it is in no checkpoint"
-            say(f"stopped by {signal.Signals(asked[0]).name} after step {self.steps}; {there}")
+            say(f"stopped by {name_of(asked[0])} after step {self.steps}; {there}")
             sys.exit(STOPPED)
         if is_due(self):
             self._take()

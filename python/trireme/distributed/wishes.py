@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from ..errors import FileError
@@ -29,6 +31,17 @@ def listen() -> None:
         if signal.getsignal(number) in (signal.SIG_DFL, None):
             signal.signal(number, note)
     tell_launcher("listens")
+
+
+def name_of(number: int) -> str:
+    """Return the name of the signal that asked for the end. The launcher passes all on as SIGUSR1, and leaves the name of its own."""
+    from ..launch.ends import name_of
+
+    folder = os.environ.get("TRIREME_JOB_FOLDER")
+    if folder and number == signal.SIGUSR1:
+        with contextlib.suppress(OSError):
+            return Path(folder, "asked_by").read_text()
+    return name_of(number)
 
 
 def is_due(keeper: Any) -> bool:
@@ -72,4 +85,4 @@ def say(text: str) -> None:
     sys.stderr.write(f"trireme: {text}\n")
 
 
-__all__ = ["STOPPED", "asked", "listen", "is_due", "steps_to_pause", "Fate", "say"]
+__all__ = ["STOPPED", "asked", "listen", "name_of", "is_due", "steps_to_pause", "Fate", "say"]

@@ -1,12 +1,13 @@
 """What the launcher does on another host: run there by ssh or srun, as a program of its own that imports nothing of the package but its
-neighbours memory.py and pipes.py.
+neighbours ends.py, memory.py and pipes.py.
 
     python agent.py STATE
 
 The launcher says, a JSON list in a line: ["begin", ranks, folder...]: these ranks will come, that leave their word in the first of these folders;
-make them, and the ranks' pipes in the first; ["room", bytes]: so much more of what ranks print may be passed on; ["kill"]: end the ranks;
+make them, and the ranks' pipes in the first; ["room", bytes]: so much more of what ranks print may be passed on; ["asked", signal]: a user
+or a scheduler has asked for the job's end by it; ["kill"]: end the ranks;
 ["alive"], at least every second; ["end"]. This tells it what happens: ["ready", cores], ["begun"], ["file", name, text], ["rank", rank, pid],
-["printed", rank, 1 or 2, text, a character for each byte], ["gone", rank], ["drained"] when killed ranks have ended and all that they
+["printed", rank, 1 or 2, text, a character for each byte], ["gone", rank, its status, -1 for unknown], ["drained"] when killed ranks have ended and all that they
 printed is passed on, ["alive"]. When another "begin" comes, what is left of the
 job's processes on this host is ended and the folders are removed; at the end, or when the launcher says nothing for some seconds, or is
 gone, also what servers have kept in shared memory under names that begin with STATE.
@@ -27,9 +28,10 @@ import time
 from pathlib import Path
 
 if __package__:
-    from . import pipes
+    from . import ends, pipes
     from .memory import Kills
 else:                                  # its own folder is where Python looks first
+    import ends
     import pipes
     from memory import Kills
 
@@ -39,6 +41,7 @@ ROOM = 1 << 18                         # bytes that ranks have printed and the l
 _TURN = 0.05
 _SEARCH = 0.25
 _OWNER = "owner"
+ASKED_BY = "asked_by"                  # a file for the ranks: the name of the signal that asked the launcher for the job's end
 _PATTERN = "trireme-hosts-*"
 
 
@@ -113,7 +116,9 @@ class Agent:
             self.pass_on(fd)
         self.tell_files()                              # what a rank said comes before its end
         for fd in ended:
-            self.say("gone", self.living.pop(fd))
+            rank = self.living.pop(fd)
+            status = ends.status_of(self.ranks[rank][0], fd)
+            self.say("gone", rank, -1 if status is None else status)
         if self.is_ending and not self.living and not printed and self.room > 0:
             self.is_ending = False
             self.say("drained")
@@ -140,6 +145,8 @@ class Agent:
                 return False
             if word == "begin":
                 self.begin(*rest)
+            elif word == "asked":
+                (self.folders[0] / ASKED_BY).write_text(rest[0])
             elif word == "room":
                 self.room += rest[0]
             elif word == "kill":

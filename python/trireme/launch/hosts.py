@@ -50,7 +50,7 @@ WORDS: dict[str, Callable[..., bool]] = {
     "ready": lambda *rest: _are(rest, int), "begun": lambda *rest: not rest, "alive": lambda *rest: not rest,
     "drained": lambda *rest: not rest,
     "printed": lambda *rest: _are(rest, int, int, str) and rest[1] in (1, 2),
-    "file": lambda *rest: _are(rest, str, str), "rank": lambda *rest: _are(rest, int, int), "gone": lambda *rest: _are(rest, int)}
+    "file": lambda *rest: _are(rest, str, str), "rank": lambda *rest: _are(rest, int, int), "gone": lambda *rest: _are(rest, int, int)}
 
 
 def _are(values: Sequence[object], *types: type) -> bool:
@@ -261,7 +261,7 @@ class Hosts:
                 elif kind == "rank":
                     ranks.note_remote(int(str(rest[0])), int(str(rest[1])), host.name)
                 elif kind == "gone":
-                    ranks.note_gone(int(str(rest[0])))
+                    ranks.note_gone(int(str(rest[0])), None if rest[1] == -1 else int(str(rest[1])))
             if host.lost:
                 self._untold.append(f"host {host.name} is lost: {host.lost}")
                 ranks.lose_host(host.name, host.lost)
@@ -273,6 +273,12 @@ class Hosts:
             return
         path.with_suffix(f"{path.suffix}~").write_text(text)
         path.with_suffix(f"{path.suffix}~").rename(path)
+
+    def note_asked(self, name: str) -> None:
+        """A signal of this name has asked for the job's end: leave its name for the ranks of all hosts, whom mpirun sends another one."""
+        (self.folder / agents.ASKED_BY).write_text(name)
+        for host in self.hosts:
+            host.tell("asked", name)
 
     def kill(self) -> None:
         """End the ranks of all hosts."""

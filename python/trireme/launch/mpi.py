@@ -231,8 +231,7 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
         flags.append("--allow-run-as-root")
     # Deaths are reported under 5; both let the living go on until they have said what happened.
     flags += ["--with-ft", "ulfm"] if mpi.major >= 5 else ["--enable-recovery"]
-    # On one host ranks talk over shared memory alone: TCP's part of MPI would listen on all interfaces.
-    for key, value in (("pml", "ob1"), ("btl", "self,vader" + ",tcp" * layout.is_remote), ("mpi_yield_when_idle", "1")):
+    for key, value in (("pml", "ob1"), ("btl", "self,vader,tcp"), ("mpi_yield_when_idle", "1")):
         flags += ["--mca", key, value]
     if mpi.major < 5:
         flags += ["--mca", "odls_base_sigkill_timeout", "0"]

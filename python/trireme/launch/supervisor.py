@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from ..errors import InvalidArgumentError
 from . import agent as agents
+from . import ends
 from . import mpi as mpis
 from . import room
 from .claims import claimed
@@ -115,7 +116,7 @@ class _Wish:
     asked: float = 0.0                 # when trainers were asked for a checkpoint
     heirs: int = 0                     # that had taken a trainer's place then
 
-    def look(self, mpirun: subprocess.Popen[bytes], ranks: Ranks, now: float) -> Failure | None:
+    def look(self, mpirun: subprocess.Popen[bytes], ranks: Ranks, hosts: Hosts, now: float) -> Failure | None:
         """Act on it. Return the failure with which the job is to end now, if it is."""
         if not self.caught and ranks.is_asked():       # a trainer was, and not we: its heir and the others are to know
             self.caught.append(signal.SIGUSR1)
@@ -123,11 +124,13 @@ class _Wish:
             return None
         self.since = self.since or now
         number = self.caught[0]
-        name = signal.Signals(number).name
+        name = ends.name_of(number)
         can_ask = ranks.all_listen()                   # a script may have chosen to keep checkpoints itself
         if len(self.caught) > 1 or number not in (signal.SIGTERM, signal.SIGUSR1) or not (self.keeps or can_ask):
             return Failure(128 + number, f"stopped by {name}")
         if can_ask and (not self.asked or len(ranks.heirs()) > self.heirs):      # an heir knows nothing of what the dead one was asked
+            if not self.asked:
+                hosts.note_asked(name)
             self.asked, self.heirs = self.asked or now, len(ranks.heirs())
             mpirun.send_signal(signal.SIGUSR1)         # which it passes on: a trainer writes a checkpoint and stops
         if not self.asked and now - self.since > _TO_LISTEN:
@@ -236,6 +239,7 @@ class Launch:
         env["TRIREME_NUM_THREADS"] = env.get("TRIREME_NUM_THREADS") or str(max(1, cores // each))
         # After each product, and when it is imported, NumPy's library would keep all cores busy for a tenth of a second: others' cores.
         env.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
+        env["TRIREME_ONE_HOST"] = str(int(not self.layout.is_remote))
         if not self.layout.is_remote and (library := loopback_library()):
             env["TRIREME_PRELOAD"] = env.get("LD_PRELOAD", "")         # which ranks get back
             env["LD_PRELOAD"] = " ".join(filter(None, [library, env["TRIREME_PRELOAD"]]))
@@ -358,7 +362,7 @@ class Launch:
             hosts.look(ranks)
             self.progress.look(ranks)
             now = time.monotonic()
-            if stopped := wish.look(mpirun, ranks, now):
+            if stopped := wish.look(mpirun, ranks, hosts, now):
                 return stopped
             if not self.console.has_reader():
                 return Failure(_NO_READER, _UNREAD)
@@ -388,7 +392,7 @@ class Launch:
         if failure is not None:
             return failure
         if code < 0:
-            return Failure(128 - code, f"mpirun was killed by {signal.Signals(-code).name}", ranks.has_death())
+            return Failure(128 - code, f"mpirun was killed by {ends.name_of(-code)}", ranks.has_death())
         left = f"{ranks.done()} of {ranks.size} ranks had left the job"
         return Failure(code or 1, f"mpirun ended with exit code {code} when {left}", ranks.has_begun() and ranks.has_death())
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import ends
 from .memory import Kills
 
 _TO_APPEAR = 10.0                      # seconds: mpirun starts all ranks at once
@@ -26,6 +27,7 @@ class Rank:
     fd: int | None                     # of the process: readable when it has ended; None: on another host
     gone: int = 0                      # the look that found it ended, from 1
     host: str | None = None            # another one than this
+    status: int | None = None          # with which it has ended, as far as the kernel tells it
 
 
 @dataclass
@@ -84,6 +86,7 @@ class Ranks:
         self.looks += 1
         for fd in living.keys() & {fd for fd, _ in poll.poll(1000 * seconds)}:
             living[fd].gone = self.looks
+            living[fd].status = ends.status_of(living[fd].pid, fd)
             if why := self.kills.why_gone(living[fd].rank):
                 (self.folder / f"starved.{living[fd].rank}").write_text(why)
 
@@ -116,9 +119,10 @@ class Ranks:
         """The other hosts that have a server."""
         return {one.host for one in self.known.values() if one.host and one.rank < self.servers}
 
-    def note_gone(self, rank: int) -> None:
-        """It has ended."""
+    def note_gone(self, rank: int, status: int | None = None) -> None:
+        """It has ended, with this status."""
         if rank in self.known:
+            self.known[rank].status = status
             self.known[rank].gone = self.known[rank].gone or self.looks
 
     def lose_host(self, host: str, why: str) -> None:
@@ -228,7 +232,7 @@ class Ranks:
             if path.exists() and not self.is_lost(rank):
                 code, _, why = path.read_text(errors="replace").partition("\n")
                 if not self._has("joined", rank):
-                    why = f"{self._unjoined(rank)}: {why}".rstrip(": \n")
+                    why = f"{self._unjoined(rank, 'ended')}: {why}".rstrip(": \n")
                 return Failure(int(code or 1), why.strip() or f"{self.name(rank)} failed")
         for host, why in self.lost_hosts.items():
             missed = [one.rank for one in self.known.values() if one.host == host and not self._has_left(one.rank)]
@@ -240,8 +244,10 @@ class Ranks:
         for one in sorted(self.known.values(), key=self._suspicion):
             if one.gone and not self._has_left(one.rank):
                 has_joined = self._has("joined", one.rank)
-                text = f"{self._where(one)}, ended without a goodbye" if has_joined else self._unjoined(one.rank)
-                return Failure(1, text, self.has_death() and (self.has_run_before or self._has("began", one.rank)))
+                how = ends.describe(one.status)
+                text = f"{self._where(one)}, {how if how != 'ended' else 'ended without a goodbye'}" if has_joined else self._unjoined(one.rank, how)
+                is_death = self.has_run_before or self._has("began", one.rank) or ends.is_signal(one.status)
+                return Failure(ends.exit_code(one.status) or 1, text, self.has_death() and is_death)
         if unseen := self._unseen():
             return Failure(1, f"{', '.join(map(self.name, unseen))}: ended as soon as it was started", self.has_death() and self.has_run_before)
         return None
@@ -278,13 +284,14 @@ class Ranks:
     def _where(self, one: Rank) -> str:
         return f"{self.name(one.rank)}, pid {one.pid}" + (f" on host {one.host}" if one.host else "")
 
-    def _unjoined(self, rank: int) -> str:
+    def _unjoined(self, rank: int, how: str) -> str:
         where = self._where(self.known[rank]) if rank in self.known else self.name(rank)
-        return f"{where}, ended before it had joined the job"
+        return f"{where}, {how} before it had joined the job"
 
-    def _suspicion(self, one: Rank) -> tuple[int, bool, bool]:
-        """Who ended first is to blame; of several found at once one that never joined, and rather a script."""
-        return one.gone, self._has("joined", one.rank), one.rank < self.servers
+    def _suspicion(self, one: Rank) -> tuple[int, bool, bool, bool]:
+        """The first that ended is to blame. Of several found at once it is rather one that never joined, one that was not killed (mpirun
+        kills the others of such a one), and a script."""
+        return one.gone, self._has("joined", one.rank), ends.is_signal(one.status), one.rank < self.servers
 
     def kill(self, seconds: float) -> None:
         """End those of this host that still live, and wait so long at most until they are gone."""

@@ -1,0 +1,69 @@
+"""How a process has ended that is another's child: mpirun, not the launcher, waits for ranks. Imports nothing of the package, because
+the agent of another host uses it too.
+
+The kernel shows a process's status until its parent has waited for it, and from Linux 6.15 on to each holder of a pidfd for ever. Where
+it is gone nothing is said.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import os
+import signal
+import struct
+from pathlib import Path
+
+_INFO = struct.Struct("=QQ11Ii")       # struct pidfd_info: mask, cgroup, ids, status
+_EXIT = 1 << 3                         # PIDFD_INFO_EXIT: the status is known
+_GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11        # PIDFD_GET_INFO
+
+
+def status_of(pid: int, fd: int) -> int | None:
+    """Return the status, as ``os.wait`` gives it, of an ended process with this pidfd; None: the kernel does not tell it any more."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        if state == "Z":
+            return int(fields[48])
+    with contextlib.suppress(OSError):
+        info = array.array("b", _INFO.pack(_EXIT, *[0] * 13))
+        fcntl.ioctl(fd, _GET_INFO, info)
+        mask, *_, status = _INFO.unpack(info)
+        if mask & _EXIT:
+            return status
+    return None
+
+
+def describe(status: int | None) -> str:
+    """Return the words for a process with this status: "killed by SIGKILL", "ended with exit code 3" or "ended"."""
+    if status is None:
+        return "ended"
+    if os.WIFSIGNALED(status):
+        return f"killed by {name_of(os.WTERMSIG(status))}"
+    return f"ended with exit code {os.waitstatus_to_exitcode(status)}"
+
+
+def name_of(number: int) -> str:
+    """Return the name of a signal; that of a real-time signal is a number.
+
+    >>> from trireme.launch.ends import name_of
+    >>> name_of(15), name_of(40)
+    ('SIGTERM', 'signal 40')
+    """
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def exit_code(status: int | None) -> int:
+    """Return the exit code of a process that was not killed; 0 where there is none."""
+    return os.waitstatus_to_exitcode(status) if status is not None and os.WIFEXITED(status) else 0
+
+
+def is_signal(status: int | None) -> bool:
+    return status is not None and os.WIFSIGNALED(status)
+
+
+__all__ = ["status_of", "describe", "name_of", "exit_code", "is_signal"]
