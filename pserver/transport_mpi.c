@@ -10,7 +10,6 @@
  *   - MPIX_Comm_get_failed before every MPI_Isend: streaming to a dead peer over tcp crashes;
  *   - at its first error a peer is dropped; its requests and their buffers are abandoned, never freed. */
 #include "pserver/transport.h"
-#include "pserver/transport_mpi_listen.h"
 
 #include <mpi.h>
 
@@ -129,18 +128,11 @@ static tr_transport *start(const tr_transport_events *events, char *error, size_
     }
     signal(SIGPIPE, SIG_IGN);                      /* btl tcp writes to dead peers */
     setenv("HOME", "/tmp", 0);                     /* the daemons need one */
-    const char *one_host = getenv("TRIREME_ONE_HOST");
-    const bool  is_one_host = one_host && strcmp(one_host, "1") == 0;
-    tr_listeners own = {{false}};
-    if (is_one_host)
-        tr__listeners_find(&own);
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
         provided < MPI_THREAD_SERIALIZED) {
         snprintf(error, error_size, "MPI_Init_thread failed (thread support %d)", provided);
         return NULL;
     }
-    if (is_one_host)
-        tr__listeners_close_new(&own);
     set_yielding(false);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     tr_transport *t = calloc(1, sizeof *t);

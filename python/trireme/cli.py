@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
+import itertools
 import math
 import os
 import shlex
@@ -35,7 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_explain(commands)
     add_doctor(commands)
     add_checkpoint(commands)
-    options = parser.parse_args(argv)
+    options, unknown = parser.parse_known_args(argv)
+    if unknown:
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{options.parser.near(unknown)}")
     try:
         code = options.run(options)
         if sys.stdout:                                 # it is None where it was closed
@@ -106,6 +110,18 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` lists what is possible)\n")
 
 
+    def near(self, words: Sequence[str]) -> str:
+        """Return a question for the options that were perhaps meant by misspelled ones."""
+        found = [match for word in words if word.startswith("--")
+                 for match in difflib.get_close_matches(word.partition("=")[0], self._option_string_actions, 1)]
+        return f"; did you mean {' and '.join(found)}?" if found else ""
+
+    def own_among(self, words: Sequence[str]) -> list[str]:
+        """Return the options of this parser that are among the words, which are another program's."""
+        names = [word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", words)]
+        return [name for name in dict.fromkeys(names) if name.startswith("--") and name in self._option_string_actions and name != "--help"]
+
+
 class _Version(argparse.Action):
     """The compiled library says it, which is loaded for that alone."""
 
@@ -152,7 +168,7 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the mpirun line and stop")
     parser.add_argument("script", help="Python script, or a saved job for trireme-trainer")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
-    parser.set_defaults(run=run_launch)
+    parser.set_defaults(run=run_launch, parser=parser)
 
 
 def add_explain(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -161,7 +177,7 @@ def add_explain(commands: argparse._SubParsersAction[_Parser]) -> None:
         description="Read the logs that `trireme launch --log DIR` has written, also while the job runs or after it was killed: where a step's time "
                     "went, which rank was waited for, and lines of advice with what each could bring at most.")
     parser.add_argument("folder", metavar="DIR")
-    parser.set_defaults(run=run_explain)
+    parser.set_defaults(run=run_explain, parser=parser)
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
@@ -183,7 +199,7 @@ def add_doctor(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--ranks", type=whole_from(0), default=0, metavar="N", help="ranks to measure between (default: one on each host)")
     parser.add_argument("--slack", type=number_from(1), metavar="FACTOR", help="how many times slower than the best a way may be (default: 3)")
     parser.add_argument("--timeout", type=number_from(0, True), metavar="SECONDS", help="end the measurement after so long")
-    parser.set_defaults(run=run_doctor)
+    parser.set_defaults(run=run_doctor, parser=parser)
 
 
 def add_checkpoint(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -199,7 +215,7 @@ def add_checkpoint(commands: argparse._SubParsersAction[_Parser]) -> None:
         action.add_argument("--step", type=whole_from(0), metavar="N", help="which one (verify: all; export: the newest valid one)")
     export.add_argument("--out", required=True, metavar="FILE", help="file to write: NAME.npz or NAME.safetensors")
     export.add_argument("--parameters", action="store_true", help="the parameters alone, without the optimizers' state")
-    parser.set_defaults(run=run_checkpoint)
+    parser.set_defaults(run=run_checkpoint, parser=parser)
 
 
 def run_checkpoint(options: argparse.Namespace) -> int:
@@ -281,6 +297,9 @@ def run_launch(options: argparse.Namespace) -> int:
                     tag_output=options.tag_output, mode=options.mode, compress=options.compress, restarts=options.restarts,
                     checkpoints=checkpoints, log=options.log, progress=progress_seconds(options.progress),
                     spares_for=options.spares_for, on_nan=options.on_nan, check_nan=options.check_nan)
+    if behind := options.parser.own_among(options.args):
+        print(f"trireme launch: {', '.join(behind)} behind {options.script} goes to the script; an option of the launcher stands before it: "
+              f"trireme launch {behind[0]} ... {options.script}", file=sys.stderr)
     if options.dry_run:
         print(shlex.join(launch.command(launch.environment("."), None, None)))
         return 0

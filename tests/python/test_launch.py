@@ -19,7 +19,8 @@ from trireme import cli
 from trireme.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from trireme.launch import mpi, supervisor, watch
 from trireme.launch.mpi import Layout, Mpi
-from trireme.launch.supervisor import States
+from trireme.launch.programs import trainer_command
+from trireme.launch.supervisor import Checkpoints, States
 from trireme.launch.watch import Failure, Ranks
 
 pytestmark = pytest.mark.mpi
@@ -145,6 +146,52 @@ def test_options_that_make_no_sense_are_named_at_once(options, message, capsys):
         cli.main(["launch", *options, *[str(SCRIPT)] * bool(options)])
     said = capsys.readouterr().err
     assert end.value.code == 2 and message in said.splitlines()[0]
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=x", "u@-x", "-u@a", "a b", "a;b", "$(a)"])
+def test_a_host_that_ssh_would_take_for_something_else_is_refused(host, tmp_path):
+    with pytest.raises(InvalidArgumentError, match="is no name of a host"):
+        Layout(1, 1, hosts=host).slots()
+    if " " not in host:
+        (tmp_path / "hosts").write_text(f"good\n{host} slots=2\n")
+        with pytest.raises(InvalidArgumentError, match="is no name of a host"):
+            Layout(1, 1, hostfile=str(tmp_path / "hosts")).slots()
+
+
+def test_names_of_hosts():
+    assert list(Layout(1, 1, hosts="node-01.cluster_a:2,me@10.0.0.1,domain\\me@b").slots()) == ["node-01.cluster_a", "10.0.0.1", "b"]
+
+
+def test_a_script_is_no_option_of_python_and_its_arguments_are_none_of_mpiruns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("-c.py").touch()
+    assert trainer_command(["-c.py", "-x"])[1:] == ["./-c.py", "-x"]
+    with pytest.raises(InvalidArgumentError, match="argument ':' cannot pass"):
+        trainer_command(["-c.py", ":"])
+
+
+@needs_mpi
+def test_an_option_of_the_launcher_behind_the_script_is_said(capsys):
+    assert cli.main(["launch", "--dry-run", str(SCRIPT), "--servers", "2", "--steps", "3", "--mode=sync", "--", "--log"]) == 0
+    said = capsys.readouterr().err
+    assert f"--servers, --mode behind {SCRIPT} goes to the script" in said and f"trireme launch --servers ... {SCRIPT}" in said
+    assert cli.main(["launch", "--servers", "2", "--dry-run", str(SCRIPT), "--steps", "3"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_misspelled_option_is_answered_with_the_right_one(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["launch", "--serverz=2", "--trainers=2", "--reestarts=1", str(SCRIPT)])
+    assert "did you mean --servers and --restarts?" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_checkpoint_is_not_resumed_from(tmp_path):
+    (tmp_path / "checkpoints" / "step-000000001").mkdir(parents=True)
+    (tmp_path / "checkpoints" / "step-000000001" / "manifest").touch()
+    (tmp_path / "empty").mkdir()
+    for name, why in (("chekpoints", rf"does not exist; did you mean '{tmp_path}/checkpoints'\?"), ("empty", "holds no checkpoint;")):
+        with pytest.raises(NotFoundError, match=f"--resume: the folder '{tmp_path}/{name}' {why}"):
+            Checkpoints(str(tmp_path / name), resume=True).check()
 
 
 def test_a_command_for_ssh_that_has_no_end(capsys):
@@ -538,6 +585,32 @@ def test_a_job_without_servers_is_refused():
     line = [next(iter(MPIS.values())).mpirun, "--oversubscribe", "--allow-run-as-root", "-np", "2", sys.executable, SCRIPT]
     done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode and "a job of 0 servers and 2 trainers" in done.stderr, done.stderr
+
+
+@needs_mpi
+def test_a_job_that_takes_too_long_names_a_trainer_that_makes_no_step():
+    code, text = Launched(1, 2, "--prepare", 60, options=("--timeout", 14, "--progress", 0)).end()
+    assert code == 124 and re.search(r"it did not end within 14 s; rank 1 \(trainer 0\) has made no step for \d+ s; rank 2 \(trainer 1\) has made", text), text
+
+
+@needs_mpi
+@pytest.mark.parametrize("again", [False, True])
+def test_a_key_that_interrupts_ends_a_job_within_a_second(again, tmp_path):
+    """The terminal sends it to all processes of its foreground."""
+    for version in MPIS:
+        job = Launched(1, 2, "--steps", 100_000, "--mark", tmp_path / version, version=version)
+        ranks = job.ranks()
+        job.await_training(tmp_path / version)
+        begin = time.monotonic()
+        job.process.send_signal(signal.SIGINT)
+        if again:
+            time.sleep(0.05)
+            job.process.send_signal(signal.SIGINT)
+        code, text = job.end()
+        assert code == 130 and text.count("trireme launch:") == 2 and "Traceback" not in text, text
+        assert_within(1.0, time.monotonic() - begin, text)
+        assert not any(is_alive(one.pid) for one in ranks.known.values())
+        assert not [path for place in ("/tmp", "/dev/shm") for path in Path(place).glob(f"trireme-*{job.process.pid}-*")]
 
 
 @needs_mpi

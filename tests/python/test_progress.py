@@ -79,6 +79,38 @@ def test_damaged_figures_are_passed_over(ranks):
     assert Progress(Console(), 1).text(ranks, 0).startswith("step 5  2 trainers")
 
 
+def test_a_trainer_that_makes_no_step_is_named(ranks):
+    progress = Progress(Console(), 1)
+    progress.begin(0)
+    begin = progress._pace.begun
+    tell(ranks, 2, role="trainer", step=6)                 # waits for the other one in its next step
+    tell(ranks, 3, role="trainer", step=5)
+    progress._note_pace(ranks, begin)
+    assert progress.laggards(ranks, begin + 9) == []
+    assert progress.text(ranks, begin + 12).endswith("  rank 3 (trainer 1) has been at step 5 for 12 s")
+    (ranks.folder / "done.3").touch()
+    assert progress.laggards(ranks, begin + 12) == ["rank 2 (trainer 0) has been at step 6 for 12 s"]
+
+
+def test_a_trainer_that_is_far_behind_is_named(ranks):
+    progress = Progress(Console(), 1)
+    progress.begin(0)
+    begin = progress._pace.begun
+    for second in range(3):
+        tell(ranks, 2, role="trainer", step=100 * (second + 1))
+        tell(ranks, 3, role="trainer", step=second + 1)
+        progress._note_pace(ranks, begin + second)
+    assert progress.laggards(ranks, begin + 2) == ["rank 3 (trainer 1) has been at step 3 for 0 s"]
+
+
+def test_a_trainer_without_a_first_step_is_named(ranks):
+    progress = Progress(Console(), 1)
+    progress.begin(0)
+    tell(ranks, 2, role="trainer", step=1)
+    progress._note_pace(ranks, progress._pace.begun)
+    assert progress.laggards(ranks, progress._pace.begun + 30) == ["rank 3 (trainer 1) has made no step for 30 s"]
+
+
 def test_bins_of_staleness():
     assert [staleness_range(bin) for bin in range(5)] == [(0, 0), (1, 1), (2, 3), (4, 7), (8, 15)]
     assert median_bin([0, 0, 0]) == 0 and median_bin([1, 5, 1]) == 1 and median_bin([0, 0, 9]) == 2

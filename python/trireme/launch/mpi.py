@@ -26,6 +26,9 @@ BRING_ONE = f"`pip install '{DISTRIBUTION}[mpi]'` (in a clone: `pip install '.[m
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=1 -o ServerAliveCountMax=4"
 
 
+_HOST = re.compile(r"(?:[^\W-][\w.+\\@-]*@)?[^\W-][\w.-]*")
+
+
 @dataclass(frozen=True)
 class Mpi:
     """An installation of Open MPI."""
@@ -194,6 +197,9 @@ class Layout:
             name = host.rpartition("@")[2]
             if not name:
                 raise InvalidArgumentError(f"trireme launch: host {word!r} has no name")
+            if not _HOST.fullmatch(host):              # ssh, srun and mpirun would take it for an option, or for several words
+                raise InvalidArgumentError(f"trireme launch: {host!r} is no name of a host: letters, digits, '.', '_' and '-' are possible, "
+                                           "'-' not at the beginning, and USER@ before it")
             if count and not (count.isdecimal() and int(count)):
                 raise InvalidArgumentError(f"trireme launch: host {word!r}: {count!r} is no number of slots")
             if name in found:                          # as MPI reads it: slots of its own each time
@@ -229,9 +235,11 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
     flags = ["--oversubscribe", "--bind-to", "none"]
     if os.geteuid() == 0:
         flags.append("--allow-run-as-root")
-    # Deaths are reported under 5; both let the living go on until they have said what happened.
-    flags += ["--with-ft", "ulfm"] if mpi.major >= 5 else ["--enable-recovery"]
-    for key, value in (("pml", "ob1"), ("btl", "self,vader,tcp"), ("mpi_yield_when_idle", "1")):
+    # Deaths are reported under 5; both let the living go on until they have said what happened. An exit code is for the launcher to see:
+    # when mpirun ends a job for it, ranks that still join print pages about that.
+    flags += ["--with-ft", "ulfm", "--runtime-options", "error-nonzero-status=false"] if mpi.major >= 5 else ["--enable-recovery"]
+    # On one host ranks talk over shared memory alone: MPI's part for TCP listens on all interfaces, whatever it is told.
+    for key, value in (("pml", "ob1"), ("btl", "self,vader" + ",tcp" * layout.is_remote), ("mpi_yield_when_idle", "1")):
         flags += ["--mca", key, value]
     if mpi.major < 5:
         flags += ["--mca", "odls_base_sigkill_timeout", "0"]

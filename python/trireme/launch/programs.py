@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import NotFoundError
+from ..errors import InvalidArgumentError, NotFoundError
 
 _SAVED_JOB = b"TRIREJOB"               # docs/formats.md
 
@@ -65,12 +65,20 @@ def trainer_command(script: Sequence[str]) -> list[str]:
         return [trainer_program(), *script]
     if not script or not Path(script[0]).is_file():
         raise NotFoundError(f"trireme launch: there is no script or saved job {script[0] if script else ''!r}")
-    return [sys.executable, *script]
+    return [sys.executable, *as_words(script)]
+
+
+def as_words(script: Sequence[str]) -> list[str]:
+    """Return the script and its arguments such that Python takes no option of its own for the script, and mpirun no argument for its own."""
+    if ":" in script:
+        raise InvalidArgumentError("trireme launch: the script's argument ':' cannot pass through mpirun, where it begins another program")
+    path, *args = script
+    return [f"./{path}" if path.startswith("-") else path, *args]
 
 
 def spare_command(script: Sequence[str]) -> list[str]:
     """Return what a spare runs that may become a trainer: a script's, or a saved job's."""
-    return [trainer_program(), "--spare", *script] if is_saved_job(script[0]) else [sys.executable, "-m", "trireme.launch.spare", *script]
+    return [trainer_program(), "--spare", *script] if is_saved_job(script[0]) else [sys.executable, "-m", "trireme.launch.spare", *as_words(script)]
 
 
 __all__ = ["spare_command", "server_program", "trainer_program", "loopback_library", "is_saved_job", "trainer_command"]

@@ -19,7 +19,9 @@ from .numbers import number_of, numbers_of, whole_of
 from .watch import Ranks
 
 ON_TERMINAL, IN_LOG = 1.0, 30.0        # seconds from one line to the next
+_LOOK = 1.0                            # seconds from one look at the ranks' steps to the next
 _BINS = 16                             # of a server's staleness
+_STILL, _FAR = 10.0, 100               # seconds without a step, and steps behind the first, after which a trainer is named
 _WINDOW = 10.0                         # seconds over which steps are counted, at least two lines
 
 
@@ -41,6 +43,28 @@ def median_bin(bins: Sequence[int]) -> int:
         if below > half:
             return bin
     return 0
+
+
+class Pace:
+    """Since when each trainer is at its step."""
+
+    def __init__(self, now: float) -> None:
+        self.begun = now
+        self._at: dict[int, tuple[int, float]] = {}    # rank -> step, and when it was seen first
+
+    def note(self, rank: int, step: int, now: float) -> None:
+        if self._at.get(rank, (-1, 0.0))[0] != step:
+            self._at[rank] = step, now
+
+    def laggards(self, trainers: Iterable[int], now: float) -> list[tuple[int, int, float]]:
+        """Return the rank, the step and the seconds there of trainers that hold up the others or are far behind them. Trainers that wait for
+        these stand still, too, mostly a step ahead: of those that stand still the ones at the least step are named."""
+        at = {rank: self._at.get(rank, (0, self.begun)) for rank in trainers}
+        still = {rank: step for rank, (step, since) in at.items() if now - since > _STILL}
+        most = max((step for step, _ in at.values()), default=0)
+        named = [rank for rank, step in still.items() if step == min(still.values())]
+        named += [rank for rank, (step, _) in at.items() if rank not in named and step < most / 2 and most - step > _FAR]
+        return [(rank, at[rank][0], now - at[rank][1]) for rank in sorted(named)]
 
 
 def _plural(count: int, of: int, noun: str) -> str:
@@ -77,21 +101,39 @@ class Progress:
         self.restarts = 0
         self._said = time.monotonic()
         self._steps: list[tuple[float, int]] = []      # when, and which
+        self._pace = Pace(self._said)
+        self._looked = 0.0
 
     def begin(self, restarts: int) -> None:
         """The job starts, or starts again."""
         self.restarts = restarts
         self._steps.clear()
+        self._pace = Pace(time.monotonic())
 
     def look(self, ranks: Ranks) -> None:
         """Say how far the job is, if it is time."""
         now = time.monotonic()
+        if now - self._looked >= _LOOK:
+            self._looked = now
+            self._note_pace(ranks, now)
         if self.every <= 0 or now - self._said < self.every:
             return
         self._said = now
         text = self.text(ranks, now)
         if text:
             self.console.show(text)
+
+    def _note_pace(self, ranks: Ranks, now: float) -> None:
+        for one in filter(None, map(_read, ranks.paths("progress"))):
+            if one.role == "trainer":
+                self._pace.note(one.rank, one.step, now)
+
+    def laggards(self, ranks: Ranks, now: float) -> list[str]:
+        """Return words for each trainer that makes no step or is far behind."""
+        trainers = [rank for rank in (*range(ranks.servers, ranks.servers + ranks.trainers), *ranks.heirs())
+                    if rank in ranks.known and not ranks.known[rank].gone and not ranks.has_left(rank)]
+        return [f"{ranks.name(rank)} " + (f"has been at step {step} for {seconds:.0f} s" if step else f"has made no step for {seconds:.0f} s")
+                for rank, step, seconds in self._pace.laggards(trainers, now)]
 
     def text(self, ranks: Ranks, now: float) -> str:
         """Return the line; "" before there is a trainer that trains."""
@@ -108,6 +150,7 @@ class Progress:
         parts += self._staleness(servers)
         if self.restarts:
             parts.append(_plural(self.restarts, self.restarts, "restart"))
+        parts += self.laggards(ranks, now)
         return "  ".join(filter(None, parts))
 
     def _rate(self, step: int, now: float) -> str:

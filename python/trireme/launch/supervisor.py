@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import difflib
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, NotFoundError
 from . import agent as agents
 from . import ends
 from . import mpi as mpis
@@ -38,6 +39,7 @@ _TO_EXPLAIN = 6.0                      # for another host to say what happened, 
 _TO_SAVE = 600.0                       # for a last checkpoint
 _TO_LISTEN = 10.0                      # for a job that starts to come so far that it can be asked for a checkpoint
 _TO_STOP = 2.0                         # for mpirun, told to stop
+_TO_HURRY = 0.2                        # for the same when a signal has asked for the job's end: somebody waits for it
 _TO_EXIT = 10.0                        # for processes that have left the job well: their exit codes are not known before
 _PR_SET_PDEATHSIG = 1
 _TURN, _CALM = 0.02, 0.1               # seconds between two looks: while ranks start or end, and while all run; a death ends either
@@ -57,6 +59,10 @@ class Checkpoints:
     def check(self) -> None:
         if self.folder is None and (self.resume or any(value is not None for value in (self.steps, self.seconds, self.keep))):
             raise InvalidArgumentError("trireme launch: --resume and --checkpoint-... need --checkpoint DIR")
+        if self.resume and not self.found():
+            why = "holds no checkpoint" if os.path.isdir(str(self.folder)) else "does not exist"
+            raise NotFoundError(f"trireme launch: --resume: the folder {str(self.folder)!r} {why}{near(str(self.folder))}; "
+                                "without --resume a job begins anew")
 
     def found(self) -> list[int]:
         if self.folder is None:
@@ -79,6 +85,16 @@ class Checkpoints:
         # A training that goes on must shuffle as it did.
         return {"TRIREME_CHECKPOINT": folder, "TRIREME_RESUME": str(int(self.resume)), "TRIREME_SHUFFLE": folder,
                 **{f"TRIREME_CHECKPOINT_{name}": str(value) for name, value in numbers.items() if value is not None}}
+
+
+def near(folder: str) -> str:
+    """Return a question for a folder of checkpoints beside this one, and of like name, that was perhaps meant; "" for none."""
+    from ..checkpoint.folder import steps
+
+    path = Path(os.path.abspath(folder))
+    beside = [one.name for one in path.parent.iterdir() if one.is_dir() and steps(str(one))] if path.parent.is_dir() else []
+    found = difflib.get_close_matches(path.name, beside, 1)
+    return f"; did you mean {os.path.join(os.path.dirname(folder), found[0])!r}?" if found else ""
 
 
 @dataclass
@@ -231,7 +247,7 @@ class Launch:
             env["TRIREME_CHECK_NAN"] = "1"
         env.update(self.checkpoints.environment())
         env.update(self.log.environment())
-        env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0))
+        env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0 or self.timeout is not None))
         # mpirun gives every rank a terminal; whether somebody looks at one is ours to say.
         env["TRIREME_TERMINAL"] = str(int(os.isatty(1)))
         cores, count = (hosts.cores(), hosts.count) if hosts else (len(os.sched_getaffinity(0)), 1)
@@ -239,7 +255,6 @@ class Launch:
         env["TRIREME_NUM_THREADS"] = env.get("TRIREME_NUM_THREADS") or str(max(1, cores // each))
         # After each product, and when it is imported, NumPy's library would keep all cores busy for a tenth of a second: others' cores.
         env.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
-        env["TRIREME_ONE_HOST"] = str(int(not self.layout.is_remote))
         if not self.layout.is_remote and (library := loopback_library()):
             env["TRIREME_PRELOAD"] = env.get("LD_PRELOAD", "")         # which ranks get back
             env["LD_PRELOAD"] = " ".join(filter(None, [library, env["TRIREME_PRELOAD"]]))
@@ -333,7 +348,7 @@ class Launch:
                           self.layout.all_spares, attempt > 0, self.layout.all_replicas)
             failure = self._watch(mpirun, ranks, hosts, caught)
             hosts.kill()
-            self._stop(mpirun, ranks)
+            self._stop(mpirun, ranks, _TO_HURRY if caught else _TO_STOP)
             hosts.drain(ranks, _TO_SAVE, lambda: bool(caught))
             self.console.finish(lambda: bool(caught))
             self._states.note(ranks, self.layout.all_replicas > 0)
@@ -376,7 +391,7 @@ class Launch:
             if failure is not None and (has_ended and not hosts or now - failed_at > (_TO_END if is_clear else _TO_EXPLAIN)):
                 return failure
             if self.timeout is not None and now - begin > self.timeout:
-                return Failure(124, f"it did not end within {self.timeout:g} s")
+                return Failure(124, "; ".join([f"it did not end within {self.timeout:g} s", *self.progress.laggards(ranks, now)]))
             if ranks.done() == ranks.size:
                 done_at = done_at or now
                 if has_ended or now - done_at > (_TO_STOP if ranks.are_all_gone() else _TO_EXIT):
@@ -397,13 +412,13 @@ class Launch:
         return Failure(code or 1, f"mpirun ended with exit code {code} when {left}", ranks.has_begun() and ranks.has_death())
 
     @staticmethod
-    def _stop(mpirun: subprocess.Popen[bytes], ranks: Ranks) -> None:
-        """End what is left of the job."""
+    def _stop(mpirun: subprocess.Popen[bytes], ranks: Ranks, seconds: float) -> None:
+        """End what is left of the job; mpirun has so long to end by itself."""
         if mpirun.poll() is None:
             mpirun.send_signal(signal.SIGTERM)
         ranks.kill(_TO_STOP)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            mpirun.wait(_TO_STOP)
+            mpirun.wait(seconds)
         if mpirun.poll() is None:
             mpirun.kill()
             mpirun.wait()

@@ -140,11 +140,11 @@ class Ranks:
     def is_alive(self, rank: int) -> bool:
         """Whether the rank has joined, and neither left nor died."""
         one = self.known.get(rank)
-        return one is not None and self._has("joined", rank) and not one.gone and not self._has_left(rank)
+        return one is not None and self._has("joined", rank) and not one.gone and not self.has_left(rank)
 
     def done(self) -> int:
         """The number of ranks that have left the job well, or without which it goes on."""
-        return sum(self._has_left(rank) for rank in range(self.size))
+        return sum(self.has_left(rank) for rank in range(self.size))
 
     def is_lost(self, rank: int) -> bool:
         """Whether the rank has died and the others go on."""
@@ -182,7 +182,7 @@ class Ranks:
         listen that are not lost, of whom there is one."""
         trainers = (*range(self.servers, self.servers + self.trainers), *self.heirs())
         return (not self.all_lost() and all(self._has("joined", rank) for rank in range(self.size))
-                and all(self._has("listens", rank) or self._has_left(rank) for rank in trainers))
+                and all(self._has("listens", rank) or self.has_left(rank) for rank in trainers))
 
     def is_asked(self) -> bool:
         """Whether a trainer was sent a signal that asks for a checkpoint and the end."""
@@ -235,14 +235,14 @@ class Ranks:
                     why = f"{self._unjoined(rank, 'ended')}: {why}".rstrip(": \n")
                 return Failure(int(code or 1), why.strip() or f"{self.name(rank)} failed")
         for host, why in self.lost_hosts.items():
-            missed = [one.rank for one in self.known.values() if one.host == host and not self._has_left(one.rank)]
+            missed = [one.rank for one in self.known.values() if one.host == host and not self.has_left(one.rank)]
             if missed:
                 return Failure(1, f"{', '.join(map(self.name, sorted(missed)))} on host {host}, which is lost: {why}",
                                self.has_death())
         if slow := self._slow():
             return Failure(1, f"{', '.join(map(self.name, slow))}: no first step within TRIREME_START_TIMEOUT seconds")
         for one in sorted(self.known.values(), key=self._suspicion):
-            if one.gone and not self._has_left(one.rank):
+            if one.gone and not self.has_left(one.rank):
                 has_joined = self._has("joined", one.rank)
                 how = ends.describe(one.status)
                 text = f"{self._where(one)}, {how if how != 'ended' else 'ended without a goodbye'}" if has_joined else self._unjoined(one.rank, how)
@@ -256,7 +256,7 @@ class Ranks:
         """Who ended between two looks."""
         if not self.known or len(self.known) == self.size or time.monotonic() - self.grown < _TO_APPEAR:
             return []
-        return [rank for rank in range(self.size) if rank not in self.known and not self._has_left(rank)]
+        return [rank for rank in range(self.size) if rank not in self.known and not self.has_left(rank)]
 
     def _slow(self) -> list[int]:
         """For whom the others have waited in vain: those who lived when that was said, and had not asked MPI to join."""
@@ -278,7 +278,8 @@ class Ranks:
     def _has(self, what: str, rank: int) -> bool:
         return (self.folder / f"{what}.{rank}").exists()
 
-    def _has_left(self, rank: int) -> bool:
+    def has_left(self, rank: int) -> bool:
+        """Whether the rank has left the job well, or the others go on without it."""
         return self._has("done", rank) or self.is_lost(rank)
 
     def _where(self, one: Rank) -> str:
