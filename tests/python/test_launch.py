@@ -337,6 +337,14 @@ def test_a_job_of_one_host_listens_on_this_host_alone(version, tmp_path):
 
 
 @needs_mpi
+def test_servers_that_hold_nothing_are_said_once(tmp_path):
+    (tmp_path / "go").touch()
+    text = launch(5, 2, tmp_path / "go", 1, script=SCRIPT.with_name("says.py"))
+    assert text.count("servers have nothing to hold") == 1 and re.search(r"^trireme: (\d) of 5 servers have nothing to hold: --servers (\d) is", text, re.M), text
+    assert "nothing to hold" not in launch(1, 2, tmp_path / "go", 1, script=SCRIPT.with_name("says.py"))
+
+
+@needs_mpi
 def test_what_mpirun_loads_is_not_loaded_by_ranks(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import os, trireme; print(os.environ.get('LD_PRELOAD'), 'loopback' in open('/proc/self/maps').read()); os._exit(0)")

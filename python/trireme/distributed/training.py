@@ -34,6 +34,15 @@ from .replay import Replay
 from .geo import BASE, COUNT
 from .transpiled import Transpiled
 from .transpiler import losses, transpile
+from .wishes import say
+
+
+def _say_idle(result: Transpiled, servers: int) -> None:
+    """Say that servers have nothing to hold; a sparse table spreads over all of them."""
+    used = {block.server for block in result.blocks}
+    idle = servers - len(used)
+    if idle and used and not result.tables:
+        say(f"{idle} of {servers} servers {'have' if idle > 1 else 'has'} nothing to hold: --servers {len(used)} is enough for all parameters")
 
 
 class _Training:
@@ -62,6 +71,8 @@ class _Training:
         self.keeper = Keeper.of(job, self.result, scope)
         self.keeper.load()
         self._set_up()
+        if job.index == 0 and not job.resumes:
+            _say_idle(self.result, job.servers)
         job.has_work = True
         self._pull()
         if self.result.flush is not None:
