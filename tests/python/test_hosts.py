@@ -12,7 +12,7 @@ from pathlib import Path
 import cluster
 import pytest
 from host_support import SHARED, SLACK, OnHosts, assert_same, fresh_mark, three_hosts
-from job_support import MPIS, SCRIPT, each_mpi, environment, job_lines, launch, launch_command, needs_mpi
+from job_support import MPIS, SCRIPT, assert_within, each_mpi, environment, job_lines, launch, launch_command, needs_mpi
 
 from trireme import cli
 from trireme.errors import NotFoundError
@@ -141,7 +141,26 @@ def test_an_agent_tells_of_ranks_and_passes_on_what_they_say(agent):
         (folder / "progress-3~").rename(folder / "progress.3")
         assert heard(host, "file") == ["progress.3", figures]
     host.tell("kill")
-    assert heard(host, "gone") == [3] and rank.wait(5) == -signal.SIGKILL
+    assert heard(host, "gone") in ([3, signal.SIGKILL], [3, -1]) and rank.wait(5) == -signal.SIGKILL
+
+
+def test_an_agent_passes_on_what_ranks_print_as_far_as_there_is_room(agent):
+    folder, host = agent
+    heard(host, "begun")
+    rank = subprocess.Popen([*pipes.WRAPPER, "sh", "-c", f"printf 'h\\303\\251\\n' >&2; head -c {agents.ROOM} /dev/zero; echo end"],
+                            env={"TRIREME_JOB_FOLDER": str(folder), "OMPI_COMM_WORLD_RANK": "3", "PATH": "/usr/bin:/bin"})
+    words = []
+    end = time.monotonic() + 20
+    while sum(len(text) for _, _, text in words) < agents.ROOM and time.monotonic() < end:
+        words += [rest for kind, *rest in host.read() if kind == "printed"]
+        time.sleep(0.01)
+    assert rank.wait(20) == 0                              # a pipe has room for the rest
+    assert [3, 2, "h\u00c3\u00a9\n"] in words and sum(len(text) for _, _, text in words) == agents.ROOM
+    host.take(100)
+    host.give_room()
+    host.tell("kill")
+    rest = heard(host, "printed")[2]
+    assert rest.endswith("end\n") and heard(host, "drained") == []
 
 
 def test_an_agent_leaves_nothing_when_the_launcher_is_gone(agent):
@@ -173,9 +192,9 @@ class Job(OnHosts):
     """A job under ``trireme launch`` on the hosts of a cluster, started on its first one."""
 
     def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0, replicas=0,
-                 spares_for="all"):
+                 spares_for="all", script=SCRIPT):
         super().__init__(hosts)
-        command = launch_command(servers, trainers, *args, version=version, options=(
+        command = launch_command(servers, trainers, *args, version=version, script=script, options=(
             "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--timeout", 100, "--restarts", restarts, "--replicas", replicas,
             "--spares-for", spares_for))
         with self.output.open("w") as output:          # a pipe would be held by an ssh that outlives the rest
@@ -506,6 +525,30 @@ def test_nothing_is_left_on_any_host_when_the_launcher_is_killed(version, number
     if number == signal.SIGTERM:
         assert "stopped by SIGTERM" in text
         job.assert_nothing_left()
+
+
+@each_mpi
+def test_all_that_ranks_print_comes_from_other_hosts(version, three):
+    (three.folder / "go").touch()
+    job = Job(three, three.folder / "go", 5000, version=version, script=SCRIPT.with_name("says.py"))
+    code, text = job.end(60)
+    assert code == 0, text[-2000:]
+    for trainer in (0, 1):
+        prefix = f"trainer {trainer} says "
+        assert [row for row in text.splitlines() if row.startswith(prefix)] == [f"{prefix}{row}" for row in range(5000)]
+
+
+@each_mpi
+def test_a_key_that_interrupts_ends_a_job_on_all_hosts_soon(version, three, mark):
+    job = Job(three, "--steps", 100_000, "--mark", mark, version=version, servers=3, trainers=3)
+    job.await_training(mark)
+    launcher, = (pid for pid, text in three.processes("h1").items() if " -m trireme launch " in text)
+    begin = time.monotonic()
+    three.run(["kill", "-INT", launcher])
+    code, text = job.end(SLACK)
+    assert code == 130 and "stopped by SIGINT" in text and "Traceback" not in text, text
+    assert_within(1.5, time.monotonic() - begin, text)
+    job.assert_nothing_left()
 
 
 @needs_mpi
