@@ -21,6 +21,7 @@ from trireme.launch import agent as agents
 from trireme.launch.figures import figures_of
 from trireme.launch.logs import read as read_logs
 from trireme.launch.mpi import Layout, command_line
+from trireme.launch.network import network_of
 
 pytestmark = pytest.mark.mpi
 
@@ -525,6 +526,22 @@ def test_nothing_is_left_on_any_host_when_the_launcher_is_killed(version, number
     if number == signal.SIGTERM:
         assert "stopped by SIGTERM" in text
         job.assert_nothing_left()
+
+
+ROUTES = """Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT
+eth0 00000000 0100000A 0003 0 0 0 00000000 0 0 0
+eth0 0000000A 00000000 0001 0 0 0 00FFFFFF 0 0 0
+ib0 0000A8C0 00000000 0001 0 0 0 0000FFFF 0 0 0
+ib0 0001A8C0 00000000 0001 0 0 0 00FFFFFF 0 0 0
+"""
+
+
+@pytest.mark.parametrize("addresses, network", [
+    (["10.0.0.1", "10.0.0.200"], "10.0.0.0/24"), (["192.168.1.4"], "192.168.1.0/24"), (["192.168.1.4", "192.168.7.4"], "192.168.0.0/16"),
+    (["10.0.0.1", "192.168.1.4"], None), (["8.8.8.8"], None), (["no-such-host.invalid"], None), ([], None)])
+def test_the_network_that_reaches_all_hosts(addresses, network, tmp_path):
+    (tmp_path / "route").write_text(ROUTES)
+    assert network_of(addresses, tmp_path / "route") == network
 
 
 @each_mpi

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from .network import network_of
 
 LIBMPI = "libmpi.so.40"
 DISTRIBUTION = "trireme-ps"            # as pyproject.toml calls it: "trireme" on the Python package index is another project
@@ -248,7 +249,19 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
         # Whatever schedules jobs here: the hosts are those that are named, and are reached by the agent.
         settings = (("plm", starter), ("ras", "^slurm"), (f"plm_{starter}_agent", layout.ssh), ("oob_tcp_keepalive_time", "3"), ("oob_tcp_keepalive_intvl", "1"), ("oob_tcp_keepalive_probes", "3"))
         flags += [word for pair in settings for word in (option, *pair)]
+        flags += _network_flags(mpi, layout)
     return flags
+
+
+def _network_flags(mpi: Mpi, layout: Layout) -> list[str]:
+    """The one network that MPI is to use, if one reaches all hosts and the user has named none."""
+    if any(name.startswith(("OMPI_MCA_", "PRTE_MCA_")) and name.endswith(("_if_include", "_if_exclude")) for name in os.environ):
+        return []
+    network = network_of(layout.slots())
+    if network is None:
+        return []
+    daemons = ["--prtemca", "prte_if_include"] if mpi.major >= 5 else ["--mca", "oob_tcp_if_include"]
+    return [*daemons, network, "--mca", "btl_tcp_if_include", network]
 
 
 __all__ = ["Mpi", "Layout", "find", "check_mixture", "command_line"]
