@@ -16,7 +16,7 @@ from job_support import MPIS, SCRIPT, assert_within, each_mpi, environment, job_
 
 from trireme import cli
 from trireme.errors import NotFoundError
-from trireme.launch import advice, hosts
+from trireme.launch import advice, hosts, pipes
 from trireme.launch import agent as agents
 from trireme.launch.figures import figures_of
 from trireme.launch.logs import read as read_logs
