@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/frame.h"
+#include "framework/interrupt.h"
 #include "framework/late.h"
 
 enum { MAX_LAYOUTS = 16 };            /* per plan; the one used longest ago makes room */
@@ -330,9 +331,11 @@ static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetc
 
 tr_status tr_plan_run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetches)
 {
-    const int64_t   before = tr__tensor_allocations();
-    const tr_status status = run(plan, feeds, fetches);
+    const int64_t before = tr__tensor_allocations();
 
+    tr__interruptible_begin();
+    const tr_status status = run(plan, feeds, fetches);
+    tr__interruptible_end();
     plan->allocations += tr__tensor_allocations() - before;
     ++*plan->runs;
     return status;

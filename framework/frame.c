@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "framework/executor.h"
+#include "framework/interrupt.h"
 #include "framework/profiler.h"
 #include "framework/random.h"
 
@@ -428,7 +429,10 @@ tr_status tr__frame_run(tr_frame *frame)
 {
     const int  count = frame->plan->step_count;
     const bool watched = tr_profiler_is_on() || frame->plan->executor->check_finite;
+    const unsigned noted = tr__interrupt_noted();
 
+    if (tr__is_interrupted_since(noted))               /* each iteration of a loop comes here, even one without steps */
+        return tr__fail_interrupted("the run");
     set_random_keys(frame);
     if (frame->plan->has_arrays)
         clear_arrays(frame);
@@ -436,6 +440,8 @@ tr_status tr__frame_run(tr_frame *frame)
         const tr_status status = watched ? run_step_watched(frame, i) : run_step(frame, i);
         if (__builtin_expect(status != TR_OK, 0))
             return tr_context(status, "while running %s", tr__step_text(frame->plan, &frame->plan->step[i]));
+        if (tr__is_interrupted_since(noted))
+            return tr_context(tr__fail_interrupted("the run"), "behind %s", tr__step_text(frame->plan, &frame->plan->step[i]));
     }
     return TR_OK;
 }

@@ -59,7 +59,8 @@ extern "C" {
     X(EUNSUPPORTED, "not supported")                                   \
     X(ETIMEOUT,     "timed out")                                       \
     X(EPEER,        "a peer is gone or refused")                       \
-    X(EINTERNAL,    "internal error")
+    X(EINTERNAL,    "internal error")                                  \
+    X(EINTR,        "interrupted")
 
 typedef enum tr_status {
 #define TR_STATUS_ENUM(name, text) TR_##name,
@@ -429,6 +430,16 @@ TR_API void tr_set_num_threads(int count);
 TR_API int  tr_num_threads(void);
 /* Fails where the environment asks for something that is no number of threads, and nobody has set one. Preparing a plan asks. */
 TR_API tr_status tr_num_threads_check(void);
+
+/* End the runs that are under way, in all threads of the process: each returns TR_EINTR at the next boundary between two
+ * operators (so an endless `while` ends), and so does a wait for servers in a job. The step is abandoned: variables of the
+ * scope have the values that the operators before the boundary gave them. Runs that begin later are not concerned, and the
+ * same plan may be run again. Async-signal-safe; any thread may call it. */
+TR_API void      tr_interrupt(void);
+/* Let a signal, such as SIGINT, do so: a handler is installed that first calls the handler that was there, then
+ * tr_interrupt. Where there was the default action, the signal only interrupts; where it was ignored, it still is. Again does
+ * no harm, and is needed when somebody has set another handler since. TR_EINVAL: no such signal, or one that cannot be caught. */
+TR_API tr_status tr_interrupt_on(int signal);
 
 /* == watching =============================================================================== */
 

@@ -1,6 +1,7 @@
 /* comm.c - the owner's side of the communication thread: its life, commands, waiting; and what a core asks of it. */
 #include "pserver/comm_state.h"
 
+#include "framework/interrupt.h"
 #include "pserver/launcher.h"
 
 #include <poll.h>
@@ -43,6 +44,8 @@ static tr_status wait_state(tr_comm *comm, tr__comm_state state, int64_t timeout
         const int64_t left = deadline - tr__clock();
         if (left <= 0)
             return tr_fail(TR_ETIMEOUT, "timed out after %.1f s", (double)timeout / 1e9);
+        if (tr__is_interrupted())
+            return tr__fail_interrupted("the wait for the job's other ranks");
         owner_rest(comm, seen, left);
     }
 }
@@ -66,7 +69,9 @@ tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_
                        strerror(error));
     comm->has_thread = true;
     /* The thread's own deadline comes first, and says who is missing; beyond it MPI_Init itself hangs. */
+    tr__interruptible_begin();
     const tr_status status = wait_state(comm, TR__RUNNING, options->start_timeout + 2000000000);
+    tr__interruptible_end();
     if (status == TR_ETIMEOUT)
         return tr_fail(TR_ETIMEOUT, "MPI did not start within %.0f s: did a rank die before the others had started?",
                        (double)options->start_timeout / 1e9);
@@ -132,8 +137,9 @@ uint64_t tr_comm_done(const tr_comm *comm)
 /* The owner has nothing better to do, so it drives: a message that it waits for needs no change of thread. */
 tr_status tr_comm_wait(tr_span *waited, tr_comm *comm, uint64_t done, int64_t timeout)
 {
-    bool is_late = false;
+    bool is_late = false, is_interrupted = false;
 
+    tr__interruptible_begin();
     atomic_store(&comm->owner_drives, true);
     const int64_t until_driver = tr__comm_take_drive(comm);
     const int64_t from = tr__clock();              /* not before: a driver's time never goes back, and tells whether it was away */
@@ -144,7 +150,8 @@ tr_status tr_comm_wait(tr_span *waited, tr_comm *comm, uint64_t done, int64_t ti
         const unsigned seen = atomic_load(&comm->own_doorbell->rings);
         const int      moved = tr__comm_drive(comm, &r, now);
         is_late = comm->now - from > timeout;
-        if (tr_comm_done(comm) >= done || atomic_load(&comm->state) == TR__FAILED || is_late)
+        is_interrupted = tr__is_interrupted();
+        if (tr_comm_done(comm) >= done || atomic_load(&comm->state) == TR__FAILED || is_late || is_interrupted)
             break;
         if (!moved)
             tr__comm_rest(comm, &r, seen);
@@ -157,8 +164,11 @@ tr_status tr_comm_wait(tr_span *waited, tr_comm *comm, uint64_t done, int64_t ti
     tr__comm_ring(comm, false);
     pthread_mutex_unlock(&comm->drive);
     atomic_store(&comm->owner_drives, false);
+    tr__interruptible_end();
     if (tr_comm_done(comm) >= done)
         return TR_OK;
+    if (is_interrupted && atomic_load(&comm->state) != TR__FAILED)
+        return tr__fail_interrupted("the wait for the servers");
     return is_late ? tr_fail(TR_ETIMEOUT, "waited %.1f s for %s", (double)timeout / 1e9, waiting) : tr_comm_status(comm);
 }
 
@@ -170,6 +180,8 @@ tr_status tr_comm_stand_by(tr_comm *comm, uint64_t done, int64_t timeout)
         TR_TRY(tr_comm_status(comm));
         if (tr__clock() > deadline)
             return tr_fail(TR_ETIMEOUT, "waited %.1f s for the servers", (double)timeout / 1e9);
+        if (tr__is_interrupted())
+            return tr__fail_interrupted("the wait for the servers");
         usleep(100);
     }
     return TR_OK;

@@ -202,10 +202,10 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
         return TR_OK;
     }
     /* The thread may be inside MPI for ever: what it uses is left to it. */
-    if (status != TR_ETIMEOUT)
-        tr_comm_leave(job->comm, false, 0, &must_exit);
-    else
+    if (status == TR_ETIMEOUT)
         tr__launcher_tell_own("late", tr_error());
+    else if (status != TR_EINTR)
+        tr_comm_leave(job->comm, false, 0, &must_exit);
     current = NULL;
     return status;
 }

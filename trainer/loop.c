@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/interrupt.h"
 #include "framework/memory.h"
 
 typedef struct hand {
@@ -276,21 +277,29 @@ static void stop_hands(tr_loop *loop)
     }
 }
 
+/* A signal wakes nobody who waits for a condition, so an interrupt is looked for this often: nanoseconds. */
+static const int64_t INTERRUPT_LOOK = 100000000;
+
+static void wait_for_change(tr_loop *loop, int64_t deadline)
+{
+    const int64_t         soon = tr__now() + INTERRUPT_LOOK, at = soon < deadline ? soon : deadline;
+    const struct timespec until = {at / 1000000000, at % 1000000000};
+
+    pthread_cond_timedwait(&loop->changed, &loop->lock, &until);
+}
+
 /* Wait for a report, the end, or the time. */
 static tr_status watch_hands(tr_loop *loop, int64_t deadline)
 {
-    const struct timespec until = {deadline / 1000000000, deadline % 1000000000};
-    int                   waited = 0;
-
     TR_TRY(start_hands(loop));
     pthread_mutex_lock(&loop->lock);
-    while (!loop->notes && !is_over(loop) && !is_paused(loop) && !waited)
-        waited = pthread_cond_timedwait(&loop->changed, &loop->lock, &until);
+    while (!loop->notes && !is_over(loop) && !is_paused(loop) && !tr__is_interrupted() && tr__now() < deadline)
+        wait_for_change(loop, deadline);
     const bool ends = is_over(loop);
     pthread_mutex_unlock(&loop->lock);
     if (ends)
         stop_hands(loop);                          /* their last steps are made */
-    return TR_OK;
+    return tr__is_interrupted() ? tr__fail_interrupted("the loop") : TR_OK;
 }
 
 /* == the caller ================================================================================ */
@@ -380,6 +389,8 @@ void tr_loop_free(tr_loop *loop)
 static tr_status run_alone(tr_loop *loop, int64_t deadline)
 {
     while (!loop->notes && !loop->is_at_end && may_begin(loop)) {
+        if (tr__is_interrupted())
+            return tr__fail_interrupted("the loop");
         TR_TRY(do_step(loop, &loop->hand[0].worker, 0.05));
         if (tr__now() >= deadline)
             break;
@@ -423,7 +434,9 @@ tr_status tr_loop_run(tr_loop *loop, double seconds, tr_loop_report *report)
     const int64_t deadline = tr__now() + (int64_t)((seconds < 1e8 ? seconds : 1e8) * 1e9);
 
     if (goes_on(loop)) {
+        tr__interruptible_begin();
         const tr_status status = loop->hands == 1 ? run_alone(loop, deadline) : watch_hands(loop, deadline);
+        tr__interruptible_end();
         if (status != TR_OK)
             fail(loop, status);
     }

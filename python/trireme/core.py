@@ -11,7 +11,7 @@ from ._core import ffi, lib
 from .desc import BlockDesc, OpDesc, OpProto, ProgramDesc, VarDesc, get_all_op_protos, op_proto, op_types
 from .dtypes import VarType, convert_dtype, numpy_dtype
 from .errors import (DTypeError, EnforceNotMet, ExistsError, FileError, FormatError, InvalidArgumentError,
-                     NotFiniteError, NotFoundError, OutOfMemoryError, PeerError, RangeError, ShapeError,
+                     NotFiniteError, NotFoundError, OutOfMemoryError, PeerError, RangeError, RunInterruptedError, ShapeError,
                      TimedOutError, TriremeError, UnsupportedError, check)
 from .tensor import CPUPlace, LoDTensor, LoDTensorArray, Scope, ScopeVariable, SelectedRows
 
@@ -96,5 +96,5 @@ __all__ = ["ProgramDesc", "BlockDesc", "OpDesc", "VarDesc", "OpProto", "op_proto
            "LoDTensorArray", "CPUPlace", "OpRole", "op_proto_and_checker_maker", "TriremeError", "EnforceNotMet",
            "InvalidArgumentError", "ShapeError", "DTypeError", "RangeError", "NotFoundError", "ExistsError",
            "FileError", "FormatError", "OutOfMemoryError", "NotFiniteError", "UnsupportedError", "TimedOutError",
-           "PeerError", "grad_var_suffix", "kEmptyVarName", "is_compiled_with_cuda", "set_num_threads",
+           "PeerError", "RunInterruptedError", "grad_var_suffix", "kEmptyVarName", "is_compiled_with_cuda", "set_num_threads",
            "num_threads"]

@@ -80,6 +80,12 @@ class PeerError(EnforceNotMet, ConnectionError):
     status = "EPEER"
 
 
+class RunInterruptedError(EnforceNotMet, InterruptedError):
+    """A run was ended by ``tr_interrupt``. Ctrl-C in the main thread raises KeyboardInterrupt instead."""
+
+    status = "EINTR"
+
+
 def check_whole(what: str, value: Any, least: int = 0, most: int = (1 << 31) - 1) -> None:
     """Raise what says so, unless this is a whole number from ``least`` to ``most``; ``what`` it is: "checkpoint: keep"."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= value <= most:

@@ -11,10 +11,12 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from threading import RLock
+from time import monotonic
 from typing import Any
 
 import numpy as np
 
+from . import interrupt
 from ._core import ffi, lib
 from .desc import _names, take_text
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType
@@ -170,13 +172,14 @@ class _Prepared:
         fetches = self.fetches
         for i in range(self.count):
             fetches[i] = _new_tensor()
-        status = _plan_run(self.plan, self.natives, fetches)
-        del keep
-        results: list[Any] = []
-        if status:
+        try:
+            check(_plan_run(self.plan, self.natives, fetches))
+        except BaseException:                          # KeyboardInterrupt as well, which Python raises when the call returns
             for i in range(self.count):
                 lib.tr_tensor_free(fetches[i])
-            check(status)
+            raise
+        del keep
+        results: list[Any] = []
         for i in range(self.count):
             tensor = fetches[i]
             if lib.tr_tensor_has_rows(tensor):
@@ -238,6 +241,9 @@ class Executor:
 
         ``feed`` maps names to arrays; a LoDTensor brings sequence offsets. ``return_numpy=False`` returns
         LoDTensors. Variables that persist live in ``scope``. Threads that share a scope, a program or an executor take turns.
+
+        Ctrl-C ends a run at the next boundary between two operators, also inside a loop: KeyboardInterrupt is raised, variables
+        keep the values that the operators before the boundary gave them, and the next run works.
         """
         if program is None:
             program = default_main_program()
@@ -255,6 +261,8 @@ class Executor:
 
     def _run(self, program: Program, feed: dict[str, Any], fetch_list: Sequence[Any] | None, scope: Scope,
              return_numpy: bool) -> list[Any]:
+        if monotonic() >= interrupt.due:
+            interrupt.look()
         names = tuple([var if type(var) is str else var._name for var in fetch_list]) if fetch_list else ()
         if self._before_run is not None:
             program, names = self._before_run(self, program, scope, feed, names)

@@ -13,10 +13,11 @@ from .errors import InvalidArgumentError, NotFoundError, ShapeError, check, chec
 from .executor import Executor, global_scope
 from .feeds import Dataset
 from .framework import Program, Variable, default_main_program
+from .interrupt import look
 from .names import name_chars
 from .tensor import Scope
 
-_SECONDS = 0.2                         # from one look at Ctrl-C to the next
+_SECONDS = 0.2                         # from one look at what the script wants to the next
 
 
 @dataclass
@@ -178,6 +179,7 @@ def _part(executor: Executor, program: Program, scope: Scope, names: tuple[str, 
 def _run(loop: Any, part: LoopPart, is_lone: bool) -> Any:
     report = ffi.new("tr_loop_report *")
     while not report.is_at_end:
+        look()
         lib.tr_loop_pause_at(loop, part.pause_at(report.step))
         check(lib.tr_loop_run(loop, _SECONDS, report))
         if report.is_due:

@@ -2,6 +2,8 @@
 #include "tests/support/net.h"
 
 #include <math.h>
+#include <signal.h>
+#include <sys/time.h>
 
 enum { ROWS = 2, SIZE = 3 };
 
@@ -92,6 +94,33 @@ TEST(a_loop_without_backward_keeps_one_frame)
     steps = 2000;
     sum_of_run(&n);
     assert_in_range(tr_plan_allocations(n.plan) - before, 0, 2);
+    net_deinit(&n);
+}
+
+static void interrupt_now(int number)
+{
+    (void)number;
+    tr_interrupt();
+}
+
+/* Backward keeps a frame of each iteration: an abandoned run leaves many of them. */
+TEST(an_interrupted_loop_leaves_nothing_that_the_next_run_meets)
+{
+    const struct itimerval soon = {.it_value = {.tv_usec = 20000}};
+    net     n;
+    int64_t steps = INT64_MAX;
+
+    build_loop(&n);
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    net_feed(&n, "n", &steps, 1, 1);
+    signal(SIGALRM, interrupt_now);
+    for (int i = 0; i < 2; i++) {
+        setitimer(ITIMER_REAL, &soon, NULL);
+        EXPECT_FAIL(TR_EINTR, "while running operator 'while'", net_try_run(&n, "loss w@GRAD"));
+    }
+    steps = 3;
+    assert_float_equal(sum_of_run(&n), loop_by_hand(3), 1e-12);
+    net_check_gradient(&n, "w", w, SIZE * SIZE, 1e-7);
     net_deinit(&n);
 }
 
@@ -303,6 +332,7 @@ int main(void)
         cmocka_unit_test(a_loop_computes_what_the_same_loop_by_hand_does),
         cmocka_unit_test(a_loop_has_the_numeric_gradient_for_any_number_of_steps),
         cmocka_unit_test(a_loop_without_backward_keeps_one_frame),
+        cmocka_unit_test(an_interrupted_loop_leaves_nothing_that_the_next_run_meets),
         cmocka_unit_test(nested_loops_differentiate),
         cmocka_unit_test(a_branch_in_a_loop_reads_what_the_loop_overwrites_behind_it),
         cmocka_unit_test(a_branch_runs_and_differentiates_when_taken),

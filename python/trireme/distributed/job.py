@@ -17,6 +17,7 @@ from typing import Any
 
 from .._core import ffi, lib
 from ..errors import InvalidArgumentError, PeerError, TriremeError, check
+from ..interrupt import look
 
 _TRAINER, _SPARE = 0, 2                # TR_ROLE_TRAINER, TR_ROLE_SPARE
 _RANK_IS = "TRIREME_JOB_PID"           # children of a trainer inherit mpirun's variables, but are no ranks
@@ -104,6 +105,7 @@ def say_in_time(what: str) -> None:
 
 def _start() -> None:
     global _job
+    look()                                             # the others may be long in coming
     _job = Job()
 
 
