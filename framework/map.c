@@ -44,8 +44,7 @@ static void index_entry(tr_map *map, size_t at)
     map->buckets[i] = (int32_t)at;
 }
 
-/* Close the holes and make room for twice the living. */
-static int rebuild(tr_map *map)
+int tr_map_compact(tr_map *map)
 {
     size_t buckets = FIRST_SIZE, live = 0;
     while (buckets < (map->live + 1) * 4)
@@ -87,7 +86,7 @@ int tr_map_put(tr_map *map, const char *key, void *value)
         entry->value = value;
         return 0;
     }
-    if (map->entry_count == map->entry_capacity && rebuild(map) != 0)
+    if (map->entry_count == map->entry_capacity && tr_map_compact(map) != 0)
         return -1;
     map->entries[map->entry_count] = (tr_map_entry){key, hash, value};
     index_entry(map, map->entry_count++);

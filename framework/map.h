@@ -28,6 +28,7 @@ void  *tr_map_find(const tr_map *map, const char *key);          /* or NULL */
 /* Insert or replace; 0, or -1 when out of memory. */
 int    tr_map_put(tr_map *map, const char *key, void *value);
 void  *tr_map_remove(tr_map *map, const char *key);              /* what was there, or NULL */
+int    tr_map_compact(tr_map *map);                              /* close the holes of removed entries; -1: no memory */
 
 /* for (size_t i = 0; i < map->entry_count; i++) if (map->entries[i].key) ... visits in order of insertion. */
 

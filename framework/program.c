@@ -108,6 +108,12 @@ void tr__program_touch(tr_program *program)
     program->revision++;
 }
 
+static void touch_lists(tr_block *block)
+{
+    block->revision++;
+    tr__program_touch(block->program);
+}
+
 int64_t tr_program_random_seed(const tr_program *program) { return program->random_seed; }
 uint64_t tr_program_revision(const tr_program *program) { return program->revision; }
 int tr_program_block_count(const tr_program *program) { return program->block_count; }
@@ -136,6 +142,7 @@ tr_block *tr_program_append_block(tr_program *program, int parent)
 int tr_block_index(const tr_block *block) { return block->index; }
 int tr_block_parent(const tr_block *block) { return block->parent; }
 int tr_block_forward(const tr_block *block) { return block->forward; }
+uint64_t tr_block_revision(const tr_block *block) { return block->revision; }
 int tr_block_var_count(const tr_block *block) { return (int)block->vars.live; }
 int tr_block_op_count(const tr_block *block) { return block->op_count; }
 
@@ -148,16 +155,13 @@ void tr_block_set_forward(tr_block *block, int forward)
 
 tr_var_desc *tr_block_var_at(tr_block *block, int index)
 {
-    const tr_map *vars = &block->vars;
+    tr_map *vars = &block->vars;
 
     if (index < 0 || (size_t)index >= vars->live)
         return NULL;
-    if (vars->live == vars->entry_count)                  /* no holes: the common case */
-        return vars->entries[index].value;
-    for (size_t i = 0; i < vars->entry_count; i++)
-        if (vars->entries[i].key && index-- == 0)
-            return vars->entries[i].value;
-    return NULL;
+    if (vars->live != vars->entry_count && tr_map_compact(vars) != 0)
+        tr__must_alloc(SIZE_MAX);                         /* there is no memory */
+    return vars->entries[index].value;
 }
 
 tr_var_desc *tr_block_find_var(tr_block *block, const char *name)
@@ -204,7 +208,7 @@ tr_var_desc *tr__block_var(tr_block *block, const char *name)
     *var = (tr_var_desc){.name = tr__must_strdup(name), .kind = TR_KIND_TENSOR, .dtype = TR_DTYPE_NONE,
                          .block = block};
     must_put(&block->vars, var);
-    tr__program_touch(block->program);
+    touch_lists(block);
     return var;
 }
 
@@ -214,7 +218,7 @@ void tr_block_remove_var(tr_block *block, const char *name)
     if (!var)
         return;
     var_desc_free(var);
-    tr__program_touch(block->program);
+    touch_lists(block);
 }
 
 tr_op_desc *tr_block_op_at(tr_block *block, int index)
@@ -239,7 +243,7 @@ tr_status tr__block_place_op(tr_block *block, int index, tr_op_desc *op)
     block->op[at] = op;
     block->op_count++;
     op->block = block;
-    tr__program_touch(block->program);
+    touch_lists(block);
     return TR_OK;
 }
 
@@ -250,7 +254,42 @@ void tr_block_remove_op(tr_block *block, int index)
     tr_op_desc_free(block->op[index]);
     block->op_count--;
     memmove(block->op + index, block->op + index + 1, (size_t)(block->op_count - index) * sizeof *block->op);
-    tr__program_touch(block->program);
+    touch_lists(block);
+}
+
+/* Move the operators at `places` from `list` to `to`; what is left in `list` was not named. */
+static tr_status take_places(tr_op_desc **to, tr_op_desc **list, int list_count, int count, const int *places)
+{
+    for (int i = 0; i < count; i++) {
+        if (places[i] < 0 || places[i] >= list_count)
+            return tr_fail(TR_ERANGE, "operator %d of a block of %d cannot be arranged", places[i], list_count);
+        if (!list[places[i]])
+            return tr_fail(TR_EEXIST, "operator %d stands twice in an arrangement", places[i]);
+        to[i] = list[places[i]];
+        list[places[i]] = NULL;
+    }
+    return TR_OK;
+}
+
+tr_status tr_block_arrange_ops(tr_block *block, int count, const int *places)
+{
+    const size_t    capacity = (size_t)block->op_count + 1;
+    tr_op_desc    **arranged = tr__must_alloc((capacity + (size_t)count) * sizeof *arranged);
+    tr_op_desc    **left = tr__must_alloc(capacity * sizeof *left);
+    tr_status       status;
+
+    for (int i = 0; i < block->op_count; i++)
+        left[i] = block->op[i];
+    TR_TRY_GOTO(done, take_places(arranged, left, block->op_count, count, places));
+    for (int i = 0; i < block->op_count; i++)
+        tr_op_desc_free(left[i]);
+    memcpy(block->op, arranged, (size_t)count * sizeof *arranged);
+    block->op_count = count;
+    touch_lists(block);
+done:
+    free(left);
+    free(arranged);
+    return status;
 }
 
 /* -- renaming --------------------------------------------------------------------------------- */
@@ -322,7 +361,7 @@ tr_status tr_block_rename_var(tr_block *block, const char *from, const char *to)
     rename_key(&block->vars, var, new);
     free(old);
     free(new);
-    tr__program_touch(program);
+    touch_lists(block);
     return TR_OK;
 }
 

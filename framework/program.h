@@ -65,6 +65,7 @@ struct tr_block {
     tr_map       vars;                /* name -> tr_var_desc, in order of creation */
     tr_op_desc **op;
     int          op_count, op_capacity;
+    uint64_t     revision;            /* of the two lists; the program's changes with what the entries say, too */
 };
 
 struct tr_program {

@@ -249,6 +249,9 @@ TR_API int          tr_block_index(const tr_block *block);
 TR_API int          tr_block_parent(const tr_block *block);                  /* -1: the global block */
 TR_API int          tr_block_forward(const tr_block *block);                 /* of a gradient block, or -1 */
 TR_API void         tr_block_set_forward(tr_block *block, int forward);
+/* Grows by 1 whenever a variable or an operator is added to the block, removed from it, renamed or moved; what the variables
+ * and operators say does not count. */
+TR_API uint64_t     tr_block_revision(const tr_block *block);
 TR_API int          tr_block_var_count(const tr_block *block);
 TR_API tr_var_desc *tr_block_var_at(tr_block *block, int index);
 TR_API tr_var_desc *tr_block_find_var(tr_block *block, const char *name);            /* here only */
@@ -266,6 +269,10 @@ TR_API tr_op_desc  *tr_block_op_at(tr_block *block, int index);
  * caller still owns it. */
 TR_API tr_status tr_block_insert_op(tr_block *block, int index, tr_op_desc *op);
 TR_API void      tr_block_remove_op(tr_block *block, int index);
+/* Let the operators of the block be those that now stand at `places`, in that order; the others are removed. For many changes
+ * at a time: each of the two calls above takes as long as the block has operators. Fails, and changes nothing, when a place
+ * is not in the block (TR_ERANGE) or stands there twice (TR_EEXIST). */
+TR_API tr_status tr_block_arrange_ops(tr_block *block, int count, const int *places);
 
 TR_API const char    *tr_var_desc_name(const tr_var_desc *var);
 TR_API tr_var_kind    tr_var_desc_kind(const tr_var_desc *var);

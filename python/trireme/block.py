@@ -57,6 +57,7 @@ class Variable(VariableMath):
         self.error_clip = error_clip
         self.op: Operator | None = None
         known = self.block.desc.find_var(self._name)
+        is_first_news = known is None and self.block._is_in_step()
         self.desc: core.VarDesc = known if known is not None else self.block.desc.var(self._name)
         if known is None:
             self.desc.set_type(type)
@@ -72,6 +73,8 @@ class Variable(VariableMath):
         if persistable is not None:
             self.desc.set_persistable(persistable)
         self.block._vars[self._name] = self
+        if is_first_news:
+            self.block._keep_in_step()
 
     def _agree(self, what: str, old: Any, new: Any, setter: Any) -> None:
         if old is not None and old != new:
@@ -292,7 +295,7 @@ class Block:
         self.desc = program.desc.block(idx)
         self._vars: dict[str, Variable] = {}
         self._ops: list[Operator] = []
-        self._seen = -1                                # revision of the program when _vars and _ops were complete
+        self._seen = -1                                # the block's revision when _vars and _ops were complete
 
     @property
     def idx(self) -> int:
@@ -326,9 +329,15 @@ class Block:
         self._sync()
         return self._ops
 
+    def _is_in_step(self) -> bool:
+        return self._seen == self.desc.revision
+
+    def _keep_in_step(self) -> None:
+        """Note that _vars and _ops have what was just changed: to make them anew takes as long as the block is large."""
+        self._seen = self.desc.revision
+
     def _sync(self) -> None:
-        revision = self.program.desc.revision
-        if self._seen == revision:
+        if self._is_in_step():
             return
         known, self._vars = self._vars, {}
         for desc in self.desc.all_vars():
@@ -338,7 +347,7 @@ class Block:
         wrapped = {id(op.desc): op for op in self._ops}
         descs = [self.desc.op(i) for i in range(self.desc.op_size())]
         self._ops = [wrapped.get(id(desc)) or Operator(self, desc) for desc in descs]
-        self._seen = self.program.desc.revision
+        self._keep_in_step()
 
     def has_var(self, name: str) -> bool:
         return self._find(name) is not None
@@ -436,7 +445,7 @@ class Block:
         self._sync()
         self.desc.remove_var(name)
         self._vars.pop(name, None)
-        self._seen = self.program.desc.revision
+        self._keep_in_step()
 
     def _rename_var(self, name: str, new_name: str) -> Variable:
         """Rename a variable here and in every operator that uses it."""
@@ -484,9 +493,14 @@ class Block:
         if _name_scope.path:
             desc.set_attr("op_namescope", _name_scope.path)
         desc.set_attr("op_callstack", [user_line()])
+        is_in_step, known = self._is_in_step(), self.desc.var_size()
         self.desc.insert_op(index, desc)
         op = Operator(self, desc)
         self._ops.insert(len(self._ops) if index < 0 else index, op)
+        if is_in_step:
+            for made in self.desc.all_vars(known):     # outputs that were not declared
+                self._vars[made.name()] = Variable._of_desc(self, made, made.name())
+            self._keep_in_step()
         for args in (outputs or {}).values():
             for var in args if isinstance(args, (list, tuple)) else (args,):
                 if isinstance(var, Variable):
@@ -509,7 +523,15 @@ class Block:
         self._sync()
         self.desc.remove_op(index)
         del self._ops[index]
-        self._seen = self.program.desc.revision
+        self._keep_in_step()
+
+    def _arrange(self, places: Sequence[int]) -> None:
+        """Let the operators be those that now stand at ``places``, in that order; remove the others: all changes at once, where
+        one after the other would take as long each as the block is large."""
+        self._sync()
+        self.desc.arrange_ops(places)
+        self._ops = [self._ops[place] for place in places]
+        self._keep_in_step()
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         lines = [f"block {self.idx} (parent {self.parent_idx})"]

@@ -308,6 +308,11 @@ class BlockDesc:
     def forward_block_idx(self) -> int:
         return lib.tr_block_forward(self._ptr)
 
+    @property
+    def revision(self) -> int:
+        """Grows by 1 for each variable or operator that is added, removed, renamed or moved."""
+        return lib.tr_block_revision(self._ptr)
+
     def _wrap_var(self, ptr: Any) -> VarDesc:
         address = int(ffi.cast("intptr_t", ptr))
         var = self._vars.get(address)
@@ -337,8 +342,12 @@ class BlockDesc:
     def has_var_recursive(self, name: str) -> bool:
         return bool(lib.tr_block_find_var_recursive(self._ptr, name_chars(name)))
 
-    def all_vars(self) -> list[VarDesc]:
-        return [self._wrap_var(lib.tr_block_var_at(self._ptr, i)) for i in range(lib.tr_block_var_count(self._ptr))]
+    def all_vars(self, begin: int = 0) -> list[VarDesc]:
+        """Return the variables in order of creation, from number ``begin`` on."""
+        return [self._wrap_var(lib.tr_block_var_at(self._ptr, i)) for i in range(begin, self.var_size())]
+
+    def var_size(self) -> int:
+        return lib.tr_block_var_count(self._ptr)
 
     def remove_var(self, name: str) -> None:
         var = self.find_var(name)
@@ -378,6 +387,16 @@ class BlockDesc:
         del self._ops[int(ffi.cast("intptr_t", op._ptr))]
         lib.tr_block_remove_op(self._ptr, index)
         op._ptr = None
+
+    def arrange_ops(self, places: Sequence[int]) -> None:
+        """Let the operators be those that now stand at ``places``, in that order; remove the others."""
+        kept = set(places)
+        gone = [self.op(i) for i in range(self.op_size()) if i not in kept]
+        addresses = [int(ffi.cast("intptr_t", op._ptr)) for op in gone]
+        check(lib.tr_block_arrange_ops(self._ptr, len(places), places))
+        for op, address in zip(gone, addresses):
+            del self._ops[address]
+            op._ptr = None
 
 
 class ProgramDesc:

@@ -153,9 +153,7 @@ class Program:
         training = OpRole.Backward | OpRole.Optimize | OpRole.LRSched
         for block in self.blocks:
             roles = [op.attr("op_role") if op.has_attr("op_role") else 0 for op in block.ops]
-            for index in reversed(range(len(roles))):
-                if roles[index] & training:
-                    block._remove_op(index)
+            block._arrange([index for index, role in enumerate(roles) if not role & training])
         self._remove_unused_vars()
 
     def _remove_unused_vars(self, keep: Iterable[str] = ()) -> None:
@@ -194,14 +192,15 @@ class Program:
         for name in targets:
             block.var(name)
         wanted, given = set(targets), set(feeds)
-        for index in reversed(range(len(block.ops))):
-            op = block.ops[index]
+        kept: list[int] = []
+        for index, op in reversed(list(enumerate(block.ops))):
             if wanted.isdisjoint(set(op.output_arg_names) - given):
-                block._remove_op(index)
                 continue
+            kept.append(index)
             wanted.update(op.input_arg_names)
             for sub in program._sub_blocks(op):
                 wanted.update(name for inner in sub.ops for name in inner.input_arg_names)
+        block._arrange(kept[::-1])
         used = program._used_names().union(targets, feeds)
         for one in program.blocks:
             for name in list(one.vars):

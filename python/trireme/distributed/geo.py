@@ -14,7 +14,7 @@ from ..framework import Program
 from ..sparse_table import add_update, is_table_update
 from .optimize_part import is_optimize
 from .own import append_keep, own_variables
-from .placement import Part
+from .placement import Part, by_server
 from .transpiled import Block, Transpiled, Value
 
 BASE = "@BASE"
@@ -26,8 +26,8 @@ def transpile_geo(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: 
                   parts: dict[str, list[Part]], servers: int, trainer: int, period: int) -> Transpiled:
     """Return the programs of a job in which trainers exchange every ``period`` steps."""
     result = Transpiled(program, [], [], [], {})
-    for server in range(servers):
-        result.servers.append(_server(program, shapes, dtypes, parts, server, result))
+    for server, mine in enumerate(by_server(parts, servers)):
+        result.servers.append(_server(program, shapes, dtypes, mine, server, result))
     order = {name: i for i, name in enumerate(parts)}
     result.blocks.sort(key=lambda block: (order[block.source], block.begin))
     own = own_variables(program, parts)
@@ -48,34 +48,30 @@ def _trainer(program: Program, parts: dict[str, list[Part]], shapes: dict[str, t
     copy = program.clone()
     copy.random_seed = program.random_seed + 1_000_003 * trainer
     block = copy.global_block()
-    for index in reversed(range(len(block.ops))):
-        if is_idle and is_optimize(block.ops[index]):
-            block._remove_op(index)
+    if is_idle:
+        block._arrange([index for index, op in enumerate(block.ops) if not is_optimize(op)])
     _append_exchange(copy, list(parts), shapes, dtypes, result, period, own)
     return copy
 
 
 def _server(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, VarType],
-            parts: dict[str, list[Part]], server: int, result: Transpiled) -> Program:
+            parts: dict[str, Part], server: int, result: Transpiled) -> Program:
     mine = Program()
     mine.random_seed = program.random_seed
     block = mine.global_block()
-    for name, pieces in parts.items():
-        for one in pieces:
-            if one.server != server:
-                continue
-            shape = [one.rows, *shapes[name][1:]]
-            here, delta = name + one.suffix, name + one.suffix + _DELTA
-            block.create_var(name=here, shape=shape, dtype=dtypes[name], persistable=True)
-            block.create_var(name=delta, shape=shape, dtype=dtypes[name])
-            block.append_op(type="elementwise_add", inputs={"X": here, "Y": delta}, outputs={"Out": here},
-                            attrs={"op_role": OpRole.Optimize})
-            block.ops[-1].desc.remove_attr("op_callstack")
-            size = dtypes[name].dtype.itemsize
-            for dim in shape:
-                size *= dim
-            result.blocks.append(Block(here, delta, server, dtypes[name], size, name, one.begin, one.end))
-            result.values.append(Value(server, here, name, one.begin, one.end))
+    for name, one in parts.items():
+        shape = [one.rows, *shapes[name][1:]]
+        here, delta = name + one.suffix, name + one.suffix + _DELTA
+        block.create_var(name=here, shape=shape, dtype=dtypes[name], persistable=True)
+        block.create_var(name=delta, shape=shape, dtype=dtypes[name])
+        made = block.append_op(type="elementwise_add", inputs={"X": here, "Y": delta}, outputs={"Out": here},
+                               attrs={"op_role": OpRole.Optimize})
+        made.desc.remove_attr("op_callstack")
+        size = dtypes[name].dtype.itemsize
+        for dim in shape:
+            size *= dim
+        result.blocks.append(Block(here, delta, server, dtypes[name], size, name, one.begin, one.end))
+        result.values.append(Value(server, here, name, one.begin, one.end))
     for op in program.global_block().ops:
         if is_table_update(op):
             add_update(op, mine)
@@ -93,12 +89,14 @@ def _append_exchange(program: Program, params: Sequence[str], shapes: dict[str, 
         bases.append(name + BASE)
     block.create_var(name=COUNT, shape=[1], dtype=VarType.INT64, persistable=True)
     append_keep(block, own, COUNT, period)
-    names = [[one.param for one in result.blocks if one.source == name] for name in params]
+    names: dict[str, list[str]] = {name: [] for name in params}
+    for one in result.blocks:
+        names[one.source].append(one.param)
     with program._role_guard(OpRole.RPC):
         block.append_op(type="exchange_deltas", inputs={"Param": list(params), "Base": bases, "Count": COUNT},
                         outputs={"ParamOut": list(params), "BaseOut": bases, "CountOut": COUNT},
-                        attrs={"period": period, "blocks": [name for part in names for name in part],
-                               "parts": [len(part) for part in names]})
+                        attrs={"period": period, "blocks": [name for part in names.values() for name in part],
+                               "parts": [len(part) for part in names.values()]})
 
 
 __all__ = ["transpile_geo", "BASE", "COUNT"]

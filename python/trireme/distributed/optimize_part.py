@@ -94,7 +94,17 @@ class OptimizePart:
         self._made_before = {name for op, does in zip(self.block.ops, moves) if not does for name in op.output_arg_names}
         for op in self.ops:
             self._look_at(op)
+        self.grad_of = {param: grad for grad, param in self.grads.items()}
+        self._places_of: dict[str | None, list[int]] = {}      # of ``ops``, by their owner; None: every server runs them
+        for place, op in enumerate(self.ops):
+            owner = None if is_table_update(op) or op.type in EXCHANGED else self.owner_of(op)
+            self._places_of.setdefault(None if owner in self.tables else owner, []).append(place)
         self._check()
+
+    def ops_of(self, params: Iterable[str]) -> Iterable[tuple[Operator, str | None]]:
+        """The operators of these parameters, and those that belong to none of its own, in order; each with its parameter."""
+        places = [(place, name) for name in (*params, None) for place in self._places_of.get(name, ())]
+        return [(self.ops[place], name) for place, name in sorted(places, key=lambda one: one[0])]
 
     def var(self, name: str) -> Variable:
         return self.block._var_recursive(name)

@@ -73,6 +73,15 @@ def place(items: Sequence[Item], servers: int, min_bytes: int = 32768) -> dict[s
     return {item.name: placed[item.name] for item in items}
 
 
+def by_server(parts: dict[str, list[Part]], servers: int) -> list[dict[str, Part]]:
+    """Return for each server its part of each parameter of which it has one."""
+    mine: list[dict[str, Part]] = [{} for _ in range(servers)]
+    for name, pieces in parts.items():
+        for one in pieces:
+            mine[one.server][name] = one
+    return mine
+
+
 def _pieces(item: Item, servers: int, min_bytes: int) -> int:
     if item.is_whole:
         return 1
@@ -111,4 +120,4 @@ def _parts(name: str, shares: Iterable[tuple[int, int]]) -> list[Part]:
     return parts
 
 
-__all__ = ["Item", "Part", "place"]
+__all__ = ["Item", "Part", "by_server", "place"]

@@ -23,7 +23,7 @@ from .geo import transpile_geo
 from .mode import Mode, current, parse
 from .optimize_part import COPIES, EXCHANGED, OptimizePart, is_optimize, is_schedule, is_training, role_of
 from .own import append_keep, own_variables
-from .placement import Item, Part, place
+from .placement import Item, Part, by_server, place
 from .transpiled import Block, Transpiled, Value
 
 MEAN = "@MEAN"
@@ -58,8 +58,8 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
     result = Transpiled(program, [], [], [], {name: name + MEAN for name in means}, mode, list(part.tables),
                         original=program)
     result.read_alone = set(means).difference(losses(program))
-    for server in range(servers):
-        result.servers.append(_ServerProgram(part, parts, server, servers, result).build(means if server == 0 else ()))
+    for server, mine in enumerate(by_server(parts, servers)):
+        result.servers.append(_ServerProgram(part, mine, server, servers, result).build(means if server == 0 else ()))
     order = {name: i for i, name in enumerate(part.params)}
     result.blocks.sort(key=lambda block: (order.get(block.source, len(order)), block.begin))
     result.trainer = _trainer_program(program, part, result, trainer)
@@ -102,29 +102,26 @@ def _averaged(program: Program) -> list[str]:
 class _ServerProgram:
     """Builds the program of one server, and adds its blocks and first values to the result."""
 
-    def __init__(self, part: OptimizePart, parts: dict[str, list[Part]], server: int, servers: int,
-                 result: Transpiled) -> None:
+    def __init__(self, part: OptimizePart, mine: dict[str, Part], server: int, servers: int, result: Transpiled) -> None:
         self.part, self.server, self.result, self.is_shared = part, server, result, servers > 1
-        self.mine = {name: one for name, all in parts.items() for one in all if one.server == server}
+        self.mine = mine
         self.program = Program()
         self.program.random_seed = part.block.program.random_seed
         self.block = self.program.global_block()
         self.written: set[str] = set()
 
     def build(self, means: Iterable[str]) -> Program:
-        grads = {param: grad for grad, param in self.part.grads.items()}
         for name, one in self.mine.items():
-            self._add_block(name, grads[name], one)
+            self._add_block(name, self.part.grad_of[name], one)
         for table, grad in self.part.tables.items():
             if self.part.is_clipped(table):
                 take_pushed(table, self._var(grad, None), self.part.var(grad).desc.shape()[1], self.program)
-        for op in self.part.ops:
-            owner = self.part.owner_of(op)
+        for op, owner in self.part.ops_of(self.mine):
             if is_table_update(op):
                 copy_update(op, self.program, lambda name: self._var(name, None), self.part.is_clipped(op.input("W")[0]))
             elif op.type in EXCHANGED and self.is_shared:
                 self._exchange(op)
-            elif owner is None or owner in self.mine or owner in self.part.tables:
+            else:
                 self._copy(op, self.mine.get(owner))
         for name in means:
             self._add_mean(name)
@@ -145,9 +142,8 @@ class _ServerProgram:
         var = self.part.var(name)
         mean = self.block.create_var(name=name + MEAN, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
         self.block.create_var(name=name, shape=var.desc.shape(), dtype=var.dtype)
-        self.block.append_op(type="assign", inputs={"X": name}, outputs={"Out": mean},
-                             attrs={"op_role": OpRole.Optimize})
-        self.block.ops[-1].desc.remove_attr("op_callstack")
+        made = self.block.append_op(type="assign", inputs={"X": name}, outputs={"Out": mean}, attrs={"op_role": OpRole.Optimize})
+        made.desc.remove_attr("op_callstack")
         size = var.dtype.dtype.itemsize
         for dim in var.desc.shape():
             size *= dim
@@ -196,8 +192,8 @@ class _ServerProgram:
         """Append what makes a sparse gradient of one that has travelled dense; return its name."""
         var = self.block.var(grad)
         rows = self.block.create_var(name=grad + ROWS, type=VarType.SELECTED_ROWS, shape=[-1, *var.desc.shape()[1:]], dtype=var.dtype)
-        self.block.append_op(type="nonzero_rows", inputs={"X": grad}, outputs={"Out": rows}, attrs={"op_role": role_of(op)})
-        self.block.ops[-1].desc.remove_attr("op_callstack")
+        made = self.block.append_op(type="nonzero_rows", inputs={"X": grad}, outputs={"Out": rows}, attrs={"op_role": role_of(op)})
+        made.desc.remove_attr("op_callstack")
         return rows.name
 
     def _is_copy(self, op: Operator) -> bool:
@@ -232,59 +228,110 @@ class _ServerProgram:
 # -- a trainer's program ------------------------------------------------------------------------------------
 
 
+class _Edit:
+    """Changes of a block's operators, which ``finish`` makes all at once: each by itself takes as long as the block is large."""
+
+    def __init__(self, block: BlockType) -> None:
+        self.block, self.count = block, len(block.ops)
+        self.removed: set[int] = set()
+        self._ahead: dict[int, list[int]] = {}         # by place: what comes in front of it, the first last
+        self._behind: dict[int, list[int]] = {}        # by place: what comes behind it, the last first
+
+    def _made(self, *op: Any) -> int:
+        self.block.append_op(*op)
+        return self.block.desc.op_size() - 1
+
+    def insert_ahead(self, place: int, *op: Any) -> None:
+        """Put an operator (type, inputs, outputs, attributes) in front of that at ``place``, and of what was put there before."""
+        self._ahead.setdefault(place, []).append(self._made(*op))
+
+    def insert_behind(self, place: int, *op: Any) -> None:
+        """Put an operator right behind that at ``place``, in front of what was put there before."""
+        self._behind.setdefault(place, []).append(self._made(*op))
+
+    def finish(self) -> None:
+        order: list[int] = []
+        for place in range(self.count):
+            order += reversed(self._ahead.get(place, ()))
+            if place not in self.removed:
+                order.append(place)
+            order += reversed(self._behind.get(place, ()))
+        self.block._arrange(order)
+
+
 def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, trainer: int) -> Program:
     copy = program.clone()
     # Each trainer draws its own random numbers (dropout); trainer 0 those of one process.
     copy.random_seed = program.random_seed + 1_000_003 * trainer
     block = copy.global_block()
-    for index in reversed(range(len(block.ops))):
-        if is_optimize(block.ops[index]) and index not in part.kept:
-            block._remove_op(index)
+    block._arrange([index for index, op in enumerate(block.ops) if index in part.kept or not is_optimize(op)])
     _make_dense(copy, part)
-    sent = [*part.grads, *result.means]
-    last = {name: i for i, op in enumerate(block.ops) for name in op.output_arg_names}
     by_source: dict[str, list[Block]] = {}
     for one in result.blocks:
         by_source.setdefault(one.source, []).append(one)
-    lasting = [name for name in part.grads if _make_lasting(block, name)]
-    for name in sorted(sent, key=lambda name: last[name], reverse=True):
-        pieces = by_source[part.grads.get(name, name)]
-        block._insert_op(last[name] + 1, "send", {"X": [name]}, {},
-                         {"send_varnames": [one.grad for one in pieces], "zero_copy": name in lasting, "op_role": OpRole.RPC})
-    for table, grad in part.tables.items():
-        block._insert_op(max(i for i, op in enumerate(block.ops) if grad in op.output_arg_names) + 1, PUSH, {"Grad": [grad]}, {},
-                         {"table": table, "op_role": OpRole.RPC})
+    writers = _writers_of(block)
+    lasting = {name for name in part.grads if _make_lasting(block, name, writers.get(name, []))}
+    pulled = [*result.means, *_insert_exchange(block, part, result, by_source, writers, lasting)]
     for name, mean in result.means.items():
         var = block.var(name)
         block.create_var(name=mean, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
     append_keep(block, own_variables(copy, [*part.params, *result.means.values(), *lasting]))
-    add_prefetch(block, part.tables)
-    pulled = {name: [one.param for one in by_source[name]] for name in [*result.means, *_wait_before_readers(block, part.params, by_source)]}
+    outs = [result.means.get(name, name) for name in pulled]
     with copy._role_guard(OpRole.RPC):
         # What is asked for before the step is settled is answered when it is: one round trip less.
-        block.append_op(type="send_barrier", inputs={"X": sent}, attrs={"waits": False})
-        for name, pieces in pulled.items():
-            block.append_op(type="recv", outputs={"Out": result.means.get(name, name)}, attrs={"recv_varnames": pieces})
-        block.append_op(type="fetch_barrier", outputs={"Out": [result.means.get(name, name) for name in pulled]}, attrs={"waits": False})
-    used = copy._used_names()
+        block.append_op(type="send_barrier", inputs={"X": [*part.grads, *result.means]}, attrs={"waits": False})
+        for name, out in zip(pulled, outs):
+            block.append_op(type="recv", outputs={"Out": out}, attrs={"recv_varnames": [one.param for one in by_source[name]]})
+        block.append_op(type="fetch_barrier", outputs={"Out": outs}, attrs={"waits": False})
+    used, made = copy._used_names(), _made_by(part.ops)
     for name, var in list(block.vars.items()):
-        if name not in used and not var.persistable and not var.is_data and name in _made_by(part.ops):
+        if name in made and name not in used and not var.persistable and not var.is_data:
             block._remove_var(name)
     return copy
 
 
-def _make_lasting(block: BlockType, grad: str) -> bool:
+def _writers_of(block: BlockType) -> dict[str, list[int]]:
+    """The places of the operators that write each variable, in order; once for each operator."""
+    writers: dict[str, list[int]] = {}
+    for index, op in enumerate(block.ops):
+        for name in dict.fromkeys(op.output_arg_names):
+            writers.setdefault(name, []).append(index)
+    return writers
+
+
+def _insert_exchange(block: BlockType, part: OptimizePart, result: Transpiled, pieces: dict[str, list[Block]],
+                     writers: dict[str, list[int]], lasting: set[str]) -> list[str]:
+    """Send each gradient behind its last writer, and wait for each parameter before its first reader. Return the parameters in the
+    order in which they are waited for."""
+    waits, waited = _first_readers(block, part.params)
+    edit = _Edit(block)
+    for name in sorted([*part.grads, *result.means], key=lambda name: writers[name][-1], reverse=True):
+        edit.insert_behind(writers[name][-1], "send", {"X": [name]}, {},
+                           {"send_varnames": [one.grad for one in pieces[part.grads.get(name, name)]],
+                            "zero_copy": name in lasting, "op_role": OpRole.RPC})
+    for table, grad in part.tables.items():
+        edit.insert_behind(writers[grad][-1], PUSH, {"Grad": [grad]}, {}, {"table": table, "op_role": OpRole.RPC})
+    for index, names in waits:
+        edit.insert_ahead(index, "recv_wait", {"X": names}, {},
+                          {"recv_varnames": [one.param for name in names for one in pieces[name]], "op_role": OpRole.RPC})
+    prefetch = _prefetch_of(block, part.tables)
+    if prefetch:
+        edit.insert_ahead(0, *prefetch)
+    edit.finish()
+    return waited
+
+
+def _make_lasting(block: BlockType, grad: str, writers: Sequence[int]) -> bool:
     """Let a gradient have memory of its own, which stays as it is until the next run writes it: it leaves from there, perhaps
     once more when a server has died. Return whether that is so; a block inside may write at any time."""
-    makers = [op for op in block.ops if grad in op.output_arg_names]
-    if len(makers) != 1 or block.program._sub_blocks(makers[0]):
+    if len(writers) != 1 or block.program._sub_blocks(block.ops[writers[0]]):
         return False
     block.var(grad).persistable = True
     return True
 
 
-def _wait_before_readers(block: BlockType, params: Iterable[str], pieces: dict[str, list[Block]]) -> list[str]:
-    """Wait for each parameter before its first reader. Return all in the order in which they are waited for."""
+def _first_readers(block: BlockType, params: Iterable[str]) -> tuple[list[tuple[int, list[str]]], list[str]]:
+    """Return the places of operators that read parameters first, each with those, and all parameters in that order."""
     left = dict.fromkeys(params)
     waits: list[tuple[int, list[str]]] = []
     for index, op in enumerate(block.ops):
@@ -293,10 +340,7 @@ def _wait_before_readers(block: BlockType, params: Iterable[str], pieces: dict[s
             waits.append((index, names))
         for name in names:
             del left[name]
-    for index, names in reversed(waits):
-        block._insert_op(index, "recv_wait", {"X": names}, {},
-                         {"recv_varnames": [one.param for name in names for one in pieces[name]], "op_role": OpRole.RPC})
-    return [name for _, names in waits for name in names] + list(left)
+    return waits, [name for _, names in waits for name in names] + list(left)
 
 
 def _read_by(op: Operator) -> list[str]:
@@ -308,13 +352,20 @@ def _read_by(op: Operator) -> list[str]:
     return list(names)
 
 
-def add_prefetch(block: BlockType, tables: Iterable[str]) -> None:
-    """Ask first of all for the rows that lookups of these tables want, where their keys are fed."""
+def _prefetch_of(block: BlockType, tables: Iterable[str]) -> tuple[Any, ...] | None:
+    """The operator that asks for the rows that lookups of these tables want, where their keys are fed."""
     wanted = [(op.input("W")[0], op.input("Ids")[0]) for op in block.ops if op.type == LOOKUP and op.input("W")[0] in tables]
     wanted = [(table, ids) for table, ids in wanted if block.has_var(ids) and block.var(ids).is_data]
-    if wanted:
-        block._insert_op(0, "prefetch", {"X": [ids for _, ids in wanted]}, {},
-                         {"table_names": [table for table, _ in wanted], "op_role": OpRole.RPC})
+    if not wanted:
+        return None
+    return ("prefetch", {"X": [ids for _, ids in wanted]}, {}, {"table_names": [table for table, _ in wanted], "op_role": OpRole.RPC})
+
+
+def add_prefetch(block: BlockType, tables: Iterable[str]) -> None:
+    """Ask first of all for the rows that lookups of these tables want, where their keys are fed."""
+    prefetch = _prefetch_of(block, tables)
+    if prefetch:
+        block._insert_op(0, *prefetch)
 
 
 def _made_by(ops: Sequence[Operator]) -> set[str]:
@@ -333,12 +384,18 @@ def _make_dense(program: Program, part: OptimizePart) -> None:
                 shape = part.var(param).desc.shape() if part.block.has_var(param) else var.desc.shape()
                 var.desc.set_type(VarType.LOD_TENSOR)
                 var.desc.set_shape(shape)
-    block = program.global_block()
-    for index, op in enumerate(block.ops):
-        if op.type in COPIES and part.kept and not part.is_of_table(op.output("Out")[0]):
-            names, outs = op.input("X"), op.output("Out")
-            block._remove_op(index)
-            block._insert_op(index, "assign", {"X": names}, {"Out": outs}, {"op_role": OpRole.Optimize})
+    if part.kept:
+        _copy_instead_of_merging(program.global_block(), part)
+
+
+def _copy_instead_of_merging(block: BlockType, part: OptimizePart) -> None:
+    """What merges the rows of a gradient has nothing to do where the gradient is dense."""
+    edit = _Edit(block)
+    for index, op in enumerate(list(block.ops)):
+        if op.type in COPIES and not part.is_of_table(op.output("Out")[0]):
+            edit.removed.add(index)
+            edit.insert_behind(index, "assign", {"X": op.input("X")}, {"Out": op.output("Out")}, {"op_role": OpRole.Optimize})
+    edit.finish()
 
 
 # -- Fluid's class ----------------------------------------------------------------------------------------------
