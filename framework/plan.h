@@ -67,6 +67,7 @@ struct tr_plan {
     int          feed_count, fetch_count;
     char       **feed_name, **fetch_name;
     int         *feed_var, *fetch_var;       /* a feed that nothing reads: -1 */
+    tr_map       feed_of;             /* name -> number of the feed, plus 1 */
     /* what it is */
     tr_plan_var *var;
     int          var_count, var_capacity;

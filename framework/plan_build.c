@@ -137,12 +137,17 @@ static int current_var(const tr_plan *plan, const char *name)
     return (int)(intptr_t)tr_map_find(&plan->current, name) - 1;
 }
 
+static tr_status map_feeds(tr_plan *plan)
+{
+    for (int i = plan->feed_count - 1; i >= 0; i--)
+        if (tr_map_put(&plan->feed_of, plan->feed_name[i], (void *)(intptr_t)(i + 1)) != 0)
+            return tr_fail(TR_ENOMEM, "no memory for a plan of %d feeds", plan->feed_count);
+    return TR_OK;
+}
+
 static int feed_number(const tr_plan *plan, const char *name)
 {
-    for (int i = 0; i < plan->feed_count; i++)
-        if (strcmp(plan->feed_name[i], name) == 0)
-            return i;
-    return -1;
+    return (int)(intptr_t)tr_map_find(&plan->feed_of, name) - 1;
 }
 
 static tr_status resolve_in_root(int *out, tr_plan *plan, const char *name)
@@ -458,6 +463,7 @@ tr_status tr__plan_build(tr_plan *plan)
         status = tr_fail(TR_ENOMEM, "no memory for a plan of %d operators", ops);
         goto done;
     }
+    TR_TRY_GOTO(done, map_feeds(plan));
     TR_TRY_GOTO(done, mark_needed(keep, plan));
     for (int i = 0; i < ops; i++)
         if (keep[i])
@@ -501,6 +507,7 @@ void tr__plan_free(tr_plan *plan)
     }
     free_names(plan->feed_name, plan->feed_count);
     free_names(plan->fetch_name, plan->fetch_count);
+    tr_map_deinit(&plan->feed_of);
     tr_map_deinit(&plan->current);
     free(plan->feed_var);
     free(plan->fetch_var);

@@ -122,6 +122,7 @@ static void free_job(tr_job *job)
         tr__job_coder_free(job->block[i].coder);
     }
     free(job->block);
+    tr_map_deinit(&job->block_of);
     free(job->share);
     free(job);
     current = NULL;

@@ -10,6 +10,8 @@
 #ifndef TR_PSERVER_JOB_H
 #define TR_PSERVER_JOB_H
 
+#include "framework/map.h"
+#include "framework/map.h"
 #include "pserver/client.h"
 #include "pserver/comm.h"
 #include "pserver/compress.h"
@@ -96,6 +98,7 @@ struct tr_job {
     bool           is_set_up, stays, has_left, is_stopped;
     int            block_count;
     tr__job_block *block;
+    tr_map         block_of;          /* name of a parameter or gradient -> number of its block, plus 1 */
     int            table_count;
     tr__job_table *table;
     int            pushed_tables;

@@ -61,6 +61,10 @@ static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
                                         .may_be_nan = from->may_be_nan};
         TR_TRY(tr__job_coder_new(&job->block[i].coder, job, from));
     }
+    for (int i = spec->block_count - 1; i >= 0; i--)           /* of two with one name the first is found */
+        if (tr_map_put(&job->block_of, job->block[i].param, (void *)(intptr_t)(i + 1)) != 0 ||
+            tr_map_put(&job->block_of, job->block[i].grad, (void *)(intptr_t)(i + 1)) != 0)
+            return tr_fail(TR_ENOMEM, "no memory for the names of %d blocks", spec->block_count);
     return TR_OK;
 }
 
@@ -145,10 +149,7 @@ bool tr_job_is_uneven(const tr_job *job)
 
 int tr_job_find_block(const tr_job *job, const char *name)
 {
-    for (int i = 0; i < job->block_count; i++)
-        if (!strcmp(job->block[i].param, name) || !strcmp(job->block[i].grad, name))
-            return i;
-    return -1;
+    return (int)(intptr_t)tr_map_find(&job->block_of, name) - 1;
 }
 
 int tr_job_block_count(const tr_job *job)

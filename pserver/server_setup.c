@@ -1,4 +1,5 @@
 /* server_setup.c - how trainers and a server come to mean the same work. */
+#include "framework/map.h"
 #include "framework/memory.h"
 #include "pserver/server_state.h"
 #include "pserver/server_tasks.h"
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LINES_MAX = 12 };               /* of a diff */
 static const uint64_t CHUNK_MIN = 4096, CHUNK_MAX = (uint64_t)1 << 24;
 
 static tr_status check_setup(const tr_server *server, const Trireme__Pserver__Setup *setup)
@@ -323,12 +325,23 @@ void tr__server_say_serving(tr_server *server, int rank)
 
 /* == agreement ================================================================================ */
 
-static const char *value_of(const Trireme__Pserver__Join *join, const char *key)
+/* The facts of one trainer, looked up by key. Two trainers say them in the same order nearly always, so a fact is looked for at its place
+ * in the other's list; only where it is not there, all keys go into a map. */
+typedef struct fact_index {
+    const Trireme__Pserver__Join *join;
+    tr_map                        value;           /* by key; of the first fact of that key */
+} fact_index;
+
+static const char *value_of(fact_index *facts, size_t place, const char *key)
 {
-    for (size_t i = 0; i < join->n_facts; i++)
-        if (!strcmp(join->facts[i]->key, key))
-            return join->facts[i]->value;
-    return NULL;
+    const Trireme__Pserver__Join *join = facts->join;
+
+    if (place < join->n_facts && !strcmp(join->facts[place]->key, key))
+        return join->facts[place]->value;
+    for (size_t i = facts->value.entry_count ? 0 : join->n_facts; i-- > 0;)
+        if (tr_map_put(&facts->value, join->facts[i]->key, join->facts[i]->value) != 0)
+            tr__must_alloc(SIZE_MAX);              /* there is no memory */
+    return tr_map_find(&facts->value, key);
 }
 
 /* One line of a diff, while there is room. */
@@ -339,26 +352,33 @@ static void say_difference(char *out, size_t size, const char *key, const char *
              a ? "\"" : "", b ? "\"" : "", b ? b : "nothing", b ? "\"" : "");
 }
 
-static int diff(char *out, size_t size, const Trireme__Pserver__Join *a, const Trireme__Pserver__Join *b)
+/* The facts of `a` that `b` does not have, or has otherwise; returns how many differences there are now. */
+static int say_differences(char *out, size_t size, const fact_index *a, fact_index *b, int differences)
 {
-    enum { LINES_MAX = 12 };
-    int differences = 0;
-
-    out[0] = '\0';
-    for (size_t i = 0; i < a->n_facts; i++) {
-        const char *key = a->facts[i]->key, *mine = a->facts[i]->value;
-        /* Facts come in the same order nearly always. */
-        const char *theirs = i < b->n_facts && !strcmp(b->facts[i]->key, key) ? b->facts[i]->value : value_of(b, key);
+    for (size_t i = 0; i < a->join->n_facts; i++) {
+        const char *key = a->join->facts[i]->key, *mine = a->join->facts[i]->value, *theirs = value_of(b, i, key);
         if ((!theirs || strcmp(mine, theirs)) && differences++ < LINES_MAX)
             say_difference(out, size, key, mine, theirs);
     }
-    for (size_t i = 0; i < b->n_facts; i++)
-        if (!value_of(a, b->facts[i]->key) && differences++ < LINES_MAX)
-            say_difference(out, size, b->facts[i]->key, NULL, b->facts[i]->value);
+    return differences;
+}
+
+/* With `both`, also the facts that only `second` has. Returns the number of differences. */
+static int diff(char *out, size_t size, const Trireme__Pserver__Join *first, const Trireme__Pserver__Join *second, bool both)
+{
+    fact_index a = {.join = first}, b = {.join = second};
+
+    out[0] = '\0';
+    int differences = say_differences(out, size, &a, &b, 0);
+    for (size_t i = 0; both && i < second->n_facts; i++)
+        if (!value_of(&a, i, second->facts[i]->key) && differences++ < LINES_MAX)
+            say_difference(out, size, second->facts[i]->key, NULL, second->facts[i]->value);
     if (differences > LINES_MAX) {
         const size_t used = strlen(out);
         snprintf(out + used, size - used, "\n  and %d more", differences - LINES_MAX);
     }
+    tr_map_deinit(&a.value);
+    tr_map_deinit(&b.value);
     return differences;
 }
 
@@ -377,7 +397,7 @@ static tr_status compare(const tr_server *server)
     char               text[4096];
 
     for (int i = 1; i < server->trainer_count; i++)
-        if (diff(text, sizeof text, first->join, server->trainer[i].join))
+        if (diff(text, sizeof text, first->join, server->trainer[i].join, true))
             return differ(server, first, &server->trainer[i], text);
     return TR_OK;
 }
@@ -386,13 +406,7 @@ tr_status tr__server_compare_join(const tr_server *server, const tr__trainer *on
 {
     char text[4096];
 
-    text[0] = '\0';
-    for (size_t i = 0; i < one->join->n_facts; i++) {
-        const char *key = one->join->facts[i]->key, *mine = one->join->facts[i]->value, *theirs = value_of(other->join, key);
-        if (!theirs || strcmp(mine, theirs))
-            say_difference(text, sizeof text - 1, key, mine, theirs);
-    }
-    return text[0] ? differ(server, one, other, text) : TR_OK;
+    return diff(text, sizeof text, one->join, other->join, false) ? differ(server, one, other, text) : TR_OK;
 }
 
 tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
