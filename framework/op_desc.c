@@ -175,6 +175,27 @@ const char *tr_op_desc_output(const tr_op_desc *op, const char *slot, int index)
     return slot_arg(op, true, slot, index);
 }
 
+static int count_all(const tr_slot *slots, int count)
+{
+    int all = 0;
+    for (int s = 0; s < count; s++)
+        all += slots[s].count;
+    return all;
+}
+
+static const char *arg_at(const tr_slot *slots, int count, int index)
+{
+    for (int s = 0; s < count; index -= slots[s++].count)
+        if (index < slots[s].count)
+            return slots[s].arg[index];
+    return NULL;
+}
+
+int tr_op_desc_input_args(const tr_op_desc *op) { return count_all(op->in, op->in_count); }
+int tr_op_desc_output_args(const tr_op_desc *op) { return count_all(op->out, op->out_count); }
+const char *tr_op_desc_input_arg(const tr_op_desc *op, int index) { return arg_at(op->in, op->in_count, index); }
+const char *tr_op_desc_output_arg(const tr_op_desc *op, int index) { return arg_at(op->out, op->out_count, index); }
+
 /* -- setting attributes ----------------------------------------------------------------------- */
 
 tr_attr *tr__op_desc_attr(const tr_op_desc *op, const char *name)

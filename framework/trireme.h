@@ -314,6 +314,11 @@ TR_API int         tr_op_desc_input_slots(const tr_op_desc *op);
 TR_API const char *tr_op_desc_input_slot(const tr_op_desc *op, int slot);
 TR_API int         tr_op_desc_input_count(const tr_op_desc *op, const char *slot);
 TR_API const char *tr_op_desc_input(const tr_op_desc *op, const char *slot, int index);
+/* The names in all slots, one after the other; NULL beyond the end. */
+TR_API int         tr_op_desc_input_args(const tr_op_desc *op);
+TR_API const char *tr_op_desc_input_arg(const tr_op_desc *op, int index);
+TR_API int         tr_op_desc_output_args(const tr_op_desc *op);
+TR_API const char *tr_op_desc_output_arg(const tr_op_desc *op, int index);
 TR_API int         tr_op_desc_output_slots(const tr_op_desc *op);
 TR_API const char *tr_op_desc_output_slot(const tr_op_desc *op, int slot);
 TR_API int         tr_op_desc_output_count(const tr_op_desc *op, const char *slot);

@@ -52,6 +52,7 @@ typedef struct owners {
     tr_scope *scope;
     tr_map    of_var;                 /* owner + 4 */
     int      *of_op;
+    int      *first_op, *next_op;     /* of each block its operators in order: the first, and what comes behind each; -1: none */
     bool     *is_out;                 /* blocks that are left to the program */
 } owners;
 
@@ -112,6 +113,15 @@ static void find_owners(owners *o, uint32_t count, const tr_piece_block *blocks)
     }
     for (int i = 0; i < o->block->op_count; i++)
         own_op(o, i);
+    for (uint32_t i = 0; i < count; i++)
+        o->first_op[i] = -1;
+    for (int i = o->block->op_count - 1; i >= 0; i--) {
+        const int owner = o->of_op[i];
+        if (owner < 0)
+            continue;
+        o->next_op[i] = o->first_op[owner];
+        o->first_op[owner] = i;
+    }
 }
 
 /* == what can be cut =============================================================================== */
@@ -152,10 +162,10 @@ static bool can_be_cut(const owners *o, int block, const tr_piece_block *from)
 
     if (o->is_out[block] || from->bytes < LEAST)
         return false;
-    for (int i = 0; i < o->block->op_count; i++) {
+    for (int i = o->first_op[block]; i >= 0; i = o->next_op[i]) {
         const tr_op_desc *op = o->block->op[i];
-        if (o->of_op[i] == block && !(is_elementwise(op->type) && have_fitting_sizes(o, op->in, op->in_count, elements) &&
-                                      have_fitting_sizes(o, op->out, op->out_count, elements)))
+        if (!(is_elementwise(op->type) && have_fitting_sizes(o, op->in, op->in_count, elements) &&
+              have_fitting_sizes(o, op->out, op->out_count, elements)))
             return false;
     }
     return true;
@@ -246,9 +256,8 @@ static tr_status fill_unit(unit *u, tr_server_pieces *pieces, const owners *o, i
 {
     u->program = tr_program_new();
     u->scope = tr_scope_new(pieces->scope);
-    for (int i = 0; i < o->block->op_count; i++)
-        if (o->of_op[i] == block)
-            TR_TRY(copy_op(u->program, o, o->block->op[i], elements));
+    for (int i = o->first_op[block]; i >= 0; i = o->next_op[i])
+        TR_TRY(copy_op(u->program, o, o->block->op[i], elements));
     TR_TRY(make_views(u, o, elements));
     set_views(u, 0, elements);
     return tr_executor_prepare(&u->plan, pieces->executor, u->program, u->scope, 1, &u->grad, 0, NULL);
@@ -344,6 +353,21 @@ static tr_status make_first(tr_server_pieces *pieces, const owners *o, const boo
 
 /* == life ========================================================================================== */
 
+/* The program keeps what no block computes by itself. */
+static tr_status remove_owned(const tr_server_pieces *pieces, const owners *o, tr_program *program)
+{
+    int *left = malloc(((size_t)o->block->op_count + 1) * sizeof *left), count = 0;
+
+    if (!left)
+        return tr_fail(TR_ENOMEM, "no memory for a list of %d operators", o->block->op_count);
+    for (int i = 0; i < o->block->op_count; i++)
+        if (o->of_op[i] < 0 || !pieces->unit[o->of_op[i]])
+            left[count++] = i;
+    const tr_status status = tr_block_arrange_ops(tr_program_block(program, 0), count, left);
+    free(left);
+    return status;
+}
+
 static tr_status make(tr_server_pieces *pieces, owners *o, tr_program *program, uint32_t count, const tr_piece_block *blocks)
 {
     bool     *is_first = calloc((size_t)o->block->op_count + 1, sizeof *is_first);
@@ -358,10 +382,7 @@ static tr_status make(tr_server_pieces *pieces, owners *o, tr_program *program, 
             make_unit(pieces, o, (int)i, &blocks[i]);
     }
     free(is_first);
-    for (int i = o->block->op_count - 1; status == TR_OK && i >= 0; i--)
-        if (o->of_op[i] >= 0 && pieces->unit[o->of_op[i]])
-            tr_block_remove_op(tr_program_block(program, 0), i);
-    return status;
+    return status == TR_OK ? remove_owned(pieces, o, program) : status;
 }
 
 tr_status tr_server_pieces_new(tr_server_pieces **out, tr_program *program, tr_scope *scope, uint32_t count,
@@ -375,10 +396,14 @@ tr_status tr_server_pieces_new(tr_server_pieces **out, tr_program *program, tr_s
     pieces->count = count;
     pieces->unit = calloc(count + 1, sizeof *pieces->unit);
     o.of_op = calloc((size_t)o.block->op_count + 1, sizeof *o.of_op);
+    o.next_op = calloc((size_t)o.block->op_count + 1, sizeof *o.next_op);
+    o.first_op = calloc(count + 1, sizeof *o.first_op);
     o.is_out = calloc(count + 1, sizeof *o.is_out);
     const tr_status status = make(pieces, &o, program, count, blocks);
     tr_map_deinit(&o.of_var);
     free(o.of_op);
+    free(o.next_op);
+    free(o.first_op);
     free(o.is_out);
     if (status == TR_OK)
         *out = pieces;

@@ -155,13 +155,28 @@ class OpDesc:
         return {slot: self.output(slot) for slot in self.output_names()}
 
     def input_arg_names(self) -> list[str]:
-        return [name for slot in self.input_names() for name in self.input(slot)]
+        ptr = self._ptr
+        return [_string(lib.tr_op_desc_input_arg(ptr, i)).decode("utf-8", "surrogateescape")
+                for i in range(lib.tr_op_desc_input_args(ptr))]
 
     def output_arg_names(self) -> list[str]:
-        return [name for slot in self.output_names() for name in self.output(slot)]
+        ptr = self._ptr
+        return [_string(lib.tr_op_desc_output_arg(ptr, i)).decode("utf-8", "surrogateescape")
+                for i in range(lib.tr_op_desc_output_args(ptr))]
+
+    def role(self) -> int:
+        """Return its attribute op_role; 0, which is Forward, where it has none."""
+        ptr = self._ptr
+        return lib.tr_op_desc_attr_int(ptr, b"op_role", 0) if lib.tr_op_desc_has_attr(ptr, b"op_role") else 0
 
     def attr_names(self) -> list[str]:
         return [_text(lib.tr_op_desc_attr_name(self._ptr, i)) for i in range(lib.tr_op_desc_attr_count(self._ptr))]
+
+    def block_attrs(self) -> list[str]:
+        """Return the names of its attributes that are blocks; mostly there is none, which the operator's proto tells."""
+        names = _block_attrs_of(self.type())
+        names = self.attr_names() if names is None else names
+        return [name for name in names if self.has_attr(name) and self.attr_type(name) == BLOCK]
 
     def has_attr(self, name: str) -> bool:
         return lib.tr_op_desc_has_attr(self._ptr, name_chars(name))
@@ -555,6 +570,17 @@ def op_proto(type: str) -> OpProto | None:
         op = lib.tr_op_find(name_chars(type))
         _protos[type] = OpProto(op) if op else None
     return _protos[type]
+
+
+_block_attrs: dict[str, list[str] | None] = {}
+
+
+def _block_attrs_of(type: str) -> list[str] | None:
+    """Return the names of the attributes of an operator that may be blocks, or None when there is no such operator."""
+    if type not in _block_attrs:
+        proto = op_proto(type)
+        _block_attrs[type] = None if proto is None else [name for name, attr in proto.attrs.items() if attr.type == BLOCK]
+    return _block_attrs[type]
 
 
 def op_types() -> list[str]:

@@ -221,7 +221,7 @@ class Program:
         return used
 
     def _sub_blocks(self, op: Operator) -> list[Block]:
-        return [self.block(op.attr(name)) for name in op.attr_names if op.attr_type(name) == 8]
+        return [self.block(op.attr(name)) for name in op.desc.block_attrs()]
 
     def inference_optimize(self) -> Program:
         return self.clone(for_test=True)

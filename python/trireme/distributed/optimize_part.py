@@ -28,7 +28,7 @@ EXCHANGED = {"sum_of_squares": "exchange_squares"}
 
 
 def role_of(op: Operator) -> int:
-    return op.attr("op_role") if op.has_attr("op_role") else OpRole.Forward
+    return op.desc.role()
 
 
 def is_schedule(op: Operator) -> bool:
@@ -58,6 +58,7 @@ class OptimizePart:
     def __init__(self, program: Program, joint_on_trainers: bool = False) -> None:
         self.block: Block = program.global_block()
         self.kept: set[int] = set()
+        self._shapes: dict[str, tuple[int, ...]] = {}          # that do not depend on who owns what
         self._analyse()
         self.all_owners = self.owner
         if joint_on_trainers and self.joint:
@@ -111,10 +112,14 @@ class OptimizePart:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a variable; of selected rows that of the whole."""
+        known = self._shapes.get(name)
+        if known is not None:
+            return known
         var = self.var(name)
-        if var.type == VarType.SELECTED_ROWS and name in self.owner and self.owner[name] not in self.tables:
-            return tuple(self.var(self.owner[name]).desc.shape())
-        return tuple(var.desc.shape())
+        if var.type == VarType.SELECTED_ROWS:
+            is_of_param = name in self.owner and self.owner[name] not in self.tables
+            return tuple((self.var(self.owner[name]) if is_of_param else var).desc.shape())
+        return self._shapes.setdefault(name, tuple(var.desc.shape()))
 
     def is_clipped(self, table: str) -> bool:
         """Whether the servers do something to a table's gradient before they update it."""
@@ -185,7 +190,7 @@ class OptimizePart:
     def _look_at(self, op: Operator) -> None:
         if is_table_update(op):                        # on all servers, each of which has some of its rows
             return
-        if any(op.attr_type(name) == 8 for name in op.attr_names):         # BLOCK
+        if op.desc.block_attrs():
             raise UnsupportedError(
                 f"{op.type}: an operator with a block of its own cannot run on a parameter server; build the learning "
                 "rate of layers.piecewise_decay and its kind, or of arithmetic")
