@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from threading import RLock
 from time import monotonic
 from typing import Any
 
@@ -26,6 +25,7 @@ from .framework import Program, Variable, default_main_program
 from .names import name_chars
 from .native import Native
 from .tensor import CPUPlace, LoDTensor, Scope, SelectedRows, view_of_owned
+from .turns import new_turn
 
 _global_scope = Scope()
 
@@ -215,7 +215,7 @@ class Executor:
             raise TypeError(f"Executor: the place must be CPUPlace(), got {place!r}")
         self.place = place or CPUPlace()
         self._native = Native(lib.tr_executor_new(), lib.tr_executor_free)
-        self._turn = RLock()
+        self._turn = new_turn(self)
         self._before_run, self._after_run = _job_hooks()
         self.check_nan = os.environ.get("TRIREME_CHECK_NAN", "0") not in ("", "0") if check_nan is None else check_nan
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from threading import RLock
 from typing import Any
 
 from . import core
 from .block import Block, Operator, Parameter, Variable
 from .core import OpRole
+from .turns import new_turn
 
 
 class Program:
@@ -34,7 +34,7 @@ class Program:
         self._current_role: int = OpRole.Forward
         self._op_role_var: list[str] = []
         self._prepared: dict[Any, Any] = {}            # runs that an Executor has prepared
-        self._turn = RLock()                           # held while it runs
+        self._turn = new_turn(self)                    # held while it runs
         self._is_distributed = False
 
     @property

@@ -7,7 +7,6 @@ valid and unchanged whatever the program computes afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, convert_dtype
 from .errors import OutOfMemoryError, check
 from .native import Native
 from .names import name_chars
+from .turns import new_turn, share_turn
 
 _new_tensor = lib.tr_tensor_new
 _free_tensor = lib.tr_tensor_free
@@ -332,7 +332,8 @@ class Scope:
         self._native = Native(lib.tr_scope_new(parent._native.ptr if parent is not None else ffi.NULL),
                               lib.tr_scope_free, needs)
         self._kids: list[Scope] = []
-        self._turn = RLock() if parent is None else parent._turn       # held while a program runs here: kids see what is in their parents
+        # Held while a program runs here: kids see what is in their parents.
+        self._turn = new_turn(self) if parent is None else share_turn(self, parent)
         self._erased = 0                      # prepared runs are looked up anew when this changes
 
     def __del__(self) -> None:

@@ -1,0 +1,115 @@
+"""A forked child: what no thread was using works on, what one was using is refused by name, and nothing hangs."""
+
+import os
+import signal
+import threading
+import time
+import traceback
+
+import numpy as np
+import pytest
+
+import trireme as fluid
+from trireme import layers
+from trireme._core import lib
+from trireme.errors import InvalidArgumentError
+
+LIMIT = 30                                             # seconds
+
+
+def in_child(action):
+    """Fork, call ``action`` in the child, and return whether it went well; a child that hangs is killed."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            action()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status) == 0
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    pytest.fail("the child hangs")
+
+
+def double():
+    program = fluid.Program()
+    with fluid.program_guard(program):
+        y = layers.scale(layers.data("x", [2]), 2.0)
+    return program, y
+
+
+FEED = {"x": np.ones((1, 2), "float32")}
+
+
+@pytest.fixture
+def busy(exe):
+    """A thread runs an endless program in the global scope; yields (program, scope, executor)."""
+    program, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(program, startup):
+        count = layers.create_global_var([1], 0.0, "float32", persistable=True, name="count")
+        always = layers.fill_constant([1], "bool", True)
+        loop = layers.While(cond=always)
+        with loop.block():
+            layers.increment(count)
+            layers.assign(layers.fill_constant([1], "bool", True), always)
+    exe.run(startup)
+    scope = fluid.global_scope()
+
+    def run():
+        with pytest.raises(InterruptedError):
+            exe.run(program, scope=scope)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    value = scope.find_var("count").get_tensor()
+    while np.asarray(value)[0] == 0:
+        time.sleep(0.001)
+    yield program, scope, exe
+    lib.tr_interrupt()
+    thread.join()
+
+
+def test_what_no_thread_uses_works_in_the_child(exe):
+    program, y = double()
+    exe.run(program, feed=FEED, fetch_list=[y])
+    assert in_child(lambda: exe.run(program, feed=FEED, fetch_list=[y]))
+
+
+def test_what_a_thread_uses_is_refused_by_name(busy):
+    program, scope, exe = busy
+    other, y = double()
+
+    def expect(kind, **run):
+        with pytest.raises(InvalidArgumentError, match=f"this {kind} was in use by another thread when process [0-9]+ was forked"
+                                                       r"[^$]*spawn[^$]*your line: .*test_fork.py"):
+            run.pop("by").run(**run)
+
+    def child():
+        expect("Scope", by=fluid.Executor(), program=other, feed=FEED, fetch_list=[y], scope=scope)
+        expect("Scope", by=fluid.Executor(), program=other, feed=FEED, fetch_list=[y], scope=scope.new_scope())
+        expect("Executor", by=exe, program=other, feed=FEED, fetch_list=[y], scope=fluid.Scope())
+        expect("Program", by=fluid.Executor(), program=program, scope=fluid.Scope())
+
+    assert in_child(child)
+
+
+def test_what_the_child_makes_itself_works(busy):
+    def child():
+        program, y = double()
+        value, = fluid.Executor().run(program, feed=FEED, fetch_list=[y], scope=fluid.Scope())
+        assert value.tolist() == [[2, 2]]
+
+    assert in_child(child)
+
+
+def test_the_parent_goes_on(busy):
+    program, y = double()
+    assert in_child(lambda: None)
+    assert fluid.Executor().run(program, feed=FEED, fetch_list=[y], scope=fluid.Scope())[0].sum() == 4
