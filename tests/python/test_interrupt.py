@@ -1,12 +1,14 @@
 """Ctrl-C ends runs and loops within a second, and what was trained is still there."""
 
 import os
+import re
 import signal
 import threading
 import time
 
 import numpy as np
 import pytest
+from job_support import SCRIPT, Launched, assert_within, needs_mpi
 
 import trireme as fluid
 from trireme import layers
@@ -209,3 +211,13 @@ def test_an_interrupt_before_a_run_does_not_end_it(exe):
     exe.run(fluid.default_startup_program())
     lib.tr_interrupt()
     assert exe.run(feed=BATCH, fetch_list=[loss])[0] > 0
+
+
+@pytest.mark.mpi
+@needs_mpi
+def test_a_trainer_that_waits_for_servers_ends():
+    code, text = Launched(1, 2, script=SCRIPT.with_name("waits.py")).end()
+    waited = re.search(r"waited ([0-9.]+) s more", text)
+    assert waited, text
+    assert_within(1, float(waited[1]), text)
+    assert code != 0
