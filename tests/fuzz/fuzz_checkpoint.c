@@ -1,8 +1,8 @@
 /* fuzz_checkpoint.c - manifests from outside: whatever passes the checks is packed and parsed again. The checksum is made
  * to fit, so that what lies behind it is tried, too. */
-#include "pserver/checkpoint.h"
-#include "pserver/crc32c.h"
-#include "pserver/wire.h"
+#include "pserver/checkpoint/checkpoint.h"
+#include "pserver/util/crc32c.h"
+#include "pserver/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

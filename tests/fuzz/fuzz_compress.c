@@ -1,7 +1,7 @@
 /* fuzz_compress.c - a compressed gradient as it comes from the network. What passes the check is decoded, into memory of just its
  * size. The input: a method, a share, the number of values, then the payload. */
-#include "pserver/compress.h"
-#include "pserver/wire.h"
+#include "pserver/wire/compress.h"
+#include "pserver/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

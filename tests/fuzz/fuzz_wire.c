@@ -1,6 +1,6 @@
 /* fuzz_wire.c - whatever comes from the network: a header, then a payload of entries. Everything an accepted
  * message points at is read, so that the sanitizers see a wrong bound. */
-#include "pserver/wire.h"
+#include "pserver/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

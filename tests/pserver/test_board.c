@@ -2,7 +2,7 @@
 #include "tests/support/expect.h"
 
 #include "framework/memory.h"
-#include "pserver/board.h"
+#include "pserver/core/board.h"
 
 #include <stdio.h>
 #include <stdlib.h>

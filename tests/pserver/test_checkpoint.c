@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "framework/random.h"
-#include "pserver/checkpoint.h"
-#include "pserver/crc32c.h"
+#include "pserver/checkpoint/checkpoint.h"
+#include "pserver/util/crc32c.h"
 
 /* -- checksums ------------------------------------------------------------------------------------ */
 

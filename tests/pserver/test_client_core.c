@@ -1,10 +1,10 @@
 /* test_client_core.c - one trainer and two servers: what is sent when, what a ticket waits for. */
 #include "tests/support/expect.h"
 
-#include "pserver/client.h"
-#include "pserver/comm_state.h"
-#include "pserver/job.h"
-#include "pserver/job_place.h"
+#include "pserver/core/client.h"
+#include "pserver/job/job.h"
+#include "pserver/job/job_place.h"
+#include "pserver/transport/comm_state.h"
 #include "proto/pserver.pb-c.h"
 
 #include <stdio.h>

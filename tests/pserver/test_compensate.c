@@ -1,7 +1,7 @@
 /* test_compensate.c - delay compensation against its formula. */
 #include "tests/support/expect.h"
 
-#include "pserver/compensate.h"
+#include "pserver/store/compensate.h"
 
 enum { COUNT = 37 };
 

@@ -2,7 +2,7 @@
 #include "tests/support/expect.h"
 
 #include "framework/random.h"
-#include "pserver/compress.h"
+#include "pserver/wire/compress.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  * for ever. The state of a store is how many steps of each trainer it has applied. */
 #include "tests/support/cut_word.h"
 
-#include "pserver/client.h"
-#include "pserver/server.h"
-#include "pserver/transport_sim.h"
+#include "pserver/core/client.h"
+#include "pserver/core/server.h"
+#include "pserver/transport/transport_sim.h"
 #include "proto/pserver.pb-c.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* test_doorbell.c - who sleeps is woken by another process; what is no doorbell is not opened. */
 #include "tests/support/expect.h"
 
-#include "pserver/comm_state.h"
+#include "pserver/transport/comm_state.h"
 
 #include <sched.h>
 #include <stdio.h>

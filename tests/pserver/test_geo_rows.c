@@ -1,7 +1,7 @@
 /* test_geo_rows.c - a trainer's copy of a table tells what changed since the servers' rows were taken, whatever their number. */
 #include "tests/support/expect.h"
 
-#include "pserver/geo_rows.h"
+#include "pserver/table/geo_rows.h"
 
 #include <signal.h>
 #include <stdio.h>

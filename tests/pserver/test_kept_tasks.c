@@ -1,7 +1,7 @@
 /* test_kept_tasks.c - the tasks' state as the next process finds it: whole, or as good as none. */
 #include "tests/support/expect.h"
 
-#include "pserver/kept_tasks.h"
+#include "pserver/core/kept_tasks.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #include "tests/support/expect.h"
 
 #include "framework/random.h"
-#include "pserver/keyset.h"
-#include "pserver/row_copy.h"
+#include "pserver/util/keyset.h"
+#include "pserver/util/row_copy.h"
 
 enum { MOST = 500 };
 

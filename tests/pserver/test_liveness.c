@@ -1,7 +1,7 @@
 /* test_liveness.c - who is silent for too long is dead; who was away itself looks twice. */
 #include "tests/support/expect.h"
 
-#include "pserver/liveness.h"
+#include "pserver/transport/liveness.h"
 
 enum { PERIOD = 10, TIMEOUT = 60 };
 

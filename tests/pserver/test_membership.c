@@ -1,7 +1,7 @@
 /* test_membership.c - the states of a trainer on a server, and the moves between them. */
 #include "tests/support/expect.h"
 
-#include "pserver/membership.h"
+#include "pserver/wire/membership.h"
 
 TEST(every_state_can_be_reached_and_has_a_name)
 {

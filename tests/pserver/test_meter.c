@@ -1,7 +1,7 @@
 /* test_meter.c - where a trainer's time goes; medians from bins. */
 #include "tests/support/expect.h"
 
-#include "pserver/meter.h"
+#include "pserver/observe/meter.h"
 
 static const int64_t MS = 1000000;
 

@@ -1,5 +1,5 @@
 /* test_pieces.c - an update by pieces ends with the bits of an update of whole blocks; what is no matter of elements stays whole. */
-#include "pserver/server_pieces.h"
+#include "pserver/store/server_pieces.h"
 
 #include "tests/support/net.h"
 

@@ -1,8 +1,8 @@
 /* test_replica.c - a replica of one server of two, messages by hand: what is refused. What it computes: test_sim.c. */
 #include "tests/support/expect.h"
 
-#include "pserver/gather.h"
-#include "pserver/replica.h"
+#include "pserver/core/gather.h"
+#include "pserver/core/replica.h"
 
 enum { SERVER, OTHER, TRAINER, REPLICA, OTHERS_REPLICA, RANKS };
 

@@ -1,7 +1,7 @@
 /* test_row_cache.c - kept rows are those that were put, no longer than they may be used, and the hot ones stay. */
 #include "tests/support/expect.h"
 
-#include "pserver/row_cache.h"
+#include "pserver/table/row_cache.h"
 
 #include <string.h>
 

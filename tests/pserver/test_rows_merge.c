@@ -2,8 +2,8 @@
 #include "tests/support/expect.h"
 
 #include "framework/random.h"
-#include "pserver/mean.h"
-#include "pserver/rows_merge.h"
+#include "pserver/core/mean.h"
+#include "pserver/table/rows_merge.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* test_segment.c - growth in place, a life beyond the process, what cannot be attached. */
 #include "tests/support/expect.h"
 
-#include "pserver/segment.h"
+#include "pserver/memory/segment.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* test_server_core.c - one server, two trainers, messages by hand: what is taken, what waits, what is refused. */
 #include "tests/support/server_rig.h"
 
-#include "pserver/compress.h"
+#include "pserver/wire/compress.h"
 
 TEST(the_mean_waits_for_all_and_is_taken_in_trainer_order)
 {

@@ -1,7 +1,7 @@
 /* test_slots.c - what is left of an index and its rows, damaged, is refused. That they are right is tested by test_table.c. */
 #include "tests/support/expect.h"
 
-#include "pserver/slots_state.h"
+#include "pserver/table/slots_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

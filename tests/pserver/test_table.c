@@ -3,7 +3,7 @@
 
 #include "framework/random.h"
 #include "kernels/math/cast.h"
-#include "pserver/table_report.h"
+#include "pserver/table/table_report.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

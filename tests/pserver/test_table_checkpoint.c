@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "framework/random.h"
-#include "pserver/checkpoint.h"
-#include "pserver/table_var.h"
+#include "pserver/checkpoint/checkpoint.h"
+#include "pserver/table/table_var.h"
 
 enum { WIDTH = 3, KEYS = 5000 };
 

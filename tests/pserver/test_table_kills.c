@@ -2,7 +2,7 @@
 #include "tests/support/table_rig.h"
 
 #include "framework/random.h"
-#include "pserver/undo.h"
+#include "pserver/table/undo.h"
 
 #include <signal.h>
 #include <stdio.h>

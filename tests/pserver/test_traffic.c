@@ -1,7 +1,7 @@
 /* test_traffic.c - each kind of message counts in the class of its payload. */
 #include "tests/support/expect.h"
 
-#include "pserver/traffic.h"
+#include "pserver/observe/traffic.h"
 
 TEST(messages_count_by_what_they_carry)
 {

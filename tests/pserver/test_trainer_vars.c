@@ -1,9 +1,9 @@
 /* test_trainer_vars.c - what a trainer has as the next process finds it: two copies, one of them always whole. */
 #include "tests/support/expect.h"
 
-#include "pserver/crc32c.h"
-#include "pserver/segment.h"
-#include "pserver/trainer_vars.h"
+#include "pserver/memory/segment.h"
+#include "pserver/memory/trainer_vars.h"
+#include "pserver/util/crc32c.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* test_wire.c - what a header looks like is fixed; what is no header is refused. */
 #include "tests/support/expect.h"
 
-#include "pserver/wire.h"
+#include "pserver/wire/wire.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #include "tests/support/cut_word.h"
 #include "tests/support/sim_state.h"
 
-#include "pserver/places.h"
+#include "pserver/checkpoint/places.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* sim_job.h - a whole job under the seeded scheduler (pserver/transport_sim.h): servers, trainers and spares whose programs
+/* sim_job.h - a whole job under the seeded scheduler (pserver/transport/transport_sim.h): servers, trainers and spares whose programs
  * are a few lines of C, so that what they compute is known.
  *
  * In mode sync a gradient depends on the trainer, the step and the parameters that were pulled, and the update has momentum: one
@@ -9,11 +9,11 @@
 #ifndef TR_TESTS_SIM_JOB_H
 #define TR_TESTS_SIM_JOB_H
 
-#include "pserver/client.h"
-#include "pserver/replica.h"
-#include "pserver/server.h"
-#include "pserver/spare.h"
-#include "pserver/transport_sim.h"
+#include "pserver/core/client.h"
+#include "pserver/core/replica.h"
+#include "pserver/core/server.h"
+#include "pserver/core/spare.h"
+#include "pserver/transport/transport_sim.h"
 
 enum { SIM_PARAMS = 4, SIM_TOTAL = 3 + 700 + 4500 + 11000, SIM_CHUNK = 4096, SIM_KEYS = 40, SIM_WIDTH = 3, SIM_SERVERS = 16,
        SIM_PASSES = 2, SIM_TASKS = 9, SIM_TASK_BATCHES = 3, SIM_BATCHES = SIM_PASSES * SIM_TASKS * SIM_TASK_BATCHES };

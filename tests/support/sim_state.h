@@ -7,7 +7,7 @@
 #include "tests/support/sim_job.h"
 
 #include "proto/pserver.pb-c.h"
-#include "pserver/compress.h"
+#include "pserver/wire/compress.h"
 
 /* Behind the keys of the table each batch of a leased task has a row on every server, which counts it. */
 enum { SIM_ROWS = SIM_KEYS + SIM_BATCHES, SIM_MOST_STEPS = 1024 };

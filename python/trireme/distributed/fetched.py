@@ -2,7 +2,7 @@
 
 A file of each trainer gets one record per step: beside the checkpoints where the job keeps any, so that a job that goes on from one has
 it too, else in the memory of the host, where the servers' state is. It is written before the next step begins. A death may prevent the record of
-the last step: what is computed before the step is ended is in a file of its own by then (pserver/job_fetched.h), and the numbers that
+the last step: what is computed before the step is ended is in a file of its own by then (pserver/job/job_fetched.h), and the numbers that
 all trainers have in common (the loss, ``all_mean``) are parameters of the servers (docs/adr/0005). Where the own file is lost with its host, these
 numbers are taken from another trainer's.
 
@@ -37,7 +37,7 @@ _HEAD = struct.Struct("<HHI")          # form, check, step; of a form: 0, check,
 _VALUE_BYTES = 4096                    # of a value that is kept, at most
 _ALL_BYTES = 128 << 20                 # of a file: ten million steps of one float32
 _FORMS = 0xffff
-_SLOT_BYTES = 1 << 16                  # as in pserver/job_fetched.c
+_SLOT_BYTES = 1 << 16                  # as in pserver/job/job_fetched.c
 
 
 class _Form:
@@ -94,7 +94,7 @@ def _last_of(path: Path) -> Path:
 
 
 def _read_last(path: Path, step: int) -> dict[str, Any]:
-    """What pserver/job_fetched.c has written of a step, if it is one of the last two: each as (array, LoD)."""
+    """What pserver/job/job_fetched.c has written of a step, if it is one of the last two: each as (array, LoD)."""
     slot, found = b"", {}
     with contextlib.suppress(OSError):
         slot = path.read_bytes()[step % 2 * _SLOT_BYTES:][:_SLOT_BYTES]

@@ -240,7 +240,7 @@ def _let_last_steps_count(job: Job) -> None:
 
 
 def tell_launcher(what: str, text: str = "") -> None:
-    """Tell the launcher, if there is one, something of this process: pserver/launcher.h lists what there is."""
+    """Tell the launcher, if there is one, something of this process: pserver/observe/launcher.h lists what there is."""
     folder, rank = os.environ.get("TRIREME_JOB_FOLDER"), os.environ.get("OMPI_COMM_WORLD_RANK")
     if folder and rank:
         beside = f"{folder}/{what}-{rank}-{os.getpid()}~"              # the launcher reads all of it, or nothing

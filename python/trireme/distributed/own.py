@@ -1,7 +1,7 @@
 """What trainers alone have: variables that persist, that their programs write and that no server sends them.
 
 Moving averages, statistics of metrics, counters of schedules; in mode geo what the optimizers remember. ``keep_variables``
-lets them outlive the process (pserver/trainer_vars.h).
+lets them outlive the process (pserver/memory/trainer_vars.h).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from .logs import Line, Log, Logs
 from .numbers import number_of, whole_of
 from .progress import add_bins
 
-# Classes of messages by what they carry, in the order of pserver/traffic.h.
+# Classes of messages by what they carry, in the order of pserver/observe/traffic.h.
 TRAFFIC_CLASSES = ("gradients", "small_gradients", "compressed", "parameters", "row_gradients", "rows", "keys", "others")
 
 _QUIET = 5.0                           # seconds without a step, and so many times a usual step: a trainer stands still

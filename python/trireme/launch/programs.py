@@ -44,7 +44,7 @@ def _package() -> Path:
 
 
 def loopback_library() -> str | None:
-    """Return what makes mpirun listen on this host alone: pserver/loopback.c."""
+    """Return what makes mpirun listen on this host alone: pserver/transport/loopback.c."""
     path = _package() / "trireme_loopback.so"
     return str(path) if path.exists() else None
 

@@ -2,8 +2,8 @@
  * process dies when it sends the first (DIE); or rank LAST dies when all have said goodbye; or rank STUCK turns for ever inside MPI once the
  * file FLAG is there, at the first start of the job; or server 0 has said to all that it serves when the job is started again, hears no
  * answer, and dies a second later (DEAF). REAL is the path of trireme_mpi.so. */
-#include "pserver/transport.h"
-#include "pserver/wire.h"
+#include "pserver/transport/transport.h"
+#include "pserver/wire/wire.h"
 
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,0 +1,89 @@
+/* places.c - see places.h. */
+#include "pserver/checkpoint/places.h"
+
+#include "framework/memory.h"
+
+#include <stdlib.h>
+
+typedef Trireme__Pserver__Place   pb_place;
+typedef Trireme__Pserver__CutDone pb_done;
+
+static const pb_place *place_in(const pb_done *done, uint32_t trainer)
+{
+    for (size_t i = 0; i < done->n_places; i++)
+        if (done->places[i]->index == trainer)
+            return done->places[i];
+    return NULL;
+}
+
+static bool has_left(const pb_done *done, uint32_t trainer)
+{
+    for (size_t i = 0; i < done->n_left; i++)
+        if (done->left[i] == trainer)
+            return true;
+    return false;
+}
+
+/* The one place that servers have of this trainer; NULL: none has one. */
+static tr_status find(const pb_place **out, uint32_t trainer, int servers, pb_done *const *answer)
+{
+    int from = 0;
+
+    *out = NULL;
+    for (int s = 0; s < servers; s++) {
+        const pb_place *place = place_in(answer[s], trainer);
+        if (*out && place && place->steps != (*out)->steps)
+            return tr_fail(TR_EPEER, "server %d has trainer %u behind step %llu, server %d behind step %llu", s, trainer,
+                           (unsigned long long)place->steps, from, (unsigned long long)(*out)->steps);
+        if (place && !*out) {
+            *out = place;
+            from = s;
+        }
+    }
+    return TR_OK;
+}
+
+/* Had it cut on some servers when others had lost it? */
+static bool is_lost_to_some(uint32_t trainer, int servers, pb_done *const *answer)
+{
+    bool is_missing = false, is_left = false;
+
+    for (int s = 0; s < servers; s++) {
+        is_left |= has_left(answer[s], trainer);
+        is_missing |= !place_in(answer[s], trainer) && !has_left(answer[s], trainer);
+    }
+    return is_missing && !is_left;
+}
+
+tr_status tr_places_merge(tr_places *out, int trainers, bool is_by_all, int servers, pb_done *const *answer)
+{
+    *out = (tr_places){tr__must_alloc((size_t)trainers * sizeof *out->place + 1), 0};
+    for (uint32_t i = 0; i < (uint32_t)trainers; i++) {
+        const pb_place *place;
+        TR_TRY(find(&place, i, servers, answer));
+        const bool is_lost = place && is_by_all && is_lost_to_some(i, servers, answer);
+        if (is_lost && answer[0]->has_tasks)           /* what server 0 says of tasks is not true of all */
+            return tr_fail(TR_EPEER, "trainer %u died while it was made, and has cut for some of its parts alone", i);
+        if (place && !is_lost)
+            out->place[out->count++] = place;
+    }
+    return TR_OK;
+}
+
+void tr_places_deinit(tr_places *places)
+{
+    free(places->place);
+    *places = (tr_places){NULL, 0};
+}
+
+bool tr_places_are_given_up(int servers, pb_done *const *answer)
+{
+    bool is_missing = false;
+
+    for (int s = 0; s < servers; s++) {
+        if (!answer[s]->has_part && !answer[s]->given_up)
+            return false;
+        is_missing |= !answer[s]->has_part;
+    }
+    return is_missing;
+}

@@ -1,0 +1,199 @@
+/* client_answers.c - what servers say. */
+#include "pserver/core/client_state.h"
+
+tr__stream *tr__client_stream_of(tr_client *client, int peer)
+{
+    const tr_rank *rank = &client->roster->rank[peer];
+    return rank->role == TR_ROLE_SERVER ? &client->stream[rank->index] : NULL;
+}
+
+static void on_ack(tr_client *client, tr__stream *s, uint64_t seq)
+{
+    for (tr__request *r = tr__client_open(s); r && r->wire.seq <= seq; r = r->next)
+        if (!tr__client_is_pull(r) && !r->answer && r->sent_at)
+            tr__client_finish(client, s, r);
+}
+
+static uint32_t number_of(const tr_wire *wire)
+{
+    return wire->kind == TR_WIRE_DATA ? wire->data.number : wire->data_many.number;
+}
+
+/* The pull that this message answers, if the message is the next of its answer. */
+static tr__request *pull_of(tr__stream *s, const tr_wire *wire)
+{
+    for (tr__request *r = tr__client_open(s); r && r->wire.seq <= wire->seq; r = r->next)
+        if (r->wire.seq == wire->seq)
+            return r->wire.kind == TR_WIRE_PULL && !r->is_done && r->parts == number_of(wire) ? r : NULL;
+    return NULL;
+}
+
+/* The pull of rows that this message answers; one that is placed is not placed again. */
+static tr__request *row_pull_of(tr__stream *s, const tr_wire *wire)
+{
+    for (tr__request *r = tr__client_open(s); r && r->wire.seq <= wire->seq; r = r->next)
+        if (r->wire.seq == wire->seq)
+            return !r->is_done && (r->pack || (r->to && r->left == wire->bytes)) ? r : NULL;
+    return NULL;
+}
+
+static uint8_t *pull_place(tr_client *client, const tr__stream *s, uint32_t local, uint64_t offset, uint64_t bytes)
+{
+    const int server = (int)(s - client->stream);
+
+    if (local >= client->local_count[server])
+        return NULL;
+    const tr__client_block *b = &client->block[client->global[server][local]];
+    return b->pull_to && offset <= b->bytes && bytes <= b->bytes - offset ? b->pull_to + offset : NULL;
+}
+
+void *tr__client_place(void *self, int peer, const tr_wire *wire)
+{
+    tr_client *client = self;
+    tr__stream    *s = tr__client_stream_of(client, peer);
+    tr__request   *r;
+
+    if (!s || wire->epoch != client->epoch)
+        return NULL;
+    if (wire->kind == TR_WIRE_DATA_ROWS) {
+        r = row_pull_of(s, wire);
+        if (!r || r->parts++)
+            return NULL;
+        return r->pack ? malloc(wire->bytes + 1) : r->to;
+    }
+    if (wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_MANY)
+        return malloc(wire->bytes);
+    r = pull_of(s, wire);
+    if (!r)
+        return NULL;
+    uint8_t *to = wire->kind == TR_WIRE_DATA ? pull_place(client, s, wire->data.block, wire->data.offset, wire->bytes)
+                                             : malloc(wire->bytes);
+    if (to)
+        r->parts++;
+    return to;
+}
+
+static tr_status on_many(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload, uint64_t *got)
+{
+    tr_wire_entries entries;
+    uint32_t        local;
+    const uint8_t  *data;
+    uint64_t        bytes;
+
+    TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->data_many.count));
+    while (tr_wire_entries_next(&entries, &local, &data, &bytes)) {
+        uint8_t *to = pull_place(client, s, local, 0, bytes);
+        if (!to)
+            return tr_fail(TR_EFORMAT, "%s answers with a block that nobody pulled",
+                           tr_roster_name(client->roster, s->rank));
+        memcpy(to, data, bytes);
+        *got += bytes;
+    }
+    return TR_OK;
+}
+
+static void on_data(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+{
+    uint64_t got = wire->bytes;
+    tr__request *r = tr__client_open(s);
+
+    while (r && r->wire.seq != wire->seq)
+        r = r->next;
+    if (!r || r->is_done || r->wire.kind != TR_WIRE_PULL || (!is_placed && r->parts != number_of(wire)))
+        return;
+    r->parts += !is_placed;                        /* a placed one was counted when it was placed */
+    if (wire->kind == TR_WIRE_DATA_MANY) {
+        got = 0;
+        const tr_status status = on_many(client, s, wire, payload, &got);
+        if (status != TR_OK) {
+            tr__client_fail(client, status);
+            return;
+        }
+    } else if (!is_placed) {
+        uint8_t *to = pull_place(client, s, wire->data.block, wire->data.offset, wire->bytes);
+        if (!to) {
+            tr__client_fail(client, tr_fail(TR_EFORMAT, "%s answers with a block that nobody pulled",
+                                            tr_roster_name(client->roster, s->rank)));
+            return;
+        }
+        memcpy(to, payload, wire->bytes);
+    }
+    r->left -= got < r->left ? got : r->left;
+    if (r->left == 0)
+        tr__client_finish(client, s, r);
+}
+
+static void on_rows(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload, bool is_placed)
+{
+    tr__request *r = row_pull_of(s, wire);
+
+    if (!r)
+        return;                                        /* answered twice */
+    if (r->pack) {
+        r->pack->data = is_placed ? (void *)(uintptr_t)payload : malloc(wire->bytes + 1);
+        r->pack->bytes = wire->bytes;
+    }
+    if (!is_placed)
+        memcpy(r->pack ? r->pack->data : r->to, payload, wire->bytes);
+    if (r->clock && wire->data_rows.clock < *r->clock)
+        *r->clock = wire->data_rows.clock;
+    r->left = 0;
+    tr__client_finish(client, s, r);
+}
+
+static void on_task(tr_client *client, tr__stream *s, const tr_wire *wire)
+{
+    for (tr__request *r = tr__client_open(s); r && r->wire.seq <= wire->seq; r = r->next) {
+        if (r->wire.seq != wire->seq || r->is_done || !r->answer)
+            continue;
+        const tr_form_task *task = &wire->task;
+        *r->answer = (tr_task){(tr_task_answer)task->answer, task->task, task->pass, task->lease, task->steps};
+        if (task->answer == TR_TASK_GIVEN)
+            client->last_lease = task->lease;
+        tr__client_finish(client, s, r);
+    }
+}
+
+static void on_refused(tr_client *client, const uint8_t *payload, uint64_t bytes)
+{
+    Trireme__Pserver__Refusal *refusal = trireme__pserver__refusal__unpack(NULL, bytes, payload);
+
+    tr__client_fail(client, tr_fail(TR_EPEER, "%s", refusal ? refusal->text : "a server refused, and its reason is damaged"));
+    if (refusal)
+        trireme__pserver__refusal__free_unpacked(refusal, NULL);
+}
+
+void tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    tr_client *client = self;
+    tr__stream    *s = tr__client_stream_of(client, peer);
+
+    client->now = now;
+    if (s && wire->epoch == client->epoch) {
+        if (wire->kind == TR_WIRE_SERVING)
+            tr__client_on_serving(client, peer, payload, wire->bytes);
+        else if (wire->kind == TR_WIRE_ACK) {
+            tr__client_hear_of_cut(client, s, &wire->ack);
+            s->awaits_heir = wire->ack.declines;
+            if (client->is_meeting)
+                tr_client_rest(client);
+            on_ack(client, s, wire->seq);
+        } else if (wire->kind == TR_WIRE_SNAPSHOT_DONE)
+            tr__client_on_cut_done(client, s, wire, payload);
+        else if (wire->kind == TR_WIRE_DATA || wire->kind == TR_WIRE_DATA_MANY)
+            on_data(client, s, wire, payload, is_placed);
+        else if (wire->kind == TR_WIRE_DATA_ROWS)
+            on_rows(client, s, wire, payload, is_placed);
+        else if (wire->kind == TR_WIRE_TASK)
+            on_task(client, s, wire);
+        else if (wire->kind == TR_WIRE_POSTED)
+            tr__client_on_posted(client, s, wire, payload);
+        else if (wire->kind == TR_WIRE_REFUSED || wire->kind == TR_WIRE_REPLACED)
+            on_refused(client, payload, wire->bytes);
+        tr__client_reap(client, s);
+        if (client->has_tasks)
+            tr__client_send_tasks(client);
+    }
+    if (is_placed && wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_ROWS)    /* placed where they belong */
+        free(payload);
+}

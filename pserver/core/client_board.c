@@ -1,0 +1,58 @@
+/* client_board.c - a trainer's posts on server 0's board, for other trainers.
+ *
+ * A trainer that waits for others rests meanwhile: it takes part in checkpoints, for which those others may wait. A post that was not answered
+ * is sent again to a server that takes server 0's place; that server has all posts that were answered. */
+#include "pserver/core/client_state.h"
+
+#include "framework/memory.h"
+
+uint64_t tr_client_post_request(tr_client *client, tr_client_post *post)
+{
+    const uint64_t op = tr__client_op_begin(client);
+    uint64_t       step;
+
+    tr_client_flush(client);
+    const bool    resumes = tr_client_resumes(client, &step);
+    const tr_wire message = {.kind = TR_WIRE_POST, .post = {.until = post->until, .trainer = post->of, .resumes = resumes}};
+    tr__request  *r = tr__client_add(client, &client->stream[0], &message, op, post->packed, post->size);
+    r->owned = post->packed;
+    r->post = post;
+    client->is_meeting = post->until != TR_UNTIL_NOW;
+    if (client->is_meeting) {
+        tr_client_say_even(client);
+        tr_client_rest(client);
+    }
+    tr__client_op_count_down(client, op);
+    return op;
+}
+
+static tr_status take_answer(tr_client_post *post, const tr_wire *wire, const uint8_t *payload)
+{
+    tr_wire_entries entries;
+
+    TR_TRY(tr_wire_entries_open(&entries, payload, wire->bytes, wire->posted.count));
+    post->is_forgotten = wire->posted.is_forgotten;
+    post->count = wire->posted.count;
+    post->answer_size = wire->bytes;
+    post->answer = tr__must_alloc(wire->bytes);
+    if (wire->bytes)
+        memcpy(post->answer, payload, wire->bytes);
+    return TR_OK;
+}
+
+void tr__client_on_posted(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload)
+{
+    tr__request *r = tr__client_open(s);
+
+    while (r && r->wire.seq != wire->seq)
+        r = r->next;
+    if (!r || r->is_done || r->wire.kind != TR_WIRE_POST)
+        return;                                    /* answered twice */
+    const tr_status status = take_answer(r->post, wire, payload);
+    if (status != TR_OK) {
+        tr__client_fail(client, status);
+        return;
+    }
+    client->is_meeting = false;
+    tr__client_finish(client, s, r);
+}

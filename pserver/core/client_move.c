@@ -1,0 +1,164 @@
+/* client_move.c - a server serves; it dies, and another rank serves in its place. A trainer that is another one's heir. */
+#include "pserver/core/client_state.h"
+
+bool tr__client_is_heir(const tr_client *client)
+{
+    return client->is_told >= 0;
+}
+
+bool tr__client_is_uneven(const tr_client *client)
+{
+    return tr__client_is_heir(client) && client->step == client->first_step && !client->is_evened;
+}
+
+/* Have all servers settled the same steps of the dead trainer, and none has another one of it? Then the heir makes none again. */
+static bool is_even_at_start(const tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        if (client->stream[i].settled != client->step || client->stream[i].ended != client->step)
+            return false;
+    return true;
+}
+
+void tr_client_say_even(tr_client *client)
+{
+    if (!client->block || !tr__client_is_uneven(client) || !is_even_at_start(client))
+        return;
+    client->is_evened = true;
+    for (int i = 0; i < client->stream_count; i++)
+        client->stream[i].tells = true;
+}
+
+/* A server that has taken a dead one's place hears no Join that the dead one has acknowledged. */
+static tr_replacement_progress progress_of(tr_client *client, int to)
+{
+    const tr__stream *s = tr__client_stream_of(client, to);
+
+    if (!client->block || !s)
+        return TR_REPLACEMENT_CALLED;
+    for (const tr__request *r = s->first; r; r = r->next)
+        if (r->wire.kind == TR_WIRE_JOIN && !r->is_done)
+            return TR_REPLACEMENT_CALLED;
+    return tr__client_is_uneven(client) ? TR_REPLACEMENT_JOINED : TR_REPLACEMENT_STEPPED;
+}
+
+tr_message tr__client_is_message(tr_client *client, int to)
+{
+    return (tr_message){.peer = to, .wire = {
+        .kind = TR_WIRE_REPLACE_DONE, .epoch = client->epoch, .sender = (uint32_t)client->roster->self,
+        .replace_done = {.step = client->first_step, .trainer = (uint32_t)client->roster->rank[client->roster->self].index,
+                         .called = client->epoch, .progress = progress_of(client, to)}}};
+}
+
+static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserver__Serving *serving)
+{
+    const int self = client->roster->rank[client->roster->self].index;
+    const bool was_serving = s->is_serving;
+    bool       is_all = true;
+
+    s->is_serving = true;
+    s->has_state = serving->has_updates;
+    s->updates = serving->updates;
+    s->settled = (size_t)self < serving->n_settled ? serving->settled[self] : 0;
+    s->ended = (size_t)self < serving->n_ended ? serving->ended[self] : 0;
+    for (size_t i = 0; i < serving->n_settled; i++)
+        s->fastest = serving->settled[i] > s->fastest ? serving->settled[i] : s->fastest;
+    for (int i = 0; i < client->stream_count; i++)
+        is_all &= client->stream[i].is_serving;
+    if (serving->cut > client->cut_known)
+        client->cut_known = serving->cut;          /* the next is to be another */
+    if (is_all && !was_serving)
+        tr__client_op_count_down(client, 1);
+}
+
+/* What the new server does not have is to be sent to it, under numbers from 1 on. */
+static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
+{
+    s->last_seq = s->over_seq = 0;
+    s->in_flight = 0;
+    for (tr__request *r = s->first; r; r = r->next) {
+        const bool is_settled = (tr__client_is_push(r) || r->wire.kind == TR_WIRE_STEP_END) && tr_wire_step(&r->wire) <= settled;
+        const bool is_missed = r->wire.kind == TR_WIRE_SNAPSHOT && r->wire.snapshot.step < settled;
+        r->is_flying = false;
+        if (is_settled || is_missed)
+            tr__client_finish(client, s, r);
+        if (r->wire.kind == TR_WIRE_PULL_ROWS && r->wire.pull_rows.step < settled)
+            r->wire.pull_rows.step = settled;                /* it was asked for a step ago, and nobody has waited for it */
+        r->is_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN;
+        r->sent_at = 0;
+        r->parts = 0;
+        r->left = r->size;
+        if (!r->is_done || r->is_again)
+            r->wire.seq = ++s->last_seq;
+        else
+            r->wire.seq = s->last_seq;             /* it takes no part any more */
+    }
+    s->unsent = s->open = s->first;
+}
+
+/* Another rank serves in the place of one that died, known to be dead or not yet. */
+static void move_stream(tr_client *client, tr__stream *s, int peer, const Trireme__Pserver__Serving *serving)
+{
+    const int self = client->roster->rank[client->roster->self].index;
+
+    if (!serving->has_updates || (size_t)self >= serving->n_settled) {
+        tr__client_fail(client, tr_fail(TR_EPEER, "%s serves in the place of a server that died, without what that had",
+                                        tr_roster_name(client->roster, peer)));
+        return;
+    }
+    s->rank = peer;
+    s->is_orphan = s->awaits_heir = false;
+    client->has_word = true;
+    s->tells = tr__client_is_heir(client);         /* that must know who this is */
+    if (!client->block) {
+        hear_serving(client, s, serving);
+        return;
+    }
+    tr__client_move_cut(client, s);
+    send_again(client, s, serving->settled[self]);
+    if (client->own_cut && !s->answer.bytes && !tr__client_is_cutting(s))
+        tr__client_give_up_answer(client, s);
+}
+
+void tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes)
+{
+    Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, bytes, payload);
+
+    if (!serving || serving->server >= (uint32_t)client->stream_count) {
+        tr__client_fail(client, tr_fail(TR_EFORMAT, "%s says in a damaged message that it serves",
+                                        tr_roster_name(client->roster, peer)));
+    } else {
+        tr__stream *s = &client->stream[serving->server];
+        if (s->rank != peer)
+            move_stream(client, s, peer, serving);
+        else if (!s->is_serving)
+            hear_serving(client, s, serving);
+    }
+    if (serving)
+        trireme__pserver__serving__free_unpacked(serving, NULL);
+}
+
+static void fail_orphan(tr_client *client, const tr__stream *s, const char *why)
+{
+    tr__client_fail(client, tr_fail(TR_EPEER, "%s %s, and %s", tr_roster_name(client->roster, s->rank), s->how, why));
+}
+
+int64_t tr__client_watch_orphans(tr_client *client)
+{
+    int64_t at = INT64_MAX;
+
+    for (int i = 0; i < client->stream_count; i++) {
+        tr__stream *s = &client->stream[i];
+        if (!s->is_orphan)
+            continue;
+        if (!s->orphan_since)
+            s->orphan_since = client->now;
+        if (tr_roster_spare_for(client->roster, s->rank) < 0)
+            fail_orphan(client, s, "no spare is left to take its place");
+        else if (client->now - s->orphan_since > client->options.patience)
+            fail_orphan(client, s, "no spare took its place in time");
+        else if (s->orphan_since + client->options.patience < at)
+            at = s->orphan_since + client->options.patience;
+    }
+    return client->status == TR_OK ? at + (at < INT64_MAX) : INT64_MAX;
+}

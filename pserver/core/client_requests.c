@@ -1,0 +1,229 @@
+/* client_requests.c - operations count their requests down; small pushes and pulls are gathered. */
+#include "pserver/core/client_state.h"
+
+/* == operations =================================================================================== */
+
+uint32_t *tr__client_op_at(tr_client *client, uint64_t op)
+{
+    return &client->op_left[op & (client->op_capacity - 1)];
+}
+
+static void grow_ops(tr_client *client)
+{
+    const uint64_t capacity = 2 * client->op_capacity;
+    uint32_t      *left = calloc(capacity, sizeof *left);
+
+    for (uint64_t op = client->op_first; op < client->op_first + client->op_count; op++)
+        left[op & (capacity - 1)] = *tr__client_op_at(client, op);
+    free(client->op_left);
+    client->op_left = left;
+    client->op_capacity = capacity;
+}
+
+uint64_t tr__client_op_begin(tr_client *client)
+{
+    if (client->op_count == client->op_capacity)
+        grow_ops(client);
+    const uint64_t op = client->op_first + client->op_count++;
+    *tr__client_op_at(client, op) = 1;
+    return op;
+}
+
+void tr__client_op_count_down(tr_client *client, uint64_t op)
+{
+    assert(*tr__client_op_at(client, op) > 0);
+    --*tr__client_op_at(client, op);
+    while (client->op_count && *tr__client_op_at(client, client->op_first) == 0) {
+        client->op_first++;
+        client->op_count--;
+    }
+}
+
+/* == requests ===================================================================================== */
+
+/* Steps behind this server: after a new start of the job it may have settled more than others. Where servers keep step with each
+ * other an heir wants what they had together. */
+uint64_t tr__client_step_of(const tr_client *client, const tr__stream *s)
+{
+    if (tr__client_is_heir(client) && !client->keeps_settled)
+        return client->step;
+    return client->step > s->settled ? client->step : s->settled;
+}
+
+bool tr__client_has_step(const tr_client *client, const tr__stream *s)
+{
+    return client->step + 1 <= s->settled;
+}
+
+tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr_wire *message, uint64_t op, const void *payload,
+                            uint64_t bytes)
+{
+    tr__request *r = client->spare;
+
+    if (r)
+        client->spare = r->next;
+    else
+        r = malloc(sizeof *r);
+    *r = (tr__request){.payload = payload, .only_op = op, .wire = *message};
+    r->wire.epoch = client->epoch;
+    r->wire.sender = (uint32_t)client->roster->self;
+    r->wire.seq = ++s->last_seq;
+    r->wire.bytes = bytes;
+    *s->end = r;
+    s->end = &r->next;
+    s->last = r;
+    if (!s->unsent)
+        s->unsent = r;
+    if (!s->open)
+        s->open = r;
+    if (op)
+        ++*tr__client_op_at(client, op);
+    return r;
+}
+
+bool tr__client_is_push(const tr__request *r)
+{
+    return tr_wire_is_push(r->wire.kind);
+}
+
+bool tr__client_is_pull(const tr__request *r)
+{
+    return r->wire.kind == TR_WIRE_PULL || r->wire.kind == TR_WIRE_PULL_ROWS || r->wire.kind == TR_WIRE_READ_ROWS ||
+           r->wire.kind == TR_WIRE_POST;
+}
+
+static void land(tr__stream *s, tr__request *r)
+{
+    if (r->is_flying)
+        s->in_flight -= r->wire.bytes;
+    r->is_flying = false;
+}
+
+/* Mark it done and tell its operations. It leaves its stream by `reap`. */
+void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
+{
+    land(s, r);
+    r->is_again = false;
+    if (r->is_done)
+        return;
+    r->is_done = true;
+    atomic_store_explicit(&client->last_server, (int)(s - client->stream), memory_order_relaxed);
+    if (r->wire.kind == TR_WIRE_STEP_END)
+        s->settled = r->wire.step_end.step;
+    if (r->op)
+        for (uint32_t i = 0; i < r->op_count; i++)
+            tr__client_op_count_down(client, r->op[i]);
+    else if (r->only_op)
+        tr__client_op_count_down(client, r->only_op);
+}
+
+static bool is_farewell(const tr__request *r)
+{
+    return r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN;
+}
+
+/* Will nobody ask for it again? Where this trainer was when it left, servers remember for checkpoints, and those that take their places. */
+static bool is_over(const tr__stream *s, const tr__request *r)
+{
+    return r->is_done && !is_farewell(r) && (!tr__client_is_push(r) || tr_wire_step(&r->wire) <= s->settled);
+}
+
+tr__request *tr__client_open(tr__stream *s)
+{
+    while (s->open && s->open->is_done && !s->open->is_again && !s->open->is_flying)
+        s->open = s->open->next;
+    return s->open;
+}
+
+/* Take what is over off the head of the stream. */
+void tr__client_reap(tr_client *client, tr__stream *s)
+{
+    tr__client_open(s);                            /* it must not be what goes */
+    while (s->first && is_over(s, s->first) && s->first != s->unsent && s->first != s->open) {
+        tr__request *gone = s->first;
+        s->first = gone->next;
+        if (!s->first) {
+            s->end = &s->first;
+            s->last = NULL;
+        }
+        free(gone->owned);
+        free(gone->op);
+        gone->owned = NULL;
+        gone->op = NULL;
+        gone->next = client->spare;
+        client->spare = gone;
+    }
+}
+
+/* == gathering ==================================================================================== */
+
+void tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t op, uint64_t bytes)
+{
+    if (l->count == l->capacity) {
+        l->capacity = l->capacity ? 2 * l->capacity : 16;
+        l->item = realloc(l->item, l->capacity * sizeof *l->item);
+    }
+    l->item[l->count++] = (tr__gathered){index, data, op};
+    l->bytes += bytes;
+}
+
+/* The operations of a list move to its request. */
+static void take_ops(tr__request *r, const tr__list *l)
+{
+    r->op = malloc(l->count * sizeof *r->op);
+    r->op_count = l->count;
+    for (uint32_t i = 0; i < l->count; i++)
+        r->op[i] = l->item[i].op;
+}
+
+void tr__client_flush_pushes(tr_client *client, tr__stream *s)
+{
+    tr__list    *l = &s->pushes;
+    uint64_t cursor = (uint64_t)l->count * TR_WIRE_ENTRY;
+
+    if (!l->count)
+        return;
+    uint8_t *payload = malloc(l->bytes);
+    for (uint32_t i = 0; i < l->count; i++) {
+        const tr__client_block *b = &client->block[l->item[i].block];
+        memcpy(tr_wire_entry_put(payload, i, &cursor, b->local, b->bytes), l->item[i].data, b->bytes);
+    }
+    const tr_wire push = {.kind = TR_WIRE_PUSH_MANY,
+                          .push_many = {.step = client->step + 1, .weight = s->weight, .count = l->count}};
+    tr__request  *r = tr__client_add(client, s, &push, 0, payload, l->bytes);
+    r->owned = payload;
+    take_ops(r, l);
+    l->count = 0;
+    l->bytes = 0;
+}
+
+void tr__client_flush_pulls(tr_client *client, tr__stream *s)
+{
+    tr__list *l = &s->pulls;
+
+    if (!l->count)
+        return;
+    uint8_t *payload = malloc(4 * (size_t)l->count);
+    for (uint32_t i = 0; i < l->count; i++)
+        tr_wire_put_u32(payload + 4 * i, client->block[l->item[i].block].local);
+    const uint64_t step = tr__client_step_of(client, s);
+    const tr_wire  pull = {.kind = TR_WIRE_PULL, .pull = {.step = step, .remakes = (uint32_t)(step - client->step)}};
+    tr__request   *r = tr__client_add(client, s, &pull, 0, payload, 4 * (uint64_t)l->count);
+    r->owned = payload;
+    r->left = r->size = l->wanted;
+    take_ops(r, l);
+    l->count = 0;
+    l->bytes = l->wanted = 0;
+}
+
+static void flush_stream(tr_client *client, tr__stream *s)
+{
+    tr__client_flush_pushes(client, s);
+    tr__client_flush_pulls(client, s);
+}
+
+void tr_client_flush(tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        flush_stream(client, &client->stream[i]);
+}

@@ -1,0 +1,200 @@
+/* client_state.h - the inside of a trainer's protocol core, shared by client.c (life, sending), client_requests.c (requests and
+ * operations), client_calls.c (what the trainer asks for), client_tasks.c (leased tasks), client_board.c (posts for other trainers), client_answers.c (what servers say), client_cut.c (checkpoints) and
+ * client_move.c (servers that serve, and die). */
+#ifndef TR_PSERVER_CLIENT_STATE_H
+#define TR_PSERVER_CLIENT_STATE_H
+
+#include "pserver/core/client.h"
+#include "pserver/core/outbox.h"
+#include "proto/pserver.pb-c.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tr__request {
+    struct tr__request *next;
+    tr_wire             wire;
+    const uint8_t      *payload;
+    uint8_t            *owned;        /* the payload, when it is the client's */
+    bool                is_done;
+    bool                is_again;     /* it is done, but another server has taken the place, and has not said that it has it */
+    bool                is_flying;    /* counts in in_flight */
+    int64_t             sent_at;
+    uint32_t            parts;        /* pull: messages of the answer that are here or placed */
+    uint64_t            left, size;   /* pull: bytes that are not here, and in all */
+    uint8_t            *to;           /* pull of rows: where they go */
+    uint64_t           *clock;        /* and how old they are */
+    tr_client_pack     *pack;         /* read of rows: what they make */
+    tr_task            *answer;       /* of a question for a task */
+    tr_client_post     *post;         /* that it sends */
+    uint64_t           *op;           /* operations it is part of */
+    uint32_t            op_count;
+    uint64_t            only_op;      /* the one, when op is NULL */
+} tr__request;
+
+/* A small push or a pull that waits for company. */
+typedef struct tr__gathered {
+    uint32_t    block;
+    const void *data;
+    uint64_t    op;
+} tr__gathered;
+
+typedef struct tr__list {
+    tr__gathered *item;
+    uint32_t      count, capacity;
+    uint64_t      bytes;              /* of the payload it will make */
+    uint64_t      wanted;             /* pulls: of the answer */
+} tr__list;
+
+typedef struct tr__stream {
+    int               rank;
+    uint64_t          last_seq;
+    tr__request      *first, **end;   /* all that are not done, or that a server in this one's place would miss */
+    tr__request      *last;           /* of them; or NULL */
+    tr__request      *open;           /* of what lies before it nothing is waited for */
+    tr__request      *unsent;         /* the first that was not sent, or is to be sent again */
+    uint64_t          in_flight;      /* pushed bytes, sent and not done */
+    tr__list          pushes, pulls;
+    double            weight;         /* of the gathered pushes */
+    bool              is_serving, has_state; /* as the server has said */
+    uint64_t          updates, settled; /* in its state; of them, steps of this trainer */
+    uint64_t          ended;          /* steps that had come there when it began to serve */
+    uint64_t          fastest;        /* steps settled there then, of the trainer that had most */
+    bool              is_orphan;      /* the server died, and its place is empty */
+    int64_t           orphan_since;
+    char             *how;            /* it died, in words */
+    int64_t           asked_at;       /* whether it serves */
+    bool              asks, tells;    /* an heir: who it is now */
+    bool              is_over;        /* the server was told so of the last cut */
+    uint64_t          over_seq;       /* in this request; 0: in none that is to be hurried */
+    bool              awaits_heir;    /* the server does, and would decline a cut */
+    uint32_t          maker;          /* trainer that makes checkpoints, as the server has said; or TR_COORDINATOR_... */
+    uint64_t          updates_now;    /* there, when it said so */
+    tr_client_answer  answer;         /* to the last cut; no bytes: it has not come */
+} tr__stream;
+
+/* A request to server 0 that waits until all steps before it are settled everywhere, or behind such a one. */
+typedef struct tr__task {
+    tr_client_task task;
+    uint8_t       *payload;           /* of a goodbye */
+    size_t         bytes;
+    uint64_t       op;
+} tr__task;
+
+typedef struct tr__client_block {
+    int       server;
+    uint32_t  local;                  /* number on its server */
+    uint64_t  bytes;
+    uint8_t  *pull_to;
+} tr__client_block;
+
+struct tr_client {
+    const tr_roster    *roster;
+    tr_client_options   options;
+    uint32_t            epoch;
+    tr_status           status;
+    char               *text;
+    int64_t             now;
+    uint64_t            step;         /* ended */
+    bool                has_tasks, is_evened;  /* no server has a step that others have not (even_out) */
+    uint64_t            last_lease;   /* that it has got */
+    uint64_t            tell_at;      /* server 0 wants to know when so many steps are settled everywhere; 0: it does not */
+    tr__task           *task;         /* that wait to be sent, in order */
+    uint32_t            task_count, task_capacity;
+    bool                survives_trainers, keeps_settled;
+    int                 is_told;      /* an heir: ranks that were told so; -1: no heir */
+    uint64_t            first_step;   /* steps behind it when it was set up */
+    int                 stream_count, turn;
+    tr__stream         *stream;
+    uint32_t            block_count;
+    tr__client_block   *block;
+    uint32_t          **global;       /* server, number there -> block */
+    uint32_t           *local_count;
+    uint64_t            op_first, op_count, op_capacity; /* a ring of operations from op_first on */
+    uint32_t           *op_left;      /* requests that are not done, and 1 while it is being made */
+    tr__request        *spare;
+    bool                is_meeting;   /* it waits for what others post, between two steps */
+    uint32_t            cut, own_cut; /* numbers of the last one that was made, and of the last that this trainer has begun */
+    uint32_t            cut_known;    /* the newest that any server has heard of */
+    uint32_t            cut_wanted, cut_maker; /* the newest to take part in, and who has begun it */
+    bool                has_word;     /* from a server, since the caller took one */
+    bool                stays, has_left;       /* its steps are over; and it has said goodbye */
+    int64_t             cut_asked_at;
+    uint8_t *(*pack_place)(void *self, size_t *size, uint64_t step);
+    void               *pack_self;
+    atomic_int          last_server;  /* whose answer came last; read by other threads, for people */
+};
+
+/* client.c */
+void         tr__client_fail(tr_client *client, tr_status status);
+
+/* client_requests.c: operations */
+uint64_t     tr__client_op_begin(tr_client *client);
+uint32_t    *tr__client_op_at(tr_client *client, uint64_t op);
+void         tr__client_op_count_down(tr_client *client, uint64_t op);
+
+/* client_requests.c: requests */
+/* A new request at the end of the stream, part of operation `op` (0: of none, yet). `message` has its kind and fields; the rest of the
+ * frame is filled in here. */
+tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr_wire *message, uint64_t op, const void *payload,
+                            uint64_t bytes);
+uint64_t     tr__client_step_of(const tr_client *client, const tr__stream *s);
+/* Has the server settled the step that is being made? */
+bool         tr__client_has_step(const tr_client *client, const tr__stream *s);
+bool         tr__client_is_push(const tr__request *r);
+bool         tr__client_is_pull(const tr__request *r);
+/* Mark it done and tell its operations. It leaves its stream by `tr__client_reap`. */
+void         tr__client_finish(tr_client *client, tr__stream *s, tr__request *r);
+void         tr__client_reap(tr_client *client, tr__stream *s);
+/* The first request for which the server is to do something; NULL: there is none. A step may have thousands behind it. */
+tr__request *tr__client_open(tr__stream *s);
+void         tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t op, uint64_t bytes);
+void         tr__client_flush_pushes(tr_client *client, tr__stream *s);
+void         tr__client_flush_pulls(tr_client *client, tr__stream *s);
+
+/* client_calls.c */
+/* Tell this server that a step has ended. `is_idle`: the step has no gradient. */
+void         tr__client_say_step_end(tr_client *client, tr__stream *s, uint64_t op, uint64_t step, bool is_idle);
+
+/* client_tasks.c */
+/* Steps that every server has settled. */
+uint64_t     tr__client_everywhere(const tr_client *client);
+/* A message to server 0, when the steps before it are settled everywhere: it takes the payload over. */
+void         tr__client_task_later(tr_client *client, const tr_client_task *task, uint8_t *payload, size_t bytes, uint64_t op);
+/* What has waited for a step to be settled, if it is. */
+void         tr__client_send_tasks(tr_client *client);
+
+/* client_board.c */
+void         tr__client_on_posted(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
+
+/* client_answers.c */
+tr__stream  *tr__client_stream_of(tr_client *client, int peer);      /* NULL: it is no server */
+void        *tr__client_place(void *self, int peer, const tr_wire *wire);
+void         tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed);
+
+/* client_move.c: an heir */
+bool         tr__client_is_heir(const tr_client *client);
+/* May some servers have a step that is to be made for the others yet? */
+bool         tr__client_is_uneven(const tr_client *client);
+/* To this rank: I am who I am now. */
+tr_message   tr__client_is_message(tr_client *client, int to);
+
+/* client_cut.c */
+void         tr__client_hear_of_cut(tr_client *client, tr__stream *s, const tr_form_ack *ack);
+/* When to be called again. */
+int64_t      tr__client_ask_again_for_answers(tr_client *client);
+void         tr__client_follow_cut(tr_client *client);
+void         tr__client_on_cut_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
+void         tr__client_move_cut(tr_client *client, tr__stream *s);
+bool         tr__client_is_cutting(const tr__stream *s);
+void         tr__client_give_up_answer(tr_client *client, tr__stream *s);
+
+/* client_move.c */
+void         tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes);
+/* When to be called again. */
+int64_t      tr__client_watch_orphans(tr_client *client);
+
+#endif

@@ -1,0 +1,121 @@
+/* mirror.c - a list of what is not acknowledged, and a place in it. */
+#include "pserver/core/mirror.h"
+
+#include <stdlib.h>
+
+typedef struct item {
+    struct item *next;
+    tr_wire      wire;
+    const void  *payload;
+    void        *owned;
+} item;
+
+struct tr_mirror {
+    int      self, peer;
+    int64_t  retry, sent_at;          /* when the first was sent last, or the stream last moved; 0: nothing is on its way */
+    int64_t  now;
+    uint64_t last, done, bytes;
+    item    *first, **end, *unsent;
+};
+
+tr_mirror *tr_mirror_new(int self, int peer)
+{
+    tr_mirror *m = calloc(1, sizeof *m);
+
+    *m = (tr_mirror){.self = self, .peer = peer};
+    m->end = &m->first;
+    return m;
+}
+
+void tr_mirror_set_retry(tr_mirror *m, int64_t retry)
+{
+    m->retry = retry;
+}
+
+static void drop_first(tr_mirror *m)
+{
+    item *gone = m->first;
+
+    m->first = gone->next;
+    if (!m->first)
+        m->end = &m->first;
+    if (m->unsent == gone)
+        m->unsent = gone->next;
+    m->bytes -= gone->wire.bytes;
+    free(gone->owned);
+    free(gone);
+}
+
+void tr_mirror_free(tr_mirror *m)
+{
+    if (!m)
+        return;
+    while (m->first)
+        drop_first(m);
+    free(m);
+}
+
+int tr_mirror_peer(const tr_mirror *m)
+{
+    return m->peer;
+}
+
+uint64_t tr_mirror_put(tr_mirror *m, const tr_wire *wire, const void *payload, void *owned)
+{
+    item *it = malloc(sizeof *it);
+
+    *it = (item){NULL, *wire, payload, owned};
+    it->wire.seq = ++m->last;
+    it->wire.sender = (uint32_t)m->self;
+    *m->end = it;
+    m->end = &it->next;
+    if (!m->unsent)
+        m->unsent = it;
+    m->bytes += wire->bytes;
+    return m->last;
+}
+
+void tr_mirror_acked(tr_mirror *m, uint64_t seq)
+{
+    if (seq > m->last || seq <= m->done)
+        return;
+    while (m->first && m->first->wire.seq <= seq)
+        drop_first(m);
+    m->done = seq;
+    m->sent_at = m->now;
+}
+
+uint64_t tr_mirror_done(const tr_mirror *m)
+{
+    return m->done;
+}
+
+uint64_t tr_mirror_bytes(const tr_mirror *m)
+{
+    return m->bytes;
+}
+
+bool tr_mirror_next(tr_mirror *m, tr_message *out)
+{
+    item *it = m->unsent;
+
+    if (!it)
+        return false;
+    m->unsent = it->next;
+    if (it == m->first)
+        m->sent_at = m->now;
+    *out = (tr_message){.peer = m->peer, .wire = it->wire, .payload = it->payload};
+    return true;
+}
+
+int64_t tr_mirror_tick(tr_mirror *m, int64_t now)
+{
+    m->now = now;
+    if (!m->retry || !m->first || m->first == m->unsent)
+        return INT64_MAX;
+    if (now - m->sent_at < m->retry)
+        return m->sent_at + m->retry;
+    m->unsent = m->first;
+    m->sent_at = now;
+    return now + m->retry;
+}

@@ -1,0 +1,130 @@
+/* replica_copy.c - a replica takes what its server has, or goes on from what is here. */
+#include "pserver/core/replica_state.h"
+
+#include "framework/memory.h"
+#include "pserver/util/crc32c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static tr_status make_room(tr_replica *r)
+{
+    const Trireme__Pserver__Setup *setup = r->setup;
+
+    TR_TRY(tr_policy_parse(&r->policy, setup->mode));
+    r->grad = calloc(setup->n_blocks + 1, sizeof *r->grad);
+    r->pulled = calloc(setup->n_blocks + 1, sizeof *r->pulled);
+    r->table = calloc(setup->n_tables + 1, sizeof *r->table);
+    r->update = calloc(setup->n_tables + 1, sizeof *r->update);
+    for (size_t i = 0; i < setup->n_blocks; i++) {
+        const uint64_t bytes = setup->blocks[i]->bytes;
+        r->grad[i] = tr__array_alloc(bytes);
+        r->pulled[i] = r->policy.compensation > 0 ? tr__array_alloc(bytes) : NULL;
+        if (!r->grad[i] || (r->policy.compensation > 0 && !r->pulled[i]))
+            return tr_fail(TR_ENOMEM, "no memory for gradient '%s' of %llu bytes", setup->blocks[i]->grad,
+                           (unsigned long long)bytes);
+    }
+    return TR_OK;
+}
+
+static tr_status take_setup(tr_replica *r, const void *packed, uint64_t bytes, bool resume)
+{
+    r->setup = trireme__pserver__setup__unpack(NULL, bytes, packed);
+    if (!r->setup)
+        return tr_fail(TR_EFORMAT, "its setup is damaged");
+    r->check = tr_crc32c(0, packed, bytes);
+    TR_TRY(make_room(r));
+    return r->store.setup(r->store.self, r->setup, &r->policy, packed, bytes, resume);
+}
+
+/* The update that is ahead of the server and what counts with it go at once: who takes this state over in between would miss steps. */
+static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes)
+{
+    Trireme__Pserver__Update *update = trireme__pserver__update__unpack(NULL, bytes, payload);
+    const bool                is_good = !tr__replica_is_damaged(r, update) && update->updates == r->updates - 1;
+
+    if (is_good) {
+        tr__replica_take_lists(r, &r->word, update);
+        const tr_commit commit = {.updates = --r->updates, .settled = r->word.settled, .trainer = r->word.flags,
+                                  .decided = r->word.decided, .verdicts = r->word.verdicts,
+                                  .start = tr_roster_start(r->roster)};
+        r->store.go_back(r->store.self, &commit);
+    }
+    if (update)
+        trireme__pserver__update__free_unpacked(update, NULL);
+    return is_good ? TR_OK : tr_fail(TR_EFORMAT, "what counts behind update %llu is damaged", (unsigned long long)r->updates - 1);
+}
+
+static void begin_to_count(tr_replica *r, uint32_t age)
+{
+    r->counts = true;
+    if (r->store.counts)
+        r->store.counts(r->store.self, age);
+}
+
+/* Go on from what is here. */
+static tr_status keep(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    const void *packed;
+    uint64_t    bytes;
+    tr_commit   commit;
+    const bool  is_first = !r->setup;
+
+    if (is_first) {
+        if (!r->store.kept(r->store.self, &commit, &packed, &bytes))
+            return tr_fail(TR_EPEER, "it is to go on from update %llu, of which nothing is here", (unsigned long long)wire->copy.update);
+        TR_TRY(take_setup(r, packed, bytes, true));
+        r->updates = commit.updates;
+    }
+    if (r->updates == wire->copy.update + 1 && !r->is_busy)
+        TR_TRY(go_back(r, payload, wire->bytes));
+    if (r->updates != wire->copy.update)
+        return tr_fail(TR_EPEER, "it is to go on from update %llu, and has %llu", (unsigned long long)wire->copy.update,
+                       (unsigned long long)r->updates);
+    if (is_first)
+        TR_TRY(r->store.ready(r->store.self));
+    r->is_whole = true;
+    begin_to_count(r, wire->copy.age);
+    return TR_OK;
+}
+
+tr_status tr__replica_on_copy(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    if (wire->kind == TR_WIRE_COPY_LIVE) {
+        begin_to_count(r, wire->copy_age.age);
+        return TR_OK;
+    }
+    if (!r->is_busy) {                             /* an update that is gone back from has settled more */
+        memset(r->next.settled, 0, (size_t)r->roster->trainers * sizeof *r->next.settled);
+        memset(r->next.flags, 0, (size_t)r->roster->trainers);
+        r->next.decided = 0;
+    }
+    if (wire->kind == TR_WIRE_COPY_KEEP)
+        return keep(r, wire, payload);
+    if (r->counts || r->is_busy)
+        return tr_fail(TR_EPEER, "it gets a second state");
+    tr__replica_forget(r);
+    TR_TRY(take_setup(r, payload, wire->bytes, false));
+    r->updates = wire->copy.update;
+    return TR_OK;
+}
+
+tr_status tr__replica_on_value(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    const tr_form_value *piece = &wire->value;
+
+    if (!r->setup || piece->value >= r->setup->n_values || piece->offset > r->setup->values[piece->value]->bytes ||
+        wire->bytes > r->setup->values[piece->value]->bytes - piece->offset)
+        return tr_fail(TR_EFORMAT, "value %u at %llu: there is no such piece", piece->value, (unsigned long long)piece->offset);
+    memcpy((uint8_t *)r->store.value(r->store.self, piece->value) + piece->offset, payload, wire->bytes);
+    return TR_OK;
+}
+
+tr_status tr__replica_on_write_rows(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
+{
+    const tr_form_write_rows *write = &wire->write_rows;
+
+    if (!r->setup || write->table >= r->setup->n_tables)
+        return tr_fail(TR_EFORMAT, "rows of table %u: there is no such table", write->table);
+    return r->store.write_rows(r->store.self, write->table, payload, wire->bytes, write->has_candidates);
+}

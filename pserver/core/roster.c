@@ -1,0 +1,441 @@
+/* roster.c - the Hello of a rank, and numbers for the ranks of each role. */
+#include "pserver/core/roster.h"
+
+#include "framework/status.h"
+#include "pserver/memory/state.h"
+#include "pserver/util/match.h"
+#include "proto/pserver.pb-c.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const role_names[TR_ROLE_COUNT] = {"trainer", "server", "spare", "replica"};
+
+tr_roster *tr_roster_new(int self, int size)
+{
+    tr_roster *roster = calloc(1, sizeof *roster);
+
+    roster->self = self;
+    roster->size = size;
+    roster->rank = calloc((size_t)size, sizeof *roster->rank);
+    roster->server_rank = calloc((size_t)size, sizeof(int));
+    roster->trainer_rank = calloc((size_t)size, sizeof(int));
+    return roster;
+}
+
+void tr_roster_free(tr_roster *roster)
+{
+    if (!roster)
+        return;
+    for (int i = 0; i < roster->size; i++) {
+        free(roster->rank[i].host);
+        free(roster->rank[i].host_id);
+        free(roster->rank[i].name);
+        free(roster->rank[i].found_server);
+        free(roster->rank[i].found_age);
+    }
+    free(roster->rank);
+    free(roster->server_rank);
+    free(roster->trainer_rank);
+    free(roster);
+}
+
+/* A pid means the same process to two ranks when they see the same boot of a kernel and the same namespace. */
+static void read_host_id(char *out, size_t size)
+{
+    char  boot[64] = "", space[64] = "";
+    FILE *in = fopen("/proc/sys/kernel/random/boot_id", "r");
+
+    if (in) {
+        if (!fgets(boot, sizeof boot, in))
+            boot[0] = '\0';
+        fclose(in);
+    }
+    boot[strcspn(boot, "\n")] = '\0';
+    const ssize_t length = readlink("/proc/self/ns/pid", space, sizeof space - 1);
+    space[length < 0 ? 0 : length] = '\0';
+    if (boot[0] && space[0])
+        snprintf(out, size, "%s %s", boot, space);
+    else
+        out[0] = '\0';                             /* not known: equal to nobody's */
+}
+
+/* What earlier starts of this job have left on this host. */
+static void add_found(Trireme__Pserver__Hello *hello)
+{
+    const char     *prefix = getenv("TRIREME_STATE");
+    tr_state_found *state = NULL;
+    int             count = 0;
+
+    if (!prefix || !*prefix || tr_state_find(&state, &count, prefix) != TR_OK)
+        return;
+    Trireme__Pserver__Found *found = calloc((size_t)count + 1, sizeof *found);
+    hello->found = calloc((size_t)count + 1, sizeof *hello->found);
+    for (int i = 0; i < count; i++) {
+        trireme__pserver__found__init(&found[i]);
+        found[i].server = state[i].server;
+        found[i].age = state[i].age;
+        hello->found[i] = &found[i];
+    }
+    hello->n_found = (size_t)count;
+    if (!count)
+        free(found);
+    free(state);
+}
+
+tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32_t epoch, bool can_inherit, int doorbell)
+{
+    Trireme__Pserver__Hello hello = TRIREME__PSERVER__HELLO__INIT;
+    char                    host[256] = "?", host_id[192];
+
+    gethostname(host, sizeof host - 1);
+    read_host_id(host_id, sizeof host_id);
+    hello.version = (char *)tr_version();
+    hello.role = (uint32_t)role;
+    hello.pid = (uint64_t)getpid();
+    hello.host = host;
+    hello.host_id = host_id;
+    hello.epoch = epoch;
+    hello.has_can_inherit = hello.can_inherit = can_inherit;
+    hello.has_doorbell = doorbell >= 0;
+    hello.doorbell = doorbell;
+    if (role == TR_ROLE_SERVER)
+        add_found(&hello);
+    *size = trireme__pserver__hello__get_packed_size(&hello);
+    *out = malloc(*size);
+    if (*out)
+        trireme__pserver__hello__pack(&hello, *out);
+    if (hello.n_found)
+        free(hello.found[0]);
+    free(hello.found);
+    return *out ? TR_OK : tr_fail(TR_ENOMEM, "no memory for a hello");
+}
+
+tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *bytes, size_t size)
+{
+    Trireme__Pserver__Hello *hello = trireme__pserver__hello__unpack(NULL, size, bytes);
+    tr_status                status = TR_OK;
+
+    if (!hello)
+        return tr_fail(TR_EFORMAT, "the hello of rank %d is damaged", rank);
+    if (hello->role >= TR_ROLE_COUNT)
+        status = tr_fail(TR_EFORMAT, "rank %d says it has role %u, which does not exist", rank, hello->role);
+    else if (strcmp(hello->version, tr_version()))
+        status = tr_fail(TR_EPEER, "rank %d (%s, host %s) runs Trireme %s, rank %d runs %s: install the same version "
+                         "everywhere", rank, role_names[hello->role], hello->host, hello->version, roster->self,
+                         tr_version());
+    else {
+        tr_roster_put(roster, rank, (tr_role)hello->role, hello->epoch, (int64_t)hello->pid, hello->host,
+                      hello->host_id);
+        roster->rank[rank].can_inherit = hello->can_inherit;
+        roster->rank[rank].doorbell = hello->has_doorbell ? hello->doorbell : -1;
+        for (size_t i = 0; i < hello->n_found; i++)
+            tr_roster_put_found(roster, rank, hello->found[i]->server, hello->found[i]->age);
+    }
+    trireme__pserver__hello__free_unpacked(hello, NULL);
+    return status;
+}
+
+void tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, int64_t pid, const char *host,
+                   const char *host_id)
+{
+    tr_rank *r = &roster->rank[rank];
+
+    if (r->is_known)
+        return;
+    *r = (tr_rank){.is_known = true, .role = role, .index = -1, .epoch = epoch, .pid = pid, .doorbell = -1,
+                   .host = strdup(host), .host_id = strdup(host_id)};
+    roster->known++;
+}
+
+void tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t age)
+{
+    tr_rank     *r = &roster->rank[rank];
+    const size_t count = (size_t)r->found_count + 1;
+
+    r->found_server = realloc(r->found_server, count * sizeof *r->found_server);
+    r->found_age = realloc(r->found_age, count * sizeof *r->found_age);
+    r->found_server[r->found_count] = server;
+    r->found_age[r->found_count++] = age;
+}
+
+/* == numbers ================================================================================== */
+
+/* The age of the newest state of a server on this rank's host; -1: there is none. */
+static int64_t age_at(const tr_rank *r, int server)
+{
+    int64_t newest = -1;
+
+    for (int i = 0; i < r->found_count; i++)
+        if (r->found_server[i] == (uint32_t)server && r->found_age[i] > newest)
+            newest = r->found_age[i];
+    return newest;
+}
+
+int64_t tr_roster_newest(const tr_roster *roster, int server)
+{
+    int64_t newest = -1;
+
+    for (int i = 0; i < roster->size; i++) {
+        const int64_t age = age_at(&roster->rank[i], server);
+        newest = age > newest ? age : newest;
+    }
+    return newest;
+}
+
+/* Every server where the newest of its states is, if that can be; `ranks` are those of the servers in rank order. */
+static void number_servers(tr_roster *roster, const int *ranks)
+{
+    const int count = roster->servers;
+    bool     *may = calloc((size_t)(count * count) + 1, sizeof *may);
+    int      *of = calloc((size_t)count + 1, sizeof *of);
+
+    for (int s = 0; s < count; s++) {
+        const int64_t newest = tr_roster_newest(roster, s);
+        for (int k = 0; k < count; k++)
+            may[s * count + k] = newest >= 0 && age_at(&roster->rank[ranks[k]], s) == newest;
+    }
+    const bool is_found = tr_match(of, count, count, may);
+    for (int s = 0; s < count; s++) {
+        roster->server_rank[s] = ranks[is_found ? of[s] : s];
+        roster->rank[roster->server_rank[s]].index = s;
+    }
+    free(of);
+    free(may);
+}
+
+/* Every server has a replica on another host; those that are left over are numbered behind. */
+static tr_status number_replicas(tr_roster *roster, const int *ranks)
+{
+    const int servers = roster->servers, count = roster->replicas;
+    bool     *may = calloc((size_t)(servers * count) + 1, sizeof *may);
+    int      *of = calloc((size_t)servers + 1, sizeof *of), next = servers;
+
+    for (int s = 0; s < servers; s++)
+        for (int k = 0; k < count; k++)
+            may[s * count + k] = strcmp(roster->rank[roster->server_rank[s]].host_id, roster->rank[ranks[k]].host_id);
+    const bool is_found = !count || tr_match(of, servers, count, may);
+    for (int s = 0; s < servers && count && is_found; s++)
+        roster->rank[ranks[of[s]]].index = s;
+    for (int k = 0; k < count; k++)
+        if (roster->rank[ranks[k]].index < 0)
+            roster->rank[ranks[k]].index = next++;
+    free(of);
+    free(may);
+    return is_found ? TR_OK : tr_fail(TR_EPEER, "%d replicas are not enough for %d servers: each must be on another host than its "
+                                      "server", count, servers);
+}
+
+static tr_status number_ranks(tr_roster *roster)
+{
+    int *servers = malloc((size_t)roster->size * sizeof *servers), *replicas = malloc((size_t)roster->size * sizeof *replicas);
+
+    for (int i = 0; i < roster->size; i++) {
+        tr_rank *r = &roster->rank[i];
+        if (r->role == TR_ROLE_SERVER) {
+            servers[roster->servers++] = i;
+        } else if (r->role == TR_ROLE_REPLICA) {
+            replicas[roster->replicas++] = i;
+        } else if (r->role == TR_ROLE_TRAINER) {
+            roster->trainer_rank[roster->trainers] = i;
+            r->index = roster->trainers++;
+        } else {
+            r->index = roster->spares++;
+        }
+    }
+    number_servers(roster, servers);
+    const tr_status status = number_replicas(roster, replicas);
+    free(servers);
+    free(replicas);
+    return status;
+}
+
+tr_status tr_roster_close(tr_roster *roster)
+{
+    const tr_status status = number_ranks(roster);
+
+    for (int i = 0; i < roster->size; i++) {
+        tr_rank *r = &roster->rank[i];
+        if (asprintf(&r->name, "rank %d (%s %d, host %s, pid %lld)", i, role_names[r->role], r->index, r->host,
+                     (long long)r->pid) < 0)
+            r->name = NULL;
+    }
+    if (!roster->servers || !roster->trainers)
+        return tr_fail(TR_EPEER, "a job of %d servers and %d trainers makes no sense: start it like "
+                       "`mpirun -np 1 trireme-pserver : -np 2 python train.py`", roster->servers, roster->trainers);
+    return status;
+}
+
+int tr_roster_replica_of(const tr_roster *roster, int server)
+{
+    for (int i = 0; i < roster->size; i++)
+        if (roster->rank[i].role == TR_ROLE_REPLICA && roster->rank[i].index == server && !roster->rank[i].is_dead)
+            return i;
+    return -1;
+}
+
+bool tr_roster_is_here(const tr_roster *roster, int rank)
+{
+    return !roster->rank[rank].is_dead && !roster->rank[rank].has_left;
+}
+
+static bool waits(const tr_roster *roster, int rank)
+{
+    const tr_rank *r = &roster->rank[rank];
+    return tr_roster_is_here(roster, rank) && (r->role == TR_ROLE_SPARE || (r->role == TR_ROLE_REPLICA && r->index >= roster->servers));
+}
+
+/* What would be lost with a rank's host, and how much less is ready there when it has become a replica. */
+static int burden(const tr_roster *roster, int rank)
+{
+    int count = roster->rank[rank].role == TR_ROLE_SPARE;
+
+    for (int i = 0; i < roster->size; i++) {
+        const tr_rank *r = &roster->rank[i];
+        const bool     has_state = r->role == TR_ROLE_SERVER || (r->role == TR_ROLE_REPLICA && r->index < roster->servers);
+        count += 2 * (has_state && !r->is_dead && !strcmp(r->host_id, roster->rank[rank].host_id));
+    }
+    return count;
+}
+
+int tr_roster_mirror_for(const tr_roster *roster, int server, const bool *without)
+{
+    const char *host = roster->rank[roster->server_rank[server]].host_id;
+    int         best = -1;
+
+    for (int i = 0; i < roster->size; i++)
+        if (waits(roster, i) && !without[i] && strcmp(roster->rank[i].host_id, host) &&
+            (best < 0 || burden(roster, i) < burden(roster, best)))
+            best = i;
+    return best;
+}
+
+bool tr_roster_mirror(tr_roster *roster, int server, int rank)
+{
+    tr_rank *r = &roster->rank[rank];
+
+    if (r->role == TR_ROLE_REPLICA && r->index == server)
+        return true;
+    if (!waits(roster, rank))
+        return false;
+    r->role = TR_ROLE_REPLICA;
+    r->index = server;
+    return true;
+}
+
+int tr_roster_spare_for(const tr_roster *roster, int rank)
+{
+    const char *host = roster->rank[rank].host_id;
+
+    for (int i = 0; host[0] && i < roster->size; i++)
+        if (i != rank && roster->rank[i].role == TR_ROLE_SPARE && tr_roster_is_here(roster, i) &&
+            !strcmp(roster->rank[i].host_id, host))
+            return i;
+    return -1;
+}
+
+void tr_roster_replace(tr_roster *roster, int server, int rank)
+{
+    tr_rank *before = &roster->rank[roster->server_rank[server]];
+
+    before->role = TR_ROLE_SPARE;
+    before->index = -1;
+    before->is_dead = true;
+    roster->rank[rank].role = TR_ROLE_SERVER;
+    roster->rank[rank].index = server;
+    roster->server_rank[server] = rank;
+}
+
+int tr_roster_heir_for(const tr_roster *roster, int rank)
+{
+    return tr_roster_heir_without(roster, rank, NULL);
+}
+
+int tr_roster_heir_without(const tr_roster *roster, int rank, const bool *without)
+{
+    const char *host = roster->rank[rank].host_id;
+    int         any = -1;
+
+    for (int i = 0; i < roster->size; i++) {
+        const tr_rank *r = &roster->rank[i];
+        if (r->role != TR_ROLE_SPARE || !tr_roster_is_here(roster, i) || !r->can_inherit || (without && without[i]))
+            continue;
+        if (host[0] && !strcmp(r->host_id, host))
+            return i;
+        any = any < 0 ? i : any;
+    }
+    return any;
+}
+
+bool tr_roster_inherit(tr_roster *roster, int trainer, int rank, uint32_t epoch)
+{
+    tr_rank *before = &roster->rank[roster->trainer_rank[trainer]], *heir = &roster->rank[rank];
+
+    if (heir->role != TR_ROLE_SPARE || heir->has_left || epoch <= before->epoch)
+        return false;
+    before->role = TR_ROLE_SPARE;
+    before->index = -1;
+    before->is_dead = true;
+    heir->role = TR_ROLE_TRAINER;
+    heir->index = trainer;
+    heir->epoch = epoch;
+    roster->trainer_rank[trainer] = rank;
+    return true;
+}
+
+/* Starts of the job are counted below. Who chooses is server 0, and who follows it in its place has a higher rank. */
+enum { HEIR_BITS = 16 };
+
+uint32_t tr_roster_next_epoch(const tr_roster *roster, int trainer, uint32_t called)
+{
+    const uint32_t known = roster->rank[roster->trainer_rank[trainer]].epoch, before = known > called ? known : called;
+    return ((before >> HEIR_BITS) + 1) << HEIR_BITS | (uint32_t)roster->self;
+}
+
+uint32_t tr_roster_start(const tr_roster *roster)
+{
+    return roster->rank[roster->self].epoch;
+}
+
+bool tr_roster_is_heir(uint32_t epoch)
+{
+    return epoch >> HEIR_BITS > 0;
+}
+
+static bool are_out(const tr_roster *roster, const int *rank, int count, int (*follower)(const tr_roster *, int rank))
+{
+    for (int i = 0; i < count; i++) {
+        const tr_rank *r = &roster->rank[rank[i]];
+        if (!r->has_left && !(r->is_dead && follower(roster, rank[i]) < 0))
+            return false;
+    }
+    return true;
+}
+
+bool tr_roster_is_over(const tr_roster *roster)
+{
+    return are_out(roster, roster->trainer_rank, roster->trainers, tr_roster_heir_for) ||
+           are_out(roster, roster->server_rank, roster->servers, tr_roster_spare_for);
+}
+
+const char *tr_roster_name(const tr_roster *roster, int rank)
+{
+    static _Thread_local char text[32];
+
+    if (rank >= 0 && rank < roster->size && roster->rank[rank].name)
+        return roster->rank[rank].name;
+    snprintf(text, sizeof text, "rank %d", rank);
+    return text;
+}
+
+void tr_roster_missing(const tr_roster *roster, char *out, size_t size)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (int i = 0; i < roster->size && used < size; i++)
+        if (!roster->rank[i].is_known)
+            used += (size_t)snprintf(out + used, size - used, "%srank %d", used ? ", " : "", i);
+}

@@ -1,0 +1,293 @@
+/* server_board.c - see server_board.h. */
+#include "pserver/core/server_board.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/memory.h"
+#include "pserver/core/board.h"
+
+/* A trainer's last question. */
+typedef struct question {
+    uint64_t      seq;
+    uint32_t      epoch;
+    tr_wire_until until;
+    uint32_t      of;
+    uint64_t      number;
+    char         *name;
+    bool          waits;
+} question;
+
+struct tr__server_board {
+    tr_board *board;
+    question *question;               /* of each trainer */
+};
+
+static tr__trainer *trainer_at(const tr_server *server, int index)
+{
+    return &server->trainer[index];
+}
+
+static question *question_of(const tr_server *server, const tr__trainer *trainer)
+{
+    return &server->board->question[trainer - server->trainer];
+}
+
+static const char *called(const tr_post *post)
+{
+    return post->call && post->call[0] ? post->call : "a collective";
+}
+
+/* "all_gather() at train.py:41"; of a post that did not say where, without. */
+static void say_call(char *out, size_t size, const tr_post *post)
+{
+    const bool has_line = post->line && post->line[0];
+    snprintf(out, size, "%s%s%s", called(post), has_line ? " at " : "", has_line ? post->line : "");
+}
+
+/* == posts ======================================================================================== */
+
+static void open_board(tr_server *server, bool resumes)
+{
+    if (server->board)
+        return;
+    server->board = tr__must_alloc(sizeof *server->board);
+    server->board->board = tr_board_new(&server->store, server->trainer_count, resumes);
+    server->board->question = tr__must_alloc((size_t)server->trainer_count * sizeof(question));
+}
+
+static tr_status put(tr_server *server, uint8_t *packed, size_t size)
+{
+    bool            is_new = false;
+    const tr_status status = tr_board_put(&is_new, server->board->board, packed, size);
+
+    if (is_new)
+        tr__server_mirror_post(server, packed, size);
+    else
+        free(packed);
+    return status;
+}
+
+/* All trainers' calls must be the same. */
+static tr_status check_call(const tr_server *server, const tr__trainer *trainer, const tr_post *post)
+{
+    const tr_board      *board = server->board->board;
+    const tr_board_item *item = tr_board_find(board, post->number, post->name);
+    const tr_post       *first = tr_board_first(board, item);
+    char                 theirs[512], mine[512], name[320];
+
+    if (!post->number || !first || item->is_complete || item->post[post->trainer] || !strcmp(called(first), called(post)))
+        return TR_OK;
+    say_call(theirs, sizeof theirs, first);
+    say_call(mine, sizeof mine, post);
+    snprintf(name, sizeof name, "%s", tr__server_trainer_name(server, trainer_at(server, (int)first->trainer)));
+    return tr_fail(TR_EPEER, "collective %llu: %s calls %s, %s calls %s: all trainers are to make the same calls in the same order",
+                   (unsigned long long)post->number, name, theirs, tr__server_trainer_name(server, trainer), mine);
+}
+
+static tr_status check_post(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const tr_post *post)
+{
+    if (!post || post->trainer != (uint32_t)(trainer - server->trainer) || post->has_is_complete ||
+        (wire->post.until == TR_UNTIL_ONE && wire->post.trainer >= (uint32_t)server->trainer_count))
+        return tr_fail(TR_EFORMAT, "%s sent a damaged post", tr__server_trainer_name(server, trainer));
+    if (server->self != 0)
+        return tr_fail(TR_EPEER, "%s: server 0 alone has the board", tr__server_trainer_name(server, trainer));
+    return TR_OK;
+}
+
+/* == answers ====================================================================================== */
+
+static bool takes_part(const tr__trainer *trainer)
+{
+    return !tr_membership_is_over(trainer->state);
+}
+
+static bool is_whole(const tr_server *server, const tr_board_item *item)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (takes_part(trainer_at(server, i)) && !(item && item->post[i]))
+            return false;
+    return true;
+}
+
+static tr_status complete(tr_server *server, const question *q)
+{
+    tr_post mark = TRIREME__PSERVER__POST__INIT;
+    size_t  size;
+
+    mark.number = q->number;
+    mark.name = q->name;
+    mark.has_is_complete = mark.is_complete = true;
+    uint8_t *packed = tr_board_pack(&mark, &size);
+    return put(server, packed, size);
+}
+
+/* What the question waits for has come. */
+static bool is_due(tr_server *server, const question *q)
+{
+    const tr_board_item *item = tr_board_find(server->board->board, q->number, q->name);
+
+    switch (q->until) {
+    case TR_UNTIL_ONE:
+        return (item && item->post[q->of]) || !takes_part(trainer_at(server, (int)q->of));
+    case TR_UNTIL_ALL:
+        if (item && item->is_complete)
+            return true;
+        if (tr_board_has_forgotten(server->board->board, q->number))
+            return true;
+        return is_whole(server, item) && complete(server, q) == TR_OK;
+    default:
+        return true;
+    }
+}
+
+static uint8_t *pack_answer(const tr_server *server, const tr_board_item *item, uint32_t *count, uint64_t *bytes)
+{
+    *count = 0;
+    *bytes = 0;
+    for (int i = 0; item && i < server->trainer_count; i++)
+        if (item->post[i]) {
+            ++*count;
+            *bytes += tr_wire_entry_size(item->post[i]->data.len);
+        }
+    uint8_t *payload = tr__must_alloc(*bytes);
+    uint64_t cursor = (uint64_t)*count * TR_WIRE_ENTRY;
+    uint32_t entry = 0;
+    for (int i = 0; item && i < server->trainer_count; i++)
+        if (item->post[i]) {
+            const ProtobufCBinaryData data = item->post[i]->data;
+            uint8_t *to = tr_wire_entry_put(payload, entry++, &cursor, (uint32_t)i, data.len);
+            if (data.len)
+                memcpy(to, data.data, data.len);
+        }
+    return payload;
+}
+
+static void answer(tr_server *server, const tr__trainer *trainer, const question *q)
+{
+    const tr_board_item *item = tr_board_find(server->board->board, q->number, q->name);
+    const bool           is_forgotten = !item && tr_board_has_forgotten(server->board->board, q->number);
+    uint32_t             count;
+    uint64_t             bytes;
+    uint8_t             *payload = pack_answer(server, item, &count, &bytes);
+
+    tr_outbox_put(&server->outbox, &(tr_message){
+        .peer = trainer->rank, .payload = payload, .owned = payload,
+        .wire = {.kind = TR_WIRE_POSTED, .epoch = q->epoch, .sender = (uint32_t)server->roster->self, .seq = q->seq, .bytes = bytes,
+                 .posted = {.count = count, .is_forgotten = is_forgotten}}});
+}
+
+void tr__server_board_moves(tr_server *server)
+{
+    for (int i = 0; server->board && server->status == TR_OK && i < server->trainer_count; i++) {
+        const tr__trainer *t = trainer_at(server, i);
+        question          *q = question_of(server, t);
+        if (!q->waits || q->epoch != t->epoch || !is_due(server, q))
+            continue;
+        q->waits = false;
+        answer(server, t, q);
+    }
+}
+
+bool tr__server_is_meeting(const tr_server *server, const tr__trainer *trainer)
+{
+    const question *q = server->board ? question_of(server, trainer) : NULL;
+    return q && q->waits && q->epoch == trainer->epoch;
+}
+
+/* == messages ===================================================================================== */
+
+static void ask(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const tr_post *post)
+{
+    question *q = question_of(server, trainer);
+
+    free(q->name);
+    *q = (question){.seq = wire->seq, .epoch = trainer->epoch, .until = (tr_wire_until)wire->post.until, .of = wire->post.trainer,
+                    .number = post->number, .name = tr__must_strdup(post->name ? post->name : ""), .waits = true};
+}
+
+tr_status tr__server_on_post(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    tr_post  *post = trireme__pserver__post__unpack(NULL, wire->bytes, payload);
+    tr_status status = check_post(server, trainer, wire, post);
+
+    if (status == TR_OK) {
+        open_board(server, server->is_running || wire->post.resumes);
+        status = check_call(server, trainer, post);
+    }
+    if (status == TR_OK && post->has_data)
+        status = put(server, memcpy(tr__must_alloc(wire->bytes), payload, wire->bytes), wire->bytes);
+    if (status == TR_OK) {
+        ask(server, trainer, wire, post);
+        tr__server_board_moves(server);
+    }
+    if (status == TR_OK && server->is_running && tr__server_is_meeting(server, trainer))
+        tr__server_fewer_move(server);             /* the others' next update does not wait for it */
+    if (post)
+        trireme__pserver__post__free_unpacked(post, NULL);
+    return status;
+}
+
+void tr__server_post_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+{
+    const question *q = server->board ? question_of(server, trainer) : NULL;
+
+    if (q && q->seq == wire->seq && q->epoch == trainer->epoch && !q->waits)
+        answer(server, trainer, q);
+}
+
+static void mirror_post(void *self, uint8_t *packed, size_t size)
+{
+    tr__server_mirror_post(self, packed, size);
+}
+
+void tr__server_board_mirror(tr_server *server)
+{
+    if (server->self == 0 && server->is_running && server->store.board)
+        open_board(server, true);                  /* what an earlier process has left is the replica's, too */
+    if (server->board)
+        tr_board_each(server->board->board, mirror_post, server);
+}
+
+/* == in words ===================================================================================== */
+
+static const question *first_waiting(const tr_server *server)
+{
+    for (int i = 0; server->board && i < server->trainer_count; i++) {
+        const question *q = &server->board->question[i];
+        if (q->waits && q->until == TR_UNTIL_ALL && q->epoch == trainer_at(server, i)->epoch)
+            return q;
+    }
+    return NULL;
+}
+
+bool tr__server_describe_board(const tr_server *server, char *out, size_t size)
+{
+    const question *q = first_waiting(server);
+    char            call[512];
+
+    if (!q)
+        return false;
+    const tr_board_item *item = tr_board_find(server->board->board, q->number, q->name);
+    const tr_post       *first = tr_board_first(server->board->board, item);
+    if (!first)
+        return false;
+    say_call(call, sizeof call, first);
+    size_t used = (size_t)snprintf(out, size, "%s of", call);
+    for (int i = 0; i < server->trainer_count && used < size; i++)
+        if (takes_part(trainer_at(server, i)) && !item->post[i])
+            used += (size_t)snprintf(out + used, size - used, "%s trainer %d", used && out[used - 1] != 'f' ? "," : "", i);
+    return true;
+}
+
+void tr__server_board_free(tr_server *server)
+{
+    if (!server->board)
+        return;
+    for (int i = 0; i < server->trainer_count; i++)
+        free(server->board->question[i].name);
+    free(server->board->question);
+    tr_board_free(server->board->board);
+    free(server->board);
+}

@@ -1,0 +1,515 @@
+/* server_tasks.c - see server_tasks.h. */
+#include "pserver/core/server_tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/memory.h"
+#include "pserver/core/kept_tasks.h"
+#include "pserver/core/tasks.h"
+
+static const uint64_t NOT_YET = UINT64_MAX;
+
+/* Steps that a trainer makes of a task: those behind `from`, up to `to`. */
+typedef struct span {
+    uint64_t lease;
+    uint64_t from;                    /* NOT_YET: it is not begun */
+    uint64_t to;                      /* NOT_YET: it is not ended */
+} span;
+
+enum { MOST_SPANS = 16 };
+
+/* What a trainer works on. */
+typedef struct work {
+    uint64_t everywhere;              /* steps of it that all servers have settled, as far as it has said */
+    uint64_t leaves_behind;           /* it is gone: its tasks are others' when so many steps and 1 less are settled; 0: it is there; */
+                                      /* NOT_YET: its heir will say where it begins */
+    uint64_t spans;
+    span     span[MOST_SPANS];        /* in the order in which it got them */
+} work;
+
+struct tr__server_tasks {
+    tr_tasks *core;
+    int       teller;                 /* the trainer that said first what the tasks are; -1: an earlier process knew */
+    tr_wire  *last;                   /* answer to each trainer */
+    work     *work;                   /* of each trainer */
+    tr_kept_tasks kept;
+};
+
+bool tr__server_is_task(const tr_wire *wire)
+{
+    return wire->kind == TR_WIRE_TASKS || wire->kind == TR_WIRE_TASK_ASK || wire->kind == TR_WIRE_TASK_END ||
+           wire->kind == TR_WIRE_SETTLED;
+}
+
+static int index_of(const tr_server *server, const tr__trainer *trainer)
+{
+    return (int)(trainer - server->trainer);
+}
+
+static work *work_of(const tr_server *server, const tr__trainer *trainer)
+{
+    return &server->tasks->work[index_of(server, trainer)];
+}
+
+/* == kept ========================================================================================= */
+
+/* What is kept: work of each trainer, then the core's state. One malloc. */
+static uint8_t *pack_all(const tr_server *server, size_t *size)
+{
+    const struct tr__server_tasks *t = server->tasks;
+    const size_t                   works = (size_t)server->trainer_count * sizeof *t->work;
+    void                          *bytes;
+    size_t                         count;
+
+    if (tr_tasks_save(&bytes, &count, t->core) != TR_OK)
+        return NULL;
+    uint8_t *all = tr__must_alloc(works + count);
+    memcpy(all, t->work, works);
+    memcpy(all + works, bytes, count);
+    free(bytes);
+    *size = works + count;
+    return all;
+}
+
+/* Let the state as it is now count, here and with the replica. */
+static void keep(tr_server *server)
+{
+    size_t   size;
+    uint8_t *all = pack_all(server, &size);
+
+    if (!all)
+        return;
+    tr_kept_tasks_put(&server->tasks->kept, all, size);
+    tr__server_mirror_tasks(server, all, size);
+}
+
+void tr__server_tasks_mirror(tr_server *server)
+{
+    size_t   size;
+    uint8_t *all = server->tasks ? pack_all(server, &size) : NULL;
+
+    if (all)
+        tr__server_mirror_tasks(server, all, size);
+}
+
+static struct tr__server_tasks *tasks_new(const tr_server *server, tr_tasks *core, int teller)
+{
+    struct tr__server_tasks *t = tr__must_alloc(sizeof *t);
+    const size_t             trainers = (size_t)server->trainer_count;
+
+    t->core = core;
+    t->teller = teller;
+    t->last = tr__must_alloc(trainers * sizeof *t->last);
+    t->work = tr__must_alloc(trainers * sizeof *t->work);
+    return t;
+}
+
+/* == steps and tasks ============================================================================== */
+
+/* Batches in a step that the server knows of. */
+static uint64_t batches_of_step(const tr_server *server)
+{
+    return (uint64_t)server->policy.period;
+}
+
+static bool is_open(const span *s)
+{
+    return s->to == NOT_YET;
+}
+
+/* Batches of this task that are in the trainer's first `steps` steps. */
+static uint32_t made_of(const tr_server *server, const span *s, uint64_t steps)
+{
+    const uint64_t last = is_open(s) || steps < s->to ? steps : s->to;
+
+    return s->from != NOT_YET && last > s->from ? (uint32_t)((last - s->from) * batches_of_step(server)) : 0;
+}
+
+static void drop_span(work *w, uint64_t at)
+{
+    w->spans--;
+    memmove(&w->span[at], &w->span[at + 1], (w->spans - at) * sizeof *w->span);
+}
+
+/* The first that is not ended; NULL: there is none. */
+static span *first_open(work *w)
+{
+    for (uint64_t i = 0; i < w->spans; i++)
+        if (is_open(&w->span[i]))
+            return &w->span[i];
+    return NULL;
+}
+
+/* What was ended is done when every server has the first `steps` steps of its trainer: of a task without a step there is nothing
+ * to wait for. Has anything changed? */
+static bool finish(tr_tasks *core, work *w, int trainer, uint64_t steps)
+{
+    bool has_changed = false;
+
+    for (uint64_t i = 0; i < w->spans;) {
+        const span *s = &w->span[i];
+        if (is_open(s) || (s->to > steps && s->to > s->from)) {
+            i++;
+            continue;
+        }
+        tr_tasks_done(core, trainer, s->lease);
+        drop_span(w, i);
+        has_changed = true;
+    }
+    return has_changed;
+}
+
+/* Nothing is the trainer's any more; who gets its tasks leaves out what every server has of them. */
+static void give_back(const tr_server *server, tr_tasks *core, work *w, int trainer, uint64_t steps)
+{
+    finish(core, w, trainer, steps);
+    for (uint64_t i = 0; i < w->spans; i++)
+        tr_tasks_made(core, trainer, w->span[i].lease, made_of(server, &w->span[i], steps));
+    w->spans = 0;
+    w->leaves_behind = 0;
+    tr_tasks_leave(core, trainer);
+}
+
+/* Steps of it that every server has: it says so, and where there is no other this one knows. */
+static uint64_t everywhere(const tr_server *server, const tr__trainer *trainer)
+{
+    const uint64_t said = work_of(server, trainer)->everywhere;
+
+    return server->roster->servers == 1 || said > trainer->settled ? trainer->settled : said;
+}
+
+static void look_at(tr_server *server, const tr__trainer *trainer)
+{
+    const int      index = index_of(server, trainer);
+    work          *w = work_of(server, trainer);
+    tr_tasks      *core = server->tasks->core;
+    const uint64_t steps = everywhere(server, trainer);
+
+    if (!w->spans && !w->leaves_behind)
+        return;
+    if (w->leaves_behind && trainer->settled + 1 >= w->leaves_behind) {
+        give_back(server, core, w, index, steps);
+        keep(server);
+    } else if (finish(core, w, index, steps)) {
+        keep(server);
+    }
+}
+
+void tr__server_tasks_settled(tr_server *server)
+{
+    for (int i = 0; server->tasks && i < server->trainer_count; i++)
+        look_at(server, &server->trainer[i]);
+}
+
+static void set_everywhere(const tr_server *server, const tr__trainer *trainer, uint64_t steps)
+{
+    work_of(server, trainer)->everywhere = steps;
+    tr_kept_tasks_note(&server->tasks->kept, index_of(server, trainer), steps);
+}
+
+/* What an heir says is not about the steps of the one before it. */
+void tr__server_tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t steps)
+{
+    work *w = server->tasks ? work_of(server, trainer) : NULL;
+
+    if (!w || w->leaves_behind || steps <= w->everywhere)
+        return;
+    set_everywhere(server, trainer, steps);
+    look_at(server, trainer);
+}
+
+void tr__server_tasks_leave(tr_server *server, const tr__trainer *trainer)
+{
+    work *w = server->tasks ? work_of(server, trainer) : NULL;
+
+    if (!w || !w->spans || (w->leaves_behind && w->leaves_behind != NOT_YET))
+        return;
+    w->leaves_behind = trainer->ended + 1;
+    keep(server);
+    look_at(server, trainer);
+}
+
+void tr__server_tasks_vacant(tr_server *server, const tr__trainer *trainer)
+{
+    work *w = server->tasks ? work_of(server, trainer) : NULL;
+
+    if (!w || !w->spans || w->leaves_behind)
+        return;
+    w->leaves_behind = NOT_YET;
+    keep(server);
+}
+
+void tr__server_tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step)
+{
+    if (!server->tasks)
+        return;
+    set_everywhere(server, trainer, step);
+    work_of(server, trainer)->leaves_behind = 0;
+    tr__server_tasks_leave(server, trainer);
+}
+
+/* Of who is gone all that is settled here is all that will be. */
+static void see_who_left(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        work              *w = work_of(server, t);
+        if (tr_membership_is_over(t->state) || w->leaves_behind)
+            w->leaves_behind = t->settled + 1;
+    }
+    tr__server_tasks_settled(server);
+}
+
+static bool are_works(const uint8_t *from, int count)
+{
+    work w;
+
+    for (int i = 0; i < count; i++) {
+        memcpy(&w, from + (size_t)i * sizeof w, sizeof w);
+        if (w.spans > MOST_SPANS)
+            return false;
+    }
+    return true;
+}
+
+tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live)
+{
+    const size_t  works = (size_t)server->trainer_count * sizeof(work);
+    tr_kept_tasks kept = {NULL};
+    size_t        size = 0;
+    tr_tasks     *core;
+
+    if (server->self != 0 || !tr_kept_tasks_attach(&kept, &server->store))
+        return TR_OK;
+    const uint8_t *from = tr_kept_tasks_get(&kept, &size);
+    if (size < works || !are_works(from, server->trainer_count))
+        return tr_fail(TR_EFORMAT, "the state of tasks is damaged: %zu bytes for %d trainers", size, server->trainer_count);
+    TR_TRY(tr_tasks_load(&core, from + works, size - works));
+    server->tasks = tasks_new(server, core, -1);
+    server->tasks->kept = kept;
+    memcpy(server->tasks->work, from, works);
+    for (int i = 0; i < server->trainer_count; i++) {
+        const uint64_t noted = tr_kept_tasks_noted(&kept, i);
+        work          *w = &server->tasks->work[i];
+        w->everywhere = noted > w->everywhere ? noted : w->everywhere;
+    }
+    if (trainers_live)
+        see_who_left(server);
+    return TR_OK;
+}
+
+/* At a cut every server has all steps of those who have cut. */
+static void end_all(const tr_server *server, tr_tasks *core)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        const bool         has_cut = server->cut.cut && server->cut.cut[i];
+        work               w = *work_of(server, t);
+        give_back(server, core, &w, i, has_cut ? t->ended : everywhere(server, t));
+    }
+}
+
+void *tr__server_tasks_pack(const tr_server *server, size_t *size)
+{
+    void     *bytes = NULL, *packed = NULL;
+    tr_tasks *copy = NULL;
+
+    if (!server->tasks || tr_tasks_save(&bytes, size, server->tasks->core) != TR_OK)
+        return NULL;
+    if (tr_tasks_load(&copy, bytes, *size) == TR_OK) {
+        end_all(server, copy);
+        if (tr_tasks_save(&packed, size, copy) != TR_OK)
+            packed = NULL;
+    }
+    tr_tasks_free(copy);
+    free(bytes);
+    return packed;
+}
+
+/* == what the tasks are ============================================================================ */
+
+/* Those that the job's checkpoint tells of, when they are the same. */
+static tr_tasks *of_checkpoint(const tr_server *server, const tr_tasks_spec *spec)
+{
+    const Trireme__Pserver__Setup *setup = server->setup;
+    tr_tasks                      *core = NULL;
+
+    if (!setup || !setup->has_tasks || tr_tasks_load(&core, setup->tasks.data, setup->tasks.len) != TR_OK)
+        return NULL;
+    if (tr_tasks_spec_of(core)->count == spec->count && tr_tasks_spec_of(core)->digest == spec->digest) {
+        tr_tasks_extend(core, spec->passes, spec->lease);
+        return core;
+    }
+    tr_tasks_free(core);                               /* other files: a new beginning */
+    return NULL;
+}
+
+static const char *teller(const tr_server *server)
+{
+    const int index = server->tasks->teller;
+    return index < 0 ? "the job before" : tr__server_trainer_name(server, &server->trainer[index]);
+}
+
+static tr_status check_same(const tr_server *server, const tr__trainer *trainer, const tr_tasks_spec *spec)
+{
+    const tr_tasks_spec *first = tr_tasks_spec_of(server->tasks->core);
+
+    if (first->count == spec->count && first->passes == spec->passes && first->digest == spec->digest &&
+        first->lease == spec->lease)
+        return TR_OK;
+    return tr_fail(TR_EPEER, "%s has %u tasks in %u passes (digest %016llx), %s has %u in %u (%016llx): all trainers are to be "
+                   "given the same files", tr__server_trainer_name(server, trainer), spec->count, spec->passes,
+                   (unsigned long long)spec->digest, teller(server), first->count, first->passes, (unsigned long long)first->digest);
+}
+
+static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+{
+    const tr_tasks_spec spec = {wire->tasks.count, wire->tasks.passes, wire->tasks.digest, wire->tasks.seconds};
+
+    if (server->self != 0)
+        return tr_fail(TR_EPEER, "%s: server 0 alone hands tasks out", tr__server_trainer_name(server, trainer));
+    if (!server->policy.leases_tasks)
+        return tr_fail(TR_EPEER, "%s wants tasks on lease, which need mode async, ssp or geo: elsewhere trainers wait for the gradients "
+                       "of one that has none", tr__server_trainer_name(server, trainer));
+    if (server->tasks) {                               /* it begins: what it has is of a process, or a loop, before it */
+        TR_TRY(check_same(server, trainer, &spec));
+        tr__server_tasks_heard(server, trainer, wire->tasks.step);
+        tr__server_tasks_leave(server, trainer);
+        return TR_OK;
+    }
+    tr_tasks *known = of_checkpoint(server, &spec);
+    server->tasks = tasks_new(server, known ? known : tr_tasks_new(&spec), index_of(server, trainer));
+    tr_kept_tasks_create(&server->tasks->kept, &server->store,
+                         (size_t)server->trainer_count * sizeof(work) + tr_tasks_size(spec.count), server->trainer_count);
+    keep(server);
+    return TR_OK;
+}
+
+static tr_task look(const tr_tasks *tasks)
+{
+    return (tr_task){.answer = tr_tasks_are_done(tasks) ? TR_TASK_END : TR_TASK_WAIT};
+}
+
+/* It is leased to a trainer, which begins it at once if it has no other. */
+static void begin(tr_server *server, const tr__trainer *trainer, uint64_t lease)
+{
+    work      *w = work_of(server, trainer);
+    const bool is_next = !first_open(w);
+
+    w->span[w->spans++] = (span){lease, is_next ? trainer->ended : NOT_YET, NOT_YET};
+}
+
+/* An answer that a server has given which is dead now: a lease with a number above all that the trainer knows of. */
+static tr_task lost_answer(const tr_server *server, const tr__trainer *trainer, uint64_t known)
+{
+    work *w = work_of(server, trainer);
+
+    for (uint64_t i = 0; i < w->spans; i++) {
+        if (w->span[i].lease <= known)
+            continue;
+        const tr_task task = tr_tasks_leased(server->tasks->core, index_of(server, trainer), w->span[i].lease);
+        if (task.answer == TR_TASK_GIVEN)
+            return task;
+        drop_span(w, i--);                             /* its time ran out meanwhile */
+    }
+    return (tr_task){.answer = TR_TASK_WAIT};
+}
+
+/* A lease for a trainer that knows of none with a number above `known`. */
+static tr_status lease(tr_task *out, tr_server *server, const tr__trainer *trainer, uint64_t known, int64_t now)
+{
+    work *w = work_of(server, trainer);
+
+    *out = (tr_task){.answer = TR_TASK_WAIT};
+    if (w->leaves_behind)
+        return TR_OK;
+    *out = lost_answer(server, trainer, known);
+    if (out->answer == TR_TASK_GIVEN)
+        return TR_OK;
+    if (w->spans == MOST_SPANS)
+        return tr_fail(TR_EPEER, "%s wants a task more than the %d that it has", tr__server_trainer_name(server, trainer),
+                       MOST_SPANS);
+    *out = tr_tasks_lease(server->tasks->core, now, index_of(server, trainer));
+    if (out->answer == TR_TASK_GIVEN) {
+        begin(server, trainer, out->lease);
+        keep(server);
+    }
+    return TR_OK;
+}
+
+static tr_status on_ask(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, int64_t now)
+{
+    tr_wire *last = &server->tasks->last[index_of(server, trainer)];
+    tr_task  task = look(server->tasks->core);
+
+    if (!wire->task_ask.only_asks)
+        TR_TRY(lease(&task, server, trainer, wire->task_ask.last_lease, now));
+    *last = (tr_wire){.kind = TR_WIRE_TASK, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self,
+                      .seq = wire->seq, .task = {.lease = task.lease, .answer = (uint32_t)task.answer, .task = task.task,
+                                                 .pass = task.pass, .steps = task.skip}};
+    tr_outbox_put(&server->outbox, &(tr_message){.peer = trainer->rank, .wire = *last});
+    return TR_OK;
+}
+
+/* The trainer's next step is of the next task that it has. One that it has ended before is not among the open ones: a server
+ * that is dead had heard of it. */
+static tr_status on_end(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+{
+    const bool has_failed = wire->task_end.has_failed;
+    work      *w = work_of(server, trainer);
+    uint64_t   at = 0;
+    tr_status  status = TR_OK;
+
+    while (at < w->spans && (w->span[at].lease != wire->task_end.lease || !is_open(&w->span[at])))
+        at++;
+    if (at == w->spans)
+        return TR_OK;
+    w->span[at].to = trainer->ended;
+    if (has_failed) {
+        status = tr_tasks_failed(server->tasks->core, index_of(server, trainer), wire->task_end.lease);
+        drop_span(w, at);
+    }
+    span *next = first_open(w);
+    if (next && next->from == NOT_YET)
+        next->from = trainer->ended;
+    finish(server->tasks->core, w, index_of(server, trainer), everywhere(server, trainer));
+    keep(server);
+    return status;
+}
+
+tr_status tr__server_on_task(tr_server *server, tr__trainer *trainer, const tr_wire *wire, int64_t now)
+{
+    if (wire->kind == TR_WIRE_TASKS) {
+        tr__server_heir_is_there(server, trainer);     /* what others have of the dead one's steps is evened out */
+        return on_tasks(server, trainer, wire);
+    }
+    if (!server->tasks)
+        return tr_fail(TR_EPEER, "%s sent %s before it said what the tasks are", tr__server_trainer_name(server, trainer),
+                       tr_wire_kind_name(wire->kind));
+    if (wire->kind == TR_WIRE_TASK_ASK)
+        return on_ask(server, trainer, wire, now);
+    if (wire->kind == TR_WIRE_SETTLED) {
+        tr__server_tasks_heard(server, trainer, wire->settled.everywhere);
+        return TR_OK;
+    }
+    return on_end(server, trainer, wire);
+}
+
+void tr__server_task_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+{
+    const tr_wire *last = server->tasks ? &server->tasks->last[index_of(server, trainer)] : NULL;
+
+    if (last && last->seq == wire->seq)
+        tr_outbox_put(&server->outbox, &(tr_message){.peer = trainer->rank, .wire = *last});
+}
+
+void tr__server_tasks_free(tr_server *server)
+{
+    if (!server->tasks)
+        return;
+    tr_tasks_free(server->tasks->core);
+    free(server->tasks->last);
+    free(server->tasks->work);
+    free(server->tasks);
+}

@@ -1,0 +1,43 @@
+/* server_tasks.h - a server that hands tasks out: messages to and from the core tasks.h. Server 0 does.
+ *
+ * A trainer makes its steps task by task and says that a task is done between two of them. So each of its steps belongs to a task
+ * that is known, and how many of a task's batches are made follows from how many of the trainer's steps count.
+ *
+ * A step counts when every server has settled it: trainers say which do, with each end of a step, and once more behind the
+ * end of a task. A task is done then, and not before; and what somebody who died has made of a task is left out by the next one up
+ * to there. So whoever dies, each batch is in the parameters of every server at least once, and twice only where it was in a step of a trainer
+ * that died, of which nobody knew yet that it counts.
+ *
+ * Leases end with the process that has them. Its heir, or it itself when the job is started again, may find steps that
+ * some servers have and others have not: their batches are given out anew, and the servers that lack them leave these
+ * steps out (client_calls.c, server_step.c).
+ *
+ * The state outlives the process (kept_tasks.h), and the replica has it: each change goes in front of the updates behind it. */
+#ifndef TR_PSERVER_SERVER_TASKS_H
+#define TR_PSERVER_SERVER_TASKS_H
+
+#include "pserver/core/server_state.h"
+
+bool      tr__server_is_task(const tr_wire *wire);
+tr_status tr__server_on_task(tr_server *server, tr__trainer *trainer, const tr_wire *wire, int64_t now);
+/* A question that came again is answered as it was. */
+void      tr__server_task_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
+/* A trainer has left or died: its tasks are others' when the steps that it has ended here are settled. */
+void      tr__server_tasks_leave(tr_server *server, const tr__trainer *trainer);
+/* A trainer has died, and an heir is called: its tasks wait until that says where it begins, or nobody comes. */
+void      tr__server_tasks_vacant(tr_server *server, const tr__trainer *trainer);
+/* A process begins behind this step, which every server has settled: what it or another one had before is others'. */
+void      tr__server_tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step);
+/* Steps were settled, and that is committed: tasks that they ended may be done. */
+void      tr__server_tasks_settled(tr_server *server);
+/* The trainer says that every server has so many of its steps. */
+void      tr__server_tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t steps);
+/* Take over what an earlier process kept. `trainers_live`: they go on; otherwise they will join. */
+tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live);
+/* The replica is to have the state. */
+void      tr__server_tasks_mirror(tr_server *server);
+/* The state for a checkpoint, at a cut: nobody has a task. malloc'ed; NULL: there are none. */
+void     *tr__server_tasks_pack(const tr_server *server, size_t *size);
+void      tr__server_tasks_free(tr_server *server);
+
+#endif

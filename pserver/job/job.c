@@ -1,0 +1,379 @@
+/* job.c - a process's place in a job: start, roles, a server's life, the end. What the communication thread drives is in job_core.c, what a
+ * server has in job_store.c. */
+#include "pserver/job/job.h"
+
+#include "framework/memory.h"
+#include "pserver/checkpoint/checkpoint.h"
+#include "pserver/job/job_checkpoint.h"
+#include "pserver/job/job_core.h"
+#include "pserver/job/job_fetched.h"
+#include "pserver/job/job_options.h"
+#include "pserver/job/job_place.h"
+#include "pserver/job/job_runlog.h"
+#include "pserver/job/job_saving.h"
+#include "pserver/observe/launcher.h"
+#include "pserver/observe/runlog.h"
+#include "pserver/observe/trace.h"
+#include "pserver/store/frozen.h"
+#include "pserver/transport/transport.h"
+#include "pserver/util/wake.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static tr_job *current;               /* MPI starts once in a process, so there is one at most */
+static bool    was_started, must_exit;
+static int     exit_code = 1;
+
+bool tr_job_is_launched(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
+}
+
+void tr_job_prepare(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);              /* mpirun ends only ranks inside MPI */
+    tr__launcher_tell_own("began", NULL);
+}
+
+void tr_job_tell_failure(int code, const char *why)
+{
+    char text[4096];
+
+    snprintf(text, sizeof text, "%d\n%s\n", code & 255, why);
+    tr__launcher_tell_own("failed", text);
+}
+
+/* Of who has left well, what its script's end makes of it. A copy of this process (fork) is no rank. */
+static struct {
+    pid_t pid;
+    char  name[256];
+} leaver;
+
+static void see_exit(int code, void *payload)
+{
+    char why[320];
+
+    (void)payload;
+    if (getpid() != leaver.pid)
+        return;
+    if (code & 255) {
+        snprintf(why, sizeof why, "%s ended with exit code %d", leaver.name, code & 255);
+        tr_job_tell_failure(code, why);
+    }
+    if (must_exit)
+        _exit(code);
+}
+
+void tr_job_watch_exit(const char *name)
+{
+    leaver.pid = getpid();
+    snprintf(leaver.name, sizeof leaver.name, "%s", name);
+    on_exit(see_exit, NULL);
+}
+
+tr_job *tr_job_current(void)
+{
+    return current;
+}
+
+int64_t tr__seconds(double seconds)
+{
+    return (int64_t)(seconds * 1e9);
+}
+
+uint32_t tr__job_epoch_of_start(void)
+{
+    const char *text = getenv("TRIREME_ATTEMPT");
+    const long  attempt = text ? strtol(text, NULL, 10) : 0;
+
+    return attempt > 0 && attempt < 1 << 30 ? (uint32_t)attempt + 1 : 1;
+}
+
+/* == life ======================================================================================= */
+
+static void free_job(tr_job *job)
+{
+    tr__job_board_free(job);
+    tr__job_free_tables(job);
+    tr__job_fetched_free(job->fetched);
+    tr_client_free(job->client);
+    tr_server_free(job->server);
+    tr_spare_free(job->spare);
+    tr_replica_free(job->replica);
+    tr__saving_free(job->saving);
+    tr__maker_free(job->maker);
+    tr__place_free(job->place);
+    free(job->mode);
+    free(job->checkpoints);
+    tr_trainer_meter_free(job->meter);
+    tr_frozen_free(job->frozen);
+    tr_server_program_free(job->program);
+    tr_state_free(job->kept, false);
+    tr_trainer_vars_free(job->own, false);
+    for (int i = 0; i < job->block_count; i++) {
+        free(job->block[i].param);
+        free(job->block[i].grad);
+        free(job->block[i].stage);
+        tr__job_coder_free(job->block[i].coder);
+    }
+    free(job->block);
+    tr_map_deinit(&job->block_of);
+    free(job->share);
+    free(job);
+    current = NULL;
+}
+
+static tr_status check_start(tr_role role)
+{
+    if (role < 0 || role >= TR_ROLE_COUNT)
+        return tr_fail(TR_EINVAL, "job: there is no role %d", (int)role);
+    if (was_started)
+        return tr_fail(TR_EEXIST, "job: this process has started one already, and MPI starts only once");
+    if (!tr_job_is_launched())
+        return tr_fail(TR_EUNSUPPORTED, "job: this process was not started by mpirun; a job is started like "
+                       "`mpirun -np 1 trireme-pserver : -np 2 python train.py`");
+    return TR_OK;
+}
+
+static tr_job *new_job(tr_role role, const tr_job_options *options)
+{
+    tr_job *job = tr__must_alloc(sizeof *job);
+
+    job->role = role;
+    job->options = *options;
+    job->options.transport = NULL;                 /* the caller's text need not live on */
+    job->weight = 1;
+    job->last_ticket = role == TR_ROLE_TRAINER;    /* the first is the client's own: all servers serve */
+    job->saving = tr__saving_new(job);
+    job->maker = tr__maker_new(job);
+    job->place = tr__place_new(job);
+    if (role != TR_ROLE_TRAINER)
+        job->program = tr_server_program_new();
+    return job;
+}
+
+/* The thread runs from here on. */
+static tr_status start(tr_job *job, const char *transport)
+{
+    const tr_job_options *o = &job->options;
+    const tr_comm_options comm = {job->role, job->role == TR_ROLE_SPARE && o->can_inherit, tr__job_epoch_of_start(), tr__seconds(o->heartbeat),
+                                  tr__seconds(o->timeout), tr__seconds(o->start_timeout), tr__seconds(o->grace), transport};
+    const tr_comm_core    core = tr__job_core(job);
+
+    if (job->role != TR_ROLE_TRAINER)
+        signal(SIGUSR1, SIG_IGN);                  /* mpirun passes it on to all ranks; trainers understand it */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    was_started = true;
+    current = job;
+    tr__launcher_tell_own("joins", NULL);
+    return tr_comm_start(&job->comm, &comm, &core);
+}
+
+static void begin(tr_job *job)
+{
+    if (job->role == TR_ROLE_TRAINER)
+        job->meter = tr_trainer_meter_new(tr_job_servers(job));
+    tr__job_runlog_start(job);
+    tr__launcher_tell("joined", tr_job_rank(job), NULL);
+    tr__job_pulls_begin(job);
+}
+
+tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options)
+{
+    char           transport[1024];
+    tr_job_options taken;
+
+    TR_TRY(tr_dist_init());
+    TR_TRY(check_start(role));
+    TR_TRY(tr__job_take_options(&taken, options));
+    TR_TRY(tr_num_threads_check());
+    TR_TRY(tr_runlog_prepare());
+    TR_TRY(tr_trace_prepare());
+    tr_transport_find(transport, sizeof transport, taken.transport);
+    tr_job         *job = new_job(role, &taken);
+    const tr_status status = start(job, transport);
+    if (status == TR_OK) {
+        begin(job);
+        *out = job;
+        return TR_OK;
+    }
+    /* The thread may be inside MPI for ever: what it uses is left to it. */
+    if (status == TR_ETIMEOUT)
+        tr__launcher_tell_own("late", tr_error());
+    else if (status != TR_EINTR)
+        tr_comm_leave(job->comm, false, 0, &must_exit);
+    current = NULL;
+    return status;
+}
+
+tr_status tr_job_free(tr_job *job)
+{
+    tr_status status = TR_OK;
+
+    if (!job)
+        return TR_OK;
+    if (job->role == TR_ROLE_TRAINER && !job->has_left)
+        status = tr_job_goodbye(job);
+    tr__job_pulls_end(job);
+    const tr_status so_far = status == TR_OK ? tr_comm_status(job->comm) : status;
+    tr__job_runlog_end(job, so_far);               /* while all that it reads is there */
+    exit_code = tr_comm_exit_code(job->comm);
+    tr__saving_end(job->saving);
+    tr__maker_end(job->maker);                     /* its thread asks the communication thread */
+    const tr_status left = tr_comm_leave(job->comm, status == TR_OK, tr__seconds(job->options.wait_timeout), &must_exit);
+    if (status == TR_OK && left == TR_OK) {
+        if (job->program && !job->is_forsaken)
+            tr_server_program_over(job->program);
+        tr_trainer_vars_free(job->own, true);
+        job->own = NULL;
+    }
+    /* Everybody has left, or is to: nobody comes who would ask for it. */
+    if (job->checkpoints && ((status == TR_OK && left == TR_OK) || job->is_stopped))
+        tr__beginning_remove(job->checkpoints);
+    if (left == TR_OK)
+        free_job(job);
+    else
+        current = NULL;                            /* after a failure MPI may still write into what we would free */
+    return status != TR_OK ? status : left;
+}
+
+int tr_job_exit_code(void)
+{
+    return exit_code;
+}
+
+bool tr_job_must_exit(void)
+{
+    return must_exit;
+}
+
+/* == who is who ================================================================================== */
+
+int tr_job_rank(const tr_job *job)
+{
+    return tr_comm_roster(job->comm)->self;
+}
+
+int tr_job_size(const tr_job *job)
+{
+    return tr_comm_roster(job->comm)->size;
+}
+
+tr_role tr_job_role(const tr_job *job)
+{
+    return job->role;
+}
+
+bool tr_job_is_heir(const tr_job *job)
+{
+    return atomic_load(&job->is_heir);
+}
+
+int tr_job_index(const tr_job *job)
+{
+    const tr_roster *roster = tr_comm_roster(job->comm);
+    return roster->rank[roster->self].index;
+}
+
+int tr_job_servers(const tr_job *job)
+{
+    return tr_comm_roster(job->comm)->servers;
+}
+
+int tr_job_trainers(const tr_job *job)
+{
+    return tr_comm_roster(job->comm)->trainers;
+}
+
+const char *tr_job_rank_name(const tr_job *job, int rank)
+{
+    const tr_roster *roster = tr_comm_roster(job->comm);
+    return rank >= 0 && rank < roster->size ? tr_roster_name(roster, rank) : "?";
+}
+
+/* == a server ==================================================================================== */
+
+static tr_status apply(tr_job *job)
+{
+    const tr_status status = tr__job_run_update(job);
+    tr_command      command = {.kind = TR__APPLIED, .block = (int)status, .is_urgent = true};
+
+    if (status != TR_OK)
+        command.data = strdup(tr_error());
+    atomic_store(&job->has_update, false);
+    return tr_comm_post(job->comm, &command);
+}
+
+tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint32_t bytes)
+{
+    const tr_command command = {.kind = TR__SHARE, .block = (int)bytes, .data = (void *)(uintptr_t)own, .is_urgent = true};
+
+    if (job->role == TR_ROLE_TRAINER)
+        return tr_fail(TR_EINVAL, "job: servers share what they have in an update; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
+    if (!job->share)
+        job->share = malloc((size_t)tr_job_servers(job) * TR_GATHER_MAX);
+    TR_TRY(tr_comm_post(job->comm, &command));
+    *all = job->share;
+    return tr_comm_wait(NULL, job->comm, ++job->shared, tr__seconds(job->options.wait_timeout));
+}
+
+/* In the owner's thread, which is the trainer's from here on. */
+static void begin_as_heir(tr_job *job)
+{
+    const int index = tr_job_index(job);
+    char      text[16];
+
+    job->last_ticket = 1;
+    job->meter = tr_trainer_meter_new(tr_job_servers(job));
+    job->role = TR_ROLE_TRAINER;
+    tr__job_pulls_begin(job);
+    snprintf(text, sizeof text, "%d", index);
+    tr__launcher_tell("heir", tr_job_rank(job), text);
+    tr_runlog_note("took_place", ",\"trainer\":%d", index);
+}
+
+tr_status tr_job_serve(tr_job *job)
+{
+    if (job->role == TR_ROLE_TRAINER)
+        return tr_fail(TR_EINVAL, "tr_job_serve: servers, spares and replicas serve; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
+    for (;;) {
+        const unsigned seen = atomic_load(&job->bell);
+        if (atomic_load(&job->has_update))
+            TR_TRY(apply(job));
+        TR_TRY(tr__job_serve_frozen(job));
+        TR_TRY(tr__saving_serve(job->saving));
+        TR_TRY(tr_comm_status(job->comm));
+        if (atomic_load(&job->is_heir)) {
+            begin_as_heir(job);
+            return TR_OK;
+        }
+        if (atomic_load(&job->is_done))
+            return TR_OK;
+        if (atomic_load(&job->has_update) || atomic_load(&job->wants_frozen) || tr__saving_is_due(job->saving))
+            continue;
+        const int64_t from = tr__clock();
+        tr__bell_wait(&job->bell, seen, 50000000);
+        tr_counter_add(&job->idle, tr__clock() - from);
+    }
+}
+
+void tr_job_get_stats(const tr_job *job, tr_job_stats *stats)
+{
+    *stats = (tr_job_stats){
+        .steps = job->role != TR_ROLE_TRAINER ? tr_counter_get(&job->applied.count) : job->step,
+        .wait_nanoseconds = job->role != TR_ROLE_TRAINER ? tr_counter_get(&job->idle) : tr_counter_get(&job->meter->waited_all),
+        .apply_nanoseconds = tr_counter_get(&job->applied.sum),
+        .rows_wanted = tr_counter_get(&job->rows_wanted),
+        .rows_ahead = tr_counter_get(&job->rows_ahead),
+        .rows_cached = tr_counter_get(&job->rows_cached),
+        .skipped = tr_counter_get(&job->skipped),
+    };
+    tr_comm_stats(job->comm, stats);
+    if (job->server)
+        tr_server_stats(job->server, stats);
+}

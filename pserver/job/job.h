@@ -1,0 +1,282 @@
+/* job.h - the inside of a job, shared by job.c (life, servers), job_core.c (what the communication thread drives), job_store.c (what a server
+ * has), job_setup.c (what the servers are told), trainers' calls (job_train.c, job_tasks.c), parameters that come late (job_pull.c),
+ * compressed gradients (job_compress.c), gradients that are not finite (job_finite.c), what steps fetch (job_fetched.c), sparse tables (job_tables.c, job_rows.c, job_geo.c), and the operators, which find the job here.
+ * The public part is trireme_dist.h.
+ *
+ * Calls are checked here, in the caller's thread, so that a mistake is reported where it is made; then they become
+ * commands of the communication thread, whose core may rely on them.
+ *
+ * What must stay true: `server` and `client` are used by who drives alone (comm.h); the rest by the owner alone. */
+#ifndef TR_PSERVER_JOB_H
+#define TR_PSERVER_JOB_H
+
+#include "framework/map.h"
+#include "framework/map.h"
+#include "pserver/core/client.h"
+#include "pserver/core/gather.h"
+#include "pserver/core/replica.h"
+#include "pserver/core/spare.h"
+#include "pserver/memory/trainer_vars.h"
+#include "pserver/observe/meter.h"
+#include "pserver/store/server_program.h"
+#include "pserver/table/geo_rows.h"
+#include "pserver/table/row_cache.h"
+#include "pserver/transport/comm.h"
+#include "pserver/util/keyset.h"
+#include "pserver/wire/compress.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef struct tr__job_block {
+    char     *param, *grad;
+    int       server;
+    tr_dtype  dtype;
+    int64_t   bytes;
+    bool      is_number, may_be_nan;  /* as in tr_job_block */
+    bool      is_pushed;              /* in the step that is being made */
+    const void *held;                 /* what was pushed, and leaves at the step's end: job_finite.h */
+    double      held_weight;
+    _Atomic uint64_t pull;            /* ticket of its last pull; these three are read by other threads */
+    _Atomic(void *)  to;              /* where that goes */
+    uint64_t  list;                   /* of a pull, in which it was last */
+    _Atomic(const void *) from;       /* where the gradient lies until its step is settled; NULL: in memory of the job */
+    void     *stage;                  /* a copy of the gradient, for callers that cannot keep it */
+    struct tr__job_coder *coder;      /* job_compress.c; NULL: the gradient travels as it is */
+} tr__job_block;
+
+/* Keys as they came. */
+typedef struct tr__keys {
+    int64_t *key;
+    int64_t  count;
+    uint64_t capacity;
+} tr__keys;
+
+/* Memory of one direction: what is under way lies there until its ticket is done. */
+typedef struct tr__rows_way {
+    tr_keyset       set;
+    uint32_t       *number;           /* of each key among the different ones */
+    uint32_t       *place;            /* of each different key in the order of the servers */
+    int64_t        *keys;             /* in that order */
+    uint8_t        *rows;             /* pulled rows, or the pieces to be pushed */
+    uint64_t       *first;            /* of each server */
+    uint64_t        number_capacity, place_capacity, keys_capacity, rows_capacity;
+    tr_client_rows  call;
+    uint64_t        ticket;
+    tr__keys        asked;            /* a pull's */
+    const uint32_t *at;               /* of each different key: where in `rows` a pulled row lies */
+    uint32_t       *split;            /* the memory of `at` where some rows are not asked for */
+    uint64_t       *missing;          /* as `first`, of those that are */
+    uint64_t        split_capacity;
+    uint64_t        step;             /* whose rows they are */
+    uint64_t        clock;            /* steps of all trainers that are in the pulled rows (mode ssp) */
+    bool            is_new;           /* they are to be kept when they have come */
+} tr__rows_way;
+
+typedef struct tr__job_table {
+    char        *name;
+    tr_dtype     dtype;
+    int64_t      width, row_bytes;
+    bool         is_pushed;           /* in the step that is being made */
+    tr__rows_way way[3];
+    tr__rows_way *pull, *next, *push; /* of them; next: for the step that comes */
+    bool         is_prefetched;       /* `pull` has what this step's lookups want */
+    int64_t      taken;               /* of its keys, by lookups of this step */
+    bool         next_is_asked;       /* its rows are here, or on their way */
+    tr__keys     following;           /* of the step behind the one that is being made, or made next */
+    bool         has_following;
+    tr_row_cache *cache;              /* rows to be used again, or NULL */
+    tr_geo_rows  *geo;                /* mode geo: this trainer's own copy; else NULL */
+} tr__job_table;
+
+struct tr_job {
+    _Atomic tr_role role;             /* a spare may become a trainer while others look */
+    tr_job_options options;           /* with the defaults filled in */
+    tr_comm       *comm;
+
+    /* trainers, owner's thread */
+    bool           is_set_up, stays, has_left, is_stopped;
+    int            block_count;
+    tr__job_block *block;
+    tr_map         block_of;          /* name of a parameter or gradient -> number of its block, plus 1 */
+    int            table_count;
+    tr__job_table *table;
+    int            pushed_tables;
+    tr_counter     rows_wanted, rows_ahead, rows_cached;
+    tr_policy      policy;            /* what `mode` means; known from tr_job_setup on */
+    int64_t        cache_staleness;
+    int            pushed;            /* blocks, in the step that is being made */
+    int64_t        step;              /* ended */
+    int64_t        pulled_behind;     /* so many steps, the last time */
+    uint64_t       last_ticket;
+    uint64_t       lists;             /* of blocks that were to be pulled */
+    _Atomic uint64_t last_pull, last_end;
+    _Atomic pthread_t owner;          /* who pulls */
+    tr_compress    compress;
+    double         weight;
+    tr_on_nan      on_nan;            /* job_finite.h */
+    bool           is_unfit;          /* the step that is being made, which is not to count */
+    tr_counter     skipped;           /* such steps */
+    _Atomic(tr_trainer_meter *) meter; /* read by the thread of the log, too */
+    struct tr__board_call *call;      /* job_board.c: a post, and its answer; NULL: there was none */
+    tr_trainer_vars  *own;            /* what this trainer alone has, kept beyond its life: trainer_vars_ops.c */
+    bool           has_opened_own, keeps_own;
+    int64_t        even_from;         /* steps: tr_job_is_uneven */
+    atomic_bool    awaits_heir;       /* some server does: a checkpoint would be declined */
+
+    /* servers */
+    tr_server_program *program;
+    tr_state      *kept;              /* of an earlier process in this one's place, until the program takes it */
+    int            server_index, trainer_count;
+    int64_t        newest;            /* the age of this server's newest state on all hosts; -1: there was none */
+    tr_update      update;            /* asked for by the core */
+    atomic_bool    has_update;
+    atomic_bool    is_done;           /* all trainers have left */
+    bool           is_forsaken;       /* or all have died; read when it is done */
+    atomic_uint    bell;
+    tr_times       applied;           /* of each update, how long it took */
+    int64_t        in_pieces;         /* nanoseconds, of the update that is being gathered */
+    tr_counter     idle;
+    _Atomic(const tr_server *) seen_server;      /* `server`, for those who only read counters */
+    struct tr_frozen *frozen;         /* the state of a moment, for a new replica */
+    atomic_bool    wants_frozen, wants_thaw;
+    uint64_t       shared;            /* gatherings with the other servers */
+    uint8_t       *share;             /* of all servers */
+
+    struct tr__saving *saving;        /* a server's part of checkpoints: job_saving.h */
+    struct tr__maker  *maker;         /* who makes them: job_checkpoint.h */
+    struct tr__place  *place;         /* where a trainer is: job_place.h */
+    struct tr__fetched *fetched;      /* what its last steps fetched: job_fetched.h; NULL: nobody would come for it */
+    char          *mode;              /* trainers */
+    char          *checkpoints;       /* the folder that has them, or NULL */
+    int64_t        first_step, first_run;     /* trainers: before this job */
+    atomic_bool    is_heir;           /* this rank was a spare, and is a trainer that died */
+    int64_t        joined_at;         /* its steps when it was set up; -1: no server has one that others have not */
+
+    /* who drives */
+    tr_client     *client;
+    tr_server     *server;
+    tr_spare      *spare;
+    tr_replica    *replica;
+};
+
+/* Commands, to a trainer's core and to a server's. */
+typedef enum tr__command {
+    TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__STAY, TR__GOODBYE, TR__ABORT,
+    TR__CUT, TR__REST, TR__FLUSH,
+    TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__FROZEN, TR__TASK, TR__SHARE, TR__POST, TR__EVEN
+} tr__command;
+
+/* The data of TR__PULL, malloc'ed in one piece; the command frees it. */
+typedef struct tr__pull_call {
+    uint32_t count;
+    int     *block;
+    void   **to;
+} tr__pull_call;
+
+/* The data of TR__READ_ROWS; lives until the ticket is done. */
+typedef struct tr__read_call {
+    int            server;
+    uint32_t       shard;
+    tr_client_pack pack;
+} tr__read_call;
+
+/* The data of TR__SETUP; lives until the ticket is done. */
+typedef struct tr__setup_call {
+    tr_client_setup *server;          /* for each */
+    uint32_t         block_count;
+    tr_client_block *block;
+    tr_client_value *value;           /* of all servers */
+    int              servers;
+    bool             survives_trainers, keeps_settled;
+    tr_client_pack  *rows;            /* of all servers */
+} tr__setup_call;
+
+/* job.c: a server, while it applies an update, gathers `bytes` bytes of each server. *all: in the servers' order, until the
+ * next call. Waits. */
+tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint32_t bytes);
+int64_t   tr__seconds(double seconds);
+/* How often the launcher has started this job, from 1. */
+uint32_t  tr__job_epoch_of_start(void);
+
+/* job_setup.c */
+tr_status tr__job_check_spec(tr_policy *policy, const tr_job *job, const tr_job_spec *spec);
+tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_job_spec *spec);
+/* The packed messages belong to the client once they were handed over. */
+void      tr__job_free_setup(tr__setup_call *setup, bool is_handed_over);
+
+/* job_compress.c */
+/* How this process is to compress gradients: what TRIREME_COMPRESS says, else the spec. */
+const char *tr__job_compress_word(const tr_job_spec *spec);
+/* Of a step's gradients, those that fp16, say, would make smaller; the same whether they are compressed or not. */
+int64_t     tr__job_compressible_bytes(const tr_job *job, const tr_job_spec *spec);
+/* What a gradient needs that is compressed; NULL in *out: it is not. */
+tr_status tr__job_coder_new(struct tr__job_coder **out, const tr_job *job, const tr_job_block *block);
+void      tr__job_coder_free(struct tr__job_coder *coder);
+/* The block's gradient, compressed, with what was left out before. It stays until the ticket of the step's end is done; waits for that of
+ * the step before. */
+tr_status tr__job_compress(const tr_client_pieces **out, tr_job *job, tr__job_block *block, const void *data, double weight);
+
+/* job_store.c */
+/* What the core of this rank, a server or a replica, has beneath it. */
+tr_store  tr__job_store(tr_job *job, const tr_roster *roster);
+/* The name of what this server keeps beyond its life; false: nothing is kept, nobody would come for it. */
+bool      tr__job_state_name(char *out, size_t size, const tr_job *job);
+/* Make the update that the core has asked for; and tell the core that it is made. */
+tr_status tr__job_run_update(tr_job *job);
+void      tr__job_tell_applied(tr_job *job, tr_status status);
+
+/* Freeze and thaw as the core wants it. */
+tr_status tr__job_serve_frozen(tr_job *job);
+
+/* job_tables.c */
+tr_status tr__job_check_tables(const tr_job_spec *spec);
+tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec);
+void      tr__job_free_tables(tr_job *job);
+/* Virtual shards of server `server`: first .. first of the next - 1. */
+uint32_t  tr__job_first_shard(int server, int servers);
+int       tr__job_server_of_shard(uint32_t shard, int servers);
+/* Rows that the tables of server `server` begin with, behind those at *rows; returns their number, or -1. */
+int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
+/* A table that was not pushed in the step that is being made; NULL: all were. */
+const char *tr__job_first_missing_table(const tr_job *job);
+
+/* job_rows.c */
+/* Mode geo: open this trainer's copy of a table, as it was behind the job's step if an earlier process has left one. */
+tr_status tr__job_open_own_table(tr_job *job, int table, const tr_job_table *from);
+/* Mode geo: this trainer's copy of a table, which it is about to update, with the rows of these keys; NULL in other modes. */
+tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys);
+/* Mode geo: push what has changed in the copies of all tables. */
+tr_status tr__job_push_changes(tr_job *job);
+/* Let the gradient of a table leave, which tr_job_push_rows has laid out. */
+tr_status tr__job_send_rows(tr_job *job, int table);
+/* The step is ended. Asks for the rows of the next one that are known already. */
+tr_status tr__job_tables_ended(tr_job *job);
+
+/* job_pull.c */
+void      tr__job_pulls_begin(tr_job *job);
+void      tr__job_pulls_end(tr_job *job);
+/* Wait until the last step is settled and its parameters are here: the next gradient may leave. */
+tr_status tr__job_settle(tr_job *job);
+/* Pull all blocks again, to where each went last. */
+tr_status tr__job_pull_again(tr_job *job);
+/* Wait for what was pulled of the block last. */
+tr_status tr__job_await_block(tr_job *job, int block);
+
+/* job_board.c */
+void      tr__job_board_free(tr_job *job);
+
+/* job_train.c */
+/* The number of the step that is being made, from 1, counted from the beginning of the training; in mode geo of that before the exchange. */
+int64_t   tr__job_step_now(const tr_job *job);
+tr_status tr__job_check_block(const tr_job *job, int block, const char *call);
+tr_status tr__job_check_ready(const tr_job *job, const char *call);
+/* The operation is the next one. Counts it, hands it over. */
+tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket);
+tr_status tr__job_check_trainer(const tr_job *job, const char *call);
+/* Let a block's gradient leave, of which tr_job_push has found that it may; `is_last` of the step. */
+tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket);
+/* Copy a gradient to where it stays until its step is settled; *out is where. Waits until the last one from there is. */
+tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data);
+
+#endif

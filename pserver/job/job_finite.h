@@ -1,0 +1,24 @@
+/* job_finite.h - a trainer looks at its gradients before they leave: one that is not finite would make all parameters NaN.
+ *
+ * The trainer looks, and not the servers, since it alone has all gradients of a step: on all servers its step counts as a whole, or
+ * not at all. With `skip` gradients therefore wait for the end of their step. Where a trainer's step is an update of its own (async, ssp) it
+ * is then ended without a gradient, elsewhere its gradients have the weight 0, which servers leave out. So a server, a replica, and
+ * whoever takes a dead one's place, need to know nothing of all this.
+ *
+ * A step without samples (weight 0) is not looked at: the mean over nothing may be NaN, and counts for nothing. */
+#ifndef TR_PSERVER_JOB_FINITE_H
+#define TR_PSERVER_JOB_FINITE_H
+
+#include "pserver/job/job.h"
+
+/* What TRIREME_ON_NAN says, else the spec; checked against the job's mode. */
+tr_status tr__job_choose_on_nan(tr_job *job, const tr_job_spec *spec);
+/* A gradient is about to leave. TR_ENAN: it must not, and the job is to end. */
+tr_status tr__job_look_at_block(tr_job *job, int block, const void *data, double weight);
+tr_status tr__job_look_at_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight);
+/* Do gradients wait for the end of their step? */
+bool      tr__job_holds_gradients(const tr_job *job);
+/* The step is at its end: send the gradients that waited, or none of it counts. *is_idle: it is to be ended as one without a gradient. */
+tr_status tr__job_release_gradients(tr_job *job, bool *is_idle);
+
+#endif

@@ -1,0 +1,34 @@
+/* job_geo.c - a trainer's copies of sparse tables in mode geo: where they lie, and what of them travels. job_rows.c fills them. */
+#include "pserver/job/job.h"
+#include "pserver/memory/segment.h"
+#include "pserver/memory/trainer_vars.h"
+#include "pserver/table/table_var.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Where trainers' variables outlive them, their copies do. */
+tr_status tr__job_open_own_table(tr_job *job, int table, const tr_job_table *from)
+{
+    enum { NUMBER = 16, LONGEST = TR_SEGMENT_NAME - 16 };      /* room for what the table's parts are called */
+    const tr_table_config config = tr_table_config_of(from);
+    const char           *prefix = getenv("TRIREME_STATE");
+    char                  trainer[LONGEST - NUMBER] = "", name[LONGEST];
+    const bool            has_name = prefix && *prefix && tr_trainer_vars_name(trainer, sizeof trainer, prefix, tr_job_index(job));
+
+    snprintf(name, sizeof name, "%s.%d", trainer, table);
+    return tr_geo_rows_new(&job->table[table].geo, &config, has_name ? name : NULL, (uint64_t)job->step);
+}
+
+tr_status tr__job_push_changes(tr_job *job)
+{
+    const int64_t *keys;
+    const float   *values;
+    int64_t        count;
+
+    for (int i = 0; i < job->table_count; i++) {
+        TR_TRY(tr_geo_rows_changes(job->table[i].geo, tr_job_trainers(job), &count, &keys, &values));
+        TR_TRY(tr_job_push_rows(job, i, count, keys, values, 1, NULL));
+    }
+    return TR_OK;
+}

@@ -1,0 +1,32 @@
+/* job_parts.h - the parts of a checkpoint that is being made: what servers answer of theirs, and the manifest of all.
+ *
+ * It is all the thread's that puts a checkpoint together. */
+#ifndef TR_PSERVER_JOB_PARTS_H
+#define TR_PSERVER_JOB_PARTS_H
+
+#include "pserver/checkpoint/checkpoint.h"
+#include "pserver/checkpoint/places.h"
+#include "pserver/core/client.h"
+
+typedef struct tr__parts {
+    tr_part **item;
+    int       count;
+    Trireme__Pserver__CutDone **answer;
+    int       answers, servers;
+} tr__parts;
+
+void      tr__parts_init(tr__parts *parts, int servers);
+void      tr__parts_deinit(tr__parts *parts);
+/* What the trainer has written itself, or NULL; it belongs to the parts. Before those of servers. */
+void      tr__parts_add(tr__parts *parts, tr_part *own);
+/* The answers of all servers: they are with the client. */
+tr_status tr__parts_hear(tr__parts *parts, const tr_client *client);
+/* The parts that were answered; fails where one is missing. */
+tr_status tr__parts_take(tr__parts *parts);
+/* `facts`: without trainers and tasks, which the answers have. */
+tr_status tr__parts_write_manifest(const tr__parts *parts, const char *folder, tr_checkpoint_facts facts, uint64_t cut, const tr_places *places);
+int64_t   tr__parts_bytes(const tr__parts *parts);
+/* Seconds that the servers applied no update; the longest. */
+double    tr__parts_pause(const tr__parts *parts);
+
+#endif

@@ -1,0 +1,122 @@
+/* job_place.c - see job_place.h. */
+#include "pserver/job/job_place.h"
+
+#include "framework/memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Behind one step of the job. */
+typedef struct spot {
+    bool             is_known;
+    int64_t          step;
+    tr_trainer_state state;
+} spot;
+
+struct tr__place {
+    const tr_job   *job;
+    pthread_mutex_t lock;
+    spot            behind[2];        /* even steps, odd ones */
+};
+
+tr__place *tr__place_new(const tr_job *job)
+{
+    tr__place *p = tr__must_alloc(sizeof *p);
+
+    p->job = job;
+    pthread_mutex_init(&p->lock, NULL);
+    return p;
+}
+
+void tr__place_free(tr__place *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; i < 2; i++)
+        free((void *)(uintptr_t)p->behind[i].state.position);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+/* == what is said of it ========================================================================== */
+
+uint8_t *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Pserver__Wish *wish)
+{
+    Trireme__Pserver__Cut   cut = TRIREME__PSERVER__CUT__INIT;
+    Trireme__Pserver__Place p = TRIREME__PSERVER__PLACE__INIT;
+
+    p.index = (uint32_t)state->index;
+    p.steps = (uint64_t)state->steps;
+    p.runs = (uint64_t)state->runs;
+    p.has_position = state->position != NULL;
+    p.position.data = (uint8_t *)(uintptr_t)state->position;
+    p.position.len = state->position_size;
+    cut.place = &p;
+    cut.wish = wish;
+    *size = trireme__pserver__cut__get_packed_size(&cut);
+    uint8_t *bytes = tr__must_alloc(*size + 1);
+    trireme__pserver__cut__pack(&cut, bytes);
+    return bytes;
+}
+
+/* Where the trainer is by its steps in this job; in mode geo the job knows of exchanges. */
+static tr_trainer_state place_at(const tr__place *p, int64_t step)
+{
+    const tr_job *job = p->job;
+
+    step *= job->policy.period;
+    return (tr_trainer_state){.steps = job->first_step + step, .runs = job->first_run + step};
+}
+
+/* For a trainer that cuts because others do, behind this step. */
+static uint8_t *pack_behind(void *self, size_t *size, uint64_t step)
+{
+    tr__place *p = self;
+
+    pthread_mutex_lock(&p->lock);
+    const spot      *at = &p->behind[step % 2];
+    tr_trainer_state state = at->is_known && at->step == (int64_t)step ? at->state : place_at(p, (int64_t)step);
+    state.index = tr_job_index(p->job);
+    uint8_t *bytes = tr__place_pack(size, &state, NULL);
+    pthread_mutex_unlock(&p->lock);
+    return bytes;
+}
+
+void tr__place_watch(tr__place *p)
+{
+    tr_client_set_place(p->job->client, pack_behind, p);
+}
+
+/* == where it is ================================================================================= */
+
+static void keep(spot *to, int64_t step, const tr_trainer_state *state)
+{
+    void *position = realloc((void *)(uintptr_t)to->state.position, state->position_size + 1);
+
+    memcpy(position, state->position_size ? state->position : "", state->position_size);
+    *to = (spot){true, step, *state};
+    to->state.position = position;
+}
+
+void tr__place_begin(tr__place *p, const tr_trainer_state *place)
+{
+    pthread_mutex_lock(&p->lock);
+    keep(&p->behind[0], 0, place);
+    pthread_mutex_unlock(&p->lock);
+}
+
+tr_status tr_job_set_place(tr_job *job, const tr_trainer_state *place)
+{
+    tr__place    *p = job->place;
+    const int64_t step = job->step + 1;
+
+    TR_TRY(tr__job_check_trainer(job, "tr_job_set_place"));
+    pthread_mutex_lock(&p->lock);
+    if (place)
+        keep(&p->behind[step % 2], step, place);
+    else
+        p->behind[0].is_known = p->behind[1].is_known = false;
+    pthread_mutex_unlock(&p->lock);
+    return TR_OK;
+}

@@ -1,0 +1,20 @@
+/* job_place.h - where this trainer is: behind its last step, whose end may be on its way yet, and behind the one that is being made.
+ *
+ * What must stay true: the owner says it, who drives asks. */
+#ifndef TR_PSERVER_JOB_PLACE_H
+#define TR_PSERVER_JOB_PLACE_H
+
+#include "pserver/job/job.h"
+
+typedef struct tr__place tr__place;
+
+tr__place *tr__place_new(const tr_job *job);
+void       tr__place_free(tr__place *place);
+/* Let the client ask here, when it cuts because others do. */
+void       tr__place_watch(tr__place *place);
+/* Where the trainer is before its first step. */
+void       tr__place_begin(tr__place *place, const tr_trainer_state *state);
+/* What a trainer says of itself when it cuts, and (or NULL) of what it wants made; malloc'ed. */
+uint8_t   *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Pserver__Wish *wish);
+
+#endif

@@ -1,0 +1,145 @@
+/* job_pull.c - a trainer's parameters: asked for at the end of a step, waited for when they are needed.
+ *
+ * What is on its way into memory is "late" to everybody who looks at it (framework/late.h). The job's owner waits by driving; other
+ * threads of the process wait until it is done.
+ *
+ * What must stay true: nothing is pushed while a pull is under way (client.h), so a push finishes them first. */
+#include "framework/late.h"
+#include "framework/memory.h"
+#include "pserver/job/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Are these blocks that may be pulled now? What is refused changes nothing. */
+static tr_status check_pull(tr_job *job, int count, const int *blocks)
+{
+    const uint64_t list = ++job->lists;
+
+    if (count < 0)
+        return tr_fail(TR_ERANGE, "tr_job_pull: %d blocks", count);
+    for (int i = 0; i < count; i++) {
+        TR_TRY(tr__job_check_block(job, blocks[i], "tr_job_pull"));
+        tr__job_block *b = &job->block[blocks[i]];
+        if (b->list == list || !tr_job_is_done(job, b->pull))
+            return tr_fail(TR_EINVAL, "tr_job_pull: '%s' is being pulled already", b->param);
+        b->list = list;
+    }
+    return TR_OK;
+}
+
+tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *data, tr_ticket *ticket)
+{
+    TR_TRY(tr__job_check_ready(job, "tr_job_pull"));
+    TR_TRY(check_pull(job, count, blocks));
+    tr__pull_call *call = malloc(sizeof *call + (size_t)count * (sizeof *call->to + sizeof *call->block));
+    if (!call)
+        return tr_fail(TR_ENOMEM, "tr_job_pull: no memory for a list of %d blocks", count);
+    call->count = (uint32_t)count;
+    call->to = (void **)(call + 1);
+    call->block = (int *)(call->to + count);
+    memcpy(call->to, data, (size_t)count * sizeof *data);
+    memcpy(call->block, blocks, (size_t)count * sizeof *blocks);
+    for (int i = 0; i < count; i++) {              /* from here on they are late */
+        atomic_store(&job->block[blocks[i]].pull, job->last_ticket + 1);
+        atomic_store(&job->block[blocks[i]].to, data[i]);
+    }
+    const tr_status status = tr__job_call(job, &(tr_command){.kind = TR__PULL, .data = call}, ticket);
+    if (status != TR_OK) {                         /* the job has failed */
+        free(call);
+        return status;
+    }
+    atomic_store(&job->owner, pthread_self());
+    atomic_store(&job->last_pull, job->last_ticket);
+    job->pulled_behind = job->step;
+    return TR_OK;
+}
+
+tr_status tr__job_pull_again(tr_job *job)
+{
+    int   *blocks = tr__must_alloc((size_t)job->block_count * sizeof *blocks + 1), count = 0;
+    void **to = tr__must_alloc((size_t)job->block_count * sizeof *to + 1);
+
+    for (int i = 0; i < job->block_count; i++)
+        if (atomic_load(&job->block[i].to)) {
+            blocks[count] = i;
+            to[count++] = atomic_load(&job->block[i].to);
+        }
+    const tr_status status = tr_job_pull(job, count, blocks, to, NULL);
+    free(blocks);
+    free(to);
+    return status;
+}
+
+tr_status tr_job_flush(tr_job *job)
+{
+    TR_TRY(tr__job_check_ready(job, "tr_job_flush"));
+    return tr_comm_post(job->comm, &(tr_command){.kind = TR__FLUSH, .is_urgent = true});
+}
+
+tr_status tr_job_finish_pulls(tr_job *job)
+{
+    return tr_job_is_done(job, job->last_pull) ? TR_OK : tr_job_wait(job, job->last_pull);
+}
+
+tr_status tr__job_settle(tr_job *job)
+{
+    if (!tr_job_is_done(job, job->last_end))       /* one server may apply a piece while another has the last step before it */
+        TR_TRY(tr_job_wait(job, job->last_end));
+    return tr_job_finish_pulls(job);
+}
+
+tr_status tr__job_await_block(tr_job *job, int block)
+{
+    const tr_ticket ticket = job->block[block].pull;
+    return tr_job_is_done(job, ticket) ? TR_OK : tr_job_wait(job, ticket);
+}
+
+/* == whoever else looks ============================================================================ */
+
+static bool meet(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes)
+{
+    return b && a < b + b_bytes && b < a + a_bytes;
+}
+
+/* The last of what comes into that memory, or leaves from it: a gradient may be sent again until its step is settled. */
+static tr_ticket last_ticket_of(const tr_job *job, const char *data, int64_t bytes)
+{
+    tr_ticket last = 0;
+
+    for (int i = 0; i < job->block_count; i++) {
+        tr__job_block  *b = &job->block[i];
+        const tr_ticket pull = meet(data, bytes, atomic_load(&b->to), b->bytes) ? atomic_load(&b->pull) : 0;
+        const tr_ticket end = meet(data, bytes, atomic_load(&b->from), b->bytes) ? atomic_load(&job->last_end) : 0;
+        last = pull > last ? pull : last;
+        last = end > last ? end : last;
+    }
+    return last;
+}
+
+static tr_status wait_late(const void *data, int64_t bytes)
+{
+    tr_job         *job = tr_job_current();
+    const tr_ticket all = job ? atomic_load(&job->last_pull) : 0;
+
+    if (!job || tr_job_is_done(job, all))
+        return TR_OK;
+    const tr_ticket ticket = data ? last_ticket_of(job, data, bytes) : all;
+    if (tr_job_is_done(job, ticket))
+        return TR_OK;
+    if (pthread_equal(atomic_load(&job->owner), pthread_self()))
+        return tr_job_wait(job, ticket);
+    return tr_comm_stand_by(job->comm, ticket, tr__seconds(job->options.wait_timeout));
+}
+
+void tr__job_pulls_begin(tr_job *job)
+{
+    if (job->role == TR_ROLE_TRAINER)
+        tr__late_set(wait_late);
+}
+
+void tr__job_pulls_end(tr_job *job)
+{
+    if (job->role == TR_ROLE_TRAINER)
+        tr__late_set(NULL);
+}

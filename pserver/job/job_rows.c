@@ -1,0 +1,411 @@
+/* job_rows.c - what a trainer's step does with sparse tables: it pulls rows and pushes gradients of rows.
+ *
+ * Keys are made different and put in the order of their servers here, in the caller's thread; the communication thread only
+ * moves what lies ready. Each table has memory for two pulls and one push under way. */
+#include "pserver/job/job.h"
+
+#include "kernels/math/cast.h"
+#include "pserver/job/job_finite.h"
+#include "pserver/util/room.h"
+#include "pserver/util/row_copy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* == keys by server =============================================================================== */
+
+static int server_of(int64_t key, int servers)
+{
+    return tr__job_server_of_shard(tr_slots_shard(key), servers);
+}
+
+/* way->number, set, place and first from the keys. */
+static tr_status sort_keys(tr__rows_way *way, int servers, const int64_t *keys, int64_t count)
+{
+    TR_TRY(tr_keyset_reset(&way->set, count));
+    TR_TRY(tr_room_reserve(&way->number, &way->number_capacity, (uint64_t)count, sizeof *way->number));
+    tr_keyset_add(&way->set, way->number, keys, count);
+    const uint32_t different = way->set.count;
+    TR_TRY(tr_room_reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
+    memset(way->first, 0, ((size_t)servers + 1) * sizeof *way->first);
+    for (uint32_t i = 0; i < different; i++) {
+        way->place[i] = (uint32_t)server_of(way->set.keys[i], servers);
+        way->first[way->place[i] + 1]++;
+    }
+    for (int s = 0; s < servers; s++)
+        way->first[s + 1] += way->first[s];
+    for (uint32_t i = 0; i < different; i++)
+        way->place[i] = (uint32_t)way->first[way->place[i]]++;
+    memmove(way->first + 1, way->first, (size_t)servers * sizeof *way->first);     /* each has become the next one's */
+    way->first[0] = 0;
+    return TR_OK;
+}
+
+/* The same from a way that has these keys, of whatever table. */
+static tr_status copy_sorted(tr__rows_way *way, int servers, const tr__rows_way *from)
+{
+    const uint64_t count = (uint64_t)from->asked.count, different = from->set.count;
+
+    TR_TRY(tr_keyset_copy(&way->set, &from->set));
+    TR_TRY(tr_room_reserve(&way->number, &way->number_capacity, count, sizeof *way->number));
+    TR_TRY(tr_room_reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
+    memcpy(way->number, from->number, count * sizeof *way->number);
+    memcpy(way->place, from->place, different * sizeof *way->place);
+    memcpy(way->first, from->first, ((size_t)servers + 1) * sizeof *way->first);
+    return TR_OK;
+}
+
+/* Whether these are the keys that the way has from `from` on, in their order. */
+static bool has_keys(const tr__rows_way *way, int64_t from, int64_t count, const int64_t *keys)
+{
+    const tr__keys *asked = &way->asked;
+
+    return asked->key && from <= asked->count && count <= asked->count - from &&
+           !memcmp(keys, asked->key + from, (size_t)count * sizeof *keys);
+}
+
+static bool is_asked(const tr__rows_way *way, int64_t count, const int64_t *keys)
+{
+    return count == way->asked.count && has_keys(way, 0, count, keys);
+}
+
+/* Sort the keys that a table's way asks for. Several tables are often asked for the same ones: those of the tables before are looked at. */
+static tr_status sort_asked(const tr_job *job, int table, tr__rows_way *way)
+{
+    const tr__keys *asked = &way->asked;
+    const int       servers = tr_job_servers(job);
+
+    for (int i = 0; i < table && asked->count; i++) {
+        const tr__job_table *t = &job->table[i];
+        if (is_asked(t->pull, asked->count, asked->key))
+            return copy_sorted(way, servers, t->pull);
+        if (is_asked(t->next, asked->count, asked->key))
+            return copy_sorted(way, servers, t->next);
+    }
+    return sort_keys(way, servers, asked->key, asked->count);
+}
+
+static tr_status check_call(const tr_job *job, int table, int64_t count, const char *call)
+{
+    TR_TRY(tr__job_check_ready(job, call));
+    if (table < 0 || table >= job->table_count)
+        return tr_fail(TR_ERANGE, "%s: table %d; there are %d", call, table, job->table_count);
+    if (count < 0)
+        return tr_fail(TR_ERANGE, "%s: %lld keys", call, (long long)count);
+    return TR_OK;
+}
+
+/* == pull ========================================================================================= */
+
+static tr_status keep_keys(tr__keys *kept, int64_t count, const int64_t *keys)
+{
+    kept->count = -1;
+    TR_TRY(tr_room_reserve(&kept->key, &kept->capacity, (uint64_t)count + 1, sizeof *kept->key));
+    memcpy(kept->key, keys, (size_t)count * sizeof *keys);
+    kept->count = count;
+    return TR_OK;
+}
+
+static bool find_known(const tr__job_table *t, void *out, int64_t key, uint64_t step)
+{
+    if (!t->geo)
+        return tr_row_cache_get(t->cache, out, key, step);
+    if (!tr_geo_rows_has(t->geo, key))
+        return false;
+    tr_geo_rows_get(t->geo, out, key);
+    return true;
+}
+
+/* Rows that are known here are copied to the end of the way's rows, others get places in the order of their servers. */
+static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_way *way)
+{
+    const uint32_t different = way->set.count;
+    const int      servers = tr_job_servers(job);
+    uint32_t       known = 0;
+
+    TR_TRY(tr_room_reserve(&way->split, &way->split_capacity, different, sizeof *way->split));
+    memset(way->missing, 0, ((size_t)servers + 1) * sizeof *way->missing);
+    for (uint32_t i = 0; i < different; i++) {
+        const uint32_t last = different - 1 - known;
+        if (find_known(t, way->rows + last * (uint64_t)t->row_bytes, way->set.keys[i], way->step)) {
+            way->split[i] = last;
+            known++;
+        } else {
+            way->split[i] = UINT32_MAX;
+            way->missing[server_of(way->set.keys[i], servers) + 1]++;
+        }
+    }
+    for (int s = 0; s < servers; s++)
+        way->missing[s + 1] += way->missing[s];
+    for (uint32_t i = 0; i < different; i++)
+        if (way->split[i] == UINT32_MAX)
+            way->split[i] = (uint32_t)way->missing[server_of(way->set.keys[i], servers)]++;
+    memmove(way->missing + 1, way->missing, (size_t)servers * sizeof *way->missing);
+    way->missing[0] = 0;
+    way->at = way->split;
+    tr_counter_add(&job->rows_cached, known);
+    return TR_OK;
+}
+
+/* Ask the servers for the rows of the keys that the way has, but for what is known here; `keeps`: they will be known. Without
+ * it a cache is not looked at, either. */
+static tr_status ask(tr_job *job, int table, tr__rows_way *way, bool keeps)
+{
+    tr__job_table *t = &job->table[table];
+
+    TR_TRY(tr_job_wait(job, way->ticket));
+    TR_TRY(sort_asked(job, table, way));
+    const uint32_t different = way->set.count;
+    way->step = (uint64_t)job->step;
+    way->clock = UINT64_MAX;
+    const bool splits = t->geo || (keeps && t->cache);
+    way->is_new = keeps && splits;
+    way->at = way->place;
+    TR_TRY(tr_room_reserve(&way->keys, &way->keys_capacity, different, sizeof *way->keys));
+    TR_TRY(tr_room_reserve(&way->rows, &way->rows_capacity, different * (uint64_t)t->row_bytes, 1));
+    if (splits)
+        TR_TRY(split_known(job, t, way));
+    for (uint32_t i = 0; i < different; i++)
+        way->keys[way->at[i]] = way->set.keys[i];
+    way->call = (tr_client_rows){.table = (uint32_t)table, .first = splits ? way->missing : way->first, .keys = way->keys,
+                                 .to = way->rows, .row_bytes = (uint64_t)t->row_bytes, .clock = &way->clock};
+    return tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket);
+}
+
+/* What was asked for with the end of the last step becomes what this step has. */
+static void take_next(tr__job_table *t)
+{
+    tr__rows_way *now = t->next;
+
+    t->next = t->pull;
+    t->pull = now;
+    t->next_is_asked = false;
+}
+
+tr_status tr_job_prefetch(tr_job *job, int table, int64_t count, const int64_t *keys)
+{
+    TR_TRY(check_call(job, table, count, "tr_job_prefetch"));
+    tr__job_table *t = &job->table[table];
+
+    t->is_prefetched = false;
+    if (t->next_is_asked && is_asked(t->next, count, keys)) {
+        take_next(t);
+        tr_counter_add(&job->rows_ahead, t->pull->set.count);
+    } else {
+        t->next_is_asked = false;
+        TR_TRY(keep_keys(&t->pull->asked, count, keys));
+        TR_TRY(ask(job, table, t->pull, true));
+    }
+    t->is_prefetched = true;
+    t->taken = 0;
+    tr_counter_add(&job->rows_wanted, t->pull->set.count);
+    return TR_OK;
+}
+
+tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int64_t *keys)
+{
+    TR_TRY(check_call(job, table, count, "tr_job_prefetch_next"));
+    tr__job_table *t = &job->table[table];
+
+    t->has_following = false;
+    TR_TRY(keep_keys(&t->following, count, keys));
+    t->has_following = true;
+    return TR_OK;
+}
+
+/* The servers answer what is asked now when they have applied the step. While they do, the keys are sorted here. */
+tr_status tr__job_tables_ended(tr_job *job)
+{
+    /* A gradient counts there when its parameters are new; its rows must not be older than those. */
+    const bool is_late = job->policy.backups > 0;
+
+    job->pushed_tables = 0;
+    for (int i = 0; i < job->table_count; i++) {
+        tr__job_table *t = &job->table[i];
+        t->is_pushed = t->is_prefetched = t->next_is_asked = false;
+        if (t->geo)
+            tr_geo_rows_forget(t->geo);
+        if (!t->has_following || is_late)
+            continue;
+        const tr__keys following = t->following;
+        t->following = t->next->asked;
+        t->next->asked = following;
+        t->has_following = false;
+        TR_TRY(ask(job, i, t->next, true));
+        t->next_is_asked = true;
+    }
+    return TR_OK;
+}
+
+/* The last step that may use rows of a way: `staleness` steps after they were pulled; under ssp no step that may count on more of
+ * the others' steps than are in them. */
+static uint64_t last_user(const tr_job *job, const tr__rows_way *way)
+{
+    const uint64_t until = way->step + (uint64_t)job->cache_staleness, bound = (uint64_t)job->policy.lead;
+
+    if (job->policy.lead < 0 || way->clock >= until || bound >= until - way->clock)
+        return until;
+    return way->clock + bound;
+}
+
+/* Wait for pulled rows; keep those that are new. */
+static tr_status take_rows(tr_job *job, tr__job_table *t, tr__rows_way *way)
+{
+    TR_TRY(tr_job_wait(job, way->ticket));
+    if (!way->is_new)
+        return TR_OK;
+    way->is_new = false;
+    const uint64_t until = last_user(job, way), count = way->missing[tr_job_servers(job)];
+    for (uint64_t i = 0; i < count; i++) {
+        const uint8_t *row = way->rows + i * (uint64_t)t->row_bytes;
+        if (t->geo)
+            TR_TRY(tr_geo_rows_take(t->geo, (uint64_t)job->step + 1, way->keys[i], row));
+        else
+            tr_row_cache_put(t->cache, way->keys[i], row, way->step, until);
+    }
+    return TR_OK;
+}
+
+/* Lookups of a step mostly come in the order of its keys. The place of the first key among those; -1: nothing was asked. */
+static int64_t find_prefetched(const tr__job_table *t, int64_t count, const int64_t *keys)
+{
+    if (!t->is_prefetched)
+        return -1;
+    if (has_keys(t->pull, t->taken, count, keys))
+        return t->taken;
+    return has_keys(t->pull, 0, count, keys) ? 0 : -1;
+}
+
+tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *keys, float *out)
+{
+    TR_TRY(check_call(job, table, count, "tr_job_lookup"));
+    tr__job_table *t = &job->table[table];
+    tr__rows_way  *way = t->pull;
+    int64_t        from = find_prefetched(t, count, keys);
+
+    if (from < 0) {
+        t->is_prefetched = false;
+        TR_TRY(keep_keys(&t->pull->asked, count, keys));
+        TR_TRY(ask(job, table, t->pull, false));
+        tr_counter_add(&job->rows_wanted, way->set.count);
+        from = 0;
+    }
+    t->taken = from + count;
+    TR_TRY(take_rows(job, t, way));
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t *row = way->rows + way->at[way->number[from + i]] * (uint64_t)t->row_bytes;
+        if (t->dtype == TR_FP32)
+            tr_row_copy(out + i * t->width, row, (size_t)t->row_bytes);
+        else
+            tr_cast(out + i * t->width, TR_FP32, row, t->dtype, t->width);
+    }
+    return TR_OK;
+}
+
+/* == push ========================================================================================= */
+
+/* Where each different key's row goes: the rows of each server in pieces, as many rows in each as a message takes, of each piece the
+ * keys, then the values. Values are aligned to 4, keys as rows of an odd width leave them. `order` has room for a number of each key. */
+static void lay_out_push(const tr__rows_way *way, const tr__rows_way *sorted, const tr__job_table *t, int servers, uint64_t in_piece,
+                         uint32_t *order, float **to)
+{
+    uint8_t *piece = way->rows;
+
+    for (uint32_t i = 0; i < sorted->set.count; i++)
+        order[sorted->place[i]] = i;
+    for (int s = 0; s < servers; s++)
+        for (uint64_t begin = way->first[s]; begin < way->first[s + 1]; begin += in_piece) {
+            const uint64_t left = way->first[s + 1] - begin, rows = left < in_piece ? left : in_piece;
+            float         *values = (float *)(void *)(piece + rows * sizeof(int64_t));
+            for (uint64_t row = 0; row < rows; row++) {
+                const uint32_t i = order[begin + row];
+                memcpy(piece + row * sizeof(int64_t), &sorted->set.keys[i], sizeof(int64_t));
+                to[i] = values + row * (uint64_t)t->width;
+            }
+            piece = (uint8_t *)(values + rows * (uint64_t)t->width);
+        }
+}
+
+static void add_rows(const tr__rows_way *sorted, int64_t width, int64_t count, const float *values, float *const *to)
+{
+    uint32_t seen = 0;                                 /* numbers come in order the first time */
+
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t number = sorted->number[i];
+        const bool     is_first = number == seen;
+        tr_row_add(to[number], values + i * width, width, is_first);
+        seen += is_first;
+    }
+}
+
+tr_status tr__job_send_rows(tr_job *job, int table)
+{
+    tr__rows_way *way = job->table[table].push;
+
+    return tr__job_call(job, &(tr_command){.kind = TR__PUSH_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket);
+}
+
+tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight,
+                           tr_ticket *ticket)
+{
+    TR_TRY(check_call(job, table, count, "tr_job_push_rows"));
+    tr__job_table *t = &job->table[table];
+    tr__rows_way  *way = t->push;
+    const uint64_t bytes = sizeof(int64_t) + (uint64_t)t->width * sizeof(float);
+    const uint64_t in_piece = tr_client_rows_in_piece(job->client, bytes);
+
+    if (t->is_pushed)
+        return tr_fail(TR_EINVAL, "tr_job_push_rows: '%s' was pushed already in step %lld", t->name, (long long)job->step + 1);
+    if (!isfinite(weight) || weight < 0)
+        return tr_fail(TR_ERANGE, "tr_job_push_rows: '%s' with a weight of %g", t->name, weight);
+    TR_TRY(tr__job_look_at_rows(job, table, count, keys, values, weight));
+    TR_TRY(tr__job_settle(job));
+    /* Mostly the gradient has the keys of the step's lookup, which are sorted already. */
+    const bool    is_known = is_asked(t->pull, count, keys);
+    tr__rows_way *sorted = is_known ? t->pull : way;
+    if (is_known)
+        memcpy(way->first, sorted->first, ((size_t)tr_job_servers(job) + 1) * sizeof *way->first);
+    else
+        TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
+    const uint32_t different = sorted->set.count;
+    /* Pointers and numbers lie behind the rows; they are needed during this call alone. */
+    TR_TRY(tr_room_reserve(&way->rows, &way->rows_capacity, different * (bytes + sizeof(float *) + sizeof(uint32_t)) + sizeof(float *), 1));
+    float **to = (float **)(void *)(way->rows + (different * bytes + 7) / 8 * 8);
+    lay_out_push(way, sorted, t, tr_job_servers(job), in_piece, (uint32_t *)(void *)(to + different), to);
+    add_rows(sorted, t->width, count, values, to);
+    way->call = (tr_client_rows){.table = (uint32_t)table, .first = way->first, .pieces = way->rows, .push_bytes = bytes,
+                                 .weight = weight};
+    if (!tr__job_holds_gradients(job))
+        TR_TRY(tr__job_send_rows(job, table));
+    if (ticket)
+        *ticket = tr__job_holds_gradients(job) ? job->last_ticket : way->ticket;
+    t->is_pushed = true;
+    job->pushed_tables++;
+    return TR_OK;
+}
+
+/* == mode geo ==================================================================================== */
+
+/* Mostly the keys are those of the step's lookups, whose rows are here. */
+tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys)
+{
+    TR_TRY(check_call(job, table, count, "tr__job_own_table"));
+    tr__job_table *t = &job->table[table];
+    bool           is_here = true;
+
+    *out = NULL;
+    if (!t->geo)
+        return TR_OK;
+    TR_TRY(take_rows(job, t, t->pull));
+    for (int64_t i = 0; i < count; i++)
+        is_here &= tr_geo_rows_has(t->geo, keys[i]);
+    if (!is_here) {
+        TR_TRY(keep_keys(&t->pull->asked, count, keys));
+        TR_TRY(ask(job, table, t->pull, true));
+        TR_TRY(take_rows(job, t, t->pull));
+    }
+    t->is_prefetched = false;                          /* the rows that were pulled are not these any more */
+    *out = tr_geo_rows_table(t->geo);
+    return TR_OK;
+}

@@ -1,0 +1,225 @@
+/* job_runlog.c - the figures of a rank as fields of JSON. They are read while others count on. */
+#include "pserver/job/job_runlog.h"
+
+#include "pserver/observe/runlog.h"
+#include "pserver/util/wake.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_ms(tr_text *out, const char *name, int64_t nanoseconds)
+{
+    tr_text_add(out, ",\"%s_ms\":%.3f", name, (double)nanoseconds / 1e6);
+}
+
+/* A sum of parts of all steps, and their median. */
+static void add_times(tr_text *out, const char *name, const tr_times *times)
+{
+    add_ms(out, name, tr_counter_get(&times->sum));
+    tr_text_add(out, ",\"%s_median_ms\":%.3f,\"%s_max_ms\":%.3f", name, (double)tr_times_median(times) / 1e6, name,
+                (double)tr_counter_get(&times->longest) / 1e6);
+}
+
+static void add_classes(tr_text *out, const char *name, const tr_counter *sent, const tr_counter *received)
+{
+    tr_text_add(out, ",\"%s_by_class\":{", name);
+    for (int i = 0; i < TR_TRAFFIC_COUNT; i++)
+        tr_text_add(out, "%s\"%s\":%lld", i ? "," : "", tr_traffic_class_name((tr_traffic_class)i),
+                    (long long)(tr_counter_get(&sent[i]) + tr_counter_get(&received[i])));
+    tr_text_add(out, "}");
+}
+
+static void add_wire(tr_text *out, const tr_job *job)
+{
+    tr_job_stats      stats = {0};
+    const tr_traffic *sent, *received;
+
+    tr_comm_stats(job->comm, &stats);
+    add_ms(out, "wire", stats.wire_nanoseconds);
+    tr_text_add(out, ",\"sent_bytes\":%lld,\"received_bytes\":%lld,\"sent_messages\":%lld,\"received_messages\":%lld",
+                (long long)stats.bytes_sent, (long long)stats.bytes_received, (long long)stats.messages_sent,
+                (long long)stats.messages_received);
+    tr_comm_traffic(job->comm, &sent, &received);
+    add_classes(out, "bytes", sent->bytes, received->bytes);
+    add_classes(out, "messages", sent->messages, received->messages);
+}
+
+static void add_loss(tr_text *out, const tr_trainer_meter *m)
+{
+    const int64_t bits = tr_counter_get(&m->loss);
+    double        loss;
+
+    memcpy(&loss, &bits, sizeof loss);
+    if (bits && loss - loss == 0)                  /* JSON has no word for NaN */
+        tr_text_add(out, ",\"loss\":%.9g", loss);
+}
+
+/* == trainers ================================================================================== */
+
+static long long steps_of(const tr_trainer_meter *m)
+{
+    const int64_t begun = tr_counter_get(&m->begun), ended = tr_counter_get(&m->ended);
+    return begun > ended ? begun : ended;          /* geo: not every step is told the servers */
+}
+
+/* Since when there was no end of a step. */
+static void add_doing(tr_text *out, const tr_trainer_meter *m)
+{
+    const int64_t ended_at = tr_counter_get(&m->ended_at);
+
+    tr_text_add(out, ",\"doing\":\"%s\"", tr_trainer_does_name((tr_trainer_does)tr_counter_get(&m->doing)));
+    if (ended_at)
+        add_ms(out, "quiet", tr__clock() - ended_at);
+}
+
+static void trainer_totals(tr_text *out, const tr_job *job)
+{
+    const tr_trainer_meter *m = job->meter;
+
+    add_doing(out, m);
+    tr_text_add(out, ",\"step\":%lld,\"steps\":%lld,\"resumed\":%lld", steps_of(m), (long long)tr_counter_get(&m->step.count),
+                (long long)tr_counter_get(&m->resumed));
+    add_times(out, "step", &m->step);
+    add_times(out, "compute", &m->compute);
+    add_times(out, "script", &m->script);
+    add_times(out, "encode", &m->encode);
+    add_times(out, "wait", &m->wait);
+    tr_text_add(out, ",\"wait_by_server_ms\":[");
+    for (int i = 0; i < m->servers; i++)
+        tr_text_add(out, "%s%.3f", i ? "," : "", (double)tr_counter_get(&m->wait_by_server[i]) / 1e6);
+    tr_text_add(out, "]");
+    add_wire(out, job);
+    tr_text_add(out, ",\"skipped\":%lld", (long long)tr_counter_get(&job->skipped));
+    tr_text_add(out, ",\"rows_wanted\":%lld,\"rows_ahead\":%lld,\"rows_cached\":%lld", (long long)tr_counter_get(&job->rows_wanted),
+                (long long)tr_counter_get(&job->rows_ahead), (long long)tr_counter_get(&job->rows_cached));
+    add_loss(out, m);
+}
+
+/* == servers =================================================================================== */
+
+static void add_peers(tr_text *out, const char *name, const tr_server *server, int trainers, size_t offset)
+{
+    tr_text_add(out, ",\"%s_by_trainer_ms\":[", name);
+    for (int i = 0; i < trainers; i++) {
+        const char *m = (const char *)tr_server_peer_meter(server, i);
+        tr_text_add(out, "%s%.3f", i ? "," : "", (double)tr_counter_get((const tr_counter *)(const void *)(m + offset)) / 1e6);
+    }
+    tr_text_add(out, "]");
+}
+
+static void add_staleness(tr_text *out, const tr_server *server)
+{
+    tr_job_stats stats = {0};
+
+    tr_server_stats(server, &stats);
+    tr_text_add(out, ",\"staleness\":[");
+    for (int i = 0; i < TR_STALENESS_BINS; i++)
+        tr_text_add(out, "%s%lld", i ? "," : "", (long long)stats.staleness[i]);
+    tr_text_add(out, "],\"dropped\":%lld", (long long)stats.dropped);
+}
+
+static void server_totals(tr_text *out, const tr_job *job, const tr_server *server)
+{
+    const int trainers = job->trainer_count;
+
+    tr_text_add(out, ",\"server\":%d,\"updates\":%lld", job->server_index, (long long)tr_counter_get(&job->applied.count));
+    add_times(out, "apply", &job->applied);
+    add_ms(out, "idle", tr_counter_get(&job->idle));
+    tr_text_add(out, ",\"steps_by_trainer\":[");
+    for (int i = 0; i < trainers; i++)
+        tr_text_add(out, "%s%lld", i ? "," : "", (long long)tr_counter_get(&tr_server_peer_meter(server, i)->steps));
+    tr_text_add(out, "]");
+    add_peers(out, "late", server, trainers, offsetof(tr_peer_meter, late));
+    add_peers(out, "kept", server, trainers, offsetof(tr_peer_meter, kept));
+    add_peers(out, "held", server, trainers, offsetof(tr_peer_meter, held));
+    add_staleness(out, server);
+    add_wire(out, job);
+}
+
+/* == both ====================================================================================== */
+
+static const char *role_name(tr_role role)
+{
+    static const char *const names[TR_ROLE_COUNT] = {"trainer", "server", "spare", "replica"};
+    return names[role];
+}
+
+static void totals(void *self, tr_text *out)
+{
+    const tr_job    *job = self;
+    const tr_server *server = atomic_load_explicit(&job->seen_server, memory_order_acquire);
+
+    if (job->meter)
+        trainer_totals(out, job);
+    else if (server)
+        server_totals(out, job, server);
+    else
+        add_wire(out, job);
+}
+
+static void progress(void *self, tr_text *out)
+{
+    const tr_job    *job = self;
+    const tr_server *server = atomic_load_explicit(&job->seen_server, memory_order_acquire);
+
+    if (job->meter) {
+        tr_text_add(out, ",\"role\":\"trainer\",\"step\":%lld", steps_of(job->meter));
+        add_loss(out, job->meter);
+    } else if (server) {
+        tr_text_add(out, ",\"role\":\"server\",\"server\":%d", job->server_index);
+        add_staleness(out, server);
+    } else {
+        tr_text_add(out, ",\"role\":\"%s\"", role_name(job->role));
+    }
+}
+
+void tr__job_runlog_start(tr_job *job)
+{
+    const tr_runlog_source source = {job, totals, progress};
+    const tr_roster       *roster = tr_comm_roster(job->comm);
+    const tr_rank         *self = &roster->rank[roster->self];
+    const char            *attempt = getenv("TRIREME_ATTEMPT");
+    const long             number = attempt ? strtol(attempt, NULL, 10) : 0;
+    char                   name[64], host[256];
+
+    snprintf(name, sizeof name, "%s-%d", role_name(job->role), self->index);
+    tr_runlog_start(name, roster->self, number > 0, &source);
+    tr_runlog_note("joined", ",\"schema\":%d,\"role\":\"%s\",\"index\":%d,\"rank\":%d,\"host\":%s,\"pid\":%lld,\"attempt\":%ld,"
+                   "\"servers\":%d,\"trainers\":%d,\"spares\":%d,\"version\":\"%s\"", TR_RUNLOG_SCHEMA, role_name(job->role),
+                   self->index, roster->self, tr_json_quote(host, sizeof host, self->host), (long long)self->pid, number,
+                   roster->servers, roster->trainers, roster->spares, tr_version());
+}
+
+static void note_tables(const tr_job *job)
+{
+    tr_table_part *part = calloc(1, sizeof *part);
+    const char    *name;
+
+    for (uint32_t i = 0; part && tr_server_program_table(job->program, i, part, &name); i++) {
+        tr_text hot = {0};
+        char    quoted[256];
+        for (int64_t k = 0; k < part->hot_count; k++)
+            tr_text_add(&hot, "%s[%lld,%lld]", k ? "," : "", (long long)part->hot[k].key, (long long)part->hot[k].updates);
+        tr_runlog_note("table", ",\"server\":%d,\"table\":%s,\"rows\":%lld,\"row_bytes\":%lld,\"bytes\":%lld,\"hot_keys\":[%s]",
+                       job->server_index, tr_json_quote(quoted, sizeof quoted, name), (long long)part->rows,
+                       (long long)part->row_bytes, (long long)part->bytes, hot.data && !hot.failed ? hot.data : "");
+        tr_text_deinit(&hot);
+    }
+    free(part);
+}
+
+void tr__job_runlog_end(tr_job *job, tr_status status)
+{
+    char why[4096];
+
+    if (status == TR_OK) {
+        if (job->program && tr_runlog_has_file())
+            note_tables(job);
+        tr_runlog_end(",\"end\":\"well\"");
+    } else {
+        tr_json_quote(why, sizeof why, tr_error());
+        tr_runlog_end(",\"end\":\"failed\",\"why\":%s", why);
+    }
+}

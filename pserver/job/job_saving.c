@@ -1,0 +1,181 @@
+/* job_saving.c - see job_saving.h. */
+#include "pserver/job/job_saving.h"
+
+#include "framework/memory.h"
+#include "pserver/checkpoint/snapshot.h"
+#include "pserver/util/errand.h"
+#include "pserver/util/wake.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+struct tr__saving {
+    tr_job      *job;
+    tr_snapshot *snapshot;
+    tr_errand    errand;
+    atomic_bool  is_expected, is_wanted;
+    size_t       expected_bytes;
+    bool         is_writing, without_tables;
+    char        *folder, *file;       /* of what is wanted */
+    tr_part     *part;                /* what the thread has made, or */
+    char        *error;
+};
+
+/* The data of TR__WRITTEN. */
+typedef struct written {
+    uint8_t *part;
+    size_t   size;
+    char    *error;
+} written;
+
+tr__saving *tr__saving_new(tr_job *job)
+{
+    tr__saving *s = tr__must_alloc(sizeof *s);
+
+    s->job = job;
+    s->snapshot = tr_snapshot_new();
+    return s;
+}
+
+void tr__saving_end(tr__saving *s)
+{
+    tr_errand_join(&s->errand);
+}
+
+void tr__saving_free(tr__saving *s)
+{
+    if (!s)
+        return;
+    tr_snapshot_free(s->snapshot);
+    tr_part_free(s->part);
+    free(s->folder);
+    free(s->file);
+    free(s->error);
+    free(s);
+}
+
+void tr__saving_expect(tr__saving *s)
+{
+    tr_state *states = tr__must_alloc(tr_server_program_state_room(s->job->program) * sizeof *states + 1);
+
+    signal(SIGTERM, SIG_IGN);
+    s->expected_bytes = tr_snapshot_bytes(tr_server_program_states(s->job->program, states), states);
+    free(states);
+    atomic_store(&s->is_expected, true);
+    tr__bell_ring(&s->job->bell);
+}
+
+void tr__saving_begin(tr__saving *s, const Trireme__Pserver__Wish *wish)
+{
+    free(s->folder);
+    free(s->file);
+    s->folder = tr__must_strdup(wish->folder);
+    s->file = tr__must_strdup(wish->file);
+    s->without_tables = wish->without_tables;
+    atomic_store(&s->is_wanted, true);
+    tr__bell_ring(&s->job->bell);
+}
+
+bool tr__saving_is_due(const tr__saving *s)
+{
+    return atomic_load(&s->is_wanted) || atomic_load(&s->is_expected) || (s->is_writing && !tr_errand_is_under_way(&s->errand));
+}
+
+static tr_status begin(tr__saving *s, void *(*run)(void *))
+{
+    return tr_errand_begin(&s->errand, run, s, "write a checkpoint");
+}
+
+static void end(tr__saving *s)
+{
+    tr_errand_end(&s->errand);
+    tr__bell_ring(&s->job->bell);
+}
+
+static void *run_reserve(void *self)
+{
+    tr__saving *s = self;
+
+    tr_snapshot_reserve(s->snapshot, s->expected_bytes);      /* if it fails, so does the snapshot */
+    end(s);
+    return NULL;
+}
+
+static void *run_write(void *self)
+{
+    tr__saving *s = self;
+
+    if (tr_snapshot_write(&s->part, s->snapshot, s->folder, s->file) != TR_OK)
+        s->error = tr__must_strdup(tr_error());
+    end(s);
+    return NULL;
+}
+
+static tr_status take(tr__saving *s)
+{
+    tr_state *states = tr__must_alloc(tr_server_program_state_room(s->job->program) * sizeof *states + 1);
+    int       count = tr_server_program_states(s->job->program, states);
+
+    while (s->without_tables && count && states[count - 1].kind == TR_STATE_TABLE)
+        count--;                                   /* they come last */
+    const tr_status status = tr_snapshot_take(s->snapshot, count, states);
+    free(states);
+    return status;
+}
+
+static tr_status tell_written(tr__saving *s)
+{
+    written *w = tr__must_alloc(sizeof *w);
+
+    if (s->part)
+        w->part = tr_part_pack(&w->size, s->part);
+    w->error = s->error;
+    s->error = NULL;
+    tr_part_free(s->part);
+    s->part = NULL;
+    return tr_comm_post(s->job->comm, &(tr_command){.kind = TR__WRITTEN, .data = w, .is_urgent = true});
+}
+
+static tr_status copy_and_write(tr__saving *s)
+{
+    tr_errand_join(&s->errand);                    /* it made memory ready */
+    const tr_status taken = take(s);
+    if (taken != TR_OK)
+        s->error = tr__must_strdup(tr_error());
+    TR_TRY(tr_comm_post(s->job->comm, &(tr_command){.kind = TR__SNAPPED, .is_urgent = true}));
+    if (taken == TR_OK && begin(s, run_write) == TR_OK) {
+        s->is_writing = true;
+        return TR_OK;
+    }
+    tr_snapshot_end(s->snapshot);
+    if (!s->error)
+        s->error = tr__must_strdup(tr_error());
+    return tell_written(s);
+}
+
+tr_status tr__saving_serve(tr__saving *s)
+{
+    if (atomic_exchange(&s->is_expected, false))
+        begin(s, run_reserve);                     /* without it the first pause is longer */
+    if (s->is_writing && !tr_errand_is_under_way(&s->errand)) {
+        tr_errand_join(&s->errand);
+        tr_snapshot_end(s->snapshot);
+        s->is_writing = false;
+        TR_TRY(tell_written(s));
+    }
+    return atomic_exchange(&s->is_wanted, false) ? copy_and_write(s) : TR_OK;
+}
+
+void tr__saving_command(tr_job *job, const tr_command *command)
+{
+    written *w = command->data;
+
+    if (command->kind == TR__SNAPPED) {
+        tr_server_snapped(job->server, tr__clock());
+        return;
+    }
+    tr_server_written(job->server, w->part, w->size, w->error);
+    free(w->part);
+    free(w->error);
+    free(w);
+}

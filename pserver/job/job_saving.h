@@ -1,0 +1,28 @@
+/* job_saving.h - what a server does when its core wants its state kept: its part of a checkpoint.
+ *
+ * Its main thread, which applies updates, makes a copy; a thread of its own writes that, so that neither messages nor training wait for the
+ * disk.
+ *
+ * What must stay true: tr__saving_begin is called by who drives, all else by the owner. */
+#ifndef TR_PSERVER_JOB_SAVING_H
+#define TR_PSERVER_JOB_SAVING_H
+
+#include "pserver/job/job.h"
+
+typedef struct tr__saving tr__saving;
+
+tr__saving *tr__saving_new(tr_job *job);
+void        tr__saving_free(tr__saving *saving);
+/* Wait for the thread: a job that has failed ends it. */
+void        tr__saving_end(tr__saving *saving);
+/* The job will want checkpoints: make memory ready, and leave signals that ask for an end to trainers. */
+void        tr__saving_expect(tr__saving *saving);
+void        tr__saving_begin(tr__saving *saving, const Trireme__Pserver__Wish *wish);
+/* Do what is due, in the main thread's loop. */
+tr_status   tr__saving_serve(tr__saving *saving);
+/* Is there something to do at once? */
+bool        tr__saving_is_due(const tr__saving *saving);
+/* The commands TR__SNAPPED and TR__WRITTEN. */
+void        tr__saving_command(tr_job *job, const tr_command *command);
+
+#endif

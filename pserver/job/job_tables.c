@@ -1,0 +1,261 @@
+/* job_tables.c - the tables that a trainer knows of: their life, and all of their rows, read and written. What a step does with them is in
+ * job_rows.c. */
+#include "pserver/job/job.h"
+
+#include "framework/name.h"
+#include "pserver/table/table_report.h"
+#include "pserver/table/table_var.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)TR_JOB_TABLE_STATES == (int)TR_TABLE_STATES, "a job's table has room for the states that a table has");
+
+/* == tables ===================================================================================== */
+
+uint32_t tr__job_first_shard(int server, int servers)
+{
+    return (uint32_t)(((uint64_t)server * TR_SHARDS + (uint64_t)servers - 1) / (uint64_t)servers);
+}
+
+int tr__job_server_of_shard(uint32_t shard, int servers)
+{
+    return (int)((uint64_t)shard * (uint64_t)servers / TR_SHARDS);
+}
+
+tr_status tr__job_check_tables(const tr_job_spec *spec)
+{
+    if (spec->cache_rows < 0 || spec->cache_staleness < 0)
+        return tr_fail(TR_ERANGE, "tr_job_setup: %lld rows are to be kept for %lld steps", (long long)spec->cache_rows,
+                       (long long)spec->cache_staleness);
+    for (int i = 0; i < spec->table_count; i++) {
+        const tr_job_table   *t = &spec->tables[i];
+        const tr_table_config config = {.dtype = t->dtype, .width = t->width, .states = t->states, .init = (tr_table_init)t->init,
+                                        .entry_probability = t->entry_probability};
+        if (!t->name)
+            return tr_fail(TR_EINVAL, "tr_job_setup: table %d has no name", i);
+        const tr_status status = tr_table_check_config(&config);
+        if (status != TR_OK)
+            return tr_context(status, "in tr_job_setup: table '%s'", t->name);
+        for (int j = 0; j < i; j++)
+            if (!strcmp(spec->tables[j].name, t->name))
+                return tr_fail(TR_EEXIST, "tr_job_setup: there are two tables '%s'", t->name);
+    }
+    return TR_OK;
+}
+
+/* In the other modes a row must be as its step finds it on the servers (sync), or is kept in other ways (geo). */
+static bool keeps_rows(const tr_job *job, const tr_job_spec *spec)
+{
+    return spec->cache_rows > 0 && spec->cache_staleness > 0 && job->policy.caches_rows;
+}
+
+tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
+{
+    const size_t servers = (size_t)tr_job_servers(job);
+
+    job->table = calloc((size_t)spec->table_count + 1, sizeof *job->table);
+    for (int i = 0; i < spec->table_count; i++) {
+        const tr_job_table *from = &spec->tables[i];
+        tr__job_table      *t = &job->table[i];
+        t->name = strdup(from->name);
+        t->dtype = from->dtype;
+        t->width = from->width;
+        t->row_bytes = from->width * tr_dtype_size(from->dtype);
+        t->pull = &t->way[0];
+        t->next = &t->way[1];
+        t->push = &t->way[2];
+        bool has_memory = t->name;
+        for (int w = 0; w < 3; w++) {
+            t->way[w].first = calloc(servers + 1, sizeof *t->way[w].first);
+            t->way[w].missing = calloc(servers + 1, sizeof *t->way[w].missing);
+            has_memory &= t->way[w].first && t->way[w].missing;
+        }
+        job->table_count++;
+        if (!has_memory)
+            return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for table '%s'", from->name);
+        if (keeps_rows(job, spec))
+            TR_TRY(tr_row_cache_new(&t->cache, spec->cache_rows, t->row_bytes));
+        if (job->policy.trains_copies)
+            TR_TRY(tr__job_open_own_table(job, i, from));
+    }
+    job->cache_staleness = spec->cache_staleness;
+    return TR_OK;
+}
+
+static void free_way(tr__rows_way *way)
+{
+    tr_keyset_deinit(&way->set);
+    free(way->number);
+    free(way->place);
+    free(way->keys);
+    free(way->rows);
+    free(way->first);
+    free(way->asked.key);
+    free(way->split);
+    free(way->missing);
+}
+
+void tr__job_free_tables(tr_job *job)
+{
+    for (int i = 0; i < job->table_count; i++) {
+        for (int w = 0; w < 3; w++)
+            free_way(&job->table[i].way[w]);
+        free(job->table[i].following.key);
+        tr_row_cache_free(job->table[i].cache);
+        tr_geo_rows_free(job->table[i].geo);
+        free(job->table[i].name);
+    }
+    free(job->table);
+}
+
+int tr_job_find_table(const tr_job *job, const char *name)
+{
+    for (int i = 0; i < job->table_count; i++)
+        if (!strcmp(job->table[i].name, name))
+            return i;
+    return -1;
+}
+
+const char *tr__job_first_missing_table(const tr_job *job)
+{
+    for (int i = 0; job->pushed_tables < job->table_count && i < job->table_count; i++)
+        if (!job->table[i].is_pushed)
+            return job->table[i].name;
+    return NULL;
+}
+
+tr_status tr_job_describe_table(tr_job_table *out, const tr_scope *scope, const char *name)
+{
+    tr_table_var *tv;
+
+    TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_job_describe_table", name));
+    tr_table_var_describe(out, tv, name);
+    return TR_OK;
+}
+
+tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
+{
+    const tr_table_place  here = {.shard_count = TR_SHARDS};
+    const tr_table_config config = tr_table_config_of(table);
+
+    TR_TRY(tr_table_check_config(&config));
+    TR_TRY(tr_name_check(table->name));
+    return tr_table_var_set(tr__scope_var(scope, table->name), &config, &here);
+}
+
+/* == all rows ===================================================================================== */
+
+/* Keep what was packed if it is something. */
+static tr_status keep_pack(int *count, tr_client_pack *pack, tr_status status)
+{
+    if (status == TR_OK && pack->bytes)
+        ++*count;
+    else if (status == TR_OK)
+        free(pack->data);
+    return status;
+}
+
+static tr_status pack_shard(tr_client_pack *rows, int *count, const tr_table *table, int index, uint32_t shard)
+{
+    tr_client_pack *pack = &rows[*count];
+
+    *pack = (tr_client_pack){.table = (uint32_t)index};
+    TR_TRY(keep_pack(count, pack, tr_table_pack(table, shard, &pack->data, &pack->bytes)));
+    pack = &rows[*count];
+    *pack = (tr_client_pack){.table = (uint32_t)index, .has_candidates = true};
+    return keep_pack(count, pack, tr_table_pack_candidates(table, shard, &pack->data, &pack->bytes));
+}
+
+/* Two messages for each shard, which has 1/1024 of the keys. */
+int tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers)
+{
+    int count = 0;
+
+    for (int i = 0; i < spec->table_count; i++)
+        for (uint32_t shard = tr__job_first_shard(server, servers); shard < tr__job_first_shard(server + 1, servers); shard++)
+            if (spec->tables[i].first_rows && pack_shard(rows, &count, spec->tables[i].first_rows, i, shard) != TR_OK)
+                return -1;
+    return count;
+}
+
+static tr_status read_from_server(void **out, int64_t *bytes, tr_job *job, int server, int table, uint32_t shard)
+{
+    tr_ticket ticket;
+
+    TR_TRY(tr__job_check_ready(job, "tr_table_read_rows"));
+    tr__read_call *call = malloc(sizeof *call);
+    if (!call)
+        return tr_fail(TR_ENOMEM, "tr_table_read_rows: no memory");
+    *call = (tr__read_call){server, shard, {.table = (uint32_t)table}};
+    /* After a failure the thread may still write into it: it is left. */
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__READ_ROWS, .data = call, .is_urgent = true}, &ticket));
+    TR_TRY(tr_job_wait(job, ticket));
+    *out = call->pack.data;
+    *bytes = (int64_t)call->pack.bytes;
+    free(call);
+    return TR_OK;
+}
+
+tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard)
+{
+    tr_job       *job = tr_job_current();
+    const int     table = job ? tr_job_find_table(job, name) : -1;
+    tr_table_var *tv;
+    tr_table     *here;
+    uint64_t      size = 0;
+
+    if (shard < 0 || shard >= TR_SHARDS)
+        return tr_fail(TR_ERANGE, "tr_table_read_rows: shard %d; there are %d", shard, TR_SHARDS);
+    if (table >= 0)
+        return read_from_server(out, bytes, job, tr__job_server_of_shard((uint32_t)shard, tr_job_servers(job)), table, (uint32_t)shard);
+    TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_read_rows", name));
+    TR_TRY(tr_table_var_table(&here, tv));
+    TR_TRY(tr_table_pack(here, (uint32_t)shard, out, &size));
+    *bytes = (int64_t)size;
+    return TR_OK;
+}
+
+tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const char *name, int server)
+{
+    tr_job       *job = tr_job_current();
+    const int     table = job ? tr_job_find_table(job, name) : -1;
+    const int     servers = table >= 0 ? tr_job_servers(job) : 1;
+    tr_table_var *tv;
+    tr_table     *here;
+    void         *part = NULL;
+    int64_t       bytes = 0;
+
+    if (server < 0 || server >= servers)
+        return tr_fail(TR_ERANGE, "tr_table_get_part: server %d of table '%s'; there are %d", server, name, servers);
+    if (table < 0) {
+        TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_get_part", name));
+        TR_TRY(tr_table_var_table(&here, tv));
+        tr_table_describe(out, here);
+        return TR_OK;
+    }
+    TR_TRY(read_from_server(&part, &bytes, job, server, table, TR_SHARDS));
+    const bool is_part = bytes == (int64_t)sizeof *out;
+    if (is_part)
+        memcpy(out, part, sizeof *out);
+    free(part);
+    return is_part ? TR_OK : tr_fail(TR_EFORMAT, "tr_table_get_part: server %d sent %lld bytes about table '%s', expected %zu", server,
+                                     (long long)bytes, name, sizeof *out);
+}
+
+tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear)
+{
+    tr_job       *job = tr_job_current();
+    tr_table_var *tv;
+    tr_table     *table;
+
+    if (job && tr_job_find_table(job, name) >= 0)
+        return tr_fail(TR_EINVAL, "tr_table_write_rows: the servers have the rows of '%s' already; load before the first step", name);
+    TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_write_rows", name));
+    if (clear) {
+        tr_table_free(tv->table);
+        tv->table = NULL;
+    }
+    TR_TRY(tr_table_var_table(&table, tv));
+    return tr_table_unpack(table, rows, bytes < 0 ? 0 : (uint64_t)bytes);
+}

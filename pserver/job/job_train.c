@@ -1,0 +1,385 @@
+/* job_train.c - a trainer's calls: checked here, carried out by the communication thread (job_core.c). */
+#include "pserver/job/job.h"
+#include "pserver/job/job_checkpoint.h"
+#include "pserver/job/job_finite.h"
+#include "pserver/job/job_place.h"
+
+#include "framework/memory.h"
+#include "pserver/observe/launcher.h"
+#include "pserver/observe/runlog.h"
+#include "pserver/util/wake.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+tr_status tr__job_check_trainer(const tr_job *job, const char *call)
+{
+    if (job->role != TR_ROLE_TRAINER)
+        return tr_fail(TR_EINVAL, "%s: it is a trainer's; this is %s", call, tr_job_rank_name(job, tr_job_rank(job)));
+    if (job->has_left)
+        return tr_fail(TR_EINVAL, "%s: this trainer has said goodbye", call);
+    return TR_OK;
+}
+
+tr_status tr__job_check_ready(const tr_job *job, const char *call)
+{
+    TR_TRY(tr__job_check_trainer(job, call));
+    if (!job->is_set_up)
+        return tr_fail(TR_EINVAL, "%s: tr_job_setup comes first", call);
+    return TR_OK;
+}
+
+tr_status tr__job_check_block(const tr_job *job, int block, const char *call)
+{
+    if (block < 0 || block >= job->block_count)
+        return tr_fail(TR_ERANGE, "%s: block %d; there are %d", call, block, job->block_count);
+    return TR_OK;
+}
+
+tr_status tr__job_call(tr_job *job, const tr_command *command, tr_ticket *ticket)
+{
+    TR_TRY(tr_comm_post(job->comm, command));
+    job->last_ticket++;
+    if (ticket)
+        *ticket = job->last_ticket;
+    return TR_OK;
+}
+
+/* == what the servers are to do ================================================================== */
+
+static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
+{
+    TR_TRY(tr_compress_parse(&job->compress, tr__job_compress_word(spec)));
+    job->block_count = spec->block_count;
+    job->block = calloc((size_t)spec->block_count + 1, sizeof *job->block);
+    for (int i = 0; i < spec->block_count; i++) {
+        const tr_job_block *from = &spec->blocks[i];
+        job->block[i] = (tr__job_block){.param = strdup(from->param), .grad = strdup(from->grad), .server = from->server,
+                                        .dtype = from->dtype, .bytes = from->bytes, .is_number = from->is_exact,
+                                        .may_be_nan = from->may_be_nan};
+        TR_TRY(tr__job_coder_new(&job->block[i].coder, job, from));
+    }
+    for (int i = spec->block_count - 1; i >= 0; i--)           /* of two with one name the first is found */
+        if (tr_map_put(&job->block_of, job->block[i].param, (void *)(intptr_t)(i + 1)) != 0 ||
+            tr_map_put(&job->block_of, job->block[i].grad, (void *)(intptr_t)(i + 1)) != 0)
+            return tr_fail(TR_ENOMEM, "no memory for the names of %d blocks", spec->block_count);
+    return TR_OK;
+}
+
+/* What a user wants to know of a job that was started again. */
+static void tell_beginning(const tr_job *job)
+{
+    uint64_t      resumed;
+    const bool    resumes = tr_client_resumes(job->client, &resumed);
+    const int64_t step = job->first_step + job->step * job->policy.period;
+    char          text[160];
+
+    if (resumes)
+        snprintf(text, sizeof text, "goes on behind step %lld of trainer 0, from the memory of its servers", (long long)step);
+    else if (job->first_step)
+        snprintf(text, sizeof text, "goes on behind step %lld of trainer 0, from a checkpoint", (long long)step);
+    else
+        snprintf(text, sizeof text, "begins anew");
+    tr__launcher_tell_own("begins", text);
+}
+
+tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
+{
+    tr__setup_call call = {0};
+    tr_ticket      ticket = 0;
+    bool           resumes;
+    tr_status      status;
+
+    TR_TRY(tr__job_check_trainer(job, "tr_job_setup"));
+    if (job->is_set_up)
+        return tr_fail(TR_EEXIST, "tr_job_setup: the servers have their work already");
+    TR_TRY(tr__job_check_spec(&job->policy, job, spec));
+    TR_TRY(tr__job_choose_on_nan(job, spec));
+    TR_TRY(tr_job_wait(job, 1));                   /* what the servers have decides what they are told */
+    TR_TRY(tr__job_make_setup(&call, job, spec));
+    status = tr__job_call(job, &(tr_command){.kind = TR__SETUP, .data = &call, .is_urgent = true}, &ticket);
+    if (status != TR_OK) {
+        tr__job_free_setup(&call, false);
+        return status;
+    }
+    status = tr_job_wait(job, ticket);
+    if (status != TR_OK)
+        return status;                             /* the thread may still read what was handed over */
+    tr__job_free_setup(&call, true);
+    TR_TRY(keep_blocks(job, spec));
+    TR_TRY(tr_job_resumed(job, &resumes, &job->step));
+    TR_TRY(tr__job_keep_tables(job, spec));
+    job->even_from = (int64_t)tr_client_even_from(job->client);
+    job->mode = strdup(spec->mode);
+    job->first_step = spec->first_step;
+    job->first_run = spec->first_run;
+    if (spec->first_position && job->step == 0)
+        tr__place_begin(job->place, &(tr_trainer_state){.steps = spec->first_step, .runs = spec->first_run,
+                                                                .position = spec->first_position, .position_size = spec->first_position_size});
+    job->checkpoints = spec->checkpoints ? strdup(spec->checkpoints) : NULL;
+    job->joined_at = job->step;
+    job->is_set_up = true;
+    if (tr_job_index(job) == 0 && !tr_job_is_heir(job))
+        tell_beginning(job);
+    tr_trainer_meter_start(job->meter, tr__clock(), job->step);
+    tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\","
+                   "\"compressible_bytes\":%lld", spec->mode,
+                   (long long)job->step, job->block_count, job->table_count, tr__job_compress_word(spec),
+                   (long long)tr__job_compressible_bytes(job, spec));
+    return TR_OK;
+}
+
+tr_status tr_job_resumed(tr_job *job, bool *resumes, int64_t *step)
+{
+    uint64_t resumed;
+
+    TR_TRY(tr__job_check_trainer(job, "tr_job_resumed"));
+    TR_TRY(tr_job_wait(job, 1));
+    *resumes = tr_client_resumes(job->client, &resumed);
+    *step = *resumes ? (int64_t)resumed : 0;
+    return TR_OK;
+}
+
+bool tr_job_is_uneven(const tr_job *job)
+{
+    return job->step < job->even_from || atomic_load(&job->awaits_heir);
+}
+
+int tr_job_find_block(const tr_job *job, const char *name)
+{
+    return (int)(intptr_t)tr_map_find(&job->block_of, name) - 1;
+}
+
+int tr_job_block_count(const tr_job *job)
+{
+    return job->block_count;
+}
+
+int64_t tr_job_block_bytes(const tr_job *job, int block)
+{
+    return block >= 0 && block < job->block_count ? job->block[block].bytes : 0;
+}
+
+/* == steps ======================================================================================= */
+
+tr_status tr_job_set_weight(tr_job *job, double weight)
+{
+    if (!isfinite(weight) || weight < 0)
+        return tr_fail(TR_ERANGE, "tr_job_set_weight: %g", weight);
+    job->weight = weight;
+    return TR_OK;
+}
+
+double tr_job_weight(const tr_job *job)
+{
+    return job->weight;
+}
+
+int64_t tr__job_step_now(const tr_job *job)
+{
+    return job->first_step + (job->step + 1) * job->policy.period;
+}
+
+void tr_job_step_begin(tr_job *job)
+{
+    if (job->meter)
+        tr_trainer_meter_begin(job->meter, tr__clock());
+}
+
+void tr_job_set_loss(tr_job *job, double loss)
+{
+    int64_t bits;
+
+    memcpy(&bits, &loss, sizeof bits);
+    if (job->meter)
+        tr_counter_set(&job->meter->loss, bits);
+}
+
+/* The last push, the end of a step and the pull behind it come one right after the other: servers on this processor are woken once for all.
+ * Whether there will be a pull the last step says; where there is none, such a server hears of the step when its nap is over. */
+static bool pulls_behind_ends(const tr_job *job)
+{
+    return job->pulled_behind == job->step;
+}
+
+tr_status tr__job_send_block(tr_job *job, int block, const void *data, double weight, bool is_last, tr_ticket *ticket)
+{
+    tr__job_block *b = &job->block[block];
+    const bool     is_small = tr_wire_is_small((uint64_t)b->bytes, (uint64_t)job->options.chunk_bytes);
+    tr_command     command = {.kind = TR__PUSH, .block = block, .data = (void *)(uintptr_t)data, .weight = weight, .is_urgent = !is_small,
+                              .has_more = is_last && pulls_behind_ends(job)};
+
+    if (b->coder) {
+        const tr_client_pieces *pieces;
+        TR_TRY(tr__job_compress(&pieces, job, b, data, weight));
+        command.kind = TR__PUSH_COMPRESSED;
+        command.data = (void *)(uintptr_t)pieces;
+    }
+    TR_TRY(tr__job_call(job, &command, ticket));
+    b->from = b->coder ? NULL : data;
+    return TR_OK;
+}
+
+tr_status tr_job_push(tr_job *job, int block, const void *data, int64_t bytes, double weight, tr_ticket *ticket)
+{
+    TR_TRY(tr__job_check_ready(job, "tr_job_push"));
+    TR_TRY(tr__job_check_block(job, block, "tr_job_push"));
+    tr__job_block *b = &job->block[block];
+    if (bytes != b->bytes)
+        return tr_fail(TR_ESHAPE, "tr_job_push: '%s' has %lld bytes, got %lld", b->grad, (long long)b->bytes,
+                       (long long)bytes);
+    if (!isfinite(weight) || weight < 0)
+        return tr_fail(TR_ERANGE, "tr_job_push: '%s' with a weight of %g", b->grad, weight);
+    if (b->is_pushed)
+        return tr_fail(TR_EINVAL, "tr_job_push: '%s' was pushed already in step %lld", b->grad, (long long)job->step + 1);
+    TR_TRY(tr__job_look_at_block(job, block, data, weight));
+    TR_TRY(tr__job_settle(job));
+    if (tr__job_holds_gradients(job)) {
+        b->held = data;
+        b->held_weight = weight;
+        if (ticket)
+            *ticket = job->last_ticket;
+    } else {
+        TR_TRY(tr__job_send_block(job, block, data, weight, job->pushed + 1 == job->block_count, ticket));
+    }
+    b->is_pushed = true;
+    job->pushed++;
+    return TR_OK;
+}
+
+tr_status tr__job_stage(char **out, tr_job *job, int block, const char *data)
+{
+    tr__job_block *b = &job->block[block];
+
+    TR_TRY(tr__job_settle(job));
+    if (!b->stage)
+        b->stage = tr__array_alloc((size_t)b->bytes);
+    if (!b->stage)
+        return tr_fail(TR_ENOMEM, "send: no memory for a copy of '%s', %lld bytes", b->grad, (long long)b->bytes);
+    memcpy(b->stage, data, (size_t)b->bytes);
+    *out = b->stage;
+    return TR_OK;
+}
+
+tr_status tr_job_step_end(tr_job *job, tr_ticket *ticket)
+{
+    TR_TRY(tr__job_check_ready(job, "tr_job_step_end"));
+    for (int i = 0; job->pushed < job->block_count && i < job->block_count; i++)
+        if (!job->block[i].is_pushed)
+            return tr_fail(TR_EINVAL, "tr_job_step_end: '%s' was not pushed in step %lld", job->block[i].grad,
+                           (long long)job->step + 1);
+    if (tr__job_first_missing_table(job))
+        return tr_fail(TR_EINVAL, "tr_job_step_end: the gradient of table '%s' was not pushed in step %lld",
+                       tr__job_first_missing_table(job), (long long)job->step + 1);
+    bool is_idle;
+    TR_TRY(tr_job_finish_pulls(job));              /* of a step without a push */
+    TR_TRY(tr__job_release_gradients(job, &is_idle));
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = is_idle ? TR__STEP_IDLE : TR__STEP_END, .is_urgent = true, .has_more = pulls_behind_ends(job)}, ticket));
+    tr_trainer_meter_end(job->meter, tr__clock());
+    job->last_end = job->last_ticket;
+    job->step++;
+    job->pushed = 0;
+    for (int i = 0; i < job->block_count; i++)
+        job->block[i].is_pushed = false;
+    return tr__job_tables_ended(job);
+}
+
+tr_status tr_job_wait(tr_job *job, tr_ticket ticket)
+{
+    if (ticket > job->last_ticket)
+        return tr_fail(TR_ERANGE, "tr_job_wait: ticket %llu was not given out yet", (unsigned long long)ticket);
+    if (tr_job_is_done(job, ticket))
+        return tr_comm_status(job->comm);
+    tr_span               waited;
+    const tr_trainer_does before = tr_trainer_meter_waits(job->meter);
+    const tr_status       status = tr_comm_wait(&waited, job->comm, ticket, tr__seconds(job->options.wait_timeout));
+    tr_trainer_meter_wait(job->meter, waited.from, waited.to, tr_client_last_server(job->client));
+    tr_trainer_meter_does(job->meter, before);
+    if (!tr_job_is_done(job, job->last_pull))
+        tr_comm_carry_on(job->comm);               /* parameters come while the caller computes with the first of them */
+    return status;
+}
+
+bool tr_job_is_done(const tr_job *job, tr_ticket ticket)
+{
+    return tr_comm_done(job->comm) >= ticket;
+}
+
+tr_ticket tr_job_last_ticket(const tr_job *job)
+{
+    return job->last_ticket;
+}
+
+tr_status tr_job_rest(tr_job *job)
+{
+    TR_TRY(tr__job_check_ready(job, "tr_job_rest"));
+    return tr_comm_post(job->comm, &(tr_command){.kind = TR__REST, .is_urgent = true});
+}
+
+int64_t tr_job_step(const tr_job *job)
+{
+    return job->step;
+}
+
+static tr_status finish_steps(tr_job *job, const char *call)
+{
+    TR_TRY(tr_comm_status(job->comm));             /* a job that has failed may have failed in the middle of a step */
+    if (job->pushed || job->pushed_tables)
+        return tr_fail(TR_EINVAL, "%s: in the middle of step %lld: end it first", call, (long long)job->step + 1);
+    return tr_job_finish_pulls(job);
+}
+
+tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)
+{
+    TR_TRY(tr__job_check_ready(job, "tr_job_stay"));
+    if (!job->stays) {
+        TR_TRY(finish_steps(job, "tr_job_stay"));
+        tr__maker_finish(job->maker);
+        TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STAY, .is_urgent = true}, NULL));
+        job->stays = true;
+        tr_trainer_meter_does(job->meter, TR_DOES_LEFT);
+    }
+    TR_TRY(tr_comm_wait(NULL, job->comm, job->last_ticket, tr__seconds(seconds)));
+    tr__maker_last(job->maker, last);
+    return TR_OK;
+}
+
+tr_status tr_job_goodbye(tr_job *job)
+{
+    tr_ticket ticket = 0;
+
+    TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
+    TR_TRY(finish_steps(job, "tr_job_goodbye"));
+    tr__maker_finish(job->maker);                  /* whether it was written, its own call has said or will not say */
+    TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
+    job->has_left = true;
+    tr_trainer_meter_does(job->meter, TR_DOES_LEFT);
+    return tr_job_wait(job, ticket);
+}
+
+tr_status tr_job_stop(tr_job *job, const char *why, int exit_code)
+{
+    if (exit_code < 1 || exit_code > 255)
+        return tr_fail(TR_ERANGE, "tr_job_stop: exit code %d", exit_code);
+    tr_comm_set_exit_code(job->comm, exit_code);
+    job->is_stopped = true;
+    return tr_job_abort(job, why);
+}
+
+tr_status tr_job_abort(tr_job *job, const char *why)
+{
+    char *text;
+
+    if (job->role != TR_ROLE_TRAINER)
+        return tr_fail(TR_EINVAL, "tr_job_abort: it is a trainer's; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
+    text = strdup(why);
+    job->has_left = true;
+    const tr_status status = tr_comm_post(job->comm, &(tr_command){.kind = TR__ABORT, .data = text});
+    if (status != TR_OK) {
+        free(text);
+        return status;
+    }
+    return tr_comm_wait(NULL, job->comm, UINT64_MAX, tr__seconds(job->options.timeout));
+}

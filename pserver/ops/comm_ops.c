@@ -1,0 +1,346 @@
+/* comm_ops.c - the operators by which a program talks to the servers: send, send_barrier, recv, fetch_barrier, and
+ * listen_and_serv, which is a server's whole program.
+ *
+ * They use the process's job (tr_job_current) and name blocks by the names that tr_job_setup was given. `send` pushes
+ * and returns, `send_barrier` ends the step; `recv` asks and returns; `fetch_barrier` waits, or it lets the program return, and the
+ * next run of it has a `recv_wait` before the first reader of each parameter: what stands between
+ * them overlaps with the transfer. Fluid's endpoints are accepted and mean nothing: blocks know their servers.
+ *
+ * What must stay true: a gradient is copied by `send` unless the program promises, by zero_copy, that its memory is
+ * untouched until the servers have applied the step: until a send_barrier or fetch_barrier that waits and lists the gradient in X, or,
+ * where the variable persists, until it is written after a recv_wait. */
+#include "framework/op.h"
+#include "framework/op_registry.h"
+#include "pserver/ops/comm_ops.h"
+#include "pserver/job/job.h"
+#include "pserver/job/job_fetched.h"
+#include "pserver/job/job_finite.h"
+
+#include <pthread.h>
+
+/* == names to blocks =========================================================================== */
+
+tr_status tr__comm_find_job(tr_job **out, const char *op)
+{
+    *out = tr_job_current();
+    return *out ? TR_OK : tr_fail(TR_EINVAL, "%s: there is no job in this process; tr_job_start comes first", op);
+}
+
+tr_status tr__comm_find_block(int *out, const tr_job *job, const char *op, const char *name)
+{
+    *out = tr_job_find_block(job, name);
+    return *out >= 0 ? TR_OK : tr_fail(TR_ENOTFOUND, "%s: no server has a block '%s' (the job has %d blocks)", op, name,
+                                       tr_job_block_count(job));
+}
+
+tr_status tr__comm_take_slice(char **out, const tr_tensor *t, int64_t *at, int64_t bytes, const char *op, const char *name)
+{
+    const int64_t size = tr_tensor_bytes(t);
+
+    if (bytes > size - *at)
+        return tr_fail(TR_ESHAPE, "%s: block '%s' has %lld bytes, but only %lld of %lld are left of the tensor", op, name,
+                       (long long)bytes, (long long)(size - *at), (long long)size);
+    *out = (char *)t->data + *at;
+    *at += bytes;
+    return TR_OK;
+}
+
+tr_status tr__comm_check_taken(const tr_tensor *t, int64_t at, const char *op, const char *name)
+{
+    if (at != tr_tensor_bytes(t))
+        return tr_fail(TR_ESHAPE, "%s: '%s' has %lld bytes, its blocks %lld", op, name, (long long)tr_tensor_bytes(t),
+                       (long long)at);
+    return TR_OK;
+}
+
+typedef struct found_blocks {
+    const tr_job *job;
+    int           block[];
+} found_blocks;
+
+/* The blocks of an operator's names, looked up at its first run. */
+static tr_status find_blocks(const int **out, const tr_run *io, const tr_job *job, const char *op, const tr_strings *names)
+{
+    found_blocks *found;
+
+    TR_TRY(tr_run_notes((void **)&found, io, sizeof *found + (size_t)names->count * sizeof *found->block));
+    for (int i = 0; found->job != job && i < names->count; i++)
+        TR_TRY(tr__comm_find_block(&found->block[i], job, op, names->item[i]));
+    found->job = job;
+    *out = found->block;
+    return TR_OK;
+}
+
+/* == send ======================================================================================= */
+
+enum { X };                           /* the inputs' slot of all operators here */
+enum { OUT };
+
+typedef struct send_attrs {
+    tr_strings send_varnames;
+    tr_longs   sections;
+    bool       zero_copy;
+} send_attrs;
+
+static const tr_op_proto send_proto = {
+    .doc = "Pushes gradients to the servers, each under its block's name. One X and several names: X is cut into the "
+           "blocks, in order. Returns before the data has left; send_barrier ends the step.",
+    .in = TR_SLOTS({"X", "[...] float; the gradients", TR_SLOT_REPEATED}),
+    .out = TR_SLOTS({"Out", "orders operators; never written", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(send_attrs, send_varnames, STRINGS, "blocks; none: those of the names of X"),
+                     TR_ATTR(send_attrs, sections, LONGS, "rows of each block, for a check; none: as the servers know"),
+                     TR_ATTR(send_attrs, zero_copy, BOOL, "X stays untouched until the servers have applied the step, so it is not copied"),
+                     TR_ATTR_IGNORED("epmap", STRINGS), TR_ATTR_IGNORED("sync_mode", INT),
+                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("num", INT)),
+    .attrs_size = sizeof(send_attrs),
+};
+
+static tr_status push_block(tr_job *job, const send_attrs *a, const tr_tensor *x, int64_t *at, const char *name, int part)
+{
+    char *from;
+    int   block;
+
+    TR_TRY(tr__comm_find_block(&block, job, "send", name));
+    const int64_t bytes = tr_job_block_bytes(job, block);
+    const int64_t row = x->shape.rank && x->shape.dim[0] ? tr_tensor_bytes(x) / x->shape.dim[0] : 0;
+    TR_TRY(tr__comm_take_slice(&from, x, at, bytes, "send", name));
+    if (part < a->sections.count && a->sections.item[part] * row != bytes)
+        return tr_fail(TR_ESHAPE, "send: section %d of %lld rows has %lld bytes, block '%s' %lld", part,
+                       (long long)a->sections.item[part], (long long)(a->sections.item[part] * row), name, (long long)bytes);
+    if (!a->zero_copy && (!job->block[block].coder || tr__job_holds_gradients(job)))       /* else what is compressed is read at once */
+        TR_TRY(tr__job_stage(&from, job, block, from));
+    return tr_job_push(job, block, from, bytes, tr_job_weight(job), NULL);
+}
+
+static tr_status run_send(const tr_run *io)
+{
+    const send_attrs *a = io->attrs;
+    const tr_args    *x = &io->ins[X];
+    tr_job           *job;
+
+    TR_TRY(tr__comm_find_job(&job, "send"));
+    if (a->send_varnames.count && x->count != 1 && a->send_varnames.count != x->count)
+        return tr_fail(TR_EINVAL, "send: %d names for %d gradients", a->send_varnames.count, x->count);
+    const bool is_cut = x->count == 1 && a->send_varnames.count > 1;
+    for (int i = 0; i < x->count; i++) {
+        const char *whole = tr_run_in_name(io, X, i);
+        int64_t     at = 0;
+        if (x->item[i]->rows)
+            return tr_fail(TR_EUNSUPPORTED, "send: '%s' has selected rows; the servers take dense gradients", whole);
+        for (int part = 0; part < (is_cut ? a->send_varnames.count : 1); part++) {
+            const char *name = a->send_varnames.count ? a->send_varnames.item[i + part] : whole;
+            TR_TRY(push_block(job, a, x->item[i], &at, name, part));
+        }
+        TR_TRY(tr__comm_check_taken(x->item[i], at, "send", whole));
+    }
+    return TR_OK;
+}
+
+/* == recv ======================================================================================= */
+
+typedef struct recv_attrs {
+    tr_strings recv_varnames;
+    bool       with_barrier, do_not_run;
+} recv_attrs;
+
+static const tr_op_proto recv_proto = {
+    .doc = "Fetches parameters from the servers into Out, as they are after the last step. One Out and several names: the "
+           "blocks lie in Out one after the other.",
+    .in = TR_SLOTS({"X", "orders operators; not read", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .out = TR_SLOTS({"Out", "[...] float; the parameters, with their shapes", TR_SLOT_REPEATED}),
+    .attr = TR_ATTRS(TR_ATTR(recv_attrs, recv_varnames, STRINGS, "blocks; none: those of the names of Out"),
+                     TR_ATTR(recv_attrs, with_barrier, BOOL, "a fetch_barrier follows, which waits", .number = 1),
+                     TR_ATTR(recv_attrs, do_not_run, BOOL, "do nothing"),
+                     TR_ATTR_IGNORED("varnames", STRINGS), TR_ATTR_IGNORED("epmap", STRINGS),
+                     TR_ATTR_IGNORED("sync_mode", INT), TR_ATTR_IGNORED("trainer_id", INT)),
+    .attrs_size = sizeof(recv_attrs),
+};
+
+static tr_status pull_into(tr_job *job, tr_tensor *out, int count, const char *const *names, const char *whole)
+{
+    int64_t at = 0;
+
+    if (!out->data)
+        return tr_fail(TR_EINVAL, "recv: '%s' has no memory yet: run the startup program first", whole);
+    for (int i = 0; i < count; i++) {
+        char *to;
+        int   block;
+        TR_TRY(tr__comm_find_block(&block, job, "recv", names[i]));
+        TR_TRY(tr__comm_take_slice(&to, out, &at, tr_job_block_bytes(job, block), "recv", names[i]));
+        TR_TRY(tr_job_pull(job, 1, &block, (void *const *)&to, NULL));
+    }
+    return tr__comm_check_taken(out, at, "recv", whole);
+}
+
+static tr_status run_recv(const tr_run *io)
+{
+    const recv_attrs *a = io->attrs;
+    const tr_args    *out = &io->outs[OUT];
+    tr_job           *job;
+
+    if (a->do_not_run)
+        return TR_OK;
+    TR_TRY(tr__comm_find_job(&job, "recv"));
+    if (a->recv_varnames.count && out->count != 1 && a->recv_varnames.count != out->count)
+        return tr_fail(TR_EINVAL, "recv: %d names for %d parameters", a->recv_varnames.count, out->count);
+    for (int i = 0; i < out->count; i++) {
+        const char        *whole = tr_run_out_name(io, OUT, i);
+        const bool         is_cut = out->count == 1 && a->recv_varnames.count > 1;
+        const char *const *names = a->recv_varnames.count ? a->recv_varnames.item + i : &whole;
+        TR_TRY(pull_into(job, out->item[i], is_cut ? a->recv_varnames.count : 1, names, whole));
+    }
+    return a->with_barrier ? TR_OK : tr_job_wait(job, tr_job_last_ticket(job));
+}
+
+/* == barriers =================================================================================== */
+
+typedef struct send_barrier_attrs {
+    bool waits;
+} send_barrier_attrs;
+
+static const tr_op_proto send_barrier_proto = {
+    .doc = "Ends the step: all gradients were pushed. Returns when the servers have applied this trainer's.",
+    .in = TR_SLOTS({"X", "any; kept untouched until here", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .out = TR_SLOTS({"Out", "orders operators; never written", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(send_barrier_attrs, waits, BOOL, "false: return at once; a fetch_barrier follows, which lists X, too",
+                             .number = 1),
+                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("endpoints", STRINGS)),
+    .attrs_size = sizeof(send_barrier_attrs),
+};
+
+static tr_status run_send_barrier(const tr_run *io)
+{
+    const send_barrier_attrs *a = io->attrs;
+    tr_job                   *job;
+    tr_ticket                 ticket = 0;
+
+    TR_TRY(tr__comm_find_job(&job, "send_barrier"));
+    TR_TRY(tr__job_note_fetched(job, io, tr__job_step_now(job)));
+    TR_TRY(tr_job_step_end(job, &ticket));
+    return a->waits ? tr_job_wait(job, ticket) : TR_OK;
+}
+
+typedef struct fetch_barrier_attrs {
+    bool waits;
+} fetch_barrier_attrs;
+
+static const tr_op_proto fetch_barrier_proto = {
+    .doc = "Returns when all that recv asked for is here.",
+    .in = TR_SLOTS({"X", "any; kept untouched until here", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .out = TR_SLOTS({"Out", "the parameters; orders operators", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(fetch_barrier_attrs, waits, BOOL, "false: return at once, if nobody else looks at the memory of Out; a "
+                             "recv_wait stands before each first reader", .number = 1),
+                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("endpoints", STRINGS)),
+    .attrs_size = sizeof(fetch_barrier_attrs),
+};
+
+/* An array of NumPy's, say. It is not asked before it is read. */
+static bool is_looked_at(const tr_args *out)
+{
+    for (int i = 0; i < out->count; i++)
+        if (!tr__tensor_is_sole_owner(out->item[i]))
+            return true;
+    return false;
+}
+
+static tr_status run_fetch_barrier(const tr_run *io)
+{
+    const fetch_barrier_attrs *a = io->attrs;
+    tr_job                    *job;
+
+    TR_TRY(tr__comm_find_job(&job, "fetch_barrier"));
+    return a->waits || is_looked_at(&io->outs[OUT]) ? tr_job_wait(job, tr_job_last_ticket(job)) : tr_job_flush(job);
+}
+
+/* == recv_wait ==================================================================================== */
+
+typedef struct recv_wait_attrs {
+    tr_strings recv_varnames;
+} recv_wait_attrs;
+
+static const tr_op_proto recv_wait_proto = {
+    .doc = "Returns when these parameters, which recv has asked for in the run before, are here.",
+    .in = TR_SLOTS({"X", "the parameters; their readers come behind", TR_SLOT_REPEATED}),
+    .attr = TR_ATTRS(TR_ATTR(recv_wait_attrs, recv_varnames, STRINGS, "all blocks of X")),
+    .attrs_size = sizeof(recv_wait_attrs),
+};
+
+static tr_status run_recv_wait(const tr_run *io)
+{
+    const recv_wait_attrs *a = io->attrs;
+    const int             *block = NULL;
+    tr_job                *job;
+
+    TR_TRY(tr__comm_find_job(&job, "recv_wait"));
+    TR_TRY(find_blocks(&block, io, job, "recv_wait", &a->recv_varnames));
+    for (int i = 0; i < a->recv_varnames.count; i++)
+        TR_TRY(tr__job_await_block(job, block[i]));
+    return TR_OK;
+}
+
+/* == listen_and_serv ============================================================================= */
+
+static const tr_op_proto listen_proto = {
+    .doc = "Serves until every trainer has said goodbye. What is to be done comes from the trainers, as for trireme-pserver; "
+           "the attributes by which Fluid says it are accepted and have no effect.",
+    .in = TR_SLOTS({"X", "not read", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR_IGNORED("endpoint", STRING), TR_ATTR_IGNORED("grad_to_block_id", STRINGS),
+                     TR_ATTR_IGNORED("sync_mode", BOOL), TR_ATTR_ONLY("dc_asgd", BOOL, "start the job in mode async(compensation=...)"),
+                     TR_ATTR_IGNORED("optimize_blocks", BLOCKS), TR_ATTR_IGNORED("prefetch_var_name_to_block_id", STRINGS),
+                     TR_ATTR_IGNORED("sparse_grad_to_param", STRINGS), TR_ATTR_IGNORED("Fanin", INT),
+                     TR_ATTR_IGNORED("checkpint_block_id", INT)),
+};
+
+static tr_status run_listen(const tr_run *io)
+{
+    tr_job *job = tr_job_current();
+
+    (void)io;
+    if (!job)
+        TR_TRY(tr_job_start(&job, TR_ROLE_SERVER, NULL));
+    const tr_status served = tr_job_serve(job);
+    const tr_status left = tr_job_free(job);
+    return served != TR_OK ? served : left;
+}
+
+/* == registration ================================================================================ */
+
+TR_REGISTER_OP(send, .proto = &send_proto, .run = run_send, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
+TR_REGISTER_OP(recv, .proto = &recv_proto, .run = run_recv, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
+TR_REGISTER_OP(send_barrier, .proto = &send_barrier_proto, .run = run_send_barrier, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
+TR_REGISTER_OP(fetch_barrier, .proto = &fetch_barrier_proto, .run = run_fetch_barrier, .has_effect = true, .io = TR_IO_PEERS, .updates = true);
+TR_REGISTER_OP(recv_wait, .proto = &recv_wait_proto, .run = run_recv_wait, .has_effect = true, .io = TR_IO_PEERS, .awaits = true, .updates = true);
+TR_REGISTER_OP(listen_and_serv, .proto = &listen_proto, .run = run_listen, .has_effect = true, .io = TR_IO_PEERS);
+
+TR_DECLARE_OP(exchange_deltas);
+TR_DECLARE_OP(exchange_squares);
+TR_DECLARE_OP(keep_variables);
+TR_DECLARE_OP(lookup_sparse_table_init);
+TR_DECLARE_OP(lookup_sparse_table);
+TR_DECLARE_OP(lookup_sparse_table_grad);
+TR_DECLARE_OP(lookup_sparse_table_update);
+TR_DECLARE_OP(prefetch);
+TR_DECLARE_OP(push_sparse);
+TR_DECLARE_OP(pushed_rows);
+
+static void register_operators(void)
+{
+    static const tr_op *const records[] = {
+        &tr_op_record_send, &tr_op_record_recv, &tr_op_record_send_barrier, &tr_op_record_fetch_barrier, &tr_op_record_recv_wait,
+        &tr_op_record_listen_and_serv, &tr_op_record_exchange_deltas,
+        &tr_op_record_exchange_squares, &tr_op_record_keep_variables,
+        &tr_op_record_lookup_sparse_table_init, &tr_op_record_lookup_sparse_table, &tr_op_record_lookup_sparse_table_grad,
+        &tr_op_record_lookup_sparse_table_update, &tr_op_record_prefetch, &tr_op_record_push_sparse,
+        &tr_op_record_pushed_rows,
+    };
+    tr_registry_add(records, (int)(sizeof records / sizeof *records));
+}
+
+tr_status tr_dist_init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    TR_TRY(tr_init());
+    pthread_once(&once, register_operators);
+    return TR_OK;
+}

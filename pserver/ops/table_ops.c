@@ -1,0 +1,493 @@
+/* table_ops.c - the operators of sparse tables: lookup_sparse_table_init, lookup_sparse_table and its gradient,
+ * lookup_sparse_table_update, prefetch, push_sparse, pushed_rows.
+ *
+ * The variable W of all of them holds an object (table_var.h). In one process rows are looked up and updated there. In a job whose
+ * servers have a table of W's name, a trainer's lookups ask them, and push_sparse stands where the update would: that is
+ * all by which a program in a job differs. */
+#include "framework/frame.h"
+#include "framework/random.h"
+#include "kernels/check.h"
+#include "kernels/math/cast.h"
+#include "pserver/job/job.h"
+#include "pserver/table/table_tile.h"
+#include "pserver/table/table_var.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { W, IDS };
+enum { OUT };
+
+static tr_status table_of(tr_table_var **out, const tr_run *io, int slot, const char *op)
+{
+    return tr_table_var_of(out, tr_var_of(io->in[slot]), op, tr_run_in_name(io, slot, 0));
+}
+
+/* == lookup_sparse_table_init ========================================================================= */
+
+typedef struct init_attrs {
+    int32_t     dtype;
+    int64_t     width;
+    tr_table_init init;
+    float       a, b;
+    int32_t     seed;
+    tr_floats   state_values;
+    int64_t     entry_count, max_age, keep_count, max_rows;
+    float       entry_probability;
+} init_attrs;
+
+static const tr_op_proto init_proto = {
+    .doc = "Makes an empty sparse table of rows by int64 keys. A key's first value is that which a parameter of the same name would "
+           "have in row `key`.",
+    .out = TR_SLOTS({"Out", "the table"}),
+    .attr = TR_ATTRS(
+        TR_ATTR(init_attrs, dtype, INT, "type of the rows: FP32, FP16 or BF16", .number = TR_FP32),
+        TR_ATTR(init_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1)),
+        TR_ATTR(init_attrs, init, STRING, "how first values are drawn", .text = "constant",
+                .range = TR_ONE_OF({"constant", TR_TABLE_CONSTANT}, {"uniform", TR_TABLE_UNIFORM}, {"normal", TR_TABLE_NORMAL},
+                                   {"truncated_normal", TR_TABLE_TRUNCATED_NORMAL})),
+        TR_ATTR(init_attrs, a, FLOAT, "the constant; the least value; the mean"),
+        TR_ATTR(init_attrs, b, FLOAT, "all values are below this; the standard deviation"),
+        TR_ATTR(init_attrs, seed, INT, "0: numbers of the program's seed and the output's name; else of this alone"),
+        TR_ATTR(init_attrs, state_values, FLOATS, "first values of what the optimizer keeps for each element"),
+        TR_ATTR(init_attrs, entry_count, LONG, "updates after which a key gets a row", .range = TR_BETWEEN(0, TR__TOUCHES)),
+        TR_ATTR(init_attrs, entry_probability, FLOAT, "share of the keys that get one", .number = 1, .range = TR_BETWEEN(0, 1)),
+        TR_ATTR(init_attrs, max_age, LONG, "rows untouched for more steps go; 0: none", .range = TR_BETWEEN(0, UINT32_MAX)),
+        TR_ATTR(init_attrs, keep_count, LONG, "but not those touched so often; 0: those too", .range = TR_BETWEEN(0, TR__TOUCHES)),
+        TR_ATTR(init_attrs, max_rows, LONG, "the longest untouched go when there are more; 0: no limit", .range = TR_AT_LEAST(0))),
+    .attrs_size = sizeof(init_attrs),
+};
+
+/* The output keeps the shape that the program gave it, but no memory of that shape is made. */
+static tr_status infer_init(const tr_infer *io)
+{
+    const init_attrs *a = io->attrs;
+    const int64_t     dims[2] = {-1, a->width};
+    tr_shape          shape = {.rank = 2};
+
+    memcpy(shape.dim, dims, sizeof dims);
+    io->out[OUT] = tr_meta_dense((tr_dtype)a->dtype, shape);
+    return TR_OK;
+}
+
+static tr_status run_init(const tr_run *io)
+{
+    const init_attrs    *a = io->attrs;
+    const tr_table_place here = {.shard_count = TR_SHARDS};
+    tr_table_config      config = {
+        .dtype = (tr_dtype)a->dtype, .width = a->width, .states = a->state_values.count, .init = a->init, .a = a->a,
+        .b = a->b, .random_key = a->seed ? tr_random_key(0, (uint64_t)(uint32_t)a->seed, 0) : io->random_key,
+        .entry_count = (uint32_t)a->entry_count, .entry_probability = a->entry_probability, .max_age = (uint32_t)a->max_age,
+        .keep_count = (uint32_t)a->keep_count, .max_rows = (uint64_t)a->max_rows};
+
+    if (a->state_values.count > TR_TABLE_STATES)
+        return tr_fail(TR_ERANGE, "lookup_sparse_table_init: %d states for each element; up to %d are possible",
+                       a->state_values.count, TR_TABLE_STATES);
+    for (int i = 0; i < config.states; i++)
+        config.state_value[i] = a->state_values.item[i];
+    return tr_table_var_set(tr_var_of(io->out[OUT]), &config, &here);
+}
+
+/* == lookup_sparse_table =============================================================================== */
+
+typedef struct lookup_attrs {
+    int64_t padding_idx, width;
+} lookup_attrs;
+
+static const tr_op_proto lookup_proto = {
+    .doc = "Looks rows up in a sparse table, here or on the servers: Out[i] = the row of key Ids[i]. Rows that no update made "
+           "have their first values.",
+    .in = TR_SLOTS({"W", "the table"}, {"Ids", "[..., 1] int64; any keys"}),
+    .out = TR_SLOTS({"Out", "[..., width] float32"}),
+    .attr = TR_ATTRS(TR_ATTR(lookup_attrs, padding_idx, LONG, "this key gives zeros and trains nothing; -1 is none", .number = -1),
+                     TR_ATTR(lookup_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1)),
+                     TR_ATTR_ONLY("auto_grown_table", BOOL, "a key without a row has its first value", .number = 1), TR_ATTR_IGNORED("is_test", BOOL)),
+    .attrs_size = sizeof(lookup_attrs),
+};
+
+static tr_status infer_lookup(const tr_infer *io)
+{
+    const lookup_attrs *a = io->attrs;
+    const tr_meta      *ids = &io->in[IDS];
+
+    TR_TRY(tr__check_ids(io, "Ids", ids, false));
+    TR_TRY(tr__check_min_rank(io, "Ids", ids, 1));
+    const int last = ids->shape.rank - 1;
+    if (ids->shape.dim[last] != 1 && ids->shape.dim[last] != -1)
+        return tr_fail(TR_ESHAPE, "%s: the last dimension of Ids must be 1, got %s", io->type, TR_SHAPE_STR(ids->shape));
+    io->out[OUT] = *ids;
+    io->out[OUT].dtype = TR_FP32;
+    io->out[OUT].shape.dim[last] = a->width;
+    return TR_OK;
+}
+
+static void clear_padding(float *out, const int64_t *keys, int64_t n, int64_t width, int64_t padding)
+{
+    for (int64_t i = 0; padding != -1 && i < n; i++)
+        if (keys[i] == padding)
+            memset(out + i * width, 0, (size_t)width * sizeof *out);
+}
+
+/* Half-precision rows come out through a piece of scratch memory. */
+static tr_status look_up_here(const tr_run *io, tr_table_var *tv, const int64_t *keys, int64_t n, float *out)
+{
+    const int64_t width = tv->config.width;
+    tr_table     *table;
+    void         *raw = out;
+
+    TR_TRY(tr_table_var_table(&table, tv));
+    if (tv->config.dtype != TR_FP32)
+        TR_TRY(tr_run_scratch(&raw, io, (size_t)(n * tr_table_row_bytes(&tv->config)) + 1));
+    tr_table_pull(table, raw, keys, n);
+    if (raw != out)
+        tr_cast(out, TR_FP32, raw, tv->config.dtype, n * width);
+    return TR_OK;
+}
+
+static tr_status run_lookup(const tr_run *io)
+{
+    const lookup_attrs *a = io->attrs;
+    const int64_t      *keys = io->in[IDS]->data;
+    const int64_t       n = tr_tensor_count(io->in[IDS]);
+    float              *out = io->out[OUT]->data;
+    tr_job             *job = tr_job_current();
+    const int           remote = job ? tr_job_find_table(job, tr_run_in_name(io, W, 0)) : -1;
+    tr_table_var       *tv;
+
+    if (remote >= 0) {
+        TR_TRY(tr_job_lookup(job, remote, n, keys, out));
+    } else {
+        TR_TRY(table_of(&tv, io, W, "lookup_sparse_table"));
+        if (tv->config.width != a->width)
+            return tr_fail(TR_ESHAPE, "lookup_sparse_table: '%s' has rows of %lld values, %lld are wanted", tr_run_in_name(io, W, 0),
+                           (long long)tv->config.width, (long long)a->width);
+        TR_TRY(look_up_here(io, tv, keys, n, out));
+    }
+    clear_padding(out, keys, n, a->width, a->padding_idx);
+    return TR_OK;
+}
+
+/* -- its gradient: rows as they came, without those of the padding -------------------------------------------- */
+
+enum { G_IDS, G_DOUT };
+enum { G_DW };
+enum { HEIGHT = INT32_MAX };          /* said of the gradient, as selected rows have one; bounds nothing */
+
+/* -1: how many is not known before the step. */
+static tr_meta rows_of(int64_t count, int64_t width)
+{
+    const int64_t dims[2] = {count, width};
+    tr_meta       meta = tr_meta_dense(TR_FP32, tr_shape_of(2, dims));
+
+    meta.kind = TR_KIND_SELECTED_ROWS;
+    meta.height = HEIGHT;
+    return meta;
+}
+
+/* Room for `count` rows in the output that the operator has; *rows is where their keys go. */
+static tr_status make_rows(int64_t **rows, const tr_run *io, int64_t count, int64_t width)
+{
+    const tr_shape shape = {.rank = 2, .dim = {count, width}};
+
+    TR_TRY(tr_run_resize(io, 0, 0, TR_FP32, &shape));
+    return tr__tensor_reserve_rows(io->out[0], HEIGHT, count, rows);
+}
+
+static tr_status infer_lookup_grad(const tr_infer *io)
+{
+    const lookup_attrs *a = io->attrs;
+    const bool          has_padding = a->padding_idx != -1;
+
+    io->out[G_DW] = rows_of(has_padding ? -1 : tr_shape_numel(&io->in[G_IDS].shape), a->width);
+    return TR_OK;
+}
+
+static tr_status run_lookup_grad(const tr_run *io)
+{
+    const lookup_attrs *a = io->attrs;
+    const int64_t      *keys = io->in[G_IDS]->data;
+    const float        *dout = io->in[G_DOUT]->data;
+    const int64_t       n = tr_tensor_count(io->in[G_IDS]), width = a->width;
+    int64_t             count = 0, *rows;
+
+    if (a->padding_idx == -1) {
+        TR_TRY(tr__tensor_reserve_rows(io->out[G_DW], HEIGHT, n, &rows));
+        memcpy(rows, keys, (size_t)n * sizeof *rows);
+        if (io->out[G_DW]->data != dout)
+            memcpy(io->out[G_DW]->data, dout, (size_t)(n * width) * sizeof *dout);
+        return TR_OK;
+    }
+    for (int64_t i = 0; i < n; i++)
+        count += keys[i] != a->padding_idx;
+    TR_TRY(make_rows(&rows, io, count, width));
+    float *to = io->out[G_DW]->data;
+    for (int64_t i = 0; i < n; i++) {
+        if (keys[i] == a->padding_idx)
+            continue;
+        *rows++ = keys[i];
+        memcpy(to, dout + i * width, (size_t)width * sizeof *to);
+        to += width;
+    }
+    return TR_OK;
+}
+
+static const tr_grad_rule lookup_rule = {
+    .op = "lookup_sparse_table_grad", .reads = {TR_IN(IDS), TR_DOUT(OUT)}, .makes = {TR_DIN(W)},
+};
+
+/* == lookup_sparse_table_update ========================================================================== */
+
+enum { U_W, U_GRAD, U_NUMBERS };
+
+typedef struct update_attrs {
+    int32_t     sub_block;
+    const char *param, *grad;
+    tr_strings  states;
+    bool        is_merged;
+} update_attrs;
+
+static const tr_op_proto update_proto = {
+    .doc = "Updates the rows of a sparse table that Grad names, by the operators of sub_block, some rows at a time. Repeated keys "
+           "add up first. On a server, where Grad is absent, the gradient is what the trainers sent.",
+    .in = TR_SLOTS({"W", "the table"}, {"Grad", "[n, width] float32, selected rows", TR_SLOT_OPTIONAL},
+                   {"Numbers", "[1]; what the operators read beside rows: learning rate, powers of beta", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(update_attrs, sub_block, BLOCK, "the optimizer's operators, on a tile of rows", .required = true),
+                     TR_ATTR(update_attrs, param, STRING, "the tile's values in sub_block", .required = true),
+                     TR_ATTR(update_attrs, grad, STRING, "its gradients", .required = true),
+                     TR_ATTR(update_attrs, states, STRINGS, "its states, in the table's order"),
+                     TR_ATTR(update_attrs, is_merged, BOOL, "no key comes twice in Grad")),
+    .attrs_size = sizeof(update_attrs),
+};
+
+static tr_status tile_of(tr_table_tile **out, const tr_run *io, tr_table_var *tv)
+{
+    const update_attrs       *a = io->attrs;
+    tr_plan                  *plan = io->frame->plan;
+    const tr_table_tile_names names = {a->param, a->grad, a->states};
+
+    if (!tv->tile || tv->tile_program != plan->program_id || tv->tile_revision != plan->revision) {
+        tr_table_tile_free(tv->tile);
+        tv->tile = NULL;
+        TR_TRY(tr_table_tile_new(&tv->tile, plan->program, a->sub_block, &names, &tv->config));
+        tv->tile_program = plan->program_id;
+        tv->tile_revision = plan->revision;
+    }
+    *out = tv->tile;
+    return TR_OK;
+}
+
+/* In a job of mode geo a trainer updates its own copy of the table, which the job has; else the variable's is meant. */
+static tr_status begin_update(tr_table **out, const tr_run *io, tr_table_var *tv, const tr_tensor *grad)
+{
+    tr_job   *job = grad ? tr_job_current() : NULL;
+    const int table = job ? tr_job_find_table(job, tr_run_in_name(io, U_W, 0)) : -1;
+
+    *out = NULL;
+    if (table >= 0)
+        TR_TRY(tr__job_own_table(out, job, table, grad->rows->count, grad->rows->index));
+    if (*out)
+        return TR_OK;                              /* its updates are from one exchange to the next */
+    TR_TRY(tr_table_var_table(out, tv));
+    return tr_table_tile_begin(*out, ++tv->updates);
+}
+
+static tr_status update_rows(tr_table_var *tv, tr_table_tile *tile, tr_table *table, const tr_rows_update *update)
+{
+    if (!tr_rows_are_merged(update)) {
+        TR_TRY(tr_rows_merge_run(&tv->merge, update, tv->config.width));
+        return tr_table_tile_run(tile, table, tv->merge.set.keys, tv->merge.hints, tv->merge.values, tv->merge.set.count);
+    }
+    for (int i = 0; i < update->count; i++) {
+        const tr_rows_part *part = &update->part[i];
+        TR_TRY(tr_table_tile_run(tile, table, part->keys, part->hints, part->values, part->count));
+    }
+    return TR_OK;
+}
+
+static tr_status run_update(const tr_run *io)
+{
+    const update_attrs *a = io->attrs;
+    const tr_tensor    *grad = io->in[U_GRAD];
+    tr_table_var       *tv;
+    tr_table           *table;
+    tr_table_tile      *tile = NULL;
+
+    TR_TRY(table_of(&tv, io, U_W, "lookup_sparse_table_update"));
+    if (!grad && !tv->inbox)
+        return tr_fail(TR_EINVAL, "lookup_sparse_table_update: '%s' has no gradient", tr_run_in_name(io, U_W, 0));
+    if (grad && !grad->rows)
+        return tr_fail(TR_EINVAL, "lookup_sparse_table_update: gradient '%s' has no rows", tr_run_in_name(io, U_GRAD, 0));
+    TR_TRY(tile_of(&tile, io, tv));
+    const tr_rows_part   mine = {.weight = 1, .count = grad ? grad->rows->count : 0, .keys = grad ? grad->rows->index : NULL,
+                                 .values = grad ? grad->data : NULL, .is_merged = a->is_merged};
+    const tr_rows_update here = {1, &mine};
+    for (int i = 0; i < io->ins[U_NUMBERS].count; i++)
+        TR_TRY(tr_table_tile_set(tile, tr_run_in_name(io, U_NUMBERS, i), io->ins[U_NUMBERS].item[i]));
+    TR_TRY(begin_update(&table, io, tv, grad));
+    return update_rows(tv, tile, table, grad ? &here : tv->inbox);
+}
+
+/* == prefetch ============================================================================================== */
+
+enum { F_IDS };
+
+typedef struct prefetch_attrs {
+    tr_strings table_names;
+    bool       is_next;
+} prefetch_attrs;
+
+static const tr_op_proto prefetch_proto = {
+    .doc = "Asks the servers for the rows that lookups further down will want, and returns: they come while other operators run.",
+    .in = TR_SLOTS({"X", "[...] int64; keys of the lookups, in their order", TR_SLOT_REPEATED}),
+    .out = TR_SLOTS({"Out", "orders operators; never written", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(prefetch_attrs, table_names, STRINGS, "the tables, in the order of X; one may come several times"),
+                     TR_ATTR(prefetch_attrs, is_next, BOOL, "the keys are those of the next step: its rows are asked for when this step "
+                             "is ended"),
+                     TR_ATTR_IGNORED("trainer_id", INT), TR_ATTR_IGNORED("epmap", STRINGS)),
+    .attrs_size = sizeof(prefetch_attrs),
+};
+
+/* The keys of the lists from `first` on that are of its table, one list behind the other. */
+static tr_status join_keys(const int64_t **keys, int64_t *count, const tr_run *io, int first)
+{
+    const prefetch_attrs *a = io->attrs;
+    void                 *joined = NULL;
+    int64_t               at = 0;
+    int                   lists = 0;
+
+    *count = 0;
+    for (int i = first; i < a->table_names.count; i++) {
+        const tr_tensor *ids = io->ins[F_IDS].item[i];
+        if (strcmp(a->table_names.item[i], a->table_names.item[first]))
+            continue;
+        if (ids->dtype != TR_INT64)
+            return tr_fail(TR_EDTYPE, "prefetch: '%s' is %s; keys are int64", tr_run_in_name(io, F_IDS, i), tr_dtype_name(ids->dtype));
+        *count += tr_tensor_count(ids);
+        lists++;
+    }
+    *keys = io->ins[F_IDS].item[first]->data;
+    if (lists == 1)
+        return TR_OK;
+    TR_TRY(tr_run_scratch(&joined, io, (size_t)*count * sizeof **keys + 1));
+    for (int i = first; i < a->table_names.count; i++) {
+        const tr_tensor *ids = io->ins[F_IDS].item[i];
+        if (strcmp(a->table_names.item[i], a->table_names.item[first]))
+            continue;
+        memcpy((int64_t *)joined + at, ids->data, (size_t)tr_tensor_bytes(ids));
+        at += tr_tensor_count(ids);
+    }
+    *keys = joined;
+    return TR_OK;
+}
+
+static bool is_first_of_table(const prefetch_attrs *a, int index)
+{
+    for (int i = 0; i < index; i++)
+        if (!strcmp(a->table_names.item[i], a->table_names.item[index]))
+            return false;
+    return true;
+}
+
+static tr_status run_prefetch(const tr_run *io)
+{
+    const prefetch_attrs *a = io->attrs;
+    tr_job               *job = tr_job_current();
+    const int64_t        *keys = NULL;
+    int64_t               count = 0;
+
+    if (a->table_names.count != io->ins[F_IDS].count)
+        return tr_fail(TR_EINVAL, "prefetch: %d tables for %d lists of keys", a->table_names.count, io->ins[F_IDS].count);
+    for (int i = 0; job && i < a->table_names.count; i++) {
+        const int table = tr_job_find_table(job, a->table_names.item[i]);
+        if (table < 0 || !is_first_of_table(a, i))
+            continue;
+        TR_TRY(join_keys(&keys, &count, io, i));
+        TR_TRY(a->is_next ? tr_job_prefetch_next(job, table, count, keys) : tr_job_prefetch(job, table, count, keys));
+    }
+    return TR_OK;
+}
+
+/* == push_sparse =========================================================================================== */
+
+enum { P_GRAD };
+
+typedef struct push_attrs {
+    const char *table;
+} push_attrs;
+
+static const tr_op_proto push_proto = {
+    .doc = "Pushes the rows of a sparse table's gradient to the servers, repeated keys added up. Returns before the data has left; "
+           "send_barrier ends the step.",
+    .in = TR_SLOTS({"Grad", "[n, width] float32, selected rows"}),
+    .attr = TR_ATTRS(TR_ATTR(push_attrs, table, STRING, "name of the table", .required = true)),
+    .attrs_size = sizeof(push_attrs),
+};
+
+static tr_status run_push(const tr_run *io)
+{
+    const push_attrs *a = io->attrs;
+    const tr_tensor  *grad = io->in[P_GRAD];
+    tr_job           *job = tr_job_current();
+
+    const int table = job ? tr_job_find_table(job, a->table) : -1;
+    if (table < 0)
+        return tr_fail(TR_ENOTFOUND, "push_sparse: no server has a table '%s'", a->table);
+    if (!grad->rows)
+        return tr_fail(TR_EINVAL, "push_sparse: '%s' has no rows", tr_run_in_name(io, P_GRAD, 0));
+    return tr_job_push_rows(job, table, grad->rows->count, grad->rows->index, grad->data, tr_job_weight(job), NULL);
+}
+
+/* == pushed_rows =========================================================================================== */
+
+typedef struct pushed_attrs {
+    int64_t width;
+} pushed_attrs;
+
+static const tr_op_proto pushed_proto = {
+    .doc = "On a server: the gradient of this update for a sparse table's rows that are here, as the trainers have pushed it, each row "
+           "once. Stands where something is done to the gradient before lookup_sparse_table_update.",
+    .in = TR_SLOTS({"W", "the table"}),
+    .out = TR_SLOTS({"Out", "[n, width] float32, selected rows"}),
+    .attr = TR_ATTRS(TR_ATTR(pushed_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1))),
+    .attrs_size = sizeof(pushed_attrs),
+};
+
+static tr_status infer_pushed(const tr_infer *io)
+{
+    const pushed_attrs *a = io->attrs;
+
+    io->out[OUT] = rows_of(-1, a->width);
+    return TR_OK;
+}
+
+static tr_status run_pushed(const tr_run *io)
+{
+    tr_table_var *tv;
+    int64_t      *keys;
+
+    TR_TRY(table_of(&tv, io, W, "pushed_rows"));
+    const int64_t width = tv->config.width;
+    if (!tv->inbox)
+        return tr_fail(TR_EINVAL, "pushed_rows: nobody pushes rows of '%s': this is no server", tr_run_in_name(io, W, 0));
+    TR_TRY(tr_rows_merge_run(&tv->merge, tv->inbox, width));
+    const int64_t count = tv->merge.set.count;
+    TR_TRY(make_rows(&keys, io, count, width));
+    if (count) {
+        memcpy(keys, tv->merge.set.keys, (size_t)count * sizeof *keys);
+        memcpy(io->out[OUT]->data, tv->merge.values, (size_t)(count * width) * sizeof(float));
+    }
+    return TR_OK;
+}
+
+/* == registration ============================================================================================ */
+
+TR_REGISTER_OP(lookup_sparse_table_init, .proto = &init_proto, .infer = infer_init, .run = run_init, .key = TR_KEY_OUT,
+               .is_random = true, .has_effect = true);
+TR_REGISTER_OP(lookup_sparse_table, .proto = &lookup_proto, .infer = infer_lookup, .run = run_lookup, .grad = &lookup_rule,
+               .key = TR_KEY_IN_SLOT, .key_slot = IDS);
+TR_REGISTER_OP(lookup_sparse_table_grad, .grad_of = &tr_op_record_lookup_sparse_table, .infer = infer_lookup_grad,
+               .run = run_lookup_grad, .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT, .inplace = {{G_DOUT, G_DW}}, .inplace_count = 1);
+TR_REGISTER_OP(lookup_sparse_table_update, .proto = &update_proto, .run = run_update, .has_effect = true);
+TR_REGISTER_OP(prefetch, .proto = &prefetch_proto, .run = run_prefetch, .has_effect = true, .io = TR_IO_PEERS);
+TR_REGISTER_OP(push_sparse, .proto = &push_proto, .run = run_push, .has_effect = true, .io = TR_IO_PEERS);
+TR_REGISTER_OP(pushed_rows, .proto = &pushed_proto, .infer = infer_pushed, .run = run_pushed, .has_effect = true, .io = TR_IO_PEERS);

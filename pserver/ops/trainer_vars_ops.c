@@ -1,0 +1,138 @@
+/* trainer_vars_ops.c - the operator by which a trainer's program keeps what it alone has, and how the next process takes it over.
+ *
+ * Nothing is kept where nobody would come for it: without TRIREME_STATE, which `trireme launch` sets. */
+#include "framework/op.h"
+#include "framework/op_registry.h"
+#include "framework/scope.h"
+#include "framework/tensor.h"
+#include "pserver/job/job.h"
+#include "pserver/memory/trainer_vars.h"
+#include "pserver/ops/comm_ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { X, COUNT };
+
+typedef struct attrs {
+    int64_t period;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Keeps X, variables that this trainer alone has, beyond the process: a job that is started again goes on with them. It stands "
+           "before the end of the step, and makes a copy with every one; with Count, before exchange_deltas, with every exchange.",
+    .in = TR_SLOTS({"X", "persistent, each of the same size in all runs", TR_SLOT_REPEATED},
+                   {"Count", "[1] int64, that of the exchange_deltas behind it", TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, period, LONG, "that of the exchange_deltas behind it", .number = 1, .range = TR_AT_LEAST(0))),
+    .attrs_size = sizeof(attrs),
+};
+
+/* Where this trainer's variables outlive it; false: nowhere. */
+static bool find_name(char *out, size_t size, const tr_job *job)
+{
+    const char *prefix = getenv("TRIREME_STATE");
+
+    return prefix && *prefix && tr_trainer_vars_name(out, size, prefix, tr_job_index(job));
+}
+
+/* == taking over ================================================================================ */
+
+static tr_status take_over(const tr_scope *scope, const tr_trainer_var *from)
+{
+    tr_var *var = tr_scope_find(scope, from->name);
+
+    if (!var || !var->tensor.data || (uint64_t)tr_tensor_bytes(&var->tensor) != from->bytes)
+        return tr_fail(TR_ENOTFOUND, "'%s', of which an earlier process of this trainer has kept %llu bytes, is not the same variable here: "
+                       "is this another script?", from->name, (unsigned long long)from->bytes);
+    tr_tensor own;                                 /* the memory that is there may be shared */
+    tr_tensor_init(&own);
+    TR_TRY(tr_tensor_copy(&own, &var->tensor));
+    memcpy(own.data, from->data, from->bytes);
+    tr_tensor_share(&var->tensor, &own);
+    tr_tensor_deinit(&own);
+    return TR_OK;
+}
+
+tr_status tr_job_load_own(tr_job *job, const tr_scope *scope, int *count)
+{
+    char           name[TR_SEGMENT_NAME];
+    int64_t        step;
+    bool           resumes;
+    tr_trainer_var from;
+
+    *count = 0;
+    TR_TRY(tr_job_resumed(job, &resumes, &step));
+    if (step == 0 || !find_name(name, sizeof name, job) || (!job->own && tr_trainer_vars_attach(&job->own, name) != TR_OK))
+        return TR_OK;
+    for (int i = 0; i < tr_trainer_vars_count(job->own); i++)
+        if (tr_trainer_vars_find(&from, job->own, (uint64_t)step, i)) {
+            TR_TRY(take_over(scope, &from));
+            ++*count;
+        }
+    return TR_OK;
+}
+
+/* == keeping ==================================================================================== */
+
+static tr_status open_anew(tr_job *job, const char *name, int count, tr_trainer_var *vars, const tr_run *io)
+{
+    for (int i = 0; i < count; i++)
+        vars[i].name = tr_run_in_name(io, X, i);
+    if (!job->own && job->step > 0)
+        tr_trainer_vars_attach(&job->own, name);
+    if (job->own && tr_trainer_vars_are(job->own, count, vars))
+        return TR_OK;
+    tr_trainer_vars_free(job->own, true);
+    job->own = NULL;
+    return tr_trainer_vars_create(&job->own, name, count, vars);
+}
+
+/* A trainer that cannot keep them trains all the same. */
+static void open(tr_job *job, int count, tr_trainer_var *vars, const tr_run *io)
+{
+    char name[TR_SEGMENT_NAME];
+
+    job->has_opened_own = true;
+    job->keeps_own = find_name(name, sizeof name, job);
+    if (!job->keeps_own || open_anew(job, name, count, vars, io) == TR_OK)
+        return;
+    job->keeps_own = false;
+    fprintf(stderr, "trireme: %s: %s; what this trainer alone has begins anew if the job is started again\n",
+            tr_job_rank_name(job, tr_job_rank(job)), tr_error());
+}
+
+static bool is_due(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *count = io->in[COUNT];
+
+    if (!count)
+        return true;
+    const int64_t made = *(const int64_t *)count->data;
+    return a->period == 0 ? made > 0 : made + 1 >= a->period;
+}
+
+static tr_status run(const tr_run *io)
+{
+    const tr_args  *x = &io->ins[X];
+    tr_trainer_var *vars;
+    tr_job         *job;
+    void           *scratch;
+
+    TR_TRY(tr__comm_find_job(&job, "keep_variables"));
+    if ((job->has_opened_own && !job->keeps_own) || !is_due(io))
+        return TR_OK;
+    TR_TRY(tr_run_scratch(&scratch, io, (size_t)x->count * sizeof *vars));
+    vars = scratch;
+    for (int i = 0; i < x->count; i++)
+        vars[i] = (tr_trainer_var){NULL, x->item[i]->data, (uint64_t)tr_tensor_bytes(x->item[i])};
+    if (!job->has_opened_own)
+        open(job, x->count, vars, io);
+    if (job->keeps_own && !tr_trainer_vars_keep(job->own, (uint64_t)job->step + 1, x->count, vars))
+        return tr_fail(TR_ESHAPE, "keep_variables: a variable has not the size that it had in the first step; that of '%s' is %s now",
+                       tr_run_in_name(io, X, 0), TR_SHAPE_STR(x->item[0]->shape));
+    return TR_OK;
+}
+
+TR_REGISTER_OP(keep_variables, .proto = &proto, .run = run, .has_effect = true, .io = TR_IO_PEERS);

@@ -1,0 +1,20 @@
+/* frozen.h - the variables of a server's program as they were at a moment, while it goes on: what a new replica is made of.
+ *
+ * Values are copied; of tables the rows of the moment are read while they change (table.h).
+ *
+ * What must stay true: who updates takes it and frees it, between updates; another thread may read meanwhile. */
+#ifndef TR_PSERVER_FROZEN_H
+#define TR_PSERVER_FROZEN_H
+
+#include "pserver/store/server_program.h"
+
+typedef struct tr_frozen tr_frozen;
+
+tr_status   tr_frozen_take(tr_frozen **out, tr_server_program *sp);
+/* NULL is nothing. */
+void        tr_frozen_free(tr_frozen *frozen);
+const void *tr_frozen_value(const tr_frozen *frozen, uint32_t index);
+/* As tr_server_program_read_rows; each shard once. */
+tr_status   tr_frozen_rows(const tr_frozen *frozen, uint32_t table, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,546 @@
+/* slots.c - rows, and the index in the order of the hashes, which slots_find.c looks up. */
+#include "pserver/table/slots_state.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VERSION = 2 };
+enum { SLACK = 4096 };                /* places behind the last: there is no wrapping around */
+enum { FIRST_CAPACITY = 1024, MOVE = 24 };     /* places looked at for each insertion while the index grows */
+enum { SHARD_BITS = 10 };
+static const uint64_t MAX_BYTES = (uint64_t)1 << 40, MAX_SLOTS = UINT32_MAX - 1;
+
+/* What follows happens after what stands before, as another process sees it that attaches after a kill. */
+static void in_order(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* == hashes ===================================================================================== */
+
+uint32_t tr_slots_shard(int64_t key)
+{
+    return (uint32_t)(tr_hash_u64((uint64_t)key) >> (64 - SHARD_BITS));
+}
+
+static uint64_t make_entry(uint32_t tag, uint32_t slot)
+{
+    return (uint64_t)tag << 32 | (slot + 1);
+}
+
+static uint64_t places(const tr__slots_head *h)
+{
+    return (h->next > h->capacity ? h->next : h->capacity) + SLACK;
+}
+
+/* == life ======================================================================================= */
+
+static void use(tr_slots *s, const tr_slots_config *config)
+{
+    s->head = tr_segment_base(s->rows);
+    s->row = (char *)s->head + TR__SLOTS_HEAD;
+    s->entry = tr_segment_base(s->index);
+    s->stride = sizeof(tr_slot_row) + config->payload;
+    s->first_hash = (uint64_t)config->first_shard << (64 - SHARD_BITS);
+    s->factor = ((uint64_t)1 << (32 + SHARD_BITS)) / config->shard_count;
+}
+
+typedef tr_status (*open_fn)(tr_segment **out, const char *name, const char *content, uint32_t version, uint64_t limit);
+
+static tr_status open_both(tr_slots *s, open_fn open, const char *name, const tr_slots_config *config)
+{
+    const uint64_t stride = sizeof(tr_slot_row) + config->payload;
+    const uint64_t limit = config->max_bytes ? config->max_bytes : MAX_BYTES;
+    const uint64_t rows = limit / stride < MAX_SLOTS ? limit / stride : MAX_SLOTS;
+    char           path[2][TR_SEGMENT_NAME + 8];
+
+    for (int i = 0; i < 2; i++)
+        snprintf(path[i], sizeof path[i], "%s.%s", name ? name : "", i ? "index" : "rows");
+    TR_TRY(open(&s->rows, name ? path[0] : NULL, "rows", VERSION, TR__SLOTS_HEAD + rows * stride));
+    return open(&s->index, name ? path[1] : NULL, "index", VERSION, (rows * 2 + FIRST_CAPACITY + SLACK) * sizeof(uint64_t));
+}
+
+static tr_status begin(tr_slots *s, const tr_slots_config *config)
+{
+    TR_TRY(tr_segment_grow(s->rows, TR__SLOTS_HEAD));
+    TR_TRY(tr_segment_grow(s->index, (FIRST_CAPACITY + SLACK) * sizeof(uint64_t)));
+    tr__slots_head *h = s->head = tr_segment_base(s->rows);
+    h->payload = config->payload;
+    h->first_shard = config->first_shard;
+    h->shard_count = config->shard_count;
+    h->capacity = h->next = FIRST_CAPACITY;
+    in_order();
+    h->is_complete = 1;
+    use(s, config);
+    return TR_OK;
+}
+
+static tr_status check_config(const tr_slots_config *config)
+{
+    if (config->payload % 8)
+        return tr_fail(TR_EINVAL, "slots: rows of %llu bytes; a multiple of 8 is possible", (unsigned long long)config->payload);
+    if (!config->shard_count || config->first_shard >= TR_SHARDS || config->shard_count > TR_SHARDS - config->first_shard)
+        return tr_fail(TR_ERANGE, "slots: %u shards from %u on, of %d", config->shard_count, config->first_shard, TR_SHARDS);
+    return TR_OK;
+}
+
+/* Both segments, and then what makes slots of them. */
+static tr_status make(tr_slots **out, const char *name, const tr_slots_config *config, open_fn open,
+                      tr_status (*begin_or_go_on)(tr_slots *, const tr_slots_config *))
+{
+    TR_TRY(check_config(config));
+    tr_slots *s = calloc(1, sizeof *s);
+    if (!s)
+        return tr_fail(TR_ENOMEM, "slots: no memory");
+    tr_status status = open_both(s, open, name, config);
+    if (status == TR_OK)
+        status = begin_or_go_on(s, config);
+    if (status != TR_OK) {
+        tr_slots_free(s);
+        return status;
+    }
+    *out = s;
+    return TR_OK;
+}
+
+tr_status tr_slots_create(tr_slots **out, const char *name, const tr_slots_config *config)
+{
+    return make(out, name, config, tr_segment_create, begin);
+}
+
+void tr_slots_free(tr_slots *slots)
+{
+    if (!slots)
+        return;
+    tr_segment_free(slots->rows);
+    tr_segment_free(slots->index);
+    free(slots->lifted);
+    free(slots);
+}
+
+void tr_slots_remove(const char *name)
+{
+    char path[TR_SEGMENT_NAME + 8];
+
+    snprintf(path, sizeof path, "%s.rows", name);
+    tr_segment_remove(path);
+    snprintf(path, sizeof path, "%s.index", name);
+    tr_segment_remove(path);
+}
+
+char *tr_slots_rows(const tr_slots *slots)
+{
+    return slots->row;
+}
+
+uint64_t tr_slots_stride(const tr_slots *slots)
+{
+    return slots->stride;
+}
+
+static uint64_t free_count(const tr__slots_head *h)
+{
+    return h->free >> 32;
+}
+
+uint64_t tr_slots_count(const tr_slots *slots)
+{
+    return slots->head->used - free_count(slots->head);
+}
+
+uint32_t tr_slots_used(const tr_slots *slots)
+{
+    return (uint32_t)slots->head->used;
+}
+
+uint64_t tr_slots_bytes(const tr_slots *slots)
+{
+    return tr_segment_bytes(slots->rows) + tr_segment_bytes(slots->index);
+}
+
+uint64_t tr_slots_index_bytes(const tr_slots *slots)
+{
+    return tr_segment_bytes(slots->index);
+}
+
+void *tr_slots_notes(const tr_slots *slots)
+{
+    return slots->head->notes;
+}
+
+/* == the index: put, take, grow =================================================================== */
+
+/* The last place stays empty: searches end there. An index that was damaged may have no place for an entry: the row is not found then. */
+static void put(tr_slots *s, uint64_t entry)
+{
+    const uint64_t end = places(s->head) - 1;
+    uint64_t       at = tr__slots_home(s->head, tr__slots_entry_tag(entry));
+
+    while (s->entry[at])
+        at++;
+    if (at < end)
+        s->entry[at] = entry;
+}
+
+static tr_status lift_room(tr_slots *s, uint64_t count)
+{
+    if (count <= s->lifted_capacity)
+        return TR_OK;
+    uint64_t *grown = realloc(s->lifted, 2 * count * sizeof *grown);
+    if (!grown)
+        return tr_fail(TR_ENOMEM, "table: no memory to move %llu entries of its index", (unsigned long long)count);
+    s->lifted = grown;
+    s->lifted_capacity = 2 * count;
+    return TR_OK;
+}
+
+/* Move the highest hashes that still lie by `capacity`. Between two empty places, one below and one above, lie all
+ * entries whose home is there: they are lifted and put where their new homes are. */
+static tr_status move_some(tr_slots *s, uint64_t wanted)
+{
+    tr__slots_head          *h = s->head;
+    const uint64_t top = tr__slots_home_by(h->capacity, h->boundary), lines = h->capacity / TR__SLOTS_LINE;
+    uint64_t       from = top > wanted ? top - wanted : 0, to = top, count = 0;
+
+    while (from && s->entry[from - 1])
+        from--;
+    while (s->entry[to])
+        to++;
+    TR_TRY(lift_room(s, to - from));
+    h->is_moving = 1;
+    in_order();
+    for (uint64_t i = from; i < to; i++)
+        if (s->entry[i]) {
+            s->lifted[count++] = s->entry[i];
+            s->entry[i] = 0;
+        }
+    h->boundary = (((from + TR__SLOTS_LINE - 1) / TR__SLOTS_LINE << 32) + lines - 1) / lines;      /* of the first hash whose home is not below */
+    for (uint64_t i = 0; i < count; i++)
+        put(s, s->lifted[i]);
+    if (h->boundary == 0)
+        h->capacity = h->next;
+    in_order();
+    h->is_moving = 0;
+    return TR_OK;
+}
+
+static bool is_growing(const tr__slots_head *h)
+{
+    return h->next != h->capacity;
+}
+
+static bool is_full(const tr__slots_head *h, uint64_t entries)
+{
+    return entries * 5 > h->next * 4;
+}
+
+/* Room for one more entry. */
+static tr_status index_room(tr_slots *s)
+{
+    tr__slots_head          *h = s->head;
+    const uint64_t entries = h->used - free_count(h) + 1;
+
+    if (s->entry[places(h) - 2])
+        return tr_fail(TR_ENOMEM, "table: thousands of keys have nearly the same hash");
+    while (is_growing(h) && is_full(h, entries))
+        TR_TRY(move_some(s, 4096));
+    if (is_growing(h))
+        return move_some(s, MOVE);
+    if (!is_full(h, entries))
+        return TR_OK;
+    const uint64_t next = (h->capacity + h->capacity / 8) / TR__SLOTS_LINE * TR__SLOTS_LINE;
+    TR_TRY(tr_segment_grow(s->index, (next + SLACK) * sizeof(uint64_t)));
+    h->boundary = (uint64_t)1 << 32;
+    in_order();
+    h->next = next;
+    return move_some(s, MOVE);
+}
+
+static void take(tr_slots *s, uint32_t tag, uint32_t slot)
+{
+    tr__slots_head          *h = s->head;
+    const uint64_t entry = make_entry(tag, slot);
+    uint64_t       at = tr__slots_home(h, tag);
+
+    while (s->entry[at] && s->entry[at] != entry)
+        at++;
+    if (!s->entry[at])
+        return;
+    h->is_moving = 1;
+    in_order();
+    for (uint64_t next = at + 1; s->entry[next]; next++)
+        if (tr__slots_home(h, tr__slots_entry_tag(s->entry[next])) <= at) {
+            s->entry[at] = s->entry[next];
+            at = next;
+        }
+    s->entry[at] = 0;
+    in_order();
+    h->is_moving = 0;
+}
+
+/* == rows ========================================================================================= */
+
+static void push_free(tr_slots *s, uint32_t slot)
+{
+    tr__slots_head        *h = s->head;
+    tr_slot_row *row = tr_slots_row(s->row, s->stride, slot);
+
+    row->key = (int64_t)(h->free & UINT32_MAX);        /* the next free one + 1 */
+    row->mark = 0;
+    in_order();
+    h->free = ((free_count(h) + 1) << 32) | (slot + 1);
+}
+
+static tr_status rows_room(tr_slots *s, uint64_t used)
+{
+    const uint64_t bytes = TR__SLOTS_HEAD + used * s->stride, have = tr_segment_bytes(s->rows);
+
+    if (bytes <= have)
+        return TR_OK;
+    if (used > MAX_SLOTS)
+        return tr_fail(TR_ENOMEM, "table: %llu rows; %llu are possible on one server", (unsigned long long)used,
+                       (unsigned long long)MAX_SLOTS);
+    /* By a sixteenth, so that the calls are few and little lies idle, but no more than a step may wait for; at the limit, as far as
+     * it goes. */
+    enum { LEAST = 64 << 10, MOST = 16 << 20 };
+    const uint64_t more = have / 16 < LEAST ? LEAST : have / 16 > MOST ? MOST : have / 16;
+    return tr_segment_grow(s->rows, bytes + more) == TR_OK ? TR_OK : tr_segment_grow(s->rows, bytes);
+}
+
+/* The list of free rows without the first; empty from where it was damaged. */
+static uint64_t free_behind(const tr_slots *s, uint32_t slot)
+{
+    const tr_slot_row *row = tr_slots_row(s->row, s->stride, slot);
+    const uint64_t     next = (uint32_t)row->key, count = free_count(s->head) - 1;
+
+    return next > s->head->used || !next != !count ? 0 : count << 32 | next;
+}
+
+/* Of a list that was damaged the first may live, or be in it twice. */
+static bool is_free(const tr_slots *s, uint32_t slot)
+{
+    return !(tr_slots_row(s->row, s->stride, slot)->mark & TR_SLOT_LIVES);
+}
+
+tr_status tr_slots_new_row(uint32_t *out, tr_slots *slots)
+{
+    tr__slots_head    *h = slots->head;
+    uint32_t slot = (uint32_t)(h->free & UINT32_MAX);
+
+    TR_TRY(index_room(slots));
+    if (slot && is_free(slots, slot - 1)) {
+        slot--;
+        h->pending = (uint64_t)slot + 1;
+        in_order();
+        h->free = free_behind(slots, slot);
+    } else {
+        h->free = 0;                                   /* as it is, unless the list was damaged */
+        slot = (uint32_t)h->used;
+        TR_TRY(rows_room(slots, h->used + 1));
+        tr_slots_row(slots->row, slots->stride, slot)->mark = 0;
+        h->pending = (uint64_t)slot + 1;
+        in_order();
+        h->used++;
+    }
+    *out = slot;
+    return TR_OK;
+}
+
+void tr_slots_publish(tr_slots *slots, uint32_t slot, int64_t key)
+{
+    tr_slot_row *row = tr_slots_row(slots->row, slots->stride, slot);
+
+    row->key = key;
+    in_order();
+    row->mark |= TR_SLOT_LIVES;
+    in_order();
+    put(slots, make_entry(tr__slots_tag(slots, key), slot));
+    in_order();
+    slots->head->pending = 0;
+}
+
+void tr_slots_delete(tr_slots *slots, uint32_t slot)
+{
+    tr__slots_head        *h = slots->head;
+    tr_slot_row *row = tr_slots_row(slots->row, slots->stride, slot);
+
+    h->pending = (uint64_t)slot + 1;
+    in_order();
+    take(slots, tr__slots_tag(slots, row->key), slot);
+    in_order();
+    row->mark = 0;
+    in_order();
+    push_free(slots, slot);
+    in_order();
+    h->pending = 0;
+}
+
+/* == after a kill ================================================================================= */
+
+static tr_status make_index_anew(tr_slots *s)
+{
+    tr__slots_head *h = s->head;
+    uint64_t        live = 0;
+
+    h->capacity = h->next > h->capacity ? h->next : h->capacity;
+    h->next = h->capacity;
+    h->boundary = 0;
+    memset(s->entry, 0, places(h) * sizeof *s->entry);
+    for (uint64_t i = 0; i < h->used; i++) {
+        const tr_slot_row *row = tr_slots_row(s->row, s->stride, (uint32_t)i);
+        if (!(row->mark & TR_SLOT_LIVES))
+            continue;
+        if (++live > h->used - free_count(h))
+            return tr_fail(TR_EFORMAT, "table in segment '%s': more than the %llu rows that it has live", tr_segment_name(s->rows),
+                           (unsigned long long)(h->used - free_count(h)));
+        put(s, make_entry(tr__slots_tag(s, row->key), (uint32_t)i));
+    }
+    in_order();
+    h->is_moving = 0;
+    return TR_OK;
+}
+
+/* The row that was being made or removed: one that lives is found, one that does not is free. */
+static void settle(tr_slots *s)
+{
+    tr__slots_head          *h = s->head;
+    const uint64_t slot = h->pending - 1;
+
+    if (!h->pending)
+        return;
+    if (slot < h->used) {
+        const tr_slot_row *row = tr_slots_row(s->row, s->stride, (uint32_t)slot);
+        const uint32_t     tag = tr__slots_tag(s, row->key);
+        const bool         lives = row->mark & TR_SLOT_LIVES;
+        if (lives && tr__slots_look_up(s, row->key, tag, tr__slots_home(h, tag)) == TR_SLOT_NONE)
+            put(s, make_entry(tag, (uint32_t)slot));
+        else if (!lives && (h->free & UINT32_MAX) != slot + 1)
+            push_free(s, (uint32_t)slot);
+    }
+    in_order();
+    h->pending = 0;
+}
+
+/* Does all that the head speaks of lie in the segments? Rows and entries are not looked at: that would take as long as reading the table. */
+static bool has_all(const tr_slots *s)
+{
+    const tr__slots_head *h = s->head;
+    const uint64_t        rows = (tr_segment_bytes(s->rows) - TR__SLOTS_HEAD) / (sizeof(tr_slot_row) + h->payload);
+    const uint64_t        room = tr_segment_bytes(s->index) / sizeof(uint64_t);
+    const bool            is_list = (h->free & UINT32_MAX) <= h->used && free_count(h) <= h->used && !(h->free & UINT32_MAX) == !free_count(h);
+
+    return h->used <= rows && is_list && h->capacity <= room && h->next <= room && places(h) <= room;
+}
+
+/* Is the index one that could be? Its last place is empty, its load what it is let come to (one row may be on its way). */
+static bool is_index(const tr_slots *s)
+{
+    const tr__slots_head *h = s->head;
+
+    return h->capacity >= FIRST_CAPACITY && h->next >= h->capacity && h->next <= h->capacity + h->capacity / 8 &&
+           h->capacity % TR__SLOTS_LINE == 0 && h->next % TR__SLOTS_LINE == 0 && h->boundary <= (uint64_t)1 << 32 &&
+           !is_full(h, h->used - free_count(h) - (h->used > free_count(h))) && !s->entry[places(h) - 1];
+}
+
+static tr_status check_head(const tr_slots *s, const tr_slots_config *config)
+{
+    const tr__slots_head *h = s->head;
+
+    if (tr_segment_bytes(s->rows) < TR__SLOTS_HEAD || !h->is_complete)
+        return tr_fail(TR_EFORMAT, "table in segment '%s' was never completed", tr_segment_name(s->rows));
+    if (h->payload != config->payload || h->first_shard != config->first_shard || h->shard_count != config->shard_count)
+        return tr_fail(TR_EFORMAT, "table in segment '%s' has rows of %llu bytes and shards %u to %u; wanted are %llu bytes and "
+                       "shards %u to %u", tr_segment_name(s->rows), (unsigned long long)h->payload, h->first_shard,
+                       h->first_shard + h->shard_count - 1, (unsigned long long)config->payload, config->first_shard,
+                       config->first_shard + config->shard_count - 1);
+    if (!has_all(s))
+        return tr_fail(TR_EFORMAT, "table in segment '%s' says that it has more than it has", tr_segment_name(s->rows));
+    if (!is_index(s))
+        return tr_fail(TR_EFORMAT, "table in segment '%s': its index is damaged: %llu places, %llu to come, %llu rows", tr_segment_name(s->rows),
+                       (unsigned long long)h->capacity, (unsigned long long)h->next, (unsigned long long)(h->used - free_count(h)));
+    return TR_OK;
+}
+
+static tr_status go_on(tr_slots *s, const tr_slots_config *config)
+{
+    use(s, config);
+    TR_TRY(check_head(s, config));
+    if (s->head->is_moving)
+        TR_TRY(make_index_anew(s));
+    settle(s);
+    return TR_OK;
+}
+
+tr_status tr_slots_attach(tr_slots **out, const char *name, const tr_slots_config *config)
+{
+    return make(out, name, config, tr_segment_attach, go_on);
+}
+
+/* == shards ======================================================================================= */
+
+/* Hashes of two shards may share the tags at their edges, `low` and `high`: there the key tells. */
+static bool is_of_shard(const tr_slots *s, uint64_t entry, uint32_t low, uint32_t high, uint32_t shard)
+{
+    const uint32_t tag = tr__slots_entry_tag(entry);
+
+    if (tr__slots_entry_slot(entry) >= s->head->used)
+        return false;
+    if (tag > low && tag < high)
+        return true;
+    return tag >= low && tag <= high && tr_slots_shard(tr_slots_row(s->row, s->stride, tr__slots_entry_slot(entry))->key) == shard;
+}
+
+tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *slots, uint32_t shard)
+{
+    const tr__slots_head    *h = slots->head;
+    const uint64_t first = (uint64_t)shard << (64 - SHARD_BITS);
+    const uint64_t last = first + (((uint64_t)1 << (64 - SHARD_BITS)) - 1);
+
+    *count = 0;
+    if (shard < h->first_shard || shard - h->first_shard >= h->shard_count)
+        return TR_OK;
+    const uint32_t low = tr__slots_tag_of_hash(slots, first), high = tr__slots_tag_of_hash(slots, last);
+    const uint64_t end = tr__slots_home(h, high);
+    for (uint64_t at = tr__slots_home(h, low); at <= end || slots->entry[at]; at++) {
+        const uint64_t entry = slots->entry[at];
+        if (!entry || !is_of_shard(slots, entry, low, high, shard))
+            continue;
+        if (*count == *capacity) {
+            uint32_t *grown = realloc(*list, (2 * *capacity + 1024) * sizeof *grown);
+            if (!grown)
+                return tr_fail(TR_ENOMEM, "table: no memory for the rows of shard %u", shard);
+            *list = grown;
+            *capacity = 2 * *capacity + 1024;
+        }
+        (*list)[(*count)++] = tr__slots_entry_slot(entry);
+    }
+    return TR_OK;
+}
+
+tr_status tr_slots_check(const tr_slots *slots)
+{
+    const tr__slots_head *h = slots->head;
+    uint64_t    live = 0, entries = 0, listed = 0;
+
+    for (uint64_t i = 0; i < h->used; i++) {
+        const tr_slot_row *row = tr_slots_row(slots->row, slots->stride, (uint32_t)i);
+        if (!(row->mark & TR_SLOT_LIVES))
+            continue;
+        uint32_t found;
+        live++;
+        tr_slots_find(slots, &found, &row->key, 1);
+        if (found != i)
+            return tr_fail(TR_EINTERNAL, "the index does not find slot %llu", (unsigned long long)i);
+    }
+    for (uint64_t i = 0; i < places(h); i++)
+        entries += slots->entry[i] != 0;
+    for (uint64_t next = h->free & UINT32_MAX; next && next <= h->used && listed <= h->used; listed++)
+        next = (uint64_t)tr_slots_row(slots->row, slots->stride, (uint32_t)next - 1)->key;
+    if (entries != live || listed != free_count(h) || live + listed != h->used)
+        return tr_fail(TR_EINTERNAL, "%llu rows live, %llu entries, %llu free ones listed, %llu counted, %llu slots used",
+                       (unsigned long long)live, (unsigned long long)entries, (unsigned long long)listed,
+                       (unsigned long long)free_count(h), (unsigned long long)h->used);
+    return TR_OK;
+}

@@ -1,0 +1,95 @@
+/* slots.h - int64 key -> slot of a growing array of rows, in segments: what a table is built of.
+ *
+ * Rows lie one behind the other and never move; each has a header of 16 bytes and `payload` bytes that the owner fills.
+ * The array grows by segments, so nothing is copied; rows that were removed are used again.
+ *
+ * The index is one open-addressing array of 8 bytes an entry (32 bits of hash, number of the row), ordered by the hash: an
+ * entry's home is the cache line of number hash * lines / 2^32, its place the first that is free from there on. A look-up compares a whole
+ * line at once, and nine of ten need no other. The index grows where it is, by an eighth at a time and a few places with each
+ * insertion: from the highest hash down, runs of entries move to their places in the larger array, which lie never lower. Load stays
+ * between 0.71 and 0.8. It also keeps each virtual shard, a range of hashes, in one piece.
+ *
+ * Consistent after a kill at any instruction: the rows are the truth. An entry is one store, made when its row is
+ * complete; the row that is being made or removed is noted, and attaching finishes or undoes it. While entries move the
+ * index is marked, and attaching makes it anew from the rows.
+ *
+ * Memory that was damaged besides: a head that cannot be is refused. Entries and free rows are not looked at before they are used, for
+ * that would take as long as reading the table; whatever they say, no step is made outside of the segments.
+ *
+ * What must stay true: one thread changes it and nobody reads meanwhile; any number may read at the same time. */
+#ifndef TR_PSERVER_SLOTS_H
+#define TR_PSERVER_SLOTS_H
+
+#include "pserver/memory/segment.h"
+
+/* Virtual shards: what keys are routed by. A key's shard is the top bits of its hash, whatever the number of servers. */
+enum { TR_SHARDS = 1024 };
+/* No row. */
+#define TR_SLOT_NONE UINT32_MAX
+
+typedef struct tr_slot_row {
+    int64_t  key;
+    uint32_t mark;                    /* bit 31: the row lives; below: for the owner */
+    uint32_t last;                    /* for the owner */
+} tr_slot_row;                        /* the payload follows */
+
+#define TR_SLOT_LIVES 0x80000000u
+
+typedef struct tr_slots tr_slots;
+
+typedef struct tr_slots_config {
+    uint64_t payload;                 /* bytes of a row behind its header: a multiple of 8 */
+    uint32_t first_shard, shard_count;    /* keys of other shards never come here */
+    uint64_t max_bytes;               /* of rows; 0: as many addresses as 2^32 rows take, 1 TiB at most */
+} tr_slots_config;
+
+/* `name` may be NULL. Segments `name`.rows and `name`.index. */
+tr_status tr_slots_create(tr_slots **out, const char *name, const tr_slots_config *config);
+/* TR_EFORMAT: it was made for other rows or shards, or is damaged. */
+tr_status tr_slots_attach(tr_slots **out, const char *name, const tr_slots_config *config);
+void      tr_slots_free(tr_slots *slots);
+/* The segments of this name, as far as they exist. */
+void      tr_slots_remove(const char *name);
+
+uint32_t tr_slots_shard(int64_t key);
+
+/* The rows of `n` keys: out[i] is a slot, or TR_SLOT_NONE. Touches memory in batches, not key by key. */
+void      tr_slots_find(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n);
+/* The same of one key, the memory not asked for ahead. */
+uint32_t  tr_slots_find_one(const tr_slots *slots, int64_t key);
+/* For a caller that reads the rows anyway: what the index alone says. TR_SLOT_NONE is certain; the row of a slot may be another key's, which
+ * tr_slots_confirm tells. */
+void      tr_slots_guess(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n);
+/* A row for a key that has none, to be filled; it is found after tr_slots_publish, and lost if that does not come. One at
+ * a time. TR_ENOMEM: nothing has changed. */
+tr_status tr_slots_new_row(uint32_t *out, tr_slots *slots);
+void      tr_slots_publish(tr_slots *slots, uint32_t slot, int64_t key);
+void      tr_slots_delete(tr_slots *slots, uint32_t slot);
+
+/* `stride` bytes apart from slot 0 on. */
+static inline tr_slot_row *tr_slots_row(char *rows, uint64_t stride, uint32_t slot)
+{
+    return (tr_slot_row *)(rows + (uint64_t)slot * stride);
+}
+/* What is guessed, or the key's slot if that is another's. */
+static inline uint32_t tr_slots_confirm(const tr_slots *slots, char *rows, uint64_t stride, uint32_t guess, int64_t key)
+{
+    return guess == TR_SLOT_NONE || tr_slots_row(rows, stride, guess)->key == key ? guess : tr_slots_find_one(slots, key);
+}
+char    *tr_slots_rows(const tr_slots *slots);
+uint64_t tr_slots_stride(const tr_slots *slots);
+/* Rows that live. */
+uint64_t tr_slots_count(const tr_slots *slots);
+/* Slots ever used; their rows may be dead. */
+uint32_t tr_slots_used(const tr_slots *slots);
+/* Taken from the machine: rows and index; the index alone. */
+uint64_t tr_slots_bytes(const tr_slots *slots);
+uint64_t tr_slots_index_bytes(const tr_slots *slots);
+/* 1024 bytes of the owner's in the rows' segment: zeros at first. */
+void    *tr_slots_notes(const tr_slots *slots);
+/* All slots of one shard: `*list` is realloc'ed to hold them, `*capacity` is its size; returns how many. */
+tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *slots, uint32_t shard);
+/* TR_EINTERNAL says what is wrong: every row that lives is found, every entry leads to such a row, nothing is lost. For tests. */
+tr_status tr_slots_check(const tr_slots *slots);
+
+#endif

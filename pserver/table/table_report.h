@@ -1,0 +1,18 @@
+/* table_report.h - what a table takes of the machine, and which of its keys are hot.
+ *
+ * No key is counted for it: a row's header has the number of updates that touched it, so the hottest are found by one look at all
+ * headers, exactly, and training pays nothing. Rows that were evicted have taken their numbers along. */
+#ifndef TR_PSERVER_TABLE_REPORT_H
+#define TR_PSERVER_TABLE_REPORT_H
+
+#include "pserver/table/table.h"
+#include "pserver/trireme_dist.h"
+
+/* The `most` keys whose rows most updates touched, in falling order; of equal ones the smaller key comes first. Returns how many
+ * there are. Between updates. */
+int64_t   tr_table_hot_keys(tr_table_hot_key *out, const tr_table *table, int64_t most);
+void      tr_table_describe(tr_table_part *out, const tr_table *table);
+/* The same as bytes for the wire; `*out` is malloc'ed. */
+tr_status tr_table_part_pack(const tr_table *table, void **out, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,32 @@
+/* table_tile.h - the optimizer of a sparse table: its operators, run by the executor on some rows at a time.
+ *
+ * The sub-block of lookup_sparse_table_update has the operators that an optimizer appends for a parameter, on a parameter of
+ * a fixed number of rows, the tile. They are planned once, as a program of their own; then rows are gathered into the tile with
+ * their state, the plan runs, and they are written back. Shapes never change, so a repeated update allocates nothing. What
+ * comes once an update (powers of beta, learning rates) is not in the sub-block: the tile gets copies of those numbers. */
+#ifndef TR_PSERVER_TABLE_TILE_H
+#define TR_PSERVER_TABLE_TILE_H
+
+#include "framework/op.h"
+#include "pserver/table/table.h"
+
+typedef struct tr_table_tile tr_table_tile;
+
+typedef struct tr_table_tile_names {
+    const char *param, *grad;
+    tr_strings  states;               /* in the order of the table's */
+} tr_table_tile_names;
+
+/* For the operators of block `block` of the program; names are those of its variables. */
+tr_status tr_table_tile_new(tr_table_tile **out, tr_program *program, int block, const tr_table_tile_names *names,
+                            const tr_table_config *config);
+void      tr_table_tile_free(tr_table_tile *tile);
+/* A number that the operators read, for the updates from now on; `value` has one element. */
+tr_status tr_table_tile_set(tr_table_tile *tile, const char *name, const tr_tensor *value);
+/* Begin update step `step`, then update `n` different keys by their gradients, [n, width]; in one step any number of times, each time
+ * other keys. `hints`: slots that they may have (tr_table_take_hinted), or NULL. */
+tr_status tr_table_tile_begin(tr_table *table, uint64_t step);
+tr_status tr_table_tile_run(tr_table_tile *tile, tr_table *table, const int64_t *keys, const uint32_t *hints, const float *grads,
+                            int64_t n);
+
+#endif

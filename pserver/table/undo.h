@@ -1,0 +1,32 @@
+/* undo.h - what rows were before an update, so that an update that a kill cut off leaves no trace.
+ *
+ * begin(step), then before rows change log them, then change them. The log of a step is kept until the next begins: the
+ * owner of several things (rows here, dense parameters there) decides after a kill which steps count, and those beyond
+ * are rolled back.
+ *
+ * What must stay true: a row is logged before its first store of the step. Logged twice in a step, it goes back to the first. */
+#ifndef TR_PSERVER_UNDO_H
+#define TR_PSERVER_UNDO_H
+
+#include "pserver/memory/segment.h"
+
+typedef struct tr_undo tr_undo;
+
+/* For rows of `stride` bytes. Named segments alone have one: NULL as name gives a log that keeps nothing. */
+tr_status tr_undo_create(tr_undo **out, const char *name, uint64_t stride);
+/* `rows`: so many there are. TR_EFORMAT: it is none of such rows. */
+tr_status tr_undo_attach(tr_undo **out, const char *name, uint64_t stride, uint64_t rows);
+void      tr_undo_free(tr_undo *undo);
+
+tr_status tr_undo_begin(tr_undo *undo, uint64_t step);
+/* Keep `n` rows: those of `slots` that are not TR_SLOT_NONE, in an array that begins at `rows`. */
+tr_status tr_undo_log(tr_undo *undo, const char *rows, const uint32_t *slots, int64_t n);
+/* The step of the log; 0: none was begun. */
+uint64_t  tr_undo_step(const tr_undo *undo);
+/* Calls `each` for all that was logged, the last first. */
+void      tr_undo_each(const tr_undo *undo, void (*each)(void *payload, uint64_t slot, const char *row), void *payload);
+/* Put back all that was logged, the last first, and empty the log. */
+void      tr_undo_roll_back(tr_undo *undo, char *rows);
+uint64_t  tr_undo_bytes(const tr_undo *undo);
+
+#endif

@@ -1,0 +1,317 @@
+/* comm.c - the owner's side of the communication thread: its life, commands, waiting; and what a core asks of it. */
+#include "pserver/transport/comm_state.h"
+
+#include "framework/interrupt.h"
+#include "pserver/observe/launcher.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t MPI_END = 5000000000;
+/* How long who was killed may take to be gone: milliseconds. */
+enum { KILLED_MAX = 100 };
+
+tr_status tr_comm_status(tr_comm *comm)
+{
+    if (atomic_load(&comm->state) != TR__FAILED)
+        return TR_OK;
+    pthread_mutex_lock(&comm->lock);
+    const tr_status status = tr_fail(comm->status, "%s", comm->text);
+    pthread_mutex_unlock(&comm->lock);
+    return status;
+}
+
+/* Sleep until the bell rings or the deadline is near. */
+static void owner_rest(tr_comm *comm, unsigned seen, int64_t left)
+{
+    tr__bell_wait(&comm->owner_bell, seen, left < 50000000 ? left : 50000000);
+}
+
+static tr_status wait_state(tr_comm *comm, tr__comm_state state, int64_t timeout)
+{
+    const int64_t deadline = tr__clock() + timeout;
+
+    for (;;) {
+        const unsigned seen = atomic_load(&comm->owner_bell);
+        const int      now = atomic_load(&comm->state);
+        if (now == TR__FAILED)
+            return tr_comm_status(comm);
+        if (now >= (int)state)
+            return TR_OK;
+        const int64_t left = deadline - tr__clock();
+        if (left <= 0)
+            return tr_fail(TR_ETIMEOUT, "timed out after %.1f s", (double)timeout / 1e9);
+        if (tr__is_interrupted())
+            return tr__fail_interrupted("the wait for the job's other ranks");
+        owner_rest(comm, seen, left);
+    }
+}
+
+tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_comm_core *core)
+{
+    tr_comm *comm = aligned_alloc(64, (sizeof *comm + 63) & ~(size_t)63);
+
+    memset(comm, 0, sizeof *comm);
+    comm->options = *options;
+    comm->core = *core;
+    comm->early_end = &comm->early;
+    comm->own_doorbell = tr_doorbell_new(&comm->doorbell_file);
+    snprintf(comm->transport_path, sizeof comm->transport_path, "%s", options->transport);
+    pthread_mutex_init(&comm->lock, NULL);
+    pthread_mutex_init(&comm->drive, NULL);
+    *out = comm;
+    const int error = pthread_create(&comm->thread, NULL, tr__comm_run, comm);
+    if (error)
+        return tr_fail(TR_ENOMEM, "cannot start the communication thread: %s; ulimit -u or a cgroup's pids.max may be too small",
+                       strerror(error));
+    comm->has_thread = true;
+    /* The thread's own deadline comes first, and says who is missing; beyond it MPI_Init itself hangs. */
+    tr__interruptible_begin();
+    const tr_status status = wait_state(comm, TR__RUNNING, options->start_timeout + 2000000000);
+    tr__interruptible_end();
+    if (status == TR_ETIMEOUT)
+        return tr_fail(TR_ETIMEOUT, "MPI did not start within %.0f s: did a rank die before the others had started?",
+                       (double)options->start_timeout / 1e9);
+    return status;
+}
+
+const tr_roster *tr_comm_roster(const tr_comm *comm)
+{
+    return comm->roster;
+}
+
+/* It naps as a driver, or stands aside for an owner's thread that may nap. */
+static void wake_thread(tr_comm *comm)
+{
+    tr_doorbell_ring(comm->own_doorbell, TR_BELL_OWNER | TR_BELL_THREAD);
+}
+
+void tr_comm_carry_on(tr_comm *comm)
+{
+    if (atomic_load(&comm->thread_sleeps))
+        wake_thread(comm);
+}
+
+/* What is urgent leaves in the caller's own thread, unless the other is at it. The other is woken where there is more to do: it carries on. */
+static void drive_once(tr_comm *comm, bool has_more)
+{
+    bool is_done = false;
+
+    if (pthread_mutex_trylock(&comm->drive) == 0) {
+        tr__rhythm r = {.who = TR_BELL_OWNER, .quiet_since = comm->now};
+        tr__comm_arm_for_thread(comm);
+        tr__comm_drive(comm, &r, tr__clock());
+        tr__comm_ring(comm, has_more);
+        is_done = comm->is_rung_by_all && !comm->out_waiting && !tr__comm_is_thread_deaf(comm);
+        pthread_mutex_unlock(&comm->drive);
+    }
+    if (!is_done)
+        tr_comm_carry_on(comm);
+}
+
+tr_status tr_comm_post(tr_comm *comm, const tr_command *command)
+{
+    const unsigned tail = atomic_load_explicit(&comm->ring_tail, memory_order_relaxed);
+
+    while (tail - atomic_load_explicit(&comm->ring_head, memory_order_acquire) == TR__RING) {
+        TR_TRY(tr_comm_status(comm));
+        drive_once(comm, false);
+    }
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) == TR__FAILED)
+        return tr_comm_status(comm);
+    comm->ring[tail % TR__RING] = *command;
+    atomic_store(&comm->ring_tail, tail + 1);
+    if (command->is_urgent)
+        drive_once(comm, command->has_more);
+    return TR_OK;
+}
+
+uint64_t tr_comm_done(const tr_comm *comm)
+{
+    return atomic_load_explicit(&comm->done, memory_order_acquire);
+}
+
+/* The owner has nothing better to do, so it drives: a message that it waits for needs no change of thread. */
+tr_status tr_comm_wait(tr_span *waited, tr_comm *comm, uint64_t done, int64_t timeout)
+{
+    bool is_late = false, is_interrupted = false;
+
+    tr__interruptible_begin();
+    atomic_store(&comm->owner_drives, true);
+    const int64_t until_driver = tr__comm_take_drive(comm);
+    const int64_t from = tr__clock();              /* not before: a driver's time never goes back, and tells whether it was away */
+    tr__rhythm    r = {TR_BELL_OWNER, from};
+    if (atomic_load_explicit(&comm->own_doorbell->armed, memory_order_relaxed))
+        atomic_store(&comm->own_doorbell->armed, 0);
+    for (int64_t now = from;; now = tr__clock()) {
+        const unsigned seen = atomic_load(&comm->own_doorbell->rings);
+        const int      moved = tr__comm_drive(comm, &r, now);
+        is_late = comm->now - from > timeout;
+        is_interrupted = tr__is_interrupted();
+        if (tr_comm_done(comm) >= done || atomic_load(&comm->state) == TR__FAILED || is_late || is_interrupted)
+            break;
+        if (!moved)
+            tr__comm_rest(comm, &r, seen);
+    }
+    if (waited)
+        *waited = (tr_span){from - until_driver, comm->now};
+    char waiting[512] = "the servers";
+    if (is_late && comm->has_node)
+        comm->node.describe(comm->node.self, waiting, sizeof waiting);
+    tr__comm_ring(comm, false);
+    pthread_mutex_unlock(&comm->drive);
+    atomic_store(&comm->owner_drives, false);
+    tr__interruptible_end();
+    if (tr_comm_done(comm) >= done)
+        return TR_OK;
+    if (is_interrupted && atomic_load(&comm->state) != TR__FAILED)
+        return tr__fail_interrupted("the wait for the servers");
+    return is_late ? tr_fail(TR_ETIMEOUT, "waited %.1f s for %s", (double)timeout / 1e9, waiting) : tr_comm_status(comm);
+}
+
+tr_status tr_comm_stand_by(tr_comm *comm, uint64_t done, int64_t timeout)
+{
+    const int64_t deadline = tr__clock() + timeout;
+
+    while (tr_comm_done(comm) < done) {
+        TR_TRY(tr_comm_status(comm));
+        if (tr__clock() > deadline)
+            return tr_fail(TR_ETIMEOUT, "waited %.1f s for the servers", (double)timeout / 1e9);
+        if (tr__is_interrupted())
+            return tr__fail_interrupted("the wait for the servers");
+        usleep(100);
+    }
+    return TR_OK;
+}
+
+static void free_comm(tr_comm *comm)
+{
+    for (int i = 0; comm->out && i < comm->roster->size; i++)
+        tr_outbox_deinit(&comm->out[i]);
+    tr__comm_watch_end(comm);
+    tr_doorbell_close(comm->own_doorbell);
+    if (comm->doorbell_file >= 0)
+        close(comm->doorbell_file);
+    tr_roster_free(comm->roster);
+    tr_liveness_free(comm->liveness);
+    free(comm->out);
+    free(comm->doorbell);
+    free(comm->to_ring);
+    free(comm->is_to_ring);
+    free(comm->has_news);
+    free(comm->pidfd);
+    free(comm->gone_at);
+    pthread_mutex_destroy(&comm->lock);
+    pthread_mutex_destroy(&comm->drive);
+    free(comm);
+}
+
+/* The failure is told when somebody has printed it; a little later the messages about it are on their way. */
+static void leave_failed(tr_comm *comm)
+{
+    const int64_t deadline = tr__clock() + comm->options.grace;
+
+    while (comm->transport && !atomic_load(&comm->is_told) && tr__clock() < deadline)
+        owner_rest(comm, atomic_load(&comm->owner_bell), 5000000);
+    if (comm->transport)
+        usleep(50000);
+    atomic_store(&comm->is_parked, true);
+    wake_thread(comm);
+    pthread_join(comm->thread, NULL);              /* MPI stays as it is, and what it may write into */
+}
+
+/* MPI's end asks its daemon, which may sleep or be gone: the job is over all the same. */
+static bool end_mpi(tr_comm *comm)
+{
+    if (wait_state(comm, TR__ENDED, MPI_END) != TR_OK)
+        return false;                              /* what the thread uses is left to it */
+    pthread_join(comm->thread, NULL);
+    free_comm(comm);
+    return true;
+}
+
+tr_status tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must_exit)
+{
+    *must_exit = false;
+    if (!comm->has_thread) {
+        free_comm(comm);
+        return TR_OK;
+    }
+    comm->is_well = is_well;
+    atomic_store(&comm->is_leaving, true);
+    wake_thread(comm);
+    const tr_status status = wait_state(comm, TR__LEFT, timeout);
+    *must_exit = atomic_load(&comm->has_survived);
+    if (status == TR_OK) {
+        *must_exit |= !end_mpi(comm);
+    } else if (status != TR_ETIMEOUT) {
+        char text[4096];
+        snprintf(text, sizeof text, "%s", tr_error());
+        leave_failed(comm);
+        return tr_fail(status, "%s", text);
+    }
+    return status;
+}
+
+void tr_comm_kill(tr_comm *comm, int rank)
+{
+    struct pollfd end = {comm->pidfd[rank], POLLIN, 0};
+
+    if (end.fd < 0)
+        return;
+    syscall(SYS_pidfd_send_signal, end.fd, SIGKILL, NULL, 0);
+    poll(&end, 1, KILLED_MAX);
+}
+
+void tr_comm_take_place(tr_comm *comm, int server)
+{
+    tr_roster_replace(comm->roster, server, comm->roster->self);
+}
+
+void tr_comm_tell_losses(const tr_comm *comm)
+{
+    const tr_roster *roster = comm->roster;
+
+    for (int i = 0; i < roster->size; i++)
+        if (roster->rank[i].is_dead && roster->rank[i].role == TR_ROLE_TRAINER)
+            tr__launcher_tell("lost", i, "died");
+}
+
+bool tr_comm_inherit(tr_comm *comm, int trainer, uint32_t epoch)
+{
+    return tr_roster_inherit(comm->roster, trainer, comm->roster->self, epoch);
+}
+
+bool tr_comm_mirror(tr_comm *comm, int server)
+{
+    return tr_roster_mirror(comm->roster, server, comm->roster->self);
+}
+
+void tr_comm_set_exit_code(tr_comm *comm, int code)
+{
+    atomic_store(&comm->exit_code, code);
+}
+
+int tr_comm_exit_code(const tr_comm *comm)
+{
+    const int code = atomic_load(&comm->exit_code);
+    return code ? code : 1;
+}
+
+void tr_comm_stats(const tr_comm *comm, tr_job_stats *stats)
+{
+    stats->wire_nanoseconds = tr_counter_get(&comm->moving);
+    stats->messages_sent = tr_traffic_messages(&comm->sent);
+    stats->messages_received = tr_traffic_messages(&comm->received);
+    stats->bytes_sent = tr_traffic_bytes(&comm->sent);
+    stats->bytes_received = tr_traffic_bytes(&comm->received);
+}
+
+void tr_comm_traffic(const tr_comm *comm, const tr_traffic **sent, const tr_traffic **received)
+{
+    *sent = &comm->sent;
+    *received = &comm->received;
+}

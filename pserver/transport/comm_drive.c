@@ -1,0 +1,209 @@
+/* comm_drive.c - who drives: one turn after the other, with a rest where nothing moves. The communication thread does, or an owner that waits. */
+#include "pserver/transport/comm_state.h"
+
+#include <sched.h>
+#include <signal.h>
+
+/* So long commands that are not urgent wait for company at least; who naps meanwhile takes them behind its nap. Nanoseconds, as all here. */
+static const int64_t GATHERING = 1000000;
+/* How long a driver without work polls hot before it naps: for long while messages have come one shortly after the other, so many in a row.
+ * Then it yields to the other ranks, too, where they are more than the processors; else it does not, since who yields to a thread that computes
+ * is not woken but waits for that one's whole slice. */
+static const int64_t HOT = 30000, HOT_CALM = 5000, SHORT_WAIT = 200000;
+enum { SHORT_WAITS = 64 };
+/* A nap that no doorbell ends is a part of the quiet before it, so that it delays what ends the quiet by no more than that part, but never so
+ * long that heartbeats notice, nor, where not every rank can ring this one, that messages wait for long. Where all can, a short one is for
+ * nothing but to take a processor from those who compute. */
+static const int64_t NAP_MIN = 20000, NAP_MIN_RUNG = 3000000, NAP_PART = 8, NAP_MAX = 5000000, NAP_MAX_RUNG = 12000000;
+/* Who was sent something is rung when nothing moves here any more, or after so long. */
+static const int64_t UNRUNG_MAX = 50000;
+
+/* == a turn =================================================================================== */
+
+static int take_commands(tr_comm *comm)
+{
+    const unsigned tail = atomic_load_explicit(&comm->ring_tail, memory_order_acquire);
+    unsigned       head = atomic_load_explicit(&comm->ring_head, memory_order_relaxed);
+    const unsigned count = tail - head;
+    bool           is_urgent = atomic_load(&comm->owner_drives);
+
+    for (; head != tail; head++) {
+        is_urgent |= comm->ring[head % TR__RING].is_urgent;
+        comm->core.command(comm->core.self, &comm->ring[head % TR__RING]);
+        atomic_store_explicit(&comm->ring_head, head + 1, memory_order_release);
+    }
+    if (count && !comm->gathers_since)
+        comm->gathers_since = comm->now;
+    if (comm->gathers_since && (is_urgent || comm->now - comm->gathers_since >= GATHERING)) {
+        comm->core.flush(comm->core.self);
+        comm->gathers_since = 0;
+    }
+    return (int)count;
+}
+
+static void publish(tr_comm *comm)
+{
+    atomic_store_explicit(&comm->done, comm->core.done(comm->core.self), memory_order_release);
+}
+
+/* Is it worth while to look for messages at once, and again? */
+static bool is_hot(const tr__rhythm *r, int64_t quiet)
+{
+    return quiet < (r->is_brisk ? HOT : HOT_CALM) && !r->is_aside;
+}
+
+/* Nothing that this rank waits for comes without a ring. What MPI sends by itself, such as that a payload was taken, does. */
+static bool hears_all(const tr_comm *comm)
+{
+    return comm->is_rung_by_all && !comm->out_waiting &&
+           !(comm->has_node && comm->node.awaits_loans && comm->node.awaits_loans(comm->node.self));
+}
+
+static unsigned bits_for(const tr_comm *comm, unsigned who)
+{
+    const bool awaits_receipts = !comm->has_node || !comm->node.awaits_receipts ||
+                                 comm->node.awaits_receipts(comm->node.self, who == TR_BELL_OWNER);
+    return awaits_receipts ? who | TR_BELL_RECEIPTS : who;
+}
+
+/* It sleeps, or is about to, and whoever drove for it has disarmed its doorbell. */
+void tr__comm_arm_for_thread(tr_comm *comm)
+{
+    if (atomic_load(&comm->thread_sleeps) && !atomic_load(&comm->own_doorbell->armed))
+        tr_doorbell_arm(comm->own_doorbell, bits_for(comm, TR_BELL_THREAD));
+}
+
+bool tr__comm_is_thread_deaf(const tr_comm *comm)
+{
+    const unsigned wanted = bits_for(comm, TR_BELL_THREAD);
+    return (atomic_load(&comm->own_doorbell->armed) & wanted) != wanted;
+}
+
+bool tr__comm_has_commands(const tr_comm *comm)
+{
+    return atomic_load_explicit(&comm->ring_head, memory_order_relaxed) != atomic_load(&comm->ring_tail);
+}
+
+/* While a message is likely at any moment: to look for one costs less than to look at everything else. */
+static int poll_often(const tr_comm *comm)
+{
+    enum { OFTEN = 32 };
+    int moved = 0;
+
+    for (int i = 0; i < OFTEN && !moved && !tr__comm_has_commands(comm); i++)
+        moved = comm->table->poll(comm->transport);
+    return moved;
+}
+
+/* What the owner wants, and the answers to what has come, leave before anything else is looked at. */
+static int turn(tr_comm *comm, bool often)
+{
+    int moved = 0;
+
+    if (comm->has_node && comm->status == TR_OK && tr__comm_has_commands(comm)) {
+        moved += take_commands(comm);
+        moved += tr__comm_send_core(comm);
+    }
+    moved += often && !moved ? poll_often(comm) : comm->table->poll(comm->transport);
+    if (moved)
+        moved += tr__comm_send_core(comm);
+    if (!comm->has_node && comm->status == TR_OK && comm->roster->known == comm->roster->size)
+        tr__comm_begin_core(comm);
+    if (comm->has_node && comm->status == TR_OK) {
+        moved += take_commands(comm);
+        comm->node.tick(comm->node.self, comm->now);
+        tr__comm_check_core(comm, comm->roster->self);
+        publish(comm);
+    }
+    moved += tr__comm_send_core(comm);
+    moved += tr__comm_send_waiting(comm);
+    tr__comm_watch(comm);
+    if (!moved || comm->now - comm->unrung_since >= UNRUNG_MAX)
+        tr__comm_ring(comm, false);
+    return moved;
+}
+
+/* One turn of whoever drives. To ask for the time takes as long as to send a small message: once when it begins, and when it has moved something. */
+int tr__comm_drive(tr_comm *comm, tr__rhythm *r, int64_t now)
+{
+    tr_counter_add(&comm->turns, 1);
+    tr__comm_turn_begins(comm, now);
+    const int moved = turn(comm, is_hot(r, comm->now - r->quiet_since));
+    if (moved) {
+        if (!r->is_aside)
+            comm->short_waits = comm->now - r->quiet_since < SHORT_WAIT ? comm->short_waits + 1 : 0;
+        if (r->armed_as)
+            atomic_store(&comm->own_doorbell->armed, 0);
+        r->armed_as = 0;
+        r->quiet_since = comm->now = tr__clock();
+        tr_counter_add(&comm->moving, comm->now - now);
+    }
+    r->looked_at = comm->now;
+    r->is_brisk = comm->short_waits >= SHORT_WAITS;
+    r->hears_all = hears_all(comm);
+    r->wakes_as = bits_for(comm, r->who);
+    return moved;
+}
+
+/* == between turns ============================================================================= */
+
+/* `seen`: the doorbell's rings before the last look. */
+void tr__comm_rest(tr_comm *comm, tr__rhythm *r, unsigned seen)
+{
+    const int64_t quiet = r->looked_at - r->quiet_since;
+
+    if (is_hot(r, quiet)) {
+        if (comm->is_crowded && r->is_brisk)
+            sched_yield();
+        else
+            tr__pause();
+    } else if (r->armed_as != r->wakes_as) {
+        tr_doorbell_arm(comm->own_doorbell, r->wakes_as);
+        r->armed_as = r->wakes_as;
+    } else {
+        const int64_t least = r->hears_all ? NAP_MIN_RUNG : NAP_MIN, most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
+        const int64_t part = quiet / NAP_PART, nap = part > least ? part : least;
+        tr__bell_wait_as(&comm->own_doorbell->rings, r->who, seen, nap < most ? nap : most);
+        r->armed_as = atomic_load(&comm->own_doorbell->armed) == r->wakes_as ? r->wakes_as : 0;
+    }
+}
+
+/* == becoming who drives ======================================================================= */
+
+void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s)
+{
+    const int64_t turns = tr_counter_get(&comm->turns), now = tr__clock();
+
+    if (turns != s->turns)
+        *s = (tr__stuck){turns, now, 0};
+    else if (++s->looks > 1000 && now - s->since > comm->options.timeout + comm->options.grace)
+        raise(SIGKILL);
+}
+
+/* False: it was not to be had for so long. The sanitizer of threads does not know pthread_mutex_clocklock. */
+static bool lock_within(pthread_mutex_t *mutex, int64_t nanoseconds)
+{
+#ifdef __SANITIZE_THREAD__
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    const int64_t until = (int64_t)at.tv_sec * 1000000000 + at.tv_nsec + nanoseconds;
+    at = (struct timespec){until / 1000000000, until % 1000000000};
+    return pthread_mutex_timedlock(mutex, &at) == 0;
+#else
+    const int64_t         until = tr__clock() + nanoseconds;
+    const struct timespec at = {until / 1000000000, until % 1000000000};
+    return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &at) == 0;
+#endif
+}
+
+int64_t tr__comm_take_drive(tr_comm *comm)
+{
+    tr__stuck s = {0};
+
+    if (pthread_mutex_trylock(&comm->drive) == 0)
+        return 0;
+    const int64_t from = tr__clock();
+    while (!lock_within(&comm->drive, TR__LOOK))
+        tr__comm_look_whether_stuck(comm, &s);
+    return tr__clock() - from;
+}

@@ -1,0 +1,205 @@
+/* comm_receive.c - what comes from other ranks: the transport calls when a message has a header, when it is here, when one of
+ * ours has left, and when it knows that a rank is dead. All of it runs in the thread that drives. */
+#include "pserver/observe/launcher.h"
+#include "pserver/observe/trace.h"
+#include "pserver/transport/comm_state.h"
+
+#include "proto/pserver.pb-c.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
+{
+    tr_comm *comm = self;
+    tr_wire  wire;
+
+    *to = NULL;
+    if (tr_wire_decode(&wire, header) != TR_OK) {
+        tr__comm_failed(comm, TR_EFORMAT, peer, tr_error());
+        return -1;
+    }
+    if (wire.bytes) {
+        if (tr_wire_is_of_loop(wire.kind) || wire.kind == TR_WIRE_SERVING || !comm->has_node)
+            *to = aligned_alloc(64, (wire.bytes + 63) & ~(uint64_t)63);
+        else
+            *to = comm->node.place(comm->node.self, peer, &wire);
+    }
+    return (int64_t)wire.bytes;
+}
+
+static void keep_for_later(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    tr__early *early = malloc(sizeof *early);
+
+    if (!is_placed && wire->bytes) {
+        void *copy = aligned_alloc(64, (wire->bytes + 63) & ~(uint64_t)63);
+        memcpy(copy, payload, wire->bytes);
+        payload = copy;
+    }
+    *early = (tr__early){NULL, peer, *wire, payload};
+    *comm->early_end = early;
+    comm->early_end = &early->next;
+}
+
+static void on_hello(tr_comm *comm, int peer, const uint8_t *payload, uint64_t bytes)
+{
+    const tr_status status = tr_roster_hear(comm->roster, peer, payload, bytes);
+
+    if (status != TR_OK)
+        tr__comm_failed(comm, status, comm->roster->self, tr_error());
+}
+
+/* It was dead before, or it has left. */
+static void on_bye(tr_comm *comm, int peer)
+{
+    tr_liveness_left(comm->liveness, peer);
+    tr_rank *r = &comm->roster->rank[peer];
+    r->has_left = tr_liveness_of(comm->liveness, peer) == TR_LIFE_LEFT;
+    if (r->has_left && comm->has_node && comm->node.left) {
+        comm->node.left(comm->node.self, peer);
+        tr__comm_check_core(comm, comm->roster->self);
+    }
+}
+
+/* Messages between the threads themselves. */
+static void receive_own(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    if (wire->kind == TR_WIRE_HELLO)
+        on_hello(comm, peer, payload, wire->bytes);
+    else if (wire->kind == TR_WIRE_BYE)
+        on_bye(comm, peer);
+    else if (wire->kind == TR_WIRE_ABORT)
+        tr__comm_on_abort(comm, peer, payload, wire->bytes);
+    if (is_placed)
+        free(payload);
+}
+
+/* What the job is about to fail of is theirs: the launcher starts it again. */
+static void tell_deaths(const tr_comm *comm)
+{
+    for (int i = 0; i < comm->roster->size; i++)
+        if (comm->roster->rank[i].is_dead)
+            tr__launcher_tell("died", i, "died");
+}
+
+void tr__comm_check_core(tr_comm *comm, int peer)
+{
+    const char     *text;
+    const tr_status status = comm->node.status(comm->node.self, &text);
+
+    if (status == TR_OK)
+        return;
+    /* A trainer's core fails with EPEER when a server refuses, or by itself, when nobody takes a dead one's place; a server's when it
+     * refuses, or later than a death, when there is no heir. */
+    const bool is_trainer = comm->roster->rank[comm->roster->self].role == TR_ROLE_TRAINER, is_refused = is_trainer && status == TR_EPEER;
+    if (status == TR_EPEER && (!is_trainer || peer == comm->roster->self))
+        tell_deaths(comm);
+    tr__comm_failed(comm, status, is_refused ? peer : comm->roster->self, text);
+}
+
+/* A spare that serves has taken a server's place. */
+static void see_server(tr_comm *comm, int peer, const uint8_t *payload, int64_t bytes)
+{
+    Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, (size_t)bytes, payload);
+    tr_roster                 *roster = comm->roster;
+
+    if (serving && comm->has_node && serving->server < (uint32_t)roster->servers &&
+        roster->rank[peer].role == TR_ROLE_SPARE && roster->server_rank[serving->server] != peer)
+        tr_roster_replace(roster, (int)serving->server, peer);
+    if (serving)
+        trireme__pserver__serving__free_unpacked(serving, NULL);
+}
+
+/* Another process is this trainer now: this rank was declared dead while it slept. It ends itself as the dead do, at once and without a
+ * word, so that nothing of it can reach the job any more. */
+static void end_replaced(void)
+{
+    raise(SIGKILL);
+}
+
+/* A spare is the trainer that has died. If that was this rank, it ends. */
+static void see_heir(tr_comm *comm, int peer, const tr_wire *wire)
+{
+    tr_roster     *roster = comm->roster;
+    const uint32_t trainer = wire->replace_done.trainer;
+
+    if (!comm->has_node || trainer >= (uint32_t)roster->trainers)
+        return;
+    const int before = roster->trainer_rank[trainer];
+    if (tr_roster_inherit(roster, (int)trainer, peer, wire->replace_done.called) && before == roster->self)
+        end_replaced();
+}
+
+/* A rank that waited is a replica. */
+static void see_replica(tr_comm *comm, int peer, const tr_wire *wire)
+{
+    if (comm->has_node && wire->server.server < (uint32_t)comm->roster->servers)
+        tr_roster_mirror(comm->roster, (int)wire->server.server, peer);
+}
+
+static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed)
+{
+    tr_comm *comm = self;
+    tr_wire  wire;
+
+    if (tr_wire_decode(&wire, header) != TR_OK || (int64_t)wire.bytes != bytes) {
+        tr__comm_failed(comm, TR_EFORMAT, peer, "a message has another size than its header says");
+        return;
+    }
+    tr_liveness_heard(comm->liveness, peer, comm->now);
+    tr_traffic_add(&comm->received, wire.kind, TR_WIRE_HEADER + (int64_t)wire.bytes);
+    if (tr_trace_has_messages())
+        tr_trace_message(comm->now, comm->roster->self, false, peer, &wire);
+    if (wire.kind == TR_WIRE_SERVING)
+        see_server(comm, peer, payload, bytes);
+    if (wire.kind == TR_WIRE_REPLACE_DONE)
+        see_heir(comm, peer, &wire);
+    if (wire.kind == TR_WIRE_MIRROR_IS)
+        see_replica(comm, peer, &wire);
+    if (wire.kind == TR_WIRE_REPLACED)
+        end_replaced();
+    if (tr_wire_is_of_loop(wire.kind))
+        receive_own(comm, peer, &wire, payload, is_placed);
+    else if (!comm->has_node)
+        keep_for_later(comm, peer, &wire, payload, is_placed);
+    else {
+        const bool is_ours = is_placed && wire.kind == TR_WIRE_SERVING;
+        comm->node.receive(comm->node.self, comm->now, peer, &wire, payload, is_placed && !is_ours);
+        if (is_ours)
+            free(payload);
+        tr__comm_check_core(comm, peer);
+    }
+}
+
+static void on_sent(void *self, void *token)
+{
+    (void)self;
+    if ((uintptr_t)token & 1)
+        ((tr_loan *)(void *)((char *)token - 1))->readers--;
+    else
+        free(token);
+}
+
+static void on_dead(void *self, int peer)
+{
+    tr__comm_gone(self, peer, "died");
+}
+
+tr_transport_events tr__comm_events(tr_comm *comm)
+{
+    return (tr_transport_events){comm, on_place, on_receive, on_sent, on_dead};
+}
+
+void tr__comm_receive_early(tr_comm *comm)
+{
+    while (comm->early) {
+        tr__early *early = comm->early;
+        comm->early = early->next;
+        comm->node.receive(comm->node.self, comm->now, early->peer, &early->wire, early->payload, false);
+        tr__comm_check_core(comm, early->peer);
+        free(early->payload);
+        free(early);
+    }
+}

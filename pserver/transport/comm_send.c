@@ -1,0 +1,108 @@
+/* comm_send.c - what leaves: the core's messages and this rank's own, to each peer in a line of its own. */
+#include "pserver/observe/trace.h"
+#include "pserver/transport/comm_state.h"
+
+static void note_to_ring(tr_comm *comm, const tr_message *message)
+{
+    const int peer = message->peer;
+
+    comm->has_news[peer] |= !message->is_receipt;
+    if (!comm->doorbell[peer] || comm->is_to_ring[peer])
+        return;
+    comm->is_to_ring[peer] = true;
+    comm->unrung_since = comm->to_ring_count ? comm->unrung_since : comm->now;
+    comm->to_ring[comm->to_ring_count++] = peer;
+}
+
+static bool hand_over(tr_comm *comm, const tr_message *message)
+{
+    uint8_t header[TR_WIRE_HEADER];
+
+    tr_wire_encode(header, &message->wire);
+    if (!comm->table->send(comm->transport, message->peer, header, message->payload, (int64_t)message->wire.bytes,
+                           tr__token_of(message)))
+        return false;
+    if (tr_trace_has_messages())
+        tr_trace_message(comm->now, comm->roster->self, true, message->peer, &message->wire);
+    note_to_ring(comm, message);
+    tr_liveness_sent(comm->liveness, message->peer, comm->now);
+    tr_traffic_add(&comm->sent, message->wire.kind, TR_WIRE_HEADER + (int64_t)message->wire.bytes);
+    return true;
+}
+
+/* When all that is to be sent now is with MPI, and those of other processors first: who wakes on this one takes it from this thread, and keeps
+ * it for as long as it computes. A receipt wakes whom it lets go on: with a bit of what it arms, a reader says whether that is so, as of the
+ * turn before; then it looks once more, and arms anew if it is so no more. Other messages wake it in any case, so that no ring is lost. */
+void tr__comm_ring(tr_comm *comm, bool has_more)
+{
+    int near = 0;
+
+    if (!comm->to_ring_count)
+        return;
+    atomic_thread_fence(memory_order_seq_cst);     /* the messages first: their readers arm, then look */
+    for (int i = 0; i < comm->to_ring_count; i++) {
+        const int    peer = comm->to_ring[i];
+        tr_doorbell *bell = comm->doorbell[peer];
+        const bool   is_armed = tr_doorbell_is_armed(bell, !comm->has_news[peer]), is_near = is_armed && tr_doorbell_is_near(bell);
+        if (is_near)
+            comm->to_ring[near++] = peer;
+        if (is_near && has_more)
+            continue;
+        comm->is_to_ring[peer] = comm->has_news[peer] = false;
+        if (is_armed && !is_near)
+            tr_doorbell_ring_armed(bell);
+    }
+    for (int i = 0; i < near && !has_more; i++)
+        tr_doorbell_ring_armed(comm->doorbell[comm->to_ring[i]]);
+    comm->to_ring_count = has_more ? near : 0;
+}
+
+/* A peer that is slow holds up nobody else: it has a line of its own. */
+static void post_message(tr_comm *comm, const tr_message *message)
+{
+    tr_outbox *out = &comm->out[message->peer];
+
+    if (out->count || !hand_over(comm, message)) {
+        tr_outbox_put(out, message);
+        comm->out_waiting++;
+    }
+}
+
+void tr__comm_send(tr_comm *comm, int peer, tr_wire_kind kind, void *payload, uint64_t bytes)
+{
+    const tr_message message = {
+        .peer = peer, .payload = payload, .owned = payload,
+        .wire = {.kind = kind, .sender = (uint32_t)comm->roster->self, .epoch = comm->options.epoch, .bytes = bytes}};
+    post_message(comm, &message);
+}
+
+int tr__comm_send_waiting(tr_comm *comm)
+{
+    int count = 0;
+
+    if (comm->out_waiting && comm->has_node && comm->node.awaits_loans && comm->node.awaits_loans(comm->node.self))
+        for (int i = 0; i < comm->roster->size; i++)
+            tr_outbox_give_back(&comm->out[i]);
+    for (int i = 0; comm->out_waiting && i < comm->roster->size; i++) {
+        tr_outbox *out = &comm->out[i];
+        while (out->count && hand_over(comm, &out->item[out->first])) {
+            tr_message message;
+            tr_outbox_take(out, &message);
+            comm->out_waiting--;
+            count++;
+        }
+    }
+    return count;
+}
+
+int tr__comm_send_core(tr_comm *comm)
+{
+    tr_message message;
+    int        count = 0;
+
+    while (comm->has_node && comm->node.next(comm->node.self, &message)) {
+        post_message(comm, &message);
+        count++;
+    }
+    return count;
+}

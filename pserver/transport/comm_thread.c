@@ -1,0 +1,143 @@
+/* comm_thread.c - the communication thread: it starts MPI, makes the core when all ranks are known, drives, and ends with the last goodbye. */
+#include "pserver/transport/comm_state.h"
+
+#include "pserver/observe/launcher.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+static bool begin(tr_comm *comm)
+{
+    const tr_transport_events events = tr__comm_events(comm);
+    char                      error[2048] = "";
+    uint8_t                  *hello;
+    size_t                    size;
+
+    comm->now = tr__clock();
+    comm->table = tr_transport_load(comm->transport_path, error, sizeof error);
+    if (comm->table)
+        comm->transport = comm->table->start(&events, error, sizeof error);
+    if (!comm->transport) {
+        pthread_mutex_lock(&comm->lock);
+        comm->status = TR_EUNSUPPORTED;
+        snprintf(comm->text, sizeof comm->text, "%s", error);
+        pthread_mutex_unlock(&comm->lock);
+        atomic_store(&comm->state, TR__FAILED);
+        tr__bell_ring(&comm->owner_bell);
+        return false;
+    }
+    const int rank = comm->table->rank(comm->transport), ranks = comm->table->size(comm->transport);
+    comm->now = tr__clock();
+    comm->start_deadline = comm->now + comm->options.start_timeout;
+    comm->roster = tr_roster_new(rank, ranks);
+    comm->liveness = tr_liveness_new(rank, ranks, comm->options.heartbeat, comm->options.timeout, comm->now);
+    comm->out = calloc((size_t)ranks, sizeof *comm->out);
+    comm->gone_at = calloc((size_t)ranks, sizeof *comm->gone_at);
+    comm->doorbell = calloc((size_t)ranks, sizeof *comm->doorbell);
+    comm->to_ring = calloc((size_t)ranks, sizeof *comm->to_ring);
+    comm->is_to_ring = calloc((size_t)ranks, sizeof *comm->is_to_ring);
+    comm->has_news = calloc((size_t)ranks, sizeof *comm->has_news);
+    comm->pidfd = malloc((size_t)ranks * sizeof *comm->pidfd);
+    for (int i = 0; i < ranks; i++)
+        comm->pidfd[i] = -1;
+    if (tr_roster_pack_hello(&hello, &size, comm->options.role, comm->options.epoch, comm->options.can_inherit,
+                             comm->doorbell_file) != TR_OK)
+        return true;                               /* nobody hears of this rank in time, and that is said */
+    for (int i = 0; i < ranks; i++)
+        if (i != rank)
+            tr__comm_send(comm, i, TR_WIRE_HELLO, memcpy(malloc(size), hello, size), size);
+    tr_roster_hear(comm->roster, rank, hello, size);
+    free(hello);
+    return true;
+}
+
+/* All ranks are known: number them, make the core, give it what came too early. */
+void tr__comm_begin_core(tr_comm *comm)
+{
+    const tr_status status = tr_roster_close(comm->roster);
+
+    if (status != TR_OK) {
+        tr__comm_failed(comm, status, comm->roster->self, tr_error());
+        return;
+    }
+    comm->node = comm->core.make(comm->core.self, comm->roster);
+    comm->has_node = true;
+    tr__comm_watch_begin(comm);
+    tr__comm_receive_early(comm);
+    int expected = TR__STARTING;
+    atomic_compare_exchange_strong(&comm->state, &expected, TR__RUNNING);
+    tr__bell_ring(&comm->owner_bell);
+}
+
+static bool is_quiet(const tr_comm *comm)
+{
+    return !comm->out_waiting && comm->table->unsent(comm->transport) == 0;
+}
+
+/* This rank's end: a BYE to everybody when all else is sent; the thread stays until everybody's has come. The launcher hears of it before them: who has
+ * a BYE of this rank misses it no more, however it ends from then on, and between a BYE and everybody's there may be hours. Who dies in front of its
+ * BYE is dead to the others, and by what they say then. */
+static bool may_end(tr_comm *comm)
+{
+    if (!atomic_load(&comm->is_leaving) || comm->status != TR_OK || !is_quiet(comm))
+        return false;
+    if (!comm->said_bye) {
+        comm->said_bye = comm->roster->rank[comm->roster->self].has_left = true;
+        if (comm->is_well)
+            tr__launcher_tell("done", comm->roster->self, NULL);
+        for (int i = 0; i < comm->roster->size; i++)
+            if (i != comm->roster->self)
+                tr__comm_send(comm, i, TR_WIRE_BYE, NULL, 0);
+        return false;
+    }
+    return tr_liveness_all_left(comm->liveness);
+}
+
+void *tr__comm_run(void *payload)
+{
+    tr_comm *comm = payload;
+    tr__rhythm   r;
+    tr__stuck    owner = {0};
+
+    prctl(PR_SET_NAME, "trireme-comm");
+    prctl(PR_SET_TIMERSLACK, 1000);
+    pthread_mutex_lock(&comm->drive);
+    const bool has_begun = begin(comm);
+    pthread_mutex_unlock(&comm->drive);
+    if (!has_begun)
+        return NULL;
+    /* A trainer that waits drives itself. */
+    r = (tr__rhythm){.who = TR_BELL_THREAD, .quiet_since = comm->now, .is_aside = comm->options.role == TR_ROLE_TRAINER};
+    for (;;) {
+        const unsigned seen = atomic_load(&comm->own_doorbell->rings);
+        if (atomic_load(&comm->is_parked))
+            return NULL;
+        if (atomic_load(&comm->owner_drives)) {
+            r.armed_as = 0;
+            tr__comm_look_whether_stuck(comm, &owner);
+            atomic_store(&comm->thread_sleeps, true);
+            tr__bell_wait_as(&comm->own_doorbell->rings, TR_BELL_THREAD, seen, TR__LOOK);
+            continue;
+        }
+        atomic_store(&comm->thread_sleeps, false);
+        pthread_mutex_lock(&comm->drive);
+        const int  moved = tr__comm_drive(comm, &r, tr__clock());
+        const bool is_over = may_end(comm);
+        pthread_mutex_unlock(&comm->drive);
+        if (is_over)
+            break;
+        if (moved)
+            continue;
+        atomic_store(&comm->thread_sleeps, true);
+        if (!tr__comm_has_commands(comm))
+            tr__comm_rest(comm, &r, seen);
+    }
+    atomic_store(&comm->state, TR__LEFT);
+    tr__bell_ring(&comm->owner_bell);
+    comm->table->stop(comm->transport, !atomic_load(&comm->has_survived));
+    atomic_store(&comm->state, TR__ENDED);
+    tr__bell_ring(&comm->owner_bell);
+    return NULL;
+}

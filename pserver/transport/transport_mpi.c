@@ -1,0 +1,407 @@
+/* transport_mpi.c - messages over MPI point-to-point; built as trireme_mpi.so, which needs libmpi alone.
+ *
+ * One binary runs on Open MPI 5 and 4.1. The fault-tolerance calls (MPIX_*, ULFM) are looked up when the process
+ * starts; without them, or in a job started without --with-ft ulfm, deaths are for others to notice.
+ *
+ * Rules that measurements under killed ranks taught:
+ *   - one thread at a time in MPI (SERIALIZED; MULTIPLE locks itself up at a death);
+ *   - no blocking call to a peer, no collective after the start, no MPI_Finalize after a death;
+ *   - one receive posted for each peer, no MPI_ANY_SOURCE;
+ *   - MPIX_Comm_get_failed before every MPI_Isend: streaming to a dead peer over tcp crashes;
+ *   - at its first error a peer is dropped; its requests and their buffers are abandoned, never freed. */
+#include "pserver/transport/transport.h"
+
+#include <mpi.h>
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAG_HEADER = 7701, TAG_BULK = 7702 };
+enum { SLOT = 4096, INLINE_MAX = SLOT - TR_TRANSPORT_HEADER };
+enum { RECV_DEPTH = 8, SEND_DEPTH = 32 };
+
+/* A message on its way in: the header is here, its payload may be coming. */
+typedef struct inbound {
+    uint8_t    *slot;
+    bool        has_bulk;
+    MPI_Request bulk;
+    void       *to;
+    void       *scratch;              /* for a payload that nobody wants */
+    int64_t     bytes;
+} inbound;
+
+typedef struct outbound {
+    uint8_t    *slot;
+    MPI_Request header, bulk;
+    void       *token;
+} outbound;
+
+typedef struct peer {
+    bool     is_dead;
+    bool     is_posted;               /* a receive for a header is */
+    unsigned in_first, in_count;      /* rings */
+    unsigned out_first, out_count;
+    inbound  in[RECV_DEPTH + 1];      /* one more: the slot of the posted receive */
+    outbound out[SEND_DEPTH];
+} peer;
+
+typedef int (*get_failed_fn)(MPI_Comm comm, MPI_Group *group);
+
+struct tr_transport {
+    tr_transport_events events;
+    int            rank, size;
+    get_failed_fn  get_failed;
+    int            failed;            /* ranks MPI has told us of */
+    peer          *peer;
+    MPI_Request   *header;            /* the posted receive of each peer */
+    MPI_Status    *status;
+    int           *index;
+};
+
+/* == start ==================================================================================== */
+
+/* Open MPI's own mpirun says which one it is: 5 by OMPI_VERSION, 4 by its orte settings. */
+static int launcher_major(void)
+{
+    const char *version = getenv("OMPI_VERSION");
+    if (version)
+        return atoi(version);
+    return getenv("OMPI_MCA_orte_hnp_uri") ? 4 : 0;
+}
+
+static bool is_mixture(char *error, size_t size)
+{
+    char    version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int     length, major = 0;
+    Dl_info info = {0};
+
+    MPI_Get_library_version(version, &length);
+    version[strcspn(version, ",")] = '\0';
+    const int launcher = launcher_major();
+    if (sscanf(version, "Open MPI v%d", &major) != 1 || !launcher || launcher == major)
+        return false;
+    /* 5's mpirun without ft starts 4.1's programs as single processes; both mixtures cost a silent hang at best. */
+    dladdr((void *)(uintptr_t)MPI_Init_thread, &info);
+    snprintf(error, size, "mpirun is Open MPI %d, but the library that was loaded is %s (%s): use the mpirun that belongs "
+             "to it, or set LD_LIBRARY_PATH to the libraries of that mpirun", launcher, version,
+             info.dli_fname ? info.dli_fname : "?");
+    return true;
+}
+
+static void post(tr_transport *t, int rank)
+{
+    peer    *p = &t->peer[rank];
+    inbound *in = &p->in[(p->in_first + p->in_count) % (RECV_DEPTH + 1)];
+
+    if (p->is_dead || p->is_posted || p->in_count == RECV_DEPTH)
+        return;
+    if (!in->slot)
+        in->slot = aligned_alloc(64, SLOT);
+    p->is_posted = MPI_Irecv(in->slot, SLOT, MPI_BYTE, rank, TAG_HEADER, MPI_COMM_WORLD, &t->header[rank]) == MPI_SUCCESS;
+    if (!p->is_posted)
+        t->header[rank] = MPI_REQUEST_NULL;
+}
+
+/* Where ranks exceed processors Open MPI yields whenever it has found nothing; when to do that comm.c knows better. The call is the library's own:
+ * where it is missing Open MPI goes on as it does. */
+static void set_yielding(bool yields)
+{
+    void (*set)(bool) = (void (*)(bool))(uintptr_t)dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle");
+    if (set)
+        set(yields);
+}
+
+static tr_transport *start(const tr_transport_events *events, char *error, size_t error_size)
+{
+    int provided, is_initialized;
+
+    if (is_mixture(error, error_size))
+        return NULL;
+    MPI_Initialized(&is_initialized);
+    if (is_initialized) {
+        snprintf(error, error_size, "MPI was started by somebody else in this process");
+        return NULL;
+    }
+    signal(SIGPIPE, SIG_IGN);                      /* btl tcp writes to dead peers */
+    setenv("HOME", "/tmp", 0);                     /* the daemons need one */
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
+        provided < MPI_THREAD_SERIALIZED) {
+        snprintf(error, error_size, "MPI_Init_thread failed (thread support %d)", provided);
+        return NULL;
+    }
+    set_yielding(false);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    tr_transport *t = calloc(1, sizeof *t);
+    t->events = *events;
+    MPI_Comm_rank(MPI_COMM_WORLD, &t->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &t->size);
+    t->get_failed = (get_failed_fn)(uintptr_t)dlsym(RTLD_DEFAULT, "MPIX_Comm_get_failed");
+    t->peer = calloc((size_t)t->size, sizeof *t->peer);
+    t->header = malloc((size_t)t->size * sizeof *t->header);
+    t->status = malloc((size_t)t->size * sizeof *t->status);
+    t->index = malloc((size_t)t->size * sizeof *t->index);
+    for (int i = 0; i < t->size; i++) {
+        t->header[i] = MPI_REQUEST_NULL;
+        t->peer[i].is_dead = i == t->rank;
+    }
+    return t;
+}
+
+static int rank_of(const tr_transport *t)
+{
+    return t->rank;
+}
+
+static int size_of(const tr_transport *t)
+{
+    return t->size;
+}
+
+/* == death ==================================================================================== */
+
+static void drop(tr_transport *t, int rank)
+{
+    t->peer[rank].is_dead = true;
+    t->header[rank] = MPI_REQUEST_NULL;            /* abandoned */
+}
+
+static void die(tr_transport *t, int rank)
+{
+    if (t->peer[rank].is_dead)
+        return;
+    drop(t, rank);
+    t->events.dead(t->events.self, rank);
+}
+
+static void look_for_failed(tr_transport *t)
+{
+    MPI_Group failed, world;
+    int       count = 0;
+
+    if (!t->get_failed || t->get_failed(MPI_COMM_WORLD, &failed) != MPI_SUCCESS)
+        return;
+    MPI_Group_size(failed, &count);
+    if (count > t->failed) {
+        t->failed = count;
+        MPI_Comm_group(MPI_COMM_WORLD, &world);
+        for (int i = 0; i < count; i++) {
+            int rank = MPI_UNDEFINED;
+            MPI_Group_translate_ranks(failed, 1, &i, world, &rank);
+            if (rank != MPI_UNDEFINED)
+                die(t, rank);
+        }
+        MPI_Group_free(&world);
+    }
+    if (failed != MPI_GROUP_EMPTY)
+        MPI_Group_free(&failed);
+}
+
+/* == sending ================================================================================== */
+
+static bool send_message(tr_transport *t, int rank, const uint8_t *header, const void *payload, int64_t bytes, void *token)
+{
+    peer *p = &t->peer[rank];
+
+    look_for_failed(t);
+    if (p->is_dead || bytes > INT_MAX) {
+        if (token)
+            t->events.sent(t->events.self, token);
+        return true;
+    }
+    if (p->out_count == SEND_DEPTH)
+        return false;
+    outbound *out = &p->out[(p->out_first + p->out_count) % SEND_DEPTH];
+    if (!out->slot)
+        out->slot = aligned_alloc(64, SLOT);
+    const bool is_inline = bytes <= INLINE_MAX;
+    memcpy(out->slot, header, TR_TRANSPORT_HEADER);
+    if (is_inline && bytes)
+        memcpy(out->slot + TR_TRANSPORT_HEADER, payload, (size_t)bytes);
+    out->token = token;
+    out->bulk = MPI_REQUEST_NULL;
+    const int size = TR_TRANSPORT_HEADER + (is_inline ? (int)bytes : 0);
+    int rc = MPI_Isend(out->slot, size, MPI_BYTE, rank, TAG_HEADER, MPI_COMM_WORLD, &out->header);
+    if (rc == MPI_SUCCESS && !is_inline)
+        rc = MPI_Isend(payload, (int)bytes, MPI_BYTE, rank, TAG_BULK, MPI_COMM_WORLD, &out->bulk);
+    if (rc != MPI_SUCCESS) {
+        die(t, rank);                              /* the token is abandoned with the request */
+        return true;
+    }
+    p->out_count++;
+    return true;
+}
+
+/* Is it done? An error means death. */
+static bool is_complete(tr_transport *t, int rank, MPI_Request *request)
+{
+    int done = 1;
+
+    if (*request != MPI_REQUEST_NULL && MPI_Test(request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        die(t, rank);
+        return false;
+    }
+    return done;
+}
+
+static int finish_sends(tr_transport *t, int rank)
+{
+    peer *p = &t->peer[rank];
+    int   count = 0;
+
+    while (p->out_count && !p->is_dead) {
+        outbound *out = &p->out[p->out_first];
+        if (!is_complete(t, rank, &out->header) || !is_complete(t, rank, &out->bulk))
+            break;
+        p->out_first = (p->out_first + 1) % SEND_DEPTH;
+        p->out_count--;
+        count++;
+        if (out->token)
+            t->events.sent(t->events.self, out->token);
+    }
+    return count;
+}
+
+/* == receiving ================================================================================ */
+
+/* The header of the posted receive is here, with `size` bytes. */
+static void take_header(tr_transport *t, int rank, int size)
+{
+    peer    *p = &t->peer[rank];
+    inbound *in = &p->in[(p->in_first + p->in_count) % (RECV_DEPTH + 1)];
+
+    p->is_posted = false;
+    in->bytes = size - TR_TRANSPORT_HEADER;
+    in->has_bulk = false;
+    in->to = in->scratch = NULL;
+    in->bulk = MPI_REQUEST_NULL;
+    if (in->bytes < 0) {
+        die(t, rank);
+        return;
+    }
+    if (in->bytes == 0)
+        in->bytes = t->events.place(t->events.self, rank, in->slot, &in->to);
+    else
+        in->to = in->slot + TR_TRANSPORT_HEADER;
+    if (in->bytes < 0 || in->bytes > INT_MAX) {
+        die(t, rank);
+        return;
+    }
+    if (size == TR_TRANSPORT_HEADER && in->bytes) {
+        in->has_bulk = true;
+        if (!in->to)
+            in->scratch = malloc((size_t)in->bytes);
+        if (MPI_Irecv(in->to ? in->to : in->scratch, (int)in->bytes, MPI_BYTE, rank, TAG_BULK, MPI_COMM_WORLD, &in->bulk)
+            != MPI_SUCCESS) {
+            die(t, rank);
+            return;
+        }
+    }
+    p->in_count++;
+}
+
+static int deliver(tr_transport *t, int rank)
+{
+    peer *p = &t->peer[rank];
+    int   count = 0;
+
+    while (p->in_count && !p->is_dead) {
+        inbound *in = &p->in[p->in_first];
+        if (!is_complete(t, rank, &in->bulk))
+            break;
+        if (in->scratch)
+            free(in->scratch);
+        else
+            t->events.receive(t->events.self, rank, in->slot, in->to, in->bytes, in->has_bulk);
+        p->in_first = (p->in_first + 1) % (RECV_DEPTH + 1);
+        p->in_count--;
+        count++;
+    }
+    return count;
+}
+
+/* How many there were: their payloads come at the next look. */
+static int take_headers(tr_transport *t)
+{
+    int count = 0, size;
+
+    const int rc = MPI_Testsome(t->size, t->header, &count, t->index, t->status);
+    if (rc != MPI_SUCCESS && rc != MPI_ERR_IN_STATUS) {
+        look_for_failed(t);
+        return 0;
+    }
+    if (count == MPI_UNDEFINED)
+        return 0;
+    for (int i = 0; i < count; i++) {
+        const int rank = t->index[i];
+        if (rc == MPI_ERR_IN_STATUS && t->status[i].MPI_ERROR != MPI_SUCCESS) {
+            die(t, rank);
+            continue;
+        }
+        MPI_Get_count(&t->status[i], MPI_BYTE, &size);
+        take_header(t, rank, size);
+    }
+    return count;
+}
+
+/* What is behind the last messages is done before the next ones are looked for, so that nothing stands between a message and its answer. */
+static int poll_all(tr_transport *t)
+{
+    int count = 0;
+
+    for (int i = 0; i < t->size; i++) {
+        if (t->peer[i].out_count)
+            count += finish_sends(t, i);
+        post(t, i);
+    }
+    count += take_headers(t);
+    for (int i = 0; i < t->size; i++)
+        if (t->peer[i].in_count)
+            count += deliver(t, i);
+    return count;
+}
+
+static int unsent(const tr_transport *t)
+{
+    int count = 0;
+
+    for (int i = 0; i < t->size; i++)
+        if (!t->peer[i].is_dead)
+            count += (int)t->peer[i].out_count;
+    return count;
+}
+
+/* == end ====================================================================================== */
+
+static void stop(tr_transport *t, bool is_clean)
+{
+    if (!is_clean)
+        return;                                    /* MPI may still write into what we would free */
+    for (int i = 0; i < t->size; i++)
+        if (t->header[i] != MPI_REQUEST_NULL) {
+            MPI_Cancel(&t->header[i]);
+            MPI_Request_free(&t->header[i]);
+        }
+    set_yielding(true);                            /* MPI's end waits hot */
+    MPI_Finalize();
+    for (int i = 0; i < t->size; i++) {
+        for (int k = 0; k <= RECV_DEPTH; k++)
+            free(t->peer[i].in[k].slot);
+        for (int k = 0; k < SEND_DEPTH; k++)
+            free(t->peer[i].out[k].slot);
+    }
+    free(t->peer);
+    free(t->header);
+    free(t->status);
+    free(t->index);
+    free(t);
+}
+
+__attribute__((visibility("default"))) extern const tr_transport_table tr_transport_mpi;
+const tr_transport_table tr_transport_mpi = {
+    .version = TR_TRANSPORT_VERSION, .name = "mpi", .start = start, .rank = rank_of, .size = size_of,
+    .send = send_message, .poll = poll_all, .drop = drop, .unsent = unsent, .stop = stop,
+};

@@ -1,0 +1,350 @@
+/* wire.c - bytes are taken apart by shifts, so that neither alignment nor the machine's order matters. */
+#include "pserver/wire/wire.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static const uint32_t MAGIC = 0x324d5254;      /* "TRM2" */
+
+static const struct {
+    const char *name;
+    uint64_t    limit;
+} kinds[TR_WIRE_KIND_COUNT] = {
+    [TR_WIRE_NONE] = {"NONE", 0},
+#define WITH_FORM(KIND, form, sender, receiver, payload, limit) [TR_WIRE_##KIND] = {#KIND, limit},
+#define WITHOUT(KIND, sender, receiver, payload, limit) [TR_WIRE_##KIND] = {#KIND, limit},
+    TR_MESSAGES(WITH_FORM, WITHOUT)
+#undef WITH_FORM
+#undef WITHOUT
+};
+
+/* == numbers ====================================================================================== */
+
+uint32_t tr_wire_get_u32(const uint8_t *in)
+{
+    return (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
+}
+
+void tr_wire_put_u32(uint8_t *out, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        out[i] = (uint8_t)(value >> 8 * i);
+}
+
+static uint64_t get_u64(const uint8_t *in)
+{
+    return tr_wire_get_u32(in) | (uint64_t)tr_wire_get_u32(in + 4) << 32;
+}
+
+static void put_u64(uint8_t *out, uint64_t value)
+{
+    tr_wire_put_u32(out, (uint32_t)value);
+    tr_wire_put_u32(out + 4, (uint32_t)(value >> 32));
+}
+
+/* == fields: for each type its size, and how it is written, read, checked and printed ============== */
+
+enum { SIZE_u32 = 4, SIZE_flag = 4, SIZE_u64 = 8, SIZE_offset = 8, SIZE_weight = 8 };
+
+#define ADD_SIZE(type, name, most, meaning) +SIZE_##type
+#define CHECK_SIZE(form)                                                                                     \
+    static_assert(0 TR_FORM_##form(ADD_SIZE) <= TR_WIRE_HEADER - TR_WIRE_FRAME, "the form " #form " is too large");
+TR_FORMS(CHECK_SIZE)
+
+static void write_u32(uint8_t *out, uint32_t value)
+{
+    tr_wire_put_u32(out, value);
+}
+
+static void write_flag(uint8_t *out, bool value)
+{
+    tr_wire_put_u32(out, value);
+}
+
+static void write_u64(uint8_t *out, uint64_t value)
+{
+    put_u64(out, value);
+}
+
+static void write_offset(uint8_t *out, uint64_t value)
+{
+    put_u64(out, value);
+}
+
+static void write_weight(uint8_t *out, double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    put_u64(out, bits);
+}
+
+/* A field that is being decoded. */
+typedef struct field {
+    const char *message, *name;
+    uint64_t    most, bytes;          /* bytes: of the payload */
+} field;
+
+static tr_status out_of_range(const field *f, uint64_t value)
+{
+    return tr_fail(TR_EFORMAT, "message %s: %s is %llu, at most %llu is allowed", f->message, f->name, (unsigned long long)value,
+                   (unsigned long long)f->most);
+}
+
+static tr_status read_u32(uint32_t *out, const uint8_t *in, const field *f)
+{
+    *out = tr_wire_get_u32(in);
+    return *out > f->most ? out_of_range(f, *out) : TR_OK;
+}
+
+static tr_status read_flag(bool *out, const uint8_t *in, const field *f)
+{
+    uint32_t value;
+
+    TR_TRY(read_u32(&value, in, f));
+    *out = value != 0;
+    return TR_OK;
+}
+
+static tr_status read_u64(uint64_t *out, const uint8_t *in, const field *f)
+{
+    *out = get_u64(in);
+    return *out > f->most ? out_of_range(f, *out) : TR_OK;
+}
+
+static tr_status read_offset(uint64_t *out, const uint8_t *in, const field *f)
+{
+    *out = get_u64(in);
+    if (*out > INT64_MAX - f->bytes)
+        return tr_fail(TR_EFORMAT, "message %s: %s %llu is out of range", f->message, f->name, (unsigned long long)*out);
+    return TR_OK;
+}
+
+static tr_status read_weight(double *out, const uint8_t *in, const field *f)
+{
+    const uint64_t bits = get_u64(in);
+
+    memcpy(out, &bits, sizeof bits);
+    if (!isfinite(*out) || *out < 0 || signbit(*out))
+        return tr_fail(TR_EFORMAT, "message %s: %s is %g; a finite number, not negative, is allowed", f->message, f->name, *out);
+    return TR_OK;
+}
+
+#define SHOW_u32(value)    " %s=%llu", (unsigned long long)(value)
+#define SHOW_flag(value)   " %s=%llu", (unsigned long long)(value)
+#define SHOW_u64(value)    " %s=%llu", (unsigned long long)(value)
+#define SHOW_offset(value) " %s=%llu", (unsigned long long)(value)
+#define SHOW_weight(value) " %s=%g", (double)(value)
+
+/* == messages ===================================================================================== */
+
+const char *tr_wire_kind_name(tr_wire_kind kind)
+{
+    return (unsigned)kind < TR_WIRE_KIND_COUNT ? kinds[kind].name : "?";
+}
+
+bool tr_wire_is_of_loop(tr_wire_kind kind)
+{
+    return kind == TR_WIRE_HELLO || kind == TR_WIRE_BEAT || kind == TR_WIRE_BYE || kind == TR_WIRE_ABORT;
+}
+
+bool tr_wire_is_push(tr_wire_kind kind)
+{
+    return kind == TR_WIRE_PUSH || kind == TR_WIRE_PUSH_COMPRESSED || kind == TR_WIRE_PUSH_MANY || kind == TR_WIRE_PUSH_ROWS;
+}
+
+/* The fields of all these forms begin alike. */
+uint64_t tr_wire_step(const tr_wire *wire)
+{
+    static_assert(offsetof(tr_form_push, step) == 0 && offsetof(tr_form_push_many, step) == 0 && offsetof(tr_form_push_rows, step) == 0 &&
+                      offsetof(tr_form_step_end, step) == 0 && offsetof(tr_form_pull, step) == 0 && offsetof(tr_form_pull_rows, step) == 0 &&
+                      offsetof(tr_form_read_rows, step) == 0 && offsetof(tr_form_snapshot, step) == 0 && offsetof(tr_form_leave, step) == 0 &&
+                      offsetof(tr_form_join, step) == 0 && offsetof(tr_form_tasks, step) == 0,
+                  "a step comes first");
+    return wire->push.step;
+}
+
+static uint8_t *encode_frame(uint8_t *out, const tr_wire *wire)
+{
+    tr_wire_put_u32(out, MAGIC);
+    tr_wire_put_u32(out + 4, (uint32_t)wire->kind);
+    tr_wire_put_u32(out + 8, wire->epoch);
+    tr_wire_put_u32(out + 12, wire->sender);
+    put_u64(out + 16, wire->seq);
+    put_u64(out + 24, wire->bytes);
+    return out + TR_WIRE_FRAME;
+}
+
+#define WRITE(type, name, most, meaning) write_##type(at, form->name); at += SIZE_##type;
+#define ENCODE(KIND, form_, ...)                                                                             \
+    case TR_WIRE_##KIND: {                                                                                   \
+        const tr_form_##form_ *form = &wire->form_;                                                          \
+        TR_FORM_##form_(WRITE) break;                                                                        \
+    }
+#define NO_FIELDS(KIND, ...) case TR_WIRE_##KIND: break;
+
+void tr_wire_encode(uint8_t out[TR_WIRE_HEADER], const tr_wire *wire)
+{
+    uint8_t *at = encode_frame(out, wire);
+
+    switch (wire->kind) {
+        TR_MESSAGES(ENCODE, NO_FIELDS)
+    default:
+        break;
+    }
+    memset(at, 0, (size_t)(out + TR_WIRE_HEADER - at));
+}
+
+static tr_status decode_frame(tr_wire *out, const uint8_t *in)
+{
+    const uint32_t kind = tr_wire_get_u32(in + 4);
+
+    if (tr_wire_get_u32(in) != MAGIC)
+        return tr_fail(TR_EFORMAT, "message: begins with %08x instead of \"TRM2\"", tr_wire_get_u32(in));
+    if (kind == TR_WIRE_NONE || kind >= TR_WIRE_KIND_COUNT)
+        return tr_fail(TR_EFORMAT, "message: there is no kind %u", kind);
+    *out = (tr_wire){
+        .kind = (tr_wire_kind)kind,
+        .epoch = tr_wire_get_u32(in + 8),
+        .sender = tr_wire_get_u32(in + 12),
+        .seq = get_u64(in + 16),
+        .bytes = get_u64(in + 24),
+    };
+    if (out->bytes > kinds[kind].limit)
+        return tr_fail(TR_EFORMAT, "message %s: payload of %llu bytes, at most %llu are allowed", kinds[kind].name,
+                       (unsigned long long)out->bytes, (unsigned long long)kinds[kind].limit);
+    return TR_OK;
+}
+
+#define READ(type, name_, most_, meaning)                                                                    \
+    TR_TRY(read_##type(&form->name_, at, &(field){kinds[out->kind].name, #name_, most_, out->bytes}));       \
+    at += SIZE_##type;
+#define DECODE(KIND, form_, ...)                                                                             \
+    case TR_WIRE_##KIND: {                                                                                   \
+        tr_form_##form_ *form = &out->form_;                                                                 \
+        TR_FORM_##form_(READ) break;                                                                         \
+    }
+
+tr_status tr_wire_decode(tr_wire *out, const uint8_t in[TR_WIRE_HEADER])
+{
+    const uint8_t *at = in + TR_WIRE_FRAME;
+
+    TR_TRY(decode_frame(out, in));
+    switch (out->kind) {
+        TR_MESSAGES(DECODE, NO_FIELDS)
+    default:
+        break;
+    }
+    for (; at < in + TR_WIRE_HEADER; at++)
+        if (*at)
+            return tr_fail(TR_EFORMAT, "message %s: byte %d of its header is not used, and not 0", kinds[out->kind].name, (int)(at - in));
+    return TR_OK;
+}
+
+/* == text ========================================================================================= */
+
+typedef struct text {
+    char  *out;
+    size_t size, used;
+} text;
+
+static void add(text *t, const char *format, ...)
+{
+    va_list args;
+
+    if (t->used >= t->size)
+        return;
+    va_start(args, format);
+    t->used += (size_t)vsnprintf(t->out + t->used, t->size - t->used, format, args);
+    va_end(args);
+}
+
+#define PRINT_1(format, value, name) add(&t, format, name, value)
+#define PRINT_0(...) PRINT_1(__VA_ARGS__)
+#define PRINT(type, name, most, meaning) PRINT_0(SHOW_##type(form->name), #name);
+#define PRINT_FIELDS(KIND, form_, ...)                                                                       \
+    case TR_WIRE_##KIND: {                                                                                   \
+        const tr_form_##form_ *form = &wire->form_;                                                          \
+        TR_FORM_##form_(PRINT) break;                                                                        \
+    }
+
+void tr_wire_print(char *out, size_t size, const tr_wire *wire)
+{
+    text t = {out, size, 0};
+
+    add(&t, "%s epoch=%u sender=%u seq=%llu bytes=%llu", tr_wire_kind_name(wire->kind), wire->epoch, wire->sender,
+        (unsigned long long)wire->seq, (unsigned long long)wire->bytes);
+    switch (wire->kind) {
+        TR_MESSAGES(PRINT_FIELDS, NO_FIELDS)
+    default:
+        break;
+    }
+}
+
+/* == entries ====================================================================================== */
+
+static uint64_t padded(uint64_t bytes)
+{
+    return (bytes + 7) & ~(uint64_t)7;
+}
+
+bool tr_wire_is_small(uint64_t bytes, uint64_t chunk_bytes)
+{
+    static const uint64_t LIMIT = 16384;
+    return bytes <= LIMIT && tr_wire_entry_size(bytes) <= chunk_bytes;
+}
+
+uint64_t tr_wire_entry_size(uint64_t bytes)
+{
+    return TR_WIRE_ENTRY + padded(bytes);
+}
+
+uint8_t *tr_wire_entry_put(uint8_t *payload, uint32_t index, uint64_t *cursor, uint32_t block, uint64_t bytes)
+{
+    uint8_t *entry = payload + (uint64_t)index * TR_WIRE_ENTRY;
+    uint8_t *data = payload + *cursor;
+
+    tr_wire_put_u32(entry, block);
+    tr_wire_put_u32(entry + 4, (uint32_t)bytes);
+    *cursor += padded(bytes);
+    memset(data + bytes, 0, padded(bytes) - bytes);
+    return data;
+}
+
+tr_status tr_wire_entries_open(tr_wire_entries *out, const uint8_t *payload, uint64_t size, uint32_t count)
+{
+    uint64_t need = (uint64_t)count * TR_WIRE_ENTRY;
+
+    if (need > size)
+        return tr_fail(TR_EFORMAT, "message: %u entries do not fit into %llu bytes", count, (unsigned long long)size);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t bytes = tr_wire_get_u32(payload + (uint64_t)i * TR_WIRE_ENTRY + 4);
+        if (padded(bytes) > size - need)
+            return tr_fail(TR_EFORMAT, "message: entry %u of %u has %llu bytes, which do not fit into %llu", i, count,
+                           (unsigned long long)bytes, (unsigned long long)size);
+        need += padded(bytes);
+    }
+    if (need != size)
+        return tr_fail(TR_EFORMAT, "message: %u entries take %llu bytes of %llu", count, (unsigned long long)need,
+                       (unsigned long long)size);
+    *out = (tr_wire_entries){payload, size, (uint64_t)count * TR_WIRE_ENTRY, count, 0};
+    return TR_OK;
+}
+
+bool tr_wire_entries_next(tr_wire_entries *entries, uint32_t *block, const uint8_t **data, uint64_t *bytes)
+{
+    const uint8_t *entry = entries->payload + (uint64_t)entries->next * TR_WIRE_ENTRY;
+
+    if (entries->next == entries->count)
+        return false;
+    entries->next++;
+    *block = tr_wire_get_u32(entry);
+    *bytes = tr_wire_get_u32(entry + 4);
+    *data = entries->payload + entries->cursor;
+    entries->cursor += padded(*bytes);
+    return true;
+}
