@@ -54,7 +54,7 @@ def runner_of_core(exe, main, feed, fetches):
     out = ffi.new("tr_tensor *[]", tensors)
 
     def run(count):
-        assert kept
+        assert kept and tensors and exe and main   # the plan and its outputs are theirs
         for _ in range(count):
             lib.tr_plan_run(prepared.plan, prepared.natives, out)
     return run, prepared.plan
