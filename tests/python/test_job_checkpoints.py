@@ -174,8 +174,10 @@ def test_a_damaged_one_is_named_and_the_one_before_it_taken(killed, uninterrupte
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 5)
 
 
-def test_nothing_to_go_on_from_is_the_beginning(uninterrupted, tmp_path):
-    launch(1, 2, "--out", tmp_path / "r.npz", script=RESUME, options=keep(tmp_path / "c", 50, "--resume"))
+def test_a_job_goes_on_only_from_what_is_there(uninterrupted, tmp_path):
+    code, text = Launched(1, 2, script=RESUME, options=keep(tmp_path / "c", 50, "--resume")).end()
+    assert code == 2 and f"--resume: the folder '{tmp_path / 'c'}' does not exist" in text, text
+    launch(1, 2, "--out", tmp_path / "r.npz", script=RESUME, options=keep(tmp_path / "c", 50))
     assert_goes_on(results(tmp_path / "r.npz"), uninterrupted, 0)
     assert checkpoints.steps(tmp_path / "c") == [20]                 # the one at the end
     text = launch(1, 2, script=RESUME, options=keep(tmp_path / "c", 50, "--resume"), *["--steps", 24])

@@ -435,7 +435,7 @@ def test_a_signal_behind_the_end_of_trainer_0_is_a_checkpoint(data, tmp_path):
     before = wait_for_steps(tmp_path / "c", 40, job)
     job.send_signal(signal.SIGUSR1)
     text, _ = job.communicate(timeout=LIMIT)
-    assert re.search(r"trainer 1, .* stopped by SIGUSR1 after step \d+; the checkpoint is ", text), text
+    assert re.search(r"trainer 1, .* stopped by SIGTERM after step \d+; the checkpoint is ", text), text
     found = checkpoints.newest(tmp_path / "c")
     found.verify()
     assert found.trainer(0)[0] == 5 and found.trainer(1)[0] > before
@@ -453,7 +453,7 @@ def test_another_trainer_makes_checkpoints_when_trainer_0_has_died(data, tmp_pat
     wait_for_steps(tmp_path / "c", wait_for_steps(tmp_path / "c", 1, job.process) + 400, job.process)
     job.process.send_signal(signal.SIGTERM)
     code, text = job.end()
-    assert code == 75 and re.search(r"trainer 1, .* stopped by SIGUSR1 after step \d+; the checkpoint is ", text), text
+    assert code == 75 and re.search(r"trainer 1, .* stopped by SIGTERM after step \d+; the checkpoint is ", text), text
     checkpoints.newest(tmp_path / "c").verify()
 
 
@@ -682,7 +682,7 @@ def test_a_folder_is_for_one_job_at_a_time(data, tmp_path):
     assert list(folder.glob(".began-*"))
     first.process.send_signal(signal.SIGTERM)
     code, text = first.end()
-    assert code == 75 and "stopped by SIGUSR1 after step" in text, text
+    assert code == 75 and "stopped by SIGTERM after step" in text, text
 
 
 @needs_mpi
@@ -700,7 +700,7 @@ def test_the_launcher_stops_it_at_a_checkpoint(data, tmp_path):
     job.wait_for(lambda: checkpoints.steps(tmp_path / "c"), "a checkpoint")
     job.process.send_signal(signal.SIGTERM)
     code, text = job.end()
-    assert code == 75 and re.search(r"stopped by SIGUSR1 after step \d+; the checkpoint is ", text), text
+    assert code == 75 and re.search(r"stopped by SIGTERM after step \d+; the checkpoint is ", text), text
     checkpoints.newest(tmp_path / "c").verify()
 
 

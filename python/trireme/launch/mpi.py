@@ -219,6 +219,10 @@ def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Seque
     hosts need; MPI keeps its files in the folders ``scratch`` and ``shared`` (in memory)."""
     exports = [word for name in sorted(exported) for word in ("-x", name)] if layout.is_remote else []
     line = [mpi.mpirun, *_flags(mpi, layout)]
+    if wrapper and mpi.major >= 5:
+        # The launcher sees exit codes itself. When mpirun ends a job for one, ranks that still join print pages about that. Without the
+        # launcher mpirun's own exit code has to tell of them.
+        line += ["--runtime-options", "error-nonzero-status=false"]
     if scratch and mpi.major >= 5:
         line += ["--prtemca", "prte_tmpdir_base", scratch]
     elif scratch:
@@ -236,9 +240,8 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
     flags = ["--oversubscribe", "--bind-to", "none"]
     if os.geteuid() == 0:
         flags.append("--allow-run-as-root")
-    # Deaths are reported under 5; both let the living go on until they have said what happened. An exit code is for the launcher to see:
-    # when mpirun ends a job for it, ranks that still join print pages about that.
-    flags += ["--with-ft", "ulfm", "--runtime-options", "error-nonzero-status=false"] if mpi.major >= 5 else ["--enable-recovery"]
+    # Deaths are reported under 5; both let the living go on until they have said what happened.
+    flags += ["--with-ft", "ulfm"] if mpi.major >= 5 else ["--enable-recovery"]
     # On one host ranks talk over shared memory alone: MPI's part for TCP listens on all interfaces, whatever it is told.
     for key, value in (("pml", "ob1"), ("btl", "self,vader" + ",tcp" * layout.is_remote), ("mpi_yield_when_idle", "1")):
         flags += ["--mca", key, value]

@@ -132,14 +132,15 @@ if args.transpile:
 if args.no_data is not None and fluid.distributed.trainer_index() == args.no_data:
     sys.exit()
 feeder = fluid.DataFeeder([x, word, label])
-losses, times = [], []
+losses, times, made = [], [], 0
 for step, batch in enumerate(fluid.distributed.shard(reader)()):
     if args.fault and step == args.steps // 2 and args.fault_trainer in (-1, fluid.distributed.trainer_index()):
         if args.fault == "no more data":
             break
         misbehave()
     if args.weight:
-        fluid.distributed.set_batch_weight(len(batch) if args.weight == "samples" else 1)
+        fluid.distributed.set_batch_weight(len(batch) if args.weight == "samples" else min(1, len(batch)))
+    made += not fluid.distributed.is_replaying()
     value, = exe.run(program, feed=feeder.feed(batch), fetch_list=[loss])
     losses.append(value.item())
     times.append(time.monotonic())
@@ -160,4 +161,4 @@ if fluid.distributed.trainer_index() == 0:
     time.sleep(args.linger)
 # In one write: the lines of several ranks must not mix.
 sys.stdout.write(f"trainer {fluid.distributed.trainer_index()} of {fluid.distributed.trainer_count()}: "
-                 f"{losses[0]:.6f} -> {losses[-1]:.6f}, {np.isfinite(losses).sum()} of {len(losses)}\n")
+                 f"{losses[0]:.6f} -> {losses[-1]:.6f}, {made} of {len(losses)}\n")
