@@ -7,6 +7,7 @@
 #include "framework/frame.h"
 #include "framework/interrupt.h"
 #include "framework/late.h"
+#include "framework/size.h"
 
 enum { MAX_LAYOUTS = 16 };            /* per plan; the one used longest ago makes room */
 
@@ -56,6 +57,8 @@ tr_status tr__executor_grow(tr_tensor *memory, size_t bytes)
 {
     if (memory->dtype != TR_DTYPE_NONE && (size_t)tr_tensor_bytes(memory) >= bytes)
         return TR_OK;
+    if (bytes > (size_t)TR_MAX_BYTES)
+        return tr_fail(TR_ENOMEM, "no memory for %zu bytes: no process can address them", bytes);
     const tr_shape shape = TR_SHAPE((int64_t)(bytes + bytes / 4 + 64));
     return tr__tensor_reserve(memory, TR_UINT8, &shape);
 }
@@ -205,8 +208,8 @@ tr_status tr_executor_prepare(tr_plan **out, tr_executor *executor, tr_program *
 
 static tr_status check_feed(const tr_feed *feed, const tr_var_desc *desc)
 {
-    if (!tr_dtype_is_valid(feed->dtype) || feed->rank < 0 || feed->rank > TR_MAX_RANK)
-        return tr_fail(TR_EINVAL, "feed '%s': not a tensor", desc->name);
+    if (!tr_dtype_is_valid(feed->dtype) || feed->rank < 1 || feed->rank > TR_MAX_RANK)
+        return tr_fail(TR_EINVAL, "feed '%s': not a tensor of rank 1 to %d", desc->name, TR_MAX_RANK);
     const tr_shape shape = tr_shape_of(feed->rank, feed->dims);
     if (desc->dtype != TR_DTYPE_NONE && feed->dtype != desc->dtype)
         return tr_fail(TR_EDTYPE, "feed '%s': the program declares %s, got %s", desc->name, tr_dtype_name(desc->dtype),

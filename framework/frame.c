@@ -15,6 +15,7 @@
 
 #include "framework/executor.h"
 #include "framework/interrupt.h"
+#include "framework/op_registry.h"
 #include "framework/profiler.h"
 #include "framework/random.h"
 
@@ -246,25 +247,34 @@ static tr_status own_output(tr_tensor *tensor, const tr_meta *meta, bool is_inpu
 
 /* -- dynamic steps ----------------------------------------------------------------------------------------- */
 
+static bool is_tensor_kind(tr_var_kind kind)
+{
+    return kind == TR_KIND_TENSOR || kind == TR_KIND_SELECTED_ROWS;
+}
+
 static tr_status meta_of_input(tr_meta *out, const tr_frame *frame, int v)
 {
     const tr_var      *var = frame->var[v];
     const tr_plan_var *pv = &frame->plan->var[v];
+    const tr_var_kind  declared = pv->desc ? pv->desc->kind : TR_KIND_TENSOR;
 
+    if (var->kind != TR_KIND_TENSOR || !is_tensor_kind(declared)) {
+        *out = pv->desc ? tr__meta_of_desc(pv->desc) : tr_meta_dense(TR_DTYPE_NONE, (tr_shape){.rank = 0});
+        out->kind = var->kind != TR_KIND_TENSOR ? var->kind : declared;
+        return TR_OK;
+    }
     *out = tr_meta_dense(var->tensor.dtype, var->tensor.shape);
     out->lod_level = tr_tensor_lod_levels(&var->tensor);
     out->lod_source = v;
-    if (pv->desc && pv->desc->kind != TR_KIND_TENSOR && pv->desc->kind != TR_KIND_SELECTED_ROWS) {
-        *out = tr__meta_of_desc(pv->desc);
-        return TR_OK;
-    }
-    if (var->tensor.dtype == TR_DTYPE_NONE && var->kind == TR_KIND_TENSOR)
+    if (var->tensor.dtype == TR_DTYPE_NONE)
         return tr_fail(TR_ENOTFOUND, "variable '%s' has no value yet", pv->name);
+    if (var->tensor.shape.rank == 0)
+        return tr_fail(TR_ESHAPE, "variable '%s' has no dimensions: one number is a tensor of shape [1]", pv->name);
     if (var->tensor.rows) {
         out->kind = TR_KIND_SELECTED_ROWS;
         out->height = var->tensor.rows->height;
     }
-    return TR_OK;
+    return tr__plan_var_check(pv, out);
 }
 
 static tr_status fill_metas(tr_frame *frame, tr_step *step)
@@ -305,6 +315,12 @@ static tr_status hand_on_lod(tr_frame *frame, int to, int from)
     return TR_OK;
 }
 
+/* Sequences are of rows: they go with an output of as many. An output that gets its shape later has unknown rows. */
+static bool has_rows_of(const tr_meta *meta, const tr_tensor *from)
+{
+    return meta->shape.rank > 0 && (meta->shape.dim[0] < 0 || meta->shape.dim[0] == from->shape.dim[0]);
+}
+
 static tr_status give_outputs(tr_frame *frame, const tr_step *step)
 {
     for (int a = step->in_args; a < step->arg_count; a++) {
@@ -313,9 +329,10 @@ static tr_status give_outputs(tr_frame *frame, const tr_step *step)
         if (v < 0 || (meta->kind != TR_KIND_TENSOR && meta->kind != TR_KIND_SELECTED_ROWS))
             continue;
         tr_tensor *tensor = &frame->var[v]->tensor;
+        TR_TRY(tr__plan_var_check(&frame->plan->var[v], meta));
         if (meta->shape.rank > 0 && tr_shape_is_known(&meta->shape) && meta->dtype != TR_DTYPE_NONE)
             TR_TRY(own_output(tensor, meta, is_input_of(step, v), frame->plan->var[v].place == TR_SCOPE));
-        if (meta->lod_source >= 0 && meta->lod_source != v)
+        if (meta->lod_source >= 0 && meta->lod_source != v && has_rows_of(meta, &frame->var[meta->lod_source]->tensor))
             TR_TRY(hand_on_lod(frame, v, meta->lod_source));
     }
     return TR_OK;
@@ -453,6 +470,9 @@ tr_status tr_frame_open(tr_frame **out, const tr_run *io, tr_frame *parent)
     tr_plan *plan = io->step->sub;
 
     assert(plan);
+    if (parent->plan != plan->parent)
+        return tr_fail(TR_EFORMAT, "%s: its block %d belongs to block %d, but the frame that it is given is of block %d",
+                       io->step->op->type, plan->block->index, plan->parent->block->index, parent->plan->block->index);
     if (!plan->closed)
         return tr__frame_new(out, plan, parent, io->frame);
     tr_frame *frame = plan->closed;
@@ -501,6 +521,8 @@ tr_var *tr_frame_find(tr_frame *frame, const char *name)
 
 tr_status tr_run_resize(const tr_run *io, int slot, int index, tr_dtype dtype, const tr_shape *shape)
 {
+    if (index >= io->outs[slot].count || !io->outs[slot].item[index])
+        return tr_fail(TR_EINVAL, "%s: output %s is missing", io->step->op->type, tr__op_proto(io->step->op)->out[slot].name);
     return tr__tensor_reserve(io->outs[slot].item[index], dtype, shape);
 }
 

@@ -8,6 +8,7 @@
 #include "framework/kernel.h"
 #include "framework/name.h"
 #include "framework/op_attrs.h"
+#include "framework/op_check.h"
 #include "framework/op_registry.h"
 
 tr_meta tr_meta_dense(tr_dtype dtype, tr_shape shape)
@@ -57,10 +58,14 @@ tr_status tr__infer_frame_init(tr_infer_frame *frame, const tr_op *op, const int
 
 void tr__infer_frame_deinit(tr_infer_frame *frame)
 {
+    if (frame->forward)
+        tr__infer_frame_deinit(frame->forward);
+    free(frame->forward);
     free(frame->meta);
     free(frame->list);
     frame->meta = NULL;
     frame->list = NULL;
+    frame->forward = NULL;
 }
 
 /* The rule for gradient operators that have none of their own: X@GRAD is like X. */
@@ -77,6 +82,12 @@ static void infer_like_forward(const tr_infer *io, const tr_grad_rule *rule)
         }
 }
 
+/* A gradient operator whose slots and attributes come from its forward operator. */
+static bool is_derived(const tr_op *op)
+{
+    return op->grad_of && !op->proto;
+}
+
 tr_status tr__infer_frame_run(tr_infer_frame *frame, const tr_op *op, const void *attrs)
 {
     static const tr_meta absent = {.kind = TR_KIND_NONE, .dtype = TR_DTYPE_NONE, .height = -1, .lod_source = -1};
@@ -85,6 +96,7 @@ tr_status tr__infer_frame_run(tr_infer_frame *frame, const tr_op *op, const void
     for (int s = 0; s < slots; s++)
         frame->first[s] = frame->list[s].count > 0 ? frame->list[s].item[0] : absent;
     frame->io.attrs = attrs;
+    TR_TRY(tr__op_check_given(frame, op));
     if (op->infer)
         TR_TRY(op->infer(&frame->io));
     else if (op->grad_of)
@@ -94,36 +106,23 @@ tr_status tr__infer_frame_run(tr_infer_frame *frame, const tr_op *op, const void
     for (int s = 0; s < frame->out_slots; s++)
         if (frame->io.outs[s].count > 0 && !(proto->out[s].flags & TR_SLOT_REPEATED))
             frame->io.outs[s].item[0] = frame->io.out[s];
-    return TR_OK;
+    TR_TRY(tr__op_check_made(frame, op));
+    return is_derived(op) ? tr__op_check_gradient(frame, op, attrs) : TR_OK;
 }
 
 /* -- checking an operator against its proto ------------------------------------------------------ */
 
-static tr_status check_slot(const tr_op_desc *op, const tr_slot_def *def, const tr_slot *given, const char *side)
+static tr_status check_slot_names(const tr_op_desc *op, const tr_slot_def *defs, bool output)
 {
-    const int count = given ? given->count : 0;
-
-    if (count == 0 && !(def->flags & (TR_SLOT_OPTIONAL | TR_SLOT_INTERMEDIATE)))
-        return tr_fail(TR_EINVAL, "%s: %s %s is missing (%s)", op->type, side, def->name, def->comment);
-    if (count > 1 && !(def->flags & TR_SLOT_REPEATED))
-        return tr_fail(TR_EINVAL, "%s: %s %s takes one variable, got %d", op->type, side, def->name, count);
-    return TR_OK;
-}
-
-static tr_status check_slots(const tr_op_desc *op, const tr_slot_def *defs, bool output)
-{
-    const char    *side = output ? "output" : "input";
     const tr_slot *slots = output ? op->out : op->in;
     const int      count = output ? op->out_count : op->in_count;
 
-    for (int s = 0; defs && defs[s].name; s++)
-        TR_TRY(check_slot(op, &defs[s], tr__op_desc_slot(op, output, defs[s].name), side));
     for (int g = 0; g < count; g++) {
         int s = 0;
         while (defs && defs[s].name && strcmp(defs[s].name, slots[g].name) != 0)
             s++;
         if ((!defs || !defs[s].name) && slots[g].count > 0)
-            return tr_fail(TR_EINVAL, "%s: there is no %s named %s", op->type, side, slots[g].name);
+            return tr_fail(TR_EINVAL, "%s: there is no %s named %s", op->type, output ? "output" : "input", slots[g].name);
     }
     return TR_OK;
 }
@@ -225,6 +224,7 @@ static tr_status infer_with(tr_block *block, tr_op_desc *op, const tr_op *record
         else
             frame->meta[a] = (tr_meta){.kind = TR_KIND_NONE, .dtype = TR_DTYPE_NONE, .height = -1, .lod_source = -1};
     }
+    TR_TRY(tr__op_check_slots(frame, record));
     TR_TRY(tr__infer_frame_run(frame, record, attrs));
     TR_TRY(check_kernel(block, op, record, frame, counts));
     for (int a = in_args; a < frame->arg_count; a++) {
@@ -251,8 +251,7 @@ static tr_status infer_into_program(tr_block *block, tr_op_desc *op, const tr_op
     count_args(counts, op, proto);
     TR_TRY_GOTO(done, tr__infer_frame_init(&frame, record, counts));
     TR_TRY_GOTO(done, tr__attrs_decode(attrs, record, op));
-    if (record->check)
-        TR_TRY_GOTO(done, record->check(attrs));
+    TR_TRY_GOTO(done, tr__op_check_attrs(record, attrs));
     TR_TRY_GOTO(done, infer_with(block, op, record, &frame, attrs, counts));
 done:
     tr__infer_frame_deinit(&frame);
@@ -286,8 +285,8 @@ static tr_status insert_checked(tr_block *block, int index, tr_op_desc *op)
         return tr_fail(TR_ENOTFOUND, "there is no operator '%s'; did you mean '%s'?", op->type,
                        tr__op_nearest(op->type));
     const tr_op_proto *proto = tr__op_proto(record);
-    TR_TRY(check_slots(op, proto->in, false));
-    TR_TRY(check_slots(op, proto->out, true));
+    TR_TRY(check_slot_names(op, proto->in, false));
+    TR_TRY(check_slot_names(op, proto->out, true));
     TR_TRY(tr__attrs_check(record, op, false));
     TR_TRY(check_inputs_exist(block, op));
     TR_TRY(infer_into_program(block, op, record));

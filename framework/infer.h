@@ -14,6 +14,7 @@ typedef struct tr_infer_frame {
     tr_meta_list *list;
     tr_meta      *first;              /* io.in and io.out */
     int           in_slots, out_slots, arg_count;
+    struct tr_infer_frame *forward;   /* of a gradient operator, once it was checked: room for its forward operator */
 } tr_infer_frame;
 
 /* Room for an operator whose slots hold `counts` arguments (inputs' slots, then outputs'). */

@@ -2,11 +2,13 @@
 #include "framework/memory.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "framework/trireme.h"
 
@@ -59,11 +61,39 @@ char *tr__must_format(const char *format, ...)
     return text;
 }
 
+/* -- arrays ----------------------------------------------------------------------------------- */
+
+static atomic_size_t array_limit;             /* 0: not asked yet */
+
+/* All of the machine's memory. */
+static size_t physical_memory(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+
+    return pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX / 2;
+}
+
+size_t tr__array_limit(void)
+{
+    size_t limit = atomic_load_explicit(&array_limit, memory_order_relaxed);
+
+    if (limit == 0) {
+        limit = physical_memory();
+        atomic_store_explicit(&array_limit, limit, memory_order_relaxed);
+    }
+    return limit;
+}
+
+void tr__array_set_limit(size_t bytes)
+{
+    atomic_store_explicit(&array_limit, bytes, memory_order_relaxed);
+}
+
 void *tr__array_alloc(size_t bytes)
 {
     const size_t alignment = bytes < HUGE_PAGE ? LINE : HUGE_PAGE;
 
-    if (bytes > SIZE_MAX - HUGE_PAGE)
+    if (bytes > tr__array_limit())
         return NULL;
     void *memory;
     if (posix_memalign(&memory, alignment, bytes ? (bytes + LINE - 1) / LINE * LINE : LINE))

@@ -19,7 +19,11 @@ char *tr__must_copy(const void *bytes, size_t size);      /* and a 0 behind it *
 char *tr__must_strdup(const char *text);
 char *tr__must_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* An array: aligned to a cache line, which is the widest vector. free() frees it; NULL: there is no room. */
-void *tr__array_alloc(size_t bytes);
+/* An array: aligned to a cache line, which is the widest vector. free() frees it; NULL: there is no room.
+ * No array is larger than the limit, which is the machine's memory unless a test sets it (0: that again). Linux hands
+ * out addresses without memory behind them, and would later kill the process that writes there. */
+void  *tr__array_alloc(size_t bytes);
+size_t tr__array_limit(void);
+void   tr__array_set_limit(size_t bytes);
 
 #endif

@@ -25,7 +25,7 @@
 typedef struct tr_slot_def {
     const char *name;                 /* "X" */
     const char *comment;              /* shape, dtype and meaning: "[n, m] float; the logits" */
-    unsigned    flags;                /* TR_SLOT_REPEATED, _OPTIONAL, _INTERMEDIATE */
+    unsigned    flags;                /* TR_SLOT_REPEATED, _OPTIONAL, _INTERMEDIATE, and these: */
 } tr_slot_def;
 
 /* A word that a STRING attribute may be, and the number that it is decoded to. Several words may mean one number. */
@@ -33,6 +33,15 @@ typedef struct tr_choice {
     const char *name;                 /* NULL ends a list */
     int         value;
 } tr_choice;
+
+/* What a slot takes beside dense tensors of the kernel's type (op_check.h). Gradient slots take what their forward slots do. */
+enum {
+    TR_SLOT_ROWS = 64,                /* selected rows, too */
+    TR_SLOT_ANY_KIND = 128,           /* arrays, tables, ...: infer looks at the kind */
+    TR_SLOT_ANY_TYPE = 256,           /* infer looks at the type: ids, lengths, flags */
+    TR_SLOT_HOLES = 512,              /* of a repeated slot: some arguments may be @EMPTY@ */
+    TR_SLOT_PUBLIC = 63               /* what trireme.h tells of the flags */
+};
 
 /* A closed or open interval, or a set of words: { .has_min = true, .min = 0, .open_min = true } is > 0. */
 typedef struct tr_attr_range {
@@ -124,6 +133,7 @@ typedef struct tr_infer {
     const tr_meta_list *ins;
     const tr_meta_list *outs;
     const void         *attrs;
+    bool                for_gradient; /* to check the gradient operator: an input that its rule does not read seems absent */
 } tr_infer;
 
 typedef tr_status (*tr_infer_fn)(const tr_infer *io);

@@ -47,7 +47,18 @@ int tr__slot_count(const tr_slot_def *slots)
     return count;
 }
 
-static tr_slot_def derive_slot(const tr_op *op, const tr_op_proto *forward, const tr_grad_item *item)
+/* The only gradient that is read, or made, must be there; of several some may be missing. */
+static unsigned grad_flags(const tr_grad_item *items, const tr_grad_item *item, unsigned flags)
+{
+    int grads = 0;
+
+    for (int i = 0; i < TR_RULE_MAX && items[i].what != TR_GRAD_END; i++)
+        grads += items[i].what == item->what;
+    flags |= flags & TR_SLOT_REPEATED ? TR_SLOT_HOLES : 0;
+    return grads > 1 ? flags | TR_SLOT_OPTIONAL : flags;
+}
+
+static tr_slot_def derive_slot(const tr_op *op, const tr_op_proto *forward, const tr_grad_item *items, const tr_grad_item *item)
 {
     const bool  is_input = item->what == TR_GRAD_IN || item->what == TR_GRAD_DIN;
     const bool  is_grad = item->what == TR_GRAD_DOUT || item->what == TR_GRAD_DIN;
@@ -56,10 +67,11 @@ static tr_slot_def derive_slot(const tr_op *op, const tr_op_proto *forward, cons
     if (item->slot < 0 || item->slot >= tr__slot_count(slots))
         broken(op, "its gradient rule names a slot that the forward operator does not have");
     const tr_slot_def *slot = &slots[item->slot];
+    const unsigned     flags = slot->flags & ~(unsigned)TR_SLOT_INTERMEDIATE;
     return (tr_slot_def){
         .name = is_grad ? tr__must_format("%s@GRAD", slot->name) : slot->name,
         .comment = is_grad ? tr__must_format("gradient of %s", slot->name) : slot->comment,
-        .flags = (slot->flags & (TR_SLOT_REPEATED | TR_SLOT_OPTIONAL)) | (is_grad ? TR_SLOT_OPTIONAL : 0),
+        .flags = is_grad ? grad_flags(items, item, flags) : flags,
     };
 }
 
@@ -67,7 +79,7 @@ static tr_slot_def *derive_slots(const tr_op *op, const tr_op_proto *forward, co
 {
     tr_slot_def *slots = tr__must_alloc((TR_RULE_MAX + 1) * sizeof *slots);
     for (int i = 0; i < TR_RULE_MAX && items[i].what != TR_GRAD_END; i++)
-        slots[i] = derive_slot(op, forward, &items[i]);
+        slots[i] = derive_slot(op, forward, items, &items[i]);
     return slots;
 }
 
@@ -153,6 +165,13 @@ const tr_op_proto *tr__op_proto(const tr_op *op)
     if (!info->proto)                     /* only while it is being added */
         info->proto = derive_proto(op);
     return info->proto;
+}
+
+tr_status tr__op_check_attrs(const tr_op *op, const void *attrs)
+{
+    tr_status (*check)(const void *) = op->check || op->proto || !op->grad_of ? op->check : op->grad_of->check;
+
+    return check ? check(attrs) : TR_OK;
 }
 
 const tr_op_info *tr__op_info(const tr_op *op)
@@ -248,7 +267,7 @@ static const tr_attr_def *attr_def(const tr_op *op, int index)
 }
 
 static const char *name_of(const tr_slot_def *slot) { return slot ? slot->name : NULL; }
-static int flags_of(const tr_slot_def *slot) { return slot ? (int)slot->flags : 0; }
+static int flags_of(const tr_slot_def *slot) { return slot ? (int)slot->flags & TR_SLOT_PUBLIC : 0; }
 static const char *text_or_empty(const char *text) { return text ? text : ""; }
 static const char *comment_of(const tr_slot_def *slot) { return text_or_empty(slot ? slot->comment : NULL); }
 

@@ -21,6 +21,8 @@ typedef struct tr_op_info {
     char             **default_text, **range_text;
 } tr_op_info;
 
+/* The check of decoded attributes: a gradient operator with its forward operator's attributes has the forward one's. */
+tr_status          tr__op_check_attrs(const tr_op *op, const void *attrs);
 const tr_op_info  *tr__op_info(const tr_op *op);
 const tr_op_proto *tr__op_proto(const tr_op *op);
 int                tr__slot_count(const tr_slot_def *slots);      /* of a list that ends with a NULL name */

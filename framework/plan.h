@@ -94,6 +94,8 @@ void      tr__plan_free(tr_plan *plan);
 void      tr__plan_free_frames(tr_plan *plan);                 /* frame.c */
 /* The number of the variable that `name` means at this point of building; ENOTFOUND names the reader. */
 tr_status tr__plan_resolve(int *out, tr_plan *plan, const char *name);
+/* Does the program say of the variable what is so? EDTYPE of another type, EINVAL of another kind. */
+tr_status tr__plan_var_check(const tr_plan_var *var, const tr_meta *is);
 bool      tr__step_reads_data(const tr_step *step, int arg);       /* not only its shape */
 tr_status tr__step_finish(tr_plan *plan, tr_step *step);           /* decode attributes, choose the kernel */
 void      tr__step_deinit(tr_step *step);
@@ -112,6 +114,7 @@ tr_status tr__plan_separate(tr_plan *plan);
 
 /* plan_layout.c */
 struct tr_layout {
+    tr_meta   *given;                 /* per variable: what it was when it came from outside; rank 0: nothing */
     tr_meta   *meta;                  /* per variable: what is known before the run; rank 0: nothing */
     int64_t   *offset;                /* per variable: in the arena, or -1 */
     int       *shares;                /* per variable: the one whose memory it took over, or -1 */
@@ -119,7 +122,6 @@ struct tr_layout {
     int       *lod_from;              /* per variable: whose LoD it takes when it is computed, or -1 */
     bool      *has_lod_copies;        /* per step: one of its outputs has a lod_from */
     bool      *may_have_lod;          /* per variable: a LOCAL one that a run may leave with LoD */
-    bool      *is_reshaped;           /* per variable: of the scope, and steps give it several shapes; so none is known before the run */
     int64_t    arena_bytes;
     tr_layout *next;
 };

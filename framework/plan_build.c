@@ -7,6 +7,7 @@
 #include "framework/kernel.h"
 #include "framework/memory.h"
 #include "framework/op_attrs.h"
+#include "framework/op_check.h"
 #include "framework/op_registry.h"
 #include "framework/plan.h"
 #include "framework/random.h"
@@ -50,14 +51,18 @@ static void need(tr_map *needed, const tr_slot *slots, int count)
             tr_map_put(needed, slots[s].arg[i], slots[s].arg[i]);
 }
 
-/* Everything an operator may read: its inputs, and what its sub-block's operators name. */
-static void need_inputs(tr_map *needed, tr_block *block, const tr_op_desc *op)
+/* Everything an operator may read: its inputs, and what its sub-block's operators name. A block that was `seen`
+ * has added its names: blocks of a damaged program may contain each other. */
+static void need_inputs(tr_map *needed, bool *seen, tr_block *block, const tr_op_desc *op)
 {
     need(needed, op->in, op->in_count);
     tr_block *sub = sub_block_of(block, op);
-    for (int i = 0; sub && i < sub->op_count; i++) {
+    if (!sub || seen[sub->index])
+        return;
+    seen[sub->index] = true;
+    for (int i = 0; i < sub->op_count; i++) {
         need(needed, sub->op[i]->out, sub->op[i]->out_count);
-        need_inputs(needed, sub, sub->op[i]);
+        need_inputs(needed, seen, sub, sub->op[i]);
     }
 }
 
@@ -72,29 +77,36 @@ static bool is_needed(const tr_map *needed, tr_block *block, const tr_op_desc *o
     return false;
 }
 
-/* keep[i]: operator i is wanted by a fetch, a persistable variable or an effect. */
-static tr_status mark_needed(bool *keep, const tr_plan *plan)
+static tr_status mark_with(bool *keep, tr_map *needed, bool *seen, const tr_plan *plan)
 {
     tr_block *block = plan->block;
-    tr_map    needed = {0};
 
     for (int i = 0; i < plan->fetch_count; i++)
-        tr_map_put(&needed, plan->fetch_name[i], plan->fetch_name[i]);
+        tr_map_put(needed, plan->fetch_name[i], plan->fetch_name[i]);
     for (int i = block->op_count - 1; i >= 0; i--) {
         const tr_op_desc *op = block->op[i];
         const tr_op      *record = tr_op_find(op->type);
-        if (!record) {
-            tr_map_deinit(&needed);
+        if (!record)
             return tr_fail(TR_EUNSUPPORTED, "the program uses operator '%s' (block %d, operator %d), which this version "
                            "does not have", op->type, block->index, i);
-        }
         /* A sub-block's steps all stay: a gradient block may look at any of them. */
-        keep[i] = !is_feed_or_fetch(op) && (plan->parent || is_needed(&needed, block, op, record));
+        keep[i] = !is_feed_or_fetch(op) && (plan->parent || is_needed(needed, block, op, record));
         if (keep[i])
-            need_inputs(&needed, block, op);
+            need_inputs(needed, seen, block, op);
     }
-    tr_map_deinit(&needed);
     return TR_OK;
+}
+
+/* keep[i]: operator i is wanted by a fetch, a persistable variable or an effect. */
+static tr_status mark_needed(bool *keep, const tr_plan *plan)
+{
+    tr_map    needed = {0};
+    bool     *seen = calloc((size_t)plan->program->block_count + 1, sizeof *seen);
+    tr_status status = seen ? mark_with(keep, &needed, seen, plan) : tr_fail(TR_ENOMEM, "no memory for a plan");
+
+    tr_map_deinit(&needed);
+    free(seen);
+    return status;
 }
 
 /* -- variables -------------------------------------------------------------------------------------- */
@@ -202,6 +214,25 @@ tr_status tr__plan_resolve(int *out, tr_plan *plan, const char *name)
     tr_plan *around = plan_around(plan, name);
     TR_TRY(tr__plan_resolve(&outer, around, name));
     return add_outer_var(out, plan, name, around, outer);
+}
+
+static bool is_tensor_kind(tr_var_kind kind)
+{
+    return kind == TR_KIND_TENSOR || kind == TR_KIND_SELECTED_ROWS;
+}
+
+tr_status tr__plan_var_check(const tr_plan_var *var, const tr_meta *is)
+{
+    const tr_var_desc *desc = var->desc;
+
+    if (!desc || !is_tensor_kind(is->kind) || is->dtype == TR_DTYPE_NONE)
+        return TR_OK;
+    if (!is_tensor_kind(desc->kind))
+        return tr_fail(TR_EINVAL, "the program declares variable '%s' as another kind of variable, but it holds a tensor", var->name);
+    if (desc->dtype != is->dtype && desc->dtype != TR_DTYPE_NONE)
+        return tr_fail(TR_EDTYPE, "the program declares variable '%s' as %s, but it holds %s", var->name,
+                       tr_dtype_name(desc->dtype), tr_dtype_name(is->dtype));
+    return TR_OK;
 }
 
 /* Arrays are written element by element, where they are. */
@@ -315,6 +346,8 @@ static tr_status bind_outputs(tr_plan *plan, tr_step *step)
                 step->arg[a] = -1;
             else
                 TR_TRY(resolve_output(&step->arg[a], plan, slot->arg[i], step->op->has_block));
+            if (step->arg[a] >= 0 && step->op->has_block)
+                plan->var[step->arg[a]].written_inside = true;
         }
     }
     return TR_OK;
@@ -329,6 +362,14 @@ static tr_step *find_step_of_block(tr_plan *plan, int block_index)
     return NULL;
 }
 
+static bool is_running(const tr_plan *plan, const tr_block *block)
+{
+    for (; plan; plan = plan->caller)
+        if (plan->block == block)
+            return true;
+    return false;
+}
+
 /* A gradient block lives under its forward block's plan, any other one under the plan of its step. */
 static tr_status build_sub_plan(tr_plan *plan, tr_step *step)
 {
@@ -337,6 +378,9 @@ static tr_status build_sub_plan(tr_plan *plan, tr_step *step)
 
     if (!block)
         return tr_fail(TR_EFORMAT, "%s: attribute sub_block names no block", step->op->type);
+    if (is_running(plan, block))
+        return tr_fail(TR_EFORMAT, "%s: its sub_block %d is the block that it stands in, or one around it", step->op->type,
+                       block->index);
     if (block->forward >= 0) {
         tr_step *forward = find_step_of_block(plan, block->forward);
         if (!forward)
@@ -374,8 +418,7 @@ tr_status tr__step_finish(tr_plan *plan, tr_step *step)
 {
     TR_TRY(tr__attrs_check(step->op, step->desc, true));
     TR_TRY(tr__attrs_decode(step->attrs, step->op, step->desc));
-    if (step->op->check)
-        TR_TRY(step->op->check(step->attrs));
+    TR_TRY(tr__op_check_attrs(step->op, step->attrs));
     if (step->op->is_random && step->arg_count > step->in_args && step->arg[step->in_args] >= 0) {
         const char *name = plan->var[step->arg[step->in_args]].name;
         step->random_seed = tr_hash_bytes(name, strlen(name));
@@ -395,6 +438,28 @@ bool tr__step_reads_data(const tr_step *step, int arg)
     return !forward->grad->reads[slot].shape_only;
 }
 
+/* Against what the program says. An operator with a sub-block is inferred here alone: its outputs are variables that the
+ * block writes. */
+static tr_status check_declared(const tr_plan *plan, const tr_step *step)
+{
+    tr_infer_frame frame;
+
+    TR_TRY(tr__infer_frame_init(&frame, step->op, step->count));
+    for (int a = 0; a < step->arg_count; a++) {
+        const tr_plan_var *var = step->arg[a] >= 0 ? &plan->var[step->arg[a]] : NULL;
+        frame.meta[a] = tr_meta_dense(TR_DTYPE_NONE, (tr_shape){.rank = 0});
+        if (!var)
+            frame.meta[a].kind = TR_KIND_NONE;
+        else if (var->desc)
+            frame.meta[a] = tr__meta_of_desc(var->desc);
+    }
+    tr_status status = tr__op_check_slots(&frame, step->op);
+    if (status == TR_OK && step->sub)
+        status = tr__infer_frame_run(&frame, step->op, step->attrs);
+    tr__infer_frame_deinit(&frame);
+    return status;
+}
+
 static tr_status build_step(tr_plan *plan, int op_index)
 {
     tr_step    *step = &plan->step[plan->step_count++];
@@ -408,6 +473,7 @@ static tr_status build_step(tr_plan *plan, int op_index)
     if (step->op->has_block)
         TR_TRY_GOTO(fail, build_sub_plan(plan, step));
     TR_TRY_GOTO(fail, tr__step_finish(plan, step));
+    TR_TRY_GOTO(fail, check_declared(plan, step));
     return TR_OK;
 fail:
     return tr_context(status, "while planning %s", tr__step_text(plan, step));

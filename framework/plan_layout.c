@@ -9,6 +9,7 @@
 
 #include "framework/op_registry.h"
 #include "framework/plan.h"
+#include "framework/size.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -16,6 +17,7 @@ void tr__layout_free(tr_layout *layout)
 {
     if (!layout)
         return;
+    free(layout->given);
     free(layout->meta);
     free(layout->offset);
     free(layout->shares);
@@ -23,7 +25,6 @@ void tr__layout_free(tr_layout *layout)
     free(layout->lod_from);
     free(layout->has_lod_copies);
     free(layout->may_have_lod);
-    free(layout->is_reshaped);
     free(layout);
 }
 
@@ -32,6 +33,7 @@ static tr_layout *layout_alloc(int vars, int steps)
     tr_layout *layout = calloc(1, sizeof *layout);
     if (!layout)
         return NULL;
+    layout->given = calloc((size_t)vars + 1, sizeof *layout->given);
     layout->meta = calloc((size_t)vars + 1, sizeof *layout->meta);
     layout->offset = malloc(((size_t)vars + 1) * sizeof *layout->offset);
     layout->shares = malloc(((size_t)vars + 1) * sizeof *layout->shares);
@@ -39,9 +41,8 @@ static tr_layout *layout_alloc(int vars, int steps)
     layout->dynamic = calloc((size_t)steps + 1, sizeof *layout->dynamic);
     layout->has_lod_copies = calloc((size_t)steps + 1, sizeof *layout->has_lod_copies);
     layout->may_have_lod = calloc((size_t)vars + 1, sizeof *layout->may_have_lod);
-    layout->is_reshaped = calloc((size_t)vars + 1, sizeof *layout->is_reshaped);
-    if (!layout->meta || !layout->offset || !layout->shares || !layout->dynamic || !layout->lod_from ||
-        !layout->has_lod_copies || !layout->may_have_lod || !layout->is_reshaped) {
+    if (!layout->given || !layout->meta || !layout->offset || !layout->shares || !layout->dynamic || !layout->lod_from ||
+        !layout->has_lod_copies || !layout->may_have_lod) {
         tr__layout_free(layout);
         return NULL;
     }
@@ -99,7 +100,7 @@ bool tr__layout_fits(const tr_layout *layout, const tr_plan *plan, tr_var *const
     for (int v = 0; v < plan->var_count; v++) {
         if (!given_from_outside(&plan->var[v]))
             continue;
-        const tr_meta   *meta = &layout->meta[v];
+        const tr_meta   *meta = &layout->given[v];
         const tr_tensor *tensor = &vars[v]->tensor;
         if (tensor->dtype != meta->dtype && vars[v]->kind == TR_KIND_TENSOR && meta->dtype != TR_DTYPE_NONE)
             return false;
@@ -112,12 +113,44 @@ bool tr__layout_fits(const tr_layout *layout, const tr_plan *plan, tr_var *const
 
 /* -- inference ----------------------------------------------------------------------------------------- */
 
-static void mark_dynamic(tr_layout *layout, const tr_step *step, int index)
+/* What the steps so far have done to a variable. */
+enum { WAS_READ = 1, WAS_WRITTEN = 2 };
+
+/* Variables of the scope get the memory for their one shape before the first step. */
+typedef struct inference {
+    tr_layout     *layout;
+    const tr_plan *plan;
+    uint8_t       *use;               /* per variable: by the steps before */
+    bool          *unsettled;         /* written with several shapes, or with an unknown one: by dynamic steps alone */
+    bool           again;             /* a variable was found to be unsettled behind a step that took it for settled */
+} inference;
+
+static void unsettle(inference *f, int v)
 {
-    layout->dynamic[index] = true;
-    for (int a = step->in_args; a < step->arg_count; a++)
-        if (step->arg[a] >= 0)
-            layout->meta[step->arg[a]] = unknown_meta(step->arg[a]);
+    f->again = f->again || ((f->use[v] & WAS_WRITTEN) && !f->unsettled[v]);
+    f->unsettled[v] = true;
+}
+
+static void mark_dynamic(inference *f, const tr_step *step, int index)
+{
+    f->layout->dynamic[index] = true;
+    for (int a = step->in_args; a < step->arg_count; a++) {
+        const int v = step->arg[a];
+        if (v < 0)
+            continue;
+        f->layout->meta[v] = unknown_meta(v);
+        if (f->plan->var[v].place == TR_SCOPE)
+            unsettle(f, v);
+    }
+}
+
+/* Has a step before this one used the variable with another shape or type? */
+static bool changes_shape(const inference *f, int v, const tr_meta *made)
+{
+    const tr_meta *now = &f->layout->meta[v];
+
+    return f->plan->var[v].place == TR_SCOPE && f->use[v] && now->shape.rank > 0 &&
+           (now->dtype != made->dtype || !tr_shape_equal(&now->shape, &made->shape));
 }
 
 /* Outputs take the LoD of the input that infer names, if that one has any. */
@@ -126,76 +159,84 @@ static void plan_lod(tr_layout *layout, const tr_step *step, int index, const tr
     const int source = out->lod_source;
 
     layout->lod_from[var] = -1;
-    if (source < 0 || source == var || (layout->meta[source].lod_level == 0 && layout->lod_from[source] < 0))
+    if (source < 0 || source == var || layout->meta[source].shape.dim[0] != out->shape.dim[0] ||
+        (layout->meta[source].lod_level == 0 && layout->lod_from[source] < 0))
         return;
     layout->lod_from[var] = source;
     layout->has_lod_copies[index] = true;
     (void)step;
 }
 
-static bool may_know_output(const tr_layout *layout, const tr_plan *plan, int v)
+/* What can be inferred before the run? */
+static bool is_static(const inference *f, const tr_step *step)
 {
-    return !plan->var[v].written_inside && !layout->is_reshaped[v];
-}
-
-/* What the steps so far have done to a variable. */
-enum { WAS_READ = 1, WAS_WRITTEN = 2 };
-
-/* Scope variables get the memory for their last shape before the first step: too early where this step, or one before,
- * uses another shape. */
-static bool gets_another_shape(const tr_layout *layout, const tr_plan *plan, int v, const tr_meta *meta, const uint8_t *use)
-{
-    const tr_meta *before = &layout->meta[v];
-
-    return plan->var[v].place == TR_SCOPE && use[v] && before->shape.rank > 0 &&
-           (before->dtype != meta->dtype || !tr_shape_equal(&before->shape, &meta->shape));
-}
-
-/* *is_reshaped becomes true when the step gives a scope variable another shape than the steps before have used. */
-static tr_status infer_step(tr_layout *layout, const tr_plan *plan, int index, const uint8_t *use, bool *is_reshaped)
-{
-    const tr_step *step = &plan->step[index];
-    tr_infer_frame frame;
-    tr_status      status;
-    bool           all_known = !step->sub;
-
-    for (int a = 0; a < step->arg_count; a++)
-        if (step->arg[a] >= 0)
-            all_known = all_known && (a < step->in_args ? says_enough(&layout->meta[step->arg[a]])
-                                                        : may_know_output(layout, plan, step->arg[a]));
-    if (!all_known) {
-        mark_dynamic(layout, step, index);
-        return TR_OK;
-    }
-    TR_TRY(tr__infer_frame_init(&frame, step->op, step->count));
+    if (step->sub)
+        return false;
     for (int a = 0; a < step->arg_count; a++) {
         const int v = step->arg[a];
-        frame.meta[a] = v < 0 ? (tr_meta){.kind = TR_KIND_NONE, .dtype = TR_DTYPE_NONE, .height = -1, .lod_source = -1}
-                        : a < step->in_args ? layout->meta[v]
-                        : plan->var[v].desc ? tr__meta_of_desc(plan->var[v].desc) : unknown_meta(v);
-        if (v >= 0)
-            frame.meta[a].lod_source = v;
+        if (v >= 0 && (a < step->in_args ? !says_enough(&f->layout->meta[v])
+                                         : f->plan->var[v].written_inside || f->unsettled[v]))
+            return false;
     }
-    TR_TRY_GOTO(done, tr__infer_frame_run(&frame, step->op, step->attrs));
-    for (int a = step->in_args; a < step->arg_count; a++)
-        all_known = all_known && (step->arg[a] < 0 || is_known(&frame.meta[a]));
-    if (!all_known) {
-        mark_dynamic(layout, step, index);
-        goto done;
+    return true;
+}
+
+static void fill_frame(tr_infer_frame *frame, const inference *f, const tr_step *step)
+{
+    for (int a = 0; a < step->arg_count; a++) {
+        const int v = step->arg[a];
+        frame->meta[a] = v < 0 ? (tr_meta){.kind = TR_KIND_NONE, .dtype = TR_DTYPE_NONE, .height = -1, .lod_source = -1}
+                       : a < step->in_args ? f->layout->meta[v]
+                       : f->plan->var[v].desc ? tr__meta_of_desc(f->plan->var[v].desc) : unknown_meta(v);
+        if (v >= 0)
+            frame->meta[a].lod_source = v;
+    }
+}
+
+/* Inference said what the outputs are: lay them out so, if that is all that is ever in them. */
+static tr_status take_outputs(inference *f, const tr_step *step, int index, const tr_meta *made)
+{
+    bool settled = true;
+
+    for (int a = step->in_args; a < step->arg_count; a++) {
+        const int v = step->arg[a];
+        if (v < 0)
+            continue;
+        TR_TRY(tr__plan_var_check(&f->plan->var[v], &made[a]));
+        settled = settled && is_known(&made[a]) && !changes_shape(f, v, &made[a]);
+    }
+    if (!settled) {
+        mark_dynamic(f, step, index);
+        return TR_OK;
     }
     for (int a = step->in_args; a < step->arg_count; a++) {
         const int v = step->arg[a];
         if (v < 0)
             continue;
-        if (gets_another_shape(layout, plan, v, &frame.meta[a], use))
-            *is_reshaped = layout->is_reshaped[v] = true;
-        plan_lod(layout, step, index, &frame.meta[a], v);
-        layout->meta[v] = frame.meta[a];
-        layout->meta[v].lod_source = v;
+        plan_lod(f->layout, step, index, &made[a], v);
+        f->layout->meta[v] = made[a];
+        f->layout->meta[v].lod_source = v;
     }
-done:
+    return TR_OK;
+}
+
+static tr_status infer_step(inference *f, int index)
+{
+    const tr_step *step = &f->plan->step[index];
+    tr_infer_frame frame;
+    tr_status      status;
+
+    if (!is_static(f, step)) {
+        mark_dynamic(f, step, index);
+        return TR_OK;
+    }
+    TR_TRY(tr__infer_frame_init(&frame, step->op, step->count));
+    fill_frame(&frame, f, step);
+    status = tr__infer_frame_run(&frame, step->op, step->attrs);
+    if (status == TR_OK)
+        status = take_outputs(f, step, index, frame.meta);
     tr__infer_frame_deinit(&frame);
-    return status == TR_OK ? TR_OK : tr_context(status, "while laying out %s", tr__step_text(plan, step));
+    return status == TR_OK ? TR_OK : tr_context(status, "while laying out %s", tr__step_text(f->plan, step));
 }
 
 static tr_status check_initialised(const tr_plan *plan, int v, const tr_var *var, const uint8_t *use)
@@ -208,48 +249,61 @@ static tr_status check_initialised(const tr_plan *plan, int v, const tr_var *var
     return tr_fail(TR_ENOTFOUND, "variable '%s' has no value yet: run the startup program (or load it) first", pv->name);
 }
 
-/* One pass over the steps. *is_reshaped: layout->is_reshaped has become more, and the pass must be made again. */
-static tr_status infer_steps(tr_layout *layout, const tr_plan *plan, tr_var *const *vars, uint8_t *use, bool *is_reshaped)
+static tr_status check_inputs(const inference *f, const tr_step *step, tr_var *const *vars)
 {
-    *is_reshaped = false;
+    for (int a = 0; a < step->in_args; a++)
+        if (step->arg[a] >= 0) {
+            const tr_status status = check_initialised(f->plan, step->arg[a], vars[step->arg[a]], f->use);
+            if (status != TR_OK)
+                return tr_context(status, "wanted by %s", tr__step_text(f->plan, step));
+            f->use[step->arg[a]] |= WAS_READ;
+        }
+    return TR_OK;
+}
+
+static tr_status infer_pass(inference *f, tr_var *const *vars)
+{
+    tr_layout     *layout = f->layout;
+    const tr_plan *plan = f->plan;
+
+    f->again = false;
     for (int v = 0; v < plan->var_count; v++) {
-        const bool is_known = given_from_outside(&plan->var[v]) && may_know_output(layout, plan, v);
+        f->use[v] = 0;
         layout->lod_from[v] = -1;
-        layout->meta[v] = is_known ? meta_of_tensor(vars[v], v) : unknown_meta(v);
-        use[v] = 0;
+        layout->meta[v] = layout->given[v] = given_from_outside(&plan->var[v]) && !plan->var[v].written_inside
+                                           ? meta_of_tensor(vars[v], v) : unknown_meta(v);
+        TR_TRY(tr__plan_var_check(&plan->var[v], &layout->given[v]));
     }
     for (int i = 0; i < plan->step_count; i++) {
         const tr_step *step = &plan->step[i];
         layout->dynamic[i] = layout->has_lod_copies[i] = false;
-        for (int a = 0; a < step->in_args; a++)
-            if (step->arg[a] >= 0) {
-                const tr_status status = check_initialised(plan, step->arg[a], vars[step->arg[a]], use);
-                if (status != TR_OK)
-                    return tr_context(status, "wanted by %s", tr__step_text(plan, step));
-                use[step->arg[a]] |= WAS_READ;
-            }
-        TR_TRY(infer_step(layout, plan, i, use, is_reshaped));
+        TR_TRY(check_inputs(f, step, vars));
+        TR_TRY(infer_step(f, i));
         for (int a = step->in_args; a < step->arg_count; a++)
             if (step->arg[a] >= 0)
-                use[step->arg[a]] |= WAS_WRITTEN;
+                f->use[step->arg[a]] |= WAS_WRITTEN;
     }
+    for (int i = 0; i < plan->fetch_count; i++)
+        TR_TRY(check_initialised(plan, plan->fetch_var[i], vars[plan->fetch_var[i]], f->use));
     return TR_OK;
 }
 
 static tr_status infer_all(tr_layout *layout, const tr_plan *plan, tr_var *const *vars)
 {
-    tr_status status = TR_OK;
-    bool      is_reshaped = true;     /* by the last pass; each one finds more of the scope's variables, or ends it */
-    uint8_t  *use = malloc((size_t)plan->var_count + 1);
+    const size_t size = (size_t)plan->var_count + 1;
+    inference    f = {.layout = layout, .plan = plan};
+    tr_status    status;
 
-    if (!use)
-        return tr_fail(TR_ENOMEM, "no memory for a layout");
-    while (is_reshaped)
-        TR_TRY_GOTO(done, infer_steps(layout, plan, vars, use, &is_reshaped));
-    for (int i = 0; i < plan->fetch_count; i++)
-        TR_TRY_GOTO(done, check_initialised(plan, plan->fetch_var[i], vars[plan->fetch_var[i]], use));
-done:
-    free(use);
+    f.use = calloc(size, sizeof *f.use);
+    f.unsettled = calloc(size, sizeof *f.unsettled);
+    if (!f.use || !f.unsettled)
+        status = tr_fail(TR_ENOMEM, "no memory for a layout");
+    else
+        do                                         /* each pass but the last unsettles one more variable */
+            status = infer_pass(&f, vars);
+        while (status == TR_OK && f.again);
+    free(f.use);
+    free(f.unsettled);
     return status;
 }
 
@@ -262,14 +316,15 @@ typedef struct span {
     int64_t offset;
 } span;
 
+/* Inference has checked (op_check.c) that one tensor's bytes can be counted; those of all are summed with size.h. */
 static int64_t exact_bytes(const tr_meta *meta)
 {
-    return tr_shape_numel(&meta->shape) * tr_dtype_size(meta->dtype);
+    return tr_size_mul(tr_shape_numel(&meta->shape), tr_dtype_size(meta->dtype));
 }
 
 static int64_t bytes_of(const tr_meta *meta)
 {
-    return (exact_bytes(meta) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return tr_size_add(exact_bytes(meta), ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 /* Does the arena hold it? */
@@ -357,9 +412,9 @@ static int64_t lowest_offset(const span *spans, int n)
         for (int k = 0; k < n; k++) {
             const span *other = &spans[k];
             const bool  together = other->from <= mine->to && mine->from <= other->to;
-            const bool  overlap = offset < other->offset + other->bytes && other->offset < offset + mine->bytes;
+            const bool  overlap = offset < tr_size_add(other->offset, other->bytes) && other->offset < tr_size_add(offset, mine->bytes);
             if (together && overlap) {
-                offset = other->offset + other->bytes;
+                offset = tr_size_add(other->offset, other->bytes);
                 moved = true;
             }
         }
@@ -373,8 +428,9 @@ static void place(tr_layout *layout, span *spans, int count)
     for (int n = 0; n < count; n++) {
         spans[n].offset = lowest_offset(spans, n);
         layout->offset[spans[n].var] = spans[n].offset;
-        if (spans[n].offset + spans[n].bytes > layout->arena_bytes)
-            layout->arena_bytes = spans[n].offset + spans[n].bytes;
+        const int64_t end = tr_size_add(spans[n].offset, spans[n].bytes);
+        if (end > layout->arena_bytes)
+            layout->arena_bytes = end;
     }
 }
 

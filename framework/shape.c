@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/size.h"
+
 tr_shape tr_shape_of(int rank, const int64_t *dims)
 {
     tr_shape shape = {.rank = rank};
@@ -44,7 +46,7 @@ int64_t tr_shape_product(const tr_shape *shape, int from, int to)
     for (int i = from; i < to; i++) {
         if (shape->dim[i] < 0)
             return -1;
-        product *= shape->dim[i];
+        product = tr_size_mul(product, shape->dim[i]);
     }
     return product;
 }

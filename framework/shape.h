@@ -19,7 +19,7 @@ bool     tr_shape_equal(const tr_shape *a, const tr_shape *b);
 /* Equal where both are known. */
 bool     tr_shape_fits(const tr_shape *a, const tr_shape *b);
 bool     tr_shape_is_known(const tr_shape *shape);             /* no -1 in it */
-/* Product of the dimensions [from, to); 1 when empty; -1 when one of them is unknown. */
+/* Product of the dimensions [from, to); 1 when empty; -1 when one of them is unknown; TR_SIZE_MAX when it is larger. */
 int64_t  tr_shape_product(const tr_shape *shape, int from, int to);
 int64_t  tr_shape_numel(const tr_shape *shape);
 /* "[64, ?, 3]" in one of a few rotating buffers of the thread: for messages. */

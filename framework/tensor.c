@@ -9,6 +9,7 @@
 #include "framework/dtype.h"
 #include "framework/late.h"
 #include "framework/memory.h"
+#include "framework/size.h"
 
 enum { ALIGNMENT = 64 };                     /* a cache line, and the widest vector */
 
@@ -41,7 +42,7 @@ static void *counted_alloc(size_t size)
 static tr_buffer *buffer_new(size_t size)
 {
     tr_buffer *buffer = counted_alloc(sizeof *buffer);
-    const size_t rounded = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t rounded = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;      /* size is an int64_t's at most */
 
     if (!buffer)
         return NULL;
@@ -141,17 +142,17 @@ static tr_status check_type_and_shape(tr_dtype dtype, int rank, const int64_t *d
     for (int i = 0; i < rank; i++) {
         if (dims[i] < 0)
             return tr_fail(TR_ESHAPE, "tensor: dimension %d is %lld", i, (long long)dims[i]);
-        if (__builtin_mul_overflow(bytes, dims[i], &bytes))
-            return tr_fail(TR_ENOMEM, "tensor: more bytes than an address has bits for");
+        bytes = tr_size_mul(bytes, dims[i] > 0 ? dims[i] : 1);        /* every product of some of them can be computed */
     }
+    if (bytes > TR_MAX_BYTES)
+        return tr_fail(TR_ENOMEM, "tensor: more bytes than a process can address");
     return TR_OK;
 }
 
 tr_status tr__tensor_reserve(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape)
 {
+    TR_TRY(check_type_and_shape(dtype, shape->rank, shape->dim));
     const size_t bytes = (size_t)(tr_shape_numel(shape) * tr_dtype_size(dtype));
-
-    assert(tr_shape_is_known(shape));
     if (!tensor->buffer || tensor->buffer->capacity < bytes || !tr__tensor_is_sole_owner(tensor)) {
         tr_buffer *buffer = buffer_new(bytes);
         if (!buffer)
@@ -168,7 +169,8 @@ tr_status tr__tensor_reserve(tr_tensor *tensor, tr_dtype dtype, const tr_shape *
 
 tr_status tr_tensor_resize(tr_tensor *tensor, tr_dtype dtype, int rank, const int64_t *dims)
 {
-    TR_TRY(check_type_and_shape(dtype, rank, dims));
+    if (rank < 0 || rank > TR_MAX_RANK)
+        return tr_fail(TR_ESHAPE, "tensor: rank must be 0..%d, got %d", TR_MAX_RANK, rank);
     const tr_shape shape = tr_shape_of(rank, dims);
     TR_TRY(tr__tensor_reserve(tensor, dtype, &shape));
     tr__tensor_drop_lod(tensor);

@@ -15,7 +15,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "S = rho * S + (1 - rho) * Grad^2; step = -sqrt((U + epsilon) / (S + epsilon)) * Grad; U = rho * U + "
            "(1 - rho) * step^2; ParamOut = Param + step; S is AvgSquaredGrad, U AvgSquaredUpdate.",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows"},
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
                    {"AvgSquaredGrad", "like Param; mean squared gradient"},
                    {"AvgSquaredUpdate", "like Param; mean squared step"}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"},

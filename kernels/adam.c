@@ -20,7 +20,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Moment1 and Moment2 are running means of Grad and Grad^2; ParamOut = Param - rate * Moment1 / "
            "(sqrt(Moment2) + epsilon), rate = LearningRate * sqrt(1 - Beta2Pow) / (1 - Beta1Pow).",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows"},
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
                    {"LearningRate", "[1] float"}, {"Moment1", "like Param; mean gradient"},
                    {"Moment2", "like Param; mean squared gradient"}, {"Beta1Pow", "[1] float; beta1^t"},
                    {"Beta2Pow", "[1] float; beta2^t"}),

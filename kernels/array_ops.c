@@ -42,7 +42,7 @@ enum { WG_DX, WG_ARRAY };
 static const tr_op_proto write_grad_proto = {
     .doc = "X@GRAD = the gradient of element I, or zeros; the element is empty afterwards.",
     .in = TR_SLOTS({"X", "what was written; only its shape is read"}, {"I", "[1] int64"},
-                   {"Out@GRAD", "the array's gradient"}),
+                   {"Out@GRAD", "the array's gradient", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"X@GRAD", "like X", TR_SLOT_OPTIONAL}, {"Array", "Out@GRAD, which changes"}),
 };
 
@@ -84,7 +84,7 @@ enum { R_OUT };
 
 static const tr_op_proto read_proto = {
     .doc = "Out = X[I]",
-    .in = TR_SLOTS({"X", "a tensor array"}, {"I", "[1] int64; an element that was written"}),
+    .in = TR_SLOTS({"X", "a tensor array", TR_SLOT_ANY_KIND}, {"I", "[1] int64; an element that was written"}),
     .out = TR_SLOTS({"Out", "the element, with its LoD"}),
 };
 
@@ -139,7 +139,7 @@ TR_REGISTER_OP(read_from_array_grad, .grad_of = &tr_op_record_read_from_array, .
 
 static const tr_op_proto length_proto = {
     .doc = "Out = the number of elements of X",
-    .in = TR_SLOTS({"X", "a tensor array"}),
+    .in = TR_SLOTS({"X", "a tensor array", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "[1] int64"}),
 };
 

@@ -13,7 +13,7 @@ enum { OUT };
 
 static const tr_op_proto proto = {
     .doc = "Out = X",
-    .in = TR_SLOTS({"X", "anything: a tensor, selected rows", TR_SLOT_OPTIONAL}),
+    .in = TR_SLOTS({"X", "anything: a tensor, selected rows", TR_SLOT_OPTIONAL | TR_SLOT_ROWS}),
     .out = TR_SLOTS({"Out", "like X"}),
 };
 
@@ -23,6 +23,8 @@ static tr_status infer(const tr_infer *io)
 {
     if (io->in[X].kind != TR_KIND_NONE)
         io->out[OUT] = io->in[X];
+    else
+        io->out[OUT].shape.rank = 0;      /* nothing is written */
     return TR_OK;
 }
 

@@ -24,13 +24,13 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Selects, for each source, the best beam_size of the candidates that continue its prefixes.",
-    .in = TR_SLOTS({"pre_ids", "[rows, 1] int64: the last word of each prefix"},
+    .in = TR_SLOTS({"pre_ids", "[rows, 1] int64: the last word of each prefix", TR_SLOT_ANY_TYPE},
                    {"pre_scores", "[rows, 1] float: the score of each prefix"},
-                   {"ids", "[rows, k] int64: the candidates; absent: 0 .. k - 1", TR_SLOT_OPTIONAL},
+                   {"ids", "[rows, k] int64: the candidates; absent: 0 .. k - 1", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
                    {"scores", "[rows, k] float, with the sequences of sources: of the candidates"}),
-    .out = TR_SLOTS({"selected_ids", "[selected, 1] int64, with two levels of sequences: rows of a source, candidates of a row"},
+    .out = TR_SLOTS({"selected_ids", "[selected, 1] int64, with two levels of sequences: rows of a source, candidates of a row", TR_SLOT_ANY_TYPE},
                     {"selected_scores", "[selected, 1], like selected_ids"},
-                    {"parent_idx", "[selected] int32: the row that each one continues", TR_SLOT_OPTIONAL}),
+                    {"parent_idx", "[selected] int32: the row that each one continues", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, level, INT, "the level of scores' sequences that holds the sources", .required = true),
                      TR_ATTR(attrs, beam_size, INT, "how many are kept for a source", .required = true, .range = TR_GREATER(0)),
                      TR_ATTR(attrs, end_id, INT, "the word that ends a sentence", .required = true),

@@ -18,7 +18,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Out = min(max(X, min), max)",
-    .in = TR_SLOTS({"X", "any shape, float; selected rows too"}),
+    .in = TR_SLOTS({"X", "any shape, float; selected rows too", TR_SLOT_ROWS}),
     .out = TR_SLOTS({"Out", "like X; rows with equal numbers are added up"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, min, FLOAT, "the least value", .required = true),
                      TR_ATTR(attrs, max, FLOAT, "the greatest value", .required = true)),

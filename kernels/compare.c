@@ -15,7 +15,7 @@ enum { OUT };
 static const tr_slot_def in_slots[] = {
     {"X", "any shape"}, {"Y", "a run of X's dimensions, same dtype as X"}, {NULL},
 };
-static const tr_slot_def out_slots[] = {{"Out", "X's shape, bool"}, {NULL}};
+static const tr_slot_def out_slots[] = {{"Out", "X's shape, bool", TR_SLOT_ANY_TYPE}, {NULL}};
 static const tr_attr_def attrs[] = {
     TR_BROADCAST_ATTR,
     TR_ATTR_IGNORED("force_cpu", BOOL, .number = true),

@@ -45,10 +45,10 @@ enum { W_OUT, W_STEP_SCOPES };
 
 static const tr_op_proto while_proto = {
     .doc = "Runs sub_block as long as Condition is true; it is tested before each iteration.",
-    .in = TR_SLOTS({"X", "variables of outer blocks that the sub-block reads", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS({"X", "variables of outer blocks that the sub-block reads", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND},
                    {"Condition", "[1] bool; the sub-block writes it", TR_SLOT_REPEATED}),
     .out = TR_SLOTS({"Out", "variables of outer blocks that the sub-block writes", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
-                    {"StepScopes", "what the backward pass needs of each iteration", TR_SLOT_OPTIONAL}),
+                    {"StepScopes", "what the backward pass needs of each iteration", TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND}),
     .attr = TR_ATTRS(TR_ATTR(while_attrs, sub_block, BLOCK, "the block to run", .required = true),
                      TR_ATTR(while_attrs, is_test, BOOL, "keep nothing for a backward pass"),
                      TR_ATTR_IGNORED("skip_eager_deletion_vars", STRINGS)),
@@ -68,7 +68,7 @@ static const tr_op_proto conditional_proto = {
            "otherwise if no tensor of Cond is empty.",
     .in = TR_SLOTS({"Cond", "[1] bool, or tensors to test for emptiness", TR_SLOT_REPEATED},
                    {"Input", "variables of outer blocks that the sub-block reads; those of Cond may be left out",
-                    TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+                    TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "variables of outer blocks that the sub-block writes", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
                     {"Scope", "what the backward pass needs", TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR(conditional_attrs, sub_block, BLOCK, "the block to run", .required = true),
@@ -78,11 +78,11 @@ static const tr_op_proto conditional_proto = {
 
 static const tr_op_proto block_grad_proto = {
     .doc = "Runs a gradient block for each kept iteration of a while or conditional_block, last first.",
-    .in = TR_SLOTS({"X", "the outer variables whose gradients are made", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS({"X", "the outer variables whose gradients are made", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND},
                    {"X@GRAD@IN", "for each X the gradient of what the block left in it, or @EMPTY@",
-                    TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
-                   {"StepScopes", "the kept iterations", 0}),
-    .out = TR_SLOTS({"X@GRAD", "for each X its gradient, or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+                    TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND | TR_SLOT_HOLES},
+                   {"StepScopes", "the kept iterations", TR_SLOT_ANY_KIND}),
+    .out = TR_SLOTS({"X@GRAD", "for each X its gradient, or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_HOLES}),
     .attr = TR_ATTRS(TR_ATTR(while_attrs, sub_block, BLOCK, "the gradient block", .required = true)),
     .attrs_size = sizeof(while_attrs),
 };
@@ -129,6 +129,11 @@ enum { G_DX };
 
 static tr_status infer_block_grad(const tr_infer *io)
 {
+    const int count = io->ins[G_X].count;
+
+    if (io->ins[G_DIN_BEFORE].count != count || io->outs[G_DX].count != count)
+        return tr_fail(TR_EINVAL, "%s: X has %d variables, so X@GRAD@IN and X@GRAD must have as many; got %d and %d", io->type,
+                       count, io->ins[G_DIN_BEFORE].count, io->outs[G_DX].count);
     for (int i = 0; i < io->outs[G_DX].count; i++)
         if (io->outs[G_DX].item[i].kind != TR_KIND_NONE)
             io->outs[G_DX].item[i] = io->ins[G_X].item[i];
@@ -179,7 +184,7 @@ static tr_status run_conditional(const tr_run *io)
 
 static tr_status run_block_grad(const tr_run *io)
 {
-    tr_step_frames *kept = tr_var_of(io->in[G_SCOPES])->object;
+    tr_step_frames *kept = tr__step_frames_of(io->in[G_SCOPES]);
 
     for (int i = 0; i < io->outs[G_DX].count; i++)
         if (io->outs[G_DX].item[i])

@@ -21,7 +21,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "The cross entropy between rows of probabilities and labels: Y[i] = -log X[i][Label[i]].",
     .in = TR_SLOTS({"X", "[..., classes] float; each row a distribution"},
-                   {"Label", "[..., 1] int64, a class number for each row; with soft_label like X"}),
+                   {"Label", "[..., 1] int64, a class number for each row; with soft_label like X", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Y", "[..., 1]; the loss of each row"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, soft_label, BOOL, "labels are distributions"),
                      TR_ATTR(attrs, ignore_index, INT, "rows with this label cost nothing", .number = -100)),

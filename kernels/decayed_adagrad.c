@@ -15,7 +15,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Moment = decay * Moment + (1 - decay) * Grad^2; ParamOut = Param - LearningRate * Grad / "
            "(sqrt(Moment) + epsilon).",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows"},
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
                    {"Moment", "like Param; mean squared gradient"}, {"LearningRate", "[1] float"}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"MomentOut", "the same variable as Moment"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, decay, FLOAT, "decay of Moment", .number = 0.95),

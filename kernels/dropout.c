@@ -28,7 +28,7 @@ static const tr_op_proto proto = {
     .doc = "Sets each element of X to 0 with probability dropout_prob.",
     .in = TR_SLOTS({"X", "[...] float"}),
     .out = TR_SLOTS({"Out", "like X; may share X's memory"},
-                    {"Mask", "like X, uint8; 1 where the element was kept", TR_SLOT_INTERMEDIATE}),
+                    {"Mask", "like X, uint8; 1 where the element was kept", TR_SLOT_INTERMEDIATE | TR_SLOT_ANY_TYPE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, dropout_prob, FLOAT, "probability of 0", .number = 0.5,
                              .range = TR_BETWEEN(0, 1)),
                      TR_ATTR(attrs, is_test, BOOL, "nothing is set to 0"),

@@ -18,7 +18,7 @@ static const tr_op_proto proto = {
     .doc = "How many words must at least be put in, taken out or changed to make each reference (Levenshtein distance).",
     .in = TR_SLOTS({"Hyps", "[rows, 1] int32 or int64, of sequences"},
                    {"Refs", "[reference rows, 1], of Hyps' type and of as many sequences"}),
-    .out = TR_SLOTS({"SequenceNum", "[1] int64: how many sequences there are"}, {"Out", "[sequences, 1] float32"}),
+    .out = TR_SLOTS({"SequenceNum", "[1] int64: how many sequences there are", TR_SLOT_ANY_TYPE}, {"Out", "[sequences, 1] float32", TR_SLOT_ANY_TYPE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, normalized, BOOL, "divide by the rows of the reference, which must not be empty then")),
     .attrs_size = sizeof(attrs),
 };

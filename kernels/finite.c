@@ -15,7 +15,7 @@ enum { X };
 enum { OUT };
 
 static const tr_slot_def in_slots[] = {{"X", "any shape, float"}, {NULL}};
-static const tr_slot_def out_slots[] = {{"Out", "[1] bool"}, {NULL}};
+static const tr_slot_def out_slots[] = {{"Out", "[1] bool", TR_SLOT_ANY_TYPE}, {NULL}};
 
 /* -- shapes ----------------------------------------------------------------------------------- */
 

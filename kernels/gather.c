@@ -19,7 +19,7 @@ enum { G_DX };
 
 static const tr_op_proto proto = {
     .doc = "Takes rows of X: Out[i] = X[Index[i]].",
-    .in = TR_SLOTS({"X", "[n, ...] of any type"}, {"Index", "[m] or [m, 1] int32 or int64; row numbers"}),
+    .in = TR_SLOTS({"X", "[n, ...] of any type"}, {"Index", "[m] or [m, 1] int32 or int64; row numbers", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "[m, ...]"}),
 };
 

@@ -28,10 +28,10 @@ static const tr_op_proto proto = {
            "turn at a node is 1 with probability sigmoid(X . W[node] + Bias[node]). In the complete tree of num_classes leaves "
            "bit b of Label + num_classes is the turn at node ((Label + num_classes) >> (b + 1)) - 1.",
     .in = TR_SLOTS({"X", "[n, width] float"}, {"W", "[nodes, width], same dtype; num_classes - 1 nodes in the complete tree"},
-                   {"Label", "[n, 1] int64: the classes; not read with PathTable"},
+                   {"Label", "[n, 1] int64: the classes; not read with PathTable", TR_SLOT_ANY_TYPE},
                    {"PathTable", "[n, longest path] int64: the nodes on the way to each row's class; the first negative number ends it",
-                    TR_SLOT_OPTIONAL},
-                   {"PathCode", "like PathTable: the turns, 0 or 1", TR_SLOT_OPTIONAL},
+                    TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
+                   {"PathCode", "like PathTable: the turns, 0 or 1", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
                    {"Bias", "[nodes, 1], same dtype as X", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Out", "[n, 1]: the cost"},
                     {"PreOut", "[n, longest path]: the score of each node of a path; 0 beyond its end", TR_SLOT_INTERMEDIATE},

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "framework/size.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/conv.h"
@@ -26,7 +27,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Makes a sequence of each image: one row for each window.",
     .in = TR_SLOTS({"X", "[images, channels, height, width] float"},
-                   {"Y", "[images, 2] numbers: true height and width of each image before out_stride", TR_SLOT_OPTIONAL}),
+                   {"Y", "[images, 2] numbers: true height and width of each image before out_stride", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "[windows, channels * kernel height * kernel width], a sequence for each image"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, kernels, INTS, "height and width of a window", .required = true),
                      TR_ATTR(attrs, strides, INTS, "steps down and to the right", .text = "1,1"),
@@ -71,14 +72,14 @@ static tr_status infer(const tr_infer *io)
     TR_TRY(tr__check_rank(io, "X", &io->in[X], 4));
     if (has_sizes)
         TR_TRY(tr__check_shape(io, "Y", &io->in[Y], &TR_SHAPE(x.dim[0], 2)));
-    const int64_t window = a->kernels.item[0] * a->kernels.item[1];
-    tr_shape      out = TR_SHAPE(-1, x.dim[1] < 0 ? -1 : x.dim[1] * window);
+    const int64_t window = tr_size_mul(a->kernels.item[0], a->kernels.item[1]);
+    tr_shape      out = TR_SHAPE(-1, x.dim[1] < 0 ? -1 : tr_size_mul(x.dim[1], window));
     for (int axis = 0; axis < 2; axis++)
         if (x.dim[2 + axis] >= 0 && windows(a, axis, x.dim[2 + axis]) == 0)
             return tr_fail(TR_ESHAPE, "%s: X is %s, too small for a window of %d x %d", io->type, TR_SHAPE_STR(x),
                            a->kernels.item[0], a->kernels.item[1]);
     if (!has_sizes && x.dim[0] >= 0 && x.dim[2] >= 0 && x.dim[3] >= 0)
-        out.dim[0] = x.dim[0] * windows(a, 0, x.dim[2]) * windows(a, 1, x.dim[3]);
+        out.dim[0] = tr_size_mul(x.dim[0], tr_size_mul(windows(a, 0, x.dim[2]), windows(a, 1, x.dim[3])));
     io->out[OUT] = tr__meta_with_sequences(io->in[X].dtype, out, 1);
     return TR_OK;
 }

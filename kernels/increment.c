@@ -55,7 +55,11 @@ static tr_status NAME(increment)(const tr_run *io)
 {
     const attrs *a = io->attrs;
 
-    *(T *)io->out[OUT]->data = (T)(*(const T *)io->in[X]->data + (T)a->step);
+#if T_IS_FLOATING
+    *(T *)io->out[OUT]->data = *(const T *)io->in[X]->data + (T)a->step;
+#else
+    (void)__builtin_add_overflow(*(const T *)io->in[X]->data, (T)a->step, (T *)io->out[OUT]->data);      /* wraps round */
+#endif
     return TR_OK;
 }
 

@@ -23,7 +23,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Momentum whose learning rate for a whole parameter is scaled by |Param| / |Grad|, for large batches.",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param; or selected rows of it, dense where per_row"},
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param; or selected rows of it, dense where per_row", TR_SLOT_ROWS},
                    {"Velocity", "like Param; the running step"}, {"LearningRate", "[1] float"}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"VelocityOut", "the same variable as Velocity"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),

@@ -26,7 +26,7 @@ enum { G_DEMISSION, G_DTRANSITION };
 
 static const tr_op_proto proto = {
     .doc = "Minus the log of the probability that a conditional random field gives each sequence of labels.",
-    .in = TR_SLOTS({"Emission", EMISSION_DOC}, {"Transition", TRANSITION_DOC}, {"Label", "[rows, 1] int64: the tags"}),
+    .in = TR_SLOTS({"Emission", EMISSION_DOC}, {"Transition", TRANSITION_DOC}, {"Label", "[rows, 1] int64: the tags", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Alpha", "like Emission: probabilities of the tags, given the rows so far", TR_SLOT_INTERMEDIATE},
                     {"EmissionExps", "like Emission: exp(Emission - the greatest of its row)", TR_SLOT_INTERMEDIATE},
                     {"TransitionExps", "like Transition: its exp", TR_SLOT_INTERMEDIATE},
@@ -36,8 +36,8 @@ static const tr_op_proto proto = {
 static const tr_op_proto decoding_proto = {
     .doc = "The likeliest tags under a conditional random field; with Label, 1 where they are right and 0 where not.",
     .in = TR_SLOTS({"Emission", EMISSION_DOC}, {"Transition", TRANSITION_DOC},
-                   {"Label", "[rows, 1] int64: the right tags", TR_SLOT_OPTIONAL}),
-    .out = TR_SLOTS({"ViterbiPath", "[rows, 1] int64, with Emission's sequences"}),
+                   {"Label", "[rows, 1] int64: the right tags", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"ViterbiPath", "[rows, 1] int64, with Emission's sequences", TR_SLOT_ANY_TYPE}),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ static tr_status check_source(const tr_run *io, const tr_rank_table *table)
 
 static const tr_op_proto to_array_proto = {
     .doc = "Out[t] = step t of every sequence of X that is longer than t, the longest sequence first.",
-    .in = TR_SLOTS({"X", "a tensor with the LoD that the table was made from"}, {"RankTable", "from lod_rank_table"}),
+    .in = TR_SLOTS({"X", "a tensor with the LoD that the table was made from"}, {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "a tensor array; if all sequences are empty, it has one element without rows"}),
 };
 
@@ -94,8 +94,8 @@ enum { DX, ARRAY };
 
 static const tr_op_proto to_array_grad_proto = {
     .doc = "X@GRAD = the gradients of the elements, put back in place; zeros where there are none.",
-    .in = TR_SLOTS({"X", "what was taken apart; only its shape and LoD are read"}, {"RankTable", "the same as forward"},
-                   {"Out@GRAD", "the array's gradient"}),
+    .in = TR_SLOTS({"X", "what was taken apart; only its shape and LoD are read"}, {"RankTable", "the same as forward", TR_SLOT_ANY_KIND},
+                   {"Out@GRAD", "the array's gradient", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"X@GRAD", "like X", TR_SLOT_OPTIONAL}, {"Array", "Out@GRAD, whose elements are empty afterwards"}),
 };
 
@@ -161,7 +161,7 @@ TR_REGISTER_OP(lod_tensor_to_array_grad, .proto = &to_array_grad_proto, .infer =
 static const tr_op_proto to_tensor_proto = {
     .doc = "Puts together again what lod_tensor_to_array takes apart: sequence i of Out has, step by step, what the "
            "elements of X have of it.",
-    .in = TR_SLOTS({"X", "a tensor array, an element for each step"}, {"RankTable", "from lod_rank_table"}),
+    .in = TR_SLOTS({"X", "a tensor array, an element for each step", TR_SLOT_ANY_KIND}, {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "with the LoD that the table was made from, and below it the elements'"}),
 };
 

@@ -3,6 +3,7 @@
  * Both only copy, and Out may lie in X's memory. */
 #include <string.h>
 
+#include "kernels/view.h"
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
 #include "kernels/sequence.h"
@@ -45,7 +46,7 @@ static tr_status infer_reset(const tr_infer *io)
     const tr_meta     *y = &io->in[Y];
 
     TR_TRY(tr__check_dense(io, "X", &io->in[X]));
-    if (y->kind == TR_KIND_NONE && a->target_lod.count == 0)
+    if (y->kind == TR_KIND_NONE && a->target_lod.count == 0 && !io->for_gradient)
         return tr_fail(TR_EINVAL, "%s: either Y or target_lod must be given", io->type);
     io->out[OUT] = tr__meta_with_sequences(io->in[X].dtype, io->in[X].shape, y->lod_level > 0 ? y->lod_level : 1);
     return TR_OK;
@@ -138,7 +139,7 @@ static const tr_grad_rule reset_rule = {
 };
 TR_REGISTER_OP(lod_reset, .proto = &reset_proto, .infer = infer_reset, .run = run_reset, .grad = &reset_rule,
                .inplace = {{X, OUT}}, .inplace_count = 1);
-TR_REGISTER_OP(lod_reset_grad, .grad_of = &tr_op_record_lod_reset, .run = run_grad, .inplace = {{G_DOUT, G_DX}},
+TR_REGISTER_OP(lod_reset_grad, .grad_of = &tr_op_record_lod_reset, .infer = tr__view_grad_infer, .run = run_grad, .inplace = {{G_DOUT, G_DX}},
                .inplace_count = 1);
 
 static const tr_grad_rule reshape_rule = {

@@ -23,7 +23,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Looks rows up in an embedding table: Out[i] = W[Ids[i]].",
-    .in = TR_SLOTS({"W", "[height, width] float; the table"}, {"Ids", "[..., 1] int64; row numbers"}),
+    .in = TR_SLOTS({"W", "[height, width] float; the table"}, {"Ids", "[..., 1] int64; row numbers", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "[..., width]"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
                      TR_ATTR_IGNORED("is_distributed", BOOL),

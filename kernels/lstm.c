@@ -177,18 +177,12 @@ static tr_status infer_projected_grad(const tr_infer *io)
 }
 
 /* -- where things are ----------------------------------------------------------------------------- */
-/* `out` is what is fed back: Hidden, or Projection. h0 and c0 are slots, for messages. */
+/* `out` is what is fed back: Hidden, or Projection. h0, c0 and with_lod (backward) are slots. */
 typedef struct parts {
     const tr_tensor *input, *weight, *projection, *bias;
     tr_tensor       *out, *cell, *gate, *active_cell, *hidden;
-    int              h0, c0;
+    int              h0, c0, with_lod;
 } parts;
-
-static tr_sequences level_of(const tr_tensor *x)
-{
-    const int last = tr_tensor_lod_levels(x) - 1;
-    return (tr_sequences){tr_tensor_lod_count(x, last) - 1, tr_tensor_lod_offsets(x, last)};
-}
 
 static size_t bytes_of(const tr_tensor *x)
 {
@@ -316,7 +310,7 @@ static tr_status NAME(backward)(const tr_run *io, const parts *p, const NAME(wan
 {
     const attrs        *a = io->attrs;
     const tr_tensor    *h0 = io->in[p->h0], *c0 = io->in[p->c0];
-    const tr_sequences  s = level_of(p->cell);
+    tr_sequences        s;
     const size_t        out_bytes = bytes_of(p->out), cell_bytes = bytes_of(p->cell);
     tr_batches          b;
     NAME(tr_lstm)       l = NAME(lstm_of)(a, p);
@@ -325,6 +319,7 @@ static tr_status NAME(backward)(const tr_run *io, const parts *p, const NAME(wan
     int64_t            *order;
 
     TR_TRY(tr_blas_init());
+    TR_TRY(tr__sequences_of(&s, io, p->with_lod, 0));
     l.batches = &b;
     l.h0 = h0 ? h0->data : NULL;
     l.c0 = c0 ? c0->data : NULL;
@@ -352,7 +347,7 @@ static tr_status NAME(backward)(const tr_run *io, const parts *p, const NAME(wan
 static tr_status NAME(lstm_grad)(const tr_run *io)
 {
     const parts p = {.weight = io->in[G_WEIGHT], .bias = io->in[G_BIAS], .out = io->in[G_HIDDEN], .cell = io->in[G_CELL],
-                     .gate = io->in[G_GATE], .h0 = G_H0, .c0 = G_C0};
+                     .gate = io->in[G_GATE], .h0 = G_H0, .c0 = G_C0, .with_lod = G_CELL};
     const NAME(wanted) w = {.of_out = io->in[G_DHIDDEN], .of_cell = io->in[G_DCELL], .input = io->out[G_DINPUT],
                             .h0 = io->out[G_DH0], .c0 = io->out[G_DC0], .weight = io->out[G_DWEIGHT],
                             .bias = io->out[G_DBIAS]};
@@ -363,7 +358,7 @@ static tr_status NAME(lstmp_grad)(const tr_run *io)
 {
     const parts p = {.weight = io->in[PG_WEIGHT], .projection = io->in[PG_PROJECTION], .bias = io->in[PG_BIAS],
                      .out = io->in[PG_OUT], .cell = io->in[PG_CELL], .gate = io->in[PG_GATE], .hidden = io->in[PG_HIDDEN],
-                     .h0 = PG_H0, .c0 = PG_C0};
+                     .h0 = PG_H0, .c0 = PG_C0, .with_lod = PG_CELL};
     const NAME(wanted) w = {.of_out = io->in[PG_DOUT], .of_cell = io->in[PG_DCELL], .input = io->out[PG_DINPUT],
                             .h0 = io->out[PG_DH0], .c0 = io->out[PG_DC0], .weight = io->out[PG_DWEIGHT],
                             .projection = io->out[PG_DPROJECTION], .bias = io->out[PG_DBIAS]};

@@ -15,13 +15,13 @@ enum { OUT };
 
 static const tr_op_proto merge_proto = {
     .doc = "Out = X with rows of equal numbers added up, in ascending order.",
-    .in = TR_SLOTS({"X", "selected rows, float"}),
+    .in = TR_SLOTS({"X", "selected rows, float", TR_SLOT_ROWS}),
     .out = TR_SLOTS({"Out", "selected rows"}),
 };
 
 static const tr_op_proto values_proto = {
     .doc = "Out = the values of the rows that X holds, one after the other.",
-    .in = TR_SLOTS({"X", "selected rows"}),
+    .in = TR_SLOTS({"X", "selected rows", TR_SLOT_ROWS}),
     .out = TR_SLOTS({"Out", "[rows held, ...], dense"}),
 };
 

@@ -29,18 +29,18 @@ static const tr_op_proto proto = {
     .doc = "The cost of noise-contrastive estimation. With o = sigmoid(Input . Weight[class] + Bias[class]) and b = "
            "num_neg_samples times the probability that the class is drawn, a row costs the sum of -log(o / (o + b)) over its "
            "true classes and of -log(b / (o + b)) over num_neg_samples drawn ones, times its SampleWeight.",
-    .in = TR_SLOTS({"Input", "[n, width] float"}, {"Label", "[n, true classes] int64"},
+    .in = TR_SLOTS({"Input", "[n, width] float"}, {"Label", "[n, true classes] int64", TR_SLOT_ANY_TYPE},
                    {"Weight", "[num_total_classes, width], same dtype as Input"},
                    {"Bias", "[num_total_classes, 1], same dtype", TR_SLOT_OPTIONAL},
                    {"SampleWeight", "[n, 1], same dtype: what each row counts; 1 without", TR_SLOT_OPTIONAL},
-                   {"CustomDistProbs", "[num_total_classes] float32: how often each class is drawn", TR_SLOT_OPTIONAL},
+                   {"CustomDistProbs", "[num_total_classes] float32: how often each class is drawn", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
                    {"CustomDistAlias", "[num_total_classes] int32: the other class of each place of the alias tables; -1: none",
-                    TR_SLOT_OPTIONAL},
+                    TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
                    {"CustomDistAliasProbs", "[num_total_classes] float32: how often a place stands for its own class",
-                    TR_SLOT_OPTIONAL}),
+                    TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Cost", "[n, 1]"},
                     {"SampleLogits", "[n, true + drawn classes]: o of each", TR_SLOT_INTERMEDIATE},
-                    {"SampleLabels", "like SampleLogits, int64: the classes, true ones first", TR_SLOT_INTERMEDIATE}),
+                    {"SampleLabels", "like SampleLogits, int64: the classes, true ones first", TR_SLOT_INTERMEDIATE | TR_SLOT_ANY_TYPE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, num_total_classes, INT, "how many classes there are", .required = true,
                              .range = TR_AT_LEAST(1)),
                      TR_ATTR(attrs, num_neg_samples, INT, "how many are drawn for each row", .number = 10,
@@ -79,7 +79,7 @@ static tr_status check_table(const tr_infer *io, int slot, const char *name, tr_
     const tr_shape shape = TR_SHAPE(a->num_total_classes);
 
     if (io->in[slot].kind == TR_KIND_NONE)
-        return a->sampler == TR_SAMPLER_CUSTOM ? tr_fail(TR_EINVAL, "%s: sampler 2 draws by %s, which is missing", io->type, name)
+        return a->sampler == TR_SAMPLER_CUSTOM && !(io->for_gradient && slot != PROBS) ? tr_fail(TR_EINVAL, "%s: sampler 2 draws by %s, which is missing", io->type, name)
                                                : TR_OK;
     TR_TRY(tr__check_dtype(io, name, &io->in[slot], dtype));
     return tr__check_shape(io, name, &io->in[slot], &shape);
@@ -217,7 +217,11 @@ static tr_status NAME(nce_grad)(const tr_run *io)
     const tr_sampler sampler = {(tr_sampler_kind)a->sampler, a->num_total_classes, data_of(io->in[G_PROBS]), NULL, NULL};
     T               *dscore = NULL, *expected = NULL;
     int64_t         *memory = NULL;
+    const int64_t    bad = tr_rows_check(labels->data, count, sampler.classes, -1);
 
+    if (bad >= 0)
+        return tr_fail(TR_ERANGE, "nce_grad: '%s' (SampleLabels) names %" PRId64 ", which is none of the %" PRId64 " classes",
+                       tr_run_in_name(io, G_LABELS, 0), ((const int64_t *)labels->data)[bad], sampler.classes);
     TR_TRY(tr__scratch_pieces(io, (const tr_piece[]){
         {&dscore, (size_t)count * sizeof *dscore}, {&expected, (size_t)count * sizeof *expected},
         {&memory, (size_t)tr_picked_memory(count) * sizeof *memory}, {NULL, 0}}));

@@ -27,7 +27,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Shows In on standard output: message, name, shape, type, sequences and values.",
-    .in = TR_SLOTS({"In", "any shape and type; selected rows too"}),
+    .in = TR_SLOTS({"In", "any shape and type; selected rows too", TR_SLOT_ROWS}),
     .out = TR_SLOTS({"Out", "In, unchanged", TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(
         TR_ATTR(attrs, first_n, INT, "print this many times and then no more; 0 or less: always", .number = -1),

@@ -17,7 +17,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "q = Param - LearningRate * Grad; ParamOut = sign(q) * max(|q| - LearningRate * l1, 0) / (1 + "
            "LearningRate * l2).",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows"},
+    .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
                    {"LearningRate", "[1] float"}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, l1, FLOAT, "weight of the absolute values"),

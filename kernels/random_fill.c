@@ -44,7 +44,7 @@ typedef struct batch_attrs {
 #define DTYPE_ATTR(struct_type) TR_ATTR(struct_type, dtype, INT, "Out's type", .number = TR_FP32)
 #define SHAPE_ATTR(struct_type, type) TR_ATTR(struct_type, shape, type, "Out's shape", .required = true)
 
-static const tr_slot_def in_slots[] = {{"Input", "any shape; only that is read"}, {NULL}};
+static const tr_slot_def in_slots[] = {{"Input", "any shape; only that is read", TR_SLOT_ANY_TYPE}, {NULL}};
 static const tr_slot_def out_slots[] = {{"Out", "of the shape and type that the attributes give"}, {NULL}};
 
 /* -- shapes ----------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* range.c - Out = Start, Start + Step, ... up to End, which is left out. How many depends on the values. */
 #ifndef T
 
+#include "framework/size.h"
 #include "kernels/check.h"
 
 #include <math.h>
@@ -47,8 +48,8 @@ static tr_status NAME(range)(const tr_run *io)
     const T step = *(const T *)io->in[STEP]->data;
     const double span = ((double)end - (double)start) / (double)step;
 
-    if (!(step != 0) || !isfinite(span))
-        return tr_fail(TR_ERANGE, "range: Step must be neither 0 nor infinite; Start %g, End %g, Step %g",
+    if (!(step != 0) || !isfinite(span) || span > (double)TR_MAX_BYTES)
+        return tr_fail(TR_ERANGE, "range: Step must be neither 0 nor infinite, and memory must hold all steps; Start %g, End %g, Step %g",
                        (double)start, (double)end, (double)step);
     const tr_shape shape = TR_SHAPE(span > 0 ? (int64_t)ceil(span) : 0);
     TR_TRY(tr_run_resize(io, OUT, 0, io->in[START]->dtype, &shape));

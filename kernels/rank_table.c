@@ -59,7 +59,7 @@ static void table_free(void *object)
 /* The table of a variable; NULL: no memory. */
 static tr_rank_table *table_of(tr_var *var)
 {
-    if (!var->object) {
+    if (var->kind != TR_KIND_RANK_TABLE) {
         tr_rank_table *fresh = calloc(1, sizeof *fresh);
         if (!fresh)
             return NULL;
@@ -173,7 +173,7 @@ TR_REGISTER_OP(lod_rank_table, .proto = &table_proto, .infer = infer_table, .run
 
 static const tr_op_proto max_proto = {
     .doc = "Out = the length of the longest sequence",
-    .in = TR_SLOTS({"RankTable", "from lod_rank_table"}),
+    .in = TR_SLOTS({"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "[1] int64"}),
 };
 
@@ -201,7 +201,7 @@ enum { S_X, S_TABLE, S_I };
 
 static const tr_op_proto shrink_proto = {
     .doc = "Out = what X has of the sequences that are longer than I: its first rows, or sequences.",
-    .in = TR_SLOTS({"X", "a row, or a sequence, for each sequence, longest first"}, {"RankTable", "from lod_rank_table"},
+    .in = TR_SLOTS({"X", "a row, or a sequence, for each sequence, longest first"}, {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND},
                    {"I", "[1] int64; the step"}),
     .out = TR_SLOTS({"Out", "like X, but shorter"}),
 };
@@ -279,7 +279,7 @@ enum { O_X, O_TABLE };
 
 static const tr_op_proto reorder_proto = {
     .doc = "Out = the sequences of X (or its rows, if it has none) in the order of the table.",
-    .in = TR_SLOTS({"X", "a row, or a sequence, for each sequence"}, {"RankTable", "from lod_rank_table"}),
+    .in = TR_SLOTS({"X", "a row, or a sequence, for each sequence"}, {"RankTable", "from lod_rank_table", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "like X"}),
 };
 

@@ -19,7 +19,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Out = scale * X + bias, or scale * (X + bias) when bias_after_scale is false.",
-    .in = TR_SLOTS({"X", "any shape; selected rows too"}),
+    .in = TR_SLOTS({"X", "any shape; selected rows too", TR_SLOT_ROWS}),
     .out = TR_SLOTS({"Out", "like X"}),
     .attr = TR_ATTRS(
         TR_ATTR(attrs, scale, FLOAT, "factor", .number = 1),

@@ -22,7 +22,7 @@ typedef struct attrs {
 static const tr_op_proto expand_proto = {
     .doc = "Repeats each sequence of X, or each row where X has none, as often as a sequence of Y has parts.",
     .in = TR_SLOTS({"X", "[rows, ...] of any type, of sequences of one level or of none"},
-                   {"Y", "any tensor with sequences; only those are read"}),
+                   {"Y", "any tensor with sequences; only those are read", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "[rows, ...]; one sequence for each copy of one of X"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, ref_level, INT, "the level of Y's LoD that counts; -1 is the last", .number = -1,
                              .range = TR_AT_LEAST(-1))),
@@ -31,7 +31,7 @@ static const tr_op_proto expand_proto = {
 
 static const tr_op_proto expand_as_proto = {
     .doc = "Repeats row i of X as often as sequence i of Y has rows.",
-    .in = TR_SLOTS({"X", "[sequences of Y, ...] of any type"}, {"Y", "[rows, ...] of sequences; only those are read"}),
+    .in = TR_SLOTS({"X", "[sequences of Y, ...] of any type"}, {"Y", "[rows, ...] of sequences; only those are read", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "[rows of Y, ...], with Y's sequences"}),
 };
 

@@ -111,9 +111,9 @@ static tr_status run_split_grad(const tr_run *io)
     for (int64_t k = 0; k < tr_tensor_count(io->in[S_MASK]); k++) {
         const int64_t to = tr__part_row(x, level, k), rows = tr__part_row(x, level, k + 1) - to;
         const int     side = mask[k];
-        if (!tr__rows_agree(dx, from[side]) || row[side] + rows > from[side]->shape.dim[0])
+        if (!from[side] || !tr__rows_agree(dx, from[side]) || row[side] + rows > from[side]->shape.dim[0])
             return tr_fail(TR_ESHAPE, "split_lod_tensor_grad: Out%s@GRAD is %s", side ? "True" : "False",
-                           TR_SHAPE_STR(from[side]->shape));
+                           from[side] ? TR_SHAPE_STR(from[side]->shape) : "missing");
         tr__copy_rows(dx, to, from[side], row[side], rows);
         row[side] += rows;
     }
@@ -226,6 +226,9 @@ static tr_status run_merge_grad(const tr_run *io)
     for (int64_t k = 0; k < tr_tensor_count(io->in[MG_MASK]); k++) {
         const int     side = mask[k];
         const int64_t part = next[side]++;
+        if (part >= tr__parts_of(in[side], 0))
+            return tr_fail(TR_ESHAPE, "merge_lod_tensor_grad: the mask is %s more than %" PRId64 " times, the rows of '%s'",
+                           side ? "true" : "false", part, tr_run_in_name(io, side ? MG_TRUE : MG_FALSE, 0));
         const int64_t to = tr__part_row(in[side], 0, part), rows = tr__part_row(in[side], 0, part + 1) - to;
         if (!tr__rows_agree(in[side], dout) || row + rows > dout->shape.dim[0])
             return tr_fail(TR_ESHAPE, "merge_lod_tensor_grad: Out@GRAD is %s", TR_SHAPE_STR(dout->shape));

@@ -29,10 +29,10 @@ static const tr_op_proto grad_proto = {
     .in = TR_SLOTS({"inputs", "as forward", TR_SLOT_REPEATED},
                    {"initial_states", "as forward", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
                    {"parameters", "as forward", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
-                   {"outputs@GRAD", "or @EMPTY@", TR_SLOT_REPEATED}, {"step_scopes", "the kept steps"}),
-    .out = TR_SLOTS({"inputs@GRAD", "or @EMPTY@", TR_SLOT_REPEATED},
-                    {"initial_states@GRAD", "or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL},
-                    {"parameters@GRAD", "or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+                   {"outputs@GRAD", "or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_HOLES}, {"step_scopes", "the kept steps", TR_SLOT_ANY_KIND}),
+    .out = TR_SLOTS({"inputs@GRAD", "or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_HOLES},
+                    {"initial_states@GRAD", "or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_HOLES},
+                    {"parameters@GRAD", "or @EMPTY@", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_HOLES}),
     .attr = TR_ATTRS(
         TR_ATTR(grad_attrs, reverse, BOOL, "forward, the last step ran first"),
         TR_ATTR(grad_attrs, sub_block, BLOCK, "the gradient block", .required = true),
@@ -47,8 +47,22 @@ static const tr_op_proto grad_proto = {
 
 /* -- shapes --------------------------------------------------------------------------------------- */
 
+static bool are_as_many(const tr_infer *io, int slot, int made, const tr_strings *a, const tr_strings *b)
+{
+    const int count = io->ins[slot].count;
+
+    return a->count == count && b->count == count && (made < 0 || io->outs[made].count == 0 || io->outs[made].count == count);
+}
+
 static tr_status infer_grad(const tr_infer *io)
 {
+    const grad_attrs *a = io->attrs;
+
+    if (!are_as_many(io, G_INPUTS, G_DINPUTS, &a->inputs, &a->input_grads) ||
+        !are_as_many(io, G_INITIAL, G_DINITIAL, &a->states, &a->ex_state_grads) || a->state_grads.count != a->states.count ||
+        !are_as_many(io, G_DOUTPUTS, -1, &a->output_grads, &a->output_grads) ||
+        io->outs[G_DPARAMETERS].count > io->ins[G_PARAMETERS].count)
+        return tr_fail(TR_EINVAL, "%s: variables, their gradients and the block's names for them must be as many", io->type);
     for (int s = 0; s < 3; s++)
         for (int i = 0; i < io->outs[s].count; i++)
             if (io->outs[s].item[i].kind != TR_KIND_NONE)
@@ -65,8 +79,10 @@ typedef struct grad_numbers {
 
 static int *number_all(int *number, const tr_plan *plan, const tr_strings *names, bool at_begin)
 {
-    for (int i = 0; i < names->count; i++)
-        *number++ = at_begin ? tr_plan_var_at_begin(plan, names->item[i]) : tr_plan_var_at_end(plan, names->item[i]);
+    for (int i = 0; i < names->count; i++) {
+        const int v = at_begin ? tr_plan_var_at_begin(plan, names->item[i]) : tr_plan_var_at_end(plan, names->item[i]);
+        *number++ = at_begin && v >= 0 && plan->var[v].place != TR_LOCAL ? -1 : v;     /* slices are put into the block's own */
+    }
     return number;
 }
 
@@ -162,16 +178,28 @@ static tr_status run_one_grad(tr_frame *frame, const tr_frame *behind, tr_frame 
     return collect_inputs(frame, io, numbers, step);
 }
 
+/* Each of them has a slice for each kept step. */
+static tr_status check_steps(const tr_run *io, const tr_args *args, int64_t steps)
+{
+    for (int i = 0; i < args->count; i++)
+        if (args->item[i] && (args->item[i]->shape.rank == 0 || args->item[i]->shape.dim[0] != steps))
+            return tr_fail(TR_ESHAPE, "%s: %lld steps were kept, but an argument is %s", io->step->op->type, (long long)steps,
+                           TR_SHAPE_STR(args->item[i]->shape));
+    return TR_OK;
+}
+
 static tr_status run_grad(const tr_run *io)
 {
     const bool      reverse = ((const grad_attrs *)io->attrs)->reverse;
-    tr_step_frames *kept = tr_var_of(io->in[G_SCOPES])->object;
+    tr_step_frames *kept = tr__step_frames_of(io->in[G_SCOPES]);
     const int64_t   steps = kept ? kept->count : 0;
     tr_frame       *frame = NULL, *behind = NULL;
     grad_numbers    numbers = {.inputs = NULL};
     tr_status       status = TR_OK;
 
     TR_TRY(find_grad_numbers(&numbers, io));
+    TR_TRY(check_steps(io, &io->ins[G_INPUTS], steps));
+    TR_TRY(check_steps(io, &io->ins[G_DOUTPUTS], steps));
     TR_TRY(start_gradients(io));
     for (int64_t n = steps - 1; n >= 0 && status == TR_OK; n--, behind = frame) {
         tr_frame *forward = kept->frame[--kept->count];

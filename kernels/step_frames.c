@@ -43,7 +43,7 @@ tr_status tr__step_frames_start(tr_step_frames **out, tr_tensor *scopes, bool is
     if (!scopes || !is_wanted)
         return TR_OK;
     tr_var *var = tr_var_of(scopes);
-    if (!var->object) {
+    if (var->kind != TR_KIND_STEP_SCOPES) {
         tr_step_frames *fresh = calloc(1, sizeof *fresh);
         if (!fresh)
             return tr_fail(TR_ENOMEM, "no memory to keep step frames");
@@ -52,6 +52,13 @@ tr_status tr__step_frames_start(tr_step_frames **out, tr_tensor *scopes, bool is
     *out = var->object;
     close_all(*out);
     return TR_OK;
+}
+
+tr_step_frames *tr__step_frames_of(tr_tensor *scopes)
+{
+    const tr_var *var = tr_var_of(scopes);
+
+    return var->kind == TR_KIND_STEP_SCOPES ? var->object : NULL;
 }
 
 bool tr__is_read_later(const tr_run *io, int slot)

@@ -15,6 +15,8 @@ typedef struct tr_step_frames {
 
 /* The list of output variable `scopes`, emptied; NULL in `out` when nobody will read it. */
 tr_status tr__step_frames_start(tr_step_frames **out, tr_tensor *scopes, bool is_wanted);
+/* The list of an input variable; NULL: nothing was kept. */
+tr_step_frames *tr__step_frames_of(tr_tensor *scopes);
 tr_status tr__step_frames_push(tr_step_frames *frames, tr_frame *frame);
 
 /* Does a step of the plan, or of a gradient block under it, read the variable of this output slot? */

@@ -21,7 +21,7 @@ enum { OUT };
 
 static const tr_op_proto proto = {
     .doc = "Out = the sum of all X. Selected rows alone give selected rows, one after the other.",
-    .in = TR_SLOTS({"X", "tensors of one shape, or selected rows of such", TR_SLOT_REPEATED}),
+    .in = TR_SLOTS({"X", "tensors of one shape, or selected rows of such", TR_SLOT_REPEATED | TR_SLOT_ROWS}),
     .out = TR_SLOTS({"Out", "like the first dense X, or selected rows"}),
     .attr = TR_ATTRS(TR_ATTR_IGNORED("use_mkldnn", BOOL)),
 };

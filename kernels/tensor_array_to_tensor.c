@@ -18,9 +18,9 @@ typedef struct join_attrs {
 
 static const tr_op_proto proto = {
     .doc = "Joins the elements of X along `axis`.",
-    .in = TR_SLOTS({"X", "a tensor array whose elements differ at most along the axis"}),
+    .in = TR_SLOTS({"X", "a tensor array whose elements differ at most along the axis", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "along the axis as long as all elements together"},
-                    {"OutIndex", "[elements] int32; how long each is along the axis"}),
+                    {"OutIndex", "[elements] int32; how long each is along the axis", TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR(join_attrs, axis, INT, "where to join; negative counts from the end")),
     .attrs_size = sizeof(join_attrs),
 };

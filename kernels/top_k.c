@@ -18,8 +18,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "The k largest numbers of each row of X, and where they stand.",
-    .in = TR_SLOTS({"X", "[..., n] float"}, {"K", "[1] int32; takes the place of the attribute", TR_SLOT_OPTIONAL}),
-    .out = TR_SLOTS({"Out", "[..., k]; the largest first"}, {"Indices", "[..., k] int64; their places in the row"}),
+    .in = TR_SLOTS({"X", "[..., n] float"}, {"K", "[1] int32; takes the place of the attribute", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"Out", "[..., k]; the largest first"}, {"Indices", "[..., k] int64; their places in the row", TR_SLOT_ANY_TYPE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, k, INT, "how many", .number = 1, .range = TR_AT_LEAST(1))),
     .attrs_size = sizeof(attrs),
 };

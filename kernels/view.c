@@ -37,6 +37,21 @@ tr_status tr__view_run(const tr_run *io)
     return TR_OK;
 }
 
+tr_status tr__view_grad_infer(const tr_infer *io)
+{
+    const tr_meta *x = &io->in[TR_VIEW_GRAD_X], *dout = &io->in[TR_VIEW_GRAD_DOUT];
+    const int64_t  wanted = tr_shape_numel(&x->shape), given = tr_shape_numel(&dout->shape);
+
+    if (wanted >= 0 && given >= 0 && dout->shape.rank > 0 && x->shape.rank > 0 && wanted != given)
+        return tr_fail(TR_ESHAPE, "%s: X is %s, so Out@GRAD must have as many elements; got %s", io->type,
+                       TR_SHAPE_STR(x->shape), TR_SHAPE_STR(dout->shape));
+    if (x->dtype != TR_DTYPE_NONE && dout->dtype != TR_DTYPE_NONE && x->dtype != dout->dtype)
+        return tr_fail(TR_EDTYPE, "%s: X is %s, so Out@GRAD must be, too; got %s", io->type, tr_dtype_name(x->dtype),
+                       tr_dtype_name(dout->dtype));
+    io->out[TR_VIEW_GRAD_DX] = *x;
+    return TR_OK;
+}
+
 tr_status tr__view_grad_run(const tr_run *io)
 {
     copy_bytes(io->out[TR_VIEW_GRAD_DX], io->in[TR_VIEW_GRAD_DOUT]);

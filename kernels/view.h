@@ -25,6 +25,8 @@ tr_status tr__view_xshape(tr_meta *out, const tr_infer *io, const tr_meta *x);
 /* The kernels: forward and gradient. */
 tr_status tr__view_run(const tr_run *io);
 tr_status tr__view_grad_run(const tr_run *io);
+/* X@GRAD is like X, and Out@GRAD must have as many elements. */
+tr_status tr__view_grad_infer(const tr_infer *io);
 
 /* The rule and the two records of a view, given its proto, infer and kernel:
  *     TR_VIEW_OP(squeeze, squeeze_proto, infer_squeeze, tr__view_run); */
@@ -36,7 +38,7 @@ tr_status tr__view_grad_run(const tr_run *io);
     };                                                                                                      \
     TR_REGISTER_OP(type_, .proto = &proto_, .infer = infer_, .run = run_, .grad = &type_##_rule,            \
                    .inplace = {{TR_VIEW_X, TR_VIEW_OUT}}, .inplace_count = 1);                              \
-    TR_REGISTER_OP(type_##_grad, .grad_of = &tr_op_record_##type_, .run = tr__view_grad_run,                \
+    TR_REGISTER_OP(type_##_grad, .grad_of = &tr_op_record_##type_, .infer = tr__view_grad_infer, .run = tr__view_grad_run, \
                    .inplace = {{TR_VIEW_GRAD_DOUT, TR_VIEW_GRAD_DX}}, .inplace_count = 1)
 
 #endif

@@ -22,7 +22,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "The cost of labels whose places in a longer sequence are not known (connectionist temporal classification).",
     .in = TR_SLOTS({"Logits", "[rows, classes] float, of sequences: before the softmax"},
-                   {"Label", "[labels, 1] int32, of as many sequences: classes other than blank"}),
+                   {"Label", "[labels, 1] int32, of as many sequences: classes other than blank", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"WarpCTCGrad", "like Logits: the gradient of the sum of all costs", TR_SLOT_INTERMEDIATE},
                     {"Loss", "[sequences, 1]; without a gradient where it is 0, since a sequence is too short for its labels, or infinite, "
                              "since scores of -infinity rule them out"}),

@@ -85,7 +85,7 @@ typedef struct send_attrs {
 static const tr_op_proto send_proto = {
     .doc = "Pushes gradients to the servers, each under its block's name. One X and several names: X is cut into the "
            "blocks, in order. Returns before the data has left; send_barrier ends the step.",
-    .in = TR_SLOTS({"X", "[...] float; the gradients", TR_SLOT_REPEATED}),
+    .in = TR_SLOTS({"X", "[...] float; the gradients", TR_SLOT_REPEATED | TR_SLOT_ROWS}),
     .out = TR_SLOTS({"Out", "orders operators; never written", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR(send_attrs, send_varnames, STRINGS, "blocks; none: those of the names of X"),
                      TR_ATTR(send_attrs, sections, LONGS, "rows of each block, for a check; none: as the servers know"),
@@ -146,7 +146,7 @@ typedef struct recv_attrs {
 static const tr_op_proto recv_proto = {
     .doc = "Fetches parameters from the servers into Out, as they are after the last step. One Out and several names: the "
            "blocks lie in Out one after the other.",
-    .in = TR_SLOTS({"X", "orders operators; not read", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .in = TR_SLOTS({"X", "orders operators; not read", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "[...] float; the parameters, with their shapes", TR_SLOT_REPEATED}),
     .attr = TR_ATTRS(TR_ATTR(recv_attrs, recv_varnames, STRINGS, "blocks; none: those of the names of Out"),
                      TR_ATTR(recv_attrs, with_barrier, BOOL, "a fetch_barrier follows, which waits", .number = 1),
@@ -200,7 +200,7 @@ typedef struct send_barrier_attrs {
 
 static const tr_op_proto send_barrier_proto = {
     .doc = "Ends the step: all gradients were pushed. Returns when the servers have applied this trainer's.",
-    .in = TR_SLOTS({"X", "any; kept untouched until here", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .in = TR_SLOTS({"X", "any; kept untouched until here", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "orders operators; never written", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR(send_barrier_attrs, waits, BOOL, "false: return at once; a fetch_barrier follows, which lists X, too",
                              .number = 1),
@@ -226,7 +226,7 @@ typedef struct fetch_barrier_attrs {
 
 static const tr_op_proto fetch_barrier_proto = {
     .doc = "Returns when all that recv asked for is here.",
-    .in = TR_SLOTS({"X", "any; kept untouched until here", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .in = TR_SLOTS({"X", "any; kept untouched until here", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "the parameters; orders operators", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR(fetch_barrier_attrs, waits, BOOL, "false: return at once, if nobody else looks at the memory of Out; a "
                              "recv_wait stands before each first reader", .number = 1),
@@ -260,7 +260,7 @@ typedef struct recv_wait_attrs {
 
 static const tr_op_proto recv_wait_proto = {
     .doc = "Returns when these parameters, which recv has asked for in the run before, are here.",
-    .in = TR_SLOTS({"X", "the parameters; their readers come behind", TR_SLOT_REPEATED}),
+    .in = TR_SLOTS({"X", "the parameters; their readers come behind", TR_SLOT_REPEATED | TR_SLOT_ROWS}),
     .attr = TR_ATTRS(TR_ATTR(recv_wait_attrs, recv_varnames, STRINGS, "all blocks of X")),
     .attrs_size = sizeof(recv_wait_attrs),
 };
@@ -283,7 +283,7 @@ static tr_status run_recv_wait(const tr_run *io)
 static const tr_op_proto listen_proto = {
     .doc = "Serves until every trainer has said goodbye. What is to be done comes from the trainers, as for trireme-pserver; "
            "the attributes by which Fluid says it are accepted and have no effect.",
-    .in = TR_SLOTS({"X", "not read", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
+    .in = TR_SLOTS({"X", "not read", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL | TR_SLOT_ANY_KIND}),
     .attr = TR_ATTRS(TR_ATTR_IGNORED("endpoint", STRING), TR_ATTR_IGNORED("grad_to_block_id", STRINGS),
                      TR_ATTR_IGNORED("sync_mode", BOOL), TR_ATTR_ONLY("dc_asgd", BOOL, "start the job in mode async(compensation=...)"),
                      TR_ATTR_IGNORED("optimize_blocks", BLOCKS), TR_ATTR_IGNORED("prefetch_var_name_to_block_id", STRINGS),

@@ -97,7 +97,7 @@ typedef struct lookup_attrs {
 static const tr_op_proto lookup_proto = {
     .doc = "Looks rows up in a sparse table, here or on the servers: Out[i] = the row of key Ids[i]. Rows that no update made "
            "have their first values.",
-    .in = TR_SLOTS({"W", "the table"}, {"Ids", "[..., 1] int64; any keys"}),
+    .in = TR_SLOTS({"W", "the table", TR_SLOT_ANY_KIND}, {"Ids", "[..., 1] int64; any keys"}),
     .out = TR_SLOTS({"Out", "[..., width] float32"}),
     .attr = TR_ATTRS(TR_ATTR(lookup_attrs, padding_idx, LONG, "this key gives zeros and trains nothing; -1 is none", .number = -1),
                      TR_ATTR(lookup_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1)),
@@ -249,7 +249,7 @@ typedef struct update_attrs {
 static const tr_op_proto update_proto = {
     .doc = "Updates the rows of a sparse table that Grad names, by the operators of sub_block, some rows at a time. Repeated keys "
            "add up first. On a server, where Grad is absent, the gradient is what the trainers sent.",
-    .in = TR_SLOTS({"W", "the table"}, {"Grad", "[n, width] float32, selected rows", TR_SLOT_OPTIONAL},
+    .in = TR_SLOTS({"W", "the table", TR_SLOT_ANY_KIND}, {"Grad", "[n, width] float32, selected rows", TR_SLOT_OPTIONAL | TR_SLOT_ROWS},
                    {"Numbers", "[1]; what the operators read beside rows: learning rate, powers of beta", TR_SLOT_REPEATED | TR_SLOT_OPTIONAL}),
     .attr = TR_ATTRS(TR_ATTR(update_attrs, sub_block, BLOCK, "the optimizer's operators, on a tile of rows", .required = true),
                      TR_ATTR(update_attrs, param, STRING, "the tile's values in sub_block", .required = true),
@@ -418,7 +418,7 @@ typedef struct push_attrs {
 static const tr_op_proto push_proto = {
     .doc = "Pushes the rows of a sparse table's gradient to the servers, repeated keys added up. Returns before the data has left; "
            "send_barrier ends the step.",
-    .in = TR_SLOTS({"Grad", "[n, width] float32, selected rows"}),
+    .in = TR_SLOTS({"Grad", "[n, width] float32, selected rows", TR_SLOT_ROWS}),
     .attr = TR_ATTRS(TR_ATTR(push_attrs, table, STRING, "name of the table", .required = true)),
     .attrs_size = sizeof(push_attrs),
 };
@@ -446,7 +446,7 @@ typedef struct pushed_attrs {
 static const tr_op_proto pushed_proto = {
     .doc = "On a server: the gradient of this update for a sparse table's rows that are here, as the trainers have pushed it, each row "
            "once. Stands where something is done to the gradient before lookup_sparse_table_update.",
-    .in = TR_SLOTS({"W", "the table"}),
+    .in = TR_SLOTS({"W", "the table", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"Out", "[n, width] float32, selected rows"}),
     .attr = TR_ATTRS(TR_ATTR(pushed_attrs, width, LONG, "values of a row", .required = true, .range = TR_AT_LEAST(1))),
     .attrs_size = sizeof(pushed_attrs),

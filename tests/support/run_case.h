@@ -1,0 +1,38 @@
+/* run_case.h - a program with all that one run of it needs, as one file: for fuzzing.
+ *
+ * A file is a list of items, each a line "KIND NAME SIZE" and SIZE bytes behind it:
+ *
+ *     program - 812      a ProgramDesc
+ *     feed x 94          a tensor record (tensor_io.h), fed as x
+ *     scope w 210        a tensor record, in the scope as w
+ *     fetch loss 0       the name of a result */
+#ifndef TR_TESTS_SUPPORT_RUN_CASE_H
+#define TR_TESTS_SUPPORT_RUN_CASE_H
+
+#include "framework/program.h"
+
+enum { RUN_CASE_MAX = 64 };               /* values, fetches */
+
+typedef struct run_value {
+    char     *name;
+    bool      is_fed;                     /* else: in the scope */
+    tr_tensor tensor;
+} run_value;
+
+typedef struct run_case {
+    tr_program *program;
+    int         value_count, fetch_count;
+    run_value   value[RUN_CASE_MAX];
+    char       *fetch[RUN_CASE_MAX];
+} run_case;
+
+/* False: it is no such file; nothing is left to be freed. */
+bool run_case_read(run_case *out, const void *bytes, size_t size);
+/* The file, to be freed. */
+void *run_case_write(size_t *size, const run_case *c);
+void run_case_deinit(run_case *c);
+
+/* Run the program twice in a scope of its own: what a first run prepares serves the second. */
+tr_status run_case_run(run_case *c);
+
+#endif
