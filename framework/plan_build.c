@@ -438,9 +438,9 @@ bool tr__step_reads_data(const tr_step *step, int arg)
     return !forward->grad->reads[slot].shape_only;
 }
 
-/* Against what the program says. An operator with a sub-block is inferred here alone: its outputs are variables that the
- * block writes. */
-static tr_status check_declared(const tr_plan *plan, const tr_step *step)
+/* The slots, or, with `infer`, all that the program says of the arguments. An operator with a sub-block is inferred here
+ * alone: its outputs are variables that the block writes. */
+static tr_status check_declared(const tr_plan *plan, const tr_step *step, bool infer)
 {
     tr_infer_frame frame;
 
@@ -453,9 +453,7 @@ static tr_status check_declared(const tr_plan *plan, const tr_step *step)
         else if (var->desc)
             frame.meta[a] = tr__meta_of_desc(var->desc);
     }
-    tr_status status = tr__op_check_slots(&frame, step->op);
-    if (status == TR_OK && step->sub)
-        status = tr__infer_frame_run(&frame, step->op, step->attrs);
+    const tr_status status = infer ? tr__infer_frame_run(&frame, step->op, step->attrs) : tr__op_check_slots(&frame, step->op);
     tr__infer_frame_deinit(&frame);
     return status;
 }
@@ -470,10 +468,12 @@ static tr_status build_step(tr_plan *plan, int op_index)
     step->op_index = op_index;
     TR_TRY_GOTO(fail, bind_inputs(plan, step));
     TR_TRY_GOTO(fail, bind_outputs(plan, step));
+    TR_TRY_GOTO(fail, check_declared(plan, step, false));
     if (step->op->has_block)
         TR_TRY_GOTO(fail, build_sub_plan(plan, step));
     TR_TRY_GOTO(fail, tr__step_finish(plan, step));
-    TR_TRY_GOTO(fail, check_declared(plan, step));
+    if (step->sub)
+        TR_TRY_GOTO(fail, check_declared(plan, step, true));
     return TR_OK;
 fail:
     return tr_context(status, "while planning %s", tr__step_text(plan, step));

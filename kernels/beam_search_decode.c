@@ -19,8 +19,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "The sentences of a beam search, the best of each source first, each beginning with its first word.",
-    .in = TR_SLOTS({"Ids", "a tensor array: selected_ids of each step of beam_search"},
-                   {"Scores", "a tensor array: selected_scores of each step"}),
+    .in = TR_SLOTS({"Ids", "a tensor array: selected_ids of each step of beam_search", TR_SLOT_ANY_KIND},
+                   {"Scores", "a tensor array: selected_scores of each step", TR_SLOT_ANY_KIND}),
     .out = TR_SLOTS({"SentenceIds", "[words] int64, with two levels of sequences: sentences of a source, words of a sentence"},
                     {"SentenceScores", "[words], like SentenceIds: the score of the sentence up to each word"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, beam_size, INT, "sentences of a source", .required = true, .range = TR_GREATER(0)),

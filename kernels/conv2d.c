@@ -5,6 +5,8 @@
  * is a group. Backward: dInput reads Filter, dFilter reads Input; neither reads Output. */
 #ifndef T
 
+#include "framework/memory.h"
+#include "framework/size.h"
 #include "kernels/check.h"
 #include "kernels/image_attrs.h"
 #include "kernels/math/blas.h"
@@ -72,10 +74,10 @@ static tr_status check_channels(const tr_infer *io)
     const attrs   *a = io->attrs;
     const tr_shape x = io->in[INPUT].shape, w = io->in[FILTER].shape;
 
-    if (x.dim[1] >= 0 && w.dim[1] >= 0 && x.dim[1] != w.dim[1] * a->groups)
+    if (x.dim[1] >= 0 && w.dim[1] >= 0 && x.dim[1] != tr_size_mul(w.dim[1], a->groups))
         return tr_fail(TR_ESHAPE, "%s: Input %s has %lld channels, but Filter %s with groups %d is for %lld", io->type,
                        TR_SHAPE_STR(x), (long long)x.dim[1], TR_SHAPE_STR(w), a->groups,
-                       (long long)(w.dim[1] * a->groups));
+                       (long long)tr_size_mul(w.dim[1], a->groups));
     if (w.dim[0] >= 0 && w.dim[0] % a->groups != 0)
         return tr_fail(TR_ESHAPE, "%s: %lld output channels (Filter %s) cannot be cut into %d groups", io->type,
                        (long long)w.dim[0], TR_SHAPE_STR(w), a->groups);
@@ -91,12 +93,33 @@ static tr_status infer_extent(const tr_infer *io, tr_shape *out, int axis)
     out->dim[axis] = -1;
     if (in < 0 || kernel < 0)
         return TR_OK;
-    const int64_t window = a->dilations.item[i] * (kernel - 1) + 1;
-    if (in + 2 * a->paddings.item[i] < window || kernel < 1)
+    const int64_t window = kernel < 1 ? 1 : tr_size_add(tr_size_mul(a->dilations.item[i], kernel - 1), 1);
+    if (in + 2 * (int64_t)a->paddings.item[i] < window || kernel < 1)
         return tr_fail(TR_ESHAPE, "%s: the window of Filter %s covers %lld, more than Input %s with padding %d has "
                        "along dimension %d", io->type, TR_SHAPE_STR(io->in[FILTER].shape), (long long)window,
                        TR_SHAPE_STR(io->in[INPUT].shape), a->paddings.item[i], axis);
     out->dim[axis] = tr_conv_extent(in, kernel, a->strides.item[i], a->paddings.item[i], a->dilations.item[i]);
+    return TR_OK;
+}
+
+/* The kernels copy an image with its padding, or the patches under the windows. A padding far beyond the image would make
+ * them ask for any amount. */
+static tr_status check_scratch(const tr_infer *io, const tr_shape *out)
+{
+    const attrs   *a = io->attrs;
+    const tr_shape x = io->in[INPUT].shape, w = io->in[FILTER].shape;
+    int64_t        padded = 8, patches = 8;
+
+    if (!tr_shape_is_known(&x) || !tr_shape_is_known(&w))
+        return TR_OK;
+    for (int i = 0; i < 2; i++) {
+        padded = tr_size_mul(padded, x.dim[i + 2] + 2 * (int64_t)a->paddings.item[i]);
+        patches = tr_size_mul(patches, tr_size_mul(w.dim[i + 2], out->dim[i + 2]));
+    }
+    const int64_t largest = tr_size_mul(padded > patches ? padded : patches, x.dim[1] > w.dim[0] ? x.dim[1] : w.dim[0]);
+    if (largest > (int64_t)tr__array_limit())
+        return tr_fail(TR_ENOMEM, "%s: Input %s, Filter %s and padding [%d, %d] need more memory than this machine has", io->type,
+                       TR_SHAPE_STR(x), TR_SHAPE_STR(w), a->paddings.item[0], a->paddings.item[1]);
     return TR_OK;
 }
 
@@ -119,6 +142,7 @@ static tr_status infer(const tr_infer *io)
     out.dim[1] = filter->shape.dim[0];
     TR_TRY(infer_extent(io, &out, 2));
     TR_TRY(infer_extent(io, &out, 3));
+    TR_TRY(check_scratch(io, &out));
     io->out[OUTPUT] = tr_meta_dense(input->dtype, out);
     return TR_OK;
 }

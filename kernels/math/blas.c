@@ -285,6 +285,19 @@ static bool NAME(packs)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_
 }
 #endif
 
+/* Numbers that OpenBLAS's ints have no room for: of operands with more than 2^31 elements a side, or with no elements. */
+static void NAME(multiply_large)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T *a, int64_t lda,
+                                 const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            T sum = 0;
+            for (int64_t l = 0; l < k; l++)
+                sum += (trans_a ? a[l * lda + i] : a[i * lda + l]) * (trans_b ? b[j * ldb + l] : b[l * ldb + j]);
+            c[i * ldc + j] = alpha * sum + (beta != 0 ? beta * c[i * ldc + j] : 0);
+        }
+}
+
 /* One piece of a product; `packed`: what NAME(packs) says of the whole. */
 static void NAME(multiply)(bool packed, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T *a,
                            int64_t lda, const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
@@ -297,9 +310,12 @@ static void NAME(multiply)(bool packed, bool trans_a, bool trans_b, int64_t m, i
 #endif
     (void)packed;
     assert(blas.core[0] && "tr_blas_init comes first");
-    assert(m <= INT_MAX && n <= INT_MAX && k <= INT_MAX && lda <= INT_MAX && ldb <= INT_MAX && ldc <= INT_MAX);
     if (m == 0 || n == 0)
         return;
+    if (m > INT_MAX || n > INT_MAX || k > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) {
+        NAME(multiply_large)(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        return;
+    }
     NAME(blas.gemm)(ROW_MAJOR, trans_a ? TRANS : NO_TRANS, trans_b ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, alpha, a,
                     (int)lda, b, (int)ldb, beta, c, (int)ldc);
 }
