@@ -17,7 +17,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Moment += Grad^2; ParamOut = Param - LearningRate * Grad / (sqrt(Moment) + epsilon).",
     .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"Moment", "like Param; the sum of squared gradients"}, {"LearningRate", "[1] float"}),
+                   {"Moment", "like Param; the sum of squared gradients"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"MomentOut", "the same variable as Moment"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6)),
     .attrs_size = sizeof(attrs),

@@ -21,9 +21,9 @@ static const tr_op_proto proto = {
     .doc = "Moment1 and Moment2 are running means of Grad and Grad^2; ParamOut = Param - rate * Moment1 / "
            "(sqrt(Moment2) + epsilon), rate = LearningRate * sqrt(1 - Beta2Pow) / (1 - Beta1Pow).",
     .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"LearningRate", "[1] float"}, {"Moment1", "like Param; mean gradient"},
-                   {"Moment2", "like Param; mean squared gradient"}, {"Beta1Pow", "[1] float; beta1^t"},
-                   {"Beta2Pow", "[1] float; beta2^t"}),
+                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}, {"Moment1", "like Param; mean gradient"},
+                   {"Moment2", "like Param; mean squared gradient"}, {"Beta1Pow", "[1] float; beta1^t", TR_SLOT_ANY_TYPE},
+                   {"Beta2Pow", "[1] float; beta2^t", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"Moment1Out", "the same variable as Moment1"},
                     {"Moment2Out", "the same variable as Moment2"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, beta1, FLOAT, "decay of Moment1", .number = 0.9),

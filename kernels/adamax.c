@@ -18,8 +18,8 @@ static const tr_op_proto proto = {
     .doc = "Moment = beta1 * Moment + (1 - beta1) * Grad; InfNorm = max(|Grad|, beta2 * InfNorm + epsilon); "
            "ParamOut = Param - LearningRate / (1 - Beta1Pow) * Moment / InfNorm.",
     .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"LearningRate", "[1] float"}, {"Moment", "like Param; mean gradient"},
-                   {"InfNorm", "like Param; largest gradient"}, {"Beta1Pow", "[1] float; beta1^t"}),
+                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}, {"Moment", "like Param; mean gradient"},
+                   {"InfNorm", "like Param; largest gradient"}, {"Beta1Pow", "[1] float; beta1^t", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"MomentOut", "the same variable as Moment"},
                     {"InfNormOut", "the same variable as InfNorm"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, beta1, FLOAT, "decay of Moment", .number = 0.9),

@@ -16,7 +16,7 @@ static const tr_op_proto proto = {
     .doc = "Moment = decay * Moment + (1 - decay) * Grad^2; ParamOut = Param - LearningRate * Grad / "
            "(sqrt(Moment) + epsilon).",
     .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"Moment", "like Param; mean squared gradient"}, {"LearningRate", "[1] float"}),
+                   {"Moment", "like Param; mean squared gradient"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"MomentOut", "the same variable as Moment"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, decay, FLOAT, "decay of Moment", .number = 0.95),
                      TR_ATTR(attrs, epsilon, FLOAT, "keeps the quotient finite", .number = 1e-6)),

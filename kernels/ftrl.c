@@ -17,7 +17,7 @@ static const tr_op_proto proto = {
            "keeps it near its past.",
     .in = TR_SLOTS({"Param", "[...] float"}, {"SquaredAccumulator", "like Param; the sum of squared gradients"},
                    {"LinearAccumulator", "like Param; the sum of linearised losses"},
-                   {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS}, {"LearningRate", "[1] float"}),
+                   {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"},
                     {"SquaredAccumOut", "the same variable as SquaredAccumulator"},
                     {"LinearAccumOut", "the same variable as LinearAccumulator"}),

@@ -24,7 +24,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Momentum whose learning rate for a whole parameter is scaled by |Param| / |Grad|, for large batches.",
     .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param; or selected rows of it, dense where per_row", TR_SLOT_ROWS},
-                   {"Velocity", "like Param; the running step"}, {"LearningRate", "[1] float"}),
+                   {"Velocity", "like Param; the running step"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"VelocityOut", "the same variable as Velocity"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),
                      TR_ATTR(attrs, lars_coeff, FLOAT, "how far a parameter is trusted", .number = 0.001),

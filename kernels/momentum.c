@@ -18,7 +18,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Velocity = mu * Velocity + Grad; ParamOut = Param - LearningRate * Velocity.",
     .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"Velocity", "like Param; the running sum of gradients"}, {"LearningRate", "[1] float"}),
+                   {"Velocity", "like Param; the running sum of gradients"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"VelocityOut", "the same variable as Velocity"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, mu, FLOAT, "the share of the velocity that stays", .required = true),
                      TR_ATTR(attrs, use_nesterov, BOOL, "look ahead by one step")),

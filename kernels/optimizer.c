@@ -41,6 +41,8 @@ tr_status tr__optimizer_infer(const tr_infer *io, int grad, const tr_optimizer_s
             continue;
         if (s->out == TR_NUMBER_IN) {
             TR_TRY(tr__check_one(io, s->name, in));
+            if (in->dtype != TR_FP32)
+                TR_TRY(tr__check_dtype(io, s->name, in, TR_FP64));
             continue;
         }
         TR_TRY(tr__check_dtype(io, s->name, in, param->dtype));

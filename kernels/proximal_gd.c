@@ -18,7 +18,7 @@ static const tr_op_proto proto = {
     .doc = "q = Param - LearningRate * Grad; ParamOut = sign(q) * max(|q| - LearningRate * l1, 0) / (1 + "
            "LearningRate * l2).",
     .in = TR_SLOTS({"Param", "[...] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
-                   {"LearningRate", "[1] float"}),
+                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, l1, FLOAT, "weight of the absolute values"),
                      TR_ATTR(attrs, l2, FLOAT, "weight of the squares")),

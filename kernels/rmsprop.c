@@ -22,7 +22,7 @@ static const tr_op_proto proto = {
            "Grad / sqrt(MeanSquare + epsilon); ParamOut = Param - Moment.",
     .in = TR_SLOTS({"Param", "[...] float"}, {"MeanSquare", "like Param; mean squared gradient"},
                    {"MeanGrad", "like Param; mean gradient, for `centered`", TR_SLOT_OPTIONAL},
-                   {"LearningRate", "[1] float"}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
+                   {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE}, {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS},
                    {"Moment", "like Param; the running step"}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}, {"MomentOut", "the same variable as Moment"},
                     {"MeanSquareOut", "the same variable as MeanSquare"},

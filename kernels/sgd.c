@@ -10,7 +10,7 @@ enum { PARAM_OUT };
 
 static const tr_op_proto proto = {
     .doc = "ParamOut = Param - LearningRate * Grad.",
-    .in = TR_SLOTS({"Param", "[...] float"}, {"LearningRate", "[1] float"},
+    .in = TR_SLOTS({"Param", "[...] float"}, {"LearningRate", "[1] float", TR_SLOT_ANY_TYPE},
                    {"Grad", "like Param, dense or selected rows", TR_SLOT_ROWS}),
     .out = TR_SLOTS({"ParamOut", "the same variable as Param"}),
 };
