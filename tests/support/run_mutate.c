@@ -118,12 +118,12 @@ static void set_numbers(rng *r, tr_op_desc *op, const tr_attr *old, int count)
 static void set_string(rng *r, tr_op_desc *op, const tr_attr *old, const tr_attr_def *def)
 {
     static const char *const texts[] = {"", "x", "NHWC", "max", "relu", "@EMPTY@", "a/b"};
-    const char *const       *all = def->range.one_of;
+    const tr_choice         *all = def->range.one_of;
     int                      count = 0;
 
-    while (all && all[count])
+    while (all && all[count].name)
         count++;
-    const char *text = count > 0 && below(r, 3) > 0 ? all[below(r, count)] : texts[below(r, sizeof texts / sizeof *texts)];
+    const char *text = count > 0 && below(r, 3) > 0 ? all[below(r, count)].name : texts[below(r, sizeof texts / sizeof *texts)];
     if (old->type == TR_ATTR_STRING)
         tr_op_desc_set_string(op, old->name, text, strlen(text));
     else
