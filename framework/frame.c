@@ -247,18 +247,13 @@ static tr_status own_output(tr_tensor *tensor, const tr_meta *meta, bool is_inpu
 
 /* -- dynamic steps ----------------------------------------------------------------------------------------- */
 
-static bool is_tensor_kind(tr_var_kind kind)
-{
-    return kind == TR_KIND_TENSOR || kind == TR_KIND_SELECTED_ROWS;
-}
-
 static tr_status meta_of_input(tr_meta *out, const tr_frame *frame, int v)
 {
     const tr_var      *var = frame->var[v];
     const tr_plan_var *pv = &frame->plan->var[v];
     const tr_var_kind  declared = pv->desc ? pv->desc->kind : TR_KIND_TENSOR;
 
-    if (var->kind != TR_KIND_TENSOR || !is_tensor_kind(declared)) {
+    if (var->kind != TR_KIND_TENSOR || !tr__kind_is_tensor(declared)) {
         *out = pv->desc ? tr__meta_of_desc(pv->desc) : tr_meta_dense(TR_DTYPE_NONE, (tr_shape){.rank = 0});
         out->kind = var->kind != TR_KIND_TENSOR ? var->kind : declared;
         return TR_OK;
@@ -274,24 +269,53 @@ static tr_status meta_of_input(tr_meta *out, const tr_frame *frame, int v)
         out->kind = TR_KIND_SELECTED_ROWS;
         out->height = var->tensor.rows->height;
     }
-    return tr__plan_var_check(pv, out);
+    return TR_OK;
 }
 
-static tr_status fill_metas(tr_frame *frame, tr_step *step)
+static const tr_meta absent = {.kind = TR_KIND_NONE, .dtype = TR_DTYPE_NONE, .height = -1, .lod_source = -1};
+
+/* *changed: they are not those that the outputs were inferred from. */
+static tr_status fill_inputs(bool *changed, const tr_frame *frame, const tr_step *step)
 {
-    for (int a = 0; a < step->arg_count; a++) {
-        const int v = step->arg[a];
-        tr_meta  *meta = &step->infer->meta[a];
-        if (v < 0) {
-            *meta = (tr_meta){.kind = TR_KIND_NONE, .dtype = TR_DTYPE_NONE, .height = -1, .lod_source = -1};
-        } else if (a < step->in_args) {
-            TR_TRY(meta_of_input(meta, frame, v));
-        } else {
-            const tr_var_desc *desc = frame->plan->var[v].desc;
-            *meta = desc ? tr__meta_of_desc(desc) : tr_meta_dense(TR_DTYPE_NONE, (tr_shape){.rank = 0});
-            meta->lod_source = -1;
-        }
+    *changed = false;
+    for (int a = 0; a < step->in_args; a++) {
+        tr_meta now = absent, *before = &step->infer->meta[a];
+        if (step->arg[a] >= 0)
+            TR_TRY(meta_of_input(&now, frame, step->arg[a]));
+        if (tr__meta_equal(&now, before))
+            continue;
+        *before = now;
+        *changed = true;
     }
+    return TR_OK;
+}
+
+static void fill_outputs(const tr_frame *frame, const tr_step *step)
+{
+    for (int a = step->in_args; a < step->arg_count; a++) {
+        const int          v = step->arg[a];
+        const tr_var_desc *desc = v >= 0 ? frame->plan->var[v].desc : NULL;
+        tr_meta           *meta = &step->infer->meta[a];
+        *meta = v < 0 ? absent : desc ? tr__meta_of_desc(desc) : tr_meta_dense(TR_DTYPE_NONE, (tr_shape){.rank = 0});
+        meta->lod_source = -1;
+    }
+}
+
+/* Inference is a function of the inputs' metas: those of the last time give the outputs' of the last time. */
+static tr_status infer_dynamic(const tr_frame *frame, const tr_step *step)
+{
+    bool changed;
+
+    TR_TRY(fill_inputs(&changed, frame, step));
+    if (!changed && step->infer->is_inferred)
+        return TR_OK;
+    step->infer->is_inferred = false;
+    fill_outputs(frame, step);
+    TR_TRY(tr__infer_frame_run(step->infer, step->op, step->attrs));
+    for (int a = 0; a < step->arg_count; a++)
+        if (step->arg[a] >= 0)
+            TR_TRY(tr__plan_var_check(&frame->plan->var[step->arg[a]], &step->infer->meta[a]));
+    step->infer->is_inferred = true;
     return TR_OK;
 }
 
@@ -326,10 +350,9 @@ static tr_status give_outputs(tr_frame *frame, const tr_step *step)
     for (int a = step->in_args; a < step->arg_count; a++) {
         const int      v = step->arg[a];
         const tr_meta *meta = &step->infer->meta[a];
-        if (v < 0 || (meta->kind != TR_KIND_TENSOR && meta->kind != TR_KIND_SELECTED_ROWS))
+        if (v < 0 || !tr__kind_is_tensor(meta->kind))
             continue;
         tr_tensor *tensor = &frame->var[v]->tensor;
-        TR_TRY(tr__plan_var_check(&frame->plan->var[v], meta));
         if (meta->shape.rank > 0 && tr_shape_is_known(&meta->shape) && meta->dtype != TR_DTYPE_NONE)
             TR_TRY(own_output(tensor, meta, is_input_of(step, v), frame->plan->var[v].place == TR_SCOPE));
         if (meta->lod_source >= 0 && meta->lod_source != v && has_rows_of(meta, &frame->var[meta->lod_source]->tensor))
@@ -348,8 +371,7 @@ static tr_status run_dynamic(tr_frame *frame, int i)
                 return tr_fail(TR_ENOMEM, "%s: no memory to infer shapes", step->op->type);
             TR_TRY(tr__infer_frame_init(step->infer, step->op, step->count));
         }
-        TR_TRY(fill_metas(frame, step));
-        TR_TRY(tr__infer_frame_run(step->infer, step->op, step->attrs));
+        TR_TRY(infer_dynamic(frame, step));
         TR_TRY(give_outputs(frame, step));
     }
     return step->kernel(&frame->run[i]);

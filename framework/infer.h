@@ -15,6 +15,7 @@ typedef struct tr_infer_frame {
     tr_meta      *first;              /* io.in and io.out */
     int           in_slots, out_slots, arg_count;
     struct tr_infer_frame *forward;   /* of a gradient operator, once it was checked: room for its forward operator */
+    bool          is_inferred;        /* the inputs in meta were checked, and the outputs there follow from them */
 } tr_infer_frame;
 
 /* Room for an operator whose slots hold `counts` arguments (inputs' slots, then outputs'). */
@@ -25,5 +26,21 @@ tr_status tr__infer_frame_run(tr_infer_frame *frame, const tr_op *op, const void
 
 /* What the program says of a variable. */
 tr_meta tr__meta_of_desc(const tr_var_desc *var);
+
+/* A variable of this kind holds one tensor. */
+static inline bool tr__kind_is_tensor(tr_var_kind kind)
+{
+    return kind == TR_KIND_TENSOR || kind == TR_KIND_SELECTED_ROWS;
+}
+
+static inline bool tr__meta_equal(const tr_meta *a, const tr_meta *b)
+{
+    bool equal = a->kind == b->kind && a->dtype == b->dtype && a->shape.rank == b->shape.rank && a->height == b->height &&
+                 a->lod_level == b->lod_level && a->lod_source == b->lod_source;
+
+    for (int d = 0; equal && d < a->shape.rank; d++)
+        equal = a->shape.dim[d] == b->shape.dim[d];
+    return equal;
+}
 
 #endif

@@ -10,11 +10,6 @@
 
 static bool is_there(const tr_meta *meta) { return meta->kind != TR_KIND_NONE; }
 
-static bool is_tensor(const tr_meta *meta)
-{
-    return meta->kind == TR_KIND_TENSOR || meta->kind == TR_KIND_SELECTED_ROWS;
-}
-
 static const tr_slot_def *slot_of(const tr_infer_frame *frame, const tr_op *op, int s)
 {
     const tr_op_proto *proto = tr__op_proto(op);
@@ -155,7 +150,7 @@ static tr_dtype kernel_type(const tr_infer_frame *frame, const tr_op *op)
 
 static tr_status check_type(const tr_infer_frame *frame, const tr_op *op, int s, const tr_meta *meta, tr_dtype type)
 {
-    if (!is_tensor(meta) || meta->dtype == TR_DTYPE_NONE || meta->dtype == type)
+    if (!tr__kind_is_tensor(meta->kind) || meta->dtype == TR_DTYPE_NONE || meta->dtype == type)
         return TR_OK;
     return tr_fail(TR_EDTYPE, "%s: it computes with %s, so %s %s must be %s, too; got %s", op->type, tr_dtype_name(type),
                    side_of(frame, s), slot_of(frame, op, s)->name, tr_dtype_name(type), tr_dtype_name(meta->dtype));
@@ -245,7 +240,7 @@ static tr_status check_fits(const tr_infer_frame *frame, const tr_op *op, int k,
 {
     const char *name = slot_of(frame, op, k)->name;
 
-    if (!is_there(got) || !is_tensor(expected) || !is_tensor(got))
+    if (!is_there(got) || !tr__kind_is_tensor(expected->kind) || !tr__kind_is_tensor(got->kind))
         return TR_OK;
     if (got->dtype != expected->dtype && got->dtype != TR_DTYPE_NONE && expected->dtype != TR_DTYPE_NONE)
         return tr_fail(TR_EDTYPE, "%s: input %s must be %s, as its forward operator makes it, got %s", op->type, name,

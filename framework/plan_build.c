@@ -216,18 +216,13 @@ tr_status tr__plan_resolve(int *out, tr_plan *plan, const char *name)
     return add_outer_var(out, plan, name, around, outer);
 }
 
-static bool is_tensor_kind(tr_var_kind kind)
-{
-    return kind == TR_KIND_TENSOR || kind == TR_KIND_SELECTED_ROWS;
-}
-
 tr_status tr__plan_var_check(const tr_plan_var *var, const tr_meta *is)
 {
     const tr_var_desc *desc = var->desc;
 
-    if (!desc || !is_tensor_kind(is->kind) || is->dtype == TR_DTYPE_NONE)
+    if (!desc || !tr__kind_is_tensor(is->kind) || is->dtype == TR_DTYPE_NONE)
         return TR_OK;
-    if (!is_tensor_kind(desc->kind))
+    if (!tr__kind_is_tensor(desc->kind))
         return tr_fail(TR_EINVAL, "the program declares variable '%s' as another kind of variable, but it holds a tensor", var->name);
     if (desc->dtype != is->dtype && desc->dtype != TR_DTYPE_NONE)
         return tr_fail(TR_EDTYPE, "the program declares variable '%s' as %s, but it holds %s", var->name,

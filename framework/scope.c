@@ -37,9 +37,9 @@ void tr__var_deinit(tr_var *var)
 tr_status tr__var_array_at(tr_tensor **out, tr_var *var, int64_t index)
 {
     var->kind = TR_KIND_ARRAY;
-    if (index >= (int64_t)(tr__array_limit() / (sizeof(tr_tensor) + 2 * sizeof *var->item)))
-        return tr_fail(TR_ENOMEM, "no memory for a tensor array with an element %lld", (long long)index);
     if (index >= var->item_capacity) {
+        if (index >= (int64_t)(tr__array_limit() / (sizeof(tr_tensor) + 2 * sizeof *var->item)))
+            return tr_fail(TR_ENOMEM, "no memory for a tensor array with an element %lld", (long long)index);
         const int64_t capacity = index < 8 ? 8 : index * 2;
         tr_tensor   **item = realloc(var->item, (size_t)capacity * sizeof *item);
         tr__tensor_count_allocation();
