@@ -38,7 +38,7 @@ tr_status tr__infer_frame_init(tr_infer_frame *frame, const tr_op *op, const int
 
     for (int s = 0; s < slots; s++)
         args += counts[s];
-    *frame = (tr_infer_frame){.in_slots = in_slots, .out_slots = slots - in_slots, .arg_count = args};
+    *frame = (tr_infer_frame){.proto = proto, .in_slots = in_slots, .out_slots = slots - in_slots, .arg_count = args};
     frame->meta = calloc((size_t)(args + slots) + 1, sizeof *frame->meta);
     frame->list = calloc((size_t)slots + 1, sizeof *frame->list);
     if (!frame->meta || !frame->list) {
@@ -102,9 +102,8 @@ tr_status tr__infer_frame_run(tr_infer_frame *frame, const tr_op *op, const void
     else if (op->grad_of)
         infer_like_forward(&frame->io, op->grad_of->grad);
     /* Slots of one argument are written through `out`, repeated ones through `outs`. */
-    const tr_op_proto *proto = tr__op_proto(op);
     for (int s = 0; s < frame->out_slots; s++)
-        if (frame->io.outs[s].count > 0 && !(proto->out[s].flags & TR_SLOT_REPEATED))
+        if (frame->io.outs[s].count > 0 && !(frame->proto->out[s].flags & TR_SLOT_REPEATED))
             frame->io.outs[s].item[0] = frame->io.out[s];
     TR_TRY(tr__op_check_made(frame, op));
     return is_derived(op) ? tr__op_check_gradient(frame, op, attrs) : TR_OK;

@@ -10,6 +10,7 @@
 /* The most arguments an operator's slots hold together before memory is taken from the heap. */
 typedef struct tr_infer_frame {
     tr_infer      io;
+    const tr_op_proto *proto;         /* the operator's: of a gradient operator it would have to be looked up */
     tr_meta      *meta;               /* all arguments, inputs then outputs, slot by slot */
     tr_meta_list *list;
     tr_meta      *first;              /* io.in and io.out */

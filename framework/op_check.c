@@ -10,11 +10,9 @@
 
 static bool is_there(const tr_meta *meta) { return meta->kind != TR_KIND_NONE; }
 
-static const tr_slot_def *slot_of(const tr_infer_frame *frame, const tr_op *op, int s)
+static const tr_slot_def *slot_of(const tr_infer_frame *frame, int s)
 {
-    const tr_op_proto *proto = tr__op_proto(op);
-
-    return s < frame->in_slots ? &proto->in[s] : &proto->out[s - frame->in_slots];
+    return s < frame->in_slots ? &frame->proto->in[s] : &frame->proto->out[s - frame->in_slots];
 }
 
 static const char *side_of(const tr_infer_frame *frame, int s)
@@ -38,7 +36,7 @@ static const char *kind_text(tr_var_kind kind)
 
 static tr_status check_count(const tr_infer_frame *frame, const tr_op *op, int s)
 {
-    const tr_slot_def  *slot = slot_of(frame, op, s);
+    const tr_slot_def  *slot = slot_of(frame, s);
     const tr_meta_list *list = &frame->list[s];
     const bool          optional = slot->flags & (TR_SLOT_OPTIONAL | TR_SLOT_INTERMEDIATE);
     bool                missing = list->count == 0 && !optional;
@@ -70,7 +68,7 @@ static tr_status check_makes(const tr_infer_frame *frame, const tr_op *op, const
             const bool given = i < frame->list[read].count && is_there(&frame->list[read].item[i]);
             if (is_there(&frame->list[frame->in_slots + k].item[i]) && !given)
                 return tr_fail(TR_EINVAL, "%s: output %s is the gradient of input %s, which is missing", op->type,
-                               slot_of(frame, op, frame->in_slots + k)->name, slot_of(frame, op, read)->name);
+                               slot_of(frame, frame->in_slots + k)->name, slot_of(frame, read)->name);
         }
     }
     return TR_OK;
@@ -108,17 +106,17 @@ static tr_status check_size(const tr_infer_frame *frame, const tr_op *op, int s,
     for (int d = 0; d < meta->shape.rank; d++)
         if (meta->shape.dim[d] < -1)
             return tr_fail(TR_ESHAPE, "%s: dimension %d of %s %s is %" PRId64, op->type, d, side_of(frame, s),
-                           slot_of(frame, op, s)->name, meta->shape.dim[d]);
+                           slot_of(frame, s)->name, meta->shape.dim[d]);
     if (!is_countable(meta))
         return tr_fail(TR_ENOMEM, "%s: %s %s is %s: no machine has the memory for it", op->type, side_of(frame, s),
-                       slot_of(frame, op, s)->name, TR_SHAPE_STR(meta->shape));
+                       slot_of(frame, s)->name, TR_SHAPE_STR(meta->shape));
     return TR_OK;
 }
 
 tr_status tr__op_check_given(const tr_infer_frame *frame, const tr_op *op)
 {
     for (int s = 0; s < frame->in_slots; s++) {
-        const tr_slot_def *slot = slot_of(frame, op, s);
+        const tr_slot_def *slot = slot_of(frame, s);
         for (int i = 0; i < frame->list[s].count; i++) {
             const tr_meta *meta = &frame->list[s].item[i];
             if (!is_there(meta))
@@ -153,7 +151,7 @@ static tr_status check_type(const tr_infer_frame *frame, const tr_op *op, int s,
     if (!tr__kind_is_tensor(meta->kind) || meta->dtype == TR_DTYPE_NONE || meta->dtype == type)
         return TR_OK;
     return tr_fail(TR_EDTYPE, "%s: it computes with %s, so %s %s must be %s, too; got %s", op->type, tr_dtype_name(type),
-                   side_of(frame, s), slot_of(frame, op, s)->name, tr_dtype_name(type), tr_dtype_name(meta->dtype));
+                   side_of(frame, s), slot_of(frame, s)->name, tr_dtype_name(type), tr_dtype_name(meta->dtype));
 }
 
 tr_status tr__op_check_made(const tr_infer_frame *frame, const tr_op *op)
@@ -165,7 +163,7 @@ tr_status tr__op_check_made(const tr_infer_frame *frame, const tr_op *op)
             const tr_meta *meta = &frame->list[s].item[i];
             if (!is_there(meta))
                 continue;
-            if (type != TR_DTYPE_NONE && !(slot_of(frame, op, s)->flags & TR_SLOT_ANY_TYPE))
+            if (type != TR_DTYPE_NONE && !(slot_of(frame, s)->flags & TR_SLOT_ANY_TYPE))
                 TR_TRY(check_type(frame, op, s, meta, type));
             if (s >= frame->in_slots)
                 TR_TRY(check_size(frame, op, s, meta));
@@ -212,14 +210,13 @@ static tr_status new_forward(tr_infer_frame *frame, const tr_op *forward, const 
 }
 
 /* The forward operator's inputs; false: one that it needs is not known. */
-static bool fill_forward(const tr_infer_frame *frame, const tr_op *forward, const tr_grad_rule *rule)
+static bool fill_forward(const tr_infer_frame *frame, const tr_grad_rule *rule)
 {
-    const tr_op_proto *proto = tr__op_proto(forward);
-    tr_infer_frame    *to = frame->forward;
+    tr_infer_frame *to = frame->forward;
 
     for (int s = 0; s < to->in_slots; s++) {
         const tr_meta_list list = known_list(frame, rule, false, s);
-        const bool         optional = proto->in[s].flags & TR_SLOT_OPTIONAL;
+        const bool         optional = to->proto->in[s].flags & TR_SLOT_OPTIONAL;
         if (!optional && list.count == 0)
             return false;
         for (int i = 0; i < list.count; i++) {
@@ -238,7 +235,7 @@ static bool fill_forward(const tr_infer_frame *frame, const tr_op *forward, cons
 
 static tr_status check_fits(const tr_infer_frame *frame, const tr_op *op, int k, const tr_meta *got, const tr_meta *expected)
 {
-    const char *name = slot_of(frame, op, k)->name;
+    const char *name = slot_of(frame, k)->name;
 
     if (!is_there(got) || !tr__kind_is_tensor(expected->kind) || !tr__kind_is_tensor(got->kind))
         return TR_OK;
@@ -261,7 +258,7 @@ static tr_status check_reads(const tr_infer_frame *frame, const tr_op *op, const
             continue;
         const tr_meta_list *expected = &forward->list[forward->in_slots + rule->reads[k].slot];
         if (frame->list[k].count > 0 && frame->list[k].count != expected->count)
-            return tr_fail(TR_EINVAL, "%s: input %s must have %d variables, got %d", op->type, slot_of(frame, op, k)->name,
+            return tr_fail(TR_EINVAL, "%s: input %s must have %d variables, got %d", op->type, slot_of(frame, k)->name,
                            expected->count, frame->list[k].count);
         for (int i = 0; i < frame->list[k].count; i++)
             TR_TRY(check_fits(frame, op, k, &frame->list[k].item[i], &expected->item[i]));
@@ -277,7 +274,7 @@ tr_status tr__op_check_gradient(tr_infer_frame *frame, const tr_op *op, const vo
 
     if (!frame->forward)
         TR_TRY(new_forward(frame, forward, rule));
-    if (!fill_forward(frame, forward, rule))
+    if (!fill_forward(frame, rule))
         return TR_OK;
     status = tr__infer_frame_run(frame->forward, forward, attrs);
     if (status != TR_OK)
