@@ -4,12 +4,12 @@
 
 /* The dimensions of X that Y stands for: [begin, end), after dropping the ones at Y's end. */
 typedef struct span {
-    int64_t begin, end;
+    int begin, end;
 } span;
 
 static span span_of(const tr_shape *x, const tr_shape *y, int axis)
 {
-    const int64_t begin = axis < 0 ? x->rank - y->rank : axis;
+    const int begin = axis < 0 ? x->rank - y->rank : axis;
     int       rank = y->rank;
 
     while (rank > 0 && y->dim[rank - 1] == 1)
@@ -21,17 +21,18 @@ tr_status tr__broadcast_check(const tr_infer *io)
 {
     const tr_broadcast_attrs *attrs = io->attrs;
     const tr_shape            x = io->in[0].shape, y = io->in[1].shape;
-    const span                run = span_of(&x, &y, attrs->axis);
+    const int                 axis = attrs->axis <= x.rank ? attrs->axis : x.rank + 1;     /* too large, and can be added to */
+    const span                run = span_of(&x, &y, axis);
 
     TR_TRY(tr__check_dtype(io, "Y", &io->in[1], io->in[0].dtype));
     if (run.begin < 0 || run.end > x.rank)
         return tr_fail(TR_ESHAPE, "%s: Y's dimensions must be a run of X's; X is %s, Y is %s, axis is %d",
                        io->type, TR_SHAPE_STR(x), TR_SHAPE_STR(y), attrs->axis);
-    for (int i = (int)run.begin; i < run.end; i++) {
+    for (int i = run.begin; i < run.end; i++) {
         const int64_t have = y.dim[i - run.begin], want = x.dim[i];
         if (have != want && have >= 0 && want >= 0)
             return tr_fail(TR_ESHAPE, "%s: Y's dimension %d must be %lld, as X's dimension %d is; X is %s, Y is %s, "
-                           "axis is %d", io->type, i - (int)run.begin, (long long)want, i, TR_SHAPE_STR(x),
+                           "axis is %d", io->type, i - run.begin, (long long)want, i, TR_SHAPE_STR(x),
                            TR_SHAPE_STR(y), attrs->axis);
     }
     return TR_OK;
@@ -44,8 +45,8 @@ tr_cut tr__broadcast_of(const tr_shape *x, const tr_shape *y, int axis)
     if (run.begin == run.end)
         return (tr_cut){.pre = 1, .n = 1, .post = tr_shape_numel(x)};
     return (tr_cut){
-        .pre = tr_shape_product(x, 0, (int)run.begin),
-        .n = tr_shape_product(x, (int)run.begin, (int)run.end),
-        .post = tr_shape_product(x, (int)run.end, x->rank),
+        .pre = tr_shape_product(x, 0, run.begin),
+        .n = tr_shape_product(x, run.begin, run.end),
+        .post = tr_shape_product(x, run.end, x->rank),
     };
 }
