@@ -74,6 +74,23 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
+/* Mean and Variance, which the gradient does not read, would be needed to infer the forward operator. */
+static tr_status infer_grad(const tr_infer *io)
+{
+    static const char *const names[] = {[G_SCALE] = "Scale", "Bias", "SavedMean", "SavedVariance"};
+    const tr_meta           *x = &io->in[G_X];
+
+    TR_TRY(tr__check_min_rank(io, "X", x, 2));
+    TR_TRY(tr__check_like(io, "Y@GRAD", &io->in[G_DY], x));
+    const tr_meta channels = tr_meta_dense(x->dtype, TR_SHAPE(x->shape.dim[channel_axis(io->attrs, x->shape.rank)]));
+    for (int slot = G_SCALE; slot <= G_SAVED_INV_STD; slot++)
+        TR_TRY(tr__check_like(io, names[slot], &io->in[slot], &channels));
+    io->out[G_DX] = *x;
+    io->out[G_DSCALE] = io->in[G_SCALE];
+    io->out[G_DBIAS] = io->in[G_BIAS];
+    return TR_OK;
+}
+
 /* x as [pre][n][post], n being the channels. */
 static tr_cut cut_of(const attrs *a, const tr_tensor *x)
 {
@@ -93,7 +110,7 @@ static const tr_grad_rule grad = {
 
 TR_REGISTER_OP(batch_norm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(batch_norm), .grad = &grad,
                .inplace = {{X, Y}, {MEAN, MEAN_OUT}, {VARIANCE, VARIANCE_OUT}}, .inplace_count = 3);
-TR_REGISTER_OP(batch_norm_grad, .grad_of = &tr_op_record_batch_norm, .kernels = TR_FLOAT_KERNELS(batch_norm_grad),
+TR_REGISTER_OP(batch_norm_grad, .grad_of = &tr_op_record_batch_norm, .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(batch_norm_grad),
                .inplace = {{G_DY, G_DX}}, .inplace_count = 1);
 
 #else /* the kernels, for each T */

@@ -53,6 +53,16 @@ tr_status tr__check_shape(const tr_infer *io, const char *slot, const tr_meta *m
     return TR_OK;
 }
 
+tr_status tr__check_like(const tr_infer *io, const char *slot, const tr_meta *meta, const tr_meta *expected)
+{
+    if (meta->dtype != expected->dtype && meta->dtype != TR_DTYPE_NONE && expected->dtype != TR_DTYPE_NONE)
+        return tr_fail(TR_EDTYPE, "%s: %s must be %s, got %s", io->type, slot, tr_dtype_name(expected->dtype),
+                       tr_dtype_name(meta->dtype));
+    if (meta->shape.rank == 0 || expected->shape.rank == 0)
+        return TR_OK;
+    return tr__check_shape(io, slot, meta, &expected->shape);
+}
+
 tr_status tr__check_same_shape(const tr_infer *io, const char *slot, const tr_meta *meta, const char *other_slot,
                                const tr_meta *other)
 {

@@ -183,6 +183,7 @@ static tr_status NAME(im2sequence_grad)(const tr_run *io)
     T            *columns;
 
     TR_TRY(find_sequences(&s, io));
+    TR_TRY(tr__check_rows(io, G_DOUT, s.offset[s.count]));
     TR_TRY(tr_run_scratch((void **)&columns, io, (size_t)(tr__sequences_longest(&s) * size) * sizeof(T)));
     memset(dx->data, 0, (size_t)tr_tensor_bytes(dx));
     for (int64_t i = 0, down, right; i < dx->shape.dim[0]; i++, dout += down * right * size) {

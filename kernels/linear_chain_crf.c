@@ -141,6 +141,7 @@ static tr_status NAME(linear_chain_crf_grad)(const tr_run *io)
 
     TR_TRY(tr_blas_init());
     TR_TRY(tr__sequences_of(&s, io, G_EMISSION, 0));
+    TR_TRY(tr__check_rows(io, G_DCOST, s.count));
     TR_TRY(tr__scratch_pieces(io, (const tr_piece[]){
         {&x_grad, dx ? 0 : bytes_of(alpha)}, {&beta, bytes_of(alpha)}, {&from, bytes_of(alpha)}, {&to, bytes_of(alpha)},
         {&expected, (size_t)(tags * tags) * sizeof(T)}, {NULL, 0}}));

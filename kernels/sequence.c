@@ -54,6 +54,17 @@ tr_status tr__sequences_check_count(const tr_run *io, int slot, const tr_sequenc
                    tr_run_in_name(io, other_slot, 0), (long long)other->count);
 }
 
+tr_status tr__check_rows(const tr_run *io, int slot, int64_t rows)
+{
+    const tr_op    *op = io->step->op;
+    const tr_shape *got = &io->in[slot]->shape;
+
+    if (got->rank > 0 && got->dim[0] == rows)
+        return TR_OK;
+    return tr_fail(TR_ESHAPE, "%s: %s '%s' must have %lld rows, as its sequences say; it is %s", op->type,
+                   tr_op_input_name(op, slot), tr_run_in_name(io, slot, 0), (long long)rows, tr_shape_str(got));
+}
+
 int64_t tr__sequences_longest(const tr_sequences *s)
 {
     int64_t longest = 0;

@@ -20,6 +20,9 @@ tr_status tr__sequences_of(tr_sequences *out, const tr_run *io, int slot, int in
 tr_status tr__sequences_at(tr_sequences *out, const tr_run *io, int slot, int level);
 /* Fails, naming both variables, where two arguments differ in how many sequences they have. */
 tr_status tr__sequences_check_count(const tr_run *io, int slot, const tr_sequences *s, int other_slot, const tr_sequences *other);
+/* Fails, naming the variable, where an input has not as many rows as its operator's sequences say: what a gradient operator
+ * reads of its forward operator's outputs, whose rows inference does not know. */
+tr_status tr__check_rows(const tr_run *io, int slot, int64_t rows);
 /* Rows of the longest one. */
 int64_t   tr__sequences_longest(const tr_sequences *s);
 

@@ -188,6 +188,7 @@ static tr_status NAME(sequence_expand_grad)(const tr_run *io)
     plan       p;
 
     TR_TRY(make_plan(&p, io));
+    TR_TRY(tr__check_rows(io, G_DOUT, p.rows));
     NAME(tr_sequence_expand_grad)(dx->data, io->in[G_DOUT]->data, p.item, p.first, p.ref.offset, p.ref.count,
                                   tr_shape_product(&dx->shape, 1, dx->shape.rank));
     return TR_OK;
@@ -199,6 +200,7 @@ static tr_status NAME(sequence_expand_as_grad)(const tr_run *io)
     tr_sequences s;
 
     TR_TRY(sequences_as(&s, io));
+    TR_TRY(tr__check_rows(io, G_DOUT, s.offset[s.count]));
     NAME(tr_sequence_expand_grad)(dx->data, io->in[G_DOUT]->data, NULL, s.offset, s.offset, s.count,
                                   tr_shape_product(&dx->shape, 1, dx->shape.rank));
     return TR_OK;

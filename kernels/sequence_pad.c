@@ -73,6 +73,22 @@ static tr_status infer_pad(const tr_infer *io)
     return TR_OK;
 }
 
+/* PadValue, which the gradient does not read, would be needed to infer the forward operator. */
+static tr_status infer_pad_grad(const tr_infer *io)
+{
+    const tr_meta *x = &io->in[G_X];
+    tr_meta        padded = tr_meta_dense(x->dtype, (tr_shape){.rank = x->shape.rank + 1, .dim = {-1, -1}});
+
+    TR_TRY(tr__check_min_rank(io, "X", x, 1));
+    if (padded.shape.rank > TR_MAX_RANK)
+        return tr_fail(TR_ESHAPE, "%s: X %s has too many dimensions for one more", io->type, TR_SHAPE_STR(x->shape));
+    for (int i = 1; i < x->shape.rank; i++)
+        padded.shape.dim[i + 1] = x->shape.dim[i];
+    TR_TRY(tr__check_like(io, "Out@GRAD", &io->in[G_DOUT], &padded));
+    io->out[G_DX] = *x;
+    return TR_OK;
+}
+
 static tr_shape unpadded(const tr_shape *x, int64_t rows)
 {
     tr_shape out = {.rank = x->rank == 2 ? 2 : x->rank - 1, .dim = {rows, 1}};
@@ -173,6 +189,11 @@ static tr_status run_pad_grad(const tr_run *io)
     tr_sequences     s;
 
     TR_TRY(tr__sequences_of(&s, io, G_X, 0));
+    TR_TRY(tr__check_rows(io, G_DOUT, s.count));
+    if (dout->shape.dim[1] < tr__sequences_longest(&s))
+        return tr_fail(TR_ESHAPE, "sequence_pad_grad: a sequence of '%s' has %lld rows, but Out@GRAD '%s' is %s",
+                       tr_run_in_name(io, G_X, 0), (long long)tr__sequences_longest(&s), tr_run_in_name(io, G_DOUT, 0),
+                       TR_SHAPE_STR(dout->shape));
     return move(io, dx->data, dout->data, &s, dout->shape.dim[1], tr__row_bytes(dx), false);
 }
 
@@ -232,6 +253,7 @@ static tr_status run_unpad_grad(const tr_run *io)
     unpad_plan p;
 
     TR_TRY(plan_unpad(&p, io, "sequence_unpad_grad"));
+    TR_TRY(tr__check_rows(io, UG_DOUT, p.offset[p.count]));
     tr_parts_turn(p.parts, p.count);
     memset(dx->data, 0, (size_t)tr_tensor_bytes(dx));
     tr_parts_copy(dx->data, io->in[UG_DOUT]->data, p.parts, p.count, padded_row_bytes(dx));
@@ -243,7 +265,7 @@ static const tr_grad_rule pad_rule = {
     .op = "sequence_pad_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };
 TR_REGISTER_OP(sequence_pad, .proto = &pad_proto, .infer = infer_pad, .run = run_pad, .grad = &pad_rule);
-TR_REGISTER_OP(sequence_pad_grad, .grad_of = &tr_op_record_sequence_pad, .run = run_pad_grad);
+TR_REGISTER_OP(sequence_pad_grad, .grad_of = &tr_op_record_sequence_pad, .infer = infer_pad_grad, .run = run_pad_grad);
 
 static const tr_grad_rule unpad_rule = {
     .op = "sequence_unpad_grad", .reads = {TR_IN_SHAPE(X), TR_IN(LENGTH), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},

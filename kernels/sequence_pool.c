@@ -63,6 +63,23 @@ static tr_status infer_grad(const tr_infer *io)
 }
 
 /* -- kernels ------------------------------------------------------------------------------------ */
+
+/* Each row that MaxIndex names is one of its sequence. */
+static tr_status check_max_index(const tr_run *io, const tr_sequences *s)
+{
+    const tr_tensor *max_row = io->in[G_MAX_INDEX];
+    const int32_t   *row = max_row->data;
+    const int64_t    width = tr_shape_product(&max_row->shape, 1, max_row->shape.rank);
+
+    TR_TRY(tr__check_rows(io, G_MAX_INDEX, s->count));
+    for (int64_t i = 0; i < s->count; i++)
+        for (int64_t k = 0; k < width && s->offset[i] < s->offset[i + 1]; k++)
+            if (row[i * width + k] < s->offset[i] || row[i * width + k] >= s->offset[i + 1])
+                return tr_fail(TR_ERANGE, "sequence_pool_grad: MaxIndex '%s' names row %d, which sequence %lld does not have",
+                               tr_run_in_name(io, G_MAX_INDEX, 0), row[i * width + k], (long long)i);
+    return TR_OK;
+}
+
 #define TR_TEMPLATE "kernels/sequence_pool.c"
 #include "kernels/math/each_float.h"
 
@@ -110,6 +127,9 @@ static tr_status NAME(sequence_pool_grad)(const tr_run *io)
     tr_sequences     s;
 
     TR_TRY(tr__sequences_of(&s, io, G_X, 0));
+    TR_TRY(tr__check_rows(io, G_DOUT, s.count));
+    if (pool_of(io->attrs) == TR_POOL_MAX)
+        TR_TRY(check_max_index(io, &s));
     NAME(tr_sequence_pool_grad)(pool_of(io->attrs), dx->data, io->in[G_DOUT]->data, max_row ? max_row->data : NULL,
                                 s.offset, s.count, tr_shape_product(&dx->shape, 1, dx->shape.rank));
     return TR_OK;

@@ -113,6 +113,7 @@ static tr_status run_grad(const tr_run *io)
     plan       p;
 
     TR_TRY(make_plan(&p, io, "sequence_slice_grad"));
+    TR_TRY(tr__check_rows(io, G_DOUT, p.offset[p.x.count]));
     tr_parts_turn(p.parts, p.x.count);
     memset(dx->data, 0, (size_t)tr_tensor_bytes(dx));
     tr_parts_copy(dx->data, io->in[G_DOUT]->data, p.parts, p.x.count, tr__row_bytes(dx));

@@ -216,6 +216,15 @@ static tr_status run_merge(const tr_run *io)
 
 enum { MG_MASK, MG_TRUE, MG_FALSE, MG_DOUT };
 
+/* X, which the gradient does not read, would be needed to infer the forward operator. The kernel looks at the rows. */
+static tr_status infer_merge_grad(const tr_infer *io)
+{
+    TR_TRY(check_mask(io, &io->in[MG_MASK]));
+    io->out[0] = io->in[MG_TRUE];
+    io->out[1] = io->in[MG_FALSE];
+    return TR_OK;
+}
+
 static tr_status run_merge_grad(const tr_run *io)
 {
     const tr_tensor *in[2] = {io->in[MG_FALSE], io->in[MG_TRUE]}, *dout = io->in[MG_DOUT];
@@ -246,4 +255,4 @@ static const tr_grad_rule merge_rule = {
 };
 
 TR_REGISTER_OP(merge_lod_tensor, .proto = &merge_proto, .infer = infer_merge, .run = run_merge, .grad = &merge_rule);
-TR_REGISTER_OP(merge_lod_tensor_grad, .grad_of = &tr_op_record_merge_lod_tensor, .run = run_merge_grad);
+TR_REGISTER_OP(merge_lod_tensor_grad, .grad_of = &tr_op_record_merge_lod_tensor, .infer = infer_merge_grad, .run = run_merge_grad);

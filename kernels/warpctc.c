@@ -50,6 +50,18 @@ static tr_status infer(const tr_infer *io)
     return TR_OK;
 }
 
+/* Label, which the gradient does not read, would be needed to infer the forward operator. */
+static tr_status infer_grad(const tr_infer *io)
+{
+    const tr_meta *logits = &io->in[G_LOGITS], loss = tr_meta_dense(logits->dtype, TR_SHAPE(-1, 1));
+
+    TR_TRY(tr__check_rank(io, "Logits", logits, 2));
+    TR_TRY(tr__check_like(io, "WarpCTCGrad", &io->in[G_GRAD], logits));
+    TR_TRY(tr__check_like(io, "Loss@GRAD", &io->in[G_DLOSS], &loss));
+    io->out[G_DLOGITS] = *logits;
+    return TR_OK;
+}
+
 static tr_status check_labels(const tr_run *io)
 {
     const attrs     *a = io->attrs;
@@ -75,7 +87,7 @@ static const tr_grad_rule grad = {
 };
 
 TR_REGISTER_OP(warpctc, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(warpctc), .grad = &grad);
-TR_REGISTER_OP(warpctc_grad, .grad_of = &tr_op_record_warpctc, .kernels = TR_FLOAT_KERNELS(warpctc_grad),
+TR_REGISTER_OP(warpctc_grad, .grad_of = &tr_op_record_warpctc, .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(warpctc_grad),
                .key = TR_KEY_IN_SLOT, .key_slot = G_GRAD);
 
 #else /* the kernels, for each T */
@@ -117,6 +129,7 @@ static tr_status NAME(warpctc_grad)(const tr_run *io)
     tr_sequences     s;
 
     TR_TRY(tr__sequences_of(&s, io, G_LOGITS, 0));
+    TR_TRY(tr__check_rows(io, G_DLOSS, s.count));
     for (int64_t i = 0; i < s.count; i++) {
         const int64_t begin = s.offset[i] * classes, end = s.offset[i + 1] * classes;
         const T       scale = a->norm_by_times ? dloss[i] / (T)(s.offset[i + 1] - s.offset[i]) : dloss[i];

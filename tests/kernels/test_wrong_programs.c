@@ -84,6 +84,91 @@ TEST(a_gradient_that_is_missing_is_refused)
     net_deinit(&n);
 }
 
+static bool is_known_to_gradient(const tr_grad_rule *rule, int slot)
+{
+    for (int k = 0; k < TR_RULE_MAX && rule->reads[k].what != TR_GRAD_END; k++)
+        if (rule->reads[k].what == TR_GRAD_IN && rule->reads[k].slot == slot)
+            return true;
+    for (int k = 0; k < TR_RULE_MAX && rule->makes[k].what != TR_GRAD_END; k++)
+        if (rule->makes[k].slot == slot)
+            return true;
+    return false;
+}
+
+/* How many rows the output of an operator on sequences has is known to kernels alone. */
+TEST(a_gradient_of_sequences_has_the_rows_that_they_say)
+{
+    static const char *const types[][4] = {
+        {"sequence_pad", "X=x PadValue=small", "Out=out Length=length", "padded_length=3"},
+        {"sequence_unpad", "X=padded Length=lengths", "Out=out", ""},
+        {"sequence_slice", "X=x Offset=lengths Length=lengths", "Out=out", ""},
+        {"sequence_expand", "X=x Y=x", "Out=out", ""},
+        {"sequence_pool", "X=x", "Out=out MaxIndex=index", "pooltype=SUM"},
+    };
+    static const int64_t offsets[] = {0, 2, 5}, ones[] = {1, 1};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        net  n;
+        char grad[64];
+        net_init(&n);
+        net_var(&n, "x", TR_FP64, 2, -1, 2);
+        net_var(&n, "padded", TR_FP64, 3, 2, 3, 2);
+        net_var(&n, "lengths", TR_INT64, 2, 2, 1);
+        net_var(&n, "small", TR_FP64, 1, 1);
+        net_var(&n, "rows", TR_FP64, 2, 1, 2);
+        net_var(&n, "cube", TR_FP64, 3, 1, 3, 2);
+        net_op(&n, 0, types[i][0], types[i][1], types[i][2], types[i][3]);
+        net_op(&n, 0, "reduce_sum", "X=out", "Out=loss", "reduce_all=true");
+        EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+        net_feed(&n, "x", numbers, 2, 5, 2);
+        net_feed_lod(&n, "x", 1, 3, offsets);
+        net_feed(&n, "padded", numbers, 3, 2, 3, 2);
+        net_feed(&n, "lengths", ones, 2, 2, 1);
+        net_feed(&n, "small", numbers, 1, 1);
+        net_feed(&n, "rows", numbers, 2, 1, 2);
+        net_feed(&n, "cube", numbers, 3, 1, 3, 2);
+        net_run(&n, "loss");
+        snprintf(grad, sizeof grad, "%s_grad", types[i][0]);
+        set_input(&n, grad, "Out@GRAD", i == 0 ? "cube" : "rows");
+        EXPECT_FAIL(TR_ESHAPE, "as its sequences say", net_try_run(&n, tr_op_desc_output(find_op(&n, grad), "X@GRAD", 0)));
+        net_deinit(&n);
+    }
+}
+
+/* A gradient operator is checked by inferring its forward operator, so it knows that one's inputs; or it infers for itself. */
+TEST(every_gradient_operator_can_be_checked)
+{
+    for (int i = 0; i < tr_op_count(); i++) {
+        const tr_op *op = tr_op_at(i);
+        if (!op->grad_of || op->proto || op->infer)
+            continue;
+        const tr_op_proto *forward = tr__op_proto(op->grad_of);
+        for (int s = 0; forward->in[s].name; s++)
+            if (!(forward->in[s].flags & TR_SLOT_OPTIONAL) && !is_known_to_gradient(op->grad_of->grad, s))
+                fail_msg("%s neither reads input %s of %s, nor has an infer of its own", op->type, forward->in[s].name,
+                         op->grad_of->type);
+    }
+}
+
+TEST(a_row_that_max_pooling_did_not_choose_is_refused)
+{
+    static const int64_t offsets[] = {0, 2, 5};
+    static const int32_t chosen[] = {0, 0, 5, 2};
+    net n;
+    net_init(&n);
+    net_var(&n, "x", TR_FP64, 2, -1, 2);
+    net_var(&n, "chosen", TR_INT32, 2, 2, 2);
+    net_op(&n, 0, "sequence_pool", "X=x", "Out=out MaxIndex=index", "pooltype=MAX");
+    net_op(&n, 0, "reduce_sum", "X=out", "Out=loss", "reduce_all=true");
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    net_feed(&n, "x", numbers, 2, 5, 2);
+    net_feed_lod(&n, "x", 1, 3, offsets);
+    net_feed(&n, "chosen", chosen, 2, 2, 2);
+    net_run(&n, "x@GRAD");
+    set_input(&n, "sequence_pool_grad", "MaxIndex", "chosen");
+    EXPECT_FAIL(TR_ERANGE, "names row 5", net_try_run(&n, "x@GRAD"));
+    net_deinit(&n);
+}
+
 TEST(a_gradients_attributes_are_those_of_its_forward_operator)
 {
     net n;
@@ -339,6 +424,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gradient_of_another_shape_is_refused),
         cmocka_unit_test(a_gradient_that_is_missing_is_refused),
+        cmocka_unit_test(a_gradient_of_sequences_has_the_rows_that_they_say),
+        cmocka_unit_test(every_gradient_operator_can_be_checked),
+        cmocka_unit_test(a_row_that_max_pooling_did_not_choose_is_refused),
         cmocka_unit_test(a_gradients_attributes_are_those_of_its_forward_operator),
         cmocka_unit_test(a_gradient_of_a_convolution_fits_its_output),
         cmocka_unit_test(soft_labels_of_integers_are_refused_by_the_gradient_too),
