@@ -14,8 +14,10 @@
 
 static void touch(tr_op_desc *op)
 {
-    if (op->block)
-        tr__program_touch(op->block->program);
+    if (!op->block)
+        return;
+    op->block->op_revision++;
+    tr__program_touch(op->block->program);
 }
 
 /* -- life ------------------------------------------------------------------------------------- */
@@ -85,6 +87,15 @@ tr_op_desc *tr__op_desc_clone(const tr_op_desc *op)
         copy->attr[copy->attr_count++] = tr__attr_dup(&op->attr[i]);
     copy->has_is_target = op->has_is_target;
     copy->is_target = op->is_target;
+    return copy;
+}
+
+tr_op_desc *tr_op_desc_copy(const tr_op_desc *op)
+{
+    tr_op_desc *copy = tr__op_desc_clone(op);
+
+    tr_op_desc_remove_attr(copy, "op_callstack");
+    tr_op_desc_remove_attr(copy, "op_namescope");
     return copy;
 }
 

@@ -114,6 +114,12 @@ static void touch_lists(tr_block *block)
     tr__program_touch(block->program);
 }
 
+static void touch_ops(tr_block *block)
+{
+    block->op_revision++;
+    touch_lists(block);
+}
+
 int64_t tr_program_random_seed(const tr_program *program) { return program->random_seed; }
 uint64_t tr_program_revision(const tr_program *program) { return program->revision; }
 int tr_program_block_count(const tr_program *program) { return program->block_count; }
@@ -143,6 +149,7 @@ int tr_block_index(const tr_block *block) { return block->index; }
 int tr_block_parent(const tr_block *block) { return block->parent; }
 int tr_block_forward(const tr_block *block) { return block->forward; }
 uint64_t tr_block_revision(const tr_block *block) { return block->revision; }
+uint64_t tr_block_op_revision(const tr_block *block) { return block->op_revision; }
 int tr_block_var_count(const tr_block *block) { return (int)block->vars.live; }
 int tr_block_op_count(const tr_block *block) { return block->op_count; }
 
@@ -243,7 +250,7 @@ tr_status tr__block_place_op(tr_block *block, int index, tr_op_desc *op)
     block->op[at] = op;
     block->op_count++;
     op->block = block;
-    touch_lists(block);
+    touch_ops(block);
     return TR_OK;
 }
 
@@ -254,7 +261,7 @@ void tr_block_remove_op(tr_block *block, int index)
     tr_op_desc_free(block->op[index]);
     block->op_count--;
     memmove(block->op + index, block->op + index + 1, (size_t)(block->op_count - index) * sizeof *block->op);
-    touch_lists(block);
+    touch_ops(block);
 }
 
 /* Move the operators at `places` from `list` to `to`; what is left in `list` was not named. */
@@ -285,7 +292,7 @@ tr_status tr_block_arrange_ops(tr_block *block, int count, const int *places)
         tr_op_desc_free(left[i]);
     memcpy(block->op, arranged, (size_t)count * sizeof *arranged);
     block->op_count = count;
-    touch_lists(block);
+    touch_ops(block);
 done:
     free(left);
     free(arranged);
@@ -358,6 +365,8 @@ tr_status tr_block_rename_var(tr_block *block, const char *from, const char *to)
         if (sees(program->block[b], block, old))
             for (int i = 0; i < program->block[b]->op_count; i++)
                 rename_in_op(program->block[b]->op[i], old, new);
+    for (int b = 0; b < program->block_count; b++)
+        program->block[b]->op_revision++;
     rename_key(&block->vars, var, new);
     free(old);
     free(new);
@@ -393,23 +402,46 @@ void tr_var_desc_set_dtype(tr_var_desc *var, tr_dtype dtype)
     touch(var);
 }
 
-tr_status tr_var_desc_set_shape(tr_var_desc *var, int rank, const int64_t *dims)
+static tr_status check_shape(const char *name, int rank, const int64_t *dims)
 {
     int64_t numel = 1;
 
     if (rank < 0 || rank > TR_MAX_RANK)
-        return tr_fail(TR_ESHAPE, "variable '%s': the rank must be 0..%d, got %d", var->name, TR_MAX_RANK, rank);
+        return tr_fail(TR_ESHAPE, "variable '%s': the rank must be 0..%d, got %d", name, TR_MAX_RANK, rank);
     for (int i = 0; i < rank; i++) {
         if (dims[i] < -1)
             return tr_fail(TR_ESHAPE, "variable '%s': dimension %d is %lld; it must be -1 (not known) or a size",
-                           var->name, i, (long long)dims[i]);
+                           name, i, (long long)dims[i]);
         if (dims[i] > 0 && __builtin_mul_overflow(numel, dims[i], &numel))
             numel = INT64_MAX;
     }
     if (numel > INT64_MAX / 16)                           /* bytes must be countable, too */
-        return tr_fail(TR_ESHAPE, "variable '%s': its dimensions are too large", var->name);
+        return tr_fail(TR_ESHAPE, "variable '%s': its dimensions are too large", name);
+    return TR_OK;
+}
+
+tr_status tr_var_desc_set_shape(tr_var_desc *var, int rank, const int64_t *dims)
+{
+    TR_TRY(check_shape(var->name, rank, dims));
     var->shape = tr_shape_of(rank, dims);
     touch(var);
+    return TR_OK;
+}
+
+tr_status tr_block_declare_var(tr_block *block, const char *name, tr_var_kind kind, tr_dtype dtype, int rank,
+                               const int64_t *dims, bool persistable)
+{
+    tr_var_desc *var;
+
+    if (tr_block_find_var(block, name))
+        return tr_fail(TR_EEXIST, "block %d has a variable '%s' already", block->index, name);
+    TR_TRY(tr_name_check(name));
+    TR_TRY(check_shape(name, rank, dims));
+    var = tr__block_var(block, name);
+    var->kind = kind;
+    var->dtype = dtype;
+    var->shape = tr_shape_of(rank, dims);
+    var->persistable = var->has_persistable = persistable;
     return TR_OK;
 }
 

@@ -66,6 +66,7 @@ struct tr_block {
     tr_op_desc **op;
     int          op_count, op_capacity;
     uint64_t     revision;            /* of the two lists; the program's changes with what the entries say, too */
+    uint64_t     op_revision;         /* of the operators: their list, and what they say */
 };
 
 struct tr_program {

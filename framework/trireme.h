@@ -252,6 +252,8 @@ TR_API void         tr_block_set_forward(tr_block *block, int forward);
 /* Grows by 1 whenever a variable or an operator is added to the block, removed from it, renamed or moved; what the variables
  * and operators say does not count. */
 TR_API uint64_t     tr_block_revision(const tr_block *block);
+/* Grows whenever an operator is added to the block, removed from it, moved or changed. */
+TR_API uint64_t     tr_block_op_revision(const tr_block *block);
 TR_API int          tr_block_var_count(const tr_block *block);
 TR_API tr_var_desc *tr_block_var_at(tr_block *block, int index);
 TR_API tr_var_desc *tr_block_find_var(tr_block *block, const char *name);            /* here only */
@@ -273,6 +275,14 @@ TR_API void      tr_block_remove_op(tr_block *block, int index);
  * at a time: each of the two calls above takes as long as the block has operators. Fails, and changes nothing, when a place
  * is not in the block (TR_ERANGE) or stands there twice (TR_EEXIST). */
 TR_API tr_status tr_block_arrange_ops(tr_block *block, int count, const int *places);
+/* All that the operators of the block from number `begin` on say, in one piece: words that end with a 0 each, numbers in decimal digits. Of each operator:
+ * its type; the number of its input slots, and of each its name, the number of its arguments and those; the same of its outputs;
+ * the number of its attributes, and of each its name, its type (tr_attr_type), the number of its values and those. op_callstack is
+ * left out. A string with a 0 inside has -1 values here. Free `*out` by tr_free. */
+TR_API tr_status tr_block_read_ops(void **out, size_t *size, const tr_block *block, int begin);
+/* Declare a variable that the block does not have: kind, type and shape in one call. TR_EEXIST: there is one of that name. */
+TR_API tr_status tr_block_declare_var(tr_block *block, const char *name, tr_var_kind kind, tr_dtype dtype, int rank,
+                                      const int64_t *dims, bool persistable);
 
 TR_API const char    *tr_var_desc_name(const tr_var_desc *var);
 TR_API tr_var_kind    tr_var_desc_kind(const tr_var_desc *var);
@@ -306,6 +316,8 @@ typedef enum tr_attr_type {
 
 TR_API tr_op_desc *tr_op_desc_new(const char *type);
 TR_API void        tr_op_desc_free(tr_op_desc *op);     /* only of one that no block owns */
+/* A copy that no block owns, without op_callstack and op_namescope: those say where an operator was made. */
+TR_API tr_op_desc *tr_op_desc_copy(const tr_op_desc *op);
 TR_API const char *tr_op_desc_type(const tr_op_desc *op);
 /* Slots: the named inputs and outputs; each holds any number of variable names. */
 TR_API void        tr_op_desc_set_input(tr_op_desc *op, const char *slot, int count, const char *const *names);

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import core, unique_name
 from .dtypes import VarType, convert_dtype
 from .errors import user_line
+from .op_view import OpView, read_ops, text_of
 from .variable_math import VariableMath
 
 if TYPE_CHECKING:
@@ -237,6 +238,16 @@ class Operator:
     def attr_names(self) -> list[str]:
         return self.desc.attr_names()
 
+    @property
+    def role(self) -> int:
+        """Its attribute op_role; 0, which is Forward, where it has none."""
+        return self.desc.role()
+
+    @property
+    def block_attrs(self) -> list[str]:
+        """The names of its attributes that are blocks."""
+        return self.desc.block_attrs()
+
     def has_attr(self, name: str) -> bool:
         return self.desc.has_attr(name)
 
@@ -264,18 +275,8 @@ class Operator:
         return repr(self)
 
     def __repr__(self) -> str:
-        return self.to_text()
-
-    def to_text(self, hidden: Sequence[str] = ()) -> str:
-        """Return outputs, type, inputs and attributes, but for those of everywhere and the ``hidden`` ones."""
-        def slots(which: dict[str, list[str]]) -> str:
-            return ", ".join(f"{slot}={names[0] if len(names) == 1 else names}"
-                             for slot, names in which.items() if names)
-
-        hidden = (*hidden, "op_role", "op_role_var", "op_namescope", "op_callstack")
-        attrs = {name: self.attr(name) for name in self.attr_names if name not in hidden}
-        tail = f" {attrs}" if attrs else ""
-        return f"{{{slots(self.desc.outputs())}}} = {self.type}({slots(self.desc.inputs())}){tail}"
+        attrs = {name: self.attr(name) for name in self.attr_names if name != "op_callstack"}
+        return text_of(self.type, self.desc.inputs(), self.desc.outputs(), attrs)
 
 
 class Block:
@@ -296,6 +297,8 @@ class Block:
         self._vars: dict[str, Variable] = {}
         self._ops: list[Operator] = []
         self._seen = -1                                # the block's revision when _vars and _ops were complete
+        self._views: list[OpView] = []
+        self._viewed = -1                              # the operators' revision; _views are the first operators of then
 
     @property
     def idx(self) -> int:
@@ -328,6 +331,21 @@ class Block:
         """The operators in order, those the core made included."""
         self._sync()
         return self._ops
+
+    def read_ops(self) -> list[OpView]:
+        """Return what the operators say now, in order, all read at once: a copy for reading, kept until an operator changes."""
+        revision, count = self.desc.op_revision, self.desc.op_size()
+        if self._viewed != revision:
+            self._views, self._viewed = [], revision
+        if len(self._views) < count:
+            self._views += read_ops(self, len(self._views))
+        return self._views
+
+    def _take_views(self, other: Block) -> None:
+        """Take over what is known of the operators of the block that this one is a copy of."""
+        if other._viewed == other.desc.op_revision:
+            self._views = [view.at(self, view.index) for view in other._views]
+            self._viewed = self.desc.op_revision
 
     def _is_in_step(self) -> bool:
         return self._seen == self.desc.revision
@@ -494,11 +512,14 @@ class Block:
             desc.set_attr("op_namescope", _name_scope.path)
         desc.set_attr("op_callstack", [user_line()])
         is_in_step, known = self._is_in_step(), self.desc.var_size()
+        is_viewed = index < 0 and self._viewed == self.desc.op_revision
         self.desc.insert_op(index, desc)
+        if is_viewed:                                  # the views of those before are as good as they were
+            self._viewed = self.desc.op_revision
         op = Operator(self, desc)
         self._ops.insert(len(self._ops) if index < 0 else index, op)
         if is_in_step:
-            for made in self.desc.all_vars(known):     # outputs that were not declared
+            for made in self.desc.all_vars(known) if self.desc.var_size() != known else ():    # outputs that were not declared
                 self._vars[made.name()] = Variable._of_desc(self, made, made.name())
             self._keep_in_step()
         for args in (outputs or {}).values():
@@ -529,8 +550,10 @@ class Block:
         """Let the operators be those that now stand at ``places``, in that order; remove the others: all changes at once, where
         one after the other would take as long each as the block is large."""
         self._sync()
+        views = self.read_ops()
         self.desc.arrange_ops(places)
         self._ops = [self._ops[place] for place in places]
+        self._views, self._viewed = [views[place].at(self, index) for index, place in enumerate(places)], self.desc.op_revision
         self._keep_in_step()
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:

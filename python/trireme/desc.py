@@ -124,6 +124,10 @@ class OpDesc:
     def type(self) -> str:
         return _text(lib.tr_op_desc_type(self._ptr))
 
+    def copy(self) -> OpDesc:
+        """Return the operator anew, in no block, without the attributes that say where it was made."""
+        return OpDesc("", lib.tr_op_desc_copy(self._ptr))
+
     def set_input(self, slot: str, names: Sequence[str]) -> None:
         count, pointers, _keep = _names(names)
         lib.tr_op_desc_set_input(self._ptr, name_chars(slot), count, pointers)
@@ -350,6 +354,12 @@ class BlockDesc:
             check(lib.tr_name_check(chars))
         return self._wrap_var(ptr)
 
+    def declare_var(self, name: str, kind: int, dtype: VarType | None, shape: Sequence[int],
+                    persistable: bool = False) -> None:
+        """Make a variable that the block does not have. Raises ExistsError where there is one."""
+        code = lib.TR_DTYPE_NONE if dtype is None else int(dtype)
+        check(lib.tr_block_declare_var(self._ptr, name_chars(name), int(kind), code, len(shape), shape, persistable))
+
     def find_var(self, name: str) -> VarDesc | None:
         ptr = lib.tr_block_find_var(self._ptr, name_chars(name))
         return self._wrap_var(ptr) if ptr else None
@@ -402,6 +412,17 @@ class BlockDesc:
         del self._ops[int(ffi.cast("intptr_t", op._ptr))]
         lib.tr_block_remove_op(self._ptr, index)
         op._ptr = None
+
+    @property
+    def op_revision(self) -> int:
+        """Grows when an operator is added, removed, moved or changed."""
+        return lib.tr_block_op_revision(self._ptr)
+
+    def read_ops(self, begin: int = 0) -> bytes:
+        """Return all that the operators from number ``begin`` on say, as ``OpView`` reads it."""
+        out, size = ffi.new("void **"), ffi.new("size_t *")
+        check(lib.tr_block_read_ops(out, size, self._ptr, begin))
+        return take_bytes(out, size)
 
     def arrange_ops(self, places: Sequence[int]) -> None:
         """Let the operators be those that now stand at ``places``, in that order; remove the others."""

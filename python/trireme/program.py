@@ -9,6 +9,7 @@ from typing import Any
 from . import core
 from .block import Block, Operator, Parameter, Variable
 from .core import OpRole
+from .op_view import OpView
 from .turns import new_turn
 
 
@@ -139,6 +140,7 @@ class Program:
     def _copy_python_side(self, other: Program) -> None:
         """Take over what only Python knows of the variables of the same names."""
         for mine, theirs in zip(self.blocks, other.blocks):
+            mine._take_views(theirs)
             for name, var in list(mine.vars.items()):
                 old = theirs._vars.get(name)
                 if isinstance(old, Parameter):
@@ -152,14 +154,13 @@ class Program:
         """Remove the operators that only training needs, and the variables that only they used."""
         training = OpRole.Backward | OpRole.Optimize | OpRole.LRSched
         for block in self.blocks:
-            roles = [op.attr("op_role") if op.has_attr("op_role") else 0 for op in block.ops]
-            block._arrange([index for index, role in enumerate(roles) if not role & training])
+            block._arrange([op.index for op in block.read_ops() if not op.role & training])
         self._remove_unused_vars()
 
     def _remove_unused_vars(self, keep: Iterable[str] = ()) -> None:
         used = set(keep)
         for block in self.blocks:
-            for op in block.ops:
+            for op in block.read_ops():
                 used.update(op.input_arg_names, op.output_arg_names)
         for block in self.blocks:
             for name, var in list(block.vars.items()):
@@ -193,13 +194,13 @@ class Program:
             block.var(name)
         wanted, given = set(targets), set(feeds)
         kept: list[int] = []
-        for index, op in reversed(list(enumerate(block.ops))):
+        for op in reversed(block.read_ops()):
             if wanted.isdisjoint(set(op.output_arg_names) - given):
                 continue
-            kept.append(index)
+            kept.append(op.index)
             wanted.update(op.input_arg_names)
             for sub in program._sub_blocks(op):
-                wanted.update(name for inner in sub.ops for name in inner.input_arg_names)
+                wanted.update(name for inner in sub.read_ops() for name in inner.input_arg_names)
         block._arrange(kept[::-1])
         used = program._used_names().union(targets, feeds)
         for one in program.blocks:
@@ -215,13 +216,13 @@ class Program:
         used: set[str] = set()
         todo = [self.global_block()]
         while todo:
-            for op in todo.pop().ops:
+            for op in todo.pop().read_ops():
                 used.update(op.input_arg_names, op.output_arg_names)
                 todo += self._sub_blocks(op)
         return used
 
-    def _sub_blocks(self, op: Operator) -> list[Block]:
-        return [self.block(op.attr(name)) for name in op.desc.block_attrs()]
+    def _sub_blocks(self, op: Operator | OpView) -> list[Block]:
+        return [self.block(op.attr(name)) for name in op.block_attrs]
 
     def inference_optimize(self) -> Program:
         return self.clone(for_test=True)

@@ -244,3 +244,59 @@ def test_the_protos_describe_every_operator():
     assert mul.attrs["x_num_col_dims"].default == "1" and mul.attrs["x_num_col_dims"].range
     assert mul.has_grad and mul.comment
     assert mul.serialize_to_string().startswith(b"\n\x03mul")
+
+
+def test_operators_are_read_at_once_as_they_are_one_by_one():
+    program = fluid.Program()
+    with fluid.program_guard(program, fluid.Program()):
+        x = fluid.layers.data("x", [4])
+        y = fluid.layers.fc([x, x], 3, act="relu")
+        fluid.layers.concat([y, fluid.layers.scale(y, 1 / 3, bias=-0.5)], axis=1)
+        fluid.layers.split(y, 3, dim=1)
+        with_zero = program.global_block().append_op(type="assign", inputs={"X": x}, outputs={"Out": "z"})
+        fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(y))
+    with_zero.desc.set_attr("op_namescope", "a\0b")
+    block = program.global_block()
+    for index, (view, op) in enumerate(zip(block.read_ops(), block.ops, strict=True)):
+        assert (view.index, view.type, view.role, repr(view)) == (index, op.type, op.role, repr(op))
+        assert (view.inputs, view.outputs) == (op.desc.inputs(), op.desc.outputs())
+        assert (view.input_arg_names, view.output_arg_names) == (op.input_arg_names, op.output_arg_names)
+        assert view.attrs == {name: value for name, value in op.all_attrs().items() if name != "op_callstack"}
+        assert view.block_attrs == op.block_attrs
+
+
+def test_what_was_read_of_operators_follows_every_change():
+    program = fluid.Program()
+    block = program.global_block()
+
+    def seen():
+        for one in (block, program.clone().global_block()):
+            assert [(repr(view), view.role, view.index) for view in one.read_ops()] == [
+                (repr(op), op.role, index) for index, op in enumerate(one.ops)]
+        return [view.output_arg_names for view in block.read_ops()]
+
+    block.create_var(name="x", shape=[2], dtype="float32")
+    for out in "abc":
+        block.append_op(type="scale", inputs={"X": "x"}, outputs={"Out": out}, attrs={"scale": 2.0})
+        seen()
+    block.prepend_op(type="scale", inputs={"X": "x"}, outputs={"Out": "first"})
+    assert seen() == [["first"], ["a"], ["b"], ["c"]]
+    block.ops[1]._set_attr("scale", 3.0)
+    assert seen() and block.read_ops()[1].attr("scale") == 3.0
+    block._arrange([3, 1, 0])
+    assert seen() == [["c"], ["a"], ["first"]]
+    block._remove_op(1)
+    block._rename_var("c", "d")
+    assert seen() == [["d"], ["first"]]
+
+
+def test_a_variable_that_exists_is_not_declared_again():
+    desc = fluid.Program().global_block().desc
+    desc.declare_var("v", fluid.core.VarType.LOD_TENSOR, fluid.core.VarType.FP32, [-1, 3], persistable=True)
+    var = desc.find_var("v")
+    assert (var.shape(), var.dtype(), var.persistable()) == ([-1, 3], fluid.core.VarType.FP32, True)
+    with pytest.raises(fluid.core.ExistsError, match="has a variable 'v' already"):
+        desc.declare_var("v", fluid.core.VarType.LOD_TENSOR, None, [])
+    with pytest.raises(fluid.core.ShapeError, match="'w': dimension 0 is -2"):
+        desc.declare_var("w", fluid.core.VarType.LOD_TENSOR, None, [-2])
+    assert desc.find_var("w") is None

@@ -10,7 +10,8 @@ import weakref
 import zlib
 
 from ..core import Scope
-from ..framework import Operator, Program
+from ..framework import Program
+from ..op_view import OpView
 from .optimize_part import is_optimize
 from .transpiled import Transpiled
 
@@ -19,7 +20,7 @@ _TEXT_MAX = 240
 _noted: weakref.WeakKeyDictionary[Scope, dict[str, str]] = weakref.WeakKeyDictionary()
 
 
-def _said(op: Operator, program: Program) -> str:
+def _said(op: OpView, program: Program) -> str:
     """The operator without its output, and the seed that it may draw by; what is long is told apart by a checksum."""
     text = repr(op).partition(" = ")[2]
     if len(text) > _TEXT_MAX:
@@ -31,7 +32,7 @@ def first_values(program: Program) -> dict[str, str]:
     """Of each variable that outlives ``program``: what writes it first there."""
     block = program.global_block()
     found: dict[str, str] = {}
-    for op in block.ops:
+    for op in block.read_ops():
         for name in op.output_arg_names:
             if name not in found and block.has_var(name) and block.var(name).persistable:
                 found[name] = _said(op, program)
@@ -53,7 +54,7 @@ def facts_of_first_values(result: Transpiled, first: dict[str, str]) -> list[tup
     """Of all that servers begin with, and that updates read (mode geo: on the trainers): what gave it its value."""
     block = result.original.global_block()
     names = [value.source for value in result.values] + result.tables
-    names += [name for op in block.ops if is_optimize(op) for name in op.input_arg_names]
+    names += [name for op in block.read_ops() if is_optimize(op) for name in op.input_arg_names]
     return [(f"first value of {name}", first[name]) for name in dict.fromkeys(names) if name in first]
 
 

@@ -49,7 +49,7 @@ def _trainer(program: Program, parts: dict[str, list[Part]], shapes: dict[str, t
     copy.random_seed = program.random_seed + 1_000_003 * trainer
     block = copy.global_block()
     if is_idle:
-        block._arrange([index for index, op in enumerate(block.ops) if not is_optimize(op)])
+        block._arrange([op.index for op in block.read_ops() if not is_optimize(op)])
     _append_exchange(copy, list(parts), shapes, dtypes, result, period, own)
     return copy
 
@@ -72,7 +72,7 @@ def _server(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: dict[s
             size *= dim
         result.blocks.append(Block(here, delta, server, dtypes[name], size, name, one.begin, one.end))
         result.values.append(Value(server, here, name, one.begin, one.end))
-    for op in program.global_block().ops:
+    for op in program.global_block().read_ops():
         if is_table_update(op):
             add_update(op, mine)
     return mine

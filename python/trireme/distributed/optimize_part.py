@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from ..core import OpRole, VarType
 from ..errors import UnsupportedError
 from ..framework import Block, Operator, Parameter, Program, Variable
+from ..op_view import OpView
 from ..sparse_table import is_table_update
 
 # Row i of the outputs depends on row i of the inputs alone, and on numbers.
@@ -27,21 +28,17 @@ COPIES = frozenset({"merge_selected_rows", "get_tensor_from_selected_rows"})
 EXCHANGED = {"sum_of_squares": "exchange_squares"}
 
 
-def role_of(op: Operator) -> int:
-    return op.desc.role()
+def is_schedule(op: Operator | OpView) -> bool:
+    return bool(op.role & OpRole.LRSched)
 
 
-def is_schedule(op: Operator) -> bool:
-    return bool(role_of(op) & OpRole.LRSched)
-
-
-def is_optimize(op: Operator) -> bool:
-    return bool(role_of(op) & OpRole.Optimize) and not is_schedule(op)
+def is_optimize(op: Operator | OpView) -> bool:
+    return op.role & (OpRole.Optimize | OpRole.LRSched) == OpRole.Optimize
 
 
 def is_training(program: Program) -> bool:
     """Return whether the program updates parameters."""
-    return any(is_optimize(op) for op in program.global_block().ops)
+    return any(is_optimize(op) for op in program.global_block().read_ops())
 
 
 class OptimizePart:
@@ -57,6 +54,7 @@ class OptimizePart:
 
     def __init__(self, program: Program, joint_on_trainers: bool = False) -> None:
         self.block: Block = program.global_block()
+        self._all = self.block.read_ops()
         self.kept: set[int] = set()
         self._shapes: dict[str, tuple[int, ...]] = {}          # that do not depend on who owns what
         self._analyse()
@@ -70,20 +68,19 @@ class OptimizePart:
         """The places of the operators by which the optimizers come to the gradients that updates read."""
         wanted: set[str] = set()
         places: set[int] = set()
-        for index in reversed(range(len(self.block.ops))):
-            op = self.block.ops[index]
+        for op in reversed(self._all):
             if not is_optimize(op):
                 continue
             if is_table_update(op) or op.input("Param"):
                 wanted.update(op.input("Grad"))
             elif wanted.intersection(op.output_arg_names):
                 wanted.update(op.input_arg_names)
-                places.add(index)
+                places.add(op.index)
         return places
 
     def _analyse(self) -> None:
-        moves = [is_schedule(op) or (is_optimize(op) and i not in self.kept) for i, op in enumerate(self.block.ops)]
-        self.ops = [op for op, does in zip(self.block.ops, moves) if does]
+        moves = [is_schedule(op) or (is_optimize(op) and i not in self.kept) for i, op in enumerate(self._all)]
+        self.ops = [op for op, does in zip(self._all, moves) if does]
         self.params = self._trained()
         self.updates = {op.input("W")[0]: op for op in self.ops if is_table_update(op)}
         self.tables = {name: op.input("Grad")[0] for name, op in self.updates.items()}
@@ -91,8 +88,8 @@ class OptimizePart:
         self.owner = self._owners()
         self.grads: dict[str, str] = {}
         self.whole: dict[str, str] = {}
-        self.joint: list[tuple[Operator, list[str]]] = []      # the operators that belong to several parameters
-        self._made_before = {name for op, does in zip(self.block.ops, moves) if not does for name in op.output_arg_names}
+        self.joint: list[tuple[OpView, list[str]]] = []      # the operators that belong to several parameters
+        self._made_before = {name for op, does in zip(self._all, moves) if not does for name in op.output_arg_names}
         for op in self.ops:
             self._look_at(op)
         self.grad_of = {param: grad for grad, param in self.grads.items()}
@@ -102,7 +99,7 @@ class OptimizePart:
             self._places_of.setdefault(None if owner in self.tables else owner, []).append(place)
         self._check()
 
-    def ops_of(self, params: Iterable[str]) -> Iterable[tuple[Operator, str | None]]:
+    def ops_of(self, params: Iterable[str]) -> Iterable[tuple[OpView, str | None]]:
         """The operators of these parameters, and those that belong to none of its own, in order; each with its parameter."""
         places = [(place, name) for name in (*params, None) for place in self._places_of.get(name, ())]
         return [(self.ops[place], name) for place, name in sorted(places, key=lambda one: one[0])]
@@ -129,7 +126,7 @@ class OptimizePart:
         """Whether a variable belongs to a sparse table."""
         return self.all_owners.get(name) in self.tables
 
-    def is_lazy(self, op: Operator) -> bool:
+    def is_lazy(self, op: OpView) -> bool:
         """Whether an operator leaves the rows alone that its gradient, a sparse one, does not have."""
         return (op.has_attr("lazy_mode") and op.attr("lazy_mode")
                 and any(self.var(name).type == VarType.SELECTED_ROWS for name in op.input("Grad")))
@@ -144,7 +141,7 @@ class OptimizePart:
         written = dict.fromkeys(name for op in self.ops if is_optimize(op) for name in op.output_arg_names)
         return {name: var for name in written if isinstance(var := self.block._find(name), Parameter)}
 
-    def _explicit_owner(self, op: Operator) -> str | None:
+    def _explicit_owner(self, op: OpView) -> str | None:
         """The parameter an operator says that it belongs to."""
         role_vars = op.attr("op_role_var") if op.has_attr("op_role_var") else []
         for name in [*role_vars[:1], *op.input("Param")]:
@@ -172,12 +169,12 @@ class OptimizePart:
                 owner[name] = param
         return owner
 
-    def owner_of(self, op: Operator) -> str | None:
+    def owner_of(self, op: OpView) -> str | None:
         """The parameter an operator belongs to; None: to none, or to several."""
         owners = self._owners_of(op)
         return owners[0] if len(owners) == 1 else None
 
-    def _owners_of(self, op: Operator) -> list[str]:
+    def _owners_of(self, op: OpView) -> list[str]:
         explicit = self._explicit[id(op)]
         names = [*op.input_arg_names, *op.output_arg_names]
         found = dict.fromkeys(self.owner[name] for name in names if name in self.owner)
@@ -187,10 +184,10 @@ class OptimizePart:
 
     # -- what an operator demands -------------------------------------------------------------------------
 
-    def _look_at(self, op: Operator) -> None:
+    def _look_at(self, op: OpView) -> None:
         if is_table_update(op):                        # on all servers, each of which has some of its rows
             return
-        if op.desc.block_attrs():
+        if op.block_attrs:
             raise UnsupportedError(
                 f"{op.type}: an operator with a block of its own cannot run on a parameter server; build the learning "
                 "rate of layers.piecewise_decay and its kind, or of arithmetic")
@@ -213,7 +210,7 @@ class OptimizePart:
             if len(owners) == 1:
                 self.owner.setdefault(name, owners[0])
 
-    def _note_grad(self, op: Operator, name: str, owners: list[str]) -> None:
+    def _note_grad(self, op: OpView, name: str, owners: list[str]) -> None:
         table = owners[0] if len(owners) == 1 and owners[0] in self.tables else None
         if table is None or self.var(name).type != VarType.SELECTED_ROWS:
             self.grads[name] = self._param_of_grad(op, name, owners)
@@ -223,7 +220,7 @@ class OptimizePart:
                                    "optimizer for each parameter")
         self.tables[table] = name
 
-    def _param_of_grad(self, op: Operator, name: str, owners: list[str]) -> str:
+    def _param_of_grad(self, op: OpView, name: str, owners: list[str]) -> str:
         if len(owners) != 1:
             raise UnsupportedError(
                 f"{op.type} of the optimizers reads {name!r}, which the forward or backward part computes and which is "
@@ -236,7 +233,7 @@ class OptimizePart:
                 f"{list(self.shape(owners[0]))}, travel to the servers")
         return owners[0]
 
-    def _may_cut(self, op: Operator, param: str) -> None:
+    def _may_cut(self, op: OpView, param: str) -> None:
         names = [*op.input_arg_names, *op.output_arg_names]
         like = [name for name in names if self.owner.get(name) == param and self.shape(name) == self.shape(param)]
         # An output that appears here for the first time has no owner yet.
@@ -263,7 +260,7 @@ class OptimizePart:
             if param not in by_param:
                 raise UnsupportedError(f"parameter {param!r} is updated without a gradient; the servers' updates "
                                        "need one")
-        read = {name for op in self.block.ops if not (is_schedule(op) or is_optimize(op))
+        read = {name for op in self._all if not (is_schedule(op) or is_optimize(op))
                 for name in op.input_arg_names}
         for op in self.ops:
             for name in op.output_arg_names if is_optimize(op) else ():
@@ -291,4 +288,4 @@ def _numel(shape: Iterable[int]) -> int:
     return count
 
 
-__all__ = ["OptimizePart", "is_training", "is_optimize", "is_schedule", "role_of", "COPIES", "EXCHANGED"]
+__all__ = ["OptimizePart", "is_training", "is_optimize", "is_schedule", "COPIES", "EXCHANGED"]

@@ -15,7 +15,7 @@ from ..framework import Program
 
 def own_variables(program: Program, received: Iterable[str]) -> list[str]:
     """Return the names of those of a trainer's program, without what it receives."""
-    written = {name for block in program.blocks for op in block.ops for name in op.output_arg_names}
+    written = {name for block in program.blocks for op in block.read_ops() for name in op.output_arg_names}
     others = set(received)
     return sorted(name for name, var in program.global_block().vars.items()
                   if var.persistable and name in written and name not in others and var.type == VarType.LOD_TENSOR

@@ -19,7 +19,9 @@ from ..core import LoDTensor, Scope
 from ..dtypes import FROM_NUMPY
 from ..errors import InvalidArgumentError, NotFoundError, check
 from ..framework import Program, default_main_program
+from ..gc_pause import gc_paused
 from ..names import name_chars
+from ..op_view import text_of
 from . import compression, on_nan
 from . import job as jobs
 from .checkpoints import beginning_of, is_skipped_by_script
@@ -70,7 +72,8 @@ class _Training:
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
         self.keeper = Keeper.of(job, self.result, scope)
         self.keeper.load()
-        self._set_up()
+        with gc_paused():
+            self._set_up()
         if job.index == 0 and not job.resumes:
             _say_idle(self.result, job.servers)
         job.has_work = True
@@ -290,8 +293,9 @@ def facts_of(result: Transpiled, first: dict[str, str]) -> list[tuple[str, str]]
     """What all trainers must agree on beside the servers' programs: the operators of the trainers' part, but for the random numbers
     that each draws itself, and what gave the servers' variables their ``first`` values."""
     facts = [("random seed", str(result.servers[0].random_seed))]
-    for i, op in enumerate(result.trainer.global_block().ops):
-        facts.append((f"operator {i} of the trainers", op.to_text(hidden=("seed", "fix_seed"))))
+    for i, op in enumerate(result.trainer.global_block().read_ops()):
+        text = text_of(op.type, op.inputs, op.outputs, op.attrs, hidden=("seed", "fix_seed"))
+        facts.append((f"operator {i} of the trainers", text))
     return facts + facts_of_first_values(result, first)
 
 

@@ -17,18 +17,20 @@ from typing import Any
 from ..core import OpDesc, OpRole, VarType
 from ..errors import InvalidArgumentError, UnsupportedError, check_whole
 from ..framework import Block as BlockType
-from ..framework import Operator, Program, Variable, default_main_program, default_startup_program
+from ..framework import Program, Variable, default_main_program, default_startup_program
+from ..gc_pause import gc_paused
+from ..op_view import OpView
 from ..sparse_table import LOOKUP, PUSH, copy_update, is_table_update, take_pushed
 from .geo import transpile_geo
 from .mode import Mode, current, parse
-from .optimize_part import COPIES, EXCHANGED, OptimizePart, is_optimize, is_schedule, is_training, role_of
+from .optimize_part import COPIES, EXCHANGED, OptimizePart, is_optimize, is_training
 from .own import append_keep, own_variables
 from .placement import Item, Part, by_server, place
 from .transpiled import Block, Transpiled, Value
 
 MEAN = "@MEAN"
 ROWS = "@ROWS"
-_NOT_COPIED = ("op_callstack", "op_namescope")         # they say where, not what
+_OF_PARTS = frozenset({"op_role_var", "shape"})       # attributes that may say something else on a server
 
 
 def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, slice_params: bool = True,
@@ -42,6 +44,11 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
             "TRIREME_LOCAL=1 in the environment trains each process by itself")
     if not is_training(program):
         raise InvalidArgumentError("there is nothing to distribute: the program has no optimizer (call minimize first)")
+    with gc_paused():
+        return _cut(program, servers, min_block_bytes, slice_params, trainer, mode)
+
+
+def _cut(program: Program, servers: int, min_block_bytes: int, slice_params: bool, trainer: int, mode: Mode) -> Transpiled:
     part = OptimizePart(program, joint_on_trainers=not mode.is_lockstep)
     if not mode.trains_copies:
         part.require_separate(servers)
@@ -63,7 +70,7 @@ def transpile(program: Program, servers: int, *, min_block_bytes: int = 32768, s
     order = {name: i for i, name in enumerate(part.params)}
     result.blocks.sort(key=lambda block: (order.get(block.source, len(order)), block.begin))
     result.trainer = _trainer_program(program, part, result, trainer)
-    kept = {name for op in result.trainer.global_block().ops for name in (*op.input_arg_names, *op.output_arg_names)}
+    kept = {name for op in result.trainer.global_block().read_ops() for name in (*op.input_arg_names, *op.output_arg_names)}
     result.on_servers = {name for op in part.ops if is_optimize(op) for name in op.output_arg_names} - kept
     return result
 
@@ -80,7 +87,7 @@ def _item(part: OptimizePart, name: str, slice_params: bool) -> Item:
 
 def losses(program: Program) -> list[str]:
     """The names of what the program makes smaller."""
-    return [name for op in program.global_block().ops if role_of(op) & OpRole.Loss and not role_of(op) & OpRole.Backward
+    return [name for op in program.global_block().read_ops() if op.role & OpRole.Loss and not op.role & OpRole.Backward
             for name in op.output_arg_names]
 
 
@@ -108,7 +115,7 @@ class _ServerProgram:
         self.program = Program()
         self.program.random_seed = part.block.program.random_seed
         self.block = self.program.global_block()
-        self.written: set[str] = set()
+        self._names: dict[tuple[str, str | None], str] = {}    # by variable and parameter: the name here
 
     def build(self, means: Iterable[str]) -> Program:
         for name, one in self.mine.items():
@@ -135,7 +142,6 @@ class _ServerProgram:
         for dim in (one.rows, *self.part.shape(param)[1:]):
             size *= dim
         assert one.end <= rows
-        self.written.add(names[1])
         self.result.blocks.append(Block(*names, self.server, dtype, size, param, one.begin, one.end))
 
     def _add_mean(self, name: str) -> None:
@@ -152,12 +158,19 @@ class _ServerProgram:
 
     def _var(self, name: str, one: Part | None) -> str:
         """Return the name that a variable has here; make it when it is new."""
+        key = name, one and one.name
+        here = self._names.get(key)
+        if here is None:
+            here = self._names[key] = self._declare(name, one)
+        return here
+
+    def _declare(self, name: str, one: Part | None) -> str:
         part = self.part
         owner = part.owner.get(name)
         mine = self.mine.get(owner) if one is None else one
         is_own = mine is not None and owner == mine.name
         here = name + mine.suffix if is_own else name
-        if self.block.has_var(here):
+        if self.block.desc.has_var_recursive(here):
             return here
         var = part.var(name)
         shape = list(part.shape(name))
@@ -166,37 +179,42 @@ class _ServerProgram:
             shape[0] = mine.rows
         is_kept = var.persistable
         type = var.type if part.is_of_table(name) else VarType.LOD_TENSOR
-        self.block.create_var(name=here, type=type, shape=shape, dtype=var.dtype, persistable=is_kept)
+        self.block.desc.declare_var(here, type, var.dtype, shape, is_kept)
         if is_kept:
             rows = (mine.begin, mine.end) if is_cut else (-1, -1)
             self.result.values.append(Value(self.server, here, name, *rows))
         return here
 
-    def _copy(self, op: Operator, one: Part | None) -> None:
+    def _copy(self, op: OpView, one: Part | None) -> None:
         is_copy = self._is_copy(op)
-        desc = OpDesc("assign" if is_copy else op.type)
-        for slot in op.input_names:
-            desc.set_input(slot, [self._var(name, one) for name in op.input(slot)])
+        desc = OpDesc("assign") if is_copy else op.desc.copy()
+        for slot, names in op.inputs.items():
+            here = [self._var(name, one) for name in names]
+            if is_copy or here != names:
+                desc.set_input(slot, here)
         if self.part.is_lazy(op):
             desc.set_input("Grad", [self._rows_of(self._var(name, one), op) for name in op.input("Grad")])
-        for slot in op.output_names:
-            desc.set_output(slot, [self._var(name, one) for name in op.output(slot)])
-        if not is_copy:
-            for name in op.attr_names:
-                if name not in _NOT_COPIED:
-                    desc.set_attr(name, self._attr(op, name, one), op.attr_type(name))
-        desc.set_attr("op_role", role_of(op))
+        for slot, names in op.outputs.items():
+            here = [self._var(name, one) for name in names]
+            if is_copy or here != names:
+                desc.set_output(slot, here)
+        for name in () if is_copy else _OF_PARTS.intersection(op.attrs):
+            value = self._attr(op, name, one)
+            if value != op.attr(name):
+                desc.set_attr(name, value, desc.attr_type(name))
+        if is_copy or not op.has_attr("op_role"):
+            desc.set_attr("op_role", op.role)
         self.block.desc.insert_op(-1, desc)
 
     def _rows_of(self, grad: str, op: Operator) -> str:
         """Append what makes a sparse gradient of one that has travelled dense; return its name."""
         var = self.block.var(grad)
         rows = self.block.create_var(name=grad + ROWS, type=VarType.SELECTED_ROWS, shape=[-1, *var.desc.shape()[1:]], dtype=var.dtype)
-        made = self.block.append_op(type="nonzero_rows", inputs={"X": grad}, outputs={"Out": rows}, attrs={"op_role": role_of(op)})
+        made = self.block.append_op(type="nonzero_rows", inputs={"X": grad}, outputs={"Out": rows}, attrs={"op_role": op.role})
         made.desc.remove_attr("op_callstack")
         return rows.name
 
-    def _is_copy(self, op: Operator) -> bool:
+    def _is_copy(self, op: OpView) -> bool:
         """Gradients travel dense, and the rows that trainers have pushed to a table come merged."""
         if op.type not in COPIES:
             return False
@@ -204,7 +222,7 @@ class _ServerProgram:
         is_pushed = op.type == "merge_selected_rows" and source in self.part.tables.values()
         return is_pushed or not self.part.is_of_table(source)
 
-    def _exchange(self, op: Operator) -> None:
+    def _exchange(self, op: OpView) -> None:
         """Compute it of the blocks and rows of all servers: every server takes part, even one that has none."""
         desc = OpDesc(EXCHANGED[op.type])
         out, = op.output("Out")
@@ -212,10 +230,10 @@ class _ServerProgram:
                              if self.part.owner.get(name) in self.mine or self.part.is_of_table(name)])
         desc.set_output("Out", [self._var(out, None)])
         desc.set_attr("dtype", int(self.part.var(out).dtype))
-        desc.set_attr("op_role", role_of(op))
+        desc.set_attr("op_role", op.role)
         self.block.desc.insert_op(-1, desc)
 
-    def _attr(self, op: Operator, name: str, one: Part | None) -> Any:
+    def _attr(self, op: OpView, name: str, one: Part | None) -> Any:
         value = op.attr(name)
         is_cut = one is not None and one.count > 1
         if name == "op_role_var":
@@ -264,7 +282,7 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     # Each trainer draws its own random numbers (dropout); trainer 0 those of one process.
     copy.random_seed = program.random_seed + 1_000_003 * trainer
     block = copy.global_block()
-    block._arrange([index for index, op in enumerate(block.ops) if index in part.kept or not is_optimize(op)])
+    block._arrange([op.index for op in block.read_ops() if op.index in part.kept or not is_optimize(op)])
     _make_dense(copy, part)
     by_source: dict[str, list[Block]] = {}
     for one in result.blocks:
@@ -293,9 +311,9 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
 def _writers_of(block: BlockType) -> dict[str, list[int]]:
     """The places of the operators that write each variable, in order; once for each operator."""
     writers: dict[str, list[int]] = {}
-    for index, op in enumerate(block.ops):
+    for op in block.read_ops():
         for name in dict.fromkeys(op.output_arg_names):
-            writers.setdefault(name, []).append(index)
+            writers.setdefault(name, []).append(op.index)
     return writers
 
 
@@ -334,27 +352,27 @@ def _first_readers(block: BlockType, params: Iterable[str]) -> tuple[list[tuple[
     """Return the places of operators that read parameters first, each with those, and all parameters in that order."""
     left = dict.fromkeys(params)
     waits: list[tuple[int, list[str]]] = []
-    for index, op in enumerate(block.ops):
+    for op in block.read_ops():
         names = [name for name in _read_by(op) if name in left]
         if names:
-            waits.append((index, names))
+            waits.append((op.index, names))
         for name in names:
             del left[name]
     return waits, [name for _, names in waits for name in names] + list(left)
 
 
-def _read_by(op: Operator) -> list[str]:
+def _read_by(op: OpView) -> list[str]:
     """The names that an operator reads, by the blocks inside it as well."""
     names = dict.fromkeys(op.input_arg_names)
     for inner in op.block.program._sub_blocks(op):
-        for one in inner.ops:
+        for one in inner.read_ops():
             names.update(dict.fromkeys(_read_by(one)))
     return list(names)
 
 
 def _prefetch_of(block: BlockType, tables: Iterable[str]) -> tuple[Any, ...] | None:
     """The operator that asks for the rows that lookups of these tables want, where their keys are fed."""
-    wanted = [(op.input("W")[0], op.input("Ids")[0]) for op in block.ops if op.type == LOOKUP and op.input("W")[0] in tables]
+    wanted = [(op.input("W")[0], op.input("Ids")[0]) for op in block.read_ops() if op.type == LOOKUP and op.input("W")[0] in tables]
     wanted = [(table, ids) for table, ids in wanted if block.has_var(ids) and block.var(ids).is_data]
     if not wanted:
         return None
@@ -368,16 +386,16 @@ def add_prefetch(block: BlockType, tables: Iterable[str]) -> None:
         block._insert_op(0, *prefetch)
 
 
-def _made_by(ops: Sequence[Operator]) -> set[str]:
+def _made_by(ops: Sequence[OpView]) -> set[str]:
     return {name for op in ops for name in op.output_arg_names}
 
 
 def _make_dense(program: Program, part: OptimizePart) -> None:
     """Let the gradients of embeddings be dense: what travels is a block of memory."""
     for block in program.blocks:
-        for op in block.ops:
-            if op.has_attr("is_sparse") and op.attr("is_sparse"):
-                op._set_attr("is_sparse", False)
+        for op in block.read_ops():
+            if op.attrs.get("is_sparse"):
+                block.desc.op(op.index).set_attr("is_sparse", False)
         for name, var in block.vars.items():
             param = part.all_owners.get(name, name.split("@GRAD")[0])
             if var.type == VarType.SELECTED_ROWS and param not in part.tables:
@@ -391,10 +409,10 @@ def _make_dense(program: Program, part: OptimizePart) -> None:
 def _copy_instead_of_merging(block: BlockType, part: OptimizePart) -> None:
     """What merges the rows of a gradient has nothing to do where the gradient is dense."""
     edit = _Edit(block)
-    for index, op in enumerate(list(block.ops)):
+    for op in block.read_ops():
         if op.type in COPIES and not part.is_of_table(op.output("Out")[0]):
-            edit.removed.add(index)
-            edit.insert_behind(index, "assign", {"X": op.input("X")}, {"Out": op.output("Out")}, {"op_role": OpRole.Optimize})
+            edit.removed.add(op.index)
+            edit.insert_behind(op.index, "assign", {"X": op.input("X")}, {"Out": op.output("Out")}, {"op_role": OpRole.Optimize})
     edit.finish()
 
 
