@@ -389,6 +389,7 @@ typedef struct tr_job_post {
     int64_t      bytes;               /* up to TR_JOB_POST_LIMIT */
     tr_job_until until;
     int          of;
+    int          stops;               /* a notice: it asks all trainers to end their training of this number (tr_job_stops); 0: it does not */
 } tr_job_post;
 
 typedef struct tr_job_posted {
@@ -401,6 +402,9 @@ typedef struct tr_job_posted {
 
 /* Between two steps, before the setup, too. Other calls in other orders than other trainers' end the job: TR_EPEER, with both calls. */
 TR_API tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post);
+/* Trainers count their trainings: 1, 2, ... Return the highest number of one that a notice asks to end, as far as this trainer has heard; 0: none.
+ * A look at memory. What one trainer posts behind its step s, all have heard in mode sync when their step s + 2 is over. */
+TR_API int       tr_job_stops(const tr_job *job);
 /* Wait for the answer to the last one; TR_ETIMEOUT when it is not there after so many seconds: call it again. */
 TR_API tr_status tr_job_post_wait(tr_job *job, double seconds, tr_job_posted *out);
 

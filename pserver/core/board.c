@@ -13,6 +13,7 @@ struct tr_board {
     int            trainers;
     uint64_t       bytes;             /* of all items */
     uint64_t       forgotten;         /* the newest collective that is */
+    uint32_t       stops;
     tr_board_item *first, **end;
     tr_board_item *chain[CHAINS];
 };
@@ -61,6 +62,11 @@ const tr_board_item *tr_board_find(const tr_board *board, uint64_t number, const
 bool tr_board_has_forgotten(const tr_board *board, uint64_t number)
 {
     return number > 0 && number <= board->forgotten;
+}
+
+uint32_t tr_board_stops(const tr_board *board)
+{
+    return board->stops;
 }
 
 const tr_post *tr_board_first(const tr_board *board, const tr_board_item *item)
@@ -234,6 +240,7 @@ tr_status tr_board_put(bool *is_new, tr_board *board, const uint8_t *packed, siz
     }
     if (!item)
         item = add_item(board, post->number, name);
+    board->stops = post->stops > board->stops ? post->stops : board->stops;
     item->bytes += bytes_of(post);
     board->bytes += bytes_of(post);
     if (post->is_complete) {

@@ -39,6 +39,8 @@ void      tr_board_free(tr_board *board);
 const tr_board_item *tr_board_find(const tr_board *board, uint64_t number, const char *name);
 /* Was there a collective of this number, which is forgotten? */
 bool      tr_board_has_forgotten(const tr_board *board, uint64_t number);
+/* The highest number of a training that a notice asks to end; 0: there is none. */
+uint32_t  tr_board_stops(const tr_board *board);
 /* The first post of an item, whose call all others must have; NULL: nobody has posted. */
 const tr_post *tr_board_first(const tr_board *board, const tr_board_item *item);
 /* Add a packed Post, or the mark that a collective is complete. False: the item has one of this trainer, or is complete: nothing is

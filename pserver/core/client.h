@@ -155,6 +155,8 @@ typedef struct tr_client_post {
 } tr_client_post;
 
 uint64_t tr_client_post_request(tr_client *client, tr_client_post *post);
+/* The highest number of a training that a trainer's notice asks to end, as far as server 0 has said; 0: none. */
+uint32_t tr_client_stops(const tr_client *client);
 /* Is it this trainer that begins cuts, by what all servers say? Is the last one made? */
 bool     tr_client_is_maker(const tr_client *client);
 bool     tr_client_is_over(const tr_client *client);

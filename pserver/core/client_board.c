@@ -26,6 +26,11 @@ uint64_t tr_client_post_request(tr_client *client, tr_client_post *post)
     return op;
 }
 
+uint32_t tr_client_stops(const tr_client *client)
+{
+    return client->stops;
+}
+
 static tr_status take_answer(tr_client_post *post, const tr_wire *wire, const uint8_t *payload)
 {
     tr_wire_entries entries;

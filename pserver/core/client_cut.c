@@ -42,6 +42,7 @@ void tr__client_hear_of_cut(tr_client *client, tr__stream *s, const tr_form_ack 
     client->has_word = true;
     s->maker = ack->coordinator;
     s->updates_now = ack->updates;
+    client->stops = ack->stops > client->stops ? ack->stops : client->stops;
     client->cut_known = ack->newest_snapshot > client->cut_known ? ack->newest_snapshot : client->cut_known;
     if (ack->wanted_snapshot <= client->cut_wanted)
         return;

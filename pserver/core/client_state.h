@@ -120,6 +120,7 @@ struct tr_client {
     uint32_t            cut, own_cut; /* numbers of the last one that was made, and of the last that this trainer has begun */
     uint32_t            cut_known;    /* the newest that any server has heard of */
     uint32_t            cut_wanted, cut_maker; /* the newest to take part in, and who has begun it */
+    uint32_t            stops;        /* the highest number of a training that another trainer asks to end */
     bool                has_word;     /* from a server, since the caller took one */
     bool                stays, has_left;       /* its steps are over; and it has said goodbye */
     int64_t             cut_asked_at;

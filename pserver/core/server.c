@@ -352,7 +352,7 @@ static bool next_ack(tr_server *server, tr_message *out)
                      .seq = done_seq(t),
                      .ack = {.updates = server->updates, .coordinator = tr__server_maker_word(server),
                              .wanted_snapshot = tr__server_cut_wanted(server), .newest_snapshot = server->cut.number,
-                             .declines = tr__server_cut_must_wait(server)}}};
+                             .stops = tr__server_stops(server), .declines = tr__server_cut_must_wait(server)}}};
         out->is_receipt = !out->wire.ack.wanted_snapshot;         /* where a cut is wanted it is news */
         return true;
     }

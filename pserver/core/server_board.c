@@ -57,11 +57,34 @@ static void open_board(tr_server *server, bool resumes)
     server->board->question = tr__must_alloc((size_t)server->trainer_count * sizeof(question));
 }
 
+void tr__server_board_take_over(tr_server *server)
+{
+    if (server->self == 0 && server->store.board)
+        open_board(server, true);
+}
+
+uint32_t tr__server_stops(const tr_server *server)
+{
+    return server->board ? tr_board_stops(server->board->board) : 0;
+}
+
+/* Their next acknowledgements say it. */
+static void tell_trainers(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        tr__trainer *t = &server->trainer[i];
+        t->owes_ack |= !tr_membership_is_over(t->state) && t->state != TR_MEMBER_VACANT;
+    }
+}
+
 static tr_status put(tr_server *server, uint8_t *packed, size_t size)
 {
     bool            is_new = false;
+    const uint32_t  stops = tr__server_stops(server);
     const tr_status status = tr_board_put(&is_new, server->board->board, packed, size);
 
+    if (tr__server_stops(server) != stops)
+        tell_trainers(server);
     if (is_new)
         tr__server_mirror_post(server, packed, size);
     else
@@ -244,8 +267,8 @@ static void mirror_post(void *self, uint8_t *packed, size_t size)
 
 void tr__server_board_mirror(tr_server *server)
 {
-    if (server->self == 0 && server->is_running && server->store.board)
-        open_board(server, true);                  /* what an earlier process has left is the replica's, too */
+    if (server->is_running)
+        tr__server_board_take_over(server);        /* what an earlier process has left is the replica's, too */
     if (server->board)
         tr_board_each(server->board->board, mirror_post, server);
 }

@@ -14,6 +14,10 @@ void      tr__server_post_again(tr_server *server, const tr__trainer *trainer, c
 void      tr__server_board_moves(tr_server *server);
 /* Does this trainer wait for others' posts? */
 bool      tr__server_is_meeting(const tr_server *server, const tr__trainer *trainer);
+/* A server in the place of a dead one has what was posted. */
+void      tr__server_board_take_over(tr_server *server);
+/* The highest number of a training that a notice asks to end, for acknowledgements; 0: there is none. */
+uint32_t  tr__server_stops(const tr_server *server);
 /* The replica is to have all that is on the board. */
 void      tr__server_board_mirror(tr_server *server);
 /* Who is waited for in a collective, in words; false: nobody waits. */

@@ -1,6 +1,7 @@
 /* server_setup.c - how trainers and a server come to mean the same work. */
 #include "framework/map.h"
 #include "framework/memory.h"
+#include "pserver/core/server_board.h"
 #include "pserver/core/server_state.h"
 #include "pserver/core/server_tasks.h"
 
@@ -262,6 +263,7 @@ static tr_status take_over(tr_server *server)
     TR_TRY(server->store.setup(server->store.self, setup, &server->policy, packed, bytes, true));
     TR_TRY(finish_values(server));
     TR_TRY(tr__server_tasks_take_over(server, true));
+    tr__server_board_take_over(server);
     server->is_running = true;
     for (int i = 0; i < server->round_count; i++)
         tr__server_round_moves(server, &server->round[i]);       /* past those who have left */

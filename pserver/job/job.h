@@ -118,6 +118,7 @@ struct tr_job {
     bool           is_unfit;          /* the step that is being made, which is not to count */
     tr_counter     skipped;           /* such steps */
     _Atomic(tr_trainer_meter *) meter; /* read by the thread of the log, too */
+    _Atomic uint32_t stops;           /* tr_job_stops */
     struct tr__board_call *call;      /* job_board.c: a post, and its answer; NULL: there was none */
     tr_trainer_vars  *own;            /* what this trainer alone has, kept beyond its life: trainer_vars_ops.c */
     bool           has_opened_own, keeps_own;

@@ -51,6 +51,8 @@ static tr_status check(const tr_job *job, const tr_job_post *post)
         return tr_fail(TR_EEXIST, "tr_job_post_begin: the answer to the one before has not come: wait for it first");
     if (post->number < 0 || (post->number == 0 && !post->name) || !is_short(post->name) || !is_short(post->call) || !is_short(post->line))
         return tr_fail(TR_EINVAL, "tr_job_post_begin: a post has a number, or a name of up to %d bytes", (int)TEXT_LIMIT);
+    if (post->stops < 0 || (post->stops && post->number))
+        return tr_fail(TR_EINVAL, "tr_job_post_begin: stops %d; a notice asks a training to end by its number, 1, 2, ...", post->stops);
     if (post->bytes < 0 || post->bytes > TR_JOB_POST_LIMIT)
         return tr_fail(TR_ERANGE, "tr_job_post_begin: %lld bytes; a trainer posts up to %d", (long long)post->bytes, (int)TR_JOB_POST_LIMIT);
     if (post->until < TR_JOB_NOW || post->until > TR_JOB_ONE || (post->until == TR_JOB_ONE && (post->of < 0 || post->of >= tr_job_trainers(job))))
@@ -69,8 +71,15 @@ static uint8_t *pack(const tr_job *job, const tr_job_post *post, size_t *size)
     packed.call = (char *)(uintptr_t)post->call;
     packed.line = (char *)(uintptr_t)post->line;
     packed.has_data = post->data != NULL;
+    packed.has_stops = post->stops > 0;
+    packed.stops = (uint32_t)post->stops;
     packed.data = (ProtobufCBinaryData){(size_t)post->bytes, (uint8_t *)(uintptr_t)post->data};
     return tr_board_pack(&packed, size);
+}
+
+int tr_job_stops(const tr_job *job)
+{
+    return (int)atomic_load_explicit(&job->stops, memory_order_relaxed);
 }
 
 tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post)

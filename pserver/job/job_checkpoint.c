@@ -193,6 +193,7 @@ void tr__maker_poll(tr_job *job)
 {
     if (tr_client_take_word(job->client)) {
         atomic_store_explicit(&job->awaits_heir, tr_client_awaits_heir(job->client), memory_order_relaxed);
+        atomic_store_explicit(&job->stops, tr_client_stops(job->client), memory_order_relaxed);
         look_who_makes(job->maker, job->client);
     }
     if (!atomic_load_explicit(&job->maker->is_asked, memory_order_relaxed) || !tr_client_cut_is_answered(job->client) ||

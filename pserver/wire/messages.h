@@ -70,6 +70,7 @@
     F(u32,  coordinator,     TR_ANY, "trainer that makes checkpoints; TR_COORDINATOR_NONE or _OVER")         \
     F(u32,  wanted_snapshot, TR_ANY, "snapshot that this trainer is to take part in; 0: none")               \
     F(u32,  newest_snapshot, TR_ANY, "highest number of a snapshot that this server knows of; 0: none")      \
+    F(u32,  stops,           TR_ANY, "server 0: highest number of a training that a notice asks to end; 0: none") \
     F(flag, declines,        1,      "a snapshot that begins now would be declined: a replacement is awaited")
 #define TR_FORM_data(F)                                                                                      \
     F(offset, offset, TR_ANY, "bytes of the block before this chunk")                                        \

@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void post(rig *r, int from, uint64_t number, const char *name, const char *call, const char *data, tr_wire_until until)
+static void post_stop(rig *r, int from, uint64_t number, const char *name, const char *call, const char *data, tr_wire_until until, uint32_t stops)
 {
     tr_post packed = TRIREME__PSERVER__POST__INIT;
     size_t  size;
 
+    packed.has_stops = stops > 0;
+    packed.stops = stops;
     packed.number = number;
     packed.name = (char *)(uintptr_t)name;
     packed.trainer = (uint32_t)(from - TRAINER0);
@@ -21,6 +23,25 @@ static void post(rig *r, int from, uint64_t number, const char *name, const char
     uint8_t *bytes = tr_board_pack(&packed, &size);
     say(r, from, (tr_wire){.kind = TR_WIRE_POST, .bytes = size, .post = {.until = until}}, bytes);
     free(bytes);
+}
+
+static void post(rig *r, int from, uint64_t number, const char *name, const char *call, const char *data, tr_wire_until until)
+{
+    post_stop(r, from, number, name, call, data, until, 0);
+}
+
+/* What the newest acknowledgement to the trainer says of trainings that are to end; -1: there is none. */
+static int stops(rig *r, int to)
+{
+    tr_message m;
+    int        found = -1;
+
+    while (r->node.next(r->node.self, &m)) {
+        if (m.peer == to && m.wire.kind == TR_WIRE_ACK)
+            found = (int)m.wire.ack.stops;
+        tr_message_over(&m);
+    }
+    return found;
 }
 
 /* What the trainer is answered now, as "0=a 1=b"; "-": nothing. */
@@ -127,6 +148,37 @@ TEST(the_next_server_has_what_was_posted)
     unmake(&r);
 }
 
+TEST(a_notice_that_asks_a_training_to_end_is_said_to_all)
+{
+    rig r = make_running();
+
+    stops(&r, TRAINER0);
+    post(&r, TRAINER1, 0, "another", "", "", TR_UNTIL_NOW);
+    assert_int_equal(stops(&r, TRAINER0), -1);
+    post_stop(&r, TRAINER1, 0, "stop", "", "", TR_UNTIL_NOW, 2);
+    assert_int_equal(stops(&r, TRAINER0), 2);
+    post_stop(&r, TRAINER0, 0, "late", "", "", TR_UNTIL_NOW, 1);   /* of the training before */
+    assert_int_equal(stops(&r, TRAINER0), 2);
+    unmake(&r);
+}
+
+TEST(the_next_server_says_that_a_training_is_to_end)
+{
+    rig r = make_running();
+
+    serve_keeping(&r);
+    say_setup(&r, "sync", 5);
+    say_join(&r, TRAINER0);
+    say_join(&r, TRAINER1);
+    post_stop(&r, TRAINER1, 0, "stop", "", "", TR_UNTIL_NOW, 1);
+    serve_from_kept(&r);
+    assert_int_equal(tr_server_take_over(r.server), TR_OK);
+    stops(&r, TRAINER0);
+    push_small(&r, TRAINER0, 1, 1.0F);
+    assert_int_equal(stops(&r, TRAINER0), 1);
+    unmake(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,6 +188,8 @@ int main(void)
         cmocka_unit_test(a_notice_is_waited_for_until_its_author_has_left),
         cmocka_unit_test(a_post_that_comes_again_is_answered_alike),
         cmocka_unit_test(the_next_server_has_what_was_posted),
+        cmocka_unit_test(a_notice_that_asks_a_training_to_end_is_said_to_all),
+        cmocka_unit_test(the_next_server_says_that_a_training_is_to_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

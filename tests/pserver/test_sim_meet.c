@@ -86,6 +86,43 @@ TEST(deaths_losses_and_new_starts_change_no_result)
     sim_expect_often("starts", starts, RUNS, 110);
 }
 
+TEST(all_hear_of_a_stop_in_time)
+{
+    for (EACH_SEED(400)) {
+        sim_options options = options_of(seed, "sync", "sync(fewer)", "ssp(1)", "ssp(3)");
+        options.stops = 1 + (int)(seed % 3);
+        options.steps = 12;
+        options.cuts = seed % 3 == 0;
+        options.loss = seed % 4 == 0 && !options.cuts ? 0.05 : 0;
+        sim_check_run(&options);
+    }
+}
+
+TEST(a_stop_outlives_server_0_and_its_author)
+{
+    enum { RUNS = 600 };
+    uint64_t went_on = 0, heirs = 0;
+
+    for (EACH_SEED(RUNS)) {
+        sim_options options = options_of(seed, "sync", "sync(fewer)", "ssp(1)");
+        options.stops = 1 + (int)(seed % 3);
+        options.steps = 12;
+        options.trainers++;
+        options.heirs = seed % 2;
+        options.spares = 2;
+        sim_job *job = sim_job_new(&options);
+        if (options.heirs)
+            sim_kill_a_trainer(job, &options, 60000);
+        else
+            sim_kill_a_server(job, &options);
+        went_on += sim_goes_on(job, &options);
+        heirs += (uint64_t)sim_job_heirs(job);
+        sim_job_free(job);
+    }
+    sim_expect_often("jobs that went on", went_on, RUNS, 25);
+    sim_expect_often("heirs", heirs, RUNS / 2, 25);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -94,6 +131,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_heir_gets_what_the_dead_trainer_got),
         cmocka_unit_test(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting),
         cmocka_unit_test(deaths_losses_and_new_starts_change_no_result),
+        cmocka_unit_test(all_hear_of_a_stop_in_time),
+        cmocka_unit_test(a_stop_outlives_server_0_and_its_author),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

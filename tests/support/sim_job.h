@@ -46,6 +46,7 @@ typedef struct sim_options {
     int64_t     disk;                 /* nanoseconds that it takes at most to write a part; 0: 20000 */
     int64_t     heirs_late;           /* nanoseconds from each of these on: a spare is called, it has joined, until it goes on */
     bool        meets;                /* trainers take part in a collective behind each step */
+    int         stops;                /* behind this step a trainer asks all to end; the others are to hear of it in time. 0: none does */
     int         tasks;                /* leased, in each of SIM_PASSES passes; steps are of their batches. 0: none */
 } sim_options;
 

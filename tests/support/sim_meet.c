@@ -46,6 +46,51 @@ static void post(sim_trainer *t)
     t->is_meeting = true;
 }
 
+/* Whose notice it is. */
+static bool is_author(const sim_trainer *t)
+{
+    return t->index == (int)(t->job->options.seed % (uint64_t)t->job->options.trainers);
+}
+
+/* Also an heir's, which comes behind that step. */
+static void post_stop(sim_trainer *t)
+{
+    tr_post packed = TRIREME__PSERVER__POST__INIT;
+    size_t  size;
+
+    packed.name = (char *)"stop";
+    packed.trainer = (uint32_t)t->index;
+    packed.has_data = packed.has_stops = true;
+    packed.stops = 1;
+    uint8_t *bytes = tr_board_pack(&packed, &size);
+    free(t->post.answer);
+    t->post = (tr_client_post){.packed = bytes, .size = size, .until = TR_UNTIL_NOW};
+    t->ticket = tr_client_post_request(t->client, &t->post);
+    t->has_stopped = true;
+}
+
+bool sim__stop(sim_trainer *t)
+{
+    const sim_job *job = t->job;
+    const int      step = job->options.stops, lead = (int)job->policy.lead;
+
+    if (!step)
+        return false;
+    if (is_author(t)) {
+        if (t->has_stopped || t->step < step)
+            return false;
+        post_stop(t);
+        return true;
+    }
+    /* Parameters as of this step are here, which a script asks for and does not wait for until its next one. */
+    const int heard_by = step + (lead >= 0 ? lead + 2 : 1);
+    const sim_trainer *author = &job->trainer[job->options.seed % (uint64_t)job->options.trainers];
+    if (t->step >= heard_by && author->steps >= step && tr_client_stops(t->client) != 1)
+        fail_msg("seed %llu: trainer %d has ended step %d, and has not heard that trainer %d stops all behind step %d",
+                 (unsigned long long)job->options.seed, t->index, t->step, author->index, step);
+    return false;
+}
+
 /* The first result of a collective is that of all who ask. */
 static void take(sim_trainer *t)
 {

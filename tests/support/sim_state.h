@@ -101,6 +101,7 @@ typedef struct sim_trainer {
     sim_tasks   tasks;
     int         met;                  /* collectives */
     bool        is_meeting;           /* the last post is not answered */
+    bool        has_stopped;          /* it has asked all to end */
     tr_client_post post;
 } sim_trainer;
 
@@ -198,6 +199,8 @@ void      sim__check_settled_rows(const sim_job *job);
 /* sim_meet.c */
 /* Take part in the next collective that the trainer's steps say. False: in all of them it has. */
 bool      sim__meet(sim_trainer *t);
+/* Ask all to end, where this trainer does so behind this step; else look whether it has heard of it in time. False: it has not asked. */
+bool      sim__stop(sim_trainer *t);
 void      sim__meet_deinit(sim_trainer *t);
 void      sim__meetings_forget(sim_job *job);
 

@@ -352,6 +352,8 @@ bool sim__trainer_go_on(sim_trainer *t)
             sim__trainer_sleep(t);
     } else if (t->phase == SIM_GOODBYE) {
         t->phase = SIM_END;
+    } else if (t->phase < SIM_STAY && sim__stop(t)) {
+        t->phase = SIM_MEET;
     } else if (t->phase < SIM_STAY && sim__meet(t)) {
         t->phase = SIM_MEET;
     } else if (t->phase < SIM_STAY && t->job->options.tasks && !sim__tasks_have_batch(t)) {
