@@ -38,7 +38,9 @@ def once(call: str, path: Any, write: Callable[[], None]) -> None:
     known = board.post(job, name=name, call=label)
     if known:
         _raise_failure(label, known[0])
-    elif not jobs.is_replaying():                      # else it was complete so long ago that its notice is gone
+    elif jobs.is_replaying():                          # it was complete before the job went on from a checkpoint, or so long ago
+        board.post(job, name=name, call=label, data=b"")   # that its notice is gone: the others wait for one
+    else:
         _is_saving = True
         try:
             _write(job, name, label, write)
