@@ -331,11 +331,24 @@ static tr_status finish_steps(tr_job *job, const char *call)
     return tr_job_finish_pulls(job);
 }
 
+/* Once: a trainer that stays for the last checkpoint says goodbye later. */
+static void tell_left(const tr_job *job)
+{
+    char text[64];
+
+    if (!job->is_set_up || job->stays)
+        return;
+    const bool is_common = job->policy.is_lockstep && !job->policy.snapshots_all;
+    snprintf(text, sizeof text, "%lld %lld %d", (long long)(job->first_step + job->step * job->policy.period), (long long)job->step, is_common);
+    tr__launcher_tell("left", tr_job_rank(job), text);
+}
+
 tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_stay"));
     if (!job->stays) {
         TR_TRY(finish_steps(job, "tr_job_stay"));
+        tell_left(job);
         tr__maker_finish(job->maker);
         TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STAY, .is_urgent = true}, NULL));
         job->stays = true;
@@ -352,6 +365,7 @@ tr_status tr_job_goodbye(tr_job *job)
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
     TR_TRY(finish_steps(job, "tr_job_goodbye"));
+    tell_left(job);
     tr__maker_finish(job->maker);                  /* whether it was written, its own call has said or will not say */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
     job->has_left = true;

@@ -111,6 +111,72 @@ def test_a_trainer_without_a_first_step_is_named(ranks):
     assert progress.laggards(ranks, progress._pace.begun + 30) == ["rank 3 (trainer 1) has made no step for 30 s"]
 
 
+def test_a_trainer_that_stays_for_the_last_checkpoint_holds_nobody_up(ranks):
+    progress = Progress(Console(), 1)
+    progress.begin(0)
+    (ranks.folder / "left.3").write_text("5 5 1")
+    tell(ranks, 2, role="trainer", step=6)
+    progress._note_pace(ranks, progress._pace.begun)
+    assert progress.laggards(ranks, progress._pace.begun + 30) == ["rank 2 (trainer 0) has been at step 6 for 30 s"]
+
+
+class Leaving:
+    """The launcher's looks at trainers, one of which leaves."""
+
+    def __init__(self, ranks):
+        self.ranks, self.progress = ranks, Progress(Console(), 1)
+        self.progress.begin(0)
+        self.begin = self.progress._pace.begun
+
+    def leaves(self, rank, text):
+        (self.ranks.folder / f"left.{rank}").write_text(text)
+
+    def look(self, seconds, **steps):
+        for name, step in steps.items():
+            tell(self.ranks, int(name[1:]), role="trainer", step=step)
+        self.progress._note_pace(self.ranks, self.begin + seconds)
+        return self.progress._leavers.news(self.ranks, self.begin + seconds)
+
+
+def test_a_trainer_that_has_left_is_said_when_others_have_made_ten_steps_more(ranks):
+    job = Leaving(ranks)
+    job.leaves(3, "120 20 1")                              # of a job that has gone on from step 100
+    assert job.look(0, r2=20, r3=20) == []
+    assert job.look(1, r2=30) == []
+    assert job.look(2, r2=31) == ["trainer 1 left behind step 120; the others go on"]
+    assert job.look(3, r2=90) == []
+
+
+def test_a_trainer_that_has_left_is_said_after_five_seconds_of_few_steps(ranks):
+    job = Leaving(ranks)
+    job.leaves(2, "20 20 1")
+    assert job.look(0, r3=20) == [] == job.look(4, r3=23)
+    assert job.look(5.1, r3=24) == ["trainer 0 left behind step 20; the others go on"]
+
+
+def test_a_script_that_takes_longer_behind_its_last_step_is_an_ordinary_end(ranks):
+    job = Leaving(ranks)
+    job.leaves(3, "20 20 1")
+    assert job.look(0, r2=20) == [] == job.look(60, r2=20)
+
+
+def test_where_trainers_are_apart_steps_count_from_the_moment_at_which_one_leaves(ranks):
+    job = Leaving(ranks)
+    assert job.look(0, r2=100, r3=20) == []
+    job.leaves(3, "20 20 0")
+    assert job.look(1, r2=150) == []                       # this figure may be of before
+    assert job.look(3, r2=170) == []
+    assert job.look(4, r2=181) == ["trainer 1 left behind step 20; the others go on"]
+
+
+def test_without_figures_the_others_last_steps_tell(ranks):
+    job = Leaving(ranks)
+    job.leaves(3, "20 20 1")
+    assert job.look(0) == []
+    job.leaves(2, "40 40 1")
+    assert job.look(1) == ["trainer 1 left behind step 20; the others go on"]
+
+
 def test_bins_of_staleness():
     assert [staleness_range(bin) for bin in range(5)] == [(0, 0), (1, 1), (2, 3), (4, 7), (8, 15)]
     assert median_bin([0, 0, 0]) == 0 and median_bin([1, 5, 1]) == 1 and median_bin([0, 0, 9]) == 2

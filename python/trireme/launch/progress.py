@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .console import Console
+from .leavers import Leavers
 from .numbers import number_of, numbers_of, whole_of
 from .watch import Ranks
 
@@ -55,6 +56,10 @@ class Pace:
     def note(self, rank: int, step: int, now: float) -> None:
         if self._at.get(rank, (-1, 0.0))[0] != step:
             self._at[rank] = step, now
+
+    def step_of(self, rank: int) -> int:
+        """Return the rank's step, as far as it was seen."""
+        return self._at.get(rank, (0, self.begun))[0]
 
     def laggards(self, trainers: Iterable[int], now: float) -> list[tuple[int, int, float]]:
         """Return the rank, the step and the seconds there of trainers that hold up the others or are far behind them. Trainers that wait for
@@ -102,6 +107,7 @@ class Progress:
         self._said = time.monotonic()
         self._steps: list[tuple[float, int]] = []      # when, and which
         self._pace = Pace(self._said)
+        self._leavers = Leavers(lambda rank: self._pace.step_of(rank))
         self._looked = 0.0
 
     def begin(self, restarts: int) -> None:
@@ -109,6 +115,7 @@ class Progress:
         self.restarts = restarts
         self._steps.clear()
         self._pace = Pace(time.monotonic())
+        self._leavers.begin()
 
     def look(self, ranks: Ranks) -> None:
         """Say how far the job is, if it is time."""
@@ -116,6 +123,8 @@ class Progress:
         if now - self._looked >= _LOOK:
             self._looked = now
             self._note_pace(ranks, now)
+        for text in self._leavers.news(ranks, now):
+            self.console.say(text)
         if self.every <= 0 or now - self._said < self.every:
             return
         self._said = now
@@ -130,8 +139,9 @@ class Progress:
 
     def laggards(self, ranks: Ranks, now: float) -> list[str]:
         """Return words for each trainer that makes no step or is far behind."""
-        trainers = [rank for rank in (*range(ranks.servers, ranks.servers + ranks.trainers), *ranks.heirs())
-                    if rank in ranks.known and not ranks.known[rank].gone and not ranks.has_left(rank)]
+        left = ranks.left()
+        trainers = [rank for rank in ranks.training()
+                    if rank in ranks.known and not ranks.known[rank].gone and not ranks.has_left(rank) and rank not in left]
         return [f"{ranks.name(rank)} " + (f"has been at step {step} for {seconds:.0f} s" if step else f"has made no step for {seconds:.0f} s")
                 for rank, step, seconds in self._pace.laggards(trainers, now)]
 

@@ -6,6 +6,7 @@ one whose script failed has written why. A process that is gone without either h
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from . import ends
 from .memory import Kills
@@ -28,6 +30,14 @@ class Rank:
     gone: int = 0                      # the look that found it ended, from 1
     host: str | None = None            # another one than this
     status: int | None = None          # with which it has ended, as far as the kernel tells it
+
+
+class Left(NamedTuple):
+    """A trainer whose script has ended."""
+
+    label: int                         # its last step, as people count
+    steps: int                         # as its other figures count
+    is_common: bool                    # all trainers make the same steps
 
 
 @dataclass
@@ -158,6 +168,23 @@ class Ranks:
         """Spares that have become trainers, and which ones."""
         found = {rank: self.folder / f"heir.{rank}" for rank in range(self.servers + self.trainers, self.size)}
         return {rank: int(path.read_text() or 0) for rank, path in found.items() if path.exists()}
+
+    def training(self) -> list[int]:
+        """Ranks that are trainers, or became such, and have not died."""
+        return [rank for rank in (*range(self.servers, self.servers + self.trainers), *self.heirs()) if not self.is_lost(rank)]
+
+    def trainer_of(self, rank: int) -> int:
+        """The number of the trainer that this rank is."""
+        return rank - self.servers if rank < self.servers + self.trainers else self.heirs()[rank]
+
+    def left(self) -> dict[int, Left]:
+        """Trainers whose scripts have ended."""
+        found = {}
+        for rank in self.training():
+            with contextlib.suppress(OSError, ValueError):
+                label, steps, is_common = (self.folder / f"left.{rank}").read_text().split()
+                found[rank] = Left(int(label), int(steps), is_common == "1")
+        return found
 
     def mirrors(self) -> dict[int, int]:
         """Ranks that are a server's replica, or were when they died, and of which server."""
