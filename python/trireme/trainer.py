@@ -53,7 +53,12 @@ class TestResult(Event):
 
 
 class StopTraining(Exception):
-    """Raised by a handler to end the training after this batch."""
+    """Raised by a handler to end the training after this batch.
+
+    In a job it ends the training of all trainers. In modes ``sync``, ``sync(fewer)`` and ``ssp(s)`` all end behind the same step: two steps
+    (``ssp(s)``: ``s + 3``) behind the one in which it was raised, if there is so much data. In the other modes the others end where they hear of
+    it. The handler that has raised it is called no more.
+    """
 
 
 class Trainer:
@@ -100,7 +105,17 @@ class Trainer:
     def train(self, reader: Callable[[], Iterable[Any]], epochs: int = 1,
               event_handler: Callable[[Event], None] | None = None) -> None:
         """Go over the reader's batches ``epochs`` times. In a job every trainer takes its slice of each batch."""
-        handle = event_handler or (lambda event: None)
+        stop = distributed.stops.Stop()
+
+        def handle(event: Event) -> None:
+            if event_handler is None or stop.is_asked:
+                return
+            try:
+                event_handler(event)
+            except StopTraining:
+                if stop.ask():
+                    raise
+
         try:
             for pass_id in range(epochs):
                 handle(BeginPass(pass_id=pass_id))
@@ -113,6 +128,8 @@ class Trainer:
                     metrics.append(values)
                     sizes.append(size)
                     handle(EndIteration(pass_id=pass_id, batch_id=batch_id, cost=cost, metrics=values, samples=size))
+                    if stop.is_due():
+                        return
                 if not costs:
                     raise ValueError("the reader gave no batch")
                 handle(EndPass(pass_id=pass_id, cost=_mean(costs, sizes), metrics=self._means(metrics, sizes)))

@@ -19,7 +19,7 @@ from ..lazy import load_later
 from . import job as _jobs
 
 if TYPE_CHECKING:
-    from . import checkpoints, compression, geo, mode, on_nan, placement, training, transpiler
+    from . import checkpoints, compression, geo, mode, on_nan, placement, stops, training, transpiler
     from .checkpoints import checkpoint, first_step, resumed, resumed_from
     from .collectives import all_gather, all_reduce, barrier, broadcast
     from .compression import set_compression
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .transpiler import DistributeTranspiler, DistributeTranspilerConfig
 
 __getattr__, __dir__ = load_later(__name__, {
-    "": ("checkpoints", "compression", "geo", "mode", "on_nan", "placement", "training", "transpiler"),
+    "": ("checkpoints", "compression", "geo", "mode", "on_nan", "placement", "stops", "training", "transpiler"),
     "checkpoints": ("checkpoint", "first_step", "resumed", "resumed_from"),
     "collectives": ("all_gather", "all_reduce", "barrier", "broadcast"),
     "compression": ("set_compression",),

@@ -15,13 +15,16 @@ LIMIT = 3600.0                                         # and at most: as other w
 
 
 def post(job: Job, *, number: int = 0, name: str | None = None, call: str = "", data: bytes | None = None, until: int = NOW,
-         of: int = 0) -> dict[int, bytes] | None:
-    """Post ``data`` (None: nothing, it is a question) and return what trainers have posted, by index; None: it is not kept any more."""
+         of: int = 0, stops: int = 0) -> dict[int, bytes] | None:
+    """Post ``data`` (None: nothing, it is a question) and return what trainers have posted, by index; None: it is not kept any more.
+
+    ``stops``: the notice asks all trainers to end their training of this number."""
     line = user_line()
     keep = [ffi.new("char[]", text.encode("utf-8", "replace")) for text in (name or "", call, line)]
     memory = ffi.from_buffer(data) if data else ffi.new("char[1]")
     spec = ffi.new("tr_job_post *", {"number": number, "name": keep[0] if name else ffi.NULL, "call": keep[1], "line": keep[2],
-                                     "data": memory if data is not None else ffi.NULL, "bytes": len(data or b""), "until": until, "of": of})
+                                     "data": memory if data is not None else ffi.NULL, "bytes": len(data or b""), "until": until, "of": of,
+                                     "stops": stops})
     check(lib.tr_job_post_begin(job.ptr, spec))
     return _answer(job, f"{call} ({line})", f"trainer {of}" if until == ONE else "another trainer")
 

@@ -28,7 +28,7 @@ from .checkpoints import beginning_of, is_skipped_by_script
 from .job import Job
 from .fetched import Fetched, hand_out
 from .keeper import Keeper
-from .mode import row_cache
+from .mode import Mode, current as current_mode, row_cache
 from .first_values import facts_of_first_values, note, noted
 from .optimize_part import is_training
 from .first_feeds import FirstFeeds
@@ -488,6 +488,24 @@ def is_replaying() -> bool:
     return job is not None and bool(job.resumed or (beginning_of(job).steps and not is_skipped_by_script()))
 
 
+def mode_now() -> Mode:
+    """Return the mode of the training, or the one that it will have."""
+    return _training.result.mode if _training is not None else current_mode()
+
+
+def checkpoints_now() -> tuple[str | None, int]:
+    """Return the folder of checkpoints, if the job keeps any, and the step behind which this process began."""
+    return (_training.keeper.folder, _training.keeper.first) if _training is not None else (None, 0)
+
+
+def steps_made() -> int:
+    """Return the steps behind this trainer: in a replay, those that were replayed."""
+    if _training is None:
+        return 0
+    steps, replay = _training.keeper.steps, _training.replay
+    return steps if replay is None else steps - replay.steps + replay.made
+
+
 def before_goodbye() -> None:
     """Send what is still to be sent: the job asks at a good end. One that had nothing to do says so; the others wait for its word."""
     join_without_step()
@@ -513,5 +531,5 @@ def save_by_servers(folder: str, step: int, keep: int, position: bytes | None) -
 
 
 __all__ = ["save_by_servers", "before_run", "after_run", "is_watched", "before_loop", "after_loop", "before_goodbye", "facts_of", "fetch_state",
-           "prefetch", "prefetched", "is_replaying",
+           "prefetch", "prefetched", "is_replaying", "checkpoints_now", "mode_now", "steps_made",
            "set_batch_weight"]

@@ -1,0 +1,146 @@
+"""The end of a training that one trainer's handler asks for: it reaches all trainers of a job.
+
+The trainer posts a notice on server 0's board. Acknowledgements tell all trainers its number, and each looks at the notice behind its next step.
+No trainer waits for another one.
+
+In modes in which trainers wait for each other's steps, all trainers end behind the same step. The notice names it: it lies so far ahead that every
+trainer has heard of the notice there. In ``sync`` this is two steps: the notice is on server 0 in front of its author's next step, without which
+no trainer gets further. The author makes these steps, too. In the other modes the author ends at once and each of the others where it hears of it.
+
+Notices outlive their processes, and say where each trainer has ended. So a script that runs again ends its training where it did before. A job that
+goes on from a checkpoint has no notices of before, and in a replay no trainer waits for another's steps. So where all trainers end behind the same
+step, the author writes the notice into the folder of checkpoints, too. A replay that comes to that end waits for the author's word: its handler,
+which may be another one now, has asked for the end again, or has not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+
+from .._core import lib
+from . import board, job as jobs, training
+from .mode import Mode
+
+_trainings = 0                                         # of this process
+
+
+def _steps_ahead(mode: Mode) -> int | None:
+    """Return how many steps behind a notice all trainers have heard of it; None: there is no such number."""
+    if mode.lead >= 0:
+        return mode.lead + 3
+    return 2 if mode.is_lockstep and not mode.snapshots_all else None
+
+
+class _Record:
+    """The notices in the folder of checkpoints: of each training, the author, the step behind which it has asked, and that of the end."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = os.path.join(folder, "stops.json")
+
+    def read(self) -> dict[str, tuple[int, int, int]]:
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+            with open(self._path, encoding="utf-8") as file:
+                return {number: (int(author), int(step), int(end)) for number, (author, step, end) in json.load(file).items()}
+        return {}
+
+    def write(self, notices: dict[str, tuple[int, int, int]]) -> None:
+        beside = f"{self._path}-{os.getpid()}~"
+        with contextlib.suppress(OSError):             # as for a checkpoint that cannot be written, the training goes on
+            with open(beside, "w", encoding="utf-8") as file:
+                json.dump(notices, file)
+            os.replace(beside, self._path)
+
+
+class Stop:
+    """Whether one training of this process, which begins now, is to end before its data does."""
+
+    def __init__(self) -> None:
+        global _trainings
+        _trainings += 1
+        job = jobs.current()
+        self.is_asked = False                          # by this trainer
+        self._job = job if job is not None and job.trainers > 1 else None
+        self._number, self._name = _trainings, f"the end of training {_trainings}"
+        self._has_looked = False
+        self._recorded: tuple[int, int] | None = None  # by whom, and where, an earlier start of the job has ended this training
+
+    def ask(self) -> bool:
+        """Ask all trainers to end. Return whether this one is to end now."""
+        self.is_asked = True
+        if self._job is None:
+            return True
+        if not self._has_looked:
+            self._look_for_record()
+        job, step, ahead = self._job, training.steps_made(), _steps_ahead(training.mode_now())
+        was_known = bool(board.post(job, name=self._name))
+        posted = self._post(step, step + (ahead or 0))
+        if ahead is not None:
+            self._record(step, step + ahead)
+        if not was_known and list(posted) == [job.index]:
+            how = "the others end it where they hear of this" if ahead is None else f"all trainers end it behind step {step + ahead}"
+            sys.stderr.write(f"trireme: trainer {job.index} has stopped the training behind step {step}; {how}\n")
+        return self.is_due()
+
+    def is_due(self) -> bool:
+        """Return whether this trainer is to end behind the step that it has made last."""
+        if self._job is None:
+            return False
+        if not self._has_looked:
+            self._look_for_record()
+        if self._recorded is not None:
+            return self._ends_again(*self._recorded)
+        if not (self.is_asked or lib.tr_job_stops(self._job.ptr) >= self._number):
+            return False
+        ends = {index: int(data.split()[1]) for index, data in (board.post(self._job, name=self._name) or {}).items()}
+        if not ends:                                   # another training is to end
+            return False
+        step = training.steps_made()
+        if _steps_ahead(training.mode_now()) is not None:
+            return step >= min(ends.values())
+        if self._job.index not in ends:
+            if training.is_replaying():                # it had not heard of it here
+                return False
+            self._post(step, step)
+            return True
+        return step >= ends[self._job.index]
+
+    def _look_for_record(self) -> None:
+        """Notices behind the step from which the job goes on are not of its past: they go before its first training."""
+        self._has_looked = True
+        folder, first = training.checkpoints_now()
+        if folder is None or _steps_ahead(training.mode_now()) is None:
+            return
+        record = _Record(folder)
+        known = record.read()
+        valid = {number: notice for number, notice in known.items() if notice[1] <= first}
+        if valid != known and self._number == 1 and self._job.index == 0 and not self._job.is_heir:
+            record.write(valid)
+        author, _, end = valid.get(str(self._number), (self._job.trainers, 0, 0))
+        is_mine = author == self._job.index            # an heir of another one finds the notice on the board
+        if first and (is_mine or (author < self._job.trainers and not self._job.is_heir)):
+            self._recorded = author, end
+
+    def _ends_again(self, author: int, end: int) -> bool:
+        if training.steps_made() < end:
+            return False
+        self._recorded, name = None, f"{self._name}, again"
+        if author == self._job.index:
+            board.post(self._job, name=name, data=b"1" if self.is_asked else b"0")
+            return self.is_asked
+        return (board.post(self._job, name=name, until=board.ONE, of=author) or {}).get(author) == b"1"
+
+    def _record(self, step: int, end: int) -> None:
+        folder, _ = training.checkpoints_now()
+        if folder is not None:
+            record, number = _Record(folder), str(self._number)
+            notice, known = (self._job.index, step, end), record.read()
+            record.write({**known, number: min(known.get(number, notice), notice, key=lambda one: one[2])})
+
+    def _post(self, step: int, end: int) -> dict[int, bytes]:
+        return board.post(self._job, name=self._name, data=f"{step} {end}".encode(), stops=self._number) or {}
+
+
+__all__ = ["Stop"]
