@@ -112,5 +112,6 @@ def test_a_trainer_that_leaves_in_the_middle_is_said_once(tmp_path: Path, mode: 
 @needs_mpi
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_trainers_that_end_together_are_not_said_to_leave(tmp_path: Path, mode: str) -> None:
-    text = launch(1, 2, "--out", tmp_path / "out", "--steps", 40, script=STOPS, options=("--mode", mode, "--progress", 30))
+    steps = 40 if mode == "sync" else 6                # on a busy machine one trainer may be through before the other one begins
+    text = launch(1, 2, "--out", tmp_path / "out", "--steps", steps, script=STOPS, options=("--mode", mode, "--progress", 30))
     assert "left behind" not in text, text
