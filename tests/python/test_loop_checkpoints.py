@@ -202,9 +202,9 @@ def test_leased_tasks_go_on_from_a_checkpoint(trainers, tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_a_finished_job_has_nothing_left_to_do_and_more_passes_go_on(tmp_path):
-    options = ("--mode", "async", *keep(tmp_path / "c", 1000, "--resume"))
-    for epochs in (1, 1, 3):
-        launch(1, 2, tmp_path / "data", "--epochs", epochs, script=LOOPS, options=options)
+    options = ("--mode", "async", *keep(tmp_path / "c", 1000))
+    for epochs, resume in ((1, ()), (1, ("--resume",)), (3, ("--resume",))):
+        launch(1, 2, tmp_path / "data", "--epochs", epochs, script=LOOPS, options=(*options, *resume))
         np.testing.assert_array_equal(counts_in(tmp_path / "c"), epochs)
 
 

@@ -435,7 +435,7 @@ def test_a_signal_behind_the_end_of_trainer_0_is_a_checkpoint(data, tmp_path):
     before = wait_for_steps(tmp_path / "c", 40, job)
     job.send_signal(signal.SIGUSR1)
     text, _ = job.communicate(timeout=LIMIT)
-    assert re.search(r"trainer 1, .* stopped by SIGTERM after step \d+; the checkpoint is ", text), text
+    assert re.search(r"trainer 1, .* stopped by SIGUSR1 after step \d+; the checkpoint is ", text), text
     found = checkpoints.newest(tmp_path / "c")
     found.verify()
     assert found.trainer(0)[0] == 5 and found.trainer(1)[0] > before
