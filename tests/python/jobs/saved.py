@@ -6,6 +6,7 @@ import trireme as fluid
 from trireme._core import ffi, lib
 
 parser = argparse.ArgumentParser()
+parser.add_argument("--print", type=int, default=3, dest="period", help="steps between two lines of a saved job")
 parser.add_argument("data")
 parser.add_argument("--write", help="the job's file")
 parser.add_argument("--servers", type=int, nargs="*", default=[])
@@ -42,7 +43,7 @@ data = fluid.Dataset(args.data, slots=[label, x, words], batch_size=12, split=ar
                      lease=args.lease, pipe_command=args.pipe)
 
 if args.write:
-    fluid.io.save_job(args.write, data, fetch_list=[loss], fetch_info=["cost"], print_period=3, epochs=args.epochs,
+    fluid.io.save_job(args.write, data, fetch_list=[loss], fetch_info=["cost"], print_period=args.period, epochs=args.epochs,
                       servers=args.servers, mode=args.mode, in_memory=args.in_memory,
                       shuffle_seed=7 if args.in_memory else None, save_folder=args.save)
 else:
