@@ -16,6 +16,8 @@ import trireme as fluid
 from trireme.distributed.values import LIMIT, decode, encode
 from trireme.errors import InvalidArgumentError, RangeError
 
+pytestmark = pytest.mark.mpi
+
 MEET = SCRIPT.with_name("meet.py")
 HAS_FIVE = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 

@@ -12,6 +12,8 @@ from job_support import SCRIPT, alone, launch, needs_mpi
 import trireme as fluid
 from trireme.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.mpi
+
 METRICS = SCRIPT.with_name("merged_metrics.py")
 
 

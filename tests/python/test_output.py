@@ -16,6 +16,8 @@ from job_support import LIMIT, SCRIPT, Launched, each_mpi, environment, launch_c
 from trireme.launch import pipes
 from trireme.launch.outlet import Outlet
 
+pytestmark = pytest.mark.mpi
+
 SAYS = SCRIPT.with_name("says.py")
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from job_support import MPIS, SCRIPT, Launched, launch, needs_mpi
 
+pytestmark = pytest.mark.mpi
+
 SAVES = SCRIPT.with_name("saves.py")
 HAS_FIVE = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 

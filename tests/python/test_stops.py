@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from job_support import MPIS, SCRIPT, launch, needs_mpi
 
+pytestmark = pytest.mark.mpi
+
 STOPS = SCRIPT.with_name("stops.py")
 HAS_FIVE = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 TOGETHER = {"sync": 2, "sync(fewer)": 2, "ssp(1)": 4}  # steps from the one that stops to the end
