@@ -123,7 +123,7 @@ int main(int argc, char **argv)
     static int64_t        keys[KEYS];
     tr_table             *t = NULL;
     uint64_t              step = 0;
-    double                plain[ROUNDS_MAX], lone[ROUNDS_MAX], busy[ROUNDS_MAX], ratio[ROUNDS_MAX], cut[ROUNDS_MAX], quiet[ROUNDS_MAX],
+    double                plain[ROUNDS_MAX], lone[ROUNDS_MAX], busy[ROUNDS_MAX], ratio[ROUNDS_MAX], snapshot[ROUNDS_MAX], quiet[ROUNDS_MAX],
                           mean[ROUNDS_MAX], worst[ROUNDS_MAX];
 
     if (argc < 2 || argc > 4) {
@@ -146,9 +146,9 @@ int main(int argc, char **argv)
         double    from;
         int       updates = 0;
 
-        must(tr_tables_cut(1, &w.state) == TR_OK, "cut");
+        must(tr_tables_snapshot(1, &w.state) == TR_OK, "snapshot");
         write_part(&w);
-        tr_tables_cut_end(1, &w.state);
+        tr_tables_snapshot_end(1, &w.state);
         lone[r] = (double)w.bytes / w.took / 1e6;
         const double a = write_plainly(argv[1], w.bytes);
         plain[r] = (double)w.bytes / a / 1e6;
@@ -162,8 +162,8 @@ int main(int argc, char **argv)
 
         atomic_store(&w.is_done, false);
         from = seconds();
-        must(tr_tables_cut(1, &w.state) == TR_OK, "cut");
-        cut[r] = (seconds() - from) * 1e3;
+        must(tr_tables_snapshot(1, &w.state) == TR_OK, "snapshot");
+        snapshot[r] = (seconds() - from) * 1e3;
         must(!pthread_create(&thread, NULL, write_part, &w), "thread");
         const double began = seconds();
         for (worst[r] = 0; !atomic_load(&w.is_done); updates++) {
@@ -176,8 +176,8 @@ int main(int argc, char **argv)
         mean[r] = (seconds() - began) * 1e3 / (updates ? updates : 1);
         pthread_join(thread, NULL);
         from = seconds();
-        tr_tables_cut_end(1, &w.state);
-        cut[r] += (seconds() - from) * 1e3;
+        tr_tables_snapshot_end(1, &w.state);
+        snapshot[r] += (seconds() - from) * 1e3;
         busy[r] = (double)w.bytes / w.took / 1e6;
     }
     printf("%lld rows, %d rounds\n", (long long)rows, rounds);
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
     report("the table, nobody updates", lone, rounds, "MB/s");
     report("ratio (target: 0.8 or more)", ratio, rounds, "");
     report("the table, while it is updated", busy, rounds, "MB/s");
-    report("the moment, and its end (target: 200)", cut, rounds, "ms");
+    report("the moment, and its end (target: 200)", snapshot, rounds, "ms");
     report("an update", quiet, rounds, "ms");
     report("an update while the table is written", mean, rounds, "ms");
     report("the longest of them (target: 200 more)", worst, rounds, "ms");

@@ -68,7 +68,7 @@ def main() -> None:
             hosts.limit("h2", mbit)
             for method in options.methods.split(","):
                 command = [sys.executable, "-m", "trireme", "launch", "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--servers", 1,
-                           "--trainers", 2, "--spares", 0, "--restarts", 0, "--compress", method, HERE / "slow_link.py", "--worker",
+                           "--trainers", 2, "--standbys", 0, "--restarts", 0, "--compress", method, HERE / "slow_link.py", "--worker",
                            "--steps", options.steps]
                 done = subprocess.run(hosts.command(command, folder=HERE.parent), capture_output=True, text=True, timeout=600, check=False)
                 lines = [line for line in done.stdout.splitlines() if line.startswith("{")]

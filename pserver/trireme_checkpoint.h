@@ -120,7 +120,7 @@ TR_API int64_t     tr_checkpoint_step(const tr_checkpoint *checkpoint);
 TR_API const char *tr_checkpoint_mode(const tr_checkpoint *checkpoint);
 TR_API const char *tr_checkpoint_digest(const tr_checkpoint *checkpoint);
 TR_API const char *tr_checkpoint_version(const tr_checkpoint *checkpoint);
-TR_API uint64_t    tr_checkpoint_cut(const tr_checkpoint *checkpoint);      /* tells checkpoints of one step apart */
+TR_API uint64_t    tr_checkpoint_number(const tr_checkpoint *checkpoint);      /* tells checkpoints of one step apart */
 TR_API int64_t     tr_checkpoint_created(const tr_checkpoint *checkpoint);  /* seconds since 1970 */
 TR_API int64_t     tr_checkpoint_bytes(const tr_checkpoint *checkpoint);    /* of all parts */
 TR_API int         tr_checkpoint_parts(const tr_checkpoint *checkpoint);

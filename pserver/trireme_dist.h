@@ -30,7 +30,7 @@
  *   - Memory handed to a pull stays alive until its ticket is done; a pushed gradient stays, unchanged, until the ticket
  *     of the step's end is: a server that takes a dead one's place gets it again.
  *   - One thread of the program uses a job at a time.
- *   - No call waits without a bound. When a rank refuses, or dies or falls silent and neither a spare takes its place nor
+ *   - No call waits without a bound. When a rank refuses, or dies or falls silent and neither a standby takes its place nor
  *     the mode does without it (docs/distributed.md), every call of every other rank fails with TR_EPEER, tr_error() names
  *     the rank and what was waited for, one rank of the job prints that line, and a process that has not ended by itself after `grace` seconds is ended with exit code 1.
  */
@@ -47,7 +47,7 @@ extern "C" {
 typedef enum tr_role {
     TR_ROLE_TRAINER = 0,
     TR_ROLE_SERVER = 1,
-    TR_ROLE_SPARE = 2,                /* waits, and becomes what has died: a server of its host, a trainer, a replica of another host's server */
+    TR_ROLE_STANDBY = 2,                /* waits, and becomes what has died: a server of its host, a trainer, a replica of another host's server */
     TR_ROLE_REPLICA = 3,              /* keeps what a server of another host has; serves nobody */
     TR_ROLE_COUNT
 } tr_role;
@@ -66,7 +66,7 @@ typedef struct tr_job_options {
     double      grace;                /* for this process to end after another one's death;       0.5 */
     int64_t     chunk_bytes;          /* larger blocks travel in pieces of this size;             524288 */
     int64_t     window_bytes;         /* pushed to a server and not yet acknowledged, at most;    67108864 */
-    bool        can_inherit;          /* a spare that takes a dead trainer's place, too: see tr_job_serve */
+    bool        can_inherit;          /* a standby that takes a dead trainer's place, too: see tr_job_serve */
     const char *transport;            /* path of trireme_mpi.so; else TRIREME_TRANSPORT, else beside this library */
 } tr_job_options;
 
@@ -101,7 +101,7 @@ TR_API void    tr_job_watch_exit(const char *name);
 TR_API int     tr_job_rank(const tr_job *job);
 TR_API int     tr_job_size(const tr_job *job);
 TR_API tr_role tr_job_role(const tr_job *job);
-TR_API bool    tr_job_is_heir(const tr_job *job);             /* is it a trainer that was a spare? */
+TR_API bool    tr_job_is_replacement(const tr_job *job);             /* is it a trainer that was a standby? */
 TR_API int     tr_job_index(const tr_job *job);               /* among the ranks of its role, from 0 */
 TR_API int     tr_job_servers(const tr_job *job);
 TR_API int     tr_job_trainers(const tr_job *job);
@@ -110,8 +110,8 @@ TR_API const char *tr_job_rank_name(const tr_job *job, int rank);
 
 /* == servers ================================================================================= */
 
-/* Serve, or as a spare wait to serve, or as a replica keep what a server has, until every trainer has said goodbye (TR_OK) or the
- * job has failed. A spare that can inherit returns early, too, when it is called as a dead trainer's heir: then its role
+/* Serve, or as a standby wait to serve, or as a replica keep what a server has, until every trainer has said goodbye (TR_OK) or the
+ * job has failed. A standby that can inherit returns early, too, when it is called as a dead trainer's replacement: then its role
  * (tr_job_role) is TR_ROLE_TRAINER, and it does what that one would. tr_job_resumed says how many steps that had made. */
 TR_API tr_status tr_job_serve(tr_job *job);
 
@@ -202,11 +202,11 @@ typedef struct tr_job_fact {
  * explained in docs/distributed.md, "Consistency". */
 typedef struct tr_policy {
     bool    is_lockstep;              /* all servers make the same updates in the same order; a server that is one ahead goes back */
-    bool    gathers_apart;            /* gradients of different trainers are gathered apart from each other */
+    bool    gathers_per_trainer;            /* gradients of different trainers are gathered apart from each other */
     bool    decides;                  /* server 0 decides for all servers which gradients make an update */
     bool    goes_on;                  /* an update that lacks a dead trainer's gradient is made of the others' */
     bool    survives_trainers;        /* the other trainers go on when one dies without a replacement */
-    bool    snapshots_all;            /* every trainer takes part in a snapshot; otherwise its coordinator alone does */
+    bool    snapshots_all;            /* every trainer takes part in a snapshot; otherwise its initiator alone does */
     bool    leases_tasks;             /* tasks of the data are leased (trireme_tasks.h); otherwise each trainer has its share */
     bool    caches_rows;              /* trainers may keep rows of sparse tables between steps */
     bool    trains_copies;            /* trainers run the optimizers on copies of their own; servers add what was changed */
@@ -370,7 +370,7 @@ TR_API int       tr_job_exit_code(void);
  * trainers' values are made of this (python/trireme/distributed/collectives.py). They are no way for gradients: a post has 256 KiB at most.
  *
  * Collectives are numbered: the n-th of each trainer is the n-th of all. A trainer that has left takes no part; one that is dead and that a
- * spare will replace is waited for. What was complete stays as it was: a trainer that runs its script again posts again, and gets what was
+ * standby will replace is waited for. What was complete stays as it was: a trainer that runs its script again posts again, and gets what was
  * posted first. Servers keep the newest 8 MiB of that, in memory that outlives them. */
 enum { TR_JOB_POST_LIMIT = 1 << 18 };
 
@@ -426,7 +426,7 @@ typedef struct tr_job_checkpoint_report {
     int64_t step, bytes;
     double  seconds;                  /* from the call until the checkpoint was there */
     double  pause;                    /* the longest that a server let trainers wait */
-    bool    is_given_up;              /* it is not there because a rank died, or a spare was on its way: another may be begun at once */
+    bool    is_given_up;              /* it is not there because a rank died, or a standby was on its way: another may be begun at once */
 } tr_job_checkpoint_report;
 
 /* Is it this trainer that makes checkpoints now? It is the first of those that make steps; where nobody does, of those that stay. */
@@ -437,7 +437,7 @@ TR_API bool      tr_job_makes_checkpoints(const tr_job *job);
 TR_API tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec);
 TR_API bool      tr_job_checkpoint_is_under_way(const tr_job *job);
 /* After a new start of the job one server may have a step of this trainer that another lacks, until the trainer has made it again: a
- * checkpoint waits for that, or its parts are not of one moment. And a spare that takes a dead trainer's place may need minutes for its
+ * checkpoint waits for that, or its parts are not of one moment. And a standby that takes a dead trainer's place may need minutes for its
  * first step, which all others would wait for in modes async, ssp and geo: tr_job_checkpoint waits for it instead, two minutes at most, so a
  * trainer that has steps to make calls it later. */
 TR_API bool      tr_job_is_uneven(const tr_job *job);

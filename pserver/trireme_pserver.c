@@ -22,7 +22,7 @@ static const char usage[] =
     "  --heartbeat SECONDS      a sign of life at least this often             (0.5)\n"
     "  --start-timeout SECONDS  all ranks must have said hello by then         (60)\n"
     "  --grace SECONDS          to end by itself after another rank's death    (0.5)\n"
-    "  --spare                  wait until a server of this host dies, and take its place\n"
+    "  --standby                  wait until a server of this host dies, and take its place\n"
     "  --replica                keep what a server of another host has, and serve nobody\n"
     "  --probe                  serve nobody: measure the ways between the ranks of this job\n"
     "  --help, --version\n";
@@ -46,11 +46,11 @@ static int read_seconds(double *out, const char *text)
 /* 0: go on; 1: nothing more to do; 2: wrong. */
 static int read_options(tr_job_options *options, tr_role *role, bool *is_probe, int argc, char **argv)
 {
-    enum { TIMEOUT = 1, HEARTBEAT, START_TIMEOUT, GRACE, SPARE, REPLICA, PROBE, HELP, VERSION };
+    enum { TIMEOUT = 1, HEARTBEAT, START_TIMEOUT, GRACE, STANDBY, REPLICA, PROBE, HELP, VERSION };
     static const struct option names[] = {
         {"timeout", required_argument, NULL, TIMEOUT}, {"heartbeat", required_argument, NULL, HEARTBEAT},
         {"start-timeout", required_argument, NULL, START_TIMEOUT}, {"grace", required_argument, NULL, GRACE},
-        {"spare", no_argument, NULL, SPARE}, {"replica", no_argument, NULL, REPLICA},
+        {"standby", no_argument, NULL, STANDBY}, {"replica", no_argument, NULL, REPLICA},
         {"probe", no_argument, NULL, PROBE},
         {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0},
     };
@@ -64,8 +64,8 @@ static int read_options(tr_job_options *options, tr_role *role, bool *is_probe, 
             printf("%s%s", found == HELP ? usage : tr_version(), found == HELP ? "" : "\n");
             return 1;
         }
-        if (found == SPARE)
-            *role = TR_ROLE_SPARE;
+        if (found == STANDBY)
+            *role = TR_ROLE_STANDBY;
         else if (found == REPLICA)
             *role = TR_ROLE_REPLICA;
         else if (found == PROBE)

@@ -148,6 +148,7 @@ static Trireme__Trainer__Training *write_training(tr_job_desc_memory *memory, co
     to->check_finite = loop->check_finite;
     to->has_lease = loop->lease != 0;
     to->lease = loop->lease;
+    to->precision = loop->has_precision ? text(tr_precision_name(loop->precision)) : NULL;
     return to;
 }
 
@@ -178,22 +179,27 @@ static tr_status read_training(tr_loop_options *to, tr_job_desc_memory *memory, 
 {
     const Trireme__Trainer__Training *from = message->training;
 
+    tr_precision                       precision = TR_PRECISION_FLOAT32;
+
     if (from->threads > 256)
         return tr_fail(TR_EFORMAT, "the training has %u threads", from->threads);
+    if (from->precision && tr_precision_parse(&precision, from->precision) != TR_OK)
+        return tr_context(TR_EFORMAT, "in the training");
     *to = (tr_loop_options){
         .fetch_count = (int)message->n_fetches, .fetches = read_fetches(memory, message->n_fetches, message->fetches, false),
         .labels = read_fetches(memory, message->n_fetches, message->fetches, true), .report_every = from->report_every,
         .epochs = from->epochs, .steps = from->steps, .threads = (int)from->threads,
         .is_shuffled = message->data->has_shuffle_seed, .shuffle_seed = message->data->shuffle_seed,
-        .has_weight = from->has_weight, .weight = from->weight, .check_finite = from->check_finite, .lease = from->lease};
+        .has_weight = from->has_weight, .weight = from->weight, .check_finite = from->check_finite, .lease = from->lease,
+        .has_precision = from->precision != NULL, .precision = precision};
     return TR_OK;
 }
 
-/* == cuts ===================================================================================== */
+/* == partitions ===================================================================================== */
 
-static void write_lists(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, const tr_saved_cut *cut)
+static void write_lists(Trireme__Trainer__Partition *to, tr_job_desc_memory *memory, const tr_saved_partition *partition)
 {
-    const tr_job_spec *spec = &cut->spec;
+    const tr_job_spec *spec = &partition->spec;
 
     to->n_blocks = (size_t)spec->block_count;
     NEW_MESSAGES(to->blocks, memory, spec->block_count, Trireme__Trainer__Block, trireme__trainer__block__init);
@@ -207,8 +213,8 @@ static void write_lists(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, c
         block->bytes = (uint64_t)b->bytes;
         block->has_exact = block->exact = b->is_exact;
         block->has_may_be_nan = block->may_be_nan = b->may_be_nan;
-        block->source = text(cut->block_rows[i].source);
-        block->begin = cut->block_rows[i].begin;
+        block->source = text(partition->block_rows[i].source);
+        block->begin = partition->block_rows[i].begin;
     }
     to->n_values = (size_t)spec->value_count;
     NEW_MESSAGES(to->values, memory, spec->value_count, Trireme__Trainer__Value, trireme__trainer__value__init);
@@ -216,10 +222,10 @@ static void write_lists(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, c
         Trireme__Trainer__Value *value = to->values[i];
         value->server = (uint32_t)spec->values[i].server;
         value->name = text(spec->values[i].name);
-        value->source = text(cut->value_rows[i].source);
-        value->has_begin = value->has_end = cut->value_rows[i].begin >= 0;
-        value->begin = cut->value_rows[i].begin;
-        value->end = cut->value_rows[i].end;
+        value->source = text(partition->value_rows[i].source);
+        value->has_begin = value->has_end = partition->value_rows[i].begin >= 0;
+        value->begin = partition->value_rows[i].begin;
+        value->end = partition->value_rows[i].end;
     }
     to->n_facts = (size_t)spec->fact_count;
     NEW_MESSAGES(to->facts, memory, spec->fact_count, Trireme__Trainer__Fact, trireme__trainer__fact__init);
@@ -254,30 +260,30 @@ static tr_status read_kept(tr_saved_job_desc *out, tr_job_desc_memory *memory, c
     return TR_OK;
 }
 
-static void write_cut(Trireme__Trainer__Cut *to, tr_job_desc_memory *memory, const tr_saved_cut *cut,
+static void write_partition(Trireme__Trainer__Partition *to, tr_job_desc_memory *memory, const tr_saved_partition *partition,
                       const tr_loop_options *loop)
 {
-    to->mode = text(cut->spec.mode);
-    to->compress = text(cut->spec.compress);
-    to->on_nan = text(cut->spec.on_nan);
-    to->has_cache_rows = to->has_cache_staleness = cut->spec.cache_rows != 0;
-    to->cache_rows = cut->spec.cache_rows;
-    to->cache_staleness = cut->spec.cache_staleness;
-    to->trainer = bytes(&cut->trainer);
-#define PUT(program) to->has_##program = cut->program.bytes != NULL, to->program = bytes(&cut->program)
+    to->mode = text(partition->spec.mode);
+    to->compress = text(partition->spec.compress);
+    to->on_nan = text(partition->spec.on_nan);
+    to->has_cache_rows = to->has_cache_staleness = partition->spec.cache_rows != 0;
+    to->cache_rows = partition->spec.cache_rows;
+    to->cache_staleness = partition->spec.cache_staleness;
+    to->trainer = bytes(&partition->trainer);
+#define PUT(program) to->has_##program = partition->program.bytes != NULL, to->program = bytes(&partition->program)
     PUT(idle), PUT(prepare), PUT(begin), PUT(flush);
 #undef PUT
-    to->n_servers = (size_t)cut->spec.program_count;
+    to->n_servers = (size_t)partition->spec.program_count;
     to->servers = keep(memory, to->n_servers, sizeof *to->servers);
     for (size_t i = 0; i < to->n_servers; i++)
-        to->servers[i] = bytes(&cut->spec.programs[i]);
-    write_lists(to, memory, cut);
+        to->servers[i] = bytes(&partition->spec.programs[i]);
+    write_lists(to, memory, partition);
     to->n_fetches = (size_t)loop->fetch_count;
-    to->fetches = write_fetches(memory, loop->fetch_count, cut->fetches, loop->labels);
-    to->n_tables = (size_t)cut->table_count;
-    to->tables = texts(cut->tables);
-    to->n_on_servers = (size_t)cut->on_server_count;
-    to->on_servers = texts(cut->on_servers);
+    to->fetches = write_fetches(memory, loop->fetch_count, partition->fetches, loop->labels);
+    to->n_tables = (size_t)partition->table_count;
+    to->tables = texts(partition->tables);
+    to->n_on_servers = (size_t)partition->on_server_count;
+    to->on_servers = texts(partition->on_servers);
 }
 
 static tr_job_program program_of(protobuf_c_boolean has, ProtobufCBinaryData data)
@@ -285,68 +291,68 @@ static tr_job_program program_of(protobuf_c_boolean has, ProtobufCBinaryData dat
     return has ? (tr_job_program){data.data, data.len} : (tr_job_program){0};
 }
 
-static tr_status read_blocks(tr_saved_cut *to, tr_job_desc_memory *memory, const Trireme__Trainer__Cut *cut)
+static tr_status read_blocks(tr_saved_partition *to, tr_job_desc_memory *memory, const Trireme__Trainer__Partition *partition)
 {
-    tr_job_block  *blocks = keep(memory, cut->n_blocks, sizeof *blocks);
-    tr_saved_rows *rows = keep(memory, cut->n_blocks, sizeof *rows);
+    tr_job_block  *blocks = keep(memory, partition->n_blocks, sizeof *blocks);
+    tr_saved_rows *rows = keep(memory, partition->n_blocks, sizeof *rows);
 
-    for (size_t i = 0; i < cut->n_blocks; i++) {
-        const Trireme__Trainer__Block *b = cut->blocks[i];
-        if (b->server >= cut->n_servers || b->dtype > INT8_MAX || b->bytes > INT64_MAX || b->begin < 0)
+    for (size_t i = 0; i < partition->n_blocks; i++) {
+        const Trireme__Trainer__Block *b = partition->blocks[i];
+        if (b->server >= partition->n_servers || b->dtype > INT8_MAX || b->bytes > INT64_MAX || b->begin < 0)
             return tr_fail(TR_EFORMAT, "block '%s' of %llu bytes, from row %lld, is for server %u of %zu", b->param,
-                           (unsigned long long)b->bytes, (long long)b->begin, b->server, cut->n_servers);
+                           (unsigned long long)b->bytes, (long long)b->begin, b->server, partition->n_servers);
         blocks[i] = (tr_job_block){b->param, b->grad, (int)b->server, (tr_dtype)b->dtype, (int64_t)b->bytes, b->exact, b->may_be_nan};
         rows[i] = (tr_saved_rows){b->source, b->begin, -1};
     }
-    to->spec.block_count = (int)cut->n_blocks;
+    to->spec.block_count = (int)partition->n_blocks;
     to->spec.blocks = blocks;
     to->block_rows = rows;
     return TR_OK;
 }
 
-static tr_status read_values(tr_saved_cut *to, tr_job_desc_memory *memory, const Trireme__Trainer__Cut *cut)
+static tr_status read_values(tr_saved_partition *to, tr_job_desc_memory *memory, const Trireme__Trainer__Partition *partition)
 {
-    tr_job_value  *values = keep(memory, cut->n_values, sizeof *values);
-    tr_saved_rows *rows = keep(memory, cut->n_values, sizeof *rows);
+    tr_job_value  *values = keep(memory, partition->n_values, sizeof *values);
+    tr_saved_rows *rows = keep(memory, partition->n_values, sizeof *rows);
 
-    for (size_t i = 0; i < cut->n_values; i++) {
-        const Trireme__Trainer__Value *v = cut->values[i];
-        if (v->server >= cut->n_servers || (v->has_begin && (v->begin < 0 || v->end < v->begin)))
+    for (size_t i = 0; i < partition->n_values; i++) {
+        const Trireme__Trainer__Value *v = partition->values[i];
+        if (v->server >= partition->n_servers || (v->has_begin && (v->begin < 0 || v->end < v->begin)))
             return tr_fail(TR_EFORMAT, "the first value of '%s', rows %lld to %lld, is for server %u of %zu", v->name,
-                           (long long)v->begin, (long long)v->end, v->server, cut->n_servers);
+                           (long long)v->begin, (long long)v->end, v->server, partition->n_servers);
         values[i] = (tr_job_value){.server = (int)v->server, .name = v->name};
         rows[i] = (tr_saved_rows){v->source, v->has_begin ? v->begin : -1, v->end};
     }
-    to->spec.value_count = (int)cut->n_values;
+    to->spec.value_count = (int)partition->n_values;
     to->spec.values = values;
     to->value_rows = rows;
     return TR_OK;
 }
 
-static tr_status read_cut(tr_saved_cut *to, tr_job_desc_memory *memory, const Trireme__Trainer__Cut *cut, int fetch_count)
+static tr_status read_partition(tr_saved_partition *to, tr_job_desc_memory *memory, const Trireme__Trainer__Partition *partition, int fetch_count)
 {
-    tr_job_program *servers = keep(memory, cut->n_servers, sizeof *servers);
-    tr_job_fact    *facts = keep(memory, cut->n_facts, sizeof *facts);
+    tr_job_program *servers = keep(memory, partition->n_servers, sizeof *servers);
+    tr_job_fact    *facts = keep(memory, partition->n_facts, sizeof *facts);
 
-    for (size_t i = 0; i < cut->n_servers; i++)
-        servers[i] = program_of(true, cut->servers[i]);
-    for (size_t i = 0; i < cut->n_facts; i++)
-        facts[i] = (tr_job_fact){cut->facts[i]->key, cut->facts[i]->value};
-    if (cut->n_fetches != (size_t)fetch_count)
-        return tr_fail(TR_EFORMAT, "the programs for %zu servers fetch %zu variables, the job %d", cut->n_servers,
-                       cut->n_fetches, fetch_count);
-    *to = (tr_saved_cut){
-        .spec = {.mode = cut->mode, .compress = cut->compress, .on_nan = cut->on_nan, .program_count = (int)cut->n_servers, .programs = servers,
-                 .fact_count = (int)cut->n_facts, .facts = facts, .cache_rows = cut->cache_rows,
-                 .cache_staleness = cut->cache_staleness},
-        .trainer = program_of(true, cut->trainer), .idle = program_of(cut->has_idle, cut->idle),
-        .prepare = program_of(cut->has_prepare, cut->prepare), .begin = program_of(cut->has_begin, cut->begin),
-        .flush = program_of(cut->has_flush, cut->flush),
-        .fetches = read_fetches(memory, cut->n_fetches, cut->fetches, false),
-        .table_count = (int)cut->n_tables, .tables = (const char *const *)cut->tables,
-        .on_server_count = (int)cut->n_on_servers, .on_servers = (const char *const *)cut->on_servers};
-    TR_TRY(read_blocks(to, memory, cut));
-    return read_values(to, memory, cut);
+    for (size_t i = 0; i < partition->n_servers; i++)
+        servers[i] = program_of(true, partition->servers[i]);
+    for (size_t i = 0; i < partition->n_facts; i++)
+        facts[i] = (tr_job_fact){partition->facts[i]->key, partition->facts[i]->value};
+    if (partition->n_fetches != (size_t)fetch_count)
+        return tr_fail(TR_EFORMAT, "the programs for %zu servers fetch %zu variables, the job %d", partition->n_servers,
+                       partition->n_fetches, fetch_count);
+    *to = (tr_saved_partition){
+        .spec = {.mode = partition->mode, .compress = partition->compress, .on_nan = partition->on_nan, .program_count = (int)partition->n_servers, .programs = servers,
+                 .fact_count = (int)partition->n_facts, .facts = facts, .cache_rows = partition->cache_rows,
+                 .cache_staleness = partition->cache_staleness},
+        .trainer = program_of(true, partition->trainer), .idle = program_of(partition->has_idle, partition->idle),
+        .prepare = program_of(partition->has_prepare, partition->prepare), .begin = program_of(partition->has_begin, partition->begin),
+        .flush = program_of(partition->has_flush, partition->flush),
+        .fetches = read_fetches(memory, partition->n_fetches, partition->fetches, false),
+        .table_count = (int)partition->n_tables, .tables = (const char *const *)partition->tables,
+        .on_server_count = (int)partition->n_on_servers, .on_servers = (const char *const *)partition->on_servers};
+    TR_TRY(read_blocks(to, memory, partition));
+    return read_values(to, memory, partition);
 }
 
 /* == names ==================================================================================== */
@@ -358,16 +364,16 @@ static tr_status check_names(size_t count, char *const *names)
     return TR_OK;
 }
 
-static tr_status check_cut(const Trireme__Trainer__Cut *cut)
+static tr_status check_partition(const Trireme__Trainer__Partition *partition)
 {
-    for (size_t i = 0; i < cut->n_blocks; i++)
-        TR_TRY(check_names(3, (char *const[]){cut->blocks[i]->param, cut->blocks[i]->grad, cut->blocks[i]->source}));
-    for (size_t i = 0; i < cut->n_values; i++)
-        TR_TRY(check_names(2, (char *const[]){cut->values[i]->name, cut->values[i]->source}));
-    for (size_t i = 0; i < cut->n_fetches; i++)
-        TR_TRY(tr_name_check(cut->fetches[i]->name));
-    TR_TRY(check_names(cut->n_tables, cut->tables));
-    return check_names(cut->n_on_servers, cut->on_servers);
+    for (size_t i = 0; i < partition->n_blocks; i++)
+        TR_TRY(check_names(3, (char *const[]){partition->blocks[i]->param, partition->blocks[i]->grad, partition->blocks[i]->source}));
+    for (size_t i = 0; i < partition->n_values; i++)
+        TR_TRY(check_names(2, (char *const[]){partition->values[i]->name, partition->values[i]->source}));
+    for (size_t i = 0; i < partition->n_fetches; i++)
+        TR_TRY(tr_name_check(partition->fetches[i]->name));
+    TR_TRY(check_names(partition->n_tables, partition->tables));
+    return check_names(partition->n_on_servers, partition->on_servers);
 }
 
 /* Of the variables that the job names beside its programs. */
@@ -380,8 +386,8 @@ static tr_status check_job(const Trireme__Trainer__Job *job)
         TR_TRY(tr_name_check(job->fetches[i]->name));
     for (size_t i = 0; i < job->n_kept; i++)
         TR_TRY(tr_name_check(job->kept[i]->name));
-    for (size_t i = 0; i < job->n_cuts; i++)
-        TR_TRY(check_cut(job->cuts[i]));
+    for (size_t i = 0; i < job->n_partitions; i++)
+        TR_TRY(check_partition(job->partitions[i]));
     return check_names(job->n_saved, job->saved);
 }
 
@@ -403,26 +409,26 @@ const Trireme__Trainer__Job *tr_job_desc_write(tr_job_desc_memory *memory, const
     job->n_saved = (size_t)desc->saved_count;
     job->saved = texts(desc->saved);
     write_kept(job, memory, desc);
-    job->n_cuts = (size_t)desc->cut_count;
-    NEW_MESSAGES(job->cuts, memory, desc->cut_count, Trireme__Trainer__Cut, trireme__trainer__cut__init);
-    for (int i = 0; i < desc->cut_count; i++)
-        write_cut(job->cuts[i], memory, &desc->cuts[i], &desc->loop);
+    job->n_partitions = (size_t)desc->partition_count;
+    NEW_MESSAGES(job->partitions, memory, desc->partition_count, Trireme__Trainer__Partition, trireme__trainer__partition__init);
+    for (int i = 0; i < desc->partition_count; i++)
+        write_partition(job->partitions[i], memory, &desc->partitions[i], &desc->loop);
     return job;
 }
 
 tr_status tr_job_desc_read(tr_saved_job_desc *out, tr_job_desc_memory *memory, const Trireme__Trainer__Job *message)
 {
-    tr_saved_cut *cuts = keep(memory, message->n_cuts, sizeof *cuts);
+    tr_saved_partition *partitions = keep(memory, message->n_partitions, sizeof *partitions);
 
     TR_TRY(check_job(message));
     *out = (tr_saved_job_desc){
         .startup = program_of(true, message->startup), .main = program_of(true, message->main),
         .save_folder = message->save_folder, .saved_count = (int)message->n_saved,
-        .saved = (const char *const *)message->saved, .cut_count = (int)message->n_cuts, .cuts = cuts};
+        .saved = (const char *const *)message->saved, .partition_count = (int)message->n_partitions, .partitions = partitions};
     TR_TRY(read_data(out, memory, message->data));
     TR_TRY(read_training(&out->loop, memory, message));
     TR_TRY(read_kept(out, memory, message));
-    for (size_t i = 0; i < message->n_cuts; i++)
-        TR_TRY(read_cut(&cuts[i], memory, message->cuts[i], out->loop.fetch_count));
+    for (size_t i = 0; i < message->n_partitions; i++)
+        TR_TRY(read_partition(&partitions[i], memory, message->partitions[i], out->loop.fetch_count));
     return TR_OK;
 }

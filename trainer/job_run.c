@@ -17,8 +17,8 @@ enum { SEED_OF_TRAINER = 1000003 };   /* python/trireme/distributed/transpiler.p
 
 typedef struct running {
     const tr_saved_job_desc *desc;
-    const tr_saved_cut      *cut;     /* NULL: alone */
-    tr_policy   policy;               /* of the cut's mode */
+    const tr_saved_partition      *partition;     /* NULL: alone */
+    tr_policy   policy;               /* of the partition's mode */
     tr_job     *job;
     tr_scope   *scope;
     tr_program *program, *idle, *flush;
@@ -101,16 +101,16 @@ static tr_status fill_value(tr_job_value *value, const running *r, const tr_save
 
 static tr_status set_up(const running *r, tr_job_value *values, int64_t (*dims)[TR_MAX_RANK], tr_job_table *tables)
 {
-    tr_job_spec spec = r->cut->spec;
+    tr_job_spec spec = r->partition->spec;
 
-    for (int i = 0; i < r->cut->table_count; i++)
-        TR_TRY(tr_job_describe_table(&tables[i], r->scope, r->cut->tables[i]));
-    spec.table_count = r->cut->table_count;
+    for (int i = 0; i < r->partition->table_count; i++)
+        TR_TRY(tr_job_describe_table(&tables[i], r->scope, r->partition->tables[i]));
+    spec.table_count = r->partition->table_count;
     spec.tables = tables;
 
     for (int i = 0; i < spec.value_count; i++) {
         values[i] = spec.values[i];
-        TR_TRY(fill_value(&values[i], r, &r->cut->value_rows[i], dims[i]));
+        TR_TRY(fill_value(&values[i], r, &r->partition->value_rows[i], dims[i]));
     }
     tr_keeper_fill(&r->keeper, &spec, values);
     spec.values = values;
@@ -120,11 +120,11 @@ static tr_status set_up(const running *r, tr_job_value *values, int64_t (*dims)[
 /* Take over trainer 0's parameters. */
 static tr_status pull_all(const running *r, int *blocks, void **places)
 {
-    const tr_job_spec *spec = &r->cut->spec;
+    const tr_job_spec *spec = &r->partition->spec;
     tr_ticket          ticket;
 
     for (int i = 0; i < spec->block_count; i++) {
-        const tr_saved_rows *rows = &r->cut->block_rows[i];
+        const tr_saved_rows *rows = &r->partition->block_rows[i];
         char                *place;
         TR_TRY(find_rows(&place, r, rows->source, rows->begin, spec->blocks[i].bytes));
         places[i] = place;
@@ -136,13 +136,13 @@ static tr_status pull_all(const running *r, int *blocks, void **places)
 
 static tr_status join(const running *r)
 {
-    const tr_job_spec *spec = &r->cut->spec;
+    const tr_job_spec *spec = &r->partition->spec;
     tr_job_value      *values = tr__must_alloc((size_t)spec->value_count * sizeof *values);
     int64_t          (*dims)[TR_MAX_RANK] = tr__must_alloc((size_t)spec->value_count * sizeof *dims);
     int               *blocks = tr__must_alloc((size_t)spec->block_count * sizeof *blocks);
     void             **places = tr__must_alloc((size_t)spec->block_count * sizeof *places);
 
-    tr_job_table      *tables = tr__must_alloc((size_t)r->cut->table_count * sizeof *tables);
+    tr_job_table      *tables = tr__must_alloc((size_t)r->partition->table_count * sizeof *tables);
 
     tr_status status = set_up(r, values, dims, tables);
     if (status == TR_OK)
@@ -160,57 +160,57 @@ static tr_status find_cut(running *r)
     char   known[128] = "";
     size_t used = 0;
 
-    for (int i = 0; i < r->desc->cut_count; i++) {
-        const int servers = r->desc->cuts[i].spec.program_count;
+    for (int i = 0; i < r->desc->partition_count; i++) {
+        const int servers = r->desc->partitions[i].spec.program_count;
         if (servers == tr_job_servers(r->job))
-            r->cut = &r->desc->cuts[i];
+            r->partition = &r->desc->partitions[i];
         if (used < sizeof known)
             used += (size_t)snprintf(known + used, sizeof known - used, "%s%d", i ? ", " : "", servers);
     }
-    if (r->cut)
-        return tr_policy_parse(&r->policy, r->cut->spec.mode);
+    if (r->partition)
+        return tr_policy_parse(&r->policy, r->partition->spec.mode);
     return tr_fail(TR_ENOTFOUND, "the job was saved for %s servers, but %d are here: start as many, or save it with servers=%d",
-                   r->desc->cut_count ? known : "no", tr_job_servers(r->job), tr_job_servers(r->job));
+                   r->desc->partition_count ? known : "no", tr_job_servers(r->job), tr_job_servers(r->job));
 }
 
 /* Where an update is not of all trainers, tasks go to who is free. */
 static bool has_leases(const running *r)
 {
-    return r->cut && r->desc->data.split == TR_SPLIT_TASKS && !r->desc->in_memory && r->policy.leases_tasks;
+    return r->partition && r->desc->data.split == TR_SPLIT_TASKS && !r->desc->in_memory && r->policy.leases_tasks;
 }
 
 /* Steps that an earlier start of this job has left with its servers. In mode geo theirs are exchanges. */
 static int64_t steps_before(const running *r)
 {
-    return r->cut ? tr_job_step(r->job) * r->policy.period : 0;
+    return r->partition ? tr_job_step(r->job) * r->policy.period : 0;
 }
 
 /* == preparing ================================================================================ */
 
 static tr_status prepare_programs(running *r)
 {
-    const tr_job_program *main = r->cut ? &r->cut->trainer : &r->desc->main;
+    const tr_job_program *main = r->partition ? &r->partition->trainer : &r->desc->main;
     int                   loaded;
 
     r->scope = tr_scope_new(NULL);
     TR_TRY(run_once(r, &r->desc->startup, "startup"));
-    TR_TRY(tr_keeper_init(&r->keeper, r->desc, r->cut, r->cut ? &r->policy : NULL, r->job, r->scope));
+    TR_TRY(tr_keeper_init(&r->keeper, r->desc, r->partition, r->partition ? &r->policy : NULL, r->job, r->scope));
     TR_TRY(tr_keeper_load(&r->keeper));
     TR_TRY(tr_program_parse(&r->program, main->bytes, main->size));
-    if (!r->cut)
+    if (!r->partition)
         return TR_OK;
     /* Each trainer draws its own random numbers; the one that was saved is trainer 0's. */
     const int64_t seed = (int64_t)SEED_OF_TRAINER * tr_job_index(r->job);
     tr_program_set_random_seed(r->program, tr_program_random_seed(r->program) + seed);
-    if (r->cut->idle.bytes) {
-        TR_TRY(tr_program_parse(&r->idle, r->cut->idle.bytes, r->cut->idle.size));
+    if (r->partition->idle.bytes) {
+        TR_TRY(tr_program_parse(&r->idle, r->partition->idle.bytes, r->partition->idle.size));
         tr_program_set_random_seed(r->idle, tr_program_random_seed(r->idle) + seed);
     }
-    if (r->cut->flush.bytes)
-        TR_TRY(tr_program_parse(&r->flush, r->cut->flush.bytes, r->cut->flush.size));
-    TR_TRY(run_once(r, &r->cut->prepare, "first"));
+    if (r->partition->flush.bytes)
+        TR_TRY(tr_program_parse(&r->flush, r->partition->flush.bytes, r->partition->flush.size));
+    TR_TRY(run_once(r, &r->partition->prepare, "first"));
     TR_TRY(join(r));
-    TR_TRY(run_once(r, &r->cut->begin, "second"));
+    TR_TRY(run_once(r, &r->partition->begin, "second"));
     tr_keeper_joined(&r->keeper, steps_before(r));
     return tr_job_load_own(r->job, r->scope, &loaded);
 }
@@ -239,8 +239,8 @@ static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
     options.has_leases = has_leases(r);
     options.runs = r->keeper.first + (options.has_leases ? 0 : steps_before(r));
     options.skip = options.has_leases ? 0 : options.runs;
-    if (r->cut)
-        options.fetches = r->cut->fetches;
+    if (r->partition)
+        options.fetches = r->partition->fetches;
     TR_TRY(tr_loop_new(&r->loop, r->program, r->scope, r->data, &options));
     const int64_t from = tr__now();
     while (!report.is_at_end && !r->is_stopped) {
@@ -259,8 +259,8 @@ static tr_status train(running *r, tr_saved_job_watcher watcher, void *payload)
 
 static bool is_on_servers(const running *r, const char *name)
 {
-    for (int i = 0; r->cut && i < r->cut->on_server_count; i++)
-        if (!strcmp(r->cut->on_servers[i], name))
+    for (int i = 0; r->partition && i < r->partition->on_server_count; i++)
+        if (!strcmp(r->partition->on_servers[i], name))
             return true;
     return false;
 }
@@ -301,8 +301,8 @@ static tr_status run_all(running *r, tr_saved_job_watcher watcher, void *payload
     TR_TRY(train(r, watcher, payload));
     if (r->is_stopped)
         return TR_OK;
-    if (r->cut)
-        TR_TRY(run_once(r, &r->cut->flush, "last"));
+    if (r->partition)
+        TR_TRY(run_once(r, &r->partition->flush, "last"));
     r->keeper.made = r->made;
     TR_TRY(save(r));
     return tr_keeper_end(&r->keeper);

@@ -87,7 +87,7 @@ static tr_status find_beginning(tr_keeper *k)
 
     if (k->job)
         TR_TRY(tr_job_resumed(k->job, &k->has_servers_state, &made));
-    k->has_servers_state |= k->job && tr_job_is_heir(k->job);
+    k->has_servers_state |= k->job && tr_job_is_replacement(k->job);
     TR_TRY(claim_folder(k));
     if (k->has_servers_state) {
         tr_beginning_read(&place, folder, index);
@@ -112,10 +112,10 @@ static int64_t newest(const tr_keeper *k)
     return step;
 }
 
-tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_cut *cut, const tr_policy *policy, tr_job *job,
+tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_partition *partition, const tr_policy *policy, tr_job *job,
                          tr_scope *scope)
 {
-    *keeper = (tr_keeper){.desc = desc, .cut = cut, .policy = policy, .job = job, .scope = scope, .took_at = tr__now(), .is_good = true};
+    *keeper = (tr_keeper){.desc = desc, .partition = partition, .policy = policy, .job = job, .scope = scope, .took_at = tr__now(), .is_good = true};
     if (!is_on(keeper))
         return TR_OK;
     if (!desc->kept_count)
@@ -141,10 +141,10 @@ void tr_keeper_deinit(tr_keeper *keeper)
 
 static bool is_on_servers(const tr_keeper *k, const tr_saved_state *state)
 {
-    if (!k->cut)
+    if (!k->partition)
         return false;
-    for (int i = 0; i < k->cut->spec.value_count; i++)
-        if (!strcmp(k->cut->value_rows[i].source, state->name))
+    for (int i = 0; i < k->partition->spec.value_count; i++)
+        if (!strcmp(k->partition->value_rows[i].source, state->name))
             return true;
     return state->kind == TR_STATE_TABLE;
 }
@@ -219,7 +219,7 @@ void tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *va
     if (!is_on(keeper))
         return;
     for (int i = 0; i < spec->value_count; i++) {
-        const tr_saved_rows  *rows = &keeper->cut->value_rows[i];
+        const tr_saved_rows  *rows = &keeper->partition->value_rows[i];
         const tr_saved_state *state = find_state(keeper, rows->source);
         if (!state)
             continue;
@@ -304,7 +304,7 @@ static tr_status wait(tr_keeper *k)
     tr_job_checkpoint_report report = {0};
     k->has_taken = false;
     const tr_status status = tr_job_checkpoint_wait(k->job, PATIENCE, &report);
-    k->is_wished = report.is_given_up;
+    k->is_wanted = report.is_given_up;
     return note(k, status);
 }
 
@@ -316,7 +316,7 @@ static tr_status take(tr_keeper *k)
 
     k->last = steps_of(k);
     k->took_at = tr__now();
-    k->is_wished = false;
+    k->is_wanted = false;
     const tr_status status = take_with(k, states, tables);
     free(states);
     free(tables);
@@ -373,16 +373,16 @@ static bool has_news(const tr_keeper *k)
 }
 
 /* Not again and again at once, where ranks die one after the other. */
-static bool is_wished(const tr_keeper *k)
+static bool is_wanted(const tr_keeper *k)
 {
-    return k->is_wished && tr__now() - k->took_at >= AGAIN;
+    return k->is_wanted && tr__now() - k->took_at >= AGAIN;
 }
 
 static bool is_due(const tr_keeper *k)
 {
     const tr_checkpoint_options *o = &k->desc->checkpoints;
 
-    return steps_of(k) > k->last && (is_wished(k) || (o->every_steps && steps_of(k) / o->every_steps > k->last / o->every_steps) ||
+    return steps_of(k) > k->last && (is_wanted(k) || (o->every_steps && steps_of(k) / o->every_steps > k->last / o->every_steps) ||
                                      (o->every_seconds > 0 && (double)(tr__now() - k->took_at) / 1e9 >= o->every_seconds));
 }
 
@@ -391,7 +391,7 @@ int64_t tr_keeper_steps_to_pause(tr_keeper *keeper)
     if (!is_on(keeper) || !makes_them(keeper))
         return 0;
     const int64_t every = keeper->desc->checkpoints.every_steps;
-    if (has_news(keeper) || is_wished(keeper) || is_due(keeper))       /* the steps are those of the last look */
+    if (has_news(keeper) || is_wanted(keeper) || is_due(keeper))       /* the steps are those of the last look */
         return 1;
     return every ? every - steps_of(keeper) % every : 0;
 }

@@ -9,12 +9,12 @@
 
 typedef struct tr_keeper {
     const tr_saved_job_desc *desc;
-    const tr_saved_cut      *cut;     /* NULL: one process */
+    const tr_saved_partition      *partition;     /* NULL: one process */
     tr_job        *job;
     const tr_policy *policy;          /* of the job's mode; NULL: one process */
     tr_scope      *scope;
     tr_checkpoint *from;              /* what it goes on from, or NULL */
-    bool           has_servers_state; /* the job was started again, or this trainer is an heir, and servers have what was done: nothing
+    bool           has_servers_state; /* the job was started again, or this trainer is a replacement, and servers have what was done: nothing
                                          but statistics is taken */
     int64_t        first;             /* steps of this trainer before this launch of the job */
     int64_t        before;            /* and in earlier starts of it */
@@ -27,13 +27,13 @@ typedef struct tr_keeper {
     tr_status      status;            /* of the last one that could not be written, and why not; TR_OK: what came after it was */
     char           why[1024];
     int64_t        took_at;           /* when that was begun, or another trainer's was there */
-    bool           is_wished;         /* a death has cost it, and it is to be begun anew */
+    bool           is_wanted;         /* a death has cost it, and it is to be begun anew */
     bool           has_told;          /* the launcher that a signal asked for the end */
 } tr_keeper;
 
 /* Find where this trainer goes on: at the newest checkpoint, or, when the job was started again and its servers have their state, or
  * another process was this trainer before, as many steps as they have behind where the launch began. And listen to signals. Nothing is done where the job keeps none. */
-tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_cut *cut, const tr_policy *policy, tr_job *job,
+tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_partition *partition, const tr_policy *policy, tr_job *job,
                          tr_scope *scope);
 void      tr_keeper_deinit(tr_keeper *keeper);
 /* Give the scope's variables the values of the checkpoint: behind the startup program. */

@@ -18,7 +18,7 @@ static const char usage[] =
     "    trireme launch --servers 2 --trainers 4 JOB\n"
     "    mpirun -np 2 trireme-pserver : -np 4 trireme-trainer JOB\n"
     "FILEs take the place of those that the job names.\n"
-    "  --spare         in front of all else: wait until a trainer dies, or a server of this host, and take its place\n"
+    "  --standby         in front of all else: wait until a trainer dies, or a server of this host, and take its place\n"
     "  --epochs N      passes over the data            (as the job says, here and below)\n"
     "  --steps N       end after so many\n"
     "  --report N      a line every N steps; 0: none\n"
@@ -232,12 +232,12 @@ static bool any_touches_files(const tr_saved_job_desc *desc)
 {
     bool does = touches_files(&desc->startup) || touches_files(&desc->main);
 
-    for (int c = 0; !does && c < desc->cut_count; c++) {
-        const tr_saved_cut *cut = &desc->cuts[c];
-        does = touches_files(&cut->trainer) || touches_files(&cut->idle) || touches_files(&cut->prepare) ||
-               touches_files(&cut->begin) || touches_files(&cut->flush);
-        for (int s = 0; !does && s < cut->spec.program_count; s++)
-            does = touches_files(&cut->spec.programs[s]);
+    for (int c = 0; !does && c < desc->partition_count; c++) {
+        const tr_saved_partition *partition = &desc->partitions[c];
+        does = touches_files(&partition->trainer) || touches_files(&partition->idle) || touches_files(&partition->prepare) ||
+               touches_files(&partition->begin) || touches_files(&partition->flush);
+        for (int s = 0; !does && s < partition->spec.program_count; s++)
+            does = touches_files(&partition->spec.programs[s]);
     }
     return does;
 }
@@ -281,13 +281,13 @@ static int leave(tr_job *job, tr_status status, bool is_stopped)
     return is_stopped ? TR_STOPPED : is_good ? 0 : 1;
 }
 
-/* Until a trainer has died: then *job is its heir's. Returns false when the job is over, and *code is what to end with. */
-static bool wait_as_spare(tr_job **job, int *code)
+/* Until a trainer has died: then *job is its replacement's. Returns false when the job is over, and *code is what to end with. */
+static bool wait_as_standby(tr_job **job, int *code)
 {
     const tr_job_options options = {.can_inherit = true};
 
     tr_job_prepare();
-    tr_status status = tr_job_start(job, TR_ROLE_SPARE, &options);
+    tr_status status = tr_job_start(job, TR_ROLE_STANDBY, &options);
     if (status != TR_OK)
         tell(status, NULL);
     else
@@ -323,13 +323,13 @@ int main(int argc, char **argv)
                     .checkpoint_seconds = -1, .checkpoint_keep = -1};
     tr_job    *job = NULL;
     int        code;
-    const bool is_spare = argc > 1 && !strcmp(argv[1], "--spare");
+    const bool is_standby = argc > 1 && !strcmp(argv[1], "--standby");
 
-    if (is_spare && !wait_as_spare(&job, &code))
+    if (is_standby && !wait_as_standby(&job, &code))
         return code;
     int found = read_environment(&c);
     if (!found)
-        found = read_options(&c, argc - is_spare, argv + is_spare);
+        found = read_options(&c, argc - is_standby, argv + is_standby);
     if (is_in_job())
         tr_job_prepare();
     if (found > 1 && is_in_job())

@@ -147,6 +147,8 @@ typedef struct tr_loop_options {
     tr_program        *idle;          /* in a job: what runs in a step without samples; NULL: the program itself */
     tr_program        *flush;         /* with leases: what runs when a task ends, so that all of it is with the servers; NULL: nothing */
     bool               check_finite;
+    bool               has_precision; /* matrix products have this one; else that of the process */
+    tr_precision       precision;
 } tr_loop_options;
 
 /* What a loop has done when tr_loop_run returns. */
@@ -183,7 +185,7 @@ typedef struct tr_saved_rows {
 } tr_saved_rows;
 
 /* What a distributed job with so many servers needs: the comments of Cut in proto/job.proto. */
-typedef struct tr_saved_cut {
+typedef struct tr_saved_partition {
     tr_job_spec          spec;        /* of the values only server and name are used */
     const tr_saved_rows *block_rows;  /* what each block is of the trainers' variables */
     const tr_saved_rows *value_rows;
@@ -193,7 +195,7 @@ typedef struct tr_saved_cut {
     const char *const   *fetches;     /* by their names in the trainer's program, as many as the loop's */
     int                  on_server_count;
     const char *const   *on_servers;
-} tr_saved_cut;
+} tr_saved_partition;
 
 /* A variable that a checkpoint holds, as in a tr_state. */
 typedef struct tr_saved_state {
@@ -221,8 +223,8 @@ typedef struct tr_saved_job_desc {
     const char         *save_folder;  /* NULL: nothing is saved */
     int                 saved_count;
     const char *const  *saved;
-    int                 cut_count;
-    const tr_saved_cut *cuts;
+    int                 partition_count;
+    const tr_saved_partition *partitions;
     int                 kept_count;
     const tr_saved_state *kept;
     tr_checkpoint_options checkpoints;

@@ -23,18 +23,18 @@ enum { VERSION = 1, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 30 };
 
 /* == names ==================================================================================== */
 
-uint64_t tr_checkpoint_new_cut(void)
+uint64_t tr_checkpoint_new_number(void)
 {
-    uint64_t cut = 0;
+    uint64_t snapshot = 0;
 
-    if (getrandom(&cut, sizeof cut, GRND_NONBLOCK) != sizeof cut)
-        cut = (uint64_t)time(NULL) << 32 ^ (uint64_t)getpid();
-    return cut;
+    if (getrandom(&snapshot, sizeof snapshot, GRND_NONBLOCK) != sizeof snapshot)
+        snapshot = (uint64_t)time(NULL) << 32 ^ (uint64_t)getpid();
+    return snapshot;
 }
 
-char *tr_part_name(int index, int count, uint64_t cut)
+char *tr_part_name(int index, int count, uint64_t snapshot)
 {
-    return tr__must_format("part-%05d-of-%05d.%016" PRIx64 ".data", index, count, cut);
+    return tr__must_format("part-%05d-of-%05d.%016" PRIx64 ".data", index, count, snapshot);
 }
 
 char *tr_checkpoint_path(const char *folder, int64_t step)

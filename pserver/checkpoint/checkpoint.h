@@ -7,7 +7,7 @@
  *     tr_manifest_write                   one: when all parts are there
  *     tr_checkpoint_prune                 the same: of older checkpoints, and of what was left half written
  *
- * What must stay true: a file is never overwritten, since its name has the cut's random number; a rename of the manifest
+ * What must stay true: a file is never overwritten, since its name has the snapshot's random number; a rename of the manifest
  * is the only thing that makes a checkpoint. Parsing trusts nothing. */
 #ifndef TR_PSERVER_CHECKPOINT_H
 #define TR_PSERVER_CHECKPOINT_H
@@ -23,9 +23,9 @@ typedef Trireme__Checkpoint__Tensor   tr_part_tensor;
 enum { TR_CHECKPOINT_CHUNK = 1 << 20, TR_CHECKPOINT_ALIGN = 64, TR_MANIFEST_HEADER = 24 };
 
 /* A random number that tells this cut from all others. */
-uint64_t  tr_checkpoint_new_cut(void);
+uint64_t  tr_checkpoint_new_number(void);
 /* "part-00000-of-00002.9f3c0123456789ab.data"; malloc'ed. */
-char     *tr_part_name(int index, int count, uint64_t cut);
+char     *tr_part_name(int index, int count, uint64_t snapshot);
 /* A part as bytes, for a message; malloc'ed. */
 uint8_t  *tr_part_pack(size_t *size, const tr_part *part);
 /* NULL: damaged. Free it by tr_part_free. */
@@ -34,15 +34,15 @@ void      tr_part_free(tr_part *part);
 
 /* Of the tables among these states the rows of this moment are written, however long the writing takes and whatever
  * is updated meanwhile. The one that updates calls both, between updates. */
-tr_status tr_tables_cut(int count, const tr_state *states);
-void      tr_tables_cut_end(int count, const tr_state *states);
-/* Write `folder`/`name`, and the folders on the way. *out describes it. Tables have a cut.
+tr_status tr_tables_snapshot(int count, const tr_state *states);
+void      tr_tables_snapshot_end(int count, const tr_state *states);
+/* Write `folder`/`name`, and the folders on the way. *out describes it. Tables have a snapshot.
  * On failure the file is gone, and the folder too when nothing else is in it. */
 tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_state *states);
 /* Of a checkpoint that will not come to be: remove a part, if it is there, and the folder when nothing else is in it. */
 void      tr_part_remove(const char *folder, const char *name);
 /* Write the manifest of DIR/step-...: `parts` are there. Files of the folder that it does not name are removed. */
-tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t cut, int part_count,
+tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
                             tr_part *const *parts);
 /* Leave the newest `keep` checkpoints (at least one), and nothing half written that is older. Failing to remove something
  * is no failure. */

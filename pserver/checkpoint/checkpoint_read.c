@@ -151,7 +151,7 @@ static tr_status read_manifest(tr_checkpoint *c)
     int       fd;
 
     TR_TRY(open_file(&fd, &size, &path, c->folder, "manifest"));
-    bytes = size <= MANIFEST_MAX ? malloc(size + 1) : NULL;
+    bytes = size <= MANIFEST_MAX ? tr__must_bytes(size + 1) : NULL;
     if (bytes)
         status = read_all(fd, bytes, size, 0, path);
     else
@@ -391,7 +391,7 @@ int64_t     tr_checkpoint_step(const tr_checkpoint *c) { return (int64_t)c->mani
 const char *tr_checkpoint_mode(const tr_checkpoint *c) { return c->manifest->mode; }
 const char *tr_checkpoint_digest(const tr_checkpoint *c) { return c->manifest->digest; }
 const char *tr_checkpoint_version(const tr_checkpoint *c) { return c->manifest->version; }
-uint64_t    tr_checkpoint_cut(const tr_checkpoint *c) { return c->manifest->cut; }
+uint64_t    tr_checkpoint_number(const tr_checkpoint *c) { return c->manifest->snapshot; }
 int64_t     tr_checkpoint_created(const tr_checkpoint *c) { return (int64_t)c->manifest->created; }
 int         tr_checkpoint_parts(const tr_checkpoint *c) { return (int)c->manifest->n_parts; }
 int         tr_checkpoint_trainers(const tr_checkpoint *c) { return (int)c->manifest->n_trainers; }

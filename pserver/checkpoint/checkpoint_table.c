@@ -18,19 +18,19 @@ static tr_table *rows_of(const tr_state *state)
     return table ? (tr_table *)(uintptr_t)table->first_rows : NULL;
 }
 
-tr_status tr_tables_cut(int count, const tr_state *states)
+tr_status tr_tables_snapshot(int count, const tr_state *states)
 {
     for (int i = 0; i < count; i++)
         if (rows_of(&states[i]))
-            TR_TRY(tr_table_cut(rows_of(&states[i])));
+            TR_TRY(tr_table_snapshot(rows_of(&states[i])));
     return TR_OK;
 }
 
-void tr_tables_cut_end(int count, const tr_state *states)
+void tr_tables_snapshot_end(int count, const tr_state *states)
 {
     for (int i = 0; i < count; i++)
         if (rows_of(&states[i]))
-            tr_table_cut_end(rows_of(&states[i]));
+            tr_table_snapshot_end(rows_of(&states[i]));
 }
 
 about *tr__table_describe(const tr_job_table *table)

@@ -120,11 +120,11 @@ static tr_status put_shard(writer *w, const tr_job_table *table, uint32_t shard,
     void     *rows = NULL;
     uint64_t  bytes = 0;
 
-    TR_TRY(tr_table_cut_read(table->first_rows, shard, &rows, &bytes));
+    TR_TRY(tr_table_snapshot_read(table->first_rows, shard, &rows, &bytes));
     tr_status status = put_rows(w, table->name, shard, stride, false, rows, bytes);
     free(rows);
     TR_TRY(status);
-    TR_TRY(tr_table_cut_read_candidates(table->first_rows, shard, &rows, &bytes));
+    TR_TRY(tr_table_snapshot_read_candidates(table->first_rows, shard, &rows, &bytes));
     status = put_rows(w, table->name, shard, sizeof(tr_slot_row), true, rows, bytes);
     free(rows);
     return status;
@@ -244,7 +244,7 @@ static void describe_trainers(tr_manifest *m, Trireme__Checkpoint__Trainer *item
     m->n_trainers = (size_t)facts->trainer_count;
 }
 
-tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t cut, int part_count,
+tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
                             tr_part *const *parts)
 {
     tr_manifest m = TRIREME__CHECKPOINT__MANIFEST__INIT;
@@ -255,7 +255,7 @@ tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts
     m.step = (uint64_t)facts->step;
     m.digest = (char *)(uintptr_t)(facts->digest ? facts->digest : "");
     m.mode = (char *)(uintptr_t)facts->mode;
-    m.cut = cut;
+    m.snapshot = snapshot;
     m.created = (uint64_t)time(NULL);
     m.version = (char *)(uintptr_t)tr_version();
     m.n_parts = (size_t)part_count;
@@ -334,19 +334,19 @@ static tr_status check_states(int count, const tr_state *states)
 
 tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *facts, int count, const tr_state *states, int keep)
 {
-    const uint64_t cut = tr_checkpoint_new_cut();
+    const uint64_t snapshot = tr_checkpoint_new_number();
     tr_part       *part = NULL;
 
     TR_TRY(check_states(count, states));
     if (facts->step < 0)
         return tr_fail(TR_ERANGE, "tr_checkpoint_save: step %lld", (long long)facts->step);
-    char     *path = tr_checkpoint_path(folder, facts->step), *name = tr_part_name(0, 1, cut);
-    tr_status status = tr_tables_cut(count, states);
+    char     *path = tr_checkpoint_path(folder, facts->step), *name = tr_part_name(0, 1, snapshot);
+    tr_status status = tr_tables_snapshot(count, states);
     if (status == TR_OK)
         status = tr_part_write(&part, path, name, count, states);
-    tr_tables_cut_end(count, states);
+    tr_tables_snapshot_end(count, states);
     if (status == TR_OK)
-        status = tr_manifest_write(path, facts, cut, 1, &part);
+        status = tr_manifest_write(path, facts, snapshot, 1, &part);
     if (status != TR_OK)
         tr_part_remove(path, name);
     if (status == TR_OK)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 typedef Trireme__Pserver__Place   pb_place;
-typedef Trireme__Pserver__CutDone pb_done;
+typedef Trireme__Pserver__SnapshotDone pb_done;
 
 static const pb_place *place_in(const pb_done *done, uint32_t trainer)
 {
@@ -43,7 +43,7 @@ static tr_status find(const pb_place **out, uint32_t trainer, int servers, pb_do
     return TR_OK;
 }
 
-/* Had it cut on some servers when others had lost it? */
+/* Had it taken part on some servers when others had lost it? */
 static bool is_lost_to_some(uint32_t trainer, int servers, pb_done *const *answer)
 {
     bool is_missing = false, is_left = false;
@@ -63,7 +63,7 @@ tr_status tr_places_merge(tr_places *out, int trainers, bool is_by_all, int serv
         TR_TRY(find(&place, i, servers, answer));
         const bool is_lost = place && is_by_all && is_lost_to_some(i, servers, answer);
         if (is_lost && answer[0]->has_tasks)           /* what server 0 says of tasks is not true of all */
-            return tr_fail(TR_EPEER, "trainer %u died while it was made, and has cut for some of its parts alone", i);
+            return tr_fail(TR_EPEER, "trainer %u died while it was made, and has taken part for some of its parts alone", i);
         if (place && !is_lost)
             out->place[out->count++] = place;
     }

@@ -121,12 +121,12 @@ tr_status tr_snapshot_take(tr_snapshot *s, int count, const tr_state *states)
         mine->data = s->memory + at;
         at += padded(bytes_of(mine));
     }
-    return tr_tables_cut(s->count, s->state);
+    return tr_tables_snapshot(s->count, s->state);
 }
 
 void tr_snapshot_end(tr_snapshot *s)
 {
-    tr_tables_cut_end(s->count, s->state);
+    tr_tables_snapshot_end(s->count, s->state);
 }
 
 tr_status tr_snapshot_write(tr_part **out, const tr_snapshot *s, const char *folder, const char *name)

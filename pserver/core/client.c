@@ -1,11 +1,12 @@
-/* client.c - a trainer's protocol core: its life, and what it sends when. */
+/* client.c - a trainer's protocol core: its life, its streams to the servers, and the order in which it sends. */
+#include "framework/memory.h"
 #include "pserver/core/client_state.h"
 
 /* == life ========================================================================================= */
 
 tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *options)
 {
-    tr_client *client = calloc(1, sizeof *client);
+    tr_client *client = tr__must_alloc(sizeof *client);
 
     client->roster = roster;
     client->options = *options;
@@ -13,13 +14,13 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
     client->is_told = -1;
     client->op_first = 1;
     client->op_capacity = 256;
-    client->op_left = calloc(client->op_capacity, sizeof *client->op_left);
+    client->op_left = tr__must_array(client->op_capacity, sizeof *client->op_left);
     tr__client_op_begin(client);                              /* all servers serve */
     client->stream_count = roster->servers;
     client->has_word = true;
-    client->stream = calloc((size_t)roster->servers, sizeof *client->stream);
-    client->global = calloc((size_t)roster->servers, sizeof *client->global);
-    client->local_count = calloc((size_t)roster->servers, sizeof *client->local_count);
+    client->stream = tr__must_array((size_t)roster->servers, sizeof *client->stream);
+    client->global = tr__must_array((size_t)roster->servers, sizeof *client->global);
+    client->local_count = tr__must_array((size_t)roster->servers, sizeof *client->local_count);
     for (int i = 0; i < client->stream_count; i++) {
         client->stream[i].rank = roster->server_rank[i];
         client->stream[i].end = &client->stream[i].first;
@@ -27,16 +28,16 @@ tr_client *tr_client_new(const tr_roster *roster, const tr_client_options *optio
     return client;
 }
 
-tr_client *tr_client_new_heir(const tr_roster *roster, const tr_client_options *options)
+tr_client *tr_client_new_replacement(const tr_roster *roster, const tr_client_options *options)
 {
     tr_client *client = tr_client_new(roster, options);
 
     client->is_told = 0;
     for (int i = 0; i < client->stream_count; i++) {
         tr__stream *s = &client->stream[i];
-        s->maker = TR_COORDINATOR_NONE;                  /* servers may be writing what the dead one has begun */
+        s->initiator = TR_INITIATOR_NONE;                  /* servers may be writing what the dead one has begun */
         s->is_orphan = roster->rank[s->rank].is_dead;
-        s->how = s->is_orphan ? strdup("died") : NULL;
+        s->how = s->is_orphan ? tr__must_strdup("died") : NULL;
     }
     return client;
 }
@@ -65,7 +66,7 @@ void tr_client_free(tr_client *client)
     }
     for (int i = 0; i < client->stream_count; i++)
         free(client->stream[i].how);
-    free_requests(client->spare);
+    free_requests(client->standby);
     free(client->stream);
     free(client->global);
     free(client->local_count);
@@ -82,7 +83,7 @@ void tr__client_fail(tr_client *client, tr_status status)
 {
     if (client->status == TR_OK) {
         client->status = status;
-        client->text = strdup(tr_error());
+        client->text = tr__must_strdup(tr_error());
     }
 }
 
@@ -118,8 +119,8 @@ void tr_client_abort(tr_client *client, const char *text)
 
 /* == sending ====================================================================================== */
 
-/* A cut is over, and the server, which does not know it, keeps what is sent to it and acknowledges nothing: what is in front of the
- * word would wait for room as long as all trainers wait for the cut. */
+/* A snapshot is over, and the server, which does not know it, keeps what is sent to it and acknowledges nothing: what is in front of the
+ * word would wait for room as long as all trainers wait for the snapshot. */
 static bool is_hurried(const tr__stream *s, const tr__request *r)
 {
     return r->wire.seq < s->over_seq;
@@ -134,10 +135,10 @@ static bool next_of(tr_client *client, tr__stream *s, tr_message *out)
     }
     if (s->asks) {
         s->asks = false;
-        const int peer = s->is_orphan ? tr_roster_spare_for(client->roster, s->rank) : s->rank;
+        const int peer = s->is_orphan ? tr_roster_standby_for(client->roster, s->rank) : s->rank;
         *out = (tr_message){.peer = peer, .wire = {.kind = TR_WIRE_SERVING_ASK, .epoch = client->epoch,
                                                    .sender = (uint32_t)client->roster->self}};
-        if (tr__client_is_heir(client))            /* it is answered as a question */
+        if (tr__client_is_replacement(client))            /* it is answered as a question */
             *out = tr__client_is_message(client, peer);
         return true;
     }
@@ -166,7 +167,7 @@ static bool next(void *self, tr_message *out)
         return false;
     if (client->is_told == client->roster->self)
         client->is_told++;
-    if (tr__client_is_heir(client) && client->is_told < client->roster->size) {
+    if (tr__client_is_replacement(client) && client->is_told < client->roster->size) {
         *out = tr__client_is_message(client, client->is_told++);
         return true;
     }
@@ -183,14 +184,14 @@ static bool next(void *self, tr_message *out)
 /* Send again all that is not done. */
 static void rewind_stream(const tr_client *client, tr__stream *s)
 {
-    s->tells = tr__client_is_heir(client);         /* it may not know who this is */
+    s->tells = tr__client_is_replacement(client);         /* it may not know who this is */
     s->unsent = s->first;
     s->in_flight = 0;
     for (tr__request *r = s->first; r; r = r->next)
         r->is_flying = false;
 }
 
-/* What the server said when it began to serve was lost; or what a spare said that has taken its place. */
+/* What the server said when it began to serve was lost; or what a standby said that has taken its place. */
 static int64_t ask_who_serves(const tr_client *client, tr__stream *s, int64_t now)
 {
     s->asks = false;
@@ -319,11 +320,11 @@ static void lost(void *self, int peer, const char *how)
 
     if (client->status != TR_OK || !s || has_left(client, s))
         return;
-    if ((client->block || tr__client_is_heir(client)) && tr_roster_spare_for(client->roster, peer) >= 0) {
+    if ((client->block || tr__client_is_replacement(client)) && tr_roster_standby_for(client->roster, peer) >= 0) {
         s->is_orphan = true;
         s->orphan_since = client->now;
         free(s->how);
-        s->how = strdup(how);
+        s->how = tr__must_strdup(how);
         return;
     }
     const char *self_name = tr_roster_name(client->roster, client->roster->self);

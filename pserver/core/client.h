@@ -7,7 +7,7 @@
  * Small pushes and pulls of blocks are gathered and leave by tr_client_flush in one message for each server.
  * Large blocks travel in chunks from where they lie. No more than `window` pushed bytes are unacknowledged.
  *
- * Pushes stay in their stream until their step is settled: acknowledged at its end. When a server dies and a spare says
+ * Pushes stay in their stream until their step is settled: acknowledged at its end. When a server dies and a standby says
  * that it serves in its place, what that has not settled is sent to it, and everything that was not answered.
  *
  * Operations are numbered 1, 2, ... (tickets) and done in that order.
@@ -24,7 +24,7 @@
 typedef struct tr_client_options {
     uint64_t chunk_bytes, window_bytes;
     int64_t  retry;                   /* nanoseconds; 0: never, the transport loses nothing */
-    int64_t  patience;                /* nanoseconds that a dead server's place may stay empty, when a spare is there */
+    int64_t  patience;                /* nanoseconds that a dead server's place may stay empty, when a standby is there */
 } tr_client_options;
 
 typedef struct tr_client_block {
@@ -68,9 +68,9 @@ tr_node    tr_client_node(tr_client *client);
 /* When operation 1 is done: do all servers have what an earlier start of this job has left? Steps of this trainer in it. */
 bool       tr_client_resumes(const tr_client *client, uint64_t *step);
 
-/* In the middle of a job, by a roster in which this rank is a dead trainer's heir: it says so to all, and goes on behind what all
+/* In the middle of a job, by a roster in which this rank is a dead trainer's replacement: it says so to all, and goes on behind what all
  * servers have settled of that one. */
-tr_client *tr_client_new_heir(const tr_roster *roster, const tr_client_options *options);
+tr_client *tr_client_new_replacement(const tr_roster *roster, const tr_client_options *options);
 
 /* Before the setup, where servers never go back: what one of them has settled beyond the others stays, and is not sent to it
  * again. */
@@ -80,7 +80,7 @@ void       tr_client_keep_settled(tr_client *client);
 /* `setups` has one entry for each server; blocks are copied. */
 uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, uint32_t block_count,
                              const tr_client_block *blocks);
-/* The mode goes on without a trainer that dies: trainers do not wait for each other's steps, but perhaps for their cuts. */
+/* The mode goes on without a trainer that dies: trainers do not wait for each other's steps, but perhaps for their snapshots. */
 void     tr_client_survive_trainers(tr_client *client);
 uint64_t tr_client_push(tr_client *client, uint32_t block, const void *data, double weight);
 /* The pieces of a large block, compressed (compress.h). The struct, and what it points to, lives until the ticket of the step's
@@ -126,7 +126,7 @@ uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, tr_c
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows);
 
 /* After a new start of the job some servers may have a step of this trainer that others lack. Until so many steps are ended what
- * they have is no state of the whole job, and this trainer does not cut. */
+ * they have is no state of the whole job, and this trainer does not snapshot. */
 uint64_t tr_client_even_from(const tr_client *client);
 /* The next step may be long in coming: what others wait for at the end of a step comes now. */
 void     tr_client_rest(tr_client *client);
@@ -157,31 +157,31 @@ typedef struct tr_client_post {
 uint64_t tr_client_post_request(tr_client *client, tr_client_post *post);
 /* The highest number of a training that a trainer's notice asks to end, as far as server 0 has said; 0: none. */
 uint32_t tr_client_stops(const tr_client *client);
-/* Is it this trainer that begins cuts, by what all servers say? Is the last one made? */
-bool     tr_client_is_maker(const tr_client *client);
+/* Is it this trainer that begins snapshots, by what all servers say? Is the last one made? */
+bool     tr_client_is_initiator(const tr_client *client);
 bool     tr_client_is_over(const tr_client *client);
-/* Has a server said something since this was asked last? Else the answers to these and to tr_client_awaits_heir are what they were. */
+/* Has a server said something since this was asked last? Else the answers to these and to tr_client_awaits_replacement are what they were. */
 bool     tr_client_take_word(tr_client *client);
 /* Updates of server 0 when it was heard last. */
 uint64_t tr_client_updates(const tr_client *client);
-/* Who begins them: cut (server_cut.c). `payloads` are packed Cuts, one for each server, which the client takes over. It has all
+/* Who begins them: snapshot (server_snapshot.c). `payloads` are packed Snapshots, one for each server, which the client takes over. It has all
  * answers to its one before. No ticket: the answers come when they are written. */
-void     tr_client_cut(tr_client *client, uint8_t *const *payloads, const size_t *sizes);
-/* Has it behind it what some servers may have and others not: the steps up to tr_client_even_from, and an heir its first? */
-bool     tr_client_may_cut(const tr_client *client);
-/* An heir is where the dead trainer was, and waits there, or cuts, before its first step. Where no server has a step that others miss, cuts
+void     tr_client_snapshot(tr_client *client, uint8_t *const *payloads, const size_t *sizes);
+/* Has it behind it what some servers may have and others not: the steps up to tr_client_even_from, and a replacement its first? */
+bool     tr_client_may_begin_snapshot(const tr_client *client);
+/* A replacement is where the dead trainer was, and waits there, or snapshots, before its first step. Where no server has a step that others miss, snapshots
  * need not wait for that step. */
 void       tr_client_say_even(tr_client *client);
-/* Is a dead trainer's heir to come, or to make its first step? A cut would be declined. */
-bool     tr_client_awaits_heir(const tr_client *client);
-bool     tr_client_cut_is_answered(const tr_client *client);
-/* A packed CutDone; valid until the next cut. */
+/* Is a dead trainer's replacement to come, or to make its first step? A snapshot would be declined. */
+bool     tr_client_awaits_replacement(const tr_client *client);
+bool     tr_client_snapshot_is_answered(const tr_client *client);
+/* A packed SnapshotDone; valid until the next snapshot. */
 typedef struct tr_client_answer {
     uint8_t *bytes;
     size_t   size;
 } tr_client_answer;
-const tr_client_answer *tr_client_cut_answer(const tr_client *client, int server);
-/* What packs this trainer's Cut behind step `step`, when another has begun to cut, or when it leaves; malloc'ed. Without it none is sent. */
+const tr_client_answer *tr_client_snapshot_answer(const tr_client *client, int server);
+/* What packs this trainer's Snapshot behind step `step`, when another has begun to snapshot, or when it leaves; malloc'ed. Without it none is sent. */
 void     tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t *size, uint64_t step), void *self);
 /* This trainer ends the job, for this reason. */
 void     tr_client_abort(tr_client *client, const char *text);

@@ -1,4 +1,5 @@
-/* client_answers.c - what servers say. */
+/* client_answers.c - the answers of servers to a trainer: acknowledgements, parameters, rows, refusals. */
+#include "framework/memory.h"
 #include "pserver/core/client_state.h"
 
 tr__stream *tr__client_stream_of(tr_client *client, int peer)
@@ -59,15 +60,15 @@ void *tr__client_place(void *self, int peer, const tr_wire *wire)
         r = row_pull_of(s, wire);
         if (!r || r->parts++)
             return NULL;
-        return r->pack ? malloc(wire->bytes + 1) : r->to;
+        return r->pack ? tr__must_bytes(wire->bytes + 1) : r->to;
     }
     if (wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_MANY)
-        return malloc(wire->bytes);
+        return tr__must_bytes(wire->bytes);
     r = pull_of(s, wire);
     if (!r)
         return NULL;
     uint8_t *to = wire->kind == TR_WIRE_DATA ? pull_place(client, s, wire->data.block, wire->data.offset, wire->bytes)
-                                             : malloc(wire->bytes);
+                                             : tr__must_bytes(wire->bytes);
     if (to)
         r->parts++;
     return to;
@@ -130,7 +131,7 @@ static void on_rows(tr_client *client, tr__stream *s, const tr_wire *wire, const
     if (!r)
         return;                                        /* answered twice */
     if (r->pack) {
-        r->pack->data = is_placed ? (void *)(uintptr_t)payload : malloc(wire->bytes + 1);
+        r->pack->data = is_placed ? (void *)(uintptr_t)payload : tr__must_bytes(wire->bytes + 1);
         r->pack->bytes = wire->bytes;
     }
     if (!is_placed)
@@ -173,13 +174,13 @@ void tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, 
         if (wire->kind == TR_WIRE_SERVING)
             tr__client_on_serving(client, peer, payload, wire->bytes);
         else if (wire->kind == TR_WIRE_ACK) {
-            tr__client_hear_of_cut(client, s, &wire->ack);
-            s->awaits_heir = wire->ack.declines;
+            tr__client_hear_of_snapshot(client, s, &wire->ack);
+            s->awaits_replacement = wire->ack.declines;
             if (client->is_meeting)
                 tr_client_rest(client);
             on_ack(client, s, wire->seq);
         } else if (wire->kind == TR_WIRE_SNAPSHOT_DONE)
-            tr__client_on_cut_done(client, s, wire, payload);
+            tr__client_on_snapshot_done(client, s, wire, payload);
         else if (wire->kind == TR_WIRE_DATA || wire->kind == TR_WIRE_DATA_MANY)
             on_data(client, s, wire, payload, is_placed);
         else if (wire->kind == TR_WIRE_DATA_ROWS)

@@ -1,4 +1,5 @@
-/* client_calls.c - what a trainer asks for, as requests. */
+/* client_calls.c - the calls of a trainer's job (push, pull, end of a step, goodbye), turned into requests to servers. */
+#include "framework/memory.h"
 #include "pserver/core/client_state.h"
 
 /* == setup ======================================================================================== */
@@ -6,13 +7,13 @@
 static void index_blocks(tr_client *client, uint32_t count, const tr_client_block *blocks)
 {
     client->block_count = count;
-    client->block = calloc(count + 1, sizeof *client->block);
+    client->block = tr__must_array(count + 1, sizeof *client->block);
     for (uint32_t i = 0; i < count; i++) {
         const int s = blocks[i].server;
         client->block[i] = (tr__client_block){s, client->local_count[s]++, blocks[i].bytes, NULL};
     }
     for (int s = 0; s < client->stream_count; s++)
-        client->global[s] = calloc(client->local_count[s] + 1, sizeof(uint32_t));
+        client->global[s] = tr__must_array(client->local_count[s] + 1, sizeof(uint32_t));
     for (uint32_t i = 0; i < count; i++)
         client->global[client->block[i].server][client->block[i].local] = i;
 }
@@ -71,7 +72,7 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
     index_blocks(client, block_count, blocks);
     client->step = client->first_step = resumes ? step : 0;
     for (int i = 0; i < client->stream_count; i++)
-        if (!resumes || (!client->keeps_settled && !tr__client_is_heir(client)))
+        if (!resumes || (!client->keeps_settled && !tr__client_is_replacement(client)))
             client->stream[i].settled = client->step;
     for (int i = 0; i < client->stream_count; i++) {
         const tr_client_setup *setup = &setups[i];
@@ -84,7 +85,7 @@ uint64_t tr_client_setup_all(tr_client *client, const tr_client_setup *setups, u
                 add_values(client, s, setup, op);
         }
         const tr_wire join = {.kind = TR_WIRE_JOIN, .join = {.step = tr__client_step_of(client, s), .everywhere = client->step,
-                                                             .newest_snapshot = client->cut_known}};
+                                                             .newest_snapshot = client->snapshot_known}};
         tr__client_add(client, s, &join, op, setup->join, setup->join_bytes)->owned = setup->join;
     }
     tr__client_op_count_down(client, op);
@@ -201,7 +202,7 @@ uint64_t tr_client_pull(tr_client *client, uint32_t count, const int *blocks, vo
 }
 
 /* Where it was is said once. */
-static uint64_t say_farewell(tr_client *client, tr_wire_kind kind)
+static uint64_t send_last_place(tr_client *client, tr_wire_kind kind)
 {
     const uint64_t op = tr__client_op_begin(client);
 
@@ -222,19 +223,19 @@ static uint64_t say_farewell(tr_client *client, tr_wire_kind kind)
 uint64_t tr_client_stay(tr_client *client)
 {
     client->stays = true;
-    return say_farewell(client, TR_WIRE_DRAIN);
+    return send_last_place(client, TR_WIRE_DRAIN);
 }
 
 uint64_t tr_client_goodbye(tr_client *client)
 {
     client->has_left = true;
     if (!client->stays)
-        return say_farewell(client, TR_WIRE_GOODBYE);
+        return send_last_place(client, TR_WIRE_GOODBYE);
     const uint64_t op = tr__client_op_begin(client);
     for (int i = 0; i < client->stream_count; i++) {
         tr__stream   *s = &client->stream[i];
         const tr_wire leave = {.kind = TR_WIRE_GOODBYE,
-                               .leave = {.step = tr__client_step_of(client, s), .has_last = tr_client_is_maker(client)}};
+                               .leave = {.step = tr__client_step_of(client, s), .has_last = tr_client_is_initiator(client)}};
         tr__client_add(client, s, &leave, op, NULL, 0);
     }
     tr__client_op_count_down(client, op);

@@ -1,17 +1,18 @@
-/* client_move.c - a server serves; it dies, and another rank serves in its place. A trainer that is another one's heir. */
+/* client_move.c - when servers change: one serves, dies, and a standby serves in its place; and the start of a trainer that replaces a dead
+ * one. */
 #include "pserver/core/client_state.h"
 
-bool tr__client_is_heir(const tr_client *client)
+bool tr__client_is_replacement(const tr_client *client)
 {
     return client->is_told >= 0;
 }
 
 bool tr__client_is_uneven(const tr_client *client)
 {
-    return tr__client_is_heir(client) && client->step == client->first_step && !client->is_evened;
+    return tr__client_is_replacement(client) && client->step == client->first_step && !client->is_evened;
 }
 
-/* Have all servers settled the same steps of the dead trainer, and none has another one of it? Then the heir makes none again. */
+/* Have all servers settled the same steps of the dead trainer, and none has another one of it? Then the replacement makes none again. */
 static bool is_even_at_start(const tr_client *client)
 {
     for (int i = 0; i < client->stream_count; i++)
@@ -65,8 +66,8 @@ static void hear_serving(tr_client *client, tr__stream *s, const Trireme__Pserve
         s->fastest = serving->settled[i] > s->fastest ? serving->settled[i] : s->fastest;
     for (int i = 0; i < client->stream_count; i++)
         is_all &= client->stream[i].is_serving;
-    if (serving->cut > client->cut_known)
-        client->cut_known = serving->cut;          /* the next is to be another */
+    if (serving->snapshot > client->snapshot_known)
+        client->snapshot_known = serving->snapshot;          /* the next is to be another */
     if (is_all && !was_serving)
         tr__client_op_count_down(client, 1);
 }
@@ -107,16 +108,16 @@ static void move_stream(tr_client *client, tr__stream *s, int peer, const Trirem
         return;
     }
     s->rank = peer;
-    s->is_orphan = s->awaits_heir = false;
+    s->is_orphan = s->awaits_replacement = false;
     client->has_word = true;
-    s->tells = tr__client_is_heir(client);         /* that must know who this is */
+    s->tells = tr__client_is_replacement(client);         /* that must know who this is */
     if (!client->block) {
         hear_serving(client, s, serving);
         return;
     }
-    tr__client_move_cut(client, s);
+    tr__client_move_snapshot(client, s);
     send_again(client, s, serving->settled[self]);
-    if (client->own_cut && !s->answer.bytes && !tr__client_is_cutting(s))
+    if (client->own_snapshot && !s->answer.bytes && !tr__client_takes_snapshot(s))
         tr__client_give_up_answer(client, s);
 }
 
@@ -153,10 +154,10 @@ int64_t tr__client_watch_orphans(tr_client *client)
             continue;
         if (!s->orphan_since)
             s->orphan_since = client->now;
-        if (tr_roster_spare_for(client->roster, s->rank) < 0)
-            fail_orphan(client, s, "no spare is left to take its place");
+        if (tr_roster_standby_for(client->roster, s->rank) < 0)
+            fail_orphan(client, s, "no standby is left to take its place");
         else if (client->now - s->orphan_since > client->options.patience)
-            fail_orphan(client, s, "no spare took its place in time");
+            fail_orphan(client, s, "no standby took its place in time");
         else if (s->orphan_since + client->options.patience < at)
             at = s->orphan_since + client->options.patience;
     }

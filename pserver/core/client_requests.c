@@ -1,4 +1,6 @@
-/* client_requests.c - operations count their requests down; small pushes and pulls are gathered. */
+/* client_requests.c - the requests of a call: a call is complete when all of its requests are. Small pushes and pulls of one server share a
+ * message. */
+#include "framework/memory.h"
 #include "pserver/core/client_state.h"
 
 /* == operations =================================================================================== */
@@ -11,7 +13,7 @@ uint32_t *tr__client_op_at(tr_client *client, uint64_t op)
 static void grow_ops(tr_client *client)
 {
     const uint64_t capacity = 2 * client->op_capacity;
-    uint32_t      *left = calloc(capacity, sizeof *left);
+    uint32_t      *left = tr__must_array(capacity, sizeof *left);
 
     for (uint64_t op = client->op_first; op < client->op_first + client->op_count; op++)
         left[op & (capacity - 1)] = *tr__client_op_at(client, op);
@@ -42,10 +44,10 @@ void tr__client_op_count_down(tr_client *client, uint64_t op)
 /* == requests ===================================================================================== */
 
 /* Steps behind this server: after a new start of the job it may have settled more than others. Where servers keep step with each
- * other an heir wants what they had together. */
+ * other a replacement wants what they had together. */
 uint64_t tr__client_step_of(const tr_client *client, const tr__stream *s)
 {
-    if (tr__client_is_heir(client) && !client->keeps_settled)
+    if (tr__client_is_replacement(client) && !client->keeps_settled)
         return client->step;
     return client->step > s->settled ? client->step : s->settled;
 }
@@ -58,12 +60,12 @@ bool tr__client_has_step(const tr_client *client, const tr__stream *s)
 tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr_wire *message, uint64_t op, const void *payload,
                             uint64_t bytes)
 {
-    tr__request *r = client->spare;
+    tr__request *r = client->standby;
 
     if (r)
-        client->spare = r->next;
+        client->standby = r->next;
     else
-        r = malloc(sizeof *r);
+        r = tr__must_bytes(sizeof *r);
     *r = (tr__request){.payload = payload, .only_op = op, .wire = *message};
     r->wire.epoch = client->epoch;
     r->wire.sender = (uint32_t)client->roster->self;
@@ -117,7 +119,7 @@ void tr__client_finish(tr_client *client, tr__stream *s, tr__request *r)
         tr__client_op_count_down(client, r->only_op);
 }
 
-static bool is_farewell(const tr__request *r)
+static bool is_last_place(const tr__request *r)
 {
     return r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN;
 }
@@ -125,7 +127,7 @@ static bool is_farewell(const tr__request *r)
 /* Will nobody ask for it again? Where this trainer was when it left, servers remember for checkpoints, and those that take their places. */
 static bool is_over(const tr__stream *s, const tr__request *r)
 {
-    return r->is_done && !is_farewell(r) && (!tr__client_is_push(r) || tr_wire_step(&r->wire) <= s->settled);
+    return r->is_done && !is_last_place(r) && (!tr__client_is_push(r) || tr_wire_step(&r->wire) <= s->settled);
 }
 
 tr__request *tr__client_open(tr__stream *s)
@@ -150,8 +152,8 @@ void tr__client_reap(tr_client *client, tr__stream *s)
         free(gone->op);
         gone->owned = NULL;
         gone->op = NULL;
-        gone->next = client->spare;
-        client->spare = gone;
+        gone->next = client->standby;
+        client->standby = gone;
     }
 }
 
@@ -161,7 +163,7 @@ void tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t o
 {
     if (l->count == l->capacity) {
         l->capacity = l->capacity ? 2 * l->capacity : 16;
-        l->item = realloc(l->item, l->capacity * sizeof *l->item);
+        l->item = tr__must_realloc(l->item, l->capacity * sizeof *l->item);
     }
     l->item[l->count++] = (tr__gathered){index, data, op};
     l->bytes += bytes;
@@ -170,7 +172,7 @@ void tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t o
 /* The operations of a list move to its request. */
 static void take_ops(tr__request *r, const tr__list *l)
 {
-    r->op = malloc(l->count * sizeof *r->op);
+    r->op = tr__must_bytes(l->count * sizeof *r->op);
     r->op_count = l->count;
     for (uint32_t i = 0; i < l->count; i++)
         r->op[i] = l->item[i].op;
@@ -183,7 +185,7 @@ void tr__client_flush_pushes(tr_client *client, tr__stream *s)
 
     if (!l->count)
         return;
-    uint8_t *payload = malloc(l->bytes);
+    uint8_t *payload = tr__must_bytes(l->bytes);
     for (uint32_t i = 0; i < l->count; i++) {
         const tr__client_block *b = &client->block[l->item[i].block];
         memcpy(tr_wire_entry_put(payload, i, &cursor, b->local, b->bytes), l->item[i].data, b->bytes);
@@ -203,7 +205,7 @@ void tr__client_flush_pulls(tr_client *client, tr__stream *s)
 
     if (!l->count)
         return;
-    uint8_t *payload = malloc(4 * (size_t)l->count);
+    uint8_t *payload = tr__must_bytes(4 * (size_t)l->count);
     for (uint32_t i = 0; i < l->count; i++)
         tr_wire_put_u32(payload + 4 * i, client->block[l->item[i].block].local);
     const uint64_t step = tr__client_step_of(client, s);

@@ -1,5 +1,5 @@
 /* client_state.h - the inside of a trainer's protocol core, shared by client.c (life, sending), client_requests.c (requests and
- * operations), client_calls.c (what the trainer asks for), client_tasks.c (leased tasks), client_board.c (posts for other trainers), client_answers.c (what servers say), client_cut.c (checkpoints) and
+ * operations), client_calls.c (what the trainer asks for), client_tasks.c (leased tasks), client_board.c (posts for other trainers), client_answers.c (what servers say), client_snapshot.c (checkpoints) and
  * client_move.c (servers that serve, and die). */
 #ifndef TR_PSERVER_CLIENT_STATE_H
 #define TR_PSERVER_CLIENT_STATE_H
@@ -67,13 +67,13 @@ typedef struct tr__stream {
     int64_t           orphan_since;
     char             *how;            /* it died, in words */
     int64_t           asked_at;       /* whether it serves */
-    bool              asks, tells;    /* an heir: who it is now */
-    bool              is_over;        /* the server was told so of the last cut */
+    bool              asks, tells;    /* a replacement: who it is now */
+    bool              is_over;        /* the server was told so of the last snapshot */
     uint64_t          over_seq;       /* in this request; 0: in none that is to be hurried */
-    bool              awaits_heir;    /* the server does, and would decline a cut */
-    uint32_t          maker;          /* trainer that makes checkpoints, as the server has said; or TR_COORDINATOR_... */
+    bool              awaits_replacement;    /* the server does, and would decline a snapshot */
+    uint32_t          initiator;          /* trainer that makes checkpoints, as the server has said; or TR_INITIATOR_... */
     uint64_t          updates_now;    /* there, when it said so */
-    tr_client_answer  answer;         /* to the last cut; no bytes: it has not come */
+    tr_client_answer  answer;         /* to the last snapshot; no bytes: it has not come */
 } tr__stream;
 
 /* A request to server 0 that waits until all steps before it are settled everywhere, or behind such a one. */
@@ -105,7 +105,7 @@ struct tr_client {
     tr__task           *task;         /* that wait to be sent, in order */
     uint32_t            task_count, task_capacity;
     bool                survives_trainers, keeps_settled;
-    int                 is_told;      /* an heir: ranks that were told so; -1: no heir */
+    int                 is_told;      /* a replacement: ranks that were told so; -1: no replacement */
     uint64_t            first_step;   /* steps behind it when it was set up */
     int                 stream_count, turn;
     tr__stream         *stream;
@@ -115,15 +115,15 @@ struct tr_client {
     uint32_t           *local_count;
     uint64_t            op_first, op_count, op_capacity; /* a ring of operations from op_first on */
     uint32_t           *op_left;      /* requests that are not done, and 1 while it is being made */
-    tr__request        *spare;
+    tr__request        *standby;
     bool                is_meeting;   /* it waits for what others post, between two steps */
-    uint32_t            cut, own_cut; /* numbers of the last one that was made, and of the last that this trainer has begun */
-    uint32_t            cut_known;    /* the newest that any server has heard of */
-    uint32_t            cut_wanted, cut_maker; /* the newest to take part in, and who has begun it */
+    uint32_t            snapshot, own_snapshot; /* numbers of the last one that was made, and of the last that this trainer has begun */
+    uint32_t            snapshot_known;    /* the newest that any server has heard of */
+    uint32_t            snapshot_wanted, snapshot_initiator; /* the newest to take part in, and who has begun it */
     uint32_t            stops;        /* the highest number of a training that another trainer asks to end */
     bool                has_word;     /* from a server, since the caller took one */
     bool                stays, has_left;       /* its steps are over; and it has said goodbye */
-    int64_t             cut_asked_at;
+    int64_t             snapshot_asked_at;
     uint8_t *(*pack_place)(void *self, size_t *size, uint64_t step);
     void               *pack_self;
     atomic_int          last_server;  /* whose answer came last; read by other threads, for people */
@@ -176,21 +176,21 @@ tr__stream  *tr__client_stream_of(tr_client *client, int peer);      /* NULL: it
 void        *tr__client_place(void *self, int peer, const tr_wire *wire);
 void         tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed);
 
-/* client_move.c: an heir */
-bool         tr__client_is_heir(const tr_client *client);
+/* client_move.c: a replacement */
+bool         tr__client_is_replacement(const tr_client *client);
 /* May some servers have a step that is to be made for the others yet? */
 bool         tr__client_is_uneven(const tr_client *client);
 /* To this rank: I am who I am now. */
 tr_message   tr__client_is_message(tr_client *client, int to);
 
-/* client_cut.c */
-void         tr__client_hear_of_cut(tr_client *client, tr__stream *s, const tr_form_ack *ack);
+/* client_snapshot.c */
+void         tr__client_hear_of_snapshot(tr_client *client, tr__stream *s, const tr_form_ack *ack);
 /* When to be called again. */
 int64_t      tr__client_ask_again_for_answers(tr_client *client);
-void         tr__client_follow_cut(tr_client *client);
-void         tr__client_on_cut_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
-void         tr__client_move_cut(tr_client *client, tr__stream *s);
-bool         tr__client_is_cutting(const tr__stream *s);
+void         tr__client_follow_snapshot(tr_client *client);
+void         tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
+void         tr__client_move_snapshot(tr_client *client, tr__stream *s);
+bool         tr__client_takes_snapshot(const tr__stream *s);
 void         tr__client_give_up_answer(tr_client *client, tr__stream *s);
 
 /* client_move.c */

@@ -1,5 +1,6 @@
 /* client_tasks.c - a trainer's messages about leased tasks, to server 0. They go with its steps, in order, but for what must not
  * be said before all servers have settled the steps before it: that it begins with tasks, and that it leaves. */
+#include "framework/memory.h"
 #include "pserver/core/client_state.h"
 
 uint64_t tr__client_everywhere(const tr_client *client)
@@ -101,7 +102,7 @@ void tr__client_task_later(tr_client *client, const tr_client_task *task, uint8_
 {
     if (client->task_count == client->task_capacity) {
         client->task_capacity = client->task_capacity ? 2 * client->task_capacity : 4;
-        client->task = realloc(client->task, client->task_capacity * sizeof *client->task);
+        client->task = tr__must_realloc(client->task, client->task_capacity * sizeof *client->task);
     }
     client->task[client->task_count++] = (tr__task){*task, payload, bytes, op};
     ++*tr__client_op_at(client, op);

@@ -1,6 +1,7 @@
 /* gather.c - see gather.h. */
 #include "pserver/core/gather.h"
 
+#include "framework/memory.h"
 #include "pserver/core/outbox.h"
 
 #include <assert.h>
@@ -38,13 +39,13 @@ struct tr_gather {
 
 tr_gather *tr_gather_new(const tr_roster *roster, int64_t repeat)
 {
-    tr_gather *g = calloc(1, sizeof *g);
+    tr_gather *g = tr__must_alloc(sizeof *g);
 
     g->roster = roster;
     g->self = roster->rank[roster->self].index;
     g->repeat = repeat;
     g->ask_at = INT64_MAX;
-    g->server = calloc((size_t)roster->servers, sizeof *g->server);
+    g->server = tr__must_array((size_t)roster->servers, sizeof *g->server);
     return g;
 }
 
@@ -73,7 +74,7 @@ static const share *share_of(const tr_gather *g, int server, uint64_t number)
 
 static void send_own(tr_gather *g, int server, const share *own, bool asks)
 {
-    uint8_t *copy = malloc(own->bytes + 1);
+    uint8_t *copy = tr__must_bytes(own->bytes + 1);
 
     memcpy(copy, own->data, own->bytes);
     tr_outbox_put(&g->outbox, &(tr_message){
@@ -117,7 +118,7 @@ static share *new_own(tr_gather *g, uint64_t update)
         memmove(g->own, g->own + old, g->own_count * sizeof *g->own);
     if (g->own_count == g->own_capacity) {
         g->own_capacity = g->own_capacity ? 2 * g->own_capacity : 2;
-        g->own = realloc(g->own, g->own_capacity * sizeof *g->own);
+        g->own = tr__must_realloc(g->own, g->own_capacity * sizeof *g->own);
     }
     return &g->own[g->own_count++];
 }
@@ -159,7 +160,7 @@ tr_status tr_gather_receive(tr_gather *g, uint64_t updates, int peer, const tr_w
     const tr_rank *rank = &g->roster->rank[peer];
     const uint64_t number = wire->share.number;
 
-    if (rank->role == TR_ROLE_SPARE)
+    if (rank->role == TR_ROLE_STANDBY)
         return TR_OK;                              /* it was a server, and somebody has its place */
     if (rank->role != TR_ROLE_SERVER || rank->index == g->self || wire->bytes > TR_GATHER_MAX || number == 0)
         return tr_fail(TR_EPEER, "%s shares %llu bytes of gathering %llu with %s", tr_roster_name(g->roster, peer),

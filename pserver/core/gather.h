@@ -1,15 +1,15 @@
-/* gather.h - what all servers have of something small, gathered by each of them: the protocol core.
+/* gather.h - gathering: each server has a small value, and every server gets the values of all. A protocol core.
  *
- * A gathering is known by its update and its place among those of that update, which are the same in all servers. A server
- * begins one with bytes of its own, sends them to all others, and has the gathering when theirs are here. Nobody completes a
- * gathering before all have begun it, so a server is at most one ahead of another: two places for what others send are
- * enough. A message that was lost is asked for again, with the own bytes at hand.
+ * A gathering is identified by its update and by its index among the gatherings of that update; both are the same on all servers. A server
+ * begins a gathering with its own value, sends this to all others, and has completed it when all values have come. No server completes a
+ * gathering before all have begun it, so one server is at most one gathering ahead of another, and two places for the values of others
+ * are enough. A server that waits sends its own value again and asks for the others.
  *
- * A process that takes a server's place computes its last update again, and asks: so each keeps what it has said in this
- * update and the one before. If it is asked for an update that was complete in its predecessor's life it cannot say what that
- * said, and fails; the job starts again from the update before.
+ * The successor of a dead server computes the last update again, and asks. So each server keeps its values of this update and of the one before. A server that
+ * is asked for values of an update which its predecessor had completed does not know them: it fails, and the job starts again from the
+ * update before.
  *
- * What must stay true: as node.h says; this core is part of the server's. */
+ * Invariants: those of node.h. This core is a part of the server's. */
 #ifndef TR_PSERVER_GATHER_H
 #define TR_PSERVER_GATHER_H
 

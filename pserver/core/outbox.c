@@ -1,13 +1,15 @@
 /* outbox.c - a ring that doubles when it is full. */
 #include "pserver/core/outbox.h"
 
+#include "framework/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 static void grow(tr_outbox *outbox)
 {
     const size_t capacity = outbox->capacity ? 2 * outbox->capacity : 64;
-    tr_message  *item = malloc(capacity * sizeof *item);
+    tr_message  *item = tr__must_bytes(capacity * sizeof *item);
 
     for (size_t i = 0; i < outbox->count; i++)
         item[i] = outbox->item[(outbox->first + i) & (outbox->capacity - 1)];
@@ -59,7 +61,7 @@ void tr_message_over(const tr_message *message)
 
 void tr_message_keep(tr_message *message)
 {
-    message->owned = memcpy(malloc(message->wire.bytes + 1), message->payload, message->wire.bytes);
+    message->owned = memcpy(tr__must_bytes(message->wire.bytes + 1), message->payload, message->wire.bytes);
     message->payload = message->owned;
     message->loan->readers--;
     message->loan = NULL;

@@ -23,7 +23,7 @@ typedef struct form {
 
 static const tr_policy together = {.is_lockstep = true, .lead = -1, .period = 1};
 static const tr_policy alone = {
-    .gathers_apart = true, .survives_trainers = true, .snapshots_all = true, .leases_tasks = true, .lead = -1, .period = 1};
+    .gathers_per_trainer = true, .survives_trainers = true, .snapshots_all = true, .leases_tasks = true, .lead = -1, .period = 1};
 
 static void fill_sync(tr_policy *out, double number, bool has_word)
 {
@@ -32,7 +32,7 @@ static void fill_sync(tr_policy *out, double number, bool has_word)
     *out = together;
     out->backups = (int64_t)number;
     out->goes_on = has_word;
-    out->decides = out->gathers_apart = out->survives_trainers = decides;
+    out->decides = out->gathers_per_trainer = out->survives_trainers = decides;
     out->snapshots_all = number > 0;
 }
 

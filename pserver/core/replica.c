@@ -1,4 +1,5 @@
 /* replica.c - a replica's life, what it says of itself, and what comes to it. */
+#include "framework/memory.h"
 #include "pserver/core/replica_state.h"
 
 #include "pserver/core/gather.h"
@@ -12,7 +13,7 @@
 
 static tr__replica_lists new_lists(size_t trainers)
 {
-    return (tr__replica_lists){calloc(trainers, sizeof(uint64_t)), calloc(trainers, 1), calloc(trainers, sizeof(bool)), 0, 0};
+    return (tr__replica_lists){tr__must_array(trainers, sizeof(uint64_t)), tr__must_array(trainers, 1), tr__must_array(trainers, sizeof(bool)), 0, 0};
 }
 
 static void free_lists(tr__replica_lists *l)
@@ -24,7 +25,7 @@ static void free_lists(tr__replica_lists *l)
 
 tr_replica *tr_replica_new(const tr_roster *roster, const tr_store *store)
 {
-    tr_replica *r = calloc(1, sizeof *r);
+    tr_replica *r = tr__must_alloc(sizeof *r);
 
     r->roster = roster;
     r->store = *store;
@@ -101,7 +102,7 @@ tr_status tr__replica_break_off(tr_replica *r, tr_status status)
     }
     tr_context(status, "while %s took in what server %d has", tr_roster_name(r->roster, r->roster->self), r->server);
     r->status = status;
-    r->text = strdup(tr_error());
+    r->text = tr__must_strdup(tr_error());
     return status;
 }
 
@@ -137,7 +138,7 @@ static void say_what_is_here(tr_replica *r)
         word.setup = tr_crc32c(0, packed, bytes);
     }
     const size_t size = trireme__pserver__replica__get_packed_size(&word);
-    uint8_t     *payload = malloc(size + 1);
+    uint8_t     *payload = tr__must_bytes(size + 1);
     trireme__pserver__replica__pack(&word, payload);
     tr_outbox_put(&r->outbox, &(tr_message){
         .peer = r->peer, .payload = payload, .owned = payload,
@@ -163,7 +164,7 @@ static void say_who(tr_replica *r, int rank)
 {
     tr_outbox_put(&r->outbox, &(tr_message){
         .peer = rank,
-        .wire = {.kind = TR_WIRE_MIRROR_IS, .sender = (uint32_t)r->roster->self, .server = {.server = (uint32_t)r->server}}});
+        .wire = {.kind = TR_WIRE_REPLICA_DONE, .sender = (uint32_t)r->roster->self, .server = {.server = (uint32_t)r->server}}});
 }
 
 tr_replica *tr_replica_new_called(const tr_roster *roster, const tr_store *store)
@@ -209,7 +210,7 @@ static void *place(void *self, int peer, const tr_wire *wire)
     const bool  is_new = peer == r->peer && wire->kind == TR_WIRE_REPLICA_PUSH && wire->seq > r->accepted && !r->is_busy;
     uint8_t    *to = is_new ? tr__replica_gradient_place(r, wire) : NULL;
 
-    return to ? to : malloc(wire->bytes + 1);
+    return to ? to : tr__must_bytes(wire->bytes + 1);
 }
 
 static tr_status handle(tr_replica *r, const tr_wire *wire, const uint8_t *payload)
@@ -249,7 +250,7 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     (void)now;
     if (wire->kind == TR_WIRE_SERVING) {
         on_serving(r, peer, payload, wire->bytes);
-    } else if (wire->kind == TR_WIRE_REPLACE_CALL || wire->kind == TR_WIRE_MIRROR_CALL) {
+    } else if (wire->kind == TR_WIRE_REPLACE_CALL || wire->kind == TR_WIRE_REPLICA_CALL) {
         called_again(r, peer);
     } else if (peer == r->peer && wire->seq > 0 && r->status == TR_OK && !r->owes_word && !r->is_broken) {
         if (wire->seq == r->accepted + 1) {

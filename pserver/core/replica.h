@@ -1,7 +1,7 @@
 /* replica.h - the core of a rank that keeps what a server of another host has, and serves nobody.
  *
  * Its server sends it first what it has, unless the replica has it from an earlier start of the job, and then the gradients of
- * each update (server_mirror.c). The replica's store applies them by the same program, so it comes to the same bits, and
+ * each update (server_replication.c). The replica's store applies them by the same program, so it comes to the same bits, and
  * commits them under the name that the server's own state has on its host. Its ACK of an update says that this is done.
  * When the server's host is lost, a server that is started on the replica's host finds the state there.
  *
@@ -20,7 +20,7 @@ typedef struct tr_replica tr_replica;
 
 /* Roster and store outlive it. */
 tr_replica *tr_replica_new(const tr_roster *roster, const tr_store *store);
-/* In the middle of the job: this rank waited, and has become a replica (tr_roster_mirror). It tells all. */
+/* In the middle of the job: this rank waited, and has become a replica (tr_roster_set_replica). It tells all. */
 tr_replica *tr_replica_new_called(const tr_roster *roster, const tr_store *store);
 void        tr_replica_free(tr_replica *replica);
 tr_node     tr_replica_node(tr_replica *replica);

@@ -12,10 +12,10 @@ static tr_status make_room(tr_replica *r)
     const Trireme__Pserver__Setup *setup = r->setup;
 
     TR_TRY(tr_policy_parse(&r->policy, setup->mode));
-    r->grad = calloc(setup->n_blocks + 1, sizeof *r->grad);
-    r->pulled = calloc(setup->n_blocks + 1, sizeof *r->pulled);
-    r->table = calloc(setup->n_tables + 1, sizeof *r->table);
-    r->update = calloc(setup->n_tables + 1, sizeof *r->update);
+    r->grad = tr__must_array(setup->n_blocks + 1, sizeof *r->grad);
+    r->pulled = tr__must_array(setup->n_blocks + 1, sizeof *r->pulled);
+    r->table = tr__must_array(setup->n_tables + 1, sizeof *r->table);
+    r->update = tr__must_array(setup->n_tables + 1, sizeof *r->update);
     for (size_t i = 0; i < setup->n_blocks; i++) {
         const uint64_t bytes = setup->blocks[i]->bytes;
         r->grad[i] = tr__array_alloc(bytes);
@@ -46,7 +46,7 @@ static tr_status go_back(tr_replica *r, const uint8_t *payload, uint64_t bytes)
     if (is_good) {
         tr__replica_take_lists(r, &r->word, update);
         const tr_commit commit = {.updates = --r->updates, .settled = r->word.settled, .trainer = r->word.flags,
-                                  .decided = r->word.decided, .verdicts = r->word.verdicts,
+                                  .decided = r->word.decided, .decisions = r->word.decisions,
                                   .start = tr_roster_start(r->roster)};
         r->store.go_back(r->store.self, &commit);
     }

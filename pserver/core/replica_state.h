@@ -21,7 +21,7 @@ typedef struct tr__replica_lists {
     uint64_t *settled;
     uint8_t  *flags;
     bool     *takes_part;
-    uint64_t  decided, verdicts;
+    uint64_t  decided, decisions;
 } tr__replica_lists;
 
 struct tr_replica {

@@ -1,4 +1,5 @@
 /* replica_update.c - a replica collects the parts of an update, applies it, commits it, and owes the answer. */
+#include "framework/memory.h"
 #include "pserver/core/replica_state.h"
 
 #include "pserver/core/gather.h"
@@ -10,7 +11,7 @@
 
 static uint8_t *copy_of(const uint8_t *payload, uint64_t bytes)
 {
-    uint8_t *copy = malloc(bytes + 1);
+    uint8_t *copy = tr__must_bytes(bytes + 1);
 
     if (bytes)
         memcpy(copy, payload, bytes);
@@ -54,8 +55,8 @@ tr_status tr__replica_on_push_rows(tr_replica *r, const tr_wire *wire, const uin
         return TR_OK;
     if (t->count == t->capacity) {
         t->capacity = t->capacity ? 2 * t->capacity : 16;
-        t->part = realloc(t->part, (size_t)t->capacity * sizeof *t->part);
-        t->payload = realloc(t->payload, (size_t)t->capacity * sizeof *t->payload);
+        t->part = tr__must_realloc(t->part, (size_t)t->capacity * sizeof *t->part);
+        t->payload = tr__must_realloc(t->payload, (size_t)t->capacity * sizeof *t->payload);
     }
     uint8_t      *copy = copy_of(payload, wire->bytes);
     const int64_t count = (int64_t)(wire->bytes / row);
@@ -80,7 +81,7 @@ static void commit(tr_replica *r, const tr__replica_lists *l, bool is_update)
 {
     r->updates += is_update;
     const tr_commit now = {.updates = r->updates, .settled = l->settled, .trainer = l->flags, .decided = l->decided,
-                           .verdicts = l->verdicts, .start = tr_roster_start(r->roster)};
+                           .decisions = l->decisions, .start = tr_roster_start(r->roster)};
     r->store.commit(r->store.self, &now, is_update);
     r->is_whole = true;
 }
@@ -88,7 +89,7 @@ static void commit(tr_replica *r, const tr__replica_lists *l, bool is_update)
 void tr__replica_take_lists(const tr_replica *r, tr__replica_lists *l, const Trireme__Pserver__Update *update)
 {
     l->decided = update->decided;
-    l->verdicts = update->verdicts;
+    l->decisions = update->decisions;
     for (int i = 0; i < r->roster->trainers; i++) {
         l->settled[i] = update->settled[i];
         l->flags[i] = update->trainer.data[i];
@@ -113,7 +114,7 @@ static tr_status settle(tr_replica *r, const Trireme__Pserver__Update *update)
         r->next.flags[i] = (uint8_t)(r->word.flags[i] | (r->next.flags[i] & TR_TRAINER_GONE));
     }
     r->next.decided = r->word.decided > r->next.decided ? r->word.decided : r->next.decided;
-    r->next.verdicts = r->word.verdicts;
+    r->next.decisions = r->word.decisions;
     if (!r->is_whole)
         TR_TRY(r->store.ready(r->store.self));
     commit(r, r->is_busy ? &r->word : &r->next, false);

@@ -1,6 +1,7 @@
 /* roster.c - the Hello of a rank, and numbers for the ranks of each role. */
 #include "pserver/core/roster.h"
 
+#include "framework/memory.h"
 #include "framework/status.h"
 #include "pserver/memory/state.h"
 #include "pserver/util/match.h"
@@ -11,17 +12,17 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const role_names[TR_ROLE_COUNT] = {"trainer", "server", "spare", "replica"};
+static const char *const role_names[TR_ROLE_COUNT] = {"trainer", "server", "standby", "replica"};
 
 tr_roster *tr_roster_new(int self, int size)
 {
-    tr_roster *roster = calloc(1, sizeof *roster);
+    tr_roster *roster = tr__must_alloc(sizeof *roster);
 
     roster->self = self;
     roster->size = size;
-    roster->rank = calloc((size_t)size, sizeof *roster->rank);
-    roster->server_rank = calloc((size_t)size, sizeof(int));
-    roster->trainer_rank = calloc((size_t)size, sizeof(int));
+    roster->rank = tr__must_array((size_t)size, sizeof *roster->rank);
+    roster->server_rank = tr__must_array((size_t)size, sizeof(int));
+    roster->trainer_rank = tr__must_array((size_t)size, sizeof(int));
     return roster;
 }
 
@@ -71,8 +72,8 @@ static void add_found(Trireme__Pserver__Hello *hello)
 
     if (!prefix || !*prefix || tr_state_find(&state, &count, prefix) != TR_OK)
         return;
-    Trireme__Pserver__Found *found = calloc((size_t)count + 1, sizeof *found);
-    hello->found = calloc((size_t)count + 1, sizeof *hello->found);
+    Trireme__Pserver__Found *found = tr__must_array((size_t)count + 1, sizeof *found);
+    hello->found = tr__must_array((size_t)count + 1, sizeof *hello->found);
     for (int i = 0; i < count; i++) {
         trireme__pserver__found__init(&found[i]);
         found[i].server = state[i].server;
@@ -104,13 +105,12 @@ tr_status tr_roster_pack_hello(uint8_t **out, size_t *size, tr_role role, uint32
     if (role == TR_ROLE_SERVER)
         add_found(&hello);
     *size = trireme__pserver__hello__get_packed_size(&hello);
-    *out = malloc(*size);
-    if (*out)
-        trireme__pserver__hello__pack(&hello, *out);
+    *out = tr__must_bytes(*size);
+    trireme__pserver__hello__pack(&hello, *out);
     if (hello.n_found)
         free(hello.found[0]);
     free(hello.found);
-    return *out ? TR_OK : tr_fail(TR_ENOMEM, "no memory for a hello");
+    return TR_OK;
 }
 
 tr_status tr_roster_hear(tr_roster *roster, int rank, const uint8_t *bytes, size_t size)
@@ -146,7 +146,7 @@ void tr_roster_put(tr_roster *roster, int rank, tr_role role, uint32_t epoch, in
     if (r->is_known)
         return;
     *r = (tr_rank){.is_known = true, .role = role, .index = -1, .epoch = epoch, .pid = pid, .doorbell = -1,
-                   .host = strdup(host), .host_id = strdup(host_id)};
+                   .host = tr__must_strdup(host), .host_id = tr__must_strdup(host_id)};
     roster->known++;
 }
 
@@ -155,8 +155,8 @@ void tr_roster_put_found(tr_roster *roster, int rank, uint32_t server, uint32_t 
     tr_rank     *r = &roster->rank[rank];
     const size_t count = (size_t)r->found_count + 1;
 
-    r->found_server = realloc(r->found_server, count * sizeof *r->found_server);
-    r->found_age = realloc(r->found_age, count * sizeof *r->found_age);
+    r->found_server = tr__must_realloc(r->found_server, count * sizeof *r->found_server);
+    r->found_age = tr__must_realloc(r->found_age, count * sizeof *r->found_age);
     r->found_server[r->found_count] = server;
     r->found_age[r->found_count++] = age;
 }
@@ -189,8 +189,8 @@ int64_t tr_roster_newest(const tr_roster *roster, int server)
 static void number_servers(tr_roster *roster, const int *ranks)
 {
     const int count = roster->servers;
-    bool     *may = calloc((size_t)(count * count) + 1, sizeof *may);
-    int      *of = calloc((size_t)count + 1, sizeof *of);
+    bool     *may = tr__must_array((size_t)(count * count) + 1, sizeof *may);
+    int      *of = tr__must_array((size_t)count + 1, sizeof *of);
 
     for (int s = 0; s < count; s++) {
         const int64_t newest = tr_roster_newest(roster, s);
@@ -210,8 +210,8 @@ static void number_servers(tr_roster *roster, const int *ranks)
 static tr_status number_replicas(tr_roster *roster, const int *ranks)
 {
     const int servers = roster->servers, count = roster->replicas;
-    bool     *may = calloc((size_t)(servers * count) + 1, sizeof *may);
-    int      *of = calloc((size_t)servers + 1, sizeof *of), next = servers;
+    bool     *may = tr__must_array((size_t)(servers * count) + 1, sizeof *may);
+    int      *of = tr__must_array((size_t)servers + 1, sizeof *of), next = servers;
 
     for (int s = 0; s < servers; s++)
         for (int k = 0; k < count; k++)
@@ -230,7 +230,7 @@ static tr_status number_replicas(tr_roster *roster, const int *ranks)
 
 static tr_status number_ranks(tr_roster *roster)
 {
-    int *servers = malloc((size_t)roster->size * sizeof *servers), *replicas = malloc((size_t)roster->size * sizeof *replicas);
+    int *servers = tr__must_bytes((size_t)roster->size * sizeof *servers), *replicas = tr__must_bytes((size_t)roster->size * sizeof *replicas);
 
     for (int i = 0; i < roster->size; i++) {
         tr_rank *r = &roster->rank[i];
@@ -242,7 +242,7 @@ static tr_status number_ranks(tr_roster *roster)
             roster->trainer_rank[roster->trainers] = i;
             r->index = roster->trainers++;
         } else {
-            r->index = roster->spares++;
+            r->index = roster->standbys++;
         }
     }
     number_servers(roster, servers);
@@ -258,9 +258,7 @@ tr_status tr_roster_close(tr_roster *roster)
 
     for (int i = 0; i < roster->size; i++) {
         tr_rank *r = &roster->rank[i];
-        if (asprintf(&r->name, "rank %d (%s %d, host %s, pid %lld)", i, role_names[r->role], r->index, r->host,
-                     (long long)r->pid) < 0)
-            r->name = NULL;
+        r->name = tr__must_format("rank %d (%s %d, host %s, pid %lld)", i, role_names[r->role], r->index, r->host, (long long)r->pid);
     }
     if (!roster->servers || !roster->trainers)
         return tr_fail(TR_EPEER, "a job of %d servers and %d trainers makes no sense: start it like "
@@ -284,13 +282,13 @@ bool tr_roster_is_here(const tr_roster *roster, int rank)
 static bool waits(const tr_roster *roster, int rank)
 {
     const tr_rank *r = &roster->rank[rank];
-    return tr_roster_is_here(roster, rank) && (r->role == TR_ROLE_SPARE || (r->role == TR_ROLE_REPLICA && r->index >= roster->servers));
+    return tr_roster_is_here(roster, rank) && (r->role == TR_ROLE_STANDBY || (r->role == TR_ROLE_REPLICA && r->index >= roster->servers));
 }
 
 /* What would be lost with a rank's host, and how much less is ready there when it has become a replica. */
 static int burden(const tr_roster *roster, int rank)
 {
-    int count = roster->rank[rank].role == TR_ROLE_SPARE;
+    int count = roster->rank[rank].role == TR_ROLE_STANDBY;
 
     for (int i = 0; i < roster->size; i++) {
         const tr_rank *r = &roster->rank[i];
@@ -300,7 +298,7 @@ static int burden(const tr_roster *roster, int rank)
     return count;
 }
 
-int tr_roster_mirror_for(const tr_roster *roster, int server, const bool *without)
+int tr_roster_standby_for_replica(const tr_roster *roster, int server, const bool *without)
 {
     const char *host = roster->rank[roster->server_rank[server]].host_id;
     int         best = -1;
@@ -312,7 +310,7 @@ int tr_roster_mirror_for(const tr_roster *roster, int server, const bool *withou
     return best;
 }
 
-bool tr_roster_mirror(tr_roster *roster, int server, int rank)
+bool tr_roster_set_replica(tr_roster *roster, int server, int rank)
 {
     tr_rank *r = &roster->rank[rank];
 
@@ -325,12 +323,12 @@ bool tr_roster_mirror(tr_roster *roster, int server, int rank)
     return true;
 }
 
-int tr_roster_spare_for(const tr_roster *roster, int rank)
+int tr_roster_standby_for(const tr_roster *roster, int rank)
 {
     const char *host = roster->rank[rank].host_id;
 
     for (int i = 0; host[0] && i < roster->size; i++)
-        if (i != rank && roster->rank[i].role == TR_ROLE_SPARE && tr_roster_is_here(roster, i) &&
+        if (i != rank && roster->rank[i].role == TR_ROLE_STANDBY && tr_roster_is_here(roster, i) &&
             !strcmp(roster->rank[i].host_id, host))
             return i;
     return -1;
@@ -340,7 +338,7 @@ void tr_roster_replace(tr_roster *roster, int server, int rank)
 {
     tr_rank *before = &roster->rank[roster->server_rank[server]];
 
-    before->role = TR_ROLE_SPARE;
+    before->role = TR_ROLE_STANDBY;
     before->index = -1;
     before->is_dead = true;
     roster->rank[rank].role = TR_ROLE_SERVER;
@@ -348,19 +346,19 @@ void tr_roster_replace(tr_roster *roster, int server, int rank)
     roster->server_rank[server] = rank;
 }
 
-int tr_roster_heir_for(const tr_roster *roster, int rank)
+int tr_roster_replacement_for(const tr_roster *roster, int rank)
 {
-    return tr_roster_heir_without(roster, rank, NULL);
+    return tr_roster_replacement_without(roster, rank, NULL);
 }
 
-int tr_roster_heir_without(const tr_roster *roster, int rank, const bool *without)
+int tr_roster_replacement_without(const tr_roster *roster, int rank, const bool *without)
 {
     const char *host = roster->rank[rank].host_id;
     int         any = -1;
 
     for (int i = 0; i < roster->size; i++) {
         const tr_rank *r = &roster->rank[i];
-        if (r->role != TR_ROLE_SPARE || !tr_roster_is_here(roster, i) || !r->can_inherit || (without && without[i]))
+        if (r->role != TR_ROLE_STANDBY || !tr_roster_is_here(roster, i) || !r->can_inherit || (without && without[i]))
             continue;
         if (host[0] && !strcmp(r->host_id, host))
             return i;
@@ -371,27 +369,27 @@ int tr_roster_heir_without(const tr_roster *roster, int rank, const bool *withou
 
 bool tr_roster_inherit(tr_roster *roster, int trainer, int rank, uint32_t epoch)
 {
-    tr_rank *before = &roster->rank[roster->trainer_rank[trainer]], *heir = &roster->rank[rank];
+    tr_rank *before = &roster->rank[roster->trainer_rank[trainer]], *replacement = &roster->rank[rank];
 
-    if (heir->role != TR_ROLE_SPARE || heir->has_left || epoch <= before->epoch)
+    if (replacement->role != TR_ROLE_STANDBY || replacement->has_left || epoch <= before->epoch)
         return false;
-    before->role = TR_ROLE_SPARE;
+    before->role = TR_ROLE_STANDBY;
     before->index = -1;
     before->is_dead = true;
-    heir->role = TR_ROLE_TRAINER;
-    heir->index = trainer;
-    heir->epoch = epoch;
+    replacement->role = TR_ROLE_TRAINER;
+    replacement->index = trainer;
+    replacement->epoch = epoch;
     roster->trainer_rank[trainer] = rank;
     return true;
 }
 
 /* Starts of the job are counted below. Who chooses is server 0, and who follows it in its place has a higher rank. */
-enum { HEIR_BITS = 16 };
+enum { REPLACEMENT_BITS = 16 };
 
 uint32_t tr_roster_next_epoch(const tr_roster *roster, int trainer, uint32_t called)
 {
     const uint32_t known = roster->rank[roster->trainer_rank[trainer]].epoch, before = known > called ? known : called;
-    return ((before >> HEIR_BITS) + 1) << HEIR_BITS | (uint32_t)roster->self;
+    return ((before >> REPLACEMENT_BITS) + 1) << REPLACEMENT_BITS | (uint32_t)roster->self;
 }
 
 uint32_t tr_roster_start(const tr_roster *roster)
@@ -399,9 +397,9 @@ uint32_t tr_roster_start(const tr_roster *roster)
     return roster->rank[roster->self].epoch;
 }
 
-bool tr_roster_is_heir(uint32_t epoch)
+bool tr_roster_is_replacement(uint32_t epoch)
 {
-    return epoch >> HEIR_BITS > 0;
+    return epoch >> REPLACEMENT_BITS > 0;
 }
 
 static bool are_out(const tr_roster *roster, const int *rank, int count, int (*follower)(const tr_roster *, int rank))
@@ -416,8 +414,8 @@ static bool are_out(const tr_roster *roster, const int *rank, int count, int (*f
 
 bool tr_roster_is_over(const tr_roster *roster)
 {
-    return are_out(roster, roster->trainer_rank, roster->trainers, tr_roster_heir_for) ||
-           are_out(roster, roster->server_rank, roster->servers, tr_roster_spare_for);
+    return are_out(roster, roster->trainer_rank, roster->trainers, tr_roster_replacement_for) ||
+           are_out(roster, roster->server_rank, roster->servers, tr_roster_standby_for);
 }
 
 const char *tr_roster_name(const tr_roster *roster, int rank)

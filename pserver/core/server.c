@@ -1,4 +1,6 @@
-/* server.c - a server core: memory, life, failing, what it says of its own; the end. What comes: server_requests.c. */
+/* server.c - a server core: its memory, life and end, its failure, and the acknowledgements that it sends unasked. Requests that come in are in
+ * server_requests.c. */
+#include "framework/memory.h"
 #include "pserver/core/server_board.h"
 #include "pserver/core/server_state.h"
 #include "pserver/core/server_tasks.h"
@@ -22,7 +24,7 @@ uint8_t *tr__server_buffer_new(tr_server *server, uint64_t bytes)
         memcpy(&server->pool, buffer, sizeof server->pool);
         return buffer;
     }
-    buffer = aligned_alloc(LINE, LINE + ((capacity + LINE - 1) & ~(uint64_t)(LINE - 1)) + LINE);
+    buffer = tr__must_aligned(LINE + ((capacity + LINE - 1) & ~(uint64_t)(LINE - 1)) + LINE);
     memcpy(buffer, &capacity, sizeof capacity);
     return buffer + LINE;
 }
@@ -49,14 +51,14 @@ static const int64_t ASK_AGAIN = 500000000;
 
 tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
 {
-    tr_server *server = calloc(1, sizeof *server);
+    tr_server *server = tr__must_alloc(sizeof *server);
 
     server->roster = roster;
     server->store = *store;
     server->self = roster->rank[roster->self].index;
     server->trainer_count = roster->trainers;
     server->gather = tr_gather_new(roster, ASK_AGAIN);
-    server->trainer = calloc((size_t)roster->trainers, sizeof *server->trainer);
+    server->trainer = tr__must_array((size_t)roster->trainers, sizeof *server->trainer);
     for (int i = 0; i < roster->trainers; i++) {
         tr__trainer *t = &server->trainer[i];
         t->rank = roster->trainer_rank[i];
@@ -66,10 +68,10 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
         t->parked_end = &t->parked;
         t->missed = t->called = -1;
     }
-    server->settled = calloc((size_t)roster->trainers, sizeof *server->settled);
-    server->trainer_flags = calloc((size_t)roster->trainers, sizeof *server->trainer_flags);
-    server->loan = calloc(2 * (size_t)roster->size, sizeof *server->loan);
-    tr__server_mirror_new(server);
+    server->settled = tr__must_array((size_t)roster->trainers, sizeof *server->settled);
+    server->trainer_flags = tr__must_array((size_t)roster->trainers, sizeof *server->trainer_flags);
+    server->loan = tr__must_array(2 * (size_t)roster->size, sizeof *server->loan);
+    tr__server_replication_new(server);
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self)
             tr__server_say_serving(server, i);
@@ -90,8 +92,8 @@ static void free_trainer(tr_server *server, tr__trainer *trainer)
     tr__server_row_pulls_free(trainer);
     if (trainer->join)
         trireme__pserver__join__free_unpacked(trainer->join, NULL);
-    if (trainer->farewell)
-        trireme__pserver__cut__free_unpacked(trainer->farewell, NULL);
+    if (trainer->last_place)
+        trireme__pserver__snapshot__free_unpacked(trainer->last_place, NULL);
 }
 
 void tr_server_free(tr_server *server)
@@ -109,8 +111,8 @@ void tr_server_free(tr_server *server)
     tr__server_rounds_free(server);
     tr__server_tasks_free(server);
     tr__server_board_free(server);
-    tr__server_cut_free(server);
-    tr__server_mirror_free(server);
+    tr__server_snapshot_free(server);
+    tr__server_replication_free(server);
     if (server->setup)
         trireme__pserver__setup__free_unpacked(server->setup, NULL);
     tr_outbox_deinit(&server->outbox);
@@ -177,7 +179,7 @@ static uint8_t flags_of(const tr_server *server, int index, uint64_t settled)
     const tr__trainer *t = &server->trainer[index];
     const bool         is_lost = t->state == TR_MEMBER_LOST;
     const bool         is_gone = is_lost || (tr_membership_is_over(t->state) && settled == t->ended);
-    const uint8_t      decided = tr__server_has_verdicts(server) ? server->verdicts.trainer[index] : 0;
+    const uint8_t      decided = tr__server_has_decisions(server) ? server->decisions.trainer[index] : 0;
 
     return (uint8_t)(decided | (is_gone ? TR_TRAINER_GONE : 0) | (is_lost ? TR_TRAINER_LOST : 0));
 }
@@ -191,8 +193,8 @@ tr_commit tr__server_commit_of(tr_server *server, bool with_update)
         server->trainer_flags[i] = flags_of(server, i, server->settled[i]);
     }
     return (tr_commit){.updates = updates, .settled = server->settled, .trainer = server->trainer_flags,
-                       .decided = tr__server_has_verdicts(server) ? server->verdicts.update : updates,
-                       .verdicts = server->verdicts.number, .start = tr_roster_start(server->roster)};
+                       .decided = tr__server_has_decisions(server) ? server->decisions.update : updates,
+                       .decisions = server->decisions.number, .start = tr_roster_start(server->roster)};
 }
 
 void tr__server_commit(tr_server *server, bool is_update)
@@ -201,7 +203,7 @@ void tr__server_commit(tr_server *server, bool is_update)
 
     server->store.commit(server->store.self, &commit, is_update);
     if (!is_update)
-        tr__server_mirror_commit(server);
+        tr__server_replication_commit(server);
 }
 
 /* == failing ================================================================================= */
@@ -212,7 +214,7 @@ static void send_refusal(tr_server *server, tr_wire_kind kind, int rank, uint32_
     refusal.text = (char *)(uintptr_t)text;
 
     const size_t size = trireme__pserver__refusal__get_packed_size(&refusal);
-    uint8_t     *payload = malloc(size);
+    uint8_t     *payload = tr__must_bytes(size);
     trireme__pserver__refusal__pack(&refusal, payload);
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = rank, .payload = payload, .owned = payload,
@@ -234,7 +236,7 @@ tr_status tr__server_fail(tr_server *server, tr_status status)
     if (server->status != TR_OK)
         return server->status;
     server->status = status;
-    server->text = strdup(tr_error());
+    server->text = tr__must_strdup(tr_error());
     for (int i = 0; i < server->trainer_count; i++)
         tr__server_say_failed(server, &server->trainer[i]);
     return status;
@@ -261,7 +263,7 @@ void tr__server_move(const tr_server *server, tr__trainer *trainer, tr_membershi
     trainer->state = to;
 }
 
-/* Will nobody take the place of a server that is missed, now that this server is dead, or this spare is not there? Who is done misses nobody. */
+/* Will nobody take the place of a server that is missed, now that this server is dead, or this standby is not there? Who is done misses nobody. */
 static bool waits_in_vain(const tr_server *server, int peer)
 {
     const tr_roster *roster = server->roster;
@@ -269,12 +271,12 @@ static bool waits_in_vain(const tr_server *server, int peer)
 
     if (tr_server_is_done(server))
         return false;
-    if (tr__server_has_verdicts(server) && roster->rank[first].is_dead)
-        return tr_roster_spare_for(roster, first) < 0;
-    return roster->rank[peer].role != TR_ROLE_SPARE && tr_roster_spare_for(roster, peer) < 0;
+    if (tr__server_has_decisions(server) && roster->rank[first].is_dead)
+        return tr_roster_standby_for(roster, first) < 0;
+    return roster->rank[peer].role != TR_ROLE_STANDBY && tr_roster_standby_for(roster, peer) < 0;
 }
 
-void tr__server_mourn_again(tr_server *server)
+void tr__server_standby_died(tr_server *server)
 {
     for (int i = 0; i < server->roster->servers && server->status == TR_OK; i++) {
         const int rank = server->roster->server_rank[i];
@@ -296,17 +298,17 @@ static void lost(void *self, int peer, const char *how)
             tr__server_stayed(server, trainer);    /* what it has done is here, and it is missed by nobody */
         return;
     }
-    if (tr__server_mirror_is(server, peer))
-        tr__server_mirror_drop(server);
+    if (tr__server_replica_done(server, peer))
+        tr__server_replication_drop(server);
     if (server->roster->rank[peer].role == TR_ROLE_REPLICA)
         return;
-    if (server->roster->rank[peer].role == TR_ROLE_SPARE)
-        tr__server_mourn_again(server);
+    if (server->roster->rank[peer].role == TR_ROLE_STANDBY)
+        tr__server_standby_died(server);
     if (waits_in_vain(server, peer))               /* else trainers wait for whom takes its place, not we */
         tr__server_fail_by(server, peer, how);
 }
 
-/* A process that takes a dead server's place does not know who stays: all that have left do not. A spare that has left is not there. */
+/* A process that takes a dead server's place does not know who stays: all that have left do not. A standby that has left is not there. */
 static void left(void *self, int peer)
 {
     tr_server   *server = self;
@@ -314,8 +316,8 @@ static void left(void *self, int peer)
 
     if (trainer && trainer->state == TR_MEMBER_DRAINING)
         tr__server_stayed(server, trainer);
-    if (server->roster->rank[peer].role == TR_ROLE_SPARE)
-        tr__server_mourn_again(server);
+    if (server->roster->rank[peer].role == TR_ROLE_STANDBY)
+        tr__server_standby_died(server);
 }
 
 /* == replies ================================================================================= */
@@ -350,10 +352,10 @@ static bool next_ack(tr_server *server, tr_message *out)
             .peer = t->rank,
             .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self,
                      .seq = done_seq(t),
-                     .ack = {.updates = server->updates, .coordinator = tr__server_maker_word(server),
-                             .wanted_snapshot = tr__server_cut_wanted(server), .newest_snapshot = server->cut.number,
-                             .stops = tr__server_stops(server), .declines = tr__server_cut_must_wait(server)}}};
-        out->is_receipt = !out->wire.ack.wanted_snapshot;         /* where a cut is wanted it is news */
+                     .ack = {.updates = server->updates, .initiator = tr__server_initiator_code(server),
+                             .wanted_snapshot = tr__server_snapshot_wanted(server), .newest_snapshot = server->snapshot.number,
+                             .stops = tr__server_stops(server), .declines = tr__server_snapshot_must_wait(server)}}};
+        out->is_receipt = !out->wire.ack.wanted_snapshot;         /* where a snapshot is wanted it is news */
         return true;
     }
     return false;
@@ -364,7 +366,7 @@ static bool next(void *self, tr_message *out)
     tr_server *server = self;
 
     return tr_outbox_take(&server->outbox, out) || tr_gather_next(server->gather, out) ||
-           (server->status == TR_OK && (next_ack(server, out) || tr__server_mirror_next(server, out)));
+           (server->status == TR_OK && (next_ack(server, out) || tr__server_replication_next(server, out)));
 }
 
 static int64_t tick(void *self, int64_t now)
@@ -374,12 +376,12 @@ static int64_t tick(void *self, int64_t now)
     server->now = now;
     if (server->awaits_loans && server->status == TR_OK)
         tr__server_apply_next(server);             /* what was being sent is gone, perhaps */
-    const int64_t gather = tr_gather_tick(server->gather, now), cut = tr__server_watch_cut(server, now);
-    const int64_t verdicts = tr__server_watch_verdicts(server, now), mirror = tr__server_mirror_tick(server, now);
-    const int64_t first = gather < cut ? gather : cut, other = verdicts < mirror ? verdicts : mirror;
-    const int64_t heirs = tr__server_watch_heirs(server, now), both = first < other ? first : other;
+    const int64_t gather = tr_gather_tick(server->gather, now), snapshot = tr__server_watch_snapshot(server, now);
+    const int64_t decisions = tr__server_watch_decisions(server, now), replication = tr__server_replication_tick(server, now);
+    const int64_t first = gather < snapshot ? gather : snapshot, other = decisions < replication ? decisions : replication;
+    const int64_t replacements = tr__server_watch_replacements(server, now), both = first < other ? first : other;
 
-    return both < heirs ? both : heirs;
+    return both < replacements ? both : replacements;
 }
 
 static tr_status status_of(const void *self, const char **text)
@@ -408,7 +410,7 @@ tr_node tr_server_node(tr_server *server)
 static void pass_share_on(tr_server *server, uint64_t before)
 {
     if (tr_gather_done(server->gather) > before)
-        tr__server_mirror_share(server, server->share_to, (uint64_t)server->share_bytes * (uint64_t)server->roster->servers);
+        tr__server_replication_share(server, server->share_to, (uint64_t)server->share_bytes * (uint64_t)server->roster->servers);
 }
 
 void tr__server_on_share(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload)

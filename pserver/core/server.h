@@ -8,7 +8,7 @@
  *                   all living trainers have ended s and all chunks are whole, the store applies them.
  *   sync(backups)   Parts are kept apart. When all but so many have ended a step with the newest parameters, the mean of
  *                   theirs is applied; who ends a step with older ones has it dropped, and pulls newer ones. Server 0 decides
- *                   for all (server_verdict.c).
+ *                   for all (server_decision.c).
  *   sync(fewer)     The same, with all living trainers.
  *   async, ssp, geo Each trainer's step is applied alone, in the order in which the steps were ended.
  * An ended step is acknowledged when it was applied or dropped ("settled"). A pull is answered when the trainer's own
@@ -69,8 +69,8 @@ typedef struct tr_store {
      * being applied. NULL: there are no tables. */
     void      (*rows)(void *self, uint32_t index, const int64_t *keys, int64_t n, void *out, uint32_t *hints);
     /* Copy the state as it is now, and then or later call tr_server_snapped; until then nothing is applied. Write the copy
-     * where `wish` says, and call tr_server_written. NULL: this store cannot. */
-    void      (*snapshot)(void *self, const Trireme__Pserver__Wish *wish);
+     * where `target` says, and call tr_server_written. NULL: this store cannot. */
+    void      (*snapshot)(void *self, const Trireme__Pserver__SnapshotTarget *target);
     /* All rows of a virtual shard of table `index`, packed (tr_table_pack); put such rows into it. As `rows`. */
     tr_status (*read_rows)(void *self, uint32_t index, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes);
     tr_status (*write_rows)(void *self, uint32_t index, const void *rows, uint64_t bytes, bool are_candidates);
@@ -91,8 +91,8 @@ typedef struct tr_store {
      * others. NULL: there are no others. */
     uint32_t  (*age)(void *self, bool raise);
     /* The rank of the replica that counts, -1: none. Who takes this server's place must know it. */
-    void      (*set_mirror)(void *self, int rank);
-    int       (*mirror)(void *self);
+    void      (*set_replica_rank)(void *self, int rank);
+    int       (*replica_rank)(void *self);
     /* What this replica has is from here on all that its server tells others, and of this age. NULL: nobody wants to know. */
     void      (*counts)(void *self, uint32_t age);
     /* Between updates: keep values and rows as they are now until `thaw`, and then or later call tr_server_frozen; until then

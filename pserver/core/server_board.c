@@ -86,7 +86,7 @@ static tr_status put(tr_server *server, uint8_t *packed, size_t size)
     if (tr__server_stops(server) != stops)
         tell_trainers(server);
     if (is_new)
-        tr__server_mirror_post(server, packed, size);
+        tr__server_replication_post(server, packed, size);
     else
         free(packed);
     return status;
@@ -260,17 +260,17 @@ void tr__server_post_again(tr_server *server, const tr__trainer *trainer, const 
         answer(server, trainer, q);
 }
 
-static void mirror_post(void *self, uint8_t *packed, size_t size)
+static void replicate_post(void *self, uint8_t *packed, size_t size)
 {
-    tr__server_mirror_post(self, packed, size);
+    tr__server_replication_post(self, packed, size);
 }
 
-void tr__server_board_mirror(tr_server *server)
+void tr__server_replicate_board(tr_server *server)
 {
     if (server->is_running)
         tr__server_board_take_over(server);        /* what an earlier process has left is the replica's, too */
     if (server->board)
-        tr_board_each(server->board->board, mirror_post, server);
+        tr_board_each(server->board->board, replicate_post, server);
 }
 
 /* == in words ===================================================================================== */

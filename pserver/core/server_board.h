@@ -1,6 +1,6 @@
 /* server_board.h - server 0 and the board (board.h): trainers' posts come, and who waits for others' posts is answered.
  *
- * A trainer that has left, or is dead for good, takes no part in collectives; one that is dead and will have an heir is waited for. A
+ * A trainer that has left, or is dead for good, takes no part in collectives; one that is dead and will have a replacement is waited for. A
  * trainer that asks for what is complete gets it at once, whether it had a part in that or not. */
 #ifndef TR_PSERVER_SERVER_BOARD_H
 #define TR_PSERVER_SERVER_BOARD_H
@@ -19,7 +19,7 @@ void      tr__server_board_take_over(tr_server *server);
 /* The highest number of a training that a notice asks to end, for acknowledgements; 0: there is none. */
 uint32_t  tr__server_stops(const tr_server *server);
 /* The replica is to have all that is on the board. */
-void      tr__server_board_mirror(tr_server *server);
+void      tr__server_replicate_board(tr_server *server);
 /* Who is waited for in a collective, in words; false: nobody waits. */
 bool      tr__server_describe_board(const tr_server *server, char *out, size_t size);
 void      tr__server_board_free(tr_server *server);

@@ -1,4 +1,4 @@
-/* server_decide.c - server 0 decides what makes an update, from what all servers have said (server_verdict.c): whose steps are in, whose are
+/* server_decide.c - server 0 decides what makes an update, from what all servers have said (server_decision.c): whose steps are in, whose are
  * dropped, who is out.
  *
  * No deadlock: it waits for READY of the living alone; of those whom any server has lost it waits for nothing. */
@@ -6,17 +6,17 @@
 
 bool tr__server_is_pending(const tr_server *server)
 {
-    return server->verdicts.update > server->updates;
+    return server->decisions.update > server->updates;
 }
 
 bool tr__server_is_out(const tr_server *server, int trainer)
 {
-    return server->verdicts.trainer[trainer] & TR_TRAINER_OUT;
+    return server->decisions.trainer[trainer] & TR_TRAINER_OUT;
 }
 
 const tr__report *tr__server_said_by(const tr_server *server, int from, int trainer)
 {
-    return &server->verdicts.report[(size_t)from * (size_t)server->trainer_count + (size_t)trainer];
+    return &server->decisions.report[(size_t)from * (size_t)server->trainer_count + (size_t)trainer];
 }
 
 /* Has every server all of the trainer's next step? */
@@ -24,7 +24,7 @@ static bool is_whole(const tr_server *server, int trainer)
 {
     const tr__round *round = server->trainer[trainer].round;
 
-    if (tr__server_is_out(server, trainer) || !round->is_full || round->step != server->verdicts.settled[trainer] + 1)
+    if (tr__server_is_out(server, trainer) || !round->is_full || round->step != server->decisions.settled[trainer] + 1)
         return false;
     for (int s = 1; s < server->roster->servers; s++)
         if (tr__server_said_by(server, s, trainer)->step != round->step)
@@ -53,7 +53,7 @@ static bool decide_out(tr_server *server, int trainer)
         is_lost |= tr__server_said_by(server, s, trainer)->is_lost;
     if (tr__server_is_out(server, trainer) || !(has_left || is_lost))
         return false;
-    server->verdicts.trainer[trainer] |= TR_TRAINER_OUT | (has_left ? 0 : TR_TRAINER_LOST);
+    server->decisions.trainer[trainer] |= TR_TRAINER_OUT | (has_left ? 0 : TR_TRAINER_LOST);
     return true;
 }
 
@@ -61,7 +61,7 @@ static bool decide_late(tr_server *server, int trainer)
 {
     const bool is_late = is_whole(server, trainer) && !is_fresh(server, trainer);
 
-    server->verdicts.settled[trainer] += is_late;
+    server->decisions.settled[trainer] += is_late;
     return is_late;
 }
 
@@ -77,7 +77,7 @@ static bool is_away(const tr_server *server, const tr__trainer *trainer)
 static bool decide_update(tr_server *server)
 {
     const int64_t enough = server->trainer_count - server->policy.backups;
-    tr__verdicts *v = &server->verdicts;
+    tr__decisions *v = &server->decisions;
     int64_t       living = 0, there = 0;
 
     for (int i = 0; i < server->trainer_count; i++) {
@@ -98,23 +98,23 @@ static bool decide_update(tr_server *server)
     return true;
 }
 
-/* A cut that every server has gathered is the state as it is now; one that was given up here is given up by all. */
-static bool decide_cut(tr_server *server)
+/* A snapshot that every server has gathered is the state as it is now; one that was given up here is given up by all. */
+static bool decide_snapshot(tr_server *server)
 {
-    tr__verdicts  *v = &server->verdicts;
-    const tr__cut *cut = &server->cut;
+    tr__decisions  *v = &server->decisions;
+    const tr__snapshot *snapshot = &server->snapshot;
 
-    if (!tr__server_cut_is_decided(server) || cut->number <= v->cut)
+    if (!tr__server_snapshot_is_decided(server) || snapshot->number <= v->snapshot)
         return false;
-    if (cut->phase == TR__CUT_GATHERING) {
+    if (snapshot->phase == TR__SNAPSHOT_GATHERING) {
         for (int s = 1; s < server->roster->servers; s++)
-            if (v->gathered[s] != cut->number)
+            if (v->gathered[s] != snapshot->number)
                 return false;
-        if (!tr__server_cut_is_gathered(server))
+        if (!tr__server_snapshot_is_gathered(server))
             return false;
     }
-    v->cut = cut->number;
-    v->cut_update = cut->phase == TR__CUT_GATHERING ? server->updates : UINT64_MAX;
+    v->snapshot = snapshot->number;
+    v->snapshot_update = snapshot->phase == TR__SNAPSHOT_GATHERING ? server->updates : UINT64_MAX;
     return true;
 }
 
@@ -128,8 +128,8 @@ bool tr__server_decide(tr_server *server)
         is_news |= decide_out(server, i);
         is_news |= decide_late(server, i);
     }
-    is_news |= decide_cut(server);
+    is_news |= decide_snapshot(server);
     is_news |= decide_update(server);
-    server->verdicts.number += is_news;
+    server->decisions.number += is_news;
     return is_news;
 }

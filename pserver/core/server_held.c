@@ -1,5 +1,6 @@
 /* server_held.c - requests whose time has not come: a push that is ahead of its round, and all that a trainer sends while it is parked, which
- * is from when it has cut until the cut is taken (server_cut.c). */
+ * is from when it has taken part until the snapshot is taken (server_snapshot.c). */
+#include "framework/memory.h"
 #include "pserver/core/server_state.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 void tr__server_hold(tr_server *server, tr__held ***end, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
-    tr__held *held = malloc(sizeof *held);
+    tr__held *held = tr__must_bytes(sizeof *held);
 
     if (!is_owned) {
         uint8_t *copy = wire->bytes ? tr__server_buffer_new(server, wire->bytes) : NULL;
@@ -54,7 +55,7 @@ void tr__server_unpark(tr_server *server, tr__trainer *trainer)
     trainer->owes_ack |= tr__server_is_there(trainer);
     while (held) {
         tr__held *next = held->next;
-        if (trainer->is_parked)                    /* it has cut again */
+        if (trainer->is_parked)                    /* it has taken part again */
             tr__server_hold(server, &trainer->parked_end, &held->wire, held->payload, true);
         else
             take_in(server, trainer, held);

@@ -1,4 +1,5 @@
-/* server_pull.c - parameters leave for those who may have them. */
+/* server_pull.c - answers to PULL: parameters are sent when the policy of the job allows it. */
+#include "framework/memory.h"
 #include "pserver/core/server_state.h"
 
 #include <stdio.h>
@@ -134,7 +135,7 @@ static uint32_t reply_small(reply *r, const uint32_t *blocks, uint32_t count, ui
     }
     if (!n)
         return count;
-    uint8_t *payload = malloc(size);
+    uint8_t *payload = tr__must_bytes(size);
     cursor = (uint64_t)n * TR_WIRE_ENTRY;
     for (uint32_t i = from; i < to; i++) {
         const uint64_t bytes = server->block[blocks[i]].bytes;
@@ -152,7 +153,7 @@ static void keep_copy(tr_server *server, tr__trainer *trainer, const uint32_t *b
         memcpy(trainer->copy[blocks[i]], server->store.param(server->store.self, blocks[i]), server->block[blocks[i]].bytes);
 }
 
-/* Is the step ended here that comes next? Then the one that died had made it, with what it had got, and others wait for its heir's. */
+/* Is the step ended here that comes next? Then the one that died had made it, with what it had got, and others wait for its replacement's. */
 static bool is_made(const tr__trainer *trainer, uint64_t step)
 {
     return trainer->ended > step;
@@ -185,7 +186,7 @@ static void answer(tr_server *server, tr__trainer *trainer, uint64_t seq, uint64
 static tr__pull *parse_pull(const tr_server *server, const tr_wire *wire, const uint8_t *payload)
 {
     const uint64_t count = wire->bytes / 4;
-    tr__pull      *pull = malloc(sizeof *pull + count * sizeof(uint32_t));
+    tr__pull      *pull = tr__must_bytes(sizeof *pull + count * sizeof(uint32_t));
 
     pull->next = NULL;
     pull->seq = wire->seq;
@@ -224,7 +225,7 @@ tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_w
 
 void tr__server_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (trainer->is_parked)                        /* the first one may wait behind the cut */
+    if (trainer->is_parked)                        /* the first one may wait behind the snapshot */
         return;
     /* Of an earlier step: the trainer has pushed since, so it has its answer. Of a later one: it waits. */
     const bool is_now = trainer->ended == wire->pull.step || tr__server_lags(trainer, wire->pull.step);

@@ -1,4 +1,5 @@
-/* server_requests.c - what comes to a server: from whom, in which order, once. */
+/* server_requests.c - requests of trainers as they arrive: the sender's epoch is checked, each request is taken once and in order, and is handed to the
+ * protocol that it belongs to. */
 #include "pserver/core/server_board.h"
 #include "pserver/core/server_state.h"
 #include "pserver/core/server_tasks.h"
@@ -51,7 +52,7 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
     if (tr__server_is_task(wire))
         return tr__server_on_task(server, trainer, wire, server->now);
     if (server->is_running && wire->kind == TR_WIRE_JOIN && trainer->state == TR_MEMBER_VACANT)
-        return tr__server_on_heir_join(server, trainer, wire, payload);
+        return tr__server_on_replacement_join(server, trainer, wire, payload);
     if (server->is_running && wire->kind == TR_WIRE_JOIN)
         tr__server_tasks_join(server, trainer, wire->join.everywhere);
     if (server->is_running && is_of_start(wire->kind))
@@ -83,7 +84,7 @@ tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wi
         return tr__server_on_goodbye(server, trainer, wire, payload);
     case TR_WIRE_SNAPSHOT:
     case TR_WIRE_SNAPSHOT_OVER:
-        return tr__server_on_cut(server, trainer, wire, payload);
+        return tr__server_on_snapshot(server, trainer, wire, payload);
     case TR_WIRE_POST:
         return tr__server_on_post(server, trainer, wire, payload);
     default:
@@ -113,14 +114,14 @@ static bool is_no_request(tr_server *server, int peer, const tr__trainer *traine
 {
     if (wire->kind == TR_WIRE_SHARE)
         tr__server_on_share(server, peer, wire, payload);
-    else if (tr__server_mirror_is(server, peer))
-        tr__server_mirror_receive(server, wire, payload);
+    else if (tr__server_replica_done(server, peer))
+        tr__server_replication_receive(server, wire, payload);
     else if (wire->kind == TR_WIRE_REPLICA_STATE)
-        tr__server_mirror_adopt(server, peer, wire, payload);
-    else if (wire->kind == TR_WIRE_MIRROR_CALL || wire->kind == TR_WIRE_MIRROR_IS)
-        tr__server_mourn_again(server);
+        tr__server_replication_adopt(server, peer, wire, payload);
+    else if (wire->kind == TR_WIRE_REPLICA_CALL || wire->kind == TR_WIRE_REPLICA_DONE)
+        tr__server_standby_died(server);
     else if (wire->kind == TR_WIRE_REPLACE_CALL || wire->kind == TR_WIRE_REPLACE_DONE || wire->kind == TR_WIRE_REPLACE_WANT)
-        tr__server_on_heir(server, peer, wire);
+        tr__server_on_replacement(server, peer, wire);
     else if (!trainer)
         hear_rank(server, peer, wire, payload);
     else
@@ -163,7 +164,7 @@ static bool may_come_late(const tr__trainer *trainer, tr_wire_kind kind)
            ((kind == TR_WIRE_SNAPSHOT || kind == TR_WIRE_SNAPSHOT_OVER) && trainer->state != TR_MEMBER_LOST);
 }
 
-/* A post is in no state that is cut, and others may wait for it before they cut. */
+/* A post is in no snapshot, and others may wait for it before they take part. */
 static bool goes_on_while_parked(tr_wire_kind kind)
 {
     return kind == TR_WIRE_POST || kind == TR_WIRE_SNAPSHOT_OVER;

@@ -1,4 +1,4 @@
-/* server_round.c - gradients come in pieces and become one sum for each block, in the order of the trainers. */
+/* server_round.c - a round: chunks of gradients arrive and are added to one sum for each block, in the order of the trainers' numbers. */
 #include "framework/memory.h"
 #include "pserver/core/server_state.h"
 
@@ -10,10 +10,8 @@
 static tr_status init_round(tr_server *server, tr__round *round, int first, int end)
 {
     *round = (tr__round){.first = first, .end = end, .step = 1};
-    round->chunk = calloc(server->chunk_count + 1, sizeof *round->chunk);
-    round->sum = calloc(server->block_count + 1, sizeof *round->sum);
-    if (!round->chunk || !round->sum)
-        return tr_fail(TR_ENOMEM, "no memory for %u gradients", server->block_count);
+    round->chunk = tr__must_array(server->chunk_count + 1, sizeof *round->chunk);
+    round->sum = tr__must_array(server->block_count + 1, sizeof *round->sum);
     for (uint32_t i = 0; i < server->block_count; i++) {
         const uint64_t bytes = server->block[i].bytes;
         round->sum[i] = tr__array_alloc(bytes);
@@ -36,21 +34,21 @@ static void deinit_round(const tr_server *server, tr__round *round)
 
 tr_status tr__server_rounds_new(tr_server *server)
 {
-    const bool is_apart = server->policy.gathers_apart;
+    const bool is_apart = server->policy.gathers_per_trainer;
 
     server->round_count = is_apart ? server->trainer_count : 1;
-    server->round = calloc((size_t)server->round_count, sizeof *server->round);
-    server->queue = calloc((size_t)server->trainer_count + 1, sizeof *server->queue);
-    server->takes_part = calloc((size_t)server->trainer_count, sizeof *server->takes_part);
+    server->round = tr__must_array((size_t)server->round_count, sizeof *server->round);
+    server->queue = tr__must_array((size_t)server->trainer_count + 1, sizeof *server->queue);
+    server->takes_part = tr__must_array((size_t)server->trainer_count, sizeof *server->takes_part);
     for (int i = 0; i < server->round_count; i++)
         TR_TRY(init_round(server, &server->round[i], is_apart ? i : 0, is_apart ? i + 1 : server->trainer_count));
     if (server->policy.decides) {
         TR_TRY(init_round(server, &server->merged, 0, server->trainer_count));
-        TR_TRY(tr__server_verdicts_new(server));
+        TR_TRY(tr__server_decisions_new(server));
     }
     for (int i = 0; i < server->trainer_count; i++) {
         server->trainer[i].round = &server->round[is_apart ? i : 0];
-        server->trainer[i].pushed = calloc(server->chunk_count / 8 + 1, 1);
+        server->trainer[i].pushed = tr__must_array(server->chunk_count / 8 + 1, 1);
     }
     return TR_OK;
 }
@@ -60,7 +58,7 @@ void tr__server_rounds_free(tr_server *server)
     for (int i = 0; i < server->round_count; i++)
         deinit_round(server, &server->round[i]);
     deinit_round(server, &server->merged);
-    tr__server_verdicts_free(server);
+    tr__server_decisions_free(server);
     free(server->round);
     free(server->queue);
     free(server->takes_part);
@@ -93,7 +91,7 @@ static uint64_t chunk_bytes(const tr_server *server, const tr__block *block, uin
 /* A part that is whole counts in the next update for certain where there is but one round. */
 static void use_piece(tr_server *server, const tr__round *round, uint32_t index, uint64_t offset, uint64_t bytes)
 {
-    if (!server->store.piece || server->policy.gathers_apart || server->status != TR_OK)
+    if (!server->store.piece || server->policy.gathers_per_trainer || server->status != TR_OK)
         return;
     const tr_status status = server->store.piece(server->store.self, index, offset, bytes, round->sum[index] + offset);
     if (status != TR_OK)

@@ -1,10 +1,11 @@
-/* server_rows.c - sparse tables: rows leave, gradients of rows come in and are kept until their step is applied.
+/* server_rows.c - sparse tables: rows are sent, and gradients of rows are kept until their step is applied.
  *
- * Tables follow the dense blocks: what is one update, and who takes part in it, is decided by server_step.c alone; here the
- * pieces of those who do are listed, trainer by trainer, and merged where they are applied. A table has one copy, which an
- * update changes in place; so rows leave between two updates and not during one.
+ * server_step.c alone decides what an update is and which trainers are in it, for tables too. Here the pieces of these trainers are listed, trainer by
+ * trainer, and are merged when the update is applied. A table has one copy, which an update changes in place. So rows are sent between two
+ * updates, never during one.
  *
- * A step has the gradient of every table of every trainer, if only an empty piece: it carries the weight. */
+ * A contribution has a piece for every table, also where that piece is empty, because the contribution's weight travels with it. */
+#include "framework/memory.h"
 #include "pserver/core/server_state.h"
 
 #include <assert.h>
@@ -27,10 +28,10 @@ tr_status tr__server_tables_new(tr_server *server)
 {
     const Trireme__Pserver__Setup *setup = server->setup;
 
-    server->table = calloc(setup->n_tables + 1, sizeof *server->table);
-    server->rows = calloc(setup->n_tables + 1, sizeof *server->rows);
-    server->row_part = calloc(setup->n_tables + 1, sizeof *server->row_part);
-    server->row_part_capacity = calloc(setup->n_tables + 1, sizeof *server->row_part_capacity);
+    server->table = tr__must_array(setup->n_tables + 1, sizeof *server->table);
+    server->rows = tr__must_array(setup->n_tables + 1, sizeof *server->rows);
+    server->row_part = tr__must_array(setup->n_tables + 1, sizeof *server->row_part);
+    server->row_part_capacity = tr__must_array(setup->n_tables + 1, sizeof *server->row_part_capacity);
     for (size_t i = 0; i < setup->n_tables; i++) {
         const Trireme__Pserver__Table *t = setup->tables[i];
         TR_TRY(check_table(server, t));
@@ -38,9 +39,9 @@ tr_status tr__server_tables_new(tr_server *server)
         server->table_count++;
     }
     for (int i = 0; i < server->trainer_count; i++) {
-        server->trainer[i].row_pieces = calloc(server->table_count + 1, sizeof(uint64_t));
-        server->trainer[i].has_rows = calloc(server->table_count + 1, sizeof(bool));
-        server->trainer[i].row_pulled = calloc(server->table_count + 1, sizeof(tr__pulled));
+        server->trainer[i].row_pieces = tr__must_array(server->table_count + 1, sizeof(uint64_t));
+        server->trainer[i].has_rows = tr__must_array(server->table_count + 1, sizeof(bool));
+        server->trainer[i].row_pulled = tr__must_array(server->table_count + 1, sizeof(tr__pulled));
     }
     return TR_OK;
 }
@@ -159,7 +160,7 @@ tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const
     const tr_form_push_rows *push = &wire->push_rows;
     const uint64_t row = sizeof(int64_t) + (uint64_t)server->table[push->table].width * sizeof(float);
     const int64_t  count = (int64_t)(wire->bytes / row);
-    tr__rows      *rows = malloc(sizeof *rows + (size_t)count * sizeof *rows->hint);
+    tr__rows      *rows = tr__must_bytes(sizeof *rows + (size_t)count * sizeof *rows->hint);
     if (!is_owned && wire->bytes) {
         uint8_t *copy = tr__server_buffer_new(server, wire->bytes);
         memcpy(copy, payload, wire->bytes);
@@ -212,7 +213,7 @@ static void list_part(tr_server *server, int trainer, const tr__rows *rows)
 
     if ((uint64_t)update->count == *capacity) {
         *capacity = *capacity ? 2 * *capacity : 16;
-        *part = realloc(*part, *capacity * sizeof **part);
+        *part = tr__must_realloc(*part, *capacity * sizeof **part);
     }
     (*part)[update->count++] = (tr_rows_part){trainer, rows->weight, rows->count, (const int64_t *)(void *)rows->payload,
                                               (const float *)(void *)(rows->payload + rows->count * (int64_t)sizeof(int64_t)), true,
@@ -271,7 +272,7 @@ static void keep_pulled(tr__trainer *trainer, tr__row_pull *pull)
 static void answer(tr_server *server, tr__trainer *trainer, tr__row_pull *pull)
 {
     uint64_t bytes = (uint64_t)(pull->count * server->table[pull->table].row_bytes);
-    void    *payload = pull->count < 0 ? NULL : malloc(bytes + 1);
+    void    *payload = pull->count < 0 ? NULL : tr__must_bytes(bytes + 1);
 
     if (pull->count >= 0) {
         tr__server_note_pulled(server, trainer, pull->step);
@@ -307,7 +308,7 @@ static uint64_t own_steps(const tr_wire *wire)
 static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
 {
     const int64_t count = (int64_t)(wire->bytes / sizeof(int64_t));
-    tr__row_pull *pull = malloc(sizeof *pull + (size_t)(count + 1) * (sizeof *pull->key + sizeof *pull->hint));
+    tr__row_pull *pull = tr__must_bytes(sizeof *pull + (size_t)(count + 1) * (sizeof *pull->key + sizeof *pull->hint));
 
     if (wire->kind == TR_WIRE_READ_ROWS) {
         *pull = (tr__row_pull){.seq = wire->seq, .step = wire->read_rows.step, .own = own_steps(wire), .table = wire->read_rows.table,

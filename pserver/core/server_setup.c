@@ -1,4 +1,4 @@
-/* server_setup.c - how trainers and a server come to mean the same work. */
+/* server_setup.c - how a job begins on a server: SETUP, first values and JOIN; and the comparison of what the trainers' scripts have built. */
 #include "framework/map.h"
 #include "framework/memory.h"
 #include "pserver/core/server_board.h"
@@ -45,7 +45,7 @@ static tr_status lay_out(tr_server *server)
             return tr_fail(TR_ENOMEM, "no memory for a piece of %llu bytes", (unsigned long long)server->chunk_bytes);
     }
     server->block_count = (uint32_t)setup->n_blocks;
-    server->block = calloc(setup->n_blocks + 1, sizeof *server->block);
+    server->block = tr__must_array(setup->n_blocks + 1, sizeof *server->block);
     for (uint32_t i = 0; i < server->block_count; i++) {
         tr__block *b = &server->block[i];
         b->dtype = (tr_dtype)setup->blocks[i]->dtype;
@@ -63,7 +63,7 @@ static tr_status keep_copies(tr_server *server)
 {
     for (int i = 0; server->policy.compensation > 0 && i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
-        t->copy = calloc(server->block_count + 1, sizeof *t->copy);
+        t->copy = tr__must_array(server->block_count + 1, sizeof *t->copy);
         for (uint32_t b = 0; b < server->block_count; b++) {
             const uint64_t bytes = server->block[b].bytes;
             t->copy[b] = tr__array_alloc(bytes);
@@ -102,7 +102,7 @@ static tr_status take_beginning(tr_server *server, const void *packed, uint64_t 
         now->tasks = before->tasks;
         before->has_tasks = false;
         before->tasks = (ProtobufCBinaryData){0};
-        uint8_t *again = malloc(trireme__pserver__setup__get_packed_size(now) + 1);
+        uint8_t *again = tr__must_bytes(trireme__pserver__setup__get_packed_size(now) + 1);
         is_same = trireme__pserver__setup__pack(now, again) == bytes && !memcmp(again, packed, bytes);
         free(again);
     }
@@ -136,7 +136,7 @@ static tr_status take_kept(tr_server *server, const tr_wire *wire, const uint8_t
         return tr_fail(TR_EPEER, "%s: its state has %llu updates, the job is to go on after %llu", name,
                        (unsigned long long)commit.updates, (unsigned long long)wire->setup.updates);
     }
-    if (!server->policy.gathers_apart)
+    if (!server->policy.gathers_per_trainer)
         server->round[0].step = server->updates + 1;
     TR_TRY(tr__server_tasks_take_over(server, false));
     return finish_values(server);
@@ -152,7 +152,7 @@ tr_status tr__server_on_setup(tr_server *server, const tr_wire *wire, const uint
     server->setup = setup;
     TR_TRY(check_setup(server, setup));
     TR_TRY(lay_out(server));
-    server->value_filled = calloc(setup->n_values + 1, sizeof *server->value_filled);
+    server->value_filled = tr__must_array(setup->n_values + 1, sizeof *server->value_filled);
     if (wire->setup.resumes)
         return take_kept(server, wire, payload);
     TR_TRY(server->store.setup(server->store.self, setup, &server->policy, payload, wire->bytes, false));
@@ -222,7 +222,7 @@ static tr_membership state_of(const tr_server *server, const Trireme__Pserver__S
         return TR_MEMBER_LOST;
     if (flags & TR_TRAINER_GONE)
         return setup->keeps && tr_roster_is_here(server->roster, trainer->rank) ? TR_MEMBER_DRAINING : TR_MEMBER_LEFT;
-    return tr_roster_is_heir(trainer->epoch) ? TR_MEMBER_RETURNING : TR_MEMBER_ACTIVE;
+    return tr_roster_is_replacement(trainer->epoch) ? TR_MEMBER_RETURNING : TR_MEMBER_ACTIVE;
 }
 
 static tr_status take_over(tr_server *server)
@@ -243,7 +243,7 @@ static tr_status take_over(tr_server *server)
         return tr_fail(TR_EFORMAT, "the setup in the state that was left is damaged");
     server->setup = setup;
     TR_TRY(lay_out(server));
-    server->value_filled = calloc(setup->n_values + 1, sizeof *server->value_filled);
+    server->value_filled = tr__must_array(setup->n_values + 1, sizeof *server->value_filled);
     server->updates = commit.updates;
     for (int i = 0; i < server->trainer_count; i++) {
         tr__trainer *t = &server->trainer[i];
@@ -253,13 +253,13 @@ static tr_status take_over(tr_server *server)
         t->pulled = pulled_before(server, &commit, i);
         t->pulled_step = t->settled;               /* it may have some of what it asked for */
         t->applied_in = is_in_last(server, &commit, i) ? commit.updates : 0;
-        if (server->policy.gathers_apart)
+        if (server->policy.gathers_per_trainer)
             t->round->step = t->settled + 1;
     }
-    if (!server->policy.gathers_apart)
+    if (!server->policy.gathers_per_trainer)
         server->round[0].step = server->updates + 1;
-    tr__server_mirror_take_over(server);
-    tr__server_verdicts_begin(server, &commit);
+    tr__server_replication_take_over(server);
+    tr__server_decisions_begin(server, &commit);
     TR_TRY(server->store.setup(server->store.self, setup, &server->policy, packed, bytes, true));
     TR_TRY(finish_values(server));
     TR_TRY(tr__server_tasks_take_over(server, true));
@@ -268,8 +268,8 @@ static tr_status take_over(tr_server *server)
     for (int i = 0; i < server->round_count; i++)
         tr__server_round_moves(server, &server->round[i]);       /* past those who have left */
     note_deaths(server);
-    tr__server_verdict_moves(server);
-    tr__server_mirror_begin(server);
+    tr__server_decision_moves(server);
+    tr__server_replication_begin(server);
     return server->status;
 }
 
@@ -284,7 +284,7 @@ tr_status tr_server_take_over(tr_server *server)
 /* Steps of each trainer that are all here; one malloc. */
 static uint64_t *ended_of(const tr_server *server)
 {
-    uint64_t *ended = calloc((size_t)server->trainer_count, sizeof *ended);
+    uint64_t *ended = tr__must_array((size_t)server->trainer_count, sizeof *ended);
 
     for (int i = 0; i < server->trainer_count; i++)
         ended[i] = server->trainer[i].ended;
@@ -299,8 +299,8 @@ void tr__server_say_serving(tr_server *server, int rank)
     tr_commit                 commit;
 
     serving.server = (uint32_t)server->self;
-    serving.has_cut = server->is_running;
-    serving.cut = server->cut.number;
+    serving.has_snapshot = server->is_running;
+    serving.snapshot = server->snapshot.number;
     if (server->is_running) {
         commit = tr__server_commit_of(server, false);
         serving.has_updates = true;
@@ -316,7 +316,7 @@ void tr__server_say_serving(tr_server *server, int rank)
         serving.settled = (uint64_t *)(uintptr_t)commit.settled;
     }
     const size_t size = trireme__pserver__serving__get_packed_size(&serving);
-    uint8_t     *payload = malloc(size);
+    uint8_t     *payload = tr__must_bytes(size);
     trireme__pserver__serving__pack(&serving, payload);
     free(serving.ended);
     tr_outbox_put(&server->outbox, &(tr_message){
@@ -342,7 +342,7 @@ static const char *value_of(fact_index *facts, size_t place, const char *key)
         return join->facts[place]->value;
     for (size_t i = facts->value.entry_count ? 0 : join->n_facts; i-- > 0;)
         if (tr_map_put(&facts->value, join->facts[i]->key, join->facts[i]->value) != 0)
-            tr__must_alloc(SIZE_MAX);              /* there is no memory */
+            tr__out_of_memory(sizeof(void *));
     return tr_map_find(&facts->value, key);
 }
 
@@ -438,14 +438,14 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
         return status;                             /* the diff stands for itself */
     server->is_running = true;
     for (int i = 0; i < server->trainer_count; i++) {
-        if (server->policy.gathers_apart)
+        if (server->policy.gathers_per_trainer)
             server->trainer[i].round->step = server->trainer[i].settled + 1;
         tr__server_tasks_join(server, &server->trainer[i], server->trainer[i].even);
         server->trainer[i].join_seq = 0;
         server->trainer[i].owes_ack = true;
     }
-    tr__server_verdicts_begin(server, NULL);
+    tr__server_decisions_begin(server, NULL);
     tr__server_commit(server, false);
-    tr__server_mirror_begin(server);
+    tr__server_replication_begin(server);
     return TR_OK;
 }

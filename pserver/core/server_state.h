@@ -1,14 +1,14 @@
 /* server_state.h - the inside of a server core, shared by server.c (life, failing), server_requests.c (what comes), server_held.c (what
- * waits), server_setup.c (agreement), server_round.c (gathering gradients), server_step.c (what is applied when), server_verdict.c and
+ * waits), server_setup.c (agreement), server_round.c (gathering gradients), server_step.c (what is applied when), server_decision.c and
  * server_decide.c (what servers must agree on), server_pull.c (answers), server_rows.c (sparse tables), server_meter.c (times),
- * server_cut.c and server_maker.c (checkpoints), server_heir.c (trainers that die and are replaced), server_mirror.c and server_copy.c (a
+ * server_snapshot.c and server_initiator.c (checkpoints), server_replacement.c (trainers that die and are replaced), server_replication.c and server_copy.c (a
  * replica). */
 #ifndef TR_PSERVER_SERVER_STATE_H
 #define TR_PSERVER_SERVER_STATE_H
 
 #include "pserver/core/gather.h"
 #include "pserver/core/mean.h"
-#include "pserver/core/mirror.h"
+#include "pserver/core/replica_stream.h"
 #include "pserver/core/outbox.h"
 #include "pserver/core/server.h"
 #include "pserver/observe/meter.h"
@@ -76,30 +76,30 @@ typedef struct tr__round {
     bool      is_full;                /* it waits to be applied, or is being applied: nothing is added */
 } tr__round;
 
-/* Where a trainer is in the cut that is being taken or written. */
-typedef struct tr__cut_place {
-    bool                    had_left; /* all its steps are in the cut */
-    bool                    is_apart; /* it is `apart`, and not where the maker is, which has made the cut alone */
+/* Where a trainer is in the snapshot that is being taken or written. */
+typedef struct tr__snapshot_place {
+    bool                    had_left; /* all its steps are in the snapshot */
+    bool                    is_apart; /* it is `apart`, and not where the initiator is, which has made the cut alone */
     Trireme__Pserver__Place apart;
-} tr__cut_place;
+} tr__snapshot_place;
 
-/* A state that all servers and trainers agree on; see server_cut.c. */
-typedef struct tr__cut {
-    enum { TR__CUT_NONE, TR__CUT_GATHERING, TR__CUT_TAKING, TR__CUT_WRITING } phase;
+/* A state that all servers and trainers agree on; see server_snapshot.c. */
+typedef struct tr__snapshot {
+    enum { TR__SNAPSHOT_NONE, TR__SNAPSHOT_GATHERING, TR__SNAPSHOT_TAKING, TR__SNAPSHOT_WRITING } phase;
     uint32_t                number;   /* of the newest: 1, 2, ... */
-    int                     maker;    /* trainer that begins it, or has begun it */
-    uint32_t                maker_epoch;
-    int64_t                 begun;    /* when the first trainer cut */
+    int                     initiator;    /* trainer that begins it, or has begun it */
+    uint32_t                initiator_epoch;
+    int64_t                 begun;    /* when the first trainer took part */
     uint64_t                pause;
-    Trireme__Pserver__Cut **cut;      /* of each trainer that has cut */
-    tr__cut_place          *place;    /* of each trainer */
+    Trireme__Pserver__Snapshot **snapshot;      /* of each trainer that has taken part */
+    tr__snapshot_place          *place;    /* of each trainer */
     void                   *tasks;    /* their state at the moment, or NULL */
     size_t                  tasks_size;
-    uint8_t                *answer;   /* the last CutDone */
+    uint8_t                *answer;   /* the last SnapshotDone */
     size_t                  answer_size;
     uint32_t                answered; /* is of this cut */
     bool                    has_last; /* the job's last checkpoint is made, or was tried */
-} tr__cut;
+} tr__snapshot;
 
 /* What a server has said of a trainer. */
 typedef struct tr__report {
@@ -108,26 +108,26 @@ typedef struct tr__report {
     bool     is_lost, has_left;
 } tr__report;
 
-/* What server 0 has decided, and on server 0 what it decides from; see server_verdict.c. */
-typedef struct tr__verdicts {
+/* What server 0 has decided, and on server 0 what it decides from; see server_decision.c. */
+typedef struct tr__decisions {
     uint64_t    number;               /* of the newest */
     uint64_t    update;               /* decided: `updates`, or the next */
     uint64_t   *settled;              /* of each trainer, when all is carried out */
     uint8_t    *trainer;              /* of each, TR_TRAINER_IN, _OUT, _LOST */
-    uint32_t    cut;                  /* the newest that is decided */
-    uint64_t    cut_update;           /* is the state of this update; UINT64_MAX: is given up */
+    uint32_t    snapshot;                  /* the newest that is decided */
+    uint64_t    snapshot_update;           /* is the state of this update; UINT64_MAX: is given up */
     tr__report *report;               /* server 0: of each server and trainer; others: what they have said */
-    uint32_t   *gathered;             /* server 0: the newest cut that each server has gathered; others: have said so in [0] */
+    uint32_t   *gathered;             /* server 0: the newest snapshot that each server has gathered; others: have said so in [0] */
     int        *rank;                 /* who each server was when it was last heard */
     int64_t     ask_at, ask_after;    /* say again then what was not answered; INT64_MAX: nothing */
     int64_t     asked_at;             /* who serves in the place of a dead server */
-    bool        is_busy, is_again;    /* tr__server_verdict_moves is at work, and has to begin anew */
-} tr__verdicts;
+    bool        is_busy, is_again;    /* tr__server_decision_moves is at work, and has to begin anew */
+} tr__decisions;
 
-/* What this server's replica has; see server_mirror.c, and server_copy.c for how it gets it. */
-typedef struct tr__mirror {
-    enum { TR__MIRROR_NONE, TR__MIRROR_ASKING, TR__MIRROR_COPYING, TR__MIRROR_CATCHING_UP, TR__MIRROR_LIVE } phase;
-    tr_mirror                  *stream;
+/* What this server's replica has; see server_replication.c, and server_copy.c for how it gets it. */
+typedef struct tr__replication {
+    enum { TR__REPLICATION_NONE, TR__REPLICATION_ASKING, TR__REPLICATION_COPYING, TR__REPLICATION_CATCHING_UP, TR__REPLICATION_LIVE } phase;
+    tr_replica_stream                  *stream;
     Trireme__Pserver__Replica  *word; /* what it said it has; NULL: nothing yet */
     int64_t                     asked_at;
     bool                        is_late;      /* it gets the state while updates go on */
@@ -144,9 +144,9 @@ typedef struct tr__mirror {
     int                         called;       /* who is to be the replica; -1: nobody */
     int64_t                     call_at;      /* again */
     bool                       *is_useless;   /* rank by rank: it could not */
-    tr_mirror                 **gone;         /* streams to the dead: the transport may look at their payloads yet */
+    tr_replica_stream                 **gone;         /* streams to the dead: the transport may look at their payloads yet */
     int                         gone_count;
-} tr__mirror;
+} tr__replication;
 
 typedef struct tr__trainer {
     int         rank;
@@ -155,7 +155,7 @@ typedef struct tr__trainer {
     bool        owes_ack;
     tr_membership state;              /* changed by tr__server_move alone */
     uint64_t    over_seq;             /* of its request that waits for that; 0: none waits */
-    int         missed, called;       /* rank: whose heir is wanted; server 0: who was called; -1: nobody */
+    int         missed, called;       /* rank: whose replacement is wanted; server 0: who was called; -1: nobody */
     uint32_t    called_epoch;         /* server 0: of the last who was called, whatever has become of it */
     tr__round  *round;                /* what its gradients go into */
     uint64_t    ended;                /* steps ended */
@@ -180,8 +180,8 @@ typedef struct tr__trainer {
     bool       *has_rows;             /* of each table: all came */
     tr__row_pull *row_pulls;          /* wait for their step, or for an update to end */
     tr__pulled *row_pulled;           /* of each table */
-    Trireme__Pserver__Cut *farewell;  /* where it was when it said goodbye, or NULL */
-    bool        is_parked;            /* has cut: what it sends waits until all have */
+    Trireme__Pserver__Snapshot *last_place;  /* where it was when it said goodbye, or NULL */
+    bool        is_parked;            /* has taken part: what it sends waits until all have */
     tr__held   *parked, **parked_end; /* requests of any kind, in order of seq */
     tr_peer_meter meter;
 } tr__trainer;
@@ -237,14 +237,14 @@ struct tr_server {
     bool            *takes_part;      /* in the update that is being applied, by trainer */
     atomic_llong     staleness[TR_STALENESS_BINS], dropped;     /* read by other threads, for people */
 
-    tr__verdicts     verdicts;
+    tr__decisions     decisions;
 
     struct tr__server_tasks *tasks;   /* server_tasks.c; NULL: none are handed out */
     struct tr__server_board *board;   /* server_board.c; NULL: nobody has posted */
 
-    tr__cut          cut;
-    int64_t          heirs_ask_at, heirs_ask_after;
-    tr__mirror       mirror;
+    tr__snapshot          snapshot;
+    int64_t          replacements_ask_at, replacements_ask_after;
+    tr__replication         replication;
     const void      *share_to;        /* where the store wants what all servers gather */
     uint32_t         share_bytes;     /* of each */
     int              trainer_count;
@@ -265,7 +265,7 @@ void      tr__server_move(const tr_server *server, tr__trainer *trainer, tr_memb
 /* The job has failed: this trainer is told why. */
 void      tr__server_say_failed(tr_server *server, const tr__trainer *trainer);
 /* A rank that waited is dead, or a replica, and takes no place any more. */
-void      tr__server_mourn_again(tr_server *server);
+void      tr__server_standby_died(tr_server *server);
 /* What another server has for all. */
 void      tr__server_on_share(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload);
 
@@ -300,19 +300,19 @@ tr_status tr__server_on_join(tr_server *server, tr__trainer *trainer, const tr_w
 /* TR_EPEER with a diff when `one` has a fact that is another for `other`. */
 tr_status tr__server_compare_join(const tr_server *server, const tr__trainer *one, const tr__trainer *other);
 
-/* server_heir.c */
-/* A trainer died. False: there is no spare that could take its place. */
-bool      tr__server_await_heir(tr_server *server, tr__trainer *trainer);
+/* server_replacement.c */
+/* A trainer died. False: there is no standby that could take its place. */
+bool      tr__server_await_replacement(tr_server *server, tr__trainer *trainer);
 /* A trainer died: free what it waited for, and what came of the step that it has not ended. */
 void      tr__server_forget_unended(tr_server *server, tr__trainer *trainer);
-void      tr__server_on_heir(tr_server *server, int peer, const tr_wire *wire);
-tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-/* Would a cut wait for an heir? Trainer 0 begins none then. */
-bool      tr__server_awaits_heir(const tr_server *server);
-/* The heir has made a step, or will make none: a cut need not wait for it. */
-void      tr__server_heir_is_there(tr_server *server, tr__trainer *trainer);
+void      tr__server_on_replacement(tr_server *server, int peer, const tr_wire *wire);
+tr_status tr__server_on_replacement_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* Would a snapshot wait for a replacement? Trainer 0 begins none then. */
+bool      tr__server_awaits_replacement(const tr_server *server);
+/* The replacement has made a step, or will make none: a snapshot need not wait for it. */
+void      tr__server_replacement_is_there(tr_server *server, tr__trainer *trainer);
 /* Look whether somebody comes. Returns when to look again. */
-int64_t   tr__server_watch_heirs(tr_server *server, int64_t now);
+int64_t   tr__server_watch_replacements(tr_server *server, int64_t now);
 /* Is this part of a push here already, from one who died? */
 bool      tr__server_has_part(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint64_t chunk);
 /* Is the step of this push ended, by one who died? */
@@ -354,7 +354,7 @@ tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const t
 void      tr__server_stayed(tr_server *server, tr__trainer *trainer);
 /* A trainer died, and the mode survives it. */
 void      tr__server_trainer_lost(tr_server *server, tr__trainer *trainer);
-/* An heir is called, or it is lost, or the job fails, as the mode says. */
+/* A replacement is called, or it is lost, or the job fails, as the mode says. */
 void      tr__server_trainer_died(tr_server *server, tr__trainer *trainer, const char *how);
 /* The job fails: this peer is no more, and we were waiting. */
 void      tr__server_fail_by(tr_server *server, int peer, const char *how);
@@ -385,22 +385,22 @@ void      tr__server_meter_settled(const tr_server *server, tr__trainer *trainer
 void      tr__server_meter_holds(const tr_server *server, tr__trainer *trainer);
 void      tr__server_meter_answered(const tr_server *server, tr__trainer *trainer);
 
-/* server_verdict.c */
-bool      tr__server_has_verdicts(const tr_server *server);
-tr_status tr__server_verdicts_new(tr_server *server);
-void      tr__server_verdicts_free(tr_server *server);
+/* server_decision.c */
+bool      tr__server_has_decisions(const tr_server *server);
+tr_status tr__server_decisions_new(tr_server *server);
+void      tr__server_decisions_free(tr_server *server);
 /* All agree, or a state was taken over: begin with what is settled. `commit`: what server 0 had decided; NULL: nothing. */
-void      tr__server_verdicts_begin(tr_server *server, const tr_commit *commit);
+void      tr__server_decisions_begin(tr_server *server, const tr_commit *commit);
 /* Something has changed: decide, carry out, report. */
-void      tr__server_verdict_moves(tr_server *server);
-/* READY, VERDICT or SERVING of a server. */
+void      tr__server_decision_moves(tr_server *server);
+/* READY, DECISION or SERVING of a server. */
 tr_status tr__server_on_peer(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload);
 /* Say again what was not answered. Returns when to look again. */
-int64_t   tr__server_watch_verdicts(tr_server *server, int64_t now);
+int64_t   tr__server_watch_decisions(tr_server *server, int64_t now);
 /* Every trainer is out, and all that was decided is carried out. */
 bool      tr__server_all_decided(const tr_server *server);
 /* What others have not said, in words; false: nothing. */
-bool      tr__server_describe_verdicts(const tr_server *server, char *out, size_t size);
+bool      tr__server_describe_decisions(const tr_server *server, char *out, size_t size);
 
 /* server_decide.c */
 /* Of server 0: something new is decided. */
@@ -437,7 +437,7 @@ void      tr__server_answer_rows(tr_server *server);
 /* server_pull.c */
 /* May the trainer have parameters as of its step? */
 bool      tr__server_may_answer(const tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t own);
-/* Steps of all trainers that are in what is here, also of those that a cut holds up; UINT64_MAX: none is there. */
+/* Steps of all trainers that are in what is here, also of those that a snapshot holds up; UINT64_MAX: none is there. */
 uint64_t  tr__server_clock(const tr_server *server);
 tr_status tr__server_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* A pull that was taken in before has come again. */
@@ -455,40 +455,40 @@ void      tr__server_note_pulled(const tr_server *server, tr__trainer *trainer, 
 /* The update in hand is over when the store and the replica have it. */
 void      tr__server_try_finish(tr_server *server);
 
-/* server_mirror.c */
+/* server_replication.c */
 /* Find this server's replica in the roster, if it has one. */
-void      tr__server_mirror_new(tr_server *server);
-void      tr__server_mirror_free(tr_server *server);
+void      tr__server_replication_new(tr_server *server);
+void      tr__server_replication_free(tr_server *server);
 /* Is that rank the replica? */
-bool      tr__server_mirror_is(const tr_server *server, int rank);
+bool      tr__server_replica_done(const tr_server *server, int rank);
 /* The replica died. */
-void      tr__server_mirror_drop(tr_server *server);
-void      tr__server_mirror_receive(tr_server *server, const tr_wire *wire, const uint8_t *payload);
+void      tr__server_replication_drop(tr_server *server);
+void      tr__server_replication_receive(tr_server *server, const tr_wire *wire, const uint8_t *payload);
 /* This rank has taken the place of a server that had perhaps another one. */
-void      tr__server_mirror_take_over(tr_server *server);
+void      tr__server_replication_take_over(tr_server *server);
 /* The server has its state: the replica is to get it. */
-void      tr__server_mirror_begin(tr_server *server);
-bool      tr__server_mirror_is_ready(const tr_server *server);
+void      tr__server_replication_begin(tr_server *server);
+bool      tr__server_replication_is_ready(const tr_server *server);
 /* The store begins with this update. */
-void      tr__server_mirror_update(tr_server *server, const tr_update *update);
+void      tr__server_replication_update(tr_server *server, const tr_update *update);
 /* Has the replica committed it? */
-bool      tr__server_mirror_has_update(const tr_server *server);
+bool      tr__server_replication_has_update(const tr_server *server);
 /* What is settled has changed without an update. */
-void      tr__server_mirror_commit(tr_server *server);
+void      tr__server_replication_commit(tr_server *server);
 /* The state of leased tasks, malloc'ed, which is taken over. */
-void      tr__server_mirror_tasks(tr_server *server, uint8_t *state, size_t size);
+void      tr__server_replication_tasks(tr_server *server, uint8_t *state, size_t size);
 /* A packed post, malloc'ed, which is taken over. */
-void      tr__server_mirror_post(tr_server *server, uint8_t *packed, size_t size);
+void      tr__server_replication_post(tr_server *server, uint8_t *packed, size_t size);
 /* What all servers have gathered for the update in hand. */
-void      tr__server_mirror_share(tr_server *server, const void *all, uint64_t bytes);
-bool      tr__server_mirror_next(tr_server *server, tr_message *out);
-int64_t   tr__server_mirror_tick(tr_server *server, int64_t now);
+void      tr__server_replication_share(tr_server *server, const void *all, uint64_t bytes);
+bool      tr__server_replication_next(tr_server *server, tr_message *out);
+int64_t   tr__server_replication_tick(tr_server *server, int64_t now);
 /* A packed Update, malloc'ed: what counts now, or with the update that is being applied. */
-uint8_t  *tr__server_mirror_pack(tr_server *server, bool with_update, size_t *size);
+uint8_t  *tr__server_replication_pack(tr_server *server, bool with_update, size_t *size);
 /* What server_copy.c puts into the stream. Takes `owned` over. */
-void      tr__server_mirror_put(tr_server *server, const tr_wire *wire, const void *payload, void *owned);
+void      tr__server_replication_put(tr_server *server, const tr_wire *wire, const void *payload, void *owned);
 /* A rank says that it is this server's replica, or was called to be. */
-void      tr__server_mirror_adopt(tr_server *server, int rank, const tr_wire *wire, const uint8_t *payload);
+void      tr__server_replication_adopt(tr_server *server, int rank, const tr_wire *wire, const uint8_t *payload);
 
 /* server_copy.c */
 /* It has said what it has: let it have all, as soon as that can be. */
@@ -497,47 +497,47 @@ void      tr__server_copy_begin(tr_server *server);
 void      tr__server_copy_feed(tr_server *server);
 /* May an update begin, as far as the copy is concerned? */
 bool      tr__server_copy_lets_apply(const tr_server *server);
-/* A cut is about to be taken. False: not now. A copy of tables that is under way begins anew behind the cut. */
+/* A snapshot is about to be taken. False: not now. A copy of tables that is under way begins anew behind the snapshot. */
 bool      tr__server_copy_makes_way(tr_server *server);
 /* The replica is dropped. */
 void      tr__server_copy_end(tr_server *server);
 
-/* server_maker.c */
+/* server_initiator.c */
 /* The trainer that makes checkpoints: the first of those that make steps, else of those that stay; -1: nobody. */
-int       tr__server_maker(const tr_server *server);
+int       tr__server_initiator(const tr_server *server);
 /* What trainers are told of that in acknowledgements. */
-uint32_t  tr__server_maker_word(const tr_server *server);
+uint32_t  tr__server_initiator_code(const tr_server *server);
 /* Somebody has left, or stays: who waits for the end may go on, perhaps. */
-void      tr__server_maker_moves(tr_server *server);
+void      tr__server_initiator_changed(tr_server *server);
 /* May this trainer say anything yet? */
 bool      tr__server_is_there(const tr__trainer *trainer);
 
-/* server_cut.c */
-tr_status tr__server_on_cut(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* server_snapshot.c */
+tr_status tr__server_on_snapshot(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
 /* Take the snapshot if nobody is waited for. */
-void      tr__server_try_cut(tr_server *server);
-/* Cuts that came while the state was frozen for a replica are taken now. */
-void      tr__server_cut_go_on(tr_server *server);
+void      tr__server_try_snapshot(tr_server *server);
+/* Snapshots that came while the state was frozen for a replica are taken now. */
+void      tr__server_snapshot_go_on(tr_server *server);
 /* Remember where a trainer is that leaves. */
-tr_status tr__server_note_farewell(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
-/* A trainer is gone: it is not waited for, and a cut that it has begun is over. */
-void      tr__server_cut_without(tr_server *server, const tr__trainer *trainer);
-/* Give up a cut for which somebody keeps the others waiting. Returns when to look again. */
-int64_t   tr__server_watch_cut(tr_server *server, int64_t now);
-/* Neither gone nor waiting for a cut: it will do another step by itself. */
+tr_status tr__server_note_last_place(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+/* A trainer is gone: it is not waited for, and a snapshot that it has begun is over. */
+void      tr__server_snapshot_without(tr_server *server, const tr__trainer *trainer);
+/* Give up a snapshot for which somebody keeps the others waiting. Returns when to look again. */
+int64_t   tr__server_watch_snapshot(tr_server *server, int64_t now);
+/* Neither gone nor waiting for a snapshot: it will do another step by itself. */
 bool      tr__server_is_moving(const tr__trainer *trainer);
-/* Is no cut to be begun now? */
-bool      tr__server_cut_must_wait(const tr_server *server);
-/* All that move are sent an acknowledgement: it says what they are to know of cuts. */
+/* Is no snapshot to be begun now? */
+bool      tr__server_snapshot_must_wait(const tr_server *server);
+/* All that move are sent an acknowledgement: it says what they are to know of snapshots. */
 void      tr__server_tell_all(tr_server *server);
-/* The number that trainers are to cut for; 0: none, or who makes checkpoints cuts alone. */
-uint32_t  tr__server_cut_wanted(const tr_server *server);
-/* Have all trainers cut that must? */
-bool      tr__server_cut_is_gathered(const tr_server *server);
-/* Does server 0 say of which update a cut is? */
-bool      tr__server_cut_is_decided(const tr_server *server);
-/* Let everybody go on without the cuts up to this number. */
-void      tr__server_cut_give_up(tr_server *server, uint32_t number);
-void      tr__server_cut_free(tr_server *server);
+/* The number that trainers are to snapshot for; 0: none, or who makes checkpoints cuts alone. */
+uint32_t  tr__server_snapshot_wanted(const tr_server *server);
+/* Have all trainers taken part that must? */
+bool      tr__server_snapshot_is_gathered(const tr_server *server);
+/* Does server 0 say of which update a snapshot is? */
+bool      tr__server_snapshot_is_decided(const tr_server *server);
+/* Let everybody go on without the snapshots up to this number. */
+void      tr__server_snapshot_give_up(tr_server *server, uint32_t number);
+void      tr__server_snapshot_free(tr_server *server);
 
 #endif

@@ -1,4 +1,5 @@
-/* server_step.c - what is applied when: the modes. */
+/* server_step.c - when a server applies which contributions: one function for each consistency mode (docs/protocol.md, "A step"). */
+#include "framework/memory.h"
 #include "pserver/core/server_board.h"
 #include "pserver/core/server_state.h"
 #include "pserver/core/server_tasks.h"
@@ -51,7 +52,7 @@ static void apply_first(tr_server *server)
                               .rows = tr__server_rows_update(server)};
     server->is_updating = true;
     server->is_computed = false;
-    tr__server_mirror_update(server, &update);     /* both compute at once */
+    tr__server_replication_update(server, &update);     /* both compute at once */
     server->store.apply(server->store.self, &update);
 }
 
@@ -64,7 +65,7 @@ static void enqueue(tr_server *server, tr__round *round)
 
 void tr__server_apply_next(tr_server *server)
 {
-    if (!server->queued || server->is_updating || server->cut.phase == TR__CUT_TAKING || !tr__server_mirror_is_ready(server))
+    if (!server->queued || server->is_updating || server->snapshot.phase == TR__SNAPSHOT_TAKING || !tr__server_replication_is_ready(server))
         return;
     server->awaits_loans = tr__server_is_read(server);
     if (!server->awaits_loans)
@@ -148,14 +149,14 @@ void tr__server_try_apply(tr_server *server, tr__round *round)
 {
     if (is_left_out(server, round)) {
         settle_without_update(server, &server->trainer[round->first]);
-        tr__server_try_cut(server);
+        tr__server_try_snapshot(server);
         return;
     }
     if (!is_complete(server, round))
         return;
-    if (tr__server_has_verdicts(server)) {
+    if (tr__server_has_decisions(server)) {
         round->is_full = true;
-        tr__server_verdict_moves(server);
+        tr__server_decision_moves(server);
     } else {
         enqueue(server, round);
     }
@@ -165,7 +166,7 @@ void tr__server_try_apply(tr_server *server, tr__round *round)
 
 void tr__server_try_finish(tr_server *server)
 {
-    if (server->is_updating && server->is_computed && tr__server_mirror_has_update(server))
+    if (server->is_updating && server->is_computed && tr__server_replication_has_update(server))
         tr__server_update_applied(server);
 }
 
@@ -185,7 +186,7 @@ void tr__server_update_applied(tr_server *server)
     tr__server_commit(server, true);
     tr__server_tasks_settled(server);
     tr__server_answer_all(server);
-    tr__server_try_cut(server);
+    tr__server_try_snapshot(server);
     tr__server_copy_begin(server);
     tr__server_apply_next(server);                 /* it uses the thread while the rest goes on here */
     if (round != &server->merged) {
@@ -200,7 +201,7 @@ void tr__server_update_applied(tr_server *server)
         }
     for (int i = 0; i < server->trainer_count; i++)
         tr__server_try_apply(server, &server->round[i]);
-    tr__server_verdict_moves(server);
+    tr__server_decision_moves(server);
 }
 
 /* == requests ================================================================================== */
@@ -211,14 +212,14 @@ static void note_end(tr__trainer *trainer, uint64_t seq)
 
     if (count == trainer->unsettled_capacity) {
         trainer->unsettled_capacity = count ? 2 * count : 4;
-        trainer->unsettled = realloc(trainer->unsettled, trainer->unsettled_capacity * sizeof *trainer->unsettled);
+        trainer->unsettled = tr__must_realloc(trainer->unsettled, trainer->unsettled_capacity * sizeof *trainer->unsettled);
     }
     trainer->unsettled[count] = seq;
 }
 
 tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const tr_wire *wire)
 {
-    tr__server_heir_is_there(server, trainer);
+    tr__server_replacement_is_there(server, trainer);
     if (tr__server_ended_again(trainer, wire))
         return TR_OK;
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
@@ -229,7 +230,7 @@ tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const 
     if (missing)
         return tr_fail(TR_EPEER, "%s ended step %llu without the gradient '%s'", tr__server_trainer_name(server, trainer),
                        (unsigned long long)wire->step_end.step, missing);
-    if (!has_gradient && (trainer->pushed_count || !server->policy.gathers_apart || server->policy.decides))
+    if (!has_gradient && (trainer->pushed_count || !server->policy.gathers_per_trainer || server->policy.decides))
         return tr_fail(TR_EPEER, "%s leaves step %llu out, which it has begun, or which others have, too",
                        tr__server_trainer_name(server, trainer), (unsigned long long)wire->step_end.step);
     note_end(trainer, wire->seq);
@@ -246,7 +247,7 @@ tr_status tr__server_on_step_end(tr_server *server, tr__trainer *trainer, const 
 
 void tr__server_fewer_move(tr_server *server)
 {
-    tr__server_verdict_moves(server);
+    tr__server_decision_moves(server);
     tr__server_answer_all(server);
 }
 
@@ -264,10 +265,10 @@ static void leave(tr_server *server, tr__trainer *trainer, tr_membership to)
         return;
     if (server->is_running)
         tr__server_commit(server, false);
-    tr__server_cut_without(server, trainer);
+    tr__server_snapshot_without(server, trainer);
     tr__server_round_moves(server, trainer->round);
     tr__server_try_apply(server, trainer->round);
-    tr__server_maker_moves(server);
+    tr__server_initiator_changed(server);
     tr__server_fewer_move(server);
 }
 
@@ -279,17 +280,17 @@ tr_status tr__server_on_goodbye(tr_server *server, tr__trainer *trainer, const t
     if (server->setup && !server->is_running)
         return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
                        tr__server_trainer_name(server, trainer));
-    TR_TRY(tr__server_note_farewell(server, trainer, wire, payload));
+    TR_TRY(tr__server_note_last_place(server, trainer, wire, payload));
     const bool stays = wire->kind == TR_WIRE_DRAIN && !server->roster->rank[trainer->rank].is_dead;     /* a word may come late */
     if (tr_membership_is_over(trainer->state) && !stays) {
-        server->cut.has_last |= wire->leave.has_last;
+        server->snapshot.has_last |= wire->leave.has_last;
         tr__server_stayed(server, trainer);
         return TR_OK;
     }
     trainer->over_seq = stays ? wire->seq : 0;
     if (tr_membership_is_over(trainer->state)) {   /* the server that died had it */
         tr__server_move(server, trainer, TR_MEMBER_DRAINING);
-        tr__server_maker_moves(server);
+        tr__server_initiator_changed(server);
         return TR_OK;
     }
     tr__server_tasks_heard(server, trainer, wire->leave.everywhere);
@@ -301,8 +302,8 @@ void tr__server_stayed(tr_server *server, tr__trainer *trainer)
 {
     tr__server_move(server, trainer, TR_MEMBER_LEFT);
     trainer->over_seq = 0;
-    tr__server_cut_without(server, trainer);
-    tr__server_maker_moves(server);
+    tr__server_snapshot_without(server, trainer);
+    tr__server_initiator_changed(server);
 }
 
 /* What it has ended counts; what it had begun does not. Its epoch is over: should it come back, it is told so. */
@@ -325,7 +326,7 @@ void tr__server_fail_by(tr_server *server, int peer, const char *how)
 
 void tr__server_trainer_died(tr_server *server, tr__trainer *trainer, const char *how)
 {
-    if (tr__server_await_heir(server, trainer))
+    if (tr__server_await_replacement(server, trainer))
         return;
     if (server->is_running && server->policy.survives_trainers)
         tr__server_trainer_lost(server, trainer);
@@ -346,7 +347,7 @@ void tr__server_describe_step(const tr_server *server, char *out, size_t size)
         snprintf(out, size, "the sums of update %llu of %s", (unsigned long long)server->updates + 1, missing);
         return;
     }
-    if (tr__server_describe_board(server, out, size) || tr__server_describe_verdicts(server, out, size))
+    if (tr__server_describe_board(server, out, size) || tr__server_describe_decisions(server, out, size))
         return;
     if (server->awaits_loans) {
         tr__server_describe_readers(server, out, size);

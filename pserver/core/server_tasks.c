@@ -23,7 +23,7 @@ enum { MOST_SPANS = 16 };
 typedef struct work {
     uint64_t everywhere;              /* steps of it that all servers have settled, as far as it has said */
     uint64_t leaves_behind;           /* it is gone: its tasks are others' when so many steps and 1 less are settled; 0: it is there; */
-                                      /* NOT_YET: its heir will say where it begins */
+                                      /* NOT_YET: its replacement will say where it begins */
     uint64_t spans;
     span     span[MOST_SPANS];        /* in the order in which it got them */
 } work;
@@ -81,16 +81,16 @@ static void keep(tr_server *server)
     if (!all)
         return;
     tr_kept_tasks_put(&server->tasks->kept, all, size);
-    tr__server_mirror_tasks(server, all, size);
+    tr__server_replication_tasks(server, all, size);
 }
 
-void tr__server_tasks_mirror(tr_server *server)
+void tr__server_replicate_tasks(tr_server *server)
 {
     size_t   size;
     uint8_t *all = server->tasks ? pack_all(server, &size) : NULL;
 
     if (all)
-        tr__server_mirror_tasks(server, all, size);
+        tr__server_replication_tasks(server, all, size);
 }
 
 static struct tr__server_tasks *tasks_new(const tr_server *server, tr_tasks *core, int teller)
@@ -208,7 +208,7 @@ static void set_everywhere(const tr_server *server, const tr__trainer *trainer, 
     tr_kept_tasks_note(&server->tasks->kept, index_of(server, trainer), steps);
 }
 
-/* What an heir says is not about the steps of the one before it. */
+/* What a replacement says is not about the steps of the one before it. */
 void tr__server_tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t steps)
 {
     work *w = server->tasks ? work_of(server, trainer) : NULL;
@@ -299,14 +299,14 @@ tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live)
     return TR_OK;
 }
 
-/* At a cut every server has all steps of those who have cut. */
+/* At a snapshot every server has all steps of those who have taken part. */
 static void end_all(const tr_server *server, tr_tasks *core)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        const bool         has_cut = server->cut.cut && server->cut.cut[i];
+        const bool         has_taken_part = server->snapshot.snapshot && server->snapshot.snapshot[i];
         work               w = *work_of(server, t);
-        give_back(server, core, &w, i, has_cut ? t->ended : everywhere(server, t));
+        give_back(server, core, &w, i, has_taken_part ? t->ended : everywhere(server, t));
     }
 }
 
@@ -481,7 +481,7 @@ static tr_status on_end(tr_server *server, const tr__trainer *trainer, const tr_
 tr_status tr__server_on_task(tr_server *server, tr__trainer *trainer, const tr_wire *wire, int64_t now)
 {
     if (wire->kind == TR_WIRE_TASKS) {
-        tr__server_heir_is_there(server, trainer);     /* what others have of the dead one's steps is evened out */
+        tr__server_replacement_is_there(server, trainer);     /* what others have of the dead one's steps is evened out */
         return on_tasks(server, trainer, wire);
     }
     if (!server->tasks)

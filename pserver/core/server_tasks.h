@@ -8,7 +8,7 @@
  * to there. So whoever dies, each batch is in the parameters of every server at least once, and twice only where it was in a step of a trainer
  * that died, of which nobody knew yet that it counts.
  *
- * Leases end with the process that has them. Its heir, or it itself when the job is started again, may find steps that
+ * Leases end with the process that has them. Its replacement, or it itself when the job is started again, may find steps that
  * some servers have and others have not: their batches are given out anew, and the servers that lack them leave these
  * steps out (client_calls.c, server_step.c).
  *
@@ -24,7 +24,7 @@ tr_status tr__server_on_task(tr_server *server, tr__trainer *trainer, const tr_w
 void      tr__server_task_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
 /* A trainer has left or died: its tasks are others' when the steps that it has ended here are settled. */
 void      tr__server_tasks_leave(tr_server *server, const tr__trainer *trainer);
-/* A trainer has died, and an heir is called: its tasks wait until that says where it begins, or nobody comes. */
+/* A trainer has died, and a replacement is called: its tasks wait until that says where it begins, or nobody comes. */
 void      tr__server_tasks_vacant(tr_server *server, const tr__trainer *trainer);
 /* A process begins behind this step, which every server has settled: what it or another one had before is others'. */
 void      tr__server_tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step);
@@ -35,8 +35,8 @@ void      tr__server_tasks_heard(tr_server *server, const tr__trainer *trainer, 
 /* Take over what an earlier process kept. `trainers_live`: they go on; otherwise they will join. */
 tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live);
 /* The replica is to have the state. */
-void      tr__server_tasks_mirror(tr_server *server);
-/* The state for a checkpoint, at a cut: nobody has a task. malloc'ed; NULL: there are none. */
+void      tr__server_replicate_tasks(tr_server *server);
+/* The state for a checkpoint, at a snapshot: nobody has a task. malloc'ed; NULL: there are none. */
 void     *tr__server_tasks_pack(const tr_server *server, size_t *size);
 void      tr__server_tasks_free(tr_server *server);
 

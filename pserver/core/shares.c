@@ -1,6 +1,8 @@
 /* shares.c - see shares.h. */
 #include "pserver/core/shares.h"
 
+#include "framework/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,9 +42,9 @@ void tr_shares_put(tr_shares *s, const void *data, uint64_t bytes)
     }
     if (s->count == s->capacity) {
         s->capacity = s->capacity ? 2 * s->capacity : 4;
-        s->item = realloc(s->item, s->capacity * sizeof *s->item);
+        s->item = tr__must_realloc(s->item, s->capacity * sizeof *s->item);
     }
-    s->item[s->count++] = (tr_share){memcpy(malloc(bytes + 1), data, bytes), bytes};
+    s->item[s->count++] = (tr_share){memcpy(tr__must_bytes(bytes + 1), data, bytes), bytes};
     give(s);
 }
 

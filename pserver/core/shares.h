@@ -1,6 +1,7 @@
-/* shares.h - what all servers have gathered (gather.h) in an update, in order, for a replica that makes the update later, or sooner.
+/* shares.h - the values that all servers have gathered (gather.h) in an update, in order, for a replica, which makes the same update at another
+ * time.
  *
- * What must stay true: an update takes them in the order in which its server gathered them. */
+ * Invariant: an update takes the values in the order in which its server gathered them. */
 #ifndef TR_PSERVER_SHARES_H
 #define TR_PSERVER_SHARES_H
 

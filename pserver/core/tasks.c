@@ -245,9 +245,7 @@ tr_status tr_tasks_save(void **out, size_t *size, const tr_tasks *tasks)
                                        (uint64_t)tasks->lease_time, c->pass, c->leases, c->ran_out, c->failed};
 
     *size = tr_tasks_size(tasks->spec.count);
-    uint8_t *to = *out = malloc(*size);
-    if (!to)
-        return tr_fail(TR_ENOMEM, "no memory for the state of %u tasks", tasks->spec.count);
+    uint8_t *to = *out = tr__must_bytes(*size);
     for (int i = 0; i < NUMBERS; i++)
         put(&to, numbers[i]);
     for (uint32_t i = 0; i < tasks->spec.count; i++) {

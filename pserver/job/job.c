@@ -16,6 +16,7 @@
 #include "pserver/observe/trace.h"
 #include "pserver/store/frozen.h"
 #include "pserver/transport/transport.h"
+#include "pserver/util/rank_end.h"
 #include "pserver/util/wake.h"
 
 #include <signal.h>
@@ -66,7 +67,7 @@ static void see_exit(int code, void *payload)
         tr_job_tell_failure(code, why);
     }
     if (must_exit)
-        _exit(code);
+        tr__rank_end(TR_RANK_EXITS, code);
 }
 
 void tr_job_watch_exit(const char *name)
@@ -103,10 +104,10 @@ static void free_job(tr_job *job)
     tr__job_fetched_free(job->fetched);
     tr_client_free(job->client);
     tr_server_free(job->server);
-    tr_spare_free(job->spare);
+    tr_standby_free(job->standby);
     tr_replica_free(job->replica);
     tr__saving_free(job->saving);
-    tr__maker_free(job->maker);
+    tr__checkpointer_free(job->checkpointer);
     tr__place_free(job->place);
     free(job->mode);
     free(job->checkpoints);
@@ -150,7 +151,7 @@ static tr_job *new_job(tr_role role, const tr_job_options *options)
     job->weight = 1;
     job->last_ticket = role == TR_ROLE_TRAINER;    /* the first is the client's own: all servers serve */
     job->saving = tr__saving_new(job);
-    job->maker = tr__maker_new(job);
+    job->checkpointer = tr__checkpointer_new(job);
     job->place = tr__place_new(job);
     if (role != TR_ROLE_TRAINER)
         job->program = tr_server_program_new();
@@ -161,7 +162,7 @@ static tr_job *new_job(tr_role role, const tr_job_options *options)
 static tr_status start(tr_job *job, const char *transport)
 {
     const tr_job_options *o = &job->options;
-    const tr_comm_options comm = {job->role, job->role == TR_ROLE_SPARE && o->can_inherit, tr__job_epoch_of_start(), tr__seconds(o->heartbeat),
+    const tr_comm_options comm = {job->role, job->role == TR_ROLE_STANDBY && o->can_inherit, tr__job_epoch_of_start(), tr__seconds(o->heartbeat),
                                   tr__seconds(o->timeout), tr__seconds(o->start_timeout), tr__seconds(o->grace), transport};
     const tr_comm_core    core = tr__job_core(job);
 
@@ -192,6 +193,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
     TR_TRY(check_start(role));
     TR_TRY(tr__job_take_options(&taken, options));
     TR_TRY(tr_num_threads_check());
+    TR_TRY(tr_matmul_precision_check());
     TR_TRY(tr_runlog_prepare());
     TR_TRY(tr_trace_prepare());
     tr_transport_find(transport, sizeof transport, taken.transport);
@@ -224,7 +226,7 @@ tr_status tr_job_free(tr_job *job)
     tr__job_runlog_end(job, so_far);               /* while all that it reads is there */
     exit_code = tr_comm_exit_code(job->comm);
     tr__saving_end(job->saving);
-    tr__maker_end(job->maker);                     /* its thread asks the communication thread */
+    tr__checkpointer_end(job->checkpointer);                     /* its thread asks the communication thread */
     const tr_status left = tr_comm_leave(job->comm, status == TR_OK, tr__seconds(job->options.wait_timeout), &must_exit);
     if (status == TR_OK && left == TR_OK) {
         if (job->program && !job->is_forsaken)
@@ -269,9 +271,9 @@ tr_role tr_job_role(const tr_job *job)
     return job->role;
 }
 
-bool tr_job_is_heir(const tr_job *job)
+bool tr_job_is_replacement(const tr_job *job)
 {
-    return atomic_load(&job->is_heir);
+    return atomic_load(&job->is_replacement);
 }
 
 int tr_job_index(const tr_job *job)
@@ -304,7 +306,7 @@ static tr_status apply(tr_job *job)
     tr_command      command = {.kind = TR__APPLIED, .block = (int)status, .is_urgent = true};
 
     if (status != TR_OK)
-        command.data = strdup(tr_error());
+        command.data = tr__must_strdup(tr_error());
     atomic_store(&job->has_update, false);
     return tr_comm_post(job->comm, &command);
 }
@@ -316,14 +318,14 @@ tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint3
     if (job->role == TR_ROLE_TRAINER)
         return tr_fail(TR_EINVAL, "job: servers share what they have in an update; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
     if (!job->share)
-        job->share = malloc((size_t)tr_job_servers(job) * TR_GATHER_MAX);
+        job->share = tr__must_bytes((size_t)tr_job_servers(job) * TR_GATHER_MAX);
     TR_TRY(tr_comm_post(job->comm, &command));
     *all = job->share;
     return tr_comm_wait(NULL, job->comm, ++job->shared, tr__seconds(job->options.wait_timeout));
 }
 
 /* In the owner's thread, which is the trainer's from here on. */
-static void begin_as_heir(tr_job *job)
+static void begin_as_replacement(tr_job *job)
 {
     const int index = tr_job_index(job);
     char      text[16];
@@ -333,14 +335,14 @@ static void begin_as_heir(tr_job *job)
     job->role = TR_ROLE_TRAINER;
     tr__job_pulls_begin(job);
     snprintf(text, sizeof text, "%d", index);
-    tr__launcher_tell("heir", tr_job_rank(job), text);
+    tr__launcher_tell("replacement", tr_job_rank(job), text);
     tr_runlog_note("took_place", ",\"trainer\":%d", index);
 }
 
 tr_status tr_job_serve(tr_job *job)
 {
     if (job->role == TR_ROLE_TRAINER)
-        return tr_fail(TR_EINVAL, "tr_job_serve: servers, spares and replicas serve; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
+        return tr_fail(TR_EINVAL, "tr_job_serve: servers, standbys and replicas serve; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
     for (;;) {
         const unsigned seen = atomic_load(&job->bell);
         if (atomic_load(&job->has_update))
@@ -348,8 +350,8 @@ tr_status tr_job_serve(tr_job *job)
         TR_TRY(tr__job_serve_frozen(job));
         TR_TRY(tr__saving_serve(job->saving));
         TR_TRY(tr_comm_status(job->comm));
-        if (atomic_load(&job->is_heir)) {
-            begin_as_heir(job);
+        if (atomic_load(&job->is_replacement)) {
+            begin_as_replacement(job);
             return TR_OK;
         }
         if (atomic_load(&job->is_done))

@@ -15,7 +15,7 @@
 #include "pserver/core/client.h"
 #include "pserver/core/gather.h"
 #include "pserver/core/replica.h"
-#include "pserver/core/spare.h"
+#include "pserver/core/standby.h"
 #include "pserver/memory/trainer_vars.h"
 #include "pserver/observe/meter.h"
 #include "pserver/store/server_program.h"
@@ -90,7 +90,7 @@ typedef struct tr__job_table {
 } tr__job_table;
 
 struct tr_job {
-    _Atomic tr_role role;             /* a spare may become a trainer while others look */
+    _Atomic tr_role role;             /* a standby may become a trainer while others look */
     tr_job_options options;           /* with the defaults filled in */
     tr_comm       *comm;
 
@@ -123,7 +123,7 @@ struct tr_job {
     tr_trainer_vars  *own;            /* what this trainer alone has, kept beyond its life: trainer_vars_ops.c */
     bool           has_opened_own, keeps_own;
     int64_t        even_from;         /* steps: tr_job_is_uneven */
-    atomic_bool    awaits_heir;       /* some server does: a checkpoint would be declined */
+    atomic_bool    awaits_replacement;       /* some server does: a checkpoint would be declined */
 
     /* servers */
     tr_server_program *program;
@@ -145,26 +145,26 @@ struct tr_job {
     uint8_t       *share;             /* of all servers */
 
     struct tr__saving *saving;        /* a server's part of checkpoints: job_saving.h */
-    struct tr__maker  *maker;         /* who makes them: job_checkpoint.h */
+    struct tr__checkpointer  *checkpointer;         /* who makes them: job_checkpoint.h */
     struct tr__place  *place;         /* where a trainer is: job_place.h */
     struct tr__fetched *fetched;      /* what its last steps fetched: job_fetched.h; NULL: nobody would come for it */
     char          *mode;              /* trainers */
     char          *checkpoints;       /* the folder that has them, or NULL */
     int64_t        first_step, first_run;     /* trainers: before this job */
-    atomic_bool    is_heir;           /* this rank was a spare, and is a trainer that died */
+    atomic_bool    is_replacement;           /* this rank was a standby, and is a trainer that died */
     int64_t        joined_at;         /* its steps when it was set up; -1: no server has one that others have not */
 
     /* who drives */
     tr_client     *client;
     tr_server     *server;
-    tr_spare      *spare;
+    tr_standby      *standby;
     tr_replica    *replica;
 };
 
 /* Commands, to a trainer's core and to a server's. */
 typedef enum tr__command {
     TR__SETUP, TR__PUSH, TR__PUSH_COMPRESSED, TR__STEP_END, TR__STEP_IDLE, TR__PULL, TR__PULL_ROWS, TR__PUSH_ROWS, TR__READ_ROWS, TR__STAY, TR__GOODBYE, TR__ABORT,
-    TR__CUT, TR__REST, TR__FLUSH,
+    TR__SNAPSHOT, TR__REST, TR__FLUSH,
     TR__APPLIED, TR__SNAPPED, TR__WRITTEN, TR__FROZEN, TR__TASK, TR__SHARE, TR__POST, TR__EVEN
 } tr__command;
 

@@ -6,7 +6,7 @@
 #include "pserver/job/job_parts.h"
 #include "pserver/job/job_place.h"
 #include "pserver/observe/runlog.h"
-#include "pserver/util/errand.h"
+#include "pserver/util/background.h"
 #include "pserver/util/wake.h"
 
 #include <stdio.h>
@@ -18,17 +18,17 @@ typedef struct order {
     char    *dir, *folder, *file;     /* DIR, DIR/step-..., the own part's name or NULL */
     char    *digest;
     int64_t  step, begun;
-    uint64_t cut;
+    uint64_t snapshot;
     int      keep;
     bool     without_tables;
 } order;
 
-struct tr__maker {
+struct tr__checkpointer {
     tr_job      *job;
     tr_snapshot *snapshot;
-    tr_errand    errand;
-    atomic_uint  bell;                /* of who waits for the errand's end, and of the errand */
-    atomic_bool  is_maker, is_over, has_more;       /* that it is this trainer; that the last one is made; see tr_job_last */
+    tr_background    background;
+    atomic_uint  bell;                /* of who waits for the background's end, and of the background */
+    atomic_bool  is_initiator, is_over, has_more;       /* that it is this trainer; that the last one is made; see tr_job_last */
     order        order;
     atomic_bool  is_asked, is_answered;    /* by the servers, of this cut and not of the one before */
     bool         has_report;
@@ -47,21 +47,21 @@ static void free_order(order *o)
     *o = (order){0};
 }
 
-tr__maker *tr__maker_new(tr_job *job)
+tr__checkpointer *tr__checkpointer_new(tr_job *job)
 {
-    tr__maker *m = tr__must_alloc(sizeof *m);
+    tr__checkpointer *m = tr__must_alloc(sizeof *m);
 
     m->job = job;
     m->snapshot = tr_snapshot_new();
     return m;
 }
 
-void tr__maker_end(tr__maker *m)
+void tr__checkpointer_end(tr__checkpointer *m)
 {
-    tr_errand_join(&m->errand);
+    tr_background_join(&m->background);
 }
 
-void tr__maker_free(tr__maker *m)
+void tr__checkpointer_free(tr__checkpointer *m)
 {
     if (!m)
         return;
@@ -70,9 +70,9 @@ void tr__maker_free(tr__maker *m)
     free(m);
 }
 
-/* == its errand: all parts become one ============================================================ */
+/* == its background: all parts become one ============================================================ */
 
-static tr_status wait_for_answers(tr__maker *m)
+static tr_status wait_for_answers(tr__checkpointer *m)
 {
     for (;;) {
         const unsigned seen = atomic_load(&m->bell);
@@ -83,20 +83,20 @@ static tr_status wait_for_answers(tr__maker *m)
     }
 }
 
-static tr_status write_manifest(tr__maker *m, const tr__parts *p)
+static tr_status write_manifest(tr__checkpointer *m, const tr__parts *p)
 {
     const tr_checkpoint_facts facts = {.step = m->order.step, .mode = m->job->mode, .digest = m->order.digest};
     tr_places                 places;
 
     tr_status status = tr_places_merge(&places, tr_job_trainers(m->job), m->job->policy.snapshots_all, p->answers, p->answer);
     m->is_given_up = status != TR_OK;
-    status = status == TR_OK ? tr__parts_write_manifest(p, m->order.folder, facts, m->order.cut, &places) : TR_EIO;   /* the job goes on */
+    status = status == TR_OK ? tr__parts_write_manifest(p, m->order.folder, facts, m->order.snapshot, &places) : TR_EIO;   /* the job goes on */
     tr_places_deinit(&places);
     return status;
 }
 
-/* The next cut begins when all servers have answered to this one: they are waited for even when the own part has failed. */
-static tr_status put_together(tr__maker *m, tr__parts *p)
+/* The next snapshot begins when all servers have answered to this one: they are waited for even when the own part has failed. */
+static tr_status put_together(tr__checkpointer *m, tr__parts *p)
 {
     tr_part  *part = NULL;
     tr_status own = TR_OK;
@@ -117,18 +117,18 @@ static tr_status put_together(tr__maker *m, tr__parts *p)
 }
 
 /* Nothing stays of a checkpoint that will not come to be, once all servers have answered. */
-static void remove_parts(const tr__maker *m)
+static void remove_parts(const tr__checkpointer *m)
 {
     const int servers = tr_job_servers(m->job), count = servers + (m->order.file != NULL);
 
     for (int i = 0; i < count; i++) {
-        char *name = tr_part_name(i, count, m->order.cut);
+        char *name = tr_part_name(i, count, m->order.snapshot);
         tr_part_remove(m->order.folder, name);
         free(name);
     }
 }
 
-static void report(tr__maker *m, const tr__parts *p)
+static void report(tr__checkpointer *m, const tr__parts *p)
 {
     const tr_job_checkpoint_report r = {.step = m->order.step, .bytes = tr__parts_bytes(p), .pause = tr__parts_pause(p),
                                         .seconds = (double)(tr__clock() - m->order.begun) / 1e9, .is_given_up = m->is_given_up};
@@ -140,7 +140,7 @@ static void report(tr__maker *m, const tr__parts *p)
 
 static void *run_order(void *self)
 {
-    tr__maker *m = self;
+    tr__checkpointer *m = self;
     tr__parts  parts;
 
     tr__parts_init(&parts, tr_job_servers(m->job));
@@ -153,104 +153,104 @@ static void *run_order(void *self)
     }
     report(m, &parts);
     tr__parts_deinit(&parts);
-    tr_errand_end(&m->errand);
+    tr_background_end(&m->background);
     tr__bell_ring(&m->bell);
     return NULL;
 }
 
 /* == who drives ================================================================================== */
 
-/* The data of TR__CUT, in one piece. */
-typedef struct cut_call {
+/* The data of TR__SNAPSHOT, in one piece. */
+typedef struct snapshot_call {
     int       servers;
     uint8_t **payload;
     size_t   *size;
-} cut_call;
+} snapshot_call;
 
-void tr__maker_command(tr_job *job, const tr_command *command)
+void tr__checkpointer_command(tr_job *job, const tr_command *command)
 {
-    cut_call *call = command->data;
+    snapshot_call *call = command->data;
 
-    tr_client_cut(job->client, call->payload, call->size);
-    atomic_store(&job->maker->is_asked, true);
+    tr_client_snapshot(job->client, call->payload, call->size);
+    atomic_store(&job->checkpointer->is_asked, true);
     free(call->payload);
     free(call->size);
     free(call);
 }
 
-static void look_who_makes(tr__maker *m, const tr_client *client)
+static void look_who_makes(tr__checkpointer *m, const tr_client *client)
 {
-    const bool is_maker = tr_client_is_maker(client);
+    const bool is_initiator = tr_client_is_initiator(client);
 
-    atomic_store_explicit(&m->is_maker, is_maker, memory_order_relaxed);
-    if (is_maker)
+    atomic_store_explicit(&m->is_initiator, is_initiator, memory_order_relaxed);
+    if (is_initiator)
         atomic_store_explicit(&m->has_more, tr_client_updates(client) > tr_client_step(client), memory_order_relaxed);
     else if (tr_client_is_over(client))
         atomic_store_explicit(&m->is_over, true, memory_order_relaxed);
 }
 
-void tr__maker_poll(tr_job *job)
+void tr__checkpointer_poll(tr_job *job)
 {
     if (tr_client_take_word(job->client)) {
-        atomic_store_explicit(&job->awaits_heir, tr_client_awaits_heir(job->client), memory_order_relaxed);
+        atomic_store_explicit(&job->awaits_replacement, tr_client_awaits_replacement(job->client), memory_order_relaxed);
         atomic_store_explicit(&job->stops, tr_client_stops(job->client), memory_order_relaxed);
-        look_who_makes(job->maker, job->client);
+        look_who_makes(job->checkpointer, job->client);
     }
-    if (!atomic_load_explicit(&job->maker->is_asked, memory_order_relaxed) || !tr_client_cut_is_answered(job->client) ||
-        atomic_load_explicit(&job->maker->is_answered, memory_order_relaxed))
+    if (!atomic_load_explicit(&job->checkpointer->is_asked, memory_order_relaxed) || !tr_client_snapshot_is_answered(job->client) ||
+        atomic_load_explicit(&job->checkpointer->is_answered, memory_order_relaxed))
         return;
-    atomic_store(&job->maker->is_answered, true);
-    tr__bell_ring(&job->maker->bell);
+    atomic_store(&job->checkpointer->is_answered, true);
+    tr__bell_ring(&job->checkpointer->bell);
 }
 
 /* == the owner's calls ============================================================================= */
 
 bool tr_job_makes_checkpoints(const tr_job *job)
 {
-    return atomic_load_explicit(&job->maker->is_maker, memory_order_relaxed);
+    return atomic_load_explicit(&job->checkpointer->is_initiator, memory_order_relaxed);
 }
 
-void tr__maker_last(const tr__maker *m, tr_job_last *last)
+void tr__checkpointer_last(const tr__checkpointer *m, tr_job_last *last)
 {
     last->is_mine = !atomic_load(&m->is_over);
     last->has_more = atomic_load(&m->has_more);
 }
 
-static cut_call *make_call(const tr__maker *m, const tr_trainer_state *place)
+static snapshot_call *make_call(const tr__checkpointer *m, const tr_trainer_state *place)
 {
-    cut_call *call = tr__must_alloc(sizeof *call);
+    snapshot_call *call = tr__must_alloc(sizeof *call);
     const int count = tr_job_servers(m->job) + (m->order.file != NULL);
 
     call->servers = tr_job_servers(m->job);
     call->payload = tr__must_alloc((size_t)call->servers * sizeof *call->payload);
     call->size = tr__must_alloc((size_t)call->servers * sizeof *call->size);
     for (int i = 0; i < call->servers; i++) {
-        Trireme__Pserver__Wish wish = TRIREME__PSERVER__WISH__INIT;
-        wish.folder = m->order.folder;
-        wish.has_without_tables = wish.without_tables = m->order.without_tables;
-        wish.file = tr_part_name(i, count, m->order.cut);
-        call->payload[i] = tr__place_pack(&call->size[i], place, &wish);
-        free(wish.file);
+        Trireme__Pserver__SnapshotTarget target = TRIREME__PSERVER__SNAPSHOT_TARGET__INIT;
+        target.folder = m->order.folder;
+        target.has_without_tables = target.without_tables = m->order.without_tables;
+        target.file = tr_part_name(i, count, m->order.snapshot);
+        call->payload[i] = tr__place_pack(&call->size[i], place, &target);
+        free(target.file);
     }
     return call;
 }
 
-static void make_order(tr__maker *m, const tr_job_checkpoint_spec *spec)
+static void make_order(tr__checkpointer *m, const tr_job_checkpoint_spec *spec)
 {
     const int servers = tr_job_servers(m->job);
 
     free_order(&m->order);
     m->order = (order){
         .dir = tr__must_strdup(spec->folder), .folder = tr_checkpoint_path(spec->folder, spec->step), .step = spec->step,
-        .digest = tr__must_strdup(spec->digest ? spec->digest : ""), .cut = tr_checkpoint_new_cut(), .keep = spec->keep,
+        .digest = tr__must_strdup(spec->digest ? spec->digest : ""), .snapshot = tr_checkpoint_new_number(), .keep = spec->keep,
         .without_tables = spec->without_tables, .begun = tr__clock()};
     if (spec->count > 0)
-        m->order.file = tr_part_name(servers, servers + 1, m->order.cut);
+        m->order.file = tr_part_name(servers, servers + 1, m->order.snapshot);
 }
 
 static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *spec)
 {
-    const tr__maker *m = job->maker;
+    const tr__checkpointer *m = job->checkpointer;
 
     TR_TRY(tr__job_check_trainer(job, "tr_job_checkpoint"));
     if (!job->is_set_up)
@@ -262,17 +262,17 @@ static tr_status check_order(const tr_job *job, const tr_job_checkpoint_spec *sp
                        (long long)spec->step, spec->keep);
     if (job->pushed)
         return tr_fail(TR_EINVAL, "tr_job_checkpoint: in the middle of step %lld: end it first", (long long)job->step + 1);
-    if (tr_errand_is_under_way(&m->errand))
+    if (tr_background_is_under_way(&m->background))
         return tr_fail(TR_EEXIST, "tr_job_checkpoint: that of step %lld is still being written", (long long)m->order.step);
     return TR_OK;
 }
 
 /* All that it does without its steps is wait; in vain, then the servers decline. */
-static tr_status wait_for_heirs(const tr_job *job)
+static tr_status wait_for_replacements(const tr_job *job)
 {
     const int64_t deadline = tr__clock() + (int64_t)120e9;
 
-    while (atomic_load(&job->awaits_heir) && tr__clock() < deadline) {
+    while (atomic_load(&job->awaits_replacement) && tr__clock() < deadline) {
         TR_TRY(tr_comm_status(job->comm));
         nanosleep(&(struct timespec){0, 20000000}, NULL);
     }
@@ -281,42 +281,42 @@ static tr_status wait_for_heirs(const tr_job *job)
 
 tr_status tr_job_checkpoint(tr_job *job, const tr_job_checkpoint_spec *spec)
 {
-    tr__maker       *m = job->maker;
+    tr__checkpointer       *m = job->checkpointer;
     tr_trainer_state place = spec->place;
 
     TR_TRY(check_order(job, spec));
     TR_TRY(tr_job_finish_pulls(job));
-    if (atomic_load(&job->is_heir) && job->step == job->joined_at)
+    if (atomic_load(&job->is_replacement) && job->step == job->joined_at)
         TR_TRY(tr_comm_post(job->comm, &(tr_command){.kind = TR__EVEN, .is_urgent = true}));
-    TR_TRY(wait_for_heirs(job));
-    tr_errand_join(&m->errand);
+    TR_TRY(wait_for_replacements(job));
+    tr_background_join(&m->background);
     TR_TRY(tr_snapshot_take(m->snapshot, spec->count, spec->states));
     make_order(m, spec);
     m->has_report = true;
     atomic_store(&m->is_asked, false);
     atomic_store(&m->is_answered, false);
     place.index = tr_job_index(job);
-    cut_call *call = make_call(m, &place);
-    TR_TRY(tr_comm_post(job->comm, &(tr_command){.kind = TR__CUT, .data = call, .is_urgent = true}));
-    return tr_errand_begin(&m->errand, run_order, m, "write a checkpoint");
+    snapshot_call *call = make_call(m, &place);
+    TR_TRY(tr_comm_post(job->comm, &(tr_command){.kind = TR__SNAPSHOT, .data = call, .is_urgent = true}));
+    return tr_background_begin(&m->background, run_order, m, "write a checkpoint");
 }
 
-static bool is_being_written(const tr__maker *m)
+static bool is_being_written(const tr__checkpointer *m)
 {
-    return m->has_report && tr_errand_is_under_way(&m->errand);
+    return m->has_report && tr_background_is_under_way(&m->background);
 }
 
-/* Of what an heir finds one server may have a step that others miss, until it has made its first. */
+/* Of what a replacement finds one server may have a step that others miss, until it has made its first. */
 bool tr_job_checkpoint_is_under_way(const tr_job *job)
 {
-    const bool is_uneven = atomic_load(&job->is_heir) && job->step == job->joined_at;
+    const bool is_uneven = atomic_load(&job->is_replacement) && job->step == job->joined_at;
 
-    return is_uneven || is_being_written(job->maker);
+    return is_uneven || is_being_written(job->checkpointer);
 }
 
 tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_report *report)
 {
-    tr__maker    *m = job->maker;
+    tr__checkpointer    *m = job->checkpointer;
     const int64_t deadline = tr__clock() + tr__seconds(seconds);
 
     if (!m->has_report)
@@ -329,13 +329,13 @@ tr_status tr_job_checkpoint_wait(tr_job *job, double seconds, tr_job_checkpoint_
         if (is_being_written(m))
             tr__bell_wait(&m->bell, seen, left < 50000000 ? left : 50000000);
     }
-    tr_errand_join(&m->errand);
+    tr_background_join(&m->background);
     if (report)
         *report = m->report;
     return m->status == TR_OK ? TR_OK : tr_fail(m->status, "%s", m->text);
 }
 
-tr_status tr__maker_finish(tr__maker *m)
+tr_status tr__checkpointer_finish(tr__checkpointer *m)
 {
-    return m->has_report && m->errand.is_to_be_joined ? tr_job_checkpoint_wait(m->job, m->job->options.wait_timeout, NULL) : TR_OK;
+    return m->has_report && m->background.is_to_be_joined ? tr_job_checkpoint_wait(m->job, m->job->options.wait_timeout, NULL) : TR_OK;
 }

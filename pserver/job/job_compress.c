@@ -5,6 +5,7 @@
  * place must get the same bytes. The residual is of this process: what a trainer that dies had left out is lost. */
 #include "pserver/job/job.h"
 
+#include "framework/memory.h"
 #include "framework/threadpool.h"
 #include "pserver/util/wake.h"
 
@@ -54,19 +55,17 @@ tr_status tr__job_coder_new(tr__job_coder **out, const tr_job *job, const tr_job
     *out = NULL;
     if (!takes(&job->compress, job, block))
         return TR_OK;
-    tr__job_coder *c = calloc(1, sizeof *c);
-    if (!c)
-        return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for the compression of '%s'", block->grad);
+    tr__job_coder *c = tr__must_alloc(sizeof *c);
     *out = c;
     c->count = block->bytes / (int64_t)sizeof(float);
     c->piece = (int64_t)(chunk / sizeof(float));
     c->pieces.stride = (tr_compress_bytes(&job->compress, c->piece < c->count ? c->piece : c->count) + 63) & ~(uint64_t)63;
     c->residual = calloc((size_t)c->count, sizeof *c->residual);
     c->payload = aligned_alloc(64, (size_t)piece_count(c) * c->pieces.stride);
-    c->bytes = calloc((size_t)piece_count(c), sizeof *c->bytes);
+    c->bytes = tr__must_array((size_t)piece_count(c), sizeof *c->bytes);
     c->pieces.payload = c->payload;
     c->pieces.bytes = c->bytes;
-    if (c->residual && c->payload && c->bytes)
+    if (c->residual && c->payload)
         return TR_OK;
     return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for what compression leaves out of '%s', %lld bytes", block->grad,
                    (long long)block->bytes);

@@ -22,7 +22,7 @@ static tr_server *make_server(tr_job *job, const tr_roster *roster)
     return server;
 }
 
-/* A spare becomes the server that has died. One that only sleeps is ended first: it would have the memory for itself. */
+/* A standby becomes the server that has died. One that only sleeps is ended first: it would have the memory for itself. */
 static tr_status take_place(void *self, int server, int dead)
 {
     tr_job         *job = self;
@@ -53,7 +53,7 @@ static tr_client_options client_options(const tr_job *job)
                                tr__seconds(job->options.timeout)};
 }
 
-/* A spare becomes the trainer that has died; the owner hears of it in tr_job_serve. */
+/* A standby becomes the trainer that has died; the owner hears of it in tr_job_serve. */
 static void inherit(void *self, int trainer, uint32_t epoch)
 {
     tr_job                 *job = self;
@@ -62,20 +62,20 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     tr_comm_kill(job->comm, tr_comm_roster(job->comm)->trainer_rank[trainer]);     /* it may only sleep */
     if (!tr_comm_inherit(job->comm, trainer, epoch))
         return;
-    job->client = tr_client_new_heir(tr_comm_roster(job->comm), &options);
+    job->client = tr_client_new_replacement(tr_comm_roster(job->comm), &options);
     tr__place_watch(job->place);
-    atomic_store(&job->is_heir, true);
+    atomic_store(&job->is_replacement, true);
     tr__bell_ring(&job->bell);
 }
 
-/* A spare, or a replica that had nothing to do, becomes that of a server that has lost its own. Where that was on this host, and only
+/* A standby, or a replica that had nothing to do, becomes that of a server that has lost its own. Where that was on this host, and only
  * sleeps, it is ended first: it would have the memory for itself. */
-static void mirror(void *self, int server)
+static void replicate(void *self, int server)
 {
     tr_job          *job = self;
     const tr_roster *roster = tr_comm_roster(job->comm);
 
-    if (!tr_comm_mirror(job->comm, server))
+    if (!tr_comm_replica_rank(job->comm, server))
         return;
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self && roster->rank[i].role == TR_ROLE_REPLICA && roster->rank[i].index == server)
@@ -87,14 +87,14 @@ static void mirror(void *self, int server)
     tr_runlog_note("took_place", ",\"replica\":%d", server);
 }
 
-/* == a spare's core is one of four ================================================================= */
+/* == a standby's core is one of four ================================================================= */
 
 static tr_node core_now(const tr_job *job)
 {
     return job->client    ? tr_client_node(job->client)
            : job->server  ? tr_server_node(job->server)
            : job->replica ? tr_replica_node(job->replica)
-                          : tr_spare_node(job->spare);
+                          : tr_standby_node(job->standby);
 }
 
 static void *either_place(void *self, int peer, const tr_wire *wire)
@@ -159,9 +159,9 @@ static bool either_awaits_receipts(const void *self, bool owner_waits)
     return !node.awaits_receipts || node.awaits_receipts(node.self, owner_waits);
 }
 
-static tr_node make_spare(tr_job *job, const tr_roster *roster)
+static tr_node make_standby(tr_job *job, const tr_roster *roster)
 {
-    job->spare = tr_spare_new(roster, take_place, inherit, mirror, job);
+    job->standby = tr_standby_new(roster, take_place, inherit, replicate, job);
     return (tr_node){job, either_place, either_receive, either_lost, either_tick, either_next, either_status,
                      either_describe, either_awaits_loans, either_left, either_awaits_receipts};
 }
@@ -196,7 +196,7 @@ static tr_node make_core(void *self, const tr_roster *roster)
     if (job->role == TR_ROLE_TRAINER)
         return make_client(job, roster);
     const bool has_server = job->role == TR_ROLE_REPLICA && roster->rank[roster->self].index < roster->servers;
-    return has_server ? make_replica(job, roster) : make_spare(job, roster);
+    return has_server ? make_replica(job, roster) : make_standby(job, roster);
 }
 
 /* == commands, each in its turn ==================================================================== */
@@ -252,7 +252,7 @@ static void trainer_command(tr_job *job, const tr_command *command)
     case TR__GOODBYE:         tr_client_goodbye(client); break;
     case TR__ABORT:           abort_job(client, command->data); break;
     case TR__REST:            tr_client_rest(client); break;
-    case TR__CUT:             tr__maker_command(job, command); break;
+    case TR__SNAPSHOT:             tr__checkpointer_command(job, command); break;
     case TR__TASK:            request_task(client, command->data); break;
     case TR__EVEN:            tr_client_say_even(client); break;
     case TR__POST:            tr_client_post_request(client, command->data); break;
@@ -316,7 +316,7 @@ static uint64_t core_done(void *self)
     tr_job *job = self;
 
     if (job->client) {
-        tr__maker_poll(job);
+        tr__checkpointer_poll(job);
         return tr_client_done(job->client);
     }
     const bool is_over = job->server ? tr_server_is_done(job->server) : tr_roster_is_over(tr_comm_roster(job->comm));

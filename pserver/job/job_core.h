@@ -1,4 +1,4 @@
-/* job_core.h - the core that a rank's communication thread drives: a server's, a trainer's, a replica's, or that of a spare, which may become
+/* job_core.h - the core that a rank's communication thread drives: a server's, a trainer's, a replica's, or that of a standby, which may become
  * any of them.
  *
  * What must stay true: what this makes is called by who drives alone (comm.h). */

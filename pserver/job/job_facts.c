@@ -1,6 +1,7 @@
 /* job_facts.c - see job_facts.h. */
 #include "pserver/job/job_facts.h"
 
+#include "framework/memory.h"
 #include "framework/program.h"
 
 #include <inttypes.h>
@@ -10,14 +11,14 @@
 
 static void add(tr__facts *f, const char *key, const char *value)
 {
-    Trireme__Pserver__Fact *fact = malloc(sizeof *fact);
+    Trireme__Pserver__Fact *fact = tr__must_bytes(sizeof *fact);
 
     trireme__pserver__fact__init(fact);
-    fact->key = strdup(key);
-    fact->value = strdup(value);
+    fact->key = tr__must_strdup(key);
+    fact->value = tr__must_strdup(value);
     if (f->count == f->capacity) {
         f->capacity = f->capacity ? 2 * f->capacity : 32;
-        f->item = realloc(f->item, f->capacity * sizeof(void *));
+        f->item = tr__must_realloc(f->item, f->capacity * sizeof(void *));
     }
     f->item[f->count++] = fact;
 }
@@ -68,6 +69,7 @@ tr_status tr__facts_collect(tr__facts *f, const tr_job *job, const tr_job_spec *
     char key[64], value[768];
 
     add(f, "mode", spec->mode);
+    add(f, "matmul precision of the process", tr_precision_name(tr_matmul_precision()));
     add(f, "compression", tr__job_compress_word(spec));
     snprintf(value, sizeof value, "%lld", (long long)job->options.chunk_bytes);
     add(f, "chunk_bytes", value);
@@ -103,6 +105,6 @@ void tr__facts_pack(tr_client_setup *out, const tr__facts *f)
     join.n_facts = f->count;
     join.facts = f->item;
     out->join_bytes = trireme__pserver__join__get_packed_size(&join);
-    out->join = malloc(out->join_bytes);
+    out->join = tr__must_bytes(out->join_bytes);
     trireme__pserver__join__pack(&join, out->join);
 }

@@ -4,6 +4,8 @@
  * i64 dims; of each level i64 offsets' number and the offsets; the data. */
 #include "pserver/job/job_fetched.h"
 
+#include "framework/memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -25,11 +27,7 @@ tr_status tr_job_keep_fetched(tr_job *job, const char *path)
     if (file < 0)
         return tr_fail(TR_EIO, "cannot open '%s' for what steps fetch: %s", path, strerror(errno));
     tr__job_fetched_free(job->fetched);
-    job->fetched = calloc(1, sizeof *job->fetched);
-    if (!job->fetched) {
-        close(file);
-        return tr_fail(TR_ENOMEM, "no memory for what steps fetch");
-    }
+    job->fetched = tr__must_alloc(sizeof *job->fetched);
     job->fetched->file = file;
     return TR_OK;
 }

@@ -145,7 +145,7 @@ tr_status tr__job_release_gradients(tr_job *job, bool *is_idle)
 {
     const bool is_unfit = job->is_unfit;
 
-    *is_idle = is_unfit && job->policy.gathers_apart && !job->policy.decides;
+    *is_idle = is_unfit && job->policy.gathers_per_trainer && !job->policy.decides;
     job->is_unfit = false;
     tr_counter_add(&job->skipped, is_unfit);
     if (!tr__job_holds_gradients(job) || *is_idle)

@@ -16,7 +16,7 @@ void tr__parts_deinit(tr__parts *p)
     for (int i = 0; i < p->count; i++)
         tr_part_free(p->item[i]);
     for (int i = 0; i < p->answers; i++)
-        trireme__pserver__cut_done__free_unpacked(p->answer[i], NULL);
+        trireme__pserver__snapshot_done__free_unpacked(p->answer[i], NULL);
     free(p->item);
     free(p->answer);
 }
@@ -31,8 +31,8 @@ void tr__parts_add(tr__parts *p, tr_part *own)
 
 static tr_status hear(tr__parts *p, const tr_client *client, int server)
 {
-    const tr_client_answer    *a = tr_client_cut_answer(client, server);
-    Trireme__Pserver__CutDone *done = trireme__pserver__cut_done__unpack(NULL, a->size, a->bytes);
+    const tr_client_answer    *a = tr_client_snapshot_answer(client, server);
+    Trireme__Pserver__SnapshotDone *done = trireme__pserver__snapshot_done__unpack(NULL, a->size, a->bytes);
 
     if (!done)
         return tr_fail(TR_EFORMAT, "the answer of server %d about its part is damaged", server);
@@ -49,7 +49,7 @@ tr_status tr__parts_hear(tr__parts *p, const tr_client *client)
 
 static tr_status take(tr__parts *p, int server)
 {
-    const Trireme__Pserver__CutDone *done = p->answer[server];
+    const Trireme__Pserver__SnapshotDone *done = p->answer[server];
 
     if (!done->has_part)
         return tr_fail(TR_EIO, "server %d: %s", server, done->error ? done->error : "it wrote no part");
@@ -101,16 +101,16 @@ static tr_trainer_state *trainers_of(const tr_places *places)
 }
 
 /* Server 0 has the leased tasks. */
-tr_status tr__parts_write_manifest(const tr__parts *p, const char *folder, tr_checkpoint_facts facts, uint64_t cut, const tr_places *places)
+tr_status tr__parts_write_manifest(const tr__parts *p, const char *folder, tr_checkpoint_facts facts, uint64_t snapshot, const tr_places *places)
 {
-    const Trireme__Pserver__CutDone *first = p->answer[0];
+    const Trireme__Pserver__SnapshotDone *first = p->answer[0];
     tr_trainer_state                *trainers = trainers_of(places);
 
     facts.trainer_count = places->count;
     facts.trainers = trainers;
     facts.tasks = first->has_tasks ? first->tasks.data : NULL;
     facts.tasks_size = first->tasks.len;
-    const tr_status status = tr_manifest_write(folder, &facts, cut, p->count, p->item);
+    const tr_status status = tr_manifest_write(folder, &facts, snapshot, p->count, p->item);
     free(trainers);
     return status;
 }

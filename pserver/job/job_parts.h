@@ -11,7 +11,7 @@
 typedef struct tr__parts {
     tr_part **item;
     int       count;
-    Trireme__Pserver__CutDone **answer;
+    Trireme__Pserver__SnapshotDone **answer;
     int       answers, servers;
 } tr__parts;
 
@@ -24,7 +24,7 @@ tr_status tr__parts_hear(tr__parts *parts, const tr_client *client);
 /* The parts that were answered; fails where one is missing. */
 tr_status tr__parts_take(tr__parts *parts);
 /* `facts`: without trainers and tasks, which the answers have. */
-tr_status tr__parts_write_manifest(const tr__parts *parts, const char *folder, tr_checkpoint_facts facts, uint64_t cut, const tr_places *places);
+tr_status tr__parts_write_manifest(const tr__parts *parts, const char *folder, tr_checkpoint_facts facts, uint64_t snapshot, const tr_places *places);
 int64_t   tr__parts_bytes(const tr__parts *parts);
 /* Seconds that the servers applied no update; the longest. */
 double    tr__parts_pause(const tr__parts *parts);

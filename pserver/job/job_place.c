@@ -41,9 +41,9 @@ void tr__place_free(tr__place *p)
 
 /* == what is said of it ========================================================================== */
 
-uint8_t *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Pserver__Wish *wish)
+uint8_t *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Pserver__SnapshotTarget *target)
 {
-    Trireme__Pserver__Cut   cut = TRIREME__PSERVER__CUT__INIT;
+    Trireme__Pserver__Snapshot   snapshot = TRIREME__PSERVER__SNAPSHOT__INIT;
     Trireme__Pserver__Place p = TRIREME__PSERVER__PLACE__INIT;
 
     p.index = (uint32_t)state->index;
@@ -52,11 +52,11 @@ uint8_t *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Ps
     p.has_position = state->position != NULL;
     p.position.data = (uint8_t *)(uintptr_t)state->position;
     p.position.len = state->position_size;
-    cut.place = &p;
-    cut.wish = wish;
-    *size = trireme__pserver__cut__get_packed_size(&cut);
+    snapshot.place = &p;
+    snapshot.target = target;
+    *size = trireme__pserver__snapshot__get_packed_size(&snapshot);
     uint8_t *bytes = tr__must_alloc(*size + 1);
-    trireme__pserver__cut__pack(&cut, bytes);
+    trireme__pserver__snapshot__pack(&snapshot, bytes);
     return bytes;
 }
 
@@ -69,7 +69,7 @@ static tr_trainer_state place_at(const tr__place *p, int64_t step)
     return (tr_trainer_state){.steps = job->first_step + step, .runs = job->first_run + step};
 }
 
-/* For a trainer that cuts because others do, behind this step. */
+/* For a trainer that snapshots because others do, behind this step. */
 static uint8_t *pack_behind(void *self, size_t *size, uint64_t step)
 {
     tr__place *p = self;
@@ -92,7 +92,7 @@ void tr__place_watch(tr__place *p)
 
 static void keep(spot *to, int64_t step, const tr_trainer_state *state)
 {
-    void *position = realloc((void *)(uintptr_t)to->state.position, state->position_size + 1);
+    void *position = tr__must_realloc((void *)(uintptr_t)to->state.position, state->position_size + 1);
 
     memcpy(position, state->position_size ? state->position : "", state->position_size);
     *to = (spot){true, step, *state};

@@ -10,11 +10,11 @@ typedef struct tr__place tr__place;
 
 tr__place *tr__place_new(const tr_job *job);
 void       tr__place_free(tr__place *place);
-/* Let the client ask here, when it cuts because others do. */
+/* Let the client ask here, when it takes part because others do. */
 void       tr__place_watch(tr__place *place);
 /* Where the trainer is before its first step. */
 void       tr__place_begin(tr__place *place, const tr_trainer_state *state);
-/* What a trainer says of itself when it cuts, and (or NULL) of what it wants made; malloc'ed. */
-uint8_t   *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Pserver__Wish *wish);
+/* What a trainer says of itself when it takes part, and (or NULL) of what it wants made; malloc'ed. */
+uint8_t   *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Pserver__SnapshotTarget *target);
 
 #endif

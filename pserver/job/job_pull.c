@@ -32,9 +32,7 @@ tr_status tr_job_pull(tr_job *job, int count, const int *blocks, void *const *da
 {
     TR_TRY(tr__job_check_ready(job, "tr_job_pull"));
     TR_TRY(check_pull(job, count, blocks));
-    tr__pull_call *call = malloc(sizeof *call + (size_t)count * (sizeof *call->to + sizeof *call->block));
-    if (!call)
-        return tr_fail(TR_ENOMEM, "tr_job_pull: no memory for a list of %d blocks", count);
+    tr__pull_call *call = tr__must_bytes(sizeof *call + (size_t)count * (sizeof *call->to + sizeof *call->block));
     call->count = (uint32_t)count;
     call->to = (void **)(call + 1);
     call->block = (int *)(call->to + count);

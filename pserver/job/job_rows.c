@@ -6,7 +6,7 @@
 
 #include "kernels/math/cast.h"
 #include "pserver/job/job_finite.h"
-#include "pserver/util/room.h"
+#include "pserver/util/buffer.h"
 #include "pserver/util/row_copy.h"
 
 #include <math.h>
@@ -24,10 +24,10 @@ static int server_of(int64_t key, int servers)
 static tr_status sort_keys(tr__rows_way *way, int servers, const int64_t *keys, int64_t count)
 {
     TR_TRY(tr_keyset_reset(&way->set, count));
-    TR_TRY(tr_room_reserve(&way->number, &way->number_capacity, (uint64_t)count, sizeof *way->number));
+    TR_TRY(tr_buffer_reserve(&way->number, &way->number_capacity, (uint64_t)count, sizeof *way->number));
     tr_keyset_add(&way->set, way->number, keys, count);
     const uint32_t different = way->set.count;
-    TR_TRY(tr_room_reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
+    TR_TRY(tr_buffer_reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
     memset(way->first, 0, ((size_t)servers + 1) * sizeof *way->first);
     for (uint32_t i = 0; i < different; i++) {
         way->place[i] = (uint32_t)server_of(way->set.keys[i], servers);
@@ -48,8 +48,8 @@ static tr_status copy_sorted(tr__rows_way *way, int servers, const tr__rows_way 
     const uint64_t count = (uint64_t)from->asked.count, different = from->set.count;
 
     TR_TRY(tr_keyset_copy(&way->set, &from->set));
-    TR_TRY(tr_room_reserve(&way->number, &way->number_capacity, count, sizeof *way->number));
-    TR_TRY(tr_room_reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
+    TR_TRY(tr_buffer_reserve(&way->number, &way->number_capacity, count, sizeof *way->number));
+    TR_TRY(tr_buffer_reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
     memcpy(way->number, from->number, count * sizeof *way->number);
     memcpy(way->place, from->place, different * sizeof *way->place);
     memcpy(way->first, from->first, ((size_t)servers + 1) * sizeof *way->first);
@@ -101,7 +101,7 @@ static tr_status check_call(const tr_job *job, int table, int64_t count, const c
 static tr_status keep_keys(tr__keys *kept, int64_t count, const int64_t *keys)
 {
     kept->count = -1;
-    TR_TRY(tr_room_reserve(&kept->key, &kept->capacity, (uint64_t)count + 1, sizeof *kept->key));
+    TR_TRY(tr_buffer_reserve(&kept->key, &kept->capacity, (uint64_t)count + 1, sizeof *kept->key));
     memcpy(kept->key, keys, (size_t)count * sizeof *keys);
     kept->count = count;
     return TR_OK;
@@ -124,7 +124,7 @@ static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_way *way)
     const int      servers = tr_job_servers(job);
     uint32_t       known = 0;
 
-    TR_TRY(tr_room_reserve(&way->split, &way->split_capacity, different, sizeof *way->split));
+    TR_TRY(tr_buffer_reserve(&way->split, &way->split_capacity, different, sizeof *way->split));
     memset(way->missing, 0, ((size_t)servers + 1) * sizeof *way->missing);
     for (uint32_t i = 0; i < different; i++) {
         const uint32_t last = different - 1 - known;
@@ -162,8 +162,8 @@ static tr_status ask(tr_job *job, int table, tr__rows_way *way, bool keeps)
     const bool splits = t->geo || (keeps && t->cache);
     way->is_new = keeps && splits;
     way->at = way->place;
-    TR_TRY(tr_room_reserve(&way->keys, &way->keys_capacity, different, sizeof *way->keys));
-    TR_TRY(tr_room_reserve(&way->rows, &way->rows_capacity, different * (uint64_t)t->row_bytes, 1));
+    TR_TRY(tr_buffer_reserve(&way->keys, &way->keys_capacity, different, sizeof *way->keys));
+    TR_TRY(tr_buffer_reserve(&way->rows, &way->rows_capacity, different * (uint64_t)t->row_bytes, 1));
     if (splits)
         TR_TRY(split_known(job, t, way));
     for (uint32_t i = 0; i < different; i++)
@@ -370,7 +370,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
         TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
     const uint32_t different = sorted->set.count;
     /* Pointers and numbers lie behind the rows; they are needed during this call alone. */
-    TR_TRY(tr_room_reserve(&way->rows, &way->rows_capacity, different * (bytes + sizeof(float *) + sizeof(uint32_t)) + sizeof(float *), 1));
+    TR_TRY(tr_buffer_reserve(&way->rows, &way->rows_capacity, different * (bytes + sizeof(float *) + sizeof(uint32_t)) + sizeof(float *), 1));
     float **to = (float **)(void *)(way->rows + (different * bytes + 7) / 8 * 8);
     lay_out_push(way, sorted, t, tr_job_servers(job), in_piece, (uint32_t *)(void *)(to + different), to);
     add_rows(sorted, t->width, count, values, to);

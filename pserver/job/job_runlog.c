@@ -1,6 +1,7 @@
 /* job_runlog.c - the figures of a rank as fields of JSON. They are read while others count on. */
 #include "pserver/job/job_runlog.h"
 
+#include "framework/memory.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/util/wake.h"
 
@@ -142,7 +143,7 @@ static void server_totals(tr_text *out, const tr_job *job, const tr_server *serv
 
 static const char *role_name(tr_role role)
 {
-    static const char *const names[TR_ROLE_COUNT] = {"trainer", "server", "spare", "replica"};
+    static const char *const names[TR_ROLE_COUNT] = {"trainer", "server", "standby", "replica"};
     return names[role];
 }
 
@@ -187,14 +188,14 @@ void tr__job_runlog_start(tr_job *job)
     snprintf(name, sizeof name, "%s-%d", role_name(job->role), self->index);
     tr_runlog_start(name, roster->self, number > 0, &source);
     tr_runlog_note("joined", ",\"schema\":%d,\"role\":\"%s\",\"index\":%d,\"rank\":%d,\"host\":%s,\"pid\":%lld,\"attempt\":%ld,"
-                   "\"servers\":%d,\"trainers\":%d,\"spares\":%d,\"version\":\"%s\"", TR_RUNLOG_SCHEMA, role_name(job->role),
+                   "\"servers\":%d,\"trainers\":%d,\"standbys\":%d,\"version\":\"%s\"", TR_RUNLOG_SCHEMA, role_name(job->role),
                    self->index, roster->self, tr_json_quote(host, sizeof host, self->host), (long long)self->pid, number,
-                   roster->servers, roster->trainers, roster->spares, tr_version());
+                   roster->servers, roster->trainers, roster->standbys, tr_version());
 }
 
 static void note_tables(const tr_job *job)
 {
-    tr_table_part *part = calloc(1, sizeof *part);
+    tr_table_part *part = tr__must_alloc(sizeof *part);
     const char    *name;
 
     for (uint32_t i = 0; part && tr_server_program_table(job->program, i, part, &name); i++) {

@@ -3,7 +3,7 @@
 
 #include "framework/memory.h"
 #include "pserver/checkpoint/snapshot.h"
-#include "pserver/util/errand.h"
+#include "pserver/util/background.h"
 #include "pserver/util/wake.h"
 
 #include <signal.h>
@@ -12,7 +12,7 @@
 struct tr__saving {
     tr_job      *job;
     tr_snapshot *snapshot;
-    tr_errand    errand;
+    tr_background    background;
     atomic_bool  is_expected, is_wanted;
     size_t       expected_bytes;
     bool         is_writing, without_tables;
@@ -39,7 +39,7 @@ tr__saving *tr__saving_new(tr_job *job)
 
 void tr__saving_end(tr__saving *s)
 {
-    tr_errand_join(&s->errand);
+    tr_background_join(&s->background);
 }
 
 void tr__saving_free(tr__saving *s)
@@ -65,30 +65,30 @@ void tr__saving_expect(tr__saving *s)
     tr__bell_ring(&s->job->bell);
 }
 
-void tr__saving_begin(tr__saving *s, const Trireme__Pserver__Wish *wish)
+void tr__saving_begin(tr__saving *s, const Trireme__Pserver__SnapshotTarget *target)
 {
     free(s->folder);
     free(s->file);
-    s->folder = tr__must_strdup(wish->folder);
-    s->file = tr__must_strdup(wish->file);
-    s->without_tables = wish->without_tables;
+    s->folder = tr__must_strdup(target->folder);
+    s->file = tr__must_strdup(target->file);
+    s->without_tables = target->without_tables;
     atomic_store(&s->is_wanted, true);
     tr__bell_ring(&s->job->bell);
 }
 
 bool tr__saving_is_due(const tr__saving *s)
 {
-    return atomic_load(&s->is_wanted) || atomic_load(&s->is_expected) || (s->is_writing && !tr_errand_is_under_way(&s->errand));
+    return atomic_load(&s->is_wanted) || atomic_load(&s->is_expected) || (s->is_writing && !tr_background_is_under_way(&s->background));
 }
 
 static tr_status begin(tr__saving *s, void *(*run)(void *))
 {
-    return tr_errand_begin(&s->errand, run, s, "write a checkpoint");
+    return tr_background_begin(&s->background, run, s, "write a checkpoint");
 }
 
 static void end(tr__saving *s)
 {
-    tr_errand_end(&s->errand);
+    tr_background_end(&s->background);
     tr__bell_ring(&s->job->bell);
 }
 
@@ -138,7 +138,7 @@ static tr_status tell_written(tr__saving *s)
 
 static tr_status copy_and_write(tr__saving *s)
 {
-    tr_errand_join(&s->errand);                    /* it made memory ready */
+    tr_background_join(&s->background);                    /* it made memory ready */
     const tr_status taken = take(s);
     if (taken != TR_OK)
         s->error = tr__must_strdup(tr_error());
@@ -157,8 +157,8 @@ tr_status tr__saving_serve(tr__saving *s)
 {
     if (atomic_exchange(&s->is_expected, false))
         begin(s, run_reserve);                     /* without it the first pause is longer */
-    if (s->is_writing && !tr_errand_is_under_way(&s->errand)) {
-        tr_errand_join(&s->errand);
+    if (s->is_writing && !tr_background_is_under_way(&s->background)) {
+        tr_background_join(&s->background);
         tr_snapshot_end(s->snapshot);
         s->is_writing = false;
         TR_TRY(tell_written(s));

@@ -17,7 +17,7 @@ void        tr__saving_free(tr__saving *saving);
 void        tr__saving_end(tr__saving *saving);
 /* The job will want checkpoints: make memory ready, and leave signals that ask for an end to trainers. */
 void        tr__saving_expect(tr__saving *saving);
-void        tr__saving_begin(tr__saving *saving, const Trireme__Pserver__Wish *wish);
+void        tr__saving_begin(tr__saving *saving, const Trireme__Pserver__SnapshotTarget *target);
 /* Do what is due, in the main thread's loop. */
 tr_status   tr__saving_serve(tr__saving *saving);
 /* Is there something to do at once? */

@@ -185,8 +185,8 @@ static uint32_t list_values(tr_client_value *to, const tr_job_spec *spec, int se
 /* What trainer 0 says to the servers besides. */
 static tr_status add_setups(tr__setup_call *out, const tr_job *job, const tr_job_spec *spec)
 {
-    tr_client_value *values = out->value = calloc((size_t)spec->value_count + 1, sizeof *values);
-    tr_client_pack  *rows = out->rows = calloc((size_t)spec->table_count * 2 * TR_SHARDS + 2, sizeof *rows);
+    tr_client_value *values = out->value = tr__must_array((size_t)spec->value_count + 1, sizeof *values);
+    tr_client_pack  *rows = out->rows = tr__must_array((size_t)spec->table_count * 2 * TR_SHARDS + 2, sizeof *rows);
     uint64_t         step;
     const bool       sends_rows = spec->table_count && !tr_client_resumes(job->client, &step);
 
@@ -209,9 +209,9 @@ static tr_status add_setups(tr__setup_call *out, const tr_job *job, const tr_job
 static tr_status make_setup(tr__setup_call *out, const tr_job *job, const tr_job_spec *spec, const tr__facts *facts)
 {
     out->servers = tr_job_servers(job);
-    out->server = calloc((size_t)out->servers, sizeof *out->server);
+    out->server = tr__must_array((size_t)out->servers, sizeof *out->server);
     out->block_count = (uint32_t)spec->block_count;
-    out->block = calloc((size_t)spec->block_count + 1, sizeof *out->block);
+    out->block = tr__must_array((size_t)spec->block_count + 1, sizeof *out->block);
     for (int i = 0; i < spec->block_count; i++)
         out->block[i] = (tr_client_block){spec->blocks[i].server, (uint64_t)spec->blocks[i].bytes};
     for (int s = 0; s < out->servers; s++)

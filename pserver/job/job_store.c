@@ -64,7 +64,7 @@ static tr_status setup_program(tr_job *job, const Trireme__Pserver__Setup *setup
     if (!job->replica && tr_state_age(state) < first_age())
         tr_state_set_age(state, first_age());
     if (job->role == TR_ROLE_SERVER)
-        tr_state_set_mirror(state, -1);            /* ranks have other numbers now */
+        tr_state_set_replica_rank(state, -1);            /* ranks have other numbers now */
     return tr_server_program_setup(job->program, setup, policy, state, name, resume);
 }
 
@@ -84,7 +84,7 @@ static tr_status store_setup(void *self, const Trireme__Pserver__Setup *setup, c
     if (job->replica && !resume)
         forget_program(job);
     const tr_status status = setup_program(job, setup, policy, packed, bytes, resume);
-    if (status != TR_OK && job->replica && job->spare) {
+    if (status != TR_OK && job->replica && job->standby) {
         fprintf(stderr, "trireme-pserver: %s; server %d looks for another replica\n", tr_error(), job->server_index);
         forget_program(job);
     }
@@ -182,9 +182,9 @@ static void store_go_back(void *self, const tr_commit *commit)
     tr_server_program_go_back(((tr_job *)self)->program, commit);
 }
 
-static void store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
+static void store_snapshot(void *self, const Trireme__Pserver__SnapshotTarget *target)
 {
-    tr__saving_begin(((tr_job *)self)->saving, wish);
+    tr__saving_begin(((tr_job *)self)->saving, target);
 }
 
 static void *store_tasks(void *self, uint64_t *bytes)
@@ -224,15 +224,15 @@ static uint32_t store_age(void *self, bool raise)
     return tr_server_program_age(job->program);
 }
 
-static void store_set_mirror(void *self, int rank)
+static void store_set_replica_rank(void *self, int rank)
 {
-    tr_server_program_set_mirror(((tr_job *)self)->program, rank);
+    tr_server_program_set_replica_rank(((tr_job *)self)->program, rank);
 }
 
-static int store_mirror(void *self)
+static int store_replica_rank(void *self)
 {
     const tr_job *job = self;
-    return job->kept ? tr_state_mirror(job->kept) : -1;
+    return job->kept ? tr_state_replica_rank(job->kept) : -1;
 }
 
 static void store_counts(void *self, uint32_t age)
@@ -242,7 +242,7 @@ static void store_counts(void *self, uint32_t age)
 
     tr_server_program_set_age(job->program, age);
     snprintf(text, sizeof text, "%d", job->server_index);
-    tr__launcher_tell_own("mirrors", text);
+    tr__launcher_tell_own("follows", text);
 }
 
 /* In the main thread, as updates. */
@@ -294,6 +294,6 @@ tr_store tr__job_store(tr_job *job, const tr_roster *roster)
     return (tr_store){job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
                       store_commit, store_go_back, store_rows, store_snapshot,
                       store_read_rows, store_write_rows, store_tasks, store_board, store_piece,
-                      store_param_before, store_rows_before, store_age, store_set_mirror, store_mirror, store_counts, store_freeze, store_frozen_value,
+                      store_param_before, store_rows_before, store_age, store_set_replica_rank, store_replica_rank, store_counts, store_freeze, store_frozen_value,
                       store_frozen_rows, store_thaw};
 }

@@ -2,6 +2,7 @@
  * job_rows.c. */
 #include "pserver/job/job.h"
 
+#include "framework/memory.h"
 #include "framework/name.h"
 #include "pserver/table/table_report.h"
 #include "pserver/table/table_var.h"
@@ -54,26 +55,22 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
 {
     const size_t servers = (size_t)tr_job_servers(job);
 
-    job->table = calloc((size_t)spec->table_count + 1, sizeof *job->table);
+    job->table = tr__must_array((size_t)spec->table_count + 1, sizeof *job->table);
     for (int i = 0; i < spec->table_count; i++) {
         const tr_job_table *from = &spec->tables[i];
         tr__job_table      *t = &job->table[i];
-        t->name = strdup(from->name);
+        t->name = tr__must_strdup(from->name);
         t->dtype = from->dtype;
         t->width = from->width;
         t->row_bytes = from->width * tr_dtype_size(from->dtype);
         t->pull = &t->way[0];
         t->next = &t->way[1];
         t->push = &t->way[2];
-        bool has_memory = t->name;
         for (int w = 0; w < 3; w++) {
-            t->way[w].first = calloc(servers + 1, sizeof *t->way[w].first);
-            t->way[w].missing = calloc(servers + 1, sizeof *t->way[w].missing);
-            has_memory &= t->way[w].first && t->way[w].missing;
+            t->way[w].first = tr__must_array(servers + 1, sizeof *t->way[w].first);
+            t->way[w].missing = tr__must_array(servers + 1, sizeof *t->way[w].missing);
         }
         job->table_count++;
-        if (!has_memory)
-            return tr_fail(TR_ENOMEM, "tr_job_setup: no memory for table '%s'", from->name);
         if (keeps_rows(job, spec))
             TR_TRY(tr_row_cache_new(&t->cache, spec->cache_rows, t->row_bytes));
         if (job->policy.trains_copies)
@@ -184,9 +181,7 @@ static tr_status read_from_server(void **out, int64_t *bytes, tr_job *job, int s
     tr_ticket ticket;
 
     TR_TRY(tr__job_check_ready(job, "tr_table_read_rows"));
-    tr__read_call *call = malloc(sizeof *call);
-    if (!call)
-        return tr_fail(TR_ENOMEM, "tr_table_read_rows: no memory");
+    tr__read_call *call = tr__must_bytes(sizeof *call);
     *call = (tr__read_call){server, shard, {.table = (uint32_t)table}};
     /* After a failure the thread may still write into it: it is left. */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__READ_ROWS, .data = call, .is_urgent = true}, &ticket));

@@ -1,4 +1,5 @@
 /* job_tasks.c - a trainer's calls about tasks: checked here, carried out by who drives. */
+#include "framework/memory.h"
 #include "pserver/job/job.h"
 
 #include "pserver/trireme_tasks.h"
@@ -16,10 +17,8 @@ static tr_status check_ready(const tr_job *job, const char *call)
 
 static tr_status post(tr_job *job, const tr_client_task *what, tr_ticket *ticket)
 {
-    tr_client_task *call = malloc(sizeof *call);
+    tr_client_task *call = tr__must_bytes(sizeof *call);
 
-    if (!call)
-        return tr_fail(TR_ENOMEM, "no memory for a message about tasks");
     *call = *what;
     const tr_status status = tr__job_call(job, &(tr_command){.kind = TR__TASK, .data = call, .is_urgent = true}, ticket);
     if (status != TR_OK)

@@ -53,10 +53,10 @@ static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
 {
     TR_TRY(tr_compress_parse(&job->compress, tr__job_compress_word(spec)));
     job->block_count = spec->block_count;
-    job->block = calloc((size_t)spec->block_count + 1, sizeof *job->block);
+    job->block = tr__must_array((size_t)spec->block_count + 1, sizeof *job->block);
     for (int i = 0; i < spec->block_count; i++) {
         const tr_job_block *from = &spec->blocks[i];
-        job->block[i] = (tr__job_block){.param = strdup(from->param), .grad = strdup(from->grad), .server = from->server,
+        job->block[i] = (tr__job_block){.param = tr__must_strdup(from->param), .grad = tr__must_strdup(from->grad), .server = from->server,
                                         .dtype = from->dtype, .bytes = from->bytes, .is_number = from->is_exact,
                                         .may_be_nan = from->may_be_nan};
         TR_TRY(tr__job_coder_new(&job->block[i].coder, job, from));
@@ -112,16 +112,16 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     TR_TRY(tr_job_resumed(job, &resumes, &job->step));
     TR_TRY(tr__job_keep_tables(job, spec));
     job->even_from = (int64_t)tr_client_even_from(job->client);
-    job->mode = strdup(spec->mode);
+    job->mode = tr__must_strdup(spec->mode);
     job->first_step = spec->first_step;
     job->first_run = spec->first_run;
     if (spec->first_position && job->step == 0)
         tr__place_begin(job->place, &(tr_trainer_state){.steps = spec->first_step, .runs = spec->first_run,
                                                                 .position = spec->first_position, .position_size = spec->first_position_size});
-    job->checkpoints = spec->checkpoints ? strdup(spec->checkpoints) : NULL;
+    job->checkpoints = spec->checkpoints ? tr__must_strdup(spec->checkpoints) : NULL;
     job->joined_at = job->step;
     job->is_set_up = true;
-    if (tr_job_index(job) == 0 && !tr_job_is_heir(job))
+    if (tr_job_index(job) == 0 && !tr_job_is_replacement(job))
         tell_beginning(job);
     tr_trainer_meter_start(job->meter, tr__clock(), job->step);
     tr_runlog_note("began", ",\"mode\":\"%s\",\"step\":%lld,\"blocks\":%d,\"tables\":%d,\"compress\":\"%s\","
@@ -144,7 +144,7 @@ tr_status tr_job_resumed(tr_job *job, bool *resumes, int64_t *step)
 
 bool tr_job_is_uneven(const tr_job *job)
 {
-    return job->step < job->even_from || atomic_load(&job->awaits_heir);
+    return job->step < job->even_from || atomic_load(&job->awaits_replacement);
 }
 
 int tr_job_find_block(const tr_job *job, const char *name)
@@ -349,13 +349,13 @@ tr_status tr_job_stay(tr_job *job, double seconds, tr_job_last *last)
     if (!job->stays) {
         TR_TRY(finish_steps(job, "tr_job_stay"));
         tell_left(job);
-        tr__maker_finish(job->maker);
+        tr__checkpointer_finish(job->checkpointer);
         TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__STAY, .is_urgent = true}, NULL));
         job->stays = true;
         tr_trainer_meter_does(job->meter, TR_DOES_LEFT);
     }
     TR_TRY(tr_comm_wait(NULL, job->comm, job->last_ticket, tr__seconds(seconds)));
-    tr__maker_last(job->maker, last);
+    tr__checkpointer_last(job->checkpointer, last);
     return TR_OK;
 }
 
@@ -366,7 +366,7 @@ tr_status tr_job_goodbye(tr_job *job)
     TR_TRY(tr__job_check_trainer(job, "tr_job_goodbye"));
     TR_TRY(finish_steps(job, "tr_job_goodbye"));
     tell_left(job);
-    tr__maker_finish(job->maker);                  /* whether it was written, its own call has said or will not say */
+    tr__checkpointer_finish(job->checkpointer);                  /* whether it was written, its own call has said or will not say */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__GOODBYE, .is_urgent = true}, &ticket));
     job->has_left = true;
     tr_trainer_meter_does(job->meter, TR_DOES_LEFT);
@@ -388,7 +388,7 @@ tr_status tr_job_abort(tr_job *job, const char *why)
 
     if (job->role != TR_ROLE_TRAINER)
         return tr_fail(TR_EINVAL, "tr_job_abort: it is a trainer's; this is %s", tr_job_rank_name(job, tr_job_rank(job)));
-    text = strdup(why);
+    text = tr__must_strdup(why);
     job->has_left = true;
     const tr_status status = tr_comm_post(job->comm, &(tr_command){.kind = TR__ABORT, .data = text});
     if (status != TR_OK) {

@@ -6,6 +6,8 @@
  * kernel refuses is taken as small pages. */
 #include "pserver/memory/segment.h"
 
+#include "framework/memory.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -464,7 +466,7 @@ tr_status tr_segment_list(char ***out, int *count, const char *prefix)
     names           all = {0};
     const tr_status status = collect(&all, prefix);
     const size_t    pointers = ((size_t)all.count + 1) * sizeof(char *);
-    char          **list = status == TR_OK ? malloc(pointers + all.bytes) : NULL;
+    char          **list = status == TR_OK ? tr__must_bytes(pointers + all.bytes) : NULL;
 
     if (list) {
         char *text = (char *)list + pointers;

@@ -1,6 +1,7 @@
 /* state.c - a header, two places for commits, the setup, and memory in order. */
 #include "pserver/memory/state.h"
 
+#include "framework/memory.h"
 #include "pserver/memory/segment.h"
 #include "pserver/util/crc32c.h"
 
@@ -21,19 +22,19 @@ static const uint64_t CURRENT[2] = {0x5a3cc3a50ff01e87u, 0xa5c33c5af00fe178u};
 /* A place for a commit: `settled` and `trainer` follow it. */
 typedef struct place {
     uint64_t check;                   /* CRC-32C of what follows */
-    uint64_t updates, decided, verdicts;
+    uint64_t updates, decided, decisions;
     uint64_t side, start;
 } place;
 
 typedef struct header {
     _Atomic uint64_t current;         /* the place that counts: CURRENT */
     _Atomic uint64_t ready;           /* the bytes that were taken when all was there; 0: it never was */
-    uint64_t         age;             /* not in the check: it is said anew again and again, as `mirror` */
+    uint64_t         age;             /* not in the check: it is said anew again and again, as `replica_rank` */
     uint64_t         trainers;
     uint64_t         setup_bytes;
     uint64_t         place[2], setup; /* offsets */
     uint64_t         check;           /* CRC-32C of the five before it and of the setup */
-    uint64_t         mirror;          /* rank + 1; 0: none */
+    uint64_t         replica_rank;    /* rank + 1; 0: none */
 } header;
 
 struct tr_state {
@@ -226,15 +227,15 @@ static tr_status attach_soon(tr_state **out, const char *name)
     return status;
 }
 
-int tr_state_mirror(const tr_state *state)
+int tr_state_replica_rank(const tr_state *state)
 {
-    const uint64_t mirror = header_of(state)->mirror;
-    return mirror <= INT32_MAX ? (int)mirror - 1 : -1;
+    const uint64_t replica_rank = header_of(state)->replica_rank;
+    return replica_rank <= INT32_MAX ? (int)replica_rank - 1 : -1;
 }
 
-void tr_state_set_mirror(tr_state *state, int rank)
+void tr_state_set_replica_rank(tr_state *state, int rank)
 {
-    header_of(state)->mirror = (uint64_t)(rank + 1);
+    header_of(state)->replica_rank = (uint64_t)(rank + 1);
 }
 
 tr_status tr_state_find(tr_state_found **out, int *count, const char *prefix)
@@ -245,7 +246,7 @@ tr_status tr_state_find(tr_state_found **out, int *count, const char *prefix)
     if ((size_t)snprintf(whole, sizeof whole, "%s%s", prefix, SERVER) >= sizeof whole)
         return tr_fail(TR_ERANGE, "the name '%s' is too long", prefix);
     TR_TRY(tr_segment_list(&names, &all, whole));
-    *out = malloc((size_t)(all + 1) * sizeof **out);
+    *out = tr__must_array((size_t)all + 1, sizeof **out);
     *count = 0;
     for (int i = 0; i < all; i++) {
         char      *end;
@@ -305,7 +306,7 @@ tr_commit tr_state_committed(const tr_state *state)
 {
     place *p = place_now(state);
 
-    return (tr_commit){p->updates, settled_of(p), flags_of(state, p), p->decided, p->verdicts, (uint32_t)p->start};
+    return (tr_commit){p->updates, settled_of(p), flags_of(state, p), p->decided, p->decisions, (uint32_t)p->start};
 }
 
 /* The other place is whole: from here on it counts. */
@@ -325,7 +326,7 @@ void tr_state_commit(tr_state *state, const tr_commit *commit, bool switches)
 
     next->updates = commit->updates;
     next->decided = commit->decided;
-    next->verdicts = commit->verdicts;
+    next->decisions = commit->decisions;
     next->start = commit->start;
     next->side = place_now(state)->side ^ switches;
     memcpy(settled_of(next), commit->settled, trainers * sizeof *commit->settled);

@@ -22,7 +22,7 @@ typedef struct tr_state tr_state;
 enum {
     TR_TRAINER_GONE = 1,              /* it has said goodbye, or died where that is survived */
     TR_TRAINER_LOST = 2,              /* it died, or all agreed to take it for dead */
-    TR_TRAINER_IN   = 4,              /* update `decided` has its next step (server_verdict.c) */
+    TR_TRAINER_IN   = 4,              /* update `decided` has its next step (server_decision.c) */
     TR_TRAINER_OUT  = 8               /* no update after `decided` has anything of it */
 };
 
@@ -31,7 +31,7 @@ typedef struct tr_commit {
     const uint64_t *settled;          /* steps of each trainer that are applied or dropped */
     const uint8_t  *trainer;          /* of each: the flags above */
     uint64_t        decided;          /* the last update of which is decided what makes it: `updates` or the next */
-    uint64_t        verdicts;         /* how many were given */
+    uint64_t        decisions;         /* how many were given */
     uint32_t        start;            /* of the job, in which it was made: 1, 2, ...; 0: nothing was committed yet */
 } tr_commit;
 
@@ -51,8 +51,8 @@ bool      tr_state_name(char *out, size_t size, const char *prefix, int server);
 uint32_t  tr_state_age(const tr_state *state);
 void      tr_state_set_age(tr_state *state, uint32_t age);
 /* The rank that has all of this state, too, in this start of the job; -1, as in a new one: none. */
-int       tr_state_mirror(const tr_state *state);
-void      tr_state_set_mirror(tr_state *state, int rank);
+int       tr_state_replica_rank(const tr_state *state);
+void      tr_state_set_replica_rank(tr_state *state, int rank);
 
 /* Those of a job that are complete, of an age, and on this host: one malloc. Waits a moment for a process that looks at one, too. */
 typedef struct tr_state_found {

@@ -8,8 +8,8 @@
  * that it ends by its own doing ("failed.2": exit code and reason), that another has died ("died.2": how) or that it has and the
  * job goes on ("lost.2"), that it was silent before ("silent.2": for how long), and, if it speaks for the job, why that failed
  * ("told.2": the text, for the launcher to print). A process that has begun and is gone without "done" or "failed" has died.
- * A replica says that it has all that its server has, and of which server ("mirrors.5": the number).
- * A spare says which trainer it has become ("heir.4": the number). "progress.2", written anew all the time, is how far it is (runlog.h). */
+ * A replica says that it has all that its server has, and of which server ("follows.5": the number).
+ * A standby says which trainer it has become ("replacement.4": the number). "progress.2", written anew all the time, is how far it is (runlog.h). */
 #ifndef TR_PSERVER_LAUNCHER_H
 #define TR_PSERVER_LAUNCHER_H
 

@@ -1,6 +1,6 @@
 /* runlog.h - what a rank says of its life while it lives: lines of JSON in a file of its own, and a word for the launcher.
  *
- * TRIREME_LOG names a folder: there the rank writes "trainer-0.jsonl" (server-1, spare-0), an object a line, as docs/logs.md describes.
+ * TRIREME_LOG names a folder: there the rank writes "trainer-0.jsonl" (server-1, standby-0), an object a line, as docs/logs.md describes.
  * TRIREME_PROGRESS=1: a file "progress.3" in the launcher's folder holds the newest figures of rank 3, one object, written anew each
  * second; agents of other hosts pass it on like all that ranks write there.
  *

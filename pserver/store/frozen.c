@@ -1,6 +1,7 @@
 /* frozen.c - see frozen.h. */
 #include "pserver/store/frozen.h"
 
+#include "framework/memory.h"
 #include "framework/threadpool.h"
 #include "pserver/table/table.h"
 
@@ -25,16 +26,16 @@ static tr_status copy_value(tr_frozen *f, uint32_t index)
 
 tr_status tr_frozen_take(tr_frozen **out, tr_server_program *sp)
 {
-    tr_frozen *f = calloc(1, sizeof *f);
+    tr_frozen *f = tr__must_alloc(sizeof *f);
     tr_status  status = TR_OK;
 
     f->sp = sp;
     f->values = tr_server_program_values(sp);
-    f->value = calloc((size_t)f->values + 1, sizeof *f->value);
+    f->value = tr__must_array((size_t)f->values + 1, sizeof *f->value);
     for (uint32_t i = 0; i < f->values; i++)
         TR_TRY_GOTO(done, copy_value(f, i));
     for (tr_table *table; (table = tr_server_program_rows_of(sp, f->tables)); f->tables++)
-        TR_TRY_GOTO(done, tr_table_cut(table));
+        TR_TRY_GOTO(done, tr_table_snapshot(table));
 done:
     if (status != TR_OK) {
         tr_frozen_free(f);
@@ -49,7 +50,7 @@ void tr_frozen_free(tr_frozen *f)
     if (!f)
         return;
     for (uint32_t i = 0; i < f->tables; i++)
-        tr_table_cut_end(tr_server_program_rows_of(f->sp, i));
+        tr_table_snapshot_end(tr_server_program_rows_of(f->sp, i));
     for (uint32_t i = 0; i < f->values; i++)
         free(f->value[i]);
     free(f->value);
@@ -64,5 +65,5 @@ const void *tr_frozen_value(const tr_frozen *frozen, uint32_t index)
 tr_status tr_frozen_rows(const tr_frozen *frozen, uint32_t table, uint32_t shard, bool are_candidates, void **out, uint64_t *bytes)
 {
     const tr_table *t = tr_server_program_rows_of(frozen->sp, table);
-    return (are_candidates ? tr_table_cut_read_candidates : tr_table_cut_read)(t, shard, out, bytes);
+    return (are_candidates ? tr_table_snapshot_read_candidates : tr_table_snapshot_read)(t, shard, out, bytes);
 }

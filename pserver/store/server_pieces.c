@@ -2,6 +2,7 @@
 #include "pserver/store/server_pieces.h"
 
 #include "framework/infer.h"
+#include "framework/memory.h"
 #include "framework/program.h"
 #include "framework/tensor.h"
 
@@ -270,7 +271,7 @@ static void make_unit(tr_server_pieces *pieces, const owners *o, int block, cons
 
     if (o->is_out[block])
         return;
-    unit *u = calloc(1, sizeof *u);
+    unit *u = tr__must_alloc(sizeof *u);
     u->grad = from->grad;
     u->dtype = param->dtype;
     if (fill_unit(u, pieces, o, block, tr_tensor_count(param)) == TR_OK)
@@ -370,7 +371,7 @@ static tr_status remove_owned(const tr_server_pieces *pieces, const owners *o, t
 
 static tr_status make(tr_server_pieces *pieces, owners *o, tr_program *program, uint32_t count, const tr_piece_block *blocks)
 {
-    bool     *is_first = calloc((size_t)o->block->op_count + 1, sizeof *is_first);
+    bool     *is_first = tr__must_array((size_t)o->block->op_count + 1, sizeof *is_first);
     tr_status status = TR_OK;
 
     find_owners(o, count, blocks);
@@ -388,17 +389,17 @@ static tr_status make(tr_server_pieces *pieces, owners *o, tr_program *program, 
 tr_status tr_server_pieces_new(tr_server_pieces **out, tr_program *program, tr_scope *scope, uint32_t count,
                                const tr_piece_block *blocks)
 {
-    tr_server_pieces *pieces = calloc(1, sizeof *pieces);
+    tr_server_pieces *pieces = tr__must_alloc(sizeof *pieces);
     owners            o = {.block = tr_program_block(program, 0), .scope = scope};
 
     pieces->executor = tr_executor_new();
     pieces->scope = tr_scope_new(scope);
     pieces->count = count;
-    pieces->unit = calloc(count + 1, sizeof *pieces->unit);
-    o.of_op = calloc((size_t)o.block->op_count + 1, sizeof *o.of_op);
-    o.next_op = calloc((size_t)o.block->op_count + 1, sizeof *o.next_op);
-    o.first_op = calloc(count + 1, sizeof *o.first_op);
-    o.is_out = calloc(count + 1, sizeof *o.is_out);
+    pieces->unit = tr__must_array(count + 1, sizeof *pieces->unit);
+    o.of_op = tr__must_array((size_t)o.block->op_count + 1, sizeof *o.of_op);
+    o.next_op = tr__must_array((size_t)o.block->op_count + 1, sizeof *o.next_op);
+    o.first_op = tr__must_array(count + 1, sizeof *o.first_op);
+    o.is_out = tr__must_array(count + 1, sizeof *o.is_out);
     const tr_status status = make(pieces, &o, program, count, blocks);
     tr_map_deinit(&o.of_var);
     free(o.of_op);

@@ -1,6 +1,7 @@
 /* server_program.c - a scope with first values, one plan, the gradients as its feeds. */
 #include "pserver/store/server_program.h"
 
+#include "framework/memory.h"
 #include "framework/tensor.h"
 #include "framework/name.h"
 #include "framework/program.h"
@@ -29,7 +30,7 @@ typedef struct twin {
 
 struct tr_server_program {
     const Trireme__Pserver__Setup *setup;          /* borrowed */
-    bool          gathers_apart;                   /* tr_policy.gathers_apart: no update is made piece by piece */
+    bool          gathers_per_trainer;                   /* tr_policy.gathers_per_trainer: no update is made piece by piece */
     tr_program  *program;
     tr_scope    *scope;
     tr_executor *executor;
@@ -53,7 +54,7 @@ struct tr_server_program {
 
 tr_server_program *tr_server_program_new(void)
 {
-    return calloc(1, sizeof(tr_server_program));
+    return tr__must_alloc(sizeof(tr_server_program));
 }
 
 static void let_go(tr_segment *segment, bool is_over)
@@ -183,23 +184,23 @@ tr_status tr_server_program_setup(tr_server_program *sp, const Trireme__Pserver_
 {
     sp->state = state;
     sp->setup = setup;
-    sp->gathers_apart = policy->gathers_apart;
+    sp->gathers_per_trainer = policy->gathers_per_trainer;
     TR_TRY(tr_program_parse(&sp->program, setup->program.data, setup->program.len));
     sp->scope = tr_scope_new(NULL);
     sp->executor = tr_executor_new();
-    sp->value = calloc(setup->n_values + 1, sizeof *sp->value);
-    sp->block = calloc(setup->n_blocks + 1, sizeof *sp->block);
-    sp->feed = calloc(setup->n_blocks + 1, sizeof *sp->feed);
+    sp->value = tr__must_array(setup->n_values + 1, sizeof *sp->value);
+    sp->block = tr__must_array(setup->n_blocks + 1, sizeof *sp->block);
+    sp->feed = tr__must_array(setup->n_blocks + 1, sizeof *sp->feed);
     sp->value_count = (uint32_t)setup->n_values;
     sp->block_count = (uint32_t)setup->n_blocks;
-    sp->table = calloc(setup->n_tables + 1, sizeof *sp->table);
+    sp->table = tr__must_array(setup->n_tables + 1, sizeof *sp->table);
     if (name && !resume) {                         /* of a job that was not gone on with */
         char own[TR_SEGMENT_NAME + 16];
         tr_segment_remove(tasks_name(own, sizeof own, name));
         if (!sp->board)                            /* trainers may meet before the setup */
             tr_segment_remove(board_name(own, sizeof own, name));
     }
-    sp->about = calloc(setup->n_tables + 1, sizeof *sp->about);
+    sp->about = tr__must_array(setup->n_tables + 1, sizeof *sp->about);
     sp->table_count = (uint32_t)setup->n_tables;
     for (uint32_t i = 0; i < sp->table_count; i++)
         TR_TRY(make_table(sp, i, setup->tables[i], name, resume));
@@ -241,10 +242,10 @@ void tr_server_program_set_age(tr_server_program *sp, uint32_t age)
         tr_state_set_age(sp->state, age);
 }
 
-void tr_server_program_set_mirror(tr_server_program *sp, int rank)
+void tr_server_program_set_replica_rank(tr_server_program *sp, int rank)
 {
     if (sp->state)
-        tr_state_set_mirror(sp->state, rank);
+        tr_state_set_replica_rank(sp->state, rank);
 }
 
 /* What the optimizers keep must have come from trainer 0. */
@@ -286,7 +287,7 @@ static tr_status twin_name(char *out, size_t size, tr_server_program *sp, const 
     tr_var_desc_set_persistable(desc, true);
     tr_tensor *next = tr_var_tensor(tr__scope_var(sp->scope, out));
     TR_TRY(take_memory(sp, next, now->dtype, &now->shape));
-    sp->twin = realloc(sp->twin, (sp->twin_count + 1) * sizeof *sp->twin);
+    sp->twin = tr__must_realloc(sp->twin, (sp->twin_count + 1) * sizeof *sp->twin);
     sp->twin[sp->twin_count++] = (twin){now, next};
     return TR_OK;
 }
@@ -300,8 +301,8 @@ static tr_status rename_slot(tr_server_program *sp, tr_op_desc *op, const char *
     const get_name  get = is_output ? tr_op_desc_output : tr_op_desc_input;
     const set_names set = is_output ? tr_op_desc_set_output : tr_op_desc_set_input;
     tr_block       *global = tr_program_block(sp->program, 0);
-    char          (*text)[TWIN_NAME_MAX] = malloc(sizeof *text * (size_t)(count + 1));
-    const char    **names = malloc(sizeof *names * (size_t)(count + 1));
+    char          (*text)[TWIN_NAME_MAX] = tr__must_bytes(sizeof *text * (size_t)(count + 1));
+    const char    **names = tr__must_bytes(sizeof *names * (size_t)(count + 1));
     tr_status       status = TR_OK;
 
     for (int i = 0; i < count; i++) {
@@ -455,12 +456,12 @@ void tr_server_program_over(tr_server_program *sp)
 
 static tr_status make_pieces(tr_server_program *sp)
 {
-    tr_piece_block *blocks = calloc(sp->block_count + 1, sizeof *blocks);
+    tr_piece_block *blocks = tr__must_array(sp->block_count + 1, sizeof *blocks);
 
     for (uint32_t i = 0; i < sp->block_count; i++)
         blocks[i] = (tr_piece_block){sp->setup->blocks[i]->param, sp->block[i].grad_name, sp->setup->blocks[i]->bytes};
     tr_status status = TR_OK;
-    if (!sp->gathers_apart)
+    if (!sp->gathers_per_trainer)
         status = tr_server_pieces_new(&sp->pieces, sp->program, sp->scope, sp->block_count, blocks);
     free(blocks);
     return status;
@@ -485,7 +486,7 @@ static bool is_quick(const tr_server_program *sp)
 
 tr_status tr_server_program_ready(tr_server_program *sp)
 {
-    const char **names = calloc(sp->block_count + 1, sizeof *names);
+    const char **names = tr__must_array(sp->block_count + 1, sizeof *names);
     tr_status    status = TR_OK;
 
     TR_TRY_GOTO(done, check_persistables(sp));

@@ -57,7 +57,7 @@ void               tr_server_program_go_back(tr_server_program *sp, const tr_com
 /* See tr_state_set_age. */
 uint32_t           tr_server_program_age(const tr_server_program *sp);
 void               tr_server_program_set_age(tr_server_program *sp, uint32_t age);
-void               tr_server_program_set_mirror(tr_server_program *sp, int rank);
+void               tr_server_program_set_replica_rank(tr_server_program *sp, int rank);
 /* What table `index` takes, and its name; false: there are not so many. Between updates. */
 bool               tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name);
 /* See tr_store.board; `name`: of the server's segments, or NULL. */

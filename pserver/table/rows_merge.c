@@ -2,7 +2,7 @@
 #include "pserver/table/rows_merge.h"
 
 #include "framework/compiler.h"
-#include "pserver/util/room.h"
+#include "pserver/util/buffer.h"
 #include "pserver/util/row_copy.h"
 
 #include <stdlib.h>
@@ -89,11 +89,11 @@ tr_status tr_rows_merge_run(tr_rows_merge *merge, const tr_rows_update *update, 
         largest = update->part[i].count > largest ? update->part[i].count : largest;
     }
     TR_TRY(tr_keyset_reset(&merge->set, rows));
-    TR_TRY(tr_room_reserve(&merge->values, &merge->capacity, (uint64_t)(rows * width), sizeof *merge->values));
-    TR_TRY(tr_room_reserve(&merge->hint, &merge->hint_capacity, (uint64_t)rows, sizeof *merge->hint));
+    TR_TRY(tr_buffer_reserve(&merge->values, &merge->capacity, (uint64_t)(rows * width), sizeof *merge->values));
+    TR_TRY(tr_buffer_reserve(&merge->hint, &merge->hint_capacity, (uint64_t)rows, sizeof *merge->hint));
     merge->hints = has_hints ? merge->hint : NULL;
-    TR_TRY(tr_room_reserve(&merge->number, &merge->number_capacity, (uint64_t)largest, sizeof *merge->number));
-    TR_TRY(tr_room_reserve(&merge->is_begun, &merge->begun_capacity, (uint64_t)rows, sizeof *merge->is_begun));
+    TR_TRY(tr_buffer_reserve(&merge->number, &merge->number_capacity, (uint64_t)largest, sizeof *merge->number));
+    TR_TRY(tr_buffer_reserve(&merge->is_begun, &merge->begun_capacity, (uint64_t)rows, sizeof *merge->is_begun));
     if (rows)
         memset(merge->is_begun, 0, (size_t)rows * sizeof *merge->is_begun);
     for (int i = 0; i < update->count; i++)

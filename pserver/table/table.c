@@ -146,7 +146,7 @@ void tr_table_free(tr_table *table)
 {
     if (!table)
         return;
-    tr_table_cut_end(table);
+    tr_table_snapshot_end(table);
     tr_slots_free(table->slots);
     tr_slots_free(table->candidates);
     tr_undo_free(table->undo);

@@ -130,15 +130,15 @@ tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes);
 tr_status tr_table_pack_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
 tr_status tr_table_unpack_candidates(tr_table *table, const void *rows, uint64_t bytes);
 
-/* -- a cut: the table as it is now, read while it goes on (slots_cut.h) ---------------------------------- */
+/* -- a snapshot: the table as it is now, read while it goes on (slots_snapshot.h) ---------------------------------- */
 
-/* Between updates. A cut before is forgotten. */
-tr_status tr_table_cut(tr_table *table);
+/* Between updates. A snapshot before is forgotten. */
+tr_status tr_table_snapshot(tr_table *table);
 /* The shards as tr_table_pack would have packed them at that moment. In another thread, if need be; each shard once. */
-tr_status tr_table_cut_read(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
-tr_status tr_table_cut_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
+tr_status tr_table_snapshot_read(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
+tr_status tr_table_snapshot_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
 /* Nobody reads any more. Between updates. */
-void      tr_table_cut_end(tr_table *table);
+void      tr_table_snapshot_end(tr_table *table);
 
 typedef struct tr_table_report {
     uint64_t rows, candidates;        /* candidates: keys that are not admitted yet */

@@ -1,6 +1,6 @@
 /* table_admission.c - which keys have rows: admission at updates, eviction between them.
  *
- * A key that is counted has a row without payload among the candidates. Rows are made and removed under the lock of a cut, if there
+ * A key that is counted has a row without payload among the candidates. Rows are made and removed under the lock of a snapshot, if there
  * is one, since that changes the index. */
 #include "framework/random.h"
 #include "pserver/table/table_state.h"
@@ -22,31 +22,31 @@ bool tr__table_reads_zeros(const tr_table_config *c, int64_t key)
 }
 
 /* A row whose payload, if it has one, was not written. */
-static tr_status new_row(uint32_t *out, tr_slots *slots, tr_slots_cut *cut, int64_t key, void (*fill)(void *, uint32_t, int64_t),
+static tr_status new_row(uint32_t *out, tr_slots *slots, tr_slots_snapshot *snapshot, int64_t key, void (*fill)(void *, uint32_t, int64_t),
                          void *payload)
 {
-    tr_slots_cut_lock(cut);
+    tr_slots_snapshot_lock(snapshot);
     const tr_status status = tr_slots_new_row(out, slots);
     if (status == TR_OK) {
-        tr_slots_cut_made(cut, *out);
+        tr_slots_snapshot_made(snapshot, *out);
         fill(payload, *out, key);
         tr_slots_publish(slots, *out, key);
     }
-    tr_slots_cut_unlock(cut);
+    tr_slots_snapshot_unlock(snapshot);
     return status;
 }
 
-static void delete_row(tr_slots *slots, tr_slots_cut *cut, uint32_t slot)
+static void delete_row(tr_slots *slots, tr_slots_snapshot *snapshot, uint32_t slot)
 {
-    tr_slots_cut_lock(cut);
-    tr_slots_cut_remove(cut, slot);
+    tr_slots_snapshot_lock(snapshot);
+    tr_slots_snapshot_remove(snapshot, slot);
     tr_slots_delete(slots, slot);
-    tr_slots_cut_unlock(cut);
+    tr_slots_snapshot_unlock(snapshot);
 }
 
-static tr_slots_cut *cut_of(const tr_table *t, const tr_slots *slots)
+static tr_slots_snapshot *snapshot_of(const tr_table *t, const tr_slots *slots)
 {
-    return slots == t->slots ? t->cut : t->candidates_cut;
+    return slots == t->slots ? t->snapshot : t->candidates_snapshot;
 }
 
 static void fill_candidate(void *payload, uint32_t slot, int64_t key)
@@ -59,7 +59,7 @@ static void fill_candidate(void *payload, uint32_t slot, int64_t key)
 
 tr_status tr__table_make_candidate(uint32_t *out, tr_table *t, int64_t key)
 {
-    return new_row(out, t->candidates, t->candidates_cut, key, fill_candidate, t);
+    return new_row(out, t->candidates, t->candidates_snapshot, key, fill_candidate, t);
 }
 
 /* Count a touch of a key without a row; *out: whether it has enough now. A repeated step counts once. */
@@ -72,8 +72,8 @@ static tr_status count_touch(bool *out, tr_table *t, int64_t key)
         TR_TRY(tr__table_make_candidate(&slot, t, key));
     tr_slot_row *row = tr_slots_row(tr_slots_rows(t->candidates), tr_slots_stride(t->candidates), slot);
     if (row->last != (uint32_t)t->step) {
-        if (t->candidates_cut)
-            tr_slots_cut_keep(t->candidates_cut, &slot, 1);
+        if (t->candidates_snapshot)
+            tr_slots_snapshot_keep(t->candidates_snapshot, &slot, 1);
         row->last = (uint32_t)t->step;
         row->mark++;
     }
@@ -96,7 +96,7 @@ static void fill_row(void *payload, uint32_t slot, int64_t key)
 
 tr_status tr__table_make_row(uint32_t *out, tr_table *t, int64_t key)
 {
-    return new_row(out, t->slots, t->cut, key, fill_row, t);
+    return new_row(out, t->slots, t->snapshot, key, fill_row, t);
 }
 
 static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)
@@ -113,7 +113,7 @@ static tr_status take_absent(uint32_t *out, tr_table *t, int64_t key)
         return TR_OK;
     TR_TRY(tr__table_make_row(out, t, key));           /* for the updates to come: this one was computed from zeros */
     tr_slots_find(t->candidates, out, &key, 1);
-    delete_row(t->candidates, t->candidates_cut, *out);
+    delete_row(t->candidates, t->candidates_snapshot, *out);
     *out = TR_SLOT_NONE;
     return TR_OK;
 }
@@ -193,7 +193,7 @@ static tr_status evict_stale(tr_table *t, tr_slots *slots, uint32_t shard, uint6
     for (uint64_t i = 0; i < count; i++) {
         const tr_slot_row *row = tr_slots_row(tr_slots_rows(slots), tr_slots_stride(slots), t->list[i]);
         if (is_stale(&t->config, row, step)) {
-            delete_row(slots, cut_of(t, slots), t->list[i]);
+            delete_row(slots, snapshot_of(t, slots), t->list[i]);
             ++*removed;
         } else {
             t->list[(*left)++] = t->list[i];
@@ -217,7 +217,7 @@ static tr_status evict_surplus(tr_table *t, uint64_t count, uint64_t step, uint6
     }
     qsort(all, count, sizeof *all, by_worth);
     for (uint64_t i = 0; i < count - quota; i++)
-        delete_row(t->slots, t->cut, all[i].slot);
+        delete_row(t->slots, t->snapshot, all[i].slot);
     *removed += count - quota;
     free(all);
     return TR_OK;

@@ -1,5 +1,6 @@
 /* table_rows.c - rows read and written: batches of them by key and by slot, whole shards as bytes, and those of a moment. */
 #include "framework/compiler.h"
+#include "framework/memory.h"
 #include "kernels/math/cast.h"
 #include "pserver/table/table_state.h"
 #include "pserver/util/row_copy.h"
@@ -204,8 +205,8 @@ tr_status tr_table_scatter(tr_table *table, const uint32_t *slots, int64_t n, co
 {
     if (!table->logs_when_set)
         TR_TRY(tr_undo_log(table->undo, table->rows, slots, n));
-    if (table->cut)
-        tr_slots_cut_keep(table->cut, slots, n);
+    if (table->snapshot)
+        tr_slots_snapshot_keep(table->snapshot, slots, n);
     BY_ROW_BYTES((uint64_t)table->config.width * sizeof(float), scatter_rows, table, slots, n, values, states);
     return TR_OK;
 }
@@ -235,8 +236,8 @@ tr_status tr_table_put(tr_table *table, const tr_table_row *row)
     tr_slots_find(table->slots, &slot, &row->key, 1);
     if (slot == TR_SLOT_NONE)
         TR_TRY(tr__table_make_row(&slot, table, row->key));
-    if (table->cut)
-        tr_slots_cut_keep(table->cut, &slot, 1);
+    if (table->snapshot)
+        tr_slots_snapshot_keep(table->snapshot, &slot, 1);
     tr_slot_row *to = tr__table_row(table, slot);
     memcpy(tr__row_values(to), row->values, table->value_bytes);
     memcpy(tr__row_states(table, to), row->states, (size_t)(table->config.states * table->config.width) * sizeof(float));
@@ -256,8 +257,8 @@ tr_status tr_table_set_values(tr_table *table, int64_t key, const void *values)
         TR_TRY(tr__table_make_row(&slot, table, key));
     if (table->logs_when_set)
         TR_TRY(tr_undo_log(table->undo, table->rows, &slot, 1));
-    if (table->cut)
-        tr_slots_cut_keep(table->cut, &slot, 1);
+    if (table->snapshot)
+        tr_slots_snapshot_keep(table->snapshot, &slot, 1);
     memcpy(tr__row_values(tr__table_row(table, slot)), values, table->value_bytes);
     return TR_OK;
 }
@@ -275,7 +276,7 @@ static tr_status pack(const tr_slots *slots, uint32_t shard, void **out, uint64_
     uint32_t      *list = NULL;
     uint64_t       capacity = 0, count = 0;
     tr_status      status = tr_slots_of_shard(&list, &capacity, &count, slots, shard);
-    char          *packed = status == TR_OK ? malloc(count * stride + 1) : NULL;
+    char          *packed = status == TR_OK ? tr__must_bytes(count * stride + 1) : NULL;
 
     for (uint64_t i = 0; packed && i < count; i++)
         memcpy(packed + i * stride, tr_slots_row(tr_slots_rows(slots), stride, list[i]), stride);
@@ -347,37 +348,37 @@ tr_status tr_table_unpack_candidates(tr_table *table, const void *rows, uint64_t
     return TR_OK;
 }
 
-/* == a cut ============================================================================================ */
+/* == a snapshot ============================================================================================ */
 
-tr_status tr_table_cut(tr_table *table)
+tr_status tr_table_snapshot(tr_table *table)
 {
-    tr_table_cut_end(table);
-    TR_TRY(tr_slots_cut_new(&table->cut, table->slots));
-    const tr_status status = table->candidates ? tr_slots_cut_new(&table->candidates_cut, table->candidates) : TR_OK;
+    tr_table_snapshot_end(table);
+    TR_TRY(tr_slots_snapshot_new(&table->snapshot, table->slots));
+    const tr_status status = table->candidates ? tr_slots_snapshot_new(&table->candidates_snapshot, table->candidates) : TR_OK;
     if (status != TR_OK)
-        tr_table_cut_end(table);
+        tr_table_snapshot_end(table);
     return status;
 }
 
-void tr_table_cut_end(tr_table *table)
+void tr_table_snapshot_end(tr_table *table)
 {
-    tr_slots_cut_free(table->cut);
-    tr_slots_cut_free(table->candidates_cut);
-    table->cut = table->candidates_cut = NULL;
+    tr_slots_snapshot_free(table->snapshot);
+    tr_slots_snapshot_free(table->candidates_snapshot);
+    table->snapshot = table->candidates_snapshot = NULL;
 }
 
-tr_status tr_table_cut_read(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+tr_status tr_table_snapshot_read(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
 {
-    TR_TRY(tr_slots_cut_read(table->cut, shard, out, bytes));
+    TR_TRY(tr_slots_snapshot_read(table->snapshot, shard, out, bytes));
     clean_marks(*out, *bytes, table->stride);
     return TR_OK;
 }
 
-tr_status tr_table_cut_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
+tr_status tr_table_snapshot_read_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
 {
     if (!table->candidates)
         return pack_nothing(out, bytes);
-    TR_TRY(tr_slots_cut_read(table->candidates_cut, shard, out, bytes));
+    TR_TRY(tr_slots_snapshot_read(table->candidates_snapshot, shard, out, bytes));
     clean_marks(*out, *bytes, tr_slots_stride(table->candidates));
     return TR_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef TR_PSERVER_TABLE_STATE_H
 #define TR_PSERVER_TABLE_STATE_H
 
-#include "pserver/table/slots_cut.h"
+#include "pserver/table/slots_snapshot.h"
 #include "pserver/table/table.h"
 #include "pserver/table/undo.h"
 
@@ -19,7 +19,7 @@ struct tr_table {
     uint64_t        list_capacity;
     uint32_t        first_shard, shard_count;
     bool            logs_when_set;
-    tr_slots_cut   *cut, *candidates_cut;     /* while somebody reads an earlier moment; else NULL */
+    tr_slots_snapshot   *snapshot, *candidates_snapshot;     /* while somebody reads an earlier moment; else NULL */
 };
 
 static inline tr_slot_row *tr__table_row(const tr_table *t, uint32_t slot)

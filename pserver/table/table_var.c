@@ -1,5 +1,7 @@
 #include "pserver/table/table_var.h"
 
+#include "framework/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +24,7 @@ tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_
         return tr_fail(TR_ENOMEM, "table: no memory");
     tv->config = *config;
     tv->place = *place;
-    tv->name = place->name ? strdup(place->name) : NULL;
+    tv->name = place->name ? tr__must_strdup(place->name) : NULL;
     tv->place.name = tv->name;
     tr__var_set_object(var, TR_KIND_RAW, tv, free_table_var);
     return TR_OK;

@@ -2,6 +2,7 @@
 #include "pserver/transport/comm_state.h"
 
 #include "framework/interrupt.h"
+#include "framework/memory.h"
 #include "pserver/observe/launcher.h"
 
 #include <poll.h>
@@ -52,7 +53,7 @@ static tr_status wait_state(tr_comm *comm, tr__comm_state state, int64_t timeout
 
 tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_comm_core *core)
 {
-    tr_comm *comm = aligned_alloc(64, (sizeof *comm + 63) & ~(size_t)63);
+    tr_comm *comm = tr__must_aligned(sizeof *comm);
 
     memset(comm, 0, sizeof *comm);
     comm->options = *options;
@@ -285,9 +286,9 @@ bool tr_comm_inherit(tr_comm *comm, int trainer, uint32_t epoch)
     return tr_roster_inherit(comm->roster, trainer, comm->roster->self, epoch);
 }
 
-bool tr_comm_mirror(tr_comm *comm, int server)
+bool tr_comm_replica_rank(tr_comm *comm, int server)
 {
-    return tr_roster_mirror(comm->roster, server, comm->roster->self);
+    return tr_roster_set_replica(comm->roster, server, comm->roster->self);
 }
 
 void tr_comm_set_exit_code(tr_comm *comm, int code)

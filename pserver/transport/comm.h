@@ -26,7 +26,7 @@
 /* Times in nanoseconds. */
 typedef struct tr_comm_options {
     tr_role     role;
-    bool        can_inherit;          /* a spare that may become a trainer */
+    bool        can_inherit;          /* a standby that may become a trainer */
     uint32_t    epoch;
     int64_t     heartbeat, timeout, start_timeout, grace;
     const char *transport;            /* path of the shared object */
@@ -76,14 +76,14 @@ tr_status        tr_comm_status(tr_comm *comm);
 tr_status        tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must_exit);
 /* Of who drives: end a rank of this host that is thought dead, so that it is. */
 void             tr_comm_kill(tr_comm *comm, int rank);
-/* Of who drives: this rank, a spare, is that server from here on. */
+/* Of who drives: this rank, a standby, is that server from here on. */
 void             tr_comm_take_place(tr_comm *comm, int server);
-/* Of who drives, and has taken a server's place: the job goes on without those trainers whose deaths it saw as a spare, which cannot know that. */
+/* Of who drives, and has taken a server's place: the job goes on without those trainers whose deaths it saw as a standby, which cannot know that. */
 void             tr_comm_tell_losses(const tr_comm *comm);
-/* Of who drives: this rank, a spare, is that trainer from here on. False: a newer one has its place. */
+/* Of who drives: this rank, a standby, is that trainer from here on. False: a newer one has its place. */
 bool             tr_comm_inherit(tr_comm *comm, int trainer, uint32_t epoch);
-/* And with its role as a replica (tr_roster_mirror). */
-bool             tr_comm_mirror(tr_comm *comm, int server);
+/* And with its role as a replica (tr_roster_set_replica). */
+bool             tr_comm_replica_rank(tr_comm *comm, int server);
 /* What all ranks are to end with if the job fails by this one's doing; and what this one is to end with. */
 void             tr_comm_set_exit_code(tr_comm *comm, int code);
 int              tr_comm_exit_code(const tr_comm *comm);

@@ -1,8 +1,8 @@
 /* comm_drive.c - who drives: one turn after the other, with a rest where nothing moves. The communication thread does, or an owner that waits. */
 #include "pserver/transport/comm_state.h"
+#include "pserver/util/rank_end.h"
 
 #include <sched.h>
-#include <signal.h>
 
 /* So long commands that are not urgent wait for company at least; who naps meanwhile takes them behind its nap. Nanoseconds, as all here. */
 static const int64_t GATHERING = 1000000;
@@ -177,7 +177,7 @@ void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s)
     if (turns != s->turns)
         *s = (tr__stuck){turns, now, 0};
     else if (++s->looks > 1000 && now - s->since > comm->options.timeout + comm->options.grace)
-        raise(SIGKILL);
+        tr__rank_end(TR_RANK_IS_DEAD, 0);
 }
 
 /* False: it was not to be had for so long. The sanitizer of threads does not know pthread_mutex_clocklock. */

@@ -1,12 +1,13 @@
 /* comm_receive.c - what comes from other ranks: the transport calls when a message has a header, when it is here, when one of
  * ours has left, and when it knows that a rank is dead. All of it runs in the thread that drives. */
+#include "framework/memory.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/observe/trace.h"
 #include "pserver/transport/comm_state.h"
+#include "pserver/util/rank_end.h"
 
 #include "proto/pserver.pb-c.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
     }
     if (wire.bytes) {
         if (tr_wire_is_of_loop(wire.kind) || wire.kind == TR_WIRE_SERVING || !comm->has_node)
-            *to = aligned_alloc(64, (wire.bytes + 63) & ~(uint64_t)63);
+            *to = tr__must_aligned(wire.bytes);
         else
             *to = comm->node.place(comm->node.self, peer, &wire);
     }
@@ -31,10 +32,10 @@ static int64_t on_place(void *self, int peer, const uint8_t *header, void **to)
 
 static void keep_for_later(tr_comm *comm, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
-    tr__early *early = malloc(sizeof *early);
+    tr__early *early = tr__must_bytes(sizeof *early);
 
     if (!is_placed && wire->bytes) {
-        void *copy = aligned_alloc(64, (wire->bytes + 63) & ~(uint64_t)63);
+        void *copy = tr__must_aligned(wire->bytes);
         memcpy(copy, payload, wire->bytes);
         payload = copy;
     }
@@ -92,35 +93,28 @@ void tr__comm_check_core(tr_comm *comm, int peer)
     if (status == TR_OK)
         return;
     /* A trainer's core fails with EPEER when a server refuses, or by itself, when nobody takes a dead one's place; a server's when it
-     * refuses, or later than a death, when there is no heir. */
+     * refuses, or later than a death, when there is no replacement. */
     const bool is_trainer = comm->roster->rank[comm->roster->self].role == TR_ROLE_TRAINER, is_refused = is_trainer && status == TR_EPEER;
     if (status == TR_EPEER && (!is_trainer || peer == comm->roster->self))
         tell_deaths(comm);
     tr__comm_failed(comm, status, is_refused ? peer : comm->roster->self, text);
 }
 
-/* A spare that serves has taken a server's place. */
+/* A standby that serves has taken a server's place. */
 static void see_server(tr_comm *comm, int peer, const uint8_t *payload, int64_t bytes)
 {
     Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, (size_t)bytes, payload);
     tr_roster                 *roster = comm->roster;
 
     if (serving && comm->has_node && serving->server < (uint32_t)roster->servers &&
-        roster->rank[peer].role == TR_ROLE_SPARE && roster->server_rank[serving->server] != peer)
+        roster->rank[peer].role == TR_ROLE_STANDBY && roster->server_rank[serving->server] != peer)
         tr_roster_replace(roster, (int)serving->server, peer);
     if (serving)
         trireme__pserver__serving__free_unpacked(serving, NULL);
 }
 
-/* Another process is this trainer now: this rank was declared dead while it slept. It ends itself as the dead do, at once and without a
- * word, so that nothing of it can reach the job any more. */
-static void end_replaced(void)
-{
-    raise(SIGKILL);
-}
-
-/* A spare is the trainer that has died. If that was this rank, it ends. */
-static void see_heir(tr_comm *comm, int peer, const tr_wire *wire)
+/* A standby is the trainer that has died. If that was this rank, it ends. */
+static void see_replacement(tr_comm *comm, int peer, const tr_wire *wire)
 {
     tr_roster     *roster = comm->roster;
     const uint32_t trainer = wire->replace_done.trainer;
@@ -129,14 +123,14 @@ static void see_heir(tr_comm *comm, int peer, const tr_wire *wire)
         return;
     const int before = roster->trainer_rank[trainer];
     if (tr_roster_inherit(roster, (int)trainer, peer, wire->replace_done.called) && before == roster->self)
-        end_replaced();
+        tr__rank_end(TR_RANK_IS_DEAD, 0);      /* it was declared dead while it slept: nothing of it may reach the job any more */
 }
 
 /* A rank that waited is a replica. */
 static void see_replica(tr_comm *comm, int peer, const tr_wire *wire)
 {
     if (comm->has_node && wire->server.server < (uint32_t)comm->roster->servers)
-        tr_roster_mirror(comm->roster, (int)wire->server.server, peer);
+        tr_roster_set_replica(comm->roster, (int)wire->server.server, peer);
 }
 
 static void on_receive(void *self, int peer, const uint8_t *header, void *payload, int64_t bytes, bool is_placed)
@@ -155,11 +149,11 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
     if (wire.kind == TR_WIRE_SERVING)
         see_server(comm, peer, payload, bytes);
     if (wire.kind == TR_WIRE_REPLACE_DONE)
-        see_heir(comm, peer, &wire);
-    if (wire.kind == TR_WIRE_MIRROR_IS)
+        see_replacement(comm, peer, &wire);
+    if (wire.kind == TR_WIRE_REPLICA_DONE)
         see_replica(comm, peer, &wire);
     if (wire.kind == TR_WIRE_REPLACED)
-        end_replaced();
+        tr__rank_end(TR_RANK_IS_DEAD, 0);      /* it was declared dead while it slept: nothing of it may reach the job any more */
     if (tr_wire_is_of_loop(wire.kind))
         receive_own(comm, peer, &wire, payload, is_placed);
     else if (!comm->has_node)

@@ -1,4 +1,5 @@
 /* comm_thread.c - the communication thread: it starts MPI, makes the core when all ranks are known, drives, and ends with the last goodbye. */
+#include "framework/memory.h"
 #include "pserver/transport/comm_state.h"
 
 #include "pserver/observe/launcher.h"
@@ -33,13 +34,13 @@ static bool begin(tr_comm *comm)
     comm->start_deadline = comm->now + comm->options.start_timeout;
     comm->roster = tr_roster_new(rank, ranks);
     comm->liveness = tr_liveness_new(rank, ranks, comm->options.heartbeat, comm->options.timeout, comm->now);
-    comm->out = calloc((size_t)ranks, sizeof *comm->out);
-    comm->gone_at = calloc((size_t)ranks, sizeof *comm->gone_at);
-    comm->doorbell = calloc((size_t)ranks, sizeof *comm->doorbell);
-    comm->to_ring = calloc((size_t)ranks, sizeof *comm->to_ring);
-    comm->is_to_ring = calloc((size_t)ranks, sizeof *comm->is_to_ring);
-    comm->has_news = calloc((size_t)ranks, sizeof *comm->has_news);
-    comm->pidfd = malloc((size_t)ranks * sizeof *comm->pidfd);
+    comm->out = tr__must_array((size_t)ranks, sizeof *comm->out);
+    comm->gone_at = tr__must_array((size_t)ranks, sizeof *comm->gone_at);
+    comm->doorbell = tr__must_array((size_t)ranks, sizeof *comm->doorbell);
+    comm->to_ring = tr__must_array((size_t)ranks, sizeof *comm->to_ring);
+    comm->is_to_ring = tr__must_array((size_t)ranks, sizeof *comm->is_to_ring);
+    comm->has_news = tr__must_array((size_t)ranks, sizeof *comm->has_news);
+    comm->pidfd = tr__must_bytes((size_t)ranks * sizeof *comm->pidfd);
     for (int i = 0; i < ranks; i++)
         comm->pidfd[i] = -1;
     if (tr_roster_pack_hello(&hello, &size, comm->options.role, comm->options.epoch, comm->options.can_inherit,
@@ -47,7 +48,7 @@ static bool begin(tr_comm *comm)
         return true;                               /* nobody hears of this rank in time, and that is said */
     for (int i = 0; i < ranks; i++)
         if (i != rank)
-            tr__comm_send(comm, i, TR_WIRE_HELLO, memcpy(malloc(size), hello, size), size);
+            tr__comm_send(comm, i, TR_WIRE_HELLO, memcpy(tr__must_bytes(size), hello, size), size);
     tr_roster_hear(comm->roster, rank, hello, size);
     free(hello);
     return true;

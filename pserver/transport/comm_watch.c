@@ -1,8 +1,10 @@
 /* comm_watch.c - three sources say that a rank is dead: our own time-out (always), MPI's error (if it gives one),
  * the kernel for a process on the same host. One of the living says it aloud. */
+#include "framework/memory.h"
 #include "pserver/observe/launcher.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/transport/comm_state.h"
+#include "pserver/util/rank_end.h"
 
 #include "proto/pserver.pb-c.h"
 
@@ -35,7 +37,7 @@ void tr__comm_turn_begins(tr_comm *comm, int64_t now)
 static void end_if_forgotten(const tr_comm *comm)
 {
     if (comm->has_node && comm->woke_at && comm->now - comm->woke_at < 2 * comm->options.timeout)
-        raise(SIGKILL);
+        tr__rank_end(TR_RANK_IS_DEAD, 0);
 }
 
 /* == processes of this host ==================================================================== */
@@ -115,7 +117,7 @@ static void watch_silence(tr_comm *comm)
     while ((peer = tr_liveness_silent(comm->liveness, comm->now)) >= 0) {
         tr_liveness_kill(comm->liveness, peer);
         end_if_forgotten(comm);
-        tr__launcher_tell("silent", peer, how);    /* before a spare ends it, which others may see first */
+        tr__launcher_tell("silent", peer, how);    /* before a standby ends it, which others may see first */
         tr__comm_dead(comm, peer, how);
     }
 }
@@ -185,7 +187,7 @@ void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *t
 
 static void note_death(const tr_comm *comm, int peer, const char *how)
 {
-    static const char *const roles[TR_ROLE_COUNT] = {"trainer", "server", "spare", "replica"};
+    static const char *const roles[TR_ROLE_COUNT] = {"trainer", "server", "standby", "replica"};
     const tr_rank           *dead = &comm->roster->rank[peer];
     char                     quoted[128];
 
@@ -193,8 +195,8 @@ static void note_death(const tr_comm *comm, int peer, const char *how)
                    tr_json_quote(quoted, sizeof quoted, how));
 }
 
-/* Whether a trainer is missed is for the servers to say: a spare does not know the mode. Of a server a trainer may be the only one that is
- * left: it knows that it misses nothing. A spare says it of servers, since it takes their places, or the next one does; but not one that has left because
+/* Whether a trainer is missed is for the servers to say: a standby does not know the mode. Of a server a trainer may be the only one that is
+ * left: it knows that it misses nothing. A standby says it of servers, since it takes their places, or the next one does; but not one that has left because
  * trainers have died: servers that end then, and could not tell it any more why, have ended the job. */
 static bool may_say_lost(const tr_comm *comm, int peer)
 {
@@ -202,9 +204,9 @@ static bool may_say_lost(const tr_comm *comm, int peer)
     const tr_role    role = roster->rank[roster->self].role, dead = roster->rank[peer].role;
     bool             is_over = false;
 
-    for (int i = 0; role == TR_ROLE_SPARE && comm->said_bye && i < roster->trainers; i++)
+    for (int i = 0; role == TR_ROLE_STANDBY && comm->said_bye && i < roster->trainers; i++)
         is_over |= roster->rank[roster->trainer_rank[i]].is_dead;
-    return role == TR_ROLE_SERVER || (role == TR_ROLE_SPARE && dead != TR_ROLE_TRAINER && !is_over) ||
+    return role == TR_ROLE_SERVER || (role == TR_ROLE_STANDBY && dead != TR_ROLE_TRAINER && !is_over) ||
            (role == TR_ROLE_TRAINER && dead == TR_ROLE_SERVER);
 }
 
@@ -276,7 +278,7 @@ static void tell_all(tr_comm *comm)
     for (int i = 0; i < comm->roster->size; i++) {
         if (i == comm->roster->self || tr_liveness_of(comm->liveness, i) != TR_LIFE_ALIVE)
             continue;
-        uint8_t *payload = malloc(size);
+        uint8_t *payload = tr__must_bytes(size);
         trireme__pserver__abort__pack(&abort_, payload);
         tr__comm_send(comm, i, TR_WIRE_ABORT, payload, size);
     }
@@ -329,7 +331,7 @@ static void watch_failure(tr_comm *comm)
     if (!atomic_load(&comm->is_told) && comm->now >= comm->report_at)
         speak(comm);
     if (comm->now - comm->failed_at > comm->options.grace)
-        _exit(tr_comm_exit_code(comm));
+        tr__rank_end(TR_RANK_EXITS, tr_comm_exit_code(comm));
 }
 
 void tr__comm_watch(tr_comm *comm)

@@ -1,5 +1,6 @@
 #include "pserver/transport/doorbell.h"
 
+#include "framework/memory.h"
 #include "pserver/util/wake.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@ tr_doorbell *tr_doorbell_new(int *file)
     }
     tr_doorbell *bell = map(*file);
     if (!bell)
-        abort();                                   /* not a page is left */
+        tr__out_of_memory(PAGE);
     return bell;
 }
 

@@ -1,6 +1,8 @@
 /* liveness.c - two times for each rank: when it was heard, when something was last sent to it. */
 #include "pserver/transport/liveness.h"
 
+#include "framework/memory.h"
+
 #include <stdlib.h>
 
 typedef struct peer {
@@ -18,7 +20,7 @@ struct tr_liveness {
 
 tr_liveness *tr_liveness_new(int self, int size, int64_t period, int64_t timeout, int64_t now)
 {
-    tr_liveness *liveness = calloc(1, sizeof *liveness + (size_t)size * sizeof(peer));
+    tr_liveness *liveness = tr__must_alloc(sizeof *liveness + (size_t)size * sizeof(peer));
 
     *liveness = (tr_liveness){.self = self, .size = size, .period = period, .timeout = timeout, .looked = now};
     for (int i = 0; i < size; i++)

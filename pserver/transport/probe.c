@@ -1,10 +1,11 @@
-/* probe.c - a coordinator, rank 0, and ranks that do what they are told; messages of its own over the transport. */
+/* probe.c - an initiator, rank 0, and ranks that do what they are told; messages of its own over the transport. */
 #include "pserver/transport/probe.h"
 
 #include "pserver/observe/launcher.h"
 #include "pserver/transport/transport.h"
 #include "pserver/util/wake.h"
 
+#include "framework/memory.h"
 #include "framework/trireme.h"
 
 #include <sched.h>
@@ -387,9 +388,9 @@ tr_status tr_probe_run(FILE *out, double timeout)
         return tr_fail(TR_EUNSUPPORTED, "%s", error);
     p.rank = p.table->rank(p.transport);
     p.size = p.table->size(p.transport);
-    p.out = aligned_alloc(64, LARGEST);
-    p.in = aligned_alloc(64, LARGEST);
-    p.host = calloc((size_t)p.size, NAME);
+    p.out = tr__must_aligned(LARGEST);
+    p.in = tr__must_aligned(LARGEST);
+    p.host = tr__must_array((size_t)p.size, NAME);
     tr__launcher_tell("joined", p.rank, NULL);
     tr_status status = say_hello(&p);
     if (status == TR_OK)

@@ -9,6 +9,7 @@
  *   - one receive posted for each peer, no MPI_ANY_SOURCE;
  *   - MPIX_Comm_get_failed before every MPI_Isend: streaming to a dead peer over tcp crashes;
  *   - at its first error a peer is dropped; its requests and their buffers are abandoned, never freed. */
+#include "framework/memory.h"
 #include "pserver/transport/transport.h"
 
 #include <mpi.h>
@@ -100,7 +101,7 @@ static void post(tr_transport *t, int rank)
     if (p->is_dead || p->is_posted || p->in_count == RECV_DEPTH)
         return;
     if (!in->slot)
-        in->slot = aligned_alloc(64, SLOT);
+        in->slot = tr__must_aligned(SLOT);
     p->is_posted = MPI_Irecv(in->slot, SLOT, MPI_BYTE, rank, TAG_HEADER, MPI_COMM_WORLD, &t->header[rank]) == MPI_SUCCESS;
     if (!p->is_posted)
         t->header[rank] = MPI_REQUEST_NULL;
@@ -135,15 +136,15 @@ static tr_transport *start(const tr_transport_events *events, char *error, size_
     }
     set_yielding(false);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    tr_transport *t = calloc(1, sizeof *t);
+    tr_transport *t = tr__must_alloc(sizeof *t);
     t->events = *events;
     MPI_Comm_rank(MPI_COMM_WORLD, &t->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &t->size);
     t->get_failed = (get_failed_fn)(uintptr_t)dlsym(RTLD_DEFAULT, "MPIX_Comm_get_failed");
-    t->peer = calloc((size_t)t->size, sizeof *t->peer);
-    t->header = malloc((size_t)t->size * sizeof *t->header);
-    t->status = malloc((size_t)t->size * sizeof *t->status);
-    t->index = malloc((size_t)t->size * sizeof *t->index);
+    t->peer = tr__must_array((size_t)t->size, sizeof *t->peer);
+    t->header = tr__must_bytes((size_t)t->size * sizeof *t->header);
+    t->status = tr__must_bytes((size_t)t->size * sizeof *t->status);
+    t->index = tr__must_bytes((size_t)t->size * sizeof *t->index);
     for (int i = 0; i < t->size; i++) {
         t->header[i] = MPI_REQUEST_NULL;
         t->peer[i].is_dead = i == t->rank;
@@ -216,7 +217,7 @@ static bool send_message(tr_transport *t, int rank, const uint8_t *header, const
         return false;
     outbound *out = &p->out[(p->out_first + p->out_count) % SEND_DEPTH];
     if (!out->slot)
-        out->slot = aligned_alloc(64, SLOT);
+        out->slot = tr__must_aligned(SLOT);
     const bool is_inline = bytes <= INLINE_MAX;
     memcpy(out->slot, header, TR_TRANSPORT_HEADER);
     if (is_inline && bytes)
@@ -293,7 +294,7 @@ static void take_header(tr_transport *t, int rank, int size)
     if (size == TR_TRANSPORT_HEADER && in->bytes) {
         in->has_bulk = true;
         if (!in->to)
-            in->scratch = malloc((size_t)in->bytes);
+            in->scratch = tr__must_bytes((size_t)in->bytes);
         if (MPI_Irecv(in->to ? in->to : in->scratch, (int)in->bytes, MPI_BYTE, rank, TAG_BULK, MPI_COMM_WORLD, &in->bulk)
             != MPI_SUCCESS) {
             die(t, rank);

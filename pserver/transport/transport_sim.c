@@ -1,6 +1,7 @@
 /* transport_sim.c - a heap of events; ties are broken by the order of creation. */
 #include "pserver/transport/transport_sim.h"
 
+#include "framework/memory.h"
 #include "pserver/core/outbox.h"
 
 #include <assert.h>
@@ -49,16 +50,16 @@ struct tr_sim {
 
 tr_sim *tr_sim_new(int size, const tr_sim_options *options)
 {
-    tr_sim *sim = calloc(1, sizeof *sim);
+    tr_sim *sim = tr__must_alloc(sizeof *sim);
 
     sim->options = *options;
     sim->size = size;
     sim->random = options->seed * 2 + 1;
-    sim->node = calloc((size_t)size, sizeof *sim->node);
-    sim->is_dead = calloc((size_t)size, sizeof *sim->is_dead);
-    sim->tick_at = calloc((size_t)size, sizeof *sim->tick_at);
-    sim->last = calloc((size_t)size * (size_t)size, sizeof *sim->last);
-    sim->unread = calloc((size_t)size, sizeof *sim->unread);
+    sim->node = tr__must_array((size_t)size, sizeof *sim->node);
+    sim->is_dead = tr__must_array((size_t)size, sizeof *sim->is_dead);
+    sim->tick_at = tr__must_array((size_t)size, sizeof *sim->tick_at);
+    sim->last = tr__must_array((size_t)size * (size_t)size, sizeof *sim->last);
+    sim->unread = tr__must_array((size_t)size, sizeof *sim->unread);
     return sim;
 }
 
@@ -126,7 +127,7 @@ static void push(tr_sim *sim, event e)
 {
     if (sim->count == sim->capacity) {
         sim->capacity = sim->capacity ? 2 * sim->capacity : 64;
-        sim->heap = realloc(sim->heap, sim->capacity * sizeof *sim->heap);
+        sim->heap = tr__must_realloc(sim->heap, sim->capacity * sizeof *sim->heap);
     }
     e.order = sim->created++;
     sim->heap[sim->count] = e;
@@ -155,7 +156,7 @@ static event pop(tr_sim *sim)
 
 static uint8_t *copy_of(const void *payload, uint64_t bytes)
 {
-    return memcpy(aligned_alloc(64, (bytes + 63) & ~(uint64_t)63), payload, bytes);
+    return memcpy(tr__must_aligned(bytes), payload, bytes);
 }
 
 static void send_copy(tr_sim *sim, int from, const tr_message *message)
@@ -244,7 +245,7 @@ static void leave_unread(receipts *u, const event *e)
 {
     if (u->count == u->capacity) {
         u->capacity = u->capacity ? 2 * u->capacity : 16;
-        u->item = realloc(u->item, u->capacity * sizeof *u->item);
+        u->item = tr__must_realloc(u->item, u->capacity * sizeof *u->item);
         assert(u->item);
     }
     u->item[u->count++] = *e;

@@ -1,6 +1,8 @@
 /* match.c - see match.h. */
 #include "pserver/util/match.h"
 
+#include "framework/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +31,7 @@ static bool place(match *m, int i)
 
 bool tr_match(int *of, int left, int right, const bool *may)
 {
-    match m = {right, may, of, malloc((size_t)(right + 1) * sizeof(int)), malloc((size_t)right + 1)};
+    match m = {right, may, of, tr__must_bytes((size_t)(right + 1) * sizeof(int)), tr__must_bytes((size_t)right + 1)};
     bool  is_whole = true;
 
     for (int j = 0; j < right; j++)

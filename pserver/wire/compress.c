@@ -314,11 +314,11 @@ static places places_of(uint8_t *payload, int64_t count, int64_t kept)
 static void put_largest(const places *to, float *e, const candidates *from, int64_t kept)
 {
     const uint32_t least = threshold_of(from->magnitude, from->count, kept);
-    int64_t        spare = kept - count_from(from->magnitude, from->count, least + 1), n = 0;
+    int64_t        standby = kept - count_from(from->magnitude, from->count, least + 1), n = 0;
 
     for (int64_t i = 0; i < from->count; i++) {
         const uint32_t place = from->place[i];
-        if (from->magnitude[i] < least || (from->magnitude[i] == least && spare-- <= 0))
+        if (from->magnitude[i] < least || (from->magnitude[i] == least && standby-- <= 0))
             continue;
         to->value[n] = e[place];
         if (to->page) {

@@ -67,7 +67,7 @@
     F(flag, has_candidates, 1,      "the payload holds counted keys without rows, not rows")
 #define TR_FORM_ack(F)                                                                                       \
     F(u64,  updates,         TR_ANY, "updates that this server has made")                                    \
-    F(u32,  coordinator,     TR_ANY, "trainer that makes checkpoints; TR_COORDINATOR_NONE or _OVER")         \
+    F(u32,  initiator,       TR_ANY, "trainer that makes checkpoints; TR_INITIATOR_NONE or _OVER")       \
     F(u32,  wanted_snapshot, TR_ANY, "snapshot that this trainer is to take part in; 0: none")               \
     F(u32,  newest_snapshot, TR_ANY, "highest number of a snapshot that this server knows of; 0: none")      \
     F(u32,  stops,           TR_ANY, "server 0: highest number of a training that a notice asks to end; 0: none") \
@@ -86,7 +86,7 @@
 #define TR_FORM_snapshot(F)                                                                                  \
     F(u64, step,        TR_ANY, "the snapshot has this trainer's steps up to this one")                      \
     F(u32, number,      TR_ANY, "number of the snapshot: 1, 2, ...")                                         \
-    F(u32, coordinator, TR_ANY, "trainer that has begun the snapshot")
+    F(u32, initiator,   TR_ANY, "trainer that has begun the snapshot")
 #define TR_FORM_snapshot_number(F)                                                                           \
     F(u32, number, TR_ANY, "number of the snapshot")
 #define TR_FORM_leave(F)                                                                                     \
@@ -206,11 +206,11 @@
     E(REPLACED,                     "server",  "trainer",  "Refusal",            TR_LIMIT_CONTROL)           \
     E(SERVING,                      "server",  "any",      "Serving",            TR_LIMIT_CONTROL)           \
     E(SERVING_ASK,                  "any",     "server",   "",                   0)                          \
-    M(SNAPSHOT,    snapshot,        "trainer", "server",   "Cut, or nothing when the answer is asked for again", TR_LIMIT_CONTROL) \
+    M(SNAPSHOT,    snapshot,        "trainer", "server",   "Snapshot, or nothing when the answer is asked for again", TR_LIMIT_CONTROL) \
     M(SNAPSHOT_OVER, snapshot_number, "trainer", "server", "",                   0)                          \
-    M(SNAPSHOT_DONE, snapshot_number, "server", "trainer", "CutDone",            TR_LIMIT_CONTROL)           \
-    M(DRAIN,       leave,           "trainer", "server",   "Cut, or nothing",    TR_LIMIT_CONTROL)           \
-    M(GOODBYE,     leave,           "trainer", "server",   "Cut, or nothing",    TR_LIMIT_CONTROL)           \
+    M(SNAPSHOT_DONE, snapshot_number, "server", "trainer", "SnapshotDone",            TR_LIMIT_CONTROL)           \
+    M(DRAIN,       leave,           "trainer", "server",   "Snapshot, or nothing",    TR_LIMIT_CONTROL)           \
+    M(GOODBYE,     leave,           "trainer", "server",   "Snapshot, or nothing",    TR_LIMIT_CONTROL)           \
     M(TASKS,       tasks,           "trainer", "server",   "",                   0)                          \
     M(TASK_ASK,    task_ask,        "trainer", "server",   "",                   0)                          \
     M(TASK_END,    task_end,        "trainer", "server",   "",                   0)                          \
@@ -220,7 +220,7 @@
     M(POSTED,      posted,          "server",  "trainer",  "entries: trainers and their data", TR_LIMIT_DATA) \
     M(SHARE,       share,           "server",  "server",   "a server's share of a sum", TR_LIMIT_SHARE)      \
     M(READY,       ready,           "server",  "server",   "",                   0)                          \
-    E(DECISION,                     "server",  "server",   "Verdict",            TR_LIMIT_CONTROL)           \
+    E(DECISION,                     "server",  "server",   "Decision",            TR_LIMIT_CONTROL)           \
     E(REPLICA_STATE,                "replica", "server",   "Replica",            TR_LIMIT_CONTROL)           \
     E(REPLICA_ACK,                  "replica", "server",   "",                   0)                          \
     M(COPY_STATE,  copy,            "server",  "replica",  "Setup",              TR_LIMIT_CONTROL)           \
@@ -233,8 +233,8 @@
     M(REPLICA_SHARES, replica_update, "server", "replica", "the shares of all servers", TR_LIMIT_CONTROL)    \
     M(REPLICA_TASKS, replica_update, "server", "replica",  "state of leased tasks (tasks.h)", TR_LIMIT_CONTROL) \
     M(REPLICA_POST, replica_update, "server", "replica",   "Post",               TR_LIMIT_CONTROL)           \
-    M(MIRROR_CALL, server,          "server",  "standby",  "",                   0)                          \
-    M(MIRROR_IS,   server,          "replica", "any",      "",                   0)                          \
+    M(REPLICA_CALL, server,          "server",  "standby",  "",                   0)                          \
+    M(REPLICA_DONE, server,          "replica", "any",      "",                   0)                          \
     M(REPLACE_CALL, replace_call,   "server",  "standby",  "",                   0)                          \
     M(REPLACE_DONE, replace_done,   "trainer", "any",      "",                   0)                          \
     M(REPLACE_WANT, replace_want,   "server",  "server",   "",                   0)

@@ -33,9 +33,9 @@ typedef enum tr_wire_kind {
     TR_WIRE_KIND_COUNT
 } tr_wire_kind;
 
-/* ACK.coordinator when no trainer makes checkpoints: nobody can, or the last one is made. */
-#define TR_COORDINATOR_NONE (UINT32_MAX - 1)
-#define TR_COORDINATOR_OVER UINT32_MAX
+/* ACK.initiator when no trainer makes checkpoints: nobody can, or the last one is made. */
+#define TR_INITIATOR_NONE (UINT32_MAX - 1)
+#define TR_INITIATOR_OVER UINT32_MAX
 
 /* READY.flags: the trainer is dead for this server; it has left; this server has all of the snapshot; it has given it up. */
 enum {
@@ -94,7 +94,7 @@ uint64_t    tr_wire_step(const tr_wire *wire);
 void        tr_wire_encode(uint8_t out[TR_WIRE_HEADER], const tr_wire *wire);
 /* TR_EFORMAT when these 64 bytes are no header of ours; the text names the message and the field. */
 tr_status   tr_wire_decode(tr_wire *out, const uint8_t in[TR_WIRE_HEADER]);
-/* The message as text on one line, without its payload: "PUSH epoch=1 sender=3 seq=7 bytes=4096 step=3 weight=32 ...". Cut at `size`. */
+/* The message as text on one line, without its payload: "PUSH epoch=1 sender=3 seq=7 bytes=4096 step=3 weight=32 ...". Snapshot at `size`. */
 void        tr_wire_print(char *out, size_t size, const tr_wire *wire);
 
 /* -- entries: the payload of PUSH_MANY and DATA_MANY ------------------------------------------------

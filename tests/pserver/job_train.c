@@ -2,7 +2,7 @@
  *
  *     mpirun -np S trireme-pserver : -np T job_train --steps 20 ...
  *
- * Parameters of several sizes are cut over the servers, which run sgd on them. Each trainer knows what all
+ * Parameters of several sizes are slice over the servers, which run sgd on them. Each trainer knows what all
  * trainers do and computes it too, so that every parameter it pulls is compared bit by bit. Prints
  * "pid <pid> rank <rank>" at the start, "done <steps>" at the end; a failure goes to stdout as "failed: ...". */
 #include "pserver/core/mean.h"
@@ -25,15 +25,15 @@ static struct {
 static int64_t param_rows[PARAMS];
 enum { WIDTH = 64 };
 
-typedef struct cut {
+typedef struct slice {
     int     server, param;
     int64_t at, rows;                 /* in the vector of all rows */
     char    name[32], grad[40];
-} cut;
+} slice;
 
 static tr_job *job;
-static cut     cuts[BLOCKS_MAX];
-static int     cut_count;
+static slice     slices[BLOCKS_MAX];
+static int     slice_count;
 static int64_t total;                 /* rows */
 
 static void die(const char *what)
@@ -52,7 +52,7 @@ static void must(tr_status status, const char *what)
         die(what);
 }
 
-static void cut_params(int servers)
+static void place_params(int servers)
 {
     param_rows[0] = 1;
     param_rows[1] = 37;
@@ -60,14 +60,14 @@ static void cut_params(int servers)
     for (int p = 0; p < PARAMS; p++)
         for (int s = 0; s < servers; s++) {
             const int64_t from = param_rows[p] * s / servers, to = param_rows[p] * (s + 1) / servers;
-            cut          *c = &cuts[cut_count];
+            slice          *c = &slices[slice_count];
             if (from == to)
                 continue;
-            *c = (cut){.server = (s + p) % servers, .param = p, .at = total, .rows = to - from};
+            *c = (slice){.server = (s + p) % servers, .param = p, .at = total, .rows = to - from};
             snprintf(c->name, sizeof c->name, "p%d.block%d", p, s);
             snprintf(c->grad, sizeof c->grad, "p%d.block%d@GRAD", p, s);
             total += to - from;
-            cut_count++;
+            slice_count++;
         }
 }
 
@@ -82,7 +82,7 @@ static void add_var(tr_block *block, const char *name, int rank, const int64_t *
     tr_var_desc_set_persistable(var, persistable);
 }
 
-static void add_sgd(tr_block *block, const cut *c)
+static void add_sgd(tr_block *block, const slice *c)
 {
     const char   *param = c->name, *grad = c->grad, *rate = "rate";
     const int64_t dims[2] = {c->rows, WIDTH};
@@ -106,9 +106,9 @@ static tr_job_program make_program(int server)
     void          *bytes;
 
     add_var(block, "rate", 1, &one, true);
-    for (int i = 0; i < cut_count; i++)
-        if (cuts[i].server == server)
-            add_sgd(block, &cuts[i]);
+    for (int i = 0; i < slice_count; i++)
+        if (slices[i].server == server)
+            add_sgd(block, &slices[i]);
     must(tr_program_serialize(&bytes, &out.size, program), "serialize");
     out.bytes = bytes;
     tr_program_free(program);
@@ -124,8 +124,8 @@ static void set_up(const float *param)
     tr_job_value       values[BLOCKS_MAX + 16];
     int                n = 0;
 
-    for (int i = 0; i < cut_count; i++) {
-        const cut *c = &cuts[i];
+    for (int i = 0; i < slice_count; i++) {
+        const slice *c = &slices[i];
         dims[i][0] = c->rows;
         dims[i][1] = WIDTH;
         blocks[i] = (tr_job_block){c->name, c->grad, c->server, TR_FP32, c->rows * WIDTH * 4};
@@ -136,7 +136,7 @@ static void set_up(const float *param)
         values[n++] = (tr_job_value){s, "rate", TR_FP32, 1, &one, &rate};
     }
     const tr_job_fact fact = {"seed", args.seed};
-    const tr_job_spec spec = {"sync", tr_job_servers(job), programs, cut_count, blocks, n, values, 1, &fact};
+    const tr_job_spec spec = {"sync", tr_job_servers(job), programs, slice_count, blocks, n, values, 1, &fact};
     must(tr_job_setup(job, &spec), "setup");
     for (int s = 0; s < tr_job_servers(job); s++)
         tr_free((void *)(uintptr_t)programs[s].bytes);
@@ -190,15 +190,15 @@ static void compare(const float *got, const float *want, int step)
 /* A call that is refused leaves all as it was: the same blocks are pulled right after it. */
 static void pull_by_mistake(int *blocks, void *const *to)
 {
-    const int last = blocks[cut_count - 1];
+    const int last = blocks[slice_count - 1];
 
-    blocks[cut_count - 1] = cut_count;
-    if (tr_job_pull(job, cut_count, blocks, to, NULL) != TR_ERANGE)
+    blocks[slice_count - 1] = slice_count;
+    if (tr_job_pull(job, slice_count, blocks, to, NULL) != TR_ERANGE)
         die("a pull of a block that does not exist is not refused");
-    blocks[cut_count - 1] = blocks[0];
-    if (cut_count > 1 && tr_job_pull(job, cut_count, blocks, to, NULL) != TR_EINVAL)
+    blocks[slice_count - 1] = blocks[0];
+    if (slice_count > 1 && tr_job_pull(job, slice_count, blocks, to, NULL) != TR_EINVAL)
         die("a pull of a block twice is not refused");
-    blocks[cut_count - 1] = last;
+    blocks[slice_count - 1] = last;
 }
 
 static void pull(float *param)
@@ -207,12 +207,12 @@ static void pull(float *param)
     void     *to[BLOCKS_MAX];
     tr_ticket ticket = 0;
 
-    for (int i = 0; i < cut_count; i++) {
+    for (int i = 0; i < slice_count; i++) {
         blocks[i] = i;
-        to[i] = param + cuts[i].at * WIDTH;
+        to[i] = param + slices[i].at * WIDTH;
     }
     pull_by_mistake(blocks, to);
-    must(tr_job_pull(job, cut_count, blocks, to, &ticket), "pull");
+    must(tr_job_pull(job, slice_count, blocks, to, &ticket), "pull");
     must(tr_job_wait(job, ticket), "wait");
 }
 
@@ -238,9 +238,9 @@ static void add_op(tr_block *block, const char *type, int in, const char *const 
 static int names_of(const char **out, int param)
 {
     int count = 0;
-    for (int i = 0; i < cut_count; i++)
-        if (cuts[i].param == param)
-            out[count++] = cuts[i].name;
+    for (int i = 0; i < slice_count; i++)
+        if (slices[i].param == param)
+            out[count++] = slices[i].name;
     return count;
 }
 
@@ -294,8 +294,8 @@ static void step_by_operators(float *param, const float *grad, double weight)
 
 static void step_by_calls(float *param, const float *grad, double weight)
 {
-    for (int i = 0; i < cut_count; i++)
-        must(tr_job_push(job, i, grad + cuts[i].at * WIDTH, cuts[i].rows * WIDTH * 4, weight, NULL), "push");
+    for (int i = 0; i < slice_count; i++)
+        must(tr_job_push(job, i, grad + slices[i].at * WIDTH, slices[i].rows * WIDTH * 4, weight, NULL), "push");
     must(tr_job_step_end(job, NULL), "step_end");
     pull(param);
 }
@@ -355,7 +355,7 @@ int main(int argc, char **argv)
     for (int i = 0; tr_job_index(job) == 0 && i < tr_job_size(job); i++)
         printf("%s\n", tr_job_rank_name(job, i));
     fflush(stdout);
-    cut_params(tr_job_servers(job));
+    place_params(tr_job_servers(job));
     train();
     const int steps = (int)tr_job_step(job);
     must(tr_job_free(job), "free");

@@ -221,14 +221,14 @@ TEST(any_rows_can_be_read)
 }
 
 /* Three servers hold rows of one parameter, and each a copy of a number. */
-static tr_part *write_rows(const char *folder, int server, int64_t begin, int64_t end, uint64_t cut)
+static tr_part *write_rows(const char *folder, int server, int64_t begin, int64_t end, uint64_t snapshot)
 {
     const int64_t  dims[] = {end - begin, COLUMNS};
     const tr_state mine[] = {
         {"w", NULL, TR_STATE_PARAMETER, TR_FP32, 2, dims, begin, ROWS, w + begin * COLUMNS},
         {"w.power", "w", TR_STATE_OPTIMIZER, TR_FP64, 1, one, 0, 0, power},
     };
-    char    *name = tr_part_name(server, 3, cut);
+    char    *name = tr_part_name(server, 3, snapshot);
     tr_part *part = NULL;
     size_t   size;
 
@@ -242,15 +242,15 @@ static tr_part *write_rows(const char *folder, int server, int64_t begin, int64_
     return part;
 }
 
-static tr_status write_parts(const char *folder, const int64_t cuts[4])
+static tr_status write_parts(const char *folder, const int64_t snapshots[4])
 {
     const tr_checkpoint_facts facts = facts_of(5);
-    const uint64_t            cut = tr_checkpoint_new_cut();
+    const uint64_t            snapshot = tr_checkpoint_new_number();
     tr_part                  *parts[3];
 
     for (int i = 0; i < 3; i++)
-        parts[i] = write_rows(folder, i, cuts[i], cuts[i + 1], cut);
-    const tr_status status = tr_manifest_write(folder, &facts, cut, 3, parts);
+        parts[i] = write_rows(folder, i, snapshots[i], snapshots[i + 1], snapshot);
+    const tr_status status = tr_manifest_write(folder, &facts, snapshot, 3, parts);
     for (int i = 0; i < 3; i++)
         tr_part_free(parts[i]);
     return status;

@@ -17,7 +17,7 @@ typedef struct rig {
     tr_roster *roster;
     tr_client *client;
     tr_node    node;
-    uint64_t   seq[4];                /* the last that was sent to each server, and to a spare */
+    uint64_t   seq[4];                /* the last that was sent to each server, and to a standby */
 } rig;
 
 static int take(rig *r, tr_message *out, int max)
@@ -278,7 +278,7 @@ static uint8_t *pack_place(void *self, size_t *size, uint64_t step)
 /* Servers remember it for checkpoints. */
 TEST(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left)
 {
-    enum { SPARE = 3 };
+    enum { STANDBY = 3 };
     const tr_client_options   options = {CHUNK, 1 << 20, 0, 1000};
     tr_client_setup           setups[2] = {{0}};
     Trireme__Pserver__Serving serving = TRIREME__PSERVER__SERVING__INIT;
@@ -289,7 +289,7 @@ TEST(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left)
     rig                       r = {.roster = tr_roster_new(TRAINER, 4)};
 
     for (int i = 0; i < 4; i++)
-        tr_roster_put(r.roster, i, i == TRAINER ? TR_ROLE_TRAINER : i == SPARE ? TR_ROLE_SPARE : TR_ROLE_SERVER, 1, 100 + i, "h", "one");
+        tr_roster_put(r.roster, i, i == TRAINER ? TR_ROLE_TRAINER : i == STANDBY ? TR_ROLE_STANDBY : TR_ROLE_SERVER, 1, 100 + i, "h", "one");
     EXPECT_OK(tr_roster_close(r.roster));
     r.client = tr_client_new(r.roster, &options);
     r.node = tr_client_node(r.client);
@@ -307,16 +307,16 @@ TEST(who_takes_a_servers_place_is_told_where_a_trainer_was_that_has_left)
     assert_int_equal(tr_client_done(r.client), left);
 
     r.node.lost(r.node.self, 1, "died");
-    tr_roster_replace(r.roster, 1, SPARE);
+    tr_roster_replace(r.roster, 1, STANDBY);
     serving.server = 1;
     serving.has_updates = true;
     serving.n_settled = 1;
     serving.settled = &settled;
-    hear(&r, SPARE, (tr_wire){.kind = TR_WIRE_SERVING, .bytes = trireme__pserver__serving__pack(&serving, packed)}, packed);
+    hear(&r, STANDBY, (tr_wire){.kind = TR_WIRE_SERVING, .bytes = trireme__pserver__serving__pack(&serving, packed)}, packed);
     assert_int_equal(take(&r, m, 8), 1);
-    assert_true(m[0].peer == SPARE && m[0].wire.kind == TR_WIRE_GOODBYE && m[0].wire.bytes == 5 && m[0].wire.seq == 1);
+    assert_true(m[0].peer == STANDBY && m[0].wire.kind == TR_WIRE_GOODBYE && m[0].wire.bytes == 5 && m[0].wire.seq == 1);
     assert_memory_equal(m[0].payload, "place", 5);
-    acknowledge(&r, SPARE);
+    acknowledge(&r, STANDBY);
     assert_int_equal(take(&r, m, 8), 0);
     assert_int_equal(r.node.status(r.node.self, &text), TR_OK);
     unmake(&r);
@@ -349,10 +349,10 @@ TEST(a_trainers_place_is_that_behind_the_steps_that_servers_have)
     tr_client_goodbye(r.client);
     assert_int_equal(take(&r, m, 16), 2);
     assert_int_equal(m[0].wire.kind, TR_WIRE_GOODBYE);
-    Trireme__Pserver__Cut *cut = trireme__pserver__cut__unpack(NULL, m[0].wire.bytes, m[0].payload);
-    assert_true(cut->place->steps == 101 && cut->place->runs == 201 && cut->place->position.len == 3);
-    assert_memory_equal(cut->place->position.data, "one", 3);
-    trireme__pserver__cut__free_unpacked(cut, NULL);
+    Trireme__Pserver__Snapshot *snapshot = trireme__pserver__snapshot__unpack(NULL, m[0].wire.bytes, m[0].payload);
+    assert_true(snapshot->place->steps == 101 && snapshot->place->runs == 201 && snapshot->place->position.len == 3);
+    assert_memory_equal(snapshot->place->position.data, "one", 3);
+    trireme__pserver__snapshot__free_unpacked(snapshot, NULL);
     unmake(&r);
     tr__place_free(job.place);
 }

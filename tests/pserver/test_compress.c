@@ -112,11 +112,11 @@ static void check_largest(bool is_uneven)
         for (int64_t i = 0; i < n; i++)
             sorted[i] = fabsf(x[i]);
         qsort(sorted, (size_t)n, sizeof *sorted, descending);
-        int64_t spare = 0;
+        int64_t standby = 0;
         for (int64_t i = 0; i < kept; i++)
-            spare += sorted[i] == sorted[kept - 1];
+            standby += sorted[i] == sorted[kept - 1];
         for (int64_t i = 0; i < n; i++) {
-            const bool is_sent = fabsf(x[i]) > sorted[kept - 1] || (fabsf(x[i]) == sorted[kept - 1] && spare-- > 0);
+            const bool is_sent = fabsf(x[i]) > sorted[kept - 1] || (fabsf(x[i]) == sorted[kept - 1] && standby-- > 0);
             assert_true(sent[i] == (is_sent ? x[i] : 0));
             assert_true(residual[i] == (is_sent ? 0 : x[i]));
         }

@@ -15,14 +15,14 @@ typedef struct word {
 } word;
 
 typedef struct answer {
-    Trireme__Pserver__CutDone done;
+    Trireme__Pserver__SnapshotDone done;
     Trireme__Pserver__Place   place[TRAINERS], *places[TRAINERS];
     uint32_t                  left[TRAINERS];
 } answer;
 
 static void say(answer *out, const word *w)
 {
-    trireme__pserver__cut_done__init(&out->done);
+    trireme__pserver__snapshot_done__init(&out->done);
     out->done.places = out->places;
     out->done.left = out->left;
     out->done.has_tasks = w->has_tasks;
@@ -43,7 +43,7 @@ static void say(answer *out, const word *w)
 static tr_status merge(int steps[TRAINERS], bool is_by_all, const word words[SERVERS])
 {
     answer                     said[SERVERS];
-    Trireme__Pserver__CutDone *done[SERVERS];
+    Trireme__Pserver__SnapshotDone *done[SERVERS];
     tr_places                  places;
 
     for (int s = 0; s < SERVERS; s++) {
@@ -68,7 +68,7 @@ static void expect_steps(const int want[TRAINERS], bool is_by_all, const word wo
         assert_int_equal(steps[i], want[i]);
 }
 
-static void all_are_where_all_servers_have_cut_them(void **state)
+static void all_are_where_all_servers_have_snapshot_them(void **state)
 {
     const word words[SERVERS] = {{{5, 4, UNSAID, 7}}, {{5, 4, UNSAID, 7}}};
     const int  want[TRAINERS] = {5, 4, UNSAID, 7};
@@ -77,7 +77,7 @@ static void all_are_where_all_servers_have_cut_them(void **state)
     expect_steps(want, true, words);
 }
 
-static void who_has_cut_on_some_servers_alone_is_lost(void **state)
+static void who_has_taken_part_on_some_servers_alone_is_lost(void **state)
 {
     const word words[SERVERS] = {{{5, 4, UNSAID, 7}}, {{5, UNSAID, 3, 7}}};
     const int  want[TRAINERS] = {5, UNSAID, UNSAID, 7};
@@ -95,7 +95,7 @@ static void who_had_left_is_where_any_server_knows_it(void **state)
     expect_steps(want, true, words);
 }
 
-static void where_trainer_0_cuts_alone_others_have_left_or_are_where_it_is(void **state)
+static void where_trainer_0_snapshots_alone_others_have_left_or_are_where_it_is(void **state)
 {
     const word words[SERVERS] = {{{5, UNSAID, UNSAID, UNSAID}}, {{5, 4, UNSAID, UNSAID}, {[1] = true}}};
     const int  want[TRAINERS] = {5, 4, UNSAID, UNSAID};
@@ -104,7 +104,7 @@ static void where_trainer_0_cuts_alone_others_have_left_or_are_where_it_is(void 
     expect_steps(want, false, words);
 }
 
-static void leased_tasks_are_of_trainers_that_all_servers_have_cut(void **state)
+static void leased_tasks_are_of_trainers_that_all_servers_have_snapshot(void **state)
 {
     const word lost[SERVERS] = {{{5, 4, UNSAID, UNSAID}, .has_tasks = true}, {{5, UNSAID, UNSAID, UNSAID}}};
     const word left[SERVERS] = {{{5, 4, UNSAID, UNSAID}, {[1] = true}, true}, {{5, UNSAID, UNSAID, UNSAID}}};
@@ -113,7 +113,7 @@ static void leased_tasks_are_of_trainers_that_all_servers_have_cut(void **state)
 
     (void)state;
     assert_int_equal(merge(steps, true, lost), TR_EPEER);
-    assert_non_null(strstr(tr_error(), "trainer 1 died while it was made, and has cut for some of its parts alone"));
+    assert_non_null(strstr(tr_error(), "trainer 1 died while it was made, and has taken part for some of its parts alone"));
     expect_steps(want, true, left);
 }
 
@@ -130,11 +130,11 @@ static void parts_of_two_moments_make_no_checkpoint(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_are_where_all_servers_have_cut_them),
-        cmocka_unit_test(who_has_cut_on_some_servers_alone_is_lost),
+        cmocka_unit_test(all_are_where_all_servers_have_snapshot_them),
+        cmocka_unit_test(who_has_taken_part_on_some_servers_alone_is_lost),
         cmocka_unit_test(who_had_left_is_where_any_server_knows_it),
-        cmocka_unit_test(where_trainer_0_cuts_alone_others_have_left_or_are_where_it_is),
-        cmocka_unit_test(leased_tasks_are_of_trainers_that_all_servers_have_cut),
+        cmocka_unit_test(where_trainer_0_snapshots_alone_others_have_left_or_are_where_it_is),
+        cmocka_unit_test(leased_tasks_are_of_trainers_that_all_servers_have_snapshot),
         cmocka_unit_test(parts_of_two_moments_make_no_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -307,10 +307,10 @@ static void die(rig *r, int rank)
     r->node.tick(r->node.self, ++now);
 }
 
-/* Ours is server 1. Server 0 dies before it is set up, so that the spare cannot take its place. */
+/* Ours is server 1. Server 0 dies before it is set up, so that the standby cannot take its place. */
 TEST(with_backups_a_server_waits_for_nobody_when_who_decides_and_all_trainers_have_died)
 {
-    static const tr_role ROLE[] = {TR_ROLE_SERVER, TR_ROLE_TRAINER, TR_ROLE_TRAINER, TR_ROLE_SERVER, TR_ROLE_SPARE};
+    static const tr_role ROLE[] = {TR_ROLE_SERVER, TR_ROLE_TRAINER, TR_ROLE_TRAINER, TR_ROLE_SERVER, TR_ROLE_STANDBY};
     const tr_store       store = plain_store();
     rig                  r = {.roster = tr_roster_new(3, 5)};
 

@@ -1,5 +1,5 @@
 /* test_server_tasks.c - one server, two trainers, messages by hand: tasks, and what is kept of them. */
-#include "tests/support/cut_word.h"
+#include "tests/support/snapshot_word.h"
 #include "tests/support/kept_store.h"
 
 #include "pserver/trireme_tasks.h"
@@ -277,17 +277,17 @@ TEST(who_takes_a_servers_place_sees_which_trainers_have_died)
     unmake(&r);
 }
 
-static void copy_at_once(void *self, const Trireme__Pserver__Wish *wish)
+static void copy_at_once(void *self, const Trireme__Pserver__SnapshotTarget *target)
 {
     (void)self;
-    (void)wish;
+    (void)target;
 }
 
-/* With a wish if it is trainer 0. */
-static size_t pack_cut_at(uint8_t packed[256], int index, uint64_t steps)
+/* With a target if it is trainer 0. */
+static size_t pack_snapshot_at(uint8_t packed[256], int index, uint64_t steps)
 {
     size_t   size;
-    uint8_t *bytes = pack_cut(index, steps, index == 0, &size);
+    uint8_t *bytes = pack_snapshot(index, steps, index == 0, &size);
 
     assert_true(size <= 256);
     memcpy(packed, bytes, size);
@@ -295,15 +295,15 @@ static size_t pack_cut_at(uint8_t packed[256], int index, uint64_t steps)
     return size;
 }
 
-/* What the server answers to trainer 0's cut; NULL: nothing. */
-static Trireme__Pserver__CutDone *take_cut_done(rig *r)
+/* What the server answers to trainer 0's snapshot; NULL: nothing. */
+static Trireme__Pserver__SnapshotDone *take_snapshot_done(rig *r)
 {
-    Trireme__Pserver__CutDone *done = NULL;
+    Trireme__Pserver__SnapshotDone *done = NULL;
     tr_message                 m;
 
     while (r->node.next(r->node.self, &m)) {
         if (m.wire.kind == TR_WIRE_SNAPSHOT_DONE && !done)
-            done = trireme__pserver__cut_done__unpack(NULL, m.wire.bytes, m.payload);
+            done = trireme__pserver__snapshot_done__unpack(NULL, m.wire.bytes, m.payload);
         free(m.owned);
     }
     return done;
@@ -312,34 +312,34 @@ static Trireme__Pserver__CutDone *take_cut_done(rig *r)
 TEST(who_takes_a_servers_place_learns_where_trainers_were_that_have_left)
 {
     rig     r = make();
-    uint8_t cut[256];
+    uint8_t snapshot[256];
 
     serve_keeping(&r);
     start(&r, "async");
     make_step(&r, TRAINER1, 1);
-    const size_t farewell = pack_cut_at(cut, 1, 7);
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .bytes = farewell, .leave = {.step = 1}}, cut);
+    const size_t last_place = pack_snapshot_at(snapshot, 1, 7);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .bytes = last_place, .leave = {.step = 1}}, snapshot);
 
     tr_store store = kept_store();
     store.snapshot = copy_at_once;
     serve_anew(&r, &store);
     EXPECT_OK(tr_server_take_over(r.server));
-    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .bytes = farewell, .leave = {.step = 1}}, cut);
+    say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_GOODBYE, .bytes = last_place, .leave = {.step = 1}}, snapshot);
     make_step(&r, TRAINER0, 1);
-    const size_t wish = pack_cut_at(cut, 0, 1);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = wish, .snapshot = {.number = 1, .step = 1}}, cut);
+    const size_t target = pack_snapshot_at(snapshot, 0, 1);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = target, .snapshot = {.number = 1, .step = 1}}, snapshot);
     tr_server_snapped(r.server, 1);
-    tr_server_written(r.server, cut, 1, NULL);
-    Trireme__Pserver__CutDone *done = take_cut_done(&r);
+    tr_server_written(r.server, snapshot, 1, NULL);
+    Trireme__Pserver__SnapshotDone *done = take_snapshot_done(&r);
     assert_non_null(done);
     assert_int_equal(done->n_places, 2);
     assert_true(done->places[1]->index == 1 && done->places[1]->steps == 7);
-    trireme__pserver__cut_done__free_unpacked(done, NULL);
+    trireme__pserver__snapshot_done__free_unpacked(done, NULL);
     unmake(&r);
 }
 
-/* Trainer 1 had cut with a server that is dead; the word of trainer 0 comes later. */
-TEST(a_cut_that_is_over_holds_up_nobody_and_trainer_0_is_told)
+/* Trainer 1 had taken part with a server that is dead; the word of trainer 0 comes later. */
+TEST(a_snapshot_that_is_over_holds_up_nobody_and_trainer_0_is_told)
 {
     rig      r = make();
     tr_store store = plain_store();
@@ -348,23 +348,23 @@ TEST(a_cut_that_is_over_holds_up_nobody_and_trainer_0_is_told)
     store.snapshot = copy_at_once;
     serve_anew(&r, &store);
     start(&r, "async");
-    const size_t wish = pack_cut_at(first, 0, 0), place = pack_cut_at(second, 1, 0);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = wish, .snapshot = {.number = 1}}, first);
+    const size_t target = pack_snapshot_at(first, 0, 0), place = pack_snapshot_at(second, 1, 0);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = target, .snapshot = {.number = 1}}, first);
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = place, .snapshot = {.number = 1}}, second);
     tr_server_snapped(r.server, 1);
     tr_server_written(r.server, first, 1, NULL);
-    Trireme__Pserver__CutDone *done = take_cut_done(&r);
+    Trireme__Pserver__SnapshotDone *done = take_snapshot_done(&r);
     assert_true(done && done->has_part);
-    trireme__pserver__cut_done__free_unpacked(done, NULL);
+    trireme__pserver__snapshot_done__free_unpacked(done, NULL);
 
     say(&r, TRAINER1, (tr_wire){.kind = TR_WIRE_SNAPSHOT_OVER, .snapshot_number = {.number = 2}}, NULL);
     make_step(&r, TRAINER1, 1);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = wish, .snapshot = {.number = 2}}, first);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = target, .snapshot = {.number = 2}}, first);
     make_step(&r, TRAINER0, 1);
     assert_int_equal(tr_server_step(r.server), 2);         /* neither is kept waiting */
-    done = take_cut_done(&r);
+    done = take_snapshot_done(&r);
     assert_true(done && !done->has_part && done->error);
-    trireme__pserver__cut_done__free_unpacked(done, NULL);
+    trireme__pserver__snapshot_done__free_unpacked(done, NULL);
     unmake(&r);
 }
 
@@ -382,11 +382,11 @@ static int hears_receipts(rig *r, int trainer)
     return are_receipts;
 }
 
-TEST(an_acknowledgement_that_wants_a_cut_is_no_receipt)
+TEST(an_acknowledgement_that_wants_a_snapshot_is_no_receipt)
 {
     rig      r = make();
     tr_store store = plain_store();
-    uint8_t  cut[256];
+    uint8_t  snapshot[256];
 
     store.snapshot = copy_at_once;
     serve_anew(&r, &store);
@@ -394,8 +394,8 @@ TEST(an_acknowledgement_that_wants_a_cut_is_no_receipt)
     hears_receipts(&r, TRAINER1);
     make_step(&r, TRAINER1, 1);
     assert_int_equal(hears_receipts(&r, TRAINER1), true);
-    const size_t wish = pack_cut_at(cut, 0, 0);
-    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = wish, .snapshot = {.number = 1}}, cut);
+    const size_t target = pack_snapshot_at(snapshot, 0, 0);
+    say(&r, TRAINER0, (tr_wire){.kind = TR_WIRE_SNAPSHOT, .bytes = target, .snapshot = {.number = 1}}, snapshot);
     assert_int_equal(hears_receipts(&r, TRAINER1), false);
     unmake(&r);
 }
@@ -432,8 +432,8 @@ int main(void)
         cmocka_unit_test(what_a_trainer_made_is_known_to_who_takes_server_0s_place_though_it_has_died),
         cmocka_unit_test(who_takes_a_servers_place_sees_which_trainers_have_died),
         cmocka_unit_test(who_takes_a_servers_place_learns_where_trainers_were_that_have_left),
-        cmocka_unit_test(a_cut_that_is_over_holds_up_nobody_and_trainer_0_is_told),
-        cmocka_unit_test(an_acknowledgement_that_wants_a_cut_is_no_receipt),
+        cmocka_unit_test(a_snapshot_that_is_over_holds_up_nobody_and_trainer_0_is_told),
+        cmocka_unit_test(an_acknowledgement_that_wants_a_snapshot_is_no_receipt),
         cmocka_unit_test(tasks_that_differ_or_cannot_be_leased_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

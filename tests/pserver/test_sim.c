@@ -1,5 +1,5 @@
 /* test_sim.c - whole jobs under a seeded scheduler: what is promised holds for every seed. Here nobody dies, or all end for it; test_sim_deaths.c
- * and test_sim_heirs.c have the jobs that go on.
+ * and test_sim_replacements.c have the jobs that go on.
  *
  * Ten thousand runs in all: see tests/support/sim_seeds.h. */
 #include "tests/support/sim_seeds.h"
@@ -51,29 +51,29 @@ TEST(jobs_of_sixty_four_ranks)
     static const char *const modes[] = {"sync", "async", "ssp(1)"};
 
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        const sim_options options = {.seed = seed, .servers = 16, .trainers = 46, .spares = 2, .mode = modes[seed % 3],
+        const sim_options options = {.seed = seed, .servers = 16, .trainers = 46, .standbys = 2, .mode = modes[seed % 3],
                                      .steps = 3};
         sim_check_run(&options);
     }
 }
 
-TEST(a_job_goes_on_from_a_cut_at_any_step_on_any_number_of_servers)
+TEST(a_job_goes_on_from_a_snapshot_at_any_step_on_any_number_of_servers)
 {
     enum { RUNS = 300 };
-    uint64_t cuts = 0;
+    uint64_t snapshots = 0;
 
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "sync", "sync(fewer)", "sync(backups=1)", "async", "ssp(0)", "ssp(2)", "geo(1)");
-        options.cuts = true;
+        options.snapshots = true;
         options.loss = seed % 4 ? 0 : 0.03;
         sim_job *job = sim_job_new(&options);
         assert_true(sim_goes_on(job, &options));
-        sim_check_last_cut(job, &options);
-        for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, cuts++)
+        sim_check_last_snapshot(job, &options);
+        for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, snapshots++)
             sim_check_going_on(&options, one);
         sim_job_free(job);
     }
-    sim_expect_often("cuts", cuts, RUNS, 25);
+    sim_expect_often("snapshots", snapshots, RUNS, 25);
 }
 
 TEST(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named)
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_gradient_counts_once_in_any_mode),
         cmocka_unit_test(compressed_gradients_are_those_of_one_process_that_compresses),
         cmocka_unit_test(jobs_of_sixty_four_ranks),
-        cmocka_unit_test(a_job_goes_on_from_a_cut_at_any_step_on_any_number_of_servers),
+        cmocka_unit_test(a_job_goes_on_from_a_snapshot_at_any_step_on_any_number_of_servers),
         cmocka_unit_test(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named),
         cmocka_unit_test(disagreement_is_refused_with_a_diff),
     };

@@ -1,18 +1,18 @@
-/* test_sim_deaths.c - simulated jobs whose ranks die: spares take the places of servers, replicas follow them, jobs are started again. */
+/* test_sim_deaths.c - simulated jobs whose ranks die: standbys take the places of servers, replicas follow them, jobs are started again. */
 #include "tests/support/sim_seeds.h"
 
 /* Of those who die at the start, before all had agreed, nothing is left to go on from: then the job has failed. */
-TEST(a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost)
+TEST(a_standby_takes_the_place_of_a_dead_server_and_nothing_is_lost)
 {
     enum { RUNS = 2000 };
     uint64_t went_on = 0;
 
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync", "sync(backups=1)");
-        options.spares = 1 + (int)(seed % 2);
+        options.standbys = 1 + (int)(seed % 2);
         options.compress = seed % 5 ? NULL : seed % 2 ? "topk(0.05)" : "fp16";
         sim_job *job = sim_job_new(&options);
-        for (int i = 0; i < options.spares; i++)
+        for (int i = 0; i < options.standbys; i++)
             sim_kill_a_server(job, &options);
         went_on += sim_goes_on(job, &options);
         sim_job_free(job);
@@ -35,10 +35,10 @@ TEST(who_dies_between_its_goodbyes_keeps_nobody_waiting)
     for (EACH_SEED(1000)) {
         sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)");
         const char *text;
-        options.spares = (int)(seed / 2 % 4);
-        options.heirs = seed / 3 % 3;
+        options.standbys = (int)(seed / 2 % 4);
+        options.replacements = seed / 3 % 3;
         options.replicas = seed % 4 == 0;
-        options.cuts = seed % 5 == 0;
+        options.snapshots = seed % 5 == 0;
         sim_job *job = sim_job_new(&options);
         kill_leaving(job, 0, options.servers);
         kill_leaving(job, options.servers, options.trainers);
@@ -105,7 +105,7 @@ TEST(servers_agree_on_every_update_whoever_dies)
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "sync(fewer)", "sync(backups=1)", "sync(fewer)", "sync(backups=2)");
         options.trainers += 1 + (int)(seed % 2);
-        options.spares = 2;
+        options.standbys = 2;
         sim_job *job = sim_job_new(&options);
         for (int i = 0; i < 1 + (int)(seed % 2); i++)
             sim_kill_a_server(job, &options);
@@ -125,7 +125,7 @@ TEST(deaths_losses_and_new_starts_together_cost_nothing)
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)");
         options.trainers++;
-        options.spares = (int)(seed / 72 % 3);
+        options.standbys = (int)(seed / 72 % 3);
         options.replicas = seed % 5 < 3;
         options.loss = seed % 7 == 0 ? 0 : 0.04;
         sim_job *job = sim_storm(sim_job_new(&options), &options, &starts);
@@ -145,17 +145,17 @@ TEST(replicas_follow_one_another)
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)");
         options.steps = 12;
-        options.spares = 2 + (int)(seed / 7 % 4);
-        options.spares_there = options.replicas = true;
-        options.heirs = seed / 3 % 4 == 0;
+        options.standbys = 2 + (int)(seed / 7 % 4);
+        options.standbys_there = options.replicas = true;
+        options.replacements = seed / 3 % 4 == 0;
         options.tasks = !strcmp(options.mode, "async") && seed % 2 ? 4 : 0;
-        options.loss = options.heirs || seed % 3 ? 0 : 0.03;
-        options.cuts = seed % 4 == 0 && options.loss == 0;
+        options.loss = options.replacements || seed % 3 ? 0 : 0.03;
+        options.snapshots = seed % 4 == 0 && options.loss == 0;
         sim_job *job = sim_job_new(&options);
         sim_kill_one_of(job, sim_job_size(job) - options.servers, options.servers, 40000);
         job = sim_storm(job, &options, &starts);
         sim_job_check(job);
-        if (options.cuts && !options.tasks)            /* a step that a server leaves out is in no sum */
+        if (options.snapshots && !options.tasks)            /* a step that a server leaves out is in no sum */
             sim_job_check_snapshots(job);
         called += (uint64_t)sim_job_called(job);
         sim_job_free(job);
@@ -166,7 +166,7 @@ TEST(replicas_follow_one_another)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_spare_takes_the_place_of_a_dead_server_and_nothing_is_lost),
+        cmocka_unit_test(a_standby_takes_the_place_of_a_dead_server_and_nothing_is_lost),
         cmocka_unit_test(who_dies_between_its_goodbyes_keeps_nobody_waiting),
         cmocka_unit_test(a_replica_has_all_that_was_acknowledged),
         cmocka_unit_test(a_dead_trainer_stops_nobody_where_trainers_are_apart),

@@ -6,13 +6,13 @@ TEST(trainers_meet_in_every_mode)
     for (EACH_SEED(300)) {
         sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)", "sync(backups=1)");
         options.meets = true;
-        options.cuts = seed % 3 == 0;
-        options.loss = seed % 4 == 0 && !options.cuts ? 0.05 : 0;
+        options.snapshots = seed % 3 == 0;
+        options.loss = seed % 4 == 0 && !options.snapshots ? 0.05 : 0;
         sim_check_run(&options);
     }
 }
 
-TEST(a_spare_that_serves_knows_what_was_posted)
+TEST(a_standby_that_serves_knows_what_was_posted)
 {
     enum { RUNS = 400 };
     uint64_t went_on = 0;
@@ -20,10 +20,10 @@ TEST(a_spare_that_serves_knows_what_was_posted)
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)");
         options.meets = true;
-        options.spares = 1 + (int)(seed % 2);
-        options.cuts = seed % 3 == 0;
+        options.standbys = 1 + (int)(seed % 2);
+        options.snapshots = seed % 3 == 0;
         sim_job *job = sim_job_new(&options);
-        for (int i = 0; i < options.spares; i++)
+        for (int i = 0; i < options.standbys; i++)
             sim_kill_a_server(job, &options);
         went_on += sim_goes_on(job, &options);
         sim_job_free(job);
@@ -31,26 +31,26 @@ TEST(a_spare_that_serves_knows_what_was_posted)
     sim_expect_often("jobs that went on", went_on, RUNS, 25);
 }
 
-/* An heir asks for all results from the first one on. */
-TEST(an_heir_gets_what_the_dead_trainer_got)
+/* A replacement asks for all results from the first one on. */
+TEST(a_replacement_gets_what_the_dead_trainer_got)
 {
     enum { RUNS = 400 };
-    uint64_t heirs = 0;
+    uint64_t replacements = 0;
 
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "geo(1)");
-        options.meets = options.heirs = true;
+        options.meets = options.replacements = true;
         options.trainers++;
         options.steps = 8;
-        options.spares = 2;
-        options.cuts = seed % 3 == 0;
+        options.standbys = 2;
+        options.snapshots = seed % 3 == 0;
         sim_job *job = sim_job_new(&options);
         sim_kill_a_trainer(job, &options, 60000);
         sim_goes_on(job, &options);
-        heirs += (uint64_t)sim_job_heirs(job);
+        replacements += (uint64_t)sim_job_replacements(job);
         sim_job_free(job);
     }
-    sim_expect_often("heirs", heirs, RUNS, 25);
+    sim_expect_often("replacements", replacements, RUNS, 25);
 }
 
 TEST(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting)
@@ -75,10 +75,10 @@ TEST(deaths_losses_and_new_starts_change_no_result)
         sim_options options = options_of(seed, "sync", "async", "sync(fewer)", "ssp(1)", "sync(backups=1)", "geo(1)");
         options.meets = true;
         options.trainers++;
-        options.spares = (int)(seed / 72 % 3);
-        options.heirs = seed % 2;
+        options.standbys = (int)(seed / 72 % 3);
+        options.replacements = seed % 2;
         options.replicas = seed % 5 < 3;
-        options.loss = options.heirs || seed % 7 == 0 ? 0 : 0.04;
+        options.loss = options.replacements || seed % 7 == 0 ? 0 : 0.04;
         sim_job *job = sim_storm(sim_job_new(&options), &options, &starts);
         sim_job_check(job);
         sim_job_free(job);
@@ -92,8 +92,8 @@ TEST(all_hear_of_a_stop_in_time)
         sim_options options = options_of(seed, "sync", "sync(fewer)", "ssp(1)", "ssp(3)");
         options.stops = 1 + (int)(seed % 3);
         options.steps = 12;
-        options.cuts = seed % 3 == 0;
-        options.loss = seed % 4 == 0 && !options.cuts ? 0.05 : 0;
+        options.snapshots = seed % 3 == 0;
+        options.loss = seed % 4 == 0 && !options.snapshots ? 0.05 : 0;
         sim_check_run(&options);
     }
 }
@@ -101,34 +101,34 @@ TEST(all_hear_of_a_stop_in_time)
 TEST(a_stop_outlives_server_0_and_its_author)
 {
     enum { RUNS = 600 };
-    uint64_t went_on = 0, heirs = 0;
+    uint64_t went_on = 0, replacements = 0;
 
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "sync", "sync(fewer)", "ssp(1)");
         options.stops = 1 + (int)(seed % 3);
         options.steps = 12;
         options.trainers++;
-        options.heirs = seed % 2;
-        options.spares = 2;
+        options.replacements = seed % 2;
+        options.standbys = 2;
         sim_job *job = sim_job_new(&options);
-        if (options.heirs)
+        if (options.replacements)
             sim_kill_a_trainer(job, &options, 60000);
         else
             sim_kill_a_server(job, &options);
         went_on += sim_goes_on(job, &options);
-        heirs += (uint64_t)sim_job_heirs(job);
+        replacements += (uint64_t)sim_job_replacements(job);
         sim_job_free(job);
     }
     sim_expect_often("jobs that went on", went_on, RUNS, 25);
-    sim_expect_often("heirs", heirs, RUNS / 2, 25);
+    sim_expect_often("replacements", replacements, RUNS / 2, 25);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trainers_meet_in_every_mode),
-        cmocka_unit_test(a_spare_that_serves_knows_what_was_posted),
-        cmocka_unit_test(an_heir_gets_what_the_dead_trainer_got),
+        cmocka_unit_test(a_standby_that_serves_knows_what_was_posted),
+        cmocka_unit_test(a_replacement_gets_what_the_dead_trainer_got),
         cmocka_unit_test(a_dead_trainer_that_nobody_follows_keeps_nobody_waiting),
         cmocka_unit_test(deaths_losses_and_new_starts_change_no_result),
         cmocka_unit_test(all_hear_of_a_stop_in_time),

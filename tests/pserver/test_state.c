@@ -55,7 +55,7 @@ static void check_state_of(tr_state *state, uint64_t updates)
         assert_int_equal(now.trainer[i], i == 0 ? TR_TRAINER_IN : i == 1 ? TR_TRAINER_GONE : 0);
     }
     assert_int_equal(now.decided, updates + 1);
-    assert_int_equal(now.verdicts, 2 * updates);
+    assert_int_equal(now.decisions, 2 * updates);
     assert_int_equal(now.start, 3);
     assert_int_equal(tr_state_side(state), (int)(updates % 2));
     assert_int_equal(tr_state_trainers(state), TRAINERS);
@@ -84,7 +84,7 @@ TEST(one_that_goes_back_has_what_counts_then_if_it_is_known)
 {
     const uint64_t  settled[TRAINERS] = {2, 3, 4};
     const uint8_t   flags[TRAINERS] = {0, TR_TRAINER_GONE, 0};
-    const tr_commit commit = {.updates = 2, .settled = settled, .trainer = flags, .decided = 3, .verdicts = 4};
+    const tr_commit commit = {.updates = 2, .settled = settled, .trainer = flags, .decided = 3, .decisions = 4};
     tr_state       *kept = NULL;
 
     make_state(3);

@@ -416,7 +416,7 @@ TEST(rows_move_by_shards_to_any_number_of_tables)
     tr_table_free(whole);
 }
 
-/* -- a cut ------------------------------------------------------------------------------------------ */
+/* -- a snapshot ------------------------------------------------------------------------------------------ */
 
 static int by_key(const void *a, const void *b)
 {
@@ -448,27 +448,27 @@ static char *read_all(const tr_table *t, read_fn read, uint64_t stride, uint64_t
     return all;
 }
 
-typedef struct cut_reader {
+typedef struct snapshot_reader {
     const tr_table *table;
     atomic_bool     is_done;
     char           *rows, *candidates;
     uint64_t        bytes, candidate_bytes, stride;
-} cut_reader;
+} snapshot_reader;
 
-static void *read_cut(void *payload)
+static void *read_snapshot(void *payload)
 {
-    cut_reader *r = payload;
+    snapshot_reader *r = payload;
 
-    r->rows = read_all(r->table, tr_table_cut_read, r->stride, &r->bytes);
-    r->candidates = read_all(r->table, tr_table_cut_read_candidates, sizeof(tr_slot_row), &r->candidate_bytes);
+    r->rows = read_all(r->table, tr_table_snapshot_read, r->stride, &r->bytes);
+    r->candidates = read_all(r->table, tr_table_snapshot_read_candidates, sizeof(tr_slot_row), &r->candidate_bytes);
     atomic_store(&r->is_done, true);
     return NULL;
 }
 
 /* Rows are changed, made, removed and their places used again, while another thread reads the moment before all that. */
-TEST(a_cut_is_one_moment_while_updates_go_on)
+TEST(a_snapshot_is_one_moment_while_updates_go_on)
 {
-    enum { KEYS = 60000, STEP = 3000, CUTS = 5 };
+    enum { KEYS = 60000, STEP = 3000, SNAPSHOT = 5 };
     tr_table_config config = config_of(TR_FP16);
     tr_table_report report;
     uint64_t        step = 0, seed = 0;
@@ -478,8 +478,8 @@ TEST(a_cut_is_one_moment_while_updates_go_on)
     config.max_age = 20;
     tr_table *t = make(&config);
     tr_table_get_report(t, &report);
-    for (int c = 0; c < CUTS; c++) {
-        cut_reader r = {.table = t, .stride = report.row_bytes};
+    for (int c = 0; c < SNAPSHOT; c++) {
+        snapshot_reader r = {.table = t, .stride = report.row_bytes};
         uint64_t   bytes, candidate_bytes;
         pthread_t  thread;
         for (int i = 0; i < 40; i++) {
@@ -491,8 +491,8 @@ TEST(a_cut_is_one_moment_while_updates_go_on)
         char *rows = read_all(t, tr_table_pack, r.stride, &bytes);
         char *candidates = read_all(t, tr_table_pack_candidates, sizeof(tr_slot_row), &candidate_bytes);
         assert_true(bytes > 1000 * r.stride && candidate_bytes);
-        EXPECT_OK(tr_table_cut(t));
-        assert_int_equal(pthread_create(&thread, NULL, read_cut, &r), 0);
+        EXPECT_OK(tr_table_snapshot(t));
+        assert_int_equal(pthread_create(&thread, NULL, read_snapshot, &r), 0);
         for (int i = 0; i < 200 && !(i > 3 && atomic_load(&r.is_done)); i++) {
             EXPECT_OK(tr_table_evict(t, step, NULL));
             for (int k = 0; k < STEP; k++)
@@ -500,7 +500,7 @@ TEST(a_cut_is_one_moment_while_updates_go_on)
             update(t, ++step, keys, STEP, 1);
         }
         pthread_join(thread, NULL);
-        tr_table_cut_end(t);
+        tr_table_snapshot_end(t);
         assert_int_equal(r.bytes, bytes);
         assert_memory_equal(r.rows, rows, bytes);
         assert_int_equal(r.candidate_bytes, candidate_bytes);
@@ -575,7 +575,7 @@ int main(void)
         cmocka_unit_test(a_share_of_the_keys_is_admitted_whatever_the_order),
         cmocka_unit_test(rows_leave_by_age_and_by_number),
         cmocka_unit_test(rows_move_by_shards_to_any_number_of_tables),
-        cmocka_unit_test(a_cut_is_one_moment_while_updates_go_on),
+        cmocka_unit_test(a_snapshot_is_one_moment_while_updates_go_on),
         cmocka_unit_test(candidates_move_by_shards_too),
         cmocka_unit_test(what_cannot_be_is_explained),
     };

@@ -147,15 +147,15 @@ TEST(tables_of_one_process_come_back)
 }
 
 /* What three servers have of a table. */
-static tr_part *write_part(const char *folder, int server, const tr_table *whole, const uint32_t cuts[4], uint64_t cut)
+static tr_part *write_part(const char *folder, int server, const tr_table *whole, const uint32_t snapshots[4], uint64_t snapshot)
 {
-    tr_table *mine = make(tr_table_get_config(whole), cuts[server], cuts[server + 1] - cuts[server]);
+    tr_table *mine = make(tr_table_get_config(whole), snapshots[server], snapshots[server + 1] - snapshots[server]);
     void     *rows;
     uint64_t  bytes;
     tr_part  *part = NULL;
-    char     *name = tr_part_name(server, 3, cut);
+    char     *name = tr_part_name(server, 3, snapshot);
 
-    for (uint32_t shard = cuts[server]; shard < cuts[server + 1]; shard++) {
+    for (uint32_t shard = snapshots[server]; shard < snapshots[server + 1]; shard++) {
         EXPECT_OK(tr_table_pack(whole, shard, &rows, &bytes));
         EXPECT_OK(tr_table_unpack(mine, rows, bytes));
         free(rows);
@@ -165,24 +165,24 @@ static tr_part *write_part(const char *folder, int server, const tr_table *whole
     }
     const tr_job_table words = about(mine, "words", 10 + server);
     const tr_state     state = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
-    EXPECT_OK(tr_tables_cut(1, &state));
+    EXPECT_OK(tr_tables_snapshot(1, &state));
     EXPECT_OK(tr_part_write(&part, folder, name, 1, &state));
-    tr_tables_cut_end(1, &state);
+    tr_tables_snapshot_end(1, &state);
     tr_table_free(mine);
     free(name);
     return part;
 }
 
-static void write_parts(const char *folder, const tr_table *whole, const uint32_t cuts[4])
+static void write_parts(const char *folder, const tr_table *whole, const uint32_t snapshots[4])
 {
     const tr_checkpoint_facts facts = {.step = 5, .mode = "sync"};
-    const uint64_t            cut = tr_checkpoint_new_cut();
+    const uint64_t            snapshot = tr_checkpoint_new_number();
     char                     *path = tr_checkpoint_path(folder, 5);
     tr_part                  *parts[3];
 
     for (int i = 0; i < 3; i++)
-        parts[i] = write_part(path, i, whole, cuts, cut);
-    EXPECT_OK(tr_manifest_write(path, &facts, cut, 3, parts));
+        parts[i] = write_part(path, i, whole, snapshots, snapshot);
+    EXPECT_OK(tr_manifest_write(path, &facts, snapshot, 3, parts));
     for (int i = 0; i < 3; i++)
         tr_part_free(parts[i]);
     free(path);

@@ -223,7 +223,7 @@ static void check_whole_snapshot(const sim_job *job, sums *expected, const sim_s
                  (unsigned long long)job->options.seed, one->step[0]);
 }
 
-/* Nobody says of a trainer that is lost which of its steps a cut has. */
+/* Nobody says of a trainer that is lost which of its steps a snapshot has. */
 static bool has_lost_trainers(const sim_job *job)
 {
     bool has_lost = false;
@@ -245,7 +245,7 @@ static void check_update_snapshot(const sim_job *job, const sim_snapshot *one)
     for (int i = 0; i < one->trainers; i++)
         for (uint64_t n = 0; n < furthest(job)->updates && !sim__trainer_is_dead(job, i); n++)
             if (n < one->updates && (int)furthest(job)->history[n][i] > one->step[i])
-                fail_msg("seed %llu: the cut of update %llu has step %llu of trainer %d, which goes on behind step %d",
+                fail_msg("seed %llu: the snapshot of update %llu has step %llu of trainer %d, which goes on behind step %d",
                          (unsigned long long)job->options.seed, (unsigned long long)one->updates,
                          (unsigned long long)furthest(job)->history[n][i], i, one->step[i]);
 }
@@ -268,7 +268,7 @@ void sim_job_check(const sim_job *job)
 {
     int *local = calloc((size_t)job->options.servers, sizeof *local);
 
-    if (!job->policy.gathers_apart)
+    if (!job->policy.gathers_per_trainer)
         check_sync(job);
     else
         check_settled(job);

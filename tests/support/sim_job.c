@@ -21,7 +21,7 @@ static tr_node core_of(const sim_rank *r)
     return r->trainer   ? tr_client_node(r->trainer->client)
            : r->replica ? tr_replica_node(r->replica)
            : r->server  ? tr_server_node(r->server)
-                        : tr_spare_node(r->spare);
+                        : tr_standby_node(r->standby);
 }
 
 static void *rank_place(void *self, int peer, const tr_wire *wire)
@@ -44,9 +44,9 @@ static void rank_receive(void *self, int64_t now, int peer, const tr_wire *wire,
         tr_roster_inherit(r->roster, (int)wire->replace_done.trainer, peer, wire->replace_done.called) && r->trainer &&
         r->trainer->index == (int)wire->replace_done.trainer)
         tr_sim_kill(r->job->sim, r->number, 0);    /* it was thought dead */
-    if (wire->kind == TR_WIRE_MIRROR_IS)
-        tr_roster_mirror(r->roster, (int)wire->server.server, peer);
-    if (wire->kind == TR_WIRE_SERVING && r->roster->rank[peer].role == TR_ROLE_SPARE) {
+    if (wire->kind == TR_WIRE_REPLICA_DONE)
+        tr_roster_set_replica(r->roster, (int)wire->server.server, peer);
+    if (wire->kind == TR_WIRE_SERVING && r->roster->rank[peer].role == TR_ROLE_STANDBY) {
         Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, wire->bytes, payload);
         tr_roster_replace(r->roster, (int)serving->server, peer);
         trireme__pserver__serving__free_unpacked(serving, NULL);
@@ -170,18 +170,18 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     sim__trainer_init(t, r->job, trainer, r->number);
     t->steps = r->job->options.tasks ? SIM_MOST_STEPS : dead->corpse->steps;
     t->fact = dead->corpse->fact;
-    t->client = tr_client_new_heir(r->roster, &options);
+    t->client = tr_client_new_replacement(r->roster, &options);
     tr_client_set_place(t->client, sim__pack_place, t);
     r->trainer = t;
-    r->job->heirs++;
+    r->job->replacements++;
     sim__trainer_sleep(t);
 }
 
-static void mirror(void *self, int server)
+static void replicate(void *self, int server)
 {
     sim_rank *r = self;
 
-    if (tr_roster_mirror(r->roster, server, r->number))
+    if (tr_roster_set_replica(r->roster, server, r->number))
         sim__replica_new_called(r, server);
 }
 
@@ -211,15 +211,15 @@ static tr_role role_of(const sim_job *job, int i)
 
     return i < job->options.servers             ? TR_ROLE_SERVER
            : i < trainers                       ? TR_ROLE_TRAINER
-           : i < trainers + job->options.spares ? TR_ROLE_SPARE
+           : i < trainers + job->options.standbys ? TR_ROLE_STANDBY
                                                 : TR_ROLE_REPLICA;
 }
 
-/* All are on one host, but for replicas and, perhaps, some spares. */
+/* All are on one host, but for replicas and, perhaps, some standbys. */
 static const char *host_of(const sim_job *job, int i)
 {
-    const bool is_spare_there = role_of(job, i) == TR_ROLE_SPARE && job->options.spares_there && i % 2;
-    return role_of(job, i) == TR_ROLE_REPLICA || is_spare_there ? "there" : "here";
+    const bool is_standby_there = role_of(job, i) == TR_ROLE_STANDBY && job->options.standbys_there && i % 2;
+    return role_of(job, i) == TR_ROLE_REPLICA || is_standby_there ? "there" : "here";
 }
 
 static void make_rank(sim_job *job, int number)
@@ -230,12 +230,12 @@ static void make_rank(sim_job *job, int number)
     for (int i = 0; i < job->size; i++)
         tr_roster_put(r->roster, i, role_of(job, i), (uint32_t)job->start, 100 + i, "h", host_of(job, i));
     for (int i = 0; i < job->size; i++)
-        r->roster->rank[i].can_inherit = job->options.heirs;
+        r->roster->rank[i].can_inherit = job->options.replacements;
     assert_int_equal(tr_roster_close(r->roster), TR_OK);
     if (role_of(job, number) == TR_ROLE_SERVER) {
         sim__server_new(r, number);
-    } else if (role_of(job, number) == TR_ROLE_SPARE) {
-        r->spare = tr_spare_new(r->roster, take_place, inherit, mirror, r);
+    } else if (role_of(job, number) == TR_ROLE_STANDBY) {
+        r->standby = tr_standby_new(r->roster, take_place, inherit, replicate, r);
     } else if (role_of(job, number) == TR_ROLE_REPLICA) {
         sim__replica_new(r, r->roster->rank[number].index);
     } else {
@@ -259,7 +259,7 @@ static sim_job *make_job(const sim_options *options, sim_place *left, int start)
     job->options = *options;
     assert_int_equal(tr_policy_parse(&job->policy, options->mode), TR_OK);
     assert_int_equal(tr_compress_parse(&job->compress, options->compress ? options->compress : "none"), TR_OK);
-    job->size = options->servers * (1 + options->replicas) + options->trainers + options->spares;
+    job->size = options->servers * (1 + options->replicas) + options->trainers + options->standbys;
     job->sim = tr_sim_new(job->size, &sim);
     job->is_slow = tr_sim_random(job->sim, 2);
     job->is_even = options->seed % 2;
@@ -276,7 +276,7 @@ static sim_job *make_job(const sim_options *options, sim_place *left, int start)
         job->place[s].server = NULL;
         job->place[s].replica = NULL;
         job->place[s].counts = false;
-        job->place[s].mirror = 0;
+        job->place[s].replica_rank = 0;
         job->place[s].may_fall |= left && job->policy.decides;
     }
     for (int i = 0; i < options->trainers; i++) {
@@ -323,7 +323,7 @@ void sim_job_free(sim_job *job)
 {
     for (int i = 0; i < job->size; i++) {
         tr_server_free(job->rank[i].server);
-        tr_spare_free(job->rank[i].spare);
+        tr_standby_free(job->rank[i].standby);
         tr_replica_free(job->rank[i].replica);
         if (job->rank[i].trainer)
             tr_client_free(job->rank[i].trainer->client);
@@ -380,9 +380,9 @@ void sim_job_set_fact(sim_job *job, int who, const char *fact)
     job->trainer[who].fact = fact;
 }
 
-int sim_job_heirs(const sim_job *job)
+int sim_job_replacements(const sim_job *job)
 {
-    return job->heirs;
+    return job->replacements;
 }
 
 int64_t sim_job_longest_wait(const sim_job *job)
@@ -434,7 +434,7 @@ tr_status sim_job_status(const sim_job *job, int rank, const char **text)
 
 /* -- running ------------------------------------------------------------------------------------- */
 
-/* It has left, and has everybody's goodbye. Where they are not said a spare is not waited for. */
+/* It has left, and has everybody's goodbye. Where they are not said a standby is not waited for. */
 static bool has_ended(const sim_rank *r)
 {
     bool has_all = r->goodbyes == r->job->size - 1;
@@ -464,11 +464,11 @@ static bool has_successors(const sim_job *job)
 
     for (int i = 0; i < job->size; i++) {
         const sim_rank *r = &job->rank[i];
-        const bool      is_dead = tr_sim_is_dead(job->sim, i), is_spare = r->spare && !r->server && !r->trainer && !r->replica;
+        const bool      is_dead = tr_sim_is_dead(job->sim, i), is_standby = r->standby && !r->server && !r->trainer && !r->replica;
         is_missed |= is_dead && r->trainer && !r->corpse && r->trainer->phase != SIM_END;
-        may_come |= !is_dead && is_spare && is_ignorant(job, r);
+        may_come |= !is_dead && is_standby && is_ignorant(job, r);
     }
-    return job->options.heirs && is_missed && may_come;
+    return job->options.replacements && is_missed && may_come;
 }
 
 static bool drive(void *payload)

@@ -1,4 +1,4 @@
-/* sim_job.h - a whole job under the seeded scheduler (pserver/transport/transport_sim.h): servers, trainers and spares whose programs
+/* sim_job.h - a whole job under the seeded scheduler (pserver/transport/transport_sim.h): servers, trainers and standbys whose programs
  * are a few lines of C, so that what they compute is known.
  *
  * In mode sync a gradient depends on the trainer, the step and the parameters that were pulled, and the update has momentum: one
@@ -12,18 +12,18 @@
 #include "pserver/core/client.h"
 #include "pserver/core/replica.h"
 #include "pserver/core/server.h"
-#include "pserver/core/spare.h"
+#include "pserver/core/standby.h"
 #include "pserver/transport/transport_sim.h"
 
 enum { SIM_PARAMS = 4, SIM_TOTAL = 3 + 700 + 4500 + 11000, SIM_CHUNK = 4096, SIM_KEYS = 40, SIM_WIDTH = 3, SIM_SERVERS = 16,
        SIM_PASSES = 2, SIM_TASKS = 9, SIM_TASK_BATCHES = 3, SIM_BATCHES = SIM_PASSES * SIM_TASKS * SIM_TASK_BATCHES };
 
-/* What a cut has kept: the state of an update, and where the trainers were. */
+/* What a snapshot has kept: the state of an update, and where the trainers were. */
 typedef struct sim_snapshot {
     struct sim_snapshot *next;
     uint64_t updates;
     int      trainers;
-    int      maker;                   /* trainer that has begun it */
+    int      initiator;                   /* trainer that has begun it */
     int     *step, *left;             /* of each trainer: behind it, and to come */
     float    param[SIM_TOTAL], momentum[SIM_TOTAL];
     uint8_t *tasks;                   /* the state of leased tasks, or NULL */
@@ -33,18 +33,18 @@ typedef struct sim_snapshot {
 
 typedef struct sim_options {
     uint64_t    seed;
-    int         servers, trainers, spares;
+    int         servers, trainers, standbys;
     const char *mode;
     double      loss;                 /* of messages, and of doubling them */
     int         steps;                /* a trainer makes 1 to so many */
     const char *compress;             /* NULL: gradients travel as they are */
-    bool        cuts;                 /* now and then, and a last one */
+    bool        snapshots;                 /* now and then, and a last one */
     const sim_snapshot *from;         /* a job of other numbers of servers goes on from here; NULL: it begins anew */
     bool        replicas;             /* of each server, on another host */
-    bool        spares_there;         /* on that one, every other spare */
-    bool        heirs;                /* spares take the places of trainers, too */
+    bool        standbys_there;         /* on that one, every other standby */
+    bool        replacements;                /* standbys take the places of trainers, too */
     int64_t     disk;                 /* nanoseconds that it takes at most to write a part; 0: 20000 */
-    int64_t     heirs_late;           /* nanoseconds from each of these on: a spare is called, it has joined, until it goes on */
+    int64_t     replacements_late;           /* nanoseconds from each of these on: a standby is called, it has joined, until it goes on */
     bool        meets;                /* trainers take part in a collective behind each step */
     int         stops;                /* behind this step a trainer asks all to end; the others are to hear of it in time. 0: none does */
     int         tasks;                /* leased, in each of SIM_PASSES passes; steps are of their batches. 0: none */
@@ -67,15 +67,15 @@ bool     sim_job_has_replica(const sim_job *job, int server);
 
 /* Of the ranks of all roles. */
 int  sim_job_size(const sim_job *job);
-/* How many trainers were replaced by heirs. */
-int sim_job_heirs(const sim_job *job);
+/* How many trainers were replaced by replacements. */
+int sim_job_replacements(const sim_job *job);
 /* How often a rank that waited has become a replica that counts, in all starts of the job. */
 int sim_job_called(const sim_job *job);
 /* Would nobody start it again: no rank has failed, and no death is left that nobody who lives has missed? */
 bool sim_job_is_over(const sim_job *job);
 /* Nanoseconds that a trainer's process which nobody followed waited longest, from when it had ended a step until it could begin the next. */
 int64_t sim_job_longest_wait(const sim_job *job);
-/* Kill a rank at a time; servers come first, then trainers, spares, and replicas. */
+/* Kill a rank at a time; servers come first, then trainers, standbys, and replicas. */
 void sim_job_kill(sim_job *job, int rank, int64_t after);
 /* Kill a rank between its goodbyes: it has said so many, to `first` and the ranks behind it. */
 void sim_job_kill_leaving(sim_job *job, int rank, int first, int goodbyes);
@@ -93,7 +93,7 @@ bool sim_job_is_good(const sim_job *job);
 void sim_job_check(const sim_job *job);
 /* Fails the test where a batch of leased tasks is not in every server, or twice without a trainer that has died. */
 void sim_job_check_tasks(const sim_job *job);
-/* All whole cuts, the newest first; the job's. */
+/* All whole snapshots, the newest first; the job's. */
 const sim_snapshot *sim_job_snapshots(const sim_job *job);
 /* Fails the test where one is not, bit by bit, the state of its update (kinds of sync), or the sum of just the steps that its
  * trainers had made (other modes). */

@@ -52,7 +52,7 @@ static bool is_author(const sim_trainer *t)
     return t->index == (int)(t->job->options.seed % (uint64_t)t->job->options.trainers);
 }
 
-/* Also an heir's, which comes behind that step. */
+/* Also a replacement's, which comes behind that step. */
 static void post_stop(sim_trainer *t)
 {
     tr_post packed = TRIREME__PSERVER__POST__INIT;

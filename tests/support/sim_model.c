@@ -95,11 +95,11 @@ void sim__descend(const sim_job *job, float *to, float *momentum_to, const float
 
 int64_t sim__bound(const sim_job *job)
 {
-    int64_t cuts = 1;                              /* a rank dies, and a cut is begun anew at once, perhaps by another trainer */
+    int64_t snapshots = 1;                              /* a rank dies, and a snapshot is begun anew at once, perhaps by another trainer */
 
     for (int rank = 0; rank < job->size; rank++)
-        cuts += tr_sim_is_dead(job->sim, rank);
-    return job->policy.lead + (job->options.cuts ? 2 * cuts : 0);
+        snapshots += tr_sim_is_dead(job->sim, rank);
+    return job->policy.lead + (job->options.snapshots ? 2 * snapshots : 0);
 }
 
 double sim__weight(const sim_job *job, int who, int step)

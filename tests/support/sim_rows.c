@@ -161,14 +161,14 @@ void sim__push_rows(sim_trainer *t)
 /* Has it said that its steps are over, or died? */
 static bool is_gone(const sim_job *job, int trainer)
 {
-    return job->trainer[trainer].phase >= SIM_STAY || (!job->options.heirs && sim__trainer_is_dead(job, trainer));
+    return job->trainer[trainer].phase >= SIM_STAY || (!job->options.replacements && sim__trainer_is_dead(job, trainer));
 }
 
-/* Is it gone for this server? Then an heir of it may say goodbye to others yet. */
+/* Is it gone for this server? Then a replacement of it may say goodbye to others yet. */
 static bool is_gone_at(const sim_job *job, int server, int trainer)
 {
     const sim_place *p = &job->place[server];
-    return job->options.heirs && (p->flags[trainer] & TR_TRAINER_GONE || p->settled[trainer] == (uint64_t)job->trainer[trainer].steps);
+    return job->options.replacements && (p->flags[trainer] & TR_TRAINER_GONE || p->settled[trainer] == (uint64_t)job->trainer[trainer].steps);
 }
 
 /* What the answers say of the others' steps: as many as the mode promises, and no more than are there. */

@@ -38,7 +38,7 @@ bool sim_goes_on(sim_job *job, const sim_options *options)
     if (!sim_job_is_good(job))
         return false;
     sim_job_check(job);
-    if (options->cuts)
+    if (options->snapshots)
         sim_job_check_snapshots(job);
     return true;
 }
@@ -77,20 +77,20 @@ void sim_check_going_on(const sim_options *before, const sim_snapshot *from)
     sim_options options = *before;
 
     options.servers = 1 + (before->servers + (int)(before->seed / 2 % 2)) % 3;
-    options.cuts = false;
+    options.snapshots = false;
     options.from = from;
     sim_check_run(&options);
 }
 
-void sim_check_last_cut(sim_job *job, const sim_options *options)
+void sim_check_last_snapshot(sim_job *job, const sim_options *options)
 {
     const sim_snapshot *last = sim_job_snapshots(job);
 
     if (!last)
-        fail_msg("seed %llu: there is no cut", (unsigned long long)options->seed);
+        fail_msg("seed %llu: there is no snapshot", (unsigned long long)options->seed);
     for (int i = 0; i < last->trainers; i++)
         if (last->left[i] && !tr_sim_is_dead(sim_job_sim(job), options->servers + i))
-            fail_msg("seed %llu: the last cut lacks %d steps of trainer %d", (unsigned long long)options->seed, last->left[i], i);
+            fail_msg("seed %llu: the last snapshot lacks %d steps of trainer %d", (unsigned long long)options->seed, last->left[i], i);
 }
 
 int64_t sim_moment(sim_job *job, uint64_t within)

@@ -23,14 +23,14 @@ sim_options sim_options_by(uint64_t seed, const char *const *modes, uint64_t cou
 
 /* It ends, and nobody stands still for long: what takes a second here took seconds of words that were lost, or a patience that ran out. */
 void        sim_run_seed(sim_job *job, uint64_t seed);
-/* Is nothing lost by the deaths that were planned? Then all that the job has made is right, its cuts too. */
+/* Is nothing lost by the deaths that were planned? Then all that the job has made is right, its snapshots too. */
 bool        sim_goes_on(sim_job *job, const sim_options *options);
 /* Nobody dies, so nobody fails. */
 void        sim_check_run(const sim_options *options);
-/* A job that goes on from a cut, on another number of servers. */
+/* A job that goes on from a snapshot, on another number of servers. */
 void        sim_check_going_on(const sim_options *before, const sim_snapshot *from);
-/* The newest cut has all that the living have made, whoever's data ended first. */
-void        sim_check_last_cut(sim_job *job, const sim_options *options);
+/* The newest snapshot has all that the living have made, whoever's data ended first. */
+void        sim_check_last_snapshot(sim_job *job, const sim_options *options);
 /* No trainer's process that nobody followed waited longer, in nanoseconds. */
 void        sim_check_waits(const sim_job *job, const sim_options *options, int64_t most);
 /* A test whose events do not come is no test; a few seeds may have none. `runs` are those that it makes if not otherwise said. */

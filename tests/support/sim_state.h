@@ -1,5 +1,5 @@
 /* sim_state.h - the inside of a simulated job, shared by sim_job.c (ranks, and running them), sim_model.c (what is computed),
- * sim_rows.c (the same for a sparse table), sim_tasks.c (leased tasks), sim_meet.c (collectives), sim_store.c (what a server holds), sim_cut.c
+ * sim_rows.c (the same for a sparse table), sim_tasks.c (leased tasks), sim_meet.c (collectives), sim_store.c (what a server holds), sim_snapshot.c
  * (checkpoints), sim_trainer.c (what a trainer does) and sim_check.c (what must have come out). */
 #ifndef TR_TESTS_SIM_STATE_H
 #define TR_TESTS_SIM_STATE_H
@@ -31,12 +31,12 @@ typedef struct sim_place {
     bool     **is_computed;           /* element by element: in the update that is being gathered */
     tr_update  update;
     bool       is_ready;              /* was committed */
-    int        mirror;                /* rank + 1 of the replica that counts */
+    int        replica_rank;                /* rank + 1 of the replica that counts */
     bool       has_counted;           /* in this start of the job or an earlier one */
     bool       counts;                /* as a replica: has all that its server tells others */
     struct sim_frozen *frozen;        /* what a new replica gets */
     bool       may_fall;              /* it went back, or begins again where others had not dropped a step; not committed since */
-    uint64_t   updates, decided, verdicts, *settled;
+    uint64_t   updates, decided, decisions, *settled;
     uint32_t   start;                 /* of the job, that committed last */
     uint8_t   *flags;                 /* of each trainer */
     uint64_t **history;               /* of each update and trainer: the step that it has of it; 0: none */
@@ -86,11 +86,11 @@ typedef struct sim_trainer {
     sim_phase   phase;
     uint64_t    ticket;
     float      *param, *grad;
-    bool        is_cutting;           /* a cut that it has begun is not answered */
-    bool        has_cut;              /* the last one that it has begun was whole */
-    bool        wishes_cut;           /* a death has cost one, and it is begun anew behind the next step */
-    int         tries;                /* of the last cut */
-    int64_t     asleep_until;         /* an heir */
+    bool        takes_snapshot;           /* a snapshot that it has begun is not answered */
+    bool        last_is_whole;              /* the last one that it has begun was whole */
+    bool        wants_snapshot;           /* a death has cost one, and it is begun anew behind the next step */
+    int         tries;                /* of the last snapshot */
+    int64_t     asleep_until;         /* a replacement */
     int64_t     waits_since, waited;  /* for the step that comes; longest of all */
     float      *residual;             /* of compression, for all blocks */
     uint8_t    *payload;
@@ -117,8 +117,8 @@ typedef struct sim_rank {
     sim_job     *job;
     int          number;
     tr_roster   *roster;
-    tr_server   *server;              /* a server's core, or a spare's that took a place */
-    tr_spare    *spare;
+    tr_server   *server;              /* a server's core, or a standby's that took a place */
+    tr_standby    *standby;
     tr_replica  *replica;
     sim_trainer *trainer;
     sim_trainer *corpse;              /* what died here, when another rank is that trainer now; `trainer` is the same */
@@ -140,7 +140,7 @@ typedef struct sim_applied {
     tr_server          *server;
     tr_replica         *replica;
     int                 rank;
-    uint8_t            *bytes;        /* of a part of a cut on its way to the disk */
+    uint8_t            *bytes;        /* of a part of a snapshot on its way to the disk */
     size_t              size;
 } sim_applied;
 
@@ -156,7 +156,7 @@ struct sim_job {
     sim_block       *block;
     tr_client_value *first;           /* of each server, room for all blocks */
     bool             is_even, is_slow, ends_failed;
-    int              heirs;           /* that took a place */
+    int              replacements;           /* that took a place */
     int              called;          /* ranks that became replicas, and count */
     int              start;           /* of the job: 1, 2, ... */
     int              losses;          /* trainers that died before this start of the job */
@@ -180,7 +180,7 @@ void      sim__arrive(const sim_job *job, float *grad, float *residual, double w
 void      sim__descend(const sim_job *job, float *to, float *momentum_to, const float *param, const float *momentum,
                        const float *grad, int64_t count);
 
-/* How many steps a trainer may be ahead of any other, mode ssp: more than the mode says while a cut is gathered (server_cut.c). */
+/* How many steps a trainer may be ahead of any other, mode ssp: more than the mode says while a snapshot is gathered (server_snapshot.c). */
 int64_t   sim__bound(const sim_job *job);
 
 /* sim_rows.c */
@@ -213,11 +213,11 @@ bool      sim__tasks_have_batch(sim_trainer *t);
 bool      sim__tasks_idle(sim_trainer *t);
 /* The step that is being made is of the next batches. */
 void      sim__tasks_make_step(sim_trainer *t);
-/* Rows that count the batches which a job has behind it that goes on from a cut. */
+/* Rows that count the batches which a job has behind it that goes on from a snapshot. */
 void      sim__tasks_first_rows(const sim_job *job, float *rows);
 /* Trainers that died, in all starts of the job. */
 int       sim__losses(const sim_job *job);
-/* The position in a cut is that of what its servers have. */
+/* The position in a snapshot is that of what its servers have. */
 void      sim__check_position(const sim_job *job, const sim_snapshot *one);
 
 /* sim_store.c */
@@ -237,12 +237,12 @@ int        sim__place_rank(const sim_place *p);
 sim_applied *sim__later(sim_place *p);
 bool       sim__is_there(const sim_applied *later);
 
-/* sim_cut.c */
-void      sim__store_snapshot(void *self, const Trireme__Pserver__Wish *wish);
-/* Where the trainer is, packed, as the client wants it for a cut that another has begun. */
+/* sim_snapshot.c */
+void      sim__store_snapshot(void *self, const Trireme__Pserver__SnapshotTarget *target);
+/* Where the trainer is, packed, as the client wants it for a snapshot that another has begun. */
 uint8_t  *sim__pack_place(void *self, size_t *size, uint64_t step);
-void      sim__cut(sim_trainer *t);
-/* The cut is answered: keep it if it is whole. */
+void      sim__snapshot(sim_trainer *t);
+/* The snapshot is answered: keep it if it is whole. */
 void      sim__take_answers(sim_trainer *t);
 void      sim__snapshots_free(sim_job *job);
 
@@ -259,7 +259,7 @@ void      sim__trainer_init(sim_trainer *t, sim_job *job, int index, int rank);
 void      sim__trainer_deinit(sim_trainer *t);
 /* Is the process dead that is this trainer, or was it last? */
 bool      sim__trainer_is_dead(const sim_job *job, int index);
-/* An heir that is slow to come does nothing for a while. */
+/* A replacement that is slow to come does nothing for a while. */
 void      sim__trainer_sleep(sim_trainer *t);
 /* Do the next thing if its time has come. Returns whether there is nothing left to do. */
 bool      sim__trainer_go_on(sim_trainer *t);

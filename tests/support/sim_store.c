@@ -56,7 +56,7 @@ static bool store_kept(void *self, tr_commit *commit, const void **packed, uint6
 {
     const sim_place *p = self;
 
-    *commit = (tr_commit){p->updates, p->settled, p->flags, p->decided, p->verdicts, p->start};
+    *commit = (tr_commit){p->updates, p->settled, p->flags, p->decided, p->decisions, p->start};
     *packed = p->packed;
     *bytes = p->packed_bytes;
     return p->is_ready && (!p->replica || p->has_counted);
@@ -261,7 +261,7 @@ static void note_left_out(const sim_place *p, const tr_commit *commit, bool is_u
 static void take_lists(sim_place *p, const tr_commit *commit)
 {
     p->decided = commit->decided;
-    p->verdicts = commit->verdicts;
+    p->decisions = commit->decisions;
     p->start = commit->start;
     for (int i = 0; i < p->job->options.trainers; i++) {
         p->settled[i] = commit->settled[i];
@@ -372,14 +372,14 @@ static uint32_t store_age(void *self, bool raise)
     return 1;
 }
 
-static void store_set_mirror(void *self, int rank)
+static void store_set_replica_rank(void *self, int rank)
 {
-    ((sim_place *)self)->mirror = rank + 1;
+    ((sim_place *)self)->replica_rank = rank + 1;
 }
 
-static int store_mirror(void *self)
+static int store_replica_rank(void *self)
 {
-    return ((sim_place *)self)->mirror - 1;
+    return ((sim_place *)self)->replica_rank - 1;
 }
 
 /* It has all of which its server has told anybody. */
@@ -455,10 +455,10 @@ static void store_thaw(void *self)
 static tr_store store_over(sim_place *p)
 {
     return (tr_store){p, store_kept, store_setup, store_value, store_ready, store_param, store_apply, store_commit,
-                      store_go_back, sim__store_rows, p->job->options.cuts ? sim__store_snapshot : NULL, store_read_rows,
+                      store_go_back, sim__store_rows, p->job->options.snapshots ? sim__store_snapshot : NULL, store_read_rows,
                       store_write_rows, store_tasks, store_board, .piece = store_piece, .param_before = store_param_before,
-                      .rows_before = sim__store_rows_before, .age = store_age, .set_mirror = store_set_mirror,
-                      .mirror = store_mirror, .counts = store_counts, .freeze = store_freeze,
+                      .rows_before = sim__store_rows_before, .age = store_age, .set_replica_rank = store_set_replica_rank,
+                      .replica_rank = store_replica_rank, .counts = store_counts, .freeze = store_freeze,
                       .frozen_value = store_frozen_value, .frozen_rows = store_frozen_rows, .thaw = store_thaw};
 }
 

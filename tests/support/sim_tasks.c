@@ -92,7 +92,7 @@ bool sim__tasks_have_batch(sim_trainer *t)
     if (tasks->is_over && !tasks->held)
         t->steps = t->step;
     if (!tasks->held)
-        tr_client_rest(t->client);                 /* who cuts waits for no step of this one */
+        tr_client_rest(t->client);                 /* who takes part waits for no step of this one */
     return tasks->held || t->step == t->steps;
 }
 
@@ -118,7 +118,7 @@ void sim__tasks_make_step(sim_trainer *t)
 
 /* == comparing ================================================================================= */
 
-/* Batches of each pass and task that are made, by the state of a cut. */
+/* Batches of each pass and task that are made, by the state of a snapshot. */
 static void read_position(const sim_job *job, const sim_snapshot *one, uint32_t made[SIM_PASSES][SIM_TASKS])
 {
     const uint32_t tasks = (uint32_t)job->options.tasks;
@@ -151,7 +151,7 @@ void sim__tasks_first_rows(const sim_job *job, float *rows)
 
 int sim__losses(const sim_job *job)
 {
-    int count = job->losses + job->heirs;
+    int count = job->losses + job->replacements;
 
     for (int i = 0; i < job->options.trainers; i++)
         count += sim__trainer_is_dead(job, i);
@@ -177,7 +177,7 @@ void sim__check_position(const sim_job *job, const sim_snapshot *one)
             for (uint32_t task = 0; task < (uint32_t)job->options.tasks; task++)
                 for (uint32_t batch = 0; batch < batches_of(task); batch++)
                     check_batch(job, one->count[s][batch_number(pass, task, batch)], batch < made[pass][task], pass, task, batch,
-                                s, " at a cut");
+                                s, " at a snapshot");
 }
 
 /* A trainer that dies has so many steps at most of which it has not said that they count, and in geo does not know when it began. */

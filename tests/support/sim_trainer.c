@@ -109,7 +109,7 @@ static void pack_setup(sim_job *job, int server, tr_client_setup *out)
     setup.compress = (char *)(uintptr_t)job->options.compress;
     setup.chunk_bytes = SIM_CHUNK;
     setup.has_keeps = true;
-    setup.keeps = job->options.cuts;
+    setup.keeps = job->options.snapshots;
     setup.n_blocks = n;
     setup.n_values = 2 * n;
     setup.blocks = blocks;
@@ -223,21 +223,21 @@ static void pull_everything(sim_trainer *t)
 }
 
 /* A trainer that begins step n + 1 may be `count` steps ahead of any other that is there. One that finds itself further ahead of who had died
- * before the job was started again makes a step more, or two, where the other waits for its cut. */
+ * before the job was started again makes a step more, or two, where the other waits for its snapshot. */
 static void check_bound(const sim_trainer *t)
 {
     const sim_job *job = t->job;
 
-    if (job->options.cuts && t->step <= t->known + 1)
+    if (job->options.snapshots && t->step <= t->known + 1)
         return;
     for (int i = 0; job->policy.lead >= 0 && i < job->options.trainers; i++) {
-        bool     is_gone = !job->options.heirs && sim__trainer_is_dead(job, i);
+        bool     is_gone = !job->options.replacements && sim__trainer_is_dead(job, i);
         uint64_t settled = UINT64_MAX;
         for (int s = 0; s < job->options.servers; s++) {
             is_gone |= job->place[s].flags[i] & TR_TRAINER_GONE;
             settled = job->place[s].settled[i] < settled ? job->place[s].settled[i] : settled;
         }
-        is_gone |= job->options.heirs && settled == (uint64_t)job->trainer[i].steps;
+        is_gone |= job->options.replacements && settled == (uint64_t)job->trainer[i].steps;
         if (!is_gone && (int64_t)t->step - 1 > (int64_t)settled + sim__bound(job))
             fail_msg("seed %llu: trainer %d begins step %d while trainer %d has made %llu: the bound is %lld",
                      (unsigned long long)job->options.seed, t->index, t->step, i, (unsigned long long)settled,
@@ -277,9 +277,9 @@ static void check_replicas(const sim_trainer *t)
 }
 
 /* In every other job who makes checkpoints does not look whether servers would decline. */
-static bool may_cut_now(const sim_trainer *t)
+static bool may_begin_snapshot_now(const sim_trainer *t)
 {
-    return t->job->options.seed / 2 % 2 || !tr_client_awaits_heir(t->client);
+    return t->job->options.seed / 2 % 2 || !tr_client_awaits_replacement(t->client);
 }
 
 static void wake(void *payload)
@@ -289,7 +289,7 @@ static void wake(void *payload)
 
 void sim__trainer_sleep(sim_trainer *t)
 {
-    const int64_t late = t->job->options.heirs_late;
+    const int64_t late = t->job->options.replacements_late;
 
     if (!late)
         return;
@@ -309,11 +309,11 @@ static void leave(sim_trainer *t)
 {
     const bool stays = t->phase == SIM_STAY || t->phase == SIM_LAST;
 
-    if (t->job->options.cuts && !stays) {
+    if (t->job->options.snapshots && !stays) {
         t->ticket = tr_client_stay(t->client);
         t->phase = SIM_STAY;
-    } else if (stays && !tr_client_is_over(t->client) && (t->phase == SIM_STAY || !t->has_cut) && t->tries++ < 3) {
-        sim__cut(t);
+    } else if (stays && !tr_client_is_over(t->client) && (t->phase == SIM_STAY || !t->last_is_whole) && t->tries++ < 3) {
+        sim__snapshot(t);
         t->phase = SIM_LAST;
     } else {
         t->ticket = tr_client_goodbye(t->client);
@@ -323,7 +323,7 @@ static void leave(sim_trainer *t)
 
 bool sim__trainer_go_on(sim_trainer *t)
 {
-    if (t->is_cutting && tr_client_cut_is_answered(t->client))
+    if (t->takes_snapshot && tr_client_snapshot_is_answered(t->client))
         sim__take_answers(t);
     if (tr_sim_now(t->job->sim) < t->asleep_until)
         return false;
@@ -348,7 +348,7 @@ bool sim__trainer_go_on(sim_trainer *t)
         t->known = t->job->start > 1 ? t->step + 1 : 0;
         pull_everything(t);
         t->phase = SIM_FIRST_PULL;
-        if (t->job->rank[t->rank].spare)
+        if (t->job->rank[t->rank].standby)
             sim__trainer_sleep(t);
     } else if (t->phase == SIM_GOODBYE) {
         t->phase = SIM_END;
@@ -364,14 +364,14 @@ bool sim__trainer_go_on(sim_trainer *t)
         }
         tr_client_flush(t->client);
         return false;
-    } else if (t->step == t->steps && t->is_cutting) {
-        return false;                              /* it leaves when its cut is answered */
+    } else if (t->step == t->steps && t->takes_snapshot) {
+        return false;                              /* it leaves when its snapshot is answered */
     } else if (t->step == t->steps) {
         leave(t);
     } else {
-        if (t->job->options.cuts && tr_client_is_maker(t->client) && !t->is_cutting && tr_client_may_cut(t->client) &&
-            (tr_sim_random(t->job->sim, 3) == 0 || t->wishes_cut) && may_cut_now(t))
-            sim__cut(t);
+        if (t->job->options.snapshots && tr_client_is_initiator(t->client) && !t->takes_snapshot && tr_client_may_begin_snapshot(t->client) &&
+            (tr_sim_random(t->job->sim, 3) == 0 || t->wants_snapshot) && may_begin_snapshot_now(t))
+            sim__snapshot(t);
         t->step++;
         check_bound(t);
         t->weight = sim__weight(t->job, t->index, t->step);

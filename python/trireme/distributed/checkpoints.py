@@ -1,6 +1,6 @@
 """What a script says of checkpoints, and where its training begins (docs/checkpoints.md).
 
-Who makes them is in keeper.py (a trainer of a job) and lone_keeper.py (one process), when in wishes.py.
+Who makes them is in keeper.py (a trainer of a job) and lone_keeper.py (one process), when in schedule.py.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def beginning_of(job: Job) -> _Beginning:
     if _beginning is None:
         settings = settings_now()
         _beginning = _Beginning()
-        if settings.folder is not None and (job.resumes or job.is_heir):
+        if settings.folder is not None and (job.resumes or job.is_replacement):
             _beginning = _Beginning.of_launch(settings.folder, job.index)
         elif settings.resume and steps(settings.folder):
             _beginning = _Beginning.at(newest(settings.folder), job.index)

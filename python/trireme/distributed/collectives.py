@@ -4,7 +4,7 @@ They are for what a script computes beside the training: metrics, decisions, the
 takes at most 256 KiB. In one process each call returns what it would with one trainer.
 
 The n-th call of a trainer meets the n-th call of all others, so all trainers make the same calls in the same order, between two steps.
-A trainer that has left (its script has ended) takes no part. A dead trainer is waited for while a spare takes its place; the spare runs the
+A trainer that has left (its script has ended) takes no part. A dead trainer is waited for while a standby takes its place; the standby runs the
 script again, and each of its calls that was complete returns at once what it returned before.
 """
 

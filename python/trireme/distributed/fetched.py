@@ -30,7 +30,7 @@ import numpy as np
 from ..dtypes import NUMPY_DTYPES
 from ..tensor import LoDTensor, as_fetched
 from .job import Job
-from .wishes import say
+from .schedule import say
 
 _MAGIC = b"trireme fetched 1\n"
 _HEAD = struct.Struct("<HHI")          # form, check, step; of a form: 0, check, bytes

@@ -19,9 +19,9 @@ from .._core import ffi, lib
 from ..errors import InvalidArgumentError, PeerError, TriremeError, check
 from ..interrupt import look
 
-_TRAINER, _SPARE = 0, 2                # TR_ROLE_TRAINER, TR_ROLE_SPARE
+_TRAINER, _STANDBY = 0, 2                # TR_ROLE_TRAINER, TR_ROLE_STANDBY
 _RANK_IS = "TRIREME_JOB_PID"           # children of a trainer inherit mpirun's variables, but are no ranks
-_SPARE_MODULE = "trireme.launch.spare"
+_STANDBY_MODULE = "trireme.launch.standby"
 
 
 def is_launched() -> bool:
@@ -34,11 +34,11 @@ def is_launched() -> bool:
 class Job:
     """A started job, as a trainer sees it."""
 
-    def __init__(self, heir: Any = None) -> None:
-        """Join as a trainer; or be the trainer that the spare of job ``heir`` has become."""
-        self.is_heir = heir is not None
-        out = ffi.new("tr_job **", heir or ffi.NULL)
-        if heir is None:
+    def __init__(self, replacement: Any = None) -> None:
+        """Join as a trainer; or be the trainer that the standby of job ``replacement`` has become."""
+        self.is_replacement = replacement is not None
+        out = ffi.new("tr_job **", replacement or ffi.NULL)
+        if replacement is None:
             check(lib.tr_job_start(out, _TRAINER, ffi.NULL))
         self.ptr = out[0]
         self.index: int = lib.tr_job_index(self.ptr)
@@ -109,17 +109,17 @@ def _start() -> None:
     _job = Job()
 
 
-def wait_as_spare() -> bool:
-    """Join as a spare, and serve where a server has died. Return True when this process is to run the script in a dead trainer's place;
+def wait_as_standby() -> bool:
+    """Join as a standby, and serve where a server has died. Return True when this process is to run the script in a dead trainer's place;
     otherwise end it with the job."""
     global _job, _end_unjoined
     out = ffi.new("tr_job **")
     try:
-        check(lib.tr_job_start(out, _SPARE, ffi.new("tr_job_options *", {"can_inherit": True})))
+        check(lib.tr_job_start(out, _STANDBY, ffi.new("tr_job_options *", {"can_inherit": True})))
         check(lib.tr_job_serve(out[0]))
     except TriremeError as error:
         if out[0] == ffi.NULL and error.status != "EPEER":
-            sys.stderr.write(f"trireme: a spare did not join: {error}\n")
+            sys.stderr.write(f"trireme: a standby did not join: {error}\n")
     else:
         if lib.tr_job_role(out[0]) == _TRAINER:
             _job = Job(out[0])
@@ -148,8 +148,8 @@ def prepare() -> None:
     os.environ[_RANK_IS] = str(os.getpid())
     _watch_end()
     lib.tr_job_prepare()
-    if not (sys.argv[:1] == ["-m"] and _SPARE_MODULE in sys.orig_argv):
-        _seed()                                        # a spare does so when it runs the script: it waits without NumPy
+    if not (sys.argv[:1] == ["-m"] and _STANDBY_MODULE in sys.orig_argv):
+        _seed()                                        # a standby does so when it runs the script: it waits without NumPy
 
 
 def _seed() -> None:

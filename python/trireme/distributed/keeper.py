@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from .._core import ffi, lib
@@ -25,7 +26,7 @@ from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_scr
 from .geo import COUNT
 from .job import Job
 from .transpiled import Transpiled
-from .wishes import STOPPED, Fate, asked, is_due, listen, name_of, say, steps_to_pause
+from .schedule import STOPPED, Fate, asked, is_due, listen, name_of, say, steps_to_pause
 
 _WAIT = 3600.0                         # seconds, for a disk
 _AGAIN = 1.0                           # from the beginning of a checkpoint that a death has cost to the next one, at least
@@ -47,7 +48,6 @@ class Keeper:
     def __init__(self, job: Job, result: Transpiled, scope: Scope) -> None:
         self.job, self.result, self.scope = job, result, scope
         self.kinds = kinds_of(result.original)
-        self.digest = digest_of(result.original)
         self.tasks: bytes | None = None                # state of leased tasks, for the servers
         self.on_servers = {value.source for value in result.values}
         beginning = beginning_of(job)
@@ -55,6 +55,11 @@ class Keeper:
         self.kept = kept                               # steps that the servers have from an earlier start
         self.first, self.runs = beginning.steps + kept, beginning.runs + kept
         self.count = self._loop_began = 0              # steps of this process; when the last loop began
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells the program from others. It takes long for a large program, and is asked for with the first checkpoint."""
+        return digest_of(self.result.original)
 
     @property
     def steps(self) -> int:
@@ -161,7 +166,7 @@ class _Keeper(Keeper):
         self.last = self.first - self.kept             # step of the newest checkpoint, as far as is known
         found = self.beginning.checkpoint              # of others it may have more steps: those before this launch are called by fewer
         self._ahead = max(found.step - self.first, 0) if found is not None else 0
-        self._begins = begins = not (job.is_heir or job.resumes)
+        self._begins = begins = not (job.is_replacement or job.resumes)
         if job.index == 0:
             claim_folder(settings.folder, is_first=begins and os.environ.get("TRIREME_ATTEMPT", "0") in ("", "0"))
         self._makes = job.index == 0 and begins        # checkpoints, when it was looked at last
@@ -169,14 +174,14 @@ class _Keeper(Keeper):
         self.begun_at = time.monotonic()
         self._is_reported = self._is_good = True
         self._fate = Fate()
-        self._is_given_up = False                      # a death has cost the last one, and it is wished yet
+        self._is_given_up = False                      # a death has cost the last one, and it is still wanted
         listen()
 
     # -- going on --------------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
         found = self.beginning.checkpoint
-        if self.job.index == 0 and not self.job.resumes and not self.job.is_heir:
+        if self.job.index == 0 and not self.job.resumes and not self.job.is_replacement:
             lib.tr_beginning_write(path_chars(self.settings.folder), found._native.ptr if found is not None else ffi.NULL)
         if found is None and self.first and steps(self.settings.folder):
             self._load_statistics(newest(self.settings.folder))
@@ -208,9 +213,9 @@ class _Keeper(Keeper):
 
     def facts(self) -> list[tuple[str, str]]:
         found = self.beginning.checkpoint
-        if self.job.is_heir:                           # it does not know, and what it does not say is not compared
+        if self.job.is_replacement:                           # it does not know, and what it does not say is not compared
             return [("checkpoints", os.path.abspath(self.settings.folder))]
-        return [("goes on from", f"step {found.step}, cut {found.cut:016x}" if found is not None else "the beginning"),
+        return [("goes on from", f"step {found.step}, snapshot {found.snapshot:016x}" if found is not None else "the beginning"),
                 ("checkpoints", os.path.abspath(self.settings.folder))]
 
     # -- who makes them --------------------------------------------------------------------------------------------------
@@ -247,7 +252,7 @@ class _Keeper(Keeper):
     def before_step(self, executor: Any) -> None:
         if self._makes_them():
             self._look()
-        if self.result.mode.gathers_apart:         # trainers may be at different steps
+        if self.result.mode.gathers_per_trainer:         # trainers may be at different steps
             place = ffi.new("tr_trainer_state *")
             position = self._position()
             self._fill(place, self.steps + 1, position)
@@ -269,7 +274,7 @@ class _Keeper(Keeper):
         if not self._makes_them():
             return 0
         has_news = not self._is_reported and not lib.tr_job_checkpoint_is_under_way(self.job.ptr)
-        return 1 if has_news or self._is_wished() else steps_to_pause(self)
+        return 1 if has_news or self._is_wanted() else steps_to_pause(self)
 
     def look_in_loop(self, made: int) -> None:
         self.count = self._loop_began + made
@@ -286,16 +291,16 @@ class _Keeper(Keeper):
     def _look(self) -> None:
         """Who makes them, between two steps: begin a checkpoint when it is time."""
         if self._is_between_exchanges() or lib.tr_job_is_uneven(self.job.ptr):
-            return                                     # after the next step, or one soon after, or when a spare that becomes a trainer makes steps
+            return                                     # after the next step, or one soon after, or when a standby that becomes a trainer makes steps
         if asked:
             self._stop(asked[0])
         if lib.tr_job_checkpoint_is_under_way(self.job.ptr):
             return
         self._report()
-        if is_due(self) or (self._is_wished() and self.steps > self.last):
+        if is_due(self) or (self._is_wanted() and self.steps > self.last):
             self._begin()
 
-    def _is_wished(self) -> bool:
+    def _is_wanted(self) -> bool:
         """Whether one is to be begun anew; not again and again at once, where ranks die one after the other."""
         return self._is_given_up and time.monotonic() - self.begun_at >= _AGAIN
 

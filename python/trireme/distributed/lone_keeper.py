@@ -12,7 +12,7 @@ from ..core import Scope
 from ..errors import TriremeError, check
 from . import job as jobs
 from .checkpoints import Settings, claim_folder, settings_now
-from .wishes import STOPPED, Fate, asked, is_due, listen, name_of, say, steps_to_pause
+from .schedule import STOPPED, Fate, asked, is_due, listen, name_of, say, steps_to_pause
 
 
 class _Alone:

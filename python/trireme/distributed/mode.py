@@ -28,7 +28,7 @@ class Mode:
     is_lockstep: bool
     """Whether all servers make the same updates in the same order. They may compute something together then. In the other modes an
     update is the work of one trainer."""
-    gathers_apart: bool
+    gathers_per_trainer: bool
     """Whether gradients of different trainers are gathered apart from each other."""
     snapshots_all: bool
     """Whether every trainer takes part in a snapshot."""
@@ -54,7 +54,7 @@ def parse(text: str) -> Mode:
     text = "".join(text.split())
     out = ffi.new("tr_policy *")
     check(lib.tr_policy_parse(out, text.encode()))
-    return Mode(text, out.is_lockstep, out.gathers_apart, out.snapshots_all, out.trains_copies, out.lead, out.period, out.compensation)
+    return Mode(text, out.is_lockstep, out.gathers_per_trainer, out.snapshots_all, out.trains_copies, out.lead, out.period, out.compensation)
 
 
 _mode = "sync"

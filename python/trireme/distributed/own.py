@@ -17,9 +17,9 @@ def own_variables(program: Program, received: Iterable[str]) -> list[str]:
     """Return the names of those of a trainer's program, without what it receives."""
     written = {name for block in program.blocks for op in block.read_ops() for name in op.output_arg_names}
     others = set(received)
-    return sorted(name for name, var in program.global_block().vars.items()
-                  if var.persistable and name in written and name not in others and var.type == VarType.LOD_TENSOR
-                  and all(dim > 0 for dim in var.desc.shape()))
+    return sorted(name for var in program.global_block().desc.persistable_vars()
+                  if (name := var.name()) in written and name not in others and var.type() == VarType.LOD_TENSOR
+                  and all(dim > 0 for dim in var.shape()))
 
 
 def append_keep(block: Block, names: Sequence[str], count: str | None = None, period: int = 1) -> None:

@@ -63,7 +63,7 @@ class Stop:
         job = jobs.current()
         self.is_asked = False                          # by this trainer
         self._job = job if job is not None and job.trainers > 1 else None
-        self._number, self._name = _trainings, f"the end of training {_trainings}"
+        self.number, self._name = _trainings, f"the end of training {_trainings}"
         self._has_looked = False
         self._recorded: tuple[int, int] | None = None  # by whom, and where, an earlier start of the job has ended this training
 
@@ -92,7 +92,7 @@ class Stop:
             self._look_for_record()
         if self._recorded is not None:
             return self._ends_again(*self._recorded)
-        if not (self.is_asked or lib.tr_job_stops(self._job.ptr) >= self._number):
+        if not (self.is_asked or lib.tr_job_stops(self._job.ptr) >= self.number):
             return False
         ends = {index: int(data.split()[1]) for index, data in (board.post(self._job, name=self._name) or {}).items()}
         if not ends:                                   # another training is to end
@@ -116,11 +116,11 @@ class Stop:
         record = _Record(folder)
         known = record.read()
         valid = {number: notice for number, notice in known.items() if notice[1] <= first}
-        if valid != known and self._number == 1 and self._job.index == 0 and not self._job.is_heir:
+        if valid != known and self.number == 1 and self._job.index == 0 and not self._job.is_replacement:
             record.write(valid)
-        author, _, end = valid.get(str(self._number), (self._job.trainers, 0, 0))
-        is_mine = author == self._job.index            # an heir of another one finds the notice on the board
-        if first and (is_mine or (author < self._job.trainers and not self._job.is_heir)):
+        author, _, end = valid.get(str(self.number), (self._job.trainers, 0, 0))
+        is_mine = author == self._job.index            # a replacement of another one finds the notice on the board
+        if first and (is_mine or (author < self._job.trainers and not self._job.is_replacement)):
             self._recorded = author, end
 
     def _ends_again(self, author: int, end: int) -> bool:
@@ -135,12 +135,12 @@ class Stop:
     def _record(self, step: int, end: int) -> None:
         folder, _ = training.checkpoints_now()
         if folder is not None:
-            record, number = _Record(folder), str(self._number)
+            record, number = _Record(folder), str(self.number)
             notice, known = (self._job.index, step, end), record.read()
             record.write({**known, number: min(known.get(number, notice), notice, key=lambda one: one[2])})
 
     def _post(self, step: int, end: int) -> dict[int, bytes]:
-        return board.post(self._job, name=self._name, data=f"{step} {end}".encode(), stops=self._number) or {}
+        return board.post(self._job, name=self._name, data=f"{step} {end}".encode(), stops=self.number) or {}
 
 
 __all__ = ["Stop"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import Any
@@ -36,7 +37,7 @@ from .replay import Replay
 from .geo import BASE, COUNT
 from .transpiled import Transpiled
 from .transpiler import losses, transpile
-from .wishes import say
+from .schedule import say
 
 
 def _say_idle(result: Transpiled, servers: int) -> None:
@@ -50,8 +51,9 @@ def _say_idle(result: Transpiled, servers: int) -> None:
 class _Training:
     """The program that a job trains."""
 
-    def __init__(self, job: Job, program: Program, scope: Scope) -> None:
+    def __init__(self, job: Job, program: Program, scope: Scope, precision: str) -> None:
         self.job, self.scope = job, scope
+        self._precision = precision                    # of products, which all trainers have
         self.result: Transpiled = getattr(program, "_transpiled", None) or transpile(
             program, job.servers, trainer=job.index)
         if len(self.result.servers) != job.servers:
@@ -86,7 +88,7 @@ class _Training:
         self.fetched_before = Fetched.of(self.keeper.folder, job, self.keeper.first, self.result.means.values())
         if self.fetched_before is not None:
             check(lib.tr_job_keep_fetched(job.ptr, os.fsencode(self.fetched_before.last_path)))
-        begins = not (steps or job.resumes or job.is_heir)
+        begins = not (steps or job.resumes or job.is_replacement)
         self.first_feeds: FirstFeeds | None = FirstFeeds(job) if begins and job.trainers > 1 else None
 
     # -- the servers' work ----------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ class _Training:
             keep.extend([dims, data])
             values[i].server, values[i].name, values[i].dtype = value.server, chars(value.name), FROM_NUMPY[array.dtype]
             values[i].rank, values[i].dims, values[i].data = array.ndim, dims, data
-        told = [*facts_of(result, noted(self.scope)), *self.keeper.facts()]
+        told = [*facts_of(result, noted(self.scope)), *self.keeper.facts(), ("matmul precision", self._precision)]
         facts = ffi.new("tr_job_fact[]", len(told))
         for i, (key, text) in enumerate(told):
             facts[i].key, facts[i].value = chars(key), chars(text)
@@ -276,7 +278,7 @@ class _Training:
 def _ahead_of(program: Program) -> Program | None:
     """What tells the job the keys of the next step; None: no table's keys are fed."""
     known = program.global_block()
-    op = next((op for op in known.ops if op.type == "prefetch"), None)
+    op = next((op for op in known.read_ops() if op.type == "prefetch"), None)
     if op is None:
         return None
     ahead = Program()
@@ -313,13 +315,14 @@ def _samples(feed: dict[str, Any]) -> float:
 _weight: float | None = None           # what set_batch_weight was told
 _training: _Training | None = None
 _trained: Program | None = None
+_latest: weakref.ref[Any] | None = None                # the executor of the latest run
 
 
-def _find(program: Program, scope: Scope) -> _Training | None:
+def _find(executor: Any, program: Program, scope: Scope) -> _Training | None:
     """Return the training whose program this is, begun when this is its first step; None: of no training."""
     training = _training
     if program is not _trained or training is None:
-        training = _first_run(program, scope)
+        training = _first_run(executor, program, scope)
         if training is None:
             return None
     elif program.desc.revision != training.revision:
@@ -335,7 +338,7 @@ def _find(program: Program, scope: Scope) -> _Training | None:
 def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, Any],
                names: tuple[str, ...]) -> tuple[Program, tuple[str, ...]]:
     """Return what to run, and what to fetch, in the place of ``program`` and ``names``: ``Executor.run`` asks."""
-    training = _find(program, scope)
+    training = _find(executor, program, scope)
     if training is None:
         return program, names
     if training.replay is not None:
@@ -378,11 +381,11 @@ def after_loop(training: _Training, skipped: int, steps: int, leased: bool) -> N
     training.keeper.after_loop(steps)
 
 
-def before_loop(program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
+def before_loop(executor: Any, program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
     """Return the LoopPart of a loop over ``program``: what it runs in its place, and how."""
     from ..loop import LoopPart
 
-    training = _find(program, scope)
+    training = _find(executor, program, scope)
     if training is None:
         return LoopPart(program, None, names, None, False)
     training._last = -1.0                              # the loop sets it
@@ -397,8 +400,9 @@ def before_loop(program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
                     training.result.flush, training.place_of_loss(fetched) + 1)
 
 
-def _first_run(program: Program, scope: Scope) -> _Training | None:
-    global _training, _trained
+def _first_run(executor: Any, program: Program, scope: Scope) -> _Training | None:
+    global _training, _trained, _latest
+    _latest = weakref.ref(executor)
     seen = program.__dict__.get("_seen_by_job")
     revision = program.desc.revision
     if seen != revision and (is_training(program) or hasattr(program, "_transpiled")):
@@ -408,7 +412,7 @@ def _first_run(program: Program, scope: Scope) -> _Training | None:
                                            "losses, or train each in a job of its own")
             job = jobs.current()
             if job is not None:
-                _training, _trained = _Training(job, program, scope), program
+                _training, _trained = _Training(job, program, scope, executor.matmul_precision), program
                 return _training
     elif seen != revision and "TRIREME_JOB" in os.environ:
         jobs.current()                                 # the launcher promises servers: be known to them early
@@ -428,7 +432,9 @@ def join_without_step() -> None:
         return                                         # one that has work and no training has failed in its first step
     found = [scope.find_var(param.name) for param in program.all_parameters()]
     if all(var is not None and var.kind() is not None for var in found):       # else its startup program has not been run
-        _first_run(program, scope)
+        from ..executor import Executor
+
+        _first_run((_latest and _latest()) or Executor(), program, scope)
 
 
 def set_batch_weight(weight: float | None) -> None:

@@ -250,22 +250,23 @@ class _Edit:
     """Changes of a block's operators, which ``finish`` makes all at once: each by itself takes as long as the block is large."""
 
     def __init__(self, block: BlockType) -> None:
-        self.block, self.count = block, len(block.ops)
+        self.block, self.count = block, block.desc.op_size()
         self.removed: set[int] = set()
+        self._made: list[tuple[Any, ...]] = []
         self._ahead: dict[int, list[int]] = {}         # by place: what comes in front of it, the first last
         self._behind: dict[int, list[int]] = {}        # by place: what comes behind it, the last first
 
-    def _made(self, *op: Any) -> int:
-        self.block.append_op(*op)
-        return self.block.desc.op_size() - 1
+    def _place_of(self, op: tuple[Any, ...]) -> int:
+        self._made.append(op)
+        return self.count + len(self._made) - 1
 
     def insert_ahead(self, place: int, *op: Any) -> None:
         """Put an operator (type, inputs, outputs, attributes) in front of that at ``place``, and of what was put there before."""
-        self._ahead.setdefault(place, []).append(self._made(*op))
+        self._ahead.setdefault(place, []).append(self._place_of(op))
 
     def insert_behind(self, place: int, *op: Any) -> None:
         """Put an operator right behind that at ``place``, in front of what was put there before."""
-        self._behind.setdefault(place, []).append(self._made(*op))
+        self._behind.setdefault(place, []).append(self._place_of(op))
 
     def finish(self) -> None:
         order: list[int] = []
@@ -274,6 +275,7 @@ class _Edit:
             if place not in self.removed:
                 order.append(place)
             order += reversed(self._behind.get(place, ()))
+        self.block._append_ops(self._made)
         self.block._arrange(order)
 
 
@@ -295,15 +297,17 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
         block.create_var(name=mean, shape=var.desc.shape(), dtype=var.dtype, persistable=True)
     append_keep(block, own_variables(copy, [*part.params, *result.means.values(), *lasting]))
     outs = [result.means.get(name, name) for name in pulled]
-    with copy._role_guard(OpRole.RPC):
-        # What is asked for before the step is settled is answered when it is: one round trip less.
-        block.append_op(type="send_barrier", inputs={"X": [*part.grads, *result.means]}, attrs={"waits": False})
-        for name, out in zip(pulled, outs):
-            block.append_op(type="recv", outputs={"Out": out}, attrs={"recv_varnames": [one.param for one in by_source[name]]})
-        block.append_op(type="fetch_barrier", outputs={"Out": outs}, attrs={"waits": False})
-    used, made = copy._used_names(), _made_by(part.ops)
-    for name, var in list(block.vars.items()):
-        if name in made and name not in used and not var.persistable and not var.is_data:
+    # What is asked for before the step is settled is answered when it is: one round trip less.
+    barrier: dict[str, Any] = {"waits": False, "op_role": OpRole.RPC}
+    block._append_ops([
+        ("send_barrier", {"X": [*part.grads, *result.means]}, {}, barrier),
+        *[("recv", {}, {"Out": [out]}, {"recv_varnames": [one.param for one in by_source[name]], "op_role": OpRole.RPC})
+          for name, out in zip(pulled, outs)],
+        ("fetch_barrier", {}, {"Out": outs}, barrier)])
+    used = copy._used_names()
+    for name in dict.fromkeys(name for op in part.ops for name in op.output_arg_names):
+        var = None if name in used else block._find(name)
+        if var is not None and not var.persistable and not var.is_data:
             block._remove_var(name)
     return copy
 
@@ -342,7 +346,7 @@ def _insert_exchange(block: BlockType, part: OptimizePart, result: Transpiled, p
 def _make_lasting(block: BlockType, grad: str, writers: Sequence[int]) -> bool:
     """Let a gradient have memory of its own, which stays as it is until the next run writes it: it leaves from there, perhaps
     once more when a server has died. Return whether that is so; a block inside may write at any time."""
-    if len(writers) != 1 or block.program._sub_blocks(block.ops[writers[0]]):
+    if len(writers) != 1 or block.read_ops()[writers[0]].block_attrs:
         return False
     block.var(grad).persistable = True
     return True
@@ -386,22 +390,18 @@ def add_prefetch(block: BlockType, tables: Iterable[str]) -> None:
         block._insert_op(0, *prefetch)
 
 
-def _made_by(ops: Sequence[OpView]) -> set[str]:
-    return {name for op in ops for name in op.output_arg_names}
-
-
 def _make_dense(program: Program, part: OptimizePart) -> None:
     """Let the gradients of embeddings be dense: what travels is a block of memory."""
     for block in program.blocks:
         for op in block.read_ops():
             if op.attrs.get("is_sparse"):
                 block.desc.op(op.index).set_attr("is_sparse", False)
-        for name, var in block.vars.items():
-            param = part.all_owners.get(name, name.split("@GRAD")[0])
-            if var.type == VarType.SELECTED_ROWS and param not in part.tables:
-                shape = part.var(param).desc.shape() if part.block.has_var(param) else var.desc.shape()
-                var.desc.set_type(VarType.LOD_TENSOR)
-                var.desc.set_shape(shape)
+        for desc in block.desc.vars_of_type(VarType.SELECTED_ROWS):
+            param = part.all_owners.get(desc.name(), desc.name().split("@GRAD")[0])
+            if param not in part.tables:
+                shape = part.var(param).desc.shape() if part.block.has_var(param) else desc.shape()
+                desc.set_type(VarType.LOD_TENSOR)
+                desc.set_shape(shape)
     if part.kept:
         _copy_instead_of_merging(program.global_block(), part)
 
@@ -503,7 +503,9 @@ class DistributeTranspiler:
 
     def get_pserver_program(self, endpoint: str) -> Program:
         """Return what a server runs each step. In a job ``trireme-pserver`` gets it from trainer 0."""
-        return self._done().servers[self._server(endpoint)]
+        program = self._done().servers[self._server(endpoint)]
+        program._is_servers = True
+        return program
 
     def get_pserver_programs(self, endpoint: str) -> tuple[Program, Program]:
         return self.get_pserver_program(endpoint), self.get_startup_program(endpoint)

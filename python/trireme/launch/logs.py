@@ -15,7 +15,7 @@ from ..errors import NotFoundError
 from .numbers import number_of, numbers_of, whole_of
 from .runlog import LAUNCHER
 
-_NAME = re.compile(r"(trainer|server|spare|replica)-(\d{1,6})\.jsonl")
+_NAME = re.compile(r"(trainer|server|standby|replica)-(\d{1,6})\.jsonl")
 
 _MOST_RANKS = 10 ** 4                  # more are none of a job's, but a damaged number
 
@@ -63,7 +63,7 @@ class Log:
 
 @dataclass
 class Logs:
-    """The logs of a job; servers and trainers by their numbers. A spare or replica that took a server's place stands in it."""
+    """The logs of a job; servers and trainers by their numbers. A standby or replica that took a server's place stands in it."""
 
     folder: Path
     trainers: dict[int, Log] = field(default_factory=dict)
@@ -161,8 +161,8 @@ def _say_ends(logs: Logs, found: Sequence[Log]) -> None:
     logs.remarks += [f"{role} {index} {how}; the others went on" for role, index, how in sorted(deaths)]
 
 
-def _place_spares(logs: Logs, spares: Sequence[Log]) -> None:
-    for log in spares:
+def _place_standbys(logs: Logs, standbys: Sequence[Log]) -> None:
+    for log in standbys:
         for line in log.events("took_place"):
             trainer, server = whole_of(line.get("trainer"), -1), whole_of(line.get("server"), -1)
             if 0 <= trainer < _MOST_RANKS:
@@ -198,7 +198,7 @@ def read(folder: str | Path) -> Logs:
         if log.role in ("trainer", "server"):
             (logs.trainers if log.role == "trainer" else logs.servers)[log.index] = log
     _say_ends(logs, last)
-    _place_spares(logs, [log for log in last if log.role in ("spare", "replica")])
+    _place_standbys(logs, [log for log in last if log.role in ("standby", "replica")])
     if not logs.trainers:
         raise NotFoundError(f"trireme explain: {str(folder)!r} holds no log of a trainer; `trireme launch --log DIR` writes them")
     if (logs.folder / LAUNCHER).is_file():

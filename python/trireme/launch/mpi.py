@@ -127,7 +127,7 @@ class Layout:
     hosts: str | None = None           # "h1,h2:4"
     hostfile: str | None = None
     ssh: str = SSH                     # with its options; or what is called alike
-    spares: int = 0                    # on each host
+    standbys: int = 0                    # on each host
     replicas: int = 0                  # of each server, on another host
 
     @property
@@ -135,8 +135,8 @@ class Layout:
         return bool(self.hosts or self.hostfile)
 
     @property
-    def all_spares(self) -> int:
-        return self.spares * (len(self.slots()) if self.is_remote else 1)
+    def all_standbys(self) -> int:
+        return self.standbys * (len(self.slots()) if self.is_remote else 1)
 
     @property
     def all_replicas(self) -> int:
@@ -171,10 +171,10 @@ class Layout:
         return [(host, count) for host in dict.fromkeys(itertools.islice(self._turns(), len(self.slots())))]
 
     def all_places(self) -> list[list[tuple[str | None, int]]]:
-        """Where servers, trainers, spares and replicas go, in the order of the job's ranks."""
+        """Where servers, trainers, standbys and replicas go, in the order of the job's ranks."""
         return [self.places(self.servers) if self.servers else [],
                 self.places(self.trainers, self.servers),
-                self.places_on_each(self.spares) if self.servers and self.spares else [],
+                self.places_on_each(self.standbys) if self.servers and self.standbys else [],
                 self.places_on_each(self.all_replicas // len(self.slots())) if self.all_replicas else []]
 
     def hosts_of_ranks(self) -> list[str]:
@@ -213,9 +213,9 @@ class Layout:
 
 
 def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Sequence[str], exported: Iterable[str] = (),
-                 scratch: str | None = None, shared: str | None = None, spare: Sequence[str] = (),
+                 scratch: str | None = None, shared: str | None = None, standby: Sequence[str] = (),
                  wrapper: Sequence[str] = ()) -> list[str]:
-    """Return the mpirun line. ``spare`` is what spares run, if not the servers' program; ``wrapper`` starts each rank's program. ``exported`` names the variables that other
+    """Return the mpirun line. ``standby`` is what standbys run, if not the servers' program; ``wrapper`` starts each rank's program. ``exported`` names the variables that other
     hosts need; MPI keeps its files in the folders ``scratch`` and ``shared`` (in memory)."""
     exports = [word for name in sorted(exported) for word in ("-x", name)] if layout.is_remote else []
     line = [mpi.mpirun, *_flags(mpi, layout)]
@@ -230,7 +230,7 @@ def command_line(mpi: Mpi, layout: Layout, server: Sequence[str], trainer: Seque
     if shared:
         line += ["--mca", "btl_sm_backing_directory" if mpi.major >= 5 else "btl_vader_backing_directory", shared]
     # An application for each run of ranks on one host: mpirun's own way of mapping begins anew at the first host with each kind.
-    programs = (server, trainer, spare or [*server, "--spare"], [*server, "--replica"])
+    programs = (server, trainer, standby or [*server, "--standby"], [*server, "--replica"])
     applications = [[*(["--host", f"{host}:{count}"] if host else []), *exports, "-np", str(count), *wrapper, *program]
                     for places, program in zip(layout.all_places(), programs) for host, count in places]
     return line + [word for application in applications for word in (":", *application)][1:]

@@ -76,9 +76,9 @@ def as_words(script: Sequence[str]) -> list[str]:
     return [f"./{path}" if path.startswith("-") else path, *args]
 
 
-def spare_command(script: Sequence[str]) -> list[str]:
-    """Return what a spare runs that may become a trainer: a script's, or a saved job's."""
-    return [trainer_program(), "--spare", *script] if is_saved_job(script[0]) else [sys.executable, "-m", "trireme.launch.spare", *as_words(script)]
+def standby_command(script: Sequence[str]) -> list[str]:
+    """Return what a standby runs that may become a trainer: a script's, or a saved job's."""
+    return [trainer_program(), "--standby", *script] if is_saved_job(script[0]) else [sys.executable, "-m", "trireme.launch.standby", *as_words(script)]
 
 
-__all__ = ["spare_command", "server_program", "trainer_program", "loopback_library", "is_saved_job", "trainer_command"]
+__all__ = ["standby_command", "server_program", "trainer_program", "loopback_library", "is_saved_job", "trainer_command"]

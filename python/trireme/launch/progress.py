@@ -1,6 +1,6 @@
 """One line now and then that says how a job goes:
 
-    step 1240  61.3 steps/s  loss 0.1432  4 trainers  2 servers  1 spare  staleness 1 (max 7)  1 restart
+    step 1240  61.3 steps/s  loss 0.1432  4 trainers  2 servers  1 standby  staleness 1 (max 7)  1 restart
 
 Each rank writes its newest figures, ``progress.RANK`` in the job's folder, once a second; agents pass those of other hosts on.
 """
@@ -172,13 +172,13 @@ class Progress:
 
     @staticmethod
     def _living(ranks: Ranks, serving: set[int]) -> list[str]:
-        """A spare that serves is a server, one that was called a trainer."""
-        first, heirs = ranks.servers + ranks.trainers, ranks.heirs()
-        trainers = sum(map(ranks.is_alive, (*range(ranks.servers, first), *heirs)))
+        """A standby that serves is a server, one that was called a trainer."""
+        first, replacements = ranks.servers + ranks.trainers, ranks.replacements()
+        trainers = sum(map(ranks.is_alive, (*range(ranks.servers, first), *replacements)))
         servers = sum(ranks.is_alive(rank) for rank in range(ranks.size) if rank < ranks.servers or rank >= first and rank in serving)
-        spares = sum(ranks.is_alive(rank) for rank in range(first, ranks.size) if rank not in serving and rank not in heirs)
+        standbys = sum(ranks.is_alive(rank) for rank in range(first, ranks.size) if rank not in serving and rank not in replacements)
         return [_plural(trainers, ranks.trainers, "trainer"), _plural(servers, ranks.servers, "server"),
-                _plural(spares, spares, "spare") if spares else ""]
+                _plural(standbys, standbys, "standby") if standbys else ""]
 
     @staticmethod
     def _staleness(servers: list[_Told]) -> list[str]:

@@ -13,7 +13,7 @@ from ..errors import InvalidArgumentError
 from .console import Console
 
 LAUNCHER = "launcher.jsonl"
-_FILES = re.compile(r"(?:(?:trainer|server|spare|replica)-\d+|launcher)\.jsonl")
+_FILES = re.compile(r"(?:(?:trainer|server|standby|replica)-\d+|launcher)\.jsonl")
 
 
 class RunLog:

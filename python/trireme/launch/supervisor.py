@@ -27,7 +27,7 @@ from .console import Console
 from .hosts import Hosts, hosts_of
 from .mpi import Layout, Mpi
 from .pipes import WRAPPER
-from .programs import is_saved_job, loopback_library, server_program, trainer_command, spare_command
+from .programs import is_saved_job, loopback_library, server_program, trainer_command, standby_command
 from .progress import Progress
 from .runlog import RunLog
 from .watch import Failure, Ranks
@@ -123,18 +123,18 @@ class States:
 
 
 @dataclass
-class _Wish:
+class _StopRequest:
     """That the job ends, said by a signal: after a checkpoint, if it keeps them and the signal leaves time for one."""
 
     caught: list[int]                  # signals, as they come
     keeps: bool
     since: float = 0.0                 # when the first was seen
     asked: float = 0.0                 # when trainers were asked for a checkpoint
-    heirs: int = 0                     # that had taken a trainer's place then
+    replacements: int = 0                     # that had taken a trainer's place then
 
     def look(self, mpirun: subprocess.Popen[bytes], ranks: Ranks, hosts: Hosts, now: float) -> Failure | None:
         """Act on it. Return the failure with which the job is to end now, if it is."""
-        if not self.caught and ranks.is_asked():       # a trainer was, and not we: its heir and the others are to know
+        if not self.caught and ranks.is_asked():       # a trainer was, and not we: its replacement and the others are to know
             self.caught.append(signal.SIGUSR1)
         if not self.caught:
             return None
@@ -144,10 +144,10 @@ class _Wish:
         can_ask = ranks.all_listen()                   # a script may have chosen to keep checkpoints itself
         if len(self.caught) > 1 or number not in (signal.SIGTERM, signal.SIGUSR1) or not (self.keeps or can_ask):
             return Failure(128 + number, f"stopped by {name}")
-        if can_ask and (not self.asked or len(ranks.heirs()) > self.heirs):      # an heir knows nothing of what the dead one was asked
+        if can_ask and (not self.asked or len(ranks.replacements()) > self.replacements):      # a replacement knows nothing of what the dead one was asked
             if not self.asked:
                 hosts.note_asked(name)
-            self.asked, self.heirs = self.asked or now, len(ranks.heirs())
+            self.asked, self.replacements = self.asked or now, len(ranks.replacements())
             mpirun.send_signal(signal.SIGUSR1)         # which it passes on: a trainer writes a checkpoint and stops
         if not self.asked and now - self.since > _TO_LISTEN:
             return Failure(_STOPPED, f"stopped by {name} before it trained")
@@ -181,36 +181,46 @@ def _on_nan(word: str | None) -> str | None:
     return on_nan.parse(word)
 
 
+def _precision(name: str | None) -> str | None:
+    if not name:
+        return None
+    from ..precision import parse
+
+    parse("trireme launch: --matmul-precision", name)
+    return name
+
+
 class Launch:
     """What to run and how: one job."""
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
                  mode: str | None = None, compress: str | None = None, restarts: int = 3, checkpoints: Checkpoints = Checkpoints(),
-                 log: str | None = None, progress: float = 0.0, spares_for: str = "all", on_nan: str | None = None,
-                 check_nan: bool = False) -> None:
+                 log: str | None = None, progress: float = 0.0, standbys_for: str = "all", on_nan: str | None = None,
+                 check_nan: bool = False, matmul_precision: str | None = None) -> None:
         if "OMPI_COMM_WORLD_SIZE" in os.environ:
             raise InvalidArgumentError("trireme launch: this process is itself a rank of a job; start jobs from outside")
         if os.environ.get("TRIREME_LOCAL", "0") not in ("", "0"):
             raise InvalidArgumentError(f"trireme launch: TRIREME_LOCAL={os.environ['TRIREME_LOCAL']} in the environment: each trainer would train by "
                                        "itself, and join no job")
-        if layout.trainers < 1 or layout.servers < 0 or layout.spares < 0:
+        if layout.trainers < 1 or layout.servers < 0 or layout.standbys < 0:
             raise InvalidArgumentError(f"trireme launch: {layout.servers} servers, {layout.trainers} trainers and "
-                                       f"{layout.spares} spares")
+                                       f"{layout.standbys} standbys")
         if layout.replicas not in (0, 1):
             raise InvalidArgumentError(f"trireme launch: --replicas {layout.replicas}; 0 and 1 are possible")
         if layout.replicas and not layout.all_replicas:
             raise InvalidArgumentError("trireme launch: --replicas 1: a replica is to be on another host than its server, and "
                                        "there is one host, whose memory outlives its processes without one")
         if not layout.is_remote:                       # what other hosts can hold they know alone
-            room.check(layout.servers + layout.trainers + layout.spares)
+            room.check(layout.servers + layout.trainers + layout.standbys)
         if restarts < 0:
             raise InvalidArgumentError(f"trireme launch: {restarts} restarts")
-        self.layout = layout if layout.servers else replace(layout, spares=0)
+        self.layout = layout if layout.servers else replace(layout, standbys=0)
         self.timeout, self.restarts = timeout, restarts
         self._states = States()
         self.mode, self.compress = _mode(mode), _compression(compress)
         self.on_nan, self.check_nan = _on_nan(on_nan), check_nan
+        self.matmul_precision = _precision(matmul_precision)
         checkpoints.check()
         self.checkpoints = checkpoints
         self.console = Console(is_live=progress > 0 and Console.is_terminal(), tags=tag_output)
@@ -220,10 +230,10 @@ class Launch:
         mpis.check_mixture(self.mpi, os.environ.get("LD_LIBRARY_PATH", ""))
         self.server = [server_program(), *server_options]
         self.trainer = trainer_command(script)
-        if spares_for not in ("all", "servers"):
-            raise InvalidArgumentError(f"trireme launch: --spares-for {spares_for}; all and servers are possible")
+        if standbys_for not in ("all", "servers"):
+            raise InvalidArgumentError(f"trireme launch: --standbys-for {standbys_for}; all and servers are possible")
         # Under 4.1 a death may leave those who live waiting inside MPI: there the job is rather started again.
-        self.spare = spare_command(script) if spares_for == "all" and self.mpi.major >= 5 else []
+        self.standby = standby_command(script) if standbys_for == "all" and self.mpi.major >= 5 else []
         if mode and is_saved_job(script[0]):
             raise InvalidArgumentError(f"trireme launch: --mode {mode}: {script[0]} was saved with its mode, since its programs depend on "
                                        "it: give save_job another one")
@@ -245,6 +255,8 @@ class Launch:
             env["TRIREME_ON_NAN"] = self.on_nan
         if self.check_nan:
             env["TRIREME_CHECK_NAN"] = "1"
+        if self.matmul_precision:
+            env["TRIREME_MATMUL_PRECISION"] = self.matmul_precision
         env.update(self.checkpoints.environment())
         env.update(self.log.environment())
         env["TRIREME_PROGRESS"] = str(int(self.progress.every > 0 or self.timeout is not None))
@@ -267,11 +279,11 @@ class Launch:
     def command(self, env: dict[str, str], scratch: str | None, shared: str | None) -> list[str]:
         exported = [name for name in env if name.startswith(("TRIREME_", "PYTHON")) or name == "LD_LIBRARY_PATH"
                     and self.mpi.major < 5]
-        return mpis.command_line(self.mpi, self.layout, self.server, self.trainer, exported, scratch, shared, self.spare,
+        return mpis.command_line(self.mpi, self.layout, self.server, self.trainer, exported, scratch, shared, self.standby,
                                  WRAPPER if scratch else ())
 
     def describe(self) -> str:
-        counts = {"server": self.layout.servers, "trainer": self.layout.trainers, "spare": self.layout.all_spares}
+        counts = {"server": self.layout.servers, "trainer": self.layout.trainers, "standby": self.layout.all_standbys}
         ranks = ", ".join(f"{count} {role}" + "s" * (count > 1) for role, count in counts.items() if count)
         replicas = ", a replica of each server" if self.layout.all_replicas else ""
         return f"{ranks}{replicas}, {self.mpi}"
@@ -345,7 +357,7 @@ class Launch:
             mpirun = self.console.start(self.command(env, scratch, shared), env=env, stdin=subprocess.DEVNULL,
                                         start_new_session=True, preexec_fn=_end_with_us)
             ranks = Ranks(mpirun.pid, Path(folder), self.layout.servers, self.layout.trainers,
-                          self.layout.all_spares, attempt > 0, self.layout.all_replicas)
+                          self.layout.all_standbys, attempt > 0, self.layout.all_replicas)
             failure = self._watch(mpirun, ranks, hosts, caught)
             hosts.kill()
             self._stop(mpirun, ranks, _TO_HURRY if caught else _TO_STOP)
@@ -371,13 +383,13 @@ class Launch:
         """Wait for the end. Return why the job failed, or None."""
         begin = time.monotonic()
         failure, failed_at, done_at, ended_at = None, 0.0, 0.0, 0.0
-        wish = _Wish(caught, self.checkpoints.folder is not None)
+        request = _StopRequest(caught, self.checkpoints.folder is not None)
         while True:
             ranks.look(_CALM if ranks.are_all_running() else _TURN, hosts.descriptors())
             hosts.look(ranks)
             self.progress.look(ranks)
             now = time.monotonic()
-            if stopped := wish.look(mpirun, ranks, hosts, now):
+            if stopped := request.look(mpirun, ranks, hosts, now):
                 return stopped
             if not self.console.has_reader():
                 return Failure(_NO_READER, _UNREAD)

@@ -57,14 +57,14 @@ class Ranks:
     folder: Path
     servers: int
     trainers: int
-    spares: int = 0
+    standbys: int = 0
     has_run_before: bool = False       # the job is started again: its script begins well
     replicas: int = 0
     known: dict[int, Rank] = field(default_factory=dict)
     looks: int = 0
     grown: float = 0.0                 # when a rank was seen for the first time
     slow: list[int] = field(default_factory=list)
-    mourned: set[int] = field(default_factory=set)
+    counted: set[int] = field(default_factory=set)
     greeted: set[int] = field(default_factory=set)
     lost_hosts: dict[str, str] = field(default_factory=dict)       # and why they are
     has_said_beginning: bool = False
@@ -73,11 +73,11 @@ class Ranks:
 
     @property
     def size(self) -> int:
-        return self.servers + self.trainers + self.spares + self.replicas
+        return self.servers + self.trainers + self.standbys + self.replicas
 
     def name(self, rank: int) -> str:
         index = rank
-        for role, count in (("server", self.servers), ("trainer", self.trainers), ("spare", self.spares),
+        for role, count in (("server", self.servers), ("trainer", self.trainers), ("standby", self.standbys),
                             ("replica", self.replicas)):
             if index < count:
                 break
@@ -162,20 +162,20 @@ class Ranks:
 
     def all_lost(self) -> bool:
         """Whether no trainer is left."""
-        return all(self.is_lost(rank) for rank in (*range(self.servers, self.servers + self.trainers), *self.heirs()))
+        return all(self.is_lost(rank) for rank in (*range(self.servers, self.servers + self.trainers), *self.replacements()))
 
-    def heirs(self) -> dict[int, int]:
-        """Spares that have become trainers, and which ones."""
-        found = {rank: self.folder / f"heir.{rank}" for rank in range(self.servers + self.trainers, self.size)}
+    def replacements(self) -> dict[int, int]:
+        """Standbys that have become trainers, and which ones."""
+        found = {rank: self.folder / f"replacement.{rank}" for rank in range(self.servers + self.trainers, self.size)}
         return {rank: int(path.read_text() or 0) for rank, path in found.items() if path.exists()}
 
     def training(self) -> list[int]:
         """Ranks that are trainers, or became such, and have not died."""
-        return [rank for rank in (*range(self.servers, self.servers + self.trainers), *self.heirs()) if not self.is_lost(rank)]
+        return [rank for rank in (*range(self.servers, self.servers + self.trainers), *self.replacements()) if not self.is_lost(rank)]
 
     def trainer_of(self, rank: int) -> int:
         """The number of the trainer that this rank is."""
-        return rank - self.servers if rank < self.servers + self.trainers else self.heirs()[rank]
+        return rank - self.servers if rank < self.servers + self.trainers else self.replacements()[rank]
 
     def left(self) -> dict[int, Left]:
         """Trainers whose scripts have ended."""
@@ -186,20 +186,20 @@ class Ranks:
                 found[rank] = Left(int(label), int(steps), is_common == "1")
         return found
 
-    def mirrors(self) -> dict[int, int]:
+    def followed(self) -> dict[int, int]:
         """Ranks that are a server's replica, or were when they died, and of which server."""
-        found = {rank: self.folder / f"mirrors.{rank}" for rank in range(self.servers + self.trainers, self.size)}
+        found = {rank: self.folder / f"follows.{rank}" for rank in range(self.servers + self.trainers, self.size)}
         return {rank: int(path.read_text() or 0) for rank, path in found.items() if path.exists()}
 
     def outdated_replicas(self, before: set[str]) -> set[str]:
         """The hosts where the state that a replica has left may be old: one has died there, now or (``before``) in an earlier start, and
         its server has had no other one since. "" is this host."""
-        mirrors = self.mirrors()
-        living = {server for rank, server in mirrors.items() if not self.is_lost(rank)}
+        followed = self.followed()
+        living = {server for rank, server in followed.items() if not self.is_lost(rank)}
         all_servers = set(range(self.servers))
-        outdated = set() if set(mirrors.values()) == all_servers else set(before)
-        for rank in {*mirrors, *range(self.size - self.replicas, self.size)}:
-            has_follower = mirrors[rank] in living if rank in mirrors else living == all_servers
+        outdated = set() if set(followed.values()) == all_servers else set(before)
+        for rank in {*followed, *range(self.size - self.replicas, self.size)}:
+            has_follower = followed[rank] in living if rank in followed else living == all_servers
             if self.is_lost(rank) and not has_follower:
                 outdated.add(self.known[rank].host or "" if rank in self.known else "")
         return outdated
@@ -207,7 +207,7 @@ class Ranks:
     def all_listen(self) -> bool:
         """Whether a signal that asks for a checkpoint finds nobody unprepared, whom it would end: all have joined, and those trainers
         listen that are not lost, of whom there is one."""
-        trainers = (*range(self.servers, self.servers + self.trainers), *self.heirs())
+        trainers = (*range(self.servers, self.servers + self.trainers), *self.replacements())
         return (not self.all_lost() and all(self._has("joined", rank) for rank in range(self.size))
                 and all(self._has("listens", rank) or self.has_left(rank) for rank in trainers))
 
@@ -217,15 +217,15 @@ class Ranks:
 
     def news(self) -> list[str]:
         """What there is to say of ranks that were lost since the last call, or ended by the kernel."""
-        lost = [rank for rank in range(self.size) if rank not in self.mourned and self.is_lost(rank)]
-        self.mourned.update(lost)
-        heirs = {rank: trainer for rank, trainer in self.heirs().items() if rank not in self.greeted}
-        self.greeted.update(heirs)
+        lost = [rank for rank in range(self.size) if rank not in self.counted and self.is_lost(rank)]
+        self.counted.update(lost)
+        replacements = {rank: trainer for rank, trainer in self.replacements().items() if rank not in self.greeted}
+        self.greeted.update(replacements)
         starved = [rank for rank in range(self.size) if rank not in self.starved and self._has("starved", rank)]
         self.starved.update(starved)
         return (self._beginning() + [f"{self.name(rank)}: {(self.folder / f'starved.{rank}').read_text()}" for rank in starved]
                 + [f"{self.name(rank)} {self._how_lost(rank)}; the others go on" for rank in lost]
-                + [f"{self.name(rank)} takes the place of trainer {trainer}" for rank, trainer in heirs.items()]
+                + [f"{self.name(rank)} takes the place of trainer {trainer}" for rank, trainer in replacements.items()]
                 + [f"{self.name(rank)} is the replica of server {server} from here on" for rank, server in self._followers().items()])
 
     def _beginning(self) -> list[str]:
@@ -236,14 +236,14 @@ class Ranks:
 
     def _followers(self) -> dict[int, int]:
         """Replicas of servers that have lost theirs, of which nothing was said yet."""
-        mirrors = self.mirrors()
-        lost = {server for rank, server in mirrors.items() if self.is_lost(rank)}
-        found = {rank: server for rank, server in mirrors.items() if rank not in self.greeted and not self.is_lost(rank)}
+        followed = self.followed()
+        lost = {server for rank, server in followed.items() if self.is_lost(rank)}
+        found = {rank: server for rank, server in followed.items() if rank not in self.greeted and not self.is_lost(rank)}
         self.greeted.update(found)
         return {rank: server for rank, server in found.items() if server in lost or rank < self.size - self.replicas}
 
     def _how_lost(self, rank: int) -> str:
-        """A rank that was silent is ended by the spare that takes its place: that it died was seen by others then."""
+        """A rank that was silent is ended by the standby that takes its place: that it died was seen by others then."""
         what = "silent" if self._has("silent", rank) else "lost"
         return (self.folder / f"{what}.{rank}").read_text(errors="replace")
 

@@ -1,4 +1,4 @@
-"""When a checkpoint is wished: so many steps or seconds behind the last one, or by a signal, which asks for the end as well."""
+"""When a checkpoint is due: so many steps or seconds behind the last one, or by a signal, which asks for the end as well."""
 
 from __future__ import annotations
 

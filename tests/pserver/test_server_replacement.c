@@ -1,17 +1,17 @@
-/* test_server_heir.c - one server, trainers that die and spares in their places, messages by hand. */
+/* test_server_replacement.c - one server, trainers that die and standbys in their places, messages by hand. */
 #include "tests/support/server_rig.h"
 
 #include <malloc.h>
 
-enum { HEIRS = 20, FIRST_HEIR = TRAINER1 + 1, SERVER1 = FIRST_HEIR + HEIRS };
+enum { REPLACEMENTS = 20, FIRST_REPLACEMENT = TRAINER1 + 1, SERVER1 = FIRST_REPLACEMENT + REPLACEMENTS };
 
 static tr_role role_of(int rank)
 {
-    return rank == SERVER || rank == SERVER1 ? TR_ROLE_SERVER : rank <= TRAINER1 ? TR_ROLE_TRAINER : TR_ROLE_SPARE;
+    return rank == SERVER || rank == SERVER1 ? TR_ROLE_SERVER : rank <= TRAINER1 ? TR_ROLE_TRAINER : TR_ROLE_STANDBY;
 }
 
-/* Spares behind the two trainers, each of which may be an heir, and perhaps another server. */
-static rig make_with_spares(const char *mode, int servers)
+/* Standbys behind the two trainers, each of which may be a replacement, and perhaps another server. */
+static rig make_with_standbys(const char *mode, int servers)
 {
     const tr_store store = plain_store();
     const int      ranks = SERVER1 + servers - 1;
@@ -29,7 +29,7 @@ static rig make_with_spares(const char *mode, int servers)
     return r;
 }
 
-/* Messages of an heir, which have its epoch and numbers from 1 on. */
+/* Messages of a replacement, which have its epoch and numbers from 1 on. */
 static void say_as(rig *r, int from, uint64_t seq, tr_wire wire, const void *payload)
 {
     wire.epoch = r->roster->rank[from].epoch;
@@ -44,12 +44,12 @@ static void die_and_be_replaced(rig *r, int rank)
     r->node.lost(r->node.self, rank, "died");
     r->node.tick(r->node.self, ++now);
     take_ack(r, rank, NULL);
-    const int      heir = rank + 1;
+    const int      replacement = rank + 1;
     const uint32_t epoch = tr_roster_next_epoch(r->roster, 1, 0);
-    assert_true(tr_roster_inherit(r->roster, 1, heir, epoch));
-    say(r, heir, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .epoch = epoch, .seq = epoch, .replace_done = {.trainer = 1, .called = epoch}}, NULL);
-    say_as(r, heir, 1, (tr_wire){.kind = TR_WIRE_JOIN}, NULL);
-    assert_true(take_ack(r, heir, NULL) == 1);
+    assert_true(tr_roster_inherit(r->roster, 1, replacement, epoch));
+    say(r, replacement, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .epoch = epoch, .seq = epoch, .replace_done = {.trainer = 1, .called = epoch}}, NULL);
+    say_as(r, replacement, 1, (tr_wire){.kind = TR_WIRE_JOIN}, NULL);
+    assert_true(take_ack(r, replacement, NULL) == 1);
 }
 
 /* In the middle of a step, with parts that are summed, parts that wait, and a question. */
@@ -67,9 +67,9 @@ TEST(a_server_does_not_grow_by_trainers_that_die_one_after_the_other)
     static const char *const modes[] = {"sync", "async", "ssp(1)", "sync(fewer)"};
 
     for (int m = 0; m < 4; m++) {
-        rig    r = make_with_spares(modes[m], 1);
+        rig    r = make_with_standbys(modes[m], 1);
         size_t before = 0;
-        for (int i = 0; i < HEIRS; i++) {
+        for (int i = 0; i < REPLACEMENTS; i++) {
             begin_a_step_and_die(&r, TRAINER1 + i, i ? 2 : r.seq[TRAINER1] + 1);
             if (i == 1)
                 before = mallinfo2().uordblks;
@@ -92,14 +92,14 @@ static void say_ready(rig *r, uint32_t trainer, uint64_t pulled)
     say(r, SERVER1, (tr_wire){.kind = TR_WIRE_READY, .epoch = 1, .seq = 1, .ready = {.trainer = trainer, .step = 1, .pulled = pulled}}, NULL);
 }
 
-static void say_is(rig *r, int heir, uint32_t epoch, tr_replacement_progress progress)
+static void say_is(rig *r, int replacement, uint32_t epoch, tr_replacement_progress progress)
 {
-    say(r, heir, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .epoch = epoch, .seq = epoch,
+    say(r, replacement, (tr_wire){.kind = TR_WIRE_REPLACE_DONE, .epoch = epoch, .seq = epoch,
                            .replace_done = {.trainer = 1, .called = epoch, .progress = progress}}, NULL);
 }
 
-/* What the newest acknowledgement says of cuts. */
-static bool cuts_must_wait(rig *r, int to)
+/* What the newest acknowledgement says of snapshots. */
+static bool snapshots_must_wait(rig *r, int to)
 {
     tr_message m;
     bool       must_wait = false;
@@ -113,28 +113,28 @@ static bool cuts_must_wait(rig *r, int to)
 }
 
 /* It has joined where another process served: no Join comes here. */
-TEST(an_heir_that_has_joined_elsewhere_says_whether_it_has_made_a_step)
+TEST(a_replacement_that_has_joined_elsewhere_says_whether_it_has_made_a_step)
 {
-    rig r = make_with_spares("async", 1);
+    rig r = make_with_standbys("async", 1);
 
     r.roster->rank[TRAINER1].is_dead = true;
     r.node.lost(r.node.self, TRAINER1, "died");
-    assert_true(cuts_must_wait(&r, TRAINER0));
+    assert_true(snapshots_must_wait(&r, TRAINER0));
     const uint32_t epoch = tr_roster_next_epoch(r.roster, 1, 0);
-    assert_true(tr_roster_inherit(r.roster, 1, FIRST_HEIR, epoch));
-    say_is(&r, FIRST_HEIR, epoch, TR_REPLACEMENT_CALLED);
-    say_is(&r, FIRST_HEIR, epoch, TR_REPLACEMENT_JOINED);
-    assert_true(cuts_must_wait(&r, TRAINER0));
-    say_is(&r, FIRST_HEIR, epoch, TR_REPLACEMENT_STEPPED);
+    assert_true(tr_roster_inherit(r.roster, 1, FIRST_REPLACEMENT, epoch));
+    say_is(&r, FIRST_REPLACEMENT, epoch, TR_REPLACEMENT_CALLED);
+    say_is(&r, FIRST_REPLACEMENT, epoch, TR_REPLACEMENT_JOINED);
+    assert_true(snapshots_must_wait(&r, TRAINER0));
+    say_is(&r, FIRST_REPLACEMENT, epoch, TR_REPLACEMENT_STEPPED);
     pull(&r, TRAINER0, 0);                         /* is acknowledged */
-    assert_false(cuts_must_wait(&r, TRAINER0));
+    assert_false(snapshots_must_wait(&r, TRAINER0));
     unmake(&r);
 }
 
-/* Here is a step that the dead one made with first parameters, on the other server that of its heir, which has newer ones. */
+/* Here is a step that the dead one made with first parameters, on the other server that of its replacement, which has newer ones. */
 TEST(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got)
 {
-    rig         r = make_with_spares("sync(backups=1)", 2);
+    rig         r = make_with_standbys("sync(backups=1)", 2);
     const char *text;
 
     make_step(&r, TRAINER1);
@@ -143,14 +143,14 @@ TEST(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got)
     assert_int_equal(applying, 1);
     tr_server_applied(r.server, TR_OK);
     die_and_be_replaced(&r, TRAINER1);
-    say_as(&r, FIRST_HEIR, 2, (tr_wire){.kind = TR_WIRE_PULL, .bytes = 8, .pull = {.step = 0}}, (const uint32_t[]){0, 1});
+    say_as(&r, FIRST_REPLACEMENT, 2, (tr_wire){.kind = TR_WIRE_PULL, .bytes = 8, .pull = {.step = 0}}, (const uint32_t[]){0, 1});
     say_ready(&r, 1, 1);
     assert_int_equal(status_of(&r, &text), TR_OK);
     assert_int_equal(applying, 1);                 /* late: it is dropped */
     unmake(&r);
 }
 
-/* The newest call of an heir; its peer is -1 where nobody is called. */
+/* The newest call of a replacement; its peer is -1 where nobody is called. */
 static tr_message called(rig *r)
 {
     tr_message m, call = {.peer = -1};
@@ -170,29 +170,29 @@ static void lose(rig *r, int rank)
     r->node.lost(r->node.self, rank, "died");
 }
 
-TEST(a_spare_that_has_left_is_not_called)
+TEST(a_standby_that_has_left_is_not_called)
 {
-    rig r = make_with_spares("async", 1);
+    rig r = make_with_standbys("async", 1);
 
-    r.roster->rank[FIRST_HEIR].has_left = true;
+    r.roster->rank[FIRST_REPLACEMENT].has_left = true;
     lose(&r, TRAINER1);
-    assert_int_equal(called(&r).peer, FIRST_HEIR + 1);
-    r.roster->rank[FIRST_HEIR + 1].has_left = true;
-    assert_int_equal(called(&r).peer, FIRST_HEIR + 2);
+    assert_int_equal(called(&r).peer, FIRST_REPLACEMENT + 1);
+    r.roster->rank[FIRST_REPLACEMENT + 1].has_left = true;
+    assert_int_equal(called(&r).peer, FIRST_REPLACEMENT + 2);
     unmake(&r);
 }
 
 /* It may have taken the place on other servers before it died, and with its epoch they would take nobody else. */
-TEST(who_is_called_behind_a_spare_that_died_has_a_newer_epoch)
+TEST(who_is_called_behind_a_standby_that_died_has_a_newer_epoch)
 {
-    rig r = make_with_spares("async", 1);
+    rig r = make_with_standbys("async", 1);
 
     lose(&r, TRAINER1);
     const tr_message first = called(&r);
-    lose(&r, FIRST_HEIR);
+    lose(&r, FIRST_REPLACEMENT);
     const tr_message second = called(&r);
-    assert_int_equal(first.peer, FIRST_HEIR);
-    assert_int_equal(second.peer, FIRST_HEIR + 1);
+    assert_int_equal(first.peer, FIRST_REPLACEMENT);
+    assert_int_equal(second.peer, FIRST_REPLACEMENT + 1);
     assert_true(second.wire.replace_call.called > first.wire.replace_call.called);
     unmake(&r);
 }
@@ -201,10 +201,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_does_not_grow_by_trainers_that_die_one_after_the_other),
-        cmocka_unit_test(an_heir_that_has_joined_elsewhere_says_whether_it_has_made_a_step),
+        cmocka_unit_test(a_replacement_that_has_joined_elsewhere_says_whether_it_has_made_a_step),
         cmocka_unit_test(a_step_of_a_dead_trainer_is_as_old_as_what_that_one_had_got),
-        cmocka_unit_test(a_spare_that_has_left_is_not_called),
-        cmocka_unit_test(who_is_called_behind_a_spare_that_died_has_a_newer_epoch),
+        cmocka_unit_test(a_standby_that_has_left_is_not_called),
+        cmocka_unit_test(who_is_called_behind_a_standby_that_died_has_a_newer_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

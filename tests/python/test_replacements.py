@@ -1,4 +1,4 @@
-"""A spare takes a dead trainer's place, and the job goes on as if nothing had happened."""
+"""A standby takes a dead trainer's place, and the job goes on as if nothing had happened."""
 
 import os
 import random
@@ -32,13 +32,13 @@ def uninterrupted(tmp_path_factory):
     return params(out)
 
 
-def start(tmp_path, *args, spares=1, options=(), servers=2, trainers=2, script=SCRIPT):
+def start(tmp_path, *args, standbys=1, options=(), servers=2, trainers=2, script=SCRIPT):
     """A job that has made its first step."""
     mark = tmp_path / "begun"
     args = (*ARGS, *args) if script == SCRIPT else args
-    job = Launched(servers, trainers, *args, "--mark", mark, version="5", heirs=True, options=("--spares", spares, *options),
+    job = Launched(servers, trainers, *args, "--mark", mark, version="5", replacements=True, options=("--standbys", standbys, *options),
                    script=script)
-    ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, trainers, spares)
+    ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, trainers, standbys)
     job.wait_for(lambda: ranks.look(0.01) or mark.exists() and len(ranks.known) == ranks.size, "a step")
     return job, ranks
 
@@ -51,19 +51,19 @@ def go_on(job):
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_an_heir_costs_no_bit(victim, uninterrupted, tmp_path):
+def test_a_replacement_costs_no_bit(victim, uninterrupted, tmp_path):
     out = tmp_path / "params.npz"
     job, ranks = start(tmp_path, "--sparse", "--out", out)
     os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
     text = go_on(job)
-    assert f"rank 4 (spare 0) takes the place of trainer {victim}" in text, text
+    assert f"rank 4 (standby 0) takes the place of trainer {victim}" in text, text
     for name, value in uninterrupted.items():
         assert np.array_equal(params(out)[name], value), f"{name} differs:\n{text}"
 
 
-def test_an_heir_of_an_heir_and_a_server_cost_no_bit(uninterrupted, tmp_path):
+def test_a_replacement_of_a_replacement_and_a_server_cost_no_bit(uninterrupted, tmp_path):
     out = tmp_path / "params.npz"
-    job, ranks = start(tmp_path, "--sparse", "--out", out, spares=3)
+    job, ranks = start(tmp_path, "--sparse", "--out", out, standbys=3)
     for rank in (3, 4, 0):
         os.kill(ranks.known[rank].pid, signal.SIGKILL)
         time.sleep(0.3)
@@ -73,7 +73,7 @@ def test_an_heir_of_an_heir_and_a_server_cost_no_bit(uninterrupted, tmp_path):
         assert np.array_equal(params(out)[name], value), f"{name} differs:\n{text}"
 
 
-def test_more_trainers_that_die_at_once_than_there_are_spares_are_a_new_start(uninterrupted, tmp_path):
+def test_more_trainers_that_die_at_once_than_there_are_standbys_are_a_new_start(uninterrupted, tmp_path):
     out = tmp_path / "params.npz"
     job, ranks = start(tmp_path, "--sparse", "--out", out)
     for rank in (2, 3):
@@ -85,7 +85,7 @@ def test_more_trainers_that_die_at_once_than_there_are_spares_are_a_new_start(un
 
 
 @pytest.mark.parametrize("mode", ["async", "ssp(1)", "geo(3)", "sync(fewer)"])
-def test_an_heir_makes_the_steps_that_are_left(mode, tmp_path):
+def test_a_replacement_makes_the_steps_that_are_left(mode, tmp_path):
     job, ranks = start(tmp_path, options=("--mode", mode))
     os.kill(ranks.known[3].pid, signal.SIGKILL)
     text = go_on(job)
@@ -101,14 +101,14 @@ def test_one_that_slept_finds_its_place_taken_and_ends(uninterrupted, tmp_path):
     try:
         os.kill(pid, signal.SIGCONT)
     except ProcessLookupError:
-        pass                                           # the heir has ended it
+        pass                                           # the replacement has ended it
     text = go_on(job)
     assert "takes the place of trainer 1" in text, text
     for name, value in uninterrupted.items():
         assert np.array_equal(params(out)[name], value), f"{name} differs:\n{text}"
 
 
-def test_where_spares_are_for_servers_the_job_starts_again(tmp_path):
+def test_where_standbys_are_for_servers_the_job_starts_again(tmp_path):
     mark = tmp_path / "begun"
     job = Launched(2, 2, *ARGS, "--mark", mark, version="5")
     ranks = job.ranks()
@@ -129,7 +129,7 @@ def assert_own(path, want, trainers):
 
 
 @pytest.mark.parametrize("trainers, victim, mode", [(2, 0, "sync"), (2, 1, "sync"), (1, 0, "geo(7)")])
-def test_an_heir_has_what_the_dead_trainer_alone_had(trainers, victim, mode, tmp_path):
+def test_a_replacement_has_what_the_dead_trainer_alone_had(trainers, victim, mode, tmp_path):
     """Moving averages, an AUC's statistics, a schedule's counter; in geo what its optimizer remembers."""
     launch(2, trainers, "--out", tmp_path / "whole", "--pause", 0, script=OWN, options=("--mode", mode), version="5")
     job, ranks = start(tmp_path, "--out", tmp_path / "r", script=OWN, trainers=trainers, options=("--mode", mode))
@@ -158,7 +158,7 @@ def assert_goes_on(folder, step, tmp_path, want, *args):
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_checkpoints_before_and_after_an_heir_are_whole(victim, uninterrupted, tmp_path):
+def test_checkpoints_before_and_after_a_replacement_are_whole(victim, uninterrupted, tmp_path):
     folder, out = tmp_path / "c", tmp_path / "params.npz"
     job, ranks = start(tmp_path, "--sparse", "--out", out, options=keep(folder, 4))
     job.wait_for(lambda: len(checkpoints.steps(folder)) > 1, "checkpoints")
@@ -178,7 +178,7 @@ def test_checkpoints_before_and_after_an_heir_are_whole(victim, uninterrupted, t
 
 
 @pytest.mark.parametrize("asked", ["launcher", "trainer 1"])
-def test_who_was_asked_to_stop_and_dies_has_an_heir_that_stops(asked, tmp_path):
+def test_who_was_asked_to_stop_and_dies_has_a_replacement_that_stops(asked, tmp_path):
     folder = tmp_path / "c"
     job, ranks = start(tmp_path, "--steps", 3000, options=keep(folder, 1000))
     os.kill(ranks.known[2].pid, signal.SIGSTOP)        # it has no time to act on it
@@ -196,10 +196,10 @@ def test_who_was_asked_to_stop_and_dies_has_an_heir_that_stops(asked, tmp_path):
     checkpoints.find(folder, step).verify()
 
 
-def test_an_heir_of_a_resumed_job_counts_from_where_that_began_though_trainer_0_has_left(tmp_path):
+def test_a_replacement_of_a_resumed_job_counts_from_where_that_began_though_trainer_0_has_left(tmp_path):
     folder, left = tmp_path / "c", tmp_path / "left"
     launch(2, 2, "--steps", 10, script=RESUME, options=keep(folder, 5), version="5")
-    job = Launched(2, 2, "--steps", 200, "--pause", 0.02, "--leave", left, script=RESUME, version="5", heirs=True,
+    job = Launched(2, 2, "--steps", 200, "--pause", 0.02, "--leave", left, script=RESUME, version="5", replacements=True,
                    options=("--mode", "async", *keep(folder, 1000), "--resume"))
     ranks = job.ranks()
     job.wait_for(left.exists, "one that has left")
@@ -219,7 +219,7 @@ def counts_in(folder):
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_an_heir_goes_on_in_the_middle_of_a_pass(victim, tmp_path):
+def test_a_replacement_goes_on_in_the_middle_of_a_pass(victim, tmp_path):
     launch(2, 2, tmp_path / "data", "--deep", "--out", tmp_path / "whole.npz", script=LOOPS, version="5")
     job, ranks = start(tmp_path, tmp_path / "data", "--deep", "--pause", 0.1, "--out", tmp_path / "r.npz", script=LOOPS,
                        options=keep(tmp_path / "c", 3))
@@ -233,7 +233,7 @@ def test_an_heir_goes_on_in_the_middle_of_a_pass(victim, tmp_path):
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_an_heir_takes_leased_tasks(victim, tmp_path):
+def test_a_replacement_takes_leased_tasks(victim, tmp_path):
     """Each line counts once in each of two passes, but for those of a step or two that one server had of the dead and another not."""
     folder = tmp_path / "c"
     job, ranks = start(tmp_path, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", "async", *keep(folder, 2)))

@@ -1,5 +1,7 @@
-/* mirror.c - a list of what is not acknowledged, and a place in it. */
-#include "pserver/core/mirror.h"
+/* replica_stream.c - a list of what is not acknowledged, and a place in it. */
+#include "pserver/core/replica_stream.h"
+
+#include "framework/memory.h"
 
 #include <stdlib.h>
 
@@ -10,7 +12,7 @@ typedef struct item {
     void        *owned;
 } item;
 
-struct tr_mirror {
+struct tr_replica_stream {
     int      self, peer;
     int64_t  retry, sent_at;          /* when the first was sent last, or the stream last moved; 0: nothing is on its way */
     int64_t  now;
@@ -18,21 +20,21 @@ struct tr_mirror {
     item    *first, **end, *unsent;
 };
 
-tr_mirror *tr_mirror_new(int self, int peer)
+tr_replica_stream *tr_replica_stream_new(int self, int peer)
 {
-    tr_mirror *m = calloc(1, sizeof *m);
+    tr_replica_stream *m = tr__must_alloc(sizeof *m);
 
-    *m = (tr_mirror){.self = self, .peer = peer};
+    *m = (tr_replica_stream){.self = self, .peer = peer};
     m->end = &m->first;
     return m;
 }
 
-void tr_mirror_set_retry(tr_mirror *m, int64_t retry)
+void tr_replica_stream_set_retry(tr_replica_stream *m, int64_t retry)
 {
     m->retry = retry;
 }
 
-static void drop_first(tr_mirror *m)
+static void drop_first(tr_replica_stream *m)
 {
     item *gone = m->first;
 
@@ -46,7 +48,7 @@ static void drop_first(tr_mirror *m)
     free(gone);
 }
 
-void tr_mirror_free(tr_mirror *m)
+void tr_replica_stream_free(tr_replica_stream *m)
 {
     if (!m)
         return;
@@ -55,14 +57,14 @@ void tr_mirror_free(tr_mirror *m)
     free(m);
 }
 
-int tr_mirror_peer(const tr_mirror *m)
+int tr_replica_stream_peer(const tr_replica_stream *m)
 {
     return m->peer;
 }
 
-uint64_t tr_mirror_put(tr_mirror *m, const tr_wire *wire, const void *payload, void *owned)
+uint64_t tr_replica_stream_put(tr_replica_stream *m, const tr_wire *wire, const void *payload, void *owned)
 {
-    item *it = malloc(sizeof *it);
+    item *it = tr__must_bytes(sizeof *it);
 
     *it = (item){NULL, *wire, payload, owned};
     it->wire.seq = ++m->last;
@@ -75,7 +77,7 @@ uint64_t tr_mirror_put(tr_mirror *m, const tr_wire *wire, const void *payload, v
     return m->last;
 }
 
-void tr_mirror_acked(tr_mirror *m, uint64_t seq)
+void tr_replica_stream_acked(tr_replica_stream *m, uint64_t seq)
 {
     if (seq > m->last || seq <= m->done)
         return;
@@ -85,17 +87,17 @@ void tr_mirror_acked(tr_mirror *m, uint64_t seq)
     m->sent_at = m->now;
 }
 
-uint64_t tr_mirror_done(const tr_mirror *m)
+uint64_t tr_replica_stream_done(const tr_replica_stream *m)
 {
     return m->done;
 }
 
-uint64_t tr_mirror_bytes(const tr_mirror *m)
+uint64_t tr_replica_stream_bytes(const tr_replica_stream *m)
 {
     return m->bytes;
 }
 
-bool tr_mirror_next(tr_mirror *m, tr_message *out)
+bool tr_replica_stream_next(tr_replica_stream *m, tr_message *out)
 {
     item *it = m->unsent;
 
@@ -108,7 +110,7 @@ bool tr_mirror_next(tr_mirror *m, tr_message *out)
     return true;
 }
 
-int64_t tr_mirror_tick(tr_mirror *m, int64_t now)
+int64_t tr_replica_stream_tick(tr_replica_stream *m, int64_t now)
 {
     m->now = now;
     if (!m->retry || !m->first || m->first == m->unsent)

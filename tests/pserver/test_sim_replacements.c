@@ -1,8 +1,8 @@
-/* test_sim_heirs.c - simulated jobs whose trainers die: who makes cuts then, who has their places, their steps and their tasks. */
+/* test_sim_replacements.c - simulated jobs whose trainers die: who makes snapshots then, who has their places, their steps and their tasks. */
 #include "tests/support/sim_seeds.h"
 
 /* Where one trainer cuts for all, and has made fewer steps than others: it died, they went on, and the job was started again. */
-TEST(a_cut_says_who_has_made_more_steps_than_its_maker)
+TEST(a_snapshot_says_who_has_made_more_steps_than_its_initiator)
 {
     enum { RUNS = 400 };
     uint64_t apart = 0;
@@ -11,7 +11,7 @@ TEST(a_cut_says_who_has_made_more_steps_than_its_maker)
         sim_options options = options_of(seed, "sync(fewer)");
         options.steps = 12;
         options.trainers++;
-        options.cuts = true;
+        options.snapshots = true;
         sim_job *job = sim_job_new(&options);
         sim_job_kill(job, options.servers, sim_moment(job, 60000));
         const int64_t later = 59999 + sim_moment(job, 60000);
@@ -29,23 +29,23 @@ TEST(a_cut_says_who_has_made_more_steps_than_its_maker)
     sim_expect_often("jobs that began again", apart, RUNS, 25);
 }
 
-/* Trainers die, and their heirs, and servers: as often as there are spares. What died before all had agreed is nobody's to
+/* Trainers die, and their replacements, and servers: as often as there are standbys. What died before all had agreed is nobody's to
  * inherit, and of a trainer and a server within a step too much may be lost: then the job has failed. */
-TEST(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode)
+TEST(a_standby_takes_the_place_of_a_dead_trainer_in_every_mode)
 {
     enum { RUNS = 400 };
-    uint64_t heirs = 0, went_on = 0;
+    uint64_t replacements = 0, went_on = 0;
 
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "sync", "async", "ssp(0)", "sync(fewer)", "sync", "ssp(2)", "geo(1)",
                                          "sync(backups=1)");
-        options.heirs = true;
-        options.spares = 1 + (int)(seed / 2 % 3);
-        options.cuts = seed / 5 % 3 == 0;
-        options.loss = seed % 7 || options.spares > 1 ? 0 : 0.03;      /* a word that a server serves may not be lost */
+        options.replacements = true;
+        options.standbys = 1 + (int)(seed / 2 % 3);
+        options.snapshots = seed / 5 % 3 == 0;
+        options.loss = seed % 7 || options.standbys > 1 ? 0 : 0.03;      /* a word that a server serves may not be lost */
         sim_job *job = sim_job_new(&options);
         sim_kill_a_trainer(job, &options, 90000);
-        for (int i = 1; i < options.spares; i++)
+        for (int i = 1; i < options.standbys; i++)
             switch (tr_sim_random(sim_job_sim(job), 3)) {
             case 0:
                 sim_kill_a_trainer(job, &options, 90000);
@@ -53,105 +53,105 @@ TEST(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode)
             case 1:
                 sim_kill_a_server(job, &options);
                 break;
-            default:                               /* one that may be an heir by then */
+            default:                               /* one that may be a replacement by then */
                 sim_job_kill(job, options.servers + options.trainers, sim_moment(job, 40000));
             }
         went_on += sim_goes_on(job, &options);
-        heirs += (uint64_t)sim_job_heirs(job);
+        replacements += (uint64_t)sim_job_replacements(job);
         sim_job_free(job);
     }
-    sim_expect_often("heirs", heirs, RUNS, 25);
+    sim_expect_often("replacements", replacements, RUNS, 25);
     sim_expect_often("jobs that went on", went_on, RUNS, 25);
 }
 
-/* A trainer dies, and its heir is long in coming, and in making its first step: whoever cuts meanwhile must not wait for it. What the
+/* A trainer dies, and its replacement is long in coming, and in making its first step: whoever snapshots meanwhile must not wait for it. What the
  * others wait is messages, and servers at work: microseconds. */
-TEST(nobody_waits_for_an_heir_that_is_late_because_of_a_cut)
+TEST(nobody_waits_for_a_replacement_that_is_late_because_of_a_snapshot)
 {
     enum { RUNS = 300, LATE = 100000000, MOST = 2000000 };      /* nanoseconds */
-    uint64_t heirs = 0, cuts = 0;
+    uint64_t replacements = 0, snapshots = 0;
 
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
         options.trainers++;
         options.steps = 30;
-        options.heirs = options.cuts = true;
-        options.heirs_late = LATE;
-        options.spares = 1;
+        options.replacements = options.snapshots = true;
+        options.replacements_late = LATE;
+        options.standbys = 1;
         sim_job *job = sim_job_new(&options);
         sim_kill_a_trainer(job, &options, 150000);
         if (sim_goes_on(job, &options)) {
-            cuts += sim_job_snapshots(job) != NULL;
+            snapshots += sim_job_snapshots(job) != NULL;
             sim_check_waits(job, &options, MOST);
         }
-        heirs += (uint64_t)sim_job_heirs(job);
+        replacements += (uint64_t)sim_job_replacements(job);
         sim_job_free(job);
     }
-    sim_expect_often("heirs", heirs, RUNS, 25);
-    sim_expect_often("jobs with cuts", cuts, RUNS, 50);
+    sim_expect_often("replacements", replacements, RUNS, 25);
+    sim_expect_often("jobs with snapshots", snapshots, RUNS, 50);
 }
 
-/* The same when server 0 dies, too, when the heir has joined and has made no step: who takes its place must learn that. */
-TEST(nobody_waits_for_an_heir_of_which_another_server_0_has_heard_nothing)
+/* The same when server 0 dies, too, when the replacement has joined and has made no step: who takes its place must learn that. */
+TEST(nobody_waits_for_a_replacement_of_which_another_server_0_has_heard_nothing)
 {
     enum { RUNS = 150, LATE = 500000, MOST = 150000 };
-    uint64_t heirs = 0, cuts = 0;
+    uint64_t replacements = 0, snapshots = 0;
 
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
         options.trainers++;
         options.steps = 150;
-        options.heirs = options.cuts = true;
-        options.heirs_late = LATE;
-        options.spares = 2;
+        options.replacements = options.snapshots = true;
+        options.replacements_late = LATE;
+        options.standbys = 2;
         sim_job *job = sim_job_new(&options);
         sim_kill_a_trainer(job, &options, 60000);
         sim_job_kill(job, 0, LATE - 1 + sim_moment(job, LATE));
         if (sim_goes_on(job, &options)) {
-            cuts += sim_job_snapshots(job) != NULL;
+            snapshots += sim_job_snapshots(job) != NULL;
             sim_check_waits(job, &options, MOST);
         }
-        heirs += (uint64_t)sim_job_heirs(job);
+        replacements += (uint64_t)sim_job_replacements(job);
         sim_job_free(job);
     }
-    sim_expect_often("heirs", heirs, RUNS, 25);
-    sim_expect_often("jobs with cuts", cuts, RUNS, 50);
+    sim_expect_often("replacements", replacements, RUNS, 25);
+    sim_expect_often("jobs with snapshots", snapshots, RUNS, 50);
 }
 
-/* Who makes checkpoints dies while parts are written, which takes long, and the next one makes them, or its heir: nobody waits for a disk. Servers
+/* Who makes checkpoints dies while parts are written, which takes long, and the next one makes them, or its replacement: nobody waits for a disk. Servers
  * die, too. */
-TEST(nobody_waits_for_a_cut_that_is_being_written)
+TEST(nobody_waits_for_a_snapshot_that_is_being_written)
 {
     enum { RUNS = 150, DISK = 1000000, MOST = 150000 };
-    uint64_t others = 0, cuts = 0;
+    uint64_t others = 0, snapshots = 0;
 
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "async", "geo(1)", "ssp(1000)");
         options.trainers++;
         options.steps = 150;
-        options.cuts = true;
+        options.snapshots = true;
         options.disk = DISK;
-        options.spares = (int)(seed / 5 % 4);
-        options.heirs = seed / 2 % 2;
+        options.standbys = (int)(seed / 5 % 4);
+        options.replacements = seed / 2 % 2;
         sim_job *job = sim_job_new(&options);
         sim_job_kill(job, options.servers, 19999 + sim_moment(job, 300000));
         if (options.trainers > 2 && seed % 2)
             sim_job_kill(job, options.servers + 1, 19999 + sim_moment(job, 600000));
-        for (int i = 1; i < options.spares; i++)
+        for (int i = 1; i < options.standbys; i++)
             sim_kill_one_of(job, 0, options.servers, 600000);
         if (sim_goes_on(job, &options)) {
             sim_check_waits(job, &options, MOST);
-            for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, cuts++)
-                others += one->maker > 0;
+            for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next, snapshots++)
+                others += one->initiator > 0;
         }
         sim_job_free(job);
     }
-    sim_expect_often("cuts", cuts, RUNS, 100);
-    sim_expect_often("cuts without trainer 0", others, RUNS, 25);
+    sim_expect_often("snapshots", snapshots, RUNS, 100);
+    sim_expect_often("snapshots without trainer 0", others, RUNS, 25);
 }
 
 /* Who makes checkpoints dies, once or again, and nobody takes its place: another one makes them. Servers die, too. */
-TEST(whoever_is_left_makes_cuts)
+TEST(whoever_is_left_makes_snapshots)
 {
     enum { RUNS = 400 };
     uint64_t others = 0, went_on = 0;
@@ -160,29 +160,29 @@ TEST(whoever_is_left_makes_cuts)
         sim_options options = options_of(seed, "async", "ssp(0)", "sync(fewer)", "ssp(2)", "geo(1)", "sync(backups=1)");
         options.trainers++;
         options.steps = 12;
-        options.cuts = true;
-        options.spares = (int)(seed / 5 % 3);
+        options.snapshots = true;
+        options.standbys = (int)(seed / 5 % 3);
         options.loss = seed % 7 ? 0 : 0.03;
         sim_job *job = sim_job_new(&options);
         sim_job_kill(job, options.servers, 19999 + sim_moment(job, 60000));
         if (options.trainers > 2 && seed % 2)
             sim_job_kill(job, options.servers + 1, 19999 + sim_moment(job, 90000));
-        for (int i = 0; i < options.spares; i++)
+        for (int i = 0; i < options.standbys; i++)
             sim_kill_a_server(job, &options);
         if (sim_goes_on(job, &options)) {
             went_on++;
-            sim_check_last_cut(job, &options);
+            sim_check_last_snapshot(job, &options);
             for (const sim_snapshot *one = sim_job_snapshots(job); one; one = one->next)
-                others += one->maker > 0;
+                others += one->initiator > 0;
             sim_check_going_on(&options, sim_job_snapshots(job));
         }
         sim_job_free(job);
     }
     sim_expect_often("jobs that went on", went_on, RUNS, 50);
-    sim_expect_often("cuts without trainer 0", others, RUNS, 100);
+    sim_expect_often("snapshots without trainer 0", others, RUNS, 100);
 }
 
-/* The job goes on from its newest cut, on another number of servers. */
+/* The job goes on from its newest snapshot, on another number of servers. */
 static bool go_on_with_tasks(const sim_job *job, const sim_options *before)
 {
     sim_options options = *before;
@@ -191,50 +191,50 @@ static bool go_on_with_tasks(const sim_job *job, const sim_options *before)
     if (!options.from || !options.from->tasks)
         return false;
     options.servers = 1 + before->servers % 3;
-    options.cuts = options.replicas = options.heirs = false;
-    options.spares = 0;
+    options.snapshots = options.replicas = options.replacements = false;
+    options.standbys = 0;
     sim_check_run(&options);
     return true;
 }
 
-/* Each batch of a leased task gets into every server's parameters. Ranks of any role die, once or again and again; spares take
- * places of servers, and of trainers; hosts are lost whose servers have a replica; jobs go on from cuts. */
+/* Each batch of a leased task gets into every server's parameters. Ranks of any role die, once or again and again; standbys take
+ * places of servers, and of trainers; hosts are lost whose servers have a replica; jobs go on from snapshots. */
 TEST(every_leased_batch_gets_to_every_server_whoever_dies)
 {
     enum { RUNS = 400 };
-    uint64_t starts = 0, cuts = 0;
+    uint64_t starts = 0, snapshots = 0;
 
     for (EACH_SEED(RUNS)) {
         sim_options options = options_of(seed, "async", "geo(2)", "ssp(1)", "geo(1)", "ssp(0)", "geo(3)");
         options.trainers++;
         options.tasks = 1 + (int)(seed / 7 % SIM_TASKS);
-        options.spares = (int)(seed / 8 % 4);
-        options.heirs = seed / 2 % 2;
+        options.standbys = (int)(seed / 8 % 4);
+        options.replacements = seed / 2 % 2;
         options.replicas = seed % 5 < 3;
-        options.loss = options.heirs || seed % 7 < 3 ? 0 : 0.04;       /* a word that a server serves may not be lost to heirs */
-        options.cuts = seed % 3;
+        options.loss = options.replacements || seed % 7 < 3 ? 0 : 0.04;       /* a word that a server serves may not be lost to replacements */
+        options.snapshots = seed % 3;
         sim_job *job = sim_job_new(&options);
         if (seed % 9 == 0)                             /* nobody dies: each just once */
             sim_run_seed(job, seed);
         else
             job = sim_storm(job, &options, &starts);
         sim_job_check(job);
-        cuts += go_on_with_tasks(job, &options);
+        snapshots += go_on_with_tasks(job, &options);
         sim_job_free(job);
     }
     sim_expect_often("starts", starts, RUNS, 100);
-    sim_expect_often("jobs that went on from a cut", cuts, RUNS, 13);
+    sim_expect_often("jobs that went on from a snapshot", snapshots, RUNS, 13);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cut_says_who_has_made_more_steps_than_its_maker),
-        cmocka_unit_test(a_spare_takes_the_place_of_a_dead_trainer_in_every_mode),
-        cmocka_unit_test(nobody_waits_for_an_heir_that_is_late_because_of_a_cut),
-        cmocka_unit_test(nobody_waits_for_an_heir_of_which_another_server_0_has_heard_nothing),
-        cmocka_unit_test(nobody_waits_for_a_cut_that_is_being_written),
-        cmocka_unit_test(whoever_is_left_makes_cuts),
+        cmocka_unit_test(a_snapshot_says_who_has_made_more_steps_than_its_initiator),
+        cmocka_unit_test(a_standby_takes_the_place_of_a_dead_trainer_in_every_mode),
+        cmocka_unit_test(nobody_waits_for_a_replacement_that_is_late_because_of_a_snapshot),
+        cmocka_unit_test(nobody_waits_for_a_replacement_of_which_another_server_0_has_heard_nothing),
+        cmocka_unit_test(nobody_waits_for_a_snapshot_that_is_being_written),
+        cmocka_unit_test(whoever_is_left_makes_snapshots),
         cmocka_unit_test(every_leased_batch_gets_to_every_server_whoever_dies),
     };
     if (argc > 1)

@@ -1,26 +1,27 @@
-/* server_heir.c - a trainer dies, and a spare becomes the trainer of its number: its heir.
+/* server_replacement.c - a trainer dies, and a standby becomes the trainer of its number: the replacement (docs/protocol.md, "A trainer's
+ * death and replacement").
  *
- * A server to which a trainer is dead says so to server 0 (WANTED). Server 0 chooses a spare, remembers whom it has called, and
- * calls it (CALLED); the spare says to all ranks who it is now (IS), in front of all else, and then what every trainer says at
- * the start: its Join. It hears from each server how many of its steps are settled there (Serving), begins behind the least of
- * them, and sends what each server misses. Nothing is settled that is not committed, so a server that takes a dead one's
- * place says the same.
+ * Messages. A server that has lost a trainer tells server 0: REPLACE_WANT. Server 0 chooses a standby, remembers which, and sends REPLACE_CALL. The
+ * standby sends REPLACE_DONE to every rank before anything else, and then JOIN, as every trainer does at the start. Each server tells it by
+ * SERVING how many of its steps are settled there. The replacement begins behind the smallest of these numbers and sends each server the
+ * steps that it lacks. Only committed steps are settled, so the successor of a dead server gives the same answer.
  *
- * What a server keeps of the dead: steps that were ended here, and the places of its stream. Of a step that was not ended
- * nothing is kept where each trainer's gradient lies alone. In mode sync its parts are in a common sum: they stay, since the
- * heir computes the same bits, and the heir's parts are taken where one is missing.
+ * What a server keeps of the dead trainer: the steps that had ended here, and the places of its stream. Of a step that had not ended, nothing is
+ * kept if gradients are gathered for each trainer. In mode sync all trainers' gradients are in one sum: the chunks that had come stay in it,
+ * because the replacement computes the same bits, and only chunks that are missing are taken from the replacement.
  *
- * In the kinds of sync a server may have a step in its parameters that others miss. The heir computes it again with
- * the parameters before it, which this server still has in its other buffer: the next update waits for the heir.
+ * In lockstep modes one server may have a step in its parameters that other servers lack. The replacement computes this step again with the
+ * parameters before it. This server still has them in its other buffer, since the next update needs the replacement.
  *
- * Server 0 takes what another one misses for its own loss: who is dead to one server is replaced for all. A server that
- * finds no spare alive does what is done without spares. Epochs (tr_roster_next_epoch) tell an heir from whom it follows, and from
- * one that was called before: by a server 0 that has died, or by this one, and died when it had taken the place on some servers.
+ * Server 0 treats a REPLACE_WANT as its own loss: a trainer that is dead for one server is replaced for all. Where no standby is alive, a server
+ * does what it does in a job without standbys. Epochs (tr_roster_next_epoch) distinguish a replacement from the trainer that it replaces, and
+ * from another standby that was called before and died when only some servers had heard of it.
  *
- * What must stay true: from a death until the heir has joined the trainer counts as there: it is waited for, also by a cut, so that a cut
- * has no step of it on one server alone. A cut that was under way is given up, and none is begun until the heir has made a step: that
- * may take minutes, and whoever has cut waits for it. Who takes server 0's place takes every heir for one that has made none until that
- * says what it has done (IS). */
+ * Invariant: from its death until its replacement has joined, a trainer counts as present, and everything waits for it, snapshots too; so no
+ * snapshot has one of its steps on one server alone. A snapshot that was being gathered is given up. None begins before the replacement has made
+ * a step: that may take minutes, in which every trainer that had taken part would stand still. The successor of server 0 assumes of every
+ * replacement that it has made no step, until the replacement says otherwise (TASKS). */
+#include "framework/memory.h"
 #include "pserver/core/server_state.h"
 #include "pserver/core/server_tasks.h"
 
@@ -28,18 +29,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was said and brought nobody may have been lost, and is said again, less and less often: nanoseconds. */
+/* REPLACE_WANT and REPLACE_CALL are repeated while they have no effect: after this time first, and at most every ASK_LAST; nanoseconds. */
 static const int64_t ASK_FIRST = 2000000, ASK_LAST = 500000000;
 
-static bool is_heir(const tr__trainer *trainer)
+static bool is_replacement(const tr__trainer *trainer)
 {
-    return tr_roster_is_heir(trainer->epoch);
+    return tr_roster_is_replacement(trainer->epoch);
 }
 
-/* Nobody is to be its heir: that it is dead is decided for all. */
+/* Has server 0 decided that this trainer is lost? Then it gets no replacement. */
 static bool is_over(const tr_server *server, int trainer)
 {
-    return tr__server_has_verdicts(server) && server->verdicts.trainer[trainer] & TR_TRAINER_LOST;
+    return tr__server_has_decisions(server) && server->decisions.trainer[trainer] & TR_TRAINER_LOST;
 }
 
 static bool is_missed(const tr__trainer *trainer)
@@ -49,11 +50,11 @@ static bool is_missed(const tr__trainer *trainer)
 
 /* == what is kept of the dead ==================================================================== */
 
-/* Its part of a common sum stays. Parts that wait for their turn are acknowledged to nobody. */
+/* Chunks of the dead trainer that are in a common sum stay there. Chunks that wait for their turn stay too, and are not acknowledged. */
 static void keep_parts(tr_server *server, tr__trainer *t)
 {
     if (!t->pushed_by)
-        t->pushed_by = calloc(server->chunk_count + 1, sizeof *t->pushed_by);
+        t->pushed_by = tr__must_array(server->chunk_count + 1, sizeof *t->pushed_by);
     if (t->pushed_step != t->ended + 1)
         memset(t->pushed_by, 0, server->chunk_count * sizeof *t->pushed_by);
     t->pushed_step = t->ended + 1;
@@ -84,7 +85,7 @@ void tr__server_forget_unended(tr_server *server, tr__trainer *t)
     tr__server_pulls_free(t);
     tr__server_row_pulls_free(t);
     tr__server_rows_unended(server, t);
-    if (!server->policy.gathers_apart)
+    if (!server->policy.gathers_per_trainer)
         return;                                    /* its parts are in a common sum, or wait to be */
     tr__server_let_go(server, &t->held, &t->held_end);
     forget_parts(server, t);
@@ -97,13 +98,13 @@ static void forget_requests(tr_server *server, tr__trainer *t)
     t->join_seq = 0;
     for (uint64_t step = t->settled; step < t->ended; step++)
         t->unsettled[step - t->settled] = UINT64_MAX;
-    if (!server->policy.gathers_apart)
+    if (!server->policy.gathers_per_trainer)
         keep_parts(server, t);
     tr__server_forget_unended(server, t);
 }
 
-/* Whether an heir makes a step at all is said to server 0 (TASKS). */
-bool tr__server_awaits_heir(const tr_server *server)
+/* Only server 0 hears whether a replacement has made a step (TASKS), so only server 0 counts those that are returning. */
+bool tr__server_awaits_replacement(const tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++)
         if (server->trainer[i].state == TR_MEMBER_VACANT || (server->self == 0 && server->trainer[i].state == TR_MEMBER_RETURNING))
@@ -111,7 +112,7 @@ bool tr__server_awaits_heir(const tr_server *server)
     return false;
 }
 
-void tr__server_heir_is_there(tr_server *server, tr__trainer *t)
+void tr__server_replacement_is_there(tr_server *server, tr__trainer *t)
 {
     if (t->state != TR_MEMBER_RETURNING)
         return;
@@ -119,24 +120,24 @@ void tr__server_heir_is_there(tr_server *server, tr__trainer *t)
     tr__server_tell_all(server);
 }
 
-/* Its place is empty, whether it lived, said goodbye here or not. */
+/* The trainer's place becomes empty, also if the trainer had said goodbye to this server. */
 static void vacate(tr_server *server, tr__trainer *t)
 {
     const bool was_gone = tr_membership_is_over(t->state);
 
-    tr__server_cut_give_up(server, server->cut.number);
+    tr__server_snapshot_give_up(server, server->snapshot.number);
     forget_requests(server, t);
-    if (t->farewell)                               /* its heir may make more steps */
-        trireme__pserver__cut__free_unpacked(t->farewell, NULL);
-    t->farewell = NULL;
+    if (t->last_place)                               /* its replacement may make more steps */
+        trireme__pserver__snapshot__free_unpacked(t->last_place, NULL);
+    t->last_place = NULL;
     tr__server_tasks_vacant(server, t);
     t->epoch++;                                    /* what the dead may still say is refused */
     tr__server_move(server, t, TR_MEMBER_VACANT);
     t->missed = t->rank;
     t->called = -1;
     t->over_seq = 0;
-    server->cut.has_last = false;
-    server->heirs_ask_at = 0;
+    server->snapshot.has_last = false;
+    server->replacements_ask_at = 0;
     tr__server_tell_all(server);
     if (was_gone)
         tr__server_commit(server, false);
@@ -151,7 +152,7 @@ bool tr__server_has_part(const tr_server *server, const tr__trainer *trainer, co
 
 bool tr__server_has_ended(const tr__trainer *trainer, const tr_wire *wire)
 {
-    return is_heir(trainer) && tr_wire_step(wire) <= trainer->ended;
+    return is_replacement(trainer) && tr_wire_step(wire) <= trainer->ended;
 }
 
 bool tr__server_ended_again(tr__trainer *trainer, const tr_wire *wire)
@@ -163,11 +164,11 @@ bool tr__server_ended_again(tr__trainer *trainer, const tr_wire *wire)
     return true;
 }
 
-/* == parameters for an heir that is a step behind ================================================ */
+/* == parameters for a replacement that is a step behind ================================================ */
 
 bool tr__server_lags(const tr__trainer *trainer, uint64_t step)
 {
-    return is_heir(trainer) && step + 1 == trainer->ended;
+    return is_replacement(trainer) && step + 1 == trainer->ended;
 }
 
 bool tr__server_wants_before(const tr_server *server, const tr__trainer *trainer, uint64_t step)
@@ -202,22 +203,22 @@ static void say_call(tr_server *server, const tr__trainer *t)
 /* One that was called for nobody. */
 static int choose(const tr_server *server, const tr__trainer *t)
 {
-    bool *called = calloc((size_t)server->roster->size, sizeof *called);
+    bool *called = tr__must_array((size_t)server->roster->size, sizeof *called);
 
     for (int i = 0; i < server->trainer_count; i++)
         if (is_missed(&server->trainer[i]) && server->trainer[i].called >= 0)
             called[server->trainer[i].called] = true;
-    const int heir = tr_roster_heir_without(server->roster, t->rank, called);
+    const int replacement = tr_roster_replacement_without(server->roster, t->rank, called);
     free(called);
-    return heir;
+    return replacement;
 }
 
-static bool may_come(const tr_server *server, int spare)
+static bool may_come(const tr_server *server, int standby)
 {
-    return spare >= 0 && server->roster->rank[spare].role == TR_ROLE_SPARE && tr_roster_is_here(server->roster, spare);
+    return standby >= 0 && server->roster->rank[standby].role == TR_ROLE_STANDBY && tr_roster_is_here(server->roster, standby);
 }
 
-/* It is as where there are no spares. */
+/* It is as where there are no standbys. */
 static void give_up(tr_server *server, tr__trainer *t)
 {
     char waiting[512];
@@ -227,15 +228,15 @@ static void give_up(tr_server *server, tr__trainer *t)
         return;
     }
     tr__server_describe_step(server, waiting, sizeof waiting);
-    tr__server_fail(server, tr_fail(TR_EPEER, "%s died, and no spare is left to take its place; %s was waiting for %s",
+    tr__server_fail(server, tr_fail(TR_EPEER, "%s died, and no standby is left to take its place; %s was waiting for %s",
                                     tr__server_trainer_name(server, t), tr_roster_name(server->roster, server->roster->self), waiting));
 }
 
 /* False: there is nobody. */
-static bool look_for_heir(tr_server *server, tr__trainer *t)
+static bool look_for_replacement(tr_server *server, tr__trainer *t)
 {
     if (server->self != 0) {
-        if (tr_roster_heir_for(server->roster, t->rank) < 0)
+        if (tr_roster_replacement_for(server->roster, t->rank) < 0)
             return false;
         say_wanted(server, t);
         return true;
@@ -250,7 +251,7 @@ static bool look_for_heir(tr_server *server, tr__trainer *t)
     return true;
 }
 
-int64_t tr__server_watch_heirs(tr_server *server, int64_t now)
+int64_t tr__server_watch_replacements(tr_server *server, int64_t now)
 {
     bool is_waiting = false;
 
@@ -260,27 +261,27 @@ int64_t tr__server_watch_heirs(tr_server *server, int64_t now)
         tr__trainer *t = &server->trainer[i];
         if (!is_missed(t))
             continue;
-        const bool has_news = server->self == 0 ? !may_come(server, t->called) : tr_roster_heir_for(server->roster, t->rank) < 0;
-        if ((has_news || now >= server->heirs_ask_at) && !look_for_heir(server, t))
+        const bool has_news = server->self == 0 ? !may_come(server, t->called) : tr_roster_replacement_for(server->roster, t->rank) < 0;
+        if ((has_news || now >= server->replacements_ask_at) && !look_for_replacement(server, t))
             give_up(server, t);
         is_waiting |= server->status == TR_OK && is_missed(t);
     }
     if (!is_waiting) {
-        server->heirs_ask_after = 0;
+        server->replacements_ask_after = 0;
         return INT64_MAX;
     }
-    if (now >= server->heirs_ask_at) {
-        server->heirs_ask_after = server->heirs_ask_after ? 2 * server->heirs_ask_after : ASK_FIRST;
-        server->heirs_ask_after = server->heirs_ask_after < ASK_LAST ? server->heirs_ask_after : ASK_LAST;
-        server->heirs_ask_at = now + server->heirs_ask_after;
+    if (now >= server->replacements_ask_at) {
+        server->replacements_ask_after = server->replacements_ask_after ? 2 * server->replacements_ask_after : ASK_FIRST;
+        server->replacements_ask_after = server->replacements_ask_after < ASK_LAST ? server->replacements_ask_after : ASK_LAST;
+        server->replacements_ask_at = now + server->replacements_ask_after;
     }
-    return server->heirs_ask_at;
+    return server->replacements_ask_at;
 }
 
-bool tr__server_await_heir(tr_server *server, tr__trainer *trainer)
+bool tr__server_await_replacement(tr_server *server, tr__trainer *trainer)
 {
     const bool is_possible = server->is_running && !is_over(server, (int)(trainer - server->trainer)) &&
-                             tr_roster_heir_for(server->roster, trainer->rank) >= 0;
+                             tr_roster_replacement_for(server->roster, trainer->rank) >= 0;
 
     if (is_possible || trainer->state == TR_MEMBER_VACANT)
         vacate(server, trainer);
@@ -300,7 +301,7 @@ static void hear_progress(tr_server *server, tr__trainer *t, const tr_form_repla
         tr__server_tell_all(server);
     }
     if (done->progress == TR_REPLACEMENT_STEPPED)
-        tr__server_heir_is_there(server, t);
+        tr__server_replacement_is_there(server, t);
 }
 
 /* The roster has it already, if it believed it. */
@@ -339,7 +340,7 @@ static void on_wanted(tr_server *server, const tr_form_replace_want *want)
         vacate(server, t);
 }
 
-void tr__server_on_heir(tr_server *server, int peer, const tr_wire *wire)
+void tr__server_on_replacement(tr_server *server, int peer, const tr_wire *wire)
 {
     const uint32_t trainers = (uint32_t)server->trainer_count;
 
@@ -351,7 +352,7 @@ void tr__server_on_heir(tr_server *server, int peer, const tr_wire *wire)
         on_wanted(server, &wire->replace_want);
 }
 
-tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+tr_status tr__server_on_replacement_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     Trireme__Pserver__Join *join = trireme__pserver__join__unpack(NULL, wire->bytes, payload);
     tr_status               status = TR_OK;
@@ -373,7 +374,7 @@ tr_status tr__server_on_heir_join(tr_server *server, tr__trainer *trainer, const
         trainer->pulled = server->updates;
         trainer->pulled_step = UINT64_MAX;         /* nothing yet */
     }
-    if (trainer == server->trainer + tr__server_maker(server))         /* what it had begun is over, also for whoever cuts for it yet */
-        tr__server_cut_give_up(server, wire->join.newest_snapshot);
+    if (trainer == server->trainer + tr__server_initiator(server))         /* what it had begun is over, also for whoever cuts for it yet */
+        tr__server_snapshot_give_up(server, wire->join.newest_snapshot);
     return status;
 }

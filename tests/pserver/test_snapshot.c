@@ -1,6 +1,6 @@
-/* test_cut.c - cuts of whole jobs under a seeded scheduler: what all servers copy is one state, in every mode, and nobody waits
+/* test_snapshot.c - snapshots of whole jobs under a seeded scheduler: what all servers copy is one state, in every mode, and nobody waits
  * for ever. The state of a store is how many steps of each trainer it has applied. */
-#include "tests/support/cut_word.h"
+#include "tests/support/snapshot_word.h"
 
 #include "pserver/core/client.h"
 #include "pserver/core/server.h"
@@ -40,7 +40,7 @@ typedef struct trainer {
     int        index, steps, step;
     phase      phase;
     uint64_t   ticket;
-    bool       is_cutting;            /* a cut that it has begun is not answered */
+    bool       takes_snapshot;            /* a snapshot that it has begun is not answered */
     float      param[SERVERS_MAX][2500], grad[2500];
 } trainer;
 
@@ -51,8 +51,8 @@ struct job {
     int         servers, trainers;
     store       store[SERVERS_MAX];
     trainer     trainer[TRAINERS_MAX];
-    int         cuts, cuts_by[TRAINERS_MAX];
-    bool        has_last;             /* a whole cut has all that the living have made */
+    int         snapshots, snapshots_by[TRAINERS_MAX];
+    bool        has_last;             /* a whole snapshot has all that the living have made */
     bool        is_again;             /* servers have a state of an earlier start, */
     uint64_t    settled[SERVERS_MAX][TRAINERS_MAX];   /* one of them a step more of a trainer than another */
     uint8_t     trainer_flags[TRAINERS_MAX];
@@ -151,11 +151,11 @@ static void end_copying(void *payload)
     tr_sim_call(s->job->sim, 1 + (int64_t)tr_sim_random(s->job->sim, 20000), end_writing, s);
 }
 
-static void store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
+static void store_snapshot(void *self, const Trireme__Pserver__SnapshotTarget *target)
 {
     store *s = self;
 
-    assert_string_equal(wish->file, "part");
+    assert_string_equal(target->file, "part");
     assert_false(s->is_applying || s->is_copying);
     s->is_copying = true;
     memcpy(s->copy, s->applied, sizeof s->copy);
@@ -169,7 +169,7 @@ static uint8_t *pack_place(void *self, size_t *size, uint64_t step)
     const trainer *t = self;
 
     assert_int_equal(step, t->step);
-    return pack_cut(t->index, step, false, size);
+    return pack_snapshot(t->index, step, false, size);
 }
 
 static uint8_t *pack_work(const job *j, size_t *size)
@@ -238,25 +238,25 @@ static void pull(trainer *t)
     t->ticket = tr_client_pull(t->client, (uint32_t)t->job->servers, blocks, to);
 }
 
-static void cut(trainer *t)
+static void snapshot(trainer *t)
 {
     uint8_t *payload[SERVERS_MAX];
     size_t   size[SERVERS_MAX];
 
     for (int s = 0; s < t->job->servers; s++)
-        payload[s] = pack_cut(t->index, (uint64_t)t->step, true, &size[s]);
-    tr_client_cut(t->client, payload, size);
-    t->is_cutting = true;
+        payload[s] = pack_snapshot(t->index, (uint64_t)t->step, true, &size[s]);
+    tr_client_snapshot(t->client, payload, size);
+    t->takes_snapshot = true;
 }
 
-/* -- what must hold of a cut -------------------------------------------------------------------------- */
+/* -- what must hold of a snapshot -------------------------------------------------------------------------- */
 
 static bool is_apart(const job *j) { return strcmp(j->mode, "sync") && strcmp(j->mode, "sync(fewer)"); }
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* Where those are of whom nothing is said: where one cuts alone, all that make steps are at the same. */
-static uint64_t most_steps(const Trireme__Pserver__CutDone *done)
+static uint64_t most_steps(const Trireme__Pserver__SnapshotDone *done)
 {
     uint64_t most = 0;
 
@@ -266,7 +266,7 @@ static uint64_t most_steps(const Trireme__Pserver__CutDone *done)
 }
 
 /* What the state must have of trainer i, by what it says of itself. */
-static void check_trainer(const job *j, const Trireme__Pserver__CutDone *done, const uint64_t *copy, int i)
+static void check_trainer(const job *j, const Trireme__Pserver__SnapshotDone *done, const uint64_t *copy, int i)
 {
     const Trireme__Pserver__Place *place = NULL;
 
@@ -285,18 +285,18 @@ static void check_trainer(const job *j, const Trireme__Pserver__CutDone *done, c
     assert_int_equal(copy[i], least(most_steps(done), (uint64_t)j->trainer[i].steps));
 }
 
-/* Where nobody dies every cut is whole. */
+/* Where nobody dies every snapshot is whole. */
 static bool is_whole(const trainer *t)
 {
     const job *j = t->job;
     bool       is_whole = true, has_lost = false;
 
     for (int s = 0; s < j->servers; s++) {
-        const tr_client_answer    *answer = tr_client_cut_answer(t->client, s);
-        Trireme__Pserver__CutDone *done = trireme__pserver__cut_done__unpack(NULL, answer->size, answer->bytes);
+        const tr_client_answer    *answer = tr_client_snapshot_answer(t->client, s);
+        Trireme__Pserver__SnapshotDone *done = trireme__pserver__snapshot_done__unpack(NULL, answer->size, answer->bytes);
         assert_non_null(done);
         is_whole &= done->has_part;
-        trireme__pserver__cut_done__free_unpacked(done, NULL);
+        trireme__pserver__snapshot_done__free_unpacked(done, NULL);
     }
     for (int i = 0; i < j->trainers; i++)
         has_lost |= tr_sim_is_dead(j->sim, j->servers + i);
@@ -304,18 +304,18 @@ static bool is_whole(const trainer *t)
     return is_whole;
 }
 
-static void check_cut(trainer *t)
+static void check_snapshot(trainer *t)
 {
     uint64_t first[TRAINERS_MAX] = {0};
     job     *j = t->job;
     bool     is_last = true;
 
-    t->is_cutting = false;
+    t->takes_snapshot = false;
     if (!is_whole(t))
         return;
     for (int s = 0; s < j->servers; s++) {
-        const tr_client_answer    *answer = tr_client_cut_answer(t->client, s);
-        Trireme__Pserver__CutDone *done = trireme__pserver__cut_done__unpack(NULL, answer->size, answer->bytes);
+        const tr_client_answer    *answer = tr_client_snapshot_answer(t->client, s);
+        Trireme__Pserver__SnapshotDone *done = trireme__pserver__snapshot_done__unpack(NULL, answer->size, answer->bytes);
         assert_non_null(done);
         assert_true(done->has_part);
         assert_int_equal(done->part.len, sizeof first);
@@ -329,10 +329,10 @@ static void check_cut(trainer *t)
             assert_int_equal(copy[i], first[i]);       /* all servers have the same of everybody */
             is_last &= strstr(j->mode, "backups") || copy[i] == (uint64_t)j->trainer[i].steps;
         }
-        trireme__pserver__cut_done__free_unpacked(done, NULL);
+        trireme__pserver__snapshot_done__free_unpacked(done, NULL);
     }
-    j->cuts++;
-    j->cuts_by[t->index]++;
+    j->snapshots++;
+    j->snapshots_by[t->index]++;
     j->has_last |= is_last;
 }
 
@@ -340,8 +340,8 @@ static void check_cut(trainer *t)
 
 static void step(trainer *t)
 {
-    if (tr_client_is_maker(t->client) && !t->is_cutting && tr_client_may_cut(t->client) && tr_sim_random(t->job->sim, 3) == 0)
-        cut(t);
+    if (tr_client_is_initiator(t->client) && !t->takes_snapshot && tr_client_may_begin_snapshot(t->client) && tr_sim_random(t->job->sim, 3) == 0)
+        snapshot(t);
     t->step++;
     for (int b = 0; b < t->job->servers * BLOCKS; b++)
         tr_client_push(t->client, (uint32_t)b, t->grad, 1);
@@ -351,8 +351,8 @@ static void step(trainer *t)
 
 static bool go_on(trainer *t)
 {
-    if (t->is_cutting && tr_client_cut_is_answered(t->client))
-        check_cut(t);
+    if (t->takes_snapshot && tr_client_snapshot_is_answered(t->client))
+        check_snapshot(t);
     if (t->phase == END || tr_client_done(t->client) < t->ticket)
         return t->phase == END;
     if (t->phase == START) {
@@ -365,14 +365,14 @@ static bool go_on(trainer *t)
         t->phase = END;
     } else if (t->step < t->steps) {
         step(t);
-    } else if (t->is_cutting) {                        /* it leaves when its cut is whole */
+    } else if (t->takes_snapshot) {                        /* it leaves when its snapshot is whole */
         return false;
     } else if (t->phase == PULL) {
         t->ticket = tr_client_stay(t->client);
         t->phase = STAY;
     } else if (t->phase == STAY && !tr_client_is_over(t->client)) {
-        assert_true(tr_client_is_maker(t->client));
-        cut(t);
+        assert_true(tr_client_is_initiator(t->client));
+        snapshot(t);
         t->phase = LAST;
     } else {
         t->ticket = tr_client_goodbye(t->client);
@@ -489,13 +489,13 @@ static void say_state(const job *j, uint64_t seed)
 static const char *const modes[] = {"sync", "async", "ssp(0)", "ssp(2)", "geo(2)", "sync(backups=1)", "sync(fewer)"};
 enum { MODES = sizeof modes / sizeof *modes, EVENTS = 400000 };
 
-static int cuts_of_others;            /* than trainer 0 */
+static int snapshots_of_others;            /* than trainer 0 */
 
-/* Runs `count` jobs of each mode; returns how many cuts were whole. */
+/* Runs `count` jobs of each mode; returns how many snapshots were whole. */
 static int run_jobs(int count, double drop, int killed)
 {
     static job j;
-    int        cuts = 0;
+    int        snapshots = 0;
 
     for (int m = killed >= 0; m < MODES; m++)
         for (int seed = 1; seed <= count; seed++) {
@@ -508,24 +508,24 @@ static int run_jobs(int count, double drop, int killed)
                 say_state(&j, options.seed);
                 fail_msg("the job does not end");
             }
-            cuts += j.cuts;
+            snapshots += j.snapshots;
             if (killed == 0 && j.trainers > 1)
-                cuts_of_others += j.cuts - j.cuts_by[0];
+                snapshots_of_others += j.snapshots - j.snapshots_by[0];
             for (int i = 1; killed < 0 && i < j.trainers; i++)
-                cuts_of_others += j.cuts_by[i];
+                snapshots_of_others += j.snapshots_by[i];
             if (!j.has_last && killed < 0)
                 fail_msg("%s, seed %d: no checkpoint has everything", modes[m], seed);
             free_job(&j);
         }
-    return cuts;
+    return snapshots;
 }
 
-static void every_cut_is_one_state(void **state)
+static void every_snapshot_is_one_state(void **state)
 {
     (void)state;
     assert_true(run_jobs(150, 0, -1) > 1000);
-    print_message("%d cuts of others than trainer 0\n", cuts_of_others);
-    assert_true(cuts_of_others > 200);                 /* its data ends before that of others */
+    print_message("%d snapshots of others than trainer 0\n", snapshots_of_others);
+    assert_true(snapshots_of_others > 200);                 /* its data ends before that of others */
 }
 
 static void so_it_is_when_messages_are_lost_and_come_twice(void **state)
@@ -534,25 +534,25 @@ static void so_it_is_when_messages_are_lost_and_come_twice(void **state)
     assert_true(run_jobs(40, 0.03, -1) > 200);
 }
 
-static void a_trainer_that_dies_holds_up_no_cut(void **state)
+static void a_trainer_that_dies_holds_up_no_snapshot(void **state)
 {
     (void)state;
     assert_true(run_jobs(60, 0, 1) > 200);
 }
 
-static void without_trainer_0_another_makes_cuts(void **state)
+static void without_trainer_0_another_makes_snapshots(void **state)
 {
     (void)state;
-    cuts_of_others = 0;
+    snapshots_of_others = 0;
     run_jobs(60, 0, 0);
-    assert_true(cuts_of_others > 200);
+    assert_true(snapshots_of_others > 200);
 }
 
 /* A job that is started again from servers one of which had died behind a step that the others had not. */
-static void servers_become_even_before_a_cut(void **state)
+static void servers_become_even_before_a_snapshot(void **state)
 {
     static job j;
-    int        cuts = 0;
+    int        snapshots = 0;
 
     (void)state;
     for (int m = 0; m < MODES; m++)
@@ -563,20 +563,20 @@ static void servers_become_even_before_a_cut(void **state)
                 say_state(&j, options.seed);
                 fail_msg("the job does not end");
             }
-            cuts += j.cuts;
+            snapshots += j.snapshots;
             free_job(&j);
         }
-    assert_true(cuts > 200);
+    assert_true(snapshots > 200);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_cut_is_one_state),
+        cmocka_unit_test(every_snapshot_is_one_state),
         cmocka_unit_test(so_it_is_when_messages_are_lost_and_come_twice),
-        cmocka_unit_test(a_trainer_that_dies_holds_up_no_cut),
-        cmocka_unit_test(without_trainer_0_another_makes_cuts),
-        cmocka_unit_test(servers_become_even_before_a_cut),
+        cmocka_unit_test(a_trainer_that_dies_holds_up_no_snapshot),
+        cmocka_unit_test(without_trainer_0_another_makes_snapshots),
+        cmocka_unit_test(servers_become_even_before_a_snapshot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

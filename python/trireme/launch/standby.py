@@ -1,6 +1,6 @@
-"""A rank that waits beside a job: ``python -m trireme.launch.spare SCRIPT ARGS``.
+"""A rank that waits beside a job: ``python -m trireme.launch.standby SCRIPT ARGS``.
 
-When a server of its host dies it is that server. When a trainer dies and it is called as that one's heir, it runs the script, as
+When a server of its host dies it is that server. When a trainer dies and it is called as that one's replacement, it runs the script, as
 the trainer of that number: the steps that were made are not computed again (distributed/replay.py). Until then it imports nothing
 of the script's, nor NumPy, nor what makes programs.
 """
@@ -16,7 +16,7 @@ from ..distributed import job
 
 def main() -> None:
     script, *args = sys.argv[1:]
-    if not job.wait_as_spare():
+    if not job.wait_as_standby():
         return
     sys.argv = [script, *args]
     sys.path[0] = str(Path(script).resolve().parent)

@@ -1,21 +1,23 @@
-/* server_verdict.c - which gradients make an update, where that is not all of them: sync(backups) and sync(fewer).
+/* server_decision.c - decisions: which contributions make an update, in the modes where that is not all of them, sync(backups) and sync(fewer)
+ * (docs/protocol.md, "Decisions about updates").
  *
- * Servers have a trainer's step at different moments, and of a trainer that dies some have its last step and some never
- * will. So one decides for all. Every server says to server 0 what it has all of (READY), and who is dead for it. What every
- * server has can be in an update; server 0 says which steps are, which are dropped, and who is out (VERDICT), and every server,
- * server 0 too, applies and drops just that. One server alone does the same, and says nothing to anybody.
+ * Servers get a trainer's step at different moments, and of a trainer that dies some servers get the last step and others never do. So server 0
+ * decides for all. Every server reports to server 0 which steps it has completely and which trainers are dead for it (READY). A step that every server
+ * has may be in an update. Server 0 decides which steps are in it, which are dropped, and which trainers are out (DECISION). Every server, server 0 too,
+ * applies and drops exactly these. A job with one server does the same without messages.
  *
- * A verdict says all that those before it said: how many steps of each trainer are in up to an update, and whose make
- * that one. So the newest is enough for a server that missed some. None is more than one update behind: a step that can be in an
- * update was computed with the update before it as every server had it, or its trainer took part in that one. Whoever misses a
- * verdict says READY again, and server 0 answers with the newest.
+ * A decision contains everything that earlier decisions said: for each trainer, how many steps are in the updates so far, and which trainers
+ * make the newest update. So a server that missed some decisions needs only the newest one. No server is more than one update behind: a step that may
+ * be in an update was computed with the parameters of the update before, as every server had them, or its trainer took part in that update. A server that
+ * misses a decision repeats READY, and server 0 answers with the newest.
  *
- * Server 0 commits a verdict before it sends it, and who takes its place sends the same; the others then say again what they
- * have. What a server said that has died is forgotten: who takes its place says it when trainers have sent it again. A
- * trainer that dies after a verdict had it in, before such a server has its step, leaves an update that nobody can complete:
- * the job fails, and is started again from the update before.
+ * Server 0 commits a decision before it sends it, so its successor sends the same one; the other servers then repeat their READY. Server 0 forgets the
+ * reports of a server that has died; its successor reports when trainers have sent it again what it lacks. If a trainer dies
+ * after a decision has counted its step in, and before the successor of a dead server has that step, nobody can complete the update: the job fails and is started again
+ * from the update before.
  *
- * What must stay true: a trainer's step is in an update of all servers or of none. */
+ * Invariant: a trainer's step is in an update of all servers, or of none. */
+#include "framework/memory.h"
 #include "pserver/core/server_state.h"
 
 #include <stdio.h>
@@ -27,7 +29,7 @@ static const int64_t ASK_FIRST = 2000000, ASK_LAST = 500000000;
 
 /* == life ====================================================================================== */
 
-bool tr__server_has_verdicts(const tr_server *server)
+bool tr__server_has_decisions(const tr_server *server)
 {
     return server->merged.sum != NULL;
 }
@@ -37,46 +39,44 @@ static bool is_first(const tr_server *server)
     return server->self == 0;
 }
 
-tr_status tr__server_verdicts_new(tr_server *server)
+tr_status tr__server_decisions_new(tr_server *server)
 {
     const size_t  trainers = (size_t)server->trainer_count, servers = (size_t)server->roster->servers;
     const size_t  speakers = is_first(server) ? servers : 1;
-    tr__verdicts *v = &server->verdicts;
+    tr__decisions *v = &server->decisions;
 
-    v->settled = calloc(trainers, sizeof *v->settled);
-    v->trainer = calloc(trainers, sizeof *v->trainer);
-    v->report = calloc(speakers * trainers, sizeof *v->report);
-    v->gathered = calloc(speakers, sizeof *v->gathered);
-    v->rank = calloc(servers, sizeof *v->rank);
-    if (!v->settled || !v->trainer || !v->report || !v->gathered || !v->rank)
-        return tr_fail(TR_ENOMEM, "no memory for what %zu servers say of %zu trainers", servers, trainers);
+    v->settled = tr__must_array(trainers, sizeof *v->settled);
+    v->trainer = tr__must_array(trainers, sizeof *v->trainer);
+    v->report = tr__must_array(speakers * trainers, sizeof *v->report);
+    v->gathered = tr__must_array(speakers, sizeof *v->gathered);
+    v->rank = tr__must_array(servers, sizeof *v->rank);
     memcpy(v->rank, server->roster->server_rank, servers * sizeof *v->rank);
-    v->cut_update = UINT64_MAX;
+    v->snapshot_update = UINT64_MAX;
     v->ask_at = INT64_MAX;
     return TR_OK;
 }
 
-void tr__server_verdicts_free(tr_server *server)
+void tr__server_decisions_free(tr_server *server)
 {
-    free(server->verdicts.settled);
-    free(server->verdicts.trainer);
-    free(server->verdicts.report);
-    free(server->verdicts.gathered);
-    free(server->verdicts.rank);
+    free(server->decisions.settled);
+    free(server->decisions.trainer);
+    free(server->decisions.report);
+    free(server->decisions.gathered);
+    free(server->decisions.rank);
 }
 
-void tr__server_verdicts_begin(tr_server *server, const tr_commit *commit)
+void tr__server_decisions_begin(tr_server *server, const tr_commit *commit)
 {
-    tr__verdicts *v = &server->verdicts;
+    tr__decisions *v = &server->decisions;
 
-    if (!tr__server_has_verdicts(server))
+    if (!tr__server_has_decisions(server))
         return;
     v->update = server->updates;
     for (int i = 0; i < server->trainer_count; i++)
         v->settled[i] = server->trainer[i].settled;
     if (!commit || !is_first(server))
         return;
-    v->number = commit->verdicts;
+    v->number = commit->decisions;
     v->update = commit->decided;
     for (int i = 0; i < server->trainer_count; i++) {
         v->trainer[i] = commit->trainer[i] & (TR_TRAINER_IN | TR_TRAINER_OUT);
@@ -88,10 +88,10 @@ void tr__server_verdicts_begin(tr_server *server, const tr_commit *commit)
 
 bool tr__server_all_decided(const tr_server *server)
 {
-    if (!tr__server_has_verdicts(server))
+    if (!tr__server_has_decisions(server))
         return true;
     for (int i = 0; i < server->trainer_count; i++)
-        if (!(server->verdicts.trainer[i] & TR_TRAINER_OUT))
+        if (!(server->decisions.trainer[i] & TR_TRAINER_OUT))
             return false;
     return !tr__server_is_pending(server);
 }
@@ -100,12 +100,12 @@ bool tr__server_all_decided(const tr_server *server)
 
 static bool is_in(const tr_server *server, int trainer)
 {
-    return server->verdicts.trainer[trainer] & TR_TRAINER_IN;
+    return server->decisions.trainer[trainer] & TR_TRAINER_IN;
 }
 
 static void drop_late(tr_server *server, int trainer)
 {
-    const tr__verdicts *v = &server->verdicts;
+    const tr__decisions *v = &server->decisions;
     tr__trainer        *t = &server->trainer[trainer];
 
     while (t->round->is_full && !server->takes_part[trainer] &&
@@ -127,8 +127,8 @@ static bool has_all(tr_server *server)
             snprintf(name, sizeof name, "%s", tr__server_trainer_name(server, t));
             tr__server_fail(server, tr_fail(TR_EPEER, "%s died, and %s, which has taken a dead server's place, misses its step %llu "
                                             "for update %llu", name, tr_roster_name(server->roster, server->roster->self),
-                                            (unsigned long long)server->verdicts.settled[i],
-                                            (unsigned long long)server->verdicts.update));
+                                            (unsigned long long)server->decisions.settled[i],
+                                            (unsigned long long)server->decisions.update));
             return false;
         }
         is_here = false;
@@ -151,27 +151,27 @@ static void carry_out(tr_server *server)
         return;
     }
     for (int i = 0; i < server->trainer_count; i++)
-        if (server->verdicts.trainer[i] & TR_TRAINER_LOST && !tr_membership_is_over(server->trainer[i].state))
+        if (server->decisions.trainer[i] & TR_TRAINER_LOST && !tr_membership_is_over(server->trainer[i].state))
             tr__server_trainer_lost(server, &server->trainer[i]);
 }
 
 /* == reporting ================================================================================= */
 
-static uint32_t cut_flags(const tr_server *server)
+static uint32_t snapshot_flags(const tr_server *server)
 {
-    if (!tr__server_cut_is_decided(server) || !server->cut.number)
+    if (!tr__server_snapshot_is_decided(server) || !server->snapshot.number)
         return 0;
-    return tr__server_cut_is_gathered(server) ? TR_READY_GATHERED : server->cut.phase != TR__CUT_GATHERING ? TR_READY_GIVEN_UP : 0;
+    return tr__server_snapshot_is_gathered(server) ? TR_READY_GATHERED : server->snapshot.phase != TR__SNAPSHOT_GATHERING ? TR_READY_GIVEN_UP : 0;
 }
 
-/* Trainer number `trainer_count` is none: the message is about a cut. */
+/* Trainer number `trainer_count` is none: the message is about a snapshot. */
 static void say_ready(tr_server *server, int trainer, const tr__report *report)
 {
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = server->roster->server_rank[0],
         .wire = {.kind = TR_WIRE_READY, .sender = (uint32_t)server->roster->self,
-                 .ready = {.step = report->step, .pulled = report->pulled, .trainer = (uint32_t)trainer, .snapshot = server->cut.number,
-                           .flags = cut_flags(server) | (report->is_lost ? TR_READY_LOST : 0) |
+                 .ready = {.step = report->step, .pulled = report->pulled, .trainer = (uint32_t)trainer, .snapshot = server->snapshot.number,
+                           .flags = snapshot_flags(server) | (report->is_lost ? TR_READY_LOST : 0) |
                                     (report->has_left ? TR_READY_LEFT : 0)}}});
 }
 
@@ -179,7 +179,7 @@ static void say_ready(tr_server *server, int trainer, const tr__report *report)
 static tr__report report_of(const tr_server *server, int trainer)
 {
     const tr__trainer *t = &server->trainer[trainer];
-    const bool         is_open = t->round->is_full && t->round->step > server->verdicts.settled[trainer];
+    const bool         is_open = t->round->is_full && t->round->step > server->decisions.settled[trainer];
     const bool         is_here = !tr__server_is_out(server, trainer);
 
     const bool         is_lost = t->state == TR_MEMBER_LOST, has_left = tr_membership_is_over(t->state) && !is_lost;
@@ -190,7 +190,7 @@ static tr__report report_of(const tr_server *server, int trainer)
 /* Say what was not said yet, or (`again`) all that is not decided. */
 static void report(tr_server *server, bool again)
 {
-    tr__verdicts *v = &server->verdicts;
+    tr__decisions *v = &server->decisions;
     bool          is_open = false;
 
     for (int i = 0; i < server->trainer_count; i++) {
@@ -203,8 +203,8 @@ static void report(tr_server *server, bool again)
             v->report[i] = now;
         }
     }
-    const uint32_t news = cut_flags(server) ? server->cut.number : 0;
-    if (news > v->cut) {
+    const uint32_t news = snapshot_flags(server) ? server->snapshot.number : 0;
+    if (news > v->snapshot) {
         is_open = true;
         if (again || news != v->gathered[0])
             say_ready(server, server->trainer_count, &(tr__report){0});
@@ -220,21 +220,21 @@ static void report(tr_server *server, bool again)
     }
 }
 
-/* Who has taken a dead server's place may have said so in vain: the spare that was to take it is asked. */
+/* Who has taken a dead server's place may have said so in vain: the standby that was to take it is asked. */
 static int64_t ask_who_serves(tr_server *server, int64_t now)
 {
     const tr_roster *roster = server->roster;
-    tr__verdicts    *v = &server->verdicts;
+    tr__decisions    *v = &server->decisions;
     bool             is_missed = false;
 
     if (!server->retry || !server->is_running)
         return INT64_MAX;
     const bool is_time = now - v->asked_at >= server->retry;
     for (int s = 0; s < roster->servers; s++) {
-        const int rank = roster->server_rank[s], spare = roster->rank[rank].is_dead ? tr_roster_spare_for(roster, rank) : -1;
-        is_missed |= spare >= 0;
-        if (is_time && spare >= 0)
-            tr_outbox_put(&server->outbox, &(tr_message){.peer = spare, .wire = {.kind = TR_WIRE_SERVING_ASK,
+        const int rank = roster->server_rank[s], standby = roster->rank[rank].is_dead ? tr_roster_standby_for(roster, rank) : -1;
+        is_missed |= standby >= 0;
+        if (is_time && standby >= 0)
+            tr_outbox_put(&server->outbox, &(tr_message){.peer = standby, .wire = {.kind = TR_WIRE_SERVING_ASK,
                                                                                  .sender = (uint32_t)roster->self}});
     }
     if (is_time)
@@ -242,11 +242,11 @@ static int64_t ask_who_serves(tr_server *server, int64_t now)
     return is_missed ? v->asked_at + server->retry : INT64_MAX;
 }
 
-int64_t tr__server_watch_verdicts(tr_server *server, int64_t now)
+int64_t tr__server_watch_decisions(tr_server *server, int64_t now)
 {
-    tr__verdicts *v = &server->verdicts;
+    tr__decisions *v = &server->decisions;
 
-    if (!tr__server_has_verdicts(server))
+    if (!tr__server_has_decisions(server))
         return INT64_MAX;
     if (now >= v->ask_at) {
         server->now = now;
@@ -258,24 +258,24 @@ int64_t tr__server_watch_verdicts(tr_server *server, int64_t now)
 
 /* == saying what was decided =================================================================== */
 
-static void send_verdict(tr_server *server, int to)
+static void send_decision(tr_server *server, int to)
 {
-    tr__verdicts              *v = &server->verdicts;
-    Trireme__Pserver__Verdict  verdict = TRIREME__PSERVER__VERDICT__INIT;
+    tr__decisions              *v = &server->decisions;
+    Trireme__Pserver__Decision  decision = TRIREME__PSERVER__DECISION__INIT;
 
     if (!v->number)
         return;
-    verdict.number = v->number;
-    verdict.update = v->update;
-    verdict.n_settled = verdict.trainer.len = (size_t)server->trainer_count;
-    verdict.settled = v->settled;
-    verdict.trainer.data = v->trainer;
-    verdict.cut = v->cut;
-    verdict.has_cut_update = v->cut_update != UINT64_MAX;
-    verdict.cut_update = v->cut_update;
-    const size_t size = trireme__pserver__verdict__get_packed_size(&verdict);
-    uint8_t     *payload = malloc(size);
-    trireme__pserver__verdict__pack(&verdict, payload);
+    decision.number = v->number;
+    decision.update = v->update;
+    decision.n_settled = decision.trainer.len = (size_t)server->trainer_count;
+    decision.settled = v->settled;
+    decision.trainer.data = v->trainer;
+    decision.snapshot = v->snapshot;
+    decision.has_snapshot_update = v->snapshot_update != UINT64_MAX;
+    decision.snapshot_update = v->snapshot_update;
+    const size_t size = trireme__pserver__decision__get_packed_size(&decision);
+    uint8_t     *payload = tr__must_bytes(size);
+    trireme__pserver__decision__pack(&decision, payload);
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = server->roster->server_rank[to], .payload = payload, .owned = payload,
         .wire = {.kind = TR_WIRE_DECISION, .sender = (uint32_t)server->roster->self, .bytes = size}});
@@ -289,35 +289,35 @@ static bool decide(tr_server *server)
     if (server->roster->servers > 1)
         tr__server_commit(server, false);
     for (int i = 1; i < server->roster->servers; i++)
-        send_verdict(server, i);
+        send_decision(server, i);
     return true;
 }
 
-/* What server 0 has said of a cut holds here. A server that has not gathered it is not who had. */
-static void follow_cut(tr_server *server)
+/* What server 0 has said of a snapshot holds here. A server that has not gathered it is not who had. */
+static void follow_snapshot(tr_server *server)
 {
-    const tr__verdicts *v = &server->verdicts;
-    tr__cut            *cut = &server->cut;
+    const tr__decisions *v = &server->decisions;
+    tr__snapshot            *snapshot = &server->snapshot;
 
-    if (is_first(server) || v->cut < cut->number || !v->cut)
+    if (is_first(server) || v->snapshot < snapshot->number || !v->snapshot)
         return;
-    const bool is_mine = v->cut == cut->number && v->cut_update != UINT64_MAX && tr__server_cut_is_gathered(server);
-    if (cut->phase == TR__CUT_NONE || (cut->phase == TR__CUT_GATHERING && !is_mine))
-        tr__server_cut_give_up(server, v->cut);
+    const bool is_mine = v->snapshot == snapshot->number && v->snapshot_update != UINT64_MAX && tr__server_snapshot_is_gathered(server);
+    if (snapshot->phase == TR__SNAPSHOT_NONE || (snapshot->phase == TR__SNAPSHOT_GATHERING && !is_mine))
+        tr__server_snapshot_give_up(server, v->snapshot);
 }
 
-void tr__server_verdict_moves(tr_server *server)
+void tr__server_decision_moves(tr_server *server)
 {
-    tr__verdicts *v = &server->verdicts;
+    tr__decisions *v = &server->decisions;
 
     v->is_again = true;
-    if (!tr__server_has_verdicts(server) || !server->is_running || v->is_busy)
+    if (!tr__server_has_decisions(server) || !server->is_running || v->is_busy)
         return;
     v->is_busy = true;
     while (v->is_again && server->status == TR_OK) {
         v->is_again = false;
-        follow_cut(server);
-        tr__server_try_cut(server);                /* before what comes after it */
+        follow_snapshot(server);
+        tr__server_try_snapshot(server);                /* before what comes after it */
         carry_out(server);
         if (is_first(server))
             v->is_again |= decide(server);
@@ -329,23 +329,23 @@ void tr__server_verdict_moves(tr_server *server)
 
 /* == messages ================================================================================== */
 
-static void hear_of_cut(tr_server *server, int from, const tr_form_ready *ready)
+static void hear_of_snapshot(tr_server *server, int from, const tr_form_ready *ready)
 {
-    tr__verdicts *v = &server->verdicts;
+    tr__decisions *v = &server->decisions;
 
-    if (!tr__server_cut_is_decided(server) || ready->snapshot <= v->cut)
+    if (!tr__server_snapshot_is_decided(server) || ready->snapshot <= v->snapshot)
         return;
     if (ready->flags & TR_READY_GATHERED)
         v->gathered[from] = ready->snapshot;
-    if (ready->flags & TR_READY_GIVEN_UP && server->cut.number <= ready->snapshot)
-        tr__server_cut_give_up(server, ready->snapshot);
+    if (ready->flags & TR_READY_GIVEN_UP && server->snapshot.number <= ready->snapshot)
+        tr__server_snapshot_give_up(server, ready->snapshot);
 }
 
 static tr_status on_ready(tr_server *server, int from, const tr_form_ready *ready)
 {
-    tr__verdicts *v = &server->verdicts;
+    tr__decisions *v = &server->decisions;
     const int     trainer = (int)ready->trainer;
-    bool          is_known = ready->flags & TR_READY_GATHERED && ready->snapshot <= v->cut;
+    bool          is_known = ready->flags & TR_READY_GATHERED && ready->snapshot <= v->snapshot;
 
     if (!is_first(server) || ready->trainer > (uint32_t)server->trainer_count)
         return tr_fail(TR_EPEER, "server %d says to %s what it has of trainer %u", from,
@@ -357,43 +357,43 @@ static tr_status on_ready(tr_server *server, int from, const tr_form_ready *read
         r->is_lost |= (ready->flags & TR_READY_LOST) != 0;
         is_known |= (ready->step && ready->step <= v->settled[trainer]) || (ready->flags & (TR_READY_LOST | TR_READY_LEFT) && tr__server_is_out(server, trainer));
     }
-    hear_of_cut(server, from, ready);
+    hear_of_snapshot(server, from, ready);
     if (is_known)
-        send_verdict(server, from);
+        send_decision(server, from);
     return TR_OK;
 }
 
-static tr_status take_verdict(tr_server *server, const Trireme__Pserver__Verdict *verdict)
+static tr_status take_decision(tr_server *server, const Trireme__Pserver__Decision *decision)
 {
     const size_t  trainers = (size_t)server->trainer_count;
-    tr__verdicts *v = &server->verdicts;
+    tr__decisions *v = &server->decisions;
 
-    if (verdict->n_settled != trainers || verdict->trainer.len != trainers)
-        return tr_fail(TR_EFORMAT, "server 0 decides about %zu trainers instead of %zu", verdict->n_settled, trainers);
-    if (verdict->number <= v->number)
+    if (decision->n_settled != trainers || decision->trainer.len != trainers)
+        return tr_fail(TR_EFORMAT, "server 0 decides about %zu trainers instead of %zu", decision->n_settled, trainers);
+    if (decision->number <= v->number)
         return TR_OK;
-    if (verdict->update > server->updates + 1)
-        return tr_fail(TR_EPEER, "server 0 decides update %llu; %s has %llu", (unsigned long long)verdict->update,
+    if (decision->update > server->updates + 1)
+        return tr_fail(TR_EPEER, "server 0 decides update %llu; %s has %llu", (unsigned long long)decision->update,
                        tr_roster_name(server->roster, server->roster->self), (unsigned long long)server->updates);
-    v->number = verdict->number;
+    v->number = decision->number;
     v->ask_after = 0;
-    v->update = verdict->update > v->update ? verdict->update : v->update;
-    memcpy(v->settled, verdict->settled, trainers * sizeof *v->settled);
-    memcpy(v->trainer, verdict->trainer.data, trainers);
-    v->cut = verdict->cut;
-    v->cut_update = verdict->has_cut_update ? verdict->cut_update : UINT64_MAX;
+    v->update = decision->update > v->update ? decision->update : v->update;
+    memcpy(v->settled, decision->settled, trainers * sizeof *v->settled);
+    memcpy(v->trainer, decision->trainer.data, trainers);
+    v->snapshot = decision->snapshot;
+    v->snapshot_update = decision->has_snapshot_update ? decision->snapshot_update : UINT64_MAX;
     return TR_OK;
 }
 
-static tr_status on_verdict(tr_server *server, int from, const tr_wire *wire, const uint8_t *payload)
+static tr_status on_decision(tr_server *server, int from, const tr_wire *wire, const uint8_t *payload)
 {
     if (from != 0)
         return tr_fail(TR_EPEER, "server %d decides", from);
-    Trireme__Pserver__Verdict *verdict = trireme__pserver__verdict__unpack(NULL, wire->bytes, payload);
-    if (!verdict)
-        return tr_fail(TR_EFORMAT, "a verdict of server 0 is damaged");
-    const tr_status status = take_verdict(server, verdict);
-    trireme__pserver__verdict__free_unpacked(verdict, NULL);
+    Trireme__Pserver__Decision *decision = trireme__pserver__decision__unpack(NULL, wire->bytes, payload);
+    if (!decision)
+        return tr_fail(TR_EFORMAT, "a decision of server 0 is damaged");
+    const tr_status status = take_decision(server, decision);
+    trireme__pserver__decision__free_unpacked(decision, NULL);
     return status;
 }
 
@@ -401,7 +401,7 @@ static tr_status on_verdict(tr_server *server, int from, const tr_wire *wire, co
 static void hear_serving(tr_server *server, int from, int peer)
 {
     const size_t  trainers = (size_t)server->trainer_count;
-    tr__verdicts *v = &server->verdicts;
+    tr__decisions *v = &server->decisions;
 
     if (v->rank[from] == peer || (!is_first(server) && from != 0))
         return;
@@ -409,10 +409,10 @@ static void hear_serving(tr_server *server, int from, int peer)
     const int at = is_first(server) ? from : 0;
     memset(&v->report[(size_t)at * trainers], 0, trainers * sizeof *v->report);
     v->gathered[at] = 0;
-    if (tr__server_cut_is_decided(server) && server->cut.phase == TR__CUT_GATHERING)
-        tr__server_cut_give_up(server, server->cut.number);
+    if (tr__server_snapshot_is_decided(server) && server->snapshot.phase == TR__SNAPSHOT_GATHERING)
+        tr__server_snapshot_give_up(server, server->snapshot.number);
     if (is_first(server))
-        send_verdict(server, from);
+        send_decision(server, from);
 }
 
 tr_status tr__server_on_peer(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload)
@@ -420,25 +420,25 @@ tr_status tr__server_on_peer(tr_server *server, int peer, const tr_wire *wire, c
     const tr_rank *rank = &server->roster->rank[peer];
 
     /* Who was a server and is none any more has nothing to say; who is not set up is told later. */
-    if (rank->role != TR_ROLE_SERVER || !tr__server_has_verdicts(server) || !server->is_running)
+    if (rank->role != TR_ROLE_SERVER || !tr__server_has_decisions(server) || !server->is_running)
         return TR_OK;
     if (wire->kind == TR_WIRE_READY)
         TR_TRY(on_ready(server, rank->index, &wire->ready));
     else if (wire->kind == TR_WIRE_DECISION)
-        TR_TRY(on_verdict(server, rank->index, wire, payload));
+        TR_TRY(on_decision(server, rank->index, wire, payload));
     else
         hear_serving(server, rank->index, peer);
-    tr__server_verdict_moves(server);
+    tr__server_decision_moves(server);
     return TR_OK;
 }
 
 /* == in words ================================================================================== */
 
-bool tr__server_describe_verdicts(const tr_server *server, char *out, size_t size)
+bool tr__server_describe_decisions(const tr_server *server, char *out, size_t size)
 {
     const unsigned long long next = (unsigned long long)server->updates + 1;
 
-    if (!tr__server_has_verdicts(server) || !server->is_running)
+    if (!tr__server_has_decisions(server) || !server->is_running)
         return false;
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];

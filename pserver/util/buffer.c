@@ -1,10 +1,10 @@
-/* room.c - a fourth more than is wanted, so that steps of about one size seldom grow it. */
-#include "pserver/util/room.h"
+/* buffer.c - a fourth more than is wanted, so that steps of about one size seldom grow it. */
+#include "pserver/util/buffer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-tr_status tr_room_reserve(void *memory, uint64_t *capacity, uint64_t count, size_t item)
+tr_status tr_buffer_reserve(void *memory, uint64_t *capacity, uint64_t count, size_t item)
 {
     void *at;
 

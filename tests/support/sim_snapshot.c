@@ -1,5 +1,5 @@
-/* sim_cut.c - checkpoints of a simulated job: what servers copy, and what who makes them makes of their parts. */
-#include "tests/support/cut_word.h"
+/* sim_snapshot.c - checkpoints of a simulated job: what servers copy, and what who makes them makes of their parts. */
+#include "tests/support/snapshot_word.h"
 #include "tests/support/sim_state.h"
 
 #include "pserver/checkpoint/places.h"
@@ -38,12 +38,12 @@ static void end_copying(void *payload)
 }
 
 /* A part: the update, then parameter and momentum of each block; rows that count batches. */
-void sim__store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
+void sim__store_snapshot(void *self, const Trireme__Pserver__SnapshotTarget *target)
 {
     sim_place   *place = self;
     sim_applied *p = sim__later(place);
 
-    assert_string_equal(wish->file, "part");
+    assert_string_equal(target->file, "part");
     p->size = sizeof place->updates + COUNTS;
     for (int i = 0; i < place->count; i++)
         p->size += 2 * (size_t)place->size[i] * sizeof(float);
@@ -65,20 +65,20 @@ void sim__store_snapshot(void *self, const Trireme__Pserver__Wish *wish)
 uint8_t *sim__pack_place(void *self, size_t *size, uint64_t step)
 {
     const sim_trainer *t = self;
-    return pack_cut(t->index, step, false, size);
+    return pack_snapshot(t->index, step, false, size);
 }
 
-void sim__cut(sim_trainer *t)
+void sim__snapshot(sim_trainer *t)
 {
     const size_t servers = (size_t)t->job->options.servers;
     uint8_t    **payload = calloc(servers, sizeof *payload);
     size_t      *size = calloc(servers, sizeof *size);
 
     for (size_t s = 0; s < servers; s++)
-        payload[s] = pack_cut(t->index, (uint64_t)t->step, true, &size[s]);
-    tr_client_cut(t->client, payload, size);
-    t->is_cutting = true;
-    t->wishes_cut = false;
+        payload[s] = pack_snapshot(t->index, (uint64_t)t->step, true, &size[s]);
+    tr_client_snapshot(t->client, payload, size);
+    t->takes_snapshot = true;
+    t->wants_snapshot = false;
     free(payload);
     free(size);
 }
@@ -116,7 +116,7 @@ static int most_steps(const tr_places *places)
     return most;
 }
 
-/* Of whom nothing is said: where all cut, it is lost; where one cuts alone, it is at the same step, or has left before. */
+/* Of whom nothing is said: where all snapshot, it is lost; where one cuts alone, it is at the same step, or has left before. */
 static int place_of(const sim_job *job, int trainer, const tr_places *places)
 {
     const int first = most_steps(places), steps = job->trainer[trainer].steps;
@@ -128,7 +128,7 @@ static int place_of(const sim_job *job, int trainer, const tr_places *places)
 }
 
 /* What job_checkpoint.c asks of servers' parts. */
-static bool take_places(const sim_job *job, sim_snapshot *to, Trireme__Pserver__CutDone *const *done)
+static bool take_places(const sim_job *job, sim_snapshot *to, Trireme__Pserver__SnapshotDone *const *done)
 {
     tr_places       places;
     const tr_status status = tr_places_merge(&places, to->trainers, job->policy.snapshots_all, job->options.servers, done);
@@ -151,7 +151,7 @@ static void free_snapshot(sim_snapshot *one)
     free(one);
 }
 
-static void take_tasks(sim_snapshot *to, const Trireme__Pserver__CutDone *done)
+static void take_tasks(sim_snapshot *to, const Trireme__Pserver__SnapshotDone *done)
 {
     if (!done->has_tasks)
         return;
@@ -159,20 +159,20 @@ static void take_tasks(sim_snapshot *to, const Trireme__Pserver__CutDone *done)
     to->tasks = memcpy(malloc(to->tasks_size), done->tasks.data, to->tasks_size);
 }
 
-/* False: the cut is not whole. */
-static bool take_parts(const sim_trainer *t, sim_snapshot *to, Trireme__Pserver__CutDone **done)
+/* False: the snapshot is not whole. */
+static bool take_parts(const sim_trainer *t, sim_snapshot *to, Trireme__Pserver__SnapshotDone **done)
 {
     const sim_job *job = t->job;
     bool           is_whole = true;
 
     for (int s = 0; s < job->options.servers; s++) {
-        const tr_client_answer *answer = tr_client_cut_answer(t->client, s);
-        done[s] = trireme__pserver__cut_done__unpack(NULL, answer->size, answer->bytes);
+        const tr_client_answer *answer = tr_client_snapshot_answer(t->client, s);
+        done[s] = trireme__pserver__snapshot_done__unpack(NULL, answer->size, answer->bytes);
         assert_non_null(done[s]);
         is_whole &= done[s]->has_part != 0;
     }
     if (!is_whole && !tr_places_are_given_up(job->options.servers, done))
-        fail_msg("seed %llu: nobody would begin a cut anew that a death has cost", (unsigned long long)job->options.seed);
+        fail_msg("seed %llu: nobody would begin a snapshot anew that a death has cost", (unsigned long long)job->options.seed);
     if (!is_whole || !take_places(job, to, done))
         return false;
     for (int s = 0; s < job->options.servers; s++)
@@ -185,18 +185,18 @@ void sim__take_answers(sim_trainer *t)
 {
     sim_job                   *job = t->job;
     sim_snapshot              *one = calloc(1, sizeof *one);
-    Trireme__Pserver__CutDone *done[SIM_SERVERS];
+    Trireme__Pserver__SnapshotDone *done[SIM_SERVERS];
 
-    one->maker = t->index;
+    one->initiator = t->index;
     one->trainers = job->options.trainers;
     one->step = calloc((size_t)one->trainers, sizeof *one->step);
     one->left = calloc((size_t)one->trainers, sizeof *one->left);
     const bool is_whole = take_parts(t, one, done);
     for (int s = 0; s < job->options.servers; s++)
-        trireme__pserver__cut_done__free_unpacked(done[s], NULL);
-    t->is_cutting = false;
-    t->has_cut = is_whole;
-    t->wishes_cut = !is_whole;
+        trireme__pserver__snapshot_done__free_unpacked(done[s], NULL);
+    t->takes_snapshot = false;
+    t->last_is_whole = is_whole;
+    t->wants_snapshot = !is_whole;
     if (!is_whole) {
         free_snapshot(one);
         return;

@@ -1,0 +1,218 @@
+/* client_snapshot.c - a trainer's part in snapshots: the initiator begins one, and the other trainers take part behind their next step. */
+#include "framework/memory.h"
+#include "pserver/core/client_state.h"
+
+/* == who makes them ============================================================================== */
+
+static uint32_t index_of(const tr_client *client)
+{
+    return (uint32_t)client->roster->rank[client->roster->self].index;
+}
+
+bool tr_client_take_word(tr_client *client)
+{
+    const bool has_word = client->has_word;
+
+    client->has_word = false;
+    return has_word;
+}
+
+bool tr_client_is_initiator(const tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        if (client->stream[i].initiator != index_of(client))
+            return false;
+    return client->stream_count > 0;
+}
+
+bool tr_client_is_over(const tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        if (client->stream[i].initiator == TR_INITIATOR_OVER)
+            return true;
+    return false;
+}
+
+uint64_t tr_client_updates(const tr_client *client)
+{
+    return client->stream[0].updates_now;
+}
+
+void tr__client_hear_of_snapshot(tr_client *client, tr__stream *s, const tr_form_ack *ack)
+{
+    client->has_word = true;
+    s->initiator = ack->initiator;
+    s->updates_now = ack->updates;
+    client->stops = ack->stops > client->stops ? ack->stops : client->stops;
+    client->snapshot_known = ack->newest_snapshot > client->snapshot_known ? ack->newest_snapshot : client->snapshot_known;
+    if (ack->wanted_snapshot <= client->snapshot_wanted)
+        return;
+    client->snapshot_wanted = ack->wanted_snapshot;
+    client->snapshot_initiator = ack->initiator;
+}
+
+/* == taking part ====================================================================================== */
+
+static void ask_for_snapshot(tr_client *client, tr__stream *s, uint32_t number, uint32_t initiator, uint8_t *payload, size_t size)
+{
+    /* A server that has more steps of this trainer declines. */
+    const uint64_t step = tr__client_is_uneven(client) ? client->step : tr__client_step_of(client, s);
+    const tr_wire  ask = {.kind = TR_WIRE_SNAPSHOT, .snapshot = {.step = step, .number = number, .initiator = initiator}};
+
+    tr__client_add(client, s, &ask, 0, payload, size)->owned = payload;
+}
+
+void tr_client_snapshot(tr_client *client, uint8_t *const *payloads, const size_t *sizes)
+{
+    tr_client_flush(client);
+    client->snapshot = (client->snapshot > client->snapshot_known ? client->snapshot : client->snapshot_known) + 1;
+    client->own_snapshot = client->snapshot;
+    client->snapshot_asked_at = client->now;
+    for (int i = 0; i < client->stream_count; i++) {
+        tr__stream *s = &client->stream[i];
+        free(s->answer.bytes);
+        s->answer = (tr_client_answer){NULL, 0};
+        s->is_over = false;
+        ask_for_snapshot(client, s, client->snapshot, index_of(client), payloads[i], sizes[i]);
+    }
+}
+
+/* An answer may have been lost. It is written by now, or not yet: then there will be a next time, which is returned. */
+int64_t tr__client_ask_again_for_answers(tr_client *client)
+{
+    const int64_t patience = 4 * client->options.retry;
+
+    if (!client->own_snapshot || tr_client_snapshot_is_answered(client))
+        return INT64_MAX;
+    if (client->now - client->snapshot_asked_at < patience)
+        return client->snapshot_asked_at + patience;
+    client->snapshot_asked_at = client->now;
+    for (int i = 0; i < client->stream_count; i++)
+        if (!client->stream[i].answer.bytes)
+            ask_for_snapshot(client, &client->stream[i], client->own_snapshot, index_of(client), NULL, 0);
+    return client->now + patience;
+}
+
+/* Another trainer has begun a snapshot: the step of this one is ended, so it takes part. */
+void tr__client_follow_snapshot(tr_client *client)
+{
+    client->snapshot = client->snapshot_wanted;
+    for (int i = 0; i < client->stream_count; i++) {
+        size_t   size;
+        uint8_t *payload = client->pack_place(client->pack_self, &size, client->step);
+        ask_for_snapshot(client, &client->stream[i], client->snapshot, client->snapshot_initiator, payload, size);
+    }
+}
+
+uint64_t tr_client_even_from(const tr_client *client)
+{
+    uint64_t most = 0;
+
+    for (int i = 0; i < client->stream_count; i++)
+        most = client->stream[i].settled > most ? client->stream[i].settled : most;
+    return most;
+}
+
+void tr_client_rest(tr_client *client)
+{
+    if (client->snapshot_wanted > client->snapshot && client->pack_place && client->snapshot_initiator != index_of(client) && !client->stays &&
+        tr_client_may_begin_snapshot(client))
+        tr__client_follow_snapshot(client);
+}
+
+bool tr_client_may_begin_snapshot(const tr_client *client)
+{
+    return client->step >= tr_client_even_from(client) && !tr__client_is_uneven(client);
+}
+
+bool tr_client_awaits_replacement(const tr_client *client)
+{
+    bool is_awaited = false;
+
+    for (int i = 0; i < client->stream_count; i++)
+        is_awaited |= client->stream[i].awaits_replacement;
+    return is_awaited;
+}
+
+bool tr_client_snapshot_is_answered(const tr_client *client)
+{
+    for (int i = 0; i < client->stream_count; i++)
+        if (!client->stream[i].answer.bytes)
+            return false;
+    return client->own_snapshot > 0;
+}
+
+const tr_client_answer *tr_client_snapshot_answer(const tr_client *client, int server)
+{
+    return &client->stream[server].answer;
+}
+
+void tr_client_set_place(tr_client *client, uint8_t *(*pack)(void *self, size_t *size, uint64_t step), void *self)
+{
+    client->pack_place = pack;
+    client->pack_self = self;
+}
+
+static void say_over(tr_client *client, tr__stream *s, uint32_t number)
+{
+    tr__client_add(client, s, &(tr_wire){.kind = TR_WIRE_SNAPSHOT_OVER, .snapshot_number = {.number = number}}, 0, NULL, 0);
+}
+
+/* Without this part there is no checkpoint: where trainers wait for each other's snapshots, they need not any more. */
+static void look_for_end(tr_client *client, const tr_client_answer *answer)
+{
+    Trireme__Pserver__SnapshotDone *done = trireme__pserver__snapshot_done__unpack(NULL, answer->size, answer->bytes);
+    const bool                 is_over = done && !done->has_part;
+
+    if (done)
+        trireme__pserver__snapshot_done__free_unpacked(done, NULL);
+    for (int i = 0; is_over && client->survives_trainers && i < client->stream_count; i++)
+        if (!client->stream[i].answer.bytes && !client->stream[i].is_over) {
+            client->stream[i].is_over = true;
+            say_over(client, &client->stream[i], client->own_snapshot);
+            client->stream[i].over_seq = client->stream[i].last_seq;
+        }
+}
+
+void tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload)
+{
+    if (!client->own_snapshot || wire->snapshot_number.number != client->own_snapshot || s->answer.bytes)
+        return;
+    s->answer.size = wire->bytes;
+    s->answer.bytes = tr__must_bytes(wire->bytes + 1);
+    memcpy(s->answer.bytes, payload, wire->bytes);
+    look_for_end(client, &s->answer);
+}
+
+/* The server of this stream has died, and what it had of snapshots with it. Where all trainers take part, the one in its place would wait for those that
+ * had taken part with the dead one, and keep all others waiting: it is told to wait for nobody. */
+void tr__client_move_snapshot(tr_client *client, tr__stream *s)
+{
+    if (!client->survives_trainers || !client->snapshot)
+        return;
+    for (tr__request *r = s->first; r; r = r->next)
+        if (r->wire.kind == TR_WIRE_SNAPSHOT || r->wire.kind == TR_WIRE_SNAPSHOT_OVER)
+            tr__client_finish(client, s, r);
+    say_over(client, s, client->snapshot);
+}
+
+bool tr__client_takes_snapshot(const tr__stream *s)
+{
+    for (const tr__request *r = s->first; r; r = r->next)
+        if (r->wire.kind == TR_WIRE_SNAPSHOT && !r->is_done)
+            return true;
+    return false;
+}
+
+/* The state behind the snapshot went with the server; the others need not wait for those that have not snapshot yet. */
+void tr__client_give_up_answer(tr_client *client, tr__stream *s)
+{
+    Trireme__Pserver__SnapshotDone done = TRIREME__PSERVER__SNAPSHOT_DONE__INIT;
+
+    done.error = (char *)"it died before its part was written";
+    done.has_given_up = done.given_up = true;
+    s->answer.size = trireme__pserver__snapshot_done__get_packed_size(&done);
+    s->answer.bytes = tr__must_bytes(s->answer.size + 1);
+    trireme__pserver__snapshot_done__pack(&done, s->answer.bytes);
+    look_for_end(client, &s->answer);
+}

@@ -1,0 +1,26 @@
+/* background.h - something that a thread does aside, one at a time: it is joined before the next one begins.
+ *
+ * What must stay true: one thread begins, joins and asks; the background's own says when it has ended. */
+#ifndef TR_PSERVER_BACKGROUND_H
+#define TR_PSERVER_BACKGROUND_H
+
+#include "framework/status.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef struct tr_background {
+    pthread_t   thread;
+    bool        is_to_be_joined;
+    atomic_bool has_ended;            /* or nearly */
+} tr_background;
+
+/* `what` is done, for a failure. */
+tr_status tr_background_begin(tr_background *background, void *(*run)(void *self), void *self, const char *what);
+/* By its thread, as the last but one thing that it does: whoever waits for it is rung then. */
+void      tr_background_end(tr_background *background);
+bool      tr_background_is_under_way(const tr_background *background);
+/* Wait for its end. Of none, nothing. */
+void      tr_background_join(tr_background *background);
+
+#endif

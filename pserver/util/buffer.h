@@ -1,0 +1,10 @@
+/* buffer.h - memory that is kept from step to step, and grows when more is wanted. */
+#ifndef TR_PSERVER_BUFFER_H
+#define TR_PSERVER_BUFFER_H
+
+#include "framework/status.h"
+
+/* Room for `count` items behind the pointer at `memory`; what it holds stays. TR_ENOMEM: all is as before. */
+tr_status tr_buffer_reserve(void *memory, uint64_t *capacity, uint64_t count, size_t item);
+
+#endif

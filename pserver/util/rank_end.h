@@ -1,0 +1,16 @@
+/* rank_end.h - how a rank ends its own process, in the middle of whatever its threads do. Nothing else in pserver/ does so, but
+ * memory that cannot be had (framework/memory.h) and the ends of main(). MPI is not finalized: behind a death that would wait for ever. */
+#ifndef TR_PSERVER_RANK_END_H
+#define TR_PSERVER_RANK_END_H
+
+typedef enum tr_rank_end {
+    TR_RANK_EXITS,                    /* with an exit code, which the launcher and mpirun see */
+    /* By SIGKILL, at once and without a word: the others hold this rank for dead (fencing), or its threads are stuck. Its exit code
+     * would count as the job's. */
+    TR_RANK_IS_DEAD,
+} tr_rank_end;
+
+/* `code` is for TR_RANK_EXITS. */
+_Noreturn void tr__rank_end(tr_rank_end how, int code);
+
+#endif

@@ -1,0 +1,139 @@
+"""The ends of epochs in a job: numbers of all trainers, decisions that all take alike, and a record for jobs that go on.
+
+With callbacks, or with validation, trainers meet at the end of each epoch, in collectives. So a trainer that ends an epoch early, since it has asked for the
+end or has heard of it, comes to the same meeting as the others: each trainer makes the same number of collectives, whatever ends its epoch.
+
+A script that runs again within a launch gets the results of these collectives from the board. A job that goes on from a checkpoint has no board of
+before. So the first trainer writes the numbers of each epoch beside the checkpoints, and in such a job all take those of the epochs behind them from there:
+parameters are no longer those of that time, so validation would give other numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core import lib
+from . import job as jobs, training
+from .checkpoints import beginning_of, settings_now
+from .collectives import meet
+
+
+def leads() -> bool:
+    """Return whether this process prints and writes for the job: the first trainer that makes steps, or the only process."""
+    job = jobs.current()
+    if job is None:
+        return True
+    return bool(lib.tr_job_makes_checkpoints(job.ptr)) if job.has_work else job.index == 0
+
+
+def of_first(call: str, value: Any) -> Any:
+    """Return what the first trainer gives. A collective."""
+    return next(iter(meet(call, value).values()))
+
+
+@dataclass
+class Means:
+    """Means of batches by name, and the weight of these batches; weight 0: there was none with samples."""
+
+    values: dict[str, float]
+    weight: float
+
+    @staticmethod
+    def of(names: Sequence[str], batches: Sequence[Sequence[Any]], sizes: Sequence[int]) -> Means:
+        """The means by samples. Batches without any count for nothing, unless all are: a job's loss is then still that of all."""
+        counts = np.array(sizes, np.float64)
+        found = {}
+        for i, name in enumerate(names):
+            means = np.array([np.mean(batch[i]) for batch in batches], np.float64)
+            found[name] = float(np.average(means[counts > 0], weights=counts[counts > 0]) if counts.any() else means.mean())
+        return Means(found, float(counts.sum()))
+
+    @staticmethod
+    def of_all(parts: Sequence[Means]) -> dict[str, float]:
+        """Return the means over all batches of several trainers."""
+        used = [part for part in parts if part.weight > 0] or list(parts)
+        if len(used) == 1:
+            return dict(used[0].values)
+        weights = [part.weight for part in used] if used[0].weight > 0 else None
+        return {name: float(np.average([part.values[name] for part in used], weights=weights)) for name in used[0].values}
+
+
+def merged(call: str, means: Mapping[str, Means | None], latest: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Return, for each kind of means, those of all trainers, and as ``"latest"`` the first trainer's. A collective; where a trainer has None, it
+    counts for nothing."""
+    mine = {kind: None if one is None else [one.weight, one.values] for kind, one in means.items()}
+    found = list(meet(call, {**mine, "latest": dict(latest)}).values())
+    result = {"latest": found[0]["latest"]}
+    for kind in means:
+        parts = [Means(one[kind][1], one[kind][0]) for one in found if one.get(kind) is not None]
+        result[kind] = Means.of_all(parts) if parts else {}
+    return result
+
+
+def any_of(call: str, value: bool) -> bool:
+    """Return whether one of the trainers says yes. A collective."""
+    return any(meet(call, bool(value)).values())
+
+
+class Record:
+    """The numbers of each epoch of a training, beside the checkpoints; ``number`` is which training of the script it is."""
+
+    def __init__(self, number: int, folder: str | None, first: int) -> None:
+        """``first``: steps behind which this launch, or this process, began."""
+        self._number = number
+        self._known: dict[int, dict[str, float]] = {}  # by epochs
+        self._path = os.path.join(folder, "epochs.json") if folder else None
+        if self._path is None:
+            return
+        valid = {key: entry for key, entry in self._read().items() if entry[0] <= first}
+        if number == 1 and leads():
+            self._write(valid)
+        mine = {key.partition(".")[2]: logs for key, (_, logs) in valid.items() if key.startswith(f"{number}.")}
+        self._known = {int(epoch): logs for epoch, logs in of_first(f"the beginning of training {number}", mine).items()}
+
+    @staticmethod
+    def of_job(number: int) -> Record:
+        """Return that of a training of this trainer, or of a process whose checkpoints nobody keeps."""
+        job = jobs.current()
+        if job is None:
+            return Record(number, None, 0)
+        return Record(number, settings_now().folder, beginning_of(job).steps)
+
+    def find(self, epoch: int) -> dict[str, float] | None:
+        """Return the numbers of an epoch that was behind the checkpoint; None: it was not."""
+        return self._known.get(epoch)
+
+    def keep(self, epoch: int, steps: int, logs: Mapping[str, float]) -> None:
+        """Keep the numbers of an epoch that ended behind so many steps."""
+        if self._path is not None and epoch not in self._known and leads():
+            self._write({**self._read(), f"{self._number}.{epoch}": [steps, dict(logs)]})
+
+    def _read(self) -> dict[str, tuple[int, dict[str, float]]]:
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+            with open(str(self._path), encoding="utf-8") as file:
+                return {str(key): (int(steps), {str(name): float(value) for name, value in logs.items()})
+                        for key, (steps, logs) in json.load(file).items()}
+        return {}
+
+    def _write(self, entries: Mapping[str, Any]) -> None:
+        beside = f"{self._path}-{os.getpid()}~"
+        with contextlib.suppress(OSError):             # as for a checkpoint that cannot be written, the training goes on
+            with open(beside, "w", encoding="utf-8") as file:
+                json.dump(entries, file)
+            os.replace(beside, str(self._path))
+
+
+def was_made_in_launch() -> bool:
+    """Return whether this trainer replays a step that it made since the launch: what trainers gave each other there is on the board."""
+    job = jobs.current()
+    return job is not None and training.is_replaying() and training.steps_made() > beginning_of(job).steps
+
+
+__all__ = ["Means", "Record", "any_of", "leads", "merged", "of_first", "was_made_in_launch"]
