@@ -1,12 +1,27 @@
-/* attr.h - attributes by themselves: one typed value with a name (struct tr_attr of program.h).
+/* attr.h - attributes by themselves: one typed value with a name.
  *
  * An attribute owns its name and value. Which member of the union is alive follows from the type alone, and
  * is_list types have `count` elements. */
 #ifndef TR_FRAMEWORK_ATTR_H
 #define TR_FRAMEWORK_ATTR_H
 
-#include "framework/program.h"
 #include "framework/text.h"
+#include "framework/trireme.h"
+
+typedef struct tr_attr {
+    char        *name;
+    tr_attr_type type;
+    int          count;               /* elements of a list; bytes of a string (which also ends with a 0) */
+    union {
+        int64_t  i;                   /* INT, BOOL, BLOCK, LONG */
+        float    f;
+        char    *s;
+        int32_t *ints;                /* INTS, BOOLS, BLOCKS */
+        int64_t *longs;
+        float   *floats;
+        char   **strings;
+    };
+} tr_attr;
 
 bool        tr_attr_type_is_list(tr_attr_type type);
 bool        tr_attr_type_is_valid(int type);

@@ -1,13 +1,24 @@
 /* executor.c - finding or making a plan, and running it. */
-#include "framework/executor.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/frame.h"
 #include "framework/interrupt.h"
 #include "framework/late.h"
-#include "framework/size.h"
+#include "framework/plan_build.h"
+#include "framework/precision.h"
+
+/* How often a program was run in a scope: random operators differ from run to run. */
+typedef struct tr_run_count {
+    uint64_t             program_id, scope_id, runs;
+    struct tr_run_count *next;
+} tr_run_count;
+
+struct tr_executor {
+    tr_plan      *plans;
+    tr_run_count *counts;
+    tr_workspace  workspace;
+};
 
 enum { MAX_LAYOUTS = 16 };            /* per plan; the one used longest ago makes room */
 
@@ -18,13 +29,50 @@ static bool says_check_nan(void)
     return text && *text && strcmp(text, "0") != 0;
 }
 
+static void free_names(char **names, int count)
+{
+    for (int i = 0; names && i < count; i++)
+        free(names[i]);
+    free(names);
+}
+
+static void free_plan(tr_plan *plan)
+{
+    if (!plan)
+        return;
+    tr__plan_free_frames(plan);
+    for (int i = 0; i < plan->step_count; i++) {
+        free_plan(plan->step[i].sub);
+        plan->step[i].sub = NULL;
+        tr__step_deinit(&plan->step[i]);
+    }
+    for (int v = 0; v < plan->var_count; v++)
+        free(plan->var[v].name);
+    while (plan->layouts) {
+        tr_layout *next = plan->layouts->next;
+        tr__layout_free(plan->layouts);
+        plan->layouts = next;
+    }
+    free_names(plan->feed_name, plan->feed_count);
+    free_names(plan->fetch_name, plan->fetch_count);
+    tr_map_deinit(&plan->feed_of);
+    tr_map_deinit(&plan->current);
+    free(plan->feed_var);
+    free(plan->fetch_var);
+    free(plan->step);
+    free(plan->var);
+    tr__expanded_free(plan->expanded);
+    free(plan);
+}
+
 tr_executor *tr_executor_new(void)
 {
     tr_executor *executor = calloc(1, sizeof *executor);
     if (executor) {
-        tr_tensor_init(&executor->arena);
-        tr_tensor_init(&executor->scratch);
-        executor->check_finite = says_check_nan();
+        tr_tensor_init(&executor->workspace.arena);
+        tr_tensor_init(&executor->workspace.scratch);
+        executor->workspace.check_finite = says_check_nan();
+        executor->workspace.precision = -1;
     }
     return executor;
 }
@@ -35,7 +83,7 @@ void tr_executor_free(tr_executor *executor)
         return;
     while (executor->plans) {
         tr_plan *next = executor->plans->next;
-        tr__plan_free(executor->plans);
+        free_plan(executor->plans);
         executor->plans = next;
     }
     while (executor->counts) {
@@ -43,24 +91,37 @@ void tr_executor_free(tr_executor *executor)
         free(executor->counts);
         executor->counts = next;
     }
-    tr_tensor_deinit(&executor->arena);
-    tr_tensor_deinit(&executor->scratch);
+    tr_tensor_deinit(&executor->workspace.arena);
+    tr_tensor_deinit(&executor->workspace.scratch);
     free(executor);
 }
 
 void tr_executor_check_finite(tr_executor *executor, bool check)
 {
-    executor->check_finite = check;
+    executor->workspace.check_finite = check;
 }
 
-tr_status tr__executor_grow(tr_tensor *memory, size_t bytes)
+tr_status tr_executor_set_matmul_precision(tr_executor *executor, const char *name)
 {
-    if (memory->dtype != TR_DTYPE_NONE && (size_t)tr_tensor_bytes(memory) >= bytes)
+    tr_precision precision;
+
+    if (!name) {
+        executor->workspace.precision = -1;
         return TR_OK;
-    if (bytes > (size_t)TR_MAX_BYTES)
-        return tr_fail(TR_ENOMEM, "no memory for %zu bytes: no process can address them", bytes);
-    const tr_shape shape = TR_SHAPE((int64_t)(bytes + bytes / 4 + 64));
-    return tr__tensor_reserve(memory, TR_UINT8, &shape);
+    }
+    TR_TRY(tr_precision_parse(&precision, name));
+    executor->workspace.precision = (int)precision;
+    return TR_OK;
+}
+
+static tr_precision precision_of(const tr_workspace *workspace)
+{
+    return workspace->precision < 0 ? tr_matmul_precision() : (tr_precision)workspace->precision;
+}
+
+tr_precision tr_executor_matmul_precision(const tr_executor *executor)
+{
+    return precision_of(&executor->workspace);
 }
 
 /* -- plans ----------------------------------------------------------------------------------------------- */
@@ -101,7 +162,7 @@ static void drop_plans(tr_executor *executor, const tr_program *program, bool on
         tr_plan *plan = *link;
         if (plan->program_id == program->id && (!only_stale || plan->revision != program->revision)) {
             *link = plan->next;
-            tr__plan_free(plan);
+            free_plan(plan);
         } else {
             link = &plan->next;
         }
@@ -163,9 +224,8 @@ static tr_status new_plan(tr_plan **out, tr_executor *executor, tr_program *prog
 
     if (!plan)
         return tr_fail(TR_ENOMEM, "no memory for a plan");
-    plan->executor = executor;
+    plan->workspace = &executor->workspace;
     plan->program = program;
-    plan->block = tr_program_block(program, 0);
     plan->root = plan;
     plan->scope = scope;
     plan->program_id = program->id;
@@ -176,6 +236,8 @@ static tr_status new_plan(tr_plan **out, tr_executor *executor, tr_program *prog
         status = tr_fail(TR_ENOMEM, "no memory for a plan");
         goto fail;
     }
+    TR_TRY_GOTO(fail, tr__expand(&plan->expanded, program));
+    plan->block = tr_program_block(plan->expanded ? plan->expanded->program : program, 0);
     plan->feed_count = feed_count;
     TR_TRY_GOTO(fail, copy_names(&plan->feed_name, feed_count, feeds));
     plan->fetch_count = fetch_count;
@@ -186,7 +248,7 @@ static tr_status new_plan(tr_plan **out, tr_executor *executor, tr_program *prog
     *out = plan;
     return TR_OK;
 fail:
-    tr__plan_free(plan);
+    free_plan(plan);
     return status;
 }
 
@@ -197,6 +259,7 @@ tr_status tr_executor_prepare(tr_plan **out, tr_executor *executor, tr_program *
     if (*out)
         return TR_OK;
     TR_TRY(tr_num_threads_check());
+    TR_TRY(tr_matmul_precision_check());
     drop_plans(executor, program, true);
     TR_TRY(new_plan(out, executor, program, scope, feed_count, feeds, fetch_count, fetches));
     (*out)->next = executor->plans;
@@ -214,10 +277,26 @@ static tr_status check_feed(const tr_feed *feed, const tr_var_desc *desc)
     if (desc->dtype != TR_DTYPE_NONE && feed->dtype != desc->dtype)
         return tr_fail(TR_EDTYPE, "feed '%s': the program declares %s, got %s", desc->name, tr_dtype_name(desc->dtype),
                        tr_dtype_name(feed->dtype));
-    if (desc->shape.rank > 0 && !tr_shape_fits(&desc->shape, &shape))
+    if (desc->shape.rank > 0 && desc->shape.rank != shape.rank)
         return tr_fail(TR_ESHAPE, "feed '%s': the program declares shape %s, got %s", desc->name,
                        TR_SHAPE_STR(desc->shape), TR_SHAPE_STR(shape));
     return TR_OK;
+}
+
+/* Shapes are inferred from what is fed, also where a program declares another number, as for shorter sequences. Where an operator
+ * then refuses its inputs, the trail ends with the feeds that are not as declared. */
+static tr_status name_feeds(tr_status status, const tr_plan *plan, const tr_feed *feeds)
+{
+    for (int i = 0; i < plan->feed_count; i++) {
+        if (plan->feed_var[i] < 0)
+            continue;
+        const tr_var_desc *desc = plan->var[plan->feed_var[i]].desc;
+        const tr_shape     shape = tr_shape_of(feeds[i].rank, feeds[i].dims);
+        if (desc->shape.rank > 0 && !tr_shape_fits(&desc->shape, &shape))
+            status = tr_context(status, "with feed '%s' of shape %s, which the program declares as %s", desc->name,
+                                TR_SHAPE_STR(shape), TR_SHAPE_STR(desc->shape));
+    }
+    return status;
 }
 
 static bool same_lod(const tr_tensor *tensor, const tr_feed *feed)
@@ -266,7 +345,7 @@ static tr_status choose_layout(tr_plan *plan)
     int       count = 0;
 
     if (frame->layout && tr__layout_fits(frame->layout, plan, frame->var)) {
-        if ((char *)plan->executor->arena.data == (char *)frame->arena)
+        if ((char *)plan->workspace->arena.data == (char *)frame->arena)
             return TR_OK;
     }
     tr_layout **link = &plan->layouts;
@@ -286,8 +365,8 @@ static tr_status choose_layout(tr_plan *plan)
         TR_TRY(tr__layout_new(&layout, plan, frame->var));
     layout->next = plan->layouts;
     plan->layouts = layout;
-    TR_TRY(tr__executor_grow(&plan->executor->arena, (size_t)layout->arena_bytes));
-    frame->arena = plan->executor->arena.data;
+    TR_TRY(tr__tensor_grow(&plan->workspace->arena, (size_t)layout->arena_bytes));
+    frame->arena = plan->workspace->arena.data;
     return tr__frame_set_layout(frame, layout, frame->arena);
 }
 
@@ -309,6 +388,13 @@ static tr_status give_fetch(tr_tensor *out, const tr_plan *plan, int fetch)
     return TR_OK;
 }
 
+static tr_status compute(tr_plan *plan)
+{
+    TR_TRY(choose_layout(plan));
+    TR_TRY(tr__frame_prepare_outputs(plan->frame));
+    return tr__frame_run(plan->frame);
+}
+
 static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetches)
 {
     const uint64_t generation = generation_of(plan->scope);
@@ -324,9 +410,9 @@ static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetc
     for (int i = 0; i < plan->feed_count; i++)
         if (plan->feed_var[i] >= 0)
             TR_TRY(set_feed(plan, &feeds[i], plan->feed_var[i]));
-    TR_TRY(choose_layout(plan));
-    TR_TRY(tr__frame_prepare_outputs(plan->frame));
-    TR_TRY(tr__frame_run(plan->frame));
+    const tr_status status = compute(plan);
+    if (status != TR_OK)
+        return name_feeds(status, plan, feeds);
     for (int i = 0; i < plan->fetch_count; i++)
         TR_TRY(give_fetch(fetches[i], plan, i));
     return TR_OK;
@@ -334,11 +420,13 @@ static tr_status run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetc
 
 tr_status tr_plan_run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetches)
 {
-    const int64_t before = tr__tensor_allocations();
+    const int64_t      before = tr__tensor_allocations();
+    const tr_precision precision = tr__precision_enter(precision_of(plan->workspace));
 
     tr__interruptible_begin();
     const tr_status status = run(plan, feeds, fetches);
     tr__interruptible_end();
+    tr__precision_enter(precision);
     plan->allocations += tr__tensor_allocations() - before;
     ++*plan->runs;
     return status;

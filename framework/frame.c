@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/executor.h"
+#include "framework/infer.h"
 #include "framework/interrupt.h"
 #include "framework/op_registry.h"
 #include "framework/profiler.h"
@@ -438,7 +438,7 @@ static tr_status run_step_watched(tr_frame *frame, int i)
     TR_TRY(run_step(frame, i));
     if (tr_profiler_is_on())
         tr_profiler_record(step->op->type, frame->plan->parent ? "sub-block" : "step", start, tr_clock_ns());
-    if (frame->plan->executor->check_finite)
+    if (frame->plan->workspace->check_finite)
         TR_TRY(check_outputs(frame, step));
     return TR_OK;
 }
@@ -467,7 +467,7 @@ static void clear_arrays(tr_frame *frame)
 tr_status tr__frame_run(tr_frame *frame)
 {
     const int  count = frame->plan->step_count;
-    const bool watched = tr_profiler_is_on() || frame->plan->executor->check_finite;
+    const bool watched = tr_profiler_is_on() || frame->plan->workspace->check_finite;
     const unsigned noted = tr__interrupt_noted();
 
     if (tr__is_interrupted_since(noted))               /* each iteration of a loop comes here, even one without steps */
@@ -550,9 +550,9 @@ tr_status tr_run_resize(const tr_run *io, int slot, int index, tr_dtype dtype, c
 
 tr_status tr_run_scratch(void **out, const tr_run *io, size_t bytes)
 {
-    tr_tensor *scratch = &io->frame->plan->executor->scratch;
+    tr_tensor *scratch = &io->frame->plan->workspace->scratch;
 
-    TR_TRY(tr__executor_grow(scratch, bytes));
+    TR_TRY(tr__tensor_grow(scratch, bytes));
     *out = scratch->data;
     return TR_OK;
 }

@@ -2,7 +2,7 @@
 #ifndef TR_FRAMEWORK_FRAME_H
 #define TR_FRAMEWORK_FRAME_H
 
-#include "framework/plan.h"
+#include "framework/plan_layout.h"
 
 struct tr_frame {
     tr_plan     *plan;
@@ -22,6 +22,8 @@ struct tr_frame {
 
 tr_status tr__frame_new(tr_frame **out, tr_plan *plan, tr_frame *parent, tr_frame *caller);
 void      tr__frame_free(tr_frame *frame);
+/* The frame of a root plan, and those that are kept to be used again. */
+void      tr__plan_free_frames(tr_plan *plan);
 /* Look the scope's (or the parent frame's) variables up again. */
 tr_status tr__frame_bind(tr_frame *frame);
 /* Of a root frame: point temporaries into the arena, give the others memory of their own. */

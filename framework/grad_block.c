@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "framework/grad_walk.h"
+#include "framework/grad_turn.h"
 
 static bool block_writes(const tr_block *block, const char *var)
 {

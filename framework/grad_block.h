@@ -3,7 +3,7 @@
 #ifndef TR_FRAMEWORK_GRAD_BLOCK_H
 #define TR_FRAMEWORK_GRAD_BLOCK_H
 
-#include "framework/backward.h"
+#include "framework/grad_maker.h"
 
 /* Build the gradient block of `sub_block`. It expects the gradient of variable
  * vars[i] of an outer block in grads[i] (NULL: not wanted) and leaves the new one there: replaced if the

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "framework/memory.h"
-#include "framework/op_registry.h"
 
 /* -- small helpers ------------------------------------------------------------------------------------- */
 
@@ -40,7 +39,7 @@ const char *tr__grad_name(tr_grad_walk *w, const char *var)
     return name;
 }
 
-static bool is_float_var(tr_block *block, const char *name)
+bool tr__grad_is_float(tr_block *block, const char *name)
 {
     const tr_var_desc *var = tr_block_find_var_recursive(block, name);
     return var && (var->kind == TR_KIND_ARRAY || var->dtype == TR_DTYPE_NONE || tr_dtype_is_float(var->dtype));
@@ -48,7 +47,7 @@ static bool is_float_var(tr_block *block, const char *name)
 
 bool tr__grad_is_wanted(const tr_grad_walk *w, const char *name)
 {
-    if (tr__grad_is_empty_name(name) || tr_map_find(w->no_grad, name) || !is_float_var(w->block, name))
+    if (tr__grad_is_empty_name(name) || tr_map_find(w->no_grad, name) || !tr__grad_is_float(w->block, name))
         return false;
     for (; w; w = w->outer)
         if (tr_map_find(&w->made, name))
@@ -190,104 +189,7 @@ const char *tr__grad_new_contribution(tr_grad_walk *w, const char *var)
     return name;
 }
 
-/* -- the walk -------------------------------------------------------------------------------------------------------- */
-
-static bool any_input_wants(const tr_grad_walk *w, const tr_op_desc *op)
-{
-    for (int s = 0; s < op->in_count; s++)
-        for (int i = 0; i < op->in[s].count; i++)
-            if (tr__grad_is_wanted(w, op->in[s].arg[i]))
-                return true;
-    return false;
-}
-
-static int count_inputs(const tr_op_desc *op)
-{
-    int count = 0;
-    for (int s = 0; s < op->in_count; s++)
-        count += op->in[s].count;
-    return count;
-}
-
-static bool has_pending_output(const tr_grad_walk *w, const tr_op_desc *op)
-{
-    for (int s = 0; s < op->out_count; s++)
-        for (int i = 0; i < op->out[s].count; i++) {
-            const tr_grad_pending *p = tr_map_find(&w->pending, op->out[s].arg[i]);
-            if (p && p->count > 0)
-                return true;
-        }
-    return false;
-}
-
-static tr_status take_output_grads(tr_grad_maker *maker)
-{
-    tr_op_desc *op = maker->forward;
-
-    for (int s = 0; s < op->out_count; s++)
-        for (int i = 0; i < op->out[s].count; i++) {
-            const char *grad;
-            TR_TRY(tr__grad_take(&grad, maker->w, op->out[s].arg[i], op));
-            if (grad && tr_map_put(&maker->dout, op->out[s].arg[i], (void *)(uintptr_t)grad) != 0)
-                return tr_fail(TR_ENOMEM, "no memory for the gradient of '%s'", op->type);
-        }
-    return TR_OK;
-}
-
-/* What overwrites an element must take its gradient out of the gradient array, wanted or not. */
-static bool writes_array(const tr_grad_walk *w, const tr_op_desc *op)
-{
-    for (int s = 0; s < op->out_count; s++)
-        for (int i = 0; i < op->out[s].count; i++)
-            if (tr__grad_is_array(w->block, op->out[s].arg[i]))
-                return true;
-    return false;
-}
-
-static tr_status take_turn(tr_grad_walk *w, tr_op_desc *op)
-{
-    const tr_op *record = tr_op_find(op->type);
-    tr_status    status;
-
-    if (!record || !has_pending_output(w, op))
-        return TR_OK;
-    tr_grad_maker maker = {.w = w, .forward = op};
-    TR_TRY_GOTO(done, take_output_grads(&maker));
-    if (!record->grad || !(any_input_wants(w, op) || record->has_block || writes_array(w, op)))
-        goto done;
-    status = record->grad->make ? record->grad->make(&maker) : tr__grad_apply_rule(&maker, record);
-    if (status != TR_OK)
-        tr_context(status, "while making the gradient of operator '%s' (block %d)", op->type, w->block->index);
-done:
-    tr_map_deinit(&maker.dout);
-    return status;
-}
-
-void tr__grad_find_wants(tr_grad_walk *w, int count)
-{
-    for (int n = 0; n < count; n++) {
-        const tr_op_desc *op = w->block->op[n];
-        const tr_op      *record = tr_op_find(op->type);
-        /* What comes from nothing (an initializer, a constant) is a leaf. */
-        const bool        flows = record && (count_inputs(op) == 0 || (record->grad && any_input_wants(w, op)));
-        for (int s = 0; s < op->out_count; s++)
-            for (int i = 0; i < op->out[s].count; i++) {
-                const char *name = op->out[s].arg[i];
-                tr_map_put(&w->made, name, op->out[s].arg[i]);
-                if (flows && !tr_map_find(w->no_grad, name) && is_float_var(w->block, name))
-                    tr_map_put(&w->wants, name, op->out[s].arg[i]);
-            }
-    }
-}
-
-tr_status tr__grad_walk_ops(tr_grad_walk *w, int count)
-{
-    for (int n = count - 1; n >= 0; n--) {
-        w->position = n;
-        TR_TRY(take_turn(w, w->block->op[n]));
-    }
-    return TR_OK;
-}
+/* -- the end of a walk -------------------------------------------------------------------------------------- */
 
 tr_status tr__grad_finish_leaves(tr_grad_walk *w)
 {

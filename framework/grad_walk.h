@@ -1,15 +1,15 @@
-/* grad_walk.h - the walk over one block that backward.c and grad_block.c make gradients by.
+/* grad_walk.h - what a walk over one block's operators collects: contributions to gradients, and their names.
  *
- * Between the files of autodiff only. backward.c walks the global block and applies rules, grad_block.c walks a
- * sub-block while the walk around it stands at the operator that runs that block (`outer`). A walk owns the names
- * that it makes; they live until it ends. */
+ * Between the files of autodiff only. backward.c walks the global block, grad_block.c walks a sub-block while the
+ * walk around it stands at the operator that runs that block (`outer`). A walk owns the names that it makes; they
+ * live until it ends. */
 #ifndef TR_FRAMEWORK_GRAD_WALK_H
 #define TR_FRAMEWORK_GRAD_WALK_H
 
 #include <string.h>
 
-#include "framework/backward.h"
 #include "framework/op.h"
+#include "framework/program.h"
 
 enum { TR_ROLE_BACKWARD = 1, TR_ROLE_LOSS = 0x100 };
 
@@ -35,6 +35,7 @@ typedef struct tr_grad_walk {
     tr_map       strings;             /* names made here, kept until the walk ends */
 } tr_grad_walk;
 
+/* The turn of one forward operator (grad_maker.h). */
 struct tr_grad_maker {
     tr_grad_walk *w;
     tr_op_desc   *forward;
@@ -43,11 +44,6 @@ struct tr_grad_maker {
 
 /* -- the walk: everything zero but program, block, target, suffix, no_grad and outer ------------------------- */
 
-/* Which variables want gradients, of the first `count` operators in program order: those computed from something
- * that does. */
-void      tr__grad_find_wants(tr_grad_walk *w, int count);
-/* The turns of the first `count` operators, last first. */
-tr_status tr__grad_walk_ops(tr_grad_walk *w, int count);
 /* What is still pending belongs to leaves: sum what came several times. */
 tr_status tr__grad_finish_leaves(tr_grad_walk *w);
 void      tr__grad_walk_deinit(tr_grad_walk *w);
@@ -77,11 +73,9 @@ tr_status   tr__grad_declare_like(tr_grad_walk *w, const char *name, const char 
 bool        tr__grad_op_writes(const tr_op_desc *op, const char *var);
 bool        tr__grad_is_array(tr_block *block, const char *name);
 
+/* A variable that can have a gradient: floating-point, or not yet known. */
+bool        tr__grad_is_float(tr_block *block, const char *name);
+
 static inline bool tr__grad_is_empty_name(const char *name) { return strcmp(name, "@EMPTY@") == 0; }
-
-/* -- backward.c ---------------------------------------------------------------------------------------------- */
-
-/* One gradient operator, by a rule that is data. */
-tr_status tr__grad_apply_rule(tr_grad_maker *maker, const tr_op *record);
 
 #endif

@@ -11,62 +11,118 @@
 #include "framework/op_check.h"
 #include "framework/op_registry.h"
 
-tr_meta tr_meta_dense(tr_dtype dtype, tr_shape shape)
+/* -- a gradient against its forward operator ----------------------------------------------------- */
+
+/* The arguments of a forward slot as the gradient operator knows them. An input that it does not read has the
+ * type and shape that inference gave its gradient, wanted or not. */
+static tr_meta_list known_list(const tr_infer_frame *frame, const tr_grad_rule *rule, bool output, int slot)
 {
-    return (tr_meta){.kind = TR_KIND_TENSOR, .dtype = dtype, .shape = shape, .height = -1, .lod_source = -1};
+    int k = tr__grad_item_find(rule->reads, output ? TR_GRAD_OUT : TR_GRAD_IN, slot);
+
+    if (k < 0 && output)
+        k = tr__grad_item_find(rule->reads, TR_GRAD_DOUT, slot);
+    if (k >= 0)
+        return frame->list[k];
+    k = output ? -1 : tr__grad_item_find(rule->makes, TR_GRAD_DIN, slot);
+    if (k < 0)
+        return (tr_meta_list){0, NULL};
+    const tr_meta_list *made = &frame->list[frame->in_slots + k];
+    return made->count > 0 ? *made : (tr_meta_list){1, &frame->first[frame->in_slots + k]};
 }
 
-tr_meta tr__meta_of_desc(const tr_var_desc *var)
+static tr_status new_forward(tr_infer_frame *frame, const tr_op *forward, const tr_grad_rule *rule)
 {
-    tr_meta meta = tr_meta_dense(var->dtype, var->shape);
-    meta.kind = var->kind;
-    meta.lod_level = var->lod_level;
-    if (var->kind == TR_KIND_SELECTED_ROWS && var->shape.rank > 0) {
-        meta.height = var->shape.dim[0];
-        meta.shape.dim[0] = -1;
-    }
-    return meta;
-}
+    const tr_op_info *info = tr__op_info(forward);
+    int               counts[2 * TR_RULE_MAX + 32] = {0};
 
-/* -- running ---------------------------------------------------------------------------------- */
-
-tr_status tr__infer_frame_init(tr_infer_frame *frame, const tr_op *op, const int *counts)
-{
-    const tr_op_proto *proto = tr__op_proto(op);
-    const int in_slots = tr__slot_count(proto->in), slots = in_slots + tr__slot_count(proto->out);
-    int       args = 0;
-
-    for (int s = 0; s < slots; s++)
-        args += counts[s];
-    *frame = (tr_infer_frame){.proto = proto, .in_slots = in_slots, .out_slots = slots - in_slots, .arg_count = args};
-    frame->meta = calloc((size_t)(args + slots) + 1, sizeof *frame->meta);
-    frame->list = calloc((size_t)slots + 1, sizeof *frame->list);
-    if (!frame->meta || !frame->list) {
-        tr__infer_frame_deinit(frame);
-        return tr_fail(TR_ENOMEM, "%s: no memory to infer shapes", op->type);
+    if (info->in_count + info->out_count > (int)(sizeof counts / sizeof *counts))
+        return tr_fail(TR_EINTERNAL, "%s: more slots than a gradient can be checked with", forward->type);
+    for (int s = 0; s < info->in_count + info->out_count; s++) {
+        const bool output = s >= info->in_count;
+        counts[s] = known_list(frame, rule, output, output ? s - info->in_count : s).count;
     }
-    frame->first = frame->meta + args;
-    tr_meta *next = frame->meta;
-    for (int s = 0; s < slots; s++) {
-        frame->list[s] = (tr_meta_list){counts[s], next};
-        next += counts[s];
-    }
-    frame->io = (tr_infer){.type = op->type, .in = frame->first, .out = frame->first + in_slots,
-                           .ins = frame->list, .outs = frame->list + in_slots};
+    frame->forward = calloc(1, sizeof *frame->forward);
+    if (!frame->forward)
+        return tr_fail(TR_ENOMEM, "%s: no memory to infer shapes", forward->type);
+    TR_TRY(tr__infer_frame_init(frame->forward, forward, counts));
+    frame->forward->io.for_gradient = true;
     return TR_OK;
 }
 
-void tr__infer_frame_deinit(tr_infer_frame *frame)
+/* The forward operator's inputs; false: one that it needs is not known. */
+static bool fill_forward(const tr_infer_frame *frame, const tr_grad_rule *rule)
 {
-    if (frame->forward)
-        tr__infer_frame_deinit(frame->forward);
-    free(frame->forward);
-    free(frame->meta);
-    free(frame->list);
-    frame->meta = NULL;
-    frame->list = NULL;
-    frame->forward = NULL;
+    tr_infer_frame *to = frame->forward;
+
+    for (int s = 0; s < to->in_slots; s++) {
+        const tr_meta_list list = known_list(frame, rule, false, s);
+        const bool         optional = to->proto->in[s].flags & TR_SLOT_OPTIONAL;
+        if (!optional && list.count == 0)
+            return false;
+        for (int i = 0; i < list.count; i++) {
+            to->list[s].item[i] = list.item[i];
+            if (!optional && !tr__meta_is_there(&list.item[i]))
+                return false;
+        }
+    }
+    for (int s = to->in_slots; s < to->in_slots + to->out_slots; s++)
+        for (int i = 0; i < to->list[s].count; i++) {
+            to->list[s].item[i] = tr_meta_dense(TR_DTYPE_NONE, (tr_shape){.rank = 0});
+            to->list[s].item[i].lod_source = -1;
+        }
+    return true;
 }
+
+static tr_status check_fits(const tr_infer_frame *frame, const tr_op *op, int k, const tr_meta *got, const tr_meta *expected)
+{
+    const char *name = tr__infer_frame_slot(frame, k)->name;
+
+    if (!tr__meta_is_there(got) || !tr__kind_is_tensor(expected->kind) || !tr__kind_is_tensor(got->kind))
+        return TR_OK;
+    if (got->dtype != expected->dtype && got->dtype != TR_DTYPE_NONE && expected->dtype != TR_DTYPE_NONE)
+        return tr_fail(TR_EDTYPE, "%s: input %s must be %s, as its forward operator makes it, got %s", op->type, name,
+                       tr_dtype_name(expected->dtype), tr_dtype_name(got->dtype));
+    if (got->shape.rank > 0 && expected->shape.rank > 0 && !tr_shape_fits(&got->shape, &expected->shape))
+        return tr_fail(TR_ESHAPE, "%s: input %s must be %s, as its forward operator makes it, got %s", op->type, name,
+                       TR_SHAPE_STR(expected->shape), TR_SHAPE_STR(got->shape));
+    return TR_OK;
+}
+
+/* Out and Out@GRAD are what forward inference says of Out. */
+static tr_status check_reads(const tr_infer_frame *frame, const tr_op *op, const tr_grad_rule *rule)
+{
+    const tr_infer_frame *forward = frame->forward;
+
+    for (int k = 0; k < TR_RULE_MAX && rule->reads[k].what != TR_GRAD_END; k++) {
+        if (rule->reads[k].what == TR_GRAD_IN)
+            continue;
+        const tr_meta_list *expected = &forward->list[forward->in_slots + rule->reads[k].slot];
+        if (frame->list[k].count > 0 && frame->list[k].count != expected->count)
+            return tr_fail(TR_EINVAL, "%s: input %s must have %d variables, got %d", op->type, tr__infer_frame_slot(frame, k)->name,
+                           expected->count, frame->list[k].count);
+        for (int i = 0; i < frame->list[k].count; i++)
+            TR_TRY(check_fits(frame, op, k, &frame->list[k].item[i], &expected->item[i]));
+    }
+    return TR_OK;
+}
+
+static tr_status check_gradient(tr_infer_frame *frame, const tr_op *op, const void *attrs)
+{
+    const tr_op        *forward = op->grad_of;
+    const tr_grad_rule *rule = forward->grad;
+    tr_status           status;
+
+    if (!frame->forward)
+        TR_TRY(new_forward(frame, forward, rule));
+    if (!fill_forward(frame, rule))
+        return TR_OK;
+    status = tr__infer_frame_run(frame->forward, forward, attrs);
+    if (status != TR_OK)
+        return tr_context(status, "while %s was checked against its forward operator", op->type);
+    return check_reads(frame, op, rule);
+}
+
+/* -- running ---------------------------------------------------------------------------------- */
 
 /* The rule for gradient operators that have none of their own: X@GRAD is like X. */
 static void infer_like_forward(const tr_infer *io, const tr_grad_rule *rule)
@@ -106,7 +162,7 @@ tr_status tr__infer_frame_run(tr_infer_frame *frame, const tr_op *op, const void
         if (frame->io.outs[s].count > 0 && !(frame->proto->out[s].flags & TR_SLOT_REPEATED))
             frame->io.outs[s].item[0] = frame->io.out[s];
     TR_TRY(tr__op_check_made(frame, op));
-    return is_derived(op) ? tr__op_check_gradient(frame, op, attrs) : TR_OK;
+    return is_derived(op) ? check_gradient(frame, op, attrs) : TR_OK;
 }
 
 /* -- checking an operator against its proto ------------------------------------------------------ */

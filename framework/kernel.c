@@ -44,14 +44,22 @@ static void name_slot(char *text, size_t size, const tr_op *op, const int *count
              s < inputs ? proto->in[s].name : proto->out[s - inputs].name);
 }
 
+/* A composite operator has the types of its parts. */
+static bool takes(const tr_op *op, tr_dtype dtype)
+{
+    const tr_op *body = op->expand ? op : op->grad_of;
+
+    return tr_op_is_composite(op) ? body->types & TR_TYPE(dtype) : op->kernels.of[dtype] != NULL;
+}
+
 /* "float32, float64" */
-static void list_types(char *text, size_t size, const tr_kernels *kernels)
+static void list_types(char *text, size_t size, const tr_op *op)
 {
     size_t used = 0;
 
     text[0] = '\0';
     for (int t = 0; t < TR_DTYPE_COUNT && used < size; t++)
-        if (kernels->of[t])
+        if (takes(op, (tr_dtype)t))
             used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", tr_dtype_name((tr_dtype)t));
 }
 
@@ -59,7 +67,7 @@ static tr_status no_kernel(const tr_op *op, const int *counts, int arg, const ch
 {
     char slot[128], types[256];
 
-    list_types(types, sizeof types, &op->kernels);
+    list_types(types, sizeof types, op);
     if (arg < 0)
         return tr_fail(TR_EDTYPE, "%s: the variable whose type chooses the kernel is missing; there are kernels for %s",
                        op->type, types);
@@ -72,7 +80,10 @@ tr_status tr__kernel_choose(tr_kernel_fn *out, const tr_op *op, const int *count
                             tr_dtype dtype)
 {
     *out = op->run;
-    if (!*out && arg >= 0 && dtype >= 0 && dtype < TR_DTYPE_COUNT)
-        *out = op->kernels.of[dtype];
-    return *out ? TR_OK : no_kernel(op, counts, arg, var, dtype);
+    if (*out)
+        return TR_OK;
+    if (arg < 0 || dtype < 0 || dtype >= TR_DTYPE_COUNT || !takes(op, dtype))
+        return no_kernel(op, counts, arg, var, dtype);
+    *out = op->kernels.of[dtype];
+    return TR_OK;
 }

@@ -12,7 +12,7 @@
 /* The first argument in [from, to) that is there is the key. */
 void      tr__kernel_key_args(int *from, int *to, const tr_op *op, const int *counts);
 /* The key is argument `arg` (-1: there is none), variable `var`, of type `dtype`. EDTYPE names the types that have
- * a kernel. */
+ * a kernel. A composite operator has none (NULL), but its body takes certain types, too. */
 tr_status tr__kernel_choose(tr_kernel_fn *out, const tr_op *op, const int *counts, int arg, const char *var,
                             tr_dtype dtype);
 

@@ -15,18 +15,43 @@
 enum { LINE = 64 };
 static const size_t HUGE_PAGE = (size_t)2 << 20;
 
+void tr__out_of_memory(size_t size)
+{
+    fprintf(stderr, "trireme: out of memory: no %zu bytes\n", size);
+    abort();
+}
+
 static void *checked(void *memory, size_t size)
 {
-    if (!memory) {
-        fprintf(stderr, "trireme: out of memory: no %zu bytes for a part of a program\n", size);
-        abort();
-    }
+    if (!memory)
+        tr__out_of_memory(size);
     return memory;
 }
 
 void *tr__must_alloc(size_t size)
 {
     return checked(calloc(1, size ? size : 1), size);
+}
+
+void *tr__must_array(size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(count, size, &bytes))
+        bytes = SIZE_MAX;
+    return checked(calloc(count ? count : 1, size), bytes);
+}
+
+void *tr__must_bytes(size_t size)
+{
+    return checked(malloc(size ? size : 1), size);
+}
+
+void *tr__must_aligned(size_t size)
+{
+    const size_t lines = size / LINE + (size % LINE != 0 || size == 0);
+
+    return checked(lines <= SIZE_MAX / LINE ? aligned_alloc(LINE, lines * LINE) : NULL, size);
 }
 
 void *tr__must_realloc(void *memory, size_t size)

@@ -2,8 +2,9 @@
  *
  * The setters of descs return nothing, so that building a program stays readable; a machine that has no room
  * for a name has none for the program either. tr__must_* therefore end the process with a message instead
- * of returning NULL. Whatever grows with data (tensors, files, serialised programs) does not use them: there
- * the caller gets TR_ENOMEM.
+ * of returning NULL. What grows with data (tensors, files, serialised programs) does not use them: there
+ * the caller gets TR_ENOMEM. The parameter server uses them for its lists and for messages, whose sizes are held against a limit
+ * before (pserver/wire/messages.h): a rank that ends is replaced, a rank that has lost a message without a word is not.
  *
  * Large arrays lie in huge pages where the machine gives them to who asks (transparent_hugepage: madvise or always). Another rank
  * of the host that reads such an array has the kernel look up one page where there would be 512, which is most of what small pages
@@ -13,7 +14,11 @@
 
 #include <stddef.h>
 
+_Noreturn void tr__out_of_memory(size_t size);            /* says so, and aborts */
 void *tr__must_alloc(size_t size);                        /* zeroed; never NULL, not even for 0 */
+void *tr__must_array(size_t count, size_t size);          /* `count` items of `size` bytes, zeroed */
+void *tr__must_bytes(size_t size);                        /* not zeroed: it is written at once */
+void *tr__must_aligned(size_t size);                      /* not zeroed, at a cache line; takes whole cache lines */
 void *tr__must_realloc(void *memory, size_t size);
 char *tr__must_copy(const void *bytes, size_t size);      /* and a 0 behind it */
 char *tr__must_strdup(const char *text);

@@ -188,6 +188,12 @@ typedef struct tr_kernels {
     tr_kernel_fn of[TR_DTYPE_COUNT];
 } tr_kernels;
 
+/* Types without kernels: a bit for each. */
+typedef uint64_t tr_types;
+
+#define TR_TYPE(dtype)      ((tr_types)1 << (dtype))
+#define TR_FLOAT_TYPES      (TR_TYPE(TR_FP32) | TR_TYPE(TR_FP64))
+
 #define TR_FLOAT_KERNELS(name)   {{[TR_FP32] = name##_f32, [TR_FP64] = name##_f64}}
 #define TR_NUMBER_KERNELS(name)  {{[TR_FP32] = name##_f32, [TR_FP64] = name##_f64, \
                                    [TR_INT32] = name##_i32, [TR_INT64] = name##_i64}}
@@ -219,7 +225,8 @@ typedef struct tr_grad_item {
 #define TR_DOUT(slot_)      {TR_GRAD_DOUT, slot_, false}
 #define TR_DIN(slot_)       {TR_GRAD_DIN, slot_, false}
 
-struct tr_grad_maker;                 /* framework/backward.h */
+struct tr_grad_maker;                 /* framework/grad_maker.h */
+struct tr_composite;                  /* framework/composite.h */
 
 /* Either data: one gradient operator that gets the forward operator's attributes; or, for gradients made of
  * other operators (sum's are assigns, scale's is a scale), a function. */
@@ -251,6 +258,8 @@ struct tr_op {
     tr_infer_fn         infer;        /* NULL, of a gradient operator: X@GRAD is like X, which it must read */
     tr_kernel_fn        run;          /* one kernel for all types, or */
     tr_kernels          kernels;      /* one for each */
+    tr_status         (*expand)(struct tr_composite *composite);   /* instead of kernels: made of other operators, */
+    tr_types            types;        /* of tensors of these types */
     tr_op_key           key;
     int                 key_slot;
     const tr_grad_rule *grad;         /* NULL: no gradient flows through it */

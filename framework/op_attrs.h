@@ -17,10 +17,4 @@ tr_status tr__attrs_check(const tr_op *op, tr_op_desc *desc, bool lenient);
  * in it, so it must live as long. */
 tr_status tr__attrs_decode(void *out, const tr_op *op, const tr_op_desc *desc);
 
-/* The default as an attribute that the caller owns; false: its text is not of its type. */
-bool  tr__attr_default(tr_attr *out, const tr_attr_def *def);
-/* "> 0", ">= 0 and <= 1", "one of max, avg", "only false", ""; the caller's, to be freed by tr_free. `value` is the
- * default; NULL: there is none. */
-char *tr__attr_range_text(const tr_attr_def *def, const tr_attr *value);
-
 #endif

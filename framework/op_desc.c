@@ -3,14 +3,14 @@
  * Slots and attributes are small arrays searched from the front: an operator has few, and their order is part
  * of what is saved. Every setter copies its new value before it lets go of the old one, so that it may be
  * handed a part of the very operator it changes. */
+#include "framework/op_desc.h"
+
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/attr.h"
 #include "framework/memory.h"
-#include "framework/program.h"
 
 static void touch(tr_op_desc *op)
 {

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/attr.h"
+#include "framework/attr_def.h"
 #include "framework/memory.h"
 #include "framework/nearest.h"
-#include "framework/op_attrs.h"
 
 static tr_map          infos;             /* type -> tr_op_info */
 static const tr_op   **records;           /* sorted by type */
@@ -67,7 +66,9 @@ static tr_slot_def derive_slot(const tr_op *op, const tr_op_proto *forward, cons
     if (item->slot < 0 || item->slot >= tr__slot_count(slots))
         broken(op, "its gradient rule names a slot that the forward operator does not have");
     const tr_slot_def *slot = &slots[item->slot];
-    const unsigned     flags = slot->flags & ~(unsigned)TR_SLOT_INTERMEDIATE;
+    /* What a composite operator has not handed out, its gradient computes again. */
+    const bool         is_optional = op->grad_of->expand && (slot->flags & TR_SLOT_INTERMEDIATE);
+    const unsigned     flags = (slot->flags & ~(unsigned)TR_SLOT_INTERMEDIATE) | (is_optional ? TR_SLOT_OPTIONAL : 0);
     return (tr_slot_def){
         .name = is_grad ? tr__must_format("%s@GRAD", slot->name) : slot->name,
         .comment = is_grad ? tr__must_format("gradient of %s", slot->name) : slot->comment,
@@ -191,6 +192,14 @@ const tr_op *tr_op_find(const char *type)
     return info ? info->op : NULL;
 }
 
+int tr__grad_item_find(const tr_grad_item *items, tr_grad_what what, int slot)
+{
+    for (int k = 0; k < TR_RULE_MAX && items[k].what != TR_GRAD_END; k++)
+        if (items[k].what == what && items[k].slot == slot)
+            return k;
+    return -1;
+}
+
 const char *tr__op_nearest(const char *type)
 {
     tr_nearest nearest = {.wanted = type};
@@ -276,6 +285,11 @@ const tr_op *tr_op_at(int index) { return index >= 0 && index < record_count ? r
 const char *tr_op_type(const tr_op *op) { return op->type; }
 const char *tr_op_doc(const tr_op *op) { return text_or_empty(tr__op_proto(op)->doc); }
 bool tr_op_has_grad(const tr_op *op) { return op->grad != NULL; }
+bool tr_op_is_composite(const tr_op *op)
+{
+    return op->expand || (op->grad_of && op->grad_of->expand && !op->proto);
+}
+
 unsigned tr_op_io(const tr_op *op) { return op->io; }
 
 int tr_op_input_count(const tr_op *op) { return info_of(op)->in_count; }

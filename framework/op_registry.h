@@ -28,6 +28,8 @@ const tr_op_proto *tr__op_proto(const tr_op *op);
 int                tr__slot_count(const tr_slot_def *slots);      /* of a list that ends with a NULL name */
 /* The default of attribute `index`, which lives as long as the process; NULL: it is required. */
 const tr_attr     *tr__op_default(const tr_op *op, int index);
+/* Where forward slot `slot` stands as `what` among what a gradient operator reads, or makes; -1: nowhere. */
+int                tr__grad_item_find(const tr_grad_item *items, tr_grad_what what, int slot);
 /* Of all types the one most like `type`; "" when there are none. */
 const char        *tr__op_nearest(const char *type);
 

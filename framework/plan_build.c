@@ -1,28 +1,16 @@
 /* plan_build.c - from a block's operators to steps on numbered variables. See plan.h. */
-#include <assert.h>
-#include <stdio.h>
+#include "framework/plan_build.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/kernel.h"
-#include "framework/memory.h"
-#include "framework/op_attrs.h"
+#include "framework/infer.h"
 #include "framework/op_check.h"
 #include "framework/op_registry.h"
-#include "framework/plan.h"
-#include "framework/random.h"
+#include "framework/plan_fuse.h"
+#include "framework/plan_separate.h"
 
 static bool is_empty_name(const char *name) { return strcmp(name, "@EMPTY@") == 0; }
-
-const char *tr__step_text(const tr_plan *plan, const tr_step *step)
-{
-    static _Thread_local char text[512];
-    const char *origin = tr__op_desc_origin(step->desc);
-
-    snprintf(text, sizeof text, "operator '%s' (block %d, operator %d%s%s)", step->op->type, plan->block->index,
-             step->op_index, *origin ? ", at " : "", origin);
-    return text;
-}
 
 /* -- which operators are needed ------------------------------------------------------------------- */
 
@@ -111,39 +99,6 @@ static tr_status mark_needed(bool *keep, const tr_plan *plan)
 
 /* -- variables -------------------------------------------------------------------------------------- */
 
-static tr_status add_var(int *out, tr_plan *plan, const char *name, tr_place place, int outer)
-{
-    if (plan->var_count == plan->var_capacity) {
-        const int    capacity = plan->var_capacity ? plan->var_capacity * 2 : 64;
-        tr_plan_var *var = realloc(plan->var, (size_t)capacity * sizeof *var);
-        if (!var)
-            return tr_fail(TR_ENOMEM, "no memory for a plan of %d variables", capacity);
-        plan->var = var;
-        plan->var_capacity = capacity;
-    }
-    tr_plan_var *var = &plan->var[plan->var_count];
-    *var = (tr_plan_var){.name = strdup(name), .place = place, .outer = outer,
-                         .desc = tr_block_find_var_recursive(plan->block, name)};
-    if (!var->name)
-        return tr_fail(TR_ENOMEM, "no memory for the name of a variable");
-    /* The key must not move with the array: strdup'ed names do not. */
-    if (tr_map_put(&plan->current, var->name, (void *)(intptr_t)(plan->var_count + 1)) != 0)
-        return tr_fail(TR_ENOMEM, "no memory for the names of a plan");
-    *out = plan->var_count++;
-    return TR_OK;
-}
-
-tr_status tr__plan_add_temporary(int *out, tr_plan *plan, int like)
-{
-    char           *name = tr__must_format("%s@NEW@%d", plan->var[like].name, plan->var_count);
-    const tr_status status = add_var(out, plan, name, TR_LOCAL, -1);
-
-    free(name);
-    if (status == TR_OK)
-        plan->var[*out].desc = plan->var[like].desc;
-    return status;
-}
-
 static int current_var(const tr_plan *plan, const char *name)
 {
     return (int)(intptr_t)tr_map_find(&plan->current, name) - 1;
@@ -167,9 +122,9 @@ static tr_status resolve_in_root(int *out, tr_plan *plan, const char *name)
     const int feed = feed_number(plan, name);
 
     if (feed >= 0)
-        return add_var(out, plan, name, TR_FED, feed);
+        return tr__plan_add_var(out, plan, name, TR_FED, feed);
     if (is_persistable(plan->block, name) || tr_scope_find(plan->scope, name))
-        return add_var(out, plan, name, TR_SCOPE, -1);
+        return tr__plan_add_var(out, plan, name, TR_SCOPE, -1);
     if (!tr_block_find_var(plan->block, name))
         return tr_fail(TR_ENOTFOUND, "there is no variable '%s' in the program or the scope", name);
     return tr_fail(TR_ENOTFOUND, "variable '%s' is used, but it is neither fed nor computed before; add it to feed",
@@ -196,10 +151,10 @@ static tr_plan *plan_around(const tr_plan *plan, const char *name)
 static tr_status add_outer_var(int *out, tr_plan *plan, const char *name, tr_plan *around, int outer)
 {
     around->var[outer].captured = true;
-    return add_var(out, plan, name, around == plan->parent ? TR_OUTER : TR_CALLERS, outer);
+    return tr__plan_add_var(out, plan, name, around == plan->parent ? TR_OUTER : TR_CALLERS, outer);
 }
 
-tr_status tr__plan_resolve(int *out, tr_plan *plan, const char *name)
+static tr_status resolve(int *out, tr_plan *plan, const char *name)
 {
     int outer;
 
@@ -210,24 +165,10 @@ tr_status tr__plan_resolve(int *out, tr_plan *plan, const char *name)
         return resolve_in_root(out, plan, name);
     /* Declared here, written by no operator so far: the step that runs the block puts it there. */
     if (tr_block_find_var(plan->block, name) && !is_persistable(plan->block, name))
-        return add_var(out, plan, name, TR_LOCAL, -1);
+        return tr__plan_add_var(out, plan, name, TR_LOCAL, -1);
     tr_plan *around = plan_around(plan, name);
-    TR_TRY(tr__plan_resolve(&outer, around, name));
+    TR_TRY(resolve(&outer, around, name));
     return add_outer_var(out, plan, name, around, outer);
-}
-
-tr_status tr__plan_var_check(const tr_plan_var *var, const tr_meta *is)
-{
-    const tr_var_desc *desc = var->desc;
-
-    if (!desc || !tr__kind_is_tensor(is->kind) || is->dtype == TR_DTYPE_NONE)
-        return TR_OK;
-    if (!tr__kind_is_tensor(desc->kind))
-        return tr_fail(TR_EINVAL, "the program declares variable '%s' as another kind of variable, but it holds a tensor", var->name);
-    if (desc->dtype != is->dtype && desc->dtype != TR_DTYPE_NONE)
-        return tr_fail(TR_EDTYPE, "the program declares variable '%s' as %s, but it holds %s", var->name,
-                       tr_dtype_name(desc->dtype), tr_dtype_name(is->dtype));
-    return TR_OK;
 }
 
 /* Arrays are written element by element, where they are. */
@@ -257,58 +198,20 @@ static tr_status resolve_output(int *out, tr_plan *plan, const char *name, bool 
                      plan->var[now].place == TR_CALLERS || keep_version || is_array(&plan->var[now]))) {
         *out = now;
     } else if (is_persistable(plan->block, name)) {
-        TR_TRY(plan->parent ? tr__plan_resolve(out, plan, name) : add_var(out, plan, name, TR_SCOPE, -1));
+        TR_TRY(plan->parent ? resolve(out, plan, name) : tr__plan_add_var(out, plan, name, TR_SCOPE, -1));
     } else if (!is_mine && plan->parent) {
         tr_plan *around = plan_around(plan, name);
         int      outer;
         TR_TRY(resolve_output(&outer, around, name, true));
         TR_TRY(add_outer_var(out, plan, name, around, outer));
     } else {
-        TR_TRY(add_var(out, plan, name, TR_LOCAL, -1));
+        TR_TRY(tr__plan_add_var(out, plan, name, TR_LOCAL, -1));
     }
     mark_written(plan, *out);
     return TR_OK;
 }
 
 /* -- steps ------------------------------------------------------------------------------------------- */
-
-void tr__step_deinit(tr_step *step)
-{
-    tr_op_desc_free(step->desc);
-    free(step->attrs);
-    free(step->count);
-    free(step->arg);
-    tr__plan_free(step->sub);
-    if (step->infer)
-        tr__infer_frame_deinit(step->infer);
-    free(step->infer);
-    free(step->notes);
-    *step = (tr_step){0};
-}
-
-tr_status tr__step_alloc(tr_step *step, const tr_op *op, tr_op_desc *desc)
-{
-    const tr_op_proto *proto = tr__op_proto(op);
-
-    *step = (tr_step){.op = op, .desc = desc};
-    step->in_slots = tr__slot_count(proto->in);
-    step->out_slots = tr__slot_count(proto->out);
-    step->count = calloc((size_t)(step->in_slots + step->out_slots) + 1, sizeof *step->count);
-    step->attrs = calloc(1, proto->attrs_size + 1);
-    if (!step->count || !step->attrs)
-        return tr_fail(TR_ENOMEM, "%s: no memory to plan it", op->type);
-    for (int s = 0; s < step->in_slots + step->out_slots; s++) {
-        const bool           output = s >= step->in_slots;
-        const tr_slot_def   *def = output ? &proto->out[s - step->in_slots] : &proto->in[s];
-        const tr_slot       *slot = tr__op_desc_slot(desc, output, def->name);
-        step->count[s] = slot ? slot->count : 0;
-        step->arg_count += step->count[s];
-        if (!output)
-            step->in_args = step->arg_count;
-    }
-    step->arg = malloc((size_t)(step->arg_count + 1) * sizeof *step->arg);
-    return step->arg ? TR_OK : tr_fail(TR_ENOMEM, "%s: no memory to plan it", op->type);
-}
 
 static tr_status bind_inputs(tr_plan *plan, tr_step *step)
 {
@@ -322,7 +225,7 @@ static tr_status bind_inputs(tr_plan *plan, tr_step *step)
                 step->arg[a] = -1;
                 continue;
             }
-            TR_TRY(tr__plan_resolve(&step->arg[a], plan, slot->arg[i]));
+            TR_TRY(resolve(&step->arg[a], plan, slot->arg[i]));
             plan->var[step->arg[a]].read = true;
         }
     }
@@ -386,7 +289,7 @@ static tr_status build_sub_plan(tr_plan *plan, tr_step *step)
     if (!sub)
         return tr_fail(TR_ENOMEM, "no memory for the plan of block %d", block->index);
     step->sub = sub;
-    sub->executor = plan->executor;
+    sub->workspace = plan->workspace;
     sub->program = plan->program;
     sub->block = block;
     sub->parent = parent;
@@ -394,43 +297,6 @@ static tr_status build_sub_plan(tr_plan *plan, tr_step *step)
     sub->root = plan->root;
     sub->scope = plan->scope;
     return tr__plan_build(sub);
-}
-
-static tr_status choose_kernel(const tr_plan *plan, tr_step *step)
-{
-    int from, to;
-
-    tr__kernel_key_args(&from, &to, step->op, step->count);
-    for (int a = from; a < to; a++) {
-        const tr_plan_var *var = step->arg[a] >= 0 ? &plan->var[step->arg[a]] : NULL;
-        if (var && var->desc)
-            return tr__kernel_choose(&step->kernel, step->op, step->count, a, var->name, var->desc->dtype);
-    }
-    return tr__kernel_choose(&step->kernel, step->op, step->count, -1, NULL, TR_DTYPE_NONE);
-}
-
-tr_status tr__step_finish(tr_plan *plan, tr_step *step)
-{
-    TR_TRY(tr__attrs_check(step->op, step->desc, true));
-    TR_TRY(tr__attrs_decode(step->attrs, step->op, step->desc));
-    TR_TRY(tr__op_check_attrs(step->op, step->attrs));
-    if (step->op->is_random && step->arg_count > step->in_args && step->arg[step->in_args] >= 0) {
-        const char *name = plan->var[step->arg[step->in_args]].name;
-        step->random_seed = tr_hash_bytes(name, strlen(name));
-    }
-    return choose_kernel(plan, step);
-}
-
-bool tr__step_reads_data(const tr_step *step, int arg)
-{
-    const tr_op *forward = step->op->grad_of;
-    int slot = 0;
-
-    if (!forward || !forward->grad || step->op->proto)
-        return true;
-    for (int a = arg; a >= step->count[slot]; a -= step->count[slot++])
-        ;
-    return !forward->grad->reads[slot].shape_only;
 }
 
 /* The slots, or, with `infer`, all that the program says of the arguments. An operator with a sub-block is inferred here
@@ -461,6 +327,11 @@ static tr_status build_step(tr_plan *plan, int op_index)
 
     TR_TRY_GOTO(fail, tr__step_alloc(step, tr_op_find(desc->type), desc));
     step->op_index = op_index;
+    if (plan->root->expanded) {
+        const tr_origin *origin = &plan->root->expanded->origin[plan->block->index][op_index];
+        step->op_index = origin->op_index;
+        step->composite = origin->composite;
+    }
     TR_TRY_GOTO(fail, bind_inputs(plan, step));
     TR_TRY_GOTO(fail, bind_outputs(plan, step));
     TR_TRY_GOTO(fail, check_declared(plan, step, false));
@@ -484,7 +355,7 @@ static tr_status bind_feeds_and_fetches(tr_plan *plan)
         return tr_fail(TR_ENOMEM, "no memory for a plan");
     for (int i = 0; i < plan->fetch_count; i++) {
         int var;
-        if (tr__plan_resolve(&var, plan, plan->fetch_name[i]) != TR_OK)
+        if (resolve(&var, plan, plan->fetch_name[i]) != TR_OK)
             return tr_fail(TR_ENOTFOUND, "fetch '%s': the program computes no such variable and the scope has none",
                            plan->fetch_name[i]);
         plan->var[var].fetched = plan->var[var].read = true;
@@ -545,34 +416,3 @@ done:
     return status;
 }
 
-static void free_names(char **names, int count)
-{
-    for (int i = 0; names && i < count; i++)
-        free(names[i]);
-    free(names);
-}
-
-void tr__plan_free(tr_plan *plan)
-{
-    if (!plan)
-        return;
-    tr__plan_free_frames(plan);
-    for (int i = 0; i < plan->step_count; i++)
-        tr__step_deinit(&plan->step[i]);
-    for (int v = 0; v < plan->var_count; v++)
-        free(plan->var[v].name);
-    while (plan->layouts) {
-        tr_layout *next = plan->layouts->next;
-        tr__layout_free(plan->layouts);
-        plan->layouts = next;
-    }
-    free_names(plan->feed_name, plan->feed_count);
-    free_names(plan->fetch_name, plan->fetch_count);
-    tr_map_deinit(&plan->feed_of);
-    tr_map_deinit(&plan->current);
-    free(plan->feed_var);
-    free(plan->fetch_var);
-    free(plan->step);
-    free(plan->var);
-    free(plan);
-}

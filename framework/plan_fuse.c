@@ -3,12 +3,13 @@
  * A chain's steps disappear and the fused one stands where the last of them stood. That is sound where temporaries
  * are never written twice (plan_build.c); a chain is left alone when something in between writes what it reads: a
  * scope variable, or one that a sub-block writes where it is. */
+#include "framework/plan_fuse.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/fusion.h"
 #include "framework/op_registry.h"
-#include "framework/plan.h"
 
 enum { MAX_TABLES = 8 };
 
@@ -230,6 +231,7 @@ static tr_status replace(fusing *f, const int *matched, int n, tr_step *fused)
     const int last = matched[n - 1];
 
     fused->op_index = f->plan->step[last].op_index;
+    fused->composite = f->plan->step[last].composite;
     const tr_status status = redirect_shapes(f, matched, n);
     for (int i = 0; i < n; i++) {
         count_uses(f, &f->plan->step[matched[i]], matched[i], -1);

@@ -3,12 +3,14 @@
  * Offsets: temporaries are placed from the largest to the smallest, each at the lowest offset where no other
  * one that lives at the same time lies (greedy by size; Pisarchyk and Lee, 2020). An output that may take over
  * an input's memory, and is computed by that input's last reader, shares its offset instead. */
+#include "framework/plan_layout.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/infer.h"
 #include "framework/op_registry.h"
-#include "framework/plan.h"
 #include "framework/size.h"
 
 enum { ALIGNMENT = 64 };

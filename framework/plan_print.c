@@ -1,6 +1,6 @@
 /* plan_print.c - a plan as text: what runs, where results lie. Tests read it. */
 #include "framework/op_registry.h"
-#include "framework/plan.h"
+#include "framework/plan_layout.h"
 #include "framework/text.h"
 
 static void print_place(tr_text *text, const tr_plan *plan, const tr_layout *layout, int v)

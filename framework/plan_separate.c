@@ -5,10 +5,11 @@
  * the record says so by `updates`, or by an in-place rule for that pair of slots. Otherwise the step gets a temporary as
  * its output, and an assign behind it stores the temporary in the variable. Operators with a sub-block are left alone: the
  * steps of the sub-block write their outputs, and have been looked at. */
+#include "framework/plan_separate.h"
+
 #include <stdlib.h>
 
 #include "framework/op_registry.h"
-#include "framework/plan.h"
 
 static int slot_of(const tr_step *step, int arg)
 {
@@ -74,6 +75,7 @@ static tr_status make_store(tr_step *out, tr_plan *plan, const tr_step *behind, 
     out->arg[0] = from;
     out->arg[1] = to;
     out->op_index = behind->op_index;
+    out->composite = behind->composite;
     return tr__step_finish(plan, out);
 }
 

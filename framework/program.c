@@ -103,11 +103,6 @@ tr_program *tr_program_clone(const tr_program *program)
     return copy;
 }
 
-void tr__program_touch(tr_program *program)
-{
-    program->revision++;
-}
-
 static void touch_lists(tr_block *block)
 {
     block->revision++;

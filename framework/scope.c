@@ -87,6 +87,18 @@ tr_tensor *tr_var_array_item(tr_var *var, int64_t index)
     return index >= 0 && index < tr_var_array_count(var) ? var->item[index] : NULL;
 }
 
+tr_status tr_var_array_append(tr_var *var, const tr_tensor *tensor)
+{
+    tr_tensor *item;
+
+    if (var->kind != TR_KIND_ARRAY && (var->kind != TR_KIND_NONE && tr_tensor_dtype(&var->tensor) != TR_DTYPE_NONE))
+        return tr_fail(TR_EINVAL, "the variable holds a value that is no array of tensors; take another one");
+    if (var->kind != TR_KIND_ARRAY)
+        tr__var_array_clear(var);
+    TR_TRY(tr__var_array_at(&item, var, var->item_count));
+    return tr_tensor_copy(item, tensor);
+}
+
 /* -- scopes ----------------------------------------------------------------------------------- */
 
 tr_scope *tr_scope_new(tr_scope *parent)

@@ -167,6 +167,16 @@ tr_status tr__tensor_reserve(tr_tensor *tensor, tr_dtype dtype, const tr_shape *
     return TR_OK;
 }
 
+tr_status tr__tensor_grow(tr_tensor *memory, size_t bytes)
+{
+    if (memory->dtype != TR_DTYPE_NONE && (size_t)tr_tensor_bytes(memory) >= bytes)
+        return TR_OK;
+    if (bytes > (size_t)TR_MAX_BYTES)
+        return tr_fail(TR_ENOMEM, "no memory for %zu bytes: no process can address them", bytes);
+    const tr_shape shape = TR_SHAPE((int64_t)(bytes + bytes / 4 + 64));
+    return tr__tensor_reserve(memory, TR_UINT8, &shape);
+}
+
 tr_status tr_tensor_resize(tr_tensor *tensor, tr_dtype dtype, int rank, const int64_t *dims)
 {
     if (rank < 0 || rank > TR_MAX_RANK)

@@ -56,6 +56,8 @@ static inline int64_t tr_tensor_count(const tr_tensor *tensor)
 
 /* As tr_tensor_resize, for a tr_shape. Keeps LoD and rows as they are. */
 tr_status tr__tensor_reserve(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape);
+/* At least `bytes` of plain memory, a quarter more than asked for when it must grow; the contents are lost then. */
+tr_status tr__tensor_grow(tr_tensor *memory, size_t bytes);
 /* Point at memory owned by somebody else; drops the tensor's own. */
 void tr__tensor_point(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape, void *data);
 /* Empty: no data type, no rows. The memory, and that of the LoD, is kept for the next use. */

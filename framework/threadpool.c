@@ -11,6 +11,7 @@
 #include "framework/threadpool.h"
 
 #include "framework/compiler.h"
+#include "framework/precision.h"
 #include "framework/status.h"
 
 #include <limits.h>
@@ -33,6 +34,7 @@ static struct {
     _Atomic(tr_slice_fn)    fn;
     _Atomic(void *)         payload;
     _Atomic int64_t         slices;
+    _Atomic tr_precision    precision;                     /* of products in the slices: the caller's */
     _Alignas(TR_CACHE_LINE) atomic_uint done;              /* slices of the job that are finished */
     _Alignas(TR_CACHE_LINE) atomic_uint bell;
     atomic_uint             sleepers;
@@ -91,8 +93,10 @@ static void work(void)
         const tr_slice_fn fn = atomic_load_explicit(&pool.fn, memory_order_relaxed);
         void *const       payload = atomic_load_explicit(&pool.payload, memory_order_relaxed);
         const int64_t     slices = atomic_load_explicit(&pool.slices, memory_order_relaxed);
+        const tr_precision precision = atomic_load_explicit(&pool.precision, memory_order_relaxed);
         if (atomic_compare_exchange_weak_explicit(&pool.ticket, &ticket, ticket - 1, memory_order_acq_rel,
                                                   memory_order_acquire)) {
+            tr__precision_enter(precision);
             fn(payload, slices - (int64_t)(uint32_t)ticket);
             finish_one(slices);
             ticket = atomic_load_explicit(&pool.ticket, memory_order_acquire);
@@ -263,6 +267,7 @@ static void publish(int64_t slices, tr_slice_fn fn, void *payload)
     atomic_store_explicit(&pool.fn, fn, memory_order_relaxed);
     atomic_store_explicit(&pool.payload, payload, memory_order_relaxed);
     atomic_store_explicit(&pool.slices, slices, memory_order_relaxed);
+    atomic_store_explicit(&pool.precision, tr__precision_now(), memory_order_relaxed);
     atomic_store(&pool.ticket, job << 32 | (uint64_t)slices);
     if (atomic_load(&pool.sleepers) > 0)
         ring(slices - 1 < INT_MAX ? (int)slices - 1 : INT_MAX);

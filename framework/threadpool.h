@@ -16,7 +16,7 @@
 typedef void (*tr_slice_fn)(void *payload, int64_t slice);
 
 /* Run fn(payload, slice) for every slice of 0 .. slices-1 and return when all are done. The calling
- * thread works too. Inside a slice a nested call runs inline. */
+ * thread works too. Inside a slice a nested call runs inline. Slices have the caller's precision (precision.h). */
 void tr_parallel(int64_t slices, tr_slice_fn fn, void *payload);
 
 /* More slices than this are never useful: they balance any number of cores that one product can feed. */
@@ -39,7 +39,7 @@ void tr_parallel_copy(void *to, const void *from, size_t bytes);
  * slice needs while it runs. Each slot keeps its largest size until the thread ends, so that a repeated
  * step allocates nothing. A slot belongs to the function that asked last: use it within one kernel only.
  * Ends the process with a message when there is no memory. */
-typedef enum tr_scratch { TR_SCRATCH_COLUMNS, TR_SCRATCH_PACK, TR_SCRATCH_PARTIAL, TR_SCRATCH_COUNT } tr_scratch;
+typedef enum tr_scratch { TR_SCRATCH_COLUMNS, TR_SCRATCH_PACK, TR_SCRATCH_PARTIAL, TR_SCRATCH_ROUNDED, TR_SCRATCH_COUNT } tr_scratch;
 void *tr_thread_scratch(tr_scratch slot, size_t bytes);
 
 #endif

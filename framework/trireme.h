@@ -211,6 +211,8 @@ TR_API tr_var_kind tr_var_kind_of(const tr_var *var);
 TR_API tr_tensor  *tr_var_tensor(tr_var *var);                             /* borrowed */
 TR_API int64_t     tr_var_array_count(const tr_var *var);
 TR_API tr_tensor  *tr_var_array_item(tr_var *var, int64_t index);          /* borrowed; NULL beyond the end */
+/* Append a copy of `tensor` to an array; a variable without a value becomes one. */
+TR_API tr_status   tr_var_array_append(tr_var *var, const tr_tensor *tensor);
 
 /* == programs =============================================================================== */
 
@@ -236,6 +238,8 @@ TR_API tr_status   tr_program_serialize(void **out, size_t *size, const tr_progr
 /* The program as readable text, one line per variable and operator; free it by tr_free. */
 TR_API tr_status   tr_program_to_string(char **out, const tr_program *program);
 TR_API void        tr_free(void *memory);
+/* A copy in which composite operators are replaced by those that they are made of, as a plan does it. */
+TR_API tr_status   tr_program_expand(tr_program **out, const tr_program *program);
 
 TR_API int64_t   tr_program_random_seed(const tr_program *program);
 TR_API void      tr_program_set_random_seed(tr_program *program, int64_t seed);
@@ -280,6 +284,9 @@ TR_API tr_status tr_block_arrange_ops(tr_block *block, int count, const int *pla
  * the number of its attributes, and of each its name, its type (tr_attr_type), the number of its values and those. op_callstack is
  * left out. A string with a 0 inside has -1 values here. Free `*out` by tr_free. */
 TR_API tr_status tr_block_read_ops(void **out, size_t *size, const tr_block *block, int begin);
+/* Put the operators of such a text at the end of the block, each as by tr_block_insert_op; op_callstack may be in it. When one is
+ * refused, or the text is damaged (TR_EFORMAT), those before it stay. */
+TR_API tr_status tr_block_append_ops(tr_block *block, const void *words, size_t size);
 /* Declare a variable that the block does not have: kind, type and shape in one call. TR_EEXIST: there is one of that name. */
 TR_API tr_status tr_block_declare_var(tr_block *block, const char *name, tr_var_kind kind, tr_dtype dtype, int rank,
                                       const int64_t *dims, bool persistable);
@@ -367,6 +374,7 @@ TR_API const tr_op *tr_op_find(const char *type);       /* NULL: there is no suc
 TR_API const char  *tr_op_type(const tr_op *op);
 TR_API const char  *tr_op_doc(const tr_op *op);
 TR_API bool         tr_op_has_grad(const tr_op *op);
+TR_API bool         tr_op_is_composite(const tr_op *op);   /* it is made of others */
 TR_API unsigned     tr_op_io(const tr_op *op);          /* what it reaches: TR_IO_... */
 TR_API int          tr_op_input_count(const tr_op *op);
 TR_API const char  *tr_op_input_name(const tr_op *op, int slot);
@@ -419,6 +427,14 @@ typedef struct tr_feed {
     const int64_t *const *lod_offsets;
 } tr_feed;
 
+/* How matrix products of float32 tensors are computed, also those within convolutions and recurrent layers. The tensors are
+ * float32 either way, and so are sums; bfloat16 rounds the factors of each product to 8 significant bits, to nearest even. */
+typedef enum tr_precision {
+    TR_PRECISION_FLOAT32 = 0,
+    TR_PRECISION_BFLOAT16 = 1,
+    TR_PRECISION_COUNT
+} tr_precision;
+
 /* Keeps the plans it made; a plan belongs to its executor. */
 typedef struct tr_executor tr_executor;
 typedef struct tr_plan     tr_plan;
@@ -428,6 +444,10 @@ TR_API void         tr_executor_free(tr_executor *executor);
 /* Check the results of every operator for NaN and infinity; a run then ends with TR_ENAN and a message
  * that names the operator and the variable. */
 TR_API void         tr_executor_check_finite(tr_executor *executor, bool check);
+/* The precision of the runs of this executor, by its name; NULL: that of the process. TR_EINVAL: there is no such name. */
+TR_API tr_status    tr_executor_set_matmul_precision(tr_executor *executor, const char *name);
+/* What runs of this executor have: its own, or that of the process. */
+TR_API tr_precision tr_executor_matmul_precision(const tr_executor *executor);
 /* The plan for running block 0 of `program` in `scope`: made, or found again when nothing changed.
  * `plan` lives until the program is changed or forgotten or the executor is freed. */
 TR_API tr_status tr_executor_prepare(tr_plan **plan, tr_executor *executor, tr_program *program,
@@ -454,6 +474,22 @@ TR_API void tr_set_num_threads(int count);
 TR_API int  tr_num_threads(void);
 /* Fails where the environment asks for something that is no number of threads, and nobody has set one. Preparing a plan asks. */
 TR_API tr_status tr_num_threads_check(void);
+
+/* The precision of runs in this process, by its name: "float32" or "bfloat16". NULL: what the environment's
+ * TRIREME_MATMUL_PRECISION says, else float32. Runs that begin later have it; an executor may have another one. TR_EINVAL:
+ * there is no such name. Any thread may call it. */
+TR_API tr_status    tr_set_matmul_precision(const char *name);
+TR_API tr_precision tr_matmul_precision(void);
+/* Fails where the environment names no precision, and nobody has set one. Preparing a plan asks. */
+TR_API tr_status    tr_matmul_precision_check(void);
+/* The precision called `name`. TR_EINVAL: there is none; the text says which there are. */
+TR_API tr_status    tr_precision_parse(tr_precision *out, const char *name);
+/* "float32" or "bfloat16"; "?" for a number that is no precision. */
+TR_API const char  *tr_precision_name(tr_precision precision);
+/* What multiplies in TR_PRECISION_BFLOAT16 on this processor: "amx_bf16" (tiles), "avx512_bf16" (vectors), or "float32": there are
+ * no such instructions, so that operands are rounded to bfloat16 and multiplied in float32, which is slower than float32
+ * alone. */
+TR_API const char  *tr_bfloat16_way(void);
 
 /* End the runs that are under way, in all threads of the process: each returns TR_EINTR at the next boundary between two
  * operators (so an endless `while` ends), and so does a wait for servers in a job. The step is abandoned: variables of the

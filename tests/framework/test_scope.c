@@ -59,6 +59,23 @@ TEST(what_could_make_an_address_stale_is_counted)
     tr_scope_free(other);
 }
 
+TEST(tensors_are_appended_to_an_array_alone)
+{
+    const int64_t dims[] = {2};
+    tr_scope     *scope = tr_scope_new(NULL);
+    tr_var       *array = tr_scope_var(scope, "array"), *dense = tr_scope_var(scope, "dense");
+
+    EXPECT_OK(tr_tensor_resize(tr_var_tensor(dense), TR_INT64, 1, dims));
+    for (int64_t i = 0; i < 20; i++) {
+        ((int64_t *)tr_tensor_data(tr_var_tensor(dense)))[1] = i;
+        EXPECT_OK(tr_var_array_append(array, tr_var_tensor(dense)));
+    }
+    assert_int_equal(tr_var_array_count(array), 20);
+    assert_int_equal(((int64_t *)tr_tensor_data(tr_var_array_item(array, 13)))[1], 13);
+    EXPECT_FAIL(TR_EINVAL, "no array of tensors", tr_var_array_append(dense, tr_var_tensor(dense)));
+    tr_scope_free(scope);
+}
+
 TEST(an_array_grows_by_empty_tensors)
 {
     tr_scope  *scope = tr_scope_new(NULL);
@@ -138,6 +155,7 @@ int main(void)
         cmocka_unit_test(a_variable_stays_where_it_is),
         cmocka_unit_test(what_could_make_an_address_stale_is_counted),
         cmocka_unit_test(an_array_grows_by_empty_tensors),
+        cmocka_unit_test(tensors_are_appended_to_an_array_alone),
         cmocka_unit_test(an_array_that_was_cleared_has_forgotten_its_elements_but_keeps_their_memory),
         cmocka_unit_test(a_tensor_with_rows_makes_the_variable_selected_rows),
         cmocka_unit_test(an_object_is_freed_when_it_is_replaced_and_with_the_scope),

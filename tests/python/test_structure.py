@@ -1,4 +1,4 @@
-"""The house keeps its order: folders of the server include upwards only, and no headers include each other in a circle."""
+"""The house keeps its order: folders of the server include upwards only, and no files need each other in a circle."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^#include "((?:proto|framework|kernels|pserver|trainer)/[^"]+)"', re.M)
+QUIET = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+FUNCTION = re.compile(r"^(?!static\b|typedef\b)\w[\w *]*?\b(tr_\w+)\([^;{}]*\)\n\{", re.M)
+WORD = re.compile(r"\btr_\w+")
 
 
 def folders() -> list[str]:
@@ -17,14 +20,42 @@ def folders() -> list[str]:
     return re.search(r"set\(TR_PSERVER_FOLDERS ([^)]+)\)", text)[1].split()
 
 
-def includes(folder: str) -> dict[str, set[str]]:
-    """Return, for each file of a floor, the headers of the floor that it includes."""
-    files = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / folder).rglob("*.[ch]")}
-    return {name: {other for other in INCLUDE.findall(text) if other in files} for name, text in files.items()}
+def sources(folder: str) -> dict[str, str]:
+    """Return the text of each C file of a floor."""
+    paths = (ROOT / folder).rglob("*.[ch]")
+    return {str(path.relative_to(ROOT)): path.read_text() for path in paths}
 
 
-def circles(graph: dict[str, set[str]]) -> list[set[str]]:
-    """Return the sets of two or more files that reach each other (Tarjan 1972)."""
+def bare(text: str) -> str:
+    """Return C text without comments and strings."""
+    return QUIET.sub("", text)
+
+
+def unit(name: str) -> str:
+    """Return what a file is part of: a.h and a.c are one unit, "a"."""
+    return name.removesuffix(".h").removesuffix(".c")
+
+
+def needs(files: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Return what each unit needs of the others: by an include, or by a call of a function that the other one defines.
+
+    Two files may be hidden from each other's includes by a header that declares the functions of both. So calls count, too.
+    """
+    home = {function: unit(name) for name, text in files.items() if name.endswith(".c")
+            for function in FUNCTION.findall(bare(text))}
+    graph: dict[str, dict[str, str]] = {unit(name): {} for name in files}
+    for name, text in files.items():
+        for other in INCLUDE.findall(text):
+            if other in files and unit(other) != unit(name):
+                graph[unit(name)].setdefault(unit(other), f'#include "{other}"')
+        for word in sorted(set(WORD.findall(bare(text)))) if name.endswith(".c") else ():
+            if home.get(word, unit(name)) != unit(name):
+                graph[unit(name)].setdefault(home[word], f"{word}()")
+    return graph
+
+
+def circles(graph: dict[str, dict[str, str]]) -> list[set[str]]:
+    """Return the sets of two or more nodes that reach each other (Tarjan 1972)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -51,23 +82,65 @@ def circles(graph: dict[str, set[str]]) -> list[set[str]]:
     return found
 
 
-def test_circles_are_found():
-    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set()}) == [{"a", "b", "c"}]
+def way_around(graph: dict[str, dict[str, str]], circle: set[str]) -> str:
+    """Return a shortest way from a circle's first node back to itself, one step a line."""
+    start = min(circle)
+    before: dict[str, str] = {}
+    queue = [start]
+    while start not in before:
+        name = queue.pop(0)
+        for other in sorted(set(graph[name]) & circle - set(before)):
+            before[other] = name
+            queue.append(other)
+    steps = []
+    name = start
+    while not steps or name != start:
+        steps.append(f"{before[name]} needs {name}: {graph[before[name]][name]}")
+        name = before[name]
+    return "\n".join(reversed(steps))
+
+
+def test_circles_are_found_and_written_out():
+    files = {
+        "framework/a.h": '#include "framework/b.h"\n',
+        "framework/a.c": '#include "framework/a.h"\n',
+        "framework/b.h": "void tr_c_call(void);\n",
+        "framework/b.c": "void tr_b_call(int x)\n{\n    tr_c_call(x);\n}\n",
+        "framework/c.c": '#include "framework/a.h" /* tr_b_call */\nvoid tr_c_call(int x)\n{\n    puts("tr_b_call");\n}\n',
+        "framework/d.c": '#include "framework/a.h"\n',
+    }
+    graph = needs(files)
+    assert circles(graph) == [{"framework/a", "framework/b", "framework/c"}]
+    assert way_around(graph, circles(graph)[0]).splitlines() == [
+        'framework/a needs framework/b: #include "framework/b.h"',
+        "framework/b needs framework/c: tr_c_call()",
+        'framework/c needs framework/a: #include "framework/a.h"',
+    ]
+    del files["framework/c.c"]
+    assert circles(needs(files)) == []
 
 
 def test_folders_of_the_server_include_only_those_before_them():
     order = folders()
     assert {path.name for path in (ROOT / "pserver").iterdir() if path.is_dir()} == set(order)
-    for name, others in includes("pserver").items():
+    for name, text in sources("pserver").items():
         place = name.split("/")[1:-1]
-        for other in others:
-            if place and (folder := other.split("/")[1:-1]):
+        for other in INCLUDE.findall(text):
+            if other.startswith("pserver/") and place and (folder := other.split("/")[1:-1]):
                 assert order.index(folder[0]) <= order.index(place[0]), f"{name} includes {other}"
 
 
-@pytest.mark.parametrize("folder", ["framework", "kernels", "pserver", "trainer"])
+@pytest.mark.parametrize("folder", ["framework"])
+def test_no_files_need_each_other_in_a_circle(folder):
+    graph = needs(sources(folder))
+    found = circles(graph)
+    assert not found, "\n\n".join(f"{', '.join(sorted(circle))}:\n{way_around(graph, circle)}" for circle in found)
+
+
+@pytest.mark.parametrize("folder", ["kernels", "pserver", "trainer"])
 def test_no_headers_include_each_other_in_a_circle(folder):
-    assert circles(includes(folder)) == []
+    files = {name: text for name, text in sources(folder).items() if name.endswith(".h")}
+    assert circles(needs(files)) == []
 
 
 def test_each_folder_of_the_server_is_explained():
@@ -81,3 +154,30 @@ def test_the_insides_of_a_folder_stay_inside():
         for name in INCLUDE.findall(path.read_text()):
             if name.endswith("_state.h") and name.startswith("pserver/"):
                 assert name.split("/")[1] == path.parent.name, f"{path.relative_to(ROOT)} includes {name}"
+
+
+ALLOCATES = re.compile(r"(?<![\w.>])(?:malloc|calloc|realloc|strn?dup|v?asprintf|aligned_alloc|posix_memalign)\(")
+ENDS = re.compile(r"(?<![\w.>])(?:_exit|exit|abort|raise|quick_exit)\(")
+GROWS_WITH_DATA = ("checkpoint", "memory", "observe", "store", "table", "util")
+CHECKS = r"!\(?{0}\b(?!->|\.|\[)|\bif \({0}[ )]|{0} [?]|{0} (?:&&|\|\|)|[|&] !?{0}\b"
+
+
+def test_the_server_checks_what_it_allocates():
+    """Lists and messages come from tr__must_*, which end the process with a message; arrays that grow with data may be refused, and are looked at."""
+    for path in (ROOT / "pserver").rglob("*.c"):
+        lines = bare(path.read_text()).split("\n")
+        for number, line in enumerate(lines):
+            if not ALLOCATES.search(line):
+                continue
+            where, below = f"{path.relative_to(ROOT)}: {line.strip()}", "\n".join(lines[number:number + 15]).split("\n}\n")[0]
+            assert path.parent.name in GROWS_WITH_DATA or "no memory" in path.read_text(), f"{where}: use tr__must_* (framework/memory.h)"
+            name = re.search(r"\*?([\w>.\[\]-]+) = [^=]*$", line[:ALLOCATES.search(line).start()])
+            held = {re.escape(name[1]), re.escape("*" + name[1])} if name else set()
+            assert "TR_ENOMEM" in below or any(re.search(CHECKS.format(one), below) for one in held), f"{where}: its result is not looked at"
+
+
+def test_a_rank_ends_itself_in_one_place():
+    """MPI and the launcher must understand how a rank ends: only util/rank_end.c ends one, and the main() of a program."""
+    for path in (ROOT / "pserver").rglob("*.c"):
+        if path.name not in ("rank_end.c", "trireme_pserver.c"):
+            assert not ENDS.search(bare(path.read_text())), f"{path.relative_to(ROOT)}: use tr__rank_end (pserver/util/rank_end.h)"

@@ -1,14 +1,6 @@
-/* backward.h - turning gradient rules into operators of the program.
- *
- * Reverse mode over a block's operators: from the last to the first, each one that leads from something that
- * wants a gradient to something that has one is asked for its rule. A variable read several times gets one
- * contribution from each reader, summed just before its producer's turn. Values that a rule wants to read but
- * that a later operator overwrites are saved by an assign in the forward block.
- *
- * grad_walk.h has the walk itself, grad_block.h what operators with a sub-block need.
- * Autodiff itself needs four operators: fill_constant, fill_zeros_like, sum, assign (and scale, for ones). */
-#ifndef TR_FRAMEWORK_BACKWARD_H
-#define TR_FRAMEWORK_BACKWARD_H
+/* grad_maker.h - the turn of one forward operator: what its gradient rule is told, and what the rule makes. */
+#ifndef TR_FRAMEWORK_GRAD_MAKER_H
+#define TR_FRAMEWORK_GRAD_MAKER_H
 
 #include "framework/program.h"
 
@@ -27,5 +19,8 @@ const char *tr_grad_saved(tr_grad_maker *maker, const char *var, bool is_output)
 tr_status tr_grad_append(tr_grad_maker *maker, tr_op_desc *op);
 /* Declare a gradient variable that looks like `like`, before an operator that computes it is appended. */
 tr_status tr_grad_declare(tr_grad_maker *maker, const char *grad, const char *like);
+
+/* One gradient operator, by a rule that is data. */
+tr_status tr__grad_apply_rule(tr_grad_maker *maker, const tr_op *record);
 
 #endif

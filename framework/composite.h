@@ -1,0 +1,63 @@
+/* composite.h - operators that are defined by others.
+ *
+ * Such an operator has a body instead of kernels: `.expand` of its record appends other operators, its parts, to a small
+ * program. A body is expanded when a plan is made (expand.h), so programs keep the operator under its own name, and the
+ * parts are fused and share memory like all others. The gradient operator has neither kernels nor a body of its own: its
+ * parts are those of the gradient of the body, derived by the rules of backward.c.
+ *
+ *     static tr_status expand(tr_composite *c)
+ *     {
+ *         TR_TRY(tr_composite_add(c, "elementwise_sub(X=X, Y=Y) -> difference"));
+ *         TR_TRY(tr_composite_add(c, "square(X=difference) -> squares"));
+ *         return tr_composite_add(c, "reduce_sum(X=squares) {dim=[1], keep_dim=true} -> Out");
+ *     }
+ *
+ * A name in a line that is a slot of the composite operator means the slot's arguments; `X.1` is the second one of a
+ * list. All other names are variables of the body. An input that is absent may be named, where the part's slot is optional.
+ *
+ * What must stay true:
+ *   - A body depends on attributes, types, ranks and on which arguments are there, never on dimensions: those may be others
+ *     when the plan runs.
+ *   - Each variable is written once, and no part draws random numbers if there is a gradient: the parts may be computed a
+ *     second time for it.
+ *   - The gradient rule reads all inputs and outputs. What the derived gradient does not need costs nothing. */
+#ifndef TR_FRAMEWORK_COMPOSITE_H
+#define TR_FRAMEWORK_COMPOSITE_H
+
+#include "framework/program.h"
+
+typedef struct tr_composite tr_composite;
+
+/* Append a part: a line as in op_text.h, made by printf. */
+tr_status tr_composite_add(tr_composite *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* No gradient flows back through this variable of the body. */
+void tr_composite_stop_gradient(tr_composite *c, const char *name);
+
+/* The decoded attributes. */
+const void *tr_composite_attrs(const tr_composite *c);
+/* Arguments of a slot that are there. */
+int      tr_composite_count(const tr_composite *c, const char *slot);
+/* Of the first argument of a slot, or of a variable of the body: the rank (0: not known), and the type. */
+int      tr_composite_rank(const tr_composite *c, const char *name);
+tr_dtype tr_composite_dtype(const tr_composite *c, const char *name);
+/* The rank; a failure that asks for it where it is not known. */
+tr_status tr_composite_known_rank(int *out, const tr_composite *c, const char *name);
+
+/* -- for expand.c ------------------------------------------------------------------------------------ */
+
+/* The parts of one operator, in a program of their own. */
+typedef struct tr__body {
+    tr_program *program;              /* block 0 has the body's parts, then those of its gradient */
+    int         body_count;           /* the body's */
+    bool       *keep;                 /* per operator: does an output depend on it? */
+    tr_map      names;                /* variable of the parts -> argument of the operator that it stands for. Of a gradient
+                                         operator not those that the body writes: it has them as inputs */
+    char      **owned;                /* the names that are keys and values there */
+    int         owned_count;
+} tr__body;
+
+/* Expand `desc`, an operator that stands (or may stand) in `block`. */
+tr_status tr__body_init(tr__body *parts, const tr_op *op, const tr_op_desc *desc, tr_block *block);
+void      tr__body_deinit(tr__body *parts);
+
+#endif
