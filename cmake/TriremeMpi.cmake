@@ -36,7 +36,7 @@ function(tr_add_mpi_transport)
     # The compiler wrapper's own run path may be that of a build overlay that is about to vanish.
     set_target_properties(MPI::MPI_C PROPERTIES INTERFACE_LINK_OPTIONS "")
 
-    add_library(trireme_mpi MODULE ${sources})
+    add_library(trireme_mpi MODULE ${sources} ${PROJECT_SOURCE_DIR}/framework/memory.c)   # which ends a process without memory
     tr_target_on_floor(trireme_mpi pserver)
     target_link_libraries(trireme_mpi PRIVATE MPI::MPI_C)
     target_link_options(trireme_mpi PRIVATE -Wl,--exclude-libs,ALL)

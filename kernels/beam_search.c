@@ -24,8 +24,8 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Selects, for each source, the best beam_size of the candidates that continue its prefixes.",
-    .in = TR_SLOTS({"pre_ids", "[rows, 1] int64: the last word of each prefix", TR_SLOT_ANY_TYPE},
-                   {"pre_scores", "[rows, 1] float: the score of each prefix"},
+    .in = TR_SLOTS({"pre_ids", "[rows, 1] or [rows] int64: the last word of each prefix", TR_SLOT_ANY_TYPE},
+                   {"pre_scores", "[rows, 1] or [rows] float: the score of each prefix"},
                    {"ids", "[rows, k] int64: the candidates; absent: 0 .. k - 1", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
                    {"scores", "[rows, k] float, with the sequences of sources: of the candidates"}),
     .out = TR_SLOTS({"selected_ids", "[selected, 1] int64, with two levels of sequences: rows of a source, candidates of a row", TR_SLOT_ANY_TYPE},
@@ -46,10 +46,10 @@ static tr_status infer(const tr_infer *io)
 
     TR_TRY(tr__check_dense(io, "scores", scores));
     TR_TRY(tr__check_rank(io, "scores", scores, 2));
-    const tr_shape column = TR_SHAPE(scores->shape.dim[0], 1);
+    const int64_t rows = scores->shape.dim[0];
     TR_TRY(tr__check_ids(io, "pre_ids", &io->in[PRE_IDS], false));
-    TR_TRY(tr__check_shape(io, "pre_ids", &io->in[PRE_IDS], &column));
-    TR_TRY(tr__check_shape(io, "pre_scores", &io->in[PRE_SCORES], &column));
+    TR_TRY(tr__check_column(io, "pre_ids", &io->in[PRE_IDS], rows));
+    TR_TRY(tr__check_column(io, "pre_scores", &io->in[PRE_SCORES], rows));
     TR_TRY(tr__check_dtype(io, "pre_scores", &io->in[PRE_SCORES], scores->dtype));
     if (io->in[IDS].kind != TR_KIND_NONE) {
         TR_TRY(tr__check_ids(io, "ids", &io->in[IDS], false));

@@ -1,11 +1,12 @@
 /* broadcast.h - Fluid's axis rule, by which a smaller Y meets a larger X.
  *
  * Y's dimensions are a contiguous run of X's that begins at `axis` (-1: the run ends where X ends); dimensions of
- * 1 at the end of Y count as absent. Whatever the ranks, three counts are left, as math/elementwise.h wants them:
+ * 1 at either end of Y are repeated. Whatever the ranks, three counts are left, as math/elementwise.h wants them:
  *
  *     X [2, 3, 4, 5],  Y [3, 4],     axis 1:   pre 2, n 12, post 5
  *     X [2, 3, 4, 5],  Y [4, 5],     axis -1:  pre 6, n 20, post 1
  *     X [2, 3, 4, 5],  Y [3, 1, 1],  axis 1:   pre 2, n 3, post 20
+ *     X [2, 3, 4],     Y [1, 3, 4]:            pre 2, n 12, post 1
  *     X [2, 3],        Y [1]:                  pre 1, n 1, post 6 */
 #ifndef TR_KERNELS_BROADCAST_H
 #define TR_KERNELS_BROADCAST_H

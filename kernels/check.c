@@ -87,6 +87,13 @@ tr_status tr__check_ids(const tr_infer *io, const char *slot, const tr_meta *met
     return tr__check_dtype(io, slot, meta, TR_INT64);
 }
 
+tr_status tr__check_column(const tr_infer *io, const char *slot, const tr_meta *meta, int64_t rows)
+{
+    if (meta->shape.rank == 1)
+        return tr__check_shape(io, slot, meta, &TR_SHAPE(rows));
+    return tr__check_shape(io, slot, meta, &TR_SHAPE(rows, 1));
+}
+
 tr_status tr__check_one(const tr_infer *io, const char *slot, const tr_meta *meta)
 {
     const int64_t count = tr_shape_numel(&meta->shape);
@@ -99,8 +106,17 @@ tr_status tr__check_one(const tr_infer *io, const char *slot, const tr_meta *met
 
 tr_status tr__check_pair(const char *type, const char *attr, const tr_ints *pair, int min)
 {
-    if (pair->count != 2 || pair->item[0] < min || pair->item[1] < min)
-        return tr_fail(TR_EINVAL, "%s: attribute %s must be two numbers of %d or more: [height, width]", type, attr,
-                       min);
+    return tr__check_extents(type, attr, pair, 2, min);
+}
+
+tr_status tr__check_extents(const char *type, const char *attr, const tr_ints *list, int count, int min)
+{
+    bool fits = list->count == count;
+
+    for (int i = 0; fits && i < count; i++)
+        fits = list->item[i] >= min;
+    if (!fits)
+        return tr_fail(TR_EINVAL, "%s: attribute %s must be %s numbers of %d or more: [%sheight, width]", type, attr,
+                       count == 2 ? "two" : "three", min, count == 2 ? "" : "depth, ");
     return TR_OK;
 }

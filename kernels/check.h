@@ -23,10 +23,14 @@ tr_status tr__check_dtype(const tr_infer *io, const char *slot, const tr_meta *m
 tr_status tr__check_like(const tr_infer *io, const char *slot, const tr_meta *meta, const tr_meta *expected);
 /* The two dtypes that index something: int64, and int32 where `allow_int32`. */
 tr_status tr__check_ids(const tr_infer *io, const char *slot, const tr_meta *meta, bool allow_int32);
+/* One value for each of `rows` rows: [rows, 1], or [rows], which is the same in memory. */
+tr_status tr__check_column(const tr_infer *io, const char *slot, const tr_meta *meta, int64_t rows);
 /* A tensor of one element, such as a learning rate. */
 tr_status tr__check_one(const tr_infer *io, const char *slot, const tr_meta *meta);
 
 /* Of decoded attributes, for `.check`: two numbers of `min` or more, for height and width. */
 tr_status tr__check_pair(const char *type, const char *attr, const tr_ints *pair, int min);
+/* The same of 2 dimensions, or of 3. */
+tr_status tr__check_extents(const char *type, const char *attr, const tr_ints *list, int count, int min);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "How many of the chunks that tags mark were found, and the precision, recall and F1 score of these.",
-    .in = TR_SLOTS({"Inference", "[rows, 1] int64, of sequences: type * tags + tag, or num_chunk_types * tags outside of chunks"},
+    .in = TR_SLOTS({"Inference", "[rows, 1] or [rows] int64, of sequences: type * tags + tag, or num_chunk_types * tags outside of chunks"},
                    {"Label", "like Inference: the right ones, of the same sequences"}),
     .out = TR_SLOTS({"Precision", "[1] float32: of the chunks found, the share that is right; 0 where there are none"},
                     {"Recall", "[1] float32: of the right chunks, the share that was found; 0 where there are none"},
@@ -49,10 +49,10 @@ static tr_status infer(const tr_infer *io)
 {
     TR_TRY(tr__check_dense(io, "Inference", &io->in[INFERENCE]));
     TR_TRY(tr__check_ids(io, "Inference", &io->in[INFERENCE], false));
-    TR_TRY(tr__check_shape(io, "Inference", &io->in[INFERENCE], &TR_SHAPE(-1, 1)));
+    TR_TRY(tr__check_column(io, "Inference", &io->in[INFERENCE], -1));
     TR_TRY(tr__check_dense(io, "Label", &io->in[LABEL]));
     TR_TRY(tr__check_ids(io, "Label", &io->in[LABEL], false));
-    TR_TRY(tr__check_same_shape(io, "Label", &io->in[LABEL], "Inference", &io->in[INFERENCE]));
+    TR_TRY(tr__check_column(io, "Label", &io->in[LABEL], io->in[INFERENCE].shape.dim[0]));
     for (int slot = PRECISION; slot <= NUM_CORRECT; slot++)
         io->out[slot] = tr_meta_dense(slot < NUM_INFER ? TR_FP32 : TR_INT64, TR_SHAPE(1));
     return TR_OK;

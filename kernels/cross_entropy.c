@@ -5,6 +5,7 @@
 
 #include "kernels/check.h"
 #include "kernels/labels.h"
+#include "kernels/view.h"
 #include "kernels/math/softmax.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
@@ -21,11 +22,28 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "The cross entropy between rows of probabilities and labels: Y[i] = -log X[i][Label[i]].",
     .in = TR_SLOTS({"X", "[..., classes] float; each row a distribution"},
-                   {"Label", "[..., 1] int64, a class number for each row; with soft_label like X", TR_SLOT_ANY_TYPE}),
+                   {"Label", "[..., 1] or [...] int64, a class number for each row; with soft_label like X", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Y", "[..., 1]; the loss of each row"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, soft_label, BOOL, "labels are distributions"),
                      TR_ATTR(attrs, ignore_index, INT, "rows with this label cost nothing", .number = -100)),
     .attrs_size = sizeof(attrs),
+};
+
+enum { XSHAPE = 1, MATCH_X };
+enum { G2_X, G2_LABEL, G2_MATCH_X, G2_DY };
+
+typedef struct attrs2 {
+    int32_t ignore_index;
+} attrs2;
+
+static const tr_op_proto proto2 = {
+    .doc = "The cross entropy of class numbers as cross_entropy computes it, with a gradient that needs nothing of X but MatchX.",
+    .in = TR_SLOTS({"X", "[..., classes] float; each row a distribution"},
+                   {"Label", "[..., 1] or [...] int64, a class number for each row", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"Y", "[..., 1]; the loss of each row"}, TR_SLOT_XSHAPE,
+                    {"MatchX", "like Y; X[i][Label[i]], 0 where the label is ignored", TR_SLOT_INTERMEDIATE}),
+    .attr = TR_ATTRS(TR_ATTR(attrs2, ignore_index, INT, "rows with this label cost nothing", .number = -100)),
+    .attrs_size = sizeof(attrs2),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */
@@ -37,6 +55,16 @@ static tr_status infer(const tr_infer *io)
     io->out[Y] = io->in[X];
     io->out[Y].shape = tr__labels_column(&io->in[X].shape);
     return TR_OK;
+}
+
+static tr_status infer2(const tr_infer *io)
+{
+    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
+    TR_TRY(tr__labels_check(io, "X", &io->in[X], "Label", &io->in[LABEL], false));
+    io->out[Y] = io->in[X];
+    io->out[Y].shape = tr__labels_column(&io->in[X].shape);
+    io->out[MATCH_X] = io->out[Y];
+    return io->out[XSHAPE].kind == TR_KIND_NONE ? TR_OK : tr__view_xshape(&io->out[XSHAPE], io, &io->in[X]);
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
@@ -54,6 +82,15 @@ TR_REGISTER_OP(cross_entropy, .proto = &proto, .infer = infer, .kernels = TR_FLO
                .grad = &grad);
 TR_REGISTER_OP(cross_entropy_grad, .grad_of = &tr_op_record_cross_entropy,
                .kernels = TR_FLOAT_KERNELS(cross_entropy_grad));
+
+static const tr_grad_rule grad2 = {
+    .op = "cross_entropy_grad2",
+    .reads = {TR_IN_SHAPE(X), TR_IN(LABEL), TR_OUT(MATCH_X), TR_DOUT(Y)},
+    .makes = {TR_DIN(X)},
+};
+
+TR_REGISTER_OP(cross_entropy2, .proto = &proto2, .infer = infer2, .kernels = TR_FLOAT_KERNELS(cross_entropy2), .grad = &grad2);
+TR_REGISTER_OP(cross_entropy_grad2, .grad_of = &tr_op_record_cross_entropy2, .kernels = TR_FLOAT_KERNELS(cross_entropy_grad2));
 
 #else /* the kernels, for each T */
 
@@ -86,6 +123,29 @@ static tr_status NAME(cross_entropy_grad)(const tr_run *io)
     }
     const int64_t bad = NAME(tr_cross_entropy_grad)(dx, dy, x->data, label->data, rows, classes, a->ignore_index);
     return tr__labels_bad_row(io, "cross_entropy_grad", G_LABEL, label, bad, classes, a->ignore_index);
+}
+
+static tr_status NAME(cross_entropy2)(const tr_run *io)
+{
+    const attrs2    *a = io->attrs;
+    const tr_tensor *x = io->in[X], *label = io->in[LABEL];
+    const int64_t    rows = tr__labels_rows(x), classes = tr__labels_classes(x);
+    const int64_t    bad = NAME(tr_cross_entropy)(io->out[Y]->data, x->data, label->data, rows, classes, a->ignore_index);
+
+    if (bad < 0 && io->out[MATCH_X])
+        NAME(tr_match_labels)(io->out[MATCH_X]->data, x->data, label->data, rows, classes, a->ignore_index);
+    return tr__labels_bad_row(io, "cross_entropy2", LABEL, label, bad, classes, a->ignore_index);
+}
+
+static tr_status NAME(cross_entropy_grad2)(const tr_run *io)
+{
+    const attrs2    *a = io->attrs;
+    const tr_tensor *dx = io->out[G_DX], *label = io->in[G2_LABEL];
+    const int64_t    rows = tr__labels_rows(dx), classes = tr__labels_classes(dx);
+    const int64_t    bad = NAME(tr_cross_entropy_match_grad)(dx->data, io->in[G2_DY]->data, io->in[G2_MATCH_X]->data, label->data, rows, classes,
+                                                             a->ignore_index);
+
+    return tr__labels_bad_row(io, "cross_entropy_grad2", G2_LABEL, label, bad, classes, a->ignore_index);
 }
 
 #endif

@@ -1,4 +1,6 @@
 /* fill.c - tensors of one value: fill_constant, fill_constant_batch_size_like, fill_zeros_like. */
+#include "kernels/fill.h"
+
 #include "kernels/batch_size_like.h"
 #include "kernels/math/cast.h"
 #include "kernels/math/elementwise.h"
@@ -8,14 +10,12 @@
 
 enum { OUT };
 
-/* Every element of `out` = value, as the type that out has. */
-static tr_status fill(tr_tensor *out, double value)
+void tr__fill(tr_tensor *out, double value)
 {
     uint64_t item = 0;
 
     tr_cast(&item, out->dtype, &value, TR_FP64, 1);
     tr_fill(out->data, &item, tr_dtype_size(out->dtype), tr_tensor_count(out));
-    return TR_OK;
 }
 
 /* -- fill_constant ------------------------------------------------------------------------------- */
@@ -53,7 +53,8 @@ static tr_status fill_constant(const tr_run *io)
 {
     const constant_attrs *a = io->attrs;
 
-    return fill(io->out[OUT], a->value);
+    tr__fill(io->out[OUT], a->value);
+    return TR_OK;
 }
 
 TR_REGISTER_OP(fill_constant, .proto = &constant_proto, .infer = infer_constant, .run = fill_constant,
@@ -79,7 +80,8 @@ static tr_status fill_constant_batch_size_like(const tr_run *io)
     const batch_attrs *a = io->attrs;
 
     TR_TRY(tr__resize_batch_size_like(io));
-    return fill(io->out[OUT], a->value);
+    tr__fill(io->out[OUT], a->value);
+    return TR_OK;
 }
 
 TR_REGISTER_OP(fill_constant_batch_size_like, .proto = &batch_proto, .infer = tr__infer_batch_size_like,

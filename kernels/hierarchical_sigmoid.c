@@ -28,11 +28,11 @@ static const tr_op_proto proto = {
            "turn at a node is 1 with probability sigmoid(X . W[node] + Bias[node]). In the complete tree of num_classes leaves "
            "bit b of Label + num_classes is the turn at node ((Label + num_classes) >> (b + 1)) - 1.",
     .in = TR_SLOTS({"X", "[n, width] float"}, {"W", "[nodes, width], same dtype; num_classes - 1 nodes in the complete tree"},
-                   {"Label", "[n, 1] int64: the classes; not read with PathTable", TR_SLOT_ANY_TYPE},
+                   {"Label", "[n, 1] or [n] int64: the classes; not read with PathTable", TR_SLOT_ANY_TYPE},
                    {"PathTable", "[n, longest path] int64: the nodes on the way to each row's class; the first negative number ends it",
                     TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
                    {"PathCode", "like PathTable: the turns, 0 or 1", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
-                   {"Bias", "[nodes, 1], same dtype as X", TR_SLOT_OPTIONAL}),
+                   {"Bias", "[nodes, 1] or [nodes], same dtype as X", TR_SLOT_OPTIONAL}),
     .out = TR_SLOTS({"Out", "[n, 1]: the cost"},
                     {"PreOut", "[n, longest path]: the score of each node of a path; 0 beyond its end", TR_SLOT_INTERMEDIATE},
                     {"W_Out", "W itself, for old programs", TR_SLOT_INTERMEDIATE}),
@@ -82,7 +82,7 @@ static tr_status infer(const tr_infer *io)
     TR_TRY(tr__check_dtype(io, "W", w, x->dtype));
     TR_TRY(tr__check_shape(io, "W", w, &TR_SHAPE(nodes, x->shape.dim[1])));
     TR_TRY(tr__check_ids(io, "Label", &io->in[LABEL], false));
-    TR_TRY(tr__check_shape(io, "Label", &io->in[LABEL], &TR_SHAPE(x->shape.dim[0], 1)));
+    TR_TRY(tr__check_column(io, "Label", &io->in[LABEL], x->shape.dim[0]));
     TR_TRY(tr__picked_check_bias(io, &io->in[BIAS], x->dtype, w->shape.dim[0]));
     io->out[OUT] = *x;
     io->out[OUT].shape.dim[1] = 1;

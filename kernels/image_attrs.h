@@ -1,4 +1,4 @@
-/* image_attrs.h - attributes that conv2d and pool2d know and do not honour. */
+/* image_attrs.h - attributes that convolutions and pools know and do not honour. */
 #ifndef TR_KERNELS_IMAGE_ATTRS_H
 #define TR_KERNELS_IMAGE_ATTRS_H
 
@@ -8,6 +8,10 @@
 #define TR_ATTR_ONLY_NCHW                                                                                     \
     TR_ATTR_ONLY("data_format", STRING, "transpose the images to [batch, channels, height, width] before",     \
                  .text = "AnyLayout", .range = TR_ONE_OF({"AnyLayout", 0}, {"NCHW", 0}))
+/* Volumes are [batch, channels, depth, height, width]. */
+#define TR_ATTR_ONLY_NCDHW                                                                                    \
+    TR_ATTR_ONLY("data_format", STRING, "transpose the volumes to [batch, channels, depth, height, width] before", \
+                 .text = "AnyLayout", .range = TR_ONE_OF({"AnyLayout", 0}, {"NCDHW", 0}, {"NCHW", 0}))
 /* What quantized programs set. */
 #define TR_ATTR_ONLY_PLAIN(attr_name, attr_type, ...)                                                         \
     TR_ATTR_ONLY(attr_name, attr_type, "use the program as it was before it was quantized", ##__VA_ARGS__)

@@ -5,6 +5,7 @@
 
 #include "kernels/check.h"
 #include "kernels/grad_ops.h"
+#include "kernels/math/wrap.h"
 #include "kernels/shapes.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -55,11 +56,7 @@ static tr_status NAME(increment)(const tr_run *io)
 {
     const attrs *a = io->attrs;
 
-#if T_IS_FLOATING
-    *(T *)io->out[OUT]->data = *(const T *)io->in[X]->data + (T)a->step;
-#else
-    (void)__builtin_add_overflow(*(const T *)io->in[X]->data, (T)a->step, (T *)io->out[OUT]->data);      /* wraps round */
-#endif
+    *(T *)io->out[OUT]->data = NAME(tr_plus)(*(const T *)io->in[X]->data, (T)a->step);
     return TR_OK;
 }
 

@@ -21,8 +21,10 @@ tr_status tr__labels_check(const tr_infer *io, const char *scores_slot, const tr
         return tr__check_same_shape(io, label_slot, label, scores_slot, scores);
     }
     const tr_shape column = tr__labels_column(&scores->shape);
+    tr_shape       flat = column;
+    flat.rank--;
     TR_TRY(tr__check_ids(io, label_slot, label, false));
-    if (!tr_shape_fits(&label->shape, &column))
+    if (!tr_shape_fits(&label->shape, &column) && !(flat.rank > 0 && tr_shape_fits(&label->shape, &flat)))
         return tr_fail(TR_ESHAPE, "%s: %s is %s, so %s must be %s, one class number for each row; got %s", io->type,
                        scores_slot, TR_SHAPE_STR(scores->shape), label_slot, TR_SHAPE_STR(column),
                        TR_SHAPE_STR(label->shape));

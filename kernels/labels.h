@@ -1,6 +1,6 @@
 /* labels.h - what the losses that compare rows of class scores with labels have in common.
  *
- * Scores are [..., classes]. A hard label is an int64 class number for each row, shape [..., 1]; a soft label is
+ * Scores are [..., classes]. A hard label is an int64 class number for each row, shape [..., 1] or [...]; a soft label is
  * a distribution for each row, shaped and typed as the scores. */
 #ifndef TR_KERNELS_LABELS_H
 #define TR_KERNELS_LABELS_H

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 
+#include "framework/precision.h"
 #include "kernels/check.h"
 #include "kernels/math/activation.h"
 #include "kernels/math/blas.h"
@@ -150,7 +151,9 @@ static tr_status NAME(linear_chain_crf_grad)(const tr_run *io)
     NAME(tr_crf_grad)(x_grad, beta, from, to, &c, dcost);
     if (!dw)
         return TR_OK;
+    const tr_precision precision = tr__precision_enter(TR_PRECISION_FLOAT32);      /* sums of probabilities: a loss, no layer */
     NAME(tr_gemm)(true, false, tags, tags, rows, 1, from, tags, to, tags, 0, expected, tags);
+    tr__precision_enter(precision);
     NAME(tr_crf_grad_w)(dw->data, &c, x_grad, expected, dcost);
     return TR_OK;
 }

@@ -45,7 +45,7 @@ static tr_status infer(const tr_infer *io)
     const attrs   *a = io->attrs;
     const tr_shape x = io->in[X].shape, y = io->in[Y].shape;
     const int      x_rows = a->x_num_col_dims, y_rows = a->y_num_col_dims;
-    tr_shape       out = {.rank = x_rows + y.rank - y_rows};
+    tr_shape       out = {0};
 
     TR_TRY(check_split(io, "X", &x, x_rows));
     TR_TRY(check_split(io, "Y", &y, y_rows));
@@ -55,6 +55,7 @@ static tr_status infer(const tr_infer *io)
         return tr_fail(TR_ESHAPE, "mul: X is %s with rows of %lld, so Y must have %lld rows; got %s, which has %lld",
                        TR_SHAPE_STR(x), (long long)x_width, (long long)x_width, TR_SHAPE_STR(y),
                        (long long)y_height);
+    out.rank = x_rows + y.rank - y_rows;
     if (out.rank > TR_MAX_RANK)
         return tr_fail(TR_ESHAPE, "mul: X is %s and Y is %s, so Out would have %d dimensions; %d are possible",
                        TR_SHAPE_STR(x), TR_SHAPE_STR(y), out.rank, TR_MAX_RANK);

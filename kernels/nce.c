@@ -29,10 +29,10 @@ static const tr_op_proto proto = {
     .doc = "The cost of noise-contrastive estimation. With o = sigmoid(Input . Weight[class] + Bias[class]) and b = "
            "num_neg_samples times the probability that the class is drawn, a row costs the sum of -log(o / (o + b)) over its "
            "true classes and of -log(b / (o + b)) over num_neg_samples drawn ones, times its SampleWeight.",
-    .in = TR_SLOTS({"Input", "[n, width] float"}, {"Label", "[n, true classes] int64", TR_SLOT_ANY_TYPE},
+    .in = TR_SLOTS({"Input", "[n, width] float"}, {"Label", "[n, true classes] int64, or [n] for one of each", TR_SLOT_ANY_TYPE},
                    {"Weight", "[num_total_classes, width], same dtype as Input"},
-                   {"Bias", "[num_total_classes, 1], same dtype", TR_SLOT_OPTIONAL},
-                   {"SampleWeight", "[n, 1], same dtype: what each row counts; 1 without", TR_SLOT_OPTIONAL},
+                   {"Bias", "[num_total_classes, 1] or [num_total_classes], same dtype", TR_SLOT_OPTIONAL},
+                   {"SampleWeight", "[n, 1] or [n], same dtype: what each row counts; 1 without", TR_SLOT_OPTIONAL},
                    {"CustomDistProbs", "[num_total_classes] float32: how often each class is drawn", TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
                    {"CustomDistAlias", "[num_total_classes] int32: the other class of each place of the alias tables; -1: none",
                     TR_SLOT_OPTIONAL | TR_SLOT_ANY_TYPE},
@@ -85,6 +85,12 @@ static tr_status check_table(const tr_infer *io, int slot, const char *name, tr_
     return tr__check_shape(io, name, &io->in[slot], &shape);
 }
 
+/* True classes of a row: labels are [n, truths], or [n] for one. */
+static int64_t truths_of(const tr_shape *label)
+{
+    return label->rank == 1 ? 1 : label->dim[1];
+}
+
 static tr_status infer(const tr_infer *io)
 {
     const attrs   *a = io->attrs;
@@ -93,19 +99,20 @@ static tr_status infer(const tr_infer *io)
     TR_TRY(tr__check_dense(io, "Input", x));
     TR_TRY(tr__check_rank(io, "Input", x, 2));
     TR_TRY(tr__check_ids(io, "Label", label, false));
-    TR_TRY(tr__check_shape(io, "Label", label, &TR_SHAPE(x->shape.dim[0], -1)));
+    TR_TRY(label->shape.rank == 1 ? tr__check_column(io, "Label", label, x->shape.dim[0])
+                                  : tr__check_shape(io, "Label", label, &TR_SHAPE(x->shape.dim[0], -1)));
     TR_TRY(tr__check_dtype(io, "Weight", &io->in[WEIGHT], x->dtype));
     TR_TRY(tr__check_shape(io, "Weight", &io->in[WEIGHT], &TR_SHAPE(a->num_total_classes, x->shape.dim[1])));
     TR_TRY(tr__picked_check_bias(io, &io->in[BIAS], x->dtype, a->num_total_classes));
     if (weight->kind != TR_KIND_NONE) {
         TR_TRY(tr__check_dtype(io, "SampleWeight", weight, x->dtype));
-        TR_TRY(tr__check_shape(io, "SampleWeight", weight, &TR_SHAPE(x->shape.dim[0], 1)));
+        TR_TRY(tr__check_column(io, "SampleWeight", weight, x->shape.dim[0]));
     }
     TR_TRY(check_table(io, PROBS, "CustomDistProbs", TR_FP32));
     TR_TRY(check_table(io, ALIAS, "CustomDistAlias", TR_INT32));
     TR_TRY(check_table(io, ALIAS_PROBS, "CustomDistAliasProbs", TR_FP32));
 
-    const int64_t truths = label->shape.dim[1];
+    const int64_t truths = truths_of(&label->shape);
     io->out[LABELS] = tr_meta_dense(TR_INT64, TR_SHAPE(x->shape.dim[0], truths < 0 ? -1 : truths + a->num_neg_samples));
     io->out[LOGITS] = tr_meta_dense(x->dtype, io->out[LABELS].shape);
     io->out[COST] = *x;
@@ -189,7 +196,7 @@ static tr_status NAME(nce)(const tr_run *io)
 {
     const attrs     *a = io->attrs;
     const tr_tensor *x = io->in[INPUT], *logits = io->out[LOGITS], *labels = io->out[LABELS];
-    const int64_t    rows = x->shape.dim[0], truths = io->in[LABEL]->shape.dim[1], picks = truths + a->num_neg_samples;
+    const int64_t    rows = x->shape.dim[0], truths = truths_of(&io->in[LABEL]->shape), picks = truths + a->num_neg_samples;
     const tr_sampler sampler = {(tr_sampler_kind)a->sampler, a->num_total_classes, data_of(io->in[PROBS]),
                                 data_of(io->in[ALIAS]), data_of(io->in[ALIAS_PROBS])};
     const size_t     count = (size_t)(rows * picks);
@@ -227,7 +234,7 @@ static tr_status NAME(nce_grad)(const tr_run *io)
         {&memory, (size_t)tr_picked_memory(count) * sizeof *memory}, {NULL, 0}}));
     NAME(tr_sampler_expected)(expected, labels->data, count, a->num_neg_samples, &sampler);
     NAME(tr_nce_grad)(dscore, io->in[G_DCOST]->data, io->in[G_LOGITS]->data, expected, data_of(io->in[G_SAMPLE_WEIGHT]), rows,
-                      picks, io->in[G_LABEL]->shape.dim[1]);
+                      picks, truths_of(&io->in[G_LABEL]->shape));
     const NAME(tr_picked) p = {x->data, w->data, NULL, labels->data, rows, picks, x->shape.dim[1]};
     return NAME(tr__picked_grad)(io, dscore, &p, memory, w->shape.dim[0], a->is_sparse);
 }

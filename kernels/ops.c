@@ -5,6 +5,7 @@
 #include "framework/op_registry.h"
 #include "kernels/fusions.h"
 #include "kernels/math/blas.h"
+#include "kernels/math/gemm_bf16.h"
 
 #define TR_OP(type) TR_DECLARE_OP(type);
 #include "kernels/ops.def"
@@ -34,4 +35,10 @@ tr_status tr_blas_check(const char **core)
     TR_TRY(tr_blas_init());
     *core = tr_blas_core();
     return TR_OK;
+}
+
+const char *tr_bfloat16_way(void)
+{
+    static const char *const names[] = {[TR_BF16_NONE] = "float32", [TR_BF16_VECTORS] = "avx512_bf16", [TR_BF16_TILES] = "amx_bf16"};
+    return names[tr__bf16_way()];
 }

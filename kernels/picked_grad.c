@@ -8,12 +8,10 @@
 
 tr_status tr__picked_check_bias(const tr_infer *io, const tr_meta *bias, tr_dtype dtype, int64_t rows)
 {
-    const tr_shape column = TR_SHAPE(rows, 1);
-
     if (bias->kind == TR_KIND_NONE)
         return TR_OK;
     TR_TRY(tr__check_dtype(io, "Bias", bias, dtype));
-    return tr__check_shape(io, "Bias", bias, &column);
+    return tr__check_column(io, "Bias", bias, rows);
 }
 
 static tr_meta grad_of_rows(const tr_meta *whole, tr_dtype dtype, bool is_sparse)

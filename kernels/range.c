@@ -3,6 +3,7 @@
 
 #include "framework/size.h"
 #include "kernels/check.h"
+#include "kernels/math/wrap.h"
 
 #include <math.h>
 
@@ -55,7 +56,7 @@ static tr_status NAME(range)(const tr_run *io)
     TR_TRY(tr_run_resize(io, OUT, 0, io->in[START]->dtype, &shape));
     T *out = io->out[OUT]->data;
     for (int64_t i = 0; i < shape.dim[0]; i++)
-        out[i] = (T)(start + (T)i * step);
+        out[i] = NAME(tr_plus)(start, NAME(tr_times)((T)i, step));
     return TR_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/grad_ops.h"
 #include "kernels/math/elementwise.h"
+#include "kernels/math/wrap.h"
 #include "kernels/selected_rows.h"
 
 /* -- interface ------------------------------------------------------------------------------ */
@@ -66,7 +67,7 @@ static tr_status NAME(scale)(const tr_run *io)
     const tr_tensor *x = io->in[X];
     const T          factor = (T)a->scale, bias = (T)a->bias;
 
-    NAME(tr_scale)(io->out[OUT]->data, x->data, factor, a->bias_after_scale ? bias : factor * bias,
+    NAME(tr_scale)(io->out[OUT]->data, x->data, factor, a->bias_after_scale ? bias : NAME(tr_times)(factor, bias),
                    tr_tensor_count(x));
     return tr__rows_copy(io->out[OUT], x);
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/check.h"
 #include "kernels/math/cast.h"
+#include "kernels/math/wrap.h"
 #include "kernels/sequence.h"
 
 /* -- interface ---------------------------------------------------------------------------------- */
@@ -96,7 +97,7 @@ static tr_status NAME(sequence_scatter)(const tr_run *io)
     if (out != io->in[X]->data)
         memcpy(out, io->in[X]->data, (size_t)tr_tensor_bytes(io->in[X]));
     for (int64_t j = 0; j < s.offset[s.count]; j++)
-        out[place[j]] += updates[j];
+        out[place[j]] = NAME(tr_plus)(out[place[j]], updates[j]);
     return TR_OK;
 }
 

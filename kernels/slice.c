@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernels/check.h"
-#include "kernels/math/transpose.h"
+#include "kernels/part.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { INPUT };
@@ -89,46 +89,24 @@ static tr_status infer(const tr_infer *io)
 
 /* -- kernels --------------------------------------------------------------------------------------- */
 
-/* Strides of `x` in items, and the distance of the part's first byte. */
-static int64_t lay_out(int64_t *strides, const tr_tensor *x, const int64_t *begin)
-{
-    int64_t stride = 1, offset = 0;
-
-    for (int d = x->shape.rank - 1; d >= 0; d--) {
-        strides[d] = stride;
-        offset += begin[d] * stride;
-        stride *= x->shape.dim[d];
-    }
-    return offset * tr_dtype_size(x->dtype);
-}
-
 static tr_status run(const tr_run *io)
 {
-    static const int64_t zeros[TR_MAX_RANK];
-    const tr_tensor     *x = io->in[INPUT];
-    tr_tensor           *out = io->out[OUT];
-    int64_t              begin[TR_MAX_RANK], extent[TR_MAX_RANK], from[TR_MAX_RANK], to[TR_MAX_RANK];
+    const tr_tensor *x = io->in[INPUT];
+    int64_t          begin[TR_MAX_RANK], extent[TR_MAX_RANK];
 
     bounds(begin, extent, io->attrs, &x->shape);
-    lay_out(to, out, zeros);
-    const int64_t offset = lay_out(from, x, begin);
-    tr_copy_strided(out->data, to, (const char *)x->data + offset, from, x->shape.rank, extent,
-                    tr_dtype_size(x->dtype));
+    tr__part_take(io->out[OUT], x, begin);
     return TR_OK;
 }
 
 static tr_status run_grad(const tr_run *io)
 {
-    static const int64_t zeros[TR_MAX_RANK];
-    const tr_tensor     *dout = io->in[G_DOUT];
-    tr_tensor           *dx = io->out[G_DINPUT];
-    int64_t              begin[TR_MAX_RANK], extent[TR_MAX_RANK], from[TR_MAX_RANK], to[TR_MAX_RANK];
+    tr_tensor *dx = io->out[G_DINPUT];
+    int64_t    begin[TR_MAX_RANK], extent[TR_MAX_RANK];
 
     bounds(begin, extent, io->attrs, &dx->shape);
     memset(dx->data, 0, (size_t)(tr_tensor_count(dx) * tr_dtype_size(dx->dtype)));
-    lay_out(from, dout, zeros);
-    const int64_t offset = lay_out(to, dx, begin);
-    tr_copy_strided((char *)dx->data + offset, to, dout->data, from, dx->shape.rank, extent, tr_dtype_size(dx->dtype));
+    tr__part_put(dx, io->in[G_DOUT], begin);
     return TR_OK;
 }
 

@@ -23,7 +23,7 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Softmax of the rows of Logits and its cross entropy with Label; exact also where a probability is 0.",
     .in = TR_SLOTS({"Logits", "[..., classes] float; unscaled log probabilities"},
-                   {"Label", "[..., 1] int64, a class number for each row; with soft_label like Logits", TR_SLOT_ANY_TYPE}),
+                   {"Label", "[..., 1] or [...] int64, a class number for each row; with soft_label like Logits", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Softmax", "like Logits; may share their memory", TR_SLOT_INTERMEDIATE},
                     {"Loss", "[..., 1]; the loss of each row"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, soft_label, BOOL, "labels are distributions"),

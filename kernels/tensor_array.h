@@ -6,7 +6,7 @@
 #ifndef TR_KERNELS_TENSOR_ARRAY_H
 #define TR_KERNELS_TENSOR_ARRAY_H
 
-#include "framework/backward.h"
+#include "framework/grad_maker.h"
 #include "framework/op.h"
 
 /* For shape inference: the input is an array. */

@@ -1,11 +1,12 @@
 /* blas.h - matrix products: by a one-thread OpenBLAS in each tile, or, for large float products on AVX-512 or AVX2,
  * by kernels of our own (gemm_packed.h; docs/adr/0006).
  *
- * The library is loaded at first use. It is told to use one thread, and the core it chose is checked
- * against this CPU: a wrong choice costs a factor of five and is silent, so it is corrected by loading
- * again, or refused. A large product is cut into a grid of tiles of the output; OpenBLAS's grid depends on the
+ * The library is loaded at first use (openblas.h): tr_blas_init comes first. A large product is cut into a grid of tiles of the output; OpenBLAS's grid depends on the
  * shape alone. Our own kernels sum each element in an order that depends on k alone, so they may be cut by
  * the number of threads. Either way the bits of a result do not depend on it.
+ *
+ * Where the calling thread's precision is bfloat16 (framework/precision.h), the elements of A and B count as rounded to it: by
+ * the processor's instructions for that (gemm_bf16.h) or, where it has none, as rounded copies. Only of floats, and not in tr_gemv.
  *
  * All matrices are row-major: op(A) is m x k, op(B) is k x n, C is m x n, and lda, ldb, ldc are the
  * distances of the stored rows in elements. With beta = 0 C is only written. Dimensions and strides
@@ -13,12 +14,8 @@
 #ifndef TR_MATH_BLAS_H
 #define TR_MATH_BLAS_H
 
-#include "framework/status.h"
+#include "kernels/math/openblas.h"
 
-/* Load and check the library; idempotent and safe from any thread. The functions below need it first. */
-tr_status tr_blas_init(void);
-/* The core that the library chose ("SkylakeX"); "" before tr_blas_init. */
-const char *tr_blas_core(void);
 /* The grid that such a product is cut into: rows * cols tiles of C, at most TR_MAX_SLICES. */
 void tr_gemm_grid(int64_t *rows, int64_t *cols, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k);
 

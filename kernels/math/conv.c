@@ -10,6 +10,7 @@
 #include "kernels/math/conv.h"
 
 #include "framework/compiler.h"
+#include "framework/precision.h"
 #include "framework/threadpool.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/conv_direct.h"
@@ -75,6 +76,12 @@ static int64_t input_row(const tr_conv_shape *s, int64_t z, int64_t dz, int64_t 
 #define TR_TEMPLATE "kernels/math/conv.c"
 #include "kernels/math/each_float.h"
 #else
+
+/* conv_direct.c multiplies in float32. */
+static bool NAME(may_go_directly)(void)
+{
+    return !T_IS_F32 || tr__precision_now() == TR_PRECISION_FLOAT32;
+}
 
 /* -- patches as columns ------------------------------------------------------------------------------------------------------------ */
 
@@ -220,7 +227,7 @@ static void NAME(conv_range)(void *payload, int64_t begin, int64_t end)
 void NAME(tr_conv)(T *out, const T *x, const T *filter, const T *bias, const tr_conv_shape *s)
 {
     NAME(job) j = NAME(job_of)(s);
-    if (NAME(tr__conv_direct)(out, x, filter, bias, s))
+    if (NAME(may_go_directly)() && NAME(tr__conv_direct)(out, x, filter, bias, s))
         return;
     j.out = out;
     j.x = x;
@@ -252,7 +259,7 @@ static void NAME(input_range)(void *payload, int64_t begin, int64_t end)
 void NAME(tr_conv_grad_input)(T *dx, const T *dout, const T *filter, const tr_conv_shape *s)
 {
     NAME(job) j = NAME(job_of)(s);
-    if (NAME(tr__conv_direct_grad_input)(dx, dout, filter, s))
+    if (NAME(may_go_directly)() && NAME(tr__conv_direct_grad_input)(dx, dout, filter, s))
         return;
     j.out = dx;
     j.d = dout;
@@ -287,7 +294,7 @@ void NAME(tr_conv_grad_filter)(T *dfilter, const T *dout, const T *x, const tr_c
 {
     NAME(job)     j = NAME(job_of)(s);
     const int64_t size = s->groups * j.filters * j.k, runs = tr_slice_count(s->batch, images_of_slice(s));
-    if (NAME(tr__conv_direct_grad_filter)(dfilter, dout, x, s))
+    if (NAME(may_go_directly)() && NAME(tr__conv_direct_grad_filter)(dfilter, dout, x, s))
         return;
     j.x = x;
     j.d = dout;

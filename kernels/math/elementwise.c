@@ -9,6 +9,7 @@
 #include "framework/random.h"
 #include "framework/threadpool.h"
 #include "kernels/math/reduce.h"
+#include "kernels/math/wrap.h"
 
 #include <string.h>
 #include <tgmath.h>
@@ -102,9 +103,9 @@ void tr_fill(void *out, const void *value, int64_t item_size, int64_t n)
 
 /* -- the operations on one element ---------------------------------------------------------------------------------- */
 
-TR_INLINE T NAME(op_add)(T a, T b) { return a + b; }
-TR_INLINE T NAME(op_sub)(T a, T b) { return a - b; }
-TR_INLINE T NAME(op_mul)(T a, T b) { return a * b; }
+TR_INLINE T NAME(op_add)(T a, T b) { return NAME(tr_plus)(a, b); }
+TR_INLINE T NAME(op_sub)(T a, T b) { return NAME(tr_minus)(a, b); }
+TR_INLINE T NAME(op_mul)(T a, T b) { return NAME(tr_times)(a, b); }
 TR_INLINE T NAME(op_max)(T a, T b) { return a > b ? a : b; }
 TR_INLINE T NAME(op_min)(T a, T b) { return a < b ? a : b; }
 
@@ -119,8 +120,7 @@ TR_INLINE T NAME(op_mod)(T a, T b)
 }
 #else
 /* The smallest value divided by -1 does not fit: it stays, as two's complement has it. */
-TR_INLINE T NAME(negated)(T a) { return a == T_MIN ? a : -a; }
-TR_INLINE T NAME(op_div)(T a, T b) { return b == 0 ? 0 : b == -1 ? NAME(negated)(a) : a / b; }
+TR_INLINE T NAME(op_div)(T a, T b) { return b == 0 ? 0 : b == -1 ? NAME(tr_minus)(0, a) : a / b; }
 TR_INLINE T NAME(op_mod)(T a, T b)
 {
     if (b == 0 || b == -1)
@@ -138,8 +138,8 @@ TR_INLINE T NAME(op_pow)(T a, T b)
     T power = 1;
     if (b < 0)
         return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
-    for (; b > 0; b >>= 1, a *= a)
-        power *= b & 1 ? a : 1;
+    for (; b > 0; b >>= 1, a = NAME(tr_times)(a, a))
+        power = NAME(tr_times)(power, b & 1 ? a : 1);
     return power;
 }
 #endif
@@ -300,7 +300,7 @@ TR_CLONES static void NAME(scale_range)(void *payload, int64_t begin, int64_t en
     const NAME(vector_job) j = *(const NAME(vector_job) *)payload;
     TR_IVDEP
     for (int64_t i = begin; i < end; i++)
-        j.out[i] = j.x[i] * j.a + j.b;
+        j.out[i] = NAME(tr_plus)(NAME(tr_times)(j.x[i], j.a), j.b);
 }
 
 void NAME(tr_scale)(T *out, const T *x, T scale, T bias, int64_t n)
@@ -314,7 +314,7 @@ TR_CLONES static void NAME(axpy_range)(void *payload, int64_t begin, int64_t end
     const NAME(vector_job) j = *(const NAME(vector_job) *)payload;
     TR_IVDEP
     for (int64_t i = begin; i < end; i++)
-        j.out[i] += j.a * j.x[i];
+        j.out[i] = NAME(tr_plus)(j.out[i], NAME(tr_times)(j.a, j.x[i]));
 }
 
 void NAME(tr_axpy)(T *y, T alpha, const T *x, int64_t n)
@@ -338,7 +338,7 @@ TR_CLONES static void NAME(sum_range)(void *payload, int64_t begin, int64_t end)
             const T *x = j->many[c] + at;
             TR_IVDEP
             for (int64_t i = 0; i < size; i++)
-                out[i] += x[i];
+                out[i] = NAME(tr_plus)(out[i], x[i]);
         }
     }
 }

@@ -56,11 +56,8 @@ static int64_t panels_width(int64_t n)
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "kernels/math/transpose16.h"
+
 #define INLINE TARGET static inline __attribute__((always_inline))
 
 /* `size` in equal blocks of at most `most`: the size of one. */
@@ -101,35 +98,7 @@ INLINE __mmask16 LEVEL(lanes)(int64_t count)
 INLINE __m512 LEVEL(load_some)(const float *from, int64_t count) { return _mm512_maskz_loadu_ps(LEVEL(lanes)(count), from); }
 INLINE void LEVEL(store_some)(float *to, __m512 x, int64_t count) { _mm512_mask_storeu_ps(to, LEVEL(lanes)(count), x); }
 
-/* out[j] of lane i becomes in[i] of lane j. */
-INLINE void LEVEL(transpose)(__m512 r[LANES])
-{
-    __m512 t[LANES];
-    UNROLL for (int i = 0; i < LANES; i += 2) {
-        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-    }
-    UNROLL for (int i = 0; i < LANES; i += 4) {                /* lane group L of r[i + j]: column 4L + j of rows i to i + 3 */
-        const __m512d low = _mm512_castps_pd(t[i]), high = _mm512_castps_pd(t[i + 1]);
-        const __m512d low2 = _mm512_castps_pd(t[i + 2]), high2 = _mm512_castps_pd(t[i + 3]);
-        r[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, low2));
-        r[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, low2));
-        r[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high, high2));
-        r[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high, high2));
-    }
-    UNROLL for (int j = 0; j < 4; j++) {                       /* even groups, then odd ones */
-        t[j] = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x88);
-        t[4 + j] = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0x88);
-        t[8 + j] = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xdd);
-        t[12 + j] = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0xdd);
-    }
-    UNROLL for (int j = 0; j < 4; j++) {
-        r[j] = _mm512_shuffle_f32x4(t[j], t[4 + j], 0x88);
-        r[4 + j] = _mm512_shuffle_f32x4(t[8 + j], t[12 + j], 0x88);
-        r[8 + j] = _mm512_shuffle_f32x4(t[j], t[4 + j], 0xdd);
-        r[12 + j] = _mm512_shuffle_f32x4(t[8 + j], t[12 + j], 0xdd);
-    }
-}
+INLINE void LEVEL(transpose)(__m512 r[LANES]) { tr__transpose16(r); }
 
 #include "kernels/math/gemm_packed.c"
 #undef LEVEL
@@ -162,24 +131,25 @@ INLINE __m256i LEVEL(lanes)(int64_t count)
 INLINE __m256 LEVEL(load_some)(const float *from, int64_t count) { return _mm256_maskload_ps(from, LEVEL(lanes)(count)); }
 INLINE void LEVEL(store_some)(float *to, __m256 x, int64_t count) { _mm256_maskstore_ps(to, LEVEL(lanes)(count), x); }
 
+/* As tr__transpose16, of 8 x 8. */
 INLINE void LEVEL(transpose)(__m256 r[LANES])
 {
     __m256 t[LANES];
-    UNROLL for (int i = 0; i < LANES; i += 2) {
+    TR_UNROLL for (int i = 0; i < LANES; i += 2) {
         t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
         t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
     }
-    UNROLL for (int i = 0; i < LANES; i += 4) {                /* half L of r[i + j]: column 4L + j of rows i to i + 3 */
+    TR_UNROLL for (int i = 0; i < LANES; i += 4) {                /* half L of r[i + j]: column 4L + j of rows i to i + 3 */
         r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
         r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
         r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
         r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
     }
-    UNROLL for (int j = 0; j < 4; j++) {
+    TR_UNROLL for (int j = 0; j < 4; j++) {
         t[j] = _mm256_permute2f128_ps(r[j], r[4 + j], 0x20);
         t[4 + j] = _mm256_permute2f128_ps(r[j], r[4 + j], 0x31);
     }
-    UNROLL for (int j = 0; j < LANES; j++)
+    TR_UNROLL for (int j = 0; j < LANES; j++)
         r[j] = t[j];
 }
 
@@ -262,15 +232,15 @@ INLINE void LEVEL(pack_across)(float *to, int64_t step, const float *from, int64
     for (int64_t p = 0; p < k; p += LANES) {
         const int64_t count = least(LANES, k - p);
         LEVEL(vec)    r[LANES];
-        UNROLL for (int i = 0; i < LANES; i++)
+        TR_UNROLL for (int i = 0; i < LANES; i++)
             r[i] = i < rows ? LEVEL(load_some)(from + i * stride + p, count) : LEVEL(zero)();
         LEVEL(transpose)(r);
         if (count == LANES) {
-            UNROLL for (int i = 0; i < LANES; i++)
+            TR_UNROLL for (int i = 0; i < LANES; i++)
                 LEVEL(store)(to + (p + i) * step, r[i]);
         } else {
             float last[LANES][LANES];
-            UNROLL for (int i = 0; i < LANES; i++)
+            TR_UNROLL for (int i = 0; i < LANES; i++)
                 LEVEL(store)(last[i], r[i]);
             for (int i = 0; i < count; i++)
                 LEVEL(store)(to + (p + i) * step, LEVEL(load)(last[i]));
@@ -343,18 +313,18 @@ INLINE void LEVEL(tile)(int rows, int vectors, int64_t k, const float *a, const 
                         const factors *by, int64_t cols)
 {
     LEVEL(vec) sum[MR][2];
-    UNROLL for (int i = 0; i < rows; i++)
+    TR_UNROLL for (int i = 0; i < rows; i++)
         sum[i][0] = sum[i][1] = LEVEL(zero)();
     for (int64_t p = 0; p < k; p++, a += rows, b += NR) {
         const LEVEL(vec) b0 = LEVEL(load)(b), b1 = vectors > 1 ? LEVEL(load)(b + LANES) : b0;
-        UNROLL for (int i = 0; i < rows; i++) {
+        TR_UNROLL for (int i = 0; i < rows; i++) {
             const LEVEL(vec) x = LEVEL(all)(a[i]);
             sum[i][0] = LEVEL(fmadd)(x, b0, sum[i][0]);
             if (vectors > 1)
                 sum[i][1] = LEVEL(fmadd)(x, b1, sum[i][1]);
         }
     }
-    UNROLL for (int i = 0; i < rows; i++, c += ldc) {
+    TR_UNROLL for (int i = 0; i < rows; i++, c += ldc) {
         LEVEL(update)(c, sum[i][0], by, cols);
         if (vectors > 1)
             LEVEL(update)(c + LANES, sum[i][1], by, cols - LANES);

@@ -7,10 +7,7 @@
 #ifndef TR_MATH_LANES_H
 #define TR_MATH_LANES_H
 
-#include "framework/compiler.h"
-
-#include <math.h>
-#include <stdint.h>
+#include "kernels/math/wrap.h"
 
 enum { TR_LANES = 64, TR_CHUNK = 4096 };
 
@@ -19,34 +16,11 @@ enum { TR_LANES = 64, TR_CHUNK = 4096 };
 
 #elif defined(T)
 
-/* Sums and products of integers wrap round, as NumPy's do. */
-TR_INLINE T NAME(tr_lanes_plus)(T a, T b)
-{
-#if T_IS_FLOATING
-    return a + b;
-#else
-    T sum;
-    (void)__builtin_add_overflow(a, b, &sum);
-    return sum;
-#endif
-}
-
-TR_INLINE T NAME(tr_lanes_times)(T a, T b)
-{
-#if T_IS_FLOATING
-    return a * b;
-#else
-    T product;
-    (void)__builtin_mul_overflow(a, b, &product);
-    return product;
-#endif
-}
-
 TR_INLINE T NAME(tr_lanes_join)(T *lane)
 {
     for (int half = TR_LANES / 2; half > 0; half /= 2)
         for (int j = 0; j < half; j++)
-            lane[j] = NAME(tr_lanes_plus)(lane[j], lane[j + half]);
+            lane[j] = NAME(tr_plus)(lane[j], lane[j + half]);
     return lane[0];
 }
 
@@ -56,10 +30,10 @@ TR_INLINE T NAME(tr_lanes_sum)(const T *x, int64_t n)
     int64_t i = 0;
     for (; i + TR_LANES <= n; i += TR_LANES)
         for (int j = 0; j < TR_LANES; j++)
-            lane[j] = NAME(tr_lanes_plus)(lane[j], x[i + j]);
+            lane[j] = NAME(tr_plus)(lane[j], x[i + j]);
     for (int64_t k = i; k < n; k++)
-        rest = NAME(tr_lanes_plus)(rest, x[k]);
-    return i == 0 ? rest : NAME(tr_lanes_plus)(NAME(tr_lanes_join)(lane), rest);
+        rest = NAME(tr_plus)(rest, x[k]);
+    return i == 0 ? rest : NAME(tr_plus)(NAME(tr_lanes_join)(lane), rest);
 }
 
 TR_INLINE T NAME(tr_lanes_dot)(const T *x, const T *y, int64_t n)
@@ -111,7 +85,7 @@ TR_INLINE T NAME(tr_lanes_prod)(const T *x, int64_t n)
 {
     T product = 1;
     for (int64_t i = 0; i < n; i++)
-        product = NAME(tr_lanes_times)(product, x[i]);
+        product = NAME(tr_times)(product, x[i]);
     return product;
 }
 

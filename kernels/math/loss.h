@@ -40,4 +40,34 @@ void NAME(tr_smooth_l1)(T *out, T *diff, const T *x, const T *y, const T *inside
 void NAME(tr_smooth_l1_grad)(T *dx, T *dy, const T *dout, const T *diff, const T *inside, const T *outside, T sigma2,
                              int64_t rows, int64_t cols);
 
+/* With sign = 2 label - 1: out = max(1 - sign x, 0), and dx = -sign dout where that is above 0. */
+void NAME(tr_hinge)(T *out, const T *x, const T *label, int64_t n);
+void NAME(tr_hinge_grad)(T *dx, const T *dout, const T *x, const T *label, int64_t n);
+
+/* z = (2 label - 1) x; out = z < -1 ? -4 z : max(1 - z, 0)^2. out must not be z. */
+void NAME(tr_modified_huber)(T *out, T *z, const T *x, const T *label, int64_t n);
+void NAME(tr_modified_huber_grad)(T *dx, const T *dout, const T *z, const T *label, int64_t n);
+
+/* With s = log(1 + exp(x)): label < -1: out = s; < 0: s - x; else 2 s - label x (both what a teacher says and whether there was a click). */
+void NAME(tr_teacher_student)(T *out, const T *x, const T *label, int64_t n);
+/* 0 where x is not between `low` and `high`. */
+void NAME(tr_teacher_student_grad)(T *dx, const T *dout, const T *x, const T *label, T low, T high, int64_t n);
+
+/* With o = left - right: out = log(1 + exp(o)) - label o; dleft = (sigmoid(o) - label) dout and dright = -dleft, either may be NULL. */
+void NAME(tr_rank_loss)(T *out, const T *label, const T *left, const T *right, int64_t n);
+void NAME(tr_rank_loss_grad)(T *dleft, T *dright, const T *dout, const T *label, const T *left, const T *right, int64_t n);
+
+/* out = max(margin - label (a - b), 0); active = out > 0. da = -label active dout and db = -da, either may be NULL. out must not be active. */
+void NAME(tr_margin_rank)(T *out, T *active, const T *label, const T *a, const T *b, T margin, int64_t n);
+void NAME(tr_margin_rank_grad)(T *da, T *db, const T *dout, const T *label, const T *active, int64_t n);
+
+/* out = target > 0 ? target (log(target) - x) : 0 */
+void NAME(tr_kldiv)(T *out, const T *x, const T *target, int64_t n);
+/* dx = target > 0 ? -scale target dout : 0; dout is one number where `is_one`. */
+void NAME(tr_kldiv_grad)(T *dx, const T *dout, bool is_one, const T *target, T scale, int64_t n);
+
+/* out[i] = the mean over j other than label[i] of log(1 + exp(x[i][j] - x[i][label[i]])); labels are right. One column: 0. */
+void NAME(tr_bpr)(T *out, const T *x, const int64_t *label, int64_t rows, int64_t cols);
+void NAME(tr_bpr_grad)(T *dx, const T *dout, const T *x, const int64_t *label, int64_t rows, int64_t cols);
+
 #endif

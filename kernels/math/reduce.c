@@ -54,8 +54,10 @@ void tr_reduce_any(uint8_t *out, const uint8_t *x, int64_t pre, int64_t n, int64
 
 #if T_IS_FLOATING
 typedef double NAME(wide);
+#define WIDE(function) function##_f64
 #else
 typedef int64_t NAME(wide);
+#define WIDE(function) function##_i64
 #endif
 
 typedef struct {
@@ -84,8 +86,8 @@ static NAME(wide) NAME(joined)(tr_reduce op, NAME(wide) a, NAME(wide) b)
     switch (op) {
     case TR_REDUCE_MAX:  return a > b ? a : b;
     case TR_REDUCE_MIN:  return a < b ? a : b;
-    case TR_REDUCE_PROD: return a * b;
-    default:             return a + b;
+    case TR_REDUCE_PROD: return WIDE(tr_times)(a, b);
+    default:             return WIDE(tr_plus)(a, b);
     }
 }
 
@@ -171,11 +173,11 @@ TR_CLONES static void NAME(take_rows)(tr_reduce op, T *acc, const T *x, int64_t 
             break;
         case TR_REDUCE_PROD:
             for (int64_t k = 0; k < cols; k++)
-                acc[k] *= x[k];
+                acc[k] = NAME(tr_times)(acc[k], x[k]);
             break;
         default:
             for (int64_t k = 0; k < cols; k++)
-                acc[k] += x[k];
+                acc[k] = NAME(tr_plus)(acc[k], x[k]);
         }
 }
 
@@ -454,4 +456,5 @@ double NAME(tr_dot)(const T *x, const T *y, int64_t n)
 }
 #endif
 
+#undef WIDE
 #endif

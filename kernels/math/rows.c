@@ -10,6 +10,7 @@
 #include "framework/compiler.h"
 #include "framework/random.h"
 #include "framework/threadpool.h"
+#include "kernels/math/wrap.h"
 
 #include <string.h>
 
@@ -148,7 +149,7 @@ TR_CLONES static void NAME(add_row)(T *to, const T *x, int64_t width)
 {
     TR_IVDEP
     for (int64_t k = 0; k < width; k++)
-        to[k] += x[k];
+        to[k] = NAME(tr_plus)(to[k], x[k]);
 }
 
 static void NAME(scatter_owner)(void *payload, int64_t owner)

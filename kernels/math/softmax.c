@@ -194,6 +194,24 @@ int64_t NAME(tr_cross_entropy)(T *loss, const T *x, const int64_t *labels, int64
     return j.bad;
 }
 
+void NAME(tr_match_labels)(T *match, const T *x, const int64_t *labels, int64_t rows, int64_t cols, int64_t ignore)
+{
+    NAME(job) j = {.labels = labels, .cols = cols, .ignore = ignore, .bad = -1};
+    for (int64_t r = 0; r < rows; r++)
+        match[r] = NAME(has_label)(&j, r) ? x[r * cols + labels[r]] : 0;
+}
+
+int64_t NAME(tr_cross_entropy_match_grad)(T *dx, const T *dloss, const T *match, const int64_t *labels, int64_t rows, int64_t cols,
+                                          int64_t ignore)
+{
+    NAME(job) j = {.labels = labels, .cols = cols, .ignore = ignore, .bad = -1};
+    memset(dx, 0, (size_t)(rows * cols) * sizeof *dx);
+    for (int64_t r = 0; r < rows; r++)
+        if (NAME(has_label)(&j, r))
+            dx[r * cols + labels[r]] = -dloss[r] / match[r];
+    return j.bad;
+}
+
 TR_CLONES static void NAME(entropy_grad_range)(void *payload, int64_t begin, int64_t end)
 {
     NAME(job) *j = payload;

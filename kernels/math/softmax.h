@@ -36,6 +36,10 @@ int64_t NAME(tr_cross_entropy)(T *loss, const T *x, const int64_t *labels, int64
                                int64_t ignore);
 int64_t NAME(tr_cross_entropy_grad)(T *dx, const T *dloss, const T *x, const int64_t *labels, int64_t rows,
                                     int64_t cols, int64_t ignore);
+/* match[i] = x[i][labels[i]], which is all that the gradient needs of x; 0 where the label is ignored. */
+void NAME(tr_match_labels)(T *match, const T *x, const int64_t *labels, int64_t rows, int64_t cols, int64_t ignore);
+int64_t NAME(tr_cross_entropy_match_grad)(T *dx, const T *dloss, const T *match, const int64_t *labels, int64_t rows, int64_t cols,
+                                          int64_t ignore);
 void NAME(tr_cross_entropy_soft)(T *loss, const T *x, const T *labels, int64_t rows, int64_t cols);
 void NAME(tr_cross_entropy_soft_grad)(T *dx, const T *dloss, const T *x, const T *labels, int64_t rows,
                                       int64_t cols);

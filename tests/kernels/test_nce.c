@@ -245,8 +245,8 @@ TEST(mistakes_are_explained)
                 run_status("nce", {DIMS(2, 4), IDS(LIST(0, 1, 2, -1), 2, 2), DIMS(5, 4)}, {FIVE}));
     EXPECT_FAIL(TR_ESHAPE, "Weight must be [5, 4], got [6, 4]",
                 infer_shapes("nce", {DIMS(2, 4), INT64S(0, 5, 2, 1), DIMS(6, 4)}, {FIVE}));
-    EXPECT_FAIL(TR_ESHAPE, "Bias must be [5, 1], got [5]",
-                infer_shapes("nce", {DIMS(2, 4), INT64S(0, 5, 2, 1), DIMS(5, 4), DIMS(5)}, {FIVE}));
+    EXPECT_FAIL(TR_ESHAPE, "Bias must be [5], got [4]",
+                infer_shapes("nce", {DIMS(2, 4), INT64S(0, 5, 2, 1), DIMS(5, 4), DIMS(4)}, {FIVE}));
     EXPECT_FAIL(TR_ESHAPE, "SampleWeight must be [2, 1], got [3, 1]",
                 infer_shapes("nce", {DIMS(2, 4), INT64S(0, 5, 2, 1), DIMS(5, 4), ABSENT, DIMS(3, 1)}, {FIVE}));
     EXPECT_FAIL(TR_EDTYPE, "Label must be int64", infer_shapes("nce", {DIMS(2, 4), DIMS(2, 1), DIMS(5, 4)}, {FIVE}));

@@ -341,7 +341,9 @@ TEST(a_feed_of_the_wrong_shape_is_explained)
     net n;
     build_layer(&n);
     net_feed(&n, "x", ones, 2, 2, 5);
-    EXPECT_FAIL(TR_ESHAPE, "feed 'x': the program declares shape [?, 4], got [2, 5]", net_try_run(&n, "loss"));
+    EXPECT_FAIL(TR_ESHAPE, "with feed 'x' of shape [2, 5], which the program declares as [?, 4]", net_try_run(&n, "loss"));
+    net_feed(&n, "x", ones, 1, 8);
+    EXPECT_FAIL(TR_ESHAPE, "feed 'x': the program declares shape [?, 4], got [8]", net_try_run(&n, "loss"));
     net_deinit(&n);
 }
 

@@ -106,7 +106,7 @@ TEST(cross_entropy_of_probability_zero_is_finite)
 
 TEST(wrong_labels_are_explained)
 {
-    EXPECT_FAIL(TR_ESHAPE, "Label must be [3, 1]", infer_shapes("cross_entropy", {DIMS(3, 4), INT64S(0, 4, 3)}));
+    EXPECT_FAIL(TR_ESHAPE, "Label must be [3, 1]", infer_shapes("cross_entropy", {DIMS(3, 4), INT64S(0, 4, 4)}));
     EXPECT_FAIL(TR_EDTYPE, "Label must be int64", infer_shapes("cross_entropy", {DIMS(3, 4), INT32S(0, 4, 3, 1)}));
     EXPECT_FAIL(TR_ERANGE, "the label of row 1 in 'x1' is 4; it must be in [0, 4)",
                 run_status("cross_entropy", {DIMS(2, 4), IDS(LIST(3, 4), 2, 1)}));

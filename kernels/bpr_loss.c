@@ -1,0 +1,76 @@
+/* bpr_loss.c - Bayesian personalised ranking: the score of a row's label should be above that of every other class.
+ *
+ * Y[i] = mean over j other than Label[i] of log(1 + exp(X[i][j] - X[i][Label[i]])), from Rendle et al. (2009) as Hidasi et al. (2016) use it. */
+#ifndef T
+
+#include "kernels/check.h"
+#include "kernels/labels.h"
+#include "kernels/math/loss.h"
+#include "kernels/math/rows.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { X, LABEL };
+enum { Y };
+enum { G_X, G_LABEL, G_DY };
+enum { G_DX };
+
+static const tr_op_proto proto = {
+    .doc = "Pairwise ranking: Y[i] is the mean over the other classes j of log(1 + exp(X[i][j] - X[i][Label[i]])).",
+    .in = TR_SLOTS({"X", "[..., classes] float; scores"}, {"Label", "[..., 1] or [...] int64, a class number for each row", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"Y", "[..., 1]; the loss of each row, 0 where there is one class"}),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status infer(const tr_infer *io)
+{
+    TR_TRY(tr__check_dense(io, "X", &io->in[X]));
+    TR_TRY(tr__labels_check(io, "X", &io->in[X], "Label", &io->in[LABEL], false));
+    io->out[Y] = io->in[X];
+    io->out[Y].shape = tr__labels_column(&io->in[X].shape);
+    return TR_OK;
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/bpr_loss.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradient and registration ------------------------------------------------------------------- */
+static const tr_grad_rule grad = {
+    .op = "bpr_loss_grad", .reads = {TR_IN(X), TR_IN(LABEL), TR_DOUT(Y)}, .makes = {TR_DIN(X)},
+};
+
+TR_REGISTER_OP(bpr_loss, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(bpr_loss), .grad = &grad);
+TR_REGISTER_OP(bpr_loss_grad, .grad_of = &tr_op_record_bpr_loss, .kernels = TR_FLOAT_KERNELS(bpr_loss_grad));
+
+#else /* the kernels, for each T */
+
+/* Both number their slots X and Label alike. */
+static tr_status NAME(check_labels)(const tr_run *io, const char *type)
+{
+    const tr_tensor *x = io->in[X], *label = io->in[LABEL];
+    const int64_t    bad = tr_rows_check(label->data, tr__labels_rows(x), tr__labels_classes(x), -1);
+
+    return bad < 0 ? TR_OK : tr_fail(TR_ERANGE, "%s: the label of row %lld in '%s' is %lld; it must be in [0, %lld)", type, (long long)bad,
+                                     tr_run_in_name(io, LABEL, 0), (long long)((const int64_t *)label->data)[bad],
+                                     (long long)tr__labels_classes(x));
+}
+
+static tr_status NAME(bpr_loss)(const tr_run *io)
+{
+    const tr_tensor *x = io->in[X];
+
+    TR_TRY(NAME(check_labels)(io, "bpr_loss"));
+    NAME(tr_bpr)(io->out[Y]->data, x->data, io->in[LABEL]->data, tr__labels_rows(x), tr__labels_classes(x));
+    return TR_OK;
+}
+
+static tr_status NAME(bpr_loss_grad)(const tr_run *io)
+{
+    const tr_tensor *x = io->in[G_X];
+
+    TR_TRY(NAME(check_labels)(io, "bpr_loss_grad"));
+    NAME(tr_bpr_grad)(io->out[G_DX]->data, io->in[G_DY]->data, x->data, io->in[G_LABEL]->data, tr__labels_rows(x), tr__labels_classes(x));
+    return TR_OK;
+}
+
+#endif

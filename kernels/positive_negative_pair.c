@@ -1,0 +1,127 @@
+/* positive_negative_pair.c - how many pairs of a query's items are in the right order by their scores.
+ *
+ * Of two rows of one query whose labels differ: the pair is positive where the row with the higher label has the higher score, negative where it
+ * has the lower one, neutral where the scores are equal. It counts the mean of the two rows' weights. */
+#ifndef T
+
+#include <stdlib.h>
+
+#include "kernels/check.h"
+#include "kernels/pieces.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { SCORE, LABEL, QUERY, IN_POSITIVE, IN_NEGATIVE, IN_NEUTRAL, WEIGHT };
+enum { POSITIVE, NEGATIVE, NEUTRAL };
+
+typedef struct attrs {
+    int32_t column;
+} attrs;
+
+static const tr_op_proto proto = {
+    .doc = "Counts pairs of rows of one query: with the scores in the order of the labels, in the opposite order, and with equal scores.",
+    .in = TR_SLOTS({"Score", "[n, width] float"}, {"Label", "[n, 1] or [n] like Score; higher is better"},
+                   {"QueryID", "[n, 1] or [n] int64; rows of one number are one query's", TR_SLOT_ANY_TYPE},
+                   {"AccumulatePositivePair", "[1] like Score; added to PositivePair", TR_SLOT_OPTIONAL},
+                   {"AccumulateNegativePair", "[1] like Score; added to NegativePair", TR_SLOT_OPTIONAL},
+                   {"AccumulateNeutralPair", "[1] like Score; added to NeutralPair", TR_SLOT_OPTIONAL},
+                   {"Weight", "[n, 1] or [n] like Score; what each row counts, 1 without", TR_SLOT_OPTIONAL}),
+    .out = TR_SLOTS({"PositivePair", "[1] like Score"}, {"NegativePair", "[1] like Score"}, {"NeutralPair", "[1] like Score", TR_SLOT_OPTIONAL}),
+    .attr = TR_ATTRS(TR_ATTR(attrs, column, INT, "which column of Score counts; below 0: from the last one")),
+    .attrs_size = sizeof(attrs),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status check_column(const tr_infer *io, const char *name, int slot, int64_t rows)
+{
+    if (io->in[slot].kind == TR_KIND_NONE)
+        return TR_OK;
+    TR_TRY(tr__check_dtype(io, name, &io->in[slot], io->in[SCORE].dtype));
+    return tr__check_column(io, name, &io->in[slot], rows);
+}
+
+static tr_status infer(const tr_infer *io)
+{
+    const tr_meta *score = &io->in[SCORE];
+    const int64_t  width = score->shape.dim[1];
+    const int32_t  column = ((const attrs *)io->attrs)->column;
+
+    TR_TRY(tr__check_dense(io, "Score", score));
+    TR_TRY(tr__check_rank(io, "Score", score, 2));
+    if (width >= 0 && (column >= width || column < -width))
+        return tr_fail(TR_ERANGE, "%s: Score is %s and has no column %d", io->type, TR_SHAPE_STR(score->shape), column);
+    TR_TRY(check_column(io, "Label", LABEL, score->shape.dim[0]));
+    TR_TRY(tr__check_ids(io, "QueryID", &io->in[QUERY], false));
+    TR_TRY(tr__check_column(io, "QueryID", &io->in[QUERY], score->shape.dim[0]));
+    TR_TRY(check_column(io, "AccumulatePositivePair", IN_POSITIVE, 1));
+    TR_TRY(check_column(io, "AccumulateNegativePair", IN_NEGATIVE, 1));
+    TR_TRY(check_column(io, "AccumulateNeutralPair", IN_NEUTRAL, 1));
+    TR_TRY(check_column(io, "Weight", WEIGHT, score->shape.dim[0]));
+    for (int slot = POSITIVE; slot <= NEUTRAL; slot++)
+        if (io->out[slot].kind != TR_KIND_NONE)
+            io->out[slot] = tr_meta_dense(score->dtype, TR_SHAPE(1));
+    return TR_OK;
+}
+
+/* -- queries --------------------------------------------------------------------------------------- */
+typedef struct item {
+    int64_t query, row;
+} item;
+
+/* By query, and of one query in the order of the rows. */
+static int compare(const void *a_, const void *b_)
+{
+    const item *a = a_, *b = b_;
+    return a->query != b->query ? (a->query > b->query) - (a->query < b->query) : (a->row > b->row) - (a->row < b->row);
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/positive_negative_pair.c"
+#include "kernels/math/each_float.h"
+
+/* -- registration --------------------------------------------------------------------------------- */
+TR_REGISTER_OP(positive_negative_pair, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(positive_negative_pair),
+               .inplace = {{IN_POSITIVE, POSITIVE}, {IN_NEGATIVE, NEGATIVE}, {IN_NEUTRAL, NEUTRAL}}, .inplace_count = 3);
+
+#else /* the kernel, for each T */
+
+static double NAME(value)(const tr_tensor *x, int64_t at, double otherwise)
+{
+    return x ? (double)((const T *)x->data)[at] : otherwise;
+}
+
+/* Count the pair of two rows. */
+static void NAME(count_pair)(double *count, const tr_run *io, int64_t a, int64_t b)
+{
+    const int64_t width = io->in[SCORE]->shape.dim[1];
+    const int32_t column = ((const attrs *)io->attrs)->column;
+    const int64_t at = column < 0 ? column + width : column;
+    const double  label = NAME(value)(io->in[LABEL], a, 0) - NAME(value)(io->in[LABEL], b, 0);
+    const double  score = NAME(value)(io->in[SCORE], a * width + at, 0) - NAME(value)(io->in[SCORE], b * width + at, 0);
+
+    if (label > 0 || label < 0)
+        count[score > 0 || score < 0 ? ((score > 0) == (label > 0) ? POSITIVE : NEGATIVE) : NEUTRAL] +=
+            (NAME(value)(io->in[WEIGHT], a, 1) + NAME(value)(io->in[WEIGHT], b, 1)) / 2;
+}
+
+static tr_status NAME(positive_negative_pair)(const tr_run *io)
+{
+    const int64_t rows = io->in[SCORE]->shape.dim[0];
+    double        count[NEUTRAL + 1];
+    item         *items;
+
+    for (int slot = POSITIVE; slot <= NEUTRAL; slot++)
+        count[slot] = NAME(value)(io->in[IN_POSITIVE + slot], 0, 0);
+    TR_TRY(tr_run_scratch((void **)&items, io, (size_t)(rows + 1) * sizeof *items));
+    for (int64_t i = 0; i < rows; i++)
+        items[i] = (item){((const int64_t *)io->in[QUERY]->data)[i], i};
+    qsort(items, (size_t)rows, sizeof *items, compare);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t k = i + 1; k < rows && items[k].query == items[i].query; k++)
+            NAME(count_pair)(count, io, items[i].row, items[k].row);
+    for (int slot = POSITIVE; slot <= NEUTRAL; slot++)
+        if (io->out[slot])
+            *(T *)io->out[slot]->data = (T)count[slot];
+    return TR_OK;
+}
+
+#endif

@@ -1,0 +1,131 @@
+/* rank_loss.c - losses of two scores, of which one should be the higher: rank_loss and margin_rank_loss.
+ *
+ * rank_loss is from Burges et al., Learning to rank using gradient descent (2005). Backward of margin_rank_loss reads Activated, not the scores. */
+#ifndef T
+
+#include "kernels/check.h"
+#include "kernels/math/loss.h"
+
+/* -- interface -------------------------------------------------------------------------------- */
+enum { LABEL, LEFT, RIGHT };
+enum { OUT };
+enum { G_LABEL, G_LEFT, G_RIGHT, G_DOUT };
+enum { G_DLEFT, G_DRIGHT };
+
+static const tr_op_proto rank_proto = {
+    .doc = "With o = Left - Right: Out = log(1 + exp(o)) - Label o, the cross entropy of sigmoid(o) and Label.",
+    .in = TR_SLOTS({"Label", "like Left; 1: Left should be the higher, 0: Right, 0.5: neither"}, {"Left", "[n, 1] float; a score"},
+                   {"Right", "like Left; another one"}),
+    .out = TR_SLOTS({"Out", "like Left; the loss"}),
+};
+
+enum { X1, X2, SIGN };
+enum { ACTIVATED, MARGIN_OUT };
+enum { M_SIGN, M_ACTIVATED, M_DOUT };
+enum { M_DX1, M_DX2 };
+
+typedef struct margin_attrs {
+    float margin;
+} margin_attrs;
+
+static const tr_op_proto margin_proto = {
+    .doc = "Out = max(margin - Label (X1 - X2), 0).",
+    .in = TR_SLOTS({"X1", "[n, 1] float; a score"}, {"X2", "like X1; another one"}, {"Label", "like X1; 1: X1 should be the higher, -1: X2"}),
+    .out = TR_SLOTS({"Activated", "like X1; 1 where Out is above 0, else 0", TR_SLOT_INTERMEDIATE}, {"Out", "like X1; the loss"}),
+    .attr = TR_ATTRS(TR_ATTR(margin_attrs, margin, FLOAT, "by how much the one should be the higher")),
+    .attrs_size = sizeof(margin_attrs),
+};
+
+/* -- shapes ------------------------------------------------------------------------------------- */
+static tr_status check_like(const tr_infer *io, const char *slot, int number, const char *other, int other_number)
+{
+    TR_TRY(tr__check_same_shape(io, slot, &io->in[number], other, &io->in[other_number]));
+    return tr__check_dtype(io, slot, &io->in[number], io->in[other_number].dtype);
+}
+
+static tr_status infer_rank(const tr_infer *io)
+{
+    TR_TRY(tr__check_dense(io, "Left", &io->in[LEFT]));
+    TR_TRY(check_like(io, "Right", RIGHT, "Left", LEFT));
+    TR_TRY(check_like(io, "Label", LABEL, "Left", LEFT));
+    io->out[OUT] = io->in[LEFT];
+    return TR_OK;
+}
+
+static tr_status infer_margin(const tr_infer *io)
+{
+    TR_TRY(tr__check_dense(io, "X1", &io->in[X1]));
+    TR_TRY(check_like(io, "X2", X2, "X1", X1));
+    TR_TRY(check_like(io, "Label", SIGN, "X1", X1));
+    io->out[ACTIVATED] = io->in[X1];
+    io->out[MARGIN_OUT] = io->in[X1];
+    return TR_OK;
+}
+
+static tr_status infer_margin_grad(const tr_infer *io)
+{
+    io->out[M_DX1] = io->in[M_ACTIVATED];
+    io->out[M_DX2] = io->in[M_ACTIVATED];
+    return TR_OK;
+}
+
+/* -- kernels -------------------------------------------------------------------------------------- */
+#define TR_TEMPLATE "kernels/rank_loss.c"
+#include "kernels/math/each_float.h"
+
+/* -- gradients and registration ------------------------------------------------------------------- */
+static const tr_grad_rule rank_grad = {
+    .op = "rank_loss_grad", .reads = {TR_IN(LABEL), TR_IN(LEFT), TR_IN(RIGHT), TR_DOUT(OUT)}, .makes = {TR_DIN(LEFT), TR_DIN(RIGHT)},
+};
+static const tr_grad_rule margin_grad = {
+    .op = "margin_rank_loss_grad", .reads = {TR_IN(SIGN), TR_OUT(ACTIVATED), TR_DOUT(MARGIN_OUT)}, .makes = {TR_DIN(X1), TR_DIN(X2)},
+};
+
+TR_REGISTER_OP(rank_loss, .proto = &rank_proto, .infer = infer_rank, .kernels = TR_FLOAT_KERNELS(rank_loss), .grad = &rank_grad,
+               .key = TR_KEY_IN_SLOT, .key_slot = LEFT, .inplace = {{LEFT, OUT}}, .inplace_count = 1);
+TR_REGISTER_OP(rank_loss_grad, .grad_of = &tr_op_record_rank_loss, .kernels = TR_FLOAT_KERNELS(rank_loss_grad));
+TR_REGISTER_OP(margin_rank_loss, .proto = &margin_proto, .infer = infer_margin, .kernels = TR_FLOAT_KERNELS(margin_rank_loss),
+               .grad = &margin_grad);
+TR_REGISTER_OP(margin_rank_loss_grad, .grad_of = &tr_op_record_margin_rank_loss, .infer = infer_margin_grad,
+               .kernels = TR_FLOAT_KERNELS(margin_rank_loss_grad));
+
+#else /* the kernels, for each T */
+
+static T *NAME(data_of)(const tr_tensor *x)
+{
+    return x ? x->data : NULL;
+}
+
+static tr_status NAME(rank_loss)(const tr_run *io)
+{
+    NAME(tr_rank_loss)(io->out[OUT]->data, io->in[LABEL]->data, io->in[LEFT]->data, io->in[RIGHT]->data, tr_tensor_count(io->in[LEFT]));
+    return TR_OK;
+}
+
+static tr_status NAME(rank_loss_grad)(const tr_run *io)
+{
+    NAME(tr_rank_loss_grad)(NAME(data_of)(io->out[G_DLEFT]), NAME(data_of)(io->out[G_DRIGHT]), io->in[G_DOUT]->data, io->in[G_LABEL]->data,
+                            io->in[G_LEFT]->data, io->in[G_RIGHT]->data, tr_tensor_count(io->in[G_LEFT]));
+    return TR_OK;
+}
+
+static tr_status NAME(margin_rank_loss)(const tr_run *io)
+{
+    const margin_attrs *a = io->attrs;
+    const int64_t       n = tr_tensor_count(io->in[X1]);
+    T                  *active = NAME(data_of)(io->out[ACTIVATED]);
+
+    if (!io->out[ACTIVATED])
+        TR_TRY(tr_run_scratch((void **)&active, io, (size_t)n * sizeof *active));
+    NAME(tr_margin_rank)(io->out[MARGIN_OUT]->data, active, io->in[SIGN]->data, io->in[X1]->data, io->in[X2]->data, a->margin, n);
+    return TR_OK;
+}
+
+static tr_status NAME(margin_rank_loss_grad)(const tr_run *io)
+{
+    NAME(tr_margin_rank_grad)(NAME(data_of)(io->out[M_DX1]), NAME(data_of)(io->out[M_DX2]), io->in[M_DOUT]->data, io->in[M_SIGN]->data,
+                              io->in[M_ACTIVATED]->data, tr_tensor_count(io->in[M_ACTIVATED]));
+    return TR_OK;
+}
+
+#endif
