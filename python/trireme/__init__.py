@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING
 from .lazy import load_later
 
 if TYPE_CHECKING:
-    from . import (backward, clip, core, data_feeder, dataset, distributed, errors, executor, feeds, framework, graphviz, initializer, io,
-                   layer, layers, lod_tensor, metrics, nets, operator, optimizer, param_attr, profiler, reader, regularizer, trainer,
-                   unique_name)
+    from . import (average, backward, callbacks, clip, contrib, core, data_feeder, dataset, distributed, errors, evaluator, executor, feeds, framework,
+                   graphviz, initializer, install_check, io, layer, layers, lod_tensor, metrics, nets, op, operator, optimizer, param_attr,
+                   profiler, reader, regularizer, trainer, transpiler, unique_name)
+    from .backward import gradients
     from .clip import ErrorClipByValue, set_gradient_clip
     from .core import CPUPlace, LoDTensor, LoDTensorArray, Scope, SelectedRows, TriremeError, __version__
     from .data_feeder import DataFeeder
@@ -38,16 +39,20 @@ if TYPE_CHECKING:
                             default_startup_program, in_dygraph_mode, name_scope, program_guard)
     from .initializer import NumpyArrayInitializer
     from .param_attr import ParamAttr
+    from .places import CUDAPinnedPlace, CUDAPlace, cuda_pinned_places, cuda_places, is_compiled_with_cuda
+    from .precision import get_matmul_precision, set_matmul_precision
     from .progress import Progress
     from .reader import batch
     from .tensor import Tensor, create_lod_tensor, create_random_int_lodtensor
     from .trainer import Trainer
+    from .transpiler import memory_optimize, release_memory
 
-# All of these are loaded when they are first used: the launcher, and a spare that waits, need none of them, nor NumPy.
+# All of these are loaded when they are first used: the launcher, and a standby that waits, need none of them, nor NumPy.
 __getattr__, __dir__ = load_later(__name__, {
-    "": ("backward", "clip", "core", "data_feeder", "dataset", "distributed", "errors", "executor", "feeds", "framework", "graphviz",
-         "initializer", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "operator", "optimizer", "param_attr", "profiler",
-         "reader", "regularizer", "trainer", "unique_name"),
+    "": ("average", "backward", "callbacks", "clip", "contrib", "core", "data_feeder", "dataset", "distributed", "errors", "evaluator", "executor", "feeds",
+         "framework", "graphviz", "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "op", "operator",
+         "optimizer", "param_attr", "profiler", "reader", "regularizer", "trainer", "transpiler", "unique_name"),
+    "backward": ("gradients",),
     "clip": ("ErrorClipByValue", "set_gradient_clip"),
     "core": ("CPUPlace", "LoDTensor", "LoDTensorArray", "Scope", "SelectedRows", "TriremeError", "__version__"),
     "data_feeder": ("DataFeeder",),
@@ -58,10 +63,13 @@ __getattr__, __dir__ = load_later(__name__, {
                   "default_startup_program", "in_dygraph_mode", "name_scope", "program_guard"),
     "initializer": ("NumpyArrayInitializer",),
     "param_attr": ("ParamAttr",),
+    "places": ("CUDAPinnedPlace", "CUDAPlace", "cuda_pinned_places", "cuda_places", "is_compiled_with_cuda"),
+    "precision": ("get_matmul_precision", "set_matmul_precision"),
     "progress": ("Progress",),
     "reader": ("batch",),
     "tensor": ("Tensor", "create_lod_tensor", "create_random_int_lodtensor"),
     "trainer": ("Trainer",),
+    "transpiler": ("memory_optimize", "release_memory"),
 })
 
 if os.environ.keys() & {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}:      # tr_job_is_launched
@@ -73,9 +81,9 @@ if os.environ.keys() & {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}:      # tr_job_is_l
 
 __all__ = ["Block", "CPUPlace", "DataFeeder", "ErrorClipByValue", "Executor", "LoDTensor", "LoDTensorArray",
            "NumpyArrayInitializer", "Operator", "ParamAttr", "Parameter", "Program", "Scope", "SelectedRows", "Tensor",
-           "Trainer", "TriremeError", "Variable", "backward", "batch", "clip", "core", "cpu_places",
+           "Trainer", "TriremeError", "Variable", "backward", "batch", "callbacks", "clip", "core", "cpu_places",
            "create_lod_tensor", "create_random_int_lodtensor", "dataset", "default_main_program",
-           "default_startup_program", "executor", "fetch_var", "framework", "global_scope", "graphviz",
+           "default_startup_program", "executor", "fetch_var", "framework", "get_matmul_precision", "global_scope", "graphviz",
            "in_dygraph_mode", "initializer", "io", "layer", "layers", "lod_tensor", "metrics", "name_scope", "nets",
            "operator", "optimizer", "param_attr", "profiler", "program_guard", "reader", "regularizer",
-           "scope_guard", "set_gradient_clip", "trainer", "unique_name"]
+           "scope_guard", "set_gradient_clip", "set_matmul_precision", "trainer", "unique_name"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from .core import OpRole
 from .errors import UnsupportedError
-from .framework import Block, Parameter, Program, Variable
+from .framework import Parameter, Program, Variable
 
 
 def _name(var: Any) -> str:
@@ -26,11 +26,12 @@ def _without_gradient(program: Program, no_grad_set: Iterable[Any] | None, wante
 
 def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
                     no_grad_set: Iterable[Any] | None = None,
-                    callbacks: Any = None) -> list[tuple[Parameter, Variable]]:
+                    callbacks: Any = None) -> list[tuple[Variable, Variable]]:
     """Append the operators for the gradient of ``loss`` ([1]); return pairs of parameter and gradient.
 
-    The gradient of ``w`` is ``w@GRAD``; of a second loss ``w@GRAD_0``, and so on. ``parameter_list`` (default: all that are trainable) says which pairs
-    are returned; variables of ``no_grad_set``, and those with ``stop_gradient``, get none.
+    The gradient of ``w`` is ``w@GRAD``; of a second loss ``w@GRAD_0``, and so on. ``parameter_list`` (default: all parameters that are trainable)
+    says which pairs are returned; it may name any variables. Variables of ``no_grad_set`` get none, nor do those with ``stop_gradient`` that
+    are not in ``parameter_list``.
 
     >>> x = fluid.layers.data("x", [13])
     >>> loss = fluid.layers.mean(fluid.layers.fc(x, 1))
@@ -47,13 +48,13 @@ def append_backward(loss: Variable, parameter_list: Sequence[Any] | None = None,
     _refuse_second_gradients(program, [loss])
     if loss.op is not None and not loss.op.attr("op_role") & OpRole.Loss:
         loss.op._set_attr("op_role", OpRole.Forward | OpRole.Loss)
-    program.desc.append_backward(loss.name, _without_gradient(program, no_grad_set))
+    wanted = [_name(param) for param in parameter_list or ()]
+    program.desc.append_backward(loss.name, _without_gradient(program, no_grad_set, wanted))
     _clip_errors(program)
     block = program.global_block()
-    if parameter_list is None:
-        params = [param for param in program.all_parameters() if param.trainable]
-    else:
-        params = [_parameter(block, _name(param)) for param in parameter_list]
+    params: list[Variable] = [param for param in program.all_parameters() if param.trainable]
+    if parameter_list is not None:
+        params = [block.var(name) for name in wanted]
     pairs = []
     for param in params:
         grad = _gradient(param)
@@ -89,13 +90,6 @@ def _refuse_second_gradients(program: Program, targets: Iterable[Variable]) -> N
         todo.extend(op.input_arg_names)
 
 
-def _parameter(block: Block, name: str) -> Parameter:
-    var = block.var(name)
-    if not isinstance(var, Parameter):
-        raise TypeError(f"append_backward: {var!r} is no parameter")
-    return var
-
-
 def _clip_errors(program: Program) -> None:
     """Insert what a variable's ``error_clip`` asks for, behind the operator that makes its gradient."""
     block = program.global_block()
@@ -110,7 +104,20 @@ def _clip_errors(program: Program) -> None:
 
 
 def calc_gradient(targets: Any, inputs: Any, target_gradients: Any = None,
-                  no_grad_set: Iterable[Any] | None = None) -> list[Variable | None]:
+                  no_grad_set: Iterable[Any] | None = None) -> Variable | list[Variable | None] | None:
+    """As ``gradients``, but with one input the gradient itself is returned, not a list of one: so does Fluid.
+
+    >>> x = fluid.layers.data("x", [3])
+    >>> x.stop_gradient = False
+    >>> fluid.backward.calc_gradient(fluid.layers.square(x), x)
+    Variable('x@GRAD', float32[?, 3])
+    """
+    grads = gradients(targets, inputs, target_gradients, no_grad_set)
+    return grads[0] if len(grads) == 1 else grads
+
+
+def gradients(targets: Any, inputs: Any, target_gradients: Any = None,
+              no_grad_set: Iterable[Any] | None = None) -> list[Variable | None]:
     """Append the operators for the gradient of ``targets`` with respect to ``inputs``; return one for each input.
 
     The gradient of ``x`` is ``x@GRAD``; when the program has that already ``x@GRAD_0``, and so on.
@@ -136,7 +143,5 @@ def calc_gradient(targets: Any, inputs: Any, target_gradients: Any = None,
                                   _without_gradient(program, no_grad_set, wanted))
     return [_gradient(var) for var in inputs]
 
-
-gradients = calc_gradient
 
 __all__ = ["append_backward", "calc_gradient", "gradients"]

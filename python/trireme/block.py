@@ -15,6 +15,7 @@ from . import core, unique_name
 from .dtypes import VarType, convert_dtype
 from .errors import user_line
 from .op_view import OpView, read_ops, text_of
+from .op_words import joined, op_words
 from .variable_math import VariableMath
 
 if TYPE_CHECKING:
@@ -90,6 +91,12 @@ class Variable(VariableMath):
         self.stop_gradient, self.is_data, self.error_clip, self.op = False, False, None, None
         return self
 
+    def _python_side(self) -> dict[str, Any]:
+        """Return what the core does not know of it, and a variable of another program needs to be like this one: mostly nothing."""
+        if not (self.stop_gradient or self.is_data or self.error_clip is not None):
+            return {}
+        return {"stop_gradient": self.stop_gradient, "is_data": self.is_data, "error_clip": self.error_clip}
+
     @property
     def name(self) -> str:
         return self._name
@@ -132,6 +139,12 @@ class Variable(VariableMath):
     @property
     def ndim(self) -> int:
         return len(self.desc.shape())
+
+    def _set_error_clip(self, error_clip: Any) -> None:
+        """Clip the gradient of this variable on its way back: ``fluid.clip.ErrorClipByValue``."""
+        self.error_clip = error_clip
+
+    set_error_clip = _set_error_clip
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         text = repr(self)
@@ -182,8 +195,7 @@ class Parameter(Variable):
     def optimize_attrs(self) -> dict[str, Any]:
         return self.optimize_attr
 
-    def _like(self) -> dict[str, Any]:
-        """What a parameter of another program needs to be like this one."""
+    def _python_side(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in _PARAMETER_FIELDS}
 
 
@@ -194,10 +206,7 @@ _PARAMETER_FIELDS = ("trainable", "initialize_attrs", "optimize_attr", "regulari
 def _dims(shape: Sequence[int | None], name: str) -> list[int]:
     if isinstance(shape, (str, int)) or not hasattr(shape, "__iter__"):
         raise TypeError(f"{name}: a shape is a list of dimensions, got {shape!r}")
-    dims = [-1 if dim is None else int(dim) for dim in shape]
-    if any(dim < -1 for dim in dims):
-        raise ValueError(f"{name}: dimensions are at least 0, or None or -1 for unknown; got {list(shape)}")
-    return dims
+    return [-1 if dim is None or int(dim) < 0 else int(dim) for dim in shape]
 
 
 class Operator:
@@ -528,6 +537,18 @@ class Block:
                     var.op = op
         return op
 
+    def _append_ops(self, ops: Iterable[tuple[str, dict[str, list[str]], dict[str, list[str]], dict[str, Any]]]) -> None:
+        """Append many operators in one call of the core: each a type, the names in its slots, and attributes, op_role among them."""
+        words: list[str] = []
+        line = {"op_callstack": [user_line()]}
+        for type, inputs, outputs, attrs in ops:
+            words += op_words(type, inputs, outputs, attrs | line)
+        is_viewed = self._viewed == self.desc.op_revision
+        if words:
+            self.desc.append_ops(joined(words))
+        if is_viewed:
+            self._viewed = self.desc.op_revision
+
     def _arg_names(self, args: Any, type: str, slot: str) -> list[str]:
         """Return the names of a slot's variables, each of which must mean in this block the variable that was given."""
         for var in (args if isinstance(args, (list, tuple)) else (args,)) if self.idx else ():
@@ -549,12 +570,9 @@ class Block:
     def _arrange(self, places: Sequence[int]) -> None:
         """Let the operators be those that now stand at ``places``, in that order; remove the others: all changes at once, where
         one after the other would take as long each as the block is large."""
-        self._sync()
         views = self.read_ops()
         self.desc.arrange_ops(places)
-        self._ops = [self._ops[place] for place in places]
         self._views, self._viewed = [views[place].at(self, index) for index, place in enumerate(places)], self.desc.op_revision
-        self._keep_in_step()
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         lines = [f"block {self.idx} (parent {self.parent_idx})"]

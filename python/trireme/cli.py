@@ -139,9 +139,9 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
                     "when every rank has left the job well, but for those whose death it survived. The same script runs in one process by `python SCRIPT`.")
     parser.add_argument("--servers", type=whole_from(1), default=1, metavar="S", help="parameter servers (default: 1)")
     parser.add_argument("--trainers", type=whole_from(1), default=1, metavar="T", help="processes that run the script (default: 1)")
-    parser.add_argument("--spares", type=whole_from(0), default=1, metavar="N", help="processes on each host that wait to take the place "
+    parser.add_argument("--standbys", type=whole_from(0), default=1, metavar="N", help="processes on each host that wait to take the place "
                         "of a process that dies there (default: 1)")
-    parser.add_argument("--spares-for", choices=["all", "servers"], default="all", help="whose places they take: trainers', too, or "
+    parser.add_argument("--standbys-for", choices=["all", "servers"], default="all", help="whose places they take: trainers', too, or "
                         "servers' alone (default: all)")
     parser.add_argument("--replicas", type=whole_from(0), default=0, metavar="N", help="1: what a server has is kept on another host, too, "
                         "and outlives its own (default: 0)")
@@ -151,6 +151,8 @@ def add_launch(commands: argparse._SubParsersAction[_Parser]) -> None:
                         "(default: what the script says, else none)")
     parser.add_argument("--on-nan", type=text_of("word"), metavar="WORD", help="where a gradient or the loss is NaN or infinite: stop, skip (leave that "
                         "trainer's step out) or ignore (default: what the script says, else stop)")
+    parser.add_argument("--matmul-precision", type=text_of("precision"), metavar="P", help="how matrices of float32 are multiplied: float32 or bfloat16 "
+                        "(default: what the script says, else float32)")
     parser.add_argument("--check-nan", action="store_true", help="look at what every operator writes, and name the first that makes NaN or infinity")
     parser.add_argument("--checkpoint", type=text_of("folder"), metavar="DIR", help="keep checkpoints in this folder, which all hosts see")
     parser.add_argument("--checkpoint-steps", type=whole_from(1), metavar="N", help="one every N steps")
@@ -291,12 +293,13 @@ def run_launch(options: argparse.Namespace) -> int:
 
     checkpoints = Checkpoints(options.checkpoint, options.checkpoint_steps, options.checkpoint_seconds,
                               options.checkpoint_keep, options.resume)
-    layout = replace(where(options), servers=options.servers, trainers=options.trainers, spares=options.spares,
+    layout = replace(where(options), servers=options.servers, trainers=options.trainers, standbys=options.standbys,
                      replicas=options.replicas)
     launch = Launch(layout, [options.script, *options.args], mpirun=options.mpirun, timeout=options.timeout,
                     tag_output=options.tag_output, mode=options.mode, compress=options.compress, restarts=options.restarts,
                     checkpoints=checkpoints, log=options.log, progress=progress_seconds(options.progress),
-                    spares_for=options.spares_for, on_nan=options.on_nan, check_nan=options.check_nan)
+                    standbys_for=options.standbys_for, on_nan=options.on_nan, check_nan=options.check_nan,
+                    matmul_precision=options.matmul_precision)
     if behind := options.parser.own_among(options.args):
         print(f"trireme launch: {', '.join(behind)} behind {options.script} goes to the script; an option of the launcher stands before it: "
               f"trireme launch {behind[0]} ... {options.script}", file=sys.stderr)

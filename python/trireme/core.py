@@ -13,6 +13,7 @@ from .dtypes import VarType, convert_dtype, numpy_dtype
 from .errors import (DTypeError, EnforceNotMet, ExistsError, FileError, FormatError, InvalidArgumentError,
                      NotFiniteError, NotFoundError, OutOfMemoryError, PeerError, RangeError, RunInterruptedError, ShapeError,
                      TimedOutError, TriremeError, UnsupportedError, check)
+from .places import CUDAPinnedPlace, CUDAPlace, get_cuda_device_count, is_compiled_with_cuda
 from .tensor import CPUPlace, LoDTensor, LoDTensorArray, Scope, ScopeVariable, SelectedRows
 
 __version__: str = ffi.string(lib.tr_version()).decode()
@@ -26,11 +27,6 @@ def grad_var_suffix() -> str:
 
 def kEmptyVarName() -> str:
     return "@EMPTY@"
-
-
-def is_compiled_with_cuda() -> bool:
-    """Return False: every operator runs on the processor."""
-    return False
 
 
 def set_num_threads(count: int) -> None:
@@ -93,7 +89,7 @@ OpRole = op_proto_and_checker_maker.OpRole
 
 __all__ = ["ProgramDesc", "BlockDesc", "OpDesc", "VarDesc", "OpProto", "op_proto", "op_types", "get_all_op_protos",
            "VarType", "convert_dtype", "numpy_dtype", "Scope", "ScopeVariable", "LoDTensor", "SelectedRows",
-           "LoDTensorArray", "CPUPlace", "OpRole", "op_proto_and_checker_maker", "TriremeError", "EnforceNotMet",
+           "LoDTensorArray", "CPUPlace", "CUDAPlace", "CUDAPinnedPlace", "get_cuda_device_count", "OpRole", "op_proto_and_checker_maker", "TriremeError", "EnforceNotMet",
            "InvalidArgumentError", "ShapeError", "DTypeError", "RangeError", "NotFoundError", "ExistsError",
            "FileError", "FormatError", "OutOfMemoryError", "NotFiniteError", "UnsupportedError", "TimedOutError",
            "PeerError", "RunInterruptedError", "grad_var_suffix", "kEmptyVarName", "is_compiled_with_cuda", "set_num_threads",

@@ -6,7 +6,7 @@ program raises when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ._core import ffi, lib
@@ -202,18 +202,18 @@ class OpDesc:
     def set_attr(self, name: str, value: Any, kind: int | None = None) -> None:
         """Set an attribute. Its type is ``kind``, or what the operator's proto says, or what the value suggests."""
         if kind is None:
-            kind = _attr_kind(self.type(), name, value)
+            kind = attr_kind(self.type(), name, value)
         ptr, chars = self._ptr, name_chars(name)
         try:
             if kind in _WHOLE:
-                lib.tr_op_desc_set_int(ptr, chars, _as_int(value, kind), kind)
+                lib.tr_op_desc_set_int(ptr, chars, whole_number(value, kind), kind)
             elif kind == FLOAT:
                 lib.tr_op_desc_set_float(ptr, chars, float(value))
             elif kind == STRING:
                 data = value if isinstance(value, bytes) else _as_str(value).encode("utf-8", "surrogateescape")
                 lib.tr_op_desc_set_string(ptr, chars, data, len(data))
             elif kind in _WHOLES:
-                numbers = [_as_int(x, kind) for x in _as_list(value)]
+                numbers = [whole_number(x, kind) for x in _as_list(value)]
                 lib.tr_op_desc_set_ints(ptr, chars, len(numbers), numbers, kind)
             elif kind == FLOATS:
                 floats = [float(x) for x in _as_list(value)]
@@ -248,7 +248,8 @@ _READERS = {INT: lib.tr_op_desc_attr_int, LONG: lib.tr_op_desc_attr_int, BLOCK: 
             STRING: _read_string, STRINGS: _read_string, BOOL: _read_bool, BOOLS: _read_bool}
 
 
-def _as_int(value: Any, kind: int) -> int:
+def whole_number(value: Any, kind: int) -> int:
+    """Return the value of an attribute of a type for whole numbers, bools or blocks; TypeError and OverflowError say what does not fit."""
     if kind in (BOOL, BOOLS):
         if value not in (0, 1, True, False):
             raise TypeError("neither True nor False")
@@ -284,11 +285,11 @@ COMMON_ATTRS = {"op_role": INT, "op_role_var": STRINGS, "op_namescope": STRING, 
 _DTYPE_ATTRS = ("dtype", "in_dtype", "out_dtype")
 
 
-def _attr_kind(op: str, name: str, value: Any) -> int:
+def attr_kind(op: str, name: str, value: Any) -> int:
     """Return the type of an attribute: as the proto has it, else (the core will refuse it) as the value looks."""
-    proto = op_proto(op)
     if name in COMMON_ATTRS:
         return COMMON_ATTRS[name]
+    proto = op_proto(op)
     if proto is not None and name in proto.attrs:
         return proto.attrs[name].type
     if isinstance(value, bool):
@@ -371,6 +372,18 @@ class BlockDesc:
         """Return the variables in order of creation, from number ``begin`` on."""
         return [self._wrap_var(lib.tr_block_var_at(self._ptr, i)) for i in range(begin, self.var_size())]
 
+    def vars_of_type(self, kind: VarType) -> list[VarDesc]:
+        """Return the variables that hold this, in order of creation."""
+        return self._vars_where(lambda ptr: lib.tr_var_desc_kind(ptr) == kind)
+
+    def persistable_vars(self) -> list[VarDesc]:
+        """Return the variables that outlive a run, in order of creation."""
+        return self._vars_where(lib.tr_var_desc_persistable)
+
+    def _vars_where(self, is_wanted: Callable[[Any], bool]) -> list[VarDesc]:
+        at, block = lib.tr_block_var_at, self._ptr
+        return [self._wrap_var(ptr) for i in range(self.var_size()) if is_wanted(ptr := at(block, i))]
+
     def var_size(self) -> int:
         return lib.tr_block_var_count(self._ptr)
 
@@ -424,15 +437,20 @@ class BlockDesc:
         check(lib.tr_block_read_ops(out, size, self._ptr, begin))
         return take_bytes(out, size)
 
+    def append_ops(self, words: bytes) -> None:
+        """Append the operators of such a text (``op_words.joined``), each as by ``insert_op``."""
+        check(lib.tr_block_append_ops(self._ptr, words, len(words)))
+
     def arrange_ops(self, places: Sequence[int]) -> None:
         """Let the operators be those that now stand at ``places``, in that order; remove the others."""
         kept = set(places)
-        gone = [self.op(i) for i in range(self.op_size()) if i not in kept]
-        addresses = [int(ffi.cast("intptr_t", op._ptr)) for op in gone]
+        gone = [lib.tr_block_op_at(self._ptr, i) for i in range(self.op_size()) if i not in kept]
+        addresses = [int(ffi.cast("intptr_t", ptr)) for ptr in gone]
         check(lib.tr_block_arrange_ops(self._ptr, len(places), places))
-        for op, address in zip(gone, addresses):
-            del self._ops[address]
-            op._ptr = None
+        for address in addresses:
+            op = self._ops.pop(address, None)
+            if op is not None:
+                op._ptr = None
 
 
 class ProgramDesc:
@@ -475,6 +493,12 @@ class ProgramDesc:
 
     def clone(self) -> ProgramDesc:
         return ProgramDesc(_ptr=lib.tr_program_clone(self._native.ptr))
+
+    def expand(self) -> ProgramDesc:
+        """Return a copy in which composite operators are replaced by those that they are made of."""
+        out = ffi.new("tr_program **")
+        check(lib.tr_program_expand(out, self._native.ptr))
+        return ProgramDesc(_ptr=out[0])
 
     def serialize_to_string(self) -> bytes:
         out, size = ffi.new("void **"), ffi.new("size_t *")
@@ -560,7 +584,7 @@ class AttrProto:
 class OpProto:
     """What an operator says of itself: its slots, its attributes with default and range, its comment."""
 
-    __slots__ = ("type", "comment", "inputs", "outputs", "attrs", "has_grad", "io", "_ptr")
+    __slots__ = ("type", "comment", "inputs", "outputs", "attrs", "has_grad", "io", "is_composite", "_ptr")
 
     def __init__(self, op: Any) -> None:
         self._ptr = op
@@ -568,6 +592,7 @@ class OpProto:
         self.comment = _text(lib.tr_op_doc(op))
         self.has_grad = lib.tr_op_has_grad(op)
         self.io = lib.tr_op_io(op)                     # what it reaches beyond the scope: 0, TR_IO_FILES, TR_IO_PEERS
+        self.is_composite = lib.tr_op_is_composite(op)     # it is made of other operators when it is planned
         self.inputs = [SlotProto(_text(lib.tr_op_input_name(op, i)), _text(lib.tr_op_input_comment(op, i)),
                                  lib.tr_op_input_flags(op, i)) for i in range(lib.tr_op_input_count(op))]
         self.outputs = [SlotProto(_text(lib.tr_op_output_name(op, i)), _text(lib.tr_op_output_comment(op, i)),

@@ -86,6 +86,10 @@ class RunInterruptedError(EnforceNotMet, InterruptedError):
     status = "EINTR"
 
 
+class LengthsError(ShapeError, AssertionError):
+    """Lengths of sequences do not fit the data; Fluid asserts that."""
+
+
 def check_whole(what: str, value: Any, least: int = 0, most: int = (1 << 31) - 1) -> None:
     """Raise what says so, unless this is a whole number from ``least`` to ``most``; ``what`` it is: "checkpoint: keep"."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= value <= most:

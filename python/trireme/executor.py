@@ -19,11 +19,12 @@ from . import interrupt
 from ._core import ffi, lib
 from .desc import _names, take_text
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType
-from .errors import DTypeError, NotFoundError, ShapeError, check, user_line
+from .errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check, user_line
 from .block import _similar
 from .framework import Program, Variable, default_main_program
 from .names import name_chars
 from .native import Native
+from .precision import precision_chars, precision_name
 from .tensor import CPUPlace, LoDTensor, Scope, SelectedRows, view_of_owned
 from .turns import new_turn
 
@@ -102,8 +103,7 @@ class _Feed:
     def _set_shape(self, shape: tuple[int, ...]) -> None:
         native = self.native
         dims = self.dims
-        fits = len(dims) == len(shape) and all(want < 0 or want == got for want, got in zip(dims, shape))
-        if dims and not fits:
+        if dims and len(dims) != len(shape):           # other numbers than those declared are the operators' to refuse
             want = ["?" if dim < 0 else dim for dim in dims]
             raise ShapeError(f"feed {self.name!r} has the shape {list(shape)}, the program wants "
                              f"[{', '.join(map(str, want))}]\n  your line: {user_line()}")
@@ -208,9 +208,12 @@ class Executor:
     ``check_nan`` lets every run look at what each operator writes, and fail with ``NotFiniteError`` at the first value that is NaN or infinite, by the
     operator's name and the line that made it; ``train_from_dataset`` and ``Trainer`` do so, too. It costs a pass over all values. None, the
     default, takes what ``TRIREME_CHECK_NAN`` says (``1``: yes), else False; ``trireme launch --check-nan`` sets that.
+
+    ``matmul_precision`` is ``"float32"`` or ``"bfloat16"``: how matrix products of float32 tensors are computed. None, the default, takes what
+    ``fluid.set_matmul_precision`` says at the time of each run. ``train_from_dataset`` and ``Trainer`` have it, too.
     """
 
-    def __init__(self, place: Any = None, *, check_nan: bool | None = None) -> None:
+    def __init__(self, place: Any = None, *, check_nan: bool | None = None, matmul_precision: str | None = None) -> None:
         if place is not None and not isinstance(place, CPUPlace):
             raise TypeError(f"Executor: the place must be CPUPlace(), got {place!r}")
         self.place = place or CPUPlace()
@@ -218,6 +221,7 @@ class Executor:
         self._turn = new_turn(self)
         self._before_run, self._after_run = _job_hooks()
         self.check_nan = os.environ.get("TRIREME_CHECK_NAN", "0") not in ("", "0") if check_nan is None else check_nan
+        self.matmul_precision = matmul_precision
 
     def __del__(self) -> None:
         native = getattr(self, "_native", None)
@@ -233,6 +237,16 @@ class Executor:
     def check_nan(self, check_nan: bool) -> None:
         self._check_nan = bool(check_nan)
         lib.tr_executor_check_finite(self._native.ptr, self._check_nan)
+
+    @property
+    def matmul_precision(self) -> str:
+        """``"float32"`` or ``"bfloat16"``, how runs multiply matrices. Set it to one of them, or to None for that of the process."""
+        return precision_name(lib.tr_executor_matmul_precision(self._native.ptr))
+
+    @matmul_precision.setter
+    def matmul_precision(self, precision: str | None) -> None:
+        chars = ffi.NULL if precision is None else precision_chars("Executor: matmul_precision", precision)
+        check(lib.tr_executor_set_matmul_precision(self._native.ptr, chars))
 
     def run(self, program: Program | None = None, feed: dict[str, Any] | None = None,
             fetch_list: Sequence[Any] | None = None, feed_var_name: str = "feed", fetch_var_name: str = "fetch",
@@ -278,7 +292,14 @@ class Executor:
 
     def _prepare(self, program: Program, scope: Scope, feed: dict[str, Any], names: Sequence[str],
                  key: Any) -> _Prepared:
-        prepared = _Prepared(self._native, program, scope, list(feed), names)
+        try:
+            prepared = _Prepared(self._native, program, scope, list(feed), names)
+        except NotFoundError as error:
+            if program._is_servers:
+                raise UnsupportedError("this is a server's program (get_pserver_program): the gradients that it reads come from trainers. Servers are "
+                                       "started by 'trireme launch --servers 2 --trainers 2 SCRIPT', which needs no branch for them in the "
+                                       f"script\n  {error}") from None
+            raise
         kept = program._prepared
         kept.pop(key, None)
         while len(kept) >= _MAX_KEPT:

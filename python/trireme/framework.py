@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .block import Block, Operator, Parameter, Variable, name_scope
 from .core import GRAD_SUFFIX, CPUPlace, OpRole
+from .op import OpProtoHolder, get_all_op_protos
+from .places import CUDAPinnedPlace, CUDAPlace, cuda_pinned_places, cuda_places, is_compiled_with_cuda
 from .program import (Program, default_main_program, default_startup_program, program_guard, switch_main_program,
                       switch_startup_program)
 
@@ -27,6 +29,9 @@ def get_var(name: str, program: Program | None = None) -> Variable:
     return (program or default_main_program()).global_block().var(name)
 
 
+_get_var = get_var
+
 __all__ = ["Program", "Block", "Operator", "Variable", "Parameter", "program_guard", "default_main_program",
            "default_startup_program", "switch_main_program", "switch_startup_program", "name_scope", "CPUPlace",
+           "CUDAPlace", "CUDAPinnedPlace", "cuda_places", "cuda_pinned_places", "is_compiled_with_cuda", "OpProtoHolder", "get_all_op_protos",
            "GRAD_SUFFIX", "OpRole", "cpu_places", "in_dygraph_mode", "grad_var_name", "get_var"]

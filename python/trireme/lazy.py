@@ -17,7 +17,7 @@ def load_later(package: str, names: Mapping[str, Sequence[str]]) -> tuple[Callab
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = importlib.import_module(f"{package}.{module_of[name]}")
-        value = module if name in names[""] else getattr(module, name)
+        value = module if name in names.get("", ()) else getattr(module, name)
         sys.modules[package].__dict__[name] = value
         return value
 

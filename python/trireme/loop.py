@@ -144,7 +144,8 @@ def _run_loop(executor: Executor, program: Program, dataset: Dataset, scope: Sco
                              has_leases=may_lease, lease=dataset._given["lease"],
                              idle=ffi.NULL if part.idle is None else part.idle.desc._native.ptr,
                              flush=ffi.NULL if part.flush is None else part.flush.desc._native.ptr,
-                             check_finite=executor.check_nan)
+                             check_finite=executor.check_nan, has_precision=True,
+                             precision=lib.tr_executor_matmul_precision(executor._native.ptr))
     before, start = dataset._counts(), time.perf_counter()
     out = ffi.new("tr_loop **")
     check(lib.tr_loop_new(out, native.ptr, place.ptr, dataset._get(), options))
@@ -168,7 +169,7 @@ def _run_loop(executor: Executor, program: Program, dataset: Dataset, scope: Sco
 def _part(executor: Executor, program: Program, scope: Scope, names: tuple[str, ...], trains: bool) -> LoopPart:
     if executor._before_run is not None:
         from .distributed.training import before_loop
-        return before_loop(program, scope, names)
+        return before_loop(executor, program, scope, names)
     part = LoopPart(program, None, names, None, False)
     if trains:
         from .distributed.lone_keeper import in_one_process

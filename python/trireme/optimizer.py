@@ -80,6 +80,7 @@ class Optimizer:
                 rate = create_global_var([1], float(rate), "float32", persistable=True,
                                          name=unique_name.generate("learning_rate"))
             self._rates[program] = rate
+            program.__dict__.setdefault("_learning_rate", rate.name)       # for callbacks.LearningRateLogger
         return self._rates[program]
 
     def _global_learning_rate(self, program: Program | None = None) -> Variable | None:

@@ -37,6 +37,7 @@ class Program:
         self._prepared: dict[Any, Any] = {}            # runs that an Executor has prepared
         self._turn = new_turn(self)                    # held while it runs
         self._is_distributed = False
+        self._is_servers = False                       # what DistributeTranspiler made for a server
 
     @property
     def blocks(self) -> list[Block]:
@@ -113,6 +114,10 @@ class Program:
     def _backward_role_guard(self) -> Any:
         return self._role_guard(OpRole.Backward)
 
+    def _get_var(self, name: str) -> Variable:
+        """Return a variable of the global block."""
+        return self.global_block().var(name)
+
     def list_vars(self) -> Iterator[Variable]:
         """Go through the variables of all blocks."""
         for block in self.blocks:
@@ -141,13 +146,12 @@ class Program:
         """Take over what only Python knows of the variables of the same names."""
         for mine, theirs in zip(self.blocks, other.blocks):
             mine._take_views(theirs)
-            for name, var in list(mine.vars.items()):
-                old = theirs._vars.get(name)
-                if isinstance(old, Parameter):
-                    var.__class__ = Parameter
-                    var.__dict__.update(old._like())
-                elif old is not None:
-                    var.stop_gradient, var.is_data, var.error_clip = old.stop_gradient, old.is_data, old.error_clip
+            for name, old in theirs.vars.items():
+                known = old._python_side()
+                var = mine._find(name) if known else None
+                if var is not None:
+                    var.__class__ = Parameter if isinstance(old, Parameter) else Variable
+                    var.__dict__.update(known)
         self._current_role, self._is_distributed = other._current_role, other._is_distributed
 
     def _keep_forward(self) -> None:
@@ -228,6 +232,18 @@ class Program:
         return self.clone(for_test=True)
 
     _inference_optimize = inference_optimize
+
+    def expand(self) -> Program:
+        """Return a copy in which operators that are made of others are replaced by those, as a plan does it.
+
+        >>> x = fluid.layers.data("x", [4])
+        >>> y = fluid.layers.label_smooth(x, epsilon=0.1)
+        >>> [op.type for op in fluid.default_main_program().expand().global_block().ops]
+        ['scale', 'shape', 'slice', 'cast', 'reciprocal', 'scale', 'elementwise_add']
+        """
+        program = Program(self.desc.expand())
+        program._copy_python_side(self)
+        return program
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         """Return the program as text, one line per variable and operator."""

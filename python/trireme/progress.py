@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from .trainer import BeginPass, EndIteration, EndPass, Event
+from .events import BeginPass, EndIteration, EndPass, Event
 
 
 class Progress:
@@ -100,7 +100,8 @@ class Progress:
         if not self._speaks:
             return
         rate = self._samples / max(time.monotonic() - self._start, 1e-9)
-        metrics = "".join(f"  {name} {value:.4f}" for name, value in event.metrics.items())
+        numbers = {**event.metrics, **{name: value for name, value in getattr(event, "logs", {}).items() if name not in ("loss", *event.metrics)}}
+        metrics = "".join(f"  {name} {value:.4f}" for name, value in numbers.items())
         self._print(f"epoch {event.pass_id + 1}/{self._epochs}  mean loss {event.cost:.4f}{metrics}  "
                     f"{rate:.0f} samples/s", "\n")
 

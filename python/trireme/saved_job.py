@@ -17,6 +17,7 @@ from .framework import Program, Variable, default_main_program, default_startup_
 from .io import _once, is_persistable
 from .loop import _check, _check_slots, _options
 from .names import path_chars
+from .precision import parse as parse_precision
 from .sparse_table import is_table, table_names
 from .tensor import Scope
 
@@ -54,13 +55,14 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
              fetch_list: Sequence[Any] = (), fetch_info: Sequence[str] | None = None, *, print_period: int = 100,
              epochs: int = 1, steps: int = 0, thread: int = 1, in_memory: bool = False, shuffle_seed: int | None = None,
              save_folder: str | None = None, servers: int | Sequence[int] = (), mode: str | None = None,
-             check_nan: bool = False) -> None:
+             check_nan: bool = False, matmul_precision: str | None = None) -> None:
     """Write a file that ``trireme-trainer`` runs: the startup program, then ``program`` over ``dataset``.
 
     The settings are those of ``Executor.train_from_dataset``. ``in_memory`` reads all lines first, and ``shuffle_seed``
     then shuffles them before each epoch. ``save_folder`` is where the variables that persist are written at the end, as
     ``io.save_persistables`` does. ``servers`` are the numbers of parameter servers that the job shall be able to
-    run with (1, or (1, 2, 4)), in ``mode``; none: it runs in one process. Paths of files are kept as they are given.
+    run with (1, or (1, 2, 4)), in ``mode``; none: it runs in one process. ``matmul_precision`` is as ``Executor`` takes it; None: as
+    ``TRIREME_MATMUL_PRECISION`` says where the job runs. Paths of files are kept as they are given.
 
     A job is code: whoever runs it runs the ``pipe_command`` of the dataset, and operators of the programs that touch files.
 
@@ -81,6 +83,7 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     if save_folder is not None and not os.fspath(save_folder):
         raise InvalidArgumentError(f"save_job: save_folder={save_folder!r}: this is no folder")
     chosen = parse(mode) if mode else None
+    exact = None if matmul_precision is None else parse_precision("save_job: matmul_precision", matmul_precision)
     _check_slots(program, dataset)
     if shuffle_seed is not None and not in_memory:
         raise InvalidArgumentError("save_job: shuffle_seed needs in_memory=True: only lines in memory are shuffled")
@@ -95,7 +98,8 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     desc.data, desc.in_memory = spec[0], in_memory
     options, kept_too = _options(names, labels or names, report_every=print_period, epochs=epochs, steps=steps,
                                  threads=thread, is_shuffled=shuffle_seed is not None, shuffle_seed=shuffle_seed or 0,
-                                 check_finite=check_nan, lease=dataset._given["lease"])
+                                 check_finite=check_nan, lease=dataset._given["lease"], has_precision=exact is not None,
+                                 precision=exact or 0)
     desc.loop = options[0]
     desc.save_folder = keep.chars(save_folder)
     saved = sorted({var.name for var in program.list_vars() if is_persistable(var) and not is_table(var)})
@@ -104,15 +108,15 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     states += [(name, None, TABLE) for name in sorted(table_names(program))]
     desc.kept = keep.array("tr_saved_state[]", [[keep.chars(name), keep.chars(param), kind] for name, param, kind in states])
     desc.kept_count = len(states)
-    cuts = keep.array("tr_saved_cut[]", len(counts))
+    partitions = keep.array("tr_saved_partition[]", len(counts))
     for i, count in enumerate(counts):
-        _fill_cut(cuts[i], keep, program, startup, count, chosen, names, dataset)
-    desc.cuts, desc.cut_count = cuts, len(counts)
+        _fill_partition(partitions[i], keep, program, startup, count, chosen, names, dataset)
+    desc.partitions, desc.partition_count = partitions, len(counts)
     _once("save_job", path, lambda: check(lib.tr_saved_job_write(path_chars(path), desc)))
     del kept, kept_too
 
 
-def _fill_cut(cut: Any, keep: _Keep, program: Program, startup: Program, servers: int, mode: Mode | None,
+def _fill_partition(partition: Any, keep: _Keep, program: Program, startup: Program, servers: int, mode: Mode | None,
               names: Sequence[str], dataset: Dataset) -> None:
     """The programs for one number of servers, as a script in such a job would have them."""
     from .distributed import compression, on_nan
@@ -125,7 +129,7 @@ def _fill_cut(cut: Any, keep: _Keep, program: Program, startup: Program, servers
     for name in names:
         if name in result.on_servers:
             raise InvalidArgumentError(f"save_job: {name!r} is computed on the parameter servers: a trainer cannot fetch it")
-    spec = cut.spec
+    spec = partition.spec
     spec.mode, spec.compress = keep.chars(result.mode.text), keep.chars(compression.current())
     spec.on_nan = keep.chars(on_nan.current())
     spec.cache_rows, spec.cache_staleness = row_cache().rows, row_cache().staleness
@@ -134,13 +138,13 @@ def _fill_cut(cut: Any, keep: _Keep, program: Program, startup: Program, servers
     spec.blocks = keep.array("tr_job_block[]", [[keep.chars(one.param), keep.chars(one.grad), one.server, int(one.dtype),
                                                  one.bytes, one.source in result.means, one.source in result.read_alone] for one in result.blocks])
     spec.block_count = len(result.blocks)
-    cut.block_rows = keep.array("tr_saved_rows[]", [[keep.chars(result.means.get(one.source, one.source)), one.begin, one.end]
+    partition.block_rows = keep.array("tr_saved_rows[]", [[keep.chars(result.means.get(one.source, one.source)), one.begin, one.end]
                                                     for one in result.blocks])
     values = keep.array("tr_job_value[]", len(result.values))
     for native, value in zip(values, result.values):
         native.server, native.name = value.server, keep.chars(value.name)
     spec.values, spec.value_count = values, len(result.values)
-    cut.value_rows = keep.array("tr_saved_rows[]", [[keep.chars(one.source), one.begin, one.end] for one in result.values])
+    partition.value_rows = keep.array("tr_saved_rows[]", [[keep.chars(one.source), one.begin, one.end] for one in result.values])
     given = dataset._given
     facts = [*facts_of(result, first_values(startup)),
              ("data", f"{given['format']}, batches of {given['batch_size']}, split {given['split']!r}")]
@@ -149,11 +153,11 @@ def _fill_cut(cut: Any, keep: _Keep, program: Program, startup: Program, servers
     prepare, begin = _own_variables(result)
     for field, one in (("trainer", result.trainer), ("idle", result.idle), ("prepare", prepare), ("begin", begin),
                        ("flush", result.flush)):
-        setattr(cut, field, keep.program(one))
-    cut.tables, cut.table_count = keep.texts(result.tables), len(result.tables)
-    cut.fetches = keep.texts([result.means.get(name, name) for name in names])
+        setattr(partition, field, keep.program(one))
+    partition.tables, partition.table_count = keep.texts(result.tables), len(result.tables)
+    partition.fetches = keep.texts([result.means.get(name, name) for name in names])
     on_servers = sorted(result.on_servers)
-    cut.on_servers, cut.on_server_count = keep.texts(on_servers), len(on_servers)
+    partition.on_servers, partition.on_server_count = keep.texts(on_servers), len(on_servers)
 
 
 def _own_variables(result: Any) -> tuple[Program, Program | None]:

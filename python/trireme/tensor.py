@@ -13,7 +13,7 @@ import numpy as np
 
 from ._core import ffi, lib
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, convert_dtype
-from .errors import OutOfMemoryError, check
+from .errors import EnforceNotMet, LengthsError, OutOfMemoryError, check
 from .native import Native
 from .names import name_chars
 from .turns import new_turn, share_turn
@@ -175,8 +175,11 @@ class LoDTensor(_Tensor):
     """
 
     def set(self, array: Any, place: CPUPlace | None = None) -> None:
-        """Copy ``array`` into the tensor; sequence offsets are dropped."""
+        """Copy ``array`` into the tensor. Sequence offsets stay if they fit its rows, and are dropped otherwise."""
+        lod = self.lod()
         self._set(array)
+        if lod and self.shape()[:1] == lod[-1][-1:]:
+            self.set_lod(lod)
 
     def lod(self) -> list[list[int]]:
         """Return the offsets of every level, the outermost first."""
@@ -220,7 +223,7 @@ class SelectedRows(_Tensor):
     def __init__(self, rows: Iterable[int] = (), height: int = 0, *, _native: Native | None = None,
                  _ptr: Any = None) -> None:
         super().__init__(_native, _ptr)
-        self._pending = ([int(row) for row in rows], int(height)) if _native is None else None
+        self._pending: tuple[list[int], int] | None = ([int(row) for row in rows], int(height)) if _native is None else None
 
     @classmethod
     def _adopt(cls, ptr: Any) -> SelectedRows:
@@ -238,6 +241,21 @@ class SelectedRows(_Tensor):
         check(lib.tr_tensor_set_rows(self._ptr, height, len(rows), rows))
         self._pending = None
 
+    def set_rows(self, rows: Iterable[int]) -> None:
+        """Say which rows these are. Before there are values, or with another number of rows, it counts from the next ``set``."""
+        self._plan([int(row) for row in rows], self.height())
+
+    def set_height(self, height: int) -> None:
+        """Say how high the whole tensor is, as ``set_rows`` does."""
+        self._plan(self.rows(), int(height))
+
+    def _plan(self, rows: list[int], height: int) -> None:
+        if self._is_initialized() and self.shape()[0] == len(rows):
+            check(lib.tr_tensor_set_rows(self._ptr, height, len(rows), rows))
+            self._pending = None
+        else:
+            self._pending = rows, height
+
     def rows(self) -> list[int]:
         if self._pending:
             return list(self._pending[0])
@@ -249,8 +267,8 @@ class SelectedRows(_Tensor):
         return self._pending[1] if self._pending else lib.tr_tensor_height(self._ptr)
 
     def get_tensor(self) -> LoDTensor:
-        """Return the rows' values, sharing the memory."""
-        return LoDTensor(self._native, self._ptr)
+        """Return the rows' values, sharing the memory; its ``set`` is that of the rows."""
+        return _RowsValues(self)
 
     def to_dense(self) -> np.ndarray:
         """Return the whole tensor: rows that were not selected are zero."""
@@ -264,12 +282,38 @@ class SelectedRows(_Tensor):
         return f"SelectedRows({what}, rows={self.rows()}, height={self.height()})"
 
 
-class LoDTensorArray(Sequence):
-    """A growing list of tensors, in a variable of a scope."""
+class _RowsValues(LoDTensor):
+    """The values of SelectedRows."""
 
-    def __init__(self, _native: Native, _ptr: Any) -> None:
+    def __init__(self, rows: SelectedRows) -> None:
+        super().__init__(rows._native, rows._ptr)
+        self._rows = rows
+
+    def set(self, array: Any, place: CPUPlace | None = None) -> None:
+        self._rows.set(array)
+
+
+class LoDTensorArray(Sequence):
+    """A growing list of tensors: one of its own, or that in a variable of a scope.
+
+    >>> array = fluid.LoDTensorArray()
+    >>> array.append(fluid.create_lod_tensor(np.ones((2, 1), "float32"), [[2]], fluid.CPUPlace()))
+    >>> array[0]
+    LoDTensor(float32[2, 1], lod=[[0, 2]])
+    """
+
+    def __init__(self, _native: Native | None = None, _ptr: Any = None) -> None:
+        if _native is None:
+            scope = Scope()
+            _native, _ptr = scope._native, scope.var("array")._ptr
         self._native = _native.retain()
         self._ptr = _ptr
+
+    def append(self, tensor: LoDTensor) -> None:
+        """Append a copy of a tensor, with its sequence offsets."""
+        if not isinstance(tensor, LoDTensor):
+            raise TypeError(f"LoDTensorArray.append takes a LoDTensor, got {tensor!r}")
+        check(lib.tr_var_array_append(self._ptr, tensor._ptr))
 
     def __del__(self) -> None:
         native = getattr(self, "_native", None)
@@ -407,14 +451,16 @@ def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]],
     if isinstance(data, list):
         lengths = [len(sequence) for sequence in data]
         if not recursive_seq_lens or list(recursive_seq_lens[-1]) != lengths:
-            raise ValueError(f"recursive_seq_lens is {recursive_seq_lens}, but the lists of the data have {lengths} "
-                             "elements")
+            raise LengthsError(f"recursive_seq_lens is {recursive_seq_lens}, but the lists of the data have {lengths} elements")
         data = np.concatenate([np.asarray(sequence) for sequence in data]).astype(np.int64).reshape(-1, 1)
     elif isinstance(data, LoDTensor):
         data = data.numpy()
     tensor = LoDTensor()
     tensor.set(data, place)
-    tensor.set_recursive_sequence_lengths(recursive_seq_lens)
+    try:
+        tensor.set_recursive_sequence_lengths(recursive_seq_lens)
+    except EnforceNotMet as error:
+        raise LengthsError(f"recursive_seq_lens is {recursive_seq_lens}, which does not fit the data {tensor.shape()}: {error}") from None
     return tensor
 
 

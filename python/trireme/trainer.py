@@ -12,53 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from . import distributed, io
+from .callbacks.base import History
+from .course import Course, Listener
 from .data_feeder import DataFeeder
+from .distributed.epochs import Means
+from .errors import check_whole
+from .events import (BeginIteration, BeginPass, BeginTraining, EndIteration, EndPass, EndTraining, Event, StopTraining,
+                     TestResult)
 from .executor import Executor, global_scope, scope_guard
 from .framework import Program, Variable, default_startup_program
 from .optimizer import Optimizer
 from .tensor import Scope
-
-
-class Event:
-    """What a handler is called with."""
-
-    def __init__(self, **facts: Any) -> None:
-        self.__dict__.update(facts)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.__dict__.items())})"
-
-
-class BeginPass(Event):
-    """A pass over the data begins: ``pass_id``."""
-
-
-class EndPass(Event):
-    """A pass has ended: ``pass_id``, the mean ``cost`` of its batches, the means of the ``metrics``."""
-
-
-class BeginIteration(Event):
-    """A batch begins: ``pass_id``, ``batch_id``."""
-
-
-class EndIteration(Event):
-    """A batch has ended: ``pass_id``, ``batch_id``, its ``cost``, its ``metrics`` by name, its number of ``samples``."""
-
-
-class TestResult(Event):
-    """What a test gave: the mean ``cost``, the means of the ``metrics``, the number of ``samples``."""
-
-
-class StopTraining(Exception):
-    """Raised by a handler to end the training after this batch.
-
-    In a job it ends the training of all trainers. In modes ``sync``, ``sync(fewer)`` and ``ssp(s)`` all end behind the same step: two steps
-    (``ssp(s)``: ``s + 3``) behind the one in which it was raised, if there is so much data. In the other modes the others end where they hear of
-    it. The handler that has raised it is called no more.
-    """
 
 
 class Trainer:
@@ -71,7 +36,7 @@ class Trainer:
     >>> loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
     >>> trainer = fluid.Trainer(loss, fluid.optimizer.SGD(0.1))
     >>> batch = [(np.array([a, b]), np.array([a - b])) for a in (0, 1) for b in (0, 1)]
-    >>> trainer.train(lambda: [batch] * 200, epochs=1)
+    >>> history = trainer.train(lambda: [batch] * 200, epochs=1)
     >>> bool(trainer.test(lambda: [batch]).cost < 0.001)
     True
     """
@@ -97,59 +62,72 @@ class Trainer:
         self._fetches = [self.loss.name, *(var.name for var in self.metrics.values())]
         self.executor.run(self.startup_program, scope=self.scope)
 
-    def _run(self, program: Program, feed: dict[str, Any]) -> tuple[float, dict[str, Any]]:
-        values = self.executor.run(program, feed=feed, fetch_list=self._fetches, scope=self.scope)
-        results = [float(value.reshape(-1)[0]) if value.size == 1 else value for value in values]
-        return results[0], dict(zip(self.metrics, results[1:]))
+    def _run(self, program: Program, feed: dict[str, Any], fetches: Sequence[str]) -> list[Any]:
+        values = self.executor.run(program, feed=feed, fetch_list=fetches, scope=self.scope)
+        return [float(value.reshape(-1)[0]) if value.size == 1 else value for value in values]
 
-    def train(self, reader: Callable[[], Iterable[Any]], epochs: int = 1,
-              event_handler: Callable[[Event], None] | None = None) -> None:
-        """Go over the reader's batches ``epochs`` times. In a job every trainer takes its slice of each batch."""
-        stop = distributed.stops.Stop()
+    def train(self, reader: Callable[[], Iterable[Any]], epochs: int = 1, event_handler: Callable[[Event], None] | None = None, *,
+              callbacks: Sequence[Listener] | None = None, validation: Callable[[], Iterable[Any]] | None = None) -> History:
+        """Go over the reader's batches ``epochs`` times. In a job every trainer takes its slice of each batch.
 
-        def handle(event: Event) -> None:
-            if event_handler is None or stop.is_asked:
-                return
-            try:
-                event_handler(event)
-            except StopTraining:
-                if stop.ask():
-                    raise
+        ``event_handler`` hears each event. ``callbacks`` is a list of ``fluid.callbacks``, or of functions of an event. ``validation`` is a reader,
+        which is gone over at the end of each epoch: ``val_loss`` and its kind are the means over its batches. In a job each trainer takes its slice of
+        them, too. With callbacks or validation trainers meet at the end of each epoch; its numbers are then those of the whole job, else the loss alone is.
 
-        try:
-            for pass_id in range(epochs):
-                handle(BeginPass(pass_id=pass_id))
-                costs, metrics, sizes = [], [], []
-                fed = ((len(batch), self.feeder.feed(batch)) for batch in distributed.shard(reader)())
-                for batch_id, (size, feed) in enumerate(distributed.prefetched(fed, lambda item: item[1])):
-                    handle(BeginIteration(pass_id=pass_id, batch_id=batch_id))
-                    cost, values = self._run(self.program, feed)
-                    costs.append(cost)
-                    metrics.append(values)
-                    sizes.append(size)
-                    handle(EndIteration(pass_id=pass_id, batch_id=batch_id, cost=cost, metrics=values, samples=size))
-                    if stop.is_due():
-                        return
-                if not costs:
-                    raise ValueError("the reader gave no batch")
-                handle(EndPass(pass_id=pass_id, cost=_mean(costs, sizes), metrics=self._means(metrics, sizes)))
-        except StopTraining:
-            pass
+        Return the history: ``history.history["loss"]`` has a number for each epoch, as have metrics and ``val_loss``. An epoch that a handler ends
+        in its middle is in it where there are callbacks or validation. ValueError: the reader gave no batch.
+        """
+        check_whole("Trainer.train: epochs", epochs)
+        course = Course("Trainer.train", self.program, self.scope, self.executor, epochs, event_handler, callbacks, validation is not None)
+        more = course.fetches()
+        validate = None if validation is None else lambda: self._means_of(distributed.shard(validation))[0]
+        course.begin()
+        for _ in range(epochs):
+            course.begin_epoch()
+            if course.is_over and not course.meets:
+                break
+            self._train_epoch(course, reader, more, validate)
+            if course.is_over:
+                break
+        course.end()
+        return course.history
+
+    def _train_epoch(self, course: Course, reader: Callable[[], Iterable[Any]], more: dict[str, str], validate: Callable[[], Means] | None) -> None:
+        names, fetches = ["loss", *self.metrics], [*self._fetches, *more.values()]
+        batches, sizes, latest = [], [], {}
+        fed = ((len(batch), self.feeder.feed(batch)) for batch in distributed.shard(reader)())
+        for number, (size, feed) in enumerate(distributed.prefetched(fed, lambda item: item[1])):
+            course.hear(BeginIteration(pass_id=course.epoch, batch_id=number))
+            if course.is_over:
+                break
+            values = self._run(self.program, feed, fetches)
+            latest = dict(zip(more, values[len(names):]))
+            batches.append(values[:len(names)])
+            sizes.append(size)
+            metrics = dict(zip(self.metrics, values[1:]))
+            course.hear(EndIteration(pass_id=course.epoch, batch_id=number, cost=values[0], metrics=metrics, samples=size,
+                                     logs={**dict(zip(names, values)), **latest}))
+            if course.is_due():
+                break
+        if not batches and not course.is_over:
+            raise ValueError("the reader gave no batch")
+        course.end_epoch(Means.of(names, batches, sizes) if batches else Means({}, 0.0), latest, validate)
+
+    def _means_of(self, reader: Callable[[], Iterable[Any]]) -> tuple[Means, int]:
+        """Return the means over a reader's batches, and the number of samples."""
+        batches, sizes = [], []
+        for batch in reader():
+            batches.append(self._run(self.test_program, self.feeder.feed(batch), self._fetches))
+            sizes.append(len(batch))
+        if not batches:
+            raise ValueError("the reader gave no batch")
+        return Means.of(["loss", *self.metrics], batches, sizes), sum(sizes)
 
     def test(self, reader: Callable[[], Iterable[Any]]) -> TestResult:
-        """Return the means over the reader's batches, weighted by their sizes."""
-        costs, metrics, sizes = [], [], []
-        for batch in reader():
-            cost, values = self._run(self.test_program, self.feeder.feed(batch))
-            costs.append(cost)
-            metrics.append(values)
-            sizes.append(len(batch))
-        if not costs:
-            raise ValueError("the reader gave no batch")
-        return TestResult(cost=_mean(costs, sizes), metrics=self._means(metrics, sizes), samples=sum(sizes))
-
-    def _means(self, metrics: list[dict[str, Any]], sizes: list[int]) -> dict[str, float]:
-        return {name: _mean([values[name] for values in metrics], sizes) for name in self.metrics}
+        """Return the means over the reader's batches, weighted by their sizes. In a job they are of this trainer's own reader."""
+        means, samples = self._means_of(reader)
+        metrics = dict(means.values)
+        return TestResult(cost=metrics.pop("loss"), metrics=metrics, samples=samples)
 
     def save_params(self, dirname: str) -> None:
         """Write all that persists; ``load_params`` goes on from there."""
@@ -174,11 +152,5 @@ class Trainer:
             io.save_inference_model(dirname, feeds, targets, self.executor, self.program)
 
 
-def _mean(values: Sequence[Any], sizes: Sequence[int]) -> float:
-    """The mean by samples. Batches without any count for nothing, unless all are: a job's loss is then still that of all."""
-    means = np.array([np.mean(value) for value in values])
-    counts = np.array(sizes)
-    return float(np.average(means[counts > 0], weights=counts[counts > 0]) if counts.any() else means.mean())
-
-
-__all__ = ["Trainer", "Event", "BeginPass", "EndPass", "BeginIteration", "EndIteration", "TestResult", "StopTraining"]
+__all__ = ["Trainer", "Event", "BeginTraining", "EndTraining", "BeginPass", "EndPass", "BeginIteration", "EndIteration", "TestResult",
+           "StopTraining"]

@@ -65,6 +65,38 @@ def _compare(type: str, x: Any, y: Any) -> Variable:
     return out
 
 
+_END = 2**31 - 1
+
+
+def _without_ellipsis(items: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+    places = [i for i, item in enumerate(items) if item is Ellipsis]
+    if not places:
+        return items
+    if len(places) > 1:
+        raise IndexError(f"an index has at most one ellipsis, got {items!r}")
+    return (*items[:places[0]], *[slice(None)] * (rank - len(items) + 1), *items[places[0] + 1:])
+
+
+def _every(x: Any, axis: int, step: int) -> Variable:
+    """Every ``step``-th element along an axis: from the front, or from the back where the step is below 0."""
+    length: Any = x.shape[axis]
+    if length is None:
+        whole = _append(x, "shape", {"Input": [x]}, dtype=VarType.INT32)[axis:axis + 1]
+        length = whole.astype("int64")
+    else:
+        length = _append(x, "fill_constant", {}, {"shape": [1], "dtype": int(VarType.INT64), "value": float(length)},
+                         dtype=VarType.INT64)
+    start, end = (_constant_like(length, 0), length) if step > 0 else (length - 1, _constant_like(length, -1))
+    places = _append(x, "range", {"Start": [start], "End": [end], "Step": [_constant_like(length, step)]}, dtype=VarType.INT64)
+    places.stop_gradient = True
+    order = [axis, *[i for i in range(len(x.shape)) if i != axis]]
+    back = [order.index(i) for i in range(len(order))]
+    if axis:
+        x = _append(x, "transpose", {"X": [x]}, {"axis": order})
+    x = _append(x, "gather", {"X": [x], "Index": [places]})
+    return _append(x, "transpose", {"X": [x]}, {"axis": back}) if axis else x
+
+
 class VariableMath:
     """The operators of Python for ``Variable``. A number stands for a constant of the variable's type.
 
@@ -176,8 +208,11 @@ class VariableMath:
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        raise TypeError(f"{self!r} has no truth value while the program is built; "
-                        "use layers.While or layers.ConditionalBlock, or compare names")
+        """Return True, so that ``if bias:`` asks whether there is a variable. A bool tensor's truth is not known while a program is built."""
+        if self.dtype == VarType.BOOL:
+            raise TypeError(f"{self!r} has no truth value while the program is built; "
+                            "use layers.While or layers.ConditionalBlock, or compare names")
+        return True
 
     def astype(self, dtype: Any) -> Variable:
         """Return the variable's values as another data type.
@@ -190,27 +225,37 @@ class VariableMath:
                        dtype=target)
 
     def __getitem__(self, index: Any) -> Variable:
-        """Return a part, cut by numbers and slices of step 1: ``x[0]``, ``x[:, 1:3]``."""
-        items = index if isinstance(index, tuple) else (index,)
+        """Return a part, cut by numbers and slices: ``x[0]``, ``x[:, 1:3]``, ``x[..., ::-1]``.
+
+        As in NumPy, and in Fluid since 1.5, a number takes its dimension away; that of a variable of one dimension stays, [1].
+        """
+        items = _without_ellipsis(index if isinstance(index, tuple) else (index,), len(self.shape))
         if len(items) > len(self.shape):
             raise IndexError(f"{self!r} has {len(self.shape)} dimensions, got the index {index!r}")
-        axes, starts, ends, drop = [], [], [], []
+        axes, starts, ends, drop, steps = [], [], [], [], {}
         for axis, item in enumerate(items):
             if isinstance(item, slice):
-                if item.step not in (None, 1):
-                    raise ValueError(f"{self.name}: a slice must have step 1, got {item!r}")
-                if item.start is None and item.stop is None:
+                start, end, step = item.start, item.stop, 1 if item.step is None else int(item.step)
+                if step == 0:
+                    raise ValueError(f"{self.name}: the step of a slice must not be 0, got {item!r}")
+                if step < 0:                           # the same elements from the front
+                    start, end = (None if end is None else _END if end == -1 else end + 1,
+                                  None if start is None or start == -1 else start + 1)
+                if step != 1:
+                    steps[axis] = step
+                if start is None and end is None:
                     continue
-                start, end = item.start or 0, 2**31 - 1 if item.stop is None else item.stop
             else:
-                start, end = int(item), int(item) + 1 if item != -1 else 2**31 - 1
+                start, end = int(item), int(item) + 1 if item != -1 else None
                 drop.append(axis)
             axes.append(axis)
-            starts.append(start)
-            ends.append(end)
+            starts.append(start or 0)
+            ends.append(_END if end is None else end)
         out: Any = self
         if axes:
             out = _append(self, "slice", {"Input": [self]}, {"axes": axes, "starts": starts, "ends": ends})
+        for axis, step in steps.items():
+            out = _every(out, axis, step)
         if drop and len(drop) < len(self.shape):
             out = _append(out, "squeeze", {"X": [out]}, {"axes": drop})
         return out

@@ -146,14 +146,14 @@ def wait_for(process: subprocess.Popen[str], has_come: Callable[[], object], wha
 
 
 class Launched:
-    """A job under ``trireme launch``. ``heirs``: spares take the places of trainers, too."""
+    """A job under ``trireme launch``. ``replacements``: standbys take the places of trainers, too."""
 
     def __init__(self, servers: int, trainers: int, *args: object, version: str | None = None,
                  options: tuple[object, ...] = (), script: Path = SCRIPT, env: dict[str, str] | None = None,
-                 heirs: bool = False) -> None:
+                 replacements: bool = False) -> None:
         quiet = () if "--progress" in options else ("--progress", 0)
         command = launch_command(servers, trainers, *args, version=version, script=script,
-                                 options=(*quiet, "--spares-for", "all" if heirs else "servers", *options))
+                                 options=(*quiet, "--standbys-for", "all" if replacements else "servers", *options))
         self.servers, self.trainers = servers, trainers
         self.process = subprocess.Popen(command, env=env or environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True)

@@ -82,15 +82,15 @@ def test_all_trainers_get_the_same(tmp_path: Path, servers: int) -> None:
 
 @HAS_FIVE
 @pytest.mark.parametrize(("at", "turn"), [("before-1", 1), ("behind-1", 1), ("step-6", 1), ("step-3", 0)])
-@pytest.mark.parametrize("heirs", [True, False])
-def test_a_dead_trainer_is_waited_for_and_gets_what_it_got(tmp_path: Path, at: str, turn: int, heirs: bool) -> None:
-    text = launch(2, 2, "--out", tmp_path / "out", "--kill", 1, "--at", at, script=MEET, heirs=heirs)
+@pytest.mark.parametrize("replacements", [True, False])
+def test_a_dead_trainer_is_waited_for_and_gets_what_it_got(tmp_path: Path, at: str, turn: int, replacements: bool) -> None:
+    text = launch(2, 2, "--out", tmp_path / "out", "--kill", 1, "--at", at, script=MEET, replacements=replacements)
     assert (tmp_path / "out.died").exists(), text
     expect_rounds(said(tmp_path / "out", 2), 2, 3, broken=turn)
 
 
 @HAS_FIVE
-def test_a_spare_that_serves_has_what_was_posted(tmp_path: Path) -> None:
+def test_a_standby_that_serves_has_what_was_posted(tmp_path: Path) -> None:
     job = Launched(2, 2, "--out", tmp_path / "out", "--rounds", 400, "--steps", 1, script=MEET)
     ranks = job.ranks()
     os.kill(ranks.known[0].pid, signal.SIGKILL)                # server 0 has the board

@@ -94,7 +94,7 @@ def test_several_trainers_clip_by_the_norm_of_their_mean(tmp_path):
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_a_server_that_is_missing_in_the_exchange_is_named(blow, tmp_path):
     job = Launched(3, 1, "--clip", 0.2, "--steps", 4000, "--pause", 0.002, "--mark", tmp_path / "begun",
-                   options=("--spares", 0, "--restarts", 0))
+                   options=("--standbys", 0, "--restarts", 0))
     ranks = job.ranks()
     job.await_training(tmp_path / "begun")
     signal.pidfd_send_signal(ranks.known[1].fd, blow)

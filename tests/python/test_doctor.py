@@ -34,7 +34,7 @@ def lines(checks):
 @needs_mpi
 def test_this_installation_is_sound():
     checks = lines(doctor.installation())
-    assert {"Python", "processor", "threads", "OpenBLAS", "mpirun", "its library", "server program", "/dev/shm"} <= set(checks)
+    assert {"Python", "processor", "threads", "OpenBLAS", "bfloat16 products", "mpirun", "its library", "server program", "/dev/shm"} <= set(checks)
     for what in ("Python", "OpenBLAS", "mpirun", "its library", "server program", "environment"):
         assert not checks[what].advice, checks[what]
     assert checks["OpenBLAS"].got[0].isalpha()

@@ -187,8 +187,8 @@ def test_feeds_that_do_not_fit(exe, line):
     x = layers.data("x", [3])
     y = layers.exp(x)
     good = np.ones((2, 3), "float32")
-    with raises(core.ShapeError, "feed 'x' has the shape [2, 4], the program wants [?, 3]", line(1)):
-        exe.run(feed={"x": np.ones((2, 4), "float32")}, fetch_list=[y])
+    with raises(core.ShapeError, "feed 'x' has the shape [3], the program wants [?, 3]", line(1)):
+        exe.run(feed={"x": np.ones(3, "float32")}, fetch_list=[y])
     with raises(core.DTypeError, "feed 'x' is float64, the program wants float32: give x.astype('float32')", line(1)):
         exe.run(feed={"x": np.ones((2, 3))}, fetch_list=[y])
     with raises(core.NotFoundError, "feed 'xx' is no variable of the program; did you mean 'x'?"):

@@ -393,14 +393,14 @@ def test_of_a_job_that_was_started_again_the_last_start_counts(tmp_path):
     assert "trainer-1.jsonl has nothing of the job's last start" in read.remarks
 
 
-def test_a_spare_stands_in_the_place_that_it_took(tmp_path):
+def test_a_standby_stands_in_the_place_that_it_took(tmp_path):
     job = Job(tmp_path)
     died = {"event": "died", "rank": 1, "role": "server", "index": 1, "how": "died"}
     job.write("server", 1, {"event": "steps", "server": 1, "updates": 10})
-    job.write("spare", 0, died, {"event": "took_place", "server": 1}, {
+    job.write("standby", 0, died, {"event": "took_place", "server": 1}, {
         "event": "summary", "server": 1, "updates": 90, "apply_ms": 9.0, "steps_by_trainer": [90, 90, 90]})
     read = logs.read(tmp_path)
-    assert read.servers[1].name == "spare-0.jsonl" and read.servers[1].number("updates") == 90
+    assert read.servers[1].name == "standby-0.jsonl" and read.servers[1].number("updates") == 90
     assert "server 1 died; the others went on" in read.remarks and "took the place of server 1" in "\n".join(read.remarks)
 
 
@@ -435,7 +435,7 @@ def test_a_slow_trainer_is_found(tmp_path):
 @pytest.mark.parametrize("step", [0, 5])
 def test_a_trainer_that_sleeps_for_ever_is_named(mode, step, tmp_path):
     launched = Launched(1, 3, "--steps", 100000, "--stop", step, "--sleep", 0.01, script=PACED,
-                        options=("--log", tmp_path, "--mode", mode, "--spares", 0, "--timeout", 15),
+                        options=("--log", tmp_path, "--mode", mode, "--standbys", 0, "--timeout", 15),
                         env=environment(TRIREME_LOG_SECONDS="0.5"))
     code, text = launched.end()
     assert code == 124, text
@@ -458,14 +458,14 @@ def test_slow_readers_of_data_are_seen(tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_servers_that_apply_are_seen(tmp_path):
-    launch(1, 2, "--steps", 30, "--width", 1500, "--batch", 1, "--adam", script=PACED, options=("--log", tmp_path, "--spares", 0))
+    launch(1, 2, "--steps", 30, "--width", 1500, "--batch", 1, "--adam", script=PACED, options=("--log", tmp_path, "--standbys", 0))
     assert "use more servers than 1" in advised(tmp_path, "servers_apply").text
 
 
 @needs_mpi
 @pytest.mark.mpi
 def test_rows_are_told_from_what_is_compressed(tmp_path):
-    launch(1, 2, "--keys", 20000, "--width", 64, script=ROWS, options=("--log", tmp_path, "--spares", 0))
+    launch(1, 2, "--keys", 20000, "--width", 64, script=ROWS, options=("--log", tmp_path, "--standbys", 0))
     figures = figures_in(tmp_path)
     assert advice.compressible(figures) is None and "--compress fp16" not in explained(tmp_path)
     assert sum(figures.traffic(kind)[0] for kind in ("rows", "row_gradients")) > 0.9 * figures.mean("bytes")
@@ -476,7 +476,7 @@ def test_rows_are_told_from_what_is_compressed(tmp_path):
 def test_many_tables_are_seen_and_one_has_fewer_messages(tmp_path):
     messages = {}
     for tables in (52, 1):
-        launch(4, 2, "--tables", tables, script=ROWS, options=("--log", tmp_path / str(tables), "--spares", 0))
+        launch(4, 2, "--tables", tables, script=ROWS, options=("--log", tmp_path / str(tables), "--standbys", 0))
         messages[tables] = figures_in(tmp_path / str(tables)).mean("messages")
     saved = int(re.search(r"saves (\d+) messages", advised(tmp_path / "52", "many_tables").text)[1])
     assert saved > 300 and messages[52] - messages[1] > 0.9 * saved, messages
@@ -489,7 +489,7 @@ def test_bytes_that_compression_would_save_are_those_that_it_saves(tmp_path):
     figures = {}
     for compress in ("none", "fp16"):
         launch(1, 2, "--steps", 30, "--width", 1500, "--batch", 1, script=PACED,
-               options=("--log", tmp_path / compress, "--spares", 0, "--compress", compress))
+               options=("--log", tmp_path / compress, "--standbys", 0, "--compress", compress))
         figures[compress] = figures_in(tmp_path / compress)
     plain, smaller = figures["none"], figures["fp16"]
     touched = plain.traffic("gradients")[0]
@@ -509,7 +509,7 @@ def test_a_job_that_computes_is_left_alone(tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_a_trainer_that_was_killed_leaves_a_log(tmp_path):
-    job = Launched(1, 2, "--steps", 60, "--sleep", 0.05, script=PACED, options=("--log", tmp_path, "--mode", "async", "--spares", 0))
+    job = Launched(1, 2, "--steps", 60, "--sleep", 0.05, script=PACED, options=("--log", tmp_path, "--mode", "async", "--standbys", 0))
     ranks = job.ranks()
     deadline = time.monotonic() + 30
     while '"steps"' not in (tmp_path / "trainer-1.jsonl").read_text() if (tmp_path / "trainer-1.jsonl").exists() else True:
@@ -527,9 +527,9 @@ def test_a_trainer_that_was_killed_leaves_a_log(tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_every_field_of_the_logs_is_described(tmp_path):
-    launch(2, 2, "--tables", 2, script=ROWS, options=("--log", tmp_path / "logs", "--spares", 1, "--checkpoint", tmp_path / "kept"))
+    launch(2, 2, "--tables", 2, script=ROWS, options=("--log", tmp_path / "logs", "--standbys", 1, "--checkpoint", tmp_path / "kept"))
     lines = [(path.name, json.loads(line)) for path in sorted((tmp_path / "logs").iterdir()) for line in path.read_text().splitlines()]
-    assert {name for name, _ in lines} == {"launcher.jsonl", "server-0.jsonl", "server-1.jsonl", "spare-0.jsonl", "trainer-0.jsonl", "trainer-1.jsonl"}
+    assert {name for name, _ in lines} == {"launcher.jsonl", "server-0.jsonl", "server-1.jsonl", "standby-0.jsonl", "trainer-0.jsonl", "trainer-1.jsonl"}
     told = set(re.findall(r"`([^`]+)`", (SCRIPT.parents[3] / "docs" / "logs.md").read_text()))
     fields = {re.sub(r"_(median|max)_ms$", "_ms", field) for _, line in lines for field in line}
     traffic = {kind for _, line in lines for kind in line.get("bytes_by_class", ())}

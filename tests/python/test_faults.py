@@ -44,17 +44,17 @@ def until(condition, what, seconds=LIMIT):
         time.sleep(0.005)
 
 
-def launched(*args, heirs=True, **how):
-    """A job with spares for all, as the launcher starts them by itself."""
-    return Launched(*args, heirs=heirs, **how)
+def launched(*args, replacements=True, **how):
+    """A job with standbys for all, as the launcher starts them by itself."""
+    return Launched(*args, replacements=replacements, **how)
 
 
-def begin(tmp_path, *args, servers=2, trainers=2, spares=1, **how):
+def begin(tmp_path, *args, servers=2, trainers=2, standbys=1, **how):
     """A job that has made its first step, and the processes of its ranks."""
     mark = tmp_path / "begun"
     mark.unlink(missing_ok=True)
     job = launched(servers, trainers, *args, "--mark", mark, **how)
-    ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, trainers, spares)
+    ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, trainers, standbys)
     job.wait_for(lambda: ranks.look(0.0) or len(ranks.known) == ranks.size and mark.exists(), "a step of all ranks")
     return job, ranks
 
@@ -178,7 +178,7 @@ def test_a_trainer_that_is_killed_before_its_first_import_is_started_again(versi
 @pytest.mark.parametrize("mode", ["sync(backups=1)", "async"])
 def test_who_was_lost_in_one_start_is_not_lost_in_the_next(version, mode, tmp_path):
     """Server 0 dies there before all have agreed: what counts is of the start before, in which trainer 0 had died."""
-    job, ranks = begin(tmp_path, "--steps", 300, "--pause", 0.01, servers=1, trainers=3, heirs=False, version=version, options=("--mode", mode),
+    job, ranks = begin(tmp_path, "--steps", 300, "--pause", 0.01, servers=1, trainers=3, replacements=False, version=version, options=("--mode", mode),
                        env=environment(TRIREME_TRANSPORT=bad_transport(tmp_path, "DEAF")))
     os.kill(ranks.known[1].pid, signal.SIGKILL)
     until(lambda: said_in(job, "lost.1"), "the server does not miss trainer 0")
@@ -237,7 +237,7 @@ def test_a_script_that_ends_by_itself_before_it_joins_is_not_started_again(fault
 
 
 @needs_mpi
-def test_a_server_and_its_spare_may_die_at_once(undisturbed, tmp_path):
+def test_a_server_and_its_standby_may_die_at_once(undisturbed, tmp_path):
     job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz")
     for rank in 1, 4:
         os.kill(ranks.known[rank].pid, signal.SIGKILL)
@@ -248,7 +248,7 @@ def test_a_server_and_its_spare_may_die_at_once(undisturbed, tmp_path):
 
 @needs_mpi
 @pytest.mark.parametrize("mode", MODES)
-def test_a_spare_takes_a_servers_place_in_every_mode(mode, tmp_path):
+def test_a_standby_takes_a_servers_place_in_every_mode(mode, tmp_path):
     servers = 1 if "backups" in mode else 2
     job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", servers=servers, trainers=3,
                        options=("--mode", mode))
@@ -285,7 +285,7 @@ def test_who_dies_behind_its_goodbye_is_missed_by_nobody(version, mode, tmp_path
 
 
 @each_mpi
-@pytest.mark.parametrize("victim", [0, 2, 4], ids=["server", "trainer", "spare"])
+@pytest.mark.parametrize("victim", [0, 2, 4], ids=["server", "trainer", "standby"])
 def test_who_dies_when_all_have_said_goodbye_is_missed_by_nobody(version, victim, tmp_path):
     library = bad_transport(tmp_path, f"LAST={victim}")
     job = launched(2, 2, *ARGS, version=version, env=environment(TRIREME_TRANSPORT=library))
@@ -295,7 +295,7 @@ def test_who_dies_when_all_have_said_goodbye_is_missed_by_nobody(version, victim
 
 
 @needs_mpi
-def test_a_spare_serves_within_a_second(tmp_path):
+def test_a_standby_serves_within_a_second(tmp_path):
     """The longest step of the best of three, on a machine that does other things as well."""
     gaps = []
     while len(gaps) < 3 and (not gaps or min(gaps) > 1):
@@ -310,12 +310,12 @@ def test_a_spare_serves_within_a_second(tmp_path):
 # -- all at once -----------------------------------------------------------------------------------------------------------
 
 
-def halt_and_kill(tmp_path, mode, servers, who, *, spares=1, options=()):
+def halt_and_kill(tmp_path, mode, servers, who, *, standbys=1, options=()):
     """Let both trainers halt behind half of their steps, and kill them and whoever else is named. Return the job's end."""
     halted = tmp_path / "halted"
     job = launched(servers, 2, "--steps", STEPS, "--optimizer", "adam", "--fault", "halt once", "--fault-trainer", -1, "--halted", halted,
-                   "--out", tmp_path / "r.npz", heirs=spares > 1, options=("--mode", mode, "--spares", spares, *options))
-    ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, 2, spares)
+                   "--out", tmp_path / "r.npz", replacements=standbys > 1, options=("--mode", mode, "--standbys", standbys, *options))
+    ranks = Ranks(job.process.pid, Path("/nonexistent"), servers, 2, standbys)
     job.wait_for(lambda: ranks.look(0.0) or all(Path(f"{halted}.{index}").exists() for index in (0, 1)) and len(ranks.known) == ranks.size,
                  "two that halt")
     job.wait_for(lambda: said_in(job, f"listens.{servers}") or "--checkpoint" not in options, "one that listens")
@@ -355,9 +355,9 @@ def test_where_all_trainers_die_servers_know_more_than_a_checkpoint(mode, tmp_pa
 
 @pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_spare_does_not_leave_because_the_only_server_has_died(mode, undisturbed, tmp_path):
-    """It is to be a trainer's heir when another spare has taken the server's place."""
-    code, text = halt_and_kill(tmp_path, mode, 1, "and server 0", spares=3)
+def test_a_standby_does_not_leave_because_the_only_server_has_died(mode, undisturbed, tmp_path):
+    """It is to be a trainer's replacement when another standby has taken the server's place."""
+    code, text = halt_and_kill(tmp_path, mode, 1, "and server 0", standbys=3)
     assert code == 0 and text.count(" of 2: ") == 2, text
     assert "again" in text or text.count("takes the place of trainer") == 2, text
     if mode == "sync":
@@ -395,14 +395,14 @@ def test_who_wakes_after_half_a_minute_changes_nothing(version, victim, tmp_path
 
 
 @each_mpi
-@pytest.mark.parametrize("mode, victim, name", [("async", 3, "trainer 1"), ("sync(fewer)", 3, "trainer 1"), ("sync", 4, "spare 0")])
+@pytest.mark.parametrize("mode, victim, name", [("async", 3, "trainer 1"), ("sync(fewer)", 3, "trainer 1"), ("sync", 4, "standby 0")])
 def test_who_wakes_when_the_others_have_gone_on_ends_quietly(version, mode, victim, name, tmp_path):
     job, ranks = begin(tmp_path, "--steps", 500, "--pause", 0.02, "--out", tmp_path / "r.npz", version=version,
                        options=("--mode", mode), env=environment(TRIREME_TIMEOUT="1.5"))
     sleeper = ranks.known[victim]
     signal.pidfd_send_signal(sleeper.fd, signal.SIGSTOP)
     until(lambda: said_in(job, f"lost.{victim}"), "it is not missed")
-    with contextlib.suppress(ProcessLookupError):      # its heir has ended it
+    with contextlib.suppress(ProcessLookupError):      # its replacement has ended it
         signal.pidfd_send_signal(sleeper.fd, signal.SIGCONT)
     until(lambda: not is_running(sleeper.pid), "it lives")
     assert job.process.poll() is None, "the job was at its end too soon for this test"
@@ -440,7 +440,7 @@ def test_a_daemon_that_sleeps_holds_up_nobody(version, undisturbed, tmp_path):
 
 @needs_mpi
 def test_nobody_waits_for_a_daemon_that_sleeps_when_all_trainers_have_died(tmp_path):
-    job, ranks = begin(tmp_path, *ARGS, servers=1, trainers=2, heirs=False, options=("--mode", "async", "--restarts", 0))
+    job, ranks = begin(tmp_path, *ARGS, servers=1, trainers=2, replacements=False, options=("--mode", "async", "--restarts", 0))
     os.kill(mpirun_of(ranks), signal.SIGSTOP)
     for rank in (1, 2):
         os.kill(ranks.known[rank].pid, signal.SIGKILL)
@@ -511,7 +511,7 @@ def state_of(job, server):
 @each_mpi
 def test_a_damaged_state_is_not_used(version, undisturbed, tmp_path):
     """All die at once, and while the launcher looks away, what a server has kept is damaged."""
-    job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version, options=("--spares", 0), spares=0)
+    job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version, options=("--standbys", 0), standbys=0)
     job.process.send_signal(signal.SIGSTOP)
     for one in ranks.known.values():
         os.kill(one.pid, signal.SIGKILL)
@@ -526,7 +526,7 @@ def test_a_damaged_state_is_not_used(version, undisturbed, tmp_path):
 
 
 @each_mpi
-def test_a_spare_refuses_a_damaged_state(version, undisturbed, tmp_path):
+def test_a_standby_refuses_a_damaged_state(version, undisturbed, tmp_path):
     job, ranks = begin(tmp_path, *ARGS, "--out", tmp_path / "r.npz", version=version, env=environment(TRIREME_TIMEOUT="10"))
     os.kill(ranks.known[4].pid, signal.SIGSTOP)
     os.kill(ranks.known[0].pid, signal.SIGKILL)

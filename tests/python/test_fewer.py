@@ -90,7 +90,7 @@ def test_with_backups_nobody_waits_for_a_slow_trainer(version, tmp_path):
 @needs_mpi
 def test_started_again_it_goes_on_from_what_all_servers_have(in_sync, tmp_path):
     job, ranks = begin(tmp_path, "sync(fewer)")
-    for victim in (0, 1):                              # there is one spare
+    for victim in (0, 1):                              # there is one standby
         os.kill(ranks.known[victim].pid, signal.SIGKILL)
         time.sleep(0.2)
     code, text = job.end()

@@ -193,11 +193,11 @@ class Job(OnHosts):
     """A job under ``trireme launch`` on the hosts of a cluster, started on its first one."""
 
     def __init__(self, hosts, *args, version=None, servers=2, trainers=2, restarts=0, replicas=0,
-                 spares_for="all", script=SCRIPT):
+                 standbys_for="all", script=SCRIPT):
         super().__init__(hosts)
         command = launch_command(servers, trainers, *args, version=version, script=script, options=(
             "--hostfile", hosts.hostfile, "--ssh", hosts.ssh, "--timeout", 100, "--restarts", restarts, "--replicas", replicas,
-            "--spares-for", spares_for))
+            "--standbys-for", standbys_for))
         with self.output.open("w") as output:          # a pipe would be held by an ssh that outlives the rest
             self.process = subprocess.Popen(hosts.command(command), env=environment(), stdin=subprocess.DEVNULL,
                                             stdout=output, stderr=subprocess.STDOUT)
@@ -324,11 +324,11 @@ def test_a_job_goes_on_without_a_host_that_is_cut_off(version, three, mark, tmp_
 
 @needs_mpi
 def test_servers_keep_what_they_have_when_a_host_without_one_is_lost(three, mark, tmp_path):
-    # So many that the spare which takes the trainer's place, before ssh finds the host lost, does not finish the job first.
+    # So many that the standby which takes the trainer's place, before ssh finds the host lost, does not finish the job first.
     args = ("--steps", 800, "--optimizer", "momentum", "--out")
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, servers=1, restarts=1)
     job.await_training(mark)
-    assert sorted(job.ranks_on("h2")) == [1, 4]        # a trainer, a spare
+    assert sorted(job.ranks_on("h2")) == [1, 4]        # a trainer, a standby
     three.cut("h2")
     try:
         code, text = job.end(60)
@@ -385,7 +385,7 @@ def test_a_replica_that_dies_is_missed_by_nobody(three, mark, tmp_path):
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.02, replicas=1)
     job.await_training(mark)
     ranks = job.ranks_on("h2")
-    assert max(ranks, default=0) >= 7, (ranks, job.output.read_text())     # behind 2 servers, 2 trainers and 3 spares
+    assert max(ranks, default=0) >= 7, (ranks, job.output.read_text())     # behind 2 servers, 2 trainers and 3 standbys
     rank, pid = max(ranks.items())
     three.run(["kill", "-9", pid], "h2")
     code, text = job.end(60)
@@ -397,16 +397,16 @@ def test_a_replica_that_dies_is_missed_by_nobody(three, mark, tmp_path):
 
 @needs_mpi
 @pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
-def test_a_spare_becomes_the_replica_of_a_server_that_has_lost_its_own(three, mark, tmp_path):
-    """The replica of server 1 dies, on h3, and the spare there follows it in the middle of the job; the server dies, and a spare of h2 takes
+def test_a_standby_becomes_the_replica_of_a_server_that_has_lost_its_own(three, mark, tmp_path):
+    """The replica of server 1 dies, on h3, and the standby there follows it in the middle of the job; the server dies, and a standby of h2 takes
     its place; then h2 is lost."""
     args = ("--steps", 500, "--optimizer", "momentum", "--table", "--clip", 0.5, "--out")
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, restarts=1, replicas=1, version="5")
     job.await_training(mark)
     replica, server = job.ranks_on("h3"), job.ranks_on("h2")
-    assert 9 in replica and 1 in server, (replica, server)     # behind 2 servers, 2 trainers, 3 spares and 2 replicas
+    assert 9 in replica and 1 in server, (replica, server)     # behind 2 servers, 2 trainers, 3 standbys and 2 replicas
     three.run(["kill", "-9", replica[9]], "h3")
-    job.await_line("rank 6 (spare 2) is the replica of server 1 from here on")
+    job.await_line("rank 6 (standby 2) is the replica of server 1 from here on")
     three.run(["kill", "-9", server[1]], "h2")
     job.await_line("rank 1 (server 1) died; the others go on")
     time.sleep(0.5)
@@ -449,16 +449,16 @@ def test_a_job_outlives_a_daemon_of_mpi(version, number, three, mark, tmp_path):
 
 @each_mpi
 @pytest.mark.soak
-@pytest.mark.parametrize("spares_for", ["all", "servers"])
-def test_a_job_goes_on_when_a_rank_is_killed_on_another_host(version, spares_for, three, mark, tmp_path):
+@pytest.mark.parametrize("standbys_for", ["all", "servers"])
+def test_a_job_goes_on_when_a_rank_is_killed_on_another_host(version, standbys_for, three, mark, tmp_path):
     args = ("--steps", 150, "--optimizer", "momentum", "--out")
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version, restarts=1,
-              spares_for=spares_for)
+              standbys_for=standbys_for)
     job.await_training(mark)
     pid = job.ranks_on("h3")[2]                        # a trainer
     three.run(["kill", "-9", pid], "h3")
     code, text = job.end(60)
-    said = "takes the place of trainer 0" if (version, spares_for) == ("5", "all") else "starting the job again (1 of 1)"
+    said = "takes the place of trainer 0" if (version, standbys_for) == ("5", "all") else "starting the job again (1 of 1)"
     assert code == 0 and said in text and "is lost" not in text, text
     launch(2, 2, *args, tmp_path / "r.npz", version=version)
     assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})    # those of replayed steps went with their host
@@ -466,7 +466,7 @@ def test_a_job_goes_on_when_a_rank_is_killed_on_another_host(version, spares_for
 
 
 @each_mpi
-def test_a_spare_takes_the_place_of_a_server_of_its_host(version, three, mark, tmp_path):
+def test_a_standby_takes_the_place_of_a_server_of_its_host(version, three, mark, tmp_path):
     args = ("--steps", 150, "--optimizer", "momentum", "--out")
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version)
     job.await_training(mark)
@@ -480,8 +480,8 @@ def test_a_spare_takes_the_place_of_a_server_of_its_host(version, three, mark, t
 
 
 @pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
-@pytest.mark.parametrize("victims, heir", [((2,), "rank 6 (spare 2)"), ((6, 2), "spare")], ids=["same host", "another host"])
-def test_a_spare_takes_the_place_of_a_trainer(victims, heir, three, mark, tmp_path):
+@pytest.mark.parametrize("victims, replacement", [((2,), "rank 6 (standby 2)"), ((6, 2), "standby")], ids=["same host", "another host"])
+def test_a_standby_takes_the_place_of_a_trainer(victims, replacement, three, mark, tmp_path):
     """That of its host; where that one has died, another."""
     args = ("--steps", 150, "--optimizer", "momentum", "--sparse", "--out")
     job = Job(three, *args, three.folder / "r.npz", "--mark", mark, "--pause", 0.01, version="5")
@@ -491,7 +491,7 @@ def test_a_spare_takes_the_place_of_a_trainer(victims, heir, three, mark, tmp_pa
         three.run(["kill", "-9", job.ranks_on("h3")[victim]], "h3")
     code, text = job.end(60)
     assert code == 0 and "rank 2 (trainer 0) died; the others go on" in text, text
-    assert re.search(f"{re.escape(heir)}.* takes the place of trainer 0", text), text
+    assert re.search(f"{re.escape(replacement)}.* takes the place of trainer 0", text), text
     launch(2, 2, *args, tmp_path / "r.npz", version="5")
     assert_same(three.folder / "r.npz", tmp_path / "r.npz", {"losses"})
     job.assert_nothing_left()
@@ -501,7 +501,7 @@ def test_a_spare_takes_the_place_of_a_trainer(victims, heir, three, mark, tmp_pa
 @pytest.mark.soak
 def test_a_rank_that_is_killed_on_another_host_is_named(version, three, mark):
     job = Job(three, "--steps", 100_000, "--mark", mark, version=version, servers=3, trainers=3,
-              spares_for="servers")
+              standbys_for="servers")
     job.await_training(mark)
     rank, pid = 5, job.ranks_on("h3")[5]
     three.run(["kill", "-9", pid], "h3")
@@ -614,7 +614,7 @@ def test_doctor_names_a_host_with_a_slow_link(three):
 def explained(three, *options):
     """Run a small job over slow links; return the figures of its logs."""
     logs = three.folder / "logs"
-    command = [sys.executable, "-m", "trireme", "launch", "--servers", 1, "--trainers", 1, "--spares", 0, "--hostfile", three.hostfile, "--ssh", three.ssh,
+    command = [sys.executable, "-m", "trireme", "launch", "--servers", 1, "--trainers", 1, "--standbys", 0, "--hostfile", three.hostfile, "--ssh", three.ssh,
                "--log", logs, *options, SCRIPT.with_name("paced.py"), "--steps", 15, "--width", 600, "--batch", 1]
     done = subprocess.run(three.command(command), env=environment(), capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""What is loaded when: the launcher, and a spare that waits, load little; every name of the package is there when it is asked for."""
+"""What is loaded when: the launcher, and a standby that waits, load little; every name of the package is there when it is asked for."""
 
 import ast
 import importlib
@@ -31,10 +31,10 @@ def test_the_launcher_loads_neither_numpy_nor_the_compiled_library(tmp_path):
     assert modules.isdisjoint((*HEAVY, "trireme._core")), text
 
 
-def test_a_spare_waits_without_numpy(tmp_path):
-    modules, text = loaded("-m", "trireme.launch.spare", tmp_path / "script.py", OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="1",
+def test_a_standby_waits_without_numpy(tmp_path):
+    modules, text = loaded("-m", "trireme.launch.standby", tmp_path / "script.py", OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="1",
                            TRIREME_TRANSPORT=str(tmp_path / "none.so"))
-    assert "a spare did not join" in text and "none.so" in text, text
+    assert "a standby did not join" in text and "none.so" in text, text
     assert "trireme.distributed.job" in modules
     assert modules.isdisjoint(HEAVY)
 

@@ -76,7 +76,7 @@ def test_who_has_made_no_step_since_the_launch_goes_on_as_the_others_do(tmp_path
     args = ("--few", "--steps", 60, "--pause", 0.03, "--mark", mark)
     code, text = Launched(1, 2, *args, "--ask", 8, script=RESUME, options=keep(folder, 5, "--mode", "async")).end()
     assert code == 75, text
-    job = Launched(1, 2, *args, script=RESUME, options=keep(folder, 5, "--mode", "async", "--resume", "--spares", 0))
+    job = Launched(1, 2, *args, script=RESUME, options=keep(folder, 5, "--mode", "async", "--resume", "--standbys", 0))
     ranks = job.ranks()
     wait_for_newest(folder, job.process, checkpoints.steps(folder)[0])
     os.kill(ranks.known[0].pid, signal.SIGKILL)

@@ -63,16 +63,16 @@ def test_variables_go_to_both_kinds_of_ranks_on_other_hosts():
     assert "-x" not in line(FIVE, Layout(1, 1), exported=["TRIREME_JOB"])
 
 
-def start_with_replicas(folder, lost=(), mirrors={4: 0, 5: 1}):
-    """A start of two servers on hosts a and b, whose replicas, ranks 4 and 5, are on b and a; trainer 0 is on a, a spare, rank 3, on c."""
+def start_with_replicas(folder, lost=(), follows={4: 0, 5: 1}):
+    """A start of two servers on hosts a and b, whose replicas, ranks 4 and 5, are on b and a; trainer 0 is on a, a standby, rank 3, on c."""
     ranks = Ranks(os.getpid(), folder, 2, 1, 1, False, 2)
     ranks.known = {rank: SimpleNamespace(rank=rank, host=host) for rank, host in enumerate("abacba")}
     for path in folder.iterdir():
         path.unlink()
     for rank in lost:
         (folder / f"lost.{rank}").touch()
-    for rank, server in mirrors.items():
-        (folder / f"mirrors.{rank}").write_text(str(server))
+    for rank, server in follows.items():
+        (folder / f"follows.{rank}").write_text(str(server))
     return ranks
 
 
@@ -80,7 +80,7 @@ def test_what_a_replica_has_left_that_died_is_not_used_until_another_has_the_sta
     states = States()
     states.note(start_with_replicas(tmp_path, lost=[4]), True)
     assert states.outdated == {"b"}
-    states.note(start_with_replicas(tmp_path, mirrors={5: 1}), True)      # started again, and over before the new one had it
+    states.note(start_with_replicas(tmp_path, follows={5: 1}), True)      # started again, and over before the new one had it
     assert states.outdated == {"b"}
     assert states.usable(set()) == 0 and states.usable({"a"}) == 1     # server 0 and its newest state went with host a
     states = States()
@@ -89,32 +89,32 @@ def test_what_a_replica_has_left_that_died_is_not_used_until_another_has_the_sta
     assert states.outdated == set() and states.usable({"a"}) == 0
 
 
-def test_a_spare_that_has_become_a_replica_makes_up_for_one_that_died(tmp_path):
-    mirrors = {3: 0, 4: 0, 5: 1}
+def test_a_standby_that_has_become_a_replica_makes_up_for_one_that_died(tmp_path):
+    follows = {3: 0, 4: 0, 5: 1}
     states = States()
-    ranks = start_with_replicas(tmp_path, lost=[4], mirrors=mirrors)
-    assert ranks.news()[1:] == ["rank 3 (spare 0) is the replica of server 0 from here on"] and not ranks.news()
+    ranks = start_with_replicas(tmp_path, lost=[4], follows=follows)
+    assert ranks.news()[1:] == ["rank 3 (standby 0) is the replica of server 0 from here on"] and not ranks.news()
     states.note(ranks, True)
     assert states.outdated == set() and states.usable({"a"}) == 0
-    states.note(start_with_replicas(tmp_path, lost=[3, 4], mirrors=mirrors), True)
+    states.note(start_with_replicas(tmp_path, lost=[3, 4], follows=follows), True)
     assert states.outdated == {"b", "c"}
-    states.note(start_with_replicas(tmp_path, lost=[5], mirrors=mirrors), True)      # both had one, and server 1 has none now
+    states.note(start_with_replicas(tmp_path, lost=[5], follows=follows), True)      # both had one, and server 1 has none now
     assert states.outdated == {"a"} and states.usable({"b"}) == 1
 
 
 def placed(layout):
     """The hosts of each kind of rank, in the order of ranks."""
-    found, words = {"pserver": [], "python": [], "--spare": [], "--replica": []}, line(FIVE, layout)
+    found, words = {"pserver": [], "python": [], "--standby": [], "--replica": []}, line(FIVE, layout)
     for at in (at for at, word in enumerate(words) if word == "-np"):
         host, kind = words[at - 1].partition(":")[0], words[at + 2]
-        if kind == "pserver" and words[at + 3:at + 4] in (["--spare"], ["--replica"]):
+        if kind == "pserver" and words[at + 3:at + 4] in (["--standby"], ["--replica"]):
             kind = words[at + 3]
         found[kind] += [host] * int(words[at + 1])
-    return [found[kind] for kind in ("pserver", "python", "--spare", "--replica")]
+    return [found[kind] for kind in ("pserver", "python", "--standby", "--replica")]
 
 
 def test_trainers_begin_where_servers_end():
-    assert placed(Layout(2, 4, hosts="a,b,c", spares=1)) == [["a", "b"], ["c", "a", "b", "c"], ["a", "b", "c"], []]
+    assert placed(Layout(2, 4, hosts="a,b,c", standbys=1)) == [["a", "b"], ["c", "a", "b", "c"], ["a", "b", "c"], []]
     assert placed(Layout(3, 3, hosts="a,b,c")) == [["a", "b", "c"], ["a", "b", "c"], [], []]
     assert placed(Layout(0, 2, hosts="u@a,b"))[1] == ["u@a", "b"]
 
@@ -133,7 +133,7 @@ def test_a_host_has_as_much_as_it_has_slots():
 
 @pytest.mark.parametrize("options, message", [
     (["--trainers", "0"], "--trainers: '0'; a whole number from 1 on is possible"),
-    (["--spares", "-1"], "--spares: '-1'; a whole number from 0 on is possible"),
+    (["--standbys", "-1"], "--standbys: '-1'; a whole number from 0 on is possible"),
     (["--timeout", "nan"], "--timeout: 'nan'; a number above 0 is possible"),
     (["--progress", "inf"], "--progress: 'inf'; a number from 0 on is possible"),
     (["--checkpoint-seconds", "soon"], "--checkpoint-seconds: 'soon'; a number above 0 is possible"),
@@ -294,7 +294,7 @@ def test_dry_run_prints_the_line(capsys):
     assert cli.main(["launch", "--servers", "2", "--trainers", "3", "--dry-run", str(SCRIPT), "--steps", "5"]) == 0
     words = capsys.readouterr().out.split()
     assert words[words.index("--steps") + 1] == "5" and "trireme-pserver" in " ".join(words)
-    assert words[-1] == "--spare" or words[-4:] == ["trireme.launch.spare", str(SCRIPT), "--steps", "5"]
+    assert words[-1] == "--standby" or words[-4:] == ["trireme.launch.standby", str(SCRIPT), "--steps", "5"]
 
 
 # -- good ends ---------------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_dry_run_prints_the_line(capsys):
 @each_mpi
 def test_the_first_line_says_which_mpi(version):
     text = launch(1, 1, "--steps", 5, version=version)
-    assert f"trireme launch: 1 server, 1 trainer, 1 spare, {MPIS[version]}" in text
+    assert f"trireme launch: 1 server, 1 trainer, 1 standby, {MPIS[version]}" in text
     assert text.count("trireme launch:") == 1
 
 
@@ -414,7 +414,7 @@ def is_alive(pid):
         return False
 
 
-ONCE = ("--restarts", 0, "--spares", 0)
+ONCE = ("--restarts", 0, "--standbys", 0)
 
 
 @each_mpi

@@ -54,7 +54,7 @@ def test_a_trainer_that_its_cgroup_has_no_memory_for_is_named():
     folder.mkdir()
     try:
         (folder / "memory.limit_in_bytes").write_text(str(400 << 20))
-        line = launch_command(1, 2, "--fault", "memory", "--fault-trainer", 1, options=("--restarts", 0, "--spares", 0))
+        line = launch_command(1, 2, "--fault", "memory", "--fault-trainer", 1, options=("--restarts", 0, "--standbys", 0))
         done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False,
                               preexec_fn=lambda: (folder / "cgroup.procs").write_text(str(os.getpid())))
     finally:

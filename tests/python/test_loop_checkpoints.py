@@ -220,7 +220,7 @@ def test_the_last_checkpoint_has_what_others_did_when_trainer_0_had_nothing_to_d
 @pytest.mark.mpi
 @pytest.mark.parametrize("victim, mode", [("server", "async"), ("trainer", "async"), ("trainer", "ssp(1)")])
 def test_who_dies_loses_no_line_and_doubles_none(victim, mode, tmp_path):
-    """A spare takes server 0's place; trainer 1's task is another's, but for the steps that it made."""
+    """A standby takes server 0's place; trainer 1's task is another's, but for the steps that it made."""
     folder = tmp_path / "c"
     job = Launched(1, 3, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", mode, *keep(folder, 2)))
     ranks = job.ranks()
@@ -234,10 +234,10 @@ def test_who_dies_loses_no_line_and_doubles_none(victim, mode, tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_a_job_that_is_started_again_goes_on_with_its_tasks(tmp_path):
-    """Without a spare the server's death starts the job again, from what the server has left."""
+    """Without a standby the server's death starts the job again, from what the server has left."""
     folder = tmp_path / "c"
     job = Launched(1, 2, tmp_path / "data", "--pause", 0.1, script=LOOPS,
-                   options=("--mode", "async", "--spares", 0, *keep(folder, 2)))
+                   options=("--mode", "async", "--standbys", 0, *keep(folder, 2)))
     ranks = job.ranks()
     wait_for_checkpoint(folder, job.process)
     os.kill(ranks.known[0].pid, signal.SIGKILL)
@@ -249,11 +249,11 @@ def test_a_job_that_is_started_again_goes_on_with_its_tasks(tmp_path):
 @needs_mpi
 @pytest.mark.mpi
 def test_a_trainer_and_server_0_die_together_and_no_line_is_lost(tmp_path):
-    """Spares take both places. A row of the counted parameter lies on one of two servers: each has every line, and those twice
+    """Standbys take both places. A row of the counted parameter lies on one of two servers: each has every line, and those twice
     over which the trainer died."""
     folder = tmp_path / "c"
     job = Launched(2, 3, tmp_path / "data", "--pause", 0.1, script=LOOPS,
-                   options=("--mode", "async", "--spares", 2, *keep(folder, 2)))
+                   options=("--mode", "async", "--standbys", 2, *keep(folder, 2)))
     ranks = job.ranks()
     wait_for_checkpoint(folder, job.process)
     for rank in (3, 0):
@@ -272,7 +272,7 @@ def test_a_trainer_and_server_0_die_together_and_no_line_is_lost(tmp_path):
 def test_all_trainers_and_server_0_die_together_and_no_line_is_lost(mode, tmp_path):
     """Nobody takes a trainer's place: the job starts again, from what the servers have and not from the checkpoint."""
     folder = tmp_path / "c"
-    job = Launched(2, 3, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", mode, "--spares", 2, *keep(folder, 2)))
+    job = Launched(2, 3, tmp_path / "data", "--pause", 0.1, script=LOOPS, options=("--mode", mode, "--standbys", 2, *keep(folder, 2)))
     ranks = job.ranks()
     wait_for_checkpoint(folder, job.process)
     for rank in (2, 3, 4, 0):

@@ -82,7 +82,7 @@ def test_logs_are_explained_as_far_as_they_go(tmp_path):
     whole.mkdir()
     job = Job(whole)
     job.server(0, tables=[{"event": "table", "table": "w", "rows": 7, "bytes": 70, "hot_keys": [[3, 40], [4, 20]]}])
-    job.write("spare", 0, {"event": "died", "role": "server", "index": 1, "how": "was killed"}, {"event": "took_place", "server": 1},
+    job.write("standby", 0, {"event": "died", "role": "server", "index": 1, "how": "was killed"}, {"event": "took_place", "server": 1},
               {"event": "steps", "updates": 900})
     refused = 0
     for rng in rounds():
@@ -120,7 +120,7 @@ def test_host_files_are_read_or_refused(tmp_path):
     whole = b"# the cluster\nh1 slots=2\nuser@h2:3   # fast\n\n10.0.0.7 slots = 4 max_slots=8\n"
     for rng in rounds():
         (tmp_path / "hosts").write_bytes(bytes_changed(rng, whole))
-        layout = Layout(2, 3, hostfile=str(tmp_path / "hosts"), spares=1)
+        layout = Layout(2, 3, hostfile=str(tmp_path / "hosts"), standbys=1)
         with contextlib.suppress(NotFoundError, InvalidArgumentError):
             assert sum(count for _, count in layout.places(2)) == 2
             assert len(layout.places_on_each(1)) == len(layout.slots())

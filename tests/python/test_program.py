@@ -1,6 +1,7 @@
 """Programs, blocks and operators: what the design documents promise of them."""
 
 import gc
+import re
 
 import numpy as np
 import pytest
@@ -263,6 +264,54 @@ def test_operators_are_read_at_once_as_they_are_one_by_one():
         assert (view.input_arg_names, view.output_arg_names) == (op.input_arg_names, op.output_arg_names)
         assert view.attrs == {name: value for name, value in op.all_attrs().items() if name != "op_callstack"}
         assert view.block_attrs == op.block_attrs
+
+
+def _three_operators():
+    program = fluid.Program()
+    block = program.global_block()
+    block.create_var(name="x", shape=[2, 3], dtype="float32")
+    ops = [("scale", {"X": ["x"]}, {"Out": ["y"]}, {"scale": 1 / 3, "bias_after_scale": False, "op_role": 1}),
+           ("concat", {"X": ["x", "y"]}, {"Out": ["z"]}, {"axis": 0, "op_role": 4}),
+           ("reshape", {"X": ["z"]}, {"Out": ["é"]}, {"shape": [-1, 2], "op_namescope": "/a b/", "op_role": 0})]
+    return program, block, ops
+
+
+def test_operators_are_appended_at_once_as_one_by_one():
+    one_by_one, block, ops = _three_operators()
+    for op in ops:
+        block.append_op(*op)
+    at_once, block, ops = _three_operators()
+    assert len(block.ops) == 0 and block.read_ops() == []
+    block._append_ops(ops)
+    line = r"test_program.py:\d+"
+    assert re.sub(line, "", str(at_once)) == re.sub(line, "", str(one_by_one))
+    assert [op.desc.attr("op_callstack") for op in block.ops] == [block.ops[0].desc.attr("op_callstack")] * 3
+    assert [view.type for view in block.read_ops()] == [op.type for op in block.ops] == ["scale", "concat", "reshape"]
+    assert block.var("é").shape == (6, 2) and list(block.vars) == ["x", "y", "z", "é"]
+
+
+def test_an_operator_that_is_refused_ends_the_appending():
+    _, block, ops = _three_operators()
+    with pytest.raises(fluid.core.EnforceNotMet, match="concat"):
+        block._append_ops([ops[0], (*ops[1][:3], {"axis": 7}), ops[2]])
+    assert [op.type for op in block.ops] == ["scale"]
+    with pytest.raises(fluid.core.EnforceNotMet, match=r"'a\\x00b' is no possible name"):
+        block._append_ops([("scale", {"X": ["x"]}, {"Out": ["a\0b"]}, {})])
+    with pytest.raises(TypeError, match="not a whole number"):
+        block._append_ops([("concat", {"X": ["x"]}, {"Out": ["w"]}, {"axis": 0.5})])
+
+
+def test_a_damaged_text_of_operators_is_refused():
+    from trireme.op_words import joined, op_words
+
+    whole = joined(op_words("scale", {"X": ["x"]}, {"Out": ["y"]}, {"scale": 2.0, "op_role_var": ["a", "b"]}))
+    for damaged in [whole[:cut] for cut in range(1, len(whole))] + [whole.replace(b"2.0", b"two"), b"scale\x00-1\x00",
+                                                                    whole.replace(b"\x005\x002\x00a", b"\x0077\x002\x00a")]:
+        block = fluid.Program().global_block()
+        block.create_var(name="x", shape=[2], dtype="float32")
+        with pytest.raises(fluid.core.FormatError, match="the text of operators is damaged at byte"):
+            block.desc.append_ops(damaged)
+        assert block.desc.op_size() == 0
 
 
 def test_what_was_read_of_operators_follows_every_change():

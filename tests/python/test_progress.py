@@ -22,7 +22,7 @@ from trireme.launch.watch import Rank, Ranks
 
 @pytest.fixture
 def ranks(tmp_path):
-    """Two servers, two trainers, a spare; all have joined."""
+    """Two servers, two trainers, a standby; all have joined."""
     ranks = Ranks(1, tmp_path, 2, 2, 1, looks=1)
     for rank in range(5):
         ranks.known[rank] = Rank(rank, 100 + rank, None)
@@ -45,12 +45,12 @@ def test_the_line_has_all_that_is_known(ranks):
     progress = Progress(Console(), 1)
     tell(ranks, 2, role="trainer", step=10, loss=0.5)
     tell(ranks, 3, role="trainer", step=9, loss=0.7)
-    assert progress.text(ranks, 100.0) == "step 10  loss 0.5  2 trainers  2 servers  1 spare"
+    assert progress.text(ranks, 100.0) == "step 10  loss 0.5  2 trainers  2 servers  1 standby"
     tell(ranks, 2, role="trainer", step=30, loss=0.25)
     tell(ranks, 0, role="server", server=0, staleness=[3, 5, 0, 1])
     tell(ranks, 1, role="server", server=1, staleness=[3, 5, 0, 0])
     progress.restarts = 1
-    assert progress.text(ranks, 104.0) == ("step 30  5 steps/s  loss 0.25  2 trainers  2 servers  1 spare  staleness 1 (max 7)  "
+    assert progress.text(ranks, 104.0) == ("step 30  5 steps/s  loss 0.25  2 trainers  2 servers  1 standby  staleness 1 (max 7)  "
                                            "1 restart")
 
 
@@ -67,7 +67,7 @@ def test_who_is_missing_is_counted(ranks):
     progress = Progress(Console(), 1)
     tell(ranks, 2, role="trainer", step=5)
     (ranks.folder / "lost.3").touch()
-    ranks.note_gone(0)                                     # a server, whose place the spare has taken
+    ranks.note_gone(0)                                     # a server, whose place the standby has taken
     tell(ranks, 4, role="server", server=0, staleness=[1])
     assert progress.text(ranks, 0) == "step 5  1 of 2 trainers  2 servers"
 
@@ -205,10 +205,10 @@ def test_a_job_says_how_far_it_is_and_leaves_logs(tmp_path):
     script = SCRIPT.with_name("paced.py")
     text = launch(1, 2, "--steps", 60, "--sleep", 0.04, script=script, options=("--progress", 0.5, "--log", tmp_path / "logs"))
     lines = re.findall(r"^trireme launch: (step .*)$", text, re.M)
-    whole = r"step \d+  [\d.]+ steps/s  loss [\d.]+  2 trainers  1 server  1 spare"
+    whole = r"step \d+  [\d.]+ steps/s  loss [\d.]+  2 trainers  1 server  1 standby"
     assert any(re.fullmatch(whole, line) for line in lines), text                  # one at the end may have a trainer less
     logs = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in (tmp_path / "logs").iterdir()}
-    assert sorted(logs) == ["launcher", "server-0", "spare-0", "trainer-0", "trainer-1"]
+    assert sorted(logs) == ["launcher", "server-0", "standby-0", "trainer-0", "trainer-1"]
     assert [line["event"] for line in logs["launcher"]] == ["start", "end"]
     for name in ("trainer-0", "trainer-1"):
         joined, began, *steps, summary = logs[name]

@@ -64,7 +64,7 @@ def test_a_killed_rank_costs_no_bit(version, victim, uninterrupted, tmp_path):
 
 
 @each_mpi
-def test_when_no_spare_is_left_the_job_starts_again(version, uninterrupted, tmp_path):
+def test_when_no_standby_is_left_the_job_starts_again(version, uninterrupted, tmp_path):
     job, ranks, out = start(tmp_path, version)
     for victim in (0, 1):
         os.kill(ranks.known[victim].pid, signal.SIGKILL)
@@ -76,7 +76,7 @@ def test_when_no_spare_is_left_the_job_starts_again(version, uninterrupted, tmp_
 def test_a_server_that_dies_in_the_first_step_is_a_new_start(tmp_path):
     """The trainer has told the servers their work, and waits for what they have."""
     mark = tmp_path / "pulls"
-    job = Launched(1, 1, mark, script=SCRIPT.with_name("first_pull.py"), options=("--spares", 0, "--restarts", 1))
+    job = Launched(1, 1, mark, script=SCRIPT.with_name("first_pull.py"), options=("--standbys", 0, "--restarts", 1))
     ranks = job.ranks()
     job.await_training(mark)
     os.kill(ranks.known[0].pid, signal.SIGKILL)
@@ -93,13 +93,13 @@ def test_a_server_that_sleeps_too_long_is_replaced(version, uninterrupted, tmp_p
 
 
 @each_mpi
-def test_a_spare_that_dies_is_missed_by_nobody(version, uninterrupted, tmp_path):
+def test_a_standby_that_dies_is_missed_by_nobody(version, uninterrupted, tmp_path):
     job, ranks, out = start(tmp_path, version)
-    spares = Ranks(job.process.pid, Path("/nonexistent"), 2, 2, 1)
-    while 4 not in spares.known:
-        spares.look(0.005)
-    os.kill(spares.known[4].pid, signal.SIGKILL)
-    check_whole(job, out, uninterrupted, "rank 4 (spare 0) died; the others go on")
+    standbys = Ranks(job.process.pid, Path("/nonexistent"), 2, 2, 1)
+    while 4 not in standbys.known:
+        standbys.look(0.005)
+    os.kill(standbys.known[4].pid, signal.SIGKILL)
+    check_whole(job, out, uninterrupted, "rank 4 (standby 0) died; the others go on")
 
 
 @each_mpi
@@ -119,7 +119,7 @@ def test_a_rank_that_sleeps_too_long_is_replaced(uninterrupted, tmp_path):
 
 @each_mpi
 def test_trainers_that_all_sleep_too_long_are_a_new_start(version, uninterrupted, tmp_path):
-    """The spare finds that nobody is left whom it could serve, and leaves, perhaps before the servers give up: it cannot say then that
+    """The standby finds that nobody is left whom it could serve, and leaves, perhaps before the servers give up: it cannot say then that
     others go on without them."""
     job, ranks, out = start(tmp_path, version)
     for victim in (2, 3):

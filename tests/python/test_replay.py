@@ -133,10 +133,10 @@ def test_a_value_is_handed_out_as_a_run_gives_it():
 def test_a_process_that_wakes_writes_to_another_file(tmp_path):
     slept = kept(tmp_path)
     slept.keep(1, ("loss",), [loss(1)])
-    heir = kept(tmp_path, first=1)
-    heir.keep(2, ("loss",), [loss(2)])
+    replacement = kept(tmp_path, first=1)
+    replacement.keep(2, ("loss",), [loss(2)])
     slept.keep(2, ("loss",), [loss(-1)])
-    heir.keep(3, ("loss",), [loss(3)])
+    replacement.keep(3, ("loss",), [loss(3)])
     file = kept(tmp_path, first=3)
     assert [found(file, step, "loss") for step in (1, 2, 3)] == [1, 2, 3]
 
@@ -192,7 +192,7 @@ def test_a_death_before_the_record_of_a_step_costs_nothing_that_was_computed_bef
 def test_a_rank_that_is_killed_at_any_moment_costs_no_metric(victim, tmp_path):
     args, mark = ("--steps", 100, "--out"), tmp_path / "begun"
     launch(2, 2, *args, tmp_path / "whole", script=METRICS)
-    job = Launched(2, 2, *args, tmp_path / "r", "--mark", mark, script=METRICS, options=("--spares", 0))
+    job = Launched(2, 2, *args, tmp_path / "r", "--mark", mark, script=METRICS, options=("--standbys", 0))
     ranks = job.ranks()
     job.await_training(mark)
     time.sleep(random.uniform(0.0, 0.15))
@@ -204,8 +204,8 @@ def test_a_rank_that_is_killed_at_any_moment_costs_no_metric(victim, tmp_path):
 
 @pytest.mark.mpi
 @pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
-def test_an_heir_has_the_metrics_of_the_trainer_that_died(undisturbed, tmp_path):
-    text = launch(2, 2, "--out", tmp_path / "r", "--kill", 27, script=METRICS, heirs=True, version="5")
+def test_a_replacement_has_the_metrics_of_the_trainer_that_died(undisturbed, tmp_path):
+    text = launch(2, 2, "--out", tmp_path / "r", "--kill", 27, script=METRICS, replacements=True, version="5")
     assert "takes the place of trainer 1" in text and "trainer 1: 27 replayed" in text
     assert_same(tmp_path / "r", undisturbed, text, [0])
 

@@ -378,7 +378,7 @@ def test_a_signal_is_a_checkpoint_and_an_exit_code(data, tmp_path):
 @pytest.mark.mpi
 @pytest.mark.parametrize("victim", ["server 0", "trainer 1"])
 def test_the_launcher_brings_it_home(data, tmp_path, victim):
-    """A killed server's place is taken by a spare, and a killed trainer's job is started again: the same bits."""
+    """A killed server's place is taken by a standby, and a killed trainer's job is started again: the same bits."""
     script(data, "--write", tmp_path / "job", "--epochs", 2000, "--servers", 2)
     launch(2, 2, "--save", tmp_path / "want", script=tmp_path / "job")
     job = Launched(2, 2, "--save", tmp_path / "got", script=tmp_path / "job")
@@ -462,7 +462,7 @@ def test_another_trainer_makes_checkpoints_when_trainer_0_has_died(data, tmp_pat
 def test_who_has_no_data_goes_on_as_the_others_do(data, tmp_path):
     """There is one file: trainer 1 has made no step when the job is started again, and there is a checkpoint by then."""
     script(Path(data).parent / "a.txt", "--write", tmp_path / "job", "--epochs", 3000, "--servers", 1, "--mode", "async", "--split", "files")
-    job = Launched(1, 2, script=tmp_path / "job", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 200, "--spares", 0))
+    job = Launched(1, 2, script=tmp_path / "job", options=("--checkpoint", tmp_path / "c", "--checkpoint-steps", 200, "--standbys", 0))
     ranks = job.ranks()
     wait_for_newest(tmp_path / "c", job.process)
     os.kill(ranks.known[0].pid, signal.SIGKILL)
@@ -564,28 +564,28 @@ def test_a_stop_on_a_full_disk_names_no_checkpoint(data, tmp_path):
 needs_mpi_5 = pytest.mark.skipif("5" not in MPIS, reason="no Open MPI 5 is installed")
 
 
-def kill_and_await_heir(job, victim, condition):
+def kill_and_await_replacement(job, victim, condition):
     """Kill a trainer of the two behind two servers when that is so; return what the job printed to its good end."""
     ranks = job.ranks()
     job.wait_for(condition, "what its trainer is to die after")
     os.kill(ranks.known[2 + victim].pid, signal.SIGKILL)
     code, text = job.end()
-    assert code == 0 and f"rank 4 (spare 0) takes the place of trainer {victim}" in text and "again" not in text, text
+    assert code == 0 and f"rank 4 (standby 0) takes the place of trainer {victim}" in text and "again" not in text, text
     return text
 
 
 @needs_mpi_5
 @pytest.mark.mpi
 @pytest.mark.parametrize("victim, resumes", [(0, True), (0, False), (1, True)], ids=str)
-def test_a_spare_takes_the_place_of_its_trainer(data, tmp_path, victim, resumes):
+def test_a_standby_takes_the_place_of_its_trainer(data, tmp_path, victim, resumes):
     """It needs no Python, counts steps as the dead one did, and costs no bit."""
     script(data, "--write", tmp_path / "job", "--epochs", 300, "--dropout", 0.2, "--servers", 2, "--save", tmp_path / "got")
     launch(2, 2, "--save", tmp_path / "want", script=tmp_path / "job", version="5")
     keep, first = ("--checkpoint", tmp_path / "c", "--checkpoint-steps", 100), 0
     if resumes:
         launch(2, 2, "--steps", first := 150, script=tmp_path / "job", options=keep, version="5")
-    job = Launched(2, 2, script=tmp_path / "job", options=(*keep, *["--resume"] * resumes), version="5", heirs=True)
-    text = kill_and_await_heir(job, victim, lambda: max(checkpoints.steps(tmp_path / "c"), default=0) > first)
+    job = Launched(2, 2, script=tmp_path / "job", options=(*keep, *["--resume"] * resumes), version="5", replacements=True)
+    text = kill_and_await_replacement(job, victim, lambda: max(checkpoints.steps(tmp_path / "c"), default=0) > first)
     assert text.count("going on from step") == resumes, text
     assert_holds(tmp_path / "got", tmp_path / "want")
     newest = checkpoints.newest(tmp_path / "c")
@@ -596,13 +596,13 @@ def test_a_spare_takes_the_place_of_its_trainer(data, tmp_path, victim, resumes)
 @needs_mpi_5
 @pytest.mark.mpi
 @pytest.mark.parametrize("mode", ["async", "ssp(1)", "geo(2)"])
-def test_a_spare_takes_its_trainers_leased_tasks(mode, tmp_path):
+def test_a_standby_takes_its_trainers_leased_tasks(mode, tmp_path):
     """Of all lines none is lost, and trainer 0 is told of its own alone."""
     files = many_files(tmp_path, count=20)
     script(files, "--write", tmp_path / "job", "--servers", 2, "--mode", mode, "--split", "tasks", "--optimizer", "sgd", "--pipe",
            f"echo >> {tmp_path}/begun-$OMPI_COMM_WORLD_RANK; sleep 0.1; cat")
-    job = Launched(2, 2, script=tmp_path / "job", version="5", heirs=True)
-    text = kill_and_await_heir(job, 1, lambda: (tmp_path / "begun-3").exists())
+    job = Launched(2, 2, script=tmp_path / "job", version="5", replacements=True)
+    text = kill_and_await_replacement(job, 1, lambda: (tmp_path / "begun-3").exists())
     assert (tmp_path / "begun-4").exists(), text
     done, = samples(text)
     begun = {rank: len((tmp_path / f"begun-{rank}").read_text()) for rank in (2, 3, 4)}
@@ -611,10 +611,10 @@ def test_a_spare_takes_its_trainers_leased_tasks(mode, tmp_path):
 
 @needs_mpi_5
 @pytest.mark.mpi
-def test_its_spare_takes_the_place_of_a_server(data, tmp_path):
+def test_its_standby_takes_the_place_of_a_server(data, tmp_path):
     script(data, "--write", tmp_path / "job", "--epochs", 2000, "--servers", 2, "--save", tmp_path / "want")
     launch(2, 2, script=tmp_path / "job", version="5")
-    job = Launched(2, 2, "--save", tmp_path / "got", script=tmp_path / "job", version="5", heirs=True)
+    job = Launched(2, 2, "--save", tmp_path / "got", script=tmp_path / "job", version="5", replacements=True)
     ranks = job.ranks()
     while len(list(Path("/dev/shm").glob(f"trireme-state-{job.process.pid}-*"))) < 2:
         assert job.process.poll() is None, job.process.stdout.read()

@@ -245,7 +245,7 @@ def test_a_job_takes_the_nodes(version, three, mark, tmp_path):
     found = {host: len(job.ranks_on(host)) for host in three.hosts.names}
     state, text = job.end(60)
     assert state == "COMPLETED" and f"Slurm's job {job.id}, nodes h[1-3], tasks 2(x3), reached by srun" in text, text
-    assert found == {"h1": 3, "h2": 3, "h3": 3}, text              # a server, a trainer, a spare
+    assert found == {"h1": 3, "h2": 3, "h3": 3}, text              # a server, a trainer, a standby
     assert_same_bits(three, tmp_path, besides=())
     job.assert_nothing_left()
 
@@ -253,7 +253,7 @@ def test_a_job_takes_the_nodes(version, three, mark, tmp_path):
 @each_mpi
 @pytest.mark.mpi
 @pytest.mark.soak
-def test_a_spare_takes_the_place_of_a_server_on_its_node(version, three, mark, tmp_path):
+def test_a_standby_takes_the_place_of_a_server_on_its_node(version, three, mark, tmp_path):
     job = Batch(three, launcher(*ARGS, three.hosts.folder / "r.npz", "--mark", mark, "--pause", 0.01, version=version))
     job.await_training(mark)
     three.hosts.run(["kill", "-9", job.ranks_on("h2")[1]], "h2")

@@ -66,9 +66,9 @@ def test_data_that_end_before_the_stop_end_the_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kill", [0, 1])
 @pytest.mark.parametrize("dies", [2, 4, 5])
 def test_a_stop_outlives_trainers(tmp_path: Path, mode: str, kill: int, dies: int) -> None:
-    """Trainer 1 stops the training, and one dies before that, or behind it; its heir comes to the same end."""
+    """Trainer 1 stops the training, and one dies before that, or behind it; its replacement comes to the same end."""
     text = launch(2, 2, "--out", tmp_path / "out", "--stop", 1, "--kill", kill, "--dies", dies, "--seconds", 0.01, script=STOPS,
-                  options=("--mode", mode, "--spares", 1), heirs=True)
+                  options=("--mode", mode, "--standbys", 1), replacements=True)
     found = ends(text)
     assert (tmp_path / "out.died").exists() or (mode, dies) == ("async", 5), text   # it may have heard of the stop by then
     assert set(found) == {0, 1}, text

@@ -82,7 +82,7 @@ def cost_and_gradient(exe, x, labels, **options):
         scores, letters = layers.data("scores", [3], lod_level=1), layers.data("letters", [1], dtype="int32", lod_level=1)
         scores.stop_gradient = False
         cost = layers.reduce_sum(layers.warpctc(scores, letters, **options))
-        gradient, = fluid.backward.calc_gradient(cost, scores)
+        gradient = fluid.backward.calc_gradient(cost, scores)
         fetches = exe.run(feed={"scores": x, "letters": labels}, fetch_list=[cost, gradient], return_numpy=False)
     return [np.array(one) for one in fetches]
 

@@ -21,7 +21,8 @@ def kept_variables(program: Program) -> list[Variable]:
     """Return the dense variables that a checkpoint of the program holds."""
     from ..io import is_persistable
 
-    found = [var for var in program.list_vars() if is_persistable(var) and not is_table(var)]
+    persistable = [block.var(desc.name()) for block in program.blocks for desc in block.desc.persistable_vars()]
+    found = [var for var in persistable if is_persistable(var) and not is_table(var)]
     return sorted({var.name: var for var in found}.values(), key=lambda var: var.name)
 
 
@@ -29,20 +30,20 @@ def kinds_of(program: Program) -> dict[str, tuple[int, str | None]]:
     """Return, for each dense variable that the program keeps, its kind and the parameter that it belongs to."""
     result: dict[str, tuple[int, str | None]] = {}
     moving: set[str] = set()                           # what the forward part writes
-    for op in program.global_block().ops:
-        role = op.attr("op_role") if op.has_attr("op_role") else OpRole.Forward
+    for op in program.global_block().read_ops():
+        role = op.role
         if role & OpRole.LRSched:
             result.update(dict.fromkeys([*op.input_arg_names, *op.output_arg_names], (SCHEDULE, None)))
         elif role & OpRole.Optimize and op.input("Param"):
-            for slot in op.input_names:
+            for slot, names in op.inputs.items():
                 kind = SCHEDULE if slot == "LearningRate" else OPTIMIZER
                 param = None if kind == SCHEDULE else op.input("Param")[0]
-                result.update(dict.fromkeys(op.input(slot), (kind, param)))
+                result.update(dict.fromkeys(names, (kind, param)))
         elif not role & OpRole.Optimize:
             moving.update(op.output_arg_names)
-    result.update({var.name: (PARAMETER, None) for var in program.list_vars()
-                   if isinstance(var, Parameter) and var.name not in moving})
-    return {var.name: result.get(var.name, (STATISTIC, None)) for var in kept_variables(program)}
+    kept = kept_variables(program)
+    result.update({var.name: (PARAMETER, None) for var in kept if isinstance(var, Parameter) and var.name not in moving})
+    return {var.name: result.get(var.name, (STATISTIC, None)) for var in kept}
 
 
 def digest_of(program: Program) -> str:

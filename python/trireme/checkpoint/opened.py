@@ -85,7 +85,7 @@ class Checkpoint:
         self.digest = _text(lib.tr_checkpoint_digest(_ptr))
         self.version = _text(lib.tr_checkpoint_version(_ptr))
         self.created: int = lib.tr_checkpoint_created(_ptr)
-        self.cut: int = lib.tr_checkpoint_cut(_ptr)
+        self.snapshot: int = lib.tr_checkpoint_number(_ptr)
         self.trainers: int = lib.tr_checkpoint_trainers(_ptr)
         self.parts: int = lib.tr_checkpoint_parts(_ptr)
         self.nbytes: int = lib.tr_checkpoint_bytes(_ptr)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from .. import core
 from ..errors import TriremeError
+from ..precision import bfloat16_way
 from . import mpi as mpis
 from . import probe
 from .mpi import LIBMPI, Layout
@@ -79,6 +80,12 @@ def check_blas() -> Check:
         named = os.environ.get("OPENBLAS_CORETYPE")
         return Check("OpenBLAS", expected, str(error).splitlines()[0],
                      f"unset OPENBLAS_CORETYPE, which is {named!r}" if named else "pip install --force-reinstall scipy-openblas32")
+
+
+def check_bfloat16() -> Check:
+    """Never wrong: what a processor does not have, it does not need."""
+    ways = {"amx_bf16": "AMX-BF16 tiles", "avx512_bf16": "AVX512_BF16 vectors", "float32": "float32 after rounding: no faster than float32"}
+    return Check("bfloat16 products", "any of AMX-BF16, AVX512_BF16, float32", ways[bfloat16_way()])
 
 
 def check_mpi(mpirun: str | None) -> Iterable[Check]:
@@ -153,9 +160,9 @@ def check_environment() -> Check:
 
 def installation(mpirun: str | None = None) -> list[Check]:
     """Look at everything on this host."""
-    checks: list[Callable[[], Check]] = [check_python, check_cpu, check_threads, check_blas, check_server, check_shared_memory, check_pages,
+    checks: list[Callable[[], Check]] = [check_python, check_cpu, check_threads, check_blas, check_bfloat16, check_server, check_shared_memory, check_pages,
                                          check_temporary, check_files, check_memory, check_environment]
-    return [*(check() for check in checks[:4]), *check_mpi(mpirun), *(check() for check in checks[4:])]
+    return [*(check() for check in checks[:5]), *check_mpi(mpirun), *(check() for check in checks[5:])]
 
 
 def table(checks: list[Check]) -> str:

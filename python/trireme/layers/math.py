@@ -143,6 +143,8 @@ def _reduce(type: str, what: str) -> Callable[..., Variable]:
     def layer(input: Variable, dim: int | Sequence[int] | None = None, keep_dim: bool = False,
               name: str | None = None) -> Variable:
         helper = LayerHelper(type, name=name)
+        if isinstance(input, (list, tuple)) and len(input) == 1:
+            input = input[0]
         helper.check_variable(input, "input")
         dims = [0] if dim is None else list(dim) if isinstance(dim, (list, tuple)) else [dim]
         return helper.append(type, {"X": [input]}, {"dim": dims, "keep_dim": keep_dim, "reduce_all": dim is None})
@@ -174,19 +176,13 @@ reduce_prod = _reduce("reduce_prod", "product")
 def cos_sim(X: Variable, Y: Variable) -> Variable:
     """Return the cosine of the angle between rows of ``X`` and of ``Y`` [n, d]: [n, 1].
 
+    ``Y`` may be one row [1, d] for all. The cosine of a row of zeros is NaN.
+
     >>> x, y = fluid.layers.data("x", [4]), fluid.layers.data("y", [4])
     >>> fluid.layers.cos_sim(x, y).shape
     (None, 1)
     """
-    helper = LayerHelper("cos_sim")
-
-    def dot(a: Variable, b: Variable) -> Variable:
-        product = helper.append("elementwise_mul", {"X": [a], "Y": [b]}, {"axis": -1})
-        return helper.append("reduce_sum", {"X": [product]}, {"dim": [1], "keep_dim": True})
-
-    lengths = helper.append("elementwise_mul", {"X": [dot(X, X)], "Y": [dot(Y, Y)]}, {"axis": -1})
-    return helper.append("elementwise_div", {"X": [dot(X, Y)], "Y": [helper.append("sqrt", {"X": [lengths]})]},
-                         {"axis": -1})
+    return LayerHelper("cos_sim").append("cos_sim", {"X": [X], "Y": [Y]}, extra=["XNorm", "YNorm"])
 
 
 def range(start: Any, end: Any, step: Any, dtype: Any) -> Variable:

@@ -121,4 +121,21 @@ def chunk_eval(input: Variable, label: Variable, chunk_scheme: str, num_chunk_ty
     return tuple(outputs.values())
 
 
-__all__ = ["accuracy", "auc", "edit_distance", "chunk_eval"]
+def mean_iou(input: Variable, label: Variable, num_classes: int) -> tuple[Variable, Variable, Variable]:
+    """Return the mean over classes of intersection over union, [1], and of each class the wrong and the right elements, [num_classes] of int32.
+
+    ``input`` and ``label`` hold class numbers, int32 or int64, of one shape. Classes that do not occur do not count.
+
+    >>> x, label = (fluid.layers.data(name, [8, 8], dtype="int32") for name in ("x", "label"))
+    >>> fluid.layers.mean_iou(x, label, num_classes=3)[0]
+    Variable('mean_iou_0.tmp_0', float32[1])
+    """
+    helper = LayerHelper("mean_iou")
+    mean = helper.create_variable_for_type_inference(VarType.FP32, stop_gradient=True)
+    wrong, right = (helper.create_variable_for_type_inference(VarType.INT32, stop_gradient=True) for _ in range(2))
+    helper.append_op(type="mean_iou", inputs={"Predictions": [input], "Labels": [label]},
+                     outputs={"OutMeanIou": [mean], "OutWrong": [wrong], "OutCorrect": [right]}, attrs={"num_classes": num_classes})
+    return mean, wrong, right
+
+
+__all__ = ["mean_iou", "accuracy", "auc", "edit_distance", "chunk_eval"]

@@ -285,15 +285,8 @@ def label_smooth(label: Variable, prior_dist: Variable | None = None, epsilon: f
     """
     if not 0 <= epsilon <= 1:
         raise ValueError(f"label_smooth: epsilon must be in [0, 1], got {epsilon!r}")
-    helper = LayerHelper("label_smooth", name=name)
-    if prior_dist is None:
-        classes = label.shape[-1]
-        if classes is None:
-            raise ValueError(f"label_smooth: the number of classes of {label!r} must be known")
-        return helper.append("scale", {"X": [label]}, {"scale": 1.0 - epsilon, "bias": epsilon / classes})
-    kept = helper.append("scale", {"X": [label]}, {"scale": 1.0 - epsilon})
-    prior = helper.append("scale", {"X": [prior_dist]}, {"scale": float(epsilon)})
-    return helper.append("elementwise_add", {"X": [kept], "Y": [prior]}, {"axis": -1})
+    inputs = {"X": [label]} if prior_dist is None else {"X": [label], "PriorDist": [prior_dist]}
+    return LayerHelper("label_smooth", name=name).append("label_smooth", inputs, {"epsilon": float(epsilon)})
 
 
 __all__ = ["fc", "fc_layer", "embedding", "conv2d", "pool2d", "batch_norm", "layer_norm", "dropout", "softmax",

@@ -1,0 +1,20 @@
+"""Fluid's additions: decoders, a trainer of functions, memory estimates, optimizers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import load_later
+
+if TYPE_CHECKING:
+    from . import decoder, inferencer, memory_usage_calc, op_frequence, trainer
+    from .memory_usage_calc import memory_usage
+    from .op_frequence import op_freq_statistic
+
+__getattr__, __dir__ = load_later(__name__, {
+    "": ("decoder", "inferencer", "memory_usage_calc", "op_frequence", "trainer"),
+    "memory_usage_calc": ("memory_usage",),
+    "op_frequence": ("op_freq_statistic",),
+})
+
+__all__ = ["decoder", "inferencer", "memory_usage", "memory_usage_calc", "op_freq_statistic", "op_frequence", "trainer"]

@@ -1,0 +1,43 @@
+"""How much memory a program's variables take."""
+
+from __future__ import annotations
+
+from ..dtypes import VarType, numpy_dtype
+from ..framework import Program, Variable
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+def _bytes(var: Variable, batch_size: int) -> int:
+    if var.dtype is None or var.type not in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS):
+        return 0
+    size = numpy_dtype(var.dtype).itemsize
+    for dim in var.shape:
+        size *= batch_size if dim is None else dim
+    return size
+
+
+def memory_usage(program: Program, batch_size: int) -> tuple[float, float, str]:
+    """Return the least and the most memory that a step of ``program`` takes, and their unit ("B", "KB", "MB", ...).
+
+    The least is what persists and what is fed, which share no memory; the most is all variables, none of which share any. A plan lies
+    between the two: ``Executor.plan`` prints what it takes. Unknown dimensions count as ``batch_size``.
+
+    >>> y = fluid.layers.fc(fluid.layers.data("x", [100]), 100)
+    >>> fluid.contrib.memory_usage(fluid.default_main_program(), batch_size=10)
+    (43.359375, 51.171875, 'KB')
+    """
+    if not isinstance(program, Program):
+        raise TypeError(f"memory_usage: program must be a Program, got {program!r}")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
+        raise ValueError(f"memory_usage: batch_size must be a positive int, got {batch_size!r}")
+    variables = list(program.list_vars())
+    low = sum(_bytes(var, batch_size) for var in variables if var.persistable or var.is_data)
+    high = sum(_bytes(var, batch_size) for var in variables)
+    unit = 0
+    while high >= 1024 ** (unit + 1) and unit + 1 < len(_UNITS):
+        unit += 1
+    return low / 1024 ** unit, high / 1024 ** unit, _UNITS[unit]
+
+
+__all__ = ["memory_usage"]

@@ -1,0 +1,53 @@
+"""Places that this build does not have: they exist as names, for scripts that choose a place, and say so when one is made."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from .errors import UnsupportedError
+
+
+class _NoPlace:
+    def __init__(self, *args: Any) -> NoReturn:
+        raise UnsupportedError(f"{type(self).__name__}: Trireme computes on processors alone (core.get_cuda_device_count() is 0); use fluid.CPUPlace()")
+
+
+class CUDAPlace(_NoPlace):
+    """A GPU: making one is refused. ``fluid.CUDAPlace(0) if use_gpu else fluid.CPUPlace()`` works with ``use_gpu = False``.
+
+    >>> fluid.CUDAPlace(0)
+    Traceback (most recent call last):
+        ...
+    trireme.errors.UnsupportedError: CUDAPlace: Trireme computes on processors alone ...
+    """
+
+
+class CUDAPinnedPlace(_NoPlace):
+    """Memory that a GPU reads: making one is refused."""
+
+
+def cuda_places(device_ids: Any = None) -> list[Any]:
+    """Refuse: there are no GPUs. ``fluid.cpu_places()`` lists the processor."""
+    return [CUDAPlace(0)]
+
+
+def cuda_pinned_places(device_count: int | None = None) -> list[Any]:
+    """Refuse, as ``cuda_places`` does."""
+    return [CUDAPinnedPlace()]
+
+
+def get_cuda_device_count() -> int:
+    """Return 0: there are no GPUs.
+
+    >>> fluid.core.get_cuda_device_count()
+    0
+    """
+    return 0
+
+
+def is_compiled_with_cuda() -> bool:
+    """Return False: every operator runs on the processor."""
+    return False
+
+
+__all__ = ["CUDAPlace", "CUDAPinnedPlace", "cuda_places", "cuda_pinned_places", "get_cuda_device_count", "is_compiled_with_cuda"]

@@ -1,0 +1,9 @@
+"""What changes whole programs, under Fluid's names."""
+
+from . import details
+from .dispatch import HashName, PSDispatcher, RoundRobin
+from .memory import memory_optimize, release_memory
+from ..distributed.transpiler import DistributeTranspiler, DistributeTranspilerConfig
+
+__all__ = ["DistributeTranspiler", "DistributeTranspilerConfig", "HashName", "PSDispatcher", "RoundRobin", "details", "memory_optimize",
+           "release_memory"]

@@ -1,0 +1,31 @@
+"""Fluid's ways to save memory, which a plan does by itself."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from ..framework import Program
+
+_said: set[str] = set()
+
+
+def _say_once(name: str) -> None:
+    if name not in _said:
+        _said.add(name)
+        warnings.warn(f"{name} does nothing: variables that are not needed at the same time share memory anyway", stacklevel=3)
+
+
+def memory_optimize(input_program: Program, skip_opt_set: Iterable[Any] | None = None, print_log: bool = False, level: int = 0,
+                    skip_grads: bool = False) -> None:
+    """Do nothing, and say so at the first call: a plan shares memory by itself."""
+    _say_once("memory_optimize")
+
+
+def release_memory(input_program: Program, skip_opt_set: Iterable[Any] | None = None) -> None:
+    """Do nothing, and say so at the first call."""
+    _say_once("release_memory")
+
+
+__all__ = ["memory_optimize", "release_memory"]

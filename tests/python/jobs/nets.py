@@ -1,0 +1,101 @@
+"""Small nets side by side in one program, each around an operator or a layer of its own: what a job learns is what one process does.
+
+``NETS`` maps names to functions that return a loss from a dense input [n, 5], targets [n, 1] in 0 .. 1, and class numbers [n, 1] below 5.
+The nets do not touch each other.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+
+import trireme as fluid
+from trireme import layers
+from trireme.framework import Variable
+
+Net = Callable[[str, Variable, Variable, Variable], Variable]
+
+
+def scores(name: str, x: Variable, width: int, act: str | None = None) -> Variable:
+    return layers.fc(x, width, act=act, param_attr=f"{name}.w{width}{act or ''}", bias_attr=f"{name}.b{width}{act or ''}")
+
+
+def score(name: str, x: Variable) -> Variable:
+    return scores(name, x, 1)
+
+
+def other(name: str, x: Variable) -> Variable:
+    return scores(name + ".other", x, 1)
+
+
+def rounded(y: Variable) -> Variable:
+    return layers.cast(layers.cast(y > 0.5, "int32"), "float32")
+
+
+def sampled(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
+    others = layers.cast(layers.elementwise_mod(label + 2, layers.fill_constant([1], "int64", 5)), "int64")
+    chances = layers.fill_constant_batch_size_like(x, [-1, 2], "float32", 0.4)
+    return layers.sampled_softmax_with_cross_entropy(scores(name, x, 5), label, 1, use_customized_samples=True,
+                                                     customized_samples=layers.concat([label, others], axis=1), customized_probabilities=chances)
+
+
+def counted(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
+    counts = layers.concat([y, y], axis=1)                 # no parameter: what comes back for the counts is no derivative
+    rows = layers.continuous_value_model(layers.concat([counts, scores(name, x, 4)], axis=1), counts)
+    return layers.square_error_cost(layers.reduce_sum(rows, dim=1, keep_dim=True), y)
+
+
+NETS: dict[str, Net] = {
+    "hinge_loss": lambda name, x, y, label: fluid.operator.hinge_loss(score(name, x), rounded(y)),
+    "modified_huber_loss": lambda name, x, y, label: fluid.operator.modified_huber_loss(score(name, x), rounded(y)),
+    "teacher_student_sigmoid_loss": lambda name, x, y, label: layers.teacher_student_sigmoid_loss(score(name, x), 4.0 * y - 2.0),
+    "rank_loss": lambda name, x, y, label: layers.rank_loss(y, score(name, x), other(name, x)),
+    "margin_rank_loss": lambda name, x, y, label: layers.margin_rank_loss(2.0 * rounded(y) - 1.0, score(name, x), other(name, x)),
+    "bpr_loss": lambda name, x, y, label: layers.bpr_loss(scores(name, x, 5), label),
+    "kldiv_loss": lambda name, x, y, label: layers.kldiv_loss(layers.logsigmoid(score(name, x)), y, reduction="none"),
+    "cross_entropy2": lambda name, x, y, label: fluid.operator.cross_entropy2(scores(name, x, 5, "softmax"), label),
+    "sample_logits": sampled,
+    "cvm": counted,
+    "mse_loss": lambda name, x, y, label: layers.mse_loss(score(name, x), y),
+    "dice_loss": lambda name, x, y, label: layers.dice_loss(scores(name, x, 5, "softmax"), label),
+}
+
+
+def batches(steps: int, size: int):
+    random = np.random.RandomState(7)
+    for step in range(steps):
+        rows = size - step % 3                             # trainers get uneven slices
+        yield {"x": random.normal(size=(rows, 5)).astype("float32"), "y": random.rand(rows, 1).astype("float32"),
+               "label": random.randint(0, 5, (rows, 1))}
+
+
+def build(nets: dict[str, Net]) -> dict[str, Variable]:
+    """Append the nets, each trained by an optimizer of its own; return their losses."""
+    x, y, label = layers.data("x", [5]), layers.data("y", [1]), layers.data("label", [1], dtype="int64")
+    losses = {name: layers.mean(net(name, x, y, label)) for name, net in nets.items()}
+    for loss in losses.values():
+        fluid.optimizer.SGD(0.05).minimize(loss)
+    return losses
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", required=True)
+    args = parser.parse_args()
+    fluid.default_main_program().random_seed = fluid.default_startup_program().random_seed = 3
+    losses = build(NETS)
+    exe, job, curve = fluid.Executor(), fluid.distributed, []
+    exe.run(fluid.default_startup_program())
+    for batch in batches(6, 10):
+        feed = job.slice_of(batch, job.trainer_index(), job.trainer_count())
+        curve.append(np.ravel(exe.run(feed=feed, fetch_list=list(losses.values()))))
+    if job.trainer_index() == 0:
+        result = {f"{name}.losses": np.array(values) for name, values in zip(losses, np.transpose(curve))}
+        result |= {param.name: fluid.executor.fetch_var(param.name) for param in fluid.default_main_program().all_parameters()}
+        np.savez(args.out, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""What scripts of Fluid do by habit: shapes that are not the declared ones, columns without their 1, truth of variables."""
+
+import numpy as np
+import pytest
+
+import trireme as fluid
+from trireme import core, layers
+
+
+def ran(exe, fetch, feed=None):
+    exe.run(fluid.default_startup_program())
+    return exe.run(feed=feed or {}, fetch_list=fetch, return_numpy=True)
+
+
+# -- gradients -------------------------------------------------------------------------------------
+
+
+def test_one_input_has_a_gradient_and_several_have_a_list():
+    x, y = layers.data("x", [3], stop_gradient=False), layers.data("y", [3], stop_gradient=False)
+    assert fluid.backward.calc_gradient(layers.square(x), x).name == "x@GRAD"
+    assert [grad.name for grad in fluid.backward.calc_gradient(x * y, [x, y])] == ["x@GRAD_0", "y@GRAD"]
+    assert fluid.backward.calc_gradient(layers.square(y), x) is None
+    assert [grad.name for grad in fluid.gradients(layers.square(y), y)] == ["y@GRAD_1"]
+
+
+# -- truth -----------------------------------------------------------------------------------------
+
+
+def test_a_variable_is_true_where_a_script_asks_whether_there_is_one():
+    x, mask = layers.data("x", [3]), layers.data("mask", [3], dtype="bool")
+    assert x and bool(layers.fc(x, 2)) is True
+    for truth in (x < 1.0, x == x, mask, layers.less_than(x, x)):
+        with pytest.raises(TypeError, match="has no truth value while the program is built"):
+            bool(truth)
+
+
+# -- shapes of feeds -------------------------------------------------------------------------------
+
+
+def test_any_negative_dimension_is_unknown():
+    assert layers.data("x", [-2, 7, -3], append_batch_size=False).shape == (None, 7, None)
+    assert layers.data("y", [-5, 4]).shape == (None, 4)
+
+
+def test_shorter_sequences_than_declared_are_fed(exe):
+    x = layers.data("x", [8, 5])
+    x.stop_gradient = False
+    y = layers.relu(layers.fc(x, 4, num_flatten_dims=2))
+    total = layers.reduce_sum(layers.square(y))
+    grad, = fluid.gradients(total, x)
+    exe.run(fluid.default_startup_program())
+    rng = np.random.default_rng(1)
+    whole = rng.normal(size=(2, 8, 5)).astype("float32")
+    full, full_grad = exe.run(feed={"x": whole}, fetch_list=[y, grad])
+    for length in (3, 8, 0, 12):
+        part = whole[:, :length] if length <= 8 else np.concatenate([whole, whole[:, :4]], 1)
+        got, got_grad = exe.run(feed={"x": part}, fetch_list=[y, grad])
+        assert got.shape == (2, length, 4) and got_grad.shape == (2, length, 5)
+        np.testing.assert_allclose(got[:, :8], full[:, :length], rtol=1e-5)
+        np.testing.assert_allclose(got_grad[:, :8], full_grad[:, :length], rtol=1e-5)
+
+
+def test_what_then_does_not_fit_names_the_feed_and_the_operator(exe, line):
+    x, other = layers.data("x", [5]), layers.data("other", [2])
+    y = layers.fc(x, 4)
+    exe.run(fluid.default_startup_program())
+    with pytest.raises(core.ShapeError) as caught:
+        exe.run(feed={"x": np.ones((2, 6), "float32"), "other": np.ones((1, 2), "float32")}, fetch_list=[y, other])
+    text = str(caught.value)
+    assert "with feed 'x' of shape [2, 6], which the program declares as [?, 5]" in text and text.startswith("fc: Input is [2, 6]")
+    assert "'other'" not in text
+    with pytest.raises(core.ShapeError, match=r"feed 'x' has the shape \[2, 5, 1\], the program wants \[\?, 5\]"):
+        exe.run(feed={"x": np.ones((2, 5, 1), "float32")}, fetch_list=[y])
+
+
+# -- indices ---------------------------------------------------------------------------------------
+
+INDICES = [np.s_[0], np.s_[-1], np.s_[:, 1], np.s_[::2], np.s_[::-1], np.s_[1:4:2, 1:], np.s_[4:0:-2], np.s_[-2::-1], np.s_[:, ::-1, 0],
+           np.s_[..., 1], np.s_[1, ..., ::2], np.s_[:-3:-1], np.s_[:, 3:1:-1, ::3], np.s_[2:2:3], np.s_[:, :, 10:0:-1]]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+@pytest.mark.parametrize("declared", [[5, 4, 6], [None, None, None], [None, 4, 6]], ids=str)
+def test_indices_are_those_of_numpy(exe, index, declared):
+    x = layers.data("x", declared, append_batch_size=False)
+    x.stop_gradient = False
+    y = x[index]
+    grad, = fluid.gradients(layers.reduce_sum(layers.square(y)), x)
+    a = np.random.default_rng(0).normal(size=(5, 4, 6)).astype("float32")
+    value, slope = exe.run(feed={"x": a}, fetch_list=[y, grad])
+    np.testing.assert_array_equal(value, a[index])
+    expected = np.zeros_like(a)
+    expected[index] = 2 * a[index]
+    np.testing.assert_allclose(slope, expected, rtol=1e-6)
+
+
+def test_an_index_that_cannot_be_is_refused():
+    x = layers.data("x", [4])
+    with pytest.raises(IndexError, match="at most one ellipsis"):
+        x[..., ...]
+    with pytest.raises(IndexError, match="has 2 dimensions"):
+        x[0, 0, 0]
+    with pytest.raises(ValueError, match="must not be 0"):
+        x[::0]
+
+
+# -- one of a list, columns without their 1 --------------------------------------------------------
+
+
+def test_a_reduction_takes_a_list_of_one(exe):
+    x = layers.data("x", [3])
+    total, = exe.run(feed={"x": np.ones((2, 3), "float32")}, fetch_list=[layers.reduce_sum([x])])
+    assert total == 6
+    with pytest.raises(TypeError, match="reduce_sum: input must be a Variable"):
+        layers.reduce_sum([x, x])
+
+
+def one_column(value):
+    """Return a value twice: [n, 1] and [n]."""
+    value = np.asarray(value)
+    return value.reshape(-1, 1), value.reshape(-1)
+
+
+def sequence(array, lengths):
+    return fluid.create_lod_tensor(array, [lengths])
+
+
+def both(exe, build, feeds):
+    """Run what ``build`` makes for [n, 1] and for [n]; return the two lists of results."""
+    results = []
+    for number, columns in enumerate((True, False)):
+        main, startup = fluid.Program(), fluid.Program()
+        main.random_seed = startup.random_seed = 1
+        with fluid.program_guard(main, startup), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+            fetch = build([1] if columns else [])
+            exe.run(startup)
+            fetched = exe.run(main, feed={name: value[number] if isinstance(value, tuple) else value for name, value in feeds.items()},
+                              fetch_list=fetch, return_numpy=False)
+            results.append([np.array(value) for value in fetched])
+    for one, other in zip(*results):
+        np.testing.assert_array_equal(one, other)
+    return results[0]
+
+
+def test_labels_of_losses_may_be_flat(exe, rng):
+    def build(column):
+        x = layers.data("x", [4])
+        x.stop_gradient = False
+        label = layers.data("label", [-1, *column], dtype="int64", append_batch_size=False)
+        costs = [layers.cross_entropy(layers.softmax(x), label), layers.softmax_with_cross_entropy(x, label),
+                 layers.hsigmoid(x, label, num_classes=5), layers.nce(x, label, num_total_classes=5, num_neg_samples=3)]
+        return [*costs, *(fluid.gradients(cost, x)[0] for cost in costs)]
+
+    label = rng.integers(0, 4, 6)
+    costs = both(exe, build, {"x": rng.normal(size=(6, 4)).astype("float32"), "label": one_column(label)})
+    assert all(cost.shape == (6, 1) for cost in costs[:4])
+
+
+def test_a_label_that_does_not_fit_is_refused():
+    x, label = layers.data("x", [6, 4], append_batch_size=False), layers.data("label", [5], dtype="int64", append_batch_size=False)
+    for build in (lambda: layers.softmax_with_cross_entropy(x, label), lambda: layers.hsigmoid(x, label, num_classes=5),
+                  lambda: layers.nce(x, label, num_total_classes=5, num_neg_samples=3)):
+        with pytest.raises(core.ShapeError, match="Label"):
+            build()
+
+
+def test_a_bias_may_be_flat(exe, rng):
+    def build(column):
+        x, label = layers.data("x", [4]), layers.data("label", [1], dtype="int64")
+        block = fluid.default_main_program().global_block()
+        weight = layers.create_parameter([4, 4], "float32", name="w", default_initializer=fluid.initializer.Normal(seed=3))
+        bias = layers.create_parameter([4, *column], "float32", name="b", default_initializer=fluid.initializer.Normal(seed=4))
+        out, pre = block.create_var(name="out", dtype="float32"), block.create_var(name="pre", dtype="float32")
+        block.append_op(type="hierarchical_sigmoid", inputs={"X": x, "W": weight, "Label": label, "Bias": bias},
+                        outputs={"Out": out, "PreOut": pre}, attrs={"num_classes": 5})
+        grad, = fluid.gradients(out, bias)
+        assert grad.shape == (4, *column)
+        return [out, layers.reshape(grad, [-1])]
+
+    both(exe, build, {"x": rng.normal(size=(6, 4)).astype("float32"), "label": rng.integers(0, 5, (6, 1))})
+
+
+def test_sequences_of_chunks_may_be_flat(exe):
+    def build(column):
+        found, real = (layers.data(name, [-1, *column], dtype="int64", append_batch_size=False, lod_level=1) for name in ("found", "real"))
+        return list(layers.chunk_eval(found, real, "IOB", 2))
+
+    found, real = ([sequence(column, [3, 3]) for column in one_column(np.array(tags))] for tags in ([0, 1, 4, 2, 3, 0], [0, 1, 4, 2, 4, 0]))
+    counts = both(exe, build, {"found": tuple(found), "real": tuple(real)})
+    assert [int(count[0]) for count in counts[3:]] == [3, 3, 2]
+
+
+def test_prefixes_of_beams_may_be_flat(exe):
+    def build(column):
+        pre_ids = layers.data("pre_ids", [-1, *column], dtype="int64", append_batch_size=False)
+        pre_scores = layers.data("pre_scores", [-1, *column], append_batch_size=False)
+        scores = layers.data("scores", [3], lod_level=1)
+        return list(layers.beam_search(pre_ids, pre_scores, None, scores, beam_size=2, end_id=0))[:2]
+
+    ids, _ = both(exe, build, {"pre_ids": one_column(np.array([1, 2])), "pre_scores": one_column(np.array([0.5, 0.25], "float32")),
+                               "scores": sequence(np.array([[.1, .5, .2], [.9, .1, .1]], "float32"), [2])})
+    assert ids.ravel().tolist() == [1, 0]
+
+
+def test_an_images_true_size_may_be_flat(exe, rng):
+    image = layers.data("image", [2, 6, 6])
+    size = layers.data("size", [-1], append_batch_size=False)
+    windows = layers.im2sequence(image, filter_size=2, stride=2, input_image_size=size, out_stride=1)
+    feed = {"image": rng.normal(size=(2, 2, 6, 6)).astype("float32"), "size": np.array([6, 4, 2, 6], "float32")}
+    got, = exe.run(feed=feed, fetch_list=[windows], return_numpy=False)
+    assert got.recursive_sequence_lengths() == [[6, 3]]
+    with pytest.raises(core.ShapeError, match=r"Y must be \[4\]"):
+        exe.run(feed={**feed, "size": np.ones(3, "float32")}, fetch_list=[windows])
+
+
+# -- servers' programs, lengths --------------------------------------------------------------------
+
+
+def test_a_servers_program_outside_of_a_job_says_what_to_do(exe):
+    loss = layers.mean(layers.fc(layers.data("x", [3]), 1))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    t = fluid.DistributeTranspiler()
+    t.transpile(trainer_id=0, pservers="a:1,b:2", trainers=2)
+    exe.run(t.get_startup_program("a:1", t.get_pserver_program("a:1")))
+    with pytest.raises(core.UnsupportedError, match="trireme launch --servers 2 --trainers 2"):
+        exe.run(t.get_pserver_program("a:1"))
+
+
+def test_wrong_lengths_fail_as_in_fluid():
+    for data, lengths in [([[1, 2], [3]], [[2, 2]]), (np.zeros((5, 1), "int64"), [[2, 2]]), (np.zeros((5, 1), "int64"), [[1, 1], [2, 2]])]:
+        with pytest.raises(AssertionError, match="recursive_seq_lens is"):
+            fluid.create_lod_tensor(data, lengths)
+        with pytest.raises(ValueError, match="recursive_seq_lens is"):
+            fluid.create_lod_tensor(data, lengths)
