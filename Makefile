@@ -1,13 +1,16 @@
 # A thin front: CMake builds (CMakePresets.json), ctest and pytest test, deploy/setup.sh sets up.
 #
 #   make test     set up, build, run every test          make demo     train digits on 2 servers, 2 trainers
+#   make check    build, run the tests without jobs
 #   make asan     C tests under a sanitizer (tsan, ubsan)  make bench    benchmarks/run.py
-#   make fuzz     FUZZ_SECONDS for each parser            make soak     faults at random for SOAK_SECONDS
+#   make fuzz     mutants, FUZZ_SECONDS for each parser   make soak     faults at random for SOAK_SECONDS
+#   make mutants  MUTANTS wrong programs, under asan and ubsan
 #   make wheel    a wheel in dist/                        make format   clang-format on what you changed
 #   make operators   docs/operators.md anew               make clean    forget what was built
 PRESET       ?= dev
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
+MUTANTS      ?= 200000
 JOBS         ?= $(shell nproc)
 # Files of tests at a time: their jobs wait for one another more than they compute.
 WORKERS      ?= 2
@@ -17,7 +20,7 @@ PYTHON := $(CURDIR)/$(BIN)/python
 STAMP  := .venv/setup.stamp
 export PYTHONPATH = $(CURDIR)/build/$(PRESET)/python
 
-.PHONY: all setup build test demo asan tsan ubsan bench fuzz soak wheel operators format clean
+.PHONY: all setup build test check demo asan tsan ubsan bench fuzz mutants soak wheel operators format clean
 all: build
 
 setup: $(STAMP)
@@ -37,6 +40,12 @@ test: build
 	$(BIN)/ctest --preset $(PRESET) --parallel $(JOBS)
 	timeout --kill-after=10 3000 $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadfile tests/python
 
+# Between two changes: the core and the simulator, beside the Python tests that start no job.
+check: build
+	@$(BIN)/ctest --preset $(PRESET) >build/$(PRESET)/check.log 2>&1 & core=$$!; \
+	$(PYTHON) -m pytest -q -m "not mpi and not soak" tests/python; python=$$?; \
+	wait $$core; core=$$?; tail -n 12 build/$(PRESET)/check.log; exit $$(( core || python ))
+
 asan tsan ubsan: setup
 	$(call built,$@)
 	$(BIN)/ctest --preset $@ --parallel $(JOBS)
@@ -50,7 +59,20 @@ bench: setup
 	$(call built,release)
 	$(PYTHON) benchmarks/run.py
 
-fuzz: build
+# Programs that are well-formed and wrong, run. The output's last line names the one that failed; the file `mutant` holds it.
+mutants: export UBSAN_OPTIONS = print_stacktrace=1
+mutants: setup
+	@set -e; for preset in asan ubsan; do \
+	    $(BIN)/cmake --preset $$preset --log-level=WARNING; \
+	    $(BIN)/cmake --build --preset $$preset --parallel $(JOBS) --target fuzz_run; \
+	    echo "mutants: $(MUTANTS) under $$preset"; \
+	    timeout 7200 build/$$preset/tests/fuzz/fuzz_run tests/fuzz/corpus/run -mutants=1:$$(( $(MUTANTS) + 1 )) \
+	        -keep=build/$$preset/mutant >build/$$preset/mutants.log 2>&1 || { \
+	        tail -n 60 build/$$preset/mutants.log; echo "mutants: failed under $$preset: build/$$preset/mutant"; exit 1; }; \
+	    echo "mutants: under $$preset: $$(tail -n 1 build/$$preset/mutants.log)"; \
+	done
+
+fuzz: build mutants
 	deploy/setup.sh fuzz
 	$(call built,fuzz)
 	@set -e; for program in build/fuzz/tests/fuzz/fuzz_*; do \

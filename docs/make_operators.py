@@ -30,6 +30,9 @@ A *list* slot takes any number of variables; an *optional* one may be left empty
 gradient's sake. Dimensions in brackets name what must agree; `...` is any number of them. Each operator also takes the
 attributes `op_role`, `op_role_var`, `op_namescope` and `op_callstack`, which say where it comes from and change no result.
 
+An operator that is *made of other operators* is replaced by those when a plan is made (`Program.expand` shows them), and its
+gradient by theirs.
+
 {count} operators; {gradients} more, named `<name>_grad`, compute gradients. Those are derived from the records here: they
 take of the forward operator's inputs, outputs and outputs' gradients what its rule says, and its attributes.
 
@@ -65,7 +68,8 @@ def _reach(proto: OpProto) -> str:
 def describe(proto: OpProto) -> str:
     """Return the section of one operator."""
     lines = [f"## {proto.type}", "", _text(proto.comment), "",
-             " ".join(filter(None, ["Has a gradient." if proto.has_grad else "No gradient flows through it.", _reach(proto)])), ""]
+             " ".join(filter(None, ["Has a gradient." if proto.has_grad else "No gradient flows through it.",
+                                    "Made of other operators." if proto.is_composite else "", _reach(proto)])), ""]
     slots = [*_slots("input", proto.inputs), *_slots("output", proto.outputs)]
     lines += _table("slot | | what", slots)
     lines += _table("attribute | type | default | range | what", _attributes(proto))

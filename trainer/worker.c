@@ -123,6 +123,8 @@ tr_status tr_worker_init(tr_worker *worker, int number, bool is_lone, tr_program
         return tr_fail(TR_ENOMEM, "no memory for worker %d", number);
     if (options->check_finite)
         tr_executor_check_finite(worker->executor, true);
+    if (options->has_precision)
+        TR_TRY(tr_executor_set_matmul_precision(worker->executor, tr_precision_name(options->precision)));
     take_names(worker, options);
     TR_TRY(check_names(program, worker));
     if (!is_lone)

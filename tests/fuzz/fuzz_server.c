@@ -185,7 +185,7 @@ static void send_all(rig *r, bool stays_unsent)
 /* A field's value, by the name of the field: small numbers, most of which are near to what could be. */
 static uint64_t value_of(const char *field, const record *m)
 {
-    static const char *const numbers[] = {"block", "table", "value", "count", "trainer", "server", "coordinator", "rank", "task"};
+    static const char *const numbers[] = {"block", "table", "value", "count", "trainer", "server", "initiator", "rank", "task"};
 
     if (!strcmp(field, "step") || !strcmp(field, "update") || !strcmp(field, "updates"))
         return m->step;

@@ -96,13 +96,13 @@ static void use(tr_table *t)
     uint64_t bytes;
 
     read_all(t);
-    if (tr_table_cut(t) != TR_OK)
+    if (tr_table_snapshot(t) != TR_OK)
         return;
     update(t, STEP + 1, KEYS - 30, 60);
     for (uint32_t shard = 0; shard < TR_SHARDS; shard += 61)
-        if (tr_table_cut_read(t, shard, &rows, &bytes) == TR_OK)
+        if (tr_table_snapshot_read(t, shard, &rows, &bytes) == TR_OK)
             free(rows);
-    tr_table_cut_end(t);
+    tr_table_snapshot_end(t);
     update(t, STEP + 2, KEYS - 30, 60);                /* whose keys have waited */
     for (uint64_t step = 1; step <= TR_SHARDS; step += 17)
         tr_table_evict(t, 200 + step, NULL);

@@ -16,7 +16,7 @@ from job_support import MPIS, environment  # noqa: E402
 JOBS = ROOT / "tests" / "python" / "jobs"
 MODES = {"sync": 6, "async": 2, "async(compensation=0.04)": 1, "ssp(1)": 1, "ssp(2)": 1, "geo(3)": 1, "geo(5)": 1, "sync(backups=1)": 2, "sync(fewer)": 1}
 WORKS = {"train": 4, "tables": 4, "optimizers": 1, "loops": 4, "saved": 3}
-KINDS = {"kill server": 5, "kill trainer": 4, "kill spare": 1, "kill two": 2, "kill mpirun": 2, "stop rank": 2, "nap": 3,
+KINDS = {"kill server": 5, "kill trainer": 4, "kill standby": 1, "kill two": 2, "kill mpirun": 2, "stop rank": 2, "nap": 3,
          "stop mpirun": 1, "damage": 2, "kill launcher": 1, "ask to stop": 2}
 EPOCHS = 2                             # of what loops count
 FILES = 16                             # of data
@@ -48,8 +48,8 @@ class Case:
         self.is_apart = self.mode != "sync" or self.compress != "none"
         self.servers = dice.randint(1, 3)
         self.trainers = dice.randint(2, 4) if self.mode != "sync" else dice.randint(1, 3)
-        self.spares = dice.choice([0, 1, 1, 2])
-        self.heirs = dice.random() < 0.5
+        self.standbys = dice.choice([0, 1, 1, 2])
+        self.replacements = dice.random() < 0.5
         self.args = getattr(self, f"_{self.work}")(dice)
         self.keeps = dice.choice([None, None, ("--checkpoint-steps", dice.randint(1, 40)), ("--checkpoint-seconds", 0.3)])
         if self.work == "loops" and self.keeps is None:
@@ -121,11 +121,11 @@ class Case:
         """The launcher's."""
         said = () if self.is_saved else ("--mode", self.mode, "--compress", self.compress)       # as the saved job does
         keeps = ("--checkpoint", folder / "checkpoints", *self.keeps) if self.keeps else ()
-        return (*said, "--spares", self.spares, "--restarts", 9, *keeps, *(("--log", folder / "log") if self.logs else ()))
+        return (*said, "--standbys", self.standbys, "--restarts", 9, *keeps, *(("--log", folder / "log") if self.logs else ()))
 
     def __str__(self) -> str:
         return (f"Open MPI {self.version}, {self.mode}, compression {self.compress}, {self.servers} servers, {self.trainers} trainers, "
-                f"{self.spares} spares{' for all' if self.heirs else ''}{', logs' if self.logs else ''}, "
+                f"{self.standbys} standbys{' for all' if self.replacements else ''}{', logs' if self.logs else ''}, "
                 f"{self.work}{' as a saved job' if self.is_saved else ''} {' '.join(self.args)}, "
                 f"{' '.join(map(str, self.keeps or ('no checkpoints',)))}; {'; '.join(map(str, self.mishaps))}")
 

@@ -48,7 +48,7 @@ class Running:
         case, self.mark = self.case, self.folder / "begun"
         self.mark.unlink(missing_ok=True)
         self.job = Launched(self.servers, case.trainers, *self.args, version=case.version, script=self.script,
-                            options=(*case.options(self.folder), *more), env=environment(TRIREME_START_TIMEOUT="40"), heirs=case.heirs)
+                            options=(*case.options(self.folder), *more), env=environment(TRIREME_START_TIMEOUT="40"), replacements=case.replacements)
         self.pid = self.job.process.pid
 
     def has_ended(self) -> bool:
@@ -60,10 +60,10 @@ class Running:
 
     def ranks(self, begun: bool, said: str = "began") -> dict[int, int]:
         """The ranks that live, when there are all and have said that: rank -> pid. Empty when the job has ended meanwhile."""
-        size = self.servers + self.case.trainers + self.case.spares
+        size = self.servers + self.case.trainers + self.case.standbys
         deadline = time.monotonic() + 40
         while not self.has_ended() and time.monotonic() < deadline:
-            watch = Ranks(self.pid, Path("/nonexistent"), self.servers, self.case.trainers, self.case.spares)
+            watch = Ranks(self.pid, Path("/nonexistent"), self.servers, self.case.trainers, self.case.standbys)
             watch.look(0)
             watch.close()
             found = {one.rank: one.pid for one in watch.known.values()}
@@ -93,10 +93,10 @@ class Running:
         dice, ranks = random.Random(mishap.dice), self.ranks(not mishap.at_start, "joins" if mishap.kind == "stop rank" else "began")
         if not ranks:
             return None
-        parts = {"server": range(self.servers), "spare": range(self.servers + self.case.trainers, 99),
+        parts = {"server": range(self.servers), "standby": range(self.servers + self.case.trainers, 99),
                  "trainer": range(self.servers, self.servers + self.case.trainers)}
         whom = [pid for rank, pid in ranks.items() if rank in parts.get(mishap.kind.split()[-1], ranks)]
-        if mishap.kind in ("kill server", "kill trainer", "kill spare") and whom:
+        if mishap.kind in ("kill server", "kill trainer", "kill standby") and whom:
             send(dice.choice(whom), signal.SIGKILL)
         elif mishap.kind == "kill two":
             for pid in dice.sample(whom, min(2, len(whom))):
@@ -269,7 +269,7 @@ def reference(case: Case) -> Path:
     if not path.exists():
         with tempfile.TemporaryDirectory(prefix="trireme-soak-") as folder:
             whole = Case(case.seed)
-            whole.servers, whole.mishaps, whole.spares, whole.logs, whole.keeps = 1, [], 0, False, ("--checkpoint-steps", 100000)
+            whole.servers, whole.mishaps, whole.standbys, whole.logs, whole.keeps = 1, [], 0, False, ("--checkpoint-steps", 100000)
             running = Running(whole, Path(folder))
             running.await_end()
             if running.job.process.returncode:

@@ -198,49 +198,6 @@ void net_feed_lod(net *n, const char *name, int levels, ...)
     n->feed[i].lod_offsets = n->lod_offsets[i];
 }
 
-static void keep_values(run_case *c, const net *n)
-{
-    tr_block *block = tr_program_block(n->program, 0);
-
-    for (int i = 0; i < n->feed_count; i++) {
-        const tr_feed *feed = &n->feed[i];
-        run_value     *value = &c->value[c->value_count++];
-        *value = (run_value){.name = tr__must_strdup(feed->name), .is_fed = true};
-        tr_tensor_init(&value->tensor);
-        EXPECT_OK(tr_tensor_borrow(&value->tensor, feed->dtype, feed->rank, feed->dims, (void *)(uintptr_t)feed->data));
-        EXPECT_OK(tr_tensor_set_lod(&value->tensor, feed->lod_levels, feed->lod_counts, feed->lod_offsets));
-    }
-    for (int i = 0; i < tr_block_var_count(block) && c->value_count < RUN_CASE_MAX; i++) {
-        const tr_var_desc *desc = tr_block_var_at(block, i);
-        tr_var            *var = tr_scope_find(n->scope, tr_var_desc_name(desc));
-        if (!tr_var_desc_persistable(desc) || !var || var->kind != TR_KIND_TENSOR || var->tensor.dtype == TR_DTYPE_NONE)
-            continue;
-        run_value *value = &c->value[c->value_count++];
-        *value = (run_value){.name = tr__must_strdup(tr_var_desc_name(desc))};
-        tr_tensor_init(&value->tensor);
-        tr_tensor_share(&value->tensor, &var->tensor);
-    }
-}
-
-/* What was run, as a file of tests/fuzz/corpus/run. */
-static void keep_run(const net *n, int fetch_count, const char *const *fetches, const char *path)
-{
-    run_case c = {.program = n->program};
-    size_t   size;
-
-    keep_values(&c, n);
-    for (; c.fetch_count < fetch_count; c.fetch_count++)
-        c.fetch[c.fetch_count] = tr__must_strdup(fetches[c.fetch_count]);
-    void *bytes = run_case_write(&size, &c);
-    FILE *out = fopen(path, "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(bytes, 1, size, out), size);
-    fclose(out);
-    free(bytes);
-    c.program = NULL;                              /* the net's */
-    run_case_deinit(&c);
-}
-
 tr_status net_try_run(net *n, const char *fetches)
 {
     char       *copy = strdup(fetches), *save = NULL;
@@ -254,7 +211,9 @@ tr_status net_try_run(net *n, const char *fetches)
     if (status == TR_OK)
         status = tr_plan_run(n->plan, n->feed, n->result);
     if (status == TR_OK && getenv("TRIREME_KEEP_RUN"))
-        keep_run(n, count, names, getenv("TRIREME_KEEP_RUN"));
+        assert_true(run_case_keep(getenv("TRIREME_KEEP_RUN"), &(run_kept){
+            .program = n->program, .scope = n->scope, .feed_count = n->feed_count, .feed_name = n->feed_name,
+            .feed = n->feed, .fetch_count = count, .fetch_name = names}));
     free(copy);
     return status;
 }

@@ -238,6 +238,7 @@ static bool depends_on_tested_type(const op_case *c)
 
 void check_forward(const char *op, const op_case *c, op_reference reference, double tolerance)
 {
+    op_rig_keep(op, c, false);
     check_forward_in(op, c, reference, tolerance, TR_FP32);
     if (depends_on_tested_type(c))
         check_forward_in(op, c, reference, tolerance * 0x1p-29, TR_FP64);
@@ -347,6 +348,7 @@ void check_gradient(const char *op, const op_case *c, double step, double tolera
 {
     op_rig full, forward;
 
+    op_rig_keep(op, c, true);
     gradient_rig(&full, op, c, TR_FP64, -1);
     must(&full, op_rig_init(&forward, op, c, TR_FP64, OP_PLAIN), "building");
     op_rig_fetch_outputs(&forward);
@@ -362,4 +364,54 @@ void check_gradient(const char *op, const op_case *c, double step, double tolera
     expect_variants(&full);
     op_rig_deinit(&forward);
     op_rig_deinit(&full);
+}
+
+/* -- expansion ------------------------------------------------------------------------------------------------------ */
+
+static void expand(op_rig *rig)
+{
+    tr_program *expanded;
+
+    must(rig, tr_program_expand(&expanded, rig->program), "expanding");
+    tr_block *block = tr_program_block(expanded, 0);
+    for (int i = 0; i < tr_block_op_count(block); i++)
+        assert_false(tr_op_is_composite(tr_op_find(tr_op_desc_type(tr_block_op_at(block, i)))));
+    tr_program_free(rig->program);
+    rig->program = expanded;
+}
+
+static void expect_same_results(const op_rig *rig, const op_rig *other, const char *what)
+{
+    for (int i = 0; i < rig->fetch_count; i++) {
+        op_array want = op_array_of_tensor(other->result[i]);
+        expect_same_bits(rig, what, i, rig->result[i], &want);
+        op_array_free(&want);
+    }
+}
+
+void check_expansion(const char *op, const op_case *c)
+{
+    op_rig    whole, parts;
+    op_values plain = run_op(op, c, TR_FP64);
+
+    assert_true(tr_op_is_composite(tr_op_find(op)));
+    must(&(op_rig){.op = op, .c = c, .dtype = TR_FP64}, op_rig_init(&whole, op, c, TR_FP64, OP_PLAIN), "building");
+    must(&whole, op_rig_init(&parts, op, c, TR_FP64, OP_PLAIN), "building");
+    expand(&parts);
+    for (int pass = 0; pass < (tr_op_has_grad(tr_op_find(op)) ? 2 : 1); pass++) {
+        op_rig *const rigs[] = {&whole, &parts};
+        for (int r = 0; r < 2; r++) {
+            if (pass == 0) {
+                op_rig_fetch_outputs(rigs[r]);
+            } else {
+                must(rigs[r], op_rig_add_gradients(rigs[r], plain.out, -1), "appending gradients");
+                op_rig_fetch_gradients(rigs[r], -1);
+            }
+            must(rigs[r], op_rig_run(rigs[r]), "running");
+        }
+        expect_same_results(&parts, &whole, pass == 0 ? "of its parts, output" : "of its parts, gradient");
+    }
+    op_values_free(&plain);
+    op_rig_deinit(&whole);
+    op_rig_deinit(&parts);
 }

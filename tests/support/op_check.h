@@ -42,6 +42,10 @@ void check_forward(const char *op, const op_case *c, op_reference reference, dou
  * outputs; and in float32 against those in float64. `tolerance` is relative to 1 + |expected|. */
 void check_gradient(const char *op, const op_case *c, double step, double tolerance);
 
+/* Of a composite operator: it, and its gradient operator, give the same bits as the operators that it is made of when
+ * those stand in the program, with their own gradients. */
+void check_expansion(const char *op, const op_case *c);
+
 /* Run it and look for yourself; free the result. A failure ends the test. */
 op_values run_op(const char *op, const op_case *c, tr_dtype dtype);
 void      op_values_free(op_values *v);

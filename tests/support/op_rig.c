@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "tests/support/run_case.h"
 
 #define TRY(call)                              \
     do {                                       \
@@ -110,7 +113,7 @@ static tr_status insert_unary(op_rig *rig, const char *type, const char *x, cons
 
 static tr_status add_input(op_rig *rig, int i, op_rig_flags flags)
 {
-    const char *feed = name_of("feed%d", i), *x = name_of("x%d", i);
+    const char *x = name_of("x%d", i), *feed = flags & OP_BARE ? x : name_of("feed%d", i);
 
     if (flags & OP_SHAPES_ONLY) {
         rig->in[i].dtype = op_case_dtype(rig->c, i, rig->dtype);
@@ -126,7 +129,7 @@ static tr_status add_input(op_rig *rig, int i, op_rig_flags flags)
         add_feed(rig, feed, &rig->in[i], rig->bytes[i]);
         feed_sequences(rig, &rig->c->in[i]);
     }
-    return insert_unary(rig, "assign", feed, x);
+    return flags & OP_BARE ? TR_OK : insert_unary(rig, "assign", feed, x);
 }
 
 /* Arguments to slots: each that is not one more of the slot before begins the next slot. */
@@ -178,14 +181,14 @@ static tr_status build(op_rig *rig, op_rig_flags flags)
     set_outputs(rig, op, record);
     op_case_set_attrs(op, rig->c);
     TRY(insert(rig, op));
-    for (int i = 0; i < rig->out_count && !(flags & OP_SHAPES_ONLY); i++)
+    for (int i = 0; i < rig->out_count && !(flags & (OP_SHAPES_ONLY | OP_BARE)); i++)
         TRY(insert_unary(rig, "assign", name_of("out%d", i), name_of("copy%d", i)));
     return TR_OK;
 }
 
 tr_status op_rig_init(op_rig *rig, const char *op, const op_case *c, tr_dtype dtype, op_rig_flags flags)
 {
-    *rig = (op_rig){.op = op, .c = c, .dtype = dtype};
+    *rig = (op_rig){.op = op, .c = c, .dtype = dtype, .flags = flags};
     TRY(tr_init());
     const tr_status status = build(rig, flags);
     if (status != TR_OK)
@@ -237,7 +240,7 @@ static bool is_intermediate(const op_rig *rig, int out)
 
 static tr_status add_weight(op_rig *rig, int i, const op_array *output)
 {
-    const char *name = name_of("fed_weight%d", i);
+    const char *name = name_of(rig->flags & OP_BARE ? "weight%d" : "fed_weight%d", i);
     op_array   *weight = &rig->weight[i];
 
     *weight = *output;
@@ -252,7 +255,7 @@ static tr_status add_weight(op_rig *rig, int i, const op_array *output)
     tr_var_desc_set_dtype(var, weight->dtype);
     (void)tr_var_desc_set_shape(var, weight->rank, weight->dims);
     add_feed(rig, name, weight, rig->weight_bytes[i]);
-    return insert_unary(rig, "assign", name, name_of("weight%d", i));
+    return rig->flags & OP_BARE ? TR_OK : insert_unary(rig, "assign", name, name_of("weight%d", i));
 }
 
 /* Between forward and backward, write over all memory that the plan takes for free: a gradient operator that reads
@@ -286,7 +289,8 @@ tr_status op_rig_add_gradients(op_rig *rig, const op_array *outputs, int without
     const char *targets[OP_MAX_ARGS], *weights[OP_MAX_ARGS], *stopped[OP_MAX_ARGS];
     int         target_count = 0, stopped_count = 0;
 
-    TRY(spoil(rig, outputs));
+    if (!(rig->flags & OP_BARE))
+        TRY(spoil(rig, outputs));
     for (int i = 0; i < rig->out_count; i++) {
         if (!is_float(outputs[i].dtype) || is_intermediate(rig, i))
             continue;
@@ -296,7 +300,7 @@ tr_status op_rig_add_gradients(op_rig *rig, const op_array *outputs, int without
     }
     for (int i = 0; i < rig->in_count; i++)
         if (rig->c->in[i].rank > 0 && (i == without || !op_rig_has_gradient(rig, i)))
-            stopped[stopped_count++] = name_of("feed%d", i);
+            stopped[stopped_count++] = name_of(rig->flags & OP_BARE ? "x%d" : "feed%d", i);
     return tr_append_gradients(rig->program, target_count, targets, weights, stopped_count, stopped);
 }
 
@@ -342,4 +346,53 @@ tr_status op_rig_run(op_rig *rig)
         TRY(tr_executor_prepare(&rig->plan, rig->executor, rig->program, rig->scope, rig->feed_count, rig->feed_name,
                                 rig->fetch_count, rig->fetch_name));
     return tr_plan_run(rig->plan, rig->feed, rig->result);
+}
+
+/* -- for the corpus of fuzz_run -------------------------------------------------------------------------- */
+
+static bool is_empty_case(const op_rig *rig)
+{
+    bool empty = false;
+
+    for (int i = 0; i < rig->in_count; i++)
+        empty = empty || (rig->c->in[i].rank > 0 && rig->in[i].count == 0);
+    return empty;
+}
+
+static tr_status fetch_all_bare(op_rig *rig, bool gradient)
+{
+    op_array outputs[OP_MAX_ARGS] = {{.rank = 0}};
+
+    for (int i = 0; i < rig->out_count; i++)
+        op_rig_fetch(rig, "out%d", i);
+    TRY(op_rig_run(rig));
+    for (int i = 0; gradient && i < rig->out_count; i++)
+        outputs[i] = op_array_of_tensor(rig->result[i]);
+    if (!gradient)
+        return TR_OK;
+    TRY(op_rig_add_gradients(rig, outputs, -1));
+    for (int i = 0; i < rig->in_count; i++)
+        if (op_rig_has_gradient(rig, i))
+            op_rig_fetch(rig, "x%d@GRAD", i);
+    for (int i = 0; i < rig->out_count; i++)
+        op_array_free(&outputs[i]);
+    return op_rig_run(rig);
+}
+
+void op_rig_keep(const char *op, const op_case *c, bool gradient)
+{
+    const char *folder = getenv("TRIREME_KEEP_OPS");
+    char        path[512];
+    op_rig      rig;
+
+    if (!folder)
+        return;
+    snprintf(path, sizeof path, "%s/%s%s.1", folder, op, gradient ? "_grad" : "");
+    if (access(path, F_OK) == 0 || op_rig_init(&rig, op, c, TR_FP32, OP_BARE) != TR_OK)
+        return;
+    if (!is_empty_case(&rig) && fetch_all_bare(&rig, gradient) == TR_OK)
+        run_case_keep(path, &(run_kept){.program = rig.program, .scope = rig.scope, .feed_count = rig.feed_count,
+                                        .feed_name = rig.feed_name, .feed = rig.feed, .fetch_count = rig.fetch_count,
+                                        .fetch_name = rig.fetch_name});
+    op_rig_deinit(&rig);
 }

@@ -14,6 +14,7 @@ enum { OP_MAX_NAMES = 4 * OP_MAX_ARGS };       /* of feeds, of fetches */
 typedef enum op_rig_flags {
     OP_PLAIN = 0,
     OP_SHAPES_ONLY = 1,               /* no copies: inputs are declared as the case says, -1 included */
+    OP_BARE = 4,                      /* the operator alone: no copies, and nothing that spoils memory */
     OP_UNKNOWN_DIMS = 2               /* declare every dimension of every input as unknown */
 } op_rig_flags;
 
@@ -21,6 +22,7 @@ typedef struct op_rig {
     const char  *op;
     const op_case *c;
     tr_dtype     dtype;               /* under test */
+    op_rig_flags flags;
     tr_program  *program;
     tr_scope    *scope;
     tr_executor *executor;
@@ -52,5 +54,9 @@ void      op_rig_fetch_outputs(op_rig *rig);
 /* The gradients that op_rig_add_gradients made, gradient_count of them; then what keeps it honest. */
 void      op_rig_fetch_gradients(op_rig *rig, int without);
 tr_status op_rig_run(op_rig *rig);
+
+/* Where TRIREME_KEEP_OPS names a folder, keep there a program of the operator, and of its gradient if it has one: for
+ * tests/fuzz/corpus/run. The first case in which no input is empty is the one that is kept. */
+void      op_rig_keep(const char *op, const op_case *c, bool gradient);
 
 #endif

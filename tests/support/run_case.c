@@ -189,3 +189,53 @@ done:
     tr_scope_free(scope);
     return status;
 }
+
+/* -- keeping ---------------------------------------------------------------------------------- */
+
+static bool keep_feed(run_case *c, const char *name, const tr_feed *feed)
+{
+    run_value *value = &c->value[c->value_count++];
+
+    *value = (run_value){.name = tr__must_strdup(name), .is_fed = true};
+    tr_tensor_init(&value->tensor);
+    return tr_tensor_borrow(&value->tensor, feed->dtype, feed->rank, feed->dims, (void *)(uintptr_t)feed->data) == TR_OK &&
+           tr_tensor_set_lod(&value->tensor, feed->lod_levels, feed->lod_counts, feed->lod_offsets) == TR_OK;
+}
+
+static void keep_scope(run_case *c, tr_scope *scope)
+{
+    tr_block *block = tr_program_block(c->program, 0);
+
+    for (int i = 0; i < tr_block_var_count(block) && c->value_count < RUN_CASE_MAX; i++) {
+        const tr_var_desc *desc = tr_block_var_at(block, i);
+        tr_var            *var = tr_scope_find(scope, tr_var_desc_name(desc));
+        if (!tr_var_desc_persistable(desc) || !var || var->kind != TR_KIND_TENSOR || var->tensor.dtype == TR_DTYPE_NONE)
+            continue;
+        run_value *value = &c->value[c->value_count++];
+        *value = (run_value){.name = tr__must_strdup(tr_var_desc_name(desc))};
+        tr_tensor_init(&value->tensor);
+        tr_tensor_share(&value->tensor, &var->tensor);
+    }
+}
+
+bool run_case_keep(const char *path, const run_kept *kept)
+{
+    run_case c = {.program = kept->program};
+    bool     ok = true;
+    size_t   size;
+
+    for (int i = 0; i < kept->feed_count; i++)
+        ok = keep_feed(&c, kept->feed_name[i], &kept->feed[i]) && ok;
+    keep_scope(&c, kept->scope);
+    for (; c.fetch_count < kept->fetch_count; c.fetch_count++)
+        c.fetch[c.fetch_count] = tr__must_strdup(kept->fetch_name[c.fetch_count]);
+    void *bytes = run_case_write(&size, &c);
+    FILE *out = fopen(path, "wb");
+    ok = ok && out && fwrite(bytes, 1, size, out) == size;
+    if (out)
+        fclose(out);
+    free(bytes);
+    c.program = NULL;                              /* somebody else's */
+    run_case_deinit(&c);
+    return ok;
+}

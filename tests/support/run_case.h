@@ -32,6 +32,18 @@ bool run_case_read(run_case *out, const void *bytes, size_t size);
 void *run_case_write(size_t *size, const run_case *c);
 void run_case_deinit(run_case *c);
 
+/* What a test has run. */
+typedef struct run_kept {
+    tr_program        *program;
+    tr_scope          *scope;
+    int                feed_count, fetch_count;
+    const char *const *feed_name, *const *fetch_name;
+    const tr_feed     *feed;
+} run_kept;
+
+/* Keep it as a file of tests/fuzz/corpus/run; false: that did not work. */
+bool run_case_keep(const char *path, const run_kept *kept);
+
 /* Run the program twice in a scope of its own: what a first run prepares serves the second. */
 tr_status run_case_run(run_case *c);
 

@@ -11,19 +11,58 @@
 #include "framework/op_registry.h"
 #include "framework/random.h"
 
+/* Makes the choices: at random, or those of a path. */
 typedef struct rng {
-    uint64_t state;
+    uint64_t  state;
+    run_path *path;                    /* NULL: at random */
 } rng;
 
-static uint64_t next(rng *r)
+/* -- choices ---------------------------------------------------------------------------------- */
+
+/* A path begins with the first choice each time, and goes on there where it was changed (run_path_next). */
+static int follow(run_path *path, int n)
 {
-    return tr_hash_u64(r->state++);
+    if (path->at == RUN_PATH_MAX)
+        abort();
+    if (path->at == path->length)
+        path->choice[path->length++] = 0;
+    path->of[path->at] = n;
+    return path->choice[path->at++];
 }
 
 /* A number of [0, n); n > 0. */
 static int below(rng *r, int n)
 {
-    return (int)(next(r) % (uint64_t)n);
+    return r->path ? follow(r->path, n) : (int)(tr_hash_u64(r->state++) % (uint64_t)n);
+}
+
+/* The same where one number is much like the next: on a path the two ends. */
+static int64_t about(rng *r, int64_t n)
+{
+    if (r->path)
+        return n == 1 || follow(r->path, 2) == 0 ? 0 : n - 1;
+    return (int64_t)(tr_hash_u64(r->state++) % (uint64_t)n);
+}
+
+/* An index of `weights`; on a path each counts once. */
+static int weighed(rng *r, int count, const int *weights)
+{
+    int sum = 0, which = 0;
+
+    if (r->path)
+        return below(r, count);
+    for (int i = 0; i < count; i++)
+        sum += weights[i];
+    for (int left = below(r, sum); left >= weights[which]; which++)
+        left -= weights[which];
+    return which;
+}
+
+#define WEIGHED(r, ...) weighed(r, sizeof((int[]){__VA_ARGS__}) / sizeof(int), (const int[]){__VA_ARGS__})
+
+static bool once_in(rng *r, int n)
+{
+    return WEIGHED(r, 1, n - 1) == 0;
 }
 
 /* -- values ----------------------------------------------------------------------------------- */
@@ -34,7 +73,7 @@ static int64_t some_int(rng *r, int64_t old)
                                       -1, -2, -3, -100, 1ll << 32, 1ll << 47, 1ll << 62, INT64_MAX, INT64_MIN};
     const int count = sizeof special / sizeof *special;
 
-    switch (below(r, 8)) {
+    switch (WEIGHED(r, 1, 1, 1, 5)) {
     case 0:  return (int64_t)((uint64_t)old + 1);
     case 1:  return (int64_t)((uint64_t)old - 1);
     case 2:  return (int64_t)((uint64_t)old * 2);
@@ -46,22 +85,22 @@ static double some_float(rng *r, double old)
 {
     static const double special[] = {0, 1, -1, 0.5, 2, 1e-30, 1e30, -1e30, 1e9, INFINITY, -INFINITY, NAN};
 
-    return below(r, 4) == 0 ? -old : special[below(r, sizeof special / sizeof *special)];
+    return once_in(r, 4) ? -old : special[below(r, sizeof special / sizeof *special)];
 }
 
 static tr_dtype some_dtype(rng *r)
 {
-    static const tr_dtype types[] = {TR_BOOL, TR_INT16, TR_INT32, TR_INT64, TR_FP16, TR_FP32, TR_FP64, TR_UINT8, TR_INT8,
-                                     TR_INT64, TR_FP32, TR_FP64, TR_INT32, TR_SIZE_T, TR_BF16};
+    static const tr_dtype types[] = {TR_INT64, TR_FP32, TR_FP64, TR_INT32, TR_BOOL, TR_INT16, TR_FP16, TR_UINT8, TR_INT8,
+                                     TR_SIZE_T, TR_BF16};
 
-    return types[below(r, sizeof types / sizeof *types)];
+    return types[WEIGHED(r, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1)];
 }
 
 static int64_t some_dim(rng *r, int64_t old)
 {
     static const int64_t special[] = {0, 1, 2, 3, 4, 5, 6, 8, 10, 17, 64, 1000, 1 << 20, 1ll << 40, 1ll << 58};
 
-    return below(r, 3) == 0 && old > 0 ? old + 1 - 2 * below(r, 2) : special[below(r, sizeof special / sizeof *special)];
+    return old > 0 && once_in(r, 3) ? old + 1 - 2 * below(r, 2) : special[below(r, sizeof special / sizeof *special)];
 }
 
 /* -- what there is ------------------------------------------------------------------------------ */
@@ -90,7 +129,7 @@ static const char *some_name(rng *r, const run_case *c)
 {
     const tr_var_desc *var = some_var(r, c);
 
-    return var && below(r, 12) > 0 ? var->name : "@EMPTY@";
+    return var && !once_in(r, 12) ? var->name : "@EMPTY@";
 }
 
 /* -- operators ---------------------------------------------------------------------------------- */
@@ -123,7 +162,7 @@ static void set_string(rng *r, tr_op_desc *op, const tr_attr *old, const tr_attr
 
     while (all && all[count].name)
         count++;
-    const char *text = count > 0 && below(r, 3) > 0 ? all[below(r, count)].name : texts[below(r, sizeof texts / sizeof *texts)];
+    const char *text = count > 0 && !once_in(r, 3) ? all[below(r, count)].name : texts[below(r, sizeof texts / sizeof *texts)];
     if (old->type == TR_ATTR_STRING)
         tr_op_desc_set_string(op, old->name, text, strlen(text));
     else
@@ -147,7 +186,7 @@ static void change_attr(rng *r, const run_case *c)
     if (old.type == TR_ATTR_STRING || old.type == TR_ATTR_STRINGS)
         set_string(r, op, &old, def);
     else if (tr_attr_type_is_list(old.type))
-        set_numbers(r, op, &old, old.count > 60 ? 60 : below(r, 3) > 0 ? old.count : below(r, old.count + 3));
+        set_numbers(r, op, &old, old.count > 60 ? 60 : once_in(r, 3) ? below(r, old.count + 3) : old.count);
     else if (old.type == TR_ATTR_FLOAT)
         tr_op_desc_set_float(op, old.name, some_float(r, tr__attr_float(&old, 0)));
     else if (old.type == TR_ATTR_BOOL)
@@ -172,7 +211,7 @@ static void change_slot(rng *r, const run_case *c)
 {
     tr_op_desc  *op = some_op(r, c);
     const tr_op *record = op ? tr_op_find(op->type) : NULL;
-    const bool   output = below(r, 3) == 0;
+    const bool   output = once_in(r, 3);
     const int    slots = !record ? 0 : output ? tr_op_output_count(record) : tr_op_input_count(record);
 
     if (slots == 0)
@@ -185,7 +224,7 @@ static void change_slot(rng *r, const run_case *c)
 
     for (; slot && count < slot->count && count < 64; count++)
         args[count] = slot->arg[count];
-    const int how = below(r, 6);
+    const int how = WEIGHED(r, 1, 1, 4);
     if (how == 0)
         count -= count > 0;
     else if (how == 1 || count == 0)
@@ -206,7 +245,7 @@ static void change_order(rng *r, const run_case *c)
     if (block->op_count == 0)
         return;
     const int from = below(r, block->op_count), to = below(r, block->op_count);
-    if (below(r, 3) == 0) {
+    if (once_in(r, 3)) {
         tr_block_remove_op(block, from);
         return;
     }
@@ -221,7 +260,7 @@ static void change_order(rng *r, const run_case *c)
 
 static void change_shape(rng *r, tr_shape *shape)
 {
-    const int how = below(r, 8);
+    const int how = WEIGHED(r, 1, 1, 6);
 
     if (how == 0 && shape->rank < TR_MAX_RANK)
         shape->dim[shape->rank++] = below(r, 3);
@@ -242,25 +281,23 @@ static void change_var(rng *r, const run_case *c)
         return;
     tr_shape shape = var->shape;
 
-    switch (below(r, 8)) {
+    switch (WEIGHED(r, 2, 2, 1, 1, 1, 1)) {
     case 0:
-    case 1:
-        tr_var_desc_set_dtype(var, below(r, 10) > 0 ? some_dtype(r) : TR_DTYPE_NONE);
+        tr_var_desc_set_dtype(var, once_in(r, 10) ? TR_DTYPE_NONE : some_dtype(r));
         break;
-    case 2:
-    case 3:
+    case 1:
         change_shape(r, &shape);
-        if (shape.rank > 0 && below(r, 4) == 0)
+        if (shape.rank > 0 && once_in(r, 4))
             shape.dim[below(r, shape.rank)] = -1;
         (void)tr_var_desc_set_shape(var, shape.rank, shape.dim);
         break;
-    case 4:
+    case 2:
         tr_var_desc_set_kind(var, kinds[below(r, sizeof kinds / sizeof *kinds)]);
         break;
-    case 5:
+    case 3:
         tr_var_desc_set_persistable(var, !var->persistable);
         break;
-    case 6:
+    case 4:
         tr_var_desc_set_lod_level(var, below(r, 4));
         break;
     default:
@@ -324,7 +361,7 @@ static void change_lod(rng *r, tr_tensor *tensor)
     const int64_t *offsets[2] = {levels == 1 ? inner : outer, inner};
 
     for (int i = 1; i <= parts; i++)
-        inner[i] = i == parts ? rows : inner[i - 1] + below(r, (int)(rows - inner[i - 1] < 100 ? rows - inner[i - 1] + 1 : 100));
+        inner[i] = i == parts ? rows : inner[i - 1] + about(r, rows - inner[i - 1] < 100 ? rows - inner[i - 1] + 1 : 100);
     outer[1] = parts;
     (void)tr_tensor_set_lod(tensor, levels, counts, offsets);
 }
@@ -334,7 +371,7 @@ static void change_number(rng *r, tr_tensor *tensor)
     const int64_t count = tr_tensor_count(tensor);
     if (count == 0)
         return;
-    const int64_t at = (int64_t)(next(r) % (uint64_t)count);
+    const int64_t at = about(r, count);
 
     switch (tensor->dtype) {
     case TR_INT64: ((int64_t *)tensor->data)[at] = some_int(r, ((int64_t *)tensor->data)[at]); break;
@@ -364,22 +401,21 @@ static void change_value(rng *r, run_case *c)
     run_value *value = &c->value[below(r, c->value_count)];
     tr_shape   shape = value->tensor.shape;
 
-    switch (below(r, 5)) {
+    switch (WEIGHED(r, 1, 2, 1, 1)) {
     case 0:
         reshape(value, some_dtype(r), &shape);
         break;
     case 1:
-    case 2:
         change_shape(r, &shape);
         reshape(value, value->tensor.dtype, &shape);
         break;
-    case 3:
+    case 2:
         change_lod(r, &value->tensor);
         break;
     default:
         change_number(r, &value->tensor);
     }
-    if (below(r, 4) > 0)
+    if (!once_in(r, 4))
         declare(c, value);
 }
 
@@ -387,28 +423,41 @@ static void change_value(rng *r, run_case *c)
 
 static void change(rng *r, run_case *c)
 {
-    switch (below(r, 16)) {
+    switch (WEIGHED(r, 1, 1, 1, 3, 3, 3, 4)) {
     case 0:  change_type(r, c); break;
     case 1:  change_order(r, c); break;
     case 2:  change_block(r, c); break;
-    case 3:
-    case 4:
-    case 5:  change_slot(r, c); break;
-    case 6:
-    case 7:
-    case 8:  change_var(r, c); break;
-    case 9:
-    case 10:
-    case 11: change_value(r, c); break;
+    case 3:  change_slot(r, c); break;
+    case 4:  change_var(r, c); break;
+    case 5:  change_value(r, c); break;
     default: change_attr(r, c); break;
     }
 }
 
 void run_mutate(run_case *c, uint64_t seed)
 {
-    rng r = {tr_hash_u64(seed)};
+    rng r = {.state = tr_hash_u64(seed)};
 
     for (int n = 1 + below(&r, 3); n > 0; n--)
         change(&r, c);
     tr__program_touch(c->program);
+}
+
+void run_mutate_along(run_case *c, run_path *path)
+{
+    rng r = {.path = path};
+
+    path->at = 0;
+    change(&r, c);
+    tr__program_touch(c->program);
+}
+
+bool run_path_next(run_path *path)
+{
+    path->length = path->at;
+    while (path->length > 0 && path->choice[path->length - 1] + 1 == path->of[path->length - 1])
+        path->length--;
+    if (path->length > 0)
+        path->choice[path->length - 1]++;
+    return path->length > 0;
 }

@@ -8,6 +8,18 @@
 
 #include "tests/support/run_case.h"
 
+/* One to three changes. */
 void run_mutate(run_case *c, uint64_t seed);
+
+/* One change, by a path of choices; the next path is another one, until all have been gone. Where many choices are alike
+ * (the elements of a tensor) only some are on a path. A path of zeros is the first. */
+enum { RUN_PATH_MAX = 32 };
+
+typedef struct run_path {
+    int at, length, choice[RUN_PATH_MAX], of[RUN_PATH_MAX];
+} run_path;
+
+void run_mutate_along(run_case *c, run_path *path);
+bool run_path_next(run_path *path);            /* false: that was the last one */
 
 #endif
