@@ -66,12 +66,12 @@ class Side:
         self.process.wait(60)
 
 
-def check_losses(row: str, sides: list[Side]) -> None:
+def check_losses(row: str, sides: list[Side], tolerance: float = TOLERANCE) -> None:
     losses = {side.name: side.ask("check", CHECKED_STEPS)["losses"] for side in sides}
     ours = losses["trireme"]
     for name, theirs in losses.items():
         worst = max(abs(a - b) for a, b in zip(ours, theirs))
-        if not worst <= TOLERANCE:
+        if not worst <= tolerance:
             sys.exit(f"{row}: the losses of trireme {ours} and {name} {theirs} differ by {worst:.2g}: not the same model")
 
 

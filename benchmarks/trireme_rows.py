@@ -154,8 +154,8 @@ def _fed(value, var):
     return fluid.create_lod_tensor(value.reshape(-1, 1), [[length] * count], fluid.CPUPlace())
 
 
-def prepare(name, row, threads):
-    """Return (feeds ready to use, step): step(feed) trains once and returns the loss."""
+def prepare(name, row, threads, replicas=0):
+    """Return (feeds ready to use, step): step(feed) trains once and returns the loss, with `replicas` that of each."""
     fluid.core.lib.tr_set_num_threads(threads)
     loss, optimizer = globals()[name]()
     optimizer.minimize(loss)
@@ -165,6 +165,8 @@ def prepare(name, row, threads):
     for param, value in row.params.items():
         scope.find_var(param).get_tensor().set(_in_our_order(param, value), fluid.CPUPlace())
     feeds = [{var: _fed(value, main.global_block().var(var)) for var, value in batch.items()} for batch in row.batches()]
+    if replicas:
+        main = fluid.CompiledProgram(main).with_data_parallel(loss_name=loss.name, places=fluid.cpu_places(replicas))
     return feeds, lambda feed: exe.run(main, feed=feed, fetch_list=[loss])[0]
 
 

@@ -463,6 +463,10 @@ TR_API void      tr_executor_forget(tr_executor *executor, const tr_program *pro
 /* Run once. `feeds` are in the order of prepare. `fetches` are tensors of the caller, which share the
  * results' memory afterwards: a later run leaves what was fetched as it is. */
 TR_API tr_status tr_plan_run(tr_plan *plan, const tr_feed *feeds, tr_tensor *const *fetches);
+/* Run several plans at the same time, each on one thread of the pool, as tr_plan_run does with feeds[i] and fetches[i]. They must be of
+ * different executors, and none may write a variable of a scope that another one reads or writes. All of them run; the failure
+ * is that of the first in their order that failed. */
+TR_API tr_status tr_plans_run(int count, tr_plan *const *plans, const tr_feed *const *feeds, tr_tensor *const *const *fetches);
 /* The plan as text: its steps, its fusions, what shares memory with what; free it by tr_free. */
 TR_API tr_status tr_plan_to_string(char **out, const tr_plan *plan);
 /* Number of memory allocations that runs of this plan made since it was prepared. */

@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING
 from .lazy import load_later
 
 if TYPE_CHECKING:
-    from . import (average, backward, callbacks, clip, contrib, core, data_feeder, dataset, distributed, errors, evaluator, executor, feeds, framework,
+    from . import (average, backward, callbacks, clip, compiler, contrib, core, data_feeder, dataset, distributed, errors, evaluator, executor, feeds, framework,
                    graphviz, initializer, install_check, io, layer, layers, lod_tensor, metrics, nets, op, operator, optimizer, param_attr,
                    profiler, reader, regularizer, trainer, transpiler, unique_name)
     from .backward import gradients
     from .clip import ErrorClipByValue, set_gradient_clip
+    from .compiler import BuildStrategy, CompiledProgram, ExecutionStrategy
     from .core import CPUPlace, LoDTensor, LoDTensorArray, Scope, SelectedRows, TriremeError, __version__
     from .data_feeder import DataFeeder
     from .distributed import DistributeTranspiler, DistributeTranspilerConfig
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .framework import (Block, Operator, Parameter, Program, Variable, cpu_places, default_main_program,
                             default_startup_program, in_dygraph_mode, name_scope, program_guard)
     from .initializer import NumpyArrayInitializer
+    from .parallel_executor import ParallelExecutor
     from .param_attr import ParamAttr
     from .places import CUDAPinnedPlace, CUDAPlace, cuda_pinned_places, cuda_places, is_compiled_with_cuda
     from .precision import get_matmul_precision, set_matmul_precision
@@ -49,11 +51,12 @@ if TYPE_CHECKING:
 
 # All of these are loaded when they are first used: the launcher, and a standby that waits, need none of them, nor NumPy.
 __getattr__, __dir__ = load_later(__name__, {
-    "": ("average", "backward", "callbacks", "clip", "contrib", "core", "data_feeder", "dataset", "distributed", "errors", "evaluator", "executor", "feeds",
+    "": ("average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feeder", "dataset", "distributed", "errors", "evaluator", "executor", "feeds",
          "framework", "graphviz", "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "op", "operator",
          "optimizer", "param_attr", "profiler", "reader", "regularizer", "trainer", "transpiler", "unique_name"),
     "backward": ("gradients",),
     "clip": ("ErrorClipByValue", "set_gradient_clip"),
+    "compiler": ("BuildStrategy", "CompiledProgram", "ExecutionStrategy"),
     "core": ("CPUPlace", "LoDTensor", "LoDTensorArray", "Scope", "SelectedRows", "TriremeError", "__version__"),
     "data_feeder": ("DataFeeder",),
     "distributed": ("DistributeTranspiler", "DistributeTranspilerConfig"),
@@ -62,6 +65,7 @@ __getattr__, __dir__ = load_later(__name__, {
     "framework": ("Block", "Operator", "Parameter", "Program", "Variable", "cpu_places", "default_main_program",
                   "default_startup_program", "in_dygraph_mode", "name_scope", "program_guard"),
     "initializer": ("NumpyArrayInitializer",),
+    "parallel_executor": ("ParallelExecutor",),
     "param_attr": ("ParamAttr",),
     "places": ("CUDAPinnedPlace", "CUDAPlace", "cuda_pinned_places", "cuda_places", "is_compiled_with_cuda"),
     "precision": ("get_matmul_precision", "set_matmul_precision"),

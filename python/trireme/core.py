@@ -7,6 +7,8 @@ exceptions that a failure raises.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ._core import ffi, lib
 from .desc import BlockDesc, OpDesc, OpProto, ProgramDesc, VarDesc, get_all_op_protos, op_proto, op_types
 from .dtypes import VarType, convert_dtype, numpy_dtype
@@ -86,6 +88,17 @@ class op_proto_and_checker_maker:
 
 
 OpRole = op_proto_and_checker_maker.OpRole
+
+
+def __getattr__(name: str) -> Any:
+    """Fluid has its executor of replicas here, with the strategies inside. It stands on this module, so it is loaded when it is asked for."""
+    if name == "ParallelExecutor":
+        from .parallel_executor import ParallelExecutor
+
+        return ParallelExecutor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 
 __all__ = ["ProgramDesc", "BlockDesc", "OpDesc", "VarDesc", "OpProto", "op_proto", "op_types", "get_all_op_protos",
            "VarType", "convert_dtype", "numpy_dtype", "Scope", "ScopeVariable", "LoDTensor", "SelectedRows",

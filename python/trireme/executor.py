@@ -134,7 +134,7 @@ class _Feed:
         return keep, counts, levels, pointers
 
 
-class _Prepared:
+class Prepared:
     """A plan of the core with the memory for its feeds and fetches."""
 
     __slots__ = ("plan", "revision", "erased", "feeds", "natives", "fetches", "count", "executor", "scope")
@@ -167,18 +167,32 @@ class _Prepared:
         self.revision = _revision(native.ptr)
         self.erased = scope._erased
 
-    def run(self, feed: dict[str, Any], return_numpy: bool, names: Sequence[str]) -> list[Any]:
+    def begin(self, feed: dict[str, Any]) -> list[Any]:
+        """Point the core at what is fed, and make room for what is fetched; return what must stay alive during the run."""
         keep = [one.set(feed[name]) for name, one in self.feeds]
         fetches = self.fetches
         for i in range(self.count):
             fetches[i] = _new_tensor()
+        return keep
+
+    def drop(self) -> None:
+        """Free what a run that failed was to fetch."""
+        for i in range(self.count):
+            lib.tr_tensor_free(self.fetches[i])
+
+    def run(self, feed: dict[str, Any], return_numpy: bool, names: Sequence[str]) -> list[Any]:
+        keep = self.begin(feed)
         try:
-            check(_plan_run(self.plan, self.natives, fetches))
+            check(_plan_run(self.plan, self.natives, self.fetches))
         except BaseException:                          # KeyboardInterrupt as well, which Python raises when the call returns
-            for i in range(self.count):
-                lib.tr_tensor_free(fetches[i])
+            self.drop()
             raise
         del keep
+        return self.collect(return_numpy, names)
+
+    def collect(self, return_numpy: bool, names: Sequence[str]) -> list[Any]:
+        """Return what a run has fetched."""
+        fetches = self.fetches
         results: list[Any] = []
         for i in range(self.count):
             tensor = fetches[i]
@@ -251,7 +265,7 @@ class Executor:
     def run(self, program: Program | None = None, feed: dict[str, Any] | None = None,
             fetch_list: Sequence[Any] | None = None, feed_var_name: str = "feed", fetch_var_name: str = "fetch",
             scope: Scope | None = None, return_numpy: bool = True, use_program_cache: bool = False) -> list[Any]:
-        """Run ``program`` once and return the values of ``fetch_list``: variables or their names.
+        """Run ``program`` once and return the values of ``fetch_list``: variables or their names. A ``CompiledProgram`` runs, too.
 
         ``feed`` maps names to arrays; a LoDTensor brings sequence offsets. ``return_numpy=False`` returns
         LoDTensors. Variables that persist live in ``scope``. Threads that share a scope, a program or an executor take turns.
@@ -266,11 +280,14 @@ class Executor:
         if feed is None:
             feed = {}
         try:
+            if program._is_compiled:
+                return program._run(self, feed, fetch_list, scope, return_numpy)
             # In this order, so that no two threads wait for each other: a job runs programs of its own inside a run.
             with scope._turn, program._turn, self._turn:
                 return self._run(program, feed, fetch_list, scope, return_numpy)
         except (AttributeError, TypeError):
-            self._explain(program, feed, fetch_list, scope)
+            if not getattr(program, "_is_compiled", False):
+                self._explain(program, feed, fetch_list, scope)
             raise
 
     def _run(self, program: Program, feed: dict[str, Any], fetch_list: Sequence[Any] | None, scope: Scope,
@@ -280,20 +297,23 @@ class Executor:
         names = tuple([var if type(var) is str else var._name for var in fetch_list]) if fetch_list else ()
         if self._before_run is not None:
             program, names = self._before_run(self, program, scope, feed, names)
+        results = self._run_plain(program, feed, names, scope, return_numpy)
+        if self._after_run is not None and names:
+            self._after_run(program, names, results)
+        return results
+
+    def _run_plain(self, program: Program, feed: dict[str, Any], names: Sequence[str], scope: Scope, return_numpy: bool) -> list[Any]:
         key = (self._native, scope._native, *feed, None, *names)
         prepared = program._prepared.get(key)
         if (prepared is None or prepared.revision != _revision(program.desc._native.ptr)
                 or prepared.erased != scope._erased):
             prepared = self._prepare(program, scope, feed, names, key)
-        results = prepared.run(feed, return_numpy, names)
-        if self._after_run is not None and names:
-            self._after_run(program, names, results)
-        return results
+        return prepared.run(feed, return_numpy, names)
 
     def _prepare(self, program: Program, scope: Scope, feed: dict[str, Any], names: Sequence[str],
-                 key: Any) -> _Prepared:
+                 key: Any) -> Prepared:
         try:
-            prepared = _Prepared(self._native, program, scope, list(feed), names)
+            prepared = Prepared(self._native, program, scope, list(feed), names)
         except NotFoundError as error:
             if program._is_servers:
                 raise UnsupportedError("this is a server's program (get_pserver_program): the gradients that it reads come from trainers. Servers are "
@@ -327,7 +347,7 @@ class Executor:
         """Return the plan for such a run as text: its steps, what was fused, what shares memory."""
         program = program or default_main_program()
         names = [var if isinstance(var, str) else var.name for var in fetch_list]
-        prepared = _Prepared(self._native, program, scope or _global_scope, list(feed), names)
+        prepared = Prepared(self._native, program, scope or _global_scope, list(feed), names)
         out = ffi.new("char **")
         check(lib.tr_plan_to_string(out, prepared.plan))
         return take_text(out)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from . import core
 from .block import Block, Operator, Parameter, Variable, name_scope
 from .core import GRAD_SUFFIX, CPUPlace, OpRole
 from .op import OpProtoHolder, get_all_op_protos
@@ -16,7 +19,17 @@ def grad_var_name(name: str) -> str:
 
 
 def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
-    return [CPUPlace() for _ in range(device_count or 1)]
+    """Return so many places, each for one replica of a program (``CompiledProgram``): by default ``CPU_NUM`` of the environment, or as
+    many as the process has threads.
+
+    >>> fluid.cpu_places(2)
+    [CPUPlace, CPUPlace]
+    """
+    count = device_count if device_count is not None else os.environ.get("CPU_NUM") or core.num_threads()
+    if isinstance(count, bool) or not str(count).isdigit() or int(count) < 1:
+        what = "device_count" if device_count is not None else "CPU_NUM of the environment"
+        raise core.InvalidArgumentError(f"cpu_places: {what} is {count!r}; a whole number of at least 1 is possible")
+    return [CPUPlace() for _ in range(int(count))]
 
 
 def in_dygraph_mode() -> bool:

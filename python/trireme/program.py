@@ -28,6 +28,9 @@ class Program:
     ['fc_0.w_0', 'fc_0.b_0']
     """
 
+    _is_compiled = False                               # compiler.CompiledProgram is
+    _is_stand_in = False                               # for a step that is replayed
+
     def __init__(self, _desc: core.ProgramDesc | None = None) -> None:
         self.desc = core.ProgramDesc() if _desc is None else _desc
         self._blocks: list[Block] = []

@@ -36,6 +36,7 @@ class Replay:
     def _stand_in(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Program:
         """A program that takes the feeds and makes the fetched variables, for which what is known is put in: NaN, or 0 where there is none."""
         program, known = Program(), self.program.global_block()
+        program._is_stand_in = True
         block = program.global_block()
         for name in feeds:
             var = known.var(name)
