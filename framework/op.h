@@ -253,6 +253,7 @@ typedef enum tr_op_key {
 
 struct tr_op {
     const char         *type;
+    tr_op_locality      locality;     /* works point by point, or row by row (trireme.h) */
     const tr_op_proto  *proto;        /* NULL for a gradient operator: derived from grad_of's proto and rule */
     const tr_op        *grad_of;      /* the operator whose gradient this is */
     tr_infer_fn         infer;        /* NULL, of a gradient operator: X@GRAD is like X, which it must read */

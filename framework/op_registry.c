@@ -285,6 +285,7 @@ const tr_op *tr_op_at(int index) { return index >= 0 && index < record_count ? r
 const char *tr_op_type(const tr_op *op) { return op->type; }
 const char *tr_op_doc(const tr_op *op) { return text_or_empty(tr__op_proto(op)->doc); }
 bool tr_op_has_grad(const tr_op *op) { return op->grad != NULL; }
+tr_op_locality tr_op_get_locality(const tr_op *op) { return op->locality; }
 bool tr_op_is_composite(const tr_op *op)
 {
     return op->expand || (op->grad_of && op->grad_of->expand && !op->proto);

@@ -366,6 +366,15 @@ TR_API const char  *tr_op_desc_attr_string(const tr_op_desc *op, const char *nam
 /* What an operator says of itself: its slots, its attributes with default and range, its comment. */
 typedef struct tr_op tr_op;
 
+/* What an operator's outputs depend on, for any attributes. So an operator may run on a part of its tensors and give the same bits. */
+typedef enum tr_op_locality {
+    TR_NOT_LOCAL = 0,
+    TR_ROWWISE = 1,                   /* all dense inputs have as many rows (dimension 0), or one element. Row i of each output depends on
+                                         row i of the inputs, and on those of one element */
+    TR_POINTWISE = 2                  /* the same of element i, where all dense inputs have as many elements, or one. Tensors may have any
+                                         shape, a vector's too */
+} tr_op_locality;
+
 enum { TR_SLOT_REPEATED = 1, TR_SLOT_OPTIONAL = 2, TR_SLOT_INTERMEDIATE = 4 };
 
 TR_API int          tr_op_count(void);
@@ -374,6 +383,7 @@ TR_API const tr_op *tr_op_find(const char *type);       /* NULL: there is no suc
 TR_API const char  *tr_op_type(const tr_op *op);
 TR_API const char  *tr_op_doc(const tr_op *op);
 TR_API bool         tr_op_has_grad(const tr_op *op);
+TR_API tr_op_locality tr_op_get_locality(const tr_op *op);
 TR_API bool         tr_op_is_composite(const tr_op *op);   /* it is made of others */
 TR_API unsigned     tr_op_io(const tr_op *op);          /* what it reaches: TR_IO_... */
 TR_API int          tr_op_input_count(const tr_op *op);

@@ -58,10 +58,10 @@ enum {
                    READS_##name == (int)TR_ACT_READS_NONE}, TR_DOUT(OUT)},                               \
         .makes = {TR_DIN(X)},                                                                       \
     };                                                                                              \
-    TR_REGISTER_OP(name, .proto = &name##_proto, .infer = tr__infer_like_first,                     \
+    TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = tr__infer_like_first, \
                    .kernels = TR_FLOAT_KERNELS(name), .grad = &name##_rule,                         \
                    .inplace = {{X, OUT}}, .inplace_count = 1);                                      \
-    TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .infer = tr__infer_like_first,     \
+    TR_REGISTER_OP(name##_grad, .locality = TR_POINTWISE, .grad_of = &tr_op_record_##name, .infer = tr__infer_like_first, \
                    .kernels = TR_FLOAT_KERNELS(name##_grad),                                        \
                    .inplace = {{DOUT, DX}}, .inplace_count = 1);
 

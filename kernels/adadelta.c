@@ -43,7 +43,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(adadelta, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adadelta), .updates = true);
+TR_REGISTER_OP(adadelta, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adadelta), .updates = true);
 
 #else /* the kernel, for each T */
 

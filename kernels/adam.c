@@ -52,7 +52,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(adam, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adam), .updates = true);
+TR_REGISTER_OP(adam, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adam), .updates = true);
 
 #else /* the kernel, for each T */
 

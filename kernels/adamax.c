@@ -46,7 +46,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(adamax, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adamax), .updates = true);
+TR_REGISTER_OP(adamax, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(adamax), .updates = true);
 
 #else /* the kernel, for each T */
 

@@ -64,7 +64,7 @@ static const tr_op_proto helper_proto = {
     .attrs_size = sizeof(helper_attrs),
 };
 
-TR_REGISTER_OP(rnn_memory_helper, .proto = &helper_proto, .infer = infer, .run = assign, .grad = &grad,
+TR_REGISTER_OP(rnn_memory_helper, .locality = TR_POINTWISE, .proto = &helper_proto, .infer = infer, .run = assign, .grad = &grad,
                .inplace = {{X, OUT}}, .inplace_count = 1);
-TR_REGISTER_OP(assign, .proto = &proto, .infer = infer, .run = assign, .grad = &grad, .inplace = {{X, OUT}},
+TR_REGISTER_OP(assign, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .run = assign, .grad = &grad, .inplace = {{X, OUT}},
                .inplace_count = 1);

@@ -95,17 +95,17 @@ static const tr_grad_rule teacher_grad = {
     .op = "teacher_student_sigmoid_loss_grad", .reads = {TR_IN(X), TR_IN(LABEL), TR_DOUT(LOSS)}, .makes = {TR_DIN(X)},
 };
 
-TR_REGISTER_OP(hinge_loss, .proto = &hinge_proto, .infer = infer_hinge, .kernels = TR_FLOAT_KERNELS(hinge_loss), .grad = &hinge_grad,
+TR_REGISTER_OP(hinge_loss, .locality = TR_ROWWISE, .proto = &hinge_proto, .infer = infer_hinge, .kernels = TR_FLOAT_KERNELS(hinge_loss), .grad = &hinge_grad,
                .inplace = {{X, LOSS}}, .inplace_count = 1);
-TR_REGISTER_OP(hinge_loss_grad, .grad_of = &tr_op_record_hinge_loss, .kernels = TR_FLOAT_KERNELS(hinge_loss_grad),
+TR_REGISTER_OP(hinge_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_hinge_loss, .kernels = TR_FLOAT_KERNELS(hinge_loss_grad),
                .inplace = {{G_DLOSS, G_DX}}, .inplace_count = 1);
-TR_REGISTER_OP(modified_huber_loss, .proto = &modified_huber_proto, .infer = infer_modified_huber,
+TR_REGISTER_OP(modified_huber_loss, .locality = TR_ROWWISE, .proto = &modified_huber_proto, .infer = infer_modified_huber,
                .kernels = TR_FLOAT_KERNELS(modified_huber_loss), .grad = &modified_huber_grad, .inplace = {{X, Z}}, .inplace_count = 1);
-TR_REGISTER_OP(modified_huber_loss_grad, .grad_of = &tr_op_record_modified_huber_loss, .infer = infer_modified_huber_grad,
+TR_REGISTER_OP(modified_huber_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_modified_huber_loss, .infer = infer_modified_huber_grad,
                .kernels = TR_FLOAT_KERNELS(modified_huber_loss_grad), .inplace = {{G_DLOSS, G_DX}}, .inplace_count = 1);
-TR_REGISTER_OP(teacher_student_sigmoid_loss, .proto = &teacher_proto, .infer = infer_teacher,
+TR_REGISTER_OP(teacher_student_sigmoid_loss, .locality = TR_ROWWISE, .proto = &teacher_proto, .infer = infer_teacher,
                .kernels = TR_FLOAT_KERNELS(teacher_student_sigmoid_loss), .grad = &teacher_grad, .inplace = {{X, LOSS}}, .inplace_count = 1);
-TR_REGISTER_OP(teacher_student_sigmoid_loss_grad, .grad_of = &tr_op_record_teacher_student_sigmoid_loss,
+TR_REGISTER_OP(teacher_student_sigmoid_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_teacher_student_sigmoid_loss,
                .kernels = TR_FLOAT_KERNELS(teacher_student_sigmoid_loss_grad), .inplace = {{G_DLOSS, G_DX}}, .inplace_count = 1);
 
 #else /* the kernels, for each T */

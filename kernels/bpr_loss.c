@@ -39,8 +39,8 @@ static const tr_grad_rule grad = {
     .op = "bpr_loss_grad", .reads = {TR_IN(X), TR_IN(LABEL), TR_DOUT(Y)}, .makes = {TR_DIN(X)},
 };
 
-TR_REGISTER_OP(bpr_loss, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(bpr_loss), .grad = &grad);
-TR_REGISTER_OP(bpr_loss_grad, .grad_of = &tr_op_record_bpr_loss, .kernels = TR_FLOAT_KERNELS(bpr_loss_grad));
+TR_REGISTER_OP(bpr_loss, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(bpr_loss), .grad = &grad);
+TR_REGISTER_OP(bpr_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_bpr_loss, .kernels = TR_FLOAT_KERNELS(bpr_loss_grad));
 
 #else /* the kernels, for each T */
 

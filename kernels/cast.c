@@ -62,4 +62,4 @@ static tr_status make_grad(tr_grad_maker *maker)
 
 static const tr_grad_rule grad = {.make = make_grad};
 
-TR_REGISTER_OP(cast, .proto = &proto, .infer = infer, .run = cast, .grad = &grad);
+TR_REGISTER_OP(cast, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .run = cast, .grad = &grad);

@@ -55,9 +55,9 @@ static const tr_grad_rule grad = {
     .op = "clip_grad", .reads = {TR_IN(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };
 
-TR_REGISTER_OP(clip, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(clip),
+TR_REGISTER_OP(clip, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(clip),
                .grad = &grad, .check = check, .inplace = {{X, OUT}}, .inplace_count = 1);
-TR_REGISTER_OP(clip_grad, .grad_of = &tr_op_record_clip, .kernels = TR_FLOAT_KERNELS(clip_grad),
+TR_REGISTER_OP(clip_grad, .locality = TR_POINTWISE, .grad_of = &tr_op_record_clip, .kernels = TR_FLOAT_KERNELS(clip_grad),
                .inplace = {{GDOUT, GDX}}, .inplace_count = 1);
 
 #else /* -- kernels ---------------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ static tr_status infer(const tr_infer *io)
         .doc = formula, .in = in_slots, .out = out_slots, .attr = attrs,                            \
         .attrs_size = sizeof(tr_broadcast_attrs),                                                   \
     };                                                                                              \
-    TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(name));
+    TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(name));
 
 COMPARISON(equal,         EQ, "Out = X equals Y")
 COMPARISON(not_equal,     NE, "Out = X differs from Y")

@@ -78,9 +78,9 @@ static const tr_grad_rule grad = {
     .makes = {TR_DIN(X)},
 };
 
-TR_REGISTER_OP(cross_entropy, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(cross_entropy),
+TR_REGISTER_OP(cross_entropy, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(cross_entropy),
                .grad = &grad);
-TR_REGISTER_OP(cross_entropy_grad, .grad_of = &tr_op_record_cross_entropy,
+TR_REGISTER_OP(cross_entropy_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_cross_entropy,
                .kernels = TR_FLOAT_KERNELS(cross_entropy_grad));
 
 static const tr_grad_rule grad2 = {
@@ -89,8 +89,8 @@ static const tr_grad_rule grad2 = {
     .makes = {TR_DIN(X)},
 };
 
-TR_REGISTER_OP(cross_entropy2, .proto = &proto2, .infer = infer2, .kernels = TR_FLOAT_KERNELS(cross_entropy2), .grad = &grad2);
-TR_REGISTER_OP(cross_entropy_grad2, .grad_of = &tr_op_record_cross_entropy2, .kernels = TR_FLOAT_KERNELS(cross_entropy_grad2));
+TR_REGISTER_OP(cross_entropy2, .locality = TR_ROWWISE, .proto = &proto2, .infer = infer2, .kernels = TR_FLOAT_KERNELS(cross_entropy2), .grad = &grad2);
+TR_REGISTER_OP(cross_entropy_grad2, .locality = TR_ROWWISE, .grad_of = &tr_op_record_cross_entropy2, .kernels = TR_FLOAT_KERNELS(cross_entropy_grad2));
 
 #else /* the kernels, for each T */
 

@@ -73,8 +73,8 @@ static const tr_grad_rule grad = {
     .op = "cvm_grad", .reads = {TR_IN_SHAPE(X), TR_IN(CVM), TR_DOUT(Y)}, .makes = {TR_DIN(X)},
 };
 
-TR_REGISTER_OP(cvm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(cvm), .grad = &grad);
-TR_REGISTER_OP(cvm_grad, .grad_of = &tr_op_record_cvm, .kernels = TR_FLOAT_KERNELS(cvm_grad));
+TR_REGISTER_OP(cvm, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(cvm), .grad = &grad);
+TR_REGISTER_OP(cvm_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_cvm, .kernels = TR_FLOAT_KERNELS(cvm_grad));
 
 #else /* the kernels, for each T */
 

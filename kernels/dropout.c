@@ -79,7 +79,7 @@ static const tr_grad_rule grad = {
 
 TR_REGISTER_OP(dropout, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(dropout), .grad = &grad,
                .is_random = true, .is_varying = true, .inplace = {{X, OUT}}, .inplace_count = 1);
-TR_REGISTER_OP(dropout_grad, .grad_of = &tr_op_record_dropout, .infer = infer_grad,
+TR_REGISTER_OP(dropout_grad, .locality = TR_POINTWISE, .grad_of = &tr_op_record_dropout, .infer = infer_grad,
                .kernels = TR_FLOAT_KERNELS(dropout_grad), .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT,
                .inplace = {{G_DOUT, G_DX}}, .inplace_count = 1);
 

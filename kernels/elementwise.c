@@ -78,7 +78,7 @@ static tr_cut counts(const tr_run *io)
         .attrs_size = sizeof(tr_broadcast_attrs),                                                   \
     };
 #define OPERATOR(name, kernel_table, infer_fn, ...)                                                 \
-    TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer_fn, .kernels = kernel_table,        \
+    TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = infer_fn, .kernels = kernel_table, \
                    .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2, ##__VA_ARGS__);
 
 /* READ is TR_IN where the gradient reads the data of X and Y, TR_IN_SHAPE where it does not. */

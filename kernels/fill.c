@@ -104,5 +104,5 @@ static tr_status fill_zeros_like(const tr_run *io)
     return TR_OK;
 }
 
-TR_REGISTER_OP(fill_zeros_like, .proto = &zeros_proto, .infer = tr__infer_like_first, .run = fill_zeros_like,
+TR_REGISTER_OP(fill_zeros_like, .locality = TR_POINTWISE, .proto = &zeros_proto, .infer = tr__infer_like_first, .run = fill_zeros_like,
                .inplace = {{0, OUT}}, .inplace_count = 1);

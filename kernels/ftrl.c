@@ -44,7 +44,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(ftrl, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(ftrl), .updates = true);
+TR_REGISTER_OP(ftrl, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(ftrl), .updates = true);
 
 #else /* the kernel, for each T */
 

@@ -54,9 +54,9 @@ static const tr_grad_rule grad = {
     .makes = {TR_DIN(X), TR_DIN(Y)},
 };
 
-TR_REGISTER_OP(huber_loss, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(huber_loss), .grad = &grad,
+TR_REGISTER_OP(huber_loss, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(huber_loss), .grad = &grad,
                .inplace = {{X, RESIDUAL}, {Y, OUT}}, .inplace_count = 2);
-TR_REGISTER_OP(huber_loss_grad, .grad_of = &tr_op_record_huber_loss, .infer = infer_grad,
+TR_REGISTER_OP(huber_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_huber_loss, .infer = infer_grad,
                .kernels = TR_FLOAT_KERNELS(huber_loss_grad));
 
 #else /* the kernels, for each T */

@@ -149,8 +149,8 @@ static void move_back(tr_tensor *dx, const tr_tensor *dout, const view *v)
     static const tr_grad_rule type_##_rule = {                                                                 \
         .op = #type_ "_grad", .reads = {TR_IN_SHAPE(X), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},                   \
     };                                                                                                         \
-    TR_REGISTER_OP(type_, .proto = &proto_, .infer = infer_, .run = run_##type_, .grad = &type_##_rule);       \
-    TR_REGISTER_OP(type_##_grad, .grad_of = &tr_op_record_##type_, .run = run_##type_##_grad)
+    TR_REGISTER_OP(type_, .locality = TR_ROWWISE, .proto = &proto_, .infer = infer_, .run = run_##type_, .grad = &type_##_rule);       \
+    TR_REGISTER_OP(type_##_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_##type_, .run = run_##type_##_grad)
 
 SHUFFLE(pixel_shuffle, pixel_proto, infer_pixel, pixel_view);
 SHUFFLE(shuffle_channel, channel_proto, infer_channel, channel_view);

@@ -48,9 +48,9 @@ static const tr_grad_rule grad = {
     .makes = {TR_DIN(PREDICTED)},
 };
 
-TR_REGISTER_OP(log_loss, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(log_loss), .grad = &grad,
+TR_REGISTER_OP(log_loss, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(log_loss), .grad = &grad,
                .inplace = {{PREDICTED, LOSS}}, .inplace_count = 1);
-TR_REGISTER_OP(log_loss_grad, .grad_of = &tr_op_record_log_loss, .kernels = TR_FLOAT_KERNELS(log_loss_grad),
+TR_REGISTER_OP(log_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_log_loss, .kernels = TR_FLOAT_KERNELS(log_loss_grad),
                .inplace = {{G_DLOSS, G_DPREDICTED}, {G_PREDICTED, G_DPREDICTED}}, .inplace_count = 2);
 
 #else /* the kernels, for each T */

@@ -41,7 +41,7 @@ static tr_status logical_not(const tr_run *io)
 #define LOGICAL(name, op, formula)                                                                  \
     static tr_status name(const tr_run *io) { return apply(io, TR_LOGICAL_##op); }                  \
     static const tr_op_proto name##_proto = {.doc = formula, .in = in_slots, .out = out_slots};     \
-    TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer, .kernels = {{[TR_BOOL] = name}},   \
+    TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = infer, .kernels = {{[TR_BOOL] = name}}, \
                    .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2);
 
 LOGICAL(logical_and, AND, "Out = X and Y")
@@ -53,5 +53,5 @@ static const tr_op_proto not_proto = {
     .in = TR_SLOTS({"X", "any shape, bool"}),
     .out = out_slots,
 };
-TR_REGISTER_OP(logical_not, .proto = &not_proto, .infer = tr__infer_like_first,
+TR_REGISTER_OP(logical_not, .locality = TR_POINTWISE, .proto = &not_proto, .infer = tr__infer_like_first,
                .kernels = {{[TR_BOOL] = logical_not}}, .inplace = {{X, OUT}}, .inplace_count = 1);

@@ -54,9 +54,9 @@ static const tr_grad_rule grad = {
     .makes = {TR_DIN(X), TR_DIN(C_PREV)},
 };
 
-TR_REGISTER_OP(lstm_unit, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lstm_unit), .grad = &grad,
+TR_REGISTER_OP(lstm_unit, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lstm_unit), .grad = &grad,
                .inplace = {{C_PREV, C}}, .inplace_count = 1);
-TR_REGISTER_OP(lstm_unit_grad, .grad_of = &tr_op_record_lstm_unit, .kernels = TR_FLOAT_KERNELS(lstm_unit_grad));
+TR_REGISTER_OP(lstm_unit_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_lstm_unit, .kernels = TR_FLOAT_KERNELS(lstm_unit_grad));
 
 #else /* the kernels, for each T */
 

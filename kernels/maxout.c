@@ -52,8 +52,8 @@ static int64_t planes_of_slice(int64_t items) { return 1 + 16384 / (items > 0 ? 
 static const tr_grad_rule grad = {
     .op = "maxout_grad", .reads = {TR_IN(X), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };
-TR_REGISTER_OP(maxout, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(maxout), .grad = &grad);
-TR_REGISTER_OP(maxout_grad, .grad_of = &tr_op_record_maxout, .kernels = TR_FLOAT_KERNELS(maxout_grad));
+TR_REGISTER_OP(maxout, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(maxout), .grad = &grad);
+TR_REGISTER_OP(maxout_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_maxout, .kernels = TR_FLOAT_KERNELS(maxout_grad));
 
 #else /* the kernels, for each T */
 

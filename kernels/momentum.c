@@ -42,7 +42,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(momentum, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(momentum), .updates = true);
+TR_REGISTER_OP(momentum, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(momentum), .updates = true);
 
 #else /* the kernel, for each T */
 

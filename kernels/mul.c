@@ -32,12 +32,14 @@ static const tr_op_proto proto = {
 
 /* -- shapes ----------------------------------------------------------------------------------- */
 
-static tr_status check_split(const tr_infer *io, const char *slot, const tr_shape *shape, int rows)
+static tr_status check_split(const tr_infer *io, const char *name, int slot, int rows)
 {
+    const tr_shape *shape = &io->in[slot].shape;
+
     if (rows >= shape->rank)
         return tr_fail(TR_ESHAPE, "mul: %s is %s; %d of its %d dimensions are to be rows, which leaves none for "
-                       "columns", slot, tr_shape_str(shape), rows, shape->rank);
-    return tr__check_dense(io, slot, &io->in[slot[0] == 'X' ? X : Y]);
+                       "columns", name, tr_shape_str(shape), rows, shape->rank);
+    return tr__check_dense(io, name, &io->in[slot]);
 }
 
 static tr_status infer(const tr_infer *io)
@@ -47,8 +49,8 @@ static tr_status infer(const tr_infer *io)
     const int      x_rows = a->x_num_col_dims, y_rows = a->y_num_col_dims;
     tr_shape       out = {0};
 
-    TR_TRY(check_split(io, "X", &x, x_rows));
-    TR_TRY(check_split(io, "Y", &y, y_rows));
+    TR_TRY(check_split(io, "X", X, x_rows));
+    TR_TRY(check_split(io, "Y", Y, y_rows));
     TR_TRY(tr__check_dtype(io, "Y", &io->in[Y], io->in[X].dtype));
     const int64_t x_width = tr_shape_product(&x, x_rows, x.rank), y_height = tr_shape_product(&y, 0, y_rows);
     if (x_width >= 0 && y_height >= 0 && x_width != y_height)

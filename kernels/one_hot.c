@@ -69,4 +69,4 @@ static tr_status run(const tr_run *io)
 }
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(one_hot, .proto = &proto, .infer = infer, .run = run);
+TR_REGISTER_OP(one_hot, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .run = run);

@@ -191,8 +191,8 @@ static tr_status pad2d_grad_f64(const tr_run *io)
 static const tr_grad_rule grad = {
     .op = "pad2d_grad", .reads = {TR_IN_SHAPE(X), TR_IN(PADDINGS), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };
-TR_REGISTER_OP(pad2d, .proto = &proto, .check = check, .infer = infer, .kernels = TR_FLOAT_KERNELS(pad2d), .grad = &grad);
-TR_REGISTER_OP(pad2d_grad, .grad_of = &tr_op_record_pad2d, .kernels = TR_FLOAT_KERNELS(pad2d_grad));
+TR_REGISTER_OP(pad2d, .locality = TR_ROWWISE, .proto = &proto, .check = check, .infer = infer, .kernels = TR_FLOAT_KERNELS(pad2d), .grad = &grad);
+TR_REGISTER_OP(pad2d_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_pad2d, .kernels = TR_FLOAT_KERNELS(pad2d_grad));
 
 #else /* the kernels, for each T */
 

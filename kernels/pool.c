@@ -167,9 +167,9 @@ static tr_status check_places(const tr_run *io, const tr_tensor *mask)
     static const tr_grad_rule type_##_rule = {                                                                     \
         .op = #type_ "_grad", .reads = {__VA_ARGS__, TR_DOUT(OUT)}, .makes = {TR_DIN(X)},                          \
     };                                                                                                             \
-    TR_REGISTER_OP(type_, .proto = &proto_, .check = check_, .infer = infer_, .kernels = TR_FLOAT_KERNELS(kernel_), \
+    TR_REGISTER_OP(type_, .locality = TR_ROWWISE, .proto = &proto_, .check = check_, .infer = infer_, .kernels = TR_FLOAT_KERNELS(kernel_), \
                    .grad = &type_##_rule);                                                                         \
-    TR_REGISTER_OP(type_##_grad, .grad_of = &tr_op_record_##type_, .kernels = TR_FLOAT_KERNELS(kernel_##_grad))
+    TR_REGISTER_OP(type_##_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_##type_, .kernels = TR_FLOAT_KERNELS(kernel_##_grad))
 
 POOL(pool2d, proto_2d, check_2d, infer_2d, pool, TR_IN(X), TR_OUT(OUT));
 POOL(pool3d, proto_3d, check_3d, infer_3d, pool, TR_IN(X), TR_OUT(OUT));

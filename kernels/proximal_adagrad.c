@@ -42,7 +42,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(proximal_adagrad, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(proximal_adagrad), .updates = true);
+TR_REGISTER_OP(proximal_adagrad, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(proximal_adagrad), .updates = true);
 
 #else /* the kernel, for each T */
 

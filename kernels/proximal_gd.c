@@ -41,7 +41,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(proximal_gd, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(proximal_gd), .updates = true);
+TR_REGISTER_OP(proximal_gd, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(proximal_gd), .updates = true);
 
 #else /* the kernel, for each T */
 

@@ -81,12 +81,12 @@ static const tr_grad_rule margin_grad = {
     .op = "margin_rank_loss_grad", .reads = {TR_IN(SIGN), TR_OUT(ACTIVATED), TR_DOUT(MARGIN_OUT)}, .makes = {TR_DIN(X1), TR_DIN(X2)},
 };
 
-TR_REGISTER_OP(rank_loss, .proto = &rank_proto, .infer = infer_rank, .kernels = TR_FLOAT_KERNELS(rank_loss), .grad = &rank_grad,
+TR_REGISTER_OP(rank_loss, .locality = TR_ROWWISE, .proto = &rank_proto, .infer = infer_rank, .kernels = TR_FLOAT_KERNELS(rank_loss), .grad = &rank_grad,
                .key = TR_KEY_IN_SLOT, .key_slot = LEFT, .inplace = {{LEFT, OUT}}, .inplace_count = 1);
-TR_REGISTER_OP(rank_loss_grad, .grad_of = &tr_op_record_rank_loss, .kernels = TR_FLOAT_KERNELS(rank_loss_grad));
-TR_REGISTER_OP(margin_rank_loss, .proto = &margin_proto, .infer = infer_margin, .kernels = TR_FLOAT_KERNELS(margin_rank_loss),
+TR_REGISTER_OP(rank_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_rank_loss, .kernels = TR_FLOAT_KERNELS(rank_loss_grad));
+TR_REGISTER_OP(margin_rank_loss, .locality = TR_ROWWISE, .proto = &margin_proto, .infer = infer_margin, .kernels = TR_FLOAT_KERNELS(margin_rank_loss),
                .grad = &margin_grad);
-TR_REGISTER_OP(margin_rank_loss_grad, .grad_of = &tr_op_record_margin_rank_loss, .infer = infer_margin_grad,
+TR_REGISTER_OP(margin_rank_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_margin_rank_loss, .infer = infer_margin_grad,
                .kernels = TR_FLOAT_KERNELS(margin_rank_loss_grad));
 
 #else /* the kernels, for each T */

@@ -52,7 +52,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(rmsprop, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(rmsprop), .updates = true);
+TR_REGISTER_OP(rmsprop, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(rmsprop), .updates = true);
 
 #else /* the kernel, for each T */
 

@@ -105,8 +105,8 @@ static const tr_grad_rule distance_rule = {
     .reads = {TR_IN(X), TR_IN(Y), TR_OUT(SUB_RESULT), TR_OUT(DISTANCE), TR_DOUT(DISTANCE)},
     .makes = {TR_DIN(X), TR_DIN(Y)},
 };
-TR_REGISTER_OP(squared_l2_distance, .proto = &distance_proto, .infer = infer_distance, .expand = expand_distance,
-               .types = TR_FLOAT_TYPES, .grad = &distance_rule);
+TR_REGISTER_OP(squared_l2_distance, .locality = TR_ROWWISE, .proto = &distance_proto, .infer = infer_distance,
+               .expand = expand_distance, .types = TR_FLOAT_TYPES, .grad = &distance_rule);
 TR_REGISTER_OP(squared_l2_distance_grad, .grad_of = &tr_op_record_squared_l2_distance);
 
 static const tr_grad_rule cosine_rule = {
@@ -114,6 +114,6 @@ static const tr_grad_rule cosine_rule = {
     .reads = {TR_IN(X), TR_IN(Y), TR_OUT(COSINE), TR_OUT(X_NORM), TR_OUT(Y_NORM), TR_DOUT(COSINE)},
     .makes = {TR_DIN(X), TR_DIN(Y)},
 };
-TR_REGISTER_OP(cos_sim, .proto = &cosine_proto, .infer = infer_cosine, .expand = expand_cosine, .types = TR_FLOAT_TYPES,
-               .grad = &cosine_rule);
+TR_REGISTER_OP(cos_sim, .locality = TR_ROWWISE, .proto = &cosine_proto, .infer = infer_cosine, .expand = expand_cosine,
+               .types = TR_FLOAT_TYPES, .grad = &cosine_rule);
 TR_REGISTER_OP(cos_sim_grad, .grad_of = &tr_op_record_cos_sim);

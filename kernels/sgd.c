@@ -31,7 +31,7 @@ static tr_status infer(const tr_infer *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(sgd, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(sgd), .updates = true);
+TR_REGISTER_OP(sgd, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(sgd), .updates = true);
 
 #else /* the kernel, for each T */
 

@@ -68,9 +68,9 @@ static const tr_grad_rule grad = {
     .makes = {TR_DIN(X), TR_DIN(Y)},
 };
 
-TR_REGISTER_OP(smooth_l1_loss, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(smooth_l1_loss),
+TR_REGISTER_OP(smooth_l1_loss, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(smooth_l1_loss),
                .grad = &grad, .inplace = {{X, DIFF}}, .inplace_count = 1);
-TR_REGISTER_OP(smooth_l1_loss_grad, .grad_of = &tr_op_record_smooth_l1_loss, .infer = infer_grad,
+TR_REGISTER_OP(smooth_l1_loss_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_smooth_l1_loss, .infer = infer_grad,
                .kernels = TR_FLOAT_KERNELS(smooth_l1_loss_grad), .inplace = {{G_DIFF, G_DX}}, .inplace_count = 1,
                .key = TR_KEY_IN_SLOT, .key_slot = G_DIFF);
 

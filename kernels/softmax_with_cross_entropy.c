@@ -61,10 +61,10 @@ static const tr_grad_rule grad = {
     .makes = {TR_DIN(LOGITS)},
 };
 
-TR_REGISTER_OP(softmax_with_cross_entropy, .proto = &proto, .infer = infer,
+TR_REGISTER_OP(softmax_with_cross_entropy, .locality = TR_ROWWISE, .proto = &proto, .infer = infer,
                .kernels = TR_FLOAT_KERNELS(softmax_with_cross_entropy), .grad = &grad,
                .inplace = {{LOGITS, SOFTMAX}}, .inplace_count = 1);
-TR_REGISTER_OP(softmax_with_cross_entropy_grad, .grad_of = &tr_op_record_softmax_with_cross_entropy,
+TR_REGISTER_OP(softmax_with_cross_entropy_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_softmax_with_cross_entropy,
                .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(softmax_with_cross_entropy_grad),
                .inplace = {{G_SOFTMAX, G_DLOGITS}}, .inplace_count = 1);
 

@@ -66,8 +66,8 @@ static void window_of(int64_t *begin, int64_t *end, int64_t n, int64_t windows, 
 static const tr_grad_rule grad = {
     .op = "spp_grad", .reads = {TR_IN(X), TR_OUT(OUT), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };
-TR_REGISTER_OP(spp, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(spp), .grad = &grad);
-TR_REGISTER_OP(spp_grad, .grad_of = &tr_op_record_spp, .kernels = TR_FLOAT_KERNELS(spp_grad));
+TR_REGISTER_OP(spp, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(spp), .grad = &grad);
+TR_REGISTER_OP(spp_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_spp, .kernels = TR_FLOAT_KERNELS(spp_grad));
 
 #else /* the kernels, for each T */
 

@@ -115,7 +115,7 @@ static tr_status make_grad(tr_grad_maker *maker)
 
 static const tr_grad_rule grad = {.make = make_grad};
 
-TR_REGISTER_OP(sum, .proto = &proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(sum), .grad = &grad,
+TR_REGISTER_OP(sum, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(sum), .grad = &grad,
                .inplace = {{X, OUT}}, .inplace_count = 1);
 
 #else /* -- kernels ---------------------------------------------------------------------------- */

@@ -69,7 +69,7 @@ static tr_status resize_outputs(const tr_run *io)
 #include "kernels/math/each_float.h"
 
 /* -- registration ---------------------------------------------------------------------------------- */
-TR_REGISTER_OP(top_k, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(top_k));
+TR_REGISTER_OP(top_k, .locality = TR_ROWWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(top_k));
 
 #else /* the kernel, for each T */
 

@@ -91,8 +91,8 @@ static tr_status check_places(const tr_tensor *indices, const tr_shape *out)
 static const tr_grad_rule grad = {
     .op = "unpool_grad", .reads = {TR_IN(INDICES), TR_DOUT(OUT)}, .makes = {TR_DIN(X)},
 };
-TR_REGISTER_OP(unpool, .proto = &proto, .check = check, .infer = infer, .kernels = TR_FLOAT_KERNELS(unpool), .grad = &grad);
-TR_REGISTER_OP(unpool_grad, .grad_of = &tr_op_record_unpool, .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(unpool_grad),
+TR_REGISTER_OP(unpool, .locality = TR_ROWWISE, .proto = &proto, .check = check, .infer = infer, .kernels = TR_FLOAT_KERNELS(unpool), .grad = &grad);
+TR_REGISTER_OP(unpool_grad, .locality = TR_ROWWISE, .grad_of = &tr_op_record_unpool, .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(unpool_grad),
                .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT);
 
 #else /* the kernels, for each T */

@@ -91,9 +91,11 @@ typedef struct tr_checkpoint_facts {
 TR_API tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *facts, int count, const tr_state *states,
                                     int keep);
 
-/* Have this folder, which is made, for checkpoints of this process alone while it lives; under the launcher it has the one that it names. The
- * `is_first` of a job to want it is refused (TR_EINVAL) where another one has it; who comes after one that has died takes it when that one is gone,
- * and asks again later. So is a folder that cannot be made, or written into (TR_EIO): later that is for who writes there to report. */
+/* Lock a folder for the checkpoints of this process until it ends; the folder is made where it is missing. Under the launcher, the launcher
+ * holds the lock of the folder that it was given.
+ * is_first: this is the beginning of a training. Then a folder that another job holds is refused (TR_EINVAL), and so is one that cannot be
+ * made or written into (TR_EIO). Otherwise the call succeeds without the lock, because the process that had it may still be ending; the
+ * caller asks again later. A job that the launcher starts again (TRIREME_ATTEMPT) is never the first. */
 TR_API tr_status tr_checkpoint_claim(const char *folder, bool is_first);
 
 /* == reading ================================================================================= */

@@ -211,7 +211,6 @@ static tr_status prepare_programs(running *r)
     TR_TRY(run_once(r, &r->partition->prepare, "first"));
     TR_TRY(join(r));
     TR_TRY(run_once(r, &r->partition->begin, "second"));
-    tr_keeper_joined(&r->keeper, steps_before(r));
     return tr_job_load_own(r->job, r->scope, &loaded);
 }
 

@@ -8,27 +8,19 @@
 #include "trainer/trireme_trainer.h"
 
 typedef struct tr_keeper {
-    const tr_saved_job_desc *desc;
-    const tr_saved_partition      *partition;     /* NULL: one process */
-    tr_job        *job;
-    const tr_policy *policy;          /* of the job's mode; NULL: one process */
-    tr_scope      *scope;
-    tr_checkpoint *from;              /* what it goes on from, or NULL */
-    bool           has_servers_state; /* the job was started again, or this trainer is a replacement, and servers have what was done: nothing
-                                         but statistics is taken */
-    int64_t        first;             /* steps of this trainer before this launch of the job */
-    int64_t        before;            /* and in earlier starts of it */
-    int64_t        made, last;        /* steps of this process; all steps at the newest checkpoint */
-    int64_t        ahead;             /* a checkpoint is called by so many steps more: of others it may have more */
-    int64_t        known;             /* the newest in the folder before this launch; -1: none, or that is not known */
-    bool           makes;             /* checkpoints, when it was looked at last */
-    bool           has_taken;         /* a checkpoint in this process, of which it was not said yet what became of it */
-    bool           is_good;           /* the last one that it has taken, as far as is known */
-    tr_status      status;            /* of the last one that could not be written, and why not; TR_OK: what came after it was */
-    char           why[1024];
-    int64_t        took_at;           /* when that was begun, or another trainer's was there */
-    bool           is_wanted;         /* a death has cost it, and it is to be begun anew */
-    bool           has_told;          /* the launcher that a signal asked for the end */
+    const tr_saved_job_desc  *desc;
+    const tr_saved_partition *partition;      /* NULL: one process */
+    tr_job                   *job;
+    const tr_policy          *policy;         /* of the job's mode; NULL: one process */
+    tr_scope                 *scope;
+    tr_checkpoint            *from;           /* the checkpoint to read values from, or NULL */
+    tr_checkpoint_origin      origin;
+    tr_checkpoint_policy     *checkpoints;    /* when one is due; NULL: the job keeps none */
+    int64_t                   first;          /* steps of this trainer before this launch of the job */
+    int64_t                   kept;           /* further steps, which an earlier start of the launch left with the servers */
+    int64_t                   made;           /* steps of this process */
+    char                      why[1024];      /* the last checkpoint was not written */
+    bool                      has_told;       /* the launcher knows that a signal asked for the end */
 } tr_keeper;
 
 /* Find where this trainer goes on: at the newest checkpoint, or, when the job was started again and its servers have their state, or
@@ -40,8 +32,6 @@ void      tr_keeper_deinit(tr_keeper *keeper);
 tr_status tr_keeper_load(const tr_keeper *keeper);
 /* What the servers are told of checkpoints; `values` are the spec's, to be completed. */
 void      tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values);
-/* The servers have so many steps of this trainer from earlier starts of the job. */
-void      tr_keeper_joined(tr_keeper *keeper, int64_t before);
 /* Steps until the next look for the sake of their number; 0: that does not matter. */
 int64_t   tr_keeper_steps_to_pause(tr_keeper *keeper);
 /* So many steps were made here. *stops: a signal asked for the end, and the checkpoint is written. */

@@ -156,7 +156,7 @@ static void choose(tr_saved_job_desc *desc, const choices *c)
     desc->save_folder = c->save ? c->save : desc->save_folder;
     desc->checkpoints = (tr_checkpoint_options){
         .folder = c->checkpoint, .every_steps = c->checkpoint_steps > 0 ? c->checkpoint_steps : 0,
-        .every_seconds = c->checkpoint_seconds > 0 ? c->checkpoint_seconds : c->checkpoint_steps > 0 ? 0 : 600,
+        .every_seconds = c->checkpoint_seconds > 0 ? c->checkpoint_seconds : 0,
         .keep = c->checkpoint_keep >= 0 ? (int)c->checkpoint_keep : 3, .resume = c->resume};
     if (c->file_count) {
         desc->data.files = (const char *const *)c->files;

@@ -13,6 +13,7 @@
 #define TRIREME_TRAINER_H
 
 #include "pserver/trireme_dist.h"
+#include "trainer/checkpoint_policy.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -203,14 +204,11 @@ typedef struct tr_saved_state {
     tr_state_kind kind;
 } tr_saved_state;
 
-/* What all ranks of a job end with that was asked to stop, and has its checkpoint: EX_TEMPFAIL. */
-enum { TR_STOPPED = 75 };
-
 /* Of whoever runs the job; no part of what is saved. */
 typedef struct tr_checkpoint_options {
     const char *folder;               /* NULL: no checkpoints are kept */
-    int64_t     every_steps;          /* 0: their number does not matter */
-    double      every_seconds;        /* 0: nor does the time */
+    int64_t     every_steps;          /* as in a tr_checkpoint_start */
+    double      every_seconds;
     int         keep;                 /* the newest so many stay; 0: all */
     bool        resume;               /* go on from the newest valid one, if there is one */
 } tr_checkpoint_options;

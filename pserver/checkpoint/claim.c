@@ -54,11 +54,20 @@ static tr_status open_folder(const char *folder, int *file)
     return *file >= 0 ? TR_OK : tr_fail(TR_EIO, "checkpoint: cannot write into the folder '%s': %s", folder, strerror(errno));
 }
 
+/* The launcher counts the starts of a job, from 0. */
+static bool is_started_again(void)
+{
+    const char *attempt = getenv("TRIREME_ATTEMPT");
+
+    return attempt && *attempt && strcmp(attempt, "0") != 0;
+}
+
 tr_status tr_checkpoint_claim(const char *folder, bool is_first)
 {
     struct stat info;
     int         file = -1;
 
+    is_first &= !is_started_again();
     const tr_status opened = open_folder(folder, &file);
     if (opened != TR_OK)
         return is_first ? opened : TR_OK;          /* later it is for who writes there to report */

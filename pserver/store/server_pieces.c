@@ -9,12 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Element i of the outputs depends on element i of the inputs alone, and on numbers; so do its bits. */
-static const char *const ELEMENTWISE[] = {
-    "sgd", "momentum", "adam", "adagrad", "decayed_adagrad", "adamax", "adadelta", "rmsprop", "ftrl", "proximal_gd",
-    "proximal_adagrad", "elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div", "elementwise_max",
-    "elementwise_min", "minus", "sum", "scale", "sign", "abs", "clip", "square", "sqrt", "assign",
-};
 /* A smaller block has come as a whole before anything could be done with a piece of it. */
 enum { LEAST = 32768 };
 
@@ -127,12 +121,10 @@ static void find_owners(owners *o, uint32_t count, const tr_piece_block *blocks)
 
 /* == what can be cut =============================================================================== */
 
-static bool is_elementwise(const char *type)
+static bool is_pointwise(const char *type)
 {
-    for (size_t i = 0; i < sizeof ELEMENTWISE / sizeof *ELEMENTWISE; i++)
-        if (!strcmp(type, ELEMENTWISE[i]))
-            return true;
-    return false;
+    const tr_op *op = tr_op_find(type);
+    return op && op->locality == TR_POINTWISE;
 }
 
 /* The number of elements; -1: not known. */
@@ -165,7 +157,7 @@ static bool can_be_cut(const owners *o, int block, const tr_piece_block *from)
         return false;
     for (int i = o->first_op[block]; i >= 0; i = o->next_op[i]) {
         const tr_op_desc *op = o->block->op[i];
-        if (!(is_elementwise(op->type) && have_fitting_sizes(o, op->in, op->in_count, elements) &&
+        if (!(is_pointwise(op->type) && have_fitting_sizes(o, op->in, op->in_count, elements) &&
               have_fitting_sizes(o, op->out, op->out_count, elements)))
             return false;
     }

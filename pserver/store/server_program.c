@@ -7,6 +7,7 @@
 #include "framework/program.h"
 #include "pserver/store/compensate.h"
 #include "pserver/store/server_pieces.h"
+#include "pserver/store/twins.h"
 #include "pserver/table/table_report.h"
 #include "pserver/table/table_var.h"
 
@@ -14,19 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a variable's next value is made. */
-#define NEXT "@NEXT"
-enum { TWIN_NAME_MAX = 512 };
-
 typedef struct block {
     tr_tensor *param;                 /* borrowed from the scope */
     char      *grad_name;
 } block;
-
-/* A variable that updates change. */
-typedef struct twin {
-    tr_tensor *now, *next;            /* borrowed from the scope */
-} twin;
 
 struct tr_server_program {
     const Trireme__Pserver__Setup *setup;          /* borrowed */
@@ -39,8 +31,7 @@ struct tr_server_program {
     tr_tensor  **value;               /* borrowed from the scope */
     block       *block;
     tr_feed     *feed;
-    uint32_t     twin_count;
-    twin        *twin;
+    tr_twins     twins;               /* the two buffers */
     bool         is_over;             /* the job is, well: nobody will need it any more */
     tr_state    *state;               /* memory of all that is kept */
     tr_server_pieces *pieces;         /* NULL: everything is computed when all is there */
@@ -82,21 +73,11 @@ void tr_server_program_free(tr_server_program *sp)
     let_go(sp->board, sp->is_over);
     free(sp->table);
     free(sp->about);
-    free(sp->twin);
+    tr_twins_deinit(&sp->twins);
     free(sp->value);
     free(sp->block);
     free(sp->feed);
     free(sp);
-}
-
-/* Let a tensor lie in what is kept. */
-static tr_status take_memory(tr_server_program *sp, tr_tensor *t, tr_dtype dtype, const tr_shape *shape)
-{
-    void *memory;
-
-    TR_TRY(tr_state_take(&memory, sp->state, (uint64_t)(tr_shape_numel(shape) * tr_dtype_size(dtype))));
-    tr__tensor_point(t, dtype, shape, memory);
-    return TR_OK;
 }
 
 static tr_status make_value(tr_server_program *sp, uint32_t index, const Trireme__Pserver__Value *value)
@@ -116,7 +97,7 @@ static tr_status make_value(tr_server_program *sp, uint32_t index, const Trireme
         return tr_fail(TR_ESHAPE, "first value of '%s': %llu bytes by its shape, %llu announced", value->name,
                        (unsigned long long)bytes, (unsigned long long)value->bytes);
     shape = tr_shape_of((int)value->n_dims, value->dims);
-    TR_TRY(take_memory(sp, t, (tr_dtype)value->dtype, &shape));
+    TR_TRY(tr_twins_place(sp->state, t, (tr_dtype)value->dtype, &shape));
     sp->value[index] = t;
     return TR_OK;
 }
@@ -264,100 +245,12 @@ static tr_status check_persistables(const tr_server_program *sp)
 
 /* == two buffers =============================================================================== */
 
-static bool is_twin_name(const char *name)
-{
-    const size_t length = strlen(name), suffix = strlen(NEXT);
-    return length > suffix && !strcmp(name + length - suffix, NEXT);
-}
-
-/* The twin of a variable; made when it is new. */
-static tr_status twin_name(char *out, size_t size, tr_server_program *sp, const char *name)
-{
-    tr_block  *global = tr_program_block(sp->program, 0);
-    tr_tensor *now = tr_var_tensor(tr_scope_find_local(sp->scope, name));
-
-    if ((size_t)snprintf(out, size, "%s%s", name, NEXT) >= size)
-        return tr_fail(TR_ERANGE, "the name '%.60s...' is too long", name);
-    if (tr_block_find_var(global, out))
-        return TR_OK;
-    tr_var_desc *desc = tr__block_var(global, out);
-    tr_var_desc_set_kind(desc, TR_KIND_TENSOR);
-    tr_var_desc_set_dtype(desc, tr_tensor_dtype(now));
-    TR_TRY(tr_var_desc_set_shape(desc, tr_tensor_rank(now), tr_tensor_dims(now)));
-    tr_var_desc_set_persistable(desc, true);
-    tr_tensor *next = tr_var_tensor(tr__scope_var(sp->scope, out));
-    TR_TRY(take_memory(sp, next, now->dtype, &now->shape));
-    sp->twin = tr__must_realloc(sp->twin, (sp->twin_count + 1) * sizeof *sp->twin);
-    sp->twin[sp->twin_count++] = (twin){now, next};
-    return TR_OK;
-}
-
-typedef const char *(*get_name)(const tr_op_desc *op, const char *slot, int index);
-typedef void (*set_names)(tr_op_desc *op, const char *slot, int count, const char *const *names);
-
-/* Let a slot name twins where `is_output`, or where they were written before. */
-static tr_status rename_slot(tr_server_program *sp, tr_op_desc *op, const char *slot, int count, bool is_output)
-{
-    const get_name  get = is_output ? tr_op_desc_output : tr_op_desc_input;
-    const set_names set = is_output ? tr_op_desc_set_output : tr_op_desc_set_input;
-    tr_block       *global = tr_program_block(sp->program, 0);
-    char          (*text)[TWIN_NAME_MAX] = tr__must_bytes(sizeof *text * (size_t)(count + 1));
-    const char    **names = tr__must_bytes(sizeof *names * (size_t)(count + 1));
-    tr_status       status = TR_OK;
-
-    for (int i = 0; i < count; i++) {
-        const char *name = get(op, slot, i);
-        const bool  is_kept = tr_scope_find_local(sp->scope, name) && !is_twin_name(name);
-        names[i] = text[i];
-        if ((size_t)snprintf(text[i], sizeof *text, "%s%s", name, is_kept ? NEXT : "") >= sizeof *text)
-            TR_TRY_GOTO(done, tr_fail(TR_ERANGE, "the name '%.60s...' is too long", name));
-        if (is_kept && is_output)
-            TR_TRY_GOTO(done, twin_name(text[i], sizeof *text, sp, name));
-        else if (is_kept && !tr_block_find_var(global, text[i]))
-            snprintf(text[i], sizeof *text, "%s", name);
-    }
-    set(op, slot, count, names);
-done:
-    free(names);
-    free(text);
-    return status;
-}
-
-/* What an operator writes of the scope's variables goes to their twins, and what comes after it reads those. */
-static tr_status make_twins(tr_server_program *sp)
-{
-    tr_block *global = tr_program_block(sp->program, 0);
-
-    for (int i = 0; i < tr_block_op_count(global); i++) {
-        tr_op_desc *op = tr_block_op_at(global, i);
-        for (int s = 0; s < tr_op_desc_input_slots(op); s++) {
-            const char *slot = tr_op_desc_input_slot(op, s);
-            TR_TRY(rename_slot(sp, op, slot, tr_op_desc_input_count(op, slot), false));
-        }
-        for (int s = 0; s < tr_op_desc_output_slots(op); s++) {
-            const char *slot = tr_op_desc_output_slot(op, s);
-            TR_TRY(rename_slot(sp, op, slot, tr_op_desc_output_count(op, slot), true));
-        }
-    }
-    return TR_OK;
-}
-
-static void switch_sides(tr_server_program *sp)
-{
-    for (uint32_t i = 0; i < sp->twin_count; i++) {
-        tr_tensor *now = sp->twin[i].now, *next = sp->twin[i].next;
-        void      *data = now->data;
-        now->data = next->data;
-        next->data = data;
-    }
-}
-
 void tr_server_program_commit(tr_server_program *sp, const tr_commit *commit, bool is_update)
 {
     tr_state_commit(sp->state, commit, is_update);
     tr_state_ready(sp->state);                     /* the first one: all trainers have agreed */
     if (is_update)
-        switch_sides(sp);
+        tr_twins_switch(&sp->twins);
     if (is_update && sp->pieces)
         tr_server_pieces_next(sp->pieces);
 }
@@ -367,7 +260,7 @@ void tr_server_program_go_back(tr_server_program *sp, const tr_commit *commit)
     tr_state_go_back(sp->state, commit);
     for (uint32_t i = 0; i < sp->table_count; i++)
         tr_table_go_back(sp->table[i]->table, sp->table[i]->before + tr_state_committed(sp->state).updates);
-    switch_sides(sp);
+    tr_twins_switch(&sp->twins);
 }
 
 bool tr_server_program_table(const tr_server_program *sp, uint32_t index, tr_table_part *out, const char **name)
@@ -490,11 +383,11 @@ tr_status tr_server_program_ready(tr_server_program *sp)
     tr_status    status = TR_OK;
 
     TR_TRY_GOTO(done, check_persistables(sp));
-    TR_TRY_GOTO(done, make_twins(sp));
+    TR_TRY_GOTO(done, tr_twins_init(&sp->twins, sp->program, sp->scope, sp->state));
     TR_TRY_GOTO(done, make_pieces(sp));
     sp->is_quick = is_quick(sp);
     if (tr_state_side(sp->state))
-        switch_sides(sp);
+        tr_twins_switch(&sp->twins);
     for (uint32_t i = 0; i < sp->block_count; i++) {
         const block *b = &sp->block[i];
         names[i] = b->grad_name;
@@ -515,12 +408,7 @@ void *tr_server_program_param(tr_server_program *sp, uint32_t index)
 
 void *tr_server_program_param_before(tr_server_program *sp, uint32_t index)
 {
-    tr_tensor *param = sp->block[index].param;
-
-    for (uint32_t i = 0; i < sp->twin_count; i++)
-        if (sp->twin[i].now == param)
-            return tr_tensor_data(sp->twin[i].next);
-    return tr_tensor_data(param);                  /* no update changes it */
+    return tr_twins_before(&sp->twins, sp->block[index].param);
 }
 
 tr_status tr_server_program_rows_before(tr_server_program *sp, uint32_t table, const int64_t *keys, int64_t n, void *out)

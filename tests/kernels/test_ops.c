@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "framework/op_attrs.h"
+#include "framework/attr_def.h"
 #include "framework/op_registry.h"
 
 static int start(void **state)
@@ -63,6 +64,106 @@ TEST(every_default_is_of_its_type_and_in_its_range)
     }
 }
 
+static tr_status check_with(const tr_op *op, const tr_attr *value)
+{
+    tr_op_desc *desc = tr_op_desc_new(tr_op_type(op));
+
+    for (int a = 0; a < tr_op_attr_count(op); a++)
+        if (!tr_op_attr_required(op, a))
+            tr__attr_copy(desc, tr__op_default(op, a));
+    tr__attr_copy(desc, value);
+    const tr_status status = tr__attrs_check(op, desc, true);
+    tr_op_desc_free(desc);
+    return status;
+}
+
+/* A value of the attribute's type that asks for something. */
+static tr_attr other_value(const tr_attr_def *def, const tr_attr *neutral)
+{
+    static int32_t  ints[] = {77, 78, 79};
+    static int64_t  longs[] = {77, 78, 79};
+    static float    floats[] = {77, 78, 79};
+    static char     text[] = "77";
+    static char    *strings[] = {text};
+    tr_attr         other = {.name = (char *)(uintptr_t)def->name, .type = def->type};
+
+    switch (tr_attr_type_is_list(other.type) ? tr_attr_type_element(other.type) : TR_ATTR_BLOCK) {
+    case TR_ATTR_INT:
+    case TR_ATTR_BOOL:   other.ints = ints, other.count = 3; return other;
+    case TR_ATTR_LONG:   other.longs = longs, other.count = 3; return other;
+    case TR_ATTR_FLOAT:  other.floats = floats, other.count = 3; return other;
+    case TR_ATTR_STRING: other.strings = strings, other.count = 1; return other;
+    default:             break;
+    }
+    other.count = 1;
+    switch (other.type) {
+    case TR_ATTR_BOOL:   other.i = !neutral->i; break;
+    case TR_ATTR_FLOAT:  other.f = 77; break;
+    case TR_ATTR_STRING: other.s = text, other.count = 2; break;
+    default:             other.i = 77; break;
+    }
+    return other;
+}
+
+/* An attribute that is not decoded changes no result whatever its value, or has one value alone. */
+TEST(a_value_that_is_not_supported_is_refused)
+{
+    int count = 0;
+
+    EACH_OP(op) {
+        const tr_attr_def *def = tr__op_proto(op)->attr;
+        for (int a = 0; def && def[a].name; a++) {
+            if (!def[a].instead)
+                continue;
+            const tr_attr other = other_value(&def[a], tr__op_default(op, a));
+            if (check_with(op, &other) != TR_EUNSUPPORTED || !strstr(tr_error(), def[a].name) || !strstr(tr_error(), def[a].instead))
+                fail_msg("%s: another value of '%s' is taken, or not explained: %s", tr_op_type(op), def[a].name, tr_error());
+            count++;
+        }
+    }
+    assert_true(count > 30);
+}
+
+static bool is_among(const char *name, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+#define IS_AMONG(name, names) is_among(name, names, (int)(sizeof(names) / sizeof *(names)))
+
+TEST(no_other_attribute_is_ignored)
+{
+    static const char *const without_effect[] = {
+        "data_format", "epmap", "exhaustive_search", "force_cpu", "grad_inplace", "height_sections",
+        "is_distributed", "is_test", "min_row_size_to_use_multithread", "numeric_stable_mode",
+        "skip_eager_deletion_vars", "table_names", "trainer_id", "use_cudnn", "use_mkldnn",
+        "workspace_size_MB",
+    };
+
+    EACH_OP(op) {
+        const tr_attr_def *def = tr__op_proto(op)->attr;
+        for (int a = 0; def && def[a].name; a++)
+            if (def[a].offset == TR_NO_FIELD && !def[a].instead && def[a].name[0] != '@' && !IS_AMONG(def[a].name, without_effect))
+                fail_msg("%s: '%s' is not decoded", tr_op_type(op), def[a].name);
+    }
+}
+
+/* Kernels look at numbers: a text is a name, a path or a message, or one of the words of an enumeration. */
+TEST(texts_with_a_meaning_are_enumerations)
+{
+    static const char *const names[] = {"file_path", "message"};
+
+    EACH_OP(op) {
+        const tr_attr_def *def = tr__op_proto(op)->attr;
+        for (int a = 0; def && def[a].name; a++)
+            if (def[a].type == TR_ATTR_STRING && def[a].offset != TR_NO_FIELD && !def[a].range.one_of && !IS_AMONG(def[a].name, names))
+                fail_msg("%s: '%s' is a text without a list of words", tr_op_type(op), def[a].name);
+    }
+}
+
 TEST(every_proto_can_be_written)
 {
     EACH_OP(op) {
@@ -80,6 +181,9 @@ int main(void)
         cmocka_unit_test(types_are_sorted_and_found),
         cmocka_unit_test(every_operator_slot_and_attribute_is_described),
         cmocka_unit_test(every_default_is_of_its_type_and_in_its_range),
+        cmocka_unit_test(a_value_that_is_not_supported_is_refused),
+        cmocka_unit_test(no_other_attribute_is_ignored),
+        cmocka_unit_test(texts_with_a_meaning_are_enumerations),
         cmocka_unit_test(every_proto_can_be_written),
     };
     return cmocka_run_group_tests(tests, start, NULL);

@@ -243,6 +243,23 @@ def test_what_needs_all_of_a_parameter_keeps_it_whole():
     assert all(one.param == one.source for one in result.blocks if one.source not in result.means)
 
 
+@pytest.mark.parametrize("update", ["proximal_gd", "proximal_adagrad"])
+def test_any_optimizer_that_works_point_by_point_is_cut(update):
+    x = fluid.layers.data("x", [6])
+    pairs = fluid.backward.append_backward(fluid.layers.mean(fluid.layers.fc(x, 8)))
+    program = fluid.default_main_program()
+    block = program.global_block()
+    rate = block.create_var(name="rate", shape=[1], dtype="float32", persistable=True)
+    for param, grad in pairs:
+        inputs, outputs = {"Param": param, "Grad": grad, "LearningRate": rate}, {"ParamOut": param}
+        if update == "proximal_adagrad":
+            moment = block.create_var(name=param.name + ".moment", shape=param.shape, dtype="float32", persistable=True)
+            inputs["Moment"] = outputs["MomentOut"] = moment
+        block.append_op(type=update, inputs=inputs, outputs=outputs, attrs={"op_role": OpRole.Optimize, "op_role_var": [param.name, grad.name]})
+    result = transpile(program, 3, min_block_bytes=4)
+    assert any(one.param != one.source for one in result.blocks if one.source not in result.means)
+
+
 def clipped_by_global_norm():
     return fluid.optimizer.SGD(0.5, grad_clip=fluid.clip.GradientClipByGlobalNorm(0.1))
 

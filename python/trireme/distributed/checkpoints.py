@@ -1,6 +1,6 @@
 """What a script says of checkpoints, and where its training begins (docs/checkpoints.md).
 
-Who makes them is in keeper.py (a trainer of a job) and lone_keeper.py (one process), when in schedule.py.
+A trainer of a job makes them in keeper.py, one process in lone_keeper.py. When they are due: trainer/checkpoint_policy.h, through schedule.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from ..errors import InvalidArgumentError, check, check_whole
 from ..names import path_chars
 from . import job as jobs
 from .job import Job
-
-_EVERY_SECONDS = 600.0
 
 
 class Settings:
@@ -44,8 +42,6 @@ class Settings:
                 result.every_seconds = _number("TRIREME_CHECKPOINT_SECONDS", seconds, float)
             result.keep = _number("TRIREME_CHECKPOINT_KEEP", os.environ.get("TRIREME_CHECKPOINT_KEEP"), int) or result.keep
         result.resume = bool(result.folder) and (result.resume or os.environ.get("TRIREME_RESUME", "0") not in ("", "0"))
-        if result.every_steps is None and result.every_seconds is None:
-            result.every_seconds = _EVERY_SECONDS
         return result
 
 
@@ -108,10 +104,12 @@ def beginning_of(job: Job) -> _Beginning:
     if _beginning is None:
         settings = settings_now()
         _beginning = _Beginning()
-        if settings.folder is not None and (job.resumes or job.is_replacement):
-            _beginning = _Beginning.of_launch(settings.folder, job.index)
-        elif settings.resume and steps(settings.folder):
-            _beginning = _Beginning.at(newest(settings.folder), job.index)
+        if settings.folder is not None:
+            origin = lib.tr_checkpoint_origin_of(job.has_servers_state, settings.resume, bool(steps(settings.folder)))
+            if origin == lib.TR_ORIGIN_SERVERS:
+                _beginning = _Beginning.of_launch(settings.folder, job.index)
+            elif origin == lib.TR_ORIGIN_CHECKPOINT:
+                _beginning = _Beginning.at(newest(settings.folder), job.index)
     return _beginning
 
 

@@ -68,6 +68,11 @@ class Job:
         """Steps of this trainer that an earlier start of the job has left with its servers."""
         return self._found()[1]
 
+    @property
+    def has_servers_state(self) -> bool:
+        """Whether the servers hold the state that this trainer goes on from: the job was started again, or this trainer replaces a dead one."""
+        return self.is_replacement or self.resumes
+
     def stop(self, why: str, code: int) -> None:
         """Let this process's end be that of the job, with this exit code."""
         name = ffi.string(lib.tr_job_rank_name(self.ptr, lib.tr_job_rank(self.ptr))).decode()

@@ -12,13 +12,12 @@ import contextlib
 import os
 import shutil
 import sys
-import time
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 from .._core import ffi, lib
-from ..checkpoint import STATISTIC, Checkpoint, States, digest_of, kept_variables, kinds_of, newest, path_of, restore, steps, value_in
+from ..checkpoint import Checkpoint, States, digest_of, kept_variables, kinds_of, newest, restore, steps, value_in
 from ..core import Scope
 from ..errors import NotFoundError, TimedOutError, TriremeError, check
 from ..names import path_chars
@@ -26,11 +25,7 @@ from .checkpoints import Settings, beginning_of, claim_folder, is_skipped_by_scr
 from .geo import COUNT
 from .job import Job
 from .transpiled import Transpiled
-from .schedule import STOPPED, Fate, asked, is_due, listen, name_of, say, steps_to_pause
-
-_WAIT = 3600.0                         # seconds, for a disk
-_AGAIN = 1.0                           # from the beginning of a checkpoint that a death has cost to the next one, at least
-_LOOK = 0.1                            # and from one look at signals to the next, when nothing else is to be done
+from .schedule import BEGIN, LOOK, PATIENCE, REPORT, STOP, STOPPED, Schedule, newest_in, say
 
 
 class Keeper:
@@ -125,7 +120,7 @@ class Keeper:
         if position is not None:
             place.position, place.position_size = ffi.from_buffer(position), len(position)
 
-    def wait(self, seconds: float = _WAIT) -> Any:
+    def wait(self, seconds: float = PATIENCE) -> Any:
         """Wait for the checkpoint under way; return what is known of it."""
         report = ffi.new("tr_job_checkpoint_report *")
         check(lib.tr_job_checkpoint_wait(self.job.ptr, seconds, report))
@@ -163,25 +158,19 @@ class _Keeper(Keeper):
         super().__init__(job, result, scope)
         self.settings, self.folder = settings, settings.folder
         self.beginning = beginning_of(job)
-        self.last = self.first - self.kept             # step of the newest checkpoint, as far as is known
-        found = self.beginning.checkpoint              # of others it may have more steps: those before this launch are called by fewer
-        self._ahead = max(found.step - self.first, 0) if found is not None else 0
-        self._begins = begins = not (job.is_replacement or job.resumes)
+        have_state = job.has_servers_state
         if job.index == 0:
-            claim_folder(settings.folder, is_first=begins and os.environ.get("TRIREME_ATTEMPT", "0") in ("", "0"))
-        self._makes = job.index == 0 and begins        # checkpoints, when it was looked at last
-        self._known = self._newest() if begins else -1 # what was there before this launch
-        self.begun_at = time.monotonic()
-        self._is_reported = self._is_good = True
-        self._fate = Fate()
-        self._is_given_up = False                      # a death has cost the last one, and it is still wanted
-        listen()
+            claim_folder(settings.folder, is_first=not have_state)
+        found = self.beginning.checkpoint
+        self._schedule = Schedule(settings, first=self.beginning.steps, kept=self.kept, resumed=found.step if found is not None else -1,
+                                  newest=-1 if have_state else newest_in(settings.folder), servers_have_state=have_state,
+                                  is_maker=job.index == 0 and not have_state, can_lag=result.mode.snapshots_all)
 
     # -- going on --------------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
         found = self.beginning.checkpoint
-        if self.job.index == 0 and not self.job.resumes and not self.job.is_replacement:
+        if self.job.index == 0 and not self.job.has_servers_state:
             lib.tr_beginning_write(path_chars(self.settings.folder), found._native.ptr if found is not None else ffi.NULL)
         if found is None and self.first and steps(self.settings.folder):
             self._load_statistics(newest(self.settings.folder))
@@ -208,8 +197,11 @@ class _Keeper(Keeper):
     def _load_statistics(self, found: Checkpoint) -> None:
         """The servers have their state; what trainers alone have is better old than new."""
         restore(found, self.scope, [var for var in kept_variables(self.result.original)
-                                    if self.kinds[var.name][0] == STATISTIC and var.name not in self.on_servers
-                                    and var.name in found])
+                                    if var.name in found and self._takes_old(var.name)])
+
+    def _takes_old(self, name: str) -> bool:
+        kind = self.kinds[name][0]
+        return bool(lib.tr_checkpoint_origin_takes(lib.TR_ORIGIN_SERVERS, kind, name in self.on_servers))
 
     def facts(self) -> list[tuple[str, str]]:
         found = self.beginning.checkpoint
@@ -222,30 +214,13 @@ class _Keeper(Keeper):
 
     @property
     def label(self) -> int:
-        return self.steps + self._ahead
-
-    def _newest(self) -> int:
-        return max(steps(self.settings.folder), default=-1)
+        return self._schedule.label(self.steps)
 
     def _makes_them(self) -> bool:
-        """Whether it is this trainer that makes checkpoints now. When another made them before, its own are called by steps behind those."""
+        """Whether it is this trainer that makes checkpoints now."""
         makes = bool(lib.tr_job_makes_checkpoints(self.job.ptr))
-        if makes and not self._makes:
-            claim_folder(self.settings.folder, is_first=False)
-            newest = self._newest()
-            if newest != self._known:
-                self._ahead = max(self._ahead, newest - self.steps)
-                self.last = max(self.last, newest - self._ahead)
-            self._count_from_last()
-        self._makes = makes
+        self._schedule.becomes_maker(makes, self.steps)
         return makes
-
-    def _count_from_last(self) -> None:
-        """The time of the next one is counted from the last one, whoever has made that; and of one that is older than the launch from its
-        beginning, which is that of this process unless the job was started again since."""
-        age = lib.tr_checkpoint_age(path_chars(self.settings.folder))
-        if age >= 0:
-            self.begun_at = max(time.monotonic() - age, self.begun_at if self._begins else 0.0)
 
     # -- each step -------------------------------------------------------------------------------------------------------
 
@@ -273,8 +248,7 @@ class _Keeper(Keeper):
     def steps_to_pause(self) -> int:
         if not self._makes_them():
             return 0
-        has_news = not self._is_reported and not lib.tr_job_checkpoint_is_under_way(self.job.ptr)
-        return 1 if has_news or self._is_wanted() else steps_to_pause(self)
+        return self._schedule.steps_to_look(self.steps, self._is_under_way())
 
     def look_in_loop(self, made: int) -> None:
         self.count = self._loop_began + made
@@ -288,89 +262,77 @@ class _Keeper(Keeper):
     def _position(self) -> bytes | None:
         return self.settings.position() if self.settings.position is not None else None
 
+    def _is_under_way(self) -> bool:
+        return bool(lib.tr_job_checkpoint_is_under_way(self.job.ptr))
+
     def _look(self) -> None:
-        """Who makes them, between two steps: begin a checkpoint when it is time."""
-        if self._is_between_exchanges() or lib.tr_job_is_uneven(self.job.ptr):
-            return                                     # after the next step, or one soon after, or when a standby that becomes a trainer makes steps
-        if asked:
-            self._stop(asked[0])
-        if lib.tr_job_checkpoint_is_under_way(self.job.ptr):
-            return
-        self._report()
-        if is_due(self) or (self._is_wanted() and self.steps > self.last):
+        """The trainer that makes them, between two steps: do what is due."""
+        is_possible = not self._is_between_exchanges() and not lib.tr_job_is_uneven(self.job.ptr)
+        while (action := self._schedule.look(self.steps, is_possible, self._is_under_way())) == REPORT:
+            self._report()
+        if action == STOP:
+            self._stop()
+        elif action == BEGIN:
             self._begin()
 
-    def _is_wanted(self) -> bool:
-        """Whether one is to be begun anew; not again and again at once, where ranks die one after the other."""
-        return self._is_given_up and time.monotonic() - self.begun_at >= _AGAIN
-
     def _begin(self) -> None:
-        self.begun_at, self._is_given_up = time.monotonic(), False
-        self.take(self.settings.folder, self.settings.keep, self._position())
-        self.last = self.steps
-        self._is_reported = False
+        self._schedule.begun(self.steps)
+        try:
+            self.take(self.settings.folder, self.settings.keep, self._position())
+        except TriremeError as error:
+            self._note(error)
 
     def _report(self) -> None:
-        """Say once what became of the last one, if that is worth saying."""
-        if self._is_reported:
-            return
-        self._is_reported, self._is_good = True, False
+        """Learn what became of the last one, and say so where that is worth saying."""
         report = ffi.new("tr_job_checkpoint_report *")
-        status = lib.tr_job_checkpoint_wait(self.job.ptr, _WAIT, report)
-        self._is_given_up = bool(report.is_given_up)
+        status = lib.tr_job_checkpoint_wait(self.job.ptr, PATIENCE, report)
         try:
             check(status)
         except TriremeError as error:
-            if error.status == "EPEER":
-                raise
-            self._fate.note(error)
+            self._note(error, bool(report.is_given_up))
             return
-        self._is_good = True
-        self._fate.note(None)
+        self._schedule.ended(None)
         if os.environ.get("TRIREME_CHECKPOINT_REPORT", "0") not in ("", "0"):
             say(f"checkpoint of step {report.step}: {report.bytes} bytes in {report.seconds:.3f} s, "
                  f"trainers waited {1000 * report.pause:.2f} ms")
 
-    def _is_lacking(self, has_more: bool) -> bool:
-        """Whether the newest checkpoint may lack something: where trainers are apart, others may have made steps when this one made none."""
-        mode = self.result.mode
-        return has_more or self.steps > self.last or not self._is_good or mode.snapshots_all
+    def _note(self, error: TriremeError, is_given_up: bool = False) -> None:
+        """Training goes on without a checkpoint that was not written, but not without a rank that the job needs."""
+        self._schedule.ended(error, is_given_up)
+        if error.status == "EPEER":
+            raise error
 
     def _finish(self, has_more: bool = False) -> None:
-        """The last one. It is tried again once: a server that dies takes its part with it."""
-        self._report()
-        for _ in range(2):
-            if self._is_lacking(has_more):
-                self._begin()
+        """Make the last one."""
+        while action := self._schedule.finish(self.steps, has_more):
+            if action == REPORT:
                 self._report()
-            if self._is_good:
-                return
+            else:
+                self._begin()
 
-    def _stop(self, number: int) -> None:
-        name = name_of(number)
+    def _stop(self) -> None:
         self._finish()
-        self.job.stop(f"stopped by {name} after step {self.steps}"
-                      + (f"; the checkpoint is {path_of(self.settings.folder, self.label)}" if self.last == self.steps and self._is_good
-                         else "; it is in no checkpoint"), STOPPED)
+        self.job.stop(self._schedule.stop_text(self.steps), STOPPED)
         sys.exit(STOPPED)
 
     def _has_stayed(self, last: Any) -> bool:
         try:
-            check(lib.tr_job_stay(self.job.ptr, _LOOK, last))
+            check(lib.tr_job_stay(self.job.ptr, LOOK, last))
         except TimedOutError:
             return False
         return True
 
     def at_end(self) -> None:
         self._count_steps()
-        self._report()
-        self._makes = False                            # another one may, meanwhile
+        if self._schedule.is_pending:
+            self._report()
+        self._schedule.becomes_maker(False, self.steps)        # another trainer may make them meanwhile
         last = ffi.new("tr_job_last *")
         while not self._has_stayed(last):
-            pass                                       # a signal is taken meanwhile; who makes steps acts on it, too
+            pass                                       # a signal is noted meanwhile; a trainer that still makes steps acts on it
         if last.is_mine and self._makes_them():
             self._finish(last.has_more)
-            self._fate.check_last()
+            self._schedule.check_last()
 
 
 __all__ = ["Keeper"]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 from .._core import lib
-from ..checkpoint import load_checkpoint, path_of, save_checkpoint, steps
+from ..checkpoint import load_checkpoint, save_checkpoint, steps
 from ..core import Scope
 from ..errors import TriremeError, check
 from . import job as jobs
 from .checkpoints import Settings, claim_folder, settings_now
-from .schedule import STOPPED, Fate, asked, is_due, listen, name_of, say, steps_to_pause
+from .schedule import BEGIN, STOP, STOPPED, Schedule, newest_in, say
 
 
 class _Alone:
@@ -21,8 +20,8 @@ class _Alone:
     def __init__(self, executor: Any, program: Any, scope: Scope, settings: Settings) -> None:
         self.program, self.settings = program, settings
         claim_folder(settings.folder, is_first=True)
-        self.first = 0
-        if settings.resume and steps(settings.folder):
+        self.first, resumed = 0, -1
+        if lib.tr_checkpoint_origin_of(False, settings.resume, bool(steps(settings.folder))) == lib.TR_ORIGIN_CHECKPOINT:
             from ..executor import scope_guard
 
             with scope_guard(scope):
@@ -30,13 +29,10 @@ class _Alone:
             for line in found.refused:
                 say(f"{line}: the checkpoint before it is taken")
             say(f"going on from step {found.step}, {found.folder}")
-            self.first = found.step
+            self.first = resumed = found.step
         self.left = self.first                         # batches to be left out
-        self.last, self.begun_at = self.first, time.monotonic()
-        self.is_kept = True                            # what was made until `last` is in a checkpoint
-        self._fate = Fate()
         self.count = self._loop_began = self._runs = 0
-        listen()
+        self._schedule = Schedule(settings, first=self.first, resumed=resumed, newest=newest_in(settings.folder), is_maker=True)
 
     @property
     def steps(self) -> int:
@@ -49,42 +45,43 @@ class _Alone:
         self._loop_began, self._runs = self.count, runs
 
     def steps_to_pause(self) -> int:
-        return steps_to_pause(self)
+        return self._schedule.steps_to_look(self.steps)
 
     def look_in_loop(self, made: int) -> None:
         self.count = self._loop_began + made
-        if asked:
-            self._take()
-            there = f"the checkpoint is {path_of(self.settings.folder, self.steps)}" if self.is_kept else "it is in no checkpoint"
-            say(f"stopped by {name_of(asked[0])} after step {self.steps}; {there}")
+        action = self._schedule.look(self.steps)
+        if action == STOP:
+            self._finish()
+            say(self._schedule.stop_text(self.steps))
             sys.exit(STOPPED)
-        if is_due(self):
+        if action == BEGIN:
             self._take()
 
     def after_loop(self, skipped: int, made: int) -> None:
         self.left -= skipped
         self.count = self._loop_began + made
-        for _ in range(2):                             # the last one is tried again once
+        self._finish()
+        self._schedule.check_last()
+
+    def _finish(self) -> None:
+        while self._schedule.finish(self.steps) == BEGIN:
             self._take()
-        self._fate.check_last()
 
     def _take(self) -> None:
         from ..executor import scope_guard
 
-        if self.steps == self.last and self.is_kept:
-            return
-        self.begun_at, self.last, self.is_kept = time.monotonic(), self.steps, False
+        self._schedule.begun(self.steps)
         position = self.settings.position() if self.settings.position is not None else None
         check(lib.tr_executor_set_runs(self.executor._native.ptr, self.program.desc._native.ptr, self.scope._native.ptr,
                                        self._runs + self.count - self._loop_began))
+        error: Exception | None = None
         try:
             with scope_guard(self.scope):
                 save_checkpoint(self.executor, self.settings.folder, self.program, step=self.steps, keep=self.settings.keep,
                                 position=position)
-            self.is_kept = True
-            self._fate.note(None)
-        except (TriremeError, OSError) as error:
-            self._fate.note(error)
+        except (TriremeError, OSError) as failure:
+            error = failure
+        self._schedule.ended(error)
 
 
 _alone: _Alone | None = None

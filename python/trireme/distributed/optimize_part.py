@@ -8,20 +8,15 @@ parameter's shape is cut like it, and one of a single element is kept once for e
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
+from .._core import ffi, lib
 from ..core import OpRole, VarType
 from ..errors import UnsupportedError
 from ..framework import Block, Operator, Parameter, Program, Variable
 from ..op_view import OpView
 from ..sparse_table import is_table_update
 
-# Row i of the outputs depends on row i of the inputs alone, and on numbers.
-ROW_BY_ROW = frozenset(
-    "sgd momentum adam adagrad decayed_adagrad adamax adadelta rmsprop ftrl "
-    "elementwise_add elementwise_sub elementwise_mul elementwise_div elementwise_max elementwise_min elementwise_pow "
-    "minus sum scale sign abs clip square sqrt rsqrt reciprocal exp log pow tanh sigmoid relu floor ceil round "
-    "cast assign fill_zeros_like merge_selected_rows get_tensor_from_selected_rows "
-    "equal not_equal less_than less_equal greater_than greater_equal logical_and logical_or logical_not".split())
 # Of dense gradients these are nothing but copies.
 COPIES = frozenset({"merge_selected_rows", "get_tensor_from_selected_rows"})
 # One number of all gradients, and what computes it where each server has some of them.
@@ -242,7 +237,7 @@ class OptimizePart:
             return
         is_maker = op.type == "fill_constant"
         others = [name for name in names if self.shape(name) != self.shape(param) and _numel(self.shape(name)) != 1]
-        if not (op.type in ROW_BY_ROW or is_maker) or others:
+        if not (_works_by_rows(op.type, self.shape(param)) or is_maker) or others:
             self.whole[param] = op.type
 
     # -- what must hold --------------------------------------------------------------------------------------
@@ -279,6 +274,20 @@ class OptimizePart:
             f"{op.type} of the optimizers needs parameters {some} ({len(params)} of them) in one place, but there are "
             f"{servers} servers: run with one server; of all operators only sum_of_squares (clipping by the global norm) "
             "is computed across servers")
+
+
+@cache
+def _locality_of(type: str) -> int:
+    op = lib.tr_op_find(type.encode())
+    return int(lib.tr_op_get_locality(op)) if op != ffi.NULL else int(lib.TR_NOT_LOCAL)
+
+
+def _works_by_rows(type: str, shape: tuple[int, ...]) -> bool:
+    """Return whether an operator computes each row of a parameter by itself: its record says so."""
+    if type in COPIES:
+        return True
+    locality = _locality_of(type)
+    return bool(locality == lib.TR_POINTWISE or (locality == lib.TR_ROWWISE and len(shape) > 1))
 
 
 def _numel(shape: Iterable[int]) -> int:

@@ -1,4 +1,8 @@
-"""When a checkpoint is due: so many steps or seconds behind the last one, or by a signal, which asks for the end as well."""
+"""The checkpoint policy in C, as trainers and lone processes use it; and the signals that ask for the end.
+
+``trainer/checkpoint_policy.h`` decides when a checkpoint is due, when it is tried again and what a failure means. Here are its inputs: the clock and
+the signals. And its words: what is told on stderr.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +15,30 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..errors import FileError
+from .._core import ffi, lib
+from ..checkpoint import steps as steps_in
+from ..desc import take_text
+from ..errors import FileError, TriremeError
+from ..names import path_chars
+from ..native import Native
+from .checkpoints import Settings, claim_folder
 from .job import tell_launcher
 
-STOPPED = os.EX_TEMPFAIL               # start it again
+STOPPED: int = lib.TR_STOPPED          # exit code: start it again
+BEGIN, REPORT, STOP = lib.TR_CHECKPOINT_BEGIN, lib.TR_CHECKPOINT_REPORT, lib.TR_CHECKPOINT_STOP
+PATIENCE = float(lib.TR_CHECKPOINT_PATIENCE)
+LOOK = lib.TR_CHECKPOINT_LOOK_MILLISECONDS / 1000
 asked: list[int] = []                  # signals
 
 
 def listen() -> None:
-    """Note the signals by which schedulers ask for an end; who makes checkpoints acts on them, the others leave it to that one."""
+    """Note the signals by which schedulers ask for an end. The trainer that makes checkpoints acts on them."""
     if threading.current_thread() is not threading.main_thread():
         return
 
     def note(number: int, _frame: object) -> None:
         asked.append(number)
-        tell_launcher("asked")                         # so that who takes this trainer's place hears of it
+        tell_launcher("asked")                         # a replacement of this trainer hears of it
 
     for number in (signal.SIGTERM, signal.SIGUSR1):
         if signal.getsignal(number) in (signal.SIG_DFL, None):
@@ -44,45 +57,88 @@ def name_of(number: int) -> str:
     return name_of(number)
 
 
-def is_due(keeper: Any) -> bool:
-    """Whether it is time for a checkpoint; ``keeper`` counts ``steps``, ``first`` of them before this process, ``last`` at the newest."""
-    settings = keeper.settings
-    return keeper.steps > keeper.last and (
-        settings.every_steps is not None
-        and keeper.steps // settings.every_steps > max(keeper.last, keeper.first) // settings.every_steps
-        or settings.every_seconds is not None and time.monotonic() - keeper.begun_at >= settings.every_seconds)
+class Schedule:
+    """The policy of one process: ``start`` has the fields of a ``tr_checkpoint_start``, beside those that ``settings`` has."""
 
+    def __init__(self, settings: Settings, **start: Any) -> None:
+        self.folder = str(settings.folder)
+        native = ffi.new("tr_checkpoint_start *", {"every_steps": settings.every_steps or 0, "every_seconds": settings.every_seconds or 0.0, **start})
+        self._native = Native(lib.tr_checkpoint_policy_new(native, time.monotonic_ns()), lib.tr_checkpoint_policy_free)
+        self._ptr = self._native.ptr
+        self.error: Exception | None = None            # why the last checkpoint was not written
+        listen()
 
-def steps_to_pause(keeper: Any) -> int:
-    """Steps that a loop makes before the next look for the sake of their number; 0: that does not matter."""
-    every = keeper.settings.every_steps
-    if is_due(keeper):
-        return 1                                       # it could not be taken here: between two exchanges, or another is being written
-    return every - keeper.steps % every if every is not None else 0
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is not None:
+            native.release()
 
+    def becomes_maker(self, is_maker: bool, steps: int) -> None:
+        """Note whether this trainer makes the checkpoints now; where it begins to, learn of those that others made."""
+        if lib.tr_checkpoint_policy_becomes_maker(self._ptr, is_maker):
+            claim_folder(self.folder, is_first=False)
+            lib.tr_checkpoint_policy_take_over(self._ptr, steps, newest_in(self.folder), lib.tr_checkpoint_age(path_chars(self.folder)),
+                                               time.monotonic_ns())
 
-class Fate:
-    """What became of the last checkpoint: ``error`` is why it was not written, None where it was.
+    def look(self, steps: int, is_possible: bool = True, is_under_way: bool = False) -> int:
+        """Between two steps: return what is to be done, ``BEGIN``, ``REPORT`` or ``STOP``; else 0."""
+        return int(lib.tr_checkpoint_policy_look(self._ptr, self._view(steps, is_possible, is_under_way)))
 
-    Training goes on without one. The first of several in a row is said; a training that should have ended with one raises.
-    """
+    def steps_to_look(self, steps: int, is_under_way: bool = False) -> int:
+        """Return how many steps a loop may make before the next look; 0: any number."""
+        return int(lib.tr_checkpoint_policy_steps_to_look(self._ptr, self._view(steps, True, is_under_way)))
 
-    def __init__(self) -> None:
-        self.error: Exception | None = None
+    @staticmethod
+    def _view(steps: int, is_possible: bool, is_under_way: bool) -> Any:
+        return ffi.new("tr_checkpoint_view *", {"steps": steps, "now": time.monotonic_ns(), "is_possible": is_possible,
+                                                "is_under_way": is_under_way, "is_asked": bool(asked)})
 
-    def note(self, error: Exception | None) -> None:
-        if error is not None and self.error is None:
+    def finish(self, steps: int, has_more: bool = False) -> int:
+        """The training ends: return what is to be done for its last checkpoint, ``BEGIN`` or ``REPORT``; 0: nothing is left."""
+        return int(lib.tr_checkpoint_policy_finish(self._ptr, steps, has_more))
+
+    def begun(self, steps: int) -> None:
+        lib.tr_checkpoint_policy_begun(self._ptr, steps, time.monotonic_ns())
+
+    def ended(self, error: Exception | None, is_given_up: bool = False) -> None:
+        """The checkpoint was written, or ``error`` says why not. The first failure of several in a row is told."""
+        if lib.tr_checkpoint_policy_ended(self._ptr, _status_of(error), is_given_up):
             say(f"a checkpoint was not written: {error}")
         self.error = error
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether a checkpoint was begun whose outcome is not known yet."""
+        return bool(lib.tr_checkpoint_policy_is_pending(self._ptr))
+
+    def label(self, steps: int) -> int:
+        """Return the step in the name of a checkpoint that is made now."""
+        return int(lib.tr_checkpoint_policy_label(self._ptr, steps))
+
+    def stop_text(self, steps: int) -> str:
+        """Return what is told at the end by a signal."""
+        text = lib.tr_checkpoint_policy_stop_text(self._ptr, path_chars(self.folder), name_of(asked[0]).encode(), steps)
+        return take_text(ffi.new("char **", text))
+
     def check_last(self) -> None:
         """Raise FileError where the last checkpoint of a training was not written."""
-        if self.error is not None:
+        if lib.tr_checkpoint_policy_status(self._ptr) != 0:
             raise FileError(f"the last checkpoint was not written: {self.error}")
+
+
+def newest_in(folder: str) -> int:
+    """Return the newest step in a folder; -1: there is none."""
+    return max(steps_in(folder), default=-1)
+
+
+def _status_of(error: Exception | None) -> int:
+    if error is None:
+        return 0
+    return lib.TR_EPEER if isinstance(error, TriremeError) and error.status == "EPEER" else lib.TR_EIO
 
 
 def say(text: str) -> None:
     sys.stderr.write(f"trireme: {text}\n")
 
 
-__all__ = ["STOPPED", "asked", "listen", "name_of", "is_due", "steps_to_pause", "Fate", "say"]
+__all__ = ["BEGIN", "REPORT", "STOP", "STOPPED", "PATIENCE", "LOOK", "Schedule", "asked", "newest_in", "say"]
