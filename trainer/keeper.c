@@ -354,9 +354,9 @@ static tr_status stop(bool *stops, tr_keeper *k)
     char name[32];
 
     TR_TRY(finish(k, false));
-    char *text = tr_checkpoint_policy_stop_text(k->checkpoints, k->desc->checkpoints.folder,
-                                                asked == SIGTERM ? "SIGTERM" : tr__launcher_asked_by(name, sizeof name, "SIGUSR1"), steps_of(k));
-    char *said = k->job ? tr__must_format("%s %s", tr_job_rank_name(k->job, tr_job_rank(k->job)), text) : tr__must_strdup(text);
+    const char *signal_name = asked == SIGTERM ? "SIGTERM" : tr__launcher_asked_by(name, sizeof name, "SIGUSR1");
+    char       *text = tr_checkpoint_policy_stop_text(k->checkpoints, k->desc->checkpoints.folder, signal_name, steps_of(k));
+    char       *said = k->job ? tr__must_format("%s %s", tr_job_rank_name(k->job, tr_job_rank(k->job)), text) : tr__must_strdup(text);
     tr_status status = TR_OK;
     *stops = true;
     if (k->job)

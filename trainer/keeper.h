@@ -23,8 +23,9 @@ typedef struct tr_keeper {
     bool                      has_told;       /* the launcher knows that a signal asked for the end */
 } tr_keeper;
 
-/* Find where this trainer goes on: at the newest checkpoint, or, when the job was started again and its servers have their state, or
- * another process was this trainer before, as many steps as they have behind where the launch began. And listen to signals. Nothing is done where the job keeps none. */
+/* Find where this trainer goes on, and listen to signals. Where the servers hold the state (tr_checkpoint_origin) this is the place where the
+ * launch began, and the steps that the servers have had since; else it is the newest checkpoint, or the beginning. Nothing is done for a
+ * job without checkpoints. */
 tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_partition *partition, const tr_policy *policy, tr_job *job,
                          tr_scope *scope);
 void      tr_keeper_deinit(tr_keeper *keeper);
