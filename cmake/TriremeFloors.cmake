@@ -1,11 +1,11 @@
-# The floors, enforced: proto -> framework -> kernels -> pserver -> trainer.
+# The floors, enforced: proto -> framework -> kernels -> pserver -> serving -> trainer.
 #
 # A floor's include directory lies in the build tree and holds one symbolic link for each folder that the
 # floor may see: itself and those above. Including "kernels/x.h" from framework/ therefore does not compile.
 #
 # The floor pserver is divided into folders that stand above one another in the same way. A folder sees the headers in
 # pserver/ itself, which are public, and the folders before it in this list.
-set(TR_FLOORS proto framework kernels pserver trainer)
+set(TR_FLOORS proto framework kernels pserver serving trainer)
 set(TR_PSERVER_FOLDERS util wire observe memory table checkpoint core transport store job ops)
 
 # Make the include directory of a floor; OUT is its path.
@@ -141,15 +141,31 @@ function(tr_program_run_paths OUT)
     set(${OUT} ${paths} PARENT_SCOPE)
 endfunction()
 
-# libtrireme.so: the C API of trireme.h (framework and kernels) for programs of others.
+# libtrireme.so: the C API (trireme.h, and trireme_serving.h with what it stands on) for programs of others; its headers and the file for
+# pkg-config. In a wheel all three lie in the package: trireme/lib, trireme/include, trireme/lib/pkgconfig.
 function(tr_add_shared_library)
-    add_library(trireme SHARED $<TARGET_OBJECTS:tr_proto> $<TARGET_OBJECTS:tr_framework> $<TARGET_OBJECTS:tr_kernels>)
+    set(objects $<TARGET_OBJECTS:tr_proto> $<TARGET_OBJECTS:tr_framework> $<TARGET_OBJECTS:tr_kernels> $<TARGET_OBJECTS:tr_serving>)
+    foreach(folder IN LISTS TR_PSERVER_FOLDERS)
+        list(APPEND objects $<TARGET_OBJECTS:tr_pserver_${folder}>)
+    endforeach()
+    add_library(trireme SHARED ${objects})
     target_link_libraries(trireme PRIVATE tr_flags ${TR_PROTOBUF_C_LIBRARY})
     target_link_options(trireme PRIVATE -Wl,--as-needed -Wl,--exclude-libs,ALL)
-    target_include_directories(trireme INTERFACE ${PROJECT_SOURCE_DIR}/framework)
-    set_target_properties(trireme PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
-    tr_target_run_path(trireme $ORIGIN)
-    install(TARGETS trireme LIBRARY DESTINATION lib COMPONENT c)
-    install(FILES ${PROJECT_SOURCE_DIR}/framework/trireme.h DESTINATION include COMPONENT c)
+    target_include_directories(trireme INTERFACE ${PROJECT_SOURCE_DIR}/framework ${PROJECT_SOURCE_DIR}/serving ${PROJECT_SOURCE_DIR})
+    set_target_properties(trireme PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+    if(SKBUILD)
+        set(prefix trireme/)                       # a wheel holds no symbolic links, so the library has one name
+        tr_target_run_path(trireme $ORIGIN/../../scipy_openblas32/lib)
+    else()
+        set_target_properties(trireme PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+        tr_target_run_path(trireme $ORIGIN)
+    endif()
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/trireme.pc.in ${PROJECT_BINARY_DIR}/trireme.pc @ONLY)
+    install(TARGETS trireme LIBRARY DESTINATION ${prefix}lib COMPONENT c)
+    install(FILES ${PROJECT_SOURCE_DIR}/framework/trireme.h ${PROJECT_SOURCE_DIR}/serving/trireme_serving.h
+            DESTINATION ${prefix}include COMPONENT c)
+    install(FILES ${PROJECT_SOURCE_DIR}/framework/trireme.h DESTINATION ${prefix}include/framework COMPONENT c)
+    install(FILES ${PROJECT_SOURCE_DIR}/pserver/trireme_checkpoint.h ${PROJECT_SOURCE_DIR}/pserver/trireme_dist.h
+            DESTINATION ${prefix}include/pserver COMPONENT c)
+    install(FILES ${PROJECT_BINARY_DIR}/trireme.pc DESTINATION ${prefix}lib/pkgconfig COMPONENT c)
 endfunction()

@@ -55,6 +55,7 @@ function(tr_add_python_package)
     set(core_c ${PROJECT_BINARY_DIR}/python/_core.c)
     file(GLOB headers CONFIGURE_DEPENDS
          ${PROJECT_SOURCE_DIR}/framework/trireme.h ${PROJECT_SOURCE_DIR}/pserver/trireme_*.h
+         ${PROJECT_SOURCE_DIR}/serving/trireme_*.h
          ${PROJECT_SOURCE_DIR}/trainer/trireme_*.h)
     set(builder ${PROJECT_SOURCE_DIR}/python/build_core.py)
     add_custom_command(OUTPUT ${core_c}

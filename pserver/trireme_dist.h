@@ -153,8 +153,9 @@ TR_API int64_t tr_table_page_bytes(void);
 TR_API tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table);
 /* The rows of virtual shard 0 .. 1023 of a table, packed: of each its key (int64), updates and the last of them (uint32), `width`
  * values in the table's type, padded to 4 bytes, states [states, width] float32, padded to 8. From the servers where the process's
- * job has a table of this name, else from the variable. `*out` is to be freed by tr_free. */
-TR_API tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard);
+ * job has a table of this name, else from the variable. `since`: only rows that a later update of their server touched; 0: all. `*out` is to be
+ * freed by tr_free. */
+TR_API tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int64_t since);
 /* Put packed rows into the table of a variable; `clear`: into an empty one. In a job those of trainer 0 are what the first step
  * begins with; after it this fails. */
 TR_API tr_status tr_table_write_rows(const tr_scope *scope, const char *name, const void *rows, int64_t bytes, bool clear);

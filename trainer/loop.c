@@ -429,6 +429,19 @@ void tr_loop_pause_at(tr_loop *loop, int64_t step)
     pthread_mutex_unlock(&loop->lock);
 }
 
+void tr_loop_means(const tr_loop *loop, double *means, double *samples)
+{
+    *samples = 0;
+    for (int i = 0; i < loop->hands; i++)
+        *samples += loop->hand[i].worker.weight;
+    for (int f = 0; f < loop->options.fetch_count; f++) {
+        means[f] = 0;
+        for (int i = 0; i < loop->hands; i++)
+            means[f] += loop->hand[i].worker.sum[f];
+        means[f] /= *samples;                          /* 0 / 0 is NaN */
+    }
+}
+
 tr_status tr_loop_run(tr_loop *loop, double seconds, tr_loop_report *report)
 {
     const int64_t deadline = tr__now() + (int64_t)((seconds < 1e8 ? seconds : 1e8) * 1e9);

@@ -147,6 +147,7 @@ typedef struct tr_loop_options {
     int64_t            runs;          /* of the program, made before: random numbers go on from there */
     tr_program        *idle;          /* in a job: what runs in a step without samples; NULL: the program itself */
     tr_program        *flush;         /* with leases: what runs when a task ends, so that all of it is with the servers; NULL: nothing */
+    bool               has_means;     /* each step is fetched, for tr_loop_means */
     bool               check_finite;
     bool               has_precision; /* matrix products have this one; else that of the process */
     tr_precision       precision;
@@ -171,6 +172,9 @@ TR_API tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope
                              const tr_loop_options *options);
 /* Ends what is under way. */
 TR_API void      tr_loop_free(tr_loop *loop);
+/* The means of the fetches over all steps so far, weighted by their samples: `means` has room for one of each fetch; of a fetch of several
+ * elements, and without any step, NaN. *samples is the weight. With options.has_means, at the end or in a pause. */
+TR_API void      tr_loop_means(const tr_loop *loop, double *means, double *samples);
 /* Begin no step behind step `step` (counted as in reports; one that is less: behind those that are begun) until this is called
  * again; 0: go on. In a pause, which tr_loop_run reports, nothing of the loop's program runs. */
 TR_API void      tr_loop_pause_at(tr_loop *loop, int64_t step);

@@ -1,6 +1,7 @@
 /* worker.c - see worker.h. */
 #include "trainer/worker.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ static void take_names(tr_worker *worker, const tr_loop_options *options)
     worker->fetch_name = tr__must_alloc((size_t)fetches * sizeof *worker->fetch_name);
     worker->label = tr__must_alloc((size_t)fetches * sizeof *worker->label);
     worker->fetched = tr__must_alloc((size_t)fetches * sizeof *worker->fetched);
+    worker->sum = options->has_means ? tr__must_array((size_t)fetches + 1, sizeof *worker->sum) : NULL;
     for (int i = 0; i < fetches; i++) {
         worker->fetch_name[i] = tr__must_strdup(options->fetches[i]);
         worker->label[i] = tr__must_strdup(options->labels ? options->labels[i] : options->fetches[i]);
@@ -151,6 +153,7 @@ void tr_worker_deinit(tr_worker *worker)
     free(worker->fetch_name);
     free(worker->label);
     free(worker->fetched);
+    free(worker->sum);
     free(worker->feed_name);
     tr_batch_free(worker->batch);
     tr_batch_free(worker->next);
@@ -251,6 +254,15 @@ static void tell_loss(const tr_worker *worker)
         tr_job_set_loss(tr_job_current(), element(loss, 0));
 }
 
+static void add_to_sums(tr_worker *worker)
+{
+    const double samples = (double)tr_batch_samples(worker->batch);
+
+    for (int i = 0; i < worker->fetch_count; i++)
+        worker->sum[i] += samples * (tr_tensor_count(worker->fetched[i]) == 1 ? element(worker->fetched[i], 0) : (double)NAN);
+    worker->weight += samples;
+}
+
 static tr_status run_fetching(tr_worker *worker, tr_text *line)
 {
     if (!worker->fetching)
@@ -262,8 +274,11 @@ static tr_status run_fetching(tr_worker *worker, tr_text *line)
             return tr_fail(TR_ENOMEM, "no memory for a fetched value");
     TR_TRY(tr_plan_run(worker->fetching, tr_batch_feeds(worker->batch), worker->fetched));
     tell_loss(worker);
+    if (worker->sum)
+        add_to_sums(worker);
     for (int i = 0; i < worker->fetch_count; i++) {
-        tell(line, worker->label[i], worker->fetched[i]);
+        if (line)
+            tell(line, worker->label[i], worker->fetched[i]);
         tr_tensor_deinit(worker->fetched[i]);      /* lets go of what it shares */
         tr_tensor_init(worker->fetched[i]);
     }
@@ -277,7 +292,7 @@ tr_status tr_worker_run(tr_worker *worker, tr_text *line)
             tr_text_add(line, " no samples");
         return tr_plan_run(worker->idle, tr_batch_feeds(worker->batch), NULL);
     }
-    return line ? run_fetching(worker, line) : tr_plan_run(worker->plain, tr_batch_feeds(worker->batch), NULL);
+    return line || worker->sum ? run_fetching(worker, line) : tr_plan_run(worker->plain, tr_batch_feeds(worker->batch), NULL);
 }
 
 tr_status tr_worker_flush(tr_worker *worker)

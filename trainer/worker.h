@@ -26,6 +26,7 @@ typedef struct tr_worker {
     int           fetch_count, loss;  /* loss: from 1 */
     char        **fetch_name, **label;
     tr_tensor   **fetched;
+    double       *sum, weight;        /* of each fetch over all steps, weighted by samples; sum NULL: nobody asks */
     const char  **feed_name;
 } tr_worker;
 
@@ -37,7 +38,7 @@ void      tr_worker_deinit(tr_worker *worker);
 tr_status tr_worker_take(bool *got, tr_worker *worker, tr_dataset *data, double seconds);
 /* Look at the batch behind this one, if its lines are here already, and say which rows it will want. */
 tr_status tr_worker_look_ahead(tr_worker *worker, tr_dataset *data);
-/* Run the batch once. With `line` the values are fetched and added to it: " loss=0.25 acc=0.5". */
+/* Run the batch once. With `line` the values are fetched and added to it: " loss=0.25 acc=0.5". With sums they are fetched in any case. */
 tr_status tr_worker_run(tr_worker *worker, tr_text *line);
 /* Send what the servers have not got yet. */
 tr_status tr_worker_flush(tr_worker *worker);

@@ -121,7 +121,7 @@ typedef struct tr_client_rows {
 uint64_t tr_client_rows_in_piece(const tr_client *client, uint64_t bytes);
 uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows);
 /* All rows of a virtual shard, which that server has, into `out`, packed. */
-uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, tr_client_pack *out);
+uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, uint32_t since, tr_client_pack *out);
 /* The gradient of the step that is being made; servers without keys get an empty piece. */
 uint64_t tr_client_push_rows(tr_client *client, const tr_client_rows *rows);
 

@@ -269,12 +269,13 @@ uint64_t tr_client_pull_rows(tr_client *client, const tr_client_rows *rows)
     return op;
 }
 
-uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, tr_client_pack *out)
+uint64_t tr_client_read_rows(tr_client *client, int server, uint32_t shard, uint32_t since, tr_client_pack *out)
 {
     const uint64_t op = tr__client_op_begin(client);
     tr__stream    *s = &client->stream[server];
     const tr_wire  read = {.kind = TR_WIRE_READ_ROWS,
-                           .read_rows = {.step = tr__client_step_of(client, s), .table = out->table, .shard = shard}};
+                           .read_rows = {.step = tr__client_step_of(client, s), .table = out->table, .shard = shard,
+                                         .since = since}};
 
     tr__client_add(client, s, &read, op, NULL, 0)->pack = out;
     tr__client_op_count_down(client, op);

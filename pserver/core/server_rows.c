@@ -7,6 +7,7 @@
  * A contribution has a piece for every table, also where that piece is empty, because the contribution's weight travels with it. */
 #include "framework/memory.h"
 #include "pserver/core/server_state.h"
+#include "pserver/table/table.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ tr_status tr__server_tables_new(tr_server *server)
     for (size_t i = 0; i < setup->n_tables; i++) {
         const Trireme__Pserver__Table *t = setup->tables[i];
         TR_TRY(check_table(server, t));
-        server->table[i] = (tr__table){t->width, t->width * tr_dtype_size((tr_dtype)t->dtype)};
+        const tr_table_config config = {.dtype = (tr_dtype)t->dtype, .width = t->width, .states = (int)t->n_state_values};
+        server->table[i] = (tr__table){t->width, tr_table_row_bytes(&config), tr_table_stride(&config)};
         server->table_count++;
     }
     for (int i = 0; i < server->trainer_count; i++) {
@@ -288,6 +290,8 @@ static void answer(tr_server *server, tr__trainer *trainer, tr__row_pull *pull)
             tr__server_fail(server, status);
             return;
         }
+        if (pull->key[0] < TR_SHARDS)
+            bytes = tr_table_keep_newer(payload, bytes, server->table[pull->table].stride, pull->since);
     }
     tr_outbox_put(&server->outbox, &(tr_message){
         .peer = trainer->rank, .payload = payload, .owned = payload,
@@ -312,7 +316,7 @@ static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
 
     if (wire->kind == TR_WIRE_READ_ROWS) {
         *pull = (tr__row_pull){.seq = wire->seq, .step = wire->read_rows.step, .own = own_steps(wire), .table = wire->read_rows.table,
-                                .count = -1};
+                                .since = wire->read_rows.since, .count = -1};
         pull->key[0] = wire->read_rows.shard;
         return pull;
     }

@@ -46,7 +46,7 @@ typedef struct tr__rows {
 typedef struct tr__row_pull {
     struct tr__row_pull *next;
     uint64_t             seq, step, own;
-    uint32_t             table;
+    uint32_t             table, since;
     int64_t              count;       /* -1: key[0] is a virtual shard, all of which is wanted */
     bool                 has_hints;   /* when it is answered */
     uint32_t            *hint;        /* of the keys, behind them in memory */
@@ -63,7 +63,8 @@ typedef struct tr__pulled {
 } tr__pulled;
 
 typedef struct tr__table {
-    int64_t width, row_bytes;
+    int64_t  width, row_bytes;
+    uint64_t stride;                  /* of a packed row */
 } tr__table;
 
 /* An update in the making: the gradients of trainers first .. end - 1, all of them or one. */

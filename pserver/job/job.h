@@ -178,7 +178,7 @@ typedef struct tr__pull_call {
 /* The data of TR__READ_ROWS; lives until the ticket is done. */
 typedef struct tr__read_call {
     int            server;
-    uint32_t       shard;
+    uint32_t       shard, since;
     tr_client_pack pack;
 } tr__read_call;
 

@@ -218,7 +218,7 @@ static void pull(tr_client *client, tr__pull_call *call)
 
 static void read_rows(tr_client *client, tr__read_call *call)
 {
-    tr_client_read_rows(client, call->server, call->shard, &call->pack);
+    tr_client_read_rows(client, call->server, call->shard, call->since, &call->pack);
 }
 
 static void abort_job(tr_client *client, char *why)

@@ -176,13 +176,14 @@ int tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server,
     return count;
 }
 
-static tr_status read_from_server(void **out, int64_t *bytes, tr_job *job, int server, int table, uint32_t shard)
+static tr_status read_from_server(void **out, int64_t *bytes, tr_job *job, int server, int table, uint32_t shard,
+                                  uint32_t since)
 {
     tr_ticket ticket;
 
     TR_TRY(tr__job_check_ready(job, "tr_table_read_rows"));
     tr__read_call *call = tr__must_bytes(sizeof *call);
-    *call = (tr__read_call){server, shard, {.table = (uint32_t)table}};
+    *call = (tr__read_call){server, shard, since, {.table = (uint32_t)table}};
     /* After a failure the thread may still write into it: it is left. */
     TR_TRY(tr__job_call(job, &(tr_command){.kind = TR__READ_ROWS, .data = call, .is_urgent = true}, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
@@ -192,7 +193,7 @@ static tr_status read_from_server(void **out, int64_t *bytes, tr_job *job, int s
     return TR_OK;
 }
 
-tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard)
+tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, const char *name, int shard, int64_t since)
 {
     tr_job       *job = tr_job_current();
     const int     table = job ? tr_job_find_table(job, name) : -1;
@@ -202,12 +203,15 @@ tr_status tr_table_read_rows(void **out, int64_t *bytes, const tr_scope *scope, 
 
     if (shard < 0 || shard >= TR_SHARDS)
         return tr_fail(TR_ERANGE, "tr_table_read_rows: shard %d; there are %d", shard, TR_SHARDS);
+    if (since < 0 || since > UINT32_MAX)
+        return tr_fail(TR_ERANGE, "tr_table_read_rows: since update %lld", (long long)since);
     if (table >= 0)
-        return read_from_server(out, bytes, job, tr__job_server_of_shard((uint32_t)shard, tr_job_servers(job)), table, (uint32_t)shard);
+        return read_from_server(out, bytes, job, tr__job_server_of_shard((uint32_t)shard, tr_job_servers(job)), table, (uint32_t)shard,
+                                (uint32_t)since);
     TR_TRY(tr_table_var_of(&tv, tr_scope_find(scope, name), "tr_table_read_rows", name));
     TR_TRY(tr_table_var_table(&here, tv));
     TR_TRY(tr_table_pack(here, (uint32_t)shard, out, &size));
-    *bytes = (int64_t)size;
+    *bytes = (int64_t)tr_table_keep_newer(*out, size, tr_table_stride(&tv->config), (uint32_t)since);
     return TR_OK;
 }
 
@@ -229,7 +233,7 @@ tr_status tr_table_get_part(tr_table_part *out, const tr_scope *scope, const cha
         tr_table_describe(out, here);
         return TR_OK;
     }
-    TR_TRY(read_from_server(&part, &bytes, job, server, table, TR_SHARDS));
+    TR_TRY(read_from_server(&part, &bytes, job, server, table, TR_SHARDS, 0));
     const bool is_part = bytes == (int64_t)sizeof *out;
     if (is_part)
         memcpy(out, part, sizeof *out);

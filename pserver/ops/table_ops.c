@@ -132,13 +132,17 @@ static void clear_padding(float *out, const int64_t *keys, int64_t n, int64_t wi
 static tr_status look_up_here(const tr_run *io, tr_table_var *tv, const int64_t *keys, int64_t n, float *out)
 {
     const int64_t width = tv->config.width;
-    tr_table     *table;
+    tr_table     *table = NULL;
     void         *raw = out;
 
-    TR_TRY(tr_table_var_table(&table, tv));
+    if (!tv->mapped)
+        TR_TRY(tr_table_var_table(&table, tv));
     if (tv->config.dtype != TR_FP32)
         TR_TRY(tr_run_scratch(&raw, io, (size_t)(n * tr_table_row_bytes(&tv->config)) + 1));
-    tr_table_pull(table, raw, keys, n);
+    if (table)
+        tr_table_pull(table, raw, keys, n);
+    else
+        tr_mapped_table_pull(tv->mapped, raw, keys, n);
     if (raw != out)
         tr_cast(out, TR_FP32, raw, tv->config.dtype, n * width);
     return TR_OK;

@@ -208,16 +208,16 @@ void tr_table_first_value(const tr_table_config *config, float *out, int64_t key
     draw(config, out, config->width, first_element(config, key));
 }
 
-void tr__table_put_first_value(const tr_table *t, char *out, int64_t key)
+void tr__table_put_first_value(const tr_table_config *config, char *out, int64_t key)
 {
     enum { PIECE = 256 };
     float         some[PIECE];
-    const int64_t width = t->config.width;
+    const int64_t width = config->width;
 
     for (int64_t from = 0; from < width; from += PIECE) {
         const int64_t n = width - from < PIECE ? width - from : PIECE;
-        draw(&t->config, some, n, first_element(&t->config, key) + (uint64_t)from);
-        tr_cast(out + from * tr_dtype_size(t->config.dtype), t->config.dtype, some, TR_FP32, n);
+        draw(config, some, n, first_element(config, key) + (uint64_t)from);
+        tr_cast(out + from * tr_dtype_size(config->dtype), config->dtype, some, TR_FP32, n);
     }
 }
 

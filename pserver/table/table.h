@@ -124,6 +124,8 @@ tr_status tr_table_put(tr_table *table, const tr_table_row *row);
 /* The rows of a shard as bytes: of each its key (i64), touches, last step (u32), values in the table's type, padded to 4,
  * states (f32), padded to 8: `row_bytes` of the report. `*out` is malloc'ed. */
 tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes);
+/* Leave of packed rows of `stride` bytes those that an update after `since` touched; 0: all. Returns the bytes that are left. */
+uint64_t  tr_table_keep_newer(void *packed, uint64_t bytes, uint64_t stride, uint32_t since);
 /* Put rows that were packed by a table of the same type, width and states. TR_EFORMAT: they are none. */
 tr_status tr_table_unpack(tr_table *table, const void *rows, uint64_t bytes);
 /* The same of keys that are counted and have no row yet: key, touches, last step, 16 bytes each. */

@@ -88,7 +88,7 @@ static void fill_row(void *payload, uint32_t slot, int64_t key)
     float          *states = tr__row_states(t, row);
 
     row->last = (uint32_t)t->step;
-    tr__table_put_first_value(t, tr__row_values(row), key);
+    tr__table_put_first_value(&t->config, tr__row_values(row), key);
     for (int s = 0; s < t->config.states; s++)
         for (int64_t i = 0; i < t->config.width; i++)
             *states++ = t->config.state_value[s];

@@ -39,7 +39,7 @@ TR_INLINE void read_rows(const tr_table *t, char *out, uint32_t *slot, const int
         else if (tr__table_reads_zeros(&t->config, keys[i]))
             memset(out, 0, value_bytes);
         else
-            tr__table_put_first_value(t, out, keys[i]);
+            tr__table_put_first_value(&t->config, out, keys[i]);
     }
 }
 
@@ -300,6 +300,21 @@ static tr_status pack_nothing(void **out, uint64_t *bytes)
 tr_status tr_table_pack(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)
 {
     return pack(table->slots, shard, out, bytes);
+}
+
+uint64_t tr_table_keep_newer(void *packed, uint64_t bytes, uint64_t stride, uint32_t since)
+{
+    uint64_t kept = 0;
+
+    for (uint64_t at = 0; since && at < bytes; at += stride) {
+        tr_slot_row head;
+        memcpy(&head, (char *)packed + at, sizeof head);
+        if (head.last <= since)
+            continue;
+        memmove((char *)packed + kept, (char *)packed + at, stride);
+        kept += stride;
+    }
+    return since ? kept : bytes;
 }
 
 tr_status tr_table_pack_candidates(const tr_table *table, uint32_t shard, void **out, uint64_t *bytes)

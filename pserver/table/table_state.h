@@ -38,7 +38,7 @@ static inline float *tr__row_states(const tr_table *t, tr_slot_row *row)
 }
 
 /* The first value of a key in the table's type. */
-void tr__table_put_first_value(const tr_table *t, char *out, int64_t key);
+void tr__table_put_first_value(const tr_table_config *config, char *out, int64_t key);
 /* Whether this key may ever have a row. */
 bool tr__table_is_chosen(const tr_table_config *config, int64_t key);
 /* Keys that wait for their row, or never get one, read zeros. */

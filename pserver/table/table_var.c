@@ -10,6 +10,7 @@ static void free_table_var(void *object)
     tr_table_var *tv = object;
 
     tr_table_free(tv->table);
+    tr_mapped_table_free(tv->mapped);
     tr_table_tile_free(tv->tile);
     tr_rows_merge_deinit(&tv->merge);
     free(tv->name);
@@ -28,6 +29,18 @@ tr_status tr_table_var_set(tr_var *var, const tr_table_config *config, const tr_
     tv->place.name = tv->name;
     tr__var_set_object(var, TR_KIND_RAW, tv, free_table_var);
     return TR_OK;
+}
+
+tr_status tr_table_var_map(tr_var *var, tr_mapped_table *mapped)
+{
+    const tr_table_place here = {.shard_count = TR_SHARDS};
+    const tr_status      status = tr_table_var_set(var, tr_mapped_table_config(mapped), &here);
+
+    if (status == TR_OK)
+        ((tr_table_var *)var->object)->mapped = mapped;
+    else
+        tr_mapped_table_free(mapped);
+    return status;
 }
 
 tr_status tr_table_var_of(tr_table_var **out, tr_var *var, const char *op, const char *name)
@@ -69,6 +82,8 @@ tr_status tr_table_var_attach(tr_table_var *tv, uint64_t updates)
 
 tr_status tr_table_var_table(tr_table **out, tr_table_var *tv)
 {
+    if (tv->mapped)
+        return tr_fail(TR_EUNSUPPORTED, "a sparse table whose rows lie in files can only be looked up");
     if (!tv->table)
         TR_TRY(tr_table_create(&tv->table, &tv->config, &tv->place));
     *out = tv->table;

@@ -61,7 +61,8 @@
 #define TR_FORM_read_rows(F)                                                                                 \
     F(u64, step,  TR_ANY, "rows are wanted as of this step of the trainer")                                  \
     F(u32, table, TR_ANY, "number of the table in Setup.tables")                                             \
-    F(u32, shard, TR_ANY, "virtual shard, all rows of which are wanted; TR_SHARDS: a tr_table_part")
+    F(u32, shard, TR_ANY, "virtual shard, rows of which are wanted; TR_SHARDS: a tr_table_part")          \
+    F(u32, since, TR_ANY, "only rows that an update of this server after this one touched; 0: all")
 #define TR_FORM_write_rows(F)                                                                                \
     F(u32,  table,          TR_ANY, "number of the table in Setup.tables")                                   \
     F(flag, has_candidates, 1,      "the payload holds counted keys without rows, not rows")

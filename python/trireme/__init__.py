@@ -27,7 +27,7 @@ from .lazy import load_later
 if TYPE_CHECKING:
     from . import (average, backward, callbacks, clip, compiler, contrib, core, data_feeder, dataset, distributed, errors, evaluator, executor, feeds, framework,
                    graphviz, initializer, install_check, io, layer, layers, lod_tensor, metrics, nets, op, operator, optimizer, param_attr,
-                   profiler, reader, regularizer, trainer, transpiler, unique_name)
+                   profiler, reader, regularizer, serving, trainer, transpiler, unique_name)
     from .backward import gradients
     from .clip import ErrorClipByValue, set_gradient_clip
     from .compiler import BuildStrategy, CompiledProgram, ExecutionStrategy
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = load_later(__name__, {
     "": ("average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feeder", "dataset", "distributed", "errors", "evaluator", "executor", "feeds",
          "framework", "graphviz", "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "op", "operator",
-         "optimizer", "param_attr", "profiler", "reader", "regularizer", "trainer", "transpiler", "unique_name"),
+         "optimizer", "param_attr", "profiler", "reader", "regularizer", "serving", "trainer", "transpiler", "unique_name"),
     "backward": ("gradients",),
     "clip": ("ErrorClipByValue", "set_gradient_clip"),
     "compiler": ("BuildStrategy", "CompiledProgram", "ExecutionStrategy"),
@@ -89,5 +89,5 @@ __all__ = ["Block", "CPUPlace", "DataFeeder", "ErrorClipByValue", "Executor", "L
            "create_lod_tensor", "create_random_int_lodtensor", "dataset", "default_main_program",
            "default_startup_program", "executor", "fetch_var", "framework", "get_matmul_precision", "global_scope", "graphviz",
            "in_dygraph_mode", "initializer", "io", "layer", "layers", "lod_tensor", "metrics", "name_scope", "nets",
-           "operator", "optimizer", "param_attr", "profiler", "program_guard", "reader", "regularizer",
+           "operator", "optimizer", "param_attr", "profiler", "program_guard", "reader", "regularizer", "serving",
            "scope_guard", "set_gradient_clip", "set_matmul_precision", "trainer", "unique_name"]

@@ -37,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_explain(commands)
     add_doctor(commands)
     add_checkpoint(commands)
+    add_predict(commands)
     options, unknown = parser.parse_known_args(argv)
     if unknown:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{options.parser.near(unknown)}")
@@ -218,6 +219,25 @@ def add_checkpoint(commands: argparse._SubParsersAction[_Parser]) -> None:
     export.add_argument("--out", required=True, metavar="FILE", help="file to write: NAME.npz or NAME.safetensors")
     export.add_argument("--parameters", action="store_true", help="the parameters alone, without the optimizers' state")
     parser.set_defaults(run=run_checkpoint, parser=parser)
+
+
+def add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "predict", help="run a model on lines of standard input",
+        description="Run a model of save_inference_model, or one that a training exports to, on each line of standard input; print a line of JSON for each.")
+    parser.add_argument("model", metavar="MODEL", type=text_of("folder"), help="its folder")
+    parser.add_argument("--format", choices=["json", "csv", "multislot"], default="json", help="of the lines: an object with the feeds by name, or a list of them; "
+                        "numbers between delimiters; for each feed a count and so many numbers (default: json)")
+    parser.add_argument("--delimiter", default=",", metavar="C", help="between the fields of csv (default: a comma)")
+    parser.add_argument("--batch", type=whole_from(1), default=64, metavar="N", help="lines that are run at once, at most (default: 64)")
+    parser.add_argument("--follow", type=number_from(0, True), metavar="S", help="look every so many seconds for a newer export")
+    parser.set_defaults(run=run_predict, parser=parser)
+
+
+def run_predict(options: argparse.Namespace) -> int:
+    from .serving import predict
+
+    return predict.command(options.model, options.format, options.batch, options.delimiter, options.follow)
 
 
 def run_checkpoint(options: argparse.Namespace) -> int:

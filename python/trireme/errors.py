@@ -86,6 +86,12 @@ class RunInterruptedError(EnforceNotMet, InterruptedError):
     status = "EINTR"
 
 
+class MissingLibraryError(TriremeError, ImportError):
+    """An optional library is not installed; the text says what to install."""
+
+    status = "EUNSUPPORTED"
+
+
 class LengthsError(ShapeError, AssertionError):
     """Lengths of sequences do not fit the data; Fluid asserts that."""
 

@@ -355,11 +355,14 @@ class Executor:
     def train_from_dataset(self, program: Program | None = None, dataset: Any = None, scope: Scope | None = None,
                            thread: int = 0, debug: bool = False, fetch_list: Sequence[Any] | None = None,
                            fetch_info: Sequence[str] | None = None, print_period: int = 100, *, epochs: int = 1,
-                           steps: int = 0) -> None:
+                           steps: int = 0, callbacks: Sequence[Any] | None = None, validation: Any = None) -> Any:
         """Run ``program`` for each batch of ``dataset``, in the core: without any Python per batch.
 
-        Every ``print_period`` steps a line shows the values of ``fetch_list``, called as ``fetch_info`` says. ``epochs``
-        are passes over the data, ``steps`` ends them after so many. With ``thread`` above 1 so many threads take batches
+        Every ``print_period`` steps a line shows the values of ``fetch_list``, called as ``fetch_info`` says, the rate, and the time that is left
+        where that is known. One process of a job prints, for all. ``epochs`` are passes over the data, ``steps`` ends them after so many.
+        ``callbacks`` is a list of ``fluid.callbacks``; ``validation`` a Dataset, which is gone over at the end of each epoch (docs/callbacks.md).
+        With either the history is returned; its numbers are those of the whole job, and steps that are printed are the batches that callbacks hear
+        of. With ``thread`` above 1 so many threads take batches
         and update the same parameters without waiting for each other (Hogwild): faster for small steps, and no longer
         repeatable; in a job there is one. ``debug`` prints where the time went. Threads of the script that share the scope, the
         program or the executor take turns, as in ``run``: theirs comes when the loop is over.
@@ -377,7 +380,8 @@ class Executor:
         step 300: loss=...
         """
         from .loop import run_loop
-        run_loop(self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, epochs, steps)
+        return run_loop(self, program, dataset, scope, thread, debug, fetch_list, fetch_info, print_period, epochs, steps,
+                        callbacks=callbacks, validation=validation)
 
     def infer_from_dataset(self, program: Program | None = None, dataset: Any = None, scope: Scope | None = None,
                            thread: int = 0, debug: bool = False, fetch_list: Sequence[Any] | None = None,

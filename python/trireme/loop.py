@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from .feeds import Dataset
 from .framework import Program, Variable, default_main_program
 from .interrupt import look
 from .names import name_chars
+from .progress import LoopLines
 from .tensor import Scope
 
 _SECONDS = 0.2                         # from one look at what the script wants to the next
@@ -112,23 +113,57 @@ def _options(fetches: Sequence[str], labels: Sequence[str], **given: Any) -> tup
     return options, keep
 
 
+@dataclass
+class _Asked:
+    """What a call of ``train_from_dataset`` or ``infer_from_dataset`` asks for."""
+
+    executor: Executor
+    program: Program
+    scope: Scope
+    fetches: list[Any]
+    labels: Sequence[str] | None
+    thread: int
+    print_period: int
+    debug: bool = False
+    trains: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(var if isinstance(var, str) else var.name for var in self.fetches)
+
+
 def run_loop(executor: Executor, program: Program | None, dataset: Dataset, scope: Scope | None, thread: int, debug: bool,
              fetch_list: Sequence[Any] | None, fetch_info: Sequence[str] | None, print_period: int, epochs: int,
-             steps: int, trains: bool = True) -> None:
-    """Threads that share a scope, a program or an executor take turns, as in ``Executor.run``: a loop is one turn."""
+             steps: int, trains: bool = True, callbacks: Any = None, validation: Any = None) -> Any:
+    """Threads that share a scope, a program or an executor take turns, as in ``Executor.run``: a loop is one turn.
+
+    Return the history, where there are callbacks or validation.
+    """
     program = default_main_program() if program is None else program
     scope = global_scope() if scope is None else scope
-    fetches, labels = _check("train_from_dataset" if trains else "infer_from_dataset", program, dataset, scope, fetch_list, fetch_info, thread,
-                             print_period, epochs, steps)
-    with scope._turn, program._turn, executor._turn:
-        _run_loop(executor, program, dataset, scope, thread, debug, fetches, labels, print_period, epochs, steps, trains)
+    what = "train_from_dataset" if trains else "infer_from_dataset"
+    fetches, labels = _check(what, program, dataset, scope, fetch_list, fetch_info, thread, print_period, epochs, steps)
+    asked = _Asked(executor, program, scope, fetches, labels, thread, print_period, debug, trains)
+    if callbacks is not None or validation is not None:
+        from .dataset_course import run_course
+        return run_course(asked, dataset, epochs, steps, callbacks, validation)
+    run_once(asked, dataset, epochs, steps, LoopLines(epochs, steps))
+    return None
 
 
-def _run_loop(executor: Executor, program: Program, dataset: Dataset, scope: Scope, thread: int, debug: bool, fetch_list: list[Any],
-              fetch_info: Sequence[str] | None, print_period: int, epochs: int, steps: int, trains: bool) -> None:
-    _check_slots(program, dataset)
-    names = tuple(var if isinstance(var, str) else var.name for var in fetch_list)
-    part = _part(executor, program, scope, names, trains)
+def run_once(asked: _Asked, dataset: Dataset, epochs: int, steps: int, lines: LoopLines, means: list[float] | None = None,
+             heard: Callable[[Any], bool] | None = None) -> tuple[int, float]:
+    """Run one loop of the core. Return its steps, and with ``means``, which is filled, their weight. ``heard`` is told each report that is due; it
+    returns whether the loop is to end."""
+    with asked.scope._turn, asked.program._turn, asked.executor._turn:
+        return _run_once(asked, dataset, epochs, steps, lines, means, heard)
+
+
+def _run_once(asked: _Asked, dataset: Dataset, epochs: int, steps: int, lines: LoopLines, means: list[float] | None,
+              heard: Callable[[Any], bool] | None) -> tuple[int, float]:
+    executor, scope = asked.executor, asked.scope
+    _check_slots(asked.program, dataset)
+    part = _part(executor, asked.program, scope, asked.names, asked.trains)
     for name in part.fetches:
         if not part.program.global_block().has_var(name):
             raise NotFoundError(f"fetch {name!r} is no variable of the program"
@@ -138,13 +173,12 @@ def _run_loop(executor: Executor, program: Program, dataset: Dataset, scope: Sco
         part.runs = lib.tr_executor_runs(executor._native.ptr, native.ptr, place.ptr)
     may_lease = part.may_lease and dataset._may_lease()
     part.skip = 0 if may_lease else part.skip          # nobody knows which tasks those steps were of
-    options, keep = _options(part.fetches, list(fetch_info or names), loss=part.loss, report_every=print_period, epochs=epochs, steps=steps,
-                             threads=thread, has_weight=part.weight is not None, weight=part.weight or 0.0,
-                             skip=part.skip, runs=part.runs,
-                             has_leases=may_lease, lease=dataset._given["lease"],
+    options, keep = _options(part.fetches, list(asked.labels or asked.names), loss=part.loss, report_every=asked.print_period, epochs=epochs,
+                             steps=steps, threads=asked.thread, has_weight=part.weight is not None, weight=part.weight or 0.0,
+                             skip=part.skip, runs=part.runs, has_leases=may_lease, lease=dataset._given["lease"],
                              idle=ffi.NULL if part.idle is None else part.idle.desc._native.ptr,
                              flush=ffi.NULL if part.flush is None else part.flush.desc._native.ptr,
-                             check_finite=executor.check_nan, has_precision=True,
+                             has_means=means is not None, check_finite=executor.check_nan, has_precision=True,
                              precision=lib.tr_executor_matmul_precision(executor._native.ptr))
     before, start = dataset._counts(), time.perf_counter()
     out = ffi.new("tr_loop **")
@@ -152,18 +186,29 @@ def _run_loop(executor: Executor, program: Program, dataset: Dataset, scope: Sco
     try:
         if part.keeper is not None:
             part.keeper.begin_loop(part.runs)
-        report = _run(out[0], part, is_lone=thread <= 1)
+        report = _run(out[0], part, lines, heard, is_lone=asked.thread <= 1)
+        weight = _take_means(out[0], means, len(part.fetches))
     finally:
         lib.tr_loop_free(out[0])
         del keep
     part.end(report.step, may_lease)
     check(lib.tr_executor_set_runs(executor._native.ptr, native.ptr, place.ptr,
                                    part.runs + max(0, report.step - part.skip)))
-    if debug:
+    if asked.debug:
         waited = (dataset._counts().wait_nanoseconds - before.wait_nanoseconds) / 1e9
         seconds = time.perf_counter() - start
         print(f"{report.step} steps, {report.samples} samples in {seconds:.3f} s, {waited:.3f} s of it waiting for data",
               flush=True)
+    return report.step, weight
+
+
+def _take_means(loop: Any, means: list[float] | None, count: int) -> float:
+    if means is None:
+        return 0.0
+    values, samples = ffi.new("double[]", count + 1), ffi.new("double *")
+    lib.tr_loop_means(loop, values, samples)
+    means[:] = ffi.unpack(values, count) if count else []
+    return float(samples[0])
 
 
 def _part(executor: Executor, program: Program, scope: Scope, names: tuple[str, ...], trains: bool) -> LoopPart:
@@ -177,17 +222,20 @@ def _part(executor: Executor, program: Program, scope: Scope, names: tuple[str, 
     return part
 
 
-def _run(loop: Any, part: LoopPart, is_lone: bool) -> Any:
-    report = ffi.new("tr_loop_report *")
-    while not report.is_at_end:
+def _run(loop: Any, part: LoopPart, lines: LoopLines, heard: Callable[[Any], bool] | None, is_lone: bool) -> Any:
+    report, is_over = ffi.new("tr_loop_report *"), False
+    while not report.is_at_end and not (is_over and report.is_paused):
         look()
-        lib.tr_loop_pause_at(loop, part.pause_at(report.step))
+        lib.tr_loop_pause_at(loop, max(report.step, 1) if is_over else part.pause_at(report.step))
         check(lib.tr_loop_run(loop, _SECONDS, report))
         if report.is_due:
-            print(ffi.string(report.line).decode("utf-8", "replace"), flush=True)
+            lines.show(ffi.string(report.line).decode("utf-8", "replace"), report.epoch, report.step, report.samples)
+            is_over = heard is not None and heard(report) or is_over
+        else:
+            lines.look(report.epoch, report.step, report.samples)
         if report.is_paused or (is_lone and not report.is_at_end):     # a lone worker is this thread
             part.look(report.step)
     return report
 
 
-__all__ = ["LoopPart", "run_loop"]
+__all__ = ["LoopPart", "run_loop", "run_once"]

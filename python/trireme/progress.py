@@ -15,6 +15,7 @@ With ``curve``, the loss is printed as lines of JSON, too, for ``docs/plot_curve
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -109,9 +110,60 @@ class Progress:
         print(f"{line:<78}" if self._rewrites else line, end=end, file=self._out, flush=True)
 
 
+class LoopLines:
+    """What ``train_from_dataset`` prints: the fetched values, then the rate, the epoch and the time that is left. One process of a job prints, and the rate
+    is that of the whole job."""
+
+    def __init__(self, epochs: int, steps: int, known: int = 0) -> None:
+        """``steps``: of the whole loop, 0: as the data has; ``known``: steps of one epoch, where that is known."""
+        from .distributed import epochs as job_epochs, trainer_count
+
+        self._speaks, self._trainers = job_epochs.leads(), trainer_count()
+        self.epochs, self._steps, self.known = epochs, steps, known
+        self.offset = 0                                # steps of loops before this one
+        self._start = time.monotonic()
+        self._has_said_nan = False
+        self._begin: tuple[int, int] | None = None     # steps and samples of the first look: what a job that goes on leaves out costs no time
+
+    def look(self, epoch: int, step: int, samples: int) -> None:
+        """Note how far the loop is: passes that have ended, steps and samples."""
+        if self._begin is None:
+            self._begin = step, samples
+            self._start = time.monotonic()
+        if epoch and not self.known:
+            self.known = step // epoch
+
+    def show(self, line: str, epoch: int, step: int, samples: int) -> None:
+        """Print the line of a step, with what is known of the loop."""
+        self.look(epoch, step, samples)
+        if self._speaks:
+            print("  ".join([line, *self._facts(epoch, step, samples)]), flush=True)
+            self._say_nan(line)
+
+    def _facts(self, epoch: int, step: int, samples: int) -> list[str]:
+        begin_step, begin_samples = self._begin or (0, 0)
+        seconds = time.monotonic() - self._start
+        facts = []
+        if samples > begin_samples and seconds > 0:
+            facts.append(f"{(samples - begin_samples) * self._trainers / seconds:.0f} samples/s")
+        if self.epochs > 1:
+            facts.append(f"epoch {min(epoch + 1, self.epochs)}/{self.epochs}")
+        total = self._steps or self.known * self.epochs
+        if total > self.offset + step and step > begin_step:
+            left = int((total - self.offset - step) * seconds / (step - begin_step))
+            facts.append(f"{left // 60}:{left % 60:02d} left")
+        return facts
+
+    def _say_nan(self, line: str) -> None:
+        if not self._has_said_nan and re.search(r"=[\[-]?(?:nan|inf)", line):
+            self._has_said_nan = True
+            print("trireme: a fetched value is not finite. Executor(check_nan=True), or trireme launch --check-nan, ends the training at the first operator "
+                  "that makes NaN or infinity, and names it", file=sys.stderr, flush=True)
+
+
 def _is_watched(out: TextIO) -> bool:
     """Whether the output is a terminal that shows it. mpirun's ranks have one that nobody looks at."""
     return out.isatty() and os.environ.get("TRIREME_TERMINAL", "1" if "OMPI_COMM_WORLD_SIZE" not in os.environ else "0") == "1"
 
 
-__all__ = ["Progress"]
+__all__ = ["LoopLines", "Progress"]

@@ -310,7 +310,7 @@ def _packed_rows(scope: Scope, name: str, number: int) -> bytes:
     """The rows of one of the parts that a table is written in."""
     out, size, pieces = ffi.new("void **"), ffi.new("int64_t *"), []
     for shard in range(number * _SHARDS // _PARTS, (number + 1) * _SHARDS // _PARTS):
-        check(lib.tr_table_read_rows(out, size, scope._native.ptr, name_chars(name), shard))
+        check(lib.tr_table_read_rows(out, size, scope._native.ptr, name_chars(name), shard, 0))
         pieces.append(ffi.buffer(out[0], size[0])[:])
         lib.tr_free(out[0])
     return b"".join(pieces)

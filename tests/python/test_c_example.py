@@ -72,3 +72,13 @@ def test_mistakes_are_told(model, tmp_path):
     assert torn.returncode == 1 and "fc_0.b_0" in torn.stderr and torn.stdout == ""
     assert recognize(str(tmp_path / "nothing")).returncode == 1
     assert recognize().returncode == 2
+
+
+def test_threads_in_c_serve_what_python_saved(exe, tmp_path):
+    x = fluid.layers.data("x", [3])
+    y = fluid.layers.fc(x, 1, param_attr=fluid.initializer.Constant(2.0), bias_attr=False)
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(tmp_path), ["x"], [y], exe)
+    done = subprocess.run([PROGRAM.with_name("example-serve"), str(tmp_path), "50"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["6"] * 4

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-INCLUDE = re.compile(r'^#include "((?:proto|framework|kernels|pserver|trainer)/[^"]+)"', re.M)
+INCLUDE = re.compile(r'^#include "((?:proto|framework|kernels|pserver|serving|trainer)/[^"]+)"', re.M)
 QUIET = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 FUNCTION = re.compile(r"^(?!static\b|typedef\b)\w[\w *]*?\b(tr_\w+)\([^;{}]*\)\n\{", re.M)
 WORD = re.compile(r"\btr_\w+")
@@ -137,7 +137,7 @@ def test_no_files_need_each_other_in_a_circle(folder):
     assert not found, "\n\n".join(f"{', '.join(sorted(circle))}:\n{way_around(graph, circle)}" for circle in found)
 
 
-@pytest.mark.parametrize("folder", ["kernels", "pserver", "trainer"])
+@pytest.mark.parametrize("folder", ["kernels", "pserver", "serving", "trainer"])
 def test_no_headers_include_each_other_in_a_circle(folder):
     files = {name: text for name, text in sources(folder).items() if name.endswith(".h")}
     assert circles(needs(files)) == []

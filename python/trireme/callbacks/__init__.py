@@ -19,16 +19,21 @@ from ..lazy import load_later
 if TYPE_CHECKING:
     from .base import Callback, History, Training
     from .early_stopping import EarlyStopping
+    from .export_model import ExportModel
     from .loggers import CSVLogger, LearningRateLogger
     from .model_checkpoint import ModelCheckpoint
+    from .tensorboard import TensorBoard
     from .validation import Validation
 
 __getattr__, __dir__ = load_later(__name__, {
     "base": ("Callback", "History", "Training"),
     "early_stopping": ("EarlyStopping",),
+    "export_model": ("ExportModel",),
     "loggers": ("CSVLogger", "LearningRateLogger"),
     "model_checkpoint": ("ModelCheckpoint",),
+    "tensorboard": ("TensorBoard",),
     "validation": ("Validation",),
 })
 
-__all__ = ["Callback", "History", "Training", "EarlyStopping", "ModelCheckpoint", "LearningRateLogger", "CSVLogger", "Validation"]
+__all__ = ["Callback", "History", "Training", "EarlyStopping", "ExportModel", "ModelCheckpoint", "LearningRateLogger", "CSVLogger", "TensorBoard",
+           "Validation"]

@@ -1,0 +1,26 @@
+"""Libraries that are no part of an installation: loaded when they are first used, and named in the error where they are not there."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from .errors import MissingLibraryError
+
+# What brings a module: an extra of pyproject.toml.
+_ONNX, _TOOLS, _DATA = "pip install 'trireme-ps[onnx]'", "pip install 'trireme-ps[tools]'", "pip install 'trireme-ps[data]'"
+_INSTALL = {"onnx": _ONNX, "onnxruntime": _ONNX, "prometheus_client": _TOOLS, "pyarrow": _DATA, "rich": _TOOLS, "tensorboardX": _TOOLS}
+
+
+def load(module: str, who: str) -> Any:
+    """Return a module. MissingLibraryError says what to install; ``who`` needs it."""
+    name = module.partition(".")[0]
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise MissingLibraryError(f"{who} needs the library {name}, which is not installed: {_INSTALL[name]}") from None
+
+
+__all__ = ["load"]

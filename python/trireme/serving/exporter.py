@@ -1,0 +1,206 @@
+"""Models written for serving: once, or again and again while a training goes on.
+
+The folder of an Exporter holds folders that never change, and the file ``current``, which names those that make the newest model
+(serving/export.h describes it). ``full-...`` is a whole model. ``delta-...`` has all dense parameters, and of sparse tables the rows that
+changed since the export before. A server tells which rows these are by the number of the last update of each row.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._core import ffi, lib
+from ..distributed import job as jobs
+from ..errors import InvalidArgumentError, NotFoundError, check, check_whole
+from ..executor import Executor, global_scope
+from ..files import new_file, new_folder, path_inside
+from ..framework import Program, Variable, default_main_program
+from ..io import _inference_program, is_persistable
+from ..names import name_chars, path_chars
+from ..sparse_table import _SHARDS, _describe, row_dtype, table_names
+from ..tensor import Scope
+
+_PART = re.compile(r"(?:full|delta)-(\d{9,})")
+
+
+@dataclass(frozen=True)
+class Export:
+    """What one export has written."""
+
+    version: int                       # 1, 2, ...
+    is_full: bool
+    rows: dict[str, int]               # of each sparse table, that were written
+    seconds: float
+    folder: str
+
+
+class _Table:
+    """One sparse table, and up to which update of its server each shard has been exported."""
+
+    def __init__(self, scope: Scope, name: str) -> None:
+        self.scope, self.name = scope, name
+        self._since = [0] * _SHARDS
+
+    def write(self, folder: str, is_full: bool) -> int:
+        """Write the rows, all of them or those that changed, to ``NAME.rows``; return how many."""
+        out, rows = ffi.new("tr_rows_writer **"), ffi.new("int64_t *")
+        table, name = ffi.new("tr_job_table *"), ffi.new("char[]", name_chars(self.name))
+        check(lib.tr_job_describe_table(table, self.scope._native.ptr, name))
+        path = path_inside(folder, f"{self.name}.rows")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        check(lib.tr_rows_writer_open(out, path_chars(path), table))
+        is_good = False
+        try:
+            last = row_dtype(_describe(self.scope, self.name)).itemsize
+            for shard in range(_SHARDS):
+                self._add(out[0], shard, 0 if is_full else self._since[shard], last)
+            is_good = True
+        finally:
+            status = lib.tr_rows_writer_close(out[0], is_good, rows)
+        check(status)
+        return int(rows[0])
+
+    def _add(self, writer: Any, shard: int, since: int, stride: int) -> None:
+        import numpy as np
+
+        packed, size = ffi.new("void **"), ffi.new("int64_t *")
+        check(lib.tr_table_read_rows(packed, size, self.scope._native.ptr, name_chars(self.name), shard, since))
+        try:
+            check(lib.tr_rows_writer_add(writer, packed[0], size[0]))
+            if size[0]:
+                updates = np.frombuffer(ffi.buffer(packed[0], size[0]), np.dtype({"names": ["last"], "formats": ["<u4"], "offsets": [12],
+                                                                                 "itemsize": stride}))["last"]
+                self._since[shard] = max(self._since[shard], int(updates.max()))
+        finally:
+            lib.tr_free(packed[0])
+
+
+class Exporter:
+    """Writes a model for serving to ``folder``, again and again: each export has what changed since the one before.
+
+    ``feeds``: names to feed (list of str). ``targets``: Variables to fetch. ``executor``: an Executor. ``main_program``: the training's program
+    (default: the default one). ``scope``: where its variables are (default: the global one). ``full_every``: every so many exports one is whole
+    (int from 1, default 16), and what is older than that is removed; so a process that follows looks at no more than so many files for a row.
+    ``keep_seconds``: how long a folder that is no longer current stays (default 60), for processes that are just reading it.
+
+    In a job every trainer makes the same calls, and trainer 0 writes; nobody waits. Rows come from the servers, as they are behind the steps that
+    trainer 0 has ended. A row that a table has evicted goes with the next whole export. A job that is started again begins with a whole one.
+
+    >>> import tempfile
+    >>> x, y = fluid.layers.data("x", [1]), fluid.layers.data("y", [1])
+    >>> guess = fluid.layers.fc(x, 1)
+    >>> _ = fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(fluid.layers.square_error_cost(guess, y)))
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> exporter = fluid.serving.Exporter(tempfile.mkdtemp(), ["x"], [guess], exe)
+    >>> exporter.export().is_full, exporter.export().is_full
+    (True, False)
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Executor,
+                 main_program: Program | None = None, *, scope: Scope | None = None, full_every: int = 16, keep_seconds: float = 60.0) -> None:
+        check_whole("Exporter: full_every", full_every, 1, 1000)
+        if not isinstance(keep_seconds, (int, float)) or not 0 <= keep_seconds < 1e9:
+            raise InvalidArgumentError(f"Exporter: keep_seconds={keep_seconds!r}; seconds from 0 on are possible")
+        self.folder, self.full_every, self.keep_seconds = os.fspath(folder), full_every, keep_seconds
+        self._feeds, self._targets = [feeds] if isinstance(feeds, str) else list(feeds), list(targets)
+        self._executor, self._scope = executor, scope or global_scope()
+        program = main_program or default_main_program()
+        for name in self._feeds:
+            program.global_block().var(name)           # NotFoundError says what there is
+        self._model = _inference_program(program, self._feeds, self._targets)
+        tables = table_names(self._model)
+        self._tables = [_Table(self._scope, name) for name in sorted(tables)]
+        self._vars = [var for var in self._model.list_vars() if is_persistable(var) and var.name not in tables]
+        self._parts: list[str] = []
+        self._version = 0
+
+    def export(self, full: bool = False) -> Export | None:
+        """Write what has changed, or with ``full`` the whole model. Return what was written; None on trainers that do not write."""
+        job = jobs.current()
+        if (job is not None and job.index != 0) or jobs.is_replaying():
+            return None
+        begin = time.monotonic()
+        if not self._parts:
+            self._version = max(self._found(), default=0)
+        is_full = full or not self._parts or len(self._parts) >= self.full_every
+        self._version += 1
+        part = f"{'full' if is_full else 'delta'}-{self._version:09d}"
+        rows = self._write(os.path.join(self.folder, part), is_full)
+        self._parts = [part] if is_full else [*self._parts, part]
+        self._name_current()
+        self._remove_old()
+        return Export(self._version, is_full, rows, time.monotonic() - begin, os.path.join(self.folder, part))
+
+    def _write(self, path: str, is_full: bool) -> dict[str, int]:
+        os.makedirs(self.folder, exist_ok=True)
+        rows = {}
+        with new_folder(path) as (part, about):
+            if is_full:
+                with open(os.path.join(part, "__model__"), "wb") as file:
+                    file.write(self._model.serialize_to_string())
+            for var in self._vars:
+                self._write_array(part, var.name)
+            for table in self._tables:
+                rows[table.name] = table.write(part, is_full)
+            about.write(b'{"format": 1}\n')
+        return rows
+
+    def _write_array(self, folder: str, name: str) -> None:
+        found, path = self._scope.find_var(name), path_inside(folder, name)
+        if found is None or found.kind() is None:
+            raise NotFoundError(f"Exporter: {name!r} has no value yet: run the startup program first")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        check(lib.tr_tensor_save(found.get_tensor()._ptr, path_chars(path)))
+
+    def _name_current(self) -> None:
+        lines = ["trireme-export 1", f"version {self._version}", f"step {_steps()}", f"full {self._parts[0]}",
+                 *(f"delta {part}" for part in self._parts[1:])]
+        with new_file(os.path.join(self.folder, "current")) as file:
+            file.write(("\n".join(lines) + "\n").encode())
+
+    def _found(self) -> dict[int, str]:
+        """Return the folders of exports, by their numbers."""
+        names = os.listdir(self.folder) if os.path.isdir(self.folder) else ()
+        return {int(match[1]): name for name in names if (match := _PART.fullmatch(name))}
+
+    def _remove_old(self) -> None:
+        """Remove exports that are not current any more, after a while."""
+        for name in self._found().values():
+            path = os.path.join(self.folder, name)
+            if name not in self._parts and _age(path) > self.keep_seconds:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _age(path: str) -> float:
+    try:
+        return time.time() - os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _steps() -> int:
+    """Return the steps behind this training, where a job counts them."""
+    if jobs.current() is None:
+        return 0
+    from ..distributed.training import steps_made
+
+    return steps_made()
+
+
+def export_model(dirname: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Executor,
+                 main_program: Program | None = None) -> Export | None:
+    """Write a model for serving, once. Rows of its sparse tables can be mapped, which those of ``save_inference_model`` cannot.
+
+    Arguments are those of ``Exporter``. Return what was written; None on trainers that do not write.
+    """
+    return Exporter(dirname, feeds, targets, executor, main_program).export(full=True)
+
+
+__all__ = ["Export", "Exporter", "export_model"]

@@ -1,0 +1,213 @@
+"""A model that is loaded and run from many threads: the C API of serving/trireme_serving.h for Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import ffi, lib
+from ..dtypes import FROM_NUMPY, NUMPY_DTYPES
+from ..errors import DTypeError, InvalidArgumentError, NotFoundError, ShapeError, TriremeError, check, user_line
+from ..names import path_chars
+from ..native import Native
+from ..suggest import did_you_mean
+from ..tensor import LoDTensor, view_of_owned
+
+
+class _Feed:
+    """What one feed of the model must be."""
+
+    def __init__(self, predictor: Any, index: int) -> None:
+        dtype, rank, lod_level, dims = ffi.new("tr_dtype *"), ffi.new("int *"), ffi.new("int *"), ffi.new("int64_t[9]")
+        check(lib.tr_predictor_feed_type(predictor, index, dtype, rank, dims, lod_level))
+        self.name = ffi.string(lib.tr_predictor_feed(predictor, index)).decode()
+        self.code, self.lod_level = int(dtype[0]), int(lod_level[0])
+        self.dtype = NUMPY_DTYPES.get(self.code)
+        self.shape = ffi.unpack(dims, rank[0])
+
+    def fill(self, native: Any, value: Any, keep: list[Any]) -> None:
+        """Let the tr_feed look at the value; what must stay alive goes to ``keep``."""
+        lod: Sequence[Sequence[int]] = ()
+        if isinstance(value, LoDTensor):
+            value, lod = value.numpy(), value.lod()
+        array = np.ascontiguousarray(value if isinstance(value, np.ndarray) else np.asarray(value, self.dtype))
+        self._check(array)
+        dims = ffi.new("int64_t[]", list(np.shape(value)))
+        keep += [array, dims]
+        native.dtype, native.rank, native.dims = FROM_NUMPY[array.dtype], len(dims), dims
+        native.data = ffi.from_buffer(array)
+        if lod:
+            levels = [ffi.new("int64_t[]", list(level)) for level in lod]
+            counts, pointers = ffi.new("int64_t[]", [len(level) for level in lod]), ffi.new("int64_t *[]", levels)
+            keep += [levels, counts, pointers]
+            native.lod_levels, native.lod_counts, native.lod_offsets = len(lod), counts, pointers
+
+    def _check(self, array: np.ndarray) -> None:
+        if self.dtype is not None and array.dtype != self.dtype:
+            raise DTypeError(f"feed {self.name!r} is {array.dtype}, the model wants {self.dtype}: give {self.name}.astype({str(self.dtype)!r})\n"
+                             f"  your line: {user_line()}")
+        if self.lod_level == 0 and (array.ndim != len(self.shape) or any(a >= 0 and a != b for a, b in zip(self.shape, array.shape))):
+            want = ", ".join("?" if dim < 0 else str(dim) for dim in self.shape)
+            raise ShapeError(f"feed {self.name!r} has the shape {list(array.shape)}, the model wants [{want}]\n  your line: {user_line()}")
+
+
+class Predictor:
+    """A model for serving. Any number of threads may call ``run`` at the same time.
+
+    ``folder``: of ``save_inference_model``, or one that an ``Exporter`` writes to. ``model_filename``, ``params_filename``: as
+    ``save_inference_model`` was given them.
+
+    Parameters are in memory once; rows of sparse tables stay in their files, which are mapped. Runs of the core allocate nothing when as many
+    threads have run before as run at a time.
+
+    >>> import tempfile
+    >>> x = fluid.layers.data("x", [2])
+    >>> y = fluid.layers.fc(x, 1, param_attr=fluid.initializer.Constant(1.0), bias_attr=False)
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = fluid.io.save_inference_model(folder, ["x"], [y], exe)
+    >>> predictor = fluid.serving.Predictor(folder)
+    >>> predictor.feeds
+    ['x']
+    >>> predictor.run({"x": np.array([[1, 2], [3, 4]], "float32")})[0].tolist()
+    [[3.0], [7.0]]
+
+    Raises:
+        NotFoundError, FileError: There is no model in the folder.
+        FormatError: The model is damaged.
+        UnsupportedError: The program reaches files or other processes, or a sparse table was not exported for serving.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], model_filename: str | None = None, params_filename: str | None = None) -> None:
+        if not os.path.isdir(folder):
+            raise NotFoundError(f"Predictor: there is no folder {os.fspath(folder)!r}")
+        out = ffi.new("tr_predictor **")
+        names = [path_chars(name) if name is not None else ffi.NULL for name in (model_filename, params_filename)]
+        check(lib.tr_predictor_load_files(out, path_chars(folder), *names))
+        self._native = Native(out[0], lib.tr_predictor_free)
+        self.folder = os.fspath(folder)
+        self._feeds = [_Feed(out[0], i) for i in range(lib.tr_predictor_feed_count(out[0]))]
+        self.feeds = [feed.name for feed in self._feeds]
+        self.fetches = [ffi.string(lib.tr_predictor_fetch(out[0], i)).decode() for i in range(lib.tr_predictor_fetch_count(out[0]))]
+        self._follower: _Follower | None = None
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is not None:
+            self.close()
+
+    def close(self) -> None:
+        """Stop following, and free the model when the last run has ended."""
+        if self._follower is not None:
+            self._follower.end()
+            self._follower = None
+        if self._native is not None:
+            self._native.release()
+            self._native = None
+
+    def __enter__(self) -> Predictor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def version(self) -> int:
+        """The number of the export that runs use, from 1; 0 for a saved model."""
+        return int(lib.tr_predictor_version(self._native.ptr))
+
+    @property
+    def step(self) -> int:
+        """The training's step at that export."""
+        return int(lib.tr_predictor_step(self._native.ptr))
+
+    def shape_of(self, feed: str) -> tuple[str, list[int]]:
+        """Return the data type and the shape of a feed; -1 is any size."""
+        found = next((one for one in self._feeds if one.name == feed), None)
+        if found is None:
+            raise NotFoundError(f"the model has no feed {feed!r}{did_you_mean(feed, self.feeds)}")
+        return str(found.dtype), list(found.shape)
+
+    def run(self, feed: Mapping[str, Any]) -> list[np.ndarray]:
+        """Run the model once; return the fetched arrays in the order of ``fetches``.
+
+        ``feed``: arrays, or LoDTensors, by name. Types must be those of the model: a wrong one raises DTypeError with the conversion to write.
+        """
+        native = self._native
+        if native is None:
+            raise InvalidArgumentError("the predictor is closed")
+        for name in feed:
+            if name not in self.feeds:
+                raise NotFoundError(f"feed {name!r} is no variable of the model{did_you_mean(name, self.feeds)}. It is fed "
+                                    f"{', '.join(self.feeds)}\n  your line: {user_line()}")
+        feeds, keep = ffi.new("tr_feed[]", len(self._feeds)), []
+        for i, one in enumerate(self._feeds):
+            if one.name not in feed:
+                raise NotFoundError(f"the feed lacks {one.name!r}; the model is fed {', '.join(self.feeds)}\n  your line: {user_line()}")
+            one.fill(feeds[i], feed[one.name], keep)
+        results = ffi.new("tr_tensor *[]", [lib.tr_tensor_new() for _ in self.fetches])
+        native.retain()                                # a thread may close it meanwhile
+        try:
+            status = lib.tr_predictor_run(native.ptr, feeds, results)
+        finally:
+            native.release()
+        if status:
+            for result in results:
+                lib.tr_tensor_free(result)
+            check(status)
+        return [view_of_owned(result) for result in results]
+
+    def refresh(self) -> bool:
+        """Take the newest export, if it is newer; return whether it was. Runs in other threads go on meanwhile."""
+        is_new = ffi.new("bool *")
+        check(lib.tr_predictor_refresh(self._native.ptr, is_new))
+        return bool(is_new[0])
+
+    def follow(self, seconds: float = 1.0) -> None:
+        """Look for a newer export every so many seconds, in a thread of its own, until ``close``.
+
+        An export that cannot be read leaves the model as it is: a line on standard error says so, once for each reason.
+        """
+        if not 0 < seconds < 1e6:
+            raise InvalidArgumentError(f"follow: seconds={seconds!r}; a number above 0 is possible")
+        if self._follower is None:
+            self._follower = _Follower(self._native.retain(), self.folder, float(seconds))
+
+    def __repr__(self) -> str:
+        return f"Predictor({self.folder!r}: {', '.join(self.feeds)} -> {', '.join(self.fetches)})"
+
+
+class _Follower:
+    """A thread that refreshes a predictor. It knows the native predictor alone, so that the Python one may go."""
+
+    def __init__(self, native: Native, folder: str, seconds: float) -> None:
+        self._native, self._folder, self._seconds = native, folder, seconds
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="trireme-follow", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        is_new, said = ffi.new("bool *"), ""
+        while not self._over.wait(self._seconds):
+            try:
+                check(lib.tr_predictor_refresh(self._native.ptr, is_new))
+                said = ""
+            except TriremeError as error:
+                if str(error) != said:
+                    said = str(error)
+                    print(f"trireme: {self._folder}: the newest export cannot be served: {said}", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        self._over.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        self._native.release()
+
+
+__all__ = ["Predictor"]

@@ -1,0 +1,256 @@
+/* predictor.c - the model that is served, and the runners that threads take and give back. */
+#include "serving/model.h"
+#include "serving/trireme_serving.h"
+
+#include "framework/memory.h"
+#include "framework/tensor.h"
+#include "pserver/trireme_dist.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tr_predictor {
+    pthread_mutex_t lock;             /* of `model`, its users and its idle runners */
+    tr_model       *model;            /* that new runs take */
+    char           *folder;
+    bool            is_export;
+    tr_model_ends   feeds, fetches;   /* as at first; those of newer models are the same */
+    atomic_llong    allocations;      /* of runners */
+};
+
+/* == life ========================================================================================= */
+
+static void copy_ends(tr_model_ends *to, const tr_model_ends *from)
+{
+    to->count = from->count;
+    to->name = tr__must_array((size_t)from->count + 1, sizeof *to->name);
+    for (int i = 0; i < from->count; i++)
+        to->name[i] = tr__must_strdup(from->name[i]);
+}
+
+static void free_ends(tr_model_ends *ends)
+{
+    for (int i = 0; i < ends->count; i++)
+        free(ends->name[i]);
+    free(ends->name);
+}
+
+static tr_status load_newest(tr_model **out, const char *folder)
+{
+    tr_export export;
+
+    TR_TRY(tr_export_read(&export, folder));
+    const tr_status status = tr_model_load(out, &export, NULL, NULL);
+    tr_export_deinit(&export);
+    return status;
+}
+
+static tr_status load_saved(tr_model **out, const char *folder, const char *model_file, const char *params_file)
+{
+    tr_export lone = {.count = 1};
+
+    lone.part[0] = tr__must_strdup(folder);
+    const tr_status status = tr_model_load(out, &lone, model_file, params_file);
+    tr_export_deinit(&lone);
+    return status;
+}
+
+tr_status tr_predictor_load_files(tr_predictor **out, const char *folder, const char *model_file, const char *params_file)
+{
+    tr_model  *model = NULL;
+    const bool is_export = !model_file && !params_file && tr_export_is(folder);
+
+    TR_TRY(tr_dist_init());
+    TR_TRY(is_export ? load_newest(&model, folder) : load_saved(&model, folder, model_file, params_file));
+    tr_predictor *predictor = tr__must_alloc(sizeof *predictor);
+    pthread_mutex_init(&predictor->lock, NULL);
+    atomic_init(&predictor->allocations, 0);
+    predictor->model = model;
+    predictor->folder = tr__must_strdup(folder);
+    predictor->is_export = is_export;
+    copy_ends(&predictor->feeds, &model->feeds);
+    copy_ends(&predictor->fetches, &model->fetches);
+    *out = predictor;
+    return TR_OK;
+}
+
+tr_status tr_predictor_load(tr_predictor **out, const char *folder)
+{
+    return tr_predictor_load_files(out, folder, NULL, NULL);
+}
+
+void tr_predictor_free(tr_predictor *predictor)
+{
+    if (!predictor)
+        return;
+    tr_model_free(predictor->model);
+    pthread_mutex_destroy(&predictor->lock);
+    free_ends(&predictor->feeds);
+    free_ends(&predictor->fetches);
+    free(predictor->folder);
+    free(predictor);
+}
+
+/* == what it takes and gives ========================================================================= */
+
+int tr_predictor_feed_count(const tr_predictor *predictor)
+{
+    return predictor->feeds.count;
+}
+
+const char *tr_predictor_feed(const tr_predictor *predictor, int index)
+{
+    return index >= 0 && index < predictor->feeds.count ? predictor->feeds.name[index] : NULL;
+}
+
+int tr_predictor_fetch_count(const tr_predictor *predictor)
+{
+    return predictor->fetches.count;
+}
+
+const char *tr_predictor_fetch(const tr_predictor *predictor, int index)
+{
+    return index >= 0 && index < predictor->fetches.count ? predictor->fetches.name[index] : NULL;
+}
+
+/* == taking a model and a runner ====================================================================== */
+
+static tr_model *take_model(tr_predictor *predictor)
+{
+    pthread_mutex_lock(&predictor->lock);
+    tr_model *model = predictor->model;
+    model->users++;
+    pthread_mutex_unlock(&predictor->lock);
+    return model;
+}
+
+/* The last user of a model that is served no more frees it. */
+static void leave_model(tr_predictor *predictor, tr_model *model)
+{
+    pthread_mutex_lock(&predictor->lock);
+    const bool is_last = --model->users == 0;
+    pthread_mutex_unlock(&predictor->lock);
+    if (is_last)
+        tr_model_free(model);
+}
+
+static tr_status take_runner(tr_runner **out, tr_predictor *predictor, tr_model *model)
+{
+    pthread_mutex_lock(&predictor->lock);
+    *out = model->idle;
+    if (*out)
+        model->idle = (*out)->next;
+    pthread_mutex_unlock(&predictor->lock);
+    if (*out)
+        return TR_OK;
+    atomic_fetch_add(&predictor->allocations, 1);
+    return tr_runner_new(out, model);
+}
+
+static void leave_runner(tr_predictor *predictor, tr_runner *runner)
+{
+    pthread_mutex_lock(&predictor->lock);
+    runner->next = runner->model->idle;
+    runner->model->idle = runner;
+    pthread_mutex_unlock(&predictor->lock);
+}
+
+tr_status tr_predictor_run(tr_predictor *predictor, const tr_feed *feeds, tr_tensor *const *results)
+{
+    tr_model *model = take_model(predictor);
+    tr_runner *runner = NULL;
+    tr_status status = take_runner(&runner, predictor, model);
+
+    if (status == TR_OK) {
+        status = tr_runner_run(runner, feeds, results);
+        leave_runner(predictor, runner);
+    }
+    leave_model(predictor, model);
+    return status;
+}
+
+tr_status tr_predictor_feed_type(const tr_predictor *predictor, int index, tr_dtype *dtype, int *rank, int64_t *dims, int *lod_level)
+{
+    const tr_var_desc *var = tr_model_feed(predictor->model, index);
+
+    if (!var)
+        return tr_fail(TR_ERANGE, "feed %d of a model with %d", index, predictor->feeds.count);
+    *dtype = tr_var_desc_dtype(var);
+    *rank = tr_var_desc_rank(var);
+    memcpy(dims, tr_var_desc_dims(var), (size_t)*rank * sizeof *dims);
+    *lod_level = tr_var_desc_lod_level(var);
+    return TR_OK;
+}
+
+/* == newer exports ==================================================================================== */
+
+static bool has_names(const tr_model_ends *ends, const tr_model_ends *of)
+{
+    bool same = ends->count == of->count;
+
+    for (int i = 0; same && i < ends->count; i++)
+        same = strcmp(ends->name[i], of->name[i]) == 0;
+    return same;
+}
+
+static tr_status load_if_newer(tr_model **out, tr_predictor *predictor)
+{
+    tr_export export;
+    tr_status status = TR_OK;
+
+    TR_TRY(tr_export_read(&export, predictor->folder));
+    if (export.version != predictor->model->version)
+        status = tr_model_load(out, &export, NULL, NULL);
+    tr_export_deinit(&export);
+    return status;
+}
+
+tr_status tr_predictor_refresh(tr_predictor *predictor, bool *is_new)
+{
+    tr_model *model = NULL;
+
+    *is_new = false;
+    if (!predictor->is_export)
+        return TR_OK;
+    TR_TRY(load_if_newer(&model, predictor));
+    if (!model)
+        return TR_OK;
+    if (!has_names(&predictor->feeds, &model->feeds) || !has_names(&predictor->fetches, &model->fetches)) {
+        tr_model_free(model);
+        return tr_fail(TR_EINVAL, "the newer export in '%s' takes or gives other variables than the model that is served", predictor->folder);
+    }
+    pthread_mutex_lock(&predictor->lock);
+    tr_model *old = predictor->model;
+    predictor->model = model;
+    pthread_mutex_unlock(&predictor->lock);
+    leave_model(predictor, old);
+    *is_new = true;
+    return TR_OK;
+}
+
+int64_t tr_predictor_version(const tr_predictor *predictor)
+{
+    tr_predictor *p = (tr_predictor *)(uintptr_t)predictor;
+
+    pthread_mutex_lock(&p->lock);
+    const int64_t version = p->model->version;
+    pthread_mutex_unlock(&p->lock);
+    return version;
+}
+
+int64_t tr_predictor_step(const tr_predictor *predictor)
+{
+    tr_predictor *p = (tr_predictor *)(uintptr_t)predictor;
+
+    pthread_mutex_lock(&p->lock);
+    const int64_t step = p->model->step;
+    pthread_mutex_unlock(&p->lock);
+    return step;
+}
+
+int64_t tr_predictor_allocations(const tr_predictor *predictor)
+{
+    return atomic_load(&predictor->allocations) + tr__tensor_allocations();
+}

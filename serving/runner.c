@@ -1,0 +1,63 @@
+/* runner.c - one run of a model at a time: see model.h. */
+#include "framework/memory.h"
+#include "serving/model.h"
+
+#include <stdlib.h>
+
+static tr_status prepare(tr_runner *runner)
+{
+    const tr_model *model = runner->model;
+
+    return tr_executor_prepare(&runner->plan, runner->executor, runner->program, runner->scope, model->feeds.count,
+                               (const char *const *)model->feeds.name, model->fetches.count, (const char *const *)model->fetches.name);
+}
+
+tr_status tr_runner_new(tr_runner **out, tr_model *model)
+{
+    tr_runner *runner = tr__must_alloc(sizeof *runner);
+    tr_status  status;
+
+    runner->model = model;
+    runner->program = tr_program_clone(model->program);
+    runner->scope = tr_scope_new(model->scope);
+    runner->executor = tr_executor_new();
+    runner->feed = tr__must_array((size_t)model->feeds.count + 1, sizeof *runner->feed);
+    runner->result = tr__must_array((size_t)model->fetches.count + 1, sizeof *runner->result);
+    for (int i = 0; i < model->fetches.count; i++)
+        runner->result[i] = tr_tensor_new();
+    status = runner->program && runner->scope && runner->executor ? prepare(runner) : tr_fail(TR_ENOMEM, "no memory for a run");
+    if (status != TR_OK) {
+        tr_runner_free(runner);
+        return status;
+    }
+    *out = runner;
+    return TR_OK;
+}
+
+void tr_runner_free(tr_runner *runner)
+{
+    if (!runner)
+        return;
+    for (int i = 0; i < runner->model->fetches.count; i++)
+        tr_tensor_free(runner->result[i]);
+    tr_executor_free(runner->executor);
+    tr_scope_free(runner->scope);
+    tr_program_free(runner->program);
+    free(runner->result);
+    free(runner->feed);
+    free(runner);
+}
+
+tr_status tr_runner_run(tr_runner *runner, const tr_feed *feeds, tr_tensor *const *results)
+{
+    const tr_model *model = runner->model;
+
+    for (int i = 0; i < model->feeds.count; i++) {
+        runner->feed[i] = feeds[i];
+        runner->feed[i].name = model->feeds.name[i];
+    }
+    TR_TRY(tr_plan_run(runner->plan, runner->feed, runner->result));
+    for (int i = 0; i < model->fetches.count; i++)
+        TR_TRY(tr_tensor_copy(results[i], runner->result[i]));
+    return TR_OK;
+}

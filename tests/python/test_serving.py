@@ -1,0 +1,243 @@
+"""Serving: what a predictor gives is what the training's program gives, also while a job exports to it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import trireme as fluid
+from trireme import errors
+from trireme.serving import Exporter, Predictor, export_model, predict
+
+from job_support import SCRIPT, Launched, alone, environment, needs_mpi
+
+CLICK = SCRIPT.with_name("click.py")
+
+
+class Model:
+    """Rows of a table, summed, and a dense layer."""
+
+    def __init__(self) -> None:
+        self.ids = fluid.layers.data("ids", [3, 1], dtype="int64")
+        self.y = fluid.layers.data("y", [1])
+        rows = fluid.layers.embedding(self.ids, [1 << 40, 8], is_distributed=True,
+                                      param_attr=fluid.ParamAttr("table", initializer=fluid.initializer.Uniform(-0.1, 0.1)))
+        self.click = fluid.layers.fc(fluid.layers.reduce_sum(rows, dim=1), 1, act="sigmoid")
+        self.loss = fluid.layers.mean(fluid.layers.square_error_cost(self.click, self.y))
+        self.test = fluid.default_main_program().clone(for_test=True)
+        fluid.optimizer.Adagrad(0.1).minimize(self.loss)
+        self.exe = fluid.Executor()
+        self.exe.run(fluid.default_startup_program())
+        self.random = np.random.RandomState(0)
+
+    def step(self) -> None:
+        ids = self.random.randint(-20, 30, (16, 3, 1))
+        self.exe.run(feed={"ids": ids, "y": self.random.rand(16, 1).astype("float32")}, fetch_list=[self.loss])
+
+    def predict(self, ids: np.ndarray) -> np.ndarray:
+        return self.exe.run(self.test, feed={"ids": ids, "y": np.zeros((len(ids), 1), "float32")}, fetch_list=[self.click])[0]
+
+
+def test_each_export_gives_what_the_training_gives(tmp_path: Path) -> None:
+    model = Model()
+    exporter = Exporter(tmp_path / "exports", ["ids"], [model.click], model.exe, full_every=4, keep_seconds=0)
+    ids = np.arange(-30, 60).reshape(30, 3, 1)         # of which some have no row
+    model.step()
+    assert exporter.export().is_full
+    with Predictor(tmp_path / "exports") as predictor:
+        for number in range(2, 12):
+            model.step()
+            done = exporter.export()
+            assert done.is_full == (number % 4 == 1) and done.rows["table"] <= (50 if done.is_full else 48)
+            assert predictor.refresh() and predictor.version == number and not predictor.refresh()
+            assert np.array_equal(predictor.run({"ids": ids})[0], model.predict(ids))
+    names = sorted(path.name for path in (tmp_path / "exports").iterdir())
+    assert names == ["current", "delta-000000010", "delta-000000011", "full-000000009"]
+    again = Exporter(tmp_path / "exports", ["ids"], [model.click], model.exe).export()
+    assert again.is_full and again.version == 12       # another process goes on with a whole one
+
+
+def test_a_delta_has_the_rows_that_changed_alone(tmp_path: Path) -> None:
+    model = Model()
+    exporter = Exporter(tmp_path, ["ids"], [model.click], model.exe)
+    for _ in range(5):
+        model.step()
+    assert exporter.export().rows["table"] > 40
+    model.exe.run(feed={"ids": np.array([[[1], [2], [2]]]), "y": np.zeros((1, 1), "float32")}, fetch_list=[model.loss])
+    assert exporter.export().rows == {"table": 2}
+    assert exporter.export().rows == {"table": 0}
+
+
+def test_many_threads_run_one_model(tmp_path: Path) -> None:
+    model = Model()
+    model.step()
+    export_model(tmp_path, ["ids"], [model.click], model.exe)
+    ids = np.arange(30).reshape(10, 3, 1)
+    expected, failed = model.predict(ids), []
+    with Predictor(tmp_path) as predictor:
+        def run() -> None:
+            for _ in range(50):
+                if not np.array_equal(predictor.run({"ids": ids})[0], expected):
+                    failed.append("a result differs")
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not failed
+
+
+def dense_model(folder: Path, **how: str) -> None:
+    x = fluid.layers.data("x", [2])
+    y = fluid.layers.fc(x, 1, param_attr=fluid.initializer.Constant(2.0), bias_attr=False)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(folder), ["x"], [y], exe, **how)
+
+
+def test_a_saved_model_is_served_from_one_file_or_many(tmp_path: Path) -> None:
+    dense_model(tmp_path / "many")
+    assert Predictor(tmp_path / "many").run({"x": np.ones((1, 2), "float32")})[0].tolist() == [[4.0]]
+    dense_model(tmp_path / "one", model_filename="net", params_filename="weights")
+    with pytest.raises(errors.FileError, match="__model__"):
+        Predictor(tmp_path / "one")
+    assert Predictor(tmp_path / "one", "net", "weights").run({"x": np.ones((1, 2), "float32")})[0].tolist() == [[4.0]]
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    dense_model(tmp_path / "model")
+    predictor = Predictor(tmp_path / "model")
+    with pytest.raises(errors.NotFoundError, match=r"feed 'X' is no variable of the model; did you mean 'x'\?"):
+        predictor.run({"X": np.ones((1, 2), "float32")})
+    with pytest.raises(errors.NotFoundError, match="the feed lacks 'x'"):
+        predictor.run({})
+    with pytest.raises(errors.DTypeError, match=r"give x\.astype\('float32'\)"):
+        predictor.run({"x": np.ones((1, 2))})
+    with pytest.raises(errors.ShapeError, match=r"shape \[1, 3\], the model wants \[\?, 2\]"):
+        predictor.run({"x": np.ones((1, 3), "float32")})
+    predictor.close()
+    with pytest.raises(errors.InvalidArgumentError, match="closed"):
+        predictor.run({"x": np.ones((1, 2), "float32")})
+    with pytest.raises(errors.NotFoundError, match="there is no folder"):
+        Predictor(tmp_path / "none")
+    model = Model()
+    fluid.io.save_inference_model(str(tmp_path / "tables"), ["ids"], [model.click], model.exe)
+    with pytest.raises(errors.UnsupportedError, match="was not exported for serving"):
+        Predictor(tmp_path / "tables")
+
+
+@pytest.mark.parametrize(("form", "lines"), [
+    ("json", ['{"x": [1, 2]}', "[3, 4]"]), ("csv", ["1,2", "3,4"]), ("multislot", ["2 1 2", "2 3 4"])])
+def test_lines_are_predicted(tmp_path: Path, form: str, lines: list[str], capsys: pytest.CaptureFixture[str],
+                             monkeypatch: pytest.MonkeyPatch) -> None:
+    from trireme.cli import main
+
+    dense_model(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines) + "\n\n"))
+    assert main(["predict", str(tmp_path), "--format", form]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [6.0, 14.0]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n" + {"json": '{"y": 1}', "csv": "1,2,3", "multislot": "3 1 2"}[form]))
+    assert main(["predict", str(tmp_path), "--format", form]) == 2
+    assert "standard input, line 2: " in capsys.readouterr().err
+
+
+def test_sequences_are_predicted() -> None:
+    ids = fluid.layers.data("ids", [1], dtype="int64", lod_level=1)
+    total = fluid.layers.sequence_pool(fluid.layers.cast(ids, "float32"), "sum")
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model("model", ["ids"], [total], exe)
+    with Predictor("model") as predictor:
+        rows = [predict._parse(predictor._feeds, "multislot", ",", 1, line) for line in ("3 1 2 3", "1 7")]
+        assert list(predict.predict(predictor, rows)) == ["6.0", "7.0"]
+
+
+FOLLOW = """
+import sys, time
+import numpy as np
+import trireme as fluid
+folder, data, out = sys.argv[1:]
+while True:
+    try:
+        predictor = fluid.serving.Predictor(folder)
+        break
+    except fluid.TriremeError:
+        time.sleep(0.02)
+predictor.follow(0.05)
+feed = {"user": np.array([[1]]), "ad": np.array([[2]]), "site": np.array([[3]]), "price": np.ones((1, 1), "float32")}
+seen = 0
+for line in sys.stdin:                                 # each line asks for what is served now
+    click, = predictor.run(feed)
+    print(predictor.version, click.item(), flush=True)
+with np.load(data) as arrays:
+    predictor.refresh()
+    np.save(out, predictor.run({name: arrays[name] for name in ("user", "ad", "site", "price")})[0])
+"""
+
+
+def click_files(folder: Path) -> tuple[Path, Path]:
+    """Write lines whose clicks follow from hidden weights of users, ads and sites."""
+    random, paths = np.random.RandomState(1), (folder / "train.tsv", folder / "held-out.tsv")
+    weights = random.randn(3, 30)
+    for path, count in zip(paths, (1280, 400)):
+        chosen, price = random.randint(0, 30, (count, 3)), random.rand(count)
+        score = 2 * (weights[np.arange(3), chosen].sum(axis=1) - price)
+        clicks = random.rand(count) < 1 / (1 + np.exp(-score))
+        lines = [f"u{u}\ta{a}\ts{s}\t{p:.3f}\t{int(c)}\n" for (u, a, s), p, c in zip(chosen, price, clicks)]
+        path.write_text("user\tad\tsite\tprice\tclick\n" + "".join(lines))
+    return paths
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@needs_mpi
+@pytest.mark.mpi
+def test_the_click_model_of_a_first_hour(tmp_path: Path) -> None:
+    """A job of two servers and two trainers stops early by its own area under the curve, goes on from a checkpoint, and is served by a process that follows."""
+    data, held_out = click_files(tmp_path)
+    alone(data, "--held-out", held_out, "--export", tmp_path / "alone", "--history", tmp_path / "alone.csv", script=CLICK)
+    words = (data, "--held-out", held_out, "--export", tmp_path / "exports", "--history", tmp_path / "job.csv", "--out", tmp_path / "out.npz")
+    kept = ("--checkpoint", tmp_path / "kept", "--checkpoint-steps", 10)
+    code, text = Launched(2, 2, *words, "--epochs", 2, script=CLICK, options=kept).end()
+    assert code == 0 and text.count("step 5: loss=") == 2, text       # once for the job, in each of two epochs
+
+    follower = subprocess.Popen([sys.executable, "-c", FOLLOW, str(tmp_path / "exports"), str(tmp_path / "out.npz"), str(tmp_path / "served.npy")],
+                                env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        job = Launched(2, 2, *words, "--pause", 0.05, script=CLICK, options=(*kept, "--resume"))
+        seen: dict[int, float] = {}
+
+        def follows() -> bool:
+            follower.stdin.write("now\n")
+            follower.stdin.flush()
+            version, click = follower.stdout.readline().split()
+            seen[int(version)] = float(click)
+            return len(seen) >= 3
+        job.wait_for(follows, "three exports that were served")
+        code, text = job.end()
+        assert code == 0 and "EarlyStopping: the training has ended behind epoch" in text, text
+        assert len(set(seen.values())) >= 2, seen
+        follower.communicate(timeout=60)
+    finally:
+        follower.kill()
+    with np.load(tmp_path / "out.npz") as out:
+        assert np.allclose(np.load(tmp_path / "served.npy"), out["click"], rtol=1e-6)
+    expected, got = table(tmp_path / "alone.csv"), table(tmp_path / "job.csv")
+    assert len(expected) == len(got) < 20
+    for a, b in zip(expected, got):
+        assert float(a["loss"]) == pytest.approx(float(b["loss"]), abs=1e-3)
+        assert float(a["val_auc"]) == pytest.approx(float(b["val_auc"]), abs=2e-3)
+    assert float(got[-1]["val_auc"]) > 0.75
+
+
