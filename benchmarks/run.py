@@ -26,6 +26,10 @@ from rows import ROWS
 
 HERE = Path(__file__).parent
 CHECKED_STEPS, TOLERANCE = 4, 1e-4
+PRECISIONS = ("float32", "bfloat16", "mixed")    # "mixed" stores activations and their gradients in bfloat16, too
+HALF_STEPS, HALF_TOLERANCE = 48, 0.02            # of rows in bfloat16; the tolerance is a part of the first loss
+HALF_TARGETS = {"mlpbig_sgd": 1.2, "lstm": 1.2, "resnet20": 1.2, "widedeep_sgd": 1.2, "lenet5": 2.0, "widedeep_adam": 2.0,
+                "deepfm_adam": 2.0}              # beside PyTorch's autocast, with any number of threads
 SLICE_MS = 250                                  # of one side in one round
 QUIET = 0.08                                    # part of the CPUs
 
@@ -33,9 +37,9 @@ QUIET = 0.08                                    # part of the CPUs
 class Side:
     """A process that runs one row in one system."""
 
-    def __init__(self, name: str, row: str, threads: int, python: str) -> None:
+    def __init__(self, name: str, row: str, threads: int, python: str, precision: str = "float32") -> None:
         self.name, self.ms, self.said = name, [], tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([python, HERE / "worker.py", name, row, str(threads)], text=True,
+        self.process = subprocess.Popen([python, HERE / "worker.py", name, row, str(threads), precision], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
                                         env={**os.environ, "JAX_PLATFORMS": "cpu"})
         hello = self._read()
@@ -66,13 +70,16 @@ class Side:
         self.process.wait(60)
 
 
-def check_losses(row: str, sides: list[Side], tolerance: float = TOLERANCE) -> None:
-    losses = {side.name: side.ask("check", CHECKED_STEPS)["losses"] for side in sides}
-    ours = losses["trireme"]
+def check_losses(row: str, sides: list[Side], tolerance: float = TOLERANCE, steps: int = CHECKED_STEPS, part: float = 0) -> float:
+    """Return how far the losses of trireme and a peer are apart at most: `tolerance`, or `part` of the first loss, is too far."""
+    losses = {side.name: side.ask("check", steps)["losses"] for side in sides}
+    ours, furthest = losses["trireme"], 0.0
     for name, theirs in losses.items():
         worst = max(abs(a - b) for a, b in zip(ours, theirs))
-        if not worst <= tolerance:
+        furthest = max(furthest, worst)
+        if not worst <= max(tolerance, part * abs(theirs[0])):
             sys.exit(f"{row}: the losses of trireme {ours} and {name} {theirs} differ by {worst:.2g}: not the same model")
+    return furthest
 
 
 def busy_seconds() -> float:
@@ -101,7 +108,7 @@ def quartiles(values: list[float]) -> list[float]:
 def measure(name: str, threads: int, power: dict, options: argparse.Namespace) -> dict:
     clock = "cpu_ms" if options.cpu_time else "ms"
     row, skipped = ROWS[name](), {}
-    sides = [Side(side, name, threads, sys.executable if side == "trireme" else options.peer_python)
+    sides = [Side(side, name, threads, sys.executable if side == "trireme" else options.peer_python, options.precision)
              for side in ("trireme", "torch", "jax")]
     for side in sides:
         if side.skip:
@@ -109,13 +116,15 @@ def measure(name: str, threads: int, power: dict, options: argparse.Namespace) -
     sides = [side for side in sides if not side.skip]
     if "trireme" in skipped:
         sys.exit(f"trireme cannot run here: {skipped['trireme']}")
-    check_losses(name, sides)
+    is_exact = options.precision == "float32"
+    apart = check_losses(name, sides) if is_exact else check_losses(name, sides, steps=HALF_STEPS, part=HALF_TOLERANCE)
+    target = row.targets[min(threads, 2) - 1] if is_exact else HALF_TARGETS.get(name, 1.0)
     steps = {}
     for side in sides:                           # the second slice knows how long a warm step takes
         for guess in (3, max(3, int(SLICE_MS / 4 / side.ask("time", 3)["ms"]))):
             steps[side.name] = max(2, int(SLICE_MS / side.ask("time", guess)["ms"]))
     others = take_rounds(sides, steps, options.rounds, 0 if options.cpu_time else options.patience, threads, clock)
-    result = {"row": name, "threads": threads, "skipped": skipped, "others": others, "target": row.targets[min(threads, 2) - 1],
+    result = {"row": name, "threads": threads, "skipped": skipped, "others": others, "target": target, "losses_apart": apart,
               "version": {side.name: side.version for side in sides},
               "ms": {side.name: statistics.median(side.ms) for side in sides},
               "best_ms": {side.name: min(side.ms) for side in sides},
@@ -156,6 +165,8 @@ def main() -> None:
     options.add_argument("--threads", type=numbers, default=[1, 2])
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--patience", type=float, default=60, help="seconds that a row waits for quiet rounds: %(default)s")
+    options.add_argument("--precision", choices=PRECISIONS, default="float32",
+                         help="bfloat16: products in it, beside PyTorch's autocast; mixed: activations are stored in it, too")
     options.add_argument("--cpu-time", action="store_true", help="compare CPU time: for one thread on a busy machine")
     options.add_argument("--json", type=Path, help="write all figures there")
     options.add_argument("--peer-python", default=os.environ.get("TRIREME_PEER_PYTHON", sys.executable),

@@ -5,6 +5,8 @@ import torch.nn.functional as F
 from torch import nn
 
 NAME = "torch"
+PRECISIONS = ("bfloat16", "mixed")               # both are its autocast
+autocast = False                                 # set by prepare
 
 
 def _linear(params, i):
@@ -38,7 +40,8 @@ def _step(optimizers, loss_of):
     def step(batch):
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(batch)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = loss_of(batch)
         loss.backward()
         for optimizer in optimizers:
             optimizer.step()
@@ -156,7 +159,9 @@ def deepfm_adam(params):
     return _ctr(params, _sparse_adam, with_products=True)
 
 
-def prepare(name, row, threads):
+def prepare(name, row, threads, precision="float32"):
+    global autocast
+    autocast = precision != "float32"
     torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
     step = globals()[name](row.params)

@@ -6,6 +6,7 @@ import trireme as fluid
 
 layers = fluid.layers
 NAME = "trireme"
+PRECISIONS = ("bfloat16", "mixed")               # of products alone; of stored activations and gradients, too
 
 
 def _attr(name):
@@ -154,10 +155,12 @@ def _fed(value, var):
     return fluid.create_lod_tensor(value.reshape(-1, 1), [[length] * count], fluid.CPUPlace())
 
 
-def prepare(name, row, threads, replicas=0):
+def prepare(name, row, threads, precision="float32", replicas=0):
     """Return (feeds ready to use, step): step(feed) trains once and returns the loss, with `replicas` that of each."""
     fluid.core.lib.tr_set_num_threads(threads)
     loss, optimizer = globals()[name]()
+    if precision == "bfloat16":
+        fluid.set_matmul_precision("bfloat16")
     optimizer.minimize(loss)
     exe, main = fluid.Executor(fluid.CPUPlace()), fluid.default_main_program()
     exe.run(fluid.default_startup_program())

@@ -1,6 +1,6 @@
-"""One side of a row in a process of its own, told over a pipe what to do: worker.py SIDE ROW THREADS.
+"""One side of a row in a process of its own, told over a pipe what to do: worker.py SIDE ROW THREADS [PRECISION].
 
-SIDE is trireme, torch or jax. It answers one line of JSON for each line it reads: to `check K` the losses of the first K
+SIDE is trireme, torch or jax. PRECISION is one of run.PRECISIONS; a side that has no such precision says so and ends. It answers one line of JSON for each line it reads: to `check K` the losses of the first K
 steps, to `time N` the milliseconds of a step on average of N (by the clock, and of the CPU), to `memory` its peak. It ends with its input.
 """
 
@@ -14,6 +14,7 @@ import time
 
 def main() -> None:
     side, name, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    precision = sys.argv[4] if len(sys.argv) > 4 else "float32"
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)                                # what a library prints is no answer
 
@@ -30,7 +31,9 @@ def main() -> None:
     from rows import ROWS
     if not hasattr(module, name):
         return answer(skip="row not written for it")
-    feeds, step = module.prepare(name, ROWS[name](), threads)
+    if precision != "float32" and precision not in getattr(module, "PRECISIONS", ()):
+        return answer(skip=f"rows not written in {precision}")
+    feeds, step = module.prepare(name, ROWS[name](), threads, *([precision] if precision != "float32" else []))
     answer(version=module.version())
     at = 0
     for line in sys.stdin:

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/half.h"
 #include "framework/infer.h"
 #include "framework/interrupt.h"
 #include "framework/op_registry.h"
@@ -412,6 +413,11 @@ static bool is_finite_tensor(const tr_tensor *tensor)
         for (int64_t i = 0; i < n; i++)
             if (!isfinite(((const double *)tensor->data)[i]))
                 return false;
+    } else if (tr_dtype_is_half(tensor->dtype)) {
+        const uint16_t exponent = tensor->dtype == TR_BF16 ? 0x7f80 : 0x7c00;
+        for (int64_t i = 0; i < n; i++)
+            if ((((const uint16_t *)tensor->data)[i] & exponent) == exponent)
+                return false;
     }
     return true;
 }
@@ -541,11 +547,22 @@ tr_var *tr_frame_find(tr_frame *frame, const char *name)
     return NULL;
 }
 
+/* Of a stand-in (widened.h). Where the shape of the output was known, it has its memory already. */
+static tr_status resize_stand_in(tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape)
+{
+    const tr_dtype wide = tr_dtype_is_half(dtype) ? TR_FP32 : dtype;
+
+    if (!tensor->buffer && tensor->dtype == wide && tr_shape_equal(&tensor->shape, shape))
+        return TR_OK;
+    return tr__tensor_reserve(tensor, wide, shape);
+}
+
 tr_status tr_run_resize(const tr_run *io, int slot, int index, tr_dtype dtype, const tr_shape *shape)
 {
     if (index >= io->outs[slot].count || !io->outs[slot].item[index])
         return tr_fail(TR_EINVAL, "%s: output %s is missing", io->step->op->type, tr__op_proto(io->step->op)->out[slot].name);
-    return tr__tensor_reserve(io->outs[slot].item[index], dtype, shape);
+    tr_tensor *tensor = io->outs[slot].item[index];
+    return io->is_widened ? resize_stand_in(tensor, dtype, shape) : tr__tensor_reserve(tensor, dtype, shape);
 }
 
 tr_status tr_run_scratch(void **out, const tr_run *io, size_t bytes)

@@ -40,6 +40,7 @@ enum {
     TR_SLOT_ANY_KIND = 128,           /* arrays, tables, ...: infer looks at the kind */
     TR_SLOT_ANY_TYPE = 256,           /* infer looks at the type: ids, lengths, flags */
     TR_SLOT_HOLES = 512,              /* of a repeated slot: some arguments may be @EMPTY@ */
+    TR_SLOT_WIDE = 1024,              /* float32, too, where the kernel's type is stored in 16 bits: parameters and statistics of norms */
     TR_SLOT_PUBLIC = 63               /* what trireme.h tells of the flags */
 };
 
@@ -159,6 +160,7 @@ typedef struct tr_run {
     const tr_args    *ins, *outs;     /* all of them */
     const void       *attrs;
     uint64_t          random_key;     /* of operators with .is_random: see framework/random.h */
+    bool              is_widened;     /* arguments of 16 bits are handed to it as float32 (widened.h) */
     tr_frame         *frame;          /* what is being run; for control flow and scratch memory */
     const tr_step    *step;
 } tr_run;
@@ -192,11 +194,15 @@ typedef struct tr_kernels {
 typedef uint64_t tr_types;
 
 #define TR_TYPE(dtype)      ((tr_types)1 << (dtype))
-#define TR_FLOAT_TYPES      (TR_TYPE(TR_FP32) | TR_TYPE(TR_FP64))
+#define TR_FLOAT_TYPES      (TR_TYPE(TR_FP32) | TR_TYPE(TR_FP64) | TR_TYPE(TR_BF16) | TR_TYPE(TR_FP16))
 
-#define TR_FLOAT_KERNELS(name)   {{[TR_FP32] = name##_f32, [TR_FP64] = name##_f64}}
-#define TR_NUMBER_KERNELS(name)  {{[TR_FP32] = name##_f32, [TR_FP64] = name##_f64, \
-                                   [TR_INT32] = name##_i32, [TR_INT64] = name##_i64}}
+/* The kernel of float32 for tensors of 16 bits (widened.h), which are stored and not computed in. */
+tr_status tr__run_widened(const tr_run *io);
+
+#define TR_FLOAT_TABLE(name)     [TR_FP32] = name##_f32, [TR_FP64] = name##_f64, \
+                                 [TR_BF16] = tr__run_widened, [TR_FP16] = tr__run_widened
+#define TR_FLOAT_KERNELS(name)   {{TR_FLOAT_TABLE(name)}}
+#define TR_NUMBER_KERNELS(name)  {{TR_FLOAT_TABLE(name), [TR_INT32] = name##_i32, [TR_INT64] = name##_i64}}
 
 /* == gradients ================================================================================ */
 
@@ -272,6 +278,8 @@ struct tr_op {
                                          unless the caller allows it (tr_program_check_io) */
     bool                is_random;    /* wants random_key */
     bool                is_varying;   /* random_key changes from run to run (dropout), not only from op to op */
+    bool                is_itemwise;  /* element i of an output depends on elements i of inputs alone, where all have as many; the kernel then
+                                         cannot fail and takes no scratch memory (widened.h) */
     bool                has_block;    /* runs a sub-block: attribute sub_block */
     bool                awaits;       /* waits for memory that comes late; a program with such operators has one before each first
                                          reader of it (framework/late.h) */

@@ -63,6 +63,7 @@ typedef struct tr_workspace {
     int           precision;          /* of products; -1: the process's */
     tr_tensor     arena;              /* grows to the largest layout */
     tr_tensor     scratch;
+    tr_tensor     widened;            /* arguments of 16 bits as floats, for one step (widened.h) */
 } tr_workspace;
 
 struct tr_plan {

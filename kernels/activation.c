@@ -60,10 +60,10 @@ enum {
     };                                                                                              \
     TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = tr__infer_like_first, \
                    .kernels = TR_FLOAT_KERNELS(name), .grad = &name##_rule,                         \
-                   .inplace = {{X, OUT}}, .inplace_count = 1);                                      \
+                   .inplace = {{X, OUT}}, .inplace_count = 1, .is_itemwise = true);                                      \
     TR_REGISTER_OP(name##_grad, .locality = TR_POINTWISE, .grad_of = &tr_op_record_##name, .infer = tr__infer_like_first, \
                    .kernels = TR_FLOAT_KERNELS(name##_grad),                                        \
-                   .inplace = {{DOUT, DX}}, .inplace_count = 1);
+                   .inplace = {{DOUT, DX}}, .inplace_count = 1, .is_itemwise = true);
 
 ACTIVATION(abs,         "Out = |X|",                      TR_ATTRS(LIBRARY_ATTRS))
 ACTIVATION(acos,        "Out = arc cosine of X",          NO_ATTRS)

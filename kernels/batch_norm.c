@@ -28,12 +28,14 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Y = (X - mean) / sqrt(variance + epsilon) * Scale + Bias for each channel.",
     .in = TR_SLOTS({"X", "[batch, channels, ...] float, or [batch, ..., channels] with data_layout NHWC"},
-                   {"Scale", "[channels]"}, {"Bias", "[channels]"},
-                   {"Mean", "[channels]; the running mean"}, {"Variance", "[channels]; the running variance"}),
-    .out = TR_SLOTS({"Y", "like X; may share X's memory"}, {"MeanOut", "the same variable as Mean"},
-                    {"VarianceOut", "the same variable as Variance"},
-                    {"SavedMean", "[channels]; the mean that was used", TR_SLOT_INTERMEDIATE},
-                    {"SavedVariance", "[channels]; 1 / sqrt(variance + epsilon) that was used", TR_SLOT_INTERMEDIATE}),
+                   {"Scale", "[channels]", TR_SLOT_WIDE}, {"Bias", "[channels]", TR_SLOT_WIDE},
+                   {"Mean", "[channels]; the running mean", TR_SLOT_WIDE},
+                   {"Variance", "[channels]; the running variance", TR_SLOT_WIDE}),
+    .out = TR_SLOTS({"Y", "like X; may share X's memory"}, {"MeanOut", "the same variable as Mean", TR_SLOT_WIDE},
+                    {"VarianceOut", "the same variable as Variance", TR_SLOT_WIDE},
+                    {"SavedMean", "[channels]; the mean that was used", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
+                    {"SavedVariance", "[channels]; 1 / sqrt(variance + epsilon) that was used",
+                     TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, is_test, BOOL, "use the running statistics and leave them"),
                      TR_ATTR(attrs, momentum, FLOAT, "the running statistics' share in their next value", .number = 0.9,
                              .range = TR_BETWEEN(0, 1)),
@@ -65,12 +67,12 @@ static tr_status infer(const tr_infer *io)
     TR_TRY(tr__check_min_rank(io, "X", x, 2));
     const tr_shape channels = TR_SHAPE(x->shape.dim[channel_axis(io->attrs, x->shape.rank)]);
     for (int slot = SCALE; slot <= VARIANCE; slot++) {
-        TR_TRY(tr__check_dtype(io, names[slot], &io->in[slot], x->dtype));
+        TR_TRY(tr__check_beside(io, names[slot], &io->in[slot], x->dtype));
         TR_TRY(tr__check_shape(io, names[slot], &io->in[slot], &channels));
     }
     io->out[Y] = *x;
     for (int slot = MEAN_OUT; slot <= SAVED_INV_STD; slot++)
-        io->out[slot] = tr_meta_dense(x->dtype, io->in[SCALE].shape);
+        io->out[slot] = tr_meta_dense(io->in[slot == MEAN_OUT ? MEAN : slot == VARIANCE_OUT ? VARIANCE : SCALE].dtype, io->in[SCALE].shape);
     return TR_OK;
 }
 
@@ -82,7 +84,8 @@ static tr_status infer_grad(const tr_infer *io)
 
     TR_TRY(tr__check_min_rank(io, "X", x, 2));
     TR_TRY(tr__check_like(io, "Y@GRAD", &io->in[G_DY], x));
-    const tr_meta channels = tr_meta_dense(x->dtype, TR_SHAPE(x->shape.dim[channel_axis(io->attrs, x->shape.rank)]));
+    const tr_meta channels = tr_meta_dense(io->in[G_SCALE].dtype, TR_SHAPE(x->shape.dim[channel_axis(io->attrs, x->shape.rank)]));
+    TR_TRY(tr__check_beside(io, names[G_SCALE], &io->in[G_SCALE], x->dtype));
     for (int slot = G_SCALE; slot <= G_SAVED_INV_STD; slot++)
         TR_TRY(tr__check_like(io, names[slot], &io->in[slot], &channels));
     io->out[G_DX] = *x;

@@ -1,6 +1,8 @@
 /* check.c - see check.h. */
 #include "kernels/check.h"
 
+#include "framework/half.h"
+
 tr_status tr__check_dense(const tr_infer *io, const char *slot, const tr_meta *meta)
 {
     if (meta->kind != TR_KIND_TENSOR)
@@ -78,6 +80,13 @@ tr_status tr__check_dtype(const tr_infer *io, const char *slot, const tr_meta *m
         return tr_fail(TR_EDTYPE, "%s: %s must be %s, got %s", io->type, slot, tr_dtype_name(expected),
                        tr_dtype_name(meta->dtype));
     return TR_OK;
+}
+
+tr_status tr__check_beside(const tr_infer *io, const char *slot, const tr_meta *meta, tr_dtype x)
+{
+    if (tr_dtype_is_half(x) && meta->dtype == TR_FP32)
+        return TR_OK;
+    return tr__check_dtype(io, slot, meta, x);
 }
 
 tr_status tr__check_ids(const tr_infer *io, const char *slot, const tr_meta *meta, bool allow_int32)

@@ -19,6 +19,8 @@ tr_status tr__check_shape(const tr_infer *io, const char *slot, const tr_meta *m
 tr_status tr__check_same_shape(const tr_infer *io, const char *slot, const tr_meta *meta, const char *other_slot,
                                const tr_meta *other);
 tr_status tr__check_dtype(const tr_infer *io, const char *slot, const tr_meta *meta, tr_dtype expected);
+/* Of parameters and statistics of a norm: the type of X, or float32 where X is stored in 16 bits. */
+tr_status tr__check_beside(const tr_infer *io, const char *slot, const tr_meta *meta, tr_dtype x);
 /* Of a gradient operator, which knows less while a program is built: the type and shape of `expected`, where both are known. */
 tr_status tr__check_like(const tr_infer *io, const char *slot, const tr_meta *meta, const tr_meta *expected);
 /* The two dtypes that index something: int64, and int32 where `allow_int32`. */

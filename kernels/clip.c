@@ -56,9 +56,9 @@ static const tr_grad_rule grad = {
 };
 
 TR_REGISTER_OP(clip, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(clip),
-               .grad = &grad, .check = check, .inplace = {{X, OUT}}, .inplace_count = 1);
+               .grad = &grad, .check = check, .inplace = {{X, OUT}}, .inplace_count = 1, .is_itemwise = true);
 TR_REGISTER_OP(clip_grad, .locality = TR_POINTWISE, .grad_of = &tr_op_record_clip, .kernels = TR_FLOAT_KERNELS(clip_grad),
-               .inplace = {{GDOUT, GDX}}, .inplace_count = 1);
+               .inplace = {{GDOUT, GDX}}, .inplace_count = 1, .is_itemwise = true);
 
 #else /* -- kernels ---------------------------------------------------------------------------- */
 

@@ -81,7 +81,7 @@ TR_REGISTER_OP(dropout, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KER
                .is_random = true, .is_varying = true, .inplace = {{X, OUT}}, .inplace_count = 1);
 TR_REGISTER_OP(dropout_grad, .locality = TR_POINTWISE, .grad_of = &tr_op_record_dropout, .infer = infer_grad,
                .kernels = TR_FLOAT_KERNELS(dropout_grad), .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT,
-               .inplace = {{G_DOUT, G_DX}}, .inplace_count = 1);
+               .inplace = {{G_DOUT, G_DX}}, .inplace_count = 1, .is_itemwise = true);
 
 #else /* the kernels, for each T */
 

@@ -79,7 +79,7 @@ static tr_cut counts(const tr_run *io)
     };
 #define OPERATOR(name, kernel_table, infer_fn, ...)                                                 \
     TR_REGISTER_OP(name, .locality = TR_POINTWISE, .proto = &name##_proto, .infer = infer_fn, .kernels = kernel_table, \
-                   .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2, ##__VA_ARGS__);
+                   .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2, .is_itemwise = true, ##__VA_ARGS__);
 
 /* READ is TR_IN where the gradient reads the data of X and Y, TR_IN_SHAPE where it does not. */
 #define GRADIENT(name, READ)                                                                        \
@@ -88,7 +88,7 @@ static tr_cut counts(const tr_run *io)
     };                                                                                              \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name,                                    \
                    .kernels = TR_FLOAT_KERNELS(name##_grad),                                        \
-                   .inplace = {{GDOUT, GDX}}, .inplace_count = 1);
+                   .inplace = {{GDOUT, GDX}}, .inplace_count = 1, .is_itemwise = true);
 
 #define NUMBER_OPERATOR(name, op, formula, infer_fn, READ)                                          \
     FLOAT_KERNELS(name, op) INT_KERNELS(name, op) GRAD_KERNELS(name, op)                            \

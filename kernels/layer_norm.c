@@ -4,6 +4,7 @@
  * Mean and Variance. */
 #ifndef T
 
+#include "framework/half.h"
 #include "kernels/check.h"
 #include "kernels/math/norm.h"
 
@@ -21,9 +22,9 @@ typedef struct attrs {
 static const tr_op_proto proto = {
     .doc = "Y = (X - mean) / sqrt(variance + epsilon) * Scale + Bias for each row of X.",
     .in = TR_SLOTS({"X", "[rows..., columns...] float; rows are the dimensions before begin_norm_axis"},
-                   {"Scale", "[columns]", TR_SLOT_OPTIONAL}, {"Bias", "[columns]", TR_SLOT_OPTIONAL}),
-    .out = TR_SLOTS({"Y", "like X; may share X's memory"}, {"Mean", "[rows]", TR_SLOT_INTERMEDIATE},
-                    {"Variance", "[rows]", TR_SLOT_INTERMEDIATE}),
+                   {"Scale", "[columns]", TR_SLOT_OPTIONAL | TR_SLOT_WIDE}, {"Bias", "[columns]", TR_SLOT_OPTIONAL | TR_SLOT_WIDE}),
+    .out = TR_SLOTS({"Y", "like X; may share X's memory"}, {"Mean", "[rows]", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
+                    {"Variance", "[rows]", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE}),
     .attr = TR_ATTRS(TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5,
                              .range = TR_BETWEEN(0, 0.001)),
                      TR_ATTR(attrs, begin_norm_axis, INT, "the first dimension that belongs to the columns",
@@ -36,7 +37,7 @@ static tr_status check_vector(const tr_infer *io, const char *name, const tr_met
 {
     if (meta->kind == TR_KIND_NONE)
         return TR_OK;
-    TR_TRY(tr__check_dtype(io, name, meta, io->in[X].dtype));
+    TR_TRY(tr__check_beside(io, name, meta, io->in[X].dtype));
     return tr__check_shape(io, name, meta, &TR_SHAPE(columns));
 }
 
@@ -53,7 +54,7 @@ static tr_status infer(const tr_infer *io)
     TR_TRY(check_vector(io, "Scale", &io->in[SCALE], columns));
     TR_TRY(check_vector(io, "Bias", &io->in[BIAS], columns));
     io->out[Y] = io->in[X];
-    io->out[MEAN] = tr_meta_dense(io->in[X].dtype, TR_SHAPE(rows));
+    io->out[MEAN] = tr_meta_dense(tr_dtype_is_half(io->in[X].dtype) ? TR_FP32 : io->in[X].dtype, TR_SHAPE(rows));
     io->out[VARIANCE] = io->out[MEAN];
     return TR_OK;
 }

@@ -83,6 +83,20 @@ static tr_status check_ids(const tr_run *io, const char *type, int w_slot, int i
 }
 
 /* -- kernels -------------------------------------------------------------------------------------- */
+/* Rows are copied, whatever they are made of. */
+static tr_status lookup_table(const tr_run *io)
+{
+    const attrs     *a = io->attrs;
+    const tr_tensor *w = io->in[W], *ids = io->in[IDS];
+
+    TR_TRY(check_ids(io, "lookup_table", W, IDS));
+    tr_rows_gather(io->out[OUT]->data, w->data, ids->data, tr_tensor_count(ids), w->shape.dim[1] * tr_dtype_size(w->dtype),
+                   a->padding_idx);
+    return TR_OK;
+}
+
+#define LOOKUPS {[TR_FP32] = lookup_table, [TR_FP64] = lookup_table, [TR_BF16] = lookup_table, [TR_FP16] = lookup_table}
+
 #define TR_TEMPLATE "kernels/lookup_table.c"
 #include "kernels/math/each_float.h"
 
@@ -93,23 +107,12 @@ static const tr_grad_rule grad = {
     .makes = {TR_DIN(W)},
 };
 
-TR_REGISTER_OP(lookup_table, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(lookup_table), .grad = &grad);
+TR_REGISTER_OP(lookup_table, .proto = &proto, .infer = infer, .kernels = {LOOKUPS}, .grad = &grad);
 TR_REGISTER_OP(lookup_table_grad, .grad_of = &tr_op_record_lookup_table, .infer = infer_grad,
                .kernels = TR_FLOAT_KERNELS(lookup_table_grad), .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT,
                .inplace = {{G_DOUT, G_DW}}, .inplace_count = 1);
 
 #else /* the kernels, for each T */
-
-static tr_status NAME(lookup_table)(const tr_run *io)
-{
-    const attrs     *a = io->attrs;
-    const tr_tensor *w = io->in[W], *ids = io->in[IDS];
-
-    TR_TRY(check_ids(io, "lookup_table", W, IDS));
-    tr_rows_gather(io->out[OUT]->data, w->data, ids->data, tr_tensor_count(ids),
-                   w->shape.dim[1] * (int64_t)sizeof(T), a->padding_idx);
-    return TR_OK;
-}
 
 /* One row for each id; those of the padding are zeros. */
 static tr_status NAME(sparse_grad)(tr_tensor *dw, const int64_t *ids, const T *dout, int64_t count, int64_t height,

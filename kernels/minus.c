@@ -46,7 +46,7 @@ static tr_status make_grad(tr_grad_maker *maker)
 static const tr_grad_rule grad = {.make = make_grad};
 
 TR_REGISTER_OP(minus, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(minus), .grad = &grad,
-               .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2);
+               .inplace = {{X, OUT}, {Y, OUT}}, .inplace_count = 2, .is_itemwise = true);
 
 #else /* -- kernels ---------------------------------------------------------------------------- */
 

@@ -57,7 +57,7 @@ static tr_status make_grad(tr_grad_maker *maker)
 static const tr_grad_rule grad = {.make = make_grad};
 
 TR_REGISTER_OP(scale, .locality = TR_POINTWISE, .proto = &proto, .infer = infer, .kernels = TR_NUMBER_KERNELS(scale), .grad = &grad,
-               .inplace = {{X, OUT}}, .inplace_count = 1);
+               .inplace = {{X, OUT}}, .inplace_count = 1, .is_itemwise = true);
 
 #else /* -- kernels ---------------------------------------------------------------------------- */
 

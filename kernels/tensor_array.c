@@ -1,6 +1,8 @@
 /* tensor_array.c - see tensor_array.h. */
 #include "kernels/tensor_array.h"
 
+#include "framework/half.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -88,12 +90,29 @@ tr_status tr__zeros_like(tr_tensor *out, const tr_tensor *like)
     return TR_OK;
 }
 
+enum { HALVES = 1024 };                                   /* numbers that are added at a time */
+
+static void add_halves(uint16_t *to, const uint16_t *from, tr_dtype half, int64_t count)
+{
+    float a[HALVES], b[HALVES];
+
+    for (int64_t at = 0; at < count; at += HALVES) {
+        const int64_t size = count - at < HALVES ? count - at : HALVES;
+        tr__floats_of_half(a, to + at, half, size);
+        tr__floats_of_half(b, from + at, half, size);
+        tr_axpy_f32(a, 1.0f, b, size);
+        tr__half_of_floats(to + at, a, half, size);
+    }
+}
+
 tr_status tr__add_values(tr_dtype dtype, void *to, const void *from, int64_t count)
 {
     if (dtype == TR_FP32)
         tr_axpy_f32(to, 1.0f, from, count);
     else if (dtype == TR_FP64)
         tr_axpy_f64(to, 1.0, from, count);
+    else if (tr_dtype_is_half(dtype))
+        add_halves(to, from, dtype, count);
     else
         return tr_fail(TR_EDTYPE, "gradients are floating-point numbers, got %s", tr_dtype_name(dtype));
     return TR_OK;

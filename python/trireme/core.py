@@ -11,7 +11,7 @@ from typing import Any
 
 from ._core import ffi, lib
 from .desc import BlockDesc, OpDesc, OpProto, ProgramDesc, VarDesc, get_all_op_protos, op_proto, op_types
-from .dtypes import VarType, convert_dtype, numpy_dtype
+from .dtypes import VarType, bfloat16_bits, convert_dtype, floats_of_bfloat16, numpy_dtype
 from .errors import (DTypeError, EnforceNotMet, ExistsError, FileError, FormatError, InvalidArgumentError,
                      NotFiniteError, NotFoundError, OutOfMemoryError, PeerError, RangeError, RunInterruptedError, ShapeError,
                      TimedOutError, TriremeError, UnsupportedError, check)
@@ -101,7 +101,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = ["ProgramDesc", "BlockDesc", "OpDesc", "VarDesc", "OpProto", "op_proto", "op_types", "get_all_op_protos",
-           "VarType", "convert_dtype", "numpy_dtype", "Scope", "ScopeVariable", "LoDTensor", "SelectedRows",
+           "VarType", "bfloat16_bits", "convert_dtype", "floats_of_bfloat16", "numpy_dtype", "Scope", "ScopeVariable", "LoDTensor", "SelectedRows",
            "LoDTensorArray", "CPUPlace", "CUDAPlace", "CUDAPinnedPlace", "get_cuda_device_count", "OpRole", "op_proto_and_checker_maker", "TriremeError", "EnforceNotMet",
            "InvalidArgumentError", "ShapeError", "DTypeError", "RangeError", "NotFoundError", "ExistsError",
            "FileError", "FormatError", "OutOfMemoryError", "NotFiniteError", "UnsupportedError", "TimedOutError",

@@ -65,7 +65,7 @@ class VarType(enum.IntEnum):
 
     @property
     def dtype(self) -> np.dtype:
-        """The NumPy type of the elements; bfloat16, which NumPy has not, as the 16 bits it is made of."""
+        """The NumPy type of the elements; bfloat16, which NumPy does not have, as the 16 bits that it is made of."""
         return numpy_dtype(self)
 
 
@@ -78,6 +78,7 @@ _BY_NAME.update({"uint64": VarType.SIZE_T, "float": VarType.FP32, "double": VarT
 NUMPY_DTYPES: dict[int, np.dtype] = {value: np.dtype(name) for value, name in _NUMPY_NAMES.items()}
 FROM_NUMPY: dict[np.dtype, int] = {np.dtype(_NAMES[value]): value for value in (0, 1, 2, 3, 4, 5, 6, 20, 21)}
 FROM_NUMPY[np.dtype("uint64")] = 19
+FROM_NUMPY[np.dtype("uint16")] = 22               # the bits of bfloat16
 
 
 def _name_of(dtype: Any) -> str:
@@ -101,6 +102,34 @@ def convert_dtype(dtype: Any) -> VarType:
     if found is None:
         raise TypeError(f"dtype must be one of {', '.join(_NAMES.values())} or a NumPy type, got {dtype!r}")
     return found
+
+
+def bfloat16_bits(array: np.ndarray) -> np.ndarray:
+    """Return the numbers of an array as bfloat16, rounded to nearest even: an array of uint16, the bits.
+
+    An array of ``ml_dtypes.bfloat16`` is not copied, nor is one of uint16, which is taken for bits.
+
+    >>> [hex(bits) for bits in fluid.core.bfloat16_bits(np.array([1.0, -2.5], "float32"))]
+    ['0x3f80', '0xc020']
+    """
+    if array.dtype == np.uint16:
+        return array
+    if array.dtype.name == "bfloat16":
+        return array.view(np.uint16)
+    if array.dtype.kind != "f":
+        raise TypeError(f"bfloat16 is made of floating-point numbers, got an array of {array.dtype}")
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32).reshape(array.shape)
+    rounded = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
+    return np.where(np.isnan(array), bits >> np.uint32(16) | np.uint32(0x40), rounded).astype(np.uint16)
+
+
+def floats_of_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """Return the numbers that the bits of bfloat16 stand for, as float32, which has all of them.
+
+    >>> fluid.core.floats_of_bfloat16(np.array([0x3F80, 0xC020], "uint16"))
+    array([ 1. , -2.5], dtype=float32)
+    """
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def numpy_dtype(dtype: Any) -> np.dtype:

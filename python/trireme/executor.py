@@ -18,7 +18,7 @@ import numpy as np
 from . import interrupt
 from ._core import ffi, lib
 from .desc import _names, take_text
-from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType
+from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, bfloat16_bits
 from .errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check, user_line
 from .block import _similar
 from .framework import Program, Variable, default_main_program
@@ -90,7 +90,7 @@ class _Feed:
                 return self._set_tensor(value)
             value = np.asarray(value, None if isinstance(value, np.ndarray) else self.dtype)
         if value.dtype != self.dtype:
-            self._refuse_dtype(value)
+            value = self._converted(value)
         if value.shape != self._shape:
             self._set_shape(value.shape)
         if not value.flags.c_contiguous:
@@ -114,12 +114,16 @@ class _Feed:
         native.dtype = self.code
         self._shape = shape
 
-    def _refuse_dtype(self, value: np.ndarray) -> None:
+    def _converted(self, value: np.ndarray) -> np.ndarray:
+        """Return an array of another type as one of the program's type: only bfloat16 is made of others, since NumPy does not have it."""
+        if value.dtype.name == "bfloat16" or (self.code == VarType.BF16 and value.dtype.kind == "f"):
+            value = bfloat16_bits(value)
         if self.dtype is None:
             if value.dtype not in FROM_NUMPY:
                 raise DTypeError(f"feed {self.name!r} is {value.dtype}, which no tensor can hold")
             self.dtype, self.code = value.dtype, FROM_NUMPY[value.dtype]
-            return
+        if value.dtype == self.dtype:
+            return value
         raise DTypeError(f"feed {self.name!r} is {value.dtype}, the program wants {self.dtype}: "
                          f"give {self.name}.astype({str(self.dtype)!r})\n  your line: {user_line()}")
 

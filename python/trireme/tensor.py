@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._core import ffi, lib
-from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, convert_dtype
+from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, bfloat16_bits, convert_dtype, floats_of_bfloat16
 from .errors import EnforceNotMet, LengthsError, OutOfMemoryError, check
 from .native import Native
 from .names import name_chars
@@ -61,7 +61,7 @@ class _OneElement(np.ndarray):
 
 
 def view_of_owned(tensor: Any) -> np.ndarray:
-    """Return the tensor's data as an array which frees the tensor at its end."""
+    """Return the tensor's data as an array which frees the tensor at its end; bfloat16 as float32, which is a copy."""
     dtype = lib.tr_tensor_dtype(tensor)
     rank = lib.tr_tensor_rank(tensor)
     data = lib.tr_tensor_data(tensor)
@@ -69,10 +69,12 @@ def view_of_owned(tensor: Any) -> np.ndarray:
     size = lib.tr_tensor_bytes(tensor)
     if not data or not size:
         _free_tensor(tensor)
-        return np.empty(shape, NUMPY_DTYPES.get(dtype, np.float32))
+        return np.empty(shape, np.float32 if dtype == VarType.BF16 else NUMPY_DTYPES.get(dtype, np.float32))
     owner = ffi.gc(ffi.cast("char *", data), lambda _, free=_free_tensor: free(tensor))
     numpy_dtype = NUMPY_DTYPES[dtype]
     kind = _OneElement if shape and size == numpy_dtype.itemsize else np.ndarray
+    if dtype == VarType.BF16:
+        return floats_of_bfloat16(np.ndarray(shape, numpy_dtype, ffi.buffer(owner, size))).view(kind)
     return kind(shape, numpy_dtype, ffi.buffer(owner, size))
 
 
@@ -135,7 +137,7 @@ class _Tensor:
         return VarType(code)
 
     def numpy(self) -> np.ndarray:
-        """Return the data as an array that shares the memory; see the head of this module."""
+        """Return the data as an array that shares the memory; see the head of this module. Of bfloat16 it is a copy in float32."""
         check(lib.tr_tensor_await(self._ptr))
         shared = _new_tensor()
         lib.tr_tensor_share(shared, self._ptr)
@@ -153,6 +155,8 @@ class _Tensor:
 
     def _set(self, array: Any) -> None:
         array = np.asarray(array)
+        if array.dtype.name == "bfloat16" or (array.dtype.kind == "f" and lib.tr_tensor_dtype(self._ptr) == VarType.BF16):
+            array = bfloat16_bits(array)               # a tensor of bfloat16 stays one
         if array.dtype not in FROM_NUMPY and array.dtype.kind in "iu":
             array = array.astype(np.int64)
         array = np.ascontiguousarray(array).reshape(array.shape)
@@ -175,7 +179,11 @@ class LoDTensor(_Tensor):
     """
 
     def set(self, array: Any, place: CPUPlace | None = None) -> None:
-        """Copy ``array`` into the tensor. Sequence offsets stay if they fit its rows, and are dropped otherwise."""
+        """Copy ``array`` into the tensor. Sequence offsets stay if they fit its rows, and are dropped otherwise.
+
+        An array of uint16 is taken for the bits of bfloat16, as one of ``ml_dtypes.bfloat16`` is. Floats that are set into a tensor of bfloat16 are
+        rounded to it.
+        """
         lod = self.lod()
         self._set(array)
         if lod and self.shape()[:1] == lod[-1][-1:]:

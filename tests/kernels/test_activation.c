@@ -121,7 +121,8 @@ static int cases_of(op_case *cases, const struct activation *a)
                                .out = {{SIZE(5, 3), .lod = {{3, offsets}}}}};
     if (a->p)
         cases[count++] = (op_case){"parameters", {FLOATS(low, high, 29)},
-                                   {FLOAT_ATTR(a->p, a->other_p), FLOAT_ATTR(a->q, a->other_q)}};
+                                   {FLOAT_ATTR(a->p, a->other_p), FLOAT_ATTR(a->q, a->other_q)},
+                                   .has_jumps = a->f == soft_relu_of};
     return count;
 }
 
@@ -169,7 +170,7 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ERANGE, "scale", infer_shapes("cos", {DIMS(3)}, {FLOAT_ATTR("scale", 0)}));
     for (const struct activation *a = activations; a < activations + sizeof activations / sizeof *activations; a++) {
         EXPECT_FAIL(TR_EINVAL, "input X is missing", infer_shapes(a->op, {ABSENT}));
-        EXPECT_FAIL(TR_EDTYPE, "is bool, but there are kernels for float32, float64 only", infer_shapes(a->op, {BOOLS(3)}));
+        EXPECT_FAIL(TR_EDTYPE, "is bool, but there are kernels for float16, float32, float64, bfloat16 only", infer_shapes(a->op, {BOOLS(3)}));
     }
 }
 

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/dtype.h"
+#include "framework/half.h"
+
 double op_case_number(const op_case *c, const char *attr, double otherwise)
 {
     for (int i = 0; i < OP_MAX_ATTRS && c->attr[i].name; i++)
@@ -89,7 +92,18 @@ double op_random(uint64_t stream, uint64_t index)
 
 double op_round(tr_dtype dtype, double x)
 {
-    return dtype == TR_FP32 ? (double)(float)x : x;
+    switch (dtype) {
+    case TR_FP32: return (double)(float)x;
+    case TR_BF16: return tr_f32_of_bf16(tr_bf16_of_f32((float)x));
+    case TR_FP16: return tr_f32_of_fp16(tr_fp16_of_f32((float)x));
+    default:      return x;
+    }
+}
+
+void op_array_round(op_array *array, tr_dtype dtype)
+{
+    for (int64_t i = 0; i < array->count; i++)
+        array->data[i] = op_round(dtype, array->data[i]);
 }
 
 static op_array array_new(int rank, const int64_t *dims, tr_dtype dtype)
@@ -121,7 +135,7 @@ op_array op_array_of_input(const op_case *c, int index, tr_dtype tested)
 {
     const op_arg *arg = &c->in[index];
     op_array      array = array_new(arg->rank, arg->dims, op_case_dtype(c, index, tested));
-    const bool    is_whole = arg->is_typed && arg->dtype != TR_FP32 && arg->dtype != TR_FP64;
+    const bool    is_whole = arg->is_typed && !tr_dtype_is_float(arg->dtype);
     const bool    is_default = arg->low == 0 && arg->high == 0;
     const double  low = is_default ? -1 : arg->low, high = is_default ? 1 : arg->high;
 
@@ -134,9 +148,13 @@ op_array op_array_of_input(const op_case *c, int index, tr_dtype tested)
     return array;
 }
 
+#define SAME(x) (x)
+#define BF16(x) tr_bf16_of_f32((float)(x))
+#define FP16(x) tr_fp16_of_f32((float)(x))
 #define EACH_DTYPE(X) \
-    X(TR_BOOL, uint8_t) X(TR_UINT8, uint8_t) X(TR_INT32, int32_t) X(TR_INT64, int64_t) X(TR_FP32, float) \
-    X(TR_FP64, double)
+    X(TR_BOOL, uint8_t, SAME, SAME) X(TR_UINT8, uint8_t, SAME, SAME) X(TR_INT32, int32_t, SAME, SAME) \
+    X(TR_INT64, int64_t, SAME, SAME) X(TR_FP32, float, SAME, SAME) X(TR_FP64, double, SAME, SAME) \
+    X(TR_BF16, uint16_t, BF16, tr_f32_of_bf16) X(TR_FP16, uint16_t, FP16, tr_f32_of_fp16)
 
 void *op_array_encode(const op_array *array)
 {
@@ -144,10 +162,10 @@ void *op_array_encode(const op_array *array)
 
     assert(bytes);
     switch (array->dtype) {
-#define ENCODE(dtype, type)                                                                          \
+#define ENCODE(dtype, type, to, from)                                                                          \
     case dtype:                                                                                      \
         for (int64_t i = 0; i < array->count; i++)                                                   \
-            ((type *)bytes)[i] = (type)array->data[i];                                               \
+            ((type *)bytes)[i] = (type)to(array->data[i]);                                               \
         break;
         EACH_DTYPE(ENCODE)
 #undef ENCODE
@@ -162,10 +180,10 @@ op_array op_array_of_tensor(tr_tensor *tensor)
     const void *bytes = tr_tensor_data(tensor);
 
     switch (array.dtype) {
-#define DECODE(dtype, type)                                                                          \
+#define DECODE(dtype, type, to, from)                                                                          \
     case dtype:                                                                                      \
         for (int64_t i = 0; i < array.count; i++)                                                    \
-            array.data[i] = (double)((const type *)bytes)[i];                                        \
+            array.data[i] = (double)from(((const type *)bytes)[i]);                                        \
         break;
         EACH_DTYPE(DECODE)
 #undef DECODE

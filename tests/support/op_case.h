@@ -50,6 +50,7 @@ typedef struct op_case {
     op_attr     attr[OP_MAX_ATTRS];
     op_arg      out[OP_MAX_ARGS];     /* what shape (sequences, rows, type) is expected */
     int         out_count[OP_MAX_ARGS];   /* arguments of an output slot; 0: one; -1: none */
+    bool        has_jumps;            /* the gradient jumps at a bound of a result: stored in 16 bits it may be on the other side */
 } op_case;
 
 /* -- inputs -------------------------------------------------------------------------------------- */
@@ -122,6 +123,8 @@ op_array op_array_of_tensor(tr_tensor *tensor);
 /* The numbers in the array's own type: malloc'ed. */
 void    *op_array_encode(const op_array *array);
 void     op_array_free(op_array *array);
+/* Each number next to it in a type; TR_DTYPE_NONE has all. */
+void     op_array_round(op_array *array, tr_dtype dtype);
 /* The number next to x in a type. */
 double   op_round(tr_dtype dtype, double x);
 /* A number of [0, 1) from two. */

@@ -236,12 +236,59 @@ static bool depends_on_tested_type(const op_case *c)
     return false;
 }
 
+/* -- stored in 16 bits --------------------------------------------------------------------------------------------- */
+
+static const tr_dtype halves[] = {TR_BF16, TR_FP16};
+
+/* Products have the factors that the kernel for `half` has. */
+static void set_precision(op_rig *rig, tr_dtype half)
+{
+    must(rig, tr_executor_set_matmul_precision(rig->executor, half == TR_BF16 ? "bfloat16" : "float32"), "setting the precision");
+}
+
+/* The operator for numbers of type `half`, stored as such and as float32. False: there is no such kernel. */
+static bool half_rigs(op_rig *stored, op_rig *wide, const char *op, const op_case *c, tr_dtype half)
+{
+    const tr_status status = op_rig_init_rounded(stored, op, c, half, half);
+
+    if (status == TR_EDTYPE)
+        return false;
+    must(&(op_rig){.op = op, .c = c, .dtype = half}, status, "building");
+    must(stored, op_rig_init_rounded(wide, op, c, TR_FP32, half), "building");
+    set_precision(wide, half);
+    return true;
+}
+
+static void expect_rounded_once(const char *op, const op_case *c, tr_dtype half)
+{
+    op_rig    stored, wide;
+    op_values first, exact;
+
+    if (!half_rigs(&stored, &wide, op, c, half))
+        return;
+    op_rig_fetch_outputs(&stored);
+    op_rig_fetch_outputs(&wide);
+    must(&stored, op_rig_run(&stored), "running");
+    must(&wide, op_rig_run(&wide), "running");
+    take_outputs(&first, &stored);
+    take_outputs(&exact, &wide);
+    for (int i = 0; i < stored.out_count; i++)
+        expect_close(&stored, "rounded once, output", i, &first.out[i], &exact.out[i], 0);
+    expect_repeatable(&stored, &first);
+    op_rig_deinit(&stored);
+    op_rig_deinit(&wide);
+    op_values_free(&first);
+    op_values_free(&exact);
+}
+
 void check_forward(const char *op, const op_case *c, op_reference reference, double tolerance)
 {
     op_rig_keep(op, c, false);
     check_forward_in(op, c, reference, tolerance, TR_FP32);
     if (depends_on_tested_type(c))
         check_forward_in(op, c, reference, tolerance * 0x1p-29, TR_FP64);
+    for (int h = 0; h < 2 && depends_on_tested_type(c) && !tr_op_is_composite(tr_op_find(op)); h++)
+        expect_rounded_once(op, c, halves[h]);
 }
 
 /* -- gradient ---------------------------------------------------------------------------------------------------- */
@@ -344,6 +391,38 @@ static void expect_no_allocation(op_rig *rig)
         fail_msg("%s, case '%s': a repeated gradient allocates memory", rig->op, rig->c->name);
 }
 
+/* Forward results that a gradient operator reads are rounded: a part in 2^8 or 2^11 of what it computes may differ. */
+static void expect_half_gradients(const char *op, const op_case *c, tr_dtype half)
+{
+    const double tolerance = half == TR_BF16 ? 0.125 : 0.015625;
+    op_rig       stored, wide;
+
+    if (!half_rigs(&stored, &wide, op, c, half))
+        return;
+    op_rig_fetch_outputs(&stored);
+    must(&stored, op_rig_run(&stored), "running");
+    op_values plain = run_op(op, c, TR_FP32);
+    op_values own;
+    take_outputs(&own, &stored);
+    must(&stored, op_rig_add_gradients(&stored, own.out, -1), "appending gradients");
+    must(&wide, op_rig_add_gradients(&wide, plain.out, -1), "appending gradients");
+    op_rig_fetch_gradients(&stored, -1);
+    op_rig_fetch_gradients(&wide, -1);
+    must(&stored, op_rig_run(&stored), "running the gradient");
+    must(&wide, op_rig_run(&wide), "running the gradient");
+    for (int n = 0; n < stored.gradient_count; n++) {
+        op_array got = op_array_of_tensor(stored.result[n]), want = op_array_of_tensor(wide.result[n]);
+        expect_close(&stored, "beside float32, gradient", n, &got, &want, tolerance);
+        op_array_free(&got);
+        op_array_free(&want);
+    }
+    expect_no_allocation(&stored);
+    op_values_free(&plain);
+    op_values_free(&own);
+    op_rig_deinit(&stored);
+    op_rig_deinit(&wide);
+}
+
 void check_gradient(const char *op, const op_case *c, double step, double tolerance)
 {
     op_rig full, forward;
@@ -362,6 +441,8 @@ void check_gradient(const char *op, const op_case *c, double step, double tolera
     }
     expect_no_allocation(&full);
     expect_variants(&full);
+    for (int h = 0; h < 2 && !c->has_jumps; h++)
+        expect_half_gradients(op, c, halves[h]);
     op_rig_deinit(&forward);
     op_rig_deinit(&full);
 }

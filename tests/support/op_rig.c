@@ -121,6 +121,8 @@ static tr_status add_input(op_rig *rig, int i, op_rig_flags flags)
         return TR_OK;
     }
     rig->in[i] = op_array_of_input(rig->c, i, rig->dtype);
+    if (!rig->c->in[i].is_typed)
+        op_array_round(&rig->in[i], rig->rounded);
     rig->bytes[i] = op_array_encode(&rig->in[i]);
     declare(rig, i, feed, flags);
     if (rig->c->in[i].height > 0) {
@@ -186,14 +188,25 @@ static tr_status build(op_rig *rig, op_rig_flags flags)
     return TR_OK;
 }
 
-tr_status op_rig_init(op_rig *rig, const char *op, const op_case *c, tr_dtype dtype, op_rig_flags flags)
+static tr_status init(op_rig *rig)
 {
-    *rig = (op_rig){.op = op, .c = c, .dtype = dtype, .flags = flags};
     TRY(tr_init());
-    const tr_status status = build(rig, flags);
+    const tr_status status = build(rig, rig->flags);
     if (status != TR_OK)
         op_rig_deinit(rig);
     return status;
+}
+
+tr_status op_rig_init(op_rig *rig, const char *op, const op_case *c, tr_dtype dtype, op_rig_flags flags)
+{
+    *rig = (op_rig){.op = op, .c = c, .dtype = dtype, .rounded = TR_DTYPE_NONE, .flags = flags};
+    return init(rig);
+}
+
+tr_status op_rig_init_rounded(op_rig *rig, const char *op, const op_case *c, tr_dtype dtype, tr_dtype rounded)
+{
+    *rig = (op_rig){.op = op, .c = c, .dtype = dtype, .rounded = rounded, .flags = OP_PLAIN};
+    return init(rig);
 }
 
 void op_rig_deinit(op_rig *rig)
@@ -215,7 +228,7 @@ void op_rig_deinit(op_rig *rig)
 
 static bool is_float(tr_dtype dtype)
 {
-    return dtype == TR_FP32 || dtype == TR_FP64;
+    return dtype == TR_FP32 || dtype == TR_FP64 || dtype == TR_BF16 || dtype == TR_FP16;
 }
 
 bool op_rig_has_gradient(const op_rig *rig, int i)
@@ -249,6 +262,7 @@ static tr_status add_weight(op_rig *rig, int i, const op_array *output)
     assert(weight->data);
     for (int64_t k = 0; k < weight->count; k++)
         weight->data[k] = op_round(weight->dtype, 2 * op_random(1000 + (uint64_t)i, (uint64_t)k) - 1);
+    op_array_round(weight, rig->rounded);
     rig->weight_bytes[i] = op_array_encode(weight);
     tr_var_desc *var = tr_block_create_var(tr_program_block(rig->program, 0), name);
     tr_var_desc_set_kind(var, TR_KIND_TENSOR);

@@ -22,6 +22,7 @@ typedef struct op_rig {
     const char  *op;
     const op_case *c;
     tr_dtype     dtype;               /* under test */
+    tr_dtype     rounded;             /* values are numbers of this type, too; TR_DTYPE_NONE: of any */
     op_rig_flags flags;
     tr_program  *program;
     tr_scope    *scope;
@@ -40,6 +41,8 @@ typedef struct op_rig {
 
 /* Build it. On failure the rig is empty and tr_error() says why. */
 tr_status op_rig_init(op_rig *rig, const char *op, const op_case *c, tr_dtype dtype, op_rig_flags flags);
+/* The same with values that type `rounded` has, too, whatever the type under test. */
+tr_status op_rig_init_rounded(op_rig *rig, const char *op, const op_case *c, tr_dtype dtype, tr_dtype rounded);
 void      op_rig_deinit(op_rig *rig);
 /* Append the gradients of all inputs but constant ones and number `without` (-1: none is left out). The outputs'
  * gradients are random. Needs to know the outputs' shapes: `outputs` are those of a run. */

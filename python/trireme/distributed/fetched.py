@@ -27,7 +27,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ..dtypes import NUMPY_DTYPES
+from ..dtypes import NUMPY_DTYPES, VarType, floats_of_bfloat16
 from ..tensor import LoDTensor, as_fetched
 from .job import Job
 from .schedule import say
@@ -117,7 +117,8 @@ def _read_last(path: Path, step: int) -> dict[str, Any]:
             lod.append(list(struct.unpack_from(f"<{count}q", slot, at + 8)))
             at += 8 + 8 * count
         kind, count = NUMPY_DTYPES[dtype], int(np.prod(shape, dtype=np.int64))
-        found[name] = np.frombuffer(slot, kind, count, at).reshape(shape).copy(), lod
+        value = np.frombuffer(slot, kind, count, at).reshape(shape)
+        found[name] = floats_of_bfloat16(value) if dtype == VarType.BF16 else value.copy(), lod
         at += kind.itemsize * count
     return found
 

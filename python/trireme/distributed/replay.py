@@ -6,7 +6,7 @@ The first ``steps`` runs of the training program take their feeds and return the
 
 from __future__ import annotations
 
-from ..dtypes import NUMPY_DTYPES
+from ..dtypes import NUMPY_DTYPES, VarType
 from ..framework import Program
 
 
@@ -46,7 +46,7 @@ class Replay:
             shape = [dim if dim > 0 else 1 for dim in var.desc.shape()]
             if not block.has_var(name):
                 block.create_var(name=name, shape=shape, dtype=var.dtype)
-            value = float("nan") if NUMPY_DTYPES[int(var.dtype)].kind == "f" else 0.0
+            value = float("nan") if NUMPY_DTYPES[int(var.dtype)].kind == "f" or var.dtype == VarType.BF16 else 0.0
             block.append_op(type="fill_constant", outputs={"Out": name},
                             attrs={"shape": shape, "dtype": int(var.dtype), "value": value})
         return program

@@ -164,6 +164,11 @@ def pool2d(input: Variable, pool_size: Any = -1, pool_type: str = "max", pool_st
          "paddings": _pair(pool_padding, "pool2d: pool_padding"), "ceil_mode": ceil_mode, "exclusive": exclusive})
 
 
+def _wide(dtype: Any) -> Any:
+    """Return the type of a norm's parameters and statistics: float32 where the input is stored in 16 bits."""
+    return VarType.FP32 if dtype in (VarType.FP16, VarType.BF16) else dtype
+
+
 def batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum: float = 0.9, epsilon: float = 1e-5,
                param_attr: Any = None, bias_attr: Any = None, data_layout: str = "NCHW", in_place: bool = False,
                name: str | None = None, moving_mean_name: str | None = None, moving_variance_name: str | None = None,
@@ -184,7 +189,7 @@ def batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum
     channels = input.shape[1 if data_layout == "NCHW" else -1]
     if channels is None:
         raise ValueError(f"batch_norm: the number of channels of {input!r} must be known")
-    dtype = VarType.FP32 if input.dtype == VarType.FP16 else input.dtype
+    dtype = _wide(input.dtype)
     scale = helper.create_parameter(helper.param_attr, [channels], dtype, default_initializer=Constant(1.0))
     bias = helper.create_parameter(helper.bias_attr, [channels], dtype, is_bias=True)
 
@@ -222,11 +227,11 @@ def layer_norm(input: Variable, scale: bool = True, shift: bool = True, begin_no
     size = _product(features)
     inputs = {"X": [input]}
     if scale:
-        inputs["Scale"] = [helper.create_parameter(helper.param_attr, [size], input.dtype,
+        inputs["Scale"] = [helper.create_parameter(helper.param_attr, [size], _wide(input.dtype),
                                                    default_initializer=Constant(1.0))]
     if shift:
-        inputs["Bias"] = [helper.create_parameter(helper.bias_attr, [size], input.dtype, is_bias=True)]
-    saved = [helper.create_variable_for_type_inference(input.dtype, stop_gradient=True) for _ in range(2)]
+        inputs["Bias"] = [helper.create_parameter(helper.bias_attr, [size], _wide(input.dtype), is_bias=True)]
+    saved = [helper.create_variable_for_type_inference(_wide(input.dtype), stop_gradient=True) for _ in range(2)]
     out = helper.create_variable_for_type_inference(input.dtype)
     helper.append_op(type="layer_norm", inputs=inputs,
                      outputs={"Y": [out], "Mean": [saved[0]], "Variance": [saved[1]]},
