@@ -31,7 +31,7 @@ static void must(bool holds, const char *what)
 }
 
 /* Arrays of very different sizes, as a network has; the sizes add up to `bytes`, nearly. */
-static void make_arrays(tr_state *states, int64_t (*dims)[1], size_t bytes)
+static void make_arrays(tr_checkpoint_item *states, int64_t (*dims)[1], size_t bytes)
 {
     static char names[ARRAYS][16];
 
@@ -42,7 +42,7 @@ static void make_arrays(tr_state *states, int64_t (*dims)[1], size_t bytes)
         float *data = malloc(share);
         for (int64_t j = 0; j < dims[i][0]; j++)
             data[j] = (float)(i + j);
-        states[i] = (tr_state){.name = names[i], .kind = TR_STATE_PARAMETER, .dtype = TR_FP32, .rank = 1, .dims = dims[i],
+        states[i] = (tr_checkpoint_item){.name = names[i], .kind = TR_STATE_PARAMETER, .dtype = TR_FP32, .rank = 1, .dims = dims[i],
                                .data = data};
     }
 }
@@ -65,7 +65,7 @@ static double write_plainly(const char *folder, const uint8_t *data, size_t byte
     return took;
 }
 
-static double write_checkpoint(const char *folder, int64_t step, const tr_state *states)
+static double write_checkpoint(const char *folder, int64_t step, const tr_checkpoint_item *states)
 {
     char                      path[4096];
     const tr_checkpoint_facts facts = {.step = step, .mode = "local"};
@@ -92,7 +92,7 @@ static void report(const char *what, double *values, int count, const char *unit
 
 int main(int argc, char **argv)
 {
-    static tr_state states[ARRAYS];
+    static tr_checkpoint_item states[ARRAYS];
     static int64_t  dims[ARRAYS][1];
     double          plain[ROUNDS_MAX], checkpoint[ROUNDS_MAX], ratio[ROUNDS_MAX], copy[ROUNDS_MAX], plain_copy[ROUNDS_MAX];
 

@@ -80,7 +80,7 @@ static double write_plainly(const char *folder, size_t bytes)
 
 typedef struct writing {
     const char    *folder;
-    const tr_state state;
+    const tr_checkpoint_item state;
     atomic_bool    is_done;
     double         took;
     uint64_t       bytes;

@@ -53,7 +53,7 @@ typedef struct tr_job_table {
 } tr_job_table;
 
 /* An array, or rows of one. */
-typedef struct tr_state {
+typedef struct tr_checkpoint_item {
     const char    *name;              /* of the variable in the program of one process */
     const char    *param;             /* the parameter that it belongs to; NULL: none, or itself */
     tr_state_kind  kind;
@@ -62,7 +62,7 @@ typedef struct tr_state {
     const int64_t *dims;              /* of what is here */
     int64_t        row, rows;         /* the first row here of the whole, and the whole's rows; 0, 0: here is the whole */
     const void    *data;              /* of kind TR_STATE_TABLE: its tr_job_table; type, dimensions and rows are not used */
-} tr_state;
+} tr_checkpoint_item;
 
 /* Where a trainer was. */
 typedef struct tr_trainer_state {
@@ -88,7 +88,7 @@ typedef struct tr_checkpoint_facts {
 
 /* Write a checkpoint of these arrays into `folder`/step-..., and remove all but the newest `keep` of the folder (0: none
  * is removed). On failure the folder holds the checkpoints that it held before. */
-TR_API tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *facts, int count, const tr_state *states,
+TR_API tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *facts, int count, const tr_checkpoint_item *states,
                                     int keep);
 
 /* Lock a folder for the checkpoints of this process until it ends; the folder is made where it is missing. Under the launcher, the launcher
@@ -136,7 +136,7 @@ TR_API const void *tr_checkpoint_tasks(size_t *size, const tr_checkpoint *checkp
 /* Whole arrays, sorted by name: `row` and `rows` are 0, `data` is NULL, the rest is borrowed. Pieces of tables are
  * not among them. */
 TR_API int         tr_checkpoint_count(const tr_checkpoint *checkpoint);
-TR_API void        tr_checkpoint_array(tr_state *out, const tr_checkpoint *checkpoint, int index);
+TR_API void        tr_checkpoint_array(tr_checkpoint_item *out, const tr_checkpoint *checkpoint, int index);
 /* The number of the array with this name; -1: there is none. */
 TR_API int         tr_checkpoint_find(const tr_checkpoint *checkpoint, const char *name);
 /* Read rows [row, row + rows) of an array (of one without dimensions: 0, 1) into `data`, which has `bytes` bytes: just

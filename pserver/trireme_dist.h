@@ -137,7 +137,7 @@ typedef struct tr_job_value {
     int            rank;
     const int64_t *dims;
     const void    *data;              /* must live until tr_job_setup returns */
-    /* For checkpoints, as in a tr_state; `source` NULL: they do not hold it. */
+    /* For checkpoints, as in a tr_checkpoint_item; `source` NULL: they do not hold it. */
     const char    *source;
     const char    *param;
     tr_state_kind  state;
@@ -419,7 +419,7 @@ typedef struct tr_job_checkpoint_spec {
     int              keep;            /* the newest so many stay; 0: all */
     tr_trainer_state place;           /* of this trainer; its index is filled in */
     int              count;           /* what the trainers have and the servers do not */
-    const tr_state  *states;          /* copied */
+    const tr_checkpoint_item  *states;          /* copied */
     bool             without_tables;
 } tr_job_checkpoint_spec;
 

@@ -115,7 +115,7 @@ static tr_status fail(tr_dataset *dataset, tr_status status)
 {
     dataset->failed = status;
     free(dataset->failure);
-    dataset->failure = strdup(tr_error());
+    dataset->failure = tr__must_strdup(tr_error());
     return status;
 }
 
@@ -132,7 +132,7 @@ static tr_status count_chunk(tr_dataset *dataset, const tr_chunk *chunk)
     if (!chunk->bad.count)
         return TR_OK;
     if (!dataset->first_bad && allowed)
-        dataset->first_bad = strdup(chunk->bad.first);
+        dataset->first_bad = tr__must_strdup(chunk->bad.first);
     if (!allowed || chunk->bad.status == TR_ENOMEM)
         return tr_fail(chunk->bad.status, "%s", chunk->bad.first);
     if (allowed > 0 && dataset->counts.bad_lines > allowed)

@@ -150,7 +150,7 @@ static bool read_chunk(tr_feed_threads *feed, tr_chunk *chunk)
         chunk->status = tr_source_read(feed->source, &chunk->block);
     if (chunk->status != TR_OK) {
         free(chunk->text);
-        chunk->text = strdup(tr_error());
+        chunk->text = tr__must_strdup(tr_error());
         chunk->block.size = 0;
     }
     return true;

@@ -150,7 +150,7 @@ static tr_status load_array(const tr_keeper *k, const char *name)
 {
     const int index = tr_checkpoint_find(k->from, name);
     tr_var   *var = tr_scope_find(k->scope, name);
-    tr_state  state;
+    tr_checkpoint_item  state;
 
     if (index < 0 || !var || !var->tensor.data)
         return tr_fail(TR_ENOTFOUND, "'%s' is not in both the checkpoint '%s' and the job", name, tr_checkpoint_folder(k->from));
@@ -229,9 +229,9 @@ void tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *va
 
 /* == writing ===================================================================================== */
 
-static tr_status fill_state(tr_state *to, tr_job_table *table, const tr_keeper *k, const tr_saved_state *from)
+static tr_status fill_state(tr_checkpoint_item *to, tr_job_table *table, const tr_keeper *k, const tr_saved_state *from)
 {
-    *to = (tr_state){.name = from->name, .param = from->param, .kind = from->kind};
+    *to = (tr_checkpoint_item){.name = from->name, .param = from->param, .kind = from->kind};
     if (from->kind == TR_STATE_TABLE) {
         to->data = table;
         return tr_job_describe_table(table, k->scope, from->name);
@@ -246,7 +246,7 @@ static tr_status fill_state(tr_state *to, tr_job_table *table, const tr_keeper *
     return TR_OK;
 }
 
-static tr_status take_with(tr_keeper *k, tr_state *states, tr_job_table *tables)
+static tr_status take_with(tr_keeper *k, tr_checkpoint_item *states, tr_job_table *tables)
 {
     const tr_checkpoint_options *o = &k->desc->checkpoints;
     const tr_trainer_state       place = {.steps = steps_of(k), .runs = steps_of(k)};
@@ -291,7 +291,7 @@ static tr_status wait(tr_keeper *k)
 /* In a job the checkpoint is written in the background; the policy asks for its outcome later. */
 static tr_status take(tr_keeper *k)
 {
-    tr_state     *states = tr__must_array((size_t)k->desc->kept_count, sizeof *states);
+    tr_checkpoint_item     *states = tr__must_array((size_t)k->desc->kept_count, sizeof *states);
     tr_job_table *tables = tr__must_array((size_t)k->desc->kept_count, sizeof *tables);
 
     tr_checkpoint_policy_begun(k->checkpoints, steps_of(k), tr__now());

@@ -56,7 +56,7 @@ static void fail(tr_loop *loop, tr_status status)
     pthread_mutex_lock(&loop->lock);
     if (loop->status == TR_OK) {
         loop->status = status;
-        loop->failure = strdup(tr_error());
+        loop->failure = tr__must_strdup(tr_error());
     }
     pthread_cond_broadcast(&loop->changed);
     pthread_mutex_unlock(&loop->lock);

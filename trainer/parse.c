@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/memory.h"
 #include "trainer/number.h"
 
 tr_status tr_parser_init(tr_parser *parser, const tr_data_spec *spec)
@@ -142,7 +143,7 @@ void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text
         if (!bad->first || mistake.is_memory) {
             bad->status = explain(&mistake, block, begin, line);
             free(bad->first);
-            bad->first = strdup(tr_error());
+            bad->first = tr__must_strdup(tr_error());
         }
         if (!skip || mistake.is_memory)
             return;

@@ -130,9 +130,9 @@ static void copy_environment(void)
 
     while (environ[count])
         count++;
-    environment = calloc(count + 1, sizeof *environment);
-    for (size_t i = 0; environment && i < count; i++)
-        environment[i] = strdup(environ[i]);
+    environment = tr__must_array(count + 1, sizeof *environment);
+    for (size_t i = 0; i < count; i++)
+        environment[i] = tr__must_strdup(environ[i]);
 }
 
 void tr_source_keep_environment(void)
@@ -151,7 +151,7 @@ static void become(int input, int output, const char *command, const sigset_t *m
     sigprocmask(SIG_SETMASK, mask, NULL);
     execle("/bin/sh", "sh", "-c", command, (char *)NULL, environment ? environment : environ);
     *failed = errno;
-    _exit(127);
+    _exit(127);                                    /* of the child: no such shell */
 }
 
 static tr_status spawn(pid_t *out, int input, int output, const char *command)

@@ -202,7 +202,7 @@ typedef struct tr_saved_partition {
     const char *const   *on_servers;
 } tr_saved_partition;
 
-/* A variable that a checkpoint holds, as in a tr_state. */
+/* A variable that a checkpoint holds, as in a tr_checkpoint_item. */
 typedef struct tr_saved_state {
     const char   *name, *param;
     tr_state_kind kind;

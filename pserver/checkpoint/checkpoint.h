@@ -34,11 +34,11 @@ void      tr_part_free(tr_part *part);
 
 /* Of the tables among these states the rows of this moment are written, however long the writing takes and whatever
  * is updated meanwhile. The one that updates calls both, between updates. */
-tr_status tr_tables_snapshot(int count, const tr_state *states);
-void      tr_tables_snapshot_end(int count, const tr_state *states);
+tr_status tr_tables_snapshot(int count, const tr_checkpoint_item *states);
+void      tr_tables_snapshot_end(int count, const tr_checkpoint_item *states);
 /* Write `folder`/`name`, and the folders on the way. *out describes it. Tables have a snapshot.
  * On failure the file is gone, and the folder too when nothing else is in it. */
-tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_state *states);
+tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_checkpoint_item *states);
 /* Of a checkpoint that will not come to be: remove a part, if it is there, and the folder when nothing else is in it. */
 void      tr_part_remove(const char *folder, const char *name);
 /* Write the manifest of DIR/step-...: `parts` are there. Files of the folder that it does not name are removed. */

@@ -429,12 +429,12 @@ void tr_checkpoint_place(tr_trainer_state *out, const tr_checkpoint *c, int inde
     *out = (tr_trainer_state){.index = index, .steps = most.steps, .runs = most.runs};
 }
 
-void tr_checkpoint_array(tr_state *out, const tr_checkpoint *c, int index)
+void tr_checkpoint_array(tr_checkpoint_item *out, const tr_checkpoint *c, int index)
 {
     const array          *a = &c->array[index];
     const tr_part_tensor *t = a->piece->tensor;
 
-    *out = (tr_state){.name = t->name, .param = t->param, .kind = (tr_state_kind)t->kind, .dtype = (tr_dtype)t->dtype,
+    *out = (tr_checkpoint_item){.name = t->name, .param = t->param, .kind = (tr_state_kind)t->kind, .dtype = (tr_dtype)t->dtype,
                       .rank = (int)t->n_dims, .dims = a->dims};
 }
 

@@ -12,13 +12,13 @@ typedef Trireme__Checkpoint__Table about;
 
 /* == writing ====================================================================================== */
 
-static tr_table *rows_of(const tr_state *state)
+static tr_table *rows_of(const tr_checkpoint_item *state)
 {
     const tr_job_table *table = state->kind == TR_STATE_TABLE ? state->data : NULL;
     return table ? (tr_table *)(uintptr_t)table->first_rows : NULL;
 }
 
-tr_status tr_tables_snapshot(int count, const tr_state *states)
+tr_status tr_tables_snapshot(int count, const tr_checkpoint_item *states)
 {
     for (int i = 0; i < count; i++)
         if (rows_of(&states[i]))
@@ -26,7 +26,7 @@ tr_status tr_tables_snapshot(int count, const tr_state *states)
     return TR_OK;
 }
 
-void tr_tables_snapshot_end(int count, const tr_state *states)
+void tr_tables_snapshot_end(int count, const tr_checkpoint_item *states)
 {
     for (int i = 0; i < count; i++)
         if (rows_of(&states[i]))

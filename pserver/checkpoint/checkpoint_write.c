@@ -76,7 +76,7 @@ static tr_status put_padding(writer *w)
     return over ? put(w, zeros, TR_CHECKPOINT_ALIGN - over, false) : TR_OK;
 }
 
-static tr_part_tensor *describe(const tr_state *state, uint64_t offset)
+static tr_part_tensor *describe(const tr_checkpoint_item *state, uint64_t offset)
 {
     tr_part_tensor *t = tr__must_alloc(sizeof *t);
 
@@ -103,7 +103,7 @@ static tr_status put_rows(writer *w, const char *name, uint32_t shard, uint64_t 
                           uint64_t bytes)
 {
     const int64_t  dims[] = {(int64_t)(bytes / stride), (int64_t)stride};
-    const tr_state state = {.name = name, .kind = TR_STATE_TABLE, .dtype = TR_UINT8, .rank = 2, .dims = dims};
+    const tr_checkpoint_item state = {.name = name, .kind = TR_STATE_TABLE, .dtype = TR_UINT8, .rank = 2, .dims = dims};
 
     if (!bytes)
         return TR_OK;
@@ -143,14 +143,14 @@ static tr_status put_table(writer *w, const tr_job_table *table)
 
 /* -- all of a part -------------------------------------------------------------------------------- */
 
-static tr_status put_array(writer *w, const tr_state *state)
+static tr_status put_array(writer *w, const tr_checkpoint_item *state)
 {
     TR_TRY(put_padding(w));
     tr_part_tensor *t = w->part->tensors[w->part->n_tensors++] = describe(state, w->part->bytes + w->filled);
     return put(w, state->data, t->bytes, true);
 }
 
-static tr_status put_states(writer *w, int count, const tr_state *states)
+static tr_status put_states(writer *w, int count, const tr_checkpoint_item *states)
 {
     tr_part *part = w->part;
     size_t   tables = 0;
@@ -164,7 +164,7 @@ static tr_status put_states(writer *w, int count, const tr_state *states)
     return write_filled(w);
 }
 
-tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_state *states)
+tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_checkpoint_item *states)
 {
     writer w = {.part = tr__must_alloc(sizeof *w.part)};
 
@@ -318,10 +318,10 @@ void tr_checkpoint_prune(const char *dir, int keep)
 
 /* == one process =================================================================================== */
 
-static tr_status check_states(int count, const tr_state *states)
+static tr_status check_states(int count, const tr_checkpoint_item *states)
 {
     for (int i = 0; i < count; i++) {
-        const tr_state *s = &states[i];
+        const tr_checkpoint_item *s = &states[i];
         if (s->kind == TR_STATE_TABLE && s->name && s->data)
             continue;
         if (!s->name || !s->name[0] || (unsigned)s->kind >= TR_STATE_KIND_COUNT || !tr_dtype_is_valid(s->dtype) ||
@@ -332,7 +332,7 @@ static tr_status check_states(int count, const tr_state *states)
     return TR_OK;
 }
 
-tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *facts, int count, const tr_state *states, int keep)
+tr_status tr_checkpoint_save(const char *folder, const tr_checkpoint_facts *facts, int count, const tr_checkpoint_item *states, int keep)
 {
     const uint64_t snapshot = tr_checkpoint_new_number();
     tr_part       *part = NULL;

@@ -13,7 +13,7 @@ struct tr_snapshot {
     uint8_t  *memory;
     size_t    capacity;
     int       count;
-    tr_state *state;                  /* with names and dimensions of their own */
+    tr_checkpoint_item *state;                  /* with names and dimensions of their own */
 };
 
 tr_snapshot *tr_snapshot_new(void)
@@ -45,7 +45,7 @@ void tr_snapshot_free(tr_snapshot *s)
     free(s);
 }
 
-static size_t bytes_of(const tr_state *state)
+static size_t bytes_of(const tr_checkpoint_item *state)
 {
     size_t bytes = (size_t)tr_dtype_size(state->dtype);
 
@@ -61,7 +61,7 @@ static size_t padded(size_t bytes)
     return (bytes + TR_CHECKPOINT_ALIGN - 1) & ~(size_t)(TR_CHECKPOINT_ALIGN - 1);
 }
 
-size_t tr_snapshot_bytes(int count, const tr_state *states)
+size_t tr_snapshot_bytes(int count, const tr_checkpoint_item *states)
 {
     size_t bytes = 0;
 
@@ -91,7 +91,7 @@ tr_status tr_snapshot_reserve(tr_snapshot *s, size_t bytes)
 }
 
 /* The description alone; its name is the state's. */
-static void keep_table(tr_state *mine)
+static void keep_table(tr_checkpoint_item *mine)
 {
     tr_job_table *table = (tr_job_table *)(void *)tr__must_copy(mine->data, sizeof *table);
 
@@ -100,7 +100,7 @@ static void keep_table(tr_state *mine)
     mine->dims = NULL;
 }
 
-tr_status tr_snapshot_take(tr_snapshot *s, int count, const tr_state *states)
+tr_status tr_snapshot_take(tr_snapshot *s, int count, const tr_checkpoint_item *states)
 {
     size_t at = 0;
 
@@ -108,7 +108,7 @@ tr_status tr_snapshot_take(tr_snapshot *s, int count, const tr_state *states)
     TR_TRY(tr_snapshot_reserve(s, tr_snapshot_bytes(count, states)));
     s->state = tr__must_alloc((size_t)count * sizeof *s->state + 1);
     for (int i = 0; i < count; i++) {
-        tr_state *mine = &s->state[s->count++];
+        tr_checkpoint_item *mine = &s->state[s->count++];
         *mine = states[i];
         mine->name = tr__must_strdup(mine->name);
         mine->param = mine->param ? tr__must_strdup(mine->param) : NULL;

@@ -15,11 +15,11 @@ typedef struct tr_snapshot tr_snapshot;
 tr_snapshot *tr_snapshot_new(void);
 void         tr_snapshot_free(tr_snapshot *snapshot);
 /* Bytes that the copies of these arrays take. */
-size_t       tr_snapshot_bytes(int count, const tr_state *states);
+size_t       tr_snapshot_bytes(int count, const tr_checkpoint_item *states);
 /* Memory for so many bytes, with all its pages. */
 tr_status    tr_snapshot_reserve(tr_snapshot *snapshot, size_t bytes);
 /* Copy the arrays, and what is said of them. By the one that updates, between updates, as tr_snapshot_end. */
-tr_status    tr_snapshot_take(tr_snapshot *snapshot, int count, const tr_state *states);
+tr_status    tr_snapshot_take(tr_snapshot *snapshot, int count, const tr_checkpoint_item *states);
 /* Nothing is written any more: tables need not keep what changes. */
 void         tr_snapshot_end(tr_snapshot *snapshot);
 /* Write the copies as the part `folder`/`name`. */

@@ -475,7 +475,7 @@ uint32_t tr_server_program_state_room(const tr_server_program *sp)
     return sp->value_count + sp->table_count;
 }
 
-int tr_server_program_states(tr_server_program *sp, tr_state *out)
+int tr_server_program_states(tr_server_program *sp, tr_checkpoint_item *out)
 {
     int count = 0;
 
@@ -484,7 +484,7 @@ int tr_server_program_states(tr_server_program *sp, tr_state *out)
         tr_tensor                     *t = sp->value[i];
         if (!value->source)
             continue;
-        out[count++] = (tr_state){
+        out[count++] = (tr_checkpoint_item){
             .name = value->source, .param = value->owner, .kind = (tr_state_kind)value->state, .dtype = tr_tensor_dtype(t),
             .rank = tr_tensor_rank(t), .dims = tr_tensor_dims(t), .row = value->has_rows ? (int64_t)value->row : 0,
             .rows = value->has_rows ? (int64_t)value->rows : 0, .data = tr_tensor_data(t)};
@@ -492,7 +492,7 @@ int tr_server_program_states(tr_server_program *sp, tr_state *out)
     for (uint32_t i = 0; i < sp->table_count; i++) {
         const char *name = sp->setup->tables[i]->name;
         tr_table_var_describe(&sp->about[i], sp->table[i], name);
-        out[count++] = (tr_state){.name = name, .kind = TR_STATE_TABLE, .data = &sp->about[i]};
+        out[count++] = (tr_checkpoint_item){.name = name, .kind = TR_STATE_TABLE, .data = &sp->about[i]};
     }
     return count;
 }

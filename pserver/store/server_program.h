@@ -68,7 +68,7 @@ void              *tr_server_program_tasks(tr_server_program *sp, const char *na
 void               tr_server_program_over(tr_server_program *sp);
 /* The arrays and tables that a checkpoint holds, as they are now; `out` has room for the setup's. Returns how many. What
  * they point at is the setup's and the program's; descriptions of tables live until the next call. */
-int                tr_server_program_states(tr_server_program *sp, tr_state *out);
+int                tr_server_program_states(tr_server_program *sp, tr_checkpoint_item *out);
 uint32_t           tr_server_program_state_room(const tr_server_program *sp);
 
 #endif

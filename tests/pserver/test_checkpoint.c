@@ -102,7 +102,7 @@ static void fill(int64_t step)
     counter[0] = step;
 }
 
-static const tr_state states[] = {
+static const tr_checkpoint_item states[] = {
     {"w", NULL, TR_STATE_PARAMETER, TR_FP32, 2, w_dims, 0, 0, w},
     {"w.moment", "w", TR_STATE_OPTIMIZER, TR_FP32, 2, w_dims, 0, 0, moment},
     {"w.power", "w", TR_STATE_OPTIMIZER, TR_FP64, 1, one, 0, 0, power},
@@ -142,7 +142,7 @@ static void expect_whole(const tr_checkpoint *c)
 {
     static float   got[ROWS * COLUMNS];
     const int64_t  step = tr_checkpoint_step(c);
-    tr_state       a;
+    tr_checkpoint_item       a;
     double         p;
     int64_t        n;
 
@@ -224,7 +224,7 @@ TEST(any_rows_can_be_read)
 static tr_part *write_rows(const char *folder, int server, int64_t begin, int64_t end, uint64_t snapshot)
 {
     const int64_t  dims[] = {end - begin, COLUMNS};
-    const tr_state mine[] = {
+    const tr_checkpoint_item mine[] = {
         {"w", NULL, TR_STATE_PARAMETER, TR_FP32, 2, dims, begin, ROWS, w + begin * COLUMNS},
         {"w.power", "w", TR_STATE_OPTIMIZER, TR_FP64, 1, one, 0, 0, power},
     };
@@ -261,7 +261,7 @@ TEST(pieces_of_several_servers_are_one_array)
     static float    got[ROWS * COLUMNS];
     char           *path = tr_checkpoint_path(new_folder(), 5);
     tr_checkpoint  *c = NULL;
-    tr_state        a;
+    tr_checkpoint_item        a;
     double          p;
 
     fill(5);
@@ -301,7 +301,7 @@ static const int64_t small_dims[] = {3, 2};
 
 static void save_small(const char *folder, int64_t step)
 {
-    const tr_state            small[] = {{"w", NULL, TR_STATE_PARAMETER, TR_FP32, 2, small_dims, 0, 0, small_values},
+    const tr_checkpoint_item            small[] = {{"w", NULL, TR_STATE_PARAMETER, TR_FP32, 2, small_dims, 0, 0, small_values},
                                          {"n", "w", TR_STATE_OPTIMIZER, TR_INT64, 1, one, 0, 0, counter}};
     const tr_checkpoint_facts facts = facts_of(step);
 
@@ -518,7 +518,7 @@ TEST(a_disk_that_is_full_in_the_middle_is_reported)
     enum { MANY = 20 << 18 };
     static float              many[MANY];
     const int64_t             dims[] = {MANY};
-    const tr_state            large = {"large", NULL, TR_STATE_PARAMETER, TR_FP32, 1, dims, 0, 0, many};
+    const tr_checkpoint_item            large = {"large", NULL, TR_STATE_PARAMETER, TR_FP32, 1, dims, 0, 0, many};
     const tr_checkpoint_facts facts = facts_of(1);
     const char               *folder = new_folder();
     struct rlimit             before, less;
@@ -543,7 +543,7 @@ TEST(a_disk_that_is_full_in_the_middle_is_reported)
 TEST(wrong_arrays_are_refused_before_anything_is_written)
 {
     const tr_checkpoint_facts facts = facts_of(1), before = facts_of(-1);
-    const tr_state            bad = {"w", NULL, TR_STATE_PARAMETER, (tr_dtype)99, 1, one, 0, 0, power};
+    const tr_checkpoint_item            bad = {"w", NULL, TR_STATE_PARAMETER, (tr_dtype)99, 1, one, 0, 0, power};
     const char               *folder = new_folder();
 
     EXPECT_FAIL(TR_EINVAL, "array 0 ('w') is of kind 0, data type 99", tr_checkpoint_save(folder, &facts, 1, &bad, 0));

@@ -119,7 +119,7 @@ TEST(tables_of_one_process_come_back)
     int64_t                   rows;
 
     none.first_rows = NULL;                        /* nothing was ever updated */
-    const tr_state states[] = {{.name = "number", .kind = TR_STATE_STATISTIC, .dtype = TR_FP32, .data = &number},
+    const tr_checkpoint_item states[] = {{.name = "number", .kind = TR_STATE_STATISTIC, .dtype = TR_FP32, .data = &number},
                                {.name = "words", .kind = TR_STATE_TABLE, .data = &words},
                                {.name = "none", .kind = TR_STATE_TABLE, .data = &none}};
     EXPECT_OK(tr_checkpoint_save(folder, &facts, 3, states, 0));
@@ -164,7 +164,7 @@ static tr_part *write_part(const char *folder, int server, const tr_table *whole
         free(rows);
     }
     const tr_job_table words = about(mine, "words", 10 + server);
-    const tr_state     state = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
+    const tr_checkpoint_item     state = {.name = "words", .kind = TR_STATE_TABLE, .data = &words};
     EXPECT_OK(tr_tables_snapshot(1, &state));
     EXPECT_OK(tr_part_write(&part, folder, name, 1, &state));
     tr_tables_snapshot_end(1, &state);

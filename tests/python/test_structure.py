@@ -158,13 +158,14 @@ def test_the_insides_of_a_folder_stay_inside():
 
 ALLOCATES = re.compile(r"(?<![\w.>])(?:malloc|calloc|realloc|strn?dup|v?asprintf|aligned_alloc|posix_memalign)\(")
 ENDS = re.compile(r"(?<![\w.>])(?:_exit|exit|abort|raise|quick_exit)\(")
-GROWS_WITH_DATA = ("checkpoint", "memory", "observe", "store", "table", "util")
+GROWS_WITH_DATA = ("checkpoint", "memory", "observe", "store", "table", "trainer", "util")
 CHECKS = r"!\(?{0}\b(?!->|\.|\[)|\bif \({0}[ )]|{0} [?]|{0} (?:&&|\|\|)|[|&] !?{0}\b"
 
 
-def test_the_server_checks_what_it_allocates():
+@pytest.mark.parametrize("floor", ["pserver", "trainer"])
+def test_each_allocation_is_checked(floor):
     """Lists and messages come from tr__must_*, which end the process with a message; arrays that grow with data may be refused, and are looked at."""
-    for path in (ROOT / "pserver").rglob("*.c"):
+    for path in (ROOT / floor).rglob("*.c"):
         lines = bare(path.read_text()).split("\n")
         for number, line in enumerate(lines):
             if not ALLOCATES.search(line):
@@ -177,7 +178,8 @@ def test_the_server_checks_what_it_allocates():
 
 
 def test_a_rank_ends_itself_in_one_place():
-    """MPI and the launcher must understand how a rank ends: only util/rank_end.c ends one, and the main() of a program."""
-    for path in (ROOT / "pserver").rglob("*.c"):
-        if path.name not in ("rank_end.c", "trireme_pserver.c"):
+    """MPI and the launcher must understand how a rank ends: only util/rank_end.c ends one, and the main() of a program.
+    (trainer/source.c ends a child process, which was to become a shell command.)"""
+    for path in [*(ROOT / "pserver").rglob("*.c"), *(ROOT / "trainer").rglob("*.c")]:
+        if path.name not in ("rank_end.c", "trireme_pserver.c", "trireme_trainer.c", "source.c"):
             assert not ENDS.search(bare(path.read_text())), f"{path.relative_to(ROOT)}: use tr__rank_end (pserver/util/rank_end.h)"

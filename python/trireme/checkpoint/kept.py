@@ -58,7 +58,7 @@ class States:
     """Arrays for the core: ``native`` holds ``count`` descriptions, everything they point at lives as long as this."""
 
     def __init__(self, count: int) -> None:
-        self.native = ffi.new("tr_state[]", count)
+        self.native = ffi.new("tr_checkpoint_item[]", count)
         self.count = 0
         self._keep: list[Any] = []
 

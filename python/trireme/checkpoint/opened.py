@@ -89,7 +89,7 @@ class Checkpoint:
         self.trainers: int = lib.tr_checkpoint_trainers(_ptr)
         self.parts: int = lib.tr_checkpoint_parts(_ptr)
         self.nbytes: int = lib.tr_checkpoint_bytes(_ptr)
-        state = ffi.new("tr_state *")
+        state = ffi.new("tr_checkpoint_item *")
         self.arrays: dict[str, Array] = {}
         for index in range(lib.tr_checkpoint_count(_ptr)):
             lib.tr_checkpoint_array(state, _ptr, index)

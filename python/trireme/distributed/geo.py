@@ -15,7 +15,7 @@ from ..sparse_table import add_update, is_table_update
 from .optimize_part import is_optimize
 from .own import append_keep, own_variables
 from .placement import Part, by_server
-from .transpiled import Block, Transpiled, Value
+from .transpiled import ParamBlock, Transpiled, Value
 
 BASE = "@BASE"
 COUNT = "exchange_deltas@COUNT"
@@ -70,7 +70,7 @@ def _server(program: Program, shapes: dict[str, tuple[int, ...]], dtypes: dict[s
         size = dtypes[name].dtype.itemsize
         for dim in shape:
             size *= dim
-        result.blocks.append(Block(here, delta, server, dtypes[name], size, name, one.begin, one.end))
+        result.blocks.append(ParamBlock(here, delta, server, dtypes[name], size, name, one.begin, one.end))
         result.values.append(Value(server, here, name, one.begin, one.end))
     for op in program.global_block().read_ops():
         if is_table_update(op):

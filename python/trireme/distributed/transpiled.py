@@ -10,7 +10,7 @@ from .mode import Mode, parse
 
 
 @dataclass(frozen=True)
-class Block:
+class ParamBlock:
     """A part of a parameter, or of what is averaged, with its gradient: names in the server's program."""
 
     param: str
@@ -40,7 +40,7 @@ class Transpiled:
 
     trainer: Program
     servers: list[Program]
-    blocks: list[Block]
+    blocks: list[ParamBlock]
     values: list[Value]
     means: dict[str, str]              # a variable -> the trainers' mean of it
     mode: Mode = field(default_factory=lambda: parse("sync"))
@@ -52,4 +52,4 @@ class Transpiled:
     read_alone: set[str] = field(default_factory=set)  # of the means those that are no loss: no parameter depends on them
 
 
-__all__ = ["Block", "Value", "Transpiled"]
+__all__ = ["ParamBlock", "Value", "Transpiled"]

@@ -16,8 +16,7 @@ from typing import Any
 
 from ..core import OpDesc, OpRole, VarType
 from ..errors import InvalidArgumentError, UnsupportedError, check_whole
-from ..framework import Block as BlockType
-from ..framework import Program, Variable, default_main_program, default_startup_program
+from ..framework import Block, Program, Variable, default_main_program, default_startup_program
 from ..gc_pause import gc_paused
 from ..op_view import OpView
 from ..sparse_table import LOOKUP, PUSH, copy_update, is_table_update, take_pushed
@@ -26,7 +25,7 @@ from .mode import Mode, current, parse
 from .optimize_part import COPIES, EXCHANGED, OptimizePart, is_optimize, is_training
 from .own import append_keep, own_variables
 from .placement import Item, Part, by_server, place
-from .transpiled import Block, Transpiled, Value
+from .transpiled import ParamBlock, Transpiled, Value
 
 MEAN = "@MEAN"
 ROWS = "@ROWS"
@@ -142,7 +141,7 @@ class _ServerProgram:
         for dim in (one.rows, *self.part.shape(param)[1:]):
             size *= dim
         assert one.end <= rows
-        self.result.blocks.append(Block(*names, self.server, dtype, size, param, one.begin, one.end))
+        self.result.blocks.append(ParamBlock(*names, self.server, dtype, size, param, one.begin, one.end))
 
     def _add_mean(self, name: str) -> None:
         var = self.part.var(name)
@@ -153,7 +152,7 @@ class _ServerProgram:
         size = var.dtype.dtype.itemsize
         for dim in var.desc.shape():
             size *= dim
-        self.result.blocks.append(Block(mean.name, name, self.server, var.dtype, size, name, 0, 1))
+        self.result.blocks.append(ParamBlock(mean.name, name, self.server, var.dtype, size, name, 0, 1))
         self.result.values.append(Value(self.server, mean.name, name + MEAN))
 
     def _var(self, name: str, one: Part | None) -> str:
@@ -249,7 +248,7 @@ class _ServerProgram:
 class _Edit:
     """Changes of a block's operators, which ``finish`` makes all at once: each by itself takes as long as the block is large."""
 
-    def __init__(self, block: BlockType) -> None:
+    def __init__(self, block: Block) -> None:
         self.block, self.count = block, block.desc.op_size()
         self.removed: set[int] = set()
         self._made: list[tuple[Any, ...]] = []
@@ -286,7 +285,7 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     block = copy.global_block()
     block._arrange([op.index for op in block.read_ops() if op.index in part.kept or not is_optimize(op)])
     _make_dense(copy, part)
-    by_source: dict[str, list[Block]] = {}
+    by_source: dict[str, list[ParamBlock]] = {}
     for one in result.blocks:
         by_source.setdefault(one.source, []).append(one)
     writers = _writers_of(block)
@@ -312,7 +311,7 @@ def _trainer_program(program: Program, part: OptimizePart, result: Transpiled, t
     return copy
 
 
-def _writers_of(block: BlockType) -> dict[str, list[int]]:
+def _writers_of(block: Block) -> dict[str, list[int]]:
     """The places of the operators that write each variable, in order; once for each operator."""
     writers: dict[str, list[int]] = {}
     for op in block.read_ops():
@@ -321,7 +320,7 @@ def _writers_of(block: BlockType) -> dict[str, list[int]]:
     return writers
 
 
-def _insert_exchange(block: BlockType, part: OptimizePart, result: Transpiled, pieces: dict[str, list[Block]],
+def _insert_exchange(block: Block, part: OptimizePart, result: Transpiled, pieces: dict[str, list[ParamBlock]],
                      writers: dict[str, list[int]], lasting: set[str]) -> list[str]:
     """Send each gradient behind its last writer, and wait for each parameter before its first reader. Return the parameters in the
     order in which they are waited for."""
@@ -343,7 +342,7 @@ def _insert_exchange(block: BlockType, part: OptimizePart, result: Transpiled, p
     return waited
 
 
-def _make_lasting(block: BlockType, grad: str, writers: Sequence[int]) -> bool:
+def _make_lasting(block: Block, grad: str, writers: Sequence[int]) -> bool:
     """Let a gradient have memory of its own, which stays as it is until the next run writes it: it leaves from there, perhaps
     once more when a server has died. Return whether that is so; a block inside may write at any time."""
     if len(writers) != 1 or block.read_ops()[writers[0]].block_attrs:
@@ -352,7 +351,7 @@ def _make_lasting(block: BlockType, grad: str, writers: Sequence[int]) -> bool:
     return True
 
 
-def _first_readers(block: BlockType, params: Iterable[str]) -> tuple[list[tuple[int, list[str]]], list[str]]:
+def _first_readers(block: Block, params: Iterable[str]) -> tuple[list[tuple[int, list[str]]], list[str]]:
     """Return the places of operators that read parameters first, each with those, and all parameters in that order."""
     left = dict.fromkeys(params)
     waits: list[tuple[int, list[str]]] = []
@@ -374,7 +373,7 @@ def _read_by(op: OpView) -> list[str]:
     return list(names)
 
 
-def _prefetch_of(block: BlockType, tables: Iterable[str]) -> tuple[Any, ...] | None:
+def _prefetch_of(block: Block, tables: Iterable[str]) -> tuple[Any, ...] | None:
     """The operator that asks for the rows that lookups of these tables want, where their keys are fed."""
     wanted = [(op.input("W")[0], op.input("Ids")[0]) for op in block.read_ops() if op.type == LOOKUP and op.input("W")[0] in tables]
     wanted = [(table, ids) for table, ids in wanted if block.has_var(ids) and block.var(ids).is_data]
@@ -383,7 +382,7 @@ def _prefetch_of(block: BlockType, tables: Iterable[str]) -> tuple[Any, ...] | N
     return ("prefetch", {"X": [ids for _, ids in wanted]}, {}, {"table_names": [table for table, _ in wanted], "op_role": OpRole.RPC})
 
 
-def add_prefetch(block: BlockType, tables: Iterable[str]) -> None:
+def add_prefetch(block: Block, tables: Iterable[str]) -> None:
     """Ask first of all for the rows that lookups of these tables want, where their keys are fed."""
     prefetch = _prefetch_of(block, tables)
     if prefetch:
@@ -406,7 +405,7 @@ def _make_dense(program: Program, part: OptimizePart) -> None:
         _copy_instead_of_merging(program.global_block(), part)
 
 
-def _copy_instead_of_merging(block: BlockType, part: OptimizePart) -> None:
+def _copy_instead_of_merging(block: Block, part: OptimizePart) -> None:
     """What merges the rows of a gradient has nothing to do where the gradient is dense."""
     edit = _Edit(block)
     for op in block.read_ops():
