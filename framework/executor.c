@@ -60,6 +60,7 @@ static void free_plan(tr_plan *plan)
     free(plan->feed_var);
     free(plan->fetch_var);
     free(plan->step);
+    free(plan->outside);
     free(plan->var);
     tr__expanded_free(plan->expanded);
     free(plan);

@@ -172,6 +172,8 @@ void tr__frame_drop_lods(tr_frame *frame)
 {
     const tr_layout *layout = frame->layout;
 
+    if (layout && !layout->has_lods)
+        return;
     for (int v = 0; v < frame->plan->var_count; v++)
         if (!layout || layout->may_have_lod[v])
             tr__tensor_drop_lod(&frame->local[v].tensor);
@@ -209,8 +211,9 @@ tr_status tr__frame_prepare_outputs(tr_frame *frame)
         if (layout->meta[v].shape.rank > 0)
             TR_TRY(tr__tensor_reserve(&frame->local[v].tensor, layout->meta[v].dtype, &layout->meta[v].shape));
     }
-    for (int v = 0; v < plan->var_count; v++) {
-        tr_tensor *tensor = &frame->var[v]->tensor;
+    for (int i = 0; i < plan->outside_count; i++) {
+        const int      v = plan->outside[i];
+        tr_tensor     *tensor = &frame->var[v]->tensor;
         const tr_meta *meta = &layout->meta[v];
         if (plan->var[v].place == TR_SCOPE && plan->var[v].written && meta->shape.rank > 0 &&
             (tensor->dtype != meta->dtype || !tr_shape_equal(&tensor->shape, &meta->shape)))
@@ -478,7 +481,8 @@ tr_status tr__frame_run(tr_frame *frame)
 
     if (tr__is_interrupted_since(noted))               /* each iteration of a loop comes here, even one without steps */
         return tr__fail_interrupted("the run");
-    set_random_keys(frame);
+    if (frame->plan->is_random)
+        set_random_keys(frame);
     if (frame->plan->has_arrays)
         clear_arrays(frame);
     for (int i = 0; i < count; i++) {

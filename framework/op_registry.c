@@ -46,15 +46,17 @@ int tr__slot_count(const tr_slot_def *slots)
     return count;
 }
 
-/* The only gradient that is read, or made, must be there; of several some may be missing. */
-static unsigned grad_flags(const tr_grad_item *items, const tr_grad_item *item, unsigned flags)
+/* A gradient that is read must be there, be it of zeros (a composite operator does without); so must the only one that is
+ * made, while of several some may not be wanted. */
+static unsigned grad_flags(const tr_op *op, const tr_grad_item *items, const tr_grad_item *item, unsigned flags)
 {
-    int grads = 0;
+    const bool may_miss = item->what == TR_GRAD_DIN || op->grad_of->expand;
+    int        grads = 0;
 
     for (int i = 0; i < TR_RULE_MAX && items[i].what != TR_GRAD_END; i++)
         grads += items[i].what == item->what;
     flags |= flags & TR_SLOT_REPEATED ? TR_SLOT_HOLES : 0;
-    return grads > 1 ? flags | TR_SLOT_OPTIONAL : flags;
+    return may_miss && grads > 1 ? flags | TR_SLOT_OPTIONAL : flags;
 }
 
 static tr_slot_def derive_slot(const tr_op *op, const tr_op_proto *forward, const tr_grad_item *items, const tr_grad_item *item)
@@ -72,7 +74,7 @@ static tr_slot_def derive_slot(const tr_op *op, const tr_op_proto *forward, cons
     return (tr_slot_def){
         .name = is_grad ? tr__must_format("%s@GRAD", slot->name) : slot->name,
         .comment = is_grad ? tr__must_format("gradient of %s", slot->name) : slot->comment,
-        .flags = is_grad ? grad_flags(items, item, flags) : flags,
+        .flags = is_grad ? grad_flags(op, items, item, flags) : flags,
     };
 }
 

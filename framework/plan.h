@@ -8,7 +8,7 @@
  *   plan_fuse.h    chains of steps become one step;
  *   plan_separate.h  outputs that would overwrite an input too early go through a temporary.
  * Laying out (once for a set of shapes of feeds and scope variables):
- *   plan_layout.h  shapes are inferred, temporaries get offsets in one arena by liveness, outputs take over
+ *   plan_layout.h  shapes are inferred, temporaries get offsets in one arena by liveness (plan_arena.h), outputs take over
  *                  the memory of inputs where the operator allows it. Steps whose shapes depend on data are
  *                  marked dynamic: shapes are inferred when they run, their outputs own their memory.
  * Running:
@@ -84,11 +84,14 @@ struct tr_plan {
     /* what it is */
     tr_plan_var *var;
     int          var_count, var_capacity;
+    int         *outside;             /* the variables that are FED or in the SCOPE: what a repeated run looks at */
+    int          outside_count;
     tr_step     *step;
     int          step_count;
     int          total_args, total_slots;
     bool         has_arrays;          /* local tensor arrays, which are empty when a run begins */
     bool         uses_scope;
+    bool         is_random;           /* some of its own steps are */
     bool         awaits;              /* its own steps wait for what comes late (late.h) before they read it */
     tr_map       current;             /* name -> number of its latest version, plus 1 */
     /* running */

@@ -384,6 +384,26 @@ static void number_steps(tr_plan *plan)
     }
 }
 
+/* What each run would have to look through all variables and steps for. */
+static tr_status sum_up(tr_plan *plan)
+{
+    plan->outside = malloc(((size_t)plan->var_count + 1) * sizeof *plan->outside);
+    if (!plan->outside)
+        return tr_fail(TR_ENOMEM, "no memory for a plan of %d variables", plan->var_count);
+    for (int v = 0; v < plan->var_count; v++) {
+        const tr_place place = plan->var[v].place;
+        plan->has_arrays = plan->has_arrays || (place == TR_LOCAL && is_array(&plan->var[v]));
+        plan->uses_scope = plan->uses_scope || place == TR_SCOPE;
+        if (place == TR_FED || place == TR_SCOPE)
+            plan->outside[plan->outside_count++] = v;
+    }
+    for (int i = 0; i < plan->step_count; i++) {
+        plan->awaits = plan->awaits || plan->step[i].op->awaits;
+        plan->is_random = plan->is_random || plan->step[i].op->is_random;
+    }
+    return TR_OK;
+}
+
 tr_status tr__plan_build(tr_plan *plan)
 {
     const int ops = plan->block->op_count;
@@ -404,12 +424,7 @@ tr_status tr__plan_build(tr_plan *plan)
     if (!plan->parent)
         TR_TRY_GOTO(done, tr__plan_fuse(plan));
     TR_TRY_GOTO(done, tr__plan_separate(plan));
-    for (int v = 0; v < plan->var_count; v++) {
-        plan->has_arrays = plan->has_arrays || (plan->var[v].place == TR_LOCAL && is_array(&plan->var[v]));
-        plan->uses_scope = plan->uses_scope || plan->var[v].place == TR_SCOPE;
-    }
-    for (int i = 0; i < plan->step_count; i++)
-        plan->awaits = plan->awaits || plan->step[i].op->awaits;
+    TR_TRY_GOTO(done, sum_up(plan));
     number_steps(plan);
 done:
     free(keep);

@@ -1,19 +1,15 @@
 /* plan_layout.c - shapes and memory of a root plan's temporaries, for one set of shapes of what it is given.
  *
- * Offsets: temporaries are placed from the largest to the smallest, each at the lowest offset where no other
- * one that lives at the same time lies (greedy by size; Pisarchyk and Lee, 2020). An output that may take over
- * an input's memory, and is computed by that input's last reader, shares its offset instead. */
+ * Temporaries lie in an arena (plan_arena.h). An output that may take over an input's memory, and is computed by that
+ * input's last reader, shares its offset instead. */
 #include "framework/plan_layout.h"
 
-#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "framework/infer.h"
 #include "framework/op_registry.h"
+#include "framework/plan_arena.h"
 #include "framework/size.h"
-
-enum { ALIGNMENT = 64 };
 
 void tr__layout_free(tr_layout *layout)
 {
@@ -99,7 +95,8 @@ static bool given_from_outside(const tr_plan_var *var)
 
 bool tr__layout_fits(const tr_layout *layout, const tr_plan *plan, tr_var *const *vars)
 {
-    for (int v = 0; v < plan->var_count; v++) {
+    for (int i = 0; i < plan->outside_count; i++) {
+        const int v = plan->outside[i];
         if (!given_from_outside(&plan->var[v]))
             continue;
         const tr_meta   *meta = &layout->given[v];
@@ -311,12 +308,7 @@ static tr_status infer_all(tr_layout *layout, const tr_plan *plan, tr_var *const
 
 /* -- memory ----------------------------------------------------------------------------------------------- */
 
-typedef struct span {
-    int     var;
-    int     from, to;                 /* first and last step that needs it */
-    int64_t bytes;
-    int64_t offset;
-} span;
+enum { ALIGNMENT = 64 };
 
 /* Inference has checked (op_check.c) that one tensor's bytes can be counted; those of all are summed with size.h. */
 static int64_t exact_bytes(const tr_meta *meta)
@@ -336,10 +328,10 @@ static bool is_placed(const tr_layout *layout, const tr_plan *plan, int v, const
     return var->place == TR_LOCAL && !var->captured && !var->fetched && !made_dynamically[v] && is_known(&layout->meta[v]);
 }
 
-static void find_spans(span *spans, const tr_plan *plan)
+static void find_spans(tr_span *spans, const tr_plan *plan)
 {
     for (int v = 0; v < plan->var_count; v++)
-        spans[v] = (span){.var = v, .from = -1, .to = -1};
+        spans[v] = (tr_span){.var = v, .from = -1, .to = -1};
     for (int i = 0; i < plan->step_count; i++) {
         const tr_step *step = &plan->step[i];
         for (int a = 0; a < step->arg_count; a++) {
@@ -373,7 +365,7 @@ static int times_read(const tr_step *step, int var)
 
 /* Let the outputs of step `i` take over the memory of inputs that nobody needs any more. `root[v]` is whose
  * memory v lies in; the span of that one grows. */
-static void share_in_place(tr_layout *layout, const tr_plan *plan, int i, span *spans, const int64_t *placed_bytes)
+static void share_in_place(tr_layout *layout, const tr_plan *plan, int i, tr_span *spans, const int64_t *placed_bytes)
 {
     const tr_step *step = &plan->step[i];
 
@@ -395,47 +387,6 @@ static void share_in_place(tr_layout *layout, const tr_plan *plan, int i, span *
     }
 }
 
-static int larger_first(const void *a, const void *b)
-{
-    const span *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return x->var - y->var;
-}
-
-/* The lowest offset for spans[n] among spans[0..n), which are placed and sorted by nothing. */
-static int64_t lowest_offset(const span *spans, int n)
-{
-    const span *mine = &spans[n];
-    int64_t offset = 0;
-
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int k = 0; k < n; k++) {
-            const span *other = &spans[k];
-            const bool  together = other->from <= mine->to && mine->from <= other->to;
-            const bool  overlap = offset < tr_size_add(other->offset, other->bytes) && other->offset < tr_size_add(offset, mine->bytes);
-            if (together && overlap) {
-                offset = tr_size_add(other->offset, other->bytes);
-                moved = true;
-            }
-        }
-    }
-    return offset;
-}
-
-static void place(tr_layout *layout, span *spans, int count)
-{
-    qsort(spans, (size_t)count, sizeof *spans, larger_first);
-    for (int n = 0; n < count; n++) {
-        spans[n].offset = lowest_offset(spans, n);
-        layout->offset[spans[n].var] = spans[n].offset;
-        const int64_t end = tr_size_add(spans[n].offset, spans[n].bytes);
-        if (end > layout->arena_bytes)
-            layout->arena_bytes = end;
-    }
-}
-
 static void mark_made_dynamically(bool *made, const tr_layout *layout, const tr_plan *plan)
 {
     for (int i = 0; i < plan->step_count; i++)
@@ -448,7 +399,7 @@ static tr_status assign_memory(tr_layout *layout, const tr_plan *plan)
 {
     const size_t vars = (size_t)plan->var_count + 1;
     tr_status    status = TR_OK;
-    span        *spans = malloc(vars * sizeof *spans);
+    tr_span     *spans = malloc(vars * sizeof *spans);
     int64_t     *bytes = calloc(vars, sizeof *bytes);
     bool        *made = calloc(vars, sizeof *made);
     int          count = 0;
@@ -469,7 +420,9 @@ static tr_status assign_memory(tr_layout *layout, const tr_plan *plan)
     for (int v = 0; v < plan->var_count; v++)
         if (bytes[v] > 0 && layout->shares[v] < 0)
             spans[count++] = spans[v];
-    place(layout, spans, count);
+    TR_TRY_GOTO(done, tr__arena_place(&layout->arena_bytes, spans, count));
+    for (int n = 0; n < count; n++)
+        layout->offset[spans[n].var] = spans[n].offset;
     for (int v = 0; v < plan->var_count; v++)
         if (layout->shares[v] >= 0)
             layout->offset[v] = layout->offset[layout->shares[v]];
@@ -489,7 +442,7 @@ static void mark_lod_vars(tr_layout *layout, const tr_plan *plan)
             const int v = plan->step[i].arg[a];
             if (v >= 0 && plan->var[v].place == TR_LOCAL &&
                 (layout->dynamic[i] || layout->lod_from[v] >= 0 || layout->meta[v].lod_level > 0))
-                layout->may_have_lod[v] = true;
+                layout->may_have_lod[v] = layout->has_lods = true;
         }
 }
 

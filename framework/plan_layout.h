@@ -13,6 +13,7 @@ struct tr_layout {
     int       *lod_from;              /* per variable: whose LoD it takes when it is computed, or -1 */
     bool      *has_lod_copies;        /* per step: one of its outputs has a lod_from */
     bool      *may_have_lod;          /* per variable: a LOCAL one that a run may leave with LoD */
+    bool       has_lods;              /* there is one */
     int64_t    arena_bytes;
     tr_layout *next;
 };

@@ -131,8 +131,10 @@ static tr_status run_to_array_grad(const tr_run *io)
     tr_tensor           *dx = io->out[DX];
 
     TR_TRY(tr__rank_table_of(&table, io, TABLE));
-    if (dx)
+    if (dx) {
+        TR_TRY(check_source(io, table));
         memset(dx->data, 0, (size_t)tr_tensor_bytes(dx));
+    }
     const int64_t steps = tr__rank_table_steps(table);
     for (int64_t t = 0; t < steps; t++) {
         tr_tensor *item = tr__array_find(io->out[ARRAY], t);

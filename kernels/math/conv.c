@@ -11,6 +11,7 @@
 
 #include "framework/compiler.h"
 #include "framework/precision.h"
+#include "framework/size.h"
 #include "framework/threadpool.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/conv_direct.h"
@@ -26,7 +27,7 @@ int64_t tr_conv_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, 
 
 static int64_t volume(const int64_t extent[3])
 {
-    return extent[0] * extent[1] * extent[2];
+    return tr_size_mul(tr_size_mul(extent[0], extent[1]), extent[2]);
 }
 
 /* A convolution whose columns are the image itself. */
@@ -40,12 +41,12 @@ static bool is_pointwise(const tr_conv_shape *s)
 
 static int64_t columns_rows(const tr_conv_shape *s)
 {
-    return s->in_channels / s->groups * volume(s->kernel);
+    return tr_size_mul(s->in_channels / s->groups, volume(s->kernel));
 }
 
 static int64_t images_of_slice(const tr_conv_shape *s)
 {
-    const int64_t work = columns_rows(s) * volume(s->out) * s->out_channels;
+    const int64_t work = tr_size_mul(tr_size_mul(columns_rows(s), volume(s->out)), s->out_channels);
     return 1 + MIN_WORK / (work > 0 ? work : 1);
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/math/pool.h"
 
 #include "framework/compiler.h"
+#include "framework/size.h"
 #include "framework/threadpool.h"
 
 #include <assert.h>
@@ -20,14 +21,16 @@ int64_t tr_pool_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, 
     return (in - kernel + 2 * pad + (ceil_mode ? stride - 1 : 0)) / stride + 1;
 }
 
+/* Of no plane at all it may be anything. */
 static int64_t volume(const int64_t extent[3])
 {
-    return extent[0] * extent[1] * extent[2];
+    return tr_size_mul(tr_size_mul(extent[0], extent[1]), extent[2]);
 }
 
 static int64_t planes_of_slice(const tr_pool_shape *s)
 {
-    const int64_t size = volume(s->in) + (s->adaptive ? volume(s->in) : volume(s->out) * volume(s->kernel));
+    const int64_t read = s->adaptive ? volume(s->in) : tr_size_mul(volume(s->out), volume(s->kernel));
+    const int64_t size = tr_size_add(volume(s->in), read);
     return 1 + MIN_ITEMS / (size > 0 ? size : 1);
 }
 
@@ -182,7 +185,7 @@ static void NAME(max_range)(void *payload, int64_t begin, int64_t end)
 void NAME(tr_max_pool)(T *out, int32_t *mask, const T *x, const tr_pool_shape *s)
 {
     NAME(job) j = {.shape = s, .out = out, .mask = mask, .x = x};
-    assert(volume(s->in) <= INT32_MAX);
+    assert(!mask || volume(s->in) <= INT32_MAX);
     tr_parallel_range(s->planes, planes_of_slice(s), NAME(max_range), &j);
 }
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .desc import BLOCK, BLOCKS, BOOL, BOOLS, FLOAT, FLOATS, INTS, LONGS, STRING, STRINGS, OpDesc
+from .gc_pause import gc_paused
 
 if TYPE_CHECKING:
     from .block import Block
@@ -110,7 +111,8 @@ for _kind in (BOOL, BOOLS):
 def read_ops(block: Block, begin: int = 0) -> list[OpView]:
     """Return what the operators of a block say now, from number ``begin`` on."""
     words = iter(block.desc.read_ops(begin).decode("utf-8", "surrogateescape").split("\0"))
-    return [OpView(block, index, words) for index in range(begin, block.desc.op_size())]
+    with gc_paused():
+        return [OpView(block, index, words) for index in range(begin, block.desc.op_size())]
 
 
 def text_of(type: str, inputs: dict[str, list[str]], outputs: dict[str, list[str]], attrs: dict[str, Any],

@@ -74,8 +74,7 @@ class _Training:
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
         self.keeper = Keeper.of(job, self.result, scope)
         self.keeper.load()
-        with gc_paused():
-            self._set_up()
+        self._set_up()
         if job.index == 0 and not job.resumes:
             _say_idle(self.result, job.servers)
         job.has_work = True
@@ -412,7 +411,8 @@ def _first_run(executor: Any, program: Program, scope: Scope) -> _Training | Non
                                            "losses, or train each in a job of its own")
             job = jobs.current()
             if job is not None:
-                _training, _trained = _Training(job, program, scope, executor.matmul_precision), program
+                with gc_paused():
+                    _training, _trained = _Training(job, program, scope, executor.matmul_precision), program
                 return _training
     elif seen != revision and "TRIREME_JOB" in os.environ:
         jobs.current()                                 # the launcher promises servers: be known to them early
