@@ -12,8 +12,8 @@ FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
 MUTANTS      ?= 200000
 JOBS         ?= $(shell nproc)
-# Files of tests at a time: their jobs wait for one another more than they compute.
-WORKERS      ?= 2
+# Files of tests at a time: their jobs wait more than they compute.
+WORKERS      ?= $(shell echo $$(( 2 * $$(nproc) )))
 
 BIN    := .venv/bin
 PYTHON := $(CURDIR)/$(BIN)/python
@@ -38,7 +38,7 @@ build: setup
 
 test: build
 	$(BIN)/ctest --preset $(PRESET) --parallel $(JOBS)
-	timeout --kill-after=10 3000 $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadfile tests/python
+	timeout --kill-after=10 3000 $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder tests/python
 
 # Between two changes: the core and the simulator, beside the Python tests that start no job.
 check: build

@@ -15,7 +15,9 @@ import trireme as fluid
 def pytest_collection_modifyitems(config, items):
     """A test that starts real jobs gets a second chance: it shares the processors with whatever else this machine does, and its ranks
     with the machine's clock. The report lists it (-rR); who fails twice has failed. The soak looks for what is rare: there once is
-    enough."""
+    enough. Files with many jobs come first, so that workers that take a file at a time end together."""
+    jobs = Counter(item.path for item in items if item.get_closest_marker("mpi"))
+    items.sort(key=lambda item: -jobs[item.path])
     if config.pluginmanager.hasplugin("rerunfailures"):
         for item in items:
             if item.get_closest_marker("mpi") and not item.get_closest_marker("soak"):

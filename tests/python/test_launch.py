@@ -597,8 +597,8 @@ def test_a_job_without_servers_is_refused():
 
 @needs_mpi
 def test_a_job_that_takes_too_long_names_a_trainer_that_makes_no_step():
-    code, text = Launched(1, 2, "--prepare", 60, options=("--timeout", 14, "--progress", 0)).end()
-    assert code == 124 and re.search(r"it did not end within 14 s; rank 1 \(trainer 0\) has made no step for \d+ s; rank 2 \(trainer 1\) has made", text), text
+    code, text = Launched(1, 2, "--prepare", 60, options=("--timeout", 4, "--progress", 0)).end()
+    assert code == 124 and re.search(r"it did not end within 4 s; rank 1 \(trainer 0\) has made no step for \d+ s; rank 2 \(trainer 1\) has made", text), text
 
 
 @needs_mpi

@@ -184,8 +184,8 @@ def test_a_trainer_that_ends_early_waits_for_the_others(tmp_path):
     """For longer than a silent rank counts as alive."""
     files = many_files(tmp_path, count=1)
     script(files, "--write", tmp_path / "job", "--servers", 1, "--mode", "async", "--split", "files", "--epochs", 1, "--pipe",
-           "if [ $OMPI_COMM_WORLD_RANK = 2 ]; then sleep 8; fi; cat")
-    code, out, err = mpirun(1, 2, trainer_program(), tmp_path / "job", timeout=4)
+           "if [ $OMPI_COMM_WORLD_RANK = 2 ]; then sleep 4; fi; cat")
+    code, out, err = mpirun(1, 2, trainer_program(), tmp_path / "job", timeout=2)
     assert code == 0, out + err
 
 

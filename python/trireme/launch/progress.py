@@ -22,7 +22,7 @@ from .watch import Ranks
 ON_TERMINAL, IN_LOG = 1.0, 30.0        # seconds from one line to the next
 _LOOK = 1.0                            # seconds from one look at the ranks' steps to the next
 _BINS = 16                             # of a server's staleness
-_STILL, _FAR = 10.0, 100               # seconds without a step, and steps behind the first, after which a trainer is named
+STILL, _FAR = 10.0, 100                # seconds without a step, and steps behind the first, after which a trainer is named
 _WINDOW = 10.0                         # seconds over which steps are counted, at least two lines
 
 
@@ -61,11 +61,11 @@ class Pace:
         """Return the rank's step, as far as it was seen."""
         return self._at.get(rank, (0, self.begun))[0]
 
-    def laggards(self, trainers: Iterable[int], now: float) -> list[tuple[int, int, float]]:
+    def laggards(self, trainers: Iterable[int], now: float, still_for: float = STILL) -> list[tuple[int, int, float]]:
         """Return the rank, the step and the seconds there of trainers that hold up the others or are far behind them. Trainers that wait for
-        these stand still, too, mostly a step ahead: of those that stand still the ones at the least step are named."""
+        these stand still, too, mostly a step ahead: of those that stand still for so long the ones at the least step are named."""
         at = {rank: self._at.get(rank, (0, self.begun)) for rank in trainers}
-        still = {rank: step for rank, (step, since) in at.items() if now - since > _STILL}
+        still = {rank: step for rank, (step, since) in at.items() if now - since > still_for}
         most = max((step for step, _ in at.values()), default=0)
         named = [rank for rank, step in still.items() if step == min(still.values())]
         named += [rank for rank, (step, _) in at.items() if rank not in named and step < most / 2 and most - step > _FAR]
@@ -137,13 +137,13 @@ class Progress:
             if one.role == "trainer":
                 self._pace.note(one.rank, one.step, now)
 
-    def laggards(self, ranks: Ranks, now: float) -> list[str]:
-        """Return words for each trainer that makes no step or is far behind."""
+    def laggards(self, ranks: Ranks, now: float, still_for: float = STILL) -> list[str]:
+        """Return words for each trainer that has made no step for so long or is far behind."""
         left = ranks.left()
         trainers = [rank for rank in ranks.training()
                     if rank in ranks.known and not ranks.known[rank].gone and not ranks.has_left(rank) and rank not in left]
         return [f"{ranks.name(rank)} " + (f"has been at step {step} for {seconds:.0f} s" if step else f"has made no step for {seconds:.0f} s")
-                for rank, step, seconds in self._pace.laggards(trainers, now)]
+                for rank, step, seconds in self._pace.laggards(trainers, now, still_for)]
 
     def text(self, ranks: Ranks, now: float) -> str:
         """Return the line; "" before there is a trainer that trains."""

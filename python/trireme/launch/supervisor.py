@@ -28,7 +28,7 @@ from .hosts import Hosts, hosts_of
 from .mpi import Layout, Mpi
 from .pipes import WRAPPER
 from .programs import is_saved_job, loopback_library, server_program, trainer_command, standby_command
-from .progress import Progress
+from .progress import STILL, Progress
 from .runlog import RunLog
 from .watch import Failure, Ranks
 
@@ -403,7 +403,8 @@ class Launch:
             if failure is not None and (has_ended and not hosts or now - failed_at > (_TO_END if is_clear else _TO_EXPLAIN)):
                 return failure
             if self.timeout is not None and now - begin > self.timeout:
-                return Failure(124, "; ".join([f"it did not end within {self.timeout:g} s", *self.progress.laggards(ranks, now)]))
+                still = self.progress.laggards(ranks, now, min(STILL, self.timeout / 2))
+                return Failure(124, "; ".join([f"it did not end within {self.timeout:g} s", *still]))
             if ranks.done() == ranks.size:
                 done_at = done_at or now
                 if has_ended or now - done_at > (_TO_STOP if ranks.are_all_gone() else _TO_EXIT):
