@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TEXT_SIZE = 8192 };
@@ -48,8 +49,22 @@ tr_status tr_context(tr_status status, const char *format, ...)
     return status;
 }
 
+/* The environment is asked once. Threads may ask at the same time, and find the same. */
+static bool shows_frames(void)
+{
+    static int shows = -1;
+
+    if (__atomic_load_n(&shows, __ATOMIC_RELAXED) < 0) {
+        const char *text_of = getenv("TRIREME_BACKTRACE");
+        __atomic_store_n(&shows, text_of && *text_of && strcmp(text_of, "0") != 0, __ATOMIC_RELAXED);
+    }
+    return shows;
+}
+
 tr_status tr__trail(tr_status status, const char *function, const char *file, int line)
 {
+    if (!shows_frames())
+        return status;
     append_format("\n  in %s (%s:%d)", function, file, line);
     return status;
 }

@@ -1,7 +1,7 @@
 /* status.h - a code to branch on and a trail to read.
  *
  * tr_fail starts the trail where the values are known; TR_TRY adds a line for each frame the failure
- * passes through. The text is per thread and of bounded size: a failure never allocates. */
+ * passes through, where the environment has TRIREME_BACKTRACE=1: users need the message, and we the frames. The text is per thread and of bounded size: a failure never allocates. */
 #ifndef TR_FRAMEWORK_STATUS_H
 #define TR_FRAMEWORK_STATUS_H
 

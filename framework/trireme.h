@@ -69,8 +69,8 @@ typedef enum tr_status {
     TR_STATUS_COUNT
 } tr_status;
 
-/* The text of the calling thread's last failure: the message, then one line per frame it went
- * through. Never NULL. */
+/* The text of the calling thread's last failure: the message, and with TRIREME_BACKTRACE=1 one line per frame it
+ * went through. Never NULL. */
 TR_API const char *tr_error(void);
 /* The name of a code, such as "ESHAPE"; "?" for a number that is no code. */
 TR_API const char *tr_status_name(tr_status status);

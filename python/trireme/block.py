@@ -16,6 +16,7 @@ from .dtypes import VarType, convert_dtype
 from .errors import user_line
 from .op_view import OpView, read_ops, text_of
 from .op_words import joined, op_words
+from .suggest import did_you_mean
 from .variable_math import VariableMath
 
 if TYPE_CHECKING:
@@ -393,7 +394,7 @@ class Block:
             raise TypeError(f"a variable's name is a string, got {name!r}")
         var = self._find(name)
         if var is None:
-            raise ValueError(f"block {self.idx} has no variable {name!r}{_similar(name, self.vars)}")
+            raise ValueError(f"block {self.idx} has no variable {name!r}{did_you_mean(name, self.vars)}")
         return var
 
     def _find_var_recursive(self, name: str) -> Variable | None:
@@ -583,14 +584,6 @@ class Block:
 
     def __repr__(self) -> str:
         return f"<Block {self.idx}: {self.desc.op_size()} operators>"
-
-
-def _similar(name: str, names: Iterable[str]) -> str:
-    """Return ``"; did you mean ..."`` when a name is like one of ``names``."""
-    import difflib
-
-    near = difflib.get_close_matches(name, list(names), 3)
-    return f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
 
 
 def _arg_names(args: Any, type: str, slot: str) -> list[str]:

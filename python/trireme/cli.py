@@ -14,6 +14,7 @@ import difflib
 import itertools
 import math
 import os
+import re
 import shlex
 import signal
 import sys
@@ -22,6 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import InvalidArgumentError, TriremeError
+from .suggest import did_you_mean
 
 if TYPE_CHECKING:
     from .launch.mpi import Layout
@@ -108,6 +110,8 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
+        if found := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            message += did_you_mean(found[1], [word.strip(" '") for word in found[2].split(",")])
         self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` lists what is possible)\n")
 
 

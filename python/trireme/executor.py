@@ -20,11 +20,11 @@ from ._core import ffi, lib
 from .desc import _names, take_text
 from .dtypes import FROM_NUMPY, NUMPY_DTYPES, VarType, bfloat16_bits
 from .errors import DTypeError, NotFoundError, ShapeError, UnsupportedError, check, user_line
-from .block import _similar
 from .framework import Program, Variable, default_main_program
 from .names import name_chars
 from .native import Native
 from .precision import precision_chars, precision_name
+from .suggest import did_you_mean
 from .tensor import CPUPlace, LoDTensor, Scope, SelectedRows, view_of_owned
 from .turns import new_turn
 
@@ -150,7 +150,7 @@ class Prepared:
             if not isinstance(name, str):
                 raise TypeError(f"feed maps names to arrays, got the key {name!r}")
             if not block.has_var(name):
-                raise NotFoundError(f"feed {name!r} is no variable of the program{_similar(name, block.vars)}\n"
+                raise NotFoundError(f"feed {name!r} is no variable of the program{did_you_mean(name, block.vars)}\n"
                                     f"  your line: {user_line()}")
         out = ffi.new("tr_plan **")
         feed_count, feed_names, _keep = _names(feed)
@@ -188,8 +188,10 @@ class Prepared:
         keep = self.begin(feed)
         try:
             check(_plan_run(self.plan, self.natives, self.fetches))
-        except BaseException:                          # KeyboardInterrupt as well, which Python raises when the call returns
+        except BaseException as error:                 # KeyboardInterrupt as well, which Python raises when the call returns
             self.drop()
+            if isinstance(error, ShapeError):
+                raise _with_batches(error, feed) from None
             raise
         del keep
         return self.collect(return_numpy, names)
@@ -212,6 +214,17 @@ class Prepared:
             else:
                 results.append(view_of_owned(tensor))
         return results
+
+
+def _with_batches(error: ShapeError, feed: dict[str, Any]) -> ShapeError:
+    """Return the error, which speaks of feeds, too, where these have batches of different sizes."""
+    sizes = {name: np.shape(value)[0] for name, value in feed.items() if not isinstance(value, LoDTensor) and np.ndim(value)}
+    if len(set(sizes.values())) < 2:
+        return error
+    told = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())
+    found = type(error)(f"{error}\n  the feeds have batches of different sizes: {told}")
+    found.status = error.status
+    return found
 
 
 class Executor:

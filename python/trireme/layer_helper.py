@@ -10,6 +10,7 @@ from .dtypes import VarType, convert_dtype
 from .framework import (Operator, Parameter, Program, Variable, default_main_program, default_startup_program)
 from .initializer import Constant, Initializer, Xavier
 from .param_attr import ParamAttr
+from .suggest import did_you_mean
 
 
 class LayerHelper:
@@ -174,7 +175,7 @@ class LayerHelper:
         type = attrs.pop("type", None)
         from .layers.ops import activations
         if type not in activations:
-            raise ValueError(f"{self.layer_type}: act must be one of {', '.join(sorted(activations))}; got {act!r}")
+            raise ValueError(f"{self.layer_type}: act must be one of {', '.join(sorted(activations))}; got {act!r}{did_you_mean(type, activations)}")
         return self.append(type, {"X": [var]}, attrs)
 
 

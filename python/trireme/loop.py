@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._core import ffi, lib
-from .block import _similar
 from .errors import InvalidArgumentError, NotFoundError, ShapeError, check, check_whole, user_line
 from .executor import Executor, global_scope
 from .feeds import Dataset
@@ -16,6 +15,7 @@ from .framework import Program, Variable, default_main_program
 from .interrupt import look
 from .names import name_chars
 from .progress import LoopLines
+from .suggest import did_you_mean
 from .tensor import Scope
 
 _SECONDS = 0.2                         # from one look at what the script wants to the next
@@ -92,7 +92,7 @@ def _check_slots(program: Program, dataset: Dataset) -> None:
             continue
         if not block.has_var(slot.name):
             raise NotFoundError(f"slot {slot.name!r} of the data is no variable of the program"
-                                f"{_similar(slot.name, block.vars)}\n  your line: {user_line()}")
+                                f"{did_you_mean(slot.name, block.vars)}\n  your line: {user_line()}")
         want = block.var(slot.name).desc.shape()
         if len(want) != len(slot.shape) or any(a >= 0 and b >= 0 and a != b for a, b in zip(want, slot.shape)):
             raise ShapeError(f"slot {slot.name!r} of the data has the shape {slot.shape}, the program wants {want}\n"
@@ -167,7 +167,7 @@ def _run_once(asked: _Asked, dataset: Dataset, epochs: int, steps: int, lines: L
     for name in part.fetches:
         if not part.program.global_block().has_var(name):
             raise NotFoundError(f"fetch {name!r} is no variable of the program"
-                                f"{_similar(name, part.program.global_block().vars)}\n  your line: {user_line()}")
+                                f"{did_you_mean(name, part.program.global_block().vars)}\n  your line: {user_line()}")
     native, place = part.program.desc._native, scope._native
     if part.runs is None:
         part.runs = lib.tr_executor_runs(executor._native.ptr, native.ptr, place.ptr)

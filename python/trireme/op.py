@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .block import _similar
 from .desc import ATTR_NAMES, BLOCK, BLOCKS, AttrProto, OpProto, op_proto, op_types
 from .desc import get_all_op_protos as get_all_op_protos
 from .dtypes import VarType
 from .errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from .op_view import text_of
+from .suggest import did_you_mean
 
 if TYPE_CHECKING:
     from .tensor import Scope
@@ -78,7 +78,7 @@ class Proto:
 def _proto(type: str) -> OpProto:
     proto = op_proto(type)
     if proto is None:
-        raise InvalidArgumentError(f"there is no operator {type!r}{_similar(type, op_types())}")
+        raise InvalidArgumentError(f"there is no operator {type!r}{did_you_mean(type, op_types())}")
     return proto
 
 
@@ -170,7 +170,7 @@ class OperatorFactory:
             elif key in proto.attrs or key in _EVERYWHERE:
                 attrs[key] = value
             else:
-                raise TypeError(f"{proto.type} has no input, output or attribute {key!r}{_similar(key, [*slots, *proto.attrs])}")
+                raise TypeError(f"{proto.type} has no input, output or attribute {key!r}{did_you_mean(key, [*slots, *proto.attrs])}")
         for slot in proto.inputs:
             if slot.name not in inputs and not slot.dispensable:
                 raise TypeError(f"{proto.type}: input {slot.name} is missing ({slot.comment})")

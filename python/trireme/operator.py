@@ -22,8 +22,9 @@ from typing import Any
 from . import unique_name
 from .desc import ATTR_NAMES, OpProto, op_proto, op_types
 from .dtypes import convert_dtype
-from .block import Variable, _similar
+from .block import Variable
 from .framework import default_main_program
+from .suggest import did_you_mean
 
 _ALIASES = {"add": "elementwise_add", "sub": "elementwise_sub", "div": "elementwise_div"}
 _COMMON = ("op_role", "op_role_var", "op_namescope", "op_callstack", "name")
@@ -41,7 +42,7 @@ def create_operator(type: str, input: Any = None, output: Any = None, attrs: dic
     """
     proto = op_proto(type)
     if proto is None:
-        raise ValueError(f"there is no operator {type!r}{_similar(type, op_types())}")
+        raise ValueError(f"there is no operator {type!r}{did_you_mean(type, op_types())}")
     inputs = _by_slot(proto, proto.inputs, input, "input")
     outputs = _by_slot(proto, proto.outputs, output, "output")
     return _append(proto, inputs, outputs, dict(attrs or {}))
@@ -115,7 +116,7 @@ def _make(proto: OpProto) -> Callable[..., Any]:
                 attrs[key] = value
             else:
                 raise TypeError(f"{proto.type} has no input, output or attribute {key!r}"
-                                f"{_similar(key, [*input_names, *output_names, *proto.attrs])}")
+                                f"{did_you_mean(key, [*input_names, *output_names, *proto.attrs])}")
         for slot in proto.inputs:
             if slot.name not in inputs and not slot.dispensable:
                 raise TypeError(f"{proto.type}: input {slot.name} is missing ({slot.comment})")
@@ -158,7 +159,7 @@ def doc_of(proto: OpProto) -> str:
 def __getattr__(name: str) -> Callable[..., Any]:
     proto = None if name.startswith("__") else op_proto(_ALIASES.get(name, name))
     if proto is None:
-        near = "" if name.startswith("_") else _similar(name, op_types())
+        near = "" if name.startswith("_") else did_you_mean(name, op_types())
         raise AttributeError(f"there is no operator {name!r}{near}")
     function = globals()[name] = _make(proto)
     return function

@@ -14,6 +14,7 @@ With ``curve``, the loss is printed as lines of JSON, too, for ``docs/plot_curve
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -22,6 +23,10 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from .events import BeginPass, EndIteration, EndPass, Event
+
+
+_FIND_NAN = ("Executor(check_nan=True), TRIREME_CHECK_NAN=1 or trireme launch --check-nan ends the training at the first operator that makes NaN or "
+             "infinity, and names it")
 
 
 class Progress:
@@ -54,6 +59,7 @@ class Progress:
         self._trainers = distributed.trainer_count()
         self._speaks = distributed.trainer_index() == 0
         self._curve, self._test = curve, test
+        self._has_said_nan = False
         self._run = f"{run}, {self._trainers} trainers" if distributed.is_distributed() else run
 
     def __call__(self, event: Event) -> None:
@@ -72,6 +78,9 @@ class Progress:
         self.losses.append(event.cost)
         self._steps += 1
         self._samples += event.samples * self._trainers
+        if self._speaks and not self._has_said_nan and not math.isfinite(event.cost):
+            self._has_said_nan = True
+            self._print(f"epoch {event.pass_id + 1}/{self._epochs}  step {event.batch_id + 1}  loss {event.cost:g}: {_FIND_NAN}", "\n")
         if self._curve and self._steps % self._curve == 0:
             self.point(loss=sum(self.losses[-self._curve:]) / self._curve)
         now = time.monotonic()
@@ -157,8 +166,7 @@ class LoopLines:
     def _say_nan(self, line: str) -> None:
         if not self._has_said_nan and re.search(r"=[\[-]?(?:nan|inf)", line):
             self._has_said_nan = True
-            print("trireme: a fetched value is not finite. Executor(check_nan=True), or trireme launch --check-nan, ends the training at the first operator "
-                  "that makes NaN or infinity, and names it", file=sys.stderr, flush=True)
+            print(f"trireme: a fetched value is not finite. {_FIND_NAN}", file=sys.stderr, flush=True)
 
 
 def _is_watched(out: TextIO) -> bool:

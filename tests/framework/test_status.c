@@ -100,6 +100,7 @@ TEST(codes_have_names_and_texts)
 
 int main(void)
 {
+    setenv("TRIREME_BACKTRACE", "1", 1);                  /* asked for at the first failure */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_trail_names_every_frame),
         cmocka_unit_test(a_new_failure_begins_a_new_trail),

@@ -13,8 +13,9 @@ What a method leaves out is added to the next step's gradient.
 from __future__ import annotations
 
 from .._core import ffi, lib
-from ..errors import InvalidArgumentError, check
+from ..errors import InvalidArgumentError
 from .job import say_in_time
+from .mode import check_word
 
 
 def parse(text: str) -> str:
@@ -27,7 +28,7 @@ def parse(text: str) -> str:
     if not isinstance(text, str) or "\0" in text:
         raise InvalidArgumentError(f"compression {text!r}; a text such as 'int8' is possible")
     text = "".join(text.split())
-    check(lib.tr_compress_parse(ffi.new("tr_compress *"), text.encode()))
+    check_word(lib.tr_compress_parse(ffi.new("tr_compress *"), text.encode()), text, ("none", "fp16", "bf16", "int8", "topk"))
     return text
 
 

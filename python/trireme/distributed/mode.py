@@ -14,10 +14,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .._core import ffi, lib
-from ..errors import InvalidArgumentError, check, check_whole
+from ..errors import InvalidArgumentError, check_whole, error_of
+from ..suggest import did_you_mean
 from .job import say_in_time
 
 @dataclass(frozen=True)
@@ -42,6 +44,15 @@ class Mode:
     """Factor of the correction for delay; 0: none."""
 
 
+def check_word(status: int, text: str, words: Sequence[str]) -> None:
+    """Raise the failure of a text that was parsed, with a question for the word that was perhaps meant."""
+    if status:
+        error, word = error_of(status), text.partition("(")[0]
+        hint = did_you_mean(word, words) if word not in words else ""
+        first, _, rest = str(error).partition("\n")
+        raise type(error)(f"{first}{hint}" + (f"\n{rest}" if rest else ""))
+
+
 def parse(text: str) -> Mode:
     """Return what a mode's text means; raise InvalidArgumentError, which says what is possible.
 
@@ -53,7 +64,7 @@ def parse(text: str) -> Mode:
         raise InvalidArgumentError(f"mode {text!r}; a text such as 'ssp(3)' is possible")
     text = "".join(text.split())
     out = ffi.new("tr_policy *")
-    check(lib.tr_policy_parse(out, text.encode()))
+    check_word(lib.tr_policy_parse(out, text.encode()), text, ("sync", "sync(fewer)", "async", "ssp", "geo"))
     return Mode(text, out.is_lockstep, out.gathers_per_trainer, out.snapshots_all, out.trains_copies, out.lead, out.period, out.compensation)
 
 

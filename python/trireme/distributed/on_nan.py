@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 from .._core import ffi, lib
-from ..errors import InvalidArgumentError, check
+from ..errors import InvalidArgumentError
 from .job import say_in_time
+from .mode import check_word
 
 
 def parse(word: str) -> str:
@@ -23,7 +24,7 @@ def parse(word: str) -> str:
     """
     if not isinstance(word, str) or "\0" in word:
         raise InvalidArgumentError(f"on_nan {word!r}; a text such as 'skip' is possible")
-    check(lib.tr_on_nan_parse(ffi.new("tr_on_nan *"), word.encode("utf-8", "surrogateescape")))
+    check_word(lib.tr_on_nan_parse(ffi.new("tr_on_nan *"), word.encode("utf-8", "surrogateescape")), word, ("stop", "skip", "ignore"))
     return word
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,9 @@ def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True,
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"data: name must be a string with at least one letter, got {name!r}")
-    dims = [-1 if dim is None else dim for dim in shape]
+    if isinstance(shape, str) or not isinstance(shape, Sequence) or not all(dim is None or isinstance(dim, numbers.Integral) for dim in shape):
+        raise TypeError(f"data: the shape of {name!r} must be a list of whole numbers, or None for any size, got {shape!r}")
+    dims = [-1 if dim is None else int(dim) for dim in shape]
     if append_batch_size and not any(dim < 0 for dim in dims):
         dims = [-1, *dims]
     return default_main_program().global_block().create_var(
