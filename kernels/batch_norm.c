@@ -1,9 +1,11 @@
-/* batch_norm.c - normalise each channel over the batch, then scale and shift it.
+/* batch_norm.c - normalise each channel over the batch, then scale and shift it: batch_norm and sync_batch_norm.
  *
  * Training: mean and variance of the batch, which also move the running Mean and Variance (MeanOut and VarianceOut are
  * the same variables). With is_test or use_global_stats the running ones are used and stay. SavedMean and
  * SavedVariance are what Y was made with (the latter as 1 / sqrt(variance + epsilon), as in Fluid): they are all that
- * backward needs beside X and Scale. */
+ * backward needs beside X and Scale.
+ *
+ * In Fluid sync_batch_norm adds up the statistics of all GPUs of a process. Here a process has one batch, so it is batch_norm. */
 #ifndef T
 
 #include <string.h>
@@ -105,16 +107,19 @@ static tr_cut cut_of(const attrs *a, const tr_tensor *x)
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
-static const tr_grad_rule grad = {
-    .op = "batch_norm_grad",
-    .reads = {TR_IN(X), TR_IN(SCALE), TR_IN_SHAPE(BIAS), TR_OUT(SAVED_MEAN), TR_OUT(SAVED_INV_STD), TR_DOUT(Y)},
-    .makes = {TR_DIN(X), TR_DIN(SCALE), TR_DIN(BIAS)},
-};
+#define BATCH_NORM(name)                                                                                                  \
+    static const tr_grad_rule name##_rule = {                                                                             \
+        .op = #name "_grad",                                                                                              \
+        .reads = {TR_IN(X), TR_IN(SCALE), TR_IN_SHAPE(BIAS), TR_OUT(SAVED_MEAN), TR_OUT(SAVED_INV_STD), TR_DOUT(Y)},      \
+        .makes = {TR_DIN(X), TR_DIN(SCALE), TR_DIN(BIAS)},                                                                \
+    };                                                                                                                    \
+    TR_REGISTER_OP(name, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(batch_norm), .grad = &name##_rule,  \
+                   .inplace = {{X, Y}, {MEAN, MEAN_OUT}, {VARIANCE, VARIANCE_OUT}}, .inplace_count = 3);                  \
+    TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .infer = infer_grad,                                     \
+                   .kernels = TR_FLOAT_KERNELS(batch_norm_grad), .inplace = {{G_DY, G_DX}}, .inplace_count = 1)
 
-TR_REGISTER_OP(batch_norm, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(batch_norm), .grad = &grad,
-               .inplace = {{X, Y}, {MEAN, MEAN_OUT}, {VARIANCE, VARIANCE_OUT}}, .inplace_count = 3);
-TR_REGISTER_OP(batch_norm_grad, .grad_of = &tr_op_record_batch_norm, .infer = infer_grad, .kernels = TR_FLOAT_KERNELS(batch_norm_grad),
-               .inplace = {{G_DY, G_DX}}, .inplace_count = 1);
+BATCH_NORM(batch_norm);
+BATCH_NORM(sync_batch_norm);
 
 #else /* the kernels, for each T */
 

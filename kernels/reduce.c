@@ -158,6 +158,36 @@ REDUCTION(reduce_min,  MIN,  "Out = the smallest of X over the dimensions dim", 
 REDUCTION(reduce_prod, PROD, "Out = the product of X over the dimensions dim",  TR_IN,       TR_OUT)
 REDUCTION(reduce_sum,  SUM,  "Out = the sum of X over the dimensions dim",      TR_IN_SHAPE, TR_OUT_SHAPE)
 
+/* -- of bools --------------------------------------------------------------------------------- */
+
+typedef void (*bool_fn)(uint8_t *out, const uint8_t *x, int64_t pre, int64_t n, int64_t post);
+
+static tr_status reduce_bool(const tr_run *io, bool_fn reduce)
+{
+    const tr_tensor *x = io->in[X];
+    const layout     l = layout_of(&x->shape, reduced_dims(io->attrs, x->shape.rank));
+    const uint8_t   *data = x->data;
+    uint8_t         *moved;
+
+    if (l.is_transposed) {
+        TR_TRY(tr_run_scratch((void **)&moved, io, (size_t)tr_tensor_bytes(x)));
+        to_end(moved, data, &x->shape, &l, 1);
+        data = moved;
+    }
+    reduce(io->out[OUT]->data, data, l.cut.pre, l.cut.n, l.cut.post);
+    return TR_OK;
+}
+
+#define BOOL_REDUCTION(name, func, formula)                                                         \
+    static tr_status name(const tr_run *io) { return reduce_bool(io, func); }                       \
+    static const tr_op_proto name##_proto = {                                                       \
+        .doc = formula, .in = in_slots, .out = out_slots, .attr = attr_defs, .attrs_size = sizeof(attrs), \
+    };                                                                                              \
+    TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer, .kernels = {{[TR_BOOL] = name}});
+
+BOOL_REDUCTION(reduce_all, tr_reduce_all, "Out = whether all of X over the dimensions dim are true; X is bool")
+BOOL_REDUCTION(reduce_any, tr_reduce_any, "Out = whether any of X over the dimensions dim is true; X is bool")
+
 #else /* -- kernels ---------------------------------------------------------------------------- */
 
 static tr_status NAME(reduce)(const tr_run *io, tr_reduce op)

@@ -2,23 +2,6 @@
 #include "tests/support/op_check.h"
 #include "tests/support/op_rig.h"
 
-/* Element i of a list that the case gives. */
-static int64_t number(const op_case *c, const char *name, int i, int64_t otherwise)
-{
-    for (int k = 0; k < OP_MAX_ATTRS && c->attr[k].name; k++)
-        if (strcmp(c->attr[k].name, name) == 0)
-            return i < c->attr[k].count ? (int64_t)c->attr[k].list[i] : otherwise;
-    return otherwise;
-}
-
-static bool says(const op_case *c, const char *name, const char *text)
-{
-    for (int k = 0; k < OP_MAX_ATTRS && c->attr[k].name; k++)
-        if (strcmp(c->attr[k].name, name) == 0)
-            return strcmp(c->attr[k].text, text) == 0;
-    return false;
-}
-
 static int64_t at4(const op_array *a, int64_t n, int64_t c, int64_t y, int64_t x)
 {
     return ((n * a->dims[1] + c) * a->dims[2] + y) * a->dims[3] + x;
@@ -153,7 +136,7 @@ static void pad_reference(op_values *v)
     int64_t    begin[TR_MAX_RANK] = {0};
 
     for (int d = 0; d < v->in[0].rank && !is_like; d++)
-        begin[d] = number(v->c, "paddings", 2 * d, 0);
+        begin[d] = (int64_t)op_case_item(v->c, "paddings", 2 * d, 0);
     for (int64_t i = 0; i < v->out[0].count; i++)
         v->out[0].data[i] = op_case_number(v->c, "pad_value", 0);
     copy_box(&v->out[0], &v->in[is_like ? 1 : 0], begin, false);
@@ -181,23 +164,23 @@ static int64_t pad_source(const op_case *c, int64_t at, int64_t n)
 {
     if (at >= 0 && at < n)
         return at;
-    if (says(c, "mode", "reflect"))
+    if (op_case_says(c, "mode", "reflect"))
         return at < 0 ? -at : 2 * (n - 1) - at;
-    return says(c, "mode", "edge") ? (at < 0 ? 0 : n - 1) : -1;
+    return op_case_says(c, "mode", "edge") ? (at < 0 ? 0 : n - 1) : -1;
 }
 
 static void pad2d_reference(op_values *v)
 {
     const op_array *in = &v->in[0];
     op_array       *out = &v->out[0];
-    const int       h = says(v->c, "data_format", "NHWC") ? 1 : 2;
+    const int       h = op_case_says(v->c, "data_format", "NHWC") ? 1 : 2;
 
     for (int64_t i = 0; i < out->count; i++) {
         int64_t place[4], rest = i;
         for (int d = 3; d >= 0; rest /= out->dims[d--])
             place[d] = rest % out->dims[d];
-        place[h] = pad_source(v->c, place[h] - number(v->c, "paddings", 0, 0), in->dims[h]);
-        place[h + 1] = pad_source(v->c, place[h + 1] - number(v->c, "paddings", 2, 0), in->dims[h + 1]);
+        place[h] = pad_source(v->c, place[h] - (int64_t)op_case_item(v->c, "paddings", 0, 0), in->dims[h]);
+        place[h + 1] = pad_source(v->c, place[h + 1] - (int64_t)op_case_item(v->c, "paddings", 2, 0), in->dims[h + 1]);
         out->data[i] = place[h] < 0 || place[h + 1] < 0 ? op_case_number(v->c, "pad_value", 0)
                                                         : in->data[at4(in, place[0], place[1], place[2], place[3])];
     }
@@ -236,7 +219,7 @@ static void crop_reference(op_values *v)
     int64_t begin[TR_MAX_RANK];
 
     for (int d = 0; d < v->in[0].rank; d++)
-        begin[d] = number(v->c, "offsets", d, 0);
+        begin[d] = (int64_t)op_case_item(v->c, "offsets", d, 0);
     copy_box(&v->in[0], &v->out[0], begin, true);
 }
 
@@ -378,7 +361,7 @@ static double spp_window(const op_values *v, int64_t n, int64_t c, int64_t acros
             sum += in->data[at4(in, n, c, y, x)];
             count++;
         }
-    return count == 0 ? 0 : says(v->c, "pooling_type", "max") ? largest : sum / (double)count;
+    return count == 0 ? 0 : op_case_says(v->c, "pooling_type", "max") ? largest : sum / (double)count;
 }
 
 static void spp_reference(op_values *v)

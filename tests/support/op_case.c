@@ -9,12 +9,33 @@
 #include "framework/dtype.h"
 #include "framework/half.h"
 
-double op_case_number(const op_case *c, const char *attr, double otherwise)
+static const op_attr *find_attr(const op_case *c, const char *attr)
 {
     for (int i = 0; i < OP_MAX_ATTRS && c->attr[i].name; i++)
         if (strcmp(c->attr[i].name, attr) == 0)
-            return c->attr[i].number;
-    return otherwise;
+            return &c->attr[i];
+    return NULL;
+}
+
+double op_case_item(const op_case *c, const char *attr, int i, double otherwise)
+{
+    const op_attr *a = find_attr(c, attr);
+
+    return a && i < a->count ? a->list[i] : otherwise;
+}
+
+bool op_case_says(const op_case *c, const char *attr, const char *text)
+{
+    const op_attr *a = find_attr(c, attr);
+
+    return a && strcmp(a->text, text) == 0;
+}
+
+double op_case_number(const op_case *c, const char *attr, double otherwise)
+{
+    const op_attr *a = find_attr(c, attr);
+
+    return a ? a->number : otherwise;
 }
 
 const op_offsets *op_case_sequences(const op_case *c, int index)

@@ -92,6 +92,9 @@ typedef struct op_case {
 
 /* The number that the case gives an attribute, or `otherwise`. */
 double op_case_number(const op_case *c, const char *attr, double otherwise);
+/* Element i of a list, or `otherwise`. Does the case give a STRING attribute this text? */
+double op_case_item(const op_case *c, const char *attr, int i, double otherwise);
+bool   op_case_says(const op_case *c, const char *attr, const char *text);
 /* Input `index`'s sequences: its last level of offsets. */
 const op_offsets *op_case_sequences(const op_case *c, int index);
 /* The row in batch order of step t of a sequence: behind those of earlier steps, and in this one behind those of sequences that are longer,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..dtypes import VarType
 from ..framework import Variable
 from ..layer_helper import LayerHelper
+from .tensor import assign, fill_constant
 
 
 def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str | None = None) -> Variable:
@@ -54,4 +56,140 @@ def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None =
     return LayerHelper("crop", name=name).append("crop", inputs, attrs)
 
 
-__all__ = ["pad", "pad_constant_like", "crop"]
+def cumsum(x: Variable, axis: int | None = None, exclusive: bool | None = None, reverse: bool | None = None) -> Variable:
+    """Return the running sums along ``axis`` (None: the last).
+
+    With ``exclusive`` a sum leaves its own element out; with ``reverse`` it runs from the end.
+
+    >>> fluid.layers.cumsum(fluid.layers.data("x", [4]), axis=1)
+    Variable('cumsum_0.tmp_0', float32[?, 4])
+    """
+    attrs = {"axis": -1 if axis is None else axis, "exclusive": bool(exclusive), "reverse": bool(reverse)}
+    return LayerHelper("cumsum").append("cumsum", {"X": [x]}, attrs)
+
+
+def reverse(x: Variable, axis: int | Sequence[int]) -> Variable:
+    """Return ``x`` with the elements along ``axis``, a number or a list, in the opposite order.
+
+    >>> fluid.layers.reverse(fluid.layers.data("x", [4]), axis=1)
+    Variable('reverse_0.tmp_0', float32[?, 4])
+    """
+    axes = [axis] if isinstance(axis, int) else list(axis)
+    return LayerHelper("reverse").append("reverse", {"X": [x]}, {"axis": axes})
+
+
+def argsort(input: Variable, axis: int = -1, name: str | None = None) -> tuple[Variable, Variable]:
+    """Return ``input`` sorted along ``axis``, the least first, and where each element stood (int64). No gradient.
+
+    >>> [v.dtype for v in fluid.layers.argsort(fluid.layers.data("x", [4]))]
+    [VarType.FP32, VarType.INT64]
+    """
+    helper = LayerHelper("argsort", name=name)
+    out = helper.create_variable_for_type_inference(input.dtype, stop_gradient=True)
+    places = helper.create_variable_for_type_inference(VarType.INT64, stop_gradient=True)
+    helper.append_op(type="argsort", inputs={"X": [input]}, outputs={"Out": [out], "Indices": [places]}, attrs={"axis": axis})
+    return out, places
+
+
+def multiplex(inputs: Sequence[Variable], index: Variable) -> Variable:
+    """Return rows from several tensors of one shape [n, ...]: row i is that of ``inputs[index[i]]``; ``index`` is int32 [n, 1].
+
+    >>> a, b = fluid.layers.data("a", [3]), fluid.layers.data("b", [3])
+    >>> fluid.layers.multiplex([a, b], fluid.layers.data("i", [1], dtype="int32"))
+    Variable('multiplex_0.tmp_0', float32[?, 3])
+    """
+    if not isinstance(inputs, (list, tuple)) or len(inputs) < 2:
+        raise ValueError(f"multiplex: inputs must be a list of two variables or more, got {inputs!r}")
+    return LayerHelper("multiplex").append("multiplex", {"X": list(inputs), "Ids": [index]})
+
+
+def linspace(start: Any, stop: Any, num: Any, dtype: Any) -> Variable:
+    """Return ``num`` numbers at equal distances from ``start`` to ``stop``, both included; each is a number or a variable [1].
+
+    ``dtype`` is "float32" or "float64"; a variable ``num`` is int32.
+
+    >>> fluid.layers.linspace(0, 1, 5, "float32").dtype
+    VarType.FP32
+    """
+    def number(value: Any, type: Any) -> Variable:
+        return value if isinstance(value, Variable) else fill_constant([1], type, value)
+
+    return LayerHelper("linspace").append("linspace", {"Start": [number(start, dtype)], "Stop": [number(stop, dtype)],
+                                                       "Num": [number(num, "int32")]}, dtype=dtype, stop_gradient=True)
+
+
+def scatter(input: Variable, index: Variable, updates: Variable, name: str | None = None, overwrite: bool = True) -> Variable:
+    """Return ``input`` [n, ...] with the rows ``index`` [m] replaced by ``updates`` [m, ...].
+
+    Where ``index`` names a row more than once, its last update stays; without ``overwrite`` the row is the sum of its updates.
+
+    >>> x, new = fluid.layers.data("x", [3]), fluid.layers.data("new", [3])
+    >>> fluid.layers.scatter(x, fluid.layers.data("i", [1], dtype="int64"), new)
+    Variable('scatter_0.tmp_0', float32[?, 3])
+    """
+    return LayerHelper("scatter", name=name).append("scatter", {"X": [input], "Ids": [index], "Updates": [updates]}, {"overwrite": overwrite})
+
+
+def hash(input: Variable, hash_size: int, num_hash: int = 1, name: str | None = None) -> Variable:
+    """Return ``num_hash`` numbers below ``hash_size`` for each row of ids, int32 or int64 [..., n]: int64 [..., num_hash, 1].
+
+    They are XXH64 of the row, with the number of the hash as its seed, so a table that Fluid trained is read right.
+
+    >>> fluid.layers.hash(fluid.layers.data("ids", [2], dtype="int32"), hash_size=1000, num_hash=4)
+    Variable('hash_0.tmp_0', int64[?, 4, 1])
+    """
+    return LayerHelper("hash", name=name).append("hash", {"X": [input]}, {"mod_by": hash_size, "num_hash": num_hash}, dtype=VarType.INT64,
+                                                 stop_gradient=True)
+
+
+def sampling_id(x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: Any = "float32") -> Variable:
+    """Return a column number for each row of ``x`` [n, m], drawn with the probabilities in it: int64 [n].
+
+    The random numbers are of [``min``, ``max``); with a ``seed`` other than 0 they are the same in each run. ``dtype`` means
+    nothing here.
+
+    >>> fluid.layers.sampling_id(fluid.layers.softmax(fluid.layers.data("x", [4])))
+    Variable('sampling_id_0.tmp_0', int64[?])
+    """
+    return LayerHelper("sampling_id").append("sampling_id", {"X": [x]}, {"min": float(min), "max": float(max), "seed": seed},
+                                             dtype=VarType.INT64, stop_gradient=True)
+
+
+def _truth(type: str, input: Variable, dim: Any, keep_dim: bool, name: str | None) -> Variable:
+    dims = [0] if dim is None else list(dim) if isinstance(dim, (list, tuple)) else [dim]
+    return LayerHelper(type, name=name).append(type, {"X": [input]}, {"dim": dims, "keep_dim": keep_dim, "reduce_all": dim is None},
+                                               stop_gradient=True)
+
+
+def reduce_all(input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Variable:
+    """Return whether all elements of a bool tensor along ``dim`` (a number, a list; None: everywhere) are true.
+
+    >>> x = fluid.layers.data("x", [4], dtype="bool")
+    >>> fluid.layers.reduce_all(x, dim=1)
+    Variable('reduce_all_0.tmp_0', bool[?])
+    """
+    return _truth("reduce_all", input, dim, keep_dim, name)
+
+
+def reduce_any(input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Variable:
+    """Return whether any element of a bool tensor along ``dim`` (a number, a list; None: everywhere) is true.
+
+    >>> x = fluid.layers.data("x", [4], dtype="bool")
+    >>> fluid.layers.reduce_any(x)
+    Variable('reduce_any_0.tmp_0', bool[1])
+    """
+    return _truth("reduce_any", input, dim, keep_dim, name)
+
+
+def rank(input: Variable) -> Variable:
+    """Return how many dimensions ``input`` has: int32 [1].
+
+    >>> fluid.layers.rank(fluid.layers.data("x", [3, 4]))
+    Variable('assign_0.tmp_0', int32[1])
+    """
+    import numpy as np
+    return assign(np.array([len(input.shape)], "int32"))
+
+
+__all__ = ["pad", "pad_constant_like", "crop", "cumsum", "reverse", "argsort", "multiplex", "linspace", "scatter", "hash", "sampling_id",
+           "reduce_all", "reduce_any", "rank"]

@@ -47,6 +47,47 @@ def counted(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
     return layers.square_error_cost(layers.reduce_sum(rows, dim=1, keep_dim=True), y)
 
 
+def image(name: str, x: Variable, channels: int = 2, height: int = 3, width: int = 4) -> Variable:
+    return layers.reshape(scores(name, x, channels * height * width), [-1, channels, height, width])
+
+
+def squared(x: Variable, y: Variable) -> Variable:
+    """Return a loss of one number for each sample, whatever the shape of ``x`` [n, ...]."""
+    return layers.square_error_cost(layers.reduce_mean(layers.flatten(x), dim=1, keep_dim=True), y)
+
+
+def on_image(layer: Callable[[Variable], Variable], **sizes: int) -> Net:
+    return lambda name, x, y, label: squared(layer(image(name, x, **sizes)) ** 2.0, y)
+
+
+def named(name: str) -> fluid.ParamAttr:
+    return fluid.ParamAttr(name=name)
+
+
+def sampled_image(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
+    theta = layers.reshape(scores(name + ".theta", x, 6), [-1, 2, 3])
+    grid = layers.affine_grid(theta, [-1, 2, 3, 4])
+    return squared(layers.grid_sampler(image(name, x), 0.3 * grid) ** 2.0, y)
+
+
+def trees(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
+    nodes = layers.reshape(scores(name, x, 12), [-1, 4, 3])
+    edges = layers.expand(layers.assign(np.array([[[1, 2], [1, 3], [3, 4]]], "int32")), [1, 1, 1])
+    rows = layers.fill_constant_batch_size_like(x, [-1, 3, 2], "int32", 0)
+    edges = layers.elementwise_add(rows, layers.reshape(edges, [3, 2]), axis=1)
+    return squared(layers.tree_conv(nodes, edges, 2, 2, param_attr=named(f"{name}.tree"), bias_attr=named(f"{name}.treeb")), y)
+
+
+def spectral(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
+    w = layers.create_parameter([5, 3], "float32", attr=named(f"{name}.w"))
+    return squared(layers.mul(x, layers.spectral_norm(w, power_iters=2, name=name)) ** 2.0, y)
+
+
+def scattered(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
+    w, rows = (layers.create_parameter(shape, "float32", attr=named(f"{name}.{part}")) for shape, part in (([5, 3], "w"), ([2, 3], "rows")))
+    return squared(layers.mul(x, layers.scatter(w, layers.assign(np.array([3, 0], "int32")), rows)) ** 2.0, y)
+
+
 NETS: dict[str, Net] = {
     "hinge_loss": lambda name, x, y, label: fluid.operator.hinge_loss(score(name, x), rounded(y)),
     "modified_huber_loss": lambda name, x, y, label: fluid.operator.modified_huber_loss(score(name, x), rounded(y)),
@@ -59,6 +100,28 @@ NETS: dict[str, Net] = {
     "sample_logits": sampled,
     "cvm": counted,
     "mse_loss": lambda name, x, y, label: layers.mse_loss(score(name, x), y),
+    "bilinear_interp": on_image(lambda x: layers.resize_bilinear(x, [5, 6])),
+    "nearest_interp": on_image(lambda x: layers.resize_nearest(x, scale=2.0)),
+    "affine_grid, grid_sampler": sampled_image,
+    "group_norm": lambda name, x, y, label: squared(
+        layers.group_norm(image(name, x, 4), 2, param_attr=named(f"{name}.scale"), bias_attr=named(f"{name}.shift"))[:, 1:] ** 3.0, y),
+    "instance_norm": lambda name, x, y, label: squared(
+        layers.instance_norm(image(name, x), param_attr=named(f"{name}.scale"), bias_attr=named(f"{name}.shift"))[:, 1:] ** 3.0, y),
+    "lrn": on_image(lambda x: layers.lrn(x, alpha=0.5)),
+    "spectral_norm": spectral,
+    "prelu": lambda name, x, y, label: squared(layers.prelu(image(name, x), "channel", named(f"{name}.alpha")), y),
+    "fsp": lambda name, x, y, label: squared(layers.fsp_matrix(image(name, x), image(f"{name}.other", x)), y),
+    "bilinear_tensor_product": lambda name, x, y, label: squared(layers.bilinear_tensor_product(
+        scores(name, x, 3), x, 4, param_attr=named(f"{name}.product"), bias_attr=named(f"{name}.bias")), y),
+    "conv_shift": lambda name, x, y, label: squared(fluid.operator.conv_shift(
+        scores(name, x, 6), layers.softmax(scores(f"{name}.shift", x, 3))), y),
+    "tree_conv": trees,
+    "cumsum": lambda name, x, y, label: squared(layers.cumsum(scores(name, x, 3), 1, reverse=True), y),
+    "reverse": lambda name, x, y, label: squared(layers.reverse(scores(name, x, 3), 1) * layers.slice(x, [1], [0], [3]), y),
+    "norm": lambda name, x, y, label: squared(fluid.operator.norm(scores(name, x, 3), axis=1) * layers.slice(x, [1], [0], [3]), y),
+    "multiplex": lambda name, x, y, label: squared(layers.multiplex(
+        [score(name, x), other(name, x)], layers.cast(label > layers.fill_constant([1], "int64", 2), "int32")), y),
+    "scatter": scattered,
     "dice_loss": lambda name, x, y, label: layers.dice_loss(scores(name, x, 5, "softmax"), label),
 }
 
