@@ -212,16 +212,28 @@ static void zeros_reference(op_values *v)
 
 TEST(zeros_match_reference) { EACH_OF(c, zeros_cases) check_forward("fill_zeros_like2", c, zeros_reference, 0); }
 
-TEST(fill_has_each_number)
+static void fill_reference(op_values *v)
 {
-    static const double expected[] = {1, -2, 0, 7};
-    op_values           v = run_op("fill", &fill_case, TR_FP32);
-
-    assert_int_equal(v.out[0].dtype, TR_INT64);
     for (int i = 0; i < 4; i++)
-        assert_true(v.out[0].data[i] == expected[i]);
-    op_values_free(&v);
+        v->out[0].data[i] = (const double[]){1, -2, 0, 7}[i];
 }
+
+TEST(fill_has_each_number) { check_forward("fill", &fill_case, fill_reference, 0); }
+
+/* Of a row that leaves no doubt, its column is drawn. */
+static const op_case certain_cases[] = {
+    {"certain", {VALUES(LIST(0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0), 4, 3)}, {}, {{SIZE(4), .is_typed = true, .dtype = TR_INT64}}},
+    {"no rows", {DIMS(0, 3)}},
+};
+
+static void certain_reference(op_values *v)
+{
+    for (int64_t i = 0; i < v->in[0].count; i++)
+        if (v->in[0].data[i] == 1)
+            v->out[0].data[i / 3] = (double)(i % 3);
+}
+
+TEST(certain_samples_are_drawn) { EACH_OF(c, certain_cases) check_forward("sampling_id", c, certain_reference, 0); }
 
 /* A column is drawn as often as its probability says; min and max cut the distribution. */
 TEST(samples_follow_the_probabilities)
@@ -379,7 +391,7 @@ int main(void)
         cmocka_unit_test(multiplex_gradient_is_numeric), cmocka_unit_test(scatter_matches_reference),
         cmocka_unit_test(scatter_gradient_is_numeric), cmocka_unit_test(linspace_matches_reference),
         cmocka_unit_test(zeros_match_reference),       cmocka_unit_test(fill_has_each_number),
-        cmocka_unit_test(samples_follow_the_probabilities), cmocka_unit_test(hashes_are_xxh64),
+        cmocka_unit_test(certain_samples_are_drawn),   cmocka_unit_test(samples_follow_the_probabilities), cmocka_unit_test(hashes_are_xxh64),
         cmocka_unit_test(hash_matches_reference),      cmocka_unit_test(all_matches_reference),
         cmocka_unit_test(any_matches_reference),       cmocka_unit_test(focus_matches_reference),
         cmocka_unit_test(mistakes_are_explained),

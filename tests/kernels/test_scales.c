@@ -219,7 +219,7 @@ TEST(spectral_is_its_parts)
 /* -- sync_batch_norm is batch_norm ------------------------------------------------------------------------------------- */
 
 static const op_case batch_cases[] = {
-    {"image", {DIMS(3, 4, 2, 2), DIMS(4), DIMS(4), CONSTANT(4), {SIZE(4), .low = 0.5, .high = 2, .is_constant = true}}},
+    {"image", {DIMS(3, 4, 2, 2), DIMS(4), DIMS(4), CONSTANT(4), {SIZE(4), .low = 0.5, .high = 2, .is_constant = true}}, {BOOL_ATTR("is_test", 0)}},
     {"test", {DIMS(3, 4), DIMS(4), DIMS(4), CONSTANT(4), {SIZE(4), .low = 0.5, .high = 2, .is_constant = true}}, {BOOL_ATTR("is_test", 1)}},
 };
 
@@ -233,6 +233,16 @@ static void like_batch_norm(op_values *v)
 }
 
 TEST(sync_is_batch_norm) { EACH_OF(c, batch_cases) check_forward("sync_batch_norm", c, like_batch_norm, 0); }
+
+/* With a momentum of 1 the running statistics, which hand no gradient on, stay as they are. */
+TEST(sync_gradient_is_numeric)
+{
+    EACH_OF(c, batch_cases) {
+        op_case steady = *c;
+        steady.attr[1] = (op_attr)FLOAT_ATTR("momentum", 1);
+        check_gradient("sync_batch_norm", &steady, 1e-5, 2e-6);
+    }
+}
 
 /* -- mistakes ------------------------------------------------------------------------------------------------------------ */
 
@@ -258,6 +268,7 @@ int main(void)
         cmocka_unit_test(norm_matches_reference),     cmocka_unit_test(norm_gradient_is_numeric),
         cmocka_unit_test(spectral_matches_reference), cmocka_unit_test(spectral_gradient_is_numeric),
         cmocka_unit_test(spectral_is_its_parts),      cmocka_unit_test(sync_is_batch_norm),
+        cmocka_unit_test(sync_gradient_is_numeric),
         cmocka_unit_test(mistakes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
