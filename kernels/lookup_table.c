@@ -1,5 +1,8 @@
 /* lookup_table.c - rows of an embedding table:  Out[i] = W[Ids[i]], zeros where Ids[i] is padding_idx.
  *
+ * W may be selected rows: the rows of a larger table that a program holds, found by their numbers. lookup_sparse_table takes nothing
+ * else; in a test an id that the table does not hold gives zeros.
+ *
  * The gradient of W is selected rows (is_sparse: one row for each id, repeated ids included, in the order of Ids) or
  * a dense table with the rows added up. It reads W's shape alone: a table may be updated before its gradient exists. */
 #ifndef T
@@ -9,6 +12,7 @@
 
 #include "kernels/check.h"
 #include "kernels/math/rows.h"
+#include "kernels/selected_rows.h"
 
 /* -- interface -------------------------------------------------------------------------------- */
 enum { W, IDS };
@@ -23,7 +27,7 @@ typedef struct attrs {
 
 static const tr_op_proto proto = {
     .doc = "Looks rows up in an embedding table: Out[i] = W[Ids[i]].",
-    .in = TR_SLOTS({"W", "[height, width] float; the table"}, {"Ids", "[..., 1] int64; row numbers", TR_SLOT_ANY_TYPE}),
+    .in = TR_SLOTS({"W", "[height, width] float; the table, or selected rows of it", TR_SLOT_ROWS}, {"Ids", "[..., 1] int64; row numbers", TR_SLOT_ANY_TYPE}),
     .out = TR_SLOTS({"Out", "[..., width]"}),
     .attr = TR_ATTRS(TR_ATTR(attrs, is_sparse, BOOL, "the gradient of W is selected rows"),
                      TR_ATTR_IGNORED("is_distributed", BOOL),
@@ -40,7 +44,6 @@ static tr_status infer(const tr_infer *io)
 {
     const tr_meta *w = &io->in[W], *ids = &io->in[IDS];
 
-    TR_TRY(tr__check_dense(io, "W", w));
     TR_TRY(tr__check_rank(io, "W", w, 2));
     TR_TRY(tr__check_ids(io, "Ids", ids, false));
     TR_TRY(tr__check_min_rank(io, "Ids", ids, 1));
@@ -59,11 +62,38 @@ static tr_status infer_grad(const tr_infer *io)
     const attrs   *a = io->attrs;
     const tr_meta *w = &io->in[G_W];
 
+    if (w->kind == TR_KIND_SELECTED_ROWS)
+        return tr_fail(TR_EUNSUPPORTED, "%s: W is selected rows, which no gradient flows to; a table of servers trains by "
+                       "layers.embedding(is_distributed=True)", io->type);
     io->out[G_DW] = tr_meta_dense(w->dtype, w->shape);
     if (a->is_sparse) {
         io->out[G_DW].kind = TR_KIND_SELECTED_ROWS;
         io->out[G_DW].height = w->shape.dim[0];
         io->out[G_DW].shape.dim[0] = tr_shape_numel(&io->in[G_IDS].shape);
+    }
+    return TR_OK;
+}
+
+/* -- of selected rows ---------------------------------------------------------------------------------- */
+
+/* Out[i] = the row with the number Ids[i]; zeros for the padding and, where `may_miss`, for a number that W does not hold. */
+static tr_status lookup_held(const tr_run *io, const char *type, int64_t padding, bool may_miss)
+{
+    const tr_tensor *w = io->in[W], *ids = io->in[IDS];
+    const int64_t    count = tr_tensor_count(ids), bytes = tr__rows_width(w) * tr_dtype_size(w->dtype), *id = ids->data;
+    int64_t         *place;
+
+    TR_TRY(tr__rows_places(&place, io, w, id, count));
+    for (int64_t i = 0; i < count; i++) {
+        char      *to = (char *)io->out[OUT]->data + i * bytes;
+        const bool is_padding = padding != -1 && id[i] == padding;
+        if (place[i] < 0 && !is_padding && !may_miss)
+            return tr_fail(TR_ERANGE, "%s: id %" PRId64 " at position %" PRId64 " of '%s' is none of the %" PRId64 " rows that '%s' holds", type,
+                           id[i], i, tr_run_in_name(io, IDS, 0), w->rows->count, tr_run_in_name(io, W, 0));
+        if (place[i] < 0 || is_padding)
+            memset(to, 0, (size_t)bytes);
+        else
+            memcpy(to, (const char *)w->data + place[i] * bytes, (size_t)bytes);
     }
     return TR_OK;
 }
@@ -89,6 +119,8 @@ static tr_status lookup_table(const tr_run *io)
     const attrs     *a = io->attrs;
     const tr_tensor *w = io->in[W], *ids = io->in[IDS];
 
+    if (w->rows)
+        return lookup_held(io, "lookup_table", a->padding_idx, false);
     TR_TRY(check_ids(io, "lookup_table", W, IDS));
     tr_rows_gather(io->out[OUT]->data, w->data, ids->data, tr_tensor_count(ids), w->shape.dim[1] * tr_dtype_size(w->dtype),
                    a->padding_idx);
@@ -111,6 +143,39 @@ TR_REGISTER_OP(lookup_table, .proto = &proto, .infer = infer, .kernels = {LOOKUP
 TR_REGISTER_OP(lookup_table_grad, .grad_of = &tr_op_record_lookup_table, .infer = infer_grad,
                .kernels = TR_FLOAT_KERNELS(lookup_table_grad), .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT,
                .inplace = {{G_DOUT, G_DW}}, .inplace_count = 1);
+
+/* -- lookup_sparse_table -------------------------------------------------------------------------------- */
+
+typedef struct sparse_attrs {
+    int64_t padding_idx;
+    bool    is_test;
+} sparse_attrs;
+
+static const tr_op_proto sparse_proto = {
+    .doc = "Looks rows up in selected rows: Out[i] = the row of W with the number Ids[i].",
+    .in = TR_SLOTS({"W", "selected rows of a table [height, width], float", TR_SLOT_ROWS}, {"Ids", "[..., 1] int64; row numbers", TR_SLOT_ANY_TYPE}),
+    .out = TR_SLOTS({"Out", "[..., width]"}),
+    .attr = TR_ATTRS(TR_ATTR(sparse_attrs, padding_idx, LONG, "this id gives zeros; -1 is none", .number = -1),
+                     TR_ATTR_IGNORED("auto_grown_table", BOOL, .number = 1),
+                     TR_ATTR(sparse_attrs, is_test, BOOL, "an id that W does not hold gives zeros; otherwise it is a mistake: tables that grow "
+                             "while they train are those of layers.embedding(is_distributed=True)")),
+    .attrs_size = sizeof(sparse_attrs),
+};
+
+static tr_status infer_sparse(const tr_infer *io)
+{
+    if (io->in[W].kind != TR_KIND_SELECTED_ROWS)
+        return tr_fail(TR_EINVAL, "%s: W must be selected rows, got a dense tensor %s", io->type, TR_SHAPE_STR(io->in[W].shape));
+    return infer(io);
+}
+
+static tr_status lookup_sparse(const tr_run *io)
+{
+    const sparse_attrs *a = io->attrs;
+    return lookup_held(io, "lookup_sparse_table", a->padding_idx, a->is_test);
+}
+
+TR_REGISTER_OP(lookup_sparse_table, .proto = &sparse_proto, .infer = infer_sparse, .run = lookup_sparse);
 
 #else /* the kernels, for each T */
 

@@ -33,6 +33,31 @@ tr_status tr__rows_groups(tr_row_groups *out, const tr_run *io, const tr_tensor 
     return TR_OK;
 }
 
+static int64_t place_of(const tr_row_groups *g, int64_t id)
+{
+    int64_t low = 0, high = g->count;
+
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (g->unique[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < g->count && g->unique[low] == id ? g->order[g->first[low]] : -1;
+}
+
+tr_status tr__rows_places(int64_t **out, const tr_run *io, const tr_tensor *x, const int64_t *ids, int64_t count)
+{
+    tr_row_groups g;
+
+    TR_TRY(tr__rows_groups(&g, io, x, (size_t)count * sizeof **out));
+    *out = g.extra;
+    for (int64_t i = 0; i < count; i++)
+        (*out)[i] = place_of(&g, ids[i]);
+    return TR_OK;
+}
+
 tr_status tr__rows_merge(const tr_run *io, int slot, const tr_tensor *x)
 {
     tr_tensor    *out = io->out[slot];

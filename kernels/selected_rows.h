@@ -19,6 +19,9 @@ tr_status tr__rows_groups(tr_row_groups *out, const tr_run *io, const tr_tensor 
 /* Make output `slot` the rows of input `x` with equal numbers added up, in ascending order. */
 tr_status tr__rows_merge(const tr_run *io, int slot, const tr_tensor *x);
 
+/* Where the row of each of `count` ids lies among those that x holds (the first, if there are several); -1: x does not hold it. In
+ * scratch memory. */
+tr_status tr__rows_places(int64_t **out, const tr_run *io, const tr_tensor *x, const int64_t *ids, int64_t count);
 /* Elements in one row. */
 int64_t tr__rows_width(const tr_tensor *x);
 

@@ -84,6 +84,19 @@ static void set_list(tr_op_desc *op, const op_attr *attr)
     tr_op_desc_set_ints(op, attr->name, attr->count, whole, attr->type);
 }
 
+/* The words of "a,b". */
+static void set_words(tr_op_desc *op, const op_attr *attr)
+{
+    char       *text = strdup(attr->text), *rest = text;
+    const char *words[OP_MAX_ARGS];
+    int         count = 0;
+
+    for (char *word; count < OP_MAX_ARGS && (word = strsep(&rest, ","));)
+        words[count++] = word;
+    tr_op_desc_set_strings(op, attr->name, count, words);
+    free(text);
+}
+
 void op_case_set_attrs(tr_op_desc *op, const op_case *c)
 {
     for (int i = 0; i < OP_MAX_ATTRS && c->attr[i].name; i++) {
@@ -93,6 +106,7 @@ void op_case_set_attrs(tr_op_desc *op, const op_case *c)
         case TR_ATTR_LONG:
         case TR_ATTR_BOOL:   tr_op_desc_set_int(op, attr->name, (int64_t)attr->number, attr->type); break;
         case TR_ATTR_FLOAT:  tr_op_desc_set_float(op, attr->name, attr->number); break;
+        case TR_ATTR_STRINGS: set_words(op, attr); break;
         case TR_ATTR_STRING: tr_op_desc_set_string(op, attr->name, attr->text, strlen(attr->text)); break;
         default:             set_list(op, attr);
         }
