@@ -1,7 +1,6 @@
 /* lookup_table.c - rows of an embedding table:  Out[i] = W[Ids[i]], zeros where Ids[i] is padding_idx.
  *
- * W may be selected rows: the rows of a larger table that a program holds, found by their numbers. lookup_sparse_table takes nothing
- * else; in a test an id that the table does not hold gives zeros.
+ * W may be selected rows: the rows of a larger table that a program holds, found by their numbers.
  *
  * The gradient of W is selected rows (is_sparse: one row for each id, repeated ids included, in the order of Ids) or
  * a dense table with the rows added up. It reads W's shape alone: a table may be updated before its gradient exists. */
@@ -76,8 +75,8 @@ static tr_status infer_grad(const tr_infer *io)
 
 /* -- of selected rows ---------------------------------------------------------------------------------- */
 
-/* Out[i] = the row with the number Ids[i]; zeros for the padding and, where `may_miss`, for a number that W does not hold. */
-static tr_status lookup_held(const tr_run *io, const char *type, int64_t padding, bool may_miss)
+/* Out[i] = the row with the number Ids[i]; zeros for the padding. */
+static tr_status lookup_held(const tr_run *io, int64_t padding)
 {
     const tr_tensor *w = io->in[W], *ids = io->in[IDS];
     const int64_t    count = tr_tensor_count(ids), bytes = tr__rows_width(w) * tr_dtype_size(w->dtype), *id = ids->data;
@@ -87,10 +86,10 @@ static tr_status lookup_held(const tr_run *io, const char *type, int64_t padding
     for (int64_t i = 0; i < count; i++) {
         char      *to = (char *)io->out[OUT]->data + i * bytes;
         const bool is_padding = padding != -1 && id[i] == padding;
-        if (place[i] < 0 && !is_padding && !may_miss)
-            return tr_fail(TR_ERANGE, "%s: id %" PRId64 " at position %" PRId64 " of '%s' is none of the %" PRId64 " rows that '%s' holds", type,
-                           id[i], i, tr_run_in_name(io, IDS, 0), w->rows->count, tr_run_in_name(io, W, 0));
-        if (place[i] < 0 || is_padding)
+        if (place[i] < 0 && !is_padding)
+            return tr_fail(TR_ERANGE, "lookup_table: id %" PRId64 " at position %" PRId64 " of '%s' is none of the %" PRId64 " rows that '%s' holds", id[i], i,
+                           tr_run_in_name(io, IDS, 0), w->rows->count, tr_run_in_name(io, W, 0));
+        if (is_padding)
             memset(to, 0, (size_t)bytes);
         else
             memcpy(to, (const char *)w->data + place[i] * bytes, (size_t)bytes);
@@ -120,7 +119,7 @@ static tr_status lookup_table(const tr_run *io)
     const tr_tensor *w = io->in[W], *ids = io->in[IDS];
 
     if (w->rows)
-        return lookup_held(io, "lookup_table", a->padding_idx, false);
+        return lookup_held(io, a->padding_idx);
     TR_TRY(check_ids(io, "lookup_table", W, IDS));
     tr_rows_gather(io->out[OUT]->data, w->data, ids->data, tr_tensor_count(ids), w->shape.dim[1] * tr_dtype_size(w->dtype),
                    a->padding_idx);
@@ -143,39 +142,6 @@ TR_REGISTER_OP(lookup_table, .proto = &proto, .infer = infer, .kernels = {LOOKUP
 TR_REGISTER_OP(lookup_table_grad, .grad_of = &tr_op_record_lookup_table, .infer = infer_grad,
                .kernels = TR_FLOAT_KERNELS(lookup_table_grad), .key = TR_KEY_IN_SLOT, .key_slot = G_DOUT,
                .inplace = {{G_DOUT, G_DW}}, .inplace_count = 1);
-
-/* -- lookup_sparse_table -------------------------------------------------------------------------------- */
-
-typedef struct sparse_attrs {
-    int64_t padding_idx;
-    bool    is_test;
-} sparse_attrs;
-
-static const tr_op_proto sparse_proto = {
-    .doc = "Looks rows up in selected rows: Out[i] = the row of W with the number Ids[i].",
-    .in = TR_SLOTS({"W", "selected rows of a table [height, width], float", TR_SLOT_ROWS}, {"Ids", "[..., 1] int64; row numbers", TR_SLOT_ANY_TYPE}),
-    .out = TR_SLOTS({"Out", "[..., width]"}),
-    .attr = TR_ATTRS(TR_ATTR(sparse_attrs, padding_idx, LONG, "this id gives zeros; -1 is none", .number = -1),
-                     TR_ATTR_IGNORED("auto_grown_table", BOOL, .number = 1),
-                     TR_ATTR(sparse_attrs, is_test, BOOL, "an id that W does not hold gives zeros; otherwise it is a mistake: tables that grow "
-                             "while they train are those of layers.embedding(is_distributed=True)")),
-    .attrs_size = sizeof(sparse_attrs),
-};
-
-static tr_status infer_sparse(const tr_infer *io)
-{
-    if (io->in[W].kind != TR_KIND_SELECTED_ROWS)
-        return tr_fail(TR_EINVAL, "%s: W must be selected rows, got a dense tensor %s", io->type, TR_SHAPE_STR(io->in[W].shape));
-    return infer(io);
-}
-
-static tr_status lookup_sparse(const tr_run *io)
-{
-    const sparse_attrs *a = io->attrs;
-    return lookup_held(io, "lookup_sparse_table", a->padding_idx, a->is_test);
-}
-
-TR_REGISTER_OP(lookup_sparse_table, .proto = &sparse_proto, .infer = infer_sparse, .run = lookup_sparse);
 
 #else /* the kernels, for each T */
 

@@ -137,7 +137,7 @@ static bool is_among(const char *name, const char *const *names, int count)
 TEST(no_other_attribute_is_ignored)
 {
     static const char *const without_effect[] = {
-        "auto_grown_table", "data_format", "epmap", "exhaustive_search", "force_cpu", "grad_inplace", "height_sections",
+        "data_format", "epmap", "exhaustive_search", "force_cpu", "grad_inplace", "height_sections",
         "is_distributed", "is_test", "min_row_size_to_use_multithread", "numeric_stable_mode",
         "save_intermediate_out", "search_times", "skip_eager_deletion_vars", "table_names", "trainer_id", "use_cudnn", "use_mkldnn", "use_seq",
         "workspace_size_MB",

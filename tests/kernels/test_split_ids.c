@@ -102,7 +102,6 @@ static const op_case held_cases[] = {
     {"held", {ROWS(10, OFFSETS(7, 3, 9, 0), 4, 2), IDS(LIST(9, 0, 9, 7), 4)}, {}, {DIMS(4, 2)}},
     {"padding", {ROWS(10, OFFSETS(7, 3), 2, 3), IDS(LIST(3, 5, 7), 3)}, {LONG_ATTR("padding_idx", 5)}, {DIMS(3, 3)}},
 };
-static const op_case missing_case = {"missing", {ROWS(10, OFFSETS(7, 3), 2, 3), IDS(LIST(3, 5, 7), 3)}, {BOOL_ATTR("is_test", 1)}};
 
 static void held_reference(op_values *v)
 {
@@ -116,14 +115,7 @@ static void held_reference(op_values *v)
     }
 }
 
-TEST(held_rows_are_found)
-{
-    EACH_OF(c, held_cases) {
-        check_forward("lookup_table", c, held_reference, 0);
-        check_forward("lookup_sparse_table", c, held_reference, 0);
-    }
-    check_forward("lookup_sparse_table", &missing_case, held_reference, 0);
-}
+TEST(held_rows_are_found) { EACH_OF(c, held_cases) check_forward("lookup_table", c, held_reference, 0); }
 
 /* -- mistakes ------------------------------------------------------------------------------------------------------------ */
 
@@ -138,7 +130,6 @@ TEST(mistakes_are_explained)
     EXPECT_FAIL(TR_ENOTFOUND, "id 4 at position 1", run_status("merge_ids", {IDS(LIST(1, 4), 2), IDS(LIST(1), 1), DIMS(1, 2)}));
     EXPECT_FAIL(TR_ERANGE, "there are 1 outputs, but 2 pieces", infer_shapes("split_byref", {DIMS(4, 2)}, {INTS_ATTR("sections", 2, 2)}));
     EXPECT_FAIL(TR_ESHAPE, "the sections add up to 3 rows", infer_shapes("split_byref", {DIMS(4, 2)}, {INTS_ATTR("sections", 3)}));
-    EXPECT_FAIL(TR_EINVAL, "W must be selected rows", infer_shapes("lookup_sparse_table", {DIMS(4, 2), IDS(LIST(1), 1)}));
     EXPECT_FAIL(TR_ERANGE, "is none of the 1 rows", run_status("lookup_table", {ROWS(10, OFFSETS(7), 1, 2), IDS(LIST(1), 1)}));
 }
 
