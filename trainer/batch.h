@@ -8,7 +8,7 @@ struct tr_batch {
     tr_columns columns;
     bool       is_open;               /* lines are still being added: the wait for the next ones was too long */
     int64_t    samples;
-    int64_t    task;                  /* id of the piece whose lines they are, where tasks are leased */
+    int64_t    task;                  /* where tasks are leased: the id of the piece that the lines are from */
     bool       ends_task;             /* and there are no more of it */
     int        feed_count;
     tr_feed   *feed;
@@ -19,7 +19,7 @@ struct tr_batch {
     int64_t    offset_capacity;
 };
 
-/* Let the feeds show lines [begin, end) of what was added; false: no memory. */
+/* Let the feeds show lines [begin, end) of the added ones. False: no memory. */
 bool tr__batch_show(tr_batch *batch, int64_t begin, int64_t end);
 
 #endif

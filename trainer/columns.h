@@ -1,7 +1,7 @@
-/* columns.h - parsed lines, slot by slot: the values of a slot lie one after the other, whatever line they are of.
+/* columns.h - parsed lines, slot by slot: all values of a slot lie one after the other.
  *
- * A line of a slot with a fixed width has `width` values; for a slot of sequences `end[i]` is where those of line i
- * end. Memory is kept from use to use. Filled by one thread; read by any number afterwards. */
+ * In a slot with a fixed width each line has `width` values. In a slot of sequences `end[i]` is where the values of line i end. Memory is
+ * kept from use to use. One thread fills the columns; then any number may read them. */
 #ifndef TR_TRAINER_COLUMNS_H
 #define TR_TRAINER_COLUMNS_H
 
@@ -31,7 +31,7 @@ void tr_columns_clear(tr_columns *columns);               /* no lines; keeps the
 bool tr__column_grow(tr_column *column, int64_t more);
 bool tr__columns_grow_lines(tr_columns *columns, int64_t more);
 
-/* Room for `more` values behind those that are there; NULL: no memory. */
+/* Make room for `more` values behind the present ones. NULL: no memory. */
 TR_INLINE void *tr_column_room(tr_column *column, int64_t more)
 {
     if (TR_UNLIKELY(column->capacity - column->count < more) && !tr__column_grow(column, more))
@@ -41,7 +41,7 @@ TR_INLINE void *tr_column_room(tr_column *column, int64_t more)
 
 /* The line that was written to all columns is whole; false: no memory. */
 bool tr_columns_end_line(tr_columns *columns);
-/* Take back what was written of a line that is not. */
+/* Remove the values of a line that was parsed in part. */
 void tr_columns_drop_line(tr_columns *columns);
 /* Where the values of line `line` begin. */
 int64_t tr_column_begin(const tr_column *column, int64_t line);

@@ -1,11 +1,11 @@
-/* data_spec.h - a checked copy of what the caller says about data. */
+/* data_spec.h - a checked copy of the caller's description of data. */
 #ifndef TR_TRAINER_DATA_SPEC_H
 #define TR_TRAINER_DATA_SPEC_H
 
 #include "framework/status.h"
 #include "trainer/trireme_trainer.h"
 
-/* Copy with all that it points at, defaults filled in; what makes no sense is refused. */
+/* Copy the spec with all that it points at, fill in defaults, and refuse impossible values. */
 tr_status tr__data_spec_copy(tr_data_spec *out, const tr_data_spec *from);
 void      tr__data_spec_deinit(tr_data_spec *spec);
 

@@ -1,6 +1,6 @@
 /* dataset.c - passes over lines, from files as they are read or from memory.
  *
- * What must stay true: `lock` is held by who takes lines; the parsing threads never take it. */
+ * What must stay true: threads that take lines hold `lock`; parsing threads never do. */
 #include "trainer/dataset.h"
 
 #include <pthread.h>
@@ -93,7 +93,7 @@ tr_status tr_dataset_set_part(tr_dataset *dataset, int part, int parts)
 
 /* == chunks =================================================================================== */
 
-/* Of tasks every parts-th is this part's: in each round of `parts` tasks one for every trainer. */
+/* Of each round of `parts` tasks, each part gets one. */
 static tr_status start_reading(tr_dataset *dataset)
 {
     tr_piece *pieces;
@@ -247,7 +247,7 @@ static tr_status fill_from_memory(tr_dataset *dataset, tr_batch *batch)
     return TR_OK;
 }
 
-/* Put together what is next; a batch that is too small to count is left out. */
+/* Assemble the next batch. A batch that is too small to count is left out. */
 static tr_status fill(bool *got, tr_batch *batch, tr_dataset *dataset, double seconds)
 {
     const int64_t least = dataset->spec.drop_last ? dataset->spec.batch_size : 1;

@@ -1,4 +1,4 @@
-/* dataset.h - what the loop needs of a dataset beside the public calls. */
+/* dataset.h - calls of a dataset for the loop, beside the public ones. */
 #ifndef TR_TRAINER_DATASET_H
 #define TR_TRAINER_DATASET_H
 
@@ -7,8 +7,8 @@
 struct tr_piece;
 
 const tr_data_spec *tr__dataset_spec(const tr_dataset *dataset);
-/* Begin a pass without a piece; they come one by one, with ids of the caller's, until tr_dataset_end. Batches then say whose
- * lines they are (batch.h), and one, perhaps empty, ends each piece. */
+/* Begin a pass without pieces. The caller adds pieces one by one, with ids of its own, until tr_dataset_end. Batches then say which piece
+ * their lines are from (batch.h). A batch, perhaps an empty one, ends each piece. */
 tr_status tr__dataset_begin_leased(tr_dataset *dataset);
 /* The path lives until the pass ends. */
 void      tr__dataset_add(tr_dataset *dataset, const struct tr_piece *piece);

@@ -21,7 +21,7 @@ struct tr_feed_threads {
     pthread_t          *thread;
     int                 started;
 
-    pthread_mutex_t     reading;      /* held by who reads text: source, next_number */
+    pthread_mutex_t     reading;      /* guards reading: source, next_number */
     tr_source          *source;
     int64_t             next_number;
 

@@ -1,9 +1,8 @@
-/* feed.h - threads that read and parse ahead, and one that takes what they made.
+/* feed.h - threads that read and parse ahead, and one thread that takes the results.
  *
- * A parsing thread takes a free chunk, reads a block of text into it (one thread reads at a time, so the blocks are
- * numbered in the order of the text) and parses it, beside the others. The taker gets chunks in the order of their
- * numbers, whatever thread finished first, and gives them back. A fixed number of chunks bounds the memory, and each
- * keeps its own from use to use.
+ * A parsing thread takes a free chunk, reads a block of text into it, and parses it beside the other threads. One thread reads at a time,
+ * so blocks are numbered in the order of the text. The taker gets chunks in the order of their numbers, whichever thread finished first,
+ * and gives them back. A fixed number of chunks bounds the memory; each chunk keeps its memory from use to use.
  *
  * Lock order: `reading` before `lock`. What must stay true: one thread takes. */
 #ifndef TR_TRAINER_FEED_H
@@ -30,7 +29,7 @@ void             tr_feed_threads_free(tr_feed_threads *feed);
 
 /* Start a pass: threads wait for pieces. */
 tr_status tr_feed_start(tr_feed_threads *feed);
-/* A piece to read, behind those that were added; the path outlives the pass. */
+/* Add a piece behind the others. The path must outlive the pass. */
 void      tr_feed_add(tr_feed_threads *feed, const tr_piece *piece);
 /* There will be no more pieces. */
 void      tr_feed_close(tr_feed_threads *feed);

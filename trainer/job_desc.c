@@ -376,7 +376,7 @@ static tr_status check_partition(const Trireme__Trainer__Partition *partition)
     return check_names(partition->n_on_servers, partition->on_servers);
 }
 
-/* Of the variables that the job names beside its programs. */
+/* Check the variables that the job names beside its programs. */
 static tr_status check_job(const Trireme__Trainer__Job *job)
 {
     for (size_t i = 0; i < job->data->n_slots; i++)

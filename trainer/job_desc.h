@@ -1,5 +1,5 @@
-/* job_desc.h - a description of a job as a message, and back. Neither copies texts or bytes: what is made looks at what
- * it was made from. */
+/* job_desc.h - from the description of a job to a message, and back. Neither direction copies texts or bytes: the result points into its
+ * source. */
 #ifndef TR_TRAINER_JOB_DESC_H
 #define TR_TRAINER_JOB_DESC_H
 

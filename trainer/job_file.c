@@ -1,4 +1,4 @@
-/* job_file.c - bytes and headers; job_desc.c has what is in the message. */
+/* job_file.c - the bytes of the file and its header. The message inside is job_desc.c's. */
 #include "trainer/job_file.h"
 
 #include <stdlib.h>

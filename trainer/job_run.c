@@ -1,5 +1,5 @@
-/* job_run.c - running a saved job, alone or as a trainer among others: what Executor.run and train_from_dataset do in a
- * script, in the same order, so that both give the same bits. */
+/* job_run.c - running a saved job, alone or as a trainer among others. The steps are those of Executor.run and train_from_dataset in a
+ * script, in the same order, so both give the same bits. */
 #include "trainer/trireme_trainer.h"
 
 #include <stdio.h>
@@ -75,7 +75,7 @@ static tr_status find_rows(char **out, const running *r, const char *name, int64
     return TR_OK;
 }
 
-/* The first values of the servers: parts of what the startup program made here. */
+/* The first values of the servers are parts of the variables that the startup program made here. */
 static tr_status fill_value(tr_job_value *value, const running *r, const tr_saved_rows *rows, int64_t *dims)
 {
     tr_tensor *t = NULL;
@@ -173,7 +173,7 @@ static tr_status find_cut(running *r)
                    r->desc->partition_count ? known : "no", tr_job_servers(r->job), tr_job_servers(r->job));
 }
 
-/* Where an update is not of all trainers, tasks go to who is free. */
+/* In modes where an update is not made by all trainers, a trainer that is free takes the next task. */
 static bool has_leases(const running *r)
 {
     return r->partition && r->desc->data.split == TR_SPLIT_TASKS && !r->desc->in_memory && r->policy.leases_tasks;
@@ -294,7 +294,7 @@ static tr_status run_all(running *r, tr_saved_job_watcher watcher, void *payload
     TR_TRY(tr_dist_init());
     if (r->job)
         TR_TRY(find_cut(r));
-    /* What the files say wrong is known before anybody waits for this trainer. */
+    /* Mistakes in the data files are found before other trainers wait for this one. */
     TR_TRY(prepare_data(r));
     TR_TRY(prepare_programs(r));
     TR_TRY(train(r, watcher, payload));

@@ -1,6 +1,7 @@
-/* keeper.h - checkpoints of a saved job: what it goes on from, when one is due, what is in it. As a script's, see docs/checkpoints.md.
+/* keeper.h - checkpoints of a saved job: where it goes on from, and what a checkpoint of it holds. checkpoint_policy.h decides when one is
+ * due. Scripts behave alike: docs/checkpoints.md.
  *
- * What must stay true: one keeper in a process; it is asked between two steps of the loop. */
+ * What must stay true: a process has one keeper. The loop asks it between two steps. */
 #ifndef TR_TRAINER_KEEPER_H
 #define TR_TRAINER_KEEPER_H
 
@@ -31,11 +32,11 @@ tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const
 void      tr_keeper_deinit(tr_keeper *keeper);
 /* Give the scope's variables the values of the checkpoint: behind the startup program. */
 tr_status tr_keeper_load(const tr_keeper *keeper);
-/* What the servers are told of checkpoints; `values` are the spec's, to be completed. */
+/* Complete the spec of the servers' setup for checkpoints; `values` are the spec's. */
 void      tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *values);
 /* Steps until the next look for the sake of their number; 0: that does not matter. */
 int64_t   tr_keeper_steps_to_pause(tr_keeper *keeper);
-/* So many steps were made here. *stops: a signal asked for the end, and the checkpoint is written. */
+/* The loop has made so many steps in this process: do what is due. *stops: a signal asked for the end, and the checkpoint is written. */
 tr_status tr_keeper_look(bool *stops, tr_keeper *keeper, int64_t made);
 /* The training is over: where it is this trainer's to make the last checkpoint, one more. Waits until all have made their steps.
  * Fails where that checkpoint could not be written. */

@@ -11,7 +11,7 @@
 enum {
     MOST_HELD = 2,
     ASK_AGAIN = 20000000,             /* nanoseconds, where all that is left is others' */
-    LOOK_AGAIN = 500000000,           /* where nothing came of what is held: others may have done it meanwhile */
+    LOOK_AGAIN = 500000000,           /* the work on held tasks is lost: other trainers may have done them meanwhile */
 };
 
 struct tr_leases {
@@ -30,7 +30,7 @@ struct tr_leases {
     int64_t     ask_at, look_at;      /* not before */
 };
 
-/* FNV-1a of the pieces' places and sizes: names of folders may differ from host to host, those of files not. */
+/* FNV-1a of the places, sizes and file names of the pieces. Folders are left out, because their names may differ from host to host. */
 static uint64_t digest(const tr_piece *piece, int64_t count)
 {
     uint64_t hash = 0xcbf29ce484222325u;

@@ -10,15 +10,15 @@
 
 typedef struct tr_leases tr_leases;
 
-/* The tasks are the pieces of the dataset's files, gone over `passes` times by all trainers together. Begins a pass of the
- * dataset, which lasts until all of those are done. */
+/* The tasks are the pieces of the dataset's files; all trainers together go over them `passes` times. The call begins a pass of the
+ * dataset, which lasts until all tasks are done. */
 tr_status tr_leases_new(tr_leases **out, tr_job *job, tr_dataset *data, int64_t passes, double seconds);
 void      tr_leases_free(tr_leases *leases);
-/* Ask for tasks, take answers: called between batches. *is_over: all passes are done, whatever is still being read here. */
+/* Ask for tasks and take answers; called between batches. *is_over: all passes are done, even if this trainer still reads a task. */
 tr_status tr_leases_pump(bool *is_over, tr_leases *leases);
 /* Is there something to read? Otherwise the next batch needs an answer first. */
 bool      tr_leases_has_task(const tr_leases *leases);
-/* Was a step made of this batch of the lease before, by whoever had the task? Each batch is asked about once. */
+/* Did any holder of this task make a step of this batch before? To be asked once a batch. */
 bool      tr_leases_was_made(tr_leases *leases, int64_t lease);
 /* The last batch of this lease was trained on. */
 tr_status tr_leases_end(tr_leases *leases, int64_t lease);

@@ -1,7 +1,7 @@
-/* loop.c - epochs, steps, reports; one worker on the caller's thread, or several on threads of their own.
+/* loop.c - epochs, steps, reports; one worker on the caller's thread, or several workers on threads of their own.
  *
- * What must stay true: all of a loop that changes is behind `lock` where there are several workers. A worker never
- * holds it while it computes or waits for data. */
+ * What must stay true: with several workers `lock` guards all fields that change. A worker never holds it while it computes or waits for
+ * data. */
 #include "trainer/dataset.h"
 #include "trainer/feed.h"
 #include "trainer/leases.h"
@@ -29,7 +29,7 @@ typedef struct note {
 } note;
 
 struct tr_loop {
-    tr_loop_options options;          /* without the names: the workers have those */
+    tr_loop_options options;          /* without names; the workers have those */
     tr_dataset     *data;
     tr_leases      *leases;           /* or NULL: the data's own pieces, in their order */
     int             hands;
@@ -46,7 +46,7 @@ struct tr_loop {
     tr_status       status;
     char           *failure;
     note           *notes;            /* in order of steps */
-    note           *told;             /* that of the last call, whose line the caller reads */
+    note           *told;             /* the report of the last call; the caller reads its line */
 };
 
 /* == a step ==================================================================================== */
@@ -72,7 +72,7 @@ static bool may_begin(const tr_loop *loop)
     return !loop->pause_at || loop->claimed < loop->pause_at;
 }
 
-/* In a pause, with all that was begun ended. */
+/* The loop pauses, and all steps that were begun are ended. */
 static bool is_paused(const tr_loop *loop)
 {
     return !may_begin(loop) && loop->step == loop->claimed;
@@ -277,7 +277,7 @@ static void stop_hands(tr_loop *loop)
     }
 }
 
-/* A signal wakes nobody who waits for a condition, so an interrupt is looked for this often: nanoseconds. */
+/* A signal does not wake a thread that waits for a condition. So such a thread looks for an interrupt after so many nanoseconds. */
 static const int64_t INTERRUPT_LOOK = 100000000;
 
 static void wait_for_change(tr_loop *loop, int64_t deadline)

@@ -1,10 +1,10 @@
-/* number.h - numbers of a text, read where they stand.
+/* number.h - read numbers where they stand in a text.
  *
- * Floats come out correctly rounded: up to 19 digits and small powers of ten by one exact multiplication or division
- * (Clinger, "How to read floating point numbers accurately", 1990), all others by strtod in the C locale.
+ * Floats are correctly rounded. Up to 19 digits and small powers of ten take one exact multiplication or division (Clinger, "How to read
+ * floating point numbers accurately", 1990); strtod in the C locale reads all others.
  *
- * What must stay true: a text ends with a byte that is part of no number (a NUL behind the last line will do), so
- * that nothing here asks for its end. */
+ * What must stay true: behind the text stands a byte that is part of no number, such as a NUL behind the last line. So no function here
+ * needs the text's length. */
 #ifndef TR_TRAINER_NUMBER_H
 #define TR_TRAINER_NUMBER_H
 

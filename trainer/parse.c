@@ -82,7 +82,7 @@ bool tr_mistake_memory(tr_mistake *mistake)
     return false;
 }
 
-/* What stands at the place of a mistake, as far as a message needs it. */
+/* The text at the place of a mistake, shortened for a message. */
 static void describe_got(char *out, size_t size, const char *at)
 {
     size_t used = 0;

@@ -1,8 +1,7 @@
 /* parse.h - lines of text become columns.
  *
- * parse.c walks the lines and says what is wrong with one; the formats have a file each, with one function that reads
- * a line. A parser is read by many threads at a time; only a file's line of names, which is read before its lines
- * are, changes it. */
+ * parse.c walks the lines and describes mistakes. Each format has a file with one function, which reads a line. Many threads may use a
+ * parser at a time; only a file's line of names, which is read before its other lines, changes it. */
 #ifndef TR_TRAINER_PARSE_H
 #define TR_TRAINER_PARSE_H
 
@@ -18,11 +17,11 @@ typedef struct tr_target {
 
 typedef struct tr_parser tr_parser;
 
-/* What is wrong with a line. */
+/* A mistake in a line. */
 typedef struct tr_mistake {
     const char *at;                   /* where */
     const char *slot;                 /* NULL: of none */
-    char        expected[192];        /* "expected an integer"; what was got is added */
+    char        expected[192];        /* "expected an integer"; the text that was found is added */
     bool        is_memory;            /* no mistake of the line's: there was no memory */
 } tr_mistake;
 
@@ -38,7 +37,7 @@ struct tr_parser {
     char     **column;                /* names; NULL: there are none, or not yet */
     int        column_count;          /* 0: not known */
     char      *header_path;           /* where the names come from */
-    /* libsvm: slots by what they hold, or -1 */
+    /* libsvm: the slot of labels, of indices, of values; -1: there is none */
     int        label, dense, index, value;
 };
 

@@ -107,7 +107,7 @@ static void add_target(tr_parser *parser, int column, int slot, int64_t place)
     parser->target[at] = (tr_target){column, slot, place};
 }
 
-/* Which columns a slot takes that names some, or whose variable is named like one, or which takes the next ones. */
+/* The columns of a slot: those that it names, else the column named like its variable, else the next ones. */
 static tr_status place_slot(tr_parser *parser, int i, int *next, const char *path)
 {
     const tr_data_slot *slot = &parser->spec->slots[i];

@@ -1,4 +1,4 @@
-/* pieces.h - the files of a dataset, cut into what is read at a time. */
+/* pieces.h - the files of a dataset, cut into pieces that are read at a time. */
 #ifndef TR_TRAINER_PIECES_H
 #define TR_TRAINER_PIECES_H
 

@@ -72,7 +72,7 @@ void tr_source_interrupt(tr_source *source)
     pthread_mutex_unlock(&source->lock);
 }
 
-/* Wait for the command's end; returns what waitpid says of it. */
+/* Wait for the end of the command, and return waitpid's status. */
 static int reap_command(tr_source *source)
 {
     siginfo_t info;
@@ -173,7 +173,7 @@ static tr_status spawn(pid_t *out, int input, int output, const char *command)
     return failed ? tr_fail(TR_EIO, "data: '%s' cannot be started: %s", command, strerror(failed)) : TR_OK;
 }
 
-/* Start the command with the file as its input; what is read is its output. */
+/* Start the command with the file as its input, and read its output. */
 static tr_status start_command(tr_source *source)
 {
     pid_t pid = 0;
@@ -192,7 +192,7 @@ static tr_status start_command(tr_source *source)
     return status;
 }
 
-/* Its output has ended: how did it end itself? */
+/* The command has closed its output: check how it ended. */
 static tr_status end_command(tr_source *source)
 {
     const int status = reap_command(source);
@@ -321,7 +321,7 @@ tr_status tr_source_read(tr_source *source, tr_block_text *block)
 
 /* == opening ================================================================================== */
 
-/* Take the line up to '\n' off what is read next. */
+/* Take the text up to '\n' off the next block. */
 static tr_status take_line(tr_block_text *line, tr_source *source)
 {
     const int64_t end = source->piece.end, at = source->at;
@@ -332,7 +332,7 @@ static tr_status take_line(tr_block_text *line, tr_source *source)
     TR_TRY(status);
     const size_t size = line->size ? (size_t)((char *)memchr(line->text, '\n', line->size) + 1 - line->text) : 0;
     const size_t read = line->size, rest = source->rest_size;
-    /* What is behind it goes back in front of the rest. */
+    /* Put the text behind the line in front of the rest. */
     TR_TRY(reserve(&source->rest, &source->rest_capacity, read - size + rest));
     memmove(source->rest + read - size, source->rest, rest);
     memcpy(source->rest, line->text + size, read - size);
@@ -343,7 +343,7 @@ static tr_status take_line(tr_block_text *line, tr_source *source)
     return TR_OK;
 }
 
-/* The line of names stands at the beginning of the file, whatever piece of it is wanted. */
+/* The line of names stands at the beginning of the file, whichever piece is read. */
 static tr_status read_header(tr_source *source)
 {
     tr_block_text line = {0};

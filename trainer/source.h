@@ -1,10 +1,9 @@
 /* source.h - the text of files, in blocks of whole lines.
  *
- * Pieces of files are read one after the other in large blocks. A piece [begin, end) of a file has the lines that
- * begin in it: pieces that cut a file share out its lines. A file that is packed (.gz) or piped through a command is
- * one piece.
+ * Pieces of files are read one after the other in large blocks. A piece [begin, end) of a file has the lines that begin in it, so pieces
+ * share the lines of a file. A file that is packed (.gz) or piped through a command is one piece.
  *
- * What must stay true: one thread at a time (feed.h holds its lock). */
+ * What must stay true: one thread at a time uses a source (feed.h holds its lock). */
 #ifndef TR_TRAINER_SOURCE_H
 #define TR_TRAINER_SOURCE_H
 
@@ -43,7 +42,7 @@ typedef struct tr_source_options {
 typedef struct tr_source tr_source;
 
 tr_source *tr_source_new(const tr_source_options *options);
-/* Closes what is open; a command that still runs is ended. */
+/* Close the file, and end a command that still runs. */
 void       tr_source_free(tr_source *source);
 /* End a command that is waited for: the read then fails. From another thread. */
 void       tr_source_interrupt(tr_source *source);
@@ -51,7 +50,7 @@ void       tr_source_interrupt(tr_source *source);
 tr_status  tr_source_open(tr_source *source, const tr_piece *piece);
 /* Is there more of the open piece? */
 bool       tr_source_is_open(const tr_source *source);
-/* Its next block; may be empty where a piece has no line. */
+/* Read the next block of the piece. The block may be empty: a piece need not have a line. */
 tr_status  tr_source_read(tr_source *source, tr_block_text *block);
 
 /* Is this file one piece, whatever its size? */

@@ -81,7 +81,7 @@ static int refuse_environment(const char *variable, const char *text)
     return 2;
 }
 
-/* What `trireme launch --checkpoint` says to every trainer; options of the trainer's own come after it. */
+/* The options of `trireme launch --checkpoint` for every trainer. The trainer's own options override them. */
 static int read_environment(choices *c)
 {
     static const char *const names[] = {"TRIREME_CHECKPOINT_STEPS", "TRIREME_CHECKPOINT_KEEP", "TRIREME_CHECKPOINT_SECONDS"};
@@ -195,7 +195,7 @@ static void abort_job(tr_job *job)
     tr_job_abort(job, text);
 }
 
-/* What went wrong here is said; what another rank has said is not said again. */
+/* Print a failure of this process. Another rank has printed its own. */
 static void tell(tr_status status, tr_job *job)
 {
     if (status == TR_OK || status == TR_EPEER)
@@ -205,13 +205,13 @@ static void tell(tr_status status, tr_job *job)
         return;
     }
     fprintf(stderr, "trireme-trainer: %s\n", tr_error());
-    if (tr_job_is_launched() && status != TR_ETIMEOUT)         /* who is late is for the launcher to see */
+    if (tr_job_is_launched() && status != TR_ETIMEOUT)         /* the launcher sees which rank is late */
         tr_job_tell_failure(1, tr_error());
 }
 
 /* == what a job does beside training ============================================================== */
 
-/* A text of somebody else, whole and without what would steer the terminal. */
+/* Print a text from outside in one line, without bytes that steer the terminal. */
 static void show(const char *text)
 {
     for (; *text; text++)
@@ -242,7 +242,7 @@ static bool any_touches_files(const tr_saved_job_desc *desc)
     return does;
 }
 
-/* A saved job is code: before anything of it runs, the one who runs it sees which commands and files that means. */
+/* A saved job is code. So the user sees its commands and files before any of it runs. */
 static void say_code(const tr_saved_job_desc *desc, const char *path)
 {
     if (desc->data.pipe_command) {
@@ -269,7 +269,7 @@ static tr_status run(bool *is_stopped, tr_job *job, const tr_saved_job *saved, c
     return status;
 }
 
-/* Leave the job, if this process is in one; returns what to end with. */
+/* Leave the job, if this process is in one; return the exit code. */
 static int leave(tr_job *job, tr_status status, bool is_stopped)
 {
     const tr_status end = tr_job_free(job);
@@ -281,7 +281,8 @@ static int leave(tr_job *job, tr_status status, bool is_stopped)
     return is_stopped ? TR_STOPPED : is_good ? 0 : 1;
 }
 
-/* Until a trainer has died: then *job is its replacement's. Returns false when the job is over, and *code is what to end with. */
+/* Serve as a standby until a trainer has died; then *job is its replacement's. Returns false when the job is over, with the exit code in
+ * *code. */
 static bool wait_as_standby(tr_job **job, int *code)
 {
     const tr_job_options options = {.can_inherit = true};
@@ -291,7 +292,7 @@ static bool wait_as_standby(tr_job **job, int *code)
     if (status != TR_OK)
         tell(status, NULL);
     else
-        status = tr_job_serve(*job);               /* what fails in a job's life is printed once for the job */
+        status = tr_job_serve(*job);               /* one rank prints why a job failed */
     if (status == TR_OK && tr_job_role(*job) == TR_ROLE_TRAINER)
         return true;
     *code = leave(*job, status, false);

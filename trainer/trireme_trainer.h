@@ -79,7 +79,7 @@ typedef struct tr_dataset tr_dataset;
 /* Copies the description. Files are opened when lines are read. */
 TR_API tr_status tr_dataset_new(tr_dataset **out, const tr_data_spec *spec);
 TR_API void      tr_dataset_free(tr_dataset *dataset);
-/* Take part `part` of `parts`, as `split` says: what a trainer of a job calls with its index. Between passes. */
+/* Take part `part` of `parts`, as `split` says. A trainer of a job calls it with its index, between two passes. */
 TR_API tr_status tr_dataset_set_part(tr_dataset *dataset, int part, int parts);
 
 /* Read all lines into memory; passes then go over these, without a file. Works for about `seconds` and says in *done
@@ -94,7 +94,7 @@ TR_API int64_t   tr_dataset_lines_in_memory(const tr_dataset *dataset);   /* -1:
 
 /* A pass over the data begins. Threads read ahead until its end. */
 TR_API tr_status tr_dataset_begin(tr_dataset *dataset);
-/* The pass ends here, whatever is left of it. */
+/* End the pass here, even if lines are left. */
 TR_API void      tr_dataset_end(tr_dataset *dataset);
 
 /* Memory for one batch, used again for each. */
@@ -107,7 +107,7 @@ TR_API void      tr_batch_free(tr_batch *batch);
 TR_API tr_status tr_dataset_next(bool *got, tr_batch *batch, tr_dataset *dataset, double seconds);
 TR_API int64_t   tr_batch_samples(const tr_batch *batch);        /* lines */
 TR_API int       tr_batch_feed_count(const tr_batch *batch);
-/* What to hand to tr_plan_run, in the order of the slots that have a name; valid until the batch is filled again. */
+/* The feeds for tr_plan_run, in the order of the named slots; valid until the batch is filled again. */
 TR_API const tr_feed *tr_batch_feeds(const tr_batch *batch);
 
 typedef struct tr_data_counts {
@@ -128,12 +128,12 @@ TR_API int64_t     tr_data_hash(const char *text, size_t size, int64_t buckets);
 /* Zero and NULL stand for the default in every field. */
 typedef struct tr_loop_options {
     int                fetch_count;
-    const char *const *fetches;       /* variables whose values are told */
+    const char *const *fetches;       /* variables that reports show */
     const char *const *labels;        /* and how they are called; NULL: by their names */
     int                loss;          /* which of them is the loss, from 1: in a job it is told the launcher; 0: none */
     int64_t            report_every;  /* steps from one report to the next; 0: none is made */
     int64_t            epochs;        /* passes over the data; 1 */
-    int64_t            steps;         /* end after so many, whatever is left of the passes; 0: no limit */
+    int64_t            steps;         /* end after so many steps, even within a pass; 0: no limit */
     int                threads;       /* 1. More: each takes batches and updates the same parameters without waiting for
                                        * the others (Hogwild): results then depend on chance. In a job one only. */
     bool               is_shuffled;   /* the lines, which are in memory, are shuffled before each epoch: */
@@ -145,15 +145,16 @@ typedef struct tr_loop_options {
     double             weight;
     int64_t            skip;          /* so many steps were made before: their batches are read, and nothing is run */
     int64_t            runs;          /* of the program, made before: random numbers go on from there */
-    tr_program        *idle;          /* in a job: what runs in a step without samples; NULL: the program itself */
-    tr_program        *flush;         /* with leases: what runs when a task ends, so that all of it is with the servers; NULL: nothing */
+    tr_program        *idle;          /* in a job: the program of a step without samples; NULL: the loop's program */
+    tr_program        *flush;         /* with leases: the program that runs when a task ends, so that the servers get all of its updates;
+                                         NULL: none */
     bool               has_means;     /* each step is fetched, for tr_loop_means */
     bool               check_finite;
     bool               has_precision; /* matrix products have this one; else that of the process */
     tr_precision       precision;
 } tr_loop_options;
 
-/* What a loop has done when tr_loop_run returns. */
+/* The loop's progress when tr_loop_run returns. */
 typedef struct tr_loop_report {
     bool        is_at_end;            /* nothing is left to do */
     bool        is_due;               /* a step was fetched: `line` tells of it */
@@ -170,15 +171,15 @@ typedef struct tr_loop tr_loop;
  * and are its own until it is freed. In a process of a job the program is the trainer's part. */
 TR_API tr_status tr_loop_new(tr_loop **out, tr_program *program, tr_scope *scope, tr_dataset *data,
                              const tr_loop_options *options);
-/* Ends what is under way. */
+/* End the steps under way, and free the loop. */
 TR_API void      tr_loop_free(tr_loop *loop);
 /* The means of the fetches over all steps so far, weighted by their samples: `means` has room for one of each fetch; of a fetch of several
  * elements, and without any step, NaN. *samples is the weight. With options.has_means, at the end or in a pause. */
 TR_API void      tr_loop_means(const tr_loop *loop, double *means, double *samples);
-/* Begin no step behind step `step` (counted as in reports; one that is less: behind those that are begun) until this is called
- * again; 0: go on. In a pause, which tr_loop_run reports, nothing of the loop's program runs. */
+/* Begin no step behind step `step` until the next call of this function; 0: go on. Steps count as in reports; a lower number means the
+ * steps that are begun by now. In a pause, which tr_loop_run reports, no program of the loop runs. */
 TR_API void      tr_loop_pause_at(tr_loop *loop, int64_t step);
-/* Go on for about `seconds`, until a report is due, to a pause, or to the end, whatever comes first. */
+/* Go on for about `seconds`. Return earlier when a report is due, in a pause, or at the end. */
 TR_API tr_status tr_loop_run(tr_loop *loop, double seconds, tr_loop_report *report);
 
 /* == saved jobs ============================================================================== */
@@ -189,10 +190,10 @@ typedef struct tr_saved_rows {
     int64_t     begin, end;
 } tr_saved_rows;
 
-/* What a distributed job with so many servers needs: the comments of Cut in proto/job.proto. */
+/* The programs and blocks of a job with a certain number of servers; see the comments of Cut in proto/job.proto. */
 typedef struct tr_saved_partition {
     tr_job_spec          spec;        /* of the values only server and name are used */
-    const tr_saved_rows *block_rows;  /* what each block is of the trainers' variables */
+    const tr_saved_rows *block_rows;  /* the rows of the trainers' variables that each block holds */
     const tr_saved_rows *value_rows;
     tr_job_program       trainer, idle, prepare, begin, flush;     /* NULL bytes: there is none */
     int                  table_count;
@@ -208,7 +209,7 @@ typedef struct tr_saved_state {
     tr_state_kind kind;
 } tr_saved_state;
 
-/* Of whoever runs the job; no part of what is saved. */
+/* Choices of the user who runs the job; they are not saved with it. */
 typedef struct tr_checkpoint_options {
     const char *folder;               /* NULL: no checkpoints are kept */
     int64_t     every_steps;          /* as in a tr_checkpoint_start */
@@ -236,8 +237,8 @@ typedef struct tr_saved_job tr_saved_job;
 
 /* Write a file, which is there whole or not at all. */
 TR_API tr_status tr_saved_job_write(const char *path, const tr_saved_job_desc *desc);
-/* Read it; `path` may be a folder that holds it as "job". One that is damaged is refused with TR_EFORMAT and a text
- * that says what is wrong. */
+/* Read a saved job; `path` may be a folder that holds it as "job". A damaged file is refused with TR_EFORMAT and a text that names the
+ * damage. */
 TR_API tr_status tr_saved_job_load(tr_saved_job **out, const char *path);
 TR_API void      tr_saved_job_free(tr_saved_job *job);
 TR_API const tr_saved_job_desc *tr_saved_job_get(const tr_saved_job *job);   /* lives as long as the job */

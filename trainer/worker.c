@@ -9,7 +9,7 @@
 #include "framework/program.h"
 #include "framework/scope.h"
 
-enum { SEED_OF_WORKER = 1000003 };    /* each draws random numbers of its own; the first those of a lone one */
+enum { SEED_OF_WORKER = 1000003 };    /* each worker draws its own random numbers; the first draws those of a lone worker */
 
 /* == life ===================================================================================== */
 
@@ -157,7 +157,7 @@ void tr_worker_deinit(tr_worker *worker)
     free(worker->feed_name);
     tr_batch_free(worker->batch);
     tr_batch_free(worker->next);
-    tr_executor_free(worker->executor);            /* before what its plans look at */
+    tr_executor_free(worker->executor);            /* free the executor before the scope that its plans read */
     tr_program_free(worker->ahead_program);
     if (!worker->is_lone) {
         tr_scope_free(worker->scope);
@@ -210,7 +210,7 @@ tr_status tr_worker_look_ahead(tr_worker *worker, tr_dataset *data)
     if (!worker->ahead || worker->batch->ends_task)
         return TR_OK;
     if (tr_dataset_next(&worker->has_next, worker->next, data, 0) != TR_OK || !worker->has_next)
-        return TR_OK;                              /* whoever takes the batch will hear why */
+        return TR_OK;                              /* the thread that takes the batch will report why */
     return tr_plan_run(worker->ahead, tr_batch_feeds(worker->next), NULL);
 }
 
@@ -279,7 +279,7 @@ static tr_status run_fetching(tr_worker *worker, tr_text *line)
     for (int i = 0; i < worker->fetch_count; i++) {
         if (line)
             tell(line, worker->label[i], worker->fetched[i]);
-        tr_tensor_deinit(worker->fetched[i]);      /* lets go of what it shares */
+        tr_tensor_deinit(worker->fetched[i]);      /* drop the references to shared memory */
         tr_tensor_init(worker->fetched[i]);
     }
     return TR_OK;

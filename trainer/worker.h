@@ -1,8 +1,8 @@
-/* worker.h - what runs a program over batches: one thread's plans, batch and fetched values.
+/* worker.h - runs a program over batches: one thread's plans, batch and fetched values.
  *
- * A lone worker runs the program in the scope it is given. Several share the parameters: each has a clone of the
- * program and a scope of its own inside the shared one, so that only what persists there is common. They update the
- * parameters without any lock (Niu, Recht, Re, Wright, "Hogwild!", 2011). */
+ * A lone worker runs the program in the scope it is given. Several workers share the parameters: each has a clone of the program, and a
+ * scope inside the shared one, so they share only persistent variables. They update the parameters without any lock (Niu, Recht, Re,
+ * Wright, "Hogwild!", 2011). */
 #ifndef TR_TRAINER_WORKER_H
 #define TR_TRAINER_WORKER_H
 
@@ -40,9 +40,9 @@ tr_status tr_worker_take(bool *got, tr_worker *worker, tr_dataset *data, double 
 tr_status tr_worker_look_ahead(tr_worker *worker, tr_dataset *data);
 /* Run the batch once. With `line` the values are fetched and added to it: " loss=0.25 acc=0.5". With sums they are fetched in any case. */
 tr_status tr_worker_run(tr_worker *worker, tr_text *line);
-/* Send what the servers have not got yet. */
+/* Send all updates that the servers lack. */
 tr_status tr_worker_flush(tr_worker *worker);
-/* Let what persists in `scope` be nobody else's memory, so that several may write it where it is. */
+/* Give the persistent variables of `scope` memory of their own, so that several workers may write it in place. */
 tr_status tr_worker_settle_scope(tr_program *program, tr_scope *scope);
 
 #endif

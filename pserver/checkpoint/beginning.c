@@ -1,7 +1,7 @@
 /* beginning.c - where a launch of a job began: a line for each trainer, in a file beside the checkpoints.
  *
- * The launcher may start a job again, and the servers then have what was done since its first start. They count from there, so a trainer
- * that began at a checkpoint must know at which: the newest one may be newer than that. */
+ * The launcher may start a job again. Then the servers still hold the steps since its first start, and they count from the place where the
+ * launch began. A trainer must know that place; the newest checkpoint may be a later one. */
 #include "pserver/checkpoint/checkpoint.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@
 
 static const char PREFIX[] = ".began-";
 
-/* malloc'ed; NULL: nobody would start this job again. */
+/* malloc'ed. NULL: no launcher would start this job again. */
 static char *path_in(const char *folder)
 {
     const char *state = getenv("TRIREME_STATE");
@@ -28,7 +28,7 @@ static char *path_in(const char *folder)
     return name && *name ? tr__must_format("%s/%s%s", folder, PREFIX, name) : NULL;
 }
 
-/* Those of other launches. */
+/* Remove the files of other launches. */
 static void remove_all(const char *folder)
 {
     DIR *all = opendir(folder);
@@ -51,7 +51,7 @@ static void write_places(FILE *out, const tr_checkpoint *from)
         tr_checkpoint_trainer(&place, from, i);
         fprintf(out, "%d %lld %lld\n", place.index, (long long)place.steps, (long long)place.runs);
     }
-    tr_checkpoint_place(&place, from, -1);         /* of those that it does not know */
+    tr_checkpoint_place(&place, from, -1);         /* for trainers that the checkpoint does not know */
     fprintf(out, "-1 %lld %lld\n", (long long)place.steps, (long long)place.runs);
 }
 

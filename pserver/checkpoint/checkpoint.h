@@ -1,14 +1,14 @@
-/* checkpoint.h - the inside of checkpoints: names, the manifest, and what the writers of a job use.
+/* checkpoint.h - the inside of checkpoints: names, the manifest, and the functions by which a job writes one.
  *
- * Several processes write the parts of one checkpoint, each its own file; each hands a description of it (a Part) to
- * the one that writes the manifest.
+ * Several processes write the parts of one checkpoint, a file each. Each process hands a description of its part (a Part) to the process
+ * that writes the manifest.
  *
- *     tr_part_write                       each writer: the file is on the disk when it returns
- *     tr_manifest_write                   one: when all parts are there
- *     tr_checkpoint_prune                 the same: of older checkpoints, and of what was left half written
+ *     tr_part_write                       each writer: the file is on the disk when the call returns
+ *     tr_manifest_write                   one process, when all parts are there
+ *     tr_checkpoint_prune                 the same process: removes older checkpoints, and half-written files
  *
- * What must stay true: a file is never overwritten, since its name has the snapshot's random number; a rename of the manifest
- * is the only thing that makes a checkpoint. Parsing trusts nothing. */
+ * What must stay true: a file is never overwritten, because its name has the snapshot's random number. Only the rename of the manifest
+ * makes a checkpoint valid. Parsing trusts nothing. */
 #ifndef TR_PSERVER_CHECKPOINT_H
 #define TR_PSERVER_CHECKPOINT_H
 
@@ -32,14 +32,14 @@ uint8_t  *tr_part_pack(size_t *size, const tr_part *part);
 tr_part  *tr_part_parse(const uint8_t *bytes, size_t size);
 void      tr_part_free(tr_part *part);
 
-/* Of the tables among these states the rows of this moment are written, however long the writing takes and whatever
- * is updated meanwhile. The one that updates calls both, between updates. */
+/* Begin a snapshot of the tables among these states, and end it. Between the two calls tr_part_write writes the rows as they were at the
+ * first call, whatever updates change meanwhile. The thread that updates makes both calls, between two updates. */
 tr_status tr_tables_snapshot(int count, const tr_checkpoint_item *states);
 void      tr_tables_snapshot_end(int count, const tr_checkpoint_item *states);
 /* Write `folder`/`name`, and the folders on the way. *out describes it. Tables have a snapshot.
  * On failure the file is gone, and the folder too when nothing else is in it. */
 tr_status tr_part_write(tr_part **out, const char *folder, const char *name, int count, const tr_checkpoint_item *states);
-/* Of a checkpoint that will not come to be: remove a part, if it is there, and the folder when nothing else is in it. */
+/* A checkpoint was given up: remove its part `name`, if there is one, and the folder if it is empty then. */
 void      tr_part_remove(const char *folder, const char *name);
 /* Write the manifest of DIR/step-...: `parts` are there. Files of the folder that it does not name are removed. */
 tr_status tr_manifest_write(const char *folder, const tr_checkpoint_facts *facts, uint64_t snapshot, int part_count,
@@ -51,15 +51,15 @@ void      tr_checkpoint_prune(const char *dir, int keep);
 /* Nobody will ask any more where this launch began. */
 void      tr__beginning_remove(const char *folder);
 
-/* tr_checkpoint_list, and what has no manifest (yet). */
+/* Like tr_checkpoint_list. with_incomplete: list folders without a manifest, too. */
 int       tr__checkpoint_list_all(int64_t *steps, int room, const char *folder, bool with_incomplete);
 
 /* The manifest of a file's bytes, checked: its own checksum, and that it makes sense by itself. `path` is for messages. */
 tr_status tr_manifest_parse(tr_manifest **out, const uint8_t *bytes, size_t size, const char *path);
 void      tr_manifest_free(tr_manifest *manifest);
-/* What a part says of a table. */
+/* The description of a table that stands in a part. */
 Trireme__Checkpoint__Table *tr__table_describe(const tr_job_table *table);
-/* What the parts say of tables makes sense, and all shards of each are there. */
+/* Check the descriptions of tables in all parts, and that all shards of each table are there. */
 tr_status tr__tables_check(const tr_manifest *manifest);
 const tr_manifest *tr__checkpoint_manifest(const tr_checkpoint *checkpoint);
 /* The file's bytes, malloc'ed. */

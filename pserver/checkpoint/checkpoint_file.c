@@ -1,7 +1,7 @@
-/* checkpoint_file.c - a line of pieces between the one that makes them and the thread that writes.
+/* checkpoint_file.c - a queue of chunks between the thread that makes them and the thread that writes them.
  *
- * The kernel is asked to begin with the disk every few MiB, so that little is left for the fsync at the end, and little of the machine's
- * memory waits for the disk. (Past the page cache, by O_DIRECT, the disk was a fifth slower, since it had one request at a time.) */
+ * Every few MiB the kernel is asked to begin writing to the disk. So little is left for the fsync at the end, and little memory waits for
+ * the disk. (O_DIRECT, which bypasses the page cache, was a fifth slower: the disk then had one request at a time.) */
 #include "pserver/checkpoint/checkpoint_file.h"
 
 #include "pserver/checkpoint/checkpoint.h"
@@ -29,7 +29,7 @@ struct tr_checkpoint_file {
     char           *folder, *path, *temporary;
     uint8_t        *chunk;            /* WAITING of them: number i is for piece i, if it wants one */
     pthread_t       thread;
-    pthread_mutex_t lock;             /* of what follows */
+    pthread_mutex_t lock;             /* guards the fields below */
     pthread_cond_t  changed;
     piece           piece[WAITING];   /* number i in place i % WAITING */
     uint64_t        put, done;        /* how many, ever */

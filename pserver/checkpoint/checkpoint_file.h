@@ -13,13 +13,13 @@ typedef struct tr_checkpoint_file tr_checkpoint_file;
 tr_status tr_checkpoint_file_open(tr_checkpoint_file **out, const char *folder, const char *name);
 /* Memory for the next TR_CHECKPOINT_CHUNK bytes; it belongs to the file again when it is written. */
 uint8_t  *tr_checkpoint_file_chunk(tr_checkpoint_file *file);
-/* The next bytes: those of the chunk taken last, or any that stay as they are until the file is closed. A failure may be that of
- * bytes before. */
+/* Write the next bytes: the chunk that was taken last, or memory that does not change until the file is closed. The call may report a
+ * failure of earlier bytes. */
 tr_status tr_checkpoint_file_write(tr_checkpoint_file *file, const uint8_t *data, size_t size);
 /* The end: of TR_OK, and when all could be written, the file gets its name; otherwise nothing of it stays. Returns the first failure. */
 tr_status tr_checkpoint_file_close(tr_checkpoint_file *file, tr_status status);
 
-/* What a folder holds survives a loss of power only after this. */
+/* Flush a folder: its entries survive a loss of power only after this call. */
 tr_status tr_checkpoint_sync_folder(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* checkpoint_table.c - sparse tables of checkpoints: what a part says of one, and its rows put together from all parts. */
+/* checkpoint_table.c - sparse tables of checkpoints: the description of a table in a part, and its rows joined from all parts. */
 #include "pserver/checkpoint/checkpoint.h"
 
 #include <stdlib.h>
@@ -125,7 +125,7 @@ static tr_status check_part(const tr_part *part)
         if (find(part, part->tables[i]->name) != part->tables[i])
             return tr_fail(TR_EFORMAT, "table '%.200s' stands twice in %s", part->tables[i]->name, part->file);
     }
-    for (size_t i = 0; i < part->n_tensors; i++) {     /* those of a table stand together */
+    for (size_t i = 0; i < part->n_tensors; i++) {     /* sorted: the shards of a table stand together */
         const tr_part_tensor *t = part->tensors[i];
         if (t->kind != TRIREME__CHECKPOINT__KIND__TABLE)
             continue;

@@ -1,7 +1,7 @@
-/* claim.c - a folder of checkpoints is one training's at a time: two that wrote there would remove and take up each other's.
+/* claim.c - one training at a time writes to a folder of checkpoints: two would remove and resume each other's checkpoints.
  *
- * Who makes checkpoints holds a lock on the folder, which the system drops with the process, however that ends. The launcher holds the one
- * that it names itself, for all its ranks (python/trireme/launch/claims.py). */
+ * The process that makes checkpoints holds a lock on the folder. The kernel drops the lock when the process ends, in whatever way. The
+ * launcher itself locks the folder that it was given, for all its ranks (python/trireme/launch/claims.py). */
 #include "pserver/trireme_checkpoint.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static bool is_the_launchers(const struct stat *folder)
     return named && *named && stat(named, &its) == 0 && its.st_dev == folder->st_dev && its.st_ino == folder->st_ino;
 }
 
-/* It is made where it is not there. */
+/* The folder is made if it is missing. */
 static tr_status open_folder(const char *folder, int *file)
 {
     char *inside = tr__must_format("%s/", folder);
@@ -70,7 +70,7 @@ tr_status tr_checkpoint_claim(const char *folder, bool is_first)
     is_first &= !is_started_again();
     const tr_status opened = open_folder(folder, &file);
     if (opened != TR_OK)
-        return is_first ? opened : TR_OK;          /* later it is for who writes there to report */
+        return is_first ? opened : TR_OK;          /* later the writer of a checkpoint reports the failure */
     if (fstat(file, &info) != 0 || is_held(&info) || is_the_launchers(&info)) {
         close(file);
         return TR_OK;

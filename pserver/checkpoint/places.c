@@ -62,7 +62,7 @@ tr_status tr_places_merge(tr_places *out, int trainers, bool is_by_all, int serv
         const pb_place *place;
         TR_TRY(find(&place, i, servers, answer));
         const bool is_lost = place && is_by_all && is_lost_to_some(i, servers, answer);
-        if (is_lost && answer[0]->has_tasks)           /* what server 0 says of tasks is not true of all */
+        if (is_lost && answer[0]->has_tasks)           /* then server 0's list of tasks does not hold for all servers */
             return tr_fail(TR_EPEER, "trainer %u died while it was made, and has taken part for some of its parts alone", i);
         if (place && !is_lost)
             out->place[out->count++] = place;

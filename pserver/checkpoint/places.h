@@ -1,9 +1,9 @@
-/* places.h - where trainers are in a checkpoint, put together from what servers say of their parts.
+/* places.h - the places of all trainers in a checkpoint, merged from the servers' answers.
  *
- * Where all trainers take part, whom a server does not mention is lost to it. Whoever dies while servers gather a snapshot may have taken part on
- * some of them alone, with a step that others have not: a checkpoint says of such a trainer what it says of those who died before, which is
- * nothing. Who had left is in all parts with all its steps, also where it has not yet said where that was, to a server that has taken a
- * dead one's place, and where its goodbye was lost with it. */
+ * In modes where all trainers take part in a snapshot, a server that does not mention a trainer has lost it. A trainer may die while the
+ * servers take a snapshot: then some servers have a step of it that others lack. The checkpoint treats such a trainer like one that died
+ * before: it has no place. A trainer that left has all its steps in all parts. Its place may be missing on a server that took a dead
+ * server's place: the trainer has not repeated it there yet, or its goodbye was lost with the dead server. */
 #ifndef TR_PSERVER_PLACES_H
 #define TR_PSERVER_PLACES_H
 

@@ -1,10 +1,10 @@
-/* snapshot.h - a copy of arrays, taken at the speed of memory, written while its originals go on changing. Tables are not
- * copied: their rows of the moment are read while they go on (table.h).
+/* snapshot.h - a copy of arrays, taken at the speed of memory and written to disk while the originals change. Tables are not copied: the
+ * writer reads the rows of that moment while updates go on (table.h).
  *
- * The memory of the copy is kept from one snapshot to the next, and can be made ready in the background before the first:
- * what a training waits for is the copying alone.
+ * The copy's memory is reused by the next snapshot, and a thread can prepare it before the first one. So training waits for the copying
+ * alone.
  *
- * What must stay true: one thread takes; between take and the end of the writing nothing else is taken. */
+ * What must stay true: one thread takes snapshots. It takes no second one before the first is written. */
 #ifndef TR_PSERVER_SNAPSHOT_H
 #define TR_PSERVER_SNAPSHOT_H
 
@@ -18,9 +18,9 @@ void         tr_snapshot_free(tr_snapshot *snapshot);
 size_t       tr_snapshot_bytes(int count, const tr_checkpoint_item *states);
 /* Memory for so many bytes, with all its pages. */
 tr_status    tr_snapshot_reserve(tr_snapshot *snapshot, size_t bytes);
-/* Copy the arrays, and what is said of them. By the one that updates, between updates, as tr_snapshot_end. */
+/* Copy the arrays and their descriptions. The thread that updates calls this and tr_snapshot_end, between two updates. */
 tr_status    tr_snapshot_take(tr_snapshot *snapshot, int count, const tr_checkpoint_item *states);
-/* Nothing is written any more: tables need not keep what changes. */
+/* The writing is over: tables need not keep old rows any longer. */
 void         tr_snapshot_end(tr_snapshot *snapshot);
 /* Write the copies as the part `folder`/`name`. */
 tr_status    tr_snapshot_write(tr_part **out, const tr_snapshot *snapshot, const char *folder, const char *name);

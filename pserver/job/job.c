@@ -1,5 +1,5 @@
-/* job.c - a process's place in a job: start, roles, a server's life, the end. What the communication thread drives is in job_core.c, what a
- * server has in job_store.c. */
+/* job.c - a process's place in a job: its start, its role, a server's life, its end. job_core.c has the core that the communication thread
+ * drives, job_store.c the memory and files of a server. */
 #include "pserver/job/job.h"
 
 #include "framework/memory.h"
@@ -204,7 +204,7 @@ tr_status tr_job_start(tr_job **out, tr_role role, const tr_job_options *options
         *out = job;
         return TR_OK;
     }
-    /* The thread may be inside MPI for ever: what it uses is left to it. */
+    /* The communication thread may never return from MPI, so the memory that it uses is not freed. */
     if (status == TR_ETIMEOUT)
         tr__launcher_tell_own("late", tr_error());
     else if (status != TR_EINTR)
@@ -234,13 +234,13 @@ tr_status tr_job_free(tr_job *job)
         tr_trainer_vars_free(job->own, true);
         job->own = NULL;
     }
-    /* Everybody has left, or is to: nobody comes who would ask for it. */
+    /* All ranks have left, or are about to: no rank will ask for the kept state. */
     if (job->checkpoints && ((status == TR_OK && left == TR_OK) || job->is_stopped))
         tr__beginning_remove(job->checkpoints);
     if (left == TR_OK)
         free_job(job);
     else
-        current = NULL;                            /* after a failure MPI may still write into what we would free */
+        current = NULL;                            /* after a failure MPI may still write into this memory */
     return status != TR_OK ? status : left;
 }
 
@@ -324,7 +324,7 @@ tr_status tr__job_share(const uint8_t **all, tr_job *job, const void *own, uint3
     return tr_comm_wait(NULL, job->comm, ++job->shared, tr__seconds(job->options.wait_timeout));
 }
 
-/* In the owner's thread, which is the trainer's from here on. */
+/* On the owner's thread, which is the trainer's from here on. */
 static void begin_as_replacement(tr_job *job)
 {
     const int index = tr_job_index(job);

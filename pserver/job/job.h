@@ -1,12 +1,16 @@
-/* job.h - the inside of a job, shared by job.c (life, servers), job_core.c (what the communication thread drives), job_store.c (what a server
- * has), job_setup.c (what the servers are told), trainers' calls (job_train.c, job_tasks.c), parameters that come late (job_pull.c),
- * compressed gradients (job_compress.c), gradients that are not finite (job_finite.c), what steps fetch (job_fetched.c), sparse tables (job_tables.c, job_rows.c, job_geo.c), and the operators, which find the job here.
- * The public part is trireme_dist.h.
+/* job.h - the inside of a job, for the files of this folder and for the operators. The public part is trireme_dist.h.
  *
- * Calls are checked here, in the caller's thread, so that a mistake is reported where it is made; then they become
- * commands of the communication thread, whose core may rely on them.
+ *     job.c           life, servers                   job_core.c       the core that the communication thread drives
+ *     job_setup.c     the setup that servers get      job_store.c      the store of a server
+ *     job_train.c     steps of a trainer              job_pull.c       parameters that arrive late
+ *     job_tasks.c     leased tasks                    job_compress.c   compressed gradients
+ *     job_finite.c    gradients that are not finite   job_fetched.c    fetched values, for a replay
+ *     job_tables.c, job_rows.c, job_geo.c             sparse tables
  *
- * What must stay true: `server` and `client` are used by who drives alone (comm.h); the rest by the owner alone. */
+ * Calls are checked in the caller's thread, so a mistake is reported where it is made. Then they become commands for the communication
+ * thread, and its core relies on the checks.
+ *
+ * What must stay true: only the driver uses `server` and `client` (comm.h). Only the owner uses the rest. */
 #ifndef TR_PSERVER_JOB_H
 #define TR_PSERVER_JOB_H
 
@@ -35,7 +39,7 @@ typedef struct tr__job_block {
     int64_t   bytes;
     bool      is_number, may_be_nan;  /* as in tr_job_block */
     bool      is_pushed;              /* in the step that is being made */
-    const void *held;                 /* what was pushed, and leaves at the step's end: job_finite.h */
+    const void *held;                 /* gradients that wait for the step's end: job_finite.h */
     double      held_weight;
     _Atomic uint64_t pull;            /* ticket of its last pull; these three are read by other threads */
     _Atomic(void *)  to;              /* where that goes */
@@ -52,7 +56,7 @@ typedef struct tr__keys {
     uint64_t capacity;
 } tr__keys;
 
-/* Memory of one direction: what is under way lies there until its ticket is done. */
+/* Memory for one direction. Data under way lie there until their ticket is done. */
 typedef struct tr__rows_way {
     tr_keyset       set;
     uint32_t       *number;           /* of each key among the different ones */
@@ -66,9 +70,9 @@ typedef struct tr__rows_way {
     tr__keys        asked;            /* a pull's */
     const uint32_t *at;               /* of each different key: where in `rows` a pulled row lies */
     uint32_t       *split;            /* the memory of `at` where some rows are not asked for */
-    uint64_t       *missing;          /* as `first`, of those that are */
+    uint64_t       *missing;          /* like `first`, for the keys that are missing here */
     uint64_t        split_capacity;
-    uint64_t        step;             /* whose rows they are */
+    uint64_t        step;             /* the step that the rows are for */
     uint64_t        clock;            /* steps of all trainers that are in the pulled rows (mode ssp) */
     bool            is_new;           /* they are to be kept when they have come */
 } tr__rows_way;
@@ -80,7 +84,7 @@ typedef struct tr__job_table {
     bool         is_pushed;           /* in the step that is being made */
     tr__rows_way way[3];
     tr__rows_way *pull, *next, *push; /* of them; next: for the step that comes */
-    bool         is_prefetched;       /* `pull` has what this step's lookups want */
+    bool         is_prefetched;       /* `pull` has the keys that this step's lookups want */
     int64_t      taken;               /* of its keys, by lookups of this step */
     bool         next_is_asked;       /* its rows are here, or on their way */
     tr__keys     following;           /* of the step behind the one that is being made, or made next */
@@ -103,7 +107,7 @@ struct tr_job {
     tr__job_table *table;
     int            pushed_tables;
     tr_counter     rows_wanted, rows_ahead, rows_cached;
-    tr_policy      policy;            /* what `mode` means; known from tr_job_setup on */
+    tr_policy      policy;            /* the meaning of `mode`; set by tr_job_setup */
     int64_t        cache_staleness;
     int            pushed;            /* blocks, in the step that is being made */
     int64_t        step;              /* ended */
@@ -111,7 +115,7 @@ struct tr_job {
     uint64_t       last_ticket;
     uint64_t       lists;             /* of blocks that were to be pulled */
     _Atomic uint64_t last_pull, last_end;
-    _Atomic pthread_t owner;          /* who pulls */
+    _Atomic pthread_t owner;          /* the thread that pulls */
     tr_compress    compress;
     double         weight;
     tr_on_nan      on_nan;            /* job_finite.h */
@@ -120,7 +124,7 @@ struct tr_job {
     _Atomic(tr_trainer_meter *) meter; /* read by the thread of the log, too */
     _Atomic uint32_t stops;           /* tr_job_stops */
     struct tr__board_call *call;      /* job_board.c: a post, and its answer; NULL: there was none */
-    tr_trainer_vars  *own;            /* what this trainer alone has, kept beyond its life: trainer_vars_ops.c */
+    tr_trainer_vars  *own;            /* variables that this trainer alone has, kept beyond its life: trainer_vars_ops.c */
     bool           has_opened_own, keeps_own;
     int64_t        even_from;         /* steps: tr_job_is_uneven */
     atomic_bool    awaits_replacement;       /* some server does: a checkpoint would be declined */
@@ -138,23 +142,23 @@ struct tr_job {
     tr_times       applied;           /* of each update, how long it took */
     int64_t        in_pieces;         /* nanoseconds, of the update that is being gathered */
     tr_counter     idle;
-    _Atomic(const tr_server *) seen_server;      /* `server`, for those who only read counters */
+    _Atomic(const tr_server *) seen_server;      /* `server`, for threads that only read its counters */
     struct tr_frozen *frozen;         /* the state of a moment, for a new replica */
     atomic_bool    wants_frozen, wants_thaw;
     uint64_t       shared;            /* gatherings with the other servers */
     uint8_t       *share;             /* of all servers */
 
     struct tr__saving *saving;        /* a server's part of checkpoints: job_saving.h */
-    struct tr__checkpointer  *checkpointer;         /* who makes them: job_checkpoint.h */
+    struct tr__checkpointer  *checkpointer;         /* on the trainer that makes checkpoints: job_checkpoint.h */
     struct tr__place  *place;         /* where a trainer is: job_place.h */
-    struct tr__fetched *fetched;      /* what its last steps fetched: job_fetched.h; NULL: nobody would come for it */
+    struct tr__fetched *fetched;      /* fetched values of the last steps: job_fetched.h; NULL: no later process would read them */
     char          *mode;              /* trainers */
     char          *checkpoints;       /* the folder that has them, or NULL */
     int64_t        first_step, first_run;     /* trainers: before this job */
     atomic_bool    is_replacement;           /* this rank was a standby, and is a trainer that died */
     int64_t        joined_at;         /* its steps when it was set up; -1: no server has one that others have not */
 
-    /* who drives */
+    /* used by the driver alone */
     tr_client     *client;
     tr_server     *server;
     tr_standby      *standby;
@@ -207,21 +211,21 @@ tr_status tr__job_make_setup(tr__setup_call *out, const tr_job *job, const tr_jo
 void      tr__job_free_setup(tr__setup_call *setup, bool is_handed_over);
 
 /* job_compress.c */
-/* How this process is to compress gradients: what TRIREME_COMPRESS says, else the spec. */
+/* How this process compresses gradients: as TRIREME_COMPRESS says, else as the spec says. */
 const char *tr__job_compress_word(const tr_job_spec *spec);
-/* Of a step's gradients, those that fp16, say, would make smaller; the same whether they are compressed or not. */
+/* Bytes of a step's gradients that compression would make smaller, whether or not they are compressed. */
 int64_t     tr__job_compressible_bytes(const tr_job *job, const tr_job_spec *spec);
-/* What a gradient needs that is compressed; NULL in *out: it is not. */
+/* Make the state that a compressed gradient needs. NULL in *out: this gradient is not compressed. */
 tr_status tr__job_coder_new(struct tr__job_coder **out, const tr_job *job, const tr_job_block *block);
 void      tr__job_coder_free(struct tr__job_coder *coder);
-/* The block's gradient, compressed, with what was left out before. It stays until the ticket of the step's end is done; waits for that of
- * the step before. */
+/* Compress the block's gradient together with the residual of earlier steps. The result stays until the ticket of the step's end is done.
+ * Waits for the ticket of the step before. */
 tr_status tr__job_compress(const tr_client_pieces **out, tr_job *job, tr__job_block *block, const void *data, double weight);
 
 /* job_store.c */
-/* What the core of this rank, a server or a replica, has beneath it. */
+/* The store of this rank's core, a server or a replica. */
 tr_store  tr__job_store(tr_job *job, const tr_roster *roster);
-/* The name of what this server keeps beyond its life; false: nothing is kept, nobody would come for it. */
+/* The name of this server's state that outlives the process. False: no state is kept, because no later process would read it. */
 bool      tr__job_state_name(char *out, size_t size, const tr_job *job);
 /* Make the update that the core has asked for; and tell the core that it is made. */
 tr_status tr__job_run_update(tr_job *job);
@@ -237,7 +241,7 @@ void      tr__job_free_tables(tr_job *job);
 /* Virtual shards of server `server`: first .. first of the next - 1. */
 uint32_t  tr__job_first_shard(int server, int servers);
 int       tr__job_server_of_shard(uint32_t shard, int servers);
-/* Rows that the tables of server `server` begin with, behind those at *rows; returns their number, or -1. */
+/* Append the first rows of server `server`'s tables at *rows. Returns their number, or -1. */
 int       tr__job_pack_rows(tr_client_pack *rows, const tr_job_spec *spec, int server, int servers);
 /* A table that was not pushed in the step that is being made; NULL: all were. */
 const char *tr__job_first_missing_table(const tr_job *job);
@@ -247,7 +251,7 @@ const char *tr__job_first_missing_table(const tr_job *job);
 tr_status tr__job_open_own_table(tr_job *job, int table, const tr_job_table *from);
 /* Mode geo: this trainer's copy of a table, which it is about to update, with the rows of these keys; NULL in other modes. */
 tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys);
-/* Mode geo: push what has changed in the copies of all tables. */
+/* Mode geo: push the changed rows of all tables' copies. */
 tr_status tr__job_push_changes(tr_job *job);
 /* Let the gradient of a table leave, which tr_job_push_rows has laid out. */
 tr_status tr__job_send_rows(tr_job *job, int table);
@@ -261,7 +265,7 @@ void      tr__job_pulls_end(tr_job *job);
 tr_status tr__job_settle(tr_job *job);
 /* Pull all blocks again, to where each went last. */
 tr_status tr__job_pull_again(tr_job *job);
-/* Wait for what was pulled of the block last. */
+/* Wait for the last pull of the block. */
 tr_status tr__job_await_block(tr_job *job, int block);
 
 /* job_board.c */

@@ -1,4 +1,4 @@
-/* job_board.c - a trainer's calls about posts: checked and packed here, carried out by who drives. */
+/* job_board.c - a trainer's calls about posts: checked and packed here, carried out by the driver. */
 #include "pserver/job/job.h"
 
 #include "framework/memory.h"
@@ -87,7 +87,8 @@ tr_status tr_job_post_begin(tr_job *job, const tr_job_post *post)
     size_t size;
 
     TR_TRY(check(job, post));
-    TR_TRY(tr_job_wait(job, 1));                   /* whether servers go on from an earlier start says what they have on the board */
+    TR_TRY(tr_job_wait(job, 1));                   /* the first ticket is done when it is known whether the servers go on from an earlier
+                                                      start, and so have its posts */
     if (!job->call)
         job->call = tr__must_alloc(sizeof *job->call);
     drop_answer(job->call);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* What it was asked for. */
+/* The checkpoint that was asked for. */
 typedef struct order {
     char    *dir, *folder, *file;     /* DIR, DIR/step-..., the own part's name or NULL */
     char    *digest;
@@ -27,7 +27,7 @@ struct tr__checkpointer {
     tr_job      *job;
     tr_snapshot *snapshot;
     tr_background    background;
-    atomic_uint  bell;                /* of who waits for the background's end, and of the background */
+    atomic_uint  bell;                /* wakes the owner when the background thread ends, and the background thread when the servers have answered */
     atomic_bool  is_initiator, is_over, has_more;       /* that it is this trainer; that the last one is made; see tr_job_last */
     order        order;
     atomic_bool  is_asked, is_answered;    /* by the servers, of this cut and not of the one before */
@@ -306,7 +306,7 @@ static bool is_being_written(const tr__checkpointer *m)
     return m->has_report && tr_background_is_under_way(&m->background);
 }
 
-/* Of what a replacement finds one server may have a step that others miss, until it has made its first. */
+/* Before a replacement has made its first step, one server may have a step of the dead trainer that other servers lack. */
 bool tr_job_checkpoint_is_under_way(const tr_job *job)
 {
     const bool is_uneven = atomic_load(&job->is_replacement) && job->step == job->joined_at;

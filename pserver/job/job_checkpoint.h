@@ -1,9 +1,9 @@
-/* job_checkpoint.h - what the trainer that makes checkpoints does to make one of all parts.
+/* job_checkpoint.h - the trainer that makes checkpoints: it joins all parts into one.
  *
- * A thread of its own writes what only trainers have, waits for the servers' answers and writes the manifest, so that training does not wait
- * for the disk. What servers do: job_saving.h.
+ * A thread of its own writes the variables that only trainers have, waits for the servers' answers, and writes the manifest. So training
+ * does not wait for the disk. The servers' side is job_saving.h.
  *
- * What must stay true: tr__checkpointer_command and tr__checkpointer_poll are called by who drives, all else by the owner. */
+ * What must stay true: the driver calls tr__checkpointer_command and tr__checkpointer_poll; the owner calls the rest. */
 #ifndef TR_PSERVER_JOB_CHECKPOINT_H
 #define TR_PSERVER_JOB_CHECKPOINT_H
 
@@ -17,7 +17,7 @@ void       tr__checkpointer_free(tr__checkpointer *checkpointer);
 void       tr__checkpointer_end(tr__checkpointer *checkpointer);
 /* The command TR__SNAPSHOT. */
 void       tr__checkpointer_command(tr_job *job, const tr_command *command);
-/* Look whether the servers have answered, and what they say of who makes checkpoints. */
+/* Look whether the servers have answered, and which trainer makes checkpoints now. */
 void       tr__checkpointer_poll(tr_job *job);
 /* When the job's steps are over. */
 void       tr__checkpointer_last(const tr__checkpointer *checkpointer, tr_job_last *last);

@@ -1,8 +1,8 @@
-/* job_compress.c - a trainer's gradients on their way out: compressed by the thread that computed them, piece by piece on the threads of
- * the pool, while they are in cache.
+/* job_compress.c - a trainer's gradients are compressed by the thread that computed them: piece by piece, on the threads of the pool, while
+ * they lie in the cache.
  *
- * What must stay true: a payload is encoded once a push and kept until its step is settled, since a server that takes a dead one's
- * place must get the same bytes. The residual is of this process: what a trainer that dies had left out is lost. */
+ * What must stay true: a payload is encoded once a push and kept until its step is settled, because a server that takes a dead server's
+ * place must get the same bytes. The residual belongs to this process: it is lost when the trainer dies. */
 #include "pserver/job/job.h"
 
 #include "framework/memory.h"

@@ -1,10 +1,10 @@
-/* job_fetched.h - what the step that is about to end has fetched, where the next process in this trainer's place finds it.
+/* job_fetched.h - the values that the ending step has fetched, kept for the process that takes this trainer's place.
  *
- * A script's record of a step (python/trireme/distributed/fetched.py) is written when the run has returned, behind the servers' update: a
- * death between the two would cost it. So before the end of the step is sent, what is computed by then is written into one of two
- * slots by turns. A job goes on from a step that all servers have settled, which is that of the newest slot or of the one before.
+ * A script's record of a step (python/trireme/distributed/fetched.py) is written when the run has returned, after the servers' update. A
+ * death between the two would lose the record. So the values that are computed by then are written before the end of the step is sent, into
+ * two slots by turns. A job goes on from a step that all servers have settled: it is the step of the newest slot or the step before.
  *
- * What must stay true: a slot counts when the step at its end is that at its begin; it is written in one piece. */
+ * What must stay true: a slot is written in one piece. It counts when it begins and ends with the same step. */
 #ifndef TR_PSERVER_JOB_FETCHED_H
 #define TR_PSERVER_JOB_FETCHED_H
 

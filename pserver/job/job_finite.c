@@ -78,7 +78,7 @@ static const char *word_of(double value)
     return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-/* `what` is at fault: end the job, or note that the step does not count. */
+/* `what` is not finite: end the job, or note that the step does not count. */
 static tr_status refuse(tr_job *job, const char *what)
 {
     const char     *self = tr_job_rank_name(job, tr_job_rank(job));

@@ -1,17 +1,17 @@
-/* job_finite.h - a trainer looks at its gradients before they leave: one that is not finite would make all parameters NaN.
+/* job_finite.h - a trainer checks its gradients before they leave: one that is not finite would make all parameters NaN.
  *
- * The trainer looks, and not the servers, since it alone has all gradients of a step: on all servers its step counts as a whole, or
- * not at all. With `skip` gradients therefore wait for the end of their step. Where a trainer's step is an update of its own (async, ssp) it
- * is then ended without a gradient, elsewhere its gradients have the weight 0, which servers leave out. So a server, a replica, and
- * whoever takes a dead one's place, need to know nothing of all this.
+ * The trainer checks, not the servers, because it alone has all gradients of a step. So its step counts on all servers, or on none. With
+ * `skip` gradients therefore wait for the end of their step. Where a trainer's step is an update of its own (async, ssp), a skipped step
+ * ends without a gradient. Elsewhere its gradients have the weight 0, and servers leave them out. So servers, replicas and standbys need no
+ * code for this.
  *
- * A step without samples (weight 0) is not looked at: the mean over nothing may be NaN, and counts for nothing. */
+ * A step without samples (weight 0) is not checked: the mean over nothing may be NaN, and counts for nothing. */
 #ifndef TR_PSERVER_JOB_FINITE_H
 #define TR_PSERVER_JOB_FINITE_H
 
 #include "pserver/job/job.h"
 
-/* What TRIREME_ON_NAN says, else the spec; checked against the job's mode. */
+/* TRIREME_ON_NAN, else the spec; checked against the job's mode. */
 tr_status tr__job_choose_on_nan(tr_job *job, const tr_job_spec *spec);
 /* A gradient is about to leave. TR_ENAN: it must not, and the job is to end. */
 tr_status tr__job_look_at_block(tr_job *job, int block, const void *data, double weight);

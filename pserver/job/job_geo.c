@@ -1,4 +1,4 @@
-/* job_geo.c - a trainer's copies of sparse tables in mode geo: where they lie, and what of them travels. job_rows.c fills them. */
+/* job_geo.c - a trainer's copies of sparse tables in mode geo: where they lie, and which rows travel. job_rows.c fills them. */
 #include "pserver/job/job.h"
 #include "pserver/memory/segment.h"
 #include "pserver/memory/trainer_vars.h"
@@ -10,7 +10,7 @@
 /* Where trainers' variables outlive them, their copies do. */
 tr_status tr__job_open_own_table(tr_job *job, int table, const tr_job_table *from)
 {
-    enum { NUMBER = 16, LONGEST = TR_SEGMENT_NAME - 16 };      /* room for what the table's parts are called */
+    enum { NUMBER = 16, LONGEST = TR_SEGMENT_NAME - 16 };      /* room for the suffixes of the table's segments */
     const tr_table_config config = tr_table_config_of(from);
     const char           *prefix = getenv("TRIREME_STATE");
     char                  trainer[LONGEST - NUMBER] = "", name[LONGEST];

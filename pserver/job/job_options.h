@@ -1,10 +1,10 @@
-/* job_options.h - what a job is started with: what was given, what the environment says to all ranks at once, and defaults. */
+/* job_options.h - the options of a job's start: those of the caller, those of the environment for all ranks, and defaults. */
 #ifndef TR_PSERVER_JOB_OPTIONS_H
 #define TR_PSERVER_JOB_OPTIONS_H
 
 #include "pserver/trireme_dist.h"
 
-/* Fill in what `given` (NULL: nothing) leaves open; refuse what is not possible. */
+/* Complete the options that `given` leaves open (NULL: all), and refuse impossible ones. */
 tr_status tr__job_take_options(tr_job_options *out, const tr_job_options *given);
 
 #endif

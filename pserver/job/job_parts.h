@@ -1,6 +1,6 @@
-/* job_parts.h - the parts of a checkpoint that is being made: what servers answer of theirs, and the manifest of all.
+/* job_parts.h - the parts of a checkpoint that is being made: the servers' answers, and the manifest of all parts.
  *
- * It is all the thread's that puts a checkpoint together. */
+ * What must stay true: only the thread that writes the checkpoint uses it. */
 #ifndef TR_PSERVER_JOB_PARTS_H
 #define TR_PSERVER_JOB_PARTS_H
 
@@ -17,7 +17,7 @@ typedef struct tr__parts {
 
 void      tr__parts_init(tr__parts *parts, int servers);
 void      tr__parts_deinit(tr__parts *parts);
-/* What the trainer has written itself, or NULL; it belongs to the parts. Before those of servers. */
+/* Add the trainer's own part, or NULL, before the servers' parts. The parts own it. */
 void      tr__parts_add(tr__parts *parts, tr_part *own);
 /* The answers of all servers: they are with the client. */
 tr_status tr__parts_hear(tr__parts *parts, const tr_client *client);

@@ -1,6 +1,6 @@
-/* job_place.h - where this trainer is: behind its last step, whose end may be on its way yet, and behind the one that is being made.
+/* job_place.h - the place of this trainer: after its last step, whose end may still be on its way, and after the step that is being made.
  *
- * What must stay true: the owner says it, who drives asks. */
+ * What must stay true: the owner sets it, the driver reads it. */
 #ifndef TR_PSERVER_JOB_PLACE_H
 #define TR_PSERVER_JOB_PLACE_H
 
@@ -14,7 +14,7 @@ void       tr__place_free(tr__place *place);
 void       tr__place_watch(tr__place *place);
 /* Where the trainer is before its first step. */
 void       tr__place_begin(tr__place *place, const tr_trainer_state *state);
-/* What a trainer says of itself when it takes part, and (or NULL) of what it wants made; malloc'ed. */
+/* Pack this trainer's place for a snapshot, and (or NULL) the part that a server is to write. malloc'ed. */
 uint8_t   *tr__place_pack(size_t *size, const tr_trainer_state *state, Trireme__Pserver__SnapshotTarget *target);
 
 #endif

@@ -1,9 +1,9 @@
 /* job_pull.c - a trainer's parameters: asked for at the end of a step, waited for when they are needed.
  *
- * What is on its way into memory is "late" to everybody who looks at it (framework/late.h). The job's owner waits by driving; other
- * threads of the process wait until it is done.
+ * Memory that a pull will fill is "late" for all code that reads it (framework/late.h). The job's owner waits by driving the event loop.
+ * Other threads of the process wait until the pull is done.
  *
- * What must stay true: nothing is pushed while a pull is under way (client.h), so a push finishes them first. */
+ * What must stay true: nothing is pushed while a pull is under way (client.h), so a push finishes the pulls first. */
 #include "framework/late.h"
 #include "framework/memory.h"
 #include "pserver/job/job.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Are these blocks that may be pulled now? What is refused changes nothing. */
+/* May these blocks be pulled now? A refusal changes nothing. */
 static tr_status check_pull(tr_job *job, int count, const int *blocks)
 {
     const uint64_t list = ++job->lists;
@@ -100,7 +100,7 @@ static bool meet(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes)
     return b && a < b + b_bytes && b < a + a_bytes;
 }
 
-/* The last of what comes into that memory, or leaves from it: a gradient may be sent again until its step is settled. */
+/* The last ticket that fills this memory or sends from it: a gradient may be sent again until its step is settled. */
 static tr_ticket last_ticket_of(const tr_job *job, const char *data, int64_t bytes)
 {
     tr_ticket last = 0;

@@ -1,7 +1,7 @@
-/* job_rows.c - what a trainer's step does with sparse tables: it pulls rows and pushes gradients of rows.
+/* job_rows.c - sparse tables in a trainer's step: rows are pulled, and gradients of rows are pushed.
  *
- * Keys are made different and put in the order of their servers here, in the caller's thread; the communication thread only
- * moves what lies ready. Each table has memory for two pulls and one push under way. */
+ * The caller's thread merges duplicate keys and sorts keys by server. The communication thread only moves what lies ready. Each table has
+ * memory for two pulls and one push under way. */
 #include "pserver/job/job.h"
 
 #include "kernels/math/cast.h"
@@ -42,7 +42,7 @@ static tr_status sort_keys(tr__rows_way *way, int servers, const int64_t *keys, 
     return TR_OK;
 }
 
-/* The same from a way that has these keys, of whatever table. */
+/* The same, taken from another table's keys that are equal. */
 static tr_status copy_sorted(tr__rows_way *way, int servers, const tr__rows_way *from)
 {
     const uint64_t count = (uint64_t)from->asked.count, different = from->set.count;
@@ -70,7 +70,7 @@ static bool is_asked(const tr__rows_way *way, int64_t count, const int64_t *keys
     return count == way->asked.count && has_keys(way, 0, count, keys);
 }
 
-/* Sort the keys that a table's way asks for. Several tables are often asked for the same ones: those of the tables before are looked at. */
+/* Sort the keys of a table's request. Several tables often ask for the same keys, so the tables before are compared first. */
 static tr_status sort_asked(const tr_job *job, int table, tr__rows_way *way)
 {
     const tr__keys *asked = &way->asked;
@@ -148,8 +148,8 @@ static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_way *way)
     return TR_OK;
 }
 
-/* Ask the servers for the rows of the keys that the way has, but for what is known here; `keeps`: they will be known. Without
- * it a cache is not looked at, either. */
+/* Ask the servers for the rows of these keys, except for rows in the cache. `keeps`: put the answers into the cache. Without it the cache
+ * is not read either. */
 static tr_status ask(tr_job *job, int table, tr__rows_way *way, bool keeps)
 {
     tr__job_table *t = &job->table[table];
@@ -173,7 +173,7 @@ static tr_status ask(tr_job *job, int table, tr__rows_way *way, bool keeps)
     return tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket);
 }
 
-/* What was asked for with the end of the last step becomes what this step has. */
+/* The request that left with the end of the last step is this step's now. */
 static void take_next(tr__job_table *t)
 {
     tr__rows_way *now = t->next;
@@ -214,10 +214,10 @@ tr_status tr_job_prefetch_next(tr_job *job, int table, int64_t count, const int6
     return TR_OK;
 }
 
-/* The servers answer what is asked now when they have applied the step. While they do, the keys are sorted here. */
+/* The servers answer after they have applied the step. Meanwhile the keys are sorted here. */
 tr_status tr__job_tables_ended(tr_job *job)
 {
-    /* A gradient counts there when its parameters are new; its rows must not be older than those. */
+    /* A gradient counts only with new parameters, so its rows must not be older than those. */
     const bool is_late = job->policy.backups > 0;
 
     job->pushed_tables = 0;
@@ -249,7 +249,7 @@ static uint64_t last_user(const tr_job *job, const tr__rows_way *way)
     return way->clock + bound;
 }
 
-/* Wait for pulled rows; keep those that are new. */
+/* Wait for pulled rows, and put new ones into the cache. */
 static tr_status take_rows(tr_job *job, tr__job_table *t, tr__rows_way *way)
 {
     TR_TRY(tr_job_wait(job, way->ticket));
@@ -267,7 +267,7 @@ static tr_status take_rows(tr_job *job, tr__job_table *t, tr__rows_way *way)
     return TR_OK;
 }
 
-/* Lookups of a step mostly come in the order of its keys. The place of the first key among those; -1: nothing was asked. */
+/* The lookups of a step mostly come in the order of its keys. Return the place of the first key among those; -1: no rows were asked for. */
 static int64_t find_prefetched(const tr__job_table *t, int64_t count, const int64_t *keys)
 {
     if (!t->is_prefetched)
@@ -387,7 +387,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
 
 /* == mode geo ==================================================================================== */
 
-/* Mostly the keys are those of the step's lookups, whose rows are here. */
+/* Mostly these are the keys of the step's lookups, whose rows are here. */
 tr_status tr__job_own_table(tr_table **out, tr_job *job, int table, int64_t count, const int64_t *keys)
 {
     TR_TRY(check_call(job, table, count, "tr__job_own_table"));

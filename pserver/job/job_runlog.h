@@ -1,4 +1,4 @@
-/* job_runlog.h - what a job's rank writes in its log and tells the launcher. See runlog.h, docs/logs.md. */
+/* job_runlog.h - the lines of a job's rank in its log, and its figures for the launcher. See runlog.h and docs/logs.md. */
 #ifndef TR_PSERVER_JOB_RUNLOG_H
 #define TR_PSERVER_JOB_RUNLOG_H
 
@@ -6,7 +6,7 @@
 
 /* All ranks are known. */
 void tr__job_runlog_start(tr_job *job);
-/* The last line: how the job ended for this rank. A server that ended well has no update under way: it says what its tables have. */
+/* Write the last line: how the job ended for this rank. A server that ended well runs no update, so the line describes its tables. */
 void tr__job_runlog_end(tr_job *job, tr_status status);
 
 #endif

@@ -16,8 +16,8 @@ struct tr__saving {
     atomic_bool  is_expected, is_wanted;
     size_t       expected_bytes;
     bool         is_writing, without_tables;
-    char        *folder, *file;       /* of what is wanted */
-    tr_part     *part;                /* what the thread has made, or */
+    char        *folder, *file;       /* of the wanted part */
+    tr_part     *part;                /* the result of the thread, or */
     char        *error;
 };
 

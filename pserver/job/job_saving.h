@@ -1,9 +1,8 @@
-/* job_saving.h - what a server does when its core wants its state kept: its part of a checkpoint.
+/* job_saving.h - a server writes its part of a checkpoint when its core asks for it.
  *
- * Its main thread, which applies updates, makes a copy; a thread of its own writes that, so that neither messages nor training wait for the
- * disk.
+ * The main thread, which applies updates, makes a copy. Another thread writes the copy, so neither messages nor training wait for the disk.
  *
- * What must stay true: tr__saving_begin is called by who drives, all else by the owner. */
+ * What must stay true: the driver calls tr__saving_begin, the owner calls the rest. */
 #ifndef TR_PSERVER_JOB_SAVING_H
 #define TR_PSERVER_JOB_SAVING_H
 
@@ -18,7 +17,7 @@ void        tr__saving_end(tr__saving *saving);
 /* The job will want checkpoints: make memory ready, and leave signals that ask for an end to trainers. */
 void        tr__saving_expect(tr__saving *saving);
 void        tr__saving_begin(tr__saving *saving, const Trireme__Pserver__SnapshotTarget *target);
-/* Do what is due, in the main thread's loop. */
+/* Called in the main thread's loop: make the copy if one is wanted. */
 tr_status   tr__saving_serve(tr__saving *saving);
 /* Is there something to do at once? */
 bool        tr__saving_is_due(const tr__saving *saving);

@@ -1,5 +1,4 @@
-/* job_tables.c - the tables that a trainer knows of: their life, and all of their rows, read and written. What a step does with them is in
- * job_rows.c. */
+/* job_tables.c - the tables that a trainer knows: their life, and reading and writing all of their rows. Steps are in job_rows.c. */
 #include "pserver/job/job.h"
 
 #include "framework/memory.h"
@@ -45,7 +44,7 @@ tr_status tr__job_check_tables(const tr_job_spec *spec)
     return TR_OK;
 }
 
-/* In the other modes a row must be as its step finds it on the servers (sync), or is kept in other ways (geo). */
+/* The other modes have no cache: in sync a step needs a row as it is on the servers, and geo has copies of its own. */
 static bool keeps_rows(const tr_job *job, const tr_job_spec *spec)
 {
     return spec->cache_rows > 0 && spec->cache_staleness > 0 && job->policy.caches_rows;
@@ -143,7 +142,7 @@ tr_status tr_table_declare(tr_scope *scope, const tr_job_table *table)
 
 /* == all rows ===================================================================================== */
 
-/* Keep what was packed if it is something. */
+/* Keep the packed rows if there are any. */
 static tr_status keep_pack(int *count, tr_client_pack *pack, tr_status status)
 {
     if (status == TR_OK && pack->bytes)

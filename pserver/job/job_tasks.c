@@ -1,4 +1,4 @@
-/* job_tasks.c - a trainer's calls about tasks: checked here, carried out by who drives. */
+/* job_tasks.c - a trainer's calls about tasks: checked here, carried out by the driver. */
 #include "framework/memory.h"
 #include "pserver/job/job.h"
 
@@ -45,12 +45,12 @@ tr_status tr_job_tasks_begin(tr_job *job, const tr_tasks_spec *spec)
                                                                           .count = spec->count, .passes = spec->passes}},
                                        .keeps_pace = keeps_pace(job)}, &ticket));
     TR_TRY(tr_job_wait(job, ticket));
-    job->step = (int64_t)tr_client_step(job->client);          /* what servers had in part is over */
+    job->step = (int64_t)tr_client_step(job->client);          /* steps that servers had in part are over */
     job->joined_at = -1;
     tr_trainer_vars_stay(job->own, before, (uint64_t)job->step);
     if (!keeps_pace(job) || (uint64_t)job->step == before)
         return TR_OK;
-    TR_TRY(tr__job_pull_again(job));                   /* what it has may be from before others came as far */
+    TR_TRY(tr__job_pull_again(job));                   /* its parameters may be older than the steps that others have made */
     return tr__job_settle(job);
 }
 

@@ -68,7 +68,7 @@ static tr_status keep_blocks(tr_job *job, const tr_job_spec *spec)
     return TR_OK;
 }
 
-/* What a user wants to know of a job that was started again. */
+/* Tell the user where a job goes on that was started again. */
 static void tell_beginning(const tr_job *job)
 {
     uint64_t      resumed;
@@ -97,7 +97,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
         return tr_fail(TR_EEXIST, "tr_job_setup: the servers have their work already");
     TR_TRY(tr__job_check_spec(&job->policy, job, spec));
     TR_TRY(tr__job_choose_on_nan(job, spec));
-    TR_TRY(tr_job_wait(job, 1));                   /* what the servers have decides what they are told */
+    TR_TRY(tr_job_wait(job, 1));                   /* the setup depends on whether the servers have state */
     TR_TRY(tr__job_make_setup(&call, job, spec));
     status = tr__job_call(job, &(tr_command){.kind = TR__SETUP, .data = &call, .is_urgent = true}, &ticket);
     if (status != TR_OK) {
@@ -106,7 +106,7 @@ tr_status tr_job_setup(tr_job *job, const tr_job_spec *spec)
     }
     status = tr_job_wait(job, ticket);
     if (status != TR_OK)
-        return status;                             /* the thread may still read what was handed over */
+        return status;                             /* the thread may still read the memory of the setup */
     tr__job_free_setup(&call, true);
     TR_TRY(keep_blocks(job, spec));
     TR_TRY(tr_job_resumed(job, &resumes, &job->step));

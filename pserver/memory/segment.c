@@ -1,9 +1,9 @@
-/* segment.c - one page of header, then the contents; the file's size is the segment's size.
+/* segment.c - one page of header, then the contents. The file's size is the segment's size.
  *
- * Large segments get huge pages where the machine has them. Anonymous memory does as it is touched. Shared memory does where
- * shmem_enabled says so, which it seldom does; but the kernel gathers it into huge pages on request (MADV_COLLAPSE, Linux 6.1). That
- * is asked for while a segment grows, of memory with one page in each 2 MiB: little is copied, the rest comes cleared, and what the
- * kernel refuses is taken as small pages. */
+ * Large segments get huge pages where the machine has them. Anonymous memory gets them as it is touched. Shared memory gets them only where
+ * shmem_enabled says so, which is rare; but the kernel gathers small pages into huge ones on request (MADV_COLLAPSE, Linux 6.1). The
+ * request is made while a segment grows, for memory that has one page in each 2 MiB: so little is copied, and the rest comes cleared. Where
+ * the kernel refuses, small pages are used. */
 #include "pserver/memory/segment.h"
 
 #include "framework/memory.h"
@@ -36,13 +36,13 @@ typedef struct header {
     uint32_t version;                 /* of this header */
     uint32_t content_version;
     char     content[TR_SEGMENT_CONTENT];
-    int64_t  pid;                     /* of the process that has it, or had it last */
+    int64_t  pid;                     /* the process that holds the segment, or held it last */
 } header;
 
 struct tr_segment {
     char     name[TR_SEGMENT_NAME];
     int      file;                    /* -1: anonymous */
-    char    *reserved;                /* what mmap gave */
+    char    *reserved;                /* the start of the mapping */
     uint64_t reserved_bytes;
     char    *map;                     /* header and contents, aligned to a huge page */
     uint64_t limit, bytes;            /* of the contents */
@@ -81,7 +81,7 @@ static tr_status no_room(const tr_segment *segment, uint64_t bytes)
                    (unsigned long long)info.f_bavail * info.f_frsize, (unsigned long long)info.f_blocks * info.f_frsize);
 }
 
-/* Bytes [from, to) of the file get their memory. 0, or what went wrong. */
+/* Give bytes [from, to) of the file their memory. Returns 0 or an errno. */
 static int take(const tr_segment *segment, uint64_t from, uint64_t to)
 {
     while (fallocate(segment->file, 0, (off_t)from, (off_t)(to - from)) != 0)
@@ -104,7 +104,7 @@ static bool has_room(uint64_t bytes)
     return statvfs(FOLDER, &info) == 0 && (!info.f_blocks || (uint64_t)info.f_bavail * info.f_frsize >= bytes);
 }
 
-/* Huge pages for what a file of `to` bytes has whole of them. Where they fail it has holes, which `take` fills. */
+/* Take huge pages for every whole 2 MiB of a file of `to` bytes. Where that fails the file has holes, which `take` fills. */
 static void take_huge(tr_segment *segment, uint64_t to)
 {
     const uint64_t end = to / HUGE_PAGE * HUGE_PAGE;
@@ -209,8 +209,8 @@ static tr_status too_few_addresses(const tr_segment *segment)
     return status;
 }
 
-/* Addresses for all it may grow to; a file is mapped whole, what lies behind its end is not touched. Where addresses are few
- * (ulimit -v, a sanitizer) the limit becomes what leaves others some, but not less than what is there. */
+/* Reserve addresses for the largest size. A file is mapped whole; nothing touches the part behind its end. Where addresses are scarce
+ * (ulimit -v, a sanitizer) the limit shrinks until the rest of the process has some, but not below the present size. */
 static tr_status reserve(tr_segment *segment)
 {
     static const uint64_t PART = 4, LEAST = (uint64_t)1 << 30;
@@ -323,8 +323,8 @@ static tr_status check_header(const tr_segment *segment, const char *content, ui
     return TR_OK;
 }
 
-/* A segment whose process was killed while it grew has holes. To look for them by asking for all of the memory takes 35 ms a GB,
- * and seconds where pages were never touched; but a large one without holes has as many blocks as bytes. */
+/* A segment whose process was killed while it grew has holes. Asking for all of its memory again would take 35 ms a GB, and seconds where
+ * pages were never touched. A large file without holes has as many blocks as bytes, so the count of blocks answers at once. */
 static bool is_whole(const struct stat *info)
 {
     const uint64_t bytes = (uint64_t)info->st_size;
@@ -483,7 +483,7 @@ tr_status tr_segment_list(char ***out, int *count, const char *prefix)
     return status != TR_OK || list ? status : tr_fail(TR_ENOMEM, "no memory for the names of segments");
 }
 
-/* Remove it unless a living process has it; the lock keeps others from attaching meanwhile. */
+/* Remove the segment unless a living process holds it. The lock keeps other processes from attaching meanwhile. */
 static bool remove_left_over(const char *name)
 {
     char path[TR_SEGMENT_NAME + 1];

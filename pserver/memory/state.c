@@ -16,12 +16,12 @@ enum { VERSION = 5, LINE = 64 };
 static const char     CONTENT[] = "server";
 static const uint64_t LIMIT = (uint64_t)1 << 40;
 
-/* What `current` holds when the first place counts, and when the second does: no few bits make one of the other. */
+/* The two values of `current`: the first commit counts, or the second. A few flipped bits cannot turn one value into the other. */
 static const uint64_t CURRENT[2] = {0x5a3cc3a50ff01e87u, 0xa5c33c5af00fe178u};
 
 /* A place for a commit: `settled` and `trainer` follow it. */
 typedef struct place {
-    uint64_t check;                   /* CRC-32C of what follows */
+    uint64_t check;                   /* CRC-32C of the fields below */
     uint64_t updates, decided, decisions;
     uint64_t side, start;
 } place;

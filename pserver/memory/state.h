@@ -1,14 +1,13 @@
-/* state.h - what a server must not forget: its work, its variables, and which of its trainers' steps are in them.
+/* state.h - the durable state of a server: its setup, its variables, and the trainers' steps that are in them.
  *
- * It lies in one segment (segment.h), so that it outlives the process where the segment has a name. Memory is taken in
- * the order in which it is asked for: whoever attaches asks for the same sizes in the same order and gets what was there.
+ * The state lies in one segment (segment.h), so it outlives the process where the segment has a name. Memory is handed out in the order of
+ * the calls. A process that attaches makes the same calls in the same order, and gets the memory that was there.
  *
- * What an update changes has two buffers; a commit says which of them counts, how many updates are in it and how many
- * steps of each trainer. There are two places for commits, and one store switches from the one to the other: a kill at any
- * instruction leaves the state before the update or after it. Until the next update begins to write, the state before
- * is still there, and can be gone back to.
+ * Variables that an update changes have two buffers. A commit says which buffer counts, how many updates are in it, and how many steps of
+ * each trainer. There is room for two commits, and one store switches between them. So a kill at any instruction leaves the state before
+ * the update or the state after it. The state before an update stays available until the next update begins to write.
  *
- * What must stay true: between two commits only the buffers that do not count are written. */
+ * What must stay true: between two commits only the buffer that does not count is written. */
 #ifndef TR_PSERVER_STATE_H
 #define TR_PSERVER_STATE_H
 
@@ -18,7 +17,7 @@
 
 typedef struct tr_state tr_state;
 
-/* What is known of a trainer. */
+/* Flags of a trainer. */
 enum {
     TR_TRAINER_GONE = 1,              /* it has said goodbye, or died where that is survived */
     TR_TRAINER_LOST = 2,              /* it died, or all agreed to take it for dead */
@@ -30,31 +29,33 @@ typedef struct tr_commit {
     uint64_t        updates;          /* applied */
     const uint64_t *settled;          /* steps of each trainer that are applied or dropped */
     const uint8_t  *trainer;          /* of each: the flags above */
-    uint64_t        decided;          /* the last update of which is decided what makes it: `updates` or the next */
+    uint64_t        decided;          /* the last update whose contributions are decided: `updates` or the next one */
     uint64_t        decisions;         /* how many were given */
     uint32_t        start;            /* of the job, in which it was made: 1, 2, ...; 0: nothing was committed yet */
 } tr_commit;
 
-/* A new one; one of this name that nobody has is removed. `name` may be NULL: it ends with the process. `setup` is kept. */
+/* Make a new state with a copy of `setup`. An old one of this name that no process holds is removed. `name` NULL: the state ends with the
+ * process. */
 tr_status tr_state_create(tr_state **out, const char *name, const void *setup, uint64_t bytes, int trainers);
-/* The one of this name. TR_ENOTFOUND: there is none, or it was never complete (tr_state_ready). TR_EEXIST: a living process
- * has it. TR_EFORMAT: it is damaged: the setup, the last commit or what says where they are, by their checksums. */
+/* Attach to the state of this name. TR_ENOTFOUND: there is none, or it was never complete (tr_state_ready). TR_EEXIST: a living process
+ * holds it. TR_EFORMAT: by its checksums the setup, the last commit or the header is damaged. */
 tr_status tr_state_attach(tr_state **out, const char *name);
 /* Let go of it; `forget`: and remove it. */
 void      tr_state_free(tr_state *state, bool forget);
 
-/* The name of server `server`'s in a job whose states' names begin with `prefix`; false: it is too long. */
+/* The name of a server's state, in a job whose states' names begin with `prefix`. False: the name is too long. */
 bool      tr_state_name(char *out, size_t size, const char *prefix, int server);
 
-/* Of several states of one server, on several hosts, the one of the highest age is the newest. 0: it is not whole, or not yet what
- * its server has. */
+/* The state generation. Of several states of one server on several hosts, the one with the highest generation is the newest. 0: the state
+ * is incomplete, or not yet equal to its server's. */
 uint32_t  tr_state_age(const tr_state *state);
 void      tr_state_set_age(tr_state *state, uint32_t age);
 /* The rank that has all of this state, too, in this start of the job; -1, as in a new one: none. */
 int       tr_state_replica_rank(const tr_state *state);
 void      tr_state_set_replica_rank(tr_state *state, int rank);
 
-/* Those of a job that are complete, of an age, and on this host: one malloc. Waits a moment for a process that looks at one, too. */
+/* List a job's complete states on this host with their generations, in one malloc. The call waits a moment for a process that looks at the
+ * same state. */
 typedef struct tr_state_found {
     uint32_t server, age;
 } tr_state_found;
@@ -75,8 +76,8 @@ int       tr_state_side(const tr_state *state);
 tr_commit tr_state_committed(const tr_state *state);
 /* Let this count. `switches`: and the other buffer with it. */
 void      tr_state_commit(tr_state *state, const tr_commit *commit, bool switches);
-/* Go back by one update: to the other buffer. Only before anything was written since the last commit that switched. `commit`: what counts
- * then. NULL: which steps count is not known, and those of the update do until the next commit. */
+/* Go back by one update, to the other buffer. This is possible only before anything was written since the last commit that switched.
+ * `commit` counts from then on. NULL: the settled steps are not known, and those of the undone update count until the next commit. */
 void      tr_state_go_back(tr_state *state, const tr_commit *commit);
 
 #endif

@@ -16,11 +16,11 @@ static const uint64_t LIMIT = (uint64_t)1 << 40;
 
 typedef struct header {
     _Atomic uint64_t step[2];         /* of each copy; 0: it is not whole */
-    _Atomic uint64_t check;           /* CRC-32C of what follows and of the list, and 1 << 32; 0: it was never complete */
+    _Atomic uint64_t check;           /* CRC-32C of the header below this field and of the list, with bit 32 set; 0: the segment was never complete */
     uint64_t         count, list_bytes, value_bytes;
 } header;
 
-/* In the list, which follows the header; names follow the last of them. */
+/* An entry of the list, which follows the header. The names follow the last entry. */
 typedef struct entry {
     uint64_t bytes, at;               /* of the values: how many, and where in a copy */
     uint64_t name;                    /* where in the list */
@@ -133,7 +133,7 @@ tr_status tr_trainer_vars_create(tr_trainer_vars **out, const char *name, int co
     return TR_OK;
 }
 
-/* Does what the list speaks of lie in the list, and in a copy? */
+/* Do the list's names and values lie inside the list and inside a copy? */
 static bool is_list(const header *h)
 {
     const char *text = (const char *)(h + 1);

@@ -15,7 +15,8 @@ static bool write_text(const char *path, const char *text)
     return fclose(out) == 0 && is_written;
 }
 
-/* All at once: several ranks may say the same while the launcher reads. Files without a dot in their names are nobody's to read. */
+/* The file appears at once: several ranks may write the same name while the launcher reads. The launcher ignores files without a dot in
+ * their names. */
 bool tr__launcher_tell(const char *what, int rank, const char *text)
 {
     const char *folder = getenv("TRIREME_JOB_FOLDER");

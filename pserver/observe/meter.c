@@ -19,7 +19,7 @@ static int bin_of(int64_t nanoseconds)
     return bin < TR_TIMES_BINS ? bin : TR_TIMES_BINS - 1;
 }
 
-/* In the middle of a bin. */
+/* The middle of a bin. */
 static int64_t value_of(int bin)
 {
     if (bin < 8)
@@ -80,7 +80,7 @@ void tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, int64_t resume
     meter->waited = meter->scripted = meter->encoded = meter->quiet_at = 0;
 }
 
-/* After a step's end, and the waits behind it, the program has nothing to do: what lies between is the script's. */
+/* After a step's end and the waits behind it the program has nothing to do. The time until the next step is the script's. */
 void tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now)
 {
     tr_counter_add(&meter->begun, 1);

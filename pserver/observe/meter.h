@@ -1,9 +1,9 @@
-/* meter.h - where a rank's time goes: counters that one thread writes and any may read at any time.
+/* meter.h - where a rank's time goes: counters that one thread writes and any thread may read at any time.
  *
- * Durations are kept as a sum, a count, the longest, and a histogram with eight bins to a doubling, from which a median comes that is
- * 6 % off at most. Adding one costs some nanoseconds: no lock, no allocation.
+ * A duration is kept as a sum, a count, a maximum, and a histogram with eight bins to a doubling. A median from the histogram is at most 6
+ * % off. Adding a duration costs some nanoseconds: no lock, no allocation.
  *
- * What must stay true: a counter has one writer at a time; hence no read-modify-write is needed. Nanoseconds everywhere. */
+ * What must stay true: a counter has one writer at a time, so no read-modify-write is needed. All durations are nanoseconds. */
 #ifndef TR_PSERVER_METER_H
 #define TR_PSERVER_METER_H
 
@@ -38,7 +38,7 @@ void    tr_times_add(tr_times *times, int64_t nanoseconds);
 /* 0: there is none. */
 int64_t tr_times_median(const tr_times *times);
 
-/* What a trainer does at this moment. START: its job begins; SCRIPT: between two steps; LEFT: it has made its last step. */
+/* What a trainer does at this moment. START: its job begins. SCRIPT: it is between two steps. LEFT: it has made its last step. */
 #define TR_TRAINER_DOES(X) X(START, start) X(SCRIPT, script) X(COMPUTE, compute) X(WAIT, wait) X(LEFT, left)
 
 typedef enum tr_trainer_does {
@@ -48,11 +48,11 @@ typedef enum tr_trainer_does {
     TR_DOES_COUNT
 } tr_trainer_does;
 
-/* Of a trainer, written by its owner. A step lasts from the end of one to the end of the next; in it the trainer waits for
- * servers, its script does something of its own (reads data), gradients are compressed, or it computes. */
+/* The meter of a trainer, written by its owner. A step lasts from the end of one step to the end of the next. In that time the trainer
+ * waits for servers, its script works by itself (reads data), gradients are compressed, or the trainer computes. */
 typedef struct tr_trainer_meter {
     tr_times    step, wait, script, encode, compute;
-    tr_counter *wait_by_server;       /* whose answer ended the wait */
+    tr_counter *wait_by_server;       /* the server whose answer ended the wait */
     int         servers;
     tr_counter  waited_all;           /* between steps, too */
     tr_counter  begun, resumed, ended;   /* steps */
@@ -71,18 +71,18 @@ void              tr_trainer_meter_start(tr_trainer_meter *meter, int64_t now, i
 void              tr_trainer_meter_begin(tr_trainer_meter *meter, int64_t now);
 const char       *tr_trainer_does_name(tr_trainer_does does);
 void              tr_trainer_meter_does(tr_trainer_meter *meter, tr_trainer_does does);
-/* It waits from here on. Returns what it did until now. */
+/* The trainer begins to wait. Returns its activity until now. */
 tr_trainer_does   tr_trainer_meter_waits(tr_trainer_meter *meter);
-/* It has waited, for that server at last. */
+/* The wait is over; `server` answered last. */
 void              tr_trainer_meter_wait(tr_trainer_meter *meter, int64_t from, int64_t to, int server);
-/* It has compressed a gradient. */
+/* The trainer has compressed a gradient. */
 void              tr_trainer_meter_encode(tr_trainer_meter *meter, int64_t nanoseconds);
 /* A step's program is at its end without a wait. */
 void              tr_trainer_meter_pause(tr_trainer_meter *meter, int64_t now);
 void              tr_trainer_meter_end(tr_trainer_meter *meter, int64_t now);
 
-/* Of a server, one for each trainer, written by who drives: how long after the first gradient of an update this trainer's came, how long
- * its gradients lay there before they were applied, how long its questions for parameters waited for others. */
+/* The meter that a server has for each trainer, written by the driver: how long after the first gradient of an update this trainer's came,
+ * how long its gradients waited to be applied, and how long its pulls waited for other trainers. */
 typedef struct tr_peer_meter {
     tr_counter steps, late, kept, held;
     /* the driver's own */

@@ -1,13 +1,13 @@
-/* runlog.h - what a rank says of its life while it lives: lines of JSON in a file of its own, and a word for the launcher.
+/* runlog.h - a rank's log while it lives: lines of JSON in a file of its own, and figures for the launcher.
  *
- * TRIREME_LOG names a folder: there the rank writes "trainer-0.jsonl" (server-1, standby-0), an object a line, as docs/logs.md describes.
- * TRIREME_PROGRESS=1: a file "progress.3" in the launcher's folder holds the newest figures of rank 3, one object, written anew each
- * second; agents of other hosts pass it on like all that ranks write there.
+ * TRIREME_LOG names a folder. There the rank writes "trainer-0.jsonl" (server-1, standby-0), one object a line; docs/logs.md describes
+ * them. TRIREME_PROGRESS=1: a file "progress.3" in the launcher's folder holds the newest figures of rank 3, one object, written anew each
+ * second. Agents of other hosts pass it on like all files of ranks.
  *
- * Both are written by one thread that sleeps in between: no other ever waits for a disk. Where neither is asked for, there is no thread, and
- * all calls do nothing.
+ * One thread writes both and sleeps in between, so no other thread waits for a disk. Where neither is asked for there is no thread, and all
+ * calls do nothing.
  *
- * What must stay true: `totals` and `progress` are called by that thread, and read counters alone (meter.h). */
+ * What must stay true: that thread calls `totals` and `progress`, and both read counters alone (meter.h). */
 #ifndef TR_PSERVER_RUNLOG_H
 #define TR_PSERVER_RUNLOG_H
 
@@ -22,7 +22,7 @@ typedef struct tr_runlog_source {
     void (*progress)(void *self, tr_text *out);
 } tr_runlog_source;
 
-/* Read the environment. TR_EINVAL, TR_EIO: what it asks for cannot be; nobody needs to wait for MPI then. */
+/* Read the environment. TR_EINVAL, TR_EIO: its wishes are impossible; the process need not wait for MPI then. */
 tr_status tr_runlog_prepare(void);
 /* `name` is the file's without ".jsonl"; `is_again`: lines of earlier processes of this name stay. */
 void      tr_runlog_start(const char *name, int rank, bool is_again, const tr_runlog_source *source);
@@ -31,7 +31,7 @@ void      tr_runlog_note(const char *event, const char *format, ...) __attribute
 /* The last line: the totals, and `format`'s fields. Ends the thread. */
 void      tr_runlog_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Is somebody to read what is noted? */
+/* Will anything that is noted be read? */
 bool      tr_runlog_has_file(void);
 
 /* A string of JSON, in quotes. */

@@ -1,4 +1,4 @@
-/* trace.h - what a rank does, one CSV line per event on standard error, when TRIREME_TRACE asks for it (docs/env.md).
+/* trace.h - a rank's events as CSV lines on standard error, when TRIREME_TRACE asks for them (docs/env.md).
  *
  * TRIREME_TRACE is a comma-separated list of kinds of events. The kinds are `messages` and `members`. */
 #ifndef TR_PSERVER_TRACE_H

@@ -1,6 +1,6 @@
-/* traffic.h - bytes and messages of a rank by what they carry, so that a log can say which of them a measure would touch.
+/* traffic.h - bytes and messages of a rank by content, so that a log can say which of them a measure would reduce.
  *
- * Compression touches GRADIENTS alone; a row cache touches ROWS and KEYS; mode geo touches all but OTHERS.
+ * Compression reduces GRADIENTS alone. A row cache reduces ROWS and KEYS. Mode geo reduces all but OTHERS.
  *
  * What must stay true: a tr_traffic has one writer at a time, the driver (meter.h). */
 #ifndef TR_PSERVER_TRAFFIC_H
@@ -33,7 +33,7 @@ typedef struct tr_traffic {
 
 const char *tr_traffic_class_name(tr_traffic_class class);
 void        tr_traffic_add(tr_traffic *traffic, tr_wire_kind kind, int64_t bytes);
-/* Of all classes. */
+/* The sum of all classes. */
 int64_t     tr_traffic_bytes(const tr_traffic *traffic);
 int64_t     tr_traffic_messages(const tr_traffic *traffic);
 

@@ -1,14 +1,14 @@
-/* comm_ops.c - the operators by which a program talks to the servers: send, send_barrier, recv, fetch_barrier, and
- * listen_and_serv, which is a server's whole program.
+/* comm_ops.c - the operators by which a program talks to the servers: send, send_barrier, recv, fetch_barrier, and listen_and_serv, which
+ * is a server's whole program.
  *
- * They use the process's job (tr_job_current) and name blocks by the names that tr_job_setup was given. `send` pushes
- * and returns, `send_barrier` ends the step; `recv` asks and returns; `fetch_barrier` waits, or it lets the program return, and the
- * next run of it has a `recv_wait` before the first reader of each parameter: what stands between
- * them overlaps with the transfer. Fluid's endpoints are accepted and mean nothing: blocks know their servers.
+ * They use the process's job (tr_job_current), and name blocks as tr_job_setup was told. `send` pushes and returns; `send_barrier` ends the
+ * step. `recv` asks and returns. `fetch_barrier` waits; or it lets the program return, and then the next run has a `recv_wait` before the
+ * first reader of each parameter. Operators in between overlap with the transfer. Fluid's endpoints are accepted and ignored, because
+ * blocks know their servers.
  *
- * What must stay true: a gradient is copied by `send` unless the program promises, by zero_copy, that its memory is
- * untouched until the servers have applied the step: until a send_barrier or fetch_barrier that waits and lists the gradient in X, or,
- * where the variable persists, until it is written after a recv_wait. */
+ * What must stay true: `send` copies a gradient unless the program promises, by zero_copy, not to touch its memory until the servers have
+ * applied the step. That is until a waiting send_barrier or fetch_barrier lists the gradient in X. A persistable gradient stays untouched
+ * until it is written after a recv_wait. */
 #include "framework/op.h"
 #include "framework/op_registry.h"
 #include "pserver/ops/comm_ops.h"
@@ -107,7 +107,8 @@ static tr_status push_block(tr_job *job, const send_attrs *a, const tr_tensor *x
     if (part < a->sections.count && a->sections.item[part] * row != bytes)
         return tr_fail(TR_ESHAPE, "send: section %d of %lld rows has %lld bytes, block '%s' %lld", part,
                        (long long)a->sections.item[part], (long long)(a->sections.item[part] * row), name, (long long)bytes);
-    if (!a->zero_copy && (!job->block[block].coder || tr__job_holds_gradients(job)))       /* else what is compressed is read at once */
+    if (!a->zero_copy && (!job->block[block].coder || tr__job_holds_gradients(job)))       /* otherwise a gradient that is compressed is
+                                                                                              read at once */
         TR_TRY(tr__job_stage(&from, job, block, from));
     return tr_job_push(job, block, from, bytes, tr_job_weight(job), NULL);
 }

@@ -1,4 +1,4 @@
-/* comm_ops.h - what the operators that talk to servers share: from names to blocks of the process's job. */
+/* comm_ops.h - shared by the operators that talk to servers: from names to blocks of the process's job. */
 #ifndef TR_PSERVER_COMM_OPS_H
 #define TR_PSERVER_COMM_OPS_H
 

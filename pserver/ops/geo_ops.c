@@ -1,9 +1,9 @@
-/* geo_ops.c - the operator of mode geo: trainers update their own copies of the parameters; now and then each adds what
- * it changed, divided by their number, to the servers' and takes what all have made of them. Of sparse tables it sends the rows
- * that have changed; new ones are taken when they are needed (geo_rows.h).
+/* geo_ops.c - the operator of mode geo. Trainers update their own copies of the parameters. Every few steps each trainer adds its change,
+ * divided by the number of trainers, to the servers' parameters, and takes the sum of all changes back. Of sparse tables it sends the
+ * changed rows, and takes new rows when they are needed (geo_rows.h).
  *
- * What must stay true: between two exchanges Base holds the parameters as they came from the servers; during one it holds
- * the change, which is sent from where it lies. */
+ * What must stay true: between two exchanges Base holds the parameters as the servers sent them. During an exchange it holds the change,
+ * which is sent from there. */
 #include "framework/op.h"
 #include "framework/op_registry.h"
 #include "framework/tensor.h"

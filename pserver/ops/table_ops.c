@@ -1,9 +1,9 @@
-/* table_ops.c - the operators of sparse tables: lookup_sparse_table_init, lookup_sparse_table and its gradient,
- * lookup_sparse_table_update, prefetch, push_sparse, pushed_rows.
+/* table_ops.c - the operators of sparse tables: lookup_sparse_table_init, lookup_sparse_table and its gradient, lookup_sparse_table_update,
+ * prefetch, push_sparse, pushed_rows.
  *
- * The variable W of all of them holds an object (table_var.h). In one process rows are looked up and updated there. In a job whose
- * servers have a table of W's name, a trainer's lookups ask them, and push_sparse stands where the update would: that is
- * all by which a program in a job differs. */
+ * Their variable W holds an object (table_var.h). In one process rows are looked up and updated there. In a job whose servers have a table
+ * of W's name, a trainer's lookups ask the servers, and push_sparse stands in the place of the update. Programs in a job differ in nothing
+ * else. */
 #include "framework/frame.h"
 #include "framework/random.h"
 #include "kernels/check.h"

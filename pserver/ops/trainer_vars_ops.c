@@ -1,6 +1,7 @@
-/* trainer_vars_ops.c - the operator by which a trainer's program keeps what it alone has, and how the next process takes it over.
+/* trainer_vars_ops.c - the operator that keeps a trainer's own variables beyond its process, and the function by which the next process
+ * takes them over.
  *
- * Nothing is kept where nobody would come for it: without TRIREME_STATE, which `trireme launch` sets. */
+ * Nothing is kept without TRIREME_STATE, which `trireme launch` sets: no later process would read it. */
 #include "framework/op.h"
 #include "framework/op_registry.h"
 #include "framework/scope.h"

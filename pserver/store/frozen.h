@@ -1,8 +1,8 @@
-/* frozen.h - the variables of a server's program as they were at a moment, while it goes on: what a new replica is made of.
+/* frozen.h - the variables of a server's program as they were at one moment; a new replica is made of them while the program goes on.
  *
- * Values are copied; of tables the rows of the moment are read while they change (table.h).
+ * Dense values are copied. Of tables, the rows of that moment are read while updates change the table (table.h).
  *
- * What must stay true: who updates takes it and frees it, between updates; another thread may read meanwhile. */
+ * What must stay true: the thread that updates makes and frees it, between two updates. Another thread may read it meanwhile. */
 #ifndef TR_PSERVER_FROZEN_H
 #define TR_PSERVER_FROZEN_H
 

@@ -1,4 +1,4 @@
-/* server_pieces.c - who owns which operator, and the small programs. */
+/* server_pieces.c - which block owns which operator, and a small program for each block. */
 #include "pserver/store/server_pieces.h"
 
 #include "framework/infer.h"
@@ -29,7 +29,7 @@ typedef struct unit {
 
 struct tr_server_pieces {
     tr_executor *executor;
-    tr_scope    *scope;               /* what `first` computes, in front of the program's */
+    tr_scope    *scope;               /* results of `first`; its parent is the program's scope */
     tr_program  *first_program;
     tr_plan     *first;               /* NULL: there is nothing */
     bool         has_begun;
@@ -47,7 +47,8 @@ typedef struct owners {
     tr_scope *scope;
     tr_map    of_var;                 /* owner + 4 */
     int      *of_op;
-    int      *first_op, *next_op;     /* of each block its operators in order: the first, and what comes behind each; -1: none */
+    int      *first_op, *next_op;     /* the operators of each block as lists in program order: the head of each, and the successors; -1
+                                         ends a list */
     bool     *is_out;                 /* blocks that are left to the program */
 } owners;
 
@@ -84,7 +85,8 @@ static int join_slots(owners *o, int owner, const tr_slot *slots, int count)
     return owner;
 }
 
-/* What nobody owns is computed for all. A block's own must not be written by others, nor write what is for all. */
+/* An operator without an owner is computed once for all blocks. A variable of a block must not be written by other operators, and a block's
+ * operator must not write a variable that is for all. */
 static void own_op(owners *o, int index)
 {
     const tr_op_desc *op = o->block->op[index];
@@ -171,7 +173,7 @@ static bool is_kept(const owners *o, const char *name)
     return tr_scope_find(o->scope, name) != NULL;
 }
 
-/* Declare what an operator touches; what has `elements` elements as a vector of any length (0: nothing has). */
+/* Declare the variables of an operator. Variables with `elements` elements become vectors of any length; with 0 none does. */
 static tr_status declare(tr_block *to, const owners *o, const tr_slot *slots, int count, int64_t elements)
 {
     static const int64_t any = -1;
@@ -256,7 +258,7 @@ static tr_status fill_unit(unit *u, tr_server_pieces *pieces, const owners *o, i
     return tr_executor_prepare(&u->plan, pieces->executor, u->program, u->scope, 1, &u->grad, 0, NULL);
 }
 
-/* A block whose program cannot be made stays where it is. */
+/* A block whose small program cannot be made stays in the server's program. */
 static void make_unit(tr_server_pieces *pieces, const owners *o, int block, const tr_piece_block *from)
 {
     const tr_tensor *param = tr_var_tensor(tr_scope_find(o->scope, from->param));
@@ -296,7 +298,8 @@ static bool is_pure(const char *type)
     return op && !op->has_effect && !op->has_block && !op->is_random;
 }
 
-/* Mark the operators for all that those of the blocks read, directly or not; false: one of them must not run ahead. */
+/* Mark the operators for all blocks whose results the blocks' operators read, directly or not. False: one of them must not run before the
+ * rest of the program. */
 static bool find_first(bool *is_first, const owners *o)
 {
     tr_map names = {0};
@@ -314,7 +317,7 @@ static bool find_first(bool *is_first, const owners *o)
     return is_good;
 }
 
-/* What it computes for others has memory in a scope in front of the program's. */
+/* Results that are not kept between updates get memory in the scope of `pieces`. */
 static tr_status keep_results(tr_server_pieces *pieces, const owners *o, const tr_op_desc *op)
 {
     for (int s = 0; s < op->out_count; s++)
@@ -346,7 +349,7 @@ static tr_status make_first(tr_server_pieces *pieces, const owners *o, const boo
 
 /* == life ========================================================================================== */
 
-/* The program keeps what no block computes by itself. */
+/* Leave in the program the operators that no block's small program has. */
 static tr_status remove_owned(const tr_server_pieces *pieces, const owners *o, tr_program *program)
 {
     int *left = malloc(((size_t)o->block->op_count + 1) * sizeof *left), count = 0;

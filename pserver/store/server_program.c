@@ -32,7 +32,7 @@ struct tr_server_program {
     block       *block;
     tr_feed     *feed;
     tr_twins     twins;               /* the two buffers */
-    bool         is_over;             /* the job is, well: nobody will need it any more */
+    bool         is_over;             /* the job has ended well, so the kept memory is not needed any more */
     tr_state    *state;               /* memory of all that is kept */
     tr_server_pieces *pieces;         /* NULL: everything is computed when all is there */
     bool         is_quick;
@@ -229,7 +229,7 @@ void tr_server_program_set_replica_rank(tr_server_program *sp, int rank)
         tr_state_set_replica_rank(sp->state, rank);
 }
 
-/* What the optimizers keep must have come from trainer 0. */
+/* The first values of all variables that the optimizers keep must have come from trainer 0. */
 static tr_status check_persistables(const tr_server_program *sp)
 {
     tr_block *global = tr_program_block(sp->program, 0);
@@ -283,7 +283,7 @@ void *tr_server_program_tasks(tr_server_program *sp, const char *name, uint64_t 
 
     if (!name)
         return NULL;
-    tr_segment_free(sp->tasks);                    /* what was attached had nothing in it, or is of other tasks */
+    tr_segment_free(sp->tasks);                    /* the attached segment was empty, or has other tasks */
     sp->tasks = NULL;
     tasks_name(own, sizeof own, name);
     if (*bytes == 0) {
@@ -360,7 +360,7 @@ static tr_status make_pieces(tr_server_program *sp)
     return status;
 }
 
-/* What is left to the program is little, and waits for nobody. */
+/* The program's remaining work is small and waits for no other rank. */
 static bool is_quick(const tr_server_program *sp)
 {
     enum { LITTLE = 1 << 18 };

@@ -1,10 +1,10 @@
 /* twins.h - the double buffer of a server: each variable that updates change has a twin.
  *
- * This is the one place that rewrites the optimizer program a server was sent. (The transpiler in Python decides which operators and rows a
- * server gets; server_pieces.h moves operators into smaller programs as they are here.) After the rewriting an update reads the present
- * values and writes the twins. tr_twins_switch exchanges the two, which commits the update.
+ * Only this file rewrites the optimizer program of a server. (The transpiler in Python decides which operators and rows a server gets.
+ * server_pieces.h moves operators into smaller programs and leaves them as they are.) After the rewriting an update reads the present
+ * values and writes the twins. tr_twins_switch exchanges the two and so commits the update.
  *
- * What must stay true: names keep their side; the memory behind the names is exchanged. So no plan looks anything up again. */
+ * What must stay true: names keep their buffer; the memory behind two names is exchanged. So no plan looks up a variable again. */
 #ifndef TR_PSERVER_TWINS_H
 #define TR_PSERVER_TWINS_H
 
@@ -30,7 +30,7 @@ void      tr_twins_deinit(tr_twins *twins);
 /* Let a tensor of the scope lie in memory that outlives the process. */
 tr_status tr_twins_place(tr_state *state, tr_tensor *tensor, tr_dtype dtype, const tr_shape *shape);
 void      tr_twins_switch(tr_twins *twins);
-/* The values before the last switch; those of the tensor itself where no update changes it. */
+/* The values before the last switch; where no update changes the tensor, its own. */
 void     *tr_twins_before(const tr_twins *twins, tr_tensor *tensor);
 
 #endif

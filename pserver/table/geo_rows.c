@@ -10,14 +10,14 @@
 struct tr_geo_rows {
     tr_table *table;
     char     *name;                   /* of its segments, or NULL */
-    uint64_t  exchange;               /* whose changes the table's update has */
+    uint64_t  exchange;               /* whose changes are in the table's update */
     int64_t   width;
     tr_dtype  dtype;
     uint64_t  row_bytes;
     tr_keyset taken;                  /* since the last exchange */
     uint8_t  *base;                   /* their rows as they were taken */
     uint64_t  base_capacity;
-    int64_t  *key;                    /* of what has changed */
+    int64_t  *key;                    /* the keys of changed rows */
     float    *change;                 /* and room for two rows behind them */
     uint64_t  change_capacity;
 };
@@ -27,7 +27,7 @@ static tr_table_place place_of(const char *name)
     return (tr_table_place){.name = name, .shard_count = TR_SHARDS, .logs_when_set = name != NULL};
 }
 
-/* What an earlier process has left; waits a moment for one that is about to end. */
+/* Attach to the copy of an earlier process. The call waits a moment for a process that is about to end. */
 static tr_status attach(tr_geo_rows *geo, const tr_table_config *config, uint64_t exchange)
 {
     enum { TRIES = 500, PAUSE = 2000 };
@@ -47,7 +47,7 @@ static void forget_name(tr_geo_rows *geo, const char *why)
     geo->name = NULL;
 }
 
-/* A trainer whose /dev/shm is full trains all the same. */
+/* A full /dev/shm does not stop the training: the copy then ends with this process. */
 static tr_status open_table(tr_geo_rows *geo, const tr_table_config *config, uint64_t exchange)
 {
     if (geo->name && exchange > 0 && attach(geo, config, exchange) == TR_OK)

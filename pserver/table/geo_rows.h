@@ -1,12 +1,12 @@
 /* geo_rows.h - a trainer's own copy of a sparse table in mode geo.
  *
- * The optimizer's state stays in it; values are those of the servers when the row was first needed after an exchange, and what the
- * trainer's optimizer has made of them since. A row that was not needed since then is not looked at: the servers have a
- * newer one. So the copy holds the keys that this trainer has used, and between two exchanges a second value of those that it
- * needed. First values are the servers', pure functions of seed and key, so that a change is one of the same row everywhere.
+ * The copy keeps the optimizer's state for good. A row's values are taken from the servers when the row is first needed after an exchange;
+ * then the trainer's optimizer changes them. A row that was not needed since the last exchange is not used as it is, because the servers
+ * have a newer one. So the copy holds all keys that this trainer has used, and between two exchanges a second value of the needed ones.
+ * First values are pure functions of seed and key, as on the servers, so a change is a change of the same row everywhere.
  *
- * A copy with a name outlives its process (segment.h): an update of its table is all that happens from one exchange to the next, so
- * that the next process can have it as it was behind the exchange that the servers have last. The values of its rows are taken anew.
+ * A copy with a name outlives its process (segment.h). An update of its table is everything between two exchanges, so the next process can
+ * have the copy as it was behind the last exchange that the servers know. It takes the values of rows anew.
  *
  * What must stay true: no row is taken for exchange n + 1 before all servers have settled exchange n. */
 #ifndef TR_PSERVER_GEO_ROWS_H
@@ -21,13 +21,13 @@ typedef struct tr_geo_rows tr_geo_rows;
  * segments; NULL: it ends with the process. `exchange` > 0: as it was behind that one, if an earlier process has left it; else empty. */
 tr_status tr_geo_rows_new(tr_geo_rows **out, const tr_table_config *config, const char *name, uint64_t exchange);
 void      tr_geo_rows_free(tr_geo_rows *geo);
-/* What the optimizer updates. */
+/* The table that the optimizer updates. */
 tr_table *tr_geo_rows_table(tr_geo_rows *geo);
 /* Has the servers' row been taken since the last exchange? */
 bool      tr_geo_rows_has(const tr_geo_rows *geo, int64_t key);
 /* The row of a key that was, in the table's type. */
 void      tr_geo_rows_get(const tr_geo_rows *geo, void *out, int64_t key);
-/* Take the servers' row, for which there is none yet; what changes in it is of exchange `exchange`, the next. */
+/* Store the servers' row of a key that has none yet. Its changes belong to `exchange`, the next one. */
 tr_status tr_geo_rows_take(tr_geo_rows *geo, uint64_t exchange, int64_t key, const void *row);
 /* The rows that have changed since they were taken, and by how much, divided by `trainers`: values [*count, width], until the next
  * call. */

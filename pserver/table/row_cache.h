@@ -1,9 +1,9 @@
-/* row_cache.h - rows of a sparse table that a trainer may use again without asking its servers.
+/* row_cache.h - rows of a sparse table that a trainer may use again without asking the servers.
  *
- * Each row has the last step that may use it; what that is, the caller says (job_rows.c). Memory is bounded and taken once: a key's
- * row lies in one of the WAYS places of its set. Where none is free the row unused for the longest gives way, but no row that the
- * same step has used: so many cold keys, each seen once, do not drive out the hot ones, and a step whose rows do not fit keeps
- * some of them. */
+ * Each row has the last step that may use it; the caller computes that step (job_rows.c). Memory is bounded and taken once: a key's row
+ * lies in one of the WAYS places of its set. Where no place is free, the row that was unused for the longest time gives way, but never a
+ * row that the same step has used. So many cold keys, each seen once, do not evict the hot ones, and a step with too many rows keeps some
+ * of them. */
 #ifndef TR_PSERVER_ROW_CACHE_H
 #define TR_PSERVER_ROW_CACHE_H
 

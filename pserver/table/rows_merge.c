@@ -18,7 +18,7 @@ void tr_rows_merge_deinit(tr_rows_merge *merge)
     *merge = (tr_rows_merge){0};
 }
 
-/* How the trainers weigh: each once, those without samples not at all. */
+/* The weights of the trainers: each counts once, a trainer without samples not at all. */
 typedef struct weights {
     int    count;
     bool   is_uneven;

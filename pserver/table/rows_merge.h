@@ -19,14 +19,14 @@ typedef struct tr_rows_part {
     const uint32_t *hints;            /* slots in the table that the keys may have; NULL: not known */
 } tr_rows_part;
 
-/* What one update has for one table: trainers in order. */
+/* The contributions to one update of one table, in the order of the trainers. */
 typedef struct tr_rows_update {
     int                 count;
     const tr_rows_part *part;
 } tr_rows_update;
 
 typedef struct tr_rows_merge {
-    tr_keyset set;                    /* its keys: those of the merged rows */
+    tr_keyset set;                    /* the keys of the merged rows */
     float    *values;                 /* [set.count, width] */
     const uint32_t *hints;            /* of the keys, if all parts have some; else NULL */
     uint32_t *hint;                   /* memory of them */
@@ -35,7 +35,7 @@ typedef struct tr_rows_merge {
     uint64_t  capacity, hint_capacity, number_capacity, begun_capacity;
 } tr_rows_merge;                      /* a zeroed one is empty */
 
-/* Whether the update's parts are what merging would make of them: they come from one trainer, which has merged them. */
+/* Is there nothing to merge? That is so for rows of one trainer, which has merged them itself. */
 bool      tr_rows_are_merged(const tr_rows_update *update);
 void      tr_rows_merge_deinit(tr_rows_merge *merge);
 tr_status tr_rows_merge_run(tr_rows_merge *merge, const tr_rows_update *update, int64_t width);

@@ -12,7 +12,7 @@ enum { FIRST_CAPACITY = 1024, MOVE = 24 };     /* places looked at for each inse
 enum { SHARD_BITS = 10 };
 static const uint64_t MAX_BYTES = (uint64_t)1 << 40, MAX_SLOTS = UINT32_MAX - 1;
 
-/* What follows happens after what stands before, as another process sees it that attaches after a kill. */
+/* A fence: a process that attaches after a kill sees the stores above it before the stores below it. */
 static void in_order(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -86,7 +86,7 @@ static tr_status check_config(const tr_slots_config *config)
     return TR_OK;
 }
 
-/* Both segments, and then what makes slots of them. */
+/* Make both segments, then the slots in them. */
 static tr_status make(tr_slots **out, const char *name, const tr_slots_config *config, open_fn open,
                       tr_status (*begin_or_go_on)(tr_slots *, const tr_slots_config *))
 {
@@ -196,8 +196,8 @@ static tr_status lift_room(tr_slots *s, uint64_t count)
     return TR_OK;
 }
 
-/* Move the highest hashes that still lie by `capacity`. Between two empty places, one below and one above, lie all
- * entries whose home is there: they are lifted and put where their new homes are. */
+/* Move the highest hashes that still lie by the old capacity. Between two empty places lie all entries whose home is there: lift them, and
+ * put them at their new homes. */
 static tr_status move_some(tr_slots *s, uint64_t wanted)
 {
     tr__slots_head          *h = s->head;
@@ -216,7 +216,7 @@ static tr_status move_some(tr_slots *s, uint64_t wanted)
             s->lifted[count++] = s->entry[i];
             s->entry[i] = 0;
         }
-    h->boundary = (((from + TR__SLOTS_LINE - 1) / TR__SLOTS_LINE << 32) + lines - 1) / lines;      /* of the first hash whose home is not below */
+    h->boundary = (((from + TR__SLOTS_LINE - 1) / TR__SLOTS_LINE << 32) + lines - 1) / lines;      /* the first hash whose home is not below */
     for (uint64_t i = 0; i < count; i++)
         put(s, s->lifted[i]);
     if (h->boundary == 0)
@@ -318,7 +318,7 @@ static uint64_t free_behind(const tr_slots *s, uint32_t slot)
     return next > s->head->used || !next != !count ? 0 : count << 32 | next;
 }
 
-/* Of a list that was damaged the first may live, or be in it twice. */
+/* In a damaged list the first row may be a living one, or stand in the list twice. */
 static bool is_free(const tr_slots *s, uint32_t slot)
 {
     return !(tr_slots_row(s->row, s->stride, slot)->mark & TR_SLOT_LIVES);
@@ -434,7 +434,7 @@ static bool has_all(const tr_slots *s)
     return h->used <= rows && is_list && h->capacity <= room && h->next <= room && places(h) <= room;
 }
 
-/* Is the index one that could be? Its last place is empty, its load what it is let come to (one row may be on its way). */
+/* Is this a possible index? Its last place must be empty, and its load within the bounds (one row may be under way). */
 static bool is_index(const tr_slots *s)
 {
     const tr__slots_head *h = s->head;

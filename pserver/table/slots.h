@@ -1,28 +1,28 @@
-/* slots.h - int64 key -> slot of a growing array of rows, in segments: what a table is built of.
+/* slots.h - int64 key -> slot of a growing array of rows, in segments: the base of a table.
  *
- * Rows lie one behind the other and never move; each has a header of 16 bytes and `payload` bytes that the owner fills.
- * The array grows by segments, so nothing is copied; rows that were removed are used again.
+ * Rows lie one behind the other and never move. Each has a header of 16 bytes and `payload` bytes that the owner fills. The array grows by
+ * segments, so nothing is copied. Removed rows are used again.
  *
- * The index is one open-addressing array of 8 bytes an entry (32 bits of hash, number of the row), ordered by the hash: an
- * entry's home is the cache line of number hash * lines / 2^32, its place the first that is free from there on. A look-up compares a whole
- * line at once, and nine of ten need no other. The index grows where it is, by an eighth at a time and a few places with each
- * insertion: from the highest hash down, runs of entries move to their places in the larger array, which lie never lower. Load stays
- * between 0.71 and 0.8. It also keeps each virtual shard, a range of hashes, in one piece.
+ * The index is one open-addressing array with entries of 8 bytes (32 bits of the hash, the row's number), ordered by the hash. An entry's
+ * home is cache line hash * lines / 2^32; the entry lies in the first free place from there on. A look-up compares a whole line at once,
+ * and nine of ten look-ups need only that line. The index grows in place, by an eighth at a time and a few places with each insertion: from
+ * the highest hash down, runs of entries move to their places in the larger array, which are never lower. The load stays between 0.71 and
+ * 0.8. The order also keeps each virtual shard, a range of hashes, in one piece.
  *
- * Consistent after a kill at any instruction: the rows are the truth. An entry is one store, made when its row is
- * complete; the row that is being made or removed is noted, and attaching finishes or undoes it. While entries move the
- * index is marked, and attaching makes it anew from the rows.
+ * Consistent after a kill at any instruction: the rows are the truth. An entry is one store, made when its row is complete. The row that is
+ * being made or removed is noted, and attaching completes or undoes it. While entries move the index is marked, and attaching then rebuilds
+ * it from the rows.
  *
- * Memory that was damaged besides: a head that cannot be is refused. Entries and free rows are not looked at before they are used, for
- * that would take as long as reading the table; whatever they say, no step is made outside of the segments.
+ * Damaged memory: an impossible header is refused. Entries and free rows are checked only when they are used, because checking all of them
+ * would take as long as reading the table. Whatever they contain, no access leaves the segments.
  *
- * What must stay true: one thread changes it and nobody reads meanwhile; any number may read at the same time. */
+ * What must stay true: one thread changes it, and no thread reads meanwhile. Any number of threads may read at the same time. */
 #ifndef TR_PSERVER_SLOTS_H
 #define TR_PSERVER_SLOTS_H
 
 #include "pserver/memory/segment.h"
 
-/* Virtual shards: what keys are routed by. A key's shard is the top bits of its hash, whatever the number of servers. */
+/* Virtual shards, by which keys are routed. A key's shard is the top bits of its hash, for any number of servers. */
 enum { TR_SHARDS = 1024 };
 /* No row. */
 #define TR_SLOT_NONE UINT32_MAX
@@ -57,7 +57,7 @@ uint32_t tr_slots_shard(int64_t key);
 void      tr_slots_find(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n);
 /* The same of one key, the memory not asked for ahead. */
 uint32_t  tr_slots_find_one(const tr_slots *slots, int64_t key);
-/* For a caller that reads the rows anyway: what the index alone says. TR_SLOT_NONE is certain; the row of a slot may be another key's, which
+/* Slots by the index alone, for a caller that reads the rows anyway. TR_SLOT_NONE is certain. The row of a slot may be another key's:
  * tr_slots_confirm tells. */
 void      tr_slots_guess(const tr_slots *slots, uint32_t *out, const int64_t *keys, int64_t n);
 /* A row for a key that has none, to be filled; it is found after tr_slots_publish, and lost if that does not come. One at
@@ -71,7 +71,7 @@ static inline tr_slot_row *tr_slots_row(char *rows, uint64_t stride, uint32_t sl
 {
     return (tr_slot_row *)(rows + (uint64_t)slot * stride);
 }
-/* What is guessed, or the key's slot if that is another's. */
+/* The guessed slot if its row is this key's; else the key's slot. */
 static inline uint32_t tr_slots_confirm(const tr_slots *slots, char *rows, uint64_t stride, uint32_t guess, int64_t key)
 {
     return guess == TR_SLOT_NONE || tr_slots_row(rows, stride, guess)->key == key ? guess : tr_slots_find_one(slots, key);
@@ -89,7 +89,7 @@ uint64_t tr_slots_index_bytes(const tr_slots *slots);
 void    *tr_slots_notes(const tr_slots *slots);
 /* All slots of one shard: `*list` is realloc'ed to hold them, `*capacity` is its size; returns how many. */
 tr_status tr_slots_of_shard(uint32_t **list, uint64_t *capacity, uint64_t *count, const tr_slots *slots, uint32_t shard);
-/* TR_EINTERNAL says what is wrong: every row that lives is found, every entry leads to such a row, nothing is lost. For tests. */
+/* For tests: TR_EINTERNAL names what is wrong. Every living row must be found, every entry must lead to one, and no row may be lost. */
 tr_status tr_slots_check(const tr_slots *slots);
 
 #endif

@@ -31,14 +31,15 @@ TR_INLINE uint32_t line_has(const uint64_t *line, uint32_t tag)
 #endif
 }
 
-/* A batch goes through the index alone, each key's line asked for while those before it are compared, and only then to the rows, in a pass
- * of its own. Many requests in a row, or two kinds of them in turns, are slower: a CPU whose misses are all under way drops further requests. */
+/* A batch first goes through the index alone: each key's line is requested while the lines before it are compared. Then a pass of its own
+ * goes to the rows. Many requests in a row, or two kinds of requests in turns, are slower: a CPU with all its misses under way drops
+ * further requests. */
 enum { BATCH = 512, AHEAD = 24 };
 
 typedef struct batch {
     uint32_t tag[BATCH];
     uint32_t line[BATCH + AHEAD];     /* their homes; behind the last one it again */
-    int      late[BATCH], late_count; /* those that their homes, which are full, do not have */
+    int      late[BATCH], late_count; /* keys that are not in their homes, which are full */
 } batch;
 
 static void prepare(batch *b, const tr_slots *s, const int64_t *keys, int n)
@@ -57,7 +58,7 @@ TR_INLINE const uint64_t *line_at(const tr_slots *s, uint32_t number)
     return s->entry + (uint64_t)number * TR__SLOTS_LINE;
 }
 
-/* Of those that have the tag, the first. The last entry is read where none does: without a branch, which nobody would foresee. */
+/* The first entry with this tag. Where none has it, the last entry is read: without a branch, which the CPU could not predict. */
 TR_INLINE uint32_t slot_in(const uint64_t *line, uint32_t has)
 {
     const uint64_t entry = line[__builtin_ctz(has | 1u << (2 * TR__SLOTS_LINE - 1)) / 2];
@@ -67,7 +68,7 @@ TR_INLINE uint32_t slot_in(const uint64_t *line, uint32_t has)
 
 typedef uint32_t (*line_has_fn)(const uint64_t *line, uint32_t tag);
 
-/* Those that may have overflowed their homes. */
+/* Find the keys that may have overflowed their homes. */
 TR_INLINE void guess_late(line_has_fn has_tag, const tr_slots *s, uint32_t *out, const batch *b)
 {
     for (int j = 0; j < b->late_count; j++)
@@ -108,7 +109,7 @@ static void guess_batch_plain(const tr_slots *s, uint32_t *out, const int64_t *k
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-/* One comparison for a line. What is short lets the CPU look further ahead, to more misses at once: a sixth faster. */
+/* One comparison for a line. A short loop lets the CPU look further ahead, to more misses at once: it is a sixth faster. */
 #define AVX512 __attribute__((target("avx512f")))
 
 AVX512 TR_INLINE uint32_t line_has_avx512(const uint64_t *line, uint32_t tag)

@@ -1,7 +1,8 @@
-/* slots_snapshot.c - a bit for each row that was there, set when it was read or kept; old rows, shard by shard; one lock.
+/* slots_snapshot.c - a bit for each old row, set when the row was read or its old content kept; the kept contents, shard by shard; one
+ * lock.
  *
- * The reader holds the lock for some rows at a time, and lets an owner that waits go first. A row whose bit is not set is
- * changed by nobody while it is read, for the owner keeps it and sets the bit under the lock before. */
+ * The reader holds the lock for some rows at a time, and lets a waiting owner go first. No row whose bit is clear changes while it is read,
+ * because the owner first keeps its content and sets the bit under the lock. */
 #include "pserver/table/slots_snapshot.h"
 
 #include "framework/compiler.h"
@@ -25,7 +26,7 @@ struct tr_slots_snapshot {
     const tr_slots *slots;
     const char     *row;              /* slot 0 */
     uint64_t        stride;
-    uint64_t        used;             /* slots at the moment: those behind them are new */
+    uint64_t        used;             /* slots at that moment; later slots are new rows */
     uint64_t       *settled;          /* a bit for each: its old content was read or kept, or it is new */
     kept            shard[TR_SHARDS];
     bool            is_lost;          /* there was no memory for an old row */
@@ -158,7 +159,7 @@ static void ask_for(const tr_slots_snapshot *snapshot, uint64_t i, uint64_t coun
         __builtin_prefetch(row + at);
 }
 
-/* Rows of the list that nobody has changed yet, some at a time. */
+/* Read some rows of the list that have not changed yet. */
 static char *copy_unchanged(tr_slots_snapshot *snapshot, char *to, uint64_t count)
 {
     for (uint64_t from = 0; from < count; from += AT_A_TIME) {
@@ -186,7 +187,7 @@ tr_status tr_slots_snapshot_read(tr_slots_snapshot *snapshot, uint32_t shard, vo
     const uint64_t  before = old->count;
     pthread_mutex_unlock(&snapshot->lock);
     TR_TRY(status);
-    /* Each listed row comes from its place or, changed by then, from the old ones: those of before come on top. */
+    /* Each listed row comes from its place or, if it has changed, from the kept contents. Rows that were kept before come on top. */
     char *rows = malloc((count + before) * snapshot->stride + 1);
     if (!rows)
         return tr_fail(TR_ENOMEM, "table: no memory for the %llu rows of shard %u", (unsigned long long)(count + before), shard);

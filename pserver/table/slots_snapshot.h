@@ -1,12 +1,11 @@
-/* slots_snapshot.h - rows as they were at one moment, read by one thread while another goes on changing them.
+/* slots_snapshot.h - rows as they were at one moment, read by one thread while another thread changes them.
  *
- * At the moment nothing is copied. Before the owner changes a row for the first time since, its old content is kept aside;
- * the reader takes a shard's rows from where they lie, and those that were changed from there. What is kept aside is
- * dropped when its shard was read. So the owner waits for some rows to be copied and no longer, and memory is taken for rows that
- * change before they are read alone: at most for all of them.
+ * Nothing is copied at that moment. Before the owner changes a row for the first time, it keeps the old content aside. The reader takes a
+ * shard's unchanged rows from their places and the others from the kept contents, which are then dropped. So the owner waits only while
+ * some rows are copied. Memory is needed only for rows that change before they are read: at most for all of them.
  *
- * What must stay true: the owner changes a row, or the index, between lock and unlock or behind tr_slots_snapshot_keep; the
- * reader reads each shard once. */
+ * What must stay true: the owner changes a row, or the index, between lock and unlock or after tr_slots_snapshot_keep. The reader reads
+ * each shard once. */
 #ifndef TR_PSERVER_SLOTS_CUT_H
 #define TR_PSERVER_SLOTS_CUT_H
 
@@ -20,8 +19,8 @@ void      tr_slots_snapshot_free(tr_slots_snapshot *snapshot);
 
 /* -- the owner's thread -- */
 
-/* These rows will be changed: those of `slots` that are not TR_SLOT_NONE. On failure the snapshot is lost, and the reader hears of
- * it; the owner goes on. */
+/* The owner will change these rows; TR_SLOT_NONE in `slots` is skipped. On failure the snapshot is lost and the reader hears of it. The
+ * owner goes on. */
 void      tr_slots_snapshot_keep(tr_slots_snapshot *snapshot, const uint32_t *slots, int64_t n);
 /* Around making and removing rows, which change the index. `snapshot` may be NULL. */
 void      tr_slots_snapshot_lock(tr_slots_snapshot *snapshot);

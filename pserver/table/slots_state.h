@@ -43,7 +43,7 @@ static inline uint64_t tr__slots_high_product(uint64_t a, uint64_t b)
     return (uint64_t)((unsigned __int128)a * b >> 64);
 }
 
-/* 32 bits in the order of the hashes, spread evenly over those of this range of shards. */
+/* 32 bits in the order of the hashes, spread evenly over this range of shards. */
 static inline uint32_t tr__slots_tag_of_hash(const tr_slots *s, uint64_t hash)
 {
     return (uint32_t)tr__slots_high_product(hash - s->first_hash, s->factor);
@@ -54,7 +54,7 @@ static inline uint32_t tr__slots_tag(const tr_slots *s, int64_t key)
     return tr__slots_tag_of_hash(s, tr_hash_u64((uint64_t)key));
 }
 
-/* The first place of its line. What is in a line lies at its beginning, without holes. */
+/* The first place of a line. Entries lie at the beginning of a line, without holes. */
 static inline uint64_t tr__slots_home_by(uint64_t capacity, uint64_t tag)
 {
     return (capacity / TR__SLOTS_LINE * tag >> 32) * TR__SLOTS_LINE;
@@ -77,7 +77,7 @@ static inline uint32_t tr__slots_entry_slot(uint64_t entry)
     return (uint32_t)entry - 1;
 }
 
-/* slots_find.c: the slot of a key whose tag this is, from this place on; TR_SLOT_NONE: it has none. */
+/* slots_find.c: the slot of a key with this tag, searched from this place on; TR_SLOT_NONE: there is none. */
 uint32_t tr__slots_look_up(const tr_slots *s, int64_t key, uint32_t tag, uint64_t at);
 
 #endif

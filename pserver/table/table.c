@@ -1,4 +1,4 @@
-/* table.c - a table's life, first values, and what it says of itself. */
+/* table.c - a table's life, first values, and its description. */
 #include "framework/random.h"
 #include "kernels/math/cast.h"
 #include "pserver/table/table_state.h"

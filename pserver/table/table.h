@@ -1,19 +1,18 @@
 /* table.h - a sparse table: int64 key -> row of values and optimizer state, on one server or in one process.
  *
- * Rows are made at their first update. What was never updated has a first value all the same, a pure function of (random
- * key, key, column): that of element key * width + column of a dense parameter, so that where rows live, and when
- * they are made, changes no bit. Looking up changes nothing.
+ * A row is made at its first update. A key without a row still has a first value: a pure function of (random key, key, column), the same as
+ * element key * width + column of a dense parameter. So it changes no bit where rows live or when they are made. Looking up changes
+ * nothing.
  *
- * An update: begin(step); take the slots of its keys, which makes rows; for tiles of rows gather, compute, scatter; the next
- * begin, or an eviction, makes it final. A table in named segments (see segment.h) is consistent after a kill at any
- * instruction, and attaching rolls back the updates beyond a given step (undo.h); rows that those made stay, with their first
- * values.
+ * An update: begin(step); take the slots of its keys, which makes rows; for tiles of rows gather, compute, scatter. The next begin, or an
+ * eviction, makes the update final. A table in named segments (segment.h) is consistent after a kill at any instruction. Attaching rolls
+ * back the updates beyond a given step (undo.h); rows that those made stay, with their first values.
  *
- * Admission: a key gets a row when updates touched it `entry_count` times (the one that completes the count is not applied), and
- * only a share `entry_probability` of all keys does, chosen by a hash. Keys without a row read zeros then. Eviction goes
- * through one virtual shard a step. Neither depends on how many servers there are.
+ * Admission: a key gets a row when updates have touched it `entry_count` times (the update that completes the count is not applied). Only a
+ * share `entry_probability` of all keys gets one, chosen by a hash. Other keys read zeros then. Eviction goes through one virtual shard a
+ * step. Neither depends on the number of servers.
  *
- * What must stay true: one thread updates, and nobody looks up meanwhile; any number may look up at the same time. */
+ * What must stay true: one thread updates, and no thread looks up meanwhile. Any number of threads may look up at the same time. */
 #ifndef TR_PSERVER_TABLE_H
 #define TR_PSERVER_TABLE_H
 
@@ -33,12 +32,12 @@ enum { TR_TABLE_STATES = 8 };         /* the most that an optimizer keeps for ea
 /* How often a row was updated is counted up to this; the part of its mark that is the table's. */
 #define TR__TOUCHES (TR_SLOT_LIVES - 1)
 
-/* What all servers of a table have in common. */
+/* The configuration, which all servers of a table share. */
 typedef struct tr_table_config {
     tr_dtype      dtype;              /* of the values: TR_FP32, TR_FP16 or TR_BF16 */
     int64_t       width;              /* values of a row */
     int           states;             /* each of them `width` float32 */
-    float         state_value[TR_TABLE_STATES];      /* what they begin with */
+    float         state_value[TR_TABLE_STATES];      /* first values of the states */
     tr_table_init init;
     double        a, b;
     uint64_t      random_key;
@@ -62,7 +61,7 @@ typedef struct tr_table tr_table;
 
 tr_status tr_table_check_config(const tr_table_config *config);
 tr_status tr_table_create(tr_table **out, const tr_table_config *config, const tr_table_place *place);
-/* Roll back what was updated after step `step`. TR_EFORMAT: it is another table. */
+/* Roll back the updates after step `step`. TR_EFORMAT: this is another table. */
 tr_status tr_table_attach(tr_table **out, const tr_table_config *config, const tr_table_place *place, uint64_t step);
 /* Roll back the last update if it is of a later step; nothing was updated since. */
 void      tr_table_go_back(tr_table *table, uint64_t step);

@@ -167,7 +167,7 @@ typedef struct victim {
     uint32_t slot;
 } victim;
 
-/* The longest untouched first; of them those touched least; the key decides the rest. */
+/* The row that was untouched for the longest time comes first; then the one that was touched least; then the smaller key. */
 static int by_worth(const void *a, const void *b)
 {
     const victim *x = a, *y = b;

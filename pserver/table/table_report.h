@@ -1,7 +1,7 @@
-/* table_report.h - what a table takes of the machine, and which of its keys are hot.
+/* table_report.h - the memory that a table takes, and its hot keys.
  *
- * No key is counted for it: a row's header has the number of updates that touched it, so the hottest are found by one look at all
- * headers, exactly, and training pays nothing. Rows that were evicted have taken their numbers along. */
+ * No key is counted for this. A row's header has the number of updates that touched it, so one look at all headers finds the hottest keys
+ * exactly, and training pays nothing. The numbers of evicted rows are gone with them. */
 #ifndef TR_PSERVER_TABLE_REPORT_H
 #define TR_PSERVER_TABLE_REPORT_H
 

@@ -1,4 +1,4 @@
-/* table_rows.c - rows read and written: batches of them by key and by slot, whole shards as bytes, and those of a moment. */
+/* table_rows.c - rows read and written: batches by key and by slot, whole shards as bytes, and the rows of a moment. */
 #include "framework/compiler.h"
 #include "framework/memory.h"
 #include "kernels/math/cast.h"
@@ -11,7 +11,7 @@
 /* == looking up ===================================================================================== */
 
 enum { BATCH = 512 };
-enum { AHEAD = 16 };                  /* rows whose memory is asked for before their turn */
+enum { AHEAD = 16 };                  /* how many rows ahead memory is prefetched */
 
 /* The first `bytes` of the row. */
 TR_INLINE void ask_for(const tr_table *t, uint32_t slot, uint64_t bytes)

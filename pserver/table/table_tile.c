@@ -40,7 +40,7 @@ static bool is_kept(const tr_table_tile_names *names, const tr_block *from, cons
     return is_state || var->block != from || !strcmp(var->name, names->param) || !strcmp(var->name, names->grad);
 }
 
-/* Declare what the operator names, as the block or those around it know it. */
+/* Declare the operator's variables as the block, or a block around it, has them. */
 static tr_status declare(tr_table_tile *tile, tr_block *from, const tr_table_tile_names *names, const tr_slot *slots, int count)
 {
     tr_block *to = tr_program_block(tile->program, 0);
@@ -76,7 +76,7 @@ static tr_status copy_ops(tr_table_tile *tile, tr_block *from, const tr_table_ti
     return TR_OK;
 }
 
-/* What outlives a run of the tile has memory in the scope. */
+/* Variables that outlive a run of the tile have memory in the scope. */
 static tr_status make_scope(tr_table_tile *tile)
 {
     tr_block *block = tr_program_block(tile->program, 0);

@@ -1,9 +1,9 @@
-/* table_tile.h - the optimizer of a sparse table: its operators, run by the executor on some rows at a time.
+/* table_tile.h - the optimizer of a sparse table: the executor runs its operators on some rows at a time.
  *
- * The sub-block of lookup_sparse_table_update has the operators that an optimizer appends for a parameter, on a parameter of
- * a fixed number of rows, the tile. They are planned once, as a program of their own; then rows are gathered into the tile with
- * their state, the plan runs, and they are written back. Shapes never change, so a repeated update allocates nothing. What
- * comes once an update (powers of beta, learning rates) is not in the sub-block: the tile gets copies of those numbers. */
+ * The sub-block of lookup_sparse_table_update has the operators that an optimizer appends for a parameter. Here the parameter has a fixed
+ * number of rows, the tile. The operators are planned once, as a program of their own. Then rows and their states are gathered into the
+ * tile, the plan runs, and the rows are written back. Shapes never change, so a repeated update allocates nothing. Values that are computed
+ * once an update (powers of beta, learning rates) are not in the sub-block: the tile gets copies of them. */
 #ifndef TR_PSERVER_TABLE_TILE_H
 #define TR_PSERVER_TABLE_TILE_H
 

@@ -1,7 +1,7 @@
 /* table_var.h - a sparse table as a variable of a scope: the object of kind RAW that lookup_sparse_table_init makes.
  *
- * In one process it holds the table. On a server it holds the server's shards, and what the trainers sent for the update that
- * is being applied. On a trainer it holds the description alone: rows are the servers'. */
+ * In one process it holds the table. On a server it holds the server's shards, and the trainers' rows for the update that is being applied.
+ * On a trainer it holds the description alone, because the servers have the rows. */
 #ifndef TR_PSERVER_TABLE_VAR_H
 #define TR_PSERVER_TABLE_VAR_H
 

@@ -1,10 +1,10 @@
-/* undo.h - what rows were before an update, so that an update that a kill cut off leaves no trace.
+/* undo.h - the old contents of rows, so that an update that a kill cut off leaves no trace.
  *
- * begin(step), then before rows change log them, then change them. The log of a step is kept until the next begins: the
- * owner of several things (rows here, dense parameters there) decides after a kill which steps count, and those beyond
- * are rolled back.
+ * begin(step); then log rows before they change, and change them. The log of a step is kept until the next begins. After a kill the owner
+ * of several things (rows here, dense parameters elsewhere) decides which steps count, and the steps beyond are rolled back.
  *
- * What must stay true: a row is logged before its first store of the step. Logged twice in a step, it goes back to the first. */
+ * What must stay true: a row is logged before its first store of the step. A row that is logged twice in a step goes back to the first
+ * content. */
 #ifndef TR_PSERVER_UNDO_H
 #define TR_PSERVER_UNDO_H
 
@@ -19,7 +19,7 @@ tr_status tr_undo_attach(tr_undo **out, const char *name, uint64_t stride, uint6
 void      tr_undo_free(tr_undo *undo);
 
 tr_status tr_undo_begin(tr_undo *undo, uint64_t step);
-/* Keep `n` rows: those of `slots` that are not TR_SLOT_NONE, in an array that begins at `rows`. */
+/* Keep `n` rows of the array at `rows`: those of `slots` that are not TR_SLOT_NONE. */
 tr_status tr_undo_log(tr_undo *undo, const char *rows, const uint32_t *slots, int64_t n);
 /* The step of the log; 0: none was begun. */
 uint64_t  tr_undo_step(const tr_undo *undo);

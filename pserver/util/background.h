@@ -1,6 +1,6 @@
-/* background.h - something that a thread does aside, one at a time: it is joined before the next one begins.
+/* background.h - a task on a thread of its own, one at a time: a task is joined before the next one begins.
  *
- * What must stay true: one thread begins, joins and asks; the background's own says when it has ended. */
+ * What must stay true: one thread begins, joins and asks. The task's thread says when the task has ended. */
 #ifndef TR_PSERVER_BACKGROUND_H
 #define TR_PSERVER_BACKGROUND_H
 
@@ -15,9 +15,9 @@ typedef struct tr_background {
     atomic_bool has_ended;            /* or nearly */
 } tr_background;
 
-/* `what` is done, for a failure. */
+/* `what` names the task in messages of failure. */
 tr_status tr_background_begin(tr_background *background, void *(*run)(void *self), void *self, const char *what);
-/* By its thread, as the last but one thing that it does: whoever waits for it is rung then. */
+/* Called on the task's own thread just before it ends. The caller wakes waiting threads right after it. */
 void      tr_background_end(tr_background *background);
 bool      tr_background_is_under_way(const tr_background *background);
 /* Wait for its end. Of none, nothing. */

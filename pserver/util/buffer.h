@@ -4,7 +4,7 @@
 
 #include "framework/status.h"
 
-/* Room for `count` items behind the pointer at `memory`; what it holds stays. TR_ENOMEM: all is as before. */
+/* Make room for `count` items in the array at `memory`, and keep its contents. TR_ENOMEM: the array is as before. */
 tr_status tr_buffer_reserve(void *memory, uint64_t *capacity, uint64_t count, size_t item);
 
 #endif

@@ -1,8 +1,8 @@
-/* crc32c.c - eight bytes an instruction where there is one; else a table for each of eight bytes (Kounavis and
- * Berry, "A systematic approach to building high performance software-based CRC generators", 2005).
+/* crc32c.c - eight bytes with one instruction, where the CPU has it; else with eight tables (Kounavis and Berry, "A systematic approach to
+ * building high performance software-based CRC generators", 2005).
  *
- * The instruction takes three cycles, but a new one can begin in each: so three stretches are summed side by side. A checksum
- * is linear in what it starts from, so that of one stretch is moved over the next by a table of what zeros make of each byte. */
+ * The instruction takes three cycles, but a new one can begin in each cycle. So three stretches are summed side by side. A checksum is
+ * linear in its start value, so tables move the checksum of one stretch over the length of the next. */
 #include "pserver/util/crc32c.h"
 
 #include <pthread.h>

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of `size` bytes that follow those of which `crc` is the checksum; 0 at first. */
+/* The checksum of `size` further bytes behind the bytes of checksum `crc`; 0 at first. */
 uint32_t tr_crc32c(uint32_t crc, const void *data, size_t size);
 /* The same without the instruction: for CPUs that lack it, and for tests. */
 uint32_t tr_crc32c_plain(uint32_t crc, const void *data, size_t size);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 64 };                   /* keys whose memory is asked for before their turn */
+enum { BATCH = 64 };                   /* how many keys ahead memory is prefetched */
 
 void tr_keyset_deinit(tr_keyset *set)
 {
@@ -81,7 +81,7 @@ static uint32_t add_further(tr_keyset *set, uint64_t at, int64_t key)
     return set->place[at];
 }
 
-/* Whether a key is new nobody foresees: it is written behind the others in any case, and counts if it is. */
+/* The CPU cannot predict whether a key is new. So the key is written behind the others in any case, and the count grows only if it is new. */
 TR_INLINE uint32_t add_at(tr_keyset *set, uint64_t at, int64_t key)
 {
     const uint32_t found = set->place[at], is_new = !found, number = found + (set->count + 1) * is_new;

@@ -1,7 +1,7 @@
-/* keyset.h - the different ones of many keys, numbered in the order in which they first came.
+/* keyset.h - the distinct keys of a list, numbered in the order of their first appearance.
  *
- * What duplicates are merged by: a trainer's before they travel, the trainers' before they are applied. Open addressing
- * with linear probing; the memory is kept from use to use. */
+ * Duplicates are merged by these numbers: a trainer's before they travel, those of several trainers before they are applied. The table uses
+ * open addressing with linear probing; its memory is kept from use to use. */
 #ifndef TR_PSERVER_KEYSET_H
 #define TR_PSERVER_KEYSET_H
 
@@ -20,7 +20,7 @@ void      tr_keyset_deinit(tr_keyset *set);
 tr_status tr_keyset_reset(tr_keyset *set, int64_t most);
 /* Let it have the keys of another one, with their numbers. */
 tr_status tr_keyset_copy(tr_keyset *set, const tr_keyset *from);
-/* Room for `more` keys beside those that are in it. */
+/* Make room for `more` keys beside the present ones. */
 tr_status tr_keyset_grow(tr_keyset *set, int64_t more);
 /* Empty it; the room stays. */
 void      tr_keyset_clear(tr_keyset *set);

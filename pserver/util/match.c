@@ -9,7 +9,7 @@
 typedef struct match {
     int         right;
     const bool *may;
-    int        *of, *taken;           /* of each thing; by whom */
+    int        *of, *taken;           /* the partner of each left item, and of each right item */
     bool       *seen;
 } match;
 

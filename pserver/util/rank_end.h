@@ -1,5 +1,5 @@
-/* rank_end.h - how a rank ends its own process, in the middle of whatever its threads do. Nothing else in pserver/ does so, but
- * memory that cannot be had (framework/memory.h) and the ends of main(). MPI is not finalized: behind a death that would wait for ever. */
+/* rank_end.h - how a rank ends its own process while its threads are at work. No other code of pserver/ and trainer/ does so, apart from
+ * tr__out_of_memory (framework/memory.h) and the ends of main(). MPI is not finalized: after a death that would wait for ever. */
 #ifndef TR_PSERVER_RANK_END_H
 #define TR_PSERVER_RANK_END_H
 

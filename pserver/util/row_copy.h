@@ -43,8 +43,8 @@ static inline void tr_row_copy(void *restrict to, const void *restrict from, siz
         *out++ = *in++;
 }
 
-/* x, or to + x. Nobody would foresee a branch: `was` is what remains of the number's bits, `none` what is added to x without it: -0.0,
- * which changes no bit. */
+/* Return x, or to + x, without a branch, which the CPU could not predict. `was` masks the bits of the number. `none` is -0.0, which changes
+ * no bit of x. */
 static inline float tr_row_sum(float to, float x, uint32_t was, uint32_t none)
 {
     uint32_t bits;

@@ -1,7 +1,7 @@
-/* wake.h - sleep until somebody rings, with a bound: a futex word, which may lie in memory that processes share.
+/* wake.h - sleep until another thread rings, or a time has passed: a futex word, which processes may share.
  *
- * A waiter reads the word, looks whether there is something to do, and sleeps only while the word is unchanged;
- * who has something to do for it changes the word first. So no ring is lost. */
+ * A waiter reads the word, looks for work, and sleeps only while the word is unchanged. A thread that has work for the waiter changes the
+ * word first. So no ring is lost. */
 #ifndef TR_PSERVER_WAKE_H
 #define TR_PSERVER_WAKE_H
 
@@ -32,7 +32,7 @@ static inline void tr__bell_ring(atomic_uint *bell)
     syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The same where several sleep on one word: `who` is a set of bits, and a ring wakes those who have one of its own. */
+/* The same where several threads sleep on one word. `who` is a set of bits: a ring wakes the threads that share a bit with it. */
 static inline void tr__bell_wait_as(atomic_uint *bell, unsigned who, unsigned seen, int64_t nanoseconds)
 {
     const int64_t         until = tr__clock() + nanoseconds;

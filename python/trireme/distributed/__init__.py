@@ -58,7 +58,7 @@ def trainer_index() -> int:
 
 
 def trainer_count() -> int:
-    """Return the number of trainers, those among them that have died; 1 in one process."""
+    """Return the number of trainers, dead ones included; 1 in one process."""
     job = _jobs.current()
     return job.trainers if job is not None else 1
 

@@ -19,7 +19,7 @@ from .job import Job
 
 
 class Settings:
-    """What the launcher, else the script, has said."""
+    """The settings of the launcher, else of the script."""
 
     def __init__(self) -> None:
         self.folder: str | None = None
@@ -30,7 +30,7 @@ class Settings:
         self.position: Callable[[], bytes] | None = None
 
     def from_environment(self) -> Settings:
-        """These settings as the launcher overrides them."""
+        """Return these settings with the launcher's in their place, where it has any."""
         result = Settings()
         result.__dict__.update(self.__dict__)
         folder = os.environ.get("TRIREME_CHECKPOINT")
@@ -80,11 +80,11 @@ class _Beginning:
 
 _settings = Settings()
 _beginning: _Beginning | None = None
-_skips_itself = False                  # the script leaves out what was done
+_skips_itself = False                  # the script itself skips the batches of earlier steps
 
 
 def settings_now() -> Settings:
-    """What holds for this process: the launcher's words go before the script's."""
+    """Return the settings of this process: the launcher's go before the script's."""
     return _settings.from_environment()
 
 

@@ -53,7 +53,7 @@ def set_compression(method: str) -> None:
 
 
 def current() -> str:
-    """Return what the script has chosen. What the launcher has, the job asks itself."""
+    """Return the script's choice. The job itself looks for the launcher's."""
     return _method
 
 

@@ -1,11 +1,12 @@
-"""The ends of epochs in a job: numbers of all trainers, decisions that all take alike, and a record for jobs that go on.
+"""The ends of epochs in a job: numbers of all trainers, common decisions, and a record for jobs that go on.
 
-With callbacks, or with validation, trainers meet at the end of each epoch, in collectives. So a trainer that ends an epoch early, since it has asked for the
-end or has heard of it, comes to the same meeting as the others: each trainer makes the same number of collectives, whatever ends its epoch.
+With callbacks, or with validation, trainers meet in collectives at the end of each epoch. A trainer may end an epoch early, because it asks
+for the end of the training or has heard of such a request. It comes to the same meeting as the others. So each trainer makes the same
+number of collectives, whatever ends its epoch.
 
-A script that runs again within a launch gets the results of these collectives from the board. A job that goes on from a checkpoint has no board of
-before. So the first trainer writes the numbers of each epoch beside the checkpoints, and in such a job all take those of the epochs behind them from there:
-parameters are no longer those of that time, so validation would give other numbers.
+A script that runs again within a launch gets the results of these collectives from the board. A job that goes on from a checkpoint has an
+empty board. So the first trainer writes the numbers of each epoch beside the checkpoints. In a resumed job all trainers take the numbers of
+earlier epochs from there: the parameters have changed since, so a new validation would give other numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def leads() -> bool:
 
 
 def of_first(call: str, value: Any) -> Any:
-    """Return what the first trainer gives. A collective."""
+    """Return the first trainer's value. A collective."""
     return next(iter(meet(call, value).values()))
 
 
@@ -66,8 +67,8 @@ class Means:
 
 
 def merged(call: str, means: Mapping[str, Means | None], latest: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return, for each kind of means, those of all trainers, and as ``"latest"`` the first trainer's. A collective; where a trainer has None, it
-    counts for nothing."""
+    """Return the means of all trainers for each kind, and the first trainer's under ``"latest"``. A collective; a trainer with None counts
+    for nothing."""
     mine = {kind: None if one is None else [one.weight, one.values] for kind, one in means.items()}
     found = list(meet(call, {**mine, "latest": dict(latest)}).values())
     result = {"latest": found[0]["latest"]}
@@ -100,7 +101,7 @@ class Record:
 
     @staticmethod
     def of_job(number: int) -> Record:
-        """Return that of a training of this trainer, or of a process whose checkpoints nobody keeps."""
+        """Return the record of a training of this trainer; without checkpoints it keeps nothing."""
         job = jobs.current()
         if job is None:
             return Record(number, None, 0)
@@ -131,7 +132,7 @@ class Record:
 
 
 def was_made_in_launch() -> bool:
-    """Return whether this trainer replays a step that it made since the launch: what trainers gave each other there is on the board."""
+    """Return whether this trainer replays a step of this launch: the board still has the values that trainers exchanged then."""
     job = jobs.current()
     return job is not None and training.is_replaying() and training.steps_made() > beginning_of(job).steps
 

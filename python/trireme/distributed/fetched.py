@@ -1,16 +1,16 @@
-"""What a trainer's steps fetched, kept beyond its process, so that a replayed step (replay.py) hands out the numbers of the step.
+"""The values that a trainer's steps fetched, kept beyond its process: a replayed step (replay.py) hands them out again.
 
-A file of each trainer gets one record per step: beside the checkpoints where the job keeps any, so that a job that goes on from one has
-it too, else in the memory of the host, where the servers' state is. It is written before the next step begins. A death may prevent the record of
-the last step: what is computed before the step is ended is in a file of its own by then (pserver/job/job_fetched.h), and the numbers that
-all trainers have in common (the loss, ``all_mean``) are parameters of the servers (docs/adr/0005). Where the own file is lost with its host, these
-numbers are taken from another trainer's.
+Each trainer has a file with one record per step. The file lies beside the checkpoints where the job keeps any, so a resumed job has it,
+too. Else it lies in the host's memory, as the servers' state does. A record is written before the next step begins. A death may prevent the
+record of the last step. But values that are computed before the end of the step are in a file of their own by then
+(pserver/job/job_fetched.h), and numbers that all trainers share (the loss, ``all_mean``) are parameters of the servers (docs/adr/0005).
+Where a trainer's own file is lost with its host, these shared numbers come from another trainer's file.
 
-A record is ``<HHI`` and a payload: the number of its form, the low half of the payload's CRC-32, the step. A form, record number 0, says in JSON
-what the payloads of a form are: names, types and shapes. So a step that fetches one float32 takes 12 bytes.
+A record is ``<HHI`` and a payload: the number of its form, the low half of the payload's CRC-32, the step. A form, record number 0,
+describes payloads in JSON: names, types and shapes. So a step that fetches one float32 takes 12 bytes.
 
-What must stay true: steps ascend in a file. Whoever takes a dead trainer's place writes a new file under the old name: a process that
-was thought dead, and wakes, writes to the old one.
+What must stay true: steps ascend in a file. A replacement writes a new file under the old name. So a process that was declared dead, and
+wakes, writes to the old file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SLOT_BYTES = 1 << 16                  # as in pserver/job/job_fetched.c
 
 
 class _Form:
-    """What the payloads of one form hold: of each value its name, type, shape and LoD."""
+    """The layout of the payloads of one form: name, type, shape and LoD of each value."""
 
     def __init__(self, values: Sequence[Sequence[Any]]) -> None:
         self.values: list[tuple[str, np.dtype, tuple[int, ...], Any, int]] = []
@@ -94,7 +94,7 @@ def _last_of(path: Path) -> Path:
 
 
 def _read_last(path: Path, step: int) -> dict[str, Any]:
-    """What pserver/job/job_fetched.c has written of a step, if it is one of the last two: each as (array, LoD)."""
+    """Return the values that pserver/job/job_fetched.c has written of a step, if it is one of the last two: each as (array, LoD)."""
     slot, found = b"", {}
     with contextlib.suppress(OSError):
         slot = path.read_bytes()[step % 2 * _SLOT_BYTES:][:_SLOT_BYTES]
@@ -154,11 +154,11 @@ class _Read:
 
 
 class Fetched:
-    """What one trainer's steps fetched. ``first`` steps of it were made before; ``shared`` are the names of which all trainers have the same values."""
+    """The fetched values of one trainer's steps. ``first`` steps were made before; ``shared`` are names whose values all trainers share."""
 
     @staticmethod
     def of(folder: str | None, job: Job, first: int, shared: Iterable[str]) -> Fetched | None:
-        """Return that of the trainer which this process is; ``folder`` has the job's checkpoints. None: nobody would come for it."""
+        """Return the values of this process's trainer; ``folder`` has the job's checkpoints. None: no later process would read them."""
         state = os.environ.get("TRIREME_STATE")
         place, prefix = (Path(folder), ".fetched-") if folder else (Path("/dev/shm"), f"{state}.fetched")
         if not folder and not state:
@@ -188,7 +188,7 @@ class Fetched:
     # -- in a replay ---------------------------------------------------------------------------------------------------
 
     def find(self, step: int, name: str) -> Any:
-        """Return what step ``step`` fetched as ``name``, as (array, LoD); None: that is not known."""
+        """Return the value of ``name`` that step ``step`` fetched, as (array, LoD). None: it is not known."""
         if self._own is None:
             self._own = _Read(self.path, self.first)
         found = self._own.find(step, name)
@@ -226,7 +226,7 @@ class Fetched:
     # -- in a step -----------------------------------------------------------------------------------------------------
 
     def keep(self, step: int, names: tuple[str, ...], results: Sequence[Any]) -> None:
-        """Append a record of what a step has fetched."""
+        """Append the record of a step."""
         if self._is_full:
             return
         try:
@@ -277,7 +277,7 @@ class Fetched:
         self._size += len(record)
 
     def _open(self) -> None:
-        """Begin a new file with what the one before has of the steps that count."""
+        """Begin a new file with the old file's records of steps that count."""
         old = self._own or _Read(self.path, self.first)
         begun = old.data[:old.size] or _MAGIC
         beside = f"{self.path}~{os.getpid()}"
@@ -290,7 +290,7 @@ class Fetched:
 
 
 def _key_of(one: Any) -> Any:
-    """What distinguishes the form of a value that is no array."""
+    """Return a key for the type of a value that is no array."""
     if isinstance(one, LoDTensor):
         return tuple(one.shape()), one._dtype(), tuple(map(tuple, one.lod()))
     return type(one)

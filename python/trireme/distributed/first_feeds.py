@@ -1,7 +1,8 @@
-"""Do trainers train the same batches? A script that forgets ``distributed.shard`` works, and each batch counts once for each trainer.
+"""Find trainers that train the same batches.
 
-Each trainer posts a digest of its first two feeds. The one that is last sees those of all, and says which are the same. No trainer waits. Feeds
-that are the same in both steps say nothing: measurements feed constants.
+A script that forgets ``distributed.shard`` works, but each batch then counts once for each trainer. So each trainer posts a digest of its
+first two feeds. The last trainer sees the digests of all, and reports equal ones. No trainer waits. A trainer that feeds the same in both
+steps is left out: measurements feed constants.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _MOST = 1 << 20                                        # bytes of one variable t
 
 
 def _digest(feed: dict[str, Any]) -> bytes:
-    """Return what tells this feed from others; nothing where it has no samples, or is not made of arrays."""
+    """Return a digest of this feed; empty where it has no samples, or is not made of arrays."""
     found, size = hashlib.blake2b(digest_size=16), 0
     for name in sorted(feed):
         value = feed[name].numpy() if isinstance(feed[name], LoDTensor) else feed[name]

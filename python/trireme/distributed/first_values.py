@@ -1,7 +1,7 @@
-"""What gave variables their first values: the operators of startup programs, as they ran before the first training step.
+"""Which operators gave variables their first values: the operators of startup programs that ran before the first training step.
 
-What servers begin with is trainer 0's (loaded parameters, say, which it alone may have), so arrays cannot be compared. What the scripts
-say can: who means another learning rate, or other random numbers, than trainer 0 is told so.
+The servers begin with trainer 0's values, such as loaded parameters that it alone may have. So values cannot be compared between trainers.
+The scripts' operators can: a trainer whose script has another learning rate, or other random numbers, than trainer 0's is reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _noted: weakref.WeakKeyDictionary[Scope, dict[str, str]] = weakref.WeakKeyDictio
 
 
 def _said(op: OpView, program: Program) -> str:
-    """The operator without its output, and the seed that it may draw by; what is long is told apart by a checksum."""
+    """Return the operator without its output, and the seed of its random numbers; a long text becomes a checksum."""
     text = repr(op).partition(" = ")[2]
     if len(text) > _TEXT_MAX:
         text = f"{text[:_TEXT_MAX]}... (checksum {zlib.crc32(text.encode()):08x})"
@@ -29,7 +29,7 @@ def _said(op: OpView, program: Program) -> str:
 
 
 def first_values(program: Program) -> dict[str, str]:
-    """Of each variable that outlives ``program``: what writes it first there."""
+    """Return, for each variable that outlives ``program``, the operator there that writes it first."""
     block = program.global_block()
     found: dict[str, str] = {}
     for op in block.read_ops():
@@ -40,7 +40,7 @@ def first_values(program: Program) -> dict[str, str]:
 
 
 def note(program: Program, scope: Scope) -> None:
-    """Before the first training step: ``program`` is about to run in ``scope``. What gave a value before is not forgotten."""
+    """Before the first training step, ``program`` is about to run in ``scope``: note its operators. Earlier notes of other variables stay."""
     known = _noted.setdefault(scope, {})
     for name, text in first_values(program).items():
         known.setdefault(name, text)
@@ -51,7 +51,7 @@ def noted(scope: Scope) -> dict[str, str]:
 
 
 def facts_of_first_values(result: Transpiled, first: dict[str, str]) -> list[tuple[str, str]]:
-    """Of all that servers begin with, and that updates read (mode geo: on the trainers): what gave it its value."""
+    """Return the operators that gave values to variables which servers begin with, and which updates read (mode geo: on the trainers)."""
     block = result.original.global_block()
     names = [value.source for value in result.values] + result.tables
     names += [name for op in block.read_ops() if is_optimize(op) for name in op.input_arg_names]

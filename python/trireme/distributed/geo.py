@@ -1,8 +1,8 @@
-"""Mode geo: trainers keep their whole program and exchange what they changed; servers add it up.
+"""Mode geo: trainers keep their whole program and exchange their changes, which the servers add up.
 
-A trainer's program is that of one process and one operator more, which counts its runs and in every k-th sends
-``(parameter - base) / trainers`` and takes what all have made of the parameter. Rows of sparse tables are exchanged by the same
-operator, and taken when a lookup needs them.
+A trainer's program is that of one process with one more operator. It counts the runs. In every k-th run it sends the change since then,
+divided by the number of trainers, and takes the sum of all trainers' changes. The same operator sends changed rows of sparse tables; a
+lookup takes rows that it needs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""This process's place in a job: start, who is who, the end.
+"""This process's place in a job: its start, its role, its end.
 
-A process that mpirun started is a trainer of a job, unless TRIREME_LOCAL=1 says that it trains by itself. The job
-starts when it is first asked for: MPI costs nothing before. At the process's end the others learn how it ended: a
-goodbye, or the error that the script ended with.
+A process that mpirun started is a trainer of a job, unless TRIREME_LOCAL=1 lets it train by itself. The job starts when it is first asked
+for; before that MPI costs nothing. At the end of the process the other ranks learn how it ended: by a goodbye, or by the script's error.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ class Job:
         self._resumed: tuple[bool, int] | None = None
         self.failure: str | None = None                # why this process ends the job
         self.exit_code: Any = 0                        # the last argument of sys.exit
-        self.stop_code = 0                             # what all ranks end with: this one has asked for it
-        self.has_work = False                          # the first step has begun: the servers know what is to be done
+        self.stop_code = 0                             # exit code of all ranks; this process has asked for it
+        self.has_work = False                          # the first step has begun, so the servers have their setup
 
     def _found(self) -> tuple[bool, int]:
         if self._resumed is None:
@@ -60,7 +59,7 @@ class Job:
 
     @property
     def resumes(self) -> bool:
-        """Whether the servers have what an earlier start of the job has done; this trainer may have no step in that."""
+        """Whether the servers hold the state of an earlier start of the job. This trainer may have no step in it."""
         return self._found()[0]
 
     @property
@@ -103,7 +102,7 @@ def current() -> Job | None:
 
 
 def say_in_time(what: str) -> None:
-    """Refuse what would change nothing any more, in whose place the job would silently do something else."""
+    """Refuse a setting that comes too late: it would silently have no effect on the job."""
     if _job is not None and _job.has_work:
         raise InvalidArgumentError(f"{what} comes behind the first step, when the job's servers have their work: say it before")
 
@@ -136,7 +135,7 @@ def wait_as_standby() -> bool:
     if out[0] != ffi.NULL:
         lib.tr_job_free(out[0])
     _flush()
-    os._exit(lib.tr_job_exit_code())               # what keeps a job from going on was printed once
+    os._exit(lib.tr_job_exit_code())               # one rank has printed why the job ends
 
 
 def is_replaying() -> bool:
@@ -183,7 +182,7 @@ def _watch_end() -> None:
         how = kind.__name__ + (f": {said}" if said else "")
         if _job is None:
             is_late = isinstance(error, TriremeError) and error.status == "ETIMEOUT" and is_launched()
-            _end_unjoined = None if is_late else (1, how)      # who kept it waiting is for the launcher to see
+            _end_unjoined = None if is_late else (1, how)      # the launcher sees which rank kept it waiting
             if is_late:                                # the script did nothing wrong, and the job may be started again
                 sys.stderr.write(f"trireme: {error}\n")
                 return
@@ -225,12 +224,12 @@ def _end() -> None:
     has_failed_here = job.failure is not None
     if not job.free():
         os._exit(code if has_failed_here else lib.tr_job_exit_code())      # MPI is left as it is
-    # Who raises SystemExit itself (`exit(3)` does), or an exception behind another excepthook, is known by its exit code alone.
+    # A script may raise SystemExit itself (`exit(3)` does), or replace our excepthook: then its exit code alone tells.
     lib.tr_job_watch_exit(name.encode())
 
 
 def _exit_code(last: Any) -> int:
-    """Return what a process that fails ends with: the argument of sys.exit, as far as a process can say it."""
+    """Return the exit code of a process that fails: the argument of sys.exit, as far as it can be an exit code."""
     return last & 255 or 1 if isinstance(last, int) else 1
 
 
@@ -245,7 +244,7 @@ def _let_last_steps_count(job: Job) -> None:
 
 
 def tell_launcher(what: str, text: str = "") -> None:
-    """Tell the launcher, if there is one, something of this process: pserver/observe/launcher.h lists what there is."""
+    """Tell the launcher, if there is one, news of this process: pserver/observe/launcher.h has the list."""
     folder, rank = os.environ.get("TRIREME_JOB_FOLDER"), os.environ.get("OMPI_COMM_WORLD_RANK")
     if folder and rank:
         beside = f"{folder}/{what}-{rank}-{os.getpid()}~"              # the launcher reads all of it, or nothing
@@ -257,7 +256,7 @@ def tell_launcher(what: str, text: str = "") -> None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, ValueError, OSError):     # closed, or nobody reads it
+        with contextlib.suppress(AttributeError, ValueError, OSError):     # closed, or without a reader
             stream.flush()
 
 

@@ -1,9 +1,9 @@
-"""A trainer's part in a job's checkpoints: when they are made, what is in them, how a training goes on from one (docs/checkpoints.md).
+"""A trainer's part in a job's checkpoints: their contents, and how a training goes on from one (docs/checkpoints.md).
 
-One trainer asks for a checkpoint between two of its steps; the servers copy what they hold and write it while training
-goes on. It adds what the servers do not have: moving averages and the like. It is the first of those that make steps: trainer 0 until
-its data ends, or it dies and nobody takes its place. The last checkpoint is made when all steps are. A resumption is the other way round: trainer 0
-loads all, and the servers get their first values from it as ever, on however many servers there are.
+One trainer asks for a checkpoint between two of its steps. The servers copy their state and write the copy while training goes on. The
+trainer adds the variables that the servers do not have, such as moving averages. It is the first trainer that makes steps: trainer 0, until
+its data ends or it dies without a replacement. The last checkpoint is made after the last step of all trainers. When a job resumes, trainer
+0 loads everything. The servers get their first values from trainer 0, as in a new job, on any number of servers.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from .schedule import BEGIN, LOOK, PATIENCE, REPORT, STOP, STOPPED, Schedule, ne
 
 
 class Keeper:
-    """What a trainer does for checkpoints: nothing, when the job keeps none."""
+    """A trainer's calls for checkpoints, in a job that keeps none: they do nothing."""
 
     is_on = False
     folder: str | None = None
 
     @staticmethod
     def of(job: Job, result: Transpiled, scope: Scope) -> Keeper:
-        """Return the one of this job, and load what it goes on from."""
+        """Return the keeper of this job, and load the checkpoint that the job goes on from."""
         settings = settings_now()
         return _Keeper(job, result, scope, settings) if settings.folder else Keeper(job, result, scope)
 
@@ -53,7 +53,7 @@ class Keeper:
 
     @cached_property
     def digest(self) -> str:
-        """What tells the program from others. It takes long for a large program, and is asked for with the first checkpoint."""
+        """A digest of the program. A large program takes long, so it is computed for the first checkpoint."""
         return digest_of(self.result.original)
 
     @property
@@ -65,7 +65,7 @@ class Keeper:
         return []
 
     def load(self) -> None:
-        """Take over what the job goes on from."""
+        """Load the values that the job goes on from."""
 
     def first_position(self) -> bytes | None:
         """Where the checkpoint that the job goes on from has this trainer in its data."""
@@ -77,7 +77,7 @@ class Keeper:
         return self.kept if is_skipped_by_script() else self.first
 
     def before_step(self, executor: Any) -> None:
-        if self.count == 0 and self.runs:              # random numbers are those of a run that was not interrupted
+        if self.count == 0 and self.runs:              # random numbers continue as in a run without interruption
             for program in filter(None, (self.result.trainer, self.result.idle)):
                 check(lib.tr_executor_set_runs(executor._native.ptr, program.desc._native.ptr, self.scope._native.ptr,
                                                self.runs))
@@ -121,7 +121,7 @@ class Keeper:
             place.position, place.position_size = ffi.from_buffer(position), len(position)
 
     def wait(self, seconds: float = PATIENCE) -> Any:
-        """Wait for the checkpoint under way; return what is known of it."""
+        """Wait for the checkpoint under way, and return its report."""
         report = ffi.new("tr_job_checkpoint_report *")
         check(lib.tr_job_checkpoint_wait(self.job.ptr, seconds, report))
         return report
@@ -132,7 +132,7 @@ class Keeper:
             self.wait()
 
     def fetch_state(self, names: Iterable[str], folder: str) -> None:
-        """Trainer 0: take what the servers have of these variables into the scope, by way of a file of theirs."""
+        """Trainer 0: load these variables from the servers into the scope, by way of a temporary file."""
         params = {block.source for block in self.result.blocks}
         wanted = [name for name in names if name in self.on_servers and name in self.kinds and name not in params]
         if not wanted or self.result.flush is not None:
@@ -195,7 +195,8 @@ class _Keeper(Keeper):
         say(f"going on from step {found.step}, {found.folder}")
 
     def _load_statistics(self, found: Checkpoint) -> None:
-        """The servers have their state; what trainers alone have is better old than new."""
+        """The servers hold their state. Statistics that trainers alone have are taken from the newest checkpoint: old ones are better than
+        none."""
         restore(found, self.scope, [var for var in kept_variables(self.result.original)
                                     if var.name in found and self._takes_old(var.name)])
 
@@ -205,7 +206,7 @@ class _Keeper(Keeper):
 
     def facts(self) -> list[tuple[str, str]]:
         found = self.beginning.checkpoint
-        if self.job.is_replacement:                           # it does not know, and what it does not say is not compared
+        if self.job.is_replacement:                           # a replacement does not know, and missing facts are not compared
             return [("checkpoints", os.path.abspath(self.settings.folder))]
         return [("goes on from", f"step {found.step}, snapshot {found.snapshot:016x}" if found is not None else "the beginning"),
                 ("checkpoints", os.path.abspath(self.settings.folder))]
@@ -266,7 +267,7 @@ class _Keeper(Keeper):
         return bool(lib.tr_job_checkpoint_is_under_way(self.job.ptr))
 
     def _look(self) -> None:
-        """The trainer that makes them, between two steps: do what is due."""
+        """Between two steps of the trainer that makes checkpoints: do what the policy says."""
         is_possible = not self._is_between_exchanges() and not lib.tr_job_is_uneven(self.job.ptr)
         while (action := self._schedule.look(self.steps, is_possible, self._is_under_way())) == REPORT:
             self._report()
@@ -283,7 +284,7 @@ class _Keeper(Keeper):
             self._note(error)
 
     def _report(self) -> None:
-        """Learn what became of the last one, and say so where that is worth saying."""
+        """Learn the outcome of the last checkpoint, and print it if the user should know."""
         report = ffi.new("tr_job_checkpoint_report *")
         status = lib.tr_job_checkpoint_wait(self.job.ptr, PATIENCE, report)
         try:

@@ -88,7 +88,7 @@ _alone: _Alone | None = None
 
 
 def in_one_process(executor: Any, program: Any, scope: Scope) -> tuple[_Alone | None, int]:
-    """Return what keeps checkpoints of a loop of this process, and how many batches it leaves out; None: nobody asked for any."""
+    """Return the keeper of checkpoints for a loop of this process, and how many batches the loop skips. None: nobody asked for checkpoints."""
     global _alone
     settings = settings_now()
     if settings.folder is None or jobs.is_launched():

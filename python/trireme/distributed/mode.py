@@ -24,7 +24,7 @@ from .job import say_in_time
 
 @dataclass(frozen=True)
 class Mode:
-    """A mode, understood: ``text`` as it was written, and what it means (``tr_policy`` in ``trireme_dist.h``)."""
+    """A parsed mode: ``text`` as it was written, and its meaning (``tr_policy`` in ``trireme_dist.h``)."""
 
     text: str
     is_lockstep: bool
@@ -35,7 +35,7 @@ class Mode:
     snapshots_all: bool
     """Whether every trainer takes part in a snapshot."""
     trains_copies: bool
-    """Whether trainers run the optimizers on copies of their own, and servers add what was changed."""
+    """Whether trainers run the optimizers on copies of their own, and servers add the changes."""
     lead: int
     """Steps that a trainer may be ahead of the slowest; -1: any number."""
     period: int
@@ -90,7 +90,7 @@ def set_mode(mode: str) -> None:
 
 @dataclass(frozen=True)
 class RowCache:
-    """What a trainer keeps of each sparse table: so many rows, each for so many of its steps."""
+    """A trainer's cache of each sparse table: so many rows, each for so many of its steps."""
 
     rows: int = 0
     staleness: int = 0
@@ -120,7 +120,7 @@ def set_row_cache(rows: int, staleness: int) -> None:
 
 
 def row_cache() -> RowCache:
-    """Return what ``set_row_cache`` was told last."""
+    """Return the last setting of ``set_row_cache``."""
     return _row_cache
 
 

@@ -1,8 +1,8 @@
-"""What of a program the servers run, and which of it can be cut into rows.
+"""The part of a program that the servers run, and which of its parameters can be cut into rows.
 
-The operators of role Optimize (updates, weight decay, clipping) belong to one parameter each, those of role LRSched
-to none. A parameter may be cut when every operator that belongs to it works row by row; then a variable of the
-parameter's shape is cut like it, and one of a single element is kept once for each part.
+Operators of role Optimize (updates, weight decay, clipping) belong to one parameter each, operators of role LRSched to none. A parameter
+may be cut when every operator that belongs to it works row by row or point by point: the operators' records say so. Then a variable of the
+parameter's shape is cut in the same way, and a variable of a single element is kept once for each part.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..framework import Block, Operator, Parameter, Program, Variable
 from ..op_view import OpView
 from ..sparse_table import is_table_update
 
-# Of dense gradients these are nothing but copies.
+# For dense gradients these operators are copies.
 COPIES = frozenset({"merge_selected_rows", "get_tensor_from_selected_rows"})
-# One number of all gradients, and what computes it where each server has some of them.
+# Operators that make one number of all gradients, and the operators that compute it across servers.
 EXCHANGED = {"sum_of_squares": "exchange_squares"}
 
 
@@ -39,19 +39,19 @@ def is_training(program: Program) -> bool:
 class OptimizePart:
     """The part of ``program`` that moves to the servers.
 
-    With ``joint_on_trainers``, where an operator needs several parameters' gradients in one place (clipping by the global
-    norm), what is done to gradients before the updates stays with the trainers: ``kept`` are those operators' places.
-    ``ops`` are its operators in order, ``grads`` maps the gradients that it gets to their parameters, ``owner`` maps
-    variables to the parameter that they belong to (``all_owners`` those of what stays with the trainers, too), ``whole`` maps
-    parameters that must not be cut to the reason; ``tables`` maps sparse tables, of which every server has some rows, to the
-    gradients that travel.
+    An operator may need several parameters' gradients in one place (clipping by the global norm). With ``joint_on_trainers`` the operators
+    between gradients and updates then stay with the trainers; ``kept`` are their places.
+
+    ``ops`` are the operators in order. ``grads`` maps the gradients that the part receives to their parameters. ``owner`` maps variables to
+    their parameters (``all_owners`` also those that stay with the trainers). ``whole`` maps parameters that must not be cut to the reason.
+    ``tables`` maps sparse tables, of which every server has some rows, to the gradients that travel.
     """
 
     def __init__(self, program: Program, joint_on_trainers: bool = False) -> None:
         self.block: Block = program.global_block()
         self._all = self.block.read_ops()
         self.kept: set[int] = set()
-        self._shapes: dict[str, tuple[int, ...]] = {}          # that do not depend on who owns what
+        self._shapes: dict[str, tuple[int, ...]] = {}          # of variables whose shape does not depend on their owner
         self._analyse()
         self.all_owners = self.owner
         if joint_on_trainers and self.joint:
@@ -95,7 +95,7 @@ class OptimizePart:
         self._check()
 
     def ops_of(self, params: Iterable[str]) -> Iterable[tuple[OpView, str | None]]:
-        """The operators of these parameters, and those that belong to none of its own, in order; each with its parameter."""
+        """Return the operators of these parameters, and those that belong to no parameter, in order; each with its parameter."""
         places = [(place, name) for name in (*params, None) for place in self._places_of.get(name, ())]
         return [(self.ops[place], name) for place, name in sorted(places, key=lambda one: one[0])]
 

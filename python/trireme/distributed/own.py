@@ -1,7 +1,7 @@
-"""What trainers alone have: variables that persist, that their programs write and that no server sends them.
+"""Variables that a trainer alone has: they persist, its program writes them, and no server sends them.
 
-Moving averages, statistics of metrics, counters of schedules; in mode geo what the optimizers remember. ``keep_variables``
-lets them outlive the process (pserver/memory/trainer_vars.h).
+Examples are moving averages, statistics of metrics, counters of schedules, and in mode geo the optimizers' states. ``keep_variables`` lets
+them outlive the process (pserver/memory/trainer_vars.h).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..framework import Program
 
 
 def own_variables(program: Program, received: Iterable[str]) -> list[str]:
-    """Return the names of those of a trainer's program, without what it receives."""
+    """Return the names of these variables of a trainer's program, without those that it receives."""
     written = {name for block in program.blocks for op in block.read_ops() for name in op.output_arg_names}
     others = set(received)
     return sorted(name for var in program.global_block().desc.persistable_vars()

@@ -1,7 +1,7 @@
-"""A job that was started again: the script runs from its beginning, but the steps that the servers have are not computed.
+"""Replay in a job that was started again: the script runs from its beginning, but steps that the servers have are not computed.
 
 The first ``steps`` runs of the training program take their feeds and return the numbers that these steps fetched when they were made
-(fetched.py), until the script has come to where the job broke off. So a script needs no code for this, if it reads the same data again.
+(fetched.py). The replay ends where the job broke off. So a script needs no code for this, if it reads the same data again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Replay:
         return self.made == self.steps
 
     def next(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Program | None:
-        """Return what to run in the place of the next step; None when all were made."""
+        """Return the program to run in the place of the next step. None: all steps were replayed."""
         if self.is_over:
             return None
         self.made += 1
@@ -34,7 +34,8 @@ class Replay:
         return found
 
     def _stand_in(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Program:
-        """A program that takes the feeds and makes the fetched variables, for which what is known is put in: NaN, or 0 where there is none."""
+        """A program that takes the feeds and makes the fetched variables. Known values are put in later; until then a value is NaN, or 0
+        where its type has no NaN."""
         program, known = Program(), self.program.global_block()
         program._is_stand_in = True
         block = program.global_block()

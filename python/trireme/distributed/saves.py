@@ -1,8 +1,8 @@
-"""Saving in a job: a call that all trainers make, that trainer 0 carries out, and from which all return when the files are complete.
+"""Saving in a job: all trainers make the call, trainer 0 writes, and all return when the files are complete.
 
 Trainer 0 never waits for the others: it writes, and then posts a notice on server 0's board. The n-th save of a trainer to a path waits for
-trainer 0's notice of its n-th save to that path. So a script may also save on trainer 0 alone. Notices outlive their processes: a trainer 0
-that runs its script again finds them, and does not write again what was complete.
+trainer 0's notice of its n-th save to that path. So a script may also save on trainer 0 alone. Notices outlive their processes: when
+trainer 0's script runs again, it finds the notices of complete saves and does not write them again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _is_saving = False
 
 
 def once(call: str, path: Any, write: Callable[[], None]) -> None:
-    """Let trainer 0 of the job ``write`` to ``path``; return when that is done. ``call`` is what the script calls, for messages.
+    """Let trainer 0 of the job ``write`` to ``path``, and return when that is done. ``call`` is the script's call, for messages.
 
-    Within ``write`` saves are parts of this one. In one process ``write`` is called.
+    Saves inside ``write`` are parts of this one. In one process ``write`` is called.
     """
     global _is_saving
     job = None if _is_saving else jobs.current()

@@ -1,4 +1,4 @@
-"""What a trainer takes of a job's batches: its slice; and means over the slices of all."""
+"""A trainer's slice of the job's batches, and means over the slices of all trainers."""
 
 from __future__ import annotations
 

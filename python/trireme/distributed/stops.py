@@ -65,7 +65,7 @@ class Stop:
         self._job = job if job is not None and job.trainers > 1 else None
         self.number, self._name = _trainings, f"the end of training {_trainings}"
         self._has_looked = False
-        self._recorded: tuple[int, int] | None = None  # by whom, and where, an earlier start of the job has ended this training
+        self._recorded: tuple[int, int] | None = None  # which trainer ended this training in an earlier start of the job, and where
 
     def ask(self) -> bool:
         """Ask all trainers to end. Return whether this one is to end now."""

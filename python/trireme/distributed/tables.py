@@ -1,4 +1,4 @@
-"""What sparse tables take of the machines, and which of their keys are hot."""
+"""The memory that sparse tables take, and their hot keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import job as _jobs
 
 @dataclass(frozen=True)
 class TablePart:
-    """What one server has of a table; in one process, all of it. Bytes of rows are those of rows that live."""
+    """One server's part of a table; in one process the whole table. Bytes of rows count living rows only."""
 
     rows: int
     waiting: int                       # keys that were touched, but not ``entry_count`` times yet

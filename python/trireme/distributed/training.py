@@ -1,7 +1,7 @@
-"""A trainer's steps: what ``Executor.run`` does with a program in a job.
+"""A trainer's steps: how ``Executor.run`` runs a program in a job.
 
-The first run of a program that trains gives the servers their work and makes all parameters equal; from then on its
-trainer's part runs in its place. All other programs run as they are.
+The first run of a training program sends the servers their setup and makes all parameters equal. From then on the trainer's part of the
+program runs in its place. All other programs run unchanged.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Training:
         loss = next(iter(losses(program)), "")
         self._loss = self.result.means.get(loss, loss)
         self._loss_due = 0.0
-        self._loss_at: dict[tuple[str, ...], int] = {} # in what is fetched; -1: it is not
+        self._loss_at: dict[tuple[str, ...], int] = {} # the loss's place in the fetches; -1: it is not fetched
         for name in self.result.means.values():
             var = self.program.global_block().var(name)
             scope.var(name).get_tensor().set(np.zeros(var.desc.shape(), var.dtype.dtype))
@@ -180,13 +180,13 @@ class _Training:
             self.scope.var(name).get_tensor().set(array)
 
     def _keep_bases(self) -> None:
-        """Mode geo: remember what the servers have."""
+        """Mode geo: remember the servers' parameters."""
         for name in dict.fromkeys(block.source for block in self.result.blocks):
             self.scope.var(name + BASE).get_tensor().set(self._array(name))
         self.scope.var(COUNT).get_tensor().set(np.zeros(1, np.int64))
 
     def load_own(self) -> None:
-        """Have what this trainer alone has as it was behind the last step that was made before."""
+        """Give the variables that this trainer alone has their values after the last step that was made before."""
         check(lib.tr_job_load_own(self.job.ptr, self.scope._native.ptr, ffi.new("int *")))
 
     def flush(self) -> None:
@@ -219,7 +219,7 @@ class _Training:
             self._last = weight
 
     def place_of_loss(self, names: tuple[str, ...]) -> int:
-        """Return where the loss is in what is fetched; -1: it is not."""
+        """Return the place of the loss in the fetches; -1: it is not fetched."""
         at = self._loss_at.get(names)
         if at is None:
             at = self._loss_at[names] = names.index(self._loss) if self._loss in names else -1
@@ -243,7 +243,7 @@ class _Training:
             self.fetched_before.keep(self.keeper.steps, names, results)
 
     def put_in(self, names: tuple[str, ...], results: list[Any]) -> None:
-        """Put what the step that is being replayed has fetched in the places of what stands in for it."""
+        """Replace the stand-ins by the values that the replayed step fetched."""
         step = self.keeper.first - self.replay.steps + self.replay.made
         for i, name in enumerate(self.fetched(names)):
             found = self.fetched_before.find(step, name) if self.fetched_before is not None else None
@@ -275,7 +275,7 @@ class _Training:
 
 
 def _ahead_of(program: Program) -> Program | None:
-    """What tells the job the keys of the next step; None: no table's keys are fed."""
+    """Return the function that announces the next step's keys. None: no table's keys are fed."""
     known = program.global_block()
     op = next((op for op in known.read_ops() if op.type == "prefetch"), None)
     if op is None:
@@ -291,8 +291,8 @@ def _ahead_of(program: Program) -> Program | None:
 
 
 def facts_of(result: Transpiled, first: dict[str, str]) -> list[tuple[str, str]]:
-    """What all trainers must agree on beside the servers' programs: the operators of the trainers' part, but for the random numbers
-    that each draws itself, and what gave the servers' variables their ``first`` values."""
+    """Return the facts that all trainers must agree on beside the servers' programs: the operators of the trainers' part without the seeds
+    of their random numbers, and the operators that gave the servers' variables their ``first`` values."""
     facts = [("random seed", str(result.servers[0].random_seed))]
     for i, op in enumerate(result.trainer.global_block().read_ops()):
         text = text_of(op.type, op.inputs, op.outputs, op.attrs, hidden=("seed", "fix_seed"))
@@ -301,7 +301,7 @@ def facts_of(result: Transpiled, first: dict[str, str]) -> list[tuple[str, str]]
 
 
 def _samples(feed: dict[str, Any]) -> float:
-    """The number of samples of a batch: sequences, or rows, of what is fed first."""
+    """Return the number of samples of a batch: sequences, or rows, of the first feed."""
     for value in feed.values():
         if isinstance(value, LoDTensor):
             lod = value.lod()
@@ -311,14 +311,14 @@ def _samples(feed: dict[str, Any]) -> float:
     return 1.0
 
 
-_weight: float | None = None           # what set_batch_weight was told
+_weight: float | None = None           # the last setting of set_batch_weight
 _training: _Training | None = None
 _trained: Program | None = None
 _latest: weakref.ref[Any] | None = None                # the executor of the latest run
 
 
 def _find(executor: Any, program: Program, scope: Scope) -> _Training | None:
-    """Return the training whose program this is, begun when this is its first step; None: of no training."""
+    """Return the training of this program, which begins with the program's first step. None: the program trains nothing."""
     training = _training
     if program is not _trained or training is None:
         training = _first_run(executor, program, scope)
@@ -336,14 +336,14 @@ def _find(executor: Any, program: Program, scope: Scope) -> _Training | None:
 
 def before_run(executor: Any, program: Program, scope: Scope, feed: dict[str, Any],
                names: tuple[str, ...]) -> tuple[Program, tuple[str, ...]]:
-    """Return what to run, and what to fetch, in the place of ``program`` and ``names``: ``Executor.run`` asks."""
+    """``Executor.run`` asks: return the program and the fetches in the place of ``program`` and ``names``."""
     training = _find(executor, program, scope)
     if training is None:
         return program, names
     if training.replay is not None:
         replayed = training.replay.next(tuple(feed), names)
         if replayed is not None:
-            if training.replay.is_over:                # what the script itself has written until here, it wrote then, too
+            if training.replay.is_over:                # the values that the script itself wrote until here are replaced by those of then
                 training.load_own()
             return replayed, names
         training.end_replay()
@@ -361,7 +361,7 @@ def is_watched() -> bool:
 
 
 def after_run(program: Program, names: tuple[str, ...], results: list[Any]) -> None:
-    """See what a run of ``program`` has fetched: ``Executor.run`` tells. In a replay it is replaced."""
+    """``Executor.run`` hands over the results of a run of ``program``. In a replay they are replaced."""
     training = _training
     if training is None:
         return
@@ -372,7 +372,7 @@ def after_run(program: Program, names: tuple[str, ...], results: list[Any]) -> N
 
 
 def after_loop(training: _Training, skipped: int, steps: int, leased: bool) -> None:
-    """A loop has left out so many batches, whose steps were made before, and made so many steps; or (``leased``) all of them."""
+    """A loop has skipped so many batches, whose steps were made before, and has made so many steps. ``leased``: all steps are its own."""
     if training.replay is not None:
         training.replay.made += skipped
     if leased:
@@ -381,7 +381,7 @@ def after_loop(training: _Training, skipped: int, steps: int, leased: bool) -> N
 
 
 def before_loop(executor: Any, program: Program, scope: Scope, names: tuple[str, ...]) -> Any:
-    """Return the LoopPart of a loop over ``program``: what it runs in its place, and how."""
+    """Return the LoopPart of a loop over ``program``: the program that runs in its place, and how."""
     from ..loop import LoopPart
 
     training = _find(executor, program, scope)
@@ -389,7 +389,7 @@ def before_loop(executor: Any, program: Program, scope: Scope, names: tuple[str,
         return LoopPart(program, None, names, None, False)
     training._last = -1.0                              # the loop sets it
     keeper, replay = training.keeper, training.replay
-    if replay is not None:                             # what the loop leaves out does not write to them
+    if replay is not None:                             # skipped batches do not write to them
         training.load_own()
     keeper.before_loop()
     fetched = training.fetched(names)
@@ -423,7 +423,7 @@ def _first_run(executor: Any, program: Program, scope: Scope) -> _Training | Non
 
 
 def join_without_step() -> None:
-    """Agree to the work with the others, who wait for that, and have what it goes on from: this trainer may have no step to make."""
+    """Agree to the setup without a step: the other trainers wait for this one, whose script may have no step to make."""
     from ..executor import global_scope
 
     program, scope = default_main_program(), global_scope()
@@ -505,7 +505,7 @@ def checkpoints_now() -> tuple[str | None, int]:
 
 
 def steps_made() -> int:
-    """Return the steps behind this trainer: in a replay, those that were replayed."""
+    """Return the number of steps behind this trainer: in a replay, of those that were replayed."""
     if _training is None:
         return 0
     steps, replay = _training.keeper.steps, _training.replay
@@ -513,7 +513,8 @@ def steps_made() -> int:
 
 
 def before_goodbye() -> None:
-    """Send what is still to be sent: the job asks at a good end. One that had nothing to do says so; the others wait for its word."""
+    """Called at a good end of the script: send the remaining updates. A trainer without any step says so, because the other trainers wait
+    for it."""
     join_without_step()
     if _training is not None:
         _training.flush()
@@ -521,7 +522,7 @@ def before_goodbye() -> None:
 
 
 def fetch_state(names: Iterable[str], folder: str) -> None:
-    """Trainer 0: take what the servers have of these variables into the scope; ``folder`` is one that all can write to."""
+    """Trainer 0: load these variables from the servers into the scope. All ranks can write to ``folder``."""
     if _training is not None:
         _training.keeper.fetch_state(names, folder)
 

@@ -1,4 +1,4 @@
-"""What cutting a program gives: programs, and what of them belongs together."""
+"""The result of cutting a program: the programs of all ranks, and how their variables belong together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .mode import Mode, parse
 
 @dataclass(frozen=True)
 class ParamBlock:
-    """A part of a parameter, or of what is averaged, with its gradient: names in the server's program."""
+    """A part of a parameter, or of an averaged variable, with its gradient: names in the server's program."""
 
     param: str
     grad: str
@@ -36,7 +36,7 @@ class Value:
 
 @dataclass
 class Transpiled:
-    """The programs of a job, and what of them belongs together."""
+    """The programs of a job, and how their variables belong together."""
 
     trainer: Program
     servers: list[Program]
@@ -46,10 +46,10 @@ class Transpiled:
     mode: Mode = field(default_factory=lambda: parse("sync"))
     tables: list[str] = field(default_factory=list)    # sparse ones: variables of the trainers
     flush: Program | None = None       # run by a trainer before it leaves
-    idle: Program | None = None        # run by a trainer whose batch is empty
+    idle: Program | None = None        # the program of a trainer whose batch is empty
     original: Program | None = None    # the program that was cut
-    on_servers: set[str] = field(default_factory=set)  # what a trainer cannot fetch
-    read_alone: set[str] = field(default_factory=set)  # of the means those that are no loss: no parameter depends on them
+    on_servers: set[str] = field(default_factory=set)  # variables that a trainer cannot fetch
+    read_alone: set[str] = field(default_factory=set)  # averaged variables that are no loss: no parameter depends on them
 
 
 __all__ = ["ParamBlock", "Value", "Transpiled"]

@@ -1,6 +1,6 @@
 """Values on their way between trainers: arrays, numbers and small objects as bytes, without code in them.
 
-The bytes are a line of JSON that says what there is, and then the arrays' memory in order, little-endian.
+The bytes are a line of JSON that describes the values, and then the arrays' memory in order, little-endian.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KINDS = "biufcSU"
 
 
 def encode(value: Any, call: str) -> bytes:
-    """Return the bytes of a value; ``call`` is what the script calls, for errors."""
+    """Return the bytes of a value; ``call`` is the script's call, for errors."""
     parts: list[bytes] = []
     head = json.dumps(_described(value, parts, call), separators=(",", ":"))
     data = b"".join([head.encode(), b"\n", *parts])

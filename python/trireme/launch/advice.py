@@ -141,14 +141,14 @@ def servers_apply(figures: Figures) -> Advice | None:
 # -- messages ------------------------------------------------------------------------------------------------------------------
 
 def _bound(figures: Figures, bytes: float, messages: float) -> float:
-    """The share of a step that so many bytes and messages of those on the wire can have at most, whatever each of them costs."""
+    """Return the largest share of a step that these bytes and messages, out of all on the wire, can take, whatever each of them costs."""
     all_bytes, all_messages = figures.mean("bytes"), figures.mean("messages")
     shares = [part / all for part, all in ((bytes, all_bytes), (messages, all_messages)) if all]
     return figures.share("wire") * min(1.0, max(shares, default=0.0))
 
 
 def _is_worth_it(figures: Figures, bytes: float, messages: float) -> bool:
-    """Whether they probably have enough of a step, by what bytes and messages usually cost."""
+    """Return whether bytes and messages of this kind probably take enough of a step, by their usual costs."""
     all = figures.mean("bytes") + A_MESSAGE * figures.mean("messages")
     return all > 0 and figures.share("wire") * (bytes + A_MESSAGE * messages) / all >= ENOUGH
 
@@ -175,7 +175,7 @@ def compressible(figures: Figures) -> Advice | None:
 
 
 def exchanging_less_often(figures: Figures) -> Advice | None:
-    """Dense parameters and gradients make up what is moved."""
+    """Most bytes on the wire are dense parameters and gradients."""
     bytes, messages = _sum_of(figures, "gradients", "small_gradients", "compressed", "parameters")
     if figures.mean("bytes") < A_MESSAGE * figures.mean("messages") or not _is_worth_it(figures, 0.9 * bytes, 0.9 * messages):
         return None                    # where messages are the matter: few_bytes
@@ -188,7 +188,7 @@ _FOR_ROWS = {"sync": "distributed.prefetched asks for them ahead", "geo": "a gre
 
 
 def rows_travel(figures: Figures) -> Advice | None:
-    """Rows of sparse tables make up what is moved; compression never touches them."""
+    """Most bytes on the wire are rows of sparse tables, which compression never touches."""
     bytes, messages = _sum_of(figures, "rows", "keys")
     wanted = figures.mean("rows_wanted")
     if not wanted or not _is_worth_it(figures, bytes, messages):
@@ -222,7 +222,7 @@ def many_tables(figures: Figures) -> Advice | None:
 
 
 def few_bytes(figures: Figures) -> Advice | None:
-    """Messages, and not their bytes, take the time: those that many_tables does not speak of."""
+    """The number of messages takes the time, not their bytes; many_tables covers the messages of tables."""
     messages = figures.mean("messages") - _table_messages(figures)[1]
     if not figures.servers or figures.mean("bytes") >= A_MESSAGE * figures.mean("messages") or not _is_worth_it(figures, 0, messages):
         return None
@@ -323,7 +323,7 @@ def _nothing_found(figures: Figures) -> str:
 
 
 def advice_of(figures: Figures) -> list[str]:
-    """Return lines of advice, what could bring most first; at least one."""
+    """Return lines of advice, the greatest saving first; at least one line."""
     found = sorted((one for one in (rule(figures) for rule in RULES) if one is not None and one.bound >= ENOUGH),
                    key=lambda one: -one.bound)
     if found:

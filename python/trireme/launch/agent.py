@@ -52,7 +52,7 @@ def claim(folder: Path) -> None:
 
 
 def remove_stale(place: Path) -> None:
-    """Remove what owners left that were killed themselves."""
+    """Remove the files of owners that were killed."""
     for folder in place.glob(_PATTERN):
         with contextlib.suppress(OSError, ValueError):
             owner = int((folder / _OWNER).read_text())
@@ -114,7 +114,7 @@ class Agent:
             self.note_end(self.living[fd])
         for fd in printed:
             self.pass_on(fd)
-        self.tell_files()                              # what a rank said comes before its end
+        self.tell_files()                              # pass on a rank's words before its end
         for fd in ended:
             rank = self.living.pop(fd)
             status = ends.status_of(self.ranks[rank][0], fd)
@@ -125,12 +125,12 @@ class Agent:
         return 0 not in events or self.listen()
 
     def note_end(self, rank: int) -> None:
-        """Of a rank, if the kernel has ended it."""
+        """If the kernel has ended the rank for memory, leave the reason in the job's folder."""
         if why := self.kills.why_gone(rank):
             (self.folders[0] / f"starved.{rank}").write_text(why)
 
     def pass_on(self, fd: int) -> None:
-        """Pass on what a rank has printed, as far as there is room."""
+        """Pass on the output of a rank, as far as there is room."""
         text = pipes.read(fd, min(pipes.MOST, self.room)) if self.room > 0 else None
         if text:
             self.room -= len(text)
@@ -168,7 +168,7 @@ class Agent:
                 self.say("rank", rank, pid)
 
     def tell_files(self) -> None:
-        """Pass on what ranks have written. A file that was not complete is passed on again."""
+        """Pass on the files that ranks have written. A file that was incomplete is passed on again."""
         for entry in os.scandir(self.folders[0]) if self.folders else ():
             with contextlib.suppress(OSError):
                 about = entry.stat()
@@ -245,7 +245,7 @@ def _is_daemon(pid: int, folder: Path) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """One that has ended and was not waited for does not: in a container often nobody does."""
+    """A zombie process does not live. In a container often no process reaps zombies."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
@@ -254,7 +254,7 @@ def is_running(pid: int) -> bool:
 
 def main() -> int:
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_IGN)          # schedulers may send them to all; who ends this is the launcher, by silence at the latest
+        signal.signal(number, signal.SIG_IGN)          # schedulers may send these to all processes; the launcher, or its silence, ends the agent
     agent = Agent(sys.argv[1])
     try:
         agent.live()

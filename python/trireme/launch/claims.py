@@ -1,7 +1,7 @@
-"""Folders that a job has for itself while it runs: two jobs that wrote there would take what the other has written for their own.
+"""Folders that a job has for itself while it runs: two jobs in one folder would take each other's files for their own.
 
-The launcher holds those that its options name, and who makes checkpoints the one that a script names. The system drops a claim with the
-process, however that ends.
+The launcher holds the folders that its options name. The trainer that makes checkpoints holds the folder that a script names. The kernel
+drops a claim with the process, however that ends.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..errors import InvalidArgumentError
 
 
 def claim(folder: str | os.PathLike[str]) -> int | None:
-    """Make this folder and hold it; return the open file that does. BlockingIOError: another process has it. None: it cannot be made, which
-    is for who writes there to report."""
+    """Make this folder and hold it; return the open file that holds it. BlockingIOError: another process has it. None: it cannot be made;
+    the rank that writes there reports that."""
     try:
         os.makedirs(folder, exist_ok=True)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -34,7 +34,7 @@ def claim(folder: str | os.PathLike[str]) -> int | None:
 
 @contextlib.contextmanager
 def claimed(**options: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Hold these folders; the names are those of the launcher's options."""
+    """Hold these folders. Their names are the launcher's options, for messages."""
     with contextlib.ExitStack() as held:
         folders = {os.path.realpath(folder): (option, folder) for option, folder in options.items() if folder is not None}
         for path, (option, folder) in folders.items():

@@ -1,4 +1,4 @@
-"""What the launcher prints, among what its ranks print. On a terminal a line at the bottom is rewritten in place."""
+"""The launcher's own output, among the output of its ranks. On a terminal a line at the bottom is rewritten in place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from . import pipes
 from .outlet import Outlet, Source
 
-_TO_DELIVER = 600.0                    # seconds without a reader of the output, until what is left of it is given up
+_TO_DELIVER = 600.0                    # seconds without a reader of the output, until the rest of it is given up
 
 
 class Console:
@@ -31,7 +31,7 @@ class Console:
 
     @contextlib.contextmanager
     def opened(self, out: int = 1) -> Iterator[None]:
-        """Print what ranks print, while this lasts. Their standard output goes to the file ``out``."""
+        """Print the ranks' output while this context lasts. Their standard output goes to the file ``out``."""
         self._outlet = Outlet({1: out, 2: 2}, self.is_live)
         try:
             yield
@@ -51,11 +51,11 @@ class Console:
         if self._outlet:
             self._outlet.put(2, f"{text}\n".encode(errors="replace"))
         else:
-            with contextlib.suppress(OSError):         # nobody reads it; the job goes on
+            with contextlib.suppress(OSError):         # the output has no reader; the job goes on
                 print(text, file=sys.stderr, flush=True)
 
     def show(self, text: str) -> None:
-        """Show how far the job is: in place of what was shown before, or as a line of its own."""
+        """Show the job's progress: in the place of the last progress line, or as a line of its own."""
         if self.is_live and self._outlet:
             width = shutil.get_terminal_size().columns
             self._outlet.show(text.encode(errors="replace")[:max(0, width - 1)])
@@ -65,7 +65,7 @@ class Console:
     # -- what others print -------------------------------------------------------------------------------------------
 
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start a program whose own output appears here."""
+        """Start a program whose output appears here."""
         assert self._outlet
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
         for number, stream in ((1, process.stdout), (2, process.stderr)):
@@ -83,7 +83,7 @@ class Console:
             self._outlet.read_from(fd, self._source(rank, number))
 
     def feed(self, rank: int, number: int, text: bytes, taken: Callable[[int], None]) -> None:
-        """Take what a rank of another host has printed. ``taken`` gets its length when there is room for more."""
+        """Take output of a rank on another host. ``taken`` is called with its length when there is room for more."""
         assert self._outlet
         self._outlet.feed(self._source(rank, number), text, taken)
 
@@ -95,7 +95,7 @@ class Console:
         return self._sources[rank, number]
 
     def finish(self, is_hurried: Callable[[], bool]) -> None:
-        """All ranks have ended: write what they have printed, and forget their pipes. Without a reader this takes long, unless
+        """All ranks have ended: write the rest of their output, and close their pipes. Without a reader this takes long, unless
         ``is_hurried``."""
         assert self._outlet
         self._outlet.show(b"")
@@ -108,7 +108,7 @@ class Console:
         return self._outlet is None or self._outlet.has_reader()
 
     def lost(self) -> list[str]:
-        """Return what there is to say of rows that could not be written."""
+        """Return a message about rows that could not be written."""
         return self._outlet.lost() if self._outlet else []
 
 

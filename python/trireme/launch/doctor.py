@@ -23,12 +23,12 @@ from .programs import server_program
 
 _SHM, _TMP = 1 << 30, 100 << 20        # bytes that jobs of some size want in /dev/shm and in the folder for temporary files
 _FILES = 1024
-_PATH = 60                             # of the folder for temporary files: MPI makes sockets far below it, whose names may have 107
+_PATH = 60                             # bytes of the temporary folder's path: MPI makes sockets far below it, and their paths may have 107
 
 
 @dataclass
 class Check:
-    """One line of the table; `advice` where what was got is wrong."""
+    """One line of the table; `advice` where the finding is wrong."""
 
     what: str
     expected: str
@@ -83,7 +83,7 @@ def check_blas() -> Check:
 
 
 def check_bfloat16() -> Check:
-    """Never wrong: what a processor does not have, it does not need."""
+    """Never wrong: Trireme does not need instructions that a processor lacks."""
     ways = {"amx_bf16": "AMX-BF16 tiles", "avx512_bf16": "AVX512_BF16 vectors", "float32": "float32 after rounding: no faster than float32"}
     return Check("bfloat16 products", "any of AMX-BF16, AVX512_BF16, float32", ways[bfloat16_way()])
 
@@ -123,7 +123,7 @@ def check_shared_memory() -> Check:
 
 
 def check_pages() -> Check:
-    """Never wrong: a kernel that gives no huge pages on request has slower tables, and nobody has to change it."""
+    """Never wrong: without huge pages on request tables are slower, and that is acceptable."""
     size = core.table_page_bytes()
     got = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB: look-ups of large tables are slower"
     return Check("pages of tables", "2 MiB, from Linux 6.1 on", got)
@@ -179,8 +179,8 @@ def table(checks: list[Check]) -> str:
 
 
 def diagnose(layout: Layout, *, mpirun: str | None = None, slack: float = probe.SLACK, timeout: float | None = None) -> int:
-    """Print what is right and what is wrong; return 0 when all is well, else 1. ``layout.trainers`` is the number of ranks to
-    measure between; 0: one on each host, two where there is one."""
+    """Print the findings; return 0 when all is well, else 1. ``layout.trainers`` is the number of ranks to measure between. 0: one on each
+    host, or two on a single host."""
     checks = installation(mpirun)
     print(table(checks), flush=True)
     if any(check.advice for check in checks if check.what in ("mpirun", "its library", "server program", "environment")):

@@ -29,7 +29,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns to the right, but for the last."""
+    """Align columns to the right, except the last."""
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     return ["  ".join([*(cell.rjust(width) for cell, width in zip(row[:-1], widths)), row[-1]]).rstrip() for row in (head, *rows)]
 
@@ -64,7 +64,7 @@ _CLASSES = {"gradients": "dense gradients", "small_gradients": "small dense grad
 
 
 def _traffic(figures: Figures) -> list[str]:
-    """What a trainer moves in a step, and how long it is at that."""
+    """A trainer's bytes and messages in a step, and the time that they take."""
     messages = figures.mean("messages")
     each = f", {figures.mean('moving') / messages * 1e3:.3g} us each" if messages else ""
     lines = [f"  a trainer moves {in_bytes(figures.mean('bytes'))} in {messages:.0f} messages, and is {in_ms(figures.mean('moving'))} at it{each}"]

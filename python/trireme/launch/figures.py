@@ -1,8 +1,8 @@
-"""Where a step's time went, from a job's logs: one record, from which the report and all advice are made.
+"""Where a step's time went, from a job's logs: one record, of which the report and all advice are made.
 
-A trainer counts its waiting. Servers count how long its gradients lay for others' (``kept``), how long it was held back for slower ones
-(``held``), and how long they applied. The rest of the waiting is the wire: copies, MPI, the way there and back, and processors
-that were busy with something else. No two clocks are compared, but for the question whether a log goes on.
+A trainer counts its waiting. Servers count how long its gradients waited for those of other trainers (``kept``), how long its pulls waited
+for slower trainers (``held``), and how long the servers applied updates. The rest of the waiting is the wire: copies, MPI, latency, and
+processors that were busy. Clocks of two hosts are compared only to see whether a log goes on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .logs import Line, Log, Logs
 from .numbers import number_of, whole_of
 from .progress import add_bins
 
-# Classes of messages by what they carry, in the order of pserver/observe/traffic.h.
+# Classes of messages by content, in the order of pserver/observe/traffic.h.
 TRAFFIC_CLASSES = ("gradients", "small_gradients", "compressed", "parameters", "row_gradients", "rows", "keys", "others")
 
 _QUIET = 5.0                           # seconds without a step, and so many times a usual step: a trainer stands still
@@ -54,7 +54,7 @@ class Trainer:
 
     @property
     def work(self) -> float:
-        """What the trainer does itself."""
+        """The trainer's own time in a step."""
         return self.compute + self.script + self.encode
 
 
@@ -87,17 +87,17 @@ class Figures:
 
     @property
     def trainers(self) -> list[Trainer]:
-        """Those that have made a step, and said how long it took."""
+        """The trainers that have made a step and reported its duration."""
         return [one for one in self.all_trainers if one.steps and one.step > 0]
 
     @property
     def stalled(self) -> list[Trainer]:
-        """Those that have not left and make no step, for much longer than steps take."""
+        """The trainers that have not left and have made no step for much longer than steps take."""
         usual = median([one.step for one in self.trainers]) / 1e3 if self.trainers else 0.0
         return [one for one in self.all_trainers if not one.has_ended and one.quiet > max(_QUIET, _QUIET_STEPS * usual)]
 
     def mean(self, part: str) -> float:
-        """Of the steps of all trainers."""
+        """The mean over the steps of all trainers."""
         return self._mean([(getattr(one, part), one.steps) for one in self.trainers])
 
     def traffic(self, kind: str) -> tuple[float, float]:
@@ -148,7 +148,7 @@ def _by_trainer(logs: Logs, name: str, trainer: int) -> float:
 
 
 def _parts(one: Trainer, logs: Logs, log: Log, kind: str, apply: float) -> None:
-    """Fill in what a mean step was made of."""
+    """Fill in the parts of a mean step."""
     def of_step(name: str) -> float:
         return log.number(name) / one.steps
 

@@ -1,7 +1,7 @@
-"""The other hosts of a job: an agent on each, by ssh or srun, that sees its ranks, passes on what they say and cleans up.
+"""The other hosts of a job: an agent on each, started by ssh or srun, watches its ranks, passes on their files and output, and cleans up.
 
-The hosts need share no folder: an agent makes the job's folders under the same paths on its host, and what ranks write
-there appears in the launcher's own.
+The hosts need not share a folder: an agent makes the job's folders under the same paths on its host, and files that ranks write there
+appear in the launcher's folders.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def is_here(name: str) -> bool:
         return False
 
 
-# What an agent may say, and whether it is that.
+# The messages of an agent, with a check of each.
 WORDS: dict[str, Callable[..., bool]] = {
     "ready": lambda *rest: _are(rest, int), "begun": lambda *rest: not rest, "alive": lambda *rest: not rest,
     "drained": lambda *rest: not rest,
@@ -58,7 +58,7 @@ def _are(values: Sequence[object], *types: type) -> bool:
 
 
 def words_of(line: bytes) -> list[object] | None:
-    """Return what an agent says in a line; None: a host's greeting, or whatever else ssh prints."""
+    """Return the agent's message in a line. None: a host's greeting, or other output of ssh."""
     try:
         words = json.loads(line)
     except (ValueError, RecursionError):
@@ -83,7 +83,7 @@ class Host:
                                 "--ssh COMMAND names another one") from None
         self.cores = 0
         self.lost: str | None = None   # why nothing more comes from it
-        self.heard = math.inf          # at no time yet: who waits for its start does so for _READY
+        self.heard = math.inf          # not known yet: the start is bounded by _READY
         self.is_drained = True         # all that its ranks printed has come
         self.taken = 0                 # bytes of that for which there is room again; another thread counts
         self.told_taken = 0
@@ -105,7 +105,7 @@ class Host:
         self.tell("begin", ranks, *folders)
 
     def take(self, count: int) -> None:
-        """So many bytes that its ranks have printed are taken."""
+        """Tell the agent that so many bytes of its ranks' output were taken."""
         self.taken += count
 
     def give_room(self) -> None:
@@ -114,7 +114,7 @@ class Host:
             self.told_taken += room
 
     def read(self) -> list[list[object]]:
-        """Return what the agent has said since the last call; find out whether it is lost."""
+        """Return the agent's messages since the last call, and find out whether it is lost."""
         assert self.process.stdout
         while self.lost is None:
             try:
@@ -154,8 +154,8 @@ class Host:
 
 
 class Hosts:
-    """The agents of a job. `slots`: see above; `state` is what the names of servers' shared memory begin with. `caught`: signals that
-    ask for the end, as they come."""
+    """The agents of a job. `slots`: see above; names of the servers' shared memory begin with `state`. `caught`: signals that ask for the
+    end, as they come."""
 
     def __init__(self, slots: dict[str, str], ssh: str, state: str, console: Console, caught: Sequence[int] = ()) -> None:
         self.slots, self.console, self.caught = slots, console, caught
@@ -169,18 +169,18 @@ class Hosts:
 
     @property
     def count(self) -> int:
-        """Of hosts that have a part in the job."""
+        """The hosts that have a part in the job."""
         return max(1, len(self.slots) - len(self.lost()))
 
     def lost(self) -> set[str]:
         return {host.name for host in self.hosts if host.lost is not None}
 
     def cores(self) -> int:
-        """Of the host that has the fewest, this one counted."""
+        """The cores of the host that has the fewest, this host included."""
         return min([len(os.sched_getaffinity(0)), *(host.cores for host in self.hosts if not host.lost)])
 
     def news(self) -> list[str]:
-        """What there is to say of hosts that were lost since the last call."""
+        """Return messages about hosts that were lost since the last call."""
         news, self._untold = self._untold, []
         return news
 
@@ -220,7 +220,7 @@ class Hosts:
         return replace(layout, hosts=living, hostfile=None) if lost else layout
 
     def _await(self, kind: str) -> list[Host]:
-        """Wait for a word from each agent. Return those from which it has not come."""
+        """Wait for a message from each agent. Return the agents that sent none."""
         deadline = time.monotonic() + _READY
         waiting = [host for host in self.hosts if not host.lost]
         missed: list[Host] = []
@@ -245,7 +245,7 @@ class Hosts:
                 host.tell("alive")
 
     def look(self, ranks: Ranks) -> None:
-        """Take in what has happened on the hosts."""
+        """Handle the agents' messages."""
         self.beat()
         for host in self.hosts:
             if host.lost:
@@ -267,7 +267,8 @@ class Hosts:
                 ranks.lose_host(host.name, host.lost)
 
     def _write(self, name: str, text: str) -> None:
-        """All at once: the ranks' watch may look at any time. Hosts that share the folder tell what is there already."""
+        """The file appears at once, because the watch may read it at any time. Hosts that share the folder send files that are already
+        there."""
         path = self.folder / Path(name).name
         if path.exists() and path.read_text(errors="replace") == text:
             return
@@ -275,7 +276,8 @@ class Hosts:
         path.with_suffix(f"{path.suffix}~").rename(path)
 
     def note_asked(self, name: str) -> None:
-        """A signal of this name has asked for the job's end: leave its name for the ranks of all hosts, whom mpirun sends another one."""
+        """A signal of this name has asked for the job's end. Leave its name for the ranks of all hosts, because mpirun sends them another
+        signal."""
         (self.folder / agents.ASKED_BY).write_text(name)
         for host in self.hosts:
             host.tell("asked", name)
@@ -296,11 +298,11 @@ class Hosts:
         return [host for host in self.hosts if not host.is_drained and not host.lost]
 
     def missed(self) -> list[str]:
-        """Return the hosts whose ranks may have printed what has not come."""
+        """Return the hosts whose ranks may have output that has not arrived."""
         return [host.name for host in self.hosts if not host.is_drained]
 
     def descriptors(self) -> list[int]:
-        """What is readable when there is something to take in."""
+        """The files that become readable when a message arrives."""
         return [host.process.stdout.fileno() for host in self.hosts if host.process.stdout and not host.lost]
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
-"""Trainers whose scripts end while other trainers go on: said once, as a script may do so by mistake (``sys.exit(0)`` in the middle).
+"""Trainers whose scripts end while other trainers go on: reported once, because a script may do so by mistake (``sys.exit(0)`` in the
+middle).
 
-At an ordinary end trainers leave within a few steps of each other, and nothing is said.
+At an ordinary end trainers leave within a few steps of each other, and nothing is reported.
 """
 
 from __future__ import annotations

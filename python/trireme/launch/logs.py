@@ -24,7 +24,7 @@ Line = dict[str, Any]
 
 @dataclass
 class Log:
-    """What one rank has written since the job's last start."""
+    """The log of one rank since the job's last start."""
 
     name: str
     role: str
@@ -69,7 +69,7 @@ class Logs:
     trainers: dict[int, Log] = field(default_factory=dict)
     servers: dict[int, Log] = field(default_factory=dict)
     launcher: list[Line] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)           # on what is damaged, missing, or died
+    remarks: list[str] = field(default_factory=list)           # remarks on damaged or missing logs, and on deaths
 
     @property
     def mode(self) -> str:
@@ -97,7 +97,7 @@ class Logs:
         return 2.5 * max([10.0, *gaps])
 
     def _began(self, name: str, otherwise: str) -> str:
-        """What all trainers have been told alike, by the first that has written it."""
+        """A fact that all trainers were told alike, from the first log that has it."""
         found = [str(line[name]) for log in self.trainers.values() for line in log.events("began") if name in line]
         return found[0] if found else otherwise
 
@@ -148,7 +148,7 @@ def _clock(line: Line) -> str:
 
 
 def _say_ends(logs: Logs, found: Sequence[Log]) -> None:
-    """How each log ends, where not well, and who died."""
+    """Remarks on logs that do not end well, and on ranks that died."""
     for log in found:
         if not log.lines:
             logs.remarks.append(f"{log.name} is empty")

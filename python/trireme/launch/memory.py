@@ -17,7 +17,7 @@ class Kills:
         self._said: dict[Path, int] = {}               # how many of a cgroup's kills are told, or were before
 
     def watch(self, rank: int, pid: int) -> None:
-        """This process is that rank."""
+        """Note that this process is that rank."""
         folder = cgroup_of(pid, "memory", self._proc, self._root)
         count = _count(folder)
         if count is not None:
@@ -25,7 +25,8 @@ class Kills:
             self._said.setdefault(folder, count)
 
     def why_gone(self, rank: int) -> str | None:
-        """A rank has ended: what to say if it was for memory. Of several that end together, as many as the kernel has counted."""
+        """A rank has ended: return a message if the kernel killed it for memory. Of several ranks that end together, as many as the kernel
+        has counted."""
         folder = self._of.pop(rank, None)
         count = _count(folder)
         if folder is None or count is None or count <= self._said[folder]:

@@ -1,7 +1,6 @@
 """Which mpirun, which libmpi, and the flags that each version needs.
 
-Open MPI 5 (with ULFM) and 4.1 share their ABI, so that the same programs run under both; what must not happen is
-one's mpirun with the other's library.
+Open MPI 5 (with ULFM) and 4.1 share their ABI, so the same programs run under both. But mpirun and the library must be of the same version.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ def check_mixture(mpi: Mpi, library_path: str) -> None:
 
 @dataclass(frozen=True)
 class Layout:
-    """What to start where."""
+    """Which programs to start on which hosts."""
 
     servers: int
     trainers: int
@@ -165,7 +164,7 @@ class Layout:
         return [(host, len(list(same))) for host, same in itertools.groupby(hosts)]
 
     def places_on_each(self, count: int) -> list[tuple[str | None, int]]:
-        """Where what waits on every host goes, ``count`` on each."""
+        """Return the hosts of the ranks that wait on every host, ``count`` on each."""
         if not self.is_remote:
             return [(None, count)]
         return [(host, count) for host in dict.fromkeys(itertools.islice(self._turns(), len(self.slots())))]
@@ -182,7 +181,7 @@ class Layout:
         return [(host or "").rpartition("@")[2] for places in self.all_places() for host, count in places for _ in range(count)]
 
     def slots(self) -> dict[str, str]:
-        """The hosts, and what ``--host`` takes for each: its name, and its slots if any are given."""
+        """Return the hosts with their arguments for ``--host``: the name, and the slots if they are given."""
         if self.hostfile:
             try:
                 lines = Path(self.hostfile).read_text(errors="replace").splitlines()
@@ -240,16 +239,16 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
     flags = ["--oversubscribe", "--bind-to", "none"]
     if os.geteuid() == 0:
         flags.append("--allow-run-as-root")
-    # Deaths are reported under 5; both let the living go on until they have said what happened.
+    # Version 5 reports deaths. Both versions let living ranks go on until they have told what happened.
     flags += ["--with-ft", "ulfm"] if mpi.major >= 5 else ["--enable-recovery"]
-    # On one host ranks talk over shared memory alone: MPI's part for TCP listens on all interfaces, whatever it is told.
+    # On one host ranks talk over shared memory alone, because MPI's TCP part listens on all interfaces in any case.
     for key, value in (("pml", "ob1"), ("btl", "self,vader" + ",tcp" * layout.is_remote), ("mpi_yield_when_idle", "1")):
         flags += ["--mca", key, value]
     if mpi.major < 5:
         flags += ["--mca", "odls_base_sigkill_timeout", "0"]
     if layout.is_remote:
         option, starter = ("--prtemca", "ssh") if mpi.major >= 5 else ("--mca", "rsh")
-        # Whatever schedules jobs here: the hosts are those that are named, and are reached by the agent.
+        # Ignore the scheduler of this machine: the hosts are the named ones, and the agent reaches them.
         settings = (("plm", starter), ("ras", "^slurm"), (f"plm_{starter}_agent", layout.ssh), ("oob_tcp_keepalive_time", "3"), ("oob_tcp_keepalive_intvl", "1"), ("oob_tcp_keepalive_probes", "3"))
         flags += [word for pair in settings for word in (option, *pair)]
         flags += _network_flags(mpi, layout)

@@ -1,10 +1,10 @@
-"""Numbers in what others have written, who may have been killed while they wrote."""
+"""Numbers in files of ranks, which may have been killed while they wrote."""
 
 from __future__ import annotations
 
 from typing import Any
 
-_MOST = 1e18                           # what is greater was never counted
+_MOST = 1e18                           # no counter ever reaches more
 
 
 def number_of(value: Any, default: float = 0.0) -> float:
@@ -23,7 +23,7 @@ def whole_of(value: Any, default: int = 0) -> int:
 
 
 def numbers_of(values: Any) -> list[float]:
-    """Return a list's numbers, with zeros for what is none; of what is no list none."""
+    """Return a list's numbers, with zeros for other entries; an empty list for anything else."""
     return [number_of(value) for value in values] if isinstance(values, list) else []
 
 

@@ -1,10 +1,10 @@
-"""Where all output of a job goes: rows that ranks print, and the launcher's own, to two files, mostly descriptors 1 and 2.
+"""Where all output of a job goes: rows of the ranks and of the launcher, to two files, mostly descriptors 1 and 2.
 
-One thread reads the pipes of the ranks and writes to the files, a whole row at a time. The launcher's other work never waits for a
-reader of the output: it hands over what it has to say. When a file takes no more, the ranks' pipes are not read, and ranks that print
-wait, as any program does whose output is not read.
+One thread reads the pipes of the ranks and writes to the files, a whole row at a time. The launcher's other work never waits for a reader
+of the output: it hands its rows over. When a file takes no more, the ranks' pipes are not read. Ranks that print then wait, as any program
+does whose output is not read.
 
-What must stay true: this thread alone writes; it writes to a file that takes at least that much, so that it never waits either.
+What must stay true: this thread alone writes. It writes to a file only as much as the file takes, so it never waits either.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _ERASE = b"\r\x1b[K"
 _FULL = 1 << 18                        # bytes that wait to be written to one file: no more is read for it
 _PIECE = 4096                          # PIPE_BUF: a pipe that is ready takes as much without a wait
 _HALF, _LONG = 1.0, 1 << 20            # a row without an end is shown after so many seconds, or bytes
-_TO_COUNT = 1.0                        # seconds to read what nobody takes any more
+_TO_COUNT = 1.0                        # seconds to read output that is not taken any more
 LAUNCHER = "launcher"                  # the source of its own rows
 
 
 class Target:
-    """A file, and what is to be written to it. A terminal may have a line at its bottom, below all rows."""
+    """A file, and the output for it. A terminal may have a line at its bottom, below all rows."""
 
     def __init__(self, fd: int, name: str) -> None:
         self.fd, self.name = fd, name
@@ -43,7 +43,7 @@ class Target:
         self.is_dead = False                           # nothing can be written any more
         self.has_reader = True                         # False: a pipe whose reader is gone
         self.is_wanted = True                          # False: a terminal that the job outlives, as SIGHUP was ignored
-        self._waiting: deque[tuple[bytes, int]] = deque()      # what to write, and the ranks' rows in it
+        self._waiting: deque[tuple[bytes, int]] = deque()      # the waiting output, and the ranks' rows in it
         self._size = 0
         self._open: object = None                      # the source of the row that has no end yet
         self._piece = _piece_of(fd)
@@ -101,7 +101,7 @@ class Target:
             self._waiting.popleft()
 
     def _fail(self, error: OSError) -> None:
-        """What waits is lost. A disk may have room again later; a reader that is gone never comes back."""
+        """Drop the waiting output. A disk may have room again later; a reader that is gone never comes back."""
         self.has_reader = error.errno != errno.EPIPE
         self.is_wanted = not (error.errno == errno.EIO and stat.S_ISCHR(os.fstat(self.fd).st_mode))
         self.give_up(error.strerror or str(error), is_dead=not (self.has_reader and self.is_wanted))
@@ -122,7 +122,7 @@ def _piece_of(fd: int) -> int:
 
 @dataclass(eq=False)
 class Source:
-    """What prints to one of the files, a rank mostly. A row waits here for its end."""
+    """A source of output for one of the files, mostly a rank. A row waits here until it is complete."""
 
     target: Target
     prefix: bytes = b""
@@ -179,7 +179,7 @@ class Outlet:
         self._do(lambda: self._pipes.update({fd: source}))
 
     def feed(self, source: Source, text: bytes, taken: Callable[[int], None]) -> None:
-        """Take what a source prints that is read elsewhere. ``taken`` gets its length when there is room for more."""
+        """Take output of a source that is read elsewhere. ``taken`` is called with its length when there is room for more."""
         self._do(lambda: self._fed.append((source, text, taken)))
 
     def has_reader(self) -> bool:
@@ -287,7 +287,7 @@ class Outlet:
                 self._tasks.get_nowait()()
 
     def _take_fed(self, now: float) -> bool:
-        """Take what was fed and there is room for. Return whether there was anything."""
+        """Take fed output as far as there is room. Return whether there was any."""
         waiting, self._fed = self._fed, deque()
         for source, text, taken in waiting:
             if source.target.is_full():

@@ -1,10 +1,10 @@
-"""The pipes through which ranks print: two for each rank, in the job's folder on the rank's host. Imports nothing of the package, because
-the agent of another host uses it too.
+"""The pipes for the ranks' output: two for each rank, in the job's folder on the rank's host.
 
-mpirun could forward what ranks print. It does not notice when its own connections hang, and ends the job well with output lost. So
-rank.sh puts the pipes in the place of a rank's descriptors 1 and 2, and becomes the rank's program.
+This file imports nothing of the package, because the agent of another host uses it too. mpirun could forward the output. But it does not
+notice when its own connections hang, and then ends the job well with output lost. So rank.sh puts the pipes in the place of a rank's
+descriptors 1 and 2, and becomes the rank's program.
 
-What must stay true: the reader holds each pipe before mpirun starts, so that no rank waits for its reader.
+What must stay true: the reader opens each pipe before mpirun starts, so no rank waits for its reader.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 NAMES = {1: "stdout", 2: "stderr"}
-MOST = 1 << 16                         # bytes that are read at a time: what a pipe holds
+MOST = 1 << 16                         # bytes that are read at a time: the size of a pipe
 
 WRAPPER = ("/bin/sh", str(Path(__file__).with_name("rank.sh")))      # starts a rank's program
 
@@ -26,13 +26,13 @@ def make(folder: Path, ranks: Iterable[int]) -> dict[int, tuple[int, int]]:
         for target, name in NAMES.items():
             path = folder / f"{name}.{rank}"
             os.mkfifo(path, 0o600)
-            # For writing, too: a pipe whose last writer is gone would be readable for ever.
+            # Open it for writing, too: a pipe without writers would be readable for ever.
             opened[os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)] = rank, target
     return opened
 
 
 def read(fd: int, most: int = MOST) -> bytes | None:
-    """Return what there is: b"" at the end, None for nothing yet."""
+    """Return the bytes in the pipe: b"" at the end, None for none yet."""
     try:
         return os.read(fd, most)
     except BlockingIOError:

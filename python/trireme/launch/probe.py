@@ -1,4 +1,4 @@
-"""How fast the ways between hosts are: ``trireme-pserver --probe`` under the launcher, and what its numbers say."""
+"""Measure the ways between hosts by ``trireme-pserver --probe`` under the launcher, and judge the numbers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MEASURES = (Measure("latency of 8 bytes", lambda way: way.latency, "us", False),
 
 @dataclass
 class Report:
-    """What a probe has found."""
+    """The result of a probe."""
 
     hosts: list[str] = field(default_factory=list)     # of each rank
     versions: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Report:
                 yield head.rjust(width) + "".join(cells.get((a, b), "-").rjust(width) for b in range(len(heads)))
 
     def findings(self, slack: float = SLACK) -> list[str]:
-        """What is wrong: other versions, and ways that are slower than the best of their kind (within a host, between hosts)."""
+        """Return what is wrong: different versions, and ways that are slower than the best of their kind (within a host, between hosts)."""
         found = [f"{self.name(rank)} has Trireme {version}, {self.name(0)} has {self.versions[0]}: install the same on all hosts"
                  for rank, version in enumerate(self.versions) if version != self.versions[0]]
         for is_local in (True, False):
@@ -97,7 +97,7 @@ class Report:
 
 
 def read(text: str) -> Report:
-    """Understand what ``trireme-pserver --probe`` prints."""
+    """Parse the output of ``trireme-pserver --probe``."""
     report = Report()
     for found in re.finditer(r"^probe rank \d+ host (\S+) version (\S+)$", text, re.M):
         report.hosts.append(found[1])

@@ -1,4 +1,4 @@
-"""The programs that ranks run: the two of this package, and what trains: a script, or a saved job."""
+"""The programs that ranks run: the two programs of this package, and a script or a saved job."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def _program(name: str, variable: str) -> str:
 
 
 def _package() -> Path:
-    """The folder where what is compiled was built or installed."""
+    """The folder where the compiled files were built or installed."""
     core = importlib.util.find_spec("trireme._core")
     return Path(core.origin if core and core.origin else __file__).parent
 
 
 def loopback_library() -> str | None:
-    """Return what makes mpirun listen on this host alone: pserver/transport/loopback.c."""
+    """Return the library that makes mpirun listen on this host alone: pserver/transport/loopback.c."""
     path = _package() / "trireme_loopback.so"
     return str(path) if path.exists() else None
 
@@ -60,7 +60,7 @@ def is_saved_job(path: str | Path) -> bool:
 
 
 def trainer_command(script: Sequence[str]) -> list[str]:
-    """Return what a trainer runs: a Python script, or a saved job, with its arguments."""
+    """Return a trainer's command: a Python script, or a saved job, with its arguments."""
     if script and is_saved_job(script[0]):
         return [trainer_program(), *script]
     if not script or not Path(script[0]).is_file():
@@ -77,7 +77,7 @@ def as_words(script: Sequence[str]) -> list[str]:
 
 
 def standby_command(script: Sequence[str]) -> list[str]:
-    """Return what a standby runs that may become a trainer: a script's, or a saved job's."""
+    """Return the command of a standby that may become a trainer, of a script or of a saved job."""
     return [trainer_program(), "--standby", *script] if is_saved_job(script[0]) else [sys.executable, "-m", "trireme.launch.standby", *as_words(script)]
 
 

@@ -78,7 +78,7 @@ def _plural(count: int, of: int, noun: str) -> str:
 
 
 class _Told(NamedTuple):
-    """What a rank has said of itself."""
+    """The newest figures of a rank."""
 
     rank: int
     role: str
@@ -182,7 +182,7 @@ class Progress:
 
     @staticmethod
     def _staleness(servers: list[_Told]) -> list[str]:
-        """In mode sync there is none."""
+        """Mode sync has no staleness."""
         bins = add_bins(one.staleness for one in servers)
         if not any(bins[1:]):
             return []

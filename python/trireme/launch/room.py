@@ -1,4 +1,4 @@
-"""How many ranks a host can hold, by the least that each takes of what is limited there: known before anything is started."""
+"""How many ranks a host can hold, by the least that each rank needs of each limited resource: known before anything is started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OWN_FILES = 20                        # of mpirun
 
 
 def check(ranks: int) -> None:
-    """Refuse a job of more ranks on this host than it can hold, by name of what there is too little of."""
+    """Refuse a job with more ranks on this host than it can hold; the message names the scarce resource."""
     most, what = min(_limits())
     if ranks > most:
         raise InvalidArgumentError(f"trireme launch: {ranks} ranks on this host, which can hold {most} at most, by its {what}")

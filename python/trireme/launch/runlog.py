@@ -27,7 +27,7 @@ class RunLog:
         return {} if self.folder is None else {"TRIREME_LOG": str(self.folder)}
 
     def begin(self, **fields: Any) -> None:
-        """Make the folder; what an earlier job has left there under the names of logs goes."""
+        """Make the folder, and remove the logs of an earlier job."""
         if self.folder is None:
             return
         try:

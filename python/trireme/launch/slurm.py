@@ -28,7 +28,7 @@ _COUNT = re.compile(r"(\d{1,9})(?:\(x(\d{1,9})\))?")
 
 @dataclass(frozen=True)
 class Allocation:
-    """What Slurm has given a job, in its words."""
+    """The job's allocation, in Slurm's words."""
 
     job: str
     nodes: str                         # "n[01-03],gpu7"
@@ -62,12 +62,13 @@ def allocation(environ: Mapping[str, str]) -> Allocation | None:
     if is_step and environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
         raise InvalidArgumentError(f"trireme launch: srun has started it {environ['SLURM_STEP_NUM_TASKS']} times, and each would start "
                                    "a job of its own: start it once, in a batch script or a shell of salloc, without srun")
-    # In a step the tasks are those of the step.
+    # In a step: the tasks of the step.
     return Allocation(job, nodes, "" if is_step else environ.get("SLURM_TASKS_PER_NODE", ""))
 
 
 def _is_here(names: list[str], environ: Mapping[str, str]) -> bool:
-    """Whether that is this node alone. Slurm's daemon says so to what it starts; a shell of salloc stays on the host where that was called."""
+    """Return whether the allocation is this node alone. Slurm's daemon says so to the processes that it starts. A shell of salloc stays on
+    the host where salloc was called."""
     is_ours = "SLURMD_NODENAME" in environ or socket.gethostname().split(".")[0] == names[0].split(".")[0]
     return len(names) == 1 and is_ours
 
@@ -92,7 +93,7 @@ def expand_nodes(text: str) -> list[str]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The words between commas, but for those in brackets."""
+    """Split at commas, except inside brackets."""
     words = re.findall(r"(?:[^,\[\]\s]|\[[^\[\]]*\])+", text)
     if not words or ",".join(words) != text:
         raise _wrong("nodes", text, "is none")

@@ -23,7 +23,7 @@ def main() -> int:
         print(__doc__, file=sys.stderr)
         return 2
     host, *words = sys.argv[1:]
-    # Who waits for a node that is gone would wait for as long as Slurm does.
+    # Waiting for a node that is gone would take as long as Slurm waits.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     shell = pwd.getpwuid(os.geteuid()).pw_shell or "/bin/sh"
     command = ["srun", *_OPTIONS, f"--nodelist={host}", shell, "-c", " ".join(words)]

@@ -34,8 +34,8 @@ from .watch import Failure, Ranks
 
 _NO_READER, _UNREAD = 128 + signal.SIGPIPE, "nobody reads any more what it prints"
 _STOPPED = os.EX_TEMPFAIL              # start it again
-_TO_END = 0.7                          # seconds for the living to say what happened and to end by themselves
-_TO_EXPLAIN = 6.0                      # for another host to say what happened, or to be known as lost
+_TO_END = 0.7                          # seconds in which living ranks may report and end by themselves
+_TO_EXPLAIN = 6.0                      # seconds in which another host must report, or is known to be lost
 _TO_SAVE = 600.0                       # for a last checkpoint
 _TO_LISTEN = 10.0                      # for a job that starts to come so far that it can be asked for a checkpoint
 _TO_STOP = 2.0                         # for mpirun, told to stop
@@ -99,22 +99,22 @@ def near(folder: str) -> str:
 
 @dataclass
 class States:
-    """What servers have left in the memory of the hosts, and whether it can be used."""
+    """The servers' state in the memory of the hosts, and whether it can be used."""
 
     servers: set[str] = field(default_factory=set)     # hosts, besides this one, that have had a server
     has_replicas: bool = False         # all servers had one
-    outdated: set[str] = field(default_factory=set)    # hosts where one died: what it left there is old; "": this one
+    outdated: set[str] = field(default_factory=set)    # hosts where a server died: the state there is old; "" is this host
     lost: set[str] = field(default_factory=set)        # hosts that have had a server, when it was asked last
     number: int = 0
 
     def note(self, ranks: Ranks, has_replicas: bool) -> None:
-        """These ranks were the job's, which is over or will be started again."""
+        """Note the ranks of the job, which is over or will be started again."""
         self.servers |= ranks.server_hosts()
         self.has_replicas, self.outdated = has_replicas, ranks.outdated_replicas(self.outdated)
 
     def usable(self, lost: set[str]) -> int:
-        """Return a number that is another one when nothing may be found: what a server had on a lost host is gone, unless its
-        replica has it, and where one server finds nothing no other one may find anything."""
+        """Return a number that changes when servers must not find any state. A server's state on a lost host is gone, unless its replica
+        has it. And where one server finds no state, no other server may find any."""
         gone = lost & self.servers
         if gone - self.lost and (not self.has_replicas or self.outdated - lost):
             self.number += 1
@@ -124,7 +124,7 @@ class States:
 
 @dataclass
 class _StopRequest:
-    """That the job ends, said by a signal: after a checkpoint, if it keeps them and the signal leaves time for one."""
+    """A signal asks for the job's end: after a checkpoint, if the job keeps them and the signal leaves time for one."""
 
     caught: list[int]                  # signals, as they come
     keeps: bool
@@ -144,7 +144,7 @@ class _StopRequest:
         can_ask = ranks.all_listen()                   # a script may have chosen to keep checkpoints itself
         if len(self.caught) > 1 or number not in (signal.SIGTERM, signal.SIGUSR1) or not (self.keeps or can_ask):
             return Failure(128 + number, f"stopped by {name}")
-        if can_ask and (not self.asked or len(ranks.replacements()) > self.replacements):      # a replacement knows nothing of what the dead one was asked
+        if can_ask and (not self.asked or len(ranks.replacements()) > self.replacements):      # a replacement does not know of it
             if not self.asked:
                 hosts.note_asked(name)
             self.asked, self.replacements = self.asked or now, len(ranks.replacements())
@@ -191,7 +191,7 @@ def _precision(name: str | None) -> str | None:
 
 
 class Launch:
-    """What to run and how: one job."""
+    """One job: its programs and options."""
 
     def __init__(self, layout: Layout, script: Sequence[str], *, mpirun: str | None = None,
                  timeout: float | None = None, tag_output: bool = False, server_options: Sequence[str] = (),
@@ -211,7 +211,7 @@ class Launch:
         if layout.replicas and not layout.all_replicas:
             raise InvalidArgumentError("trireme launch: --replicas 1: a replica is to be on another host than its server, and "
                                        "there is one host, whose memory outlives its processes without one")
-        if not layout.is_remote:                       # what other hosts can hold they know alone
+        if not layout.is_remote:                       # each other host knows its own limits
             room.check(layout.servers + layout.trainers + layout.standbys)
         if restarts < 0:
             raise InvalidArgumentError(f"trireme launch: {restarts} restarts")
@@ -232,12 +232,12 @@ class Launch:
         self.trainer = trainer_command(script)
         if standbys_for not in ("all", "servers"):
             raise InvalidArgumentError(f"trireme launch: --standbys-for {standbys_for}; all and servers are possible")
-        # Under 4.1 a death may leave those who live waiting inside MPI: there the job is rather started again.
+        # Under 4.1 a death may leave living ranks waiting inside MPI, so the job is started again.
         self.standby = standby_command(script) if standbys_for == "all" and self.mpi.major >= 5 else []
         if mode and is_saved_job(script[0]):
             raise InvalidArgumentError(f"trireme launch: --mode {mode}: {script[0]} was saved with its mode, since its programs depend on "
                                        "it: give save_job another one")
-        self.output: IO[bytes] | None = None           # where what ranks print goes, if not where our own does
+        self.output: IO[bytes] | None = None           # the file for the ranks' output, if it is not our own
 
     # -- what is started ---------------------------------------------------------------------------------------
 
@@ -330,7 +330,7 @@ class Launch:
         return Failure(os.EX_IOERR, "; ".join(lost)) if lost and failure is None else failure
 
     def _attempts(self, state: str, hosts: Hosts, caught: list[int]) -> tuple[Failure | None, list[str]]:
-        """Start the job, as often as it takes. Return why it failed at last, or None, and what its ranks said of that."""
+        """Start the job, as often as needed. Return why it failed at last, or None, and the ranks' words about that."""
         before = self.checkpoints.found()
         for attempt in range(self.restarts + 1):
             failure, told = self._attempt(attempt, state, hosts, self.checkpoints.found() != before, caught)
@@ -343,8 +343,8 @@ class Launch:
         return failure, told
 
     def _attempt(self, attempt: int, state: str, hosts: Hosts, has_saved: bool, caught: list[int]) -> tuple[Failure | None, list[str]]:
-        """Start the job once; with a checkpoint of an earlier attempt from there, where servers have lost their state.
-        Return why it failed, or None, and what its ranks say of that."""
+        """Start the job once. Where servers have lost their state, it begins at a checkpoint of an earlier attempt. Return why it failed,
+        or None, and the ranks' words about that."""
         with self._folders() as (folder, scratch, shared):
             self.layout = hosts.begin(self.layout, folder, shared)
             for text in hosts.news():
@@ -369,7 +369,7 @@ class Launch:
 
     @contextlib.contextmanager
     def _folders(self) -> Iterator[tuple[str, str | None, str | None]]:
-        """The folder where ranks say how they ended; those where MPI keeps its files. The same on all hosts."""
+        """Return the folder where ranks say how they ended, and the folders where MPI keeps its files. They are the same on all hosts."""
         name = f"{_PREFIX_HOSTS if self.layout.is_remote else _PREFIX}{os.getpid()}-"
         places = [tempfile.gettempdir()] + ["/dev/shm"] * os.access("/dev/shm", os.W_OK)
         folders = [tempfile.mkdtemp(prefix=name, dir=place) for place in places]
@@ -426,7 +426,7 @@ class Launch:
 
     @staticmethod
     def _stop(mpirun: subprocess.Popen[bytes], ranks: Ranks, seconds: float) -> None:
-        """End what is left of the job; mpirun has so long to end by itself."""
+        """End the rest of the job; mpirun has so many seconds to end by itself."""
         if mpirun.poll() is None:
             mpirun.send_signal(signal.SIGTERM)
         ranks.kill(_TO_STOP)
@@ -457,12 +457,12 @@ _libc = ctypes.CDLL(None)
 
 
 def _end_with_us() -> None:
-    """Of mpirun's process: end when the launcher does, however it ends; ranks end with mpirun."""
+    """For mpirun's process: end when the launcher ends, in whatever way. Ranks end with mpirun."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _remove_stale() -> None:
-    """Remove what launchers left that were killed themselves."""
+    """Remove the files of launchers that were killed."""
     for place in (tempfile.gettempdir(), "/dev/shm"):
         agents.remove_stale(Path(place))
     for place, prefix in ((tempfile.gettempdir(), _PREFIX), ("/dev/shm", _PREFIX), ("/dev/shm", _STATE)):
@@ -478,7 +478,7 @@ def _remove_stale() -> None:
 
 
 def _remove_state(name: str) -> None:
-    """Remove what servers have kept in memory."""
+    """Remove the servers' state from memory."""
     for path in Path("/dev/shm").glob(f"{name}*"):
         with contextlib.suppress(OSError):
             path.unlink()

@@ -1,7 +1,7 @@
-"""The ranks of a job, seen from outside: who has started, who has ended, and whether well.
+"""The ranks of a job, seen from outside: which have started, which have ended, and whether they ended well.
 
-mpirun's exit code says nothing of a job that survives deaths. A rank that has left its job well has written a file;
-one whose script failed has written why. A process that is gone without either has died.
+mpirun's exit code says nothing of a job that survives deaths. A rank that has left its job well has written a file. A rank whose script
+failed has written the reason. A process that is gone without either has died.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Left(NamedTuple):
 
 @dataclass
 class Failure:
-    """Why a job failed: the exit code to end with, and what to say."""
+    """Why a job failed: the exit code, and the message."""
 
     code: int
     text: str
@@ -51,7 +51,7 @@ class Failure:
 
 @dataclass
 class Ranks:
-    """Ranks under ``mpirun``, the process of that id, whose files are in ``folder``."""
+    """The ranks under ``mpirun`` (a process id), which write their files into ``folder``."""
 
     mpirun: int
     folder: Path
@@ -105,7 +105,7 @@ class Ranks:
         return len(self.known) == self.size and not any(one.gone for one in self.known.values())
 
     def are_all_gone(self) -> bool:
-        """Whether the processes of all ranks have ended, but for those that the others went on without."""
+        """Return whether the processes of all ranks have ended, except ranks whose death the others survived."""
         return all(one.gone or self.is_lost(one.rank) for one in self.known.values())
 
     def _note(self, pid: int) -> None:
@@ -130,7 +130,7 @@ class Ranks:
         return {one.host for one in self.known.values() if one.host and one.rank < self.servers}
 
     def note_gone(self, rank: int, status: int | None = None) -> None:
-        """It has ended, with this status."""
+        """Note that the rank has ended with this status."""
         if rank in self.known:
             self.known[rank].status = status
             self.known[rank].gone = self.known[rank].gone or self.looks
@@ -205,8 +205,8 @@ class Ranks:
         return outdated
 
     def all_listen(self) -> bool:
-        """Whether a signal that asks for a checkpoint finds nobody unprepared, whom it would end: all have joined, and those trainers
-        listen that are not lost, of whom there is one."""
+        """Return whether a signal that asks for a checkpoint would end no rank: all ranks have joined, and all trainers that are not lost,
+        at least one, listen to it."""
         trainers = (*range(self.servers, self.servers + self.trainers), *self.replacements())
         return (not self.all_lost() and all(self._has("joined", rank) for rank in range(self.size))
                 and all(self._has("listens", rank) or self.has_left(rank) for rank in trainers))
@@ -216,7 +216,7 @@ class Ranks:
         return any(self._has("asked", rank) for rank in range(self.servers, self.size))
 
     def news(self) -> list[str]:
-        """What there is to say of ranks that were lost since the last call, or ended by the kernel."""
+        """Return messages about ranks that were lost, or ended by the kernel, since the last call."""
         lost = [rank for rank in range(self.size) if rank not in self.counted and self.is_lost(rank)]
         self.counted.update(lost)
         replacements = {rank: trainer for rank, trainer in self.replacements().items() if rank not in self.greeted}
@@ -248,7 +248,7 @@ class Ranks:
         return (self.folder / f"{what}.{rank}").read_text(errors="replace")
 
     def told(self) -> list[str]:
-        """What ranks have said of the job's failure: mostly one line. It is the launcher's to print."""
+        """Return the ranks' words about the job's failure, mostly one line, for the launcher to print."""
         paths = [self.folder / f"told.{rank}" for rank in range(self.size)]
         return [path.read_text(errors="replace") for path in paths if path.exists()]
 
@@ -280,19 +280,19 @@ class Ranks:
         return None
 
     def _unseen(self) -> list[int]:
-        """Who ended between two looks."""
+        """Find the ranks that ended since the last look."""
         if not self.known or len(self.known) == self.size or time.monotonic() - self.grown < _TO_APPEAR:
             return []
         return [rank for rank in range(self.size) if rank not in self.known and not self.has_left(rank)]
 
     def _slow(self) -> list[int]:
-        """For whom the others have waited in vain: those who lived when that was said, and had not asked MPI to join."""
+        """Return the ranks for which the others waited in vain: they lived when that was reported, and had not asked MPI to join."""
         if not self.slow and not self.has_run_before and any(self._has("late", rank) for rank in range(self.size)):
             self.slow = sorted(one.rank for one in self.known.values() if not one.gone and not self._has("joins", one.rank))
         return self.slow
 
     def has_death(self) -> bool:
-        """Whether it was a death, by what the ranks say: one says so, or none says anything."""
+        """Return whether the job failed by a death, by the ranks' words: one says so, or none says anything."""
         if any(self._has("failed", rank) for rank in range(self.size)):
             return False
         has_told = any(self._has("told", rank) for rank in range(self.size))
@@ -317,12 +317,12 @@ class Ranks:
         return f"{where}, {how} before it had joined the job"
 
     def _suspicion(self, one: Rank) -> tuple[int, bool, bool, bool]:
-        """The first that ended is to blame. Of several found at once it is rather one that never joined, one that was not killed (mpirun
-        kills the others of such a one), and a script."""
+        """The rank that ended first is to blame. Of several found at once, prefer one that never joined, one that was not killed (mpirun
+        kills the others), and a script."""
         return one.gone, self._has("joined", one.rank), ends.is_signal(one.status), one.rank < self.servers
 
     def kill(self, seconds: float) -> None:
-        """End those of this host that still live, and wait so long at most until they are gone."""
+        """Kill the ranks of this host that still live, and wait at most so long until they are gone."""
         self.look(0.0)                             # one may have started since
         here = [(one, one.fd) for one in self.known.values() if one.fd is not None]
         for _, fd in here:
