@@ -155,7 +155,7 @@ static tr_status join(const running *r)
     return status;
 }
 
-static tr_status find_cut(running *r)
+static tr_status find_partition(running *r)
 {
     char   known[128] = "";
     size_t used = 0;
@@ -293,7 +293,7 @@ static tr_status run_all(running *r, tr_saved_job_watcher watcher, void *payload
 {
     TR_TRY(tr_dist_init());
     if (r->job)
-        TR_TRY(find_cut(r));
+        TR_TRY(find_partition(r));
     /* Mistakes in the data files are found before other trainers wait for this one. */
     TR_TRY(prepare_data(r));
     TR_TRY(prepare_programs(r));

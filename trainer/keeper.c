@@ -28,7 +28,7 @@ static int64_t steps_of(const tr_keeper *k)
     return k->first + k->kept + k->made;
 }
 
-static bool is_teller(const tr_keeper *k)
+static bool is_first_trainer(const tr_keeper *k)
 {
     return !k->job || tr_job_index(k->job) == 0;
 }
@@ -37,7 +37,7 @@ static bool is_teller(const tr_keeper *k)
 
 static void say_where(const tr_keeper *k, const char *refused)
 {
-    if (!is_teller(k))
+    if (!is_first_trainer(k))
         return;
     if (refused)
         fprintf(stderr, "trireme: %s: the checkpoint before it is taken\n", refused);
@@ -80,7 +80,7 @@ static tr_status find_place(tr_keeper *k)
         TR_TRY(open_newest(k));
         tr_checkpoint_place(&place, k->from, index);
     }
-    if (k->origin != TR_ORIGIN_SERVERS && k->job && is_teller(k))
+    if (k->origin != TR_ORIGIN_SERVERS && k->job && is_first_trainer(k))
         tr_beginning_write(folder, k->from);
     k->first = place.steps;
     return TR_OK;
@@ -95,7 +95,7 @@ static tr_status find_origin(tr_keeper *k)
         TR_TRY(tr_job_resumed(k->job, &have_state, &kept));
     k->kept = k->job ? kept * k->policy->period : 0;
     have_state |= k->job && tr_job_is_replacement(k->job);
-    if (is_teller(k))
+    if (is_first_trainer(k))
         TR_TRY(tr_checkpoint_claim(k->desc->checkpoints.folder, !have_state));
     k->origin = tr_checkpoint_origin_of(have_state, k->desc->checkpoints.resume, newest(k) >= 0);
     return find_place(k);
@@ -109,7 +109,7 @@ static void make_policy(tr_keeper *k)
     k->checkpoints = tr_checkpoint_policy_new(&(tr_checkpoint_start){
         .every_steps = o->every_steps, .every_seconds = o->every_seconds, .first = k->first, .kept = k->kept,
         .resumed = k->origin == TR_ORIGIN_CHECKPOINT ? tr_checkpoint_step(k->from) : -1, .newest = have_state ? -1 : newest(k),
-        .servers_have_state = have_state, .is_maker = is_teller(k) && !have_state, .can_lag = k->job && k->policy->snapshots_all}, tr__now());
+        .servers_have_state = have_state, .is_maker = is_first_trainer(k) && !have_state, .can_lag = k->job && k->policy->snapshots_all}, tr__now());
 }
 
 tr_status tr_keeper_init(tr_keeper *keeper, const tr_saved_job_desc *desc, const tr_saved_partition *partition, const tr_policy *policy, tr_job *job,
@@ -186,7 +186,7 @@ tr_status tr_keeper_load(const tr_keeper *keeper)
             continue;
         if (s->kind != TR_STATE_TABLE)
             TR_TRY(load_array(keeper, s->name));
-        else if (is_teller(keeper))                    /* the servers get its rows from here */
+        else if (is_first_trainer(keeper))                    /* the servers get its rows from here */
             TR_TRY(load_table(keeper, s->name));
     }
     return TR_OK;
@@ -223,7 +223,7 @@ void tr_keeper_fill(const tr_keeper *keeper, tr_job_spec *spec, tr_job_value *va
     }
     spec->checkpoints = keeper->desc->checkpoints.folder;
     spec->first_step = spec->first_run = keeper->first;
-    if (keeper->origin == TR_ORIGIN_CHECKPOINT && is_teller(keeper))
+    if (keeper->origin == TR_ORIGIN_CHECKPOINT && is_first_trainer(keeper))
         spec->tasks = tr_checkpoint_tasks(&spec->tasks_size, keeper->from);
 }
 

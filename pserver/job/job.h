@@ -57,7 +57,7 @@ typedef struct tr__keys {
 } tr__keys;
 
 /* Memory for one direction. Data under way lie there until their ticket is done. */
-typedef struct tr__rows_way {
+typedef struct tr__rows_transfer {
     tr_keyset       set;
     uint32_t       *number;           /* of each key among the different ones */
     uint32_t       *place;            /* of each different key in the order of the servers */
@@ -75,15 +75,15 @@ typedef struct tr__rows_way {
     uint64_t        step;             /* the step that the rows are for */
     uint64_t        clock;            /* steps of all trainers that are in the pulled rows (mode ssp) */
     bool            is_new;           /* they are to be kept when they have come */
-} tr__rows_way;
+} tr__rows_transfer;
 
 typedef struct tr__job_table {
     char        *name;
     tr_dtype     dtype;
     int64_t      width, row_bytes;
     bool         is_pushed;           /* in the step that is being made */
-    tr__rows_way way[3];
-    tr__rows_way *pull, *next, *push; /* of them; next: for the step that comes */
+    tr__rows_transfer transfer[3];
+    tr__rows_transfer *pull, *next, *push; /* of them; next: for the step that comes */
     bool         is_prefetched;       /* `pull` has the keys that this step's lookups want */
     int64_t      taken;               /* of its keys, by lookups of this step */
     bool         next_is_asked;       /* its rows are here, or on their way */

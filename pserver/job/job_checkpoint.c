@@ -30,7 +30,7 @@ struct tr__checkpointer {
     atomic_uint  bell;                /* wakes the owner when the background thread ends, and the background thread when the servers have answered */
     atomic_bool  is_initiator, is_over, has_more;       /* that it is this trainer; that the last one is made; see tr_job_last */
     order        order;
-    atomic_bool  is_asked, is_answered;    /* by the servers, of this cut and not of the one before */
+    atomic_bool  is_asked, is_answered;    /* by the servers, for this snapshot and not for the one before */
     bool         has_report;
     tr_status    status;
     char         text[2048];

@@ -155,8 +155,8 @@ tr_status tr__job_release_gradients(tr_job *job, bool *is_idle)
         TR_TRY(tr__job_send_block(job, i, b->held, is_unfit ? 0 : b->held_weight, i + 1 == job->block_count, NULL));
     }
     for (int i = 0; i < job->table_count; i++) {
-        tr__rows_way *way = job->table[i].push;
-        way->call.weight = is_unfit ? 0 : way->call.weight;
+        tr__rows_transfer *transfer = job->table[i].push;
+        transfer->call.weight = is_unfit ? 0 : transfer->call.weight;
         TR_TRY(tr__job_send_rows(job, i));
     }
     return TR_OK;

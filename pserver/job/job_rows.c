@@ -20,70 +20,70 @@ static int server_of(int64_t key, int servers)
     return tr__job_server_of_shard(tr_slots_shard(key), servers);
 }
 
-/* way->number, set, place and first from the keys. */
-static tr_status sort_keys(tr__rows_way *way, int servers, const int64_t *keys, int64_t count)
+/* Compute the transfer's number, set, place and first from its keys. */
+static tr_status sort_keys(tr__rows_transfer *transfer, int servers, const int64_t *keys, int64_t count)
 {
-    TR_TRY(tr_keyset_reset(&way->set, count));
-    TR_TRY(tr_buffer_reserve(&way->number, &way->number_capacity, (uint64_t)count, sizeof *way->number));
-    tr_keyset_add(&way->set, way->number, keys, count);
-    const uint32_t different = way->set.count;
-    TR_TRY(tr_buffer_reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
-    memset(way->first, 0, ((size_t)servers + 1) * sizeof *way->first);
+    TR_TRY(tr_keyset_reset(&transfer->set, count));
+    TR_TRY(tr_buffer_reserve(&transfer->number, &transfer->number_capacity, (uint64_t)count, sizeof *transfer->number));
+    tr_keyset_add(&transfer->set, transfer->number, keys, count);
+    const uint32_t different = transfer->set.count;
+    TR_TRY(tr_buffer_reserve(&transfer->place, &transfer->place_capacity, different, sizeof *transfer->place));
+    memset(transfer->first, 0, ((size_t)servers + 1) * sizeof *transfer->first);
     for (uint32_t i = 0; i < different; i++) {
-        way->place[i] = (uint32_t)server_of(way->set.keys[i], servers);
-        way->first[way->place[i] + 1]++;
+        transfer->place[i] = (uint32_t)server_of(transfer->set.keys[i], servers);
+        transfer->first[transfer->place[i] + 1]++;
     }
     for (int s = 0; s < servers; s++)
-        way->first[s + 1] += way->first[s];
+        transfer->first[s + 1] += transfer->first[s];
     for (uint32_t i = 0; i < different; i++)
-        way->place[i] = (uint32_t)way->first[way->place[i]]++;
-    memmove(way->first + 1, way->first, (size_t)servers * sizeof *way->first);     /* each has become the next one's */
-    way->first[0] = 0;
+        transfer->place[i] = (uint32_t)transfer->first[transfer->place[i]]++;
+    memmove(transfer->first + 1, transfer->first, (size_t)servers * sizeof *transfer->first);     /* each has become the next one's */
+    transfer->first[0] = 0;
     return TR_OK;
 }
 
 /* The same, taken from another table's keys that are equal. */
-static tr_status copy_sorted(tr__rows_way *way, int servers, const tr__rows_way *from)
+static tr_status copy_sorted(tr__rows_transfer *transfer, int servers, const tr__rows_transfer *from)
 {
     const uint64_t count = (uint64_t)from->asked.count, different = from->set.count;
 
-    TR_TRY(tr_keyset_copy(&way->set, &from->set));
-    TR_TRY(tr_buffer_reserve(&way->number, &way->number_capacity, count, sizeof *way->number));
-    TR_TRY(tr_buffer_reserve(&way->place, &way->place_capacity, different, sizeof *way->place));
-    memcpy(way->number, from->number, count * sizeof *way->number);
-    memcpy(way->place, from->place, different * sizeof *way->place);
-    memcpy(way->first, from->first, ((size_t)servers + 1) * sizeof *way->first);
+    TR_TRY(tr_keyset_copy(&transfer->set, &from->set));
+    TR_TRY(tr_buffer_reserve(&transfer->number, &transfer->number_capacity, count, sizeof *transfer->number));
+    TR_TRY(tr_buffer_reserve(&transfer->place, &transfer->place_capacity, different, sizeof *transfer->place));
+    memcpy(transfer->number, from->number, count * sizeof *transfer->number);
+    memcpy(transfer->place, from->place, different * sizeof *transfer->place);
+    memcpy(transfer->first, from->first, ((size_t)servers + 1) * sizeof *transfer->first);
     return TR_OK;
 }
 
-/* Whether these are the keys that the way has from `from` on, in their order. */
-static bool has_keys(const tr__rows_way *way, int64_t from, int64_t count, const int64_t *keys)
+/* Does the transfer have these keys from `from` on, in this order? */
+static bool has_keys(const tr__rows_transfer *transfer, int64_t from, int64_t count, const int64_t *keys)
 {
-    const tr__keys *asked = &way->asked;
+    const tr__keys *asked = &transfer->asked;
 
     return asked->key && from <= asked->count && count <= asked->count - from &&
            !memcmp(keys, asked->key + from, (size_t)count * sizeof *keys);
 }
 
-static bool is_asked(const tr__rows_way *way, int64_t count, const int64_t *keys)
+static bool is_asked(const tr__rows_transfer *transfer, int64_t count, const int64_t *keys)
 {
-    return count == way->asked.count && has_keys(way, 0, count, keys);
+    return count == transfer->asked.count && has_keys(transfer, 0, count, keys);
 }
 
 /* Sort the keys of a table's request. Several tables often ask for the same keys, so the tables before are compared first. */
-static tr_status sort_asked(const tr_job *job, int table, tr__rows_way *way)
+static tr_status sort_asked(const tr_job *job, int table, tr__rows_transfer *transfer)
 {
-    const tr__keys *asked = &way->asked;
+    const tr__keys *asked = &transfer->asked;
     const int       servers = tr_job_servers(job);
 
     for (int i = 0; i < table && asked->count; i++) {
         const tr__job_table *t = &job->table[i];
         if (is_asked(t->pull, asked->count, asked->key))
-            return copy_sorted(way, servers, t->pull);
+            return copy_sorted(transfer, servers, t->pull);
         if (is_asked(t->next, asked->count, asked->key))
-            return copy_sorted(way, servers, t->next);
+            return copy_sorted(transfer, servers, t->next);
     }
-    return sort_keys(way, servers, asked->key, asked->count);
+    return sort_keys(transfer, servers, asked->key, asked->count);
 }
 
 static tr_status check_call(const tr_job *job, int table, int64_t count, const char *call)
@@ -117,66 +117,66 @@ static bool find_known(const tr__job_table *t, void *out, int64_t key, uint64_t 
     return true;
 }
 
-/* Rows that are known here are copied to the end of the way's rows, others get places in the order of their servers. */
-static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_way *way)
+/* Cached rows are copied to the end of the transfer's rows; the others get places in the order of their servers. */
+static tr_status split_known(tr_job *job, tr__job_table *t, tr__rows_transfer *transfer)
 {
-    const uint32_t different = way->set.count;
+    const uint32_t different = transfer->set.count;
     const int      servers = tr_job_servers(job);
     uint32_t       known = 0;
 
-    TR_TRY(tr_buffer_reserve(&way->split, &way->split_capacity, different, sizeof *way->split));
-    memset(way->missing, 0, ((size_t)servers + 1) * sizeof *way->missing);
+    TR_TRY(tr_buffer_reserve(&transfer->split, &transfer->split_capacity, different, sizeof *transfer->split));
+    memset(transfer->missing, 0, ((size_t)servers + 1) * sizeof *transfer->missing);
     for (uint32_t i = 0; i < different; i++) {
         const uint32_t last = different - 1 - known;
-        if (find_known(t, way->rows + last * (uint64_t)t->row_bytes, way->set.keys[i], way->step)) {
-            way->split[i] = last;
+        if (find_known(t, transfer->rows + last * (uint64_t)t->row_bytes, transfer->set.keys[i], transfer->step)) {
+            transfer->split[i] = last;
             known++;
         } else {
-            way->split[i] = UINT32_MAX;
-            way->missing[server_of(way->set.keys[i], servers) + 1]++;
+            transfer->split[i] = UINT32_MAX;
+            transfer->missing[server_of(transfer->set.keys[i], servers) + 1]++;
         }
     }
     for (int s = 0; s < servers; s++)
-        way->missing[s + 1] += way->missing[s];
+        transfer->missing[s + 1] += transfer->missing[s];
     for (uint32_t i = 0; i < different; i++)
-        if (way->split[i] == UINT32_MAX)
-            way->split[i] = (uint32_t)way->missing[server_of(way->set.keys[i], servers)]++;
-    memmove(way->missing + 1, way->missing, (size_t)servers * sizeof *way->missing);
-    way->missing[0] = 0;
-    way->at = way->split;
+        if (transfer->split[i] == UINT32_MAX)
+            transfer->split[i] = (uint32_t)transfer->missing[server_of(transfer->set.keys[i], servers)]++;
+    memmove(transfer->missing + 1, transfer->missing, (size_t)servers * sizeof *transfer->missing);
+    transfer->missing[0] = 0;
+    transfer->at = transfer->split;
     tr_counter_add(&job->rows_cached, known);
     return TR_OK;
 }
 
 /* Ask the servers for the rows of these keys, except for rows in the cache. `keeps`: put the answers into the cache. Without it the cache
  * is not read either. */
-static tr_status ask(tr_job *job, int table, tr__rows_way *way, bool keeps)
+static tr_status ask(tr_job *job, int table, tr__rows_transfer *transfer, bool keeps)
 {
     tr__job_table *t = &job->table[table];
 
-    TR_TRY(tr_job_wait(job, way->ticket));
-    TR_TRY(sort_asked(job, table, way));
-    const uint32_t different = way->set.count;
-    way->step = (uint64_t)job->step;
-    way->clock = UINT64_MAX;
+    TR_TRY(tr_job_wait(job, transfer->ticket));
+    TR_TRY(sort_asked(job, table, transfer));
+    const uint32_t different = transfer->set.count;
+    transfer->step = (uint64_t)job->step;
+    transfer->clock = UINT64_MAX;
     const bool splits = t->geo || (keeps && t->cache);
-    way->is_new = keeps && splits;
-    way->at = way->place;
-    TR_TRY(tr_buffer_reserve(&way->keys, &way->keys_capacity, different, sizeof *way->keys));
-    TR_TRY(tr_buffer_reserve(&way->rows, &way->rows_capacity, different * (uint64_t)t->row_bytes, 1));
+    transfer->is_new = keeps && splits;
+    transfer->at = transfer->place;
+    TR_TRY(tr_buffer_reserve(&transfer->keys, &transfer->keys_capacity, different, sizeof *transfer->keys));
+    TR_TRY(tr_buffer_reserve(&transfer->rows, &transfer->rows_capacity, different * (uint64_t)t->row_bytes, 1));
     if (splits)
-        TR_TRY(split_known(job, t, way));
+        TR_TRY(split_known(job, t, transfer));
     for (uint32_t i = 0; i < different; i++)
-        way->keys[way->at[i]] = way->set.keys[i];
-    way->call = (tr_client_rows){.table = (uint32_t)table, .first = splits ? way->missing : way->first, .keys = way->keys,
-                                 .to = way->rows, .row_bytes = (uint64_t)t->row_bytes, .clock = &way->clock};
-    return tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket);
+        transfer->keys[transfer->at[i]] = transfer->set.keys[i];
+    transfer->call = (tr_client_rows){.table = (uint32_t)table, .first = splits ? transfer->missing : transfer->first, .keys = transfer->keys,
+                                 .to = transfer->rows, .row_bytes = (uint64_t)t->row_bytes, .clock = &transfer->clock};
+    return tr__job_call(job, &(tr_command){.kind = TR__PULL_ROWS, .data = &transfer->call, .is_urgent = true}, &transfer->ticket);
 }
 
 /* The request that left with the end of the last step is this step's now. */
 static void take_next(tr__job_table *t)
 {
-    tr__rows_way *now = t->next;
+    tr__rows_transfer *now = t->next;
 
     t->next = t->pull;
     t->pull = now;
@@ -238,31 +238,31 @@ tr_status tr__job_tables_ended(tr_job *job)
     return TR_OK;
 }
 
-/* The last step that may use rows of a way: `staleness` steps after they were pulled; under ssp no step that may count on more of
+/* The last step that may use the rows of a transfer: `staleness` steps after they were pulled; under ssp no step that may count on more of
  * the others' steps than are in them. */
-static uint64_t last_user(const tr_job *job, const tr__rows_way *way)
+static uint64_t last_user(const tr_job *job, const tr__rows_transfer *transfer)
 {
-    const uint64_t until = way->step + (uint64_t)job->cache_staleness, bound = (uint64_t)job->policy.lead;
+    const uint64_t until = transfer->step + (uint64_t)job->cache_staleness, bound = (uint64_t)job->policy.lead;
 
-    if (job->policy.lead < 0 || way->clock >= until || bound >= until - way->clock)
+    if (job->policy.lead < 0 || transfer->clock >= until || bound >= until - transfer->clock)
         return until;
-    return way->clock + bound;
+    return transfer->clock + bound;
 }
 
 /* Wait for pulled rows, and put new ones into the cache. */
-static tr_status take_rows(tr_job *job, tr__job_table *t, tr__rows_way *way)
+static tr_status take_rows(tr_job *job, tr__job_table *t, tr__rows_transfer *transfer)
 {
-    TR_TRY(tr_job_wait(job, way->ticket));
-    if (!way->is_new)
+    TR_TRY(tr_job_wait(job, transfer->ticket));
+    if (!transfer->is_new)
         return TR_OK;
-    way->is_new = false;
-    const uint64_t until = last_user(job, way), count = way->missing[tr_job_servers(job)];
+    transfer->is_new = false;
+    const uint64_t until = last_user(job, transfer), count = transfer->missing[tr_job_servers(job)];
     for (uint64_t i = 0; i < count; i++) {
-        const uint8_t *row = way->rows + i * (uint64_t)t->row_bytes;
+        const uint8_t *row = transfer->rows + i * (uint64_t)t->row_bytes;
         if (t->geo)
-            TR_TRY(tr_geo_rows_take(t->geo, (uint64_t)job->step + 1, way->keys[i], row));
+            TR_TRY(tr_geo_rows_take(t->geo, (uint64_t)job->step + 1, transfer->keys[i], row));
         else
-            tr_row_cache_put(t->cache, way->keys[i], row, way->step, until);
+            tr_row_cache_put(t->cache, transfer->keys[i], row, transfer->step, until);
     }
     return TR_OK;
 }
@@ -281,20 +281,20 @@ tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *ke
 {
     TR_TRY(check_call(job, table, count, "tr_job_lookup"));
     tr__job_table *t = &job->table[table];
-    tr__rows_way  *way = t->pull;
+    tr__rows_transfer  *transfer = t->pull;
     int64_t        from = find_prefetched(t, count, keys);
 
     if (from < 0) {
         t->is_prefetched = false;
         TR_TRY(keep_keys(&t->pull->asked, count, keys));
         TR_TRY(ask(job, table, t->pull, false));
-        tr_counter_add(&job->rows_wanted, way->set.count);
+        tr_counter_add(&job->rows_wanted, transfer->set.count);
         from = 0;
     }
     t->taken = from + count;
-    TR_TRY(take_rows(job, t, way));
+    TR_TRY(take_rows(job, t, transfer));
     for (int64_t i = 0; i < count; i++) {
-        const uint8_t *row = way->rows + way->at[way->number[from + i]] * (uint64_t)t->row_bytes;
+        const uint8_t *row = transfer->rows + transfer->at[transfer->number[from + i]] * (uint64_t)t->row_bytes;
         if (t->dtype == TR_FP32)
             tr_row_copy(out + i * t->width, row, (size_t)t->row_bytes);
         else
@@ -307,16 +307,16 @@ tr_status tr_job_lookup(tr_job *job, int table, int64_t count, const int64_t *ke
 
 /* Where each different key's row goes: the rows of each server in pieces, as many rows in each as a message takes, of each piece the
  * keys, then the values. Values are aligned to 4, keys as rows of an odd width leave them. `order` has room for a number of each key. */
-static void lay_out_push(const tr__rows_way *way, const tr__rows_way *sorted, const tr__job_table *t, int servers, uint64_t in_piece,
+static void lay_out_push(const tr__rows_transfer *transfer, const tr__rows_transfer *sorted, const tr__job_table *t, int servers, uint64_t in_piece,
                          uint32_t *order, float **to)
 {
-    uint8_t *piece = way->rows;
+    uint8_t *piece = transfer->rows;
 
     for (uint32_t i = 0; i < sorted->set.count; i++)
         order[sorted->place[i]] = i;
     for (int s = 0; s < servers; s++)
-        for (uint64_t begin = way->first[s]; begin < way->first[s + 1]; begin += in_piece) {
-            const uint64_t left = way->first[s + 1] - begin, rows = left < in_piece ? left : in_piece;
+        for (uint64_t begin = transfer->first[s]; begin < transfer->first[s + 1]; begin += in_piece) {
+            const uint64_t left = transfer->first[s + 1] - begin, rows = left < in_piece ? left : in_piece;
             float         *values = (float *)(void *)(piece + rows * sizeof(int64_t));
             for (uint64_t row = 0; row < rows; row++) {
                 const uint32_t i = order[begin + row];
@@ -327,7 +327,7 @@ static void lay_out_push(const tr__rows_way *way, const tr__rows_way *sorted, co
         }
 }
 
-static void add_rows(const tr__rows_way *sorted, int64_t width, int64_t count, const float *values, float *const *to)
+static void add_rows(const tr__rows_transfer *sorted, int64_t width, int64_t count, const float *values, float *const *to)
 {
     uint32_t seen = 0;                                 /* numbers come in order the first time */
 
@@ -341,9 +341,9 @@ static void add_rows(const tr__rows_way *sorted, int64_t width, int64_t count, c
 
 tr_status tr__job_send_rows(tr_job *job, int table)
 {
-    tr__rows_way *way = job->table[table].push;
+    tr__rows_transfer *transfer = job->table[table].push;
 
-    return tr__job_call(job, &(tr_command){.kind = TR__PUSH_ROWS, .data = &way->call, .is_urgent = true}, &way->ticket);
+    return tr__job_call(job, &(tr_command){.kind = TR__PUSH_ROWS, .data = &transfer->call, .is_urgent = true}, &transfer->ticket);
 }
 
 tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t *keys, const float *values, double weight,
@@ -351,7 +351,7 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
 {
     TR_TRY(check_call(job, table, count, "tr_job_push_rows"));
     tr__job_table *t = &job->table[table];
-    tr__rows_way  *way = t->push;
+    tr__rows_transfer  *transfer = t->push;
     const uint64_t bytes = sizeof(int64_t) + (uint64_t)t->width * sizeof(float);
     const uint64_t in_piece = tr_client_rows_in_piece(job->client, bytes);
 
@@ -363,23 +363,24 @@ tr_status tr_job_push_rows(tr_job *job, int table, int64_t count, const int64_t 
     TR_TRY(tr__job_settle(job));
     /* Mostly the gradient has the keys of the step's lookup, which are sorted already. */
     const bool    is_known = is_asked(t->pull, count, keys);
-    tr__rows_way *sorted = is_known ? t->pull : way;
+    tr__rows_transfer *sorted = is_known ? t->pull : transfer;
     if (is_known)
-        memcpy(way->first, sorted->first, ((size_t)tr_job_servers(job) + 1) * sizeof *way->first);
+        memcpy(transfer->first, sorted->first, ((size_t)tr_job_servers(job) + 1) * sizeof *transfer->first);
     else
-        TR_TRY(sort_keys(way, tr_job_servers(job), keys, count));
+        TR_TRY(sort_keys(transfer, tr_job_servers(job), keys, count));
     const uint32_t different = sorted->set.count;
     /* Pointers and numbers lie behind the rows; they are needed during this call alone. */
-    TR_TRY(tr_buffer_reserve(&way->rows, &way->rows_capacity, different * (bytes + sizeof(float *) + sizeof(uint32_t)) + sizeof(float *), 1));
-    float **to = (float **)(void *)(way->rows + (different * bytes + 7) / 8 * 8);
-    lay_out_push(way, sorted, t, tr_job_servers(job), in_piece, (uint32_t *)(void *)(to + different), to);
+    TR_TRY(tr_buffer_reserve(&transfer->rows, &transfer->rows_capacity,
+                             different * (bytes + sizeof(float *) + sizeof(uint32_t)) + sizeof(float *), 1));
+    float **to = (float **)(void *)(transfer->rows + (different * bytes + 7) / 8 * 8);
+    lay_out_push(transfer, sorted, t, tr_job_servers(job), in_piece, (uint32_t *)(void *)(to + different), to);
     add_rows(sorted, t->width, count, values, to);
-    way->call = (tr_client_rows){.table = (uint32_t)table, .first = way->first, .pieces = way->rows, .push_bytes = bytes,
+    transfer->call = (tr_client_rows){.table = (uint32_t)table, .first = transfer->first, .pieces = transfer->rows, .push_bytes = bytes,
                                  .weight = weight};
     if (!tr__job_holds_gradients(job))
         TR_TRY(tr__job_send_rows(job, table));
     if (ticket)
-        *ticket = tr__job_holds_gradients(job) ? job->last_ticket : way->ticket;
+        *ticket = tr__job_holds_gradients(job) ? job->last_ticket : transfer->ticket;
     t->is_pushed = true;
     job->pushed_tables++;
     return TR_OK;

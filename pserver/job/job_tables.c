@@ -62,12 +62,12 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
         t->dtype = from->dtype;
         t->width = from->width;
         t->row_bytes = from->width * tr_dtype_size(from->dtype);
-        t->pull = &t->way[0];
-        t->next = &t->way[1];
-        t->push = &t->way[2];
+        t->pull = &t->transfer[0];
+        t->next = &t->transfer[1];
+        t->push = &t->transfer[2];
         for (int w = 0; w < 3; w++) {
-            t->way[w].first = tr__must_array(servers + 1, sizeof *t->way[w].first);
-            t->way[w].missing = tr__must_array(servers + 1, sizeof *t->way[w].missing);
+            t->transfer[w].first = tr__must_array(servers + 1, sizeof *t->transfer[w].first);
+            t->transfer[w].missing = tr__must_array(servers + 1, sizeof *t->transfer[w].missing);
         }
         job->table_count++;
         if (keeps_rows(job, spec))
@@ -79,24 +79,24 @@ tr_status tr__job_keep_tables(tr_job *job, const tr_job_spec *spec)
     return TR_OK;
 }
 
-static void free_way(tr__rows_way *way)
+static void free_transfer(tr__rows_transfer *transfer)
 {
-    tr_keyset_deinit(&way->set);
-    free(way->number);
-    free(way->place);
-    free(way->keys);
-    free(way->rows);
-    free(way->first);
-    free(way->asked.key);
-    free(way->split);
-    free(way->missing);
+    tr_keyset_deinit(&transfer->set);
+    free(transfer->number);
+    free(transfer->place);
+    free(transfer->keys);
+    free(transfer->rows);
+    free(transfer->first);
+    free(transfer->asked.key);
+    free(transfer->split);
+    free(transfer->missing);
 }
 
 void tr__job_free_tables(tr_job *job)
 {
     for (int i = 0; i < job->table_count; i++) {
         for (int w = 0; w < 3; w++)
-            free_way(&job->table[i].way[w]);
+            free_transfer(&job->table[i].transfer[w]);
         free(job->table[i].following.key);
         tr_row_cache_free(job->table[i].cache);
         tr_geo_rows_free(job->table[i].geo);

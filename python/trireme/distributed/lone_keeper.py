@@ -14,7 +14,7 @@ from .checkpoints import Settings, claim_folder, settings_now
 from .schedule import BEGIN, STOP, STOPPED, Schedule, newest_in, say
 
 
-class _Alone:
+class _LoneKeeper:
     """Checkpoints of ``train_from_dataset`` in one process."""
 
     def __init__(self, executor: Any, program: Any, scope: Scope, settings: Settings) -> None:
@@ -84,19 +84,19 @@ class _Alone:
         self._schedule.ended(error)
 
 
-_alone: _Alone | None = None
+_keeper: _LoneKeeper | None = None
 
 
-def in_one_process(executor: Any, program: Any, scope: Scope) -> tuple[_Alone | None, int]:
+def in_one_process(executor: Any, program: Any, scope: Scope) -> tuple[_LoneKeeper | None, int]:
     """Return the keeper of checkpoints for a loop of this process, and how many batches the loop skips. None: nobody asked for checkpoints."""
-    global _alone
+    global _keeper
     settings = settings_now()
     if settings.folder is None or jobs.is_launched():
         return None, 0
-    if _alone is None or _alone.program is not program or _alone.settings.__dict__ != settings.__dict__:
-        _alone = _Alone(executor, program, scope, settings)
-    _alone.place(executor, scope)
-    return _alone, _alone.left
+    if _keeper is None or _keeper.program is not program or _keeper.settings.__dict__ != settings.__dict__:
+        _keeper = _LoneKeeper(executor, program, scope, settings)
+    _keeper.place(executor, scope)
+    return _keeper, _keeper.left
 
 
 __all__ = ["in_one_process"]
