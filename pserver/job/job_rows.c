@@ -42,7 +42,7 @@ static tr_status sort_keys(tr__rows_transfer *transfer, int servers, const int64
     return TR_OK;
 }
 
-/* The same, taken from another table's keys that are equal. */
+/* Copy the sorted keys of another table's transfer, which has the same keys. */
 static tr_status copy_sorted(tr__rows_transfer *transfer, int servers, const tr__rows_transfer *from)
 {
     const uint64_t count = (uint64_t)from->asked.count, different = from->set.count;

@@ -9,7 +9,7 @@
  *     left.N          its script has ended: the trainer's steps, those of this launch, and 1 where all trainers make the same steps
  *     done.N          it leaves well; written before its goodbye
  *     failed.N        it ends by its own doing: exit code and reason
- *     died.N          another rank has died: how;  lost.N: the same, and the job goes on;  silent.N: it was silent for so long before
+ *     died.N          rank N has died: how;  lost.N: the same, and the job goes on;  silent.N: how long it was silent. Other ranks write these
  *     told.N          why the job failed, for the launcher to print; written by the rank that speaks for the job
  *     follows.N       a replica has all of its server's state: the server's number
  *     replacement.N   a standby has become a trainer: the trainer's number

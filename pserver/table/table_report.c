@@ -16,7 +16,7 @@ static int by_heat(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* The heap's coolest entry is at its top. `at` may have become cooler than the entries below it: move it down. */
+/* The heap's coolest entry is at its top. `at` may be hotter than the entries below it: move it down. */
 static void sink(tr_table_hot_key *heap, int64_t count, int64_t at)
 {
     for (;;) {

@@ -245,7 +245,7 @@ def _is_daemon(pid: int, folder: Path) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """A zombie process does not live. In a container often no process reaps zombies."""
+    """Return whether the process runs. A zombie does not; in a container often no process reaps zombies."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
