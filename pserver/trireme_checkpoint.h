@@ -1,15 +1,14 @@
-/* trireme_checkpoint.h - the C API of checkpoints: all that a training needs to go on, in one folder.
+/* trireme_checkpoint.h - the C API of checkpoints: everything that a training needs to go on, in one folder.
  *
- *     DIR/step-000000123/manifest                                what is where, and the checksums: written last
+ *     DIR/step-000000123/manifest                                contents and checksums; written last
  *                        part-00000-of-00002.9f3c....data        arrays, one after the other
  *                        part-00001-of-00002.9f3c....data
  *
- * A checkpoint is there when its manifest is: that is renamed into place when all parts are on the disk. Every byte of
- * a checkpoint is covered by a checksum; one that is torn, damaged or incomplete is refused with TR_EFORMAT and a text
- * that names the file, the chunk, what was expected and what was found.
+ * The manifest is renamed into place when all parts are on the disk; only then the checkpoint counts. A checksum covers every byte. A
+ * damaged or incomplete checkpoint is refused with TR_EFORMAT, and the text names the file, the chunk, and the expected and found values.
  *
- * Arrays have the names of the program of one process, wherever they were trained: parts of a parameter that several
- * servers wrote are pieces of one array here. So a checkpoint is loaded onto any number of servers, or into one process.
+ * Arrays have the names of the program of one process. Parts of a parameter that several servers wrote are pieces of one array here. So a
+ * checkpoint can be loaded onto any number of servers, or into one process.
  *
  * What must stay true: one training at a time writes to a folder. Readers may come at any time. */
 #ifndef TRIREME_CHECKPOINT_H
@@ -33,20 +32,21 @@ typedef enum tr_state_kind {
 
 enum { TR_JOB_TABLE_STATES = 8 };
 
-/* A sparse table: int64 key -> row. In a job it is spread over all servers; the operator lookup_sparse_table_update of their
- * programs, whose W it names, updates it. */
+/* A sparse table: int64 key -> row. In a job all servers share its rows. The operator lookup_sparse_table_update of their programs, whose W
+ * has the table's name, updates it. */
 typedef struct tr_job_table {
     const char *name;
     tr_dtype    dtype;                /* of the rows: TR_FP32, TR_FP16 or TR_BF16 */
     int64_t     width;                /* values of a row */
-    int         states;               /* numbers that the optimizer keeps for each value, and what they begin with */
+    int         states;               /* the optimizer's numbers for each value, and their first values */
     float       state_value[TR_JOB_TABLE_STATES];
     int         init;                 /* first values: 0 constant a, 1 uniform in [a, b), 2 normal with mean a and standard */
     double      a, b;                 /* deviation b, 3 the same within two of them */
     uint64_t    random_key;
     int64_t     entry_count;          /* updates after which a key gets a row */
     double      entry_probability;    /* share of the keys that get one; 0: all */
-    int64_t     max_age, keep_count;  /* rows untouched for more steps go, but not those touched so often; 0: none, any */
+    int64_t     max_age, keep_count;  /* rows that were untouched for more steps are removed, except rows that were touched so often; 0:
+                                         none, no exception */
     int64_t     max_rows;             /* of the whole table; 0: no limit */
     int64_t     updates;              /* made before: steps of rows count on from there */
     const void *first_rows;           /* rows to begin with, of trainer 0: as tr_job_describe_table says; NULL: none */
@@ -59,7 +59,7 @@ typedef struct tr_checkpoint_item {
     tr_state_kind  kind;
     tr_dtype       dtype;
     int            rank;
-    const int64_t *dims;              /* of what is here */
+    const int64_t *dims;              /* dimensions of the rows here */
     int64_t        row, rows;         /* the first row here of the whole, and the whole's rows; 0, 0: here is the whole */
     const void    *data;              /* of kind TR_STATE_TABLE: its tr_job_table; type, dimensions and rows are not used */
 } tr_checkpoint_item;
@@ -73,7 +73,7 @@ typedef struct tr_trainer_state {
     size_t      position_size;
 } tr_trainer_state;
 
-/* What is said of a checkpoint as a whole. */
+/* The description of a checkpoint as a whole. */
 typedef struct tr_checkpoint_facts {
     int64_t     step;
     const char *mode;                 /* "sync", ...; "local": one process */
@@ -102,17 +102,17 @@ TR_API tr_status tr_checkpoint_claim(const char *folder, bool is_first);
 
 typedef struct tr_checkpoint tr_checkpoint;
 
-/* Open one checkpoint, `folder` = "DIR/step-000000123": its manifest is read and checked, its parts must have their
- * sizes. What they hold is checked when it is read, or by tr_checkpoint_verify. */
+/* Open one checkpoint, `folder` = "DIR/step-000000123". Its manifest is read and checked, and its parts must have their sizes. Their
+ * contents are checked when they are read, or by tr_checkpoint_verify. */
 TR_API tr_status tr_checkpoint_open(tr_checkpoint **out, const char *folder);
-/* Open the newest checkpoint of `folder` that is valid to the last byte. `*refused` (malloc'ed, tr_free; NULL: nothing) is
- * what was wrong with newer ones, one line each. TR_ENOTFOUND: there is none; the text says what was refused. */
+/* Open the newest checkpoint of `folder` that is valid to the last byte. `*refused` (malloc'ed, tr_free; NULL: none) has a line for each
+ * newer one that was refused. TR_ENOTFOUND: no checkpoint is valid; the text has these lines. */
 TR_API tr_status tr_checkpoint_open_newest(tr_checkpoint **out, char **refused, const char *folder);
 TR_API void      tr_checkpoint_free(tr_checkpoint *checkpoint);
 /* Read all parts and compare the checksums. */
 TR_API tr_status tr_checkpoint_verify(const tr_checkpoint *checkpoint);
-/* Steps of the checkpoints in a folder, the newest first, valid or not, up to `room`; returns how many there are. What has no
- * manifest (yet) is none; a folder that does not exist has none. */
+/* List the steps of the checkpoints in a folder, the newest first, valid or not, up to `room`; return how many there are. A folder without
+ * a manifest is no checkpoint. A folder that does not exist has none. */
 TR_API int       tr_checkpoint_list(int64_t *steps, int room, const char *folder);
 /* The folder of a step's checkpoint, malloc'ed. */
 TR_API char     *tr_checkpoint_path(const char *folder, int64_t step);
@@ -146,25 +146,25 @@ TR_API tr_status   tr_checkpoint_read(const tr_checkpoint *checkpoint, int index
 
 /* -- where a launch began: see beginning.c -- */
 
-/* When servers begin anew, one trainer writes down where the job begins: at this checkpoint of the folder, or (NULL) at its beginning. It stays
- * until the job has ended well. Without effect where nobody would start the job again (TRIREME_STATE is not set). */
+/* Servers begin anew: one trainer notes where the job begins, at this checkpoint of the folder, or (NULL) at its beginning. The note stays
+ * until the job has ended well. Without effect where no launcher would start the job again (TRIREME_STATE is not set). */
 TR_API void        tr_beginning_write(const char *folder, const tr_checkpoint *from);
-/* When they go on with what an earlier start of the launch has left: the steps and runs of trainer `index` where that launch began, 0
- * where nothing is written. */
+/* Servers go on with the state of an earlier start of the launch: read the steps and runs of trainer `index` where that launch began.
+ * Without a note they are 0. */
 TR_API void        tr_beginning_read(tr_trainer_state *out, const char *folder, int index);
-/* Seconds since the newest checkpoint was there, or this launch began, if that is written and was later; below 0: neither is known. Whoever
- * makes checkpoints from some time on counts from there. */
+/* Seconds since the newest checkpoint was complete, or since this launch began, if there is a note of that and it is later; below 0:
+ * neither is known. A trainer that begins to make checkpoints counts from there. */
 TR_API double      tr_checkpoint_age(const char *folder);
 
 /* -- sparse tables: sorted by name -- */
 
 TR_API int         tr_checkpoint_tables(const tr_checkpoint *checkpoint);
-/* What a table is; the name is borrowed. `rows`: how many it has. */
+/* Describe a table; the name is borrowed. `rows`: its number of rows. */
 TR_API void        tr_checkpoint_table(tr_job_table *out, int64_t *rows, const tr_checkpoint *checkpoint, int index);
 /* All rows, packed as tr_table_read_rows does. `*out` is to be freed by tr_free. */
 TR_API tr_status   tr_checkpoint_read_table(void **out, int64_t *bytes, const tr_checkpoint *checkpoint, int index);
-/* Put the table with all its rows into the variable of its name, in the place of what that holds. Where a table is there it
- * says how keys get rows and first values; type, width and states must be the same (TR_ESHAPE). */
+/* Put the table with all its rows into the variable of its name, and replace its contents. A table that is there already decides about
+ * admission and first values; type, width and states must be the same (TR_ESHAPE). */
 TR_API tr_status   tr_checkpoint_load_table(tr_scope *scope, const tr_checkpoint *checkpoint, int index);
 
 #ifdef __cplusplus

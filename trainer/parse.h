@@ -37,7 +37,7 @@ struct tr_parser {
     char     **column;                /* names; NULL: there are none, or not yet */
     int        column_count;          /* 0: not known */
     char      *header_path;           /* where the names come from */
-    /* libsvm: the slot of labels, of indices, of values; -1: there is none */
+    /* libsvm: the slot of labels, of dense features, of indices, of values; -1: there is none */
     int        label, dense, index, value;
 };
 
