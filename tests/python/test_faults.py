@@ -325,8 +325,9 @@ def assert_nothing_was_lost(code, text):
 
 
 @needs_mpi
-@pytest.mark.parametrize("who", ["trainers", "and server 0", "all"])
-@pytest.mark.parametrize("mode", ["sync", "async", "ssp(2)", "geo(4)", "sync(fewer)", "sync(backups=1)"])
+@pytest.mark.parametrize("mode, who", [                # of each kind of mode each
+    ("sync", "trainers"), ("sync", "and server 0"), ("sync", "all"), ("sync(fewer)", "all"), ("sync(backups=1)", "and server 0"),
+    ("async", "trainers"), ("async", "all"), ("ssp(2)", "and server 0"), ("geo(4)", "trainers"), ("geo(4)", "all")])
 def test_who_dies_with_all_trainers_costs_nothing_that_was_acknowledged(mode, who, undisturbed, tmp_path):
     code, text = halt_and_kill(tmp_path, mode, 2, who)
     assert_nothing_was_lost(code, text)

@@ -11,9 +11,18 @@ import pytest
 from job_support import SCRIPT, Launched, assert_within, needs_mpi
 
 import trireme as fluid
-from trireme import layers
+from trireme import interrupt, layers
 from trireme._core import lib
 from trireme.errors import RunInterruptedError
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_means_something():
+    """What a shell starts in the background ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt.due = 0.0                                # the next run looks at that
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from job_support import SCRIPT, Launched, alone, each_mpi, launch, needs_mpi, results
+from job_support import MPIS, SCRIPT, Launched, alone, each_mpi, environment, launch, needs_mpi, results
 
 import trireme as fluid
 from trireme.distributed import mode as modes
@@ -49,8 +49,8 @@ def test_trainers_end_with_numbers_in_every_mode(mode, tmp_path):
             assert np.isfinite(value).all(), name
 
 
-@each_mpi
-@pytest.mark.parametrize("mode", ALONE)
+@needs_mpi
+@pytest.mark.parametrize("version, mode", [*[(max(MPIS, default=""), mode) for mode in ALONE], *[(one, "async") for one in sorted(MPIS)[:-1]]])
 def test_where_trainers_are_apart_a_death_interrupts_nobody(version, mode, tmp_path):
     out = tmp_path / "params.npz"
     code, text = Launched(2, 3, "--steps", 60, "--pause", 0.005, "--out", out, "--fault", "kill", "--fault-trainer", 1,
@@ -65,7 +65,8 @@ def test_where_trainers_are_apart_a_death_interrupts_nobody(version, mode, tmp_p
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_trainers_may_end_further_apart_than_a_rank_may_be_silent(version, mode):
     """Those that have ended wait for the last one, and must not think that the others are dead."""
-    code, text = Launched(2, 3, "--linger", 5, version=version, options=("--mode", mode, "--restarts", 0)).end()
+    code, text = Launched(2, 3, "--linger", 3, version=version, options=("--mode", mode, "--restarts", 0),
+                          env=environment(TRIREME_TIMEOUT="1.5")).end()
     assert code == 0, text
     assert "silent" not in text and text.count(" of 3: ") == 3
 
@@ -73,15 +74,16 @@ def test_trainers_may_end_further_apart_than_a_rank_may_be_silent(version, mode)
 @needs_mpi
 @pytest.mark.parametrize("mode", ["async", "sync(fewer)"])
 def test_a_trainer_that_was_thought_dead_changes_nothing_when_it_wakes(mode, tmp_path):
-    job = Launched(2, 2, "--steps", 150, "--pause", 0.04, "--mark", tmp_path / "begun", options=("--mode", mode))
+    job = Launched(2, 2, "--steps", 150, "--pause", 0.02, "--mark", tmp_path / "begun", options=("--mode", mode),
+                   env=environment(TRIREME_TIMEOUT="1.5"))
     ranks = job.ranks()
     job.await_training(tmp_path / "begun")
     signal.pidfd_send_signal(ranks.known[3].fd, signal.SIGSTOP)
-    time.sleep(4.5)
+    time.sleep(2.2)
     signal.pidfd_send_signal(ranks.known[3].fd, signal.SIGCONT)
     code, text = job.end()
     assert code == 0, text
-    assert "rank 3 (trainer 1) was silent for 3.0 s; the others go on" in text
+    assert "rank 3 (trainer 1) was silent for 1.5 s; the others go on" in text
     assert "trainer 0 of 2" in text and "trainer 1 of 2" not in text
 
 
