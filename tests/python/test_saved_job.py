@@ -393,9 +393,9 @@ def test_the_launcher_brings_it_home(data, tmp_path, victim):
     assert values(tmp_path / "got") == values(tmp_path / "want"), text
 
 
-def few_steps_of_trainer_0(folder, *args):
+def few_steps_of_trainer_0(folder, every=40):
     """The trainers' part of a command line behind two servers: trainer 0 makes 5 steps."""
-    words = " ".join(map(str, (trainer_program(), folder / "job", "--checkpoint", folder / "c", "--checkpoint-steps", 40, *args)))
+    words = " ".join(map(str, (trainer_program(), folder / "job", "--checkpoint", folder / "c", "--checkpoint-steps", every)))
     return "bash", "-c", f"[ $OMPI_COMM_WORLD_RANK = 2 ] && few='--steps 5'; exec {words} $few"
 
 
@@ -414,11 +414,12 @@ def wait_for_steps(folder, steps, process):
 @pytest.mark.mpi
 @pytest.mark.parametrize("mode", ["async", "sync"])
 def test_what_others_make_behind_the_end_of_trainer_0_is_in_checkpoints(mode, data, tmp_path):
-    script(data, "--write", tmp_path / "job", "--epochs", 20, "--servers", 2, "--mode", mode)
-    code, out, err = mpirun(2, 2, *few_steps_of_trainer_0(tmp_path))
+    # So many steps are between two checkpoints that the one before is written.
+    script(data, "--write", tmp_path / "job", "--epochs", 1000, "--servers", 2, "--mode", mode)
+    code, out, err = mpirun(2, 2, *few_steps_of_trainer_0(tmp_path, every=2000))
     assert code == 0, out + err
     found = checkpoints.newest(tmp_path / "c")
-    assert (found.trainer(0)[0], found.trainer(1)[0]) == (5, 180)
+    assert (found.trainer(0)[0], found.trainer(1)[0]) == (5, 9000)
     assert len(checkpoints.steps(tmp_path / "c")) == 3
     for step in checkpoints.steps(tmp_path / "c"):
         checkpoints.find(tmp_path / "c", step).verify()
