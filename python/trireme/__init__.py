@@ -25,13 +25,15 @@ from typing import TYPE_CHECKING
 from .lazy import load_later
 
 if TYPE_CHECKING:
-    from . import (average, backward, callbacks, clip, compiler, contrib, core, data_feeder, dataset, distributed, errors, evaluator, executor, feeds, framework,
+    from . import (async_executor, average, backward, callbacks, clip, compiler, contrib, core, data_feed_desc, data_feeder, dataset, distributed, errors, evaluator, executor, feeds, framework,
                    graphviz, initializer, install_check, io, layer, layers, lod_tensor, metrics, nets, op, operator, optimizer, param_attr,
-                   profiler, reader, regularizer, serving, trainer, transpiler, unique_name)
+                   parallel_executor, port, profiler, reader, recordio_writer, regularizer, serving, trainer, transpiler, unique_name)
+    from .async_executor import AsyncExecutor
     from .backward import gradients
     from .clip import ErrorClipByValue, set_gradient_clip
     from .compiler import BuildStrategy, CompiledProgram, ExecutionStrategy
     from .core import CPUPlace, LoDTensor, LoDTensorArray, Scope, SelectedRows, TriremeError, __version__
+    from .data_feed_desc import DataFeedDesc
     from .data_feeder import DataFeeder
     from .distributed import DistributeTranspiler, DistributeTranspilerConfig
     from .executor import Executor, fetch_var, global_scope, scope_guard
@@ -51,13 +53,15 @@ if TYPE_CHECKING:
 
 # All of these are loaded when they are first used: the launcher, and a standby that waits, need none of them, nor NumPy.
 __getattr__, __dir__ = load_later(__name__, {
-    "": ("average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feeder", "dataset", "distributed", "errors", "evaluator", "executor", "feeds",
+    "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder", "dataset", "distributed", "errors", "evaluator", "executor", "feeds",
          "framework", "graphviz", "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "op", "operator",
-         "optimizer", "param_attr", "profiler", "reader", "regularizer", "serving", "trainer", "transpiler", "unique_name"),
+         "optimizer", "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer", "regularizer", "serving", "trainer", "transpiler", "unique_name"),
+    "async_executor": ("AsyncExecutor",),
     "backward": ("gradients",),
     "clip": ("ErrorClipByValue", "set_gradient_clip"),
     "compiler": ("BuildStrategy", "CompiledProgram", "ExecutionStrategy"),
     "core": ("CPUPlace", "LoDTensor", "LoDTensorArray", "Scope", "SelectedRows", "TriremeError", "__version__"),
+    "data_feed_desc": ("DataFeedDesc",),
     "data_feeder": ("DataFeeder",),
     "distributed": ("DistributeTranspiler", "DistributeTranspilerConfig"),
     "executor": ("Executor", "fetch_var", "global_scope", "scope_guard"),

@@ -4,6 +4,7 @@
     trireme explain logs
     trireme doctor --hosts h1,h2
     trireme checkpoint list checkpoints
+    trireme port fluid_script.py
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_explain(commands)
     add_doctor(commands)
     add_checkpoint(commands)
+    add_port(commands)
     add_predict(commands)
     options, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -242,6 +244,22 @@ def run_predict(options: argparse.Namespace) -> int:
     from .serving import predict
 
     return predict.command(options.model, options.format, options.batch, options.delimiter, options.follow)
+
+
+def add_port(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "port", help="say what of a script of Fluid 1.x is here",
+        description="Read scripts that use paddle.fluid, without running them, and say line by line which names are there, which differ and which are missing. "
+                    "Python 2 is understood where it is a matter of single lines. The exit code is 1 when something is missing.")
+    parser.add_argument("--brief", action="store_true", help="leave out what is there as it is")
+    parser.add_argument("scripts", nargs="+", metavar="SCRIPT")
+    parser.set_defaults(run=run_port, parser=parser)
+
+
+def run_port(options: argparse.Namespace) -> int:
+    from . import port
+
+    return port.command(options.scripts, not options.brief)
 
 
 def run_checkpoint(options: argparse.Namespace) -> int:

@@ -194,6 +194,9 @@ class CompiledProgram:
             check_feeds(feed, self._places)
             slices = [(one, samples_of(next(iter(one.values()))) if one else 1) for one in feed]
             feed = joined_feeds(feed)
+        elif self._is_parallel and self._program._readers:
+            slices = self._read(executor, feed, scope)
+            feed = joined_feeds([one for one, _ in slices])
         if not self._is_parallel:                      # not compiled for replicas: as it is
             return executor.run(self._program, feed, fetch_list, scope=scope, return_numpy=return_numpy)
         if not isinstance(feed, dict) or not isinstance(fetch_list, (list, tuple, type(None))):
@@ -201,6 +204,15 @@ class CompiledProgram:
         names = tuple([var if isinstance(var, str) else var.name for var in fetch_list or ()])
         with scope._turn, self._program._turn, executor._turn:
             return self._run_in_turn(executor, feed, slices, names, scope, return_numpy)
+
+    def _read(self, executor: Executor, feed: Feed, scope: Scope) -> list[tuple[Feed, int]]:
+        """Take the batches of the program's readers, one for each place, or fewer at the end of a pass."""
+        from .py_reader import feeds_from_readers
+        from .replica_feeds import samples_of
+
+        with scope._turn, self._program._turn, executor._turn:
+            feeds = feeds_from_readers(self._program, feed, self._places)
+        return [(one, samples_of(next(iter(one.values())))) for one in feeds]
 
     def _run_in_turn(self, executor: Executor, feed: Feed, slices: Any, names: tuple[str, ...], scope: Scope, return_numpy: bool) -> list[Any]:
         from .replica_feeds import samples_of

@@ -12,7 +12,7 @@ from typing import Any
 from ._core import ffi, lib
 from .desc import BlockDesc, OpDesc, OpProto, ProgramDesc, VarDesc, get_all_op_protos, op_proto, op_types
 from .dtypes import VarType, bfloat16_bits, convert_dtype, floats_of_bfloat16, numpy_dtype
-from .errors import (DTypeError, EnforceNotMet, ExistsError, FileError, FormatError, InvalidArgumentError,
+from .errors import (DTypeError, EnforceNotMet, EOFException, ExistsError, FileError, FormatError, InvalidArgumentError,
                      NotFiniteError, NotFoundError, OutOfMemoryError, PeerError, RangeError, RunInterruptedError, ShapeError,
                      TimedOutError, TriremeError, UnsupportedError, check)
 from .places import CUDAPinnedPlace, CUDAPlace, get_cuda_device_count, is_compiled_with_cuda
@@ -105,5 +105,5 @@ __all__ = ["ProgramDesc", "BlockDesc", "OpDesc", "VarDesc", "OpProto", "op_proto
            "LoDTensorArray", "CPUPlace", "CUDAPlace", "CUDAPinnedPlace", "get_cuda_device_count", "OpRole", "op_proto_and_checker_maker", "TriremeError", "EnforceNotMet",
            "InvalidArgumentError", "ShapeError", "DTypeError", "RangeError", "NotFoundError", "ExistsError",
            "FileError", "FormatError", "OutOfMemoryError", "NotFiniteError", "UnsupportedError", "TimedOutError",
-           "PeerError", "RunInterruptedError", "grad_var_suffix", "kEmptyVarName", "is_compiled_with_cuda", "set_num_threads",
+           "PeerError", "RunInterruptedError", "EOFException", "grad_var_suffix", "kEmptyVarName", "is_compiled_with_cuda", "set_num_threads",
            "num_threads"]

@@ -92,6 +92,12 @@ class MissingLibraryError(TriremeError, ImportError):
     status = "EUNSUPPORTED"
 
 
+class EOFException(TriremeError):
+    """A reader's pass is over: ``reset()`` it, and ``start()`` the next one."""
+
+    status = "EOF"
+
+
 class LengthsError(ShapeError, AssertionError):
     """Lengths of sequences do not fit the data; Fluid asserts that."""
 

@@ -296,6 +296,8 @@ class Executor:
             scope = _global_scope
         if feed is None:
             feed = {}
+        elif feed.__class__ is list and len(feed) == 1 and not getattr(program, "_is_compiled", False):      # one place
+            feed = feed[0]
         try:
             if program._is_compiled:
                 return program._run(self, feed, fetch_list, scope, return_numpy)
@@ -312,6 +314,9 @@ class Executor:
         if monotonic() >= interrupt.due:
             interrupt.look()
         names = tuple([var if type(var) is str else var._name for var in fetch_list]) if fetch_list else ()
+        if program._readers:
+            from .py_reader import feed_from_readers
+            feed = feed_from_readers(program, feed)
         if self._before_run is not None:
             program, names = self._before_run(self, program, scope, feed, names)
         results = self._run_plain(program, feed, names, scope, return_numpy)

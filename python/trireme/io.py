@@ -296,7 +296,9 @@ def get_parameter_value(para: Parameter, executor: Executor) -> Any:
     return fetch_var(para.name)
 
 
-_LAZY = {"save_checkpoint": "checkpoint", "load_checkpoint": "checkpoint", "save_job": "saved_job"}
+_READERS = ("batch", "buffered", "cache", "chain", "compose", "ComposeNotAligned", "firstn", "map_readers", "shuffle", "xmap_readers")
+_LAZY = {"save_checkpoint": "checkpoint", "load_checkpoint": "checkpoint", "save_job": "saved_job", "PyReader": "py_reader",
+         "DataLoader": "py_reader", **dict.fromkeys(_READERS, "reader")}
 
 
 def __getattr__(name: str) -> Any:
@@ -309,4 +311,4 @@ def __getattr__(name: str) -> Any:
 
 __all__ = ["save_checkpoint", "load_checkpoint", "save_job", "save_vars", "load_vars", "save_params", "load_params",
            "save_persistables", "load_persistables", "save_inference_model", "load_inference_model", "save_program",
-           "load_program", "get_inference_program", "get_parameter_value", "is_parameter", "is_persistable"]
+           "load_program", "PyReader", "DataLoader", *_READERS, "get_inference_program", "get_parameter_value", "is_parameter", "is_persistable"]

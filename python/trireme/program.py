@@ -40,6 +40,7 @@ class Program:
         self._prepared: dict[Any, Any] = {}            # runs that an Executor has prepared
         self._turn = new_turn(self)                    # held while it runs
         self._is_distributed = False
+        self._readers: list[Any] = []                  # py_reader.PyReader: each run takes a batch of them
         self._is_servers = False                       # what DistributeTranspiler made for a server
 
     @property
@@ -156,6 +157,7 @@ class Program:
                     var.__class__ = Parameter if isinstance(old, Parameter) else Variable
                     var.__dict__.update(known)
         self._current_role, self._is_distributed = other._current_role, other._is_distributed
+        self._readers = other._readers
 
     def _keep_forward(self) -> None:
         """Remove the operators that only training needs, and the variables that only they used."""

@@ -246,6 +246,22 @@ def test_fluids_parallel_executor(monkeypatch):
     assert test.run(fetch_list=[run.others[0].name], feed_dict=next(batches([4])))[0].shape == (4, 3)
 
 
+def test_fluids_trainer_may_be_parallel(monkeypatch):
+    def build():
+        x, y = layers.data("x", [1]), layers.data("y", [1])
+        return layers.mean(layers.square_error_cost(layers.fc(x, 1), y))
+
+    def trained(parallel):
+        trainer = fluid.contrib.trainer.Trainer(build, lambda: fluid.optimizer.SGD(0.1), parallel=parallel)
+        batch, shapes = [(np.array([a]), np.array([2 * a])) for a in (0.0, 1.0, 2.0, 3.0)], set()
+        trainer.train(50, lambda event: shapes.add(event.metrics[0].shape) if hasattr(event, "metrics") else None, lambda: [batch], ["x", "y"])
+        return trainer.test(lambda: [batch], ["x", "y"])[0], shapes
+
+    monkeypatch.setenv("CPU_NUM", "2")
+    (alone, shape), (parallel, shapes) = trained(False), trained(True)
+    assert parallel == pytest.approx(alone, rel=1e-3, abs=1e-7) and shape == {(1,)} and shapes == {(2,)}
+
+
 def test_is_distribution_comes_from_the_program():
     run = Run(0, sgd)
     transpiler = fluid.DistributeTranspiler()

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import distributed, io, unique_name
 from ..checkpoint import load_checkpoint, save_checkpoint, steps
+from ..compiler import CompiledProgram
 from ..data_feeder import DataFeeder
 from ..executor import Executor, scope_guard
 from ..framework import Program, Variable, program_guard
@@ -69,7 +70,8 @@ class Trainer:
 
     ``optimizer_func`` returns the optimizer, ``param_path`` is a folder with first values of the parameters. A reader yields batches, lists of
     samples whose fields are in the order of ``feed_order``: names, or a dict of names to places. In a job each trainer takes its slice of each
-    batch. Each trainer has programs and a scope of its own; ``parallel`` is accepted and changes nothing.
+    batch. Each trainer has programs and a scope of its own; with ``parallel`` it trains by replicas on
+    ``fluid.cpu_places()`` (``CompiledProgram``), and ``metrics`` have the values of each.
 
     >>> def network():
     ...     x, y = fluid.layers.data("x", [1]), fluid.layers.data("y", [1])
@@ -97,6 +99,9 @@ class Trainer:
             if not isinstance(optimizer, Optimizer):
                 raise TypeError(f"Trainer: optimizer_func must return an Optimizer, got {optimizer!r}")
             optimizer.minimize(self.train_func_outputs[0])
+        self._trained: Any = self.train_program
+        if parallel:
+            self._trained = CompiledProgram(self.train_program).with_data_parallel(self.train_func_outputs[0].name)
         if checkpoint_config is not None and distributed.is_distributed():
             distributed.checkpoint(checkpoint_config.checkpoint_dir, every_steps=checkpoint_config.step_interval,
                                    keep=checkpoint_config.max_num_checkpoints, resume=True)
@@ -168,7 +173,7 @@ class Trainer:
     def _step(self, event_handler: Callable[[Any], None], epoch: int, step: int, feed: dict[str, Any], fetches: list[str]) -> None:
         begin = BeginStepEvent(epoch, step)
         event_handler(begin)
-        metrics = self.exe.run(self.train_program, feed=feed, fetch_list=fetches if begin.fetch_metrics else [])
+        metrics = self.exe.run(self._trained, feed=feed, fetch_list=fetches if begin.fetch_metrics else [])
         event_handler(EndStepEvent(epoch, step, metrics))
 
     def test(self, reader: Callable[[], Iterable[Any]], feed_order: Any = None) -> list[float]:

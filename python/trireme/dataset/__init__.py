@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["adult", "common", "digits", "mnist", "sentence_polarity", "tinyshakespeare", "uci_housing"]
+__all__ = ["adult", "common", "digits", "mnist", "movielens_small", "sentence_polarity", "tinyshakespeare", "uci_housing"]
+
+
+_FILES = ("DatasetFactory", "InMemoryDataset", "QueueDataset")      # text files; Fluid has them in a module of this name
 
 
 def __getattr__(name: str) -> Any:
+    if name in _FILES:
+        from .. import feeds
+        return getattr(feeds, name)
     if name in __all__:
         import importlib
         return importlib.import_module(f"{__name__}.{name}")

@@ -8,8 +8,9 @@ The decorators here return readers. Their threads end with the iteration: at its
 mapper raises (the error comes out of the iteration), and when the consumer stops early.
 """
 
+from . import creator
 from .decorator import (ComposeNotAligned, batch, buffered, cache, chain, compose, firstn, map_readers, shuffle,
                         xmap_readers)
 
-__all__ = ["batch", "buffered", "cache", "chain", "compose", "ComposeNotAligned", "firstn", "map_readers", "shuffle",
+__all__ = ["batch", "buffered", "cache", "chain", "compose", "ComposeNotAligned", "creator", "firstn", "map_readers", "shuffle",
            "xmap_readers"]

@@ -1,5 +1,14 @@
-# Public names of Fluid 1.x (1.0 to 1.7): facts of its interface, names alone. Each line: a module, then names of it; a module may have
-# several lines. "fluid" is the package itself, "reader" and "dataset" stand for paddle.reader and paddle.dataset.
+"""Public names of Fluid 1.x (1.0 to 1.7): facts of its interface, names alone.
+
+Each line of NAMES: a module, then names of it; a module may have several lines. ``fluid`` is the package itself, ``reader`` and
+``dataset`` stand for paddle.reader and paddle.dataset.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+NAMES = """
 fluid: average backward clip contrib core data_feeder dataset dygraph evaluator executor framework initializer install_check io layers
 fluid: lod_tensor metrics nets optimizer param_attr profiler recordio_writer regularizer transpiler unique_name
 fluid: BuildStrategy CompiledProgram cpu_places CPUPlace create_lod_tensor create_random_int_lodtensor cuda_pinned_places cuda_places
@@ -66,3 +75,17 @@ backward: append_backward gradients
 unique_name: generate guard switch
 reader: buffered cache chain compose ComposeNotAligned creator Fake firstn map_readers multiprocess_reader PipeReader shuffle xmap_readers
 dataset: cifar common conll05 flowers image imdb imikolov mnist movielens mq2007 sentiment uci_housing voc2012 wmt14 wmt16
+"""
+
+
+def names_of_fluid() -> dict[str, set[str]]:
+    """Return the names of each module."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for line in NAMES.splitlines():
+        module, _, names = line.partition(":")
+        if names:
+            found[module] |= set(names.split())
+    return dict(found)
+
+
+__all__ = ["NAMES", "names_of_fluid"]

@@ -1,0 +1,149 @@
+"""Readers as part of a program: what they read is fed to every run by a thread of their own. See ``fluid.io.PyReader``."""
+
+from __future__ import annotations
+
+import itertools
+import numbers
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import unique_name
+from ..errors import InvalidArgumentError, check_whole
+from ..framework import Variable, default_main_program
+from ..py_reader import PyReader
+from ..tensor import CPUPlace
+
+_Records = Callable[[], Iterator[list[Any]]]
+
+
+def _slots(what: str, name: str | None, shapes: Sequence[Sequence[int]], dtypes: Sequence[Any], lod_levels: Sequence[int] | None) -> list[Variable]:
+    """Declare the variables that a reader feeds."""
+    lod_levels = [0] * len(shapes) if lod_levels is None else list(lod_levels)
+    if not shapes or not len(shapes) == len(dtypes) == len(lod_levels):
+        raise InvalidArgumentError(f"{what}: {len(shapes)} shapes, {len(dtypes)} dtypes and {len(lod_levels)} lod_levels; give one of each for "
+                                   "every variable, and at least one")
+    name = name or unique_name.generate(what)
+    block = default_main_program().global_block()
+    return [block.create_var(name=f"{name}_slot_{i}", shape=list(shape), dtype=dtype, lod_level=level, stop_gradient=True, is_data=True)
+            for i, (shape, dtype, level) in enumerate(zip(shapes, dtypes, lod_levels))]
+
+
+def py_reader(capacity: int, shapes: Sequence[Sequence[int]], dtypes: Sequence[Any], lod_levels: Sequence[int] | None = None,
+              name: str | None = None, use_double_buffer: bool = True) -> PyReader:
+    """Return a reader of batches that the script makes; ``read_file`` gives its variables.
+
+    ``shapes`` have the batch dimension, -1, first. Give it a generator by ``decorate_paddle_reader`` (lists of samples) or
+    ``decorate_tensor_provider`` (lists of arrays); ``start()`` begins a pass, ``fluid.core.EOFException`` ends it, ``reset()`` makes ready for the next.
+
+    >>> reader = fluid.layers.py_reader(capacity=8, shapes=[[-1, 2], [-1, 1]], dtypes=["float32", "int64"])
+    >>> x, label = fluid.layers.read_file(reader)
+    >>> reader.decorate_tensor_provider(lambda: iter([[np.ones((3, 2), "float32"), np.zeros((3, 1), "int64")]]))
+    >>> reader.start()
+    >>> fluid.Executor(fluid.CPUPlace()).run(fetch_list=[fluid.layers.reduce_sum(x)])
+    [array([6.], dtype=float32)]
+    """
+    return PyReader(_slots("py_reader", name, shapes, dtypes, lod_levels), capacity, use_double_buffer, name=name)
+
+
+def create_py_reader_by_data(capacity: int, feed_list: Sequence[Variable], name: str | None = None, use_double_buffer: bool = True) -> PyReader:
+    """Return a reader, as ``py_reader``, that feeds variables of ``layers.data``."""
+    return PyReader(feed_list, capacity, use_double_buffer, name=name)
+
+
+def read_file(reader: PyReader) -> Any:
+    """Return the variables of a reader: a list, or the variable where there is one. Each run of this program takes a batch."""
+    _check(reader, "read_file")
+    reader.attach(default_main_program())
+    return reader.vars[0] if len(reader.vars) == 1 else list(reader.vars)
+
+
+def double_buffer(reader: PyReader, place: CPUPlace | None = None, name: str | None = None) -> PyReader:
+    """Return the reader itself: its thread prepares batches ahead in any case."""
+    _check(reader, "double_buffer")
+    return reader
+
+
+def _check(reader: Any, what: str) -> None:
+    if not isinstance(reader, PyReader):
+        raise TypeError(f"{what}: a reader of py_reader, create_py_reader_by_data, open_files or random_data_generator is wanted, got {reader!r}")
+
+
+# -- readers that need no generator of the script ---------------------------------------------------------------
+
+
+def _self_starting(what: str, vars: Sequence[Variable], records: _Records, capacity: int) -> PyReader:
+    reader = PyReader(vars, capacity, name=unique_name.generate(what))
+    reader.decorate_batch_generator(records)
+    reader._starts_itself = True
+    return reader
+
+
+def random_data_generator(low: float, high: float, shapes: Sequence[Sequence[int]], lod_levels: Sequence[int] | None = None,
+                          for_parallel: bool = True) -> PyReader:
+    """Return a reader of endless float32 batches with elements from [``low``, ``high``): for measuring without data. The same in every run."""
+    if not (isinstance(low, numbers.Real) and isinstance(high, numbers.Real) and low < high):
+        raise InvalidArgumentError(f"random_data_generator: low={low!r}, high={high!r}; low must be below high")
+    if any(dim < 0 for shape in shapes for dim in shape):
+        raise InvalidArgumentError(f"random_data_generator: shapes={shapes!r}; every dimension must be a number of at least 0")
+
+    def records() -> Iterator[list[Any]]:
+        random = np.random.default_rng(0)
+        while True:
+            yield [(low + (high - low) * random.random(shape)).astype("float32") for shape in shapes]
+
+    return _self_starting("random_data_generator", _slots("random_data_generator", None, shapes, ["float32"] * len(shapes), lod_levels), records, 8)
+
+
+def open_files(filenames: Sequence[str] | str, shapes: Sequence[Sequence[int]], lod_levels: Sequence[int], dtypes: Sequence[Any],
+               thread_num: int | None = None, buffer_size: int | None = None, pass_num: int = 1, is_test: bool | None = None) -> PyReader:
+    """Return a reader of RecordIO files (``fluid.recordio_writer``), one record a run, in the order of the files, ``pass_num`` times.
+
+    A thread reads up to ``buffer_size`` (64) records ahead. ``thread_num`` and ``is_test`` are accepted: records come in order in any case.
+    """
+    files = [filenames] if isinstance(filenames, (str, os.PathLike)) else list(filenames)
+    check_whole("open_files: pass_num", pass_num, 1)
+
+    def records() -> Iterator[list[Any]]:
+        from ..recordio import read_all
+
+        return itertools.chain.from_iterable(read_all(files) for _ in range(pass_num))
+
+    return _self_starting("open_files", _slots("open_files", None, shapes, dtypes, lod_levels), records, buffer_size or 64)
+
+
+def _derived(what: str, reader: PyReader, change: Callable[[Iterator[Any]], Iterator[Any]]) -> PyReader:
+    """Return a reader of the same variables whose batches are made of those of ``reader``."""
+    _check(reader, what)
+    made = PyReader(reader.vars, reader._capacity, name=unique_name.generate(what))
+    program = reader.vars[0].block.program
+    program._readers = [one for one in program._readers if one is not reader]
+    made.decorate_batch_generator(lambda: change(reader._require_source(what)()))
+    made._starts_itself = reader._starts_itself
+    return made
+
+
+def shuffle(reader: PyReader, buffer_size: int) -> PyReader:
+    """Return a reader whose records come in random order within stretches of ``buffer_size``; the order is the same in every run."""
+    from ..reader import shuffle as shuffled
+
+    check_whole("shuffle: buffer_size", buffer_size, 1)
+    return _derived("shuffle", reader, lambda records: shuffled(lambda: records, buffer_size, seed=0)())
+
+
+def batch(reader: PyReader, batch_size: int) -> PyReader:
+    """Return a reader that puts ``batch_size`` records together along their first dimension; the last batch may be smaller."""
+    from ..replica_feeds import joined_feeds
+
+    check_whole("batch: batch_size", batch_size, 1)
+
+    def joined(records: Iterator[Any]) -> Iterator[Any]:
+        while held := list(itertools.islice(records, batch_size)):
+            yield joined_feeds(held)
+
+    return _derived("batch", reader, joined)
+
+
+__all__ = ["py_reader", "create_py_reader_by_data", "read_file", "double_buffer", "random_data_generator", "open_files", "shuffle", "batch"]

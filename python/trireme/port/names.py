@@ -1,0 +1,257 @@
+"""The names of Fluid that a script uses, by lines; each is there, differs, or is missing."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import trireme
+
+from ..suggest import did_you_mean
+from .fluid_names import names_of_fluid
+from .source import Source
+from .tables import COUNTERPARTS, DIFFERS, OUTSIDE
+
+THERE, DIFFERENT, MISSING = "there", "differs", "missing"
+_ROLES = ("PADDLE_", "TRAINING_ROLE", "PSERVERS", "CURRENT_ENDPOINT")
+_MODULES = ("reader", "dataset", "batch")              # of paddle itself, which are of fluid here
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """What is said of a line."""
+
+    line: int
+    name: str
+    status: str
+    text: str = ""
+
+
+def _table(rows: Any) -> dict[str, str]:
+    return {name: text for names, text in rows for name in names}
+
+
+_DIFFERS, _COUNTERPARTS = _table(DIFFERS), _table(COUNTERPARTS)
+
+
+def our_name(dotted: str) -> str | None:
+    """Return the name below ``trireme`` of one that begins with ``paddle``; None: outside of Fluid."""
+    parts = dotted.split(".")
+    if parts[:2] == ["paddle", "fluid"]:
+        return ".".join(parts[2:])
+    if len(parts) > 1 and parts[1] in _MODULES:
+        return ".".join(parts[1:])
+    return None
+
+
+def look_up(name: str) -> tuple[Any, str, str]:
+    """Return (object, what was found of the name, what was not) of a dotted name below ``trireme``."""
+    found: Any = trireme
+    parts = name.split(".") if name else []
+    for i, part in enumerate(parts):
+        if isinstance(found, type) and i:
+            return found, ".".join(parts[:i]), ""      # what a class has inside is the class's matter
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            try:
+                found = importlib.import_module(f"{found.__name__}.{part}") if inspect.ismodule(found) else None
+            except ImportError:
+                found = None
+            if found is None:
+                return None, ".".join(parts[:i]), ".".join(parts[i:])
+    return found, name, ""
+
+
+def _missing(name: str) -> str:
+    module, _, last = name.rpartition(".")
+    known = names_of_fluid().get(module or "fluid", set())
+    if name in _COUNTERPARTS:
+        return f"use {_COUNTERPARTS[name]}"
+    if last in known or module.split(".")[0] == "dygraph" or last == "dygraph":
+        return "Trireme does not have it"
+    import trireme as fluid
+
+    place = look_up(module)[0] if module else fluid
+    return f"no name of Fluid 1.x that Trireme knows{did_you_mean(last, dir(place)) if place is not None else ''}"
+
+
+def say(dotted: str, line: int) -> Finding | None:
+    """Return what is said of a dotted name that begins with ``paddle``."""
+    for prefix, (status, text) in OUTSIDE.items():
+        if dotted == prefix or dotted.startswith(prefix + "."):
+            return Finding(line, dotted, status, text)
+    name = our_name(dotted)
+    if name is None:
+        return None if dotted == "paddle" else Finding(line, dotted, MISSING, "only paddle.fluid, paddle.reader, paddle.dataset and paddle.batch are here")
+    if not name:
+        return None
+    shown = f"fluid.{name}"
+    while name:
+        found, there, absent = look_up(name)
+        if absent:
+            whole = f"{there}.{absent.split('.')[0]}" if there else absent.split(".")[0]
+            return Finding(line, f"fluid.{whole}", MISSING, _missing(whole))
+        break
+    text = next((_DIFFERS[key] for key in (name, there) if key in _DIFFERS), None)
+    return Finding(line, shown, DIFFERENT if text else THERE, text or "")
+
+
+def check_call(dotted: str, node: ast.Call) -> str:
+    """Return what is wrong with the arguments of a call; "" where nothing is known to be."""
+    name = our_name(dotted)
+    found, _, absent = look_up(name) if name else (None, "", "x")
+    if absent or not callable(found):
+        return ""
+    try:
+        parameters = inspect.signature(found).parameters
+    except (TypeError, ValueError):
+        return ""
+    if any(one.kind == one.VAR_KEYWORD for one in parameters.values()):
+        return ""
+    given = [keyword.arg for keyword in node.keywords if keyword.arg]
+    unknown = [arg for arg in given if arg not in parameters]
+    if unknown:
+        return f"it takes no {', '.join(map(repr, unknown))}{did_you_mean(unknown[0], parameters)}"
+    positional = [one for one in parameters.values() if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    is_open = any(one.kind == one.VAR_POSITIONAL for one in parameters.values())
+    if len(node.args) > len(positional) and not is_open and not any(isinstance(arg, ast.Starred) for arg in node.args):
+        return f"it takes {len(positional)} arguments by place, {len(node.args)} are given"
+    return ""
+
+
+class _Walk(ast.NodeVisitor):
+    """Follows imports and aliases, and collects findings."""
+
+    def __init__(self) -> None:
+        self.aliases: dict[str, str] = {}
+        self.found: list[Finding] = []
+        self._seen: set[int] = set()                   # nodes that are part of a longer name
+
+    def _add(self, finding: Finding | None) -> None:
+        if finding is not None:
+            self.found.append(finding)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            if alias.name.split(".")[0] != "paddle":
+                continue
+            self.aliases[alias.asname or "paddle"] = alias.name if alias.asname else "paddle"
+            line = f"import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
+            self._add(self._of_import(node.lineno, alias.name, line, alias.asname))
+
+    @staticmethod
+    def _of_import(line: int, name: str, text: str, alias: str | None) -> Finding | None:
+        if our_name(name) is None and name != "paddle":
+            return say(name, line)
+        ours = our_name(name)
+        absent = look_up(ours)[2] if ours else ""
+        if absent:
+            return say(name, line)
+        if name == "paddle":
+            return Finding(line, text, DIFFERENT, "write `import trireme as fluid`; paddle.batch, paddle.reader and paddle.dataset are fluid.batch, ...")
+        return Finding(line, text, DIFFERENT, f"write `import trireme{'.' + ours if ours else ''} as {alias or 'fluid'}`")
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.level or not node.module or node.module.split(".")[0] != "paddle":
+            return
+        for alias in node.names:
+            dotted = f"{node.module}.{alias.name}"
+            self.aliases[alias.asname or alias.name] = dotted
+            if alias.name == "*":
+                self._add(Finding(node.lineno, f"from {node.module} import *", DIFFERENT, "names that come by * are not followed: import them by name"))
+                continue
+            ours = our_name(node.module)
+            where = f"trireme.{ours}" if ours else "trireme"
+            finding = say(dotted, node.lineno)
+            if finding is not None and finding.status == MISSING:
+                self._add(finding)
+            else:
+                what = f"import trireme as {alias.asname or alias.name}" if dotted == "paddle.fluid" else f"from {where} import {alias.name}"
+                self._add(Finding(node.lineno, f"from {node.module} import {alias.name}", DIFFERENT, f"write `{what}`"))
+
+    def _dotted(self, node: ast.AST) -> str | None:
+        """Return the whole dotted name of an expression, if it begins with an alias of paddle's."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.aliases:
+            return None
+        return ".".join([self.aliases[node.id], *reversed(parts)])
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.generic_visit(node)
+        dotted = self._dotted(node.value)
+        for target in node.targets:
+            if not isinstance(target, ast.Name):
+                continue
+            if dotted is not None:
+                self.aliases[target.id] = dotted       # layers = fluid.layers
+            elif target.id in self.aliases:
+                del self.aliases[target.id]
+
+    def visit_Call(self, node: ast.Call) -> None:
+        dotted = self._dotted(node.func)
+        if dotted is not None:
+            finding = say(dotted, node.func.lineno)
+            wrong = check_call(dotted, node) if finding is not None and finding.status != MISSING else ""
+            if wrong and finding is not None:
+                finding = Finding(finding.line, finding.name, DIFFERENT, "; ".join(filter(None, (wrong, finding.text))))
+            self._add(finding)
+            self._skip(node.func)
+        self.generic_visit(node)
+
+    def _skip(self, node: ast.AST) -> None:
+        while isinstance(node, ast.Attribute):
+            self._seen.add(id(node))
+            node = node.value
+        self._seen.add(id(node))
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if id(node) not in self._seen:
+            dotted = self._dotted(node)
+            if dotted is not None:
+                self._skip(node)
+                self._add(say(dotted, node.lineno))
+        self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if id(node) not in self._seen and isinstance(node.ctx, ast.Load) and self.aliases.get(node.id, "paddle").count(".") > 1:
+            self._add(say(self.aliases[node.id], node.lineno))
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """``print`` and ``print >>file, x`` alone on a line can be parsed, but print nothing in Python 3."""
+        first = node.value.elts[0] if isinstance(node.value, ast.Tuple) and node.value.elts else node.value
+        first = first.left if isinstance(first, ast.BinOp) and isinstance(first.op, ast.RShift) else first
+        if isinstance(first, ast.Name) and first.id == "print":
+            self._add(Finding(node.lineno, "print", DIFFERENT, "Python 2 (print statement): write it in Python 3"))
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str) and node.value.startswith(_ROLES):
+            self._add(Finding(node.lineno, repr(node.value), DIFFERENT, "a job knows its roles: `trireme launch --servers S --trainers T SCRIPT` starts "
+                              "servers, and fluid.distributed.trainer_index(), trainer_count() are known"))
+
+
+def findings(source: Source) -> list[Finding]:
+    """Return what is said of each name, in the order of the lines; each once a line."""
+    walk = _Walk()
+    walk.visit(source.tree)
+    return list(dict.fromkeys(sorted([*walk.found, *_of_python(source)], key=lambda one: one.line)))
+
+
+def _of_python(source: Source) -> Iterator[Finding]:
+    for line, what in source.rewritten.items():
+        if line and line not in source.removed:
+            yield Finding(line, source.lines[line - 1].strip()[:60], DIFFERENT, f"Python 2 ({what}): write it in Python 3")
+    for line, why in source.removed.items():
+        if why:
+            yield Finding(line, source.lines[line - 1].strip()[:60], MISSING, f"it cannot be parsed ({why}): look at it yourself")
+
+
+__all__ = ["Finding", "findings", "say", "THERE", "DIFFERENT", "MISSING"]

@@ -1,0 +1,56 @@
+"""What of Fluid differs here or has another name: rows of the tables of docs/fluid.md, which a test compares with these."""
+
+from __future__ import annotations
+
+# Names, without "fluid.", and what differs; the rows of "What differs" that begin with names.
+DIFFERS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("layers.data",), "an unknown dimension is `None` in `Variable.shape`; `-1`, and any other negative number, is understood"),
+    (("backward.calc_gradient", "gradients"), "`backward.calc_gradient` with one input returns its gradient, `gradients` always a list"),
+    (("layers.nce",), "a `seed` of its own gives other draws, never the same ones in each step; `log_uniform` is a distribution over all classes, "
+                      "the last one included"),
+    (("layers.hsigmoid",), "the cost is of the turns on a class's path alone, so `exp(-cost)` is its probability; Fluid adds log 2 for each node "
+                           "that a path is shorter than the longest"),
+    (("ParallelExecutor", "CompiledProgram", "core.ParallelExecutor"), "replicas of a program on the threads of one process, with one set of parameters "
+                                                                       "([threads.md](threads.md)); more processes are trainers of a job"),
+    (("memory_optimize", "release_memory", "transpiler.memory_optimize", "transpiler.release_memory"),
+     "they do nothing, and say so once: a plan shares memory by itself"),
+    (("CUDAPlace", "CUDAPinnedPlace", "cuda_places", "cuda_pinned_places", "core.CUDAPlace"),
+     "making one is refused, naming one behind `if use_gpu` is not; `core.get_cuda_device_count()` is 0"),
+    (("DistributeTranspiler", "DistributeTranspilerConfig", "transpiler.DistributeTranspiler", "transpiler.DistributeTranspilerConfig"),
+     "`sync_mode=False` is mode `async`; `geo_sgd_mode` with `geo_sgd_need_push_nums=N` is mode `geo(N)`; `config.mode` names any mode; "
+     "`is_distributed=True` makes a sparse table ([distributed.md](distributed.md))"),
+    (("io.save_persistables",), "in a job the optimizers' state stays with the servers; the parameters are written"),
+    (("layers.open_files", "recordio_writer.convert_reader_to_recordio_file", "recordio_writer.convert_reader_to_recordio_files"),
+     "RecordIO files are written without compression, and files compressed by Snappy are not read"),
+    (("DatasetFactory", "AsyncExecutor"), "batches are taken by 1 thread unless `thread` is given ([data.md](data.md))"),
+    (("layers.While",), "loop-carried variables are differentiated without arrays"),
+    (("layers.IfElse",), "both blocks run, on the rows that are theirs, perhaps none"),
+)
+
+# Names of Fluid that are absent, and what does the same; the rows of the second table of "What is missing".
+COUNTERPARTS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("data", "embedding", "one_hot"), "`fluid.layers.data`, `fluid.layers.embedding`, `fluid.layers.one_hot`"),
+    (("save", "load", "io.save", "io.load"), "`fluid.io.save_persistables`, `load_persistables`; [checkpoints](checkpoints.md)"),
+    (("layers.cond", "layers.case", "layers.switch_case", "layers.while_loop"), "`layers.IfElse`, `layers.Switch`, `layers.While`"),
+)
+
+# What stands outside of Fluid, by the dotted name that a script writes.
+OUTSIDE: dict[str, tuple[str, str]] = {
+    "paddle.v2": ("missing", "the interface of before Fluid is not here"),
+    "paddle.trainer": ("missing", "the interface of before Fluid is not here"),
+    "paddle.trainer_config_helpers": ("missing", "the interface of before Fluid is not here"),
+    "paddle.utils": ("missing", "it is not here"),
+    "paddle.tensor": ("missing", "the interface of Paddle 2 is not here"),
+    "paddle.nn": ("missing", "the interface of Paddle 2 is not here"),
+    "paddle.static": ("missing", "the interface of Paddle 2 is not here"),
+    "paddle.distributed": ("missing", "the interface of Paddle 2 is not here; jobs are started by `trireme launch`"),
+    "paddle.version": ("missing", "`trireme.__version__`"),
+}
+
+
+def rendered(names: tuple[str, ...], text: str, prefix: str = "") -> str:
+    """Return a row as it stands in docs/fluid.md."""
+    return f"| {', '.join(f'`{prefix}{name}`' for name in names)} | {text} |"
+
+
+__all__ = ["DIFFERS", "COUNTERPARTS", "OUTSIDE", "rendered"]

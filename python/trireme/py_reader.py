@@ -1,0 +1,305 @@
+"""Batches that a thread of Python makes ahead of the run that takes them.
+
+>>> x, y = fluid.layers.data("x", [2]), fluid.layers.data("y", [1], dtype="int64")
+>>> reader = fluid.io.PyReader(feed_list=[x, y], capacity=4, iterable=False)
+>>> reader.decorate_sample_list_generator(lambda: iter([[([1, 2], 0), ([3, 4], 1)], [([5, 6], 0)]]))
+>>> reader.start()
+>>> exe = fluid.Executor(fluid.CPUPlace())
+>>> try:
+...     while True:
+...         print(exe.run(fetch_list=[x])[0].tolist())
+... except fluid.core.EOFException:
+...     reader.reset()
+[[1.0, 2.0], [3.0, 4.0]]
+[[5.0, 6.0]]
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from queue import Empty, Full, Queue
+from typing import Any
+
+import numpy as np
+
+from . import unique_name
+from .data_feeder import DataFeeder
+from .errors import EOFException, InvalidArgumentError, check_whole, user_line
+from .framework import Program, Variable
+from .reader.decorator import batch as batched
+from .tensor import LoDTensor
+
+Feed = dict[str, Any]
+Source = Callable[[], Iterator[Feed]]
+_PATIENCE = 2.0                        # seconds that a thread is given to end: it may be inside the script's generator
+_LOOK = 0.1                            # seconds from one look at whether to stop to the next
+
+
+class _End:
+    """The last item of a queue: the error that ended the generator, or None."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
+class Ahead:
+    """A thread that takes items from an iterator and keeps up to ``capacity`` of them. An error of the iterator comes out of ``take``,
+    with the traceback that it had."""
+
+    def __init__(self, source: Callable[[], Iterator[Any]], capacity: int) -> None:
+        self._queue: Queue[Any] = Queue(capacity)
+        self._stop = threading.Event()
+        self._end: _End | None = None
+        self._thread = threading.Thread(target=self._work, args=(source,), name="trireme-py-reader", daemon=True)
+        self._thread.start()
+
+    def _put(self, item: Any) -> bool:
+        while not self._stop.is_set():
+            try:
+                self._queue.put(item, timeout=_LOOK)
+                return True
+            except Full:
+                continue
+        return False
+
+    def _work(self, source: Callable[[], Iterator[Any]]) -> None:
+        try:
+            for item in source():
+                if not self._put(item):
+                    return
+            self._put(_End(None))
+        except BaseException as error:                 # it is the script's: whoever takes the next batch gets it
+            self._put(_End(error))
+
+    def take(self) -> Any:
+        """Return the next item. Raises StopIteration at the end, or what ended the iterator, however often it is asked."""
+        while self._end is None:
+            try:
+                item = self._queue.get(timeout=_LOOK)
+            except Empty:
+                if not self._thread.is_alive() and self._queue.empty():
+                    raise InvalidArgumentError("the reader's thread is gone: it does not live on in a forked process. Call start() in the "
+                                               "process that reads") from None
+                continue
+            if not isinstance(item, _End):
+                return item
+            self._end = item
+        if self._end.error is not None:
+            raise self._end.error
+        raise StopIteration
+
+    def close(self) -> None:
+        """End the thread. One that is inside the script's generator ends with its next item."""
+        self._stop.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join(_PATIENCE)
+
+
+class PyReader:
+    """Feeds the variables of ``feed_list`` from a generator of the script, whose batches a thread prepares, up to ``capacity`` of them.
+
+    ``iterable=False``: ``start`` begins a pass, every ``Executor.run`` of the program takes a batch, and at the end of the pass it raises
+    ``fluid.core.EOFException``; ``reset`` makes ready for the next pass. ``iterable=True``: ``for data in reader():`` gives what
+    ``Executor.run(feed=data)`` takes, a list of one feed for each place; ``return_list`` makes lists of arrays of the feeds.
+    An error in the generator comes out of the run, or of the loop, with the generator's own traceback. ``use_double_buffer`` changes nothing:
+    the thread hands over arrays that are ready.
+    """
+
+    def __init__(self, feed_list: Sequence[Variable] | None = None, capacity: int = 64, use_double_buffer: bool = True, iterable: bool = False,
+                 return_list: bool = False, *, name: str | None = None, program: Program | None = None) -> None:
+        if not isinstance(feed_list, (list, tuple)) or not feed_list or not all(isinstance(var, Variable) for var in feed_list):
+            raise TypeError(f"PyReader: feed_list must be a list of variables, got {feed_list!r}")
+        check_whole("PyReader: capacity", capacity, 1)
+        self.name = name or unique_name.generate("py_reader")
+        self.vars = list(feed_list)
+        self._names = [var.name for var in feed_list]
+        self._capacity, self._iterable, self._return_list = capacity, iterable, return_list
+        self._places = 1
+        self._source: Source | None = None
+        self._ahead: Ahead | None = None
+        self._starts_itself = False
+        self._ended = False
+        if not iterable:
+            self.attach(program or feed_list[0].block.program)
+
+    def attach(self, program: Program) -> None:
+        """Let runs of the program take batches of this reader."""
+        if self not in program._readers:
+            program._readers = [*program._readers, self]
+
+    # -- where batches come from ----------------------------------------------------------------------------
+
+    def _decorate(self, what: str, generator: Any, source: Source, places: Any) -> None:
+        if not callable(generator):
+            raise TypeError(f"PyReader.{what}: a function without arguments that returns an iterator is wanted, got {generator!r}")
+        if self._ahead is not None:
+            raise InvalidArgumentError(f"PyReader.{what}: the reader is running; call reset() first")
+        self._source = source
+        self._places = len(places) if isinstance(places, (list, tuple)) else 1
+
+    def decorate_sample_generator(self, sample_generator: Callable[[], Iterable[Any]], batch_size: int, drop_last: bool = True,
+                                  places: Any = None) -> None:
+        """Take single samples, tuples with a field for each variable, and make batches of them."""
+        self._check_size(batch_size)
+        lists = batched(lambda: iter(sample_generator()), batch_size, drop_last)
+        self._decorate("decorate_sample_generator", sample_generator, self._from_lists(lists), places)
+
+    @staticmethod
+    def _check_size(batch_size: int) -> None:
+        check_whole("PyReader: batch_size", batch_size, 1)
+
+    def decorate_sample_list_generator(self, reader: Callable[[], Iterable[Any]], places: Any = None) -> None:
+        """Take batches as lists of samples: what ``fluid.batch`` makes."""
+        self._decorate("decorate_sample_list_generator", reader, self._from_lists(reader), places)
+
+    def decorate_batch_generator(self, reader: Callable[[], Iterable[Any]], places: Any = None) -> None:
+        """Take batches as they are fed: a list of arrays or LoDTensors in the order of the variables, or a dict by names."""
+        def source() -> Iterator[Feed]:
+            for item in reader():
+                yield self._as_feed(item)
+
+        self._decorate("decorate_batch_generator", reader, source, places)
+
+    decorate_paddle_reader = decorate_sample_list_generator
+    decorate_tensor_provider = decorate_batch_generator
+    set_sample_generator = decorate_sample_generator
+    set_sample_list_generator = decorate_sample_list_generator
+    set_batch_generator = decorate_batch_generator
+
+    def _from_lists(self, reader: Callable[[], Iterable[Any]]) -> Source:
+        feeder = DataFeeder(self.vars)
+
+        def source() -> Iterator[Feed]:
+            for samples in reader():
+                yield feeder.feed(samples)
+
+        return source
+
+    def _as_feed(self, item: Any) -> Feed:
+        if isinstance(item, dict):
+            if item.keys() != set(self._names):
+                raise ValueError(f"{self.name}: a batch has {sorted(item)}, the reader's variables are {self._names}")
+            return item
+        values = list(item) if isinstance(item, (list, tuple)) else [item]
+        if len(values) != len(self._names):
+            raise ValueError(f"{self.name}: a batch has {len(values)} arrays, the reader has {len(self._names)} variables: {', '.join(self._names)}")
+        return {name: value if isinstance(value, LoDTensor) else np.asarray(value) for name, value in zip(self._names, values)}
+
+    def _require_source(self, what: str) -> Source:
+        if self._source is None:
+            raise InvalidArgumentError(f"{self.name}: {what} needs data: give a generator by decorate_sample_list_generator (decorate_paddle_reader), "
+                                       f"decorate_sample_generator or decorate_batch_generator first\n  your line: {user_line()}")
+        return self._source
+
+    # -- passes that runs take from -------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin a pass: a thread prepares batches."""
+        if self._iterable:
+            raise InvalidArgumentError(f"{self.name}: start() belongs to iterable=False; this reader is iterated over: for data in reader():")
+        if self._ahead is not None and not self._ended:
+            raise InvalidArgumentError(f"{self.name}: a pass is running already; reset() ends it")
+        source = self._require_source("start()")
+        self.reset()
+        self._ahead = Ahead(source, self._capacity)
+
+    def reset(self) -> None:
+        """End the pass, also in its middle."""
+        if self._ahead is not None:
+            self._ahead.close()
+        self._ahead, self._ended = None, False
+
+    def take(self) -> Feed:
+        """Return the next batch of the pass; a run calls this. Raises EOFException at its end."""
+        if self._ahead is None:
+            if not self._starts_itself:
+                raise InvalidArgumentError(f"{self.name}: the program reads from it, but it was not started: call start() before each pass"
+                                           f"\n  your line: {user_line()}")
+            self.start()
+        try:
+            return self._ahead.take()
+        except StopIteration:
+            self._ended = True
+            raise EOFException(f"{self.name}: the pass is over; reset() makes ready for the next one") from None
+        except BaseException:
+            self._ended = True
+            raise
+
+    # -- iteration ------------------------------------------------------------------------------------------
+
+    def __call__(self) -> Iterator[list[Any]]:
+        if not self._iterable:
+            raise InvalidArgumentError(f"{self.name}: it is iterated over with iterable=True; with iterable=False call start() and run the program")
+        return self._iterate(self._require_source("an iteration"))
+
+    __iter__ = __call__
+
+    def _iterate(self, source: Source) -> Iterator[list[Any]]:
+        ahead = Ahead(source, self._capacity)
+        held: list[Any] = []
+        try:
+            while True:
+                try:
+                    feed = ahead.take()
+                except StopIteration:
+                    break
+                held.append([feed[name] for name in self._names] if self._return_list else feed)
+                if len(held) == self._places:
+                    yield held
+                    held = []
+        finally:
+            ahead.close()
+
+    def __repr__(self) -> str:
+        return f"PyReader({self.name!r}, {', '.join(map(repr, self._names))})"
+
+
+class DataLoader:
+    """Fluid's newer name for readers of this kind.
+
+    >>> x = fluid.layers.data("x", [2])
+    >>> loader = fluid.io.DataLoader.from_generator(feed_list=[x], capacity=2)
+    >>> loader.set_batch_generator(lambda: iter([np.ones((1, 2), "float32")]))
+    >>> [feed["x"].tolist() for feed, in loader()]
+    [[[1.0, 1.0]]]
+    """
+
+    @staticmethod
+    def from_generator(feed_list: Sequence[Variable] | None = None, capacity: int = 64, use_double_buffer: bool = True, iterable: bool = True,
+                       return_list: bool = False) -> PyReader:
+        """Return a PyReader that is iterated over unless ``iterable`` is False."""
+        return PyReader(feed_list, capacity, use_double_buffer, iterable, return_list)
+
+    @staticmethod
+    def from_dataset(dataset: Any, places: Any = None, drop_last: bool = True) -> PyReader:
+        """Return a PyReader over the batches of a ``fluid.Dataset``; its last batch is left out if the dataset says so, not ``drop_last``."""
+        from .framework import default_main_program
+
+        block = default_main_program().global_block()
+        reader = PyReader([block.var(slot.name) for slot in dataset.slots if slot is not None], iterable=True)
+        reader.decorate_batch_generator(lambda: iter(dataset), places)
+        return reader
+
+
+def feed_from_readers(program: Program, feed: Feed | None) -> Feed:
+    """Return a run's feed with a batch of each reader of the program whose variables are not fed by the script."""
+    whole = dict(feed or {})
+    for reader in program._readers:
+        if not any(name in whole for name in reader._names):
+            whole.update(reader.take())
+    return whole
+
+
+def feeds_from_readers(program: Program, feed: Feed | None, places: int) -> list[Feed]:
+    """Return up to ``places`` feeds, each with the next batches of the program's readers; at least one, or EOFException."""
+    feeds = [feed_from_readers(program, feed)]
+    while len(feeds) < places:
+        try:
+            feeds.append(feed_from_readers(program, feed))
+        except EOFException:
+            break
+    return feeds
+
+
+__all__ = ["PyReader", "DataLoader", "Ahead"]
