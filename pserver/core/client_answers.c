@@ -20,13 +20,20 @@ static uint32_t number_of(const tr_wire *wire)
     return wire->kind == TR_WIRE_DATA ? wire->data.number : wire->data_many.number;
 }
 
-/* The pull that this message answers, if the message is the next of its answer. */
 static tr__request *pull_of(tr__stream *s, const tr_wire *wire)
 {
-    for (tr__request *r = tr__client_open(s); r && r->wire.seq <= wire->seq; r = r->next)
-        if (r->wire.seq == wire->seq)
-            return r->wire.kind == TR_WIRE_PULL && !r->is_done && r->parts == number_of(wire) ? r : NULL;
-    return NULL;
+    tr__request *r = tr__client_open(s);
+
+    while (r && r->wire.seq != wire->seq)
+        r = r->next;
+    return r && r->wire.kind == TR_WIRE_PULL && !r->is_done ? r : NULL;
+}
+
+/* Does this message of the answer go where it belongs? Small ones before it, which are not placed, may be here and not be received yet: so it need
+ * not be the next, unless one was lost. What is being written is not written a second time. */
+static bool is_to_be_placed(const tr__request *r, uint32_t number)
+{
+    return (r->has_gap ? number == r->parts : number >= r->parts) && (!r->pending || number >= r->placed);
 }
 
 /* The pull of rows that this message answers; one that is placed is not placed again. */
@@ -65,12 +72,14 @@ void *tr__client_place(void *self, int peer, const tr_wire *wire)
     if (wire->kind != TR_WIRE_DATA && wire->kind != TR_WIRE_DATA_MANY)
         return tr__must_bytes(wire->bytes);
     r = pull_of(s, wire);
-    if (!r)
+    if (!r || !is_to_be_placed(r, number_of(wire)))
         return NULL;
     uint8_t *to = wire->kind == TR_WIRE_DATA ? pull_place(client, s, wire->data.block, wire->data.offset, wire->bytes)
                                              : tr__must_bytes(wire->bytes);
-    if (to)
-        r->parts++;
+    if (to) {
+        r->placed = number_of(wire) + 1;
+        r->pending++;
+    }
     return to;
 }
 
@@ -95,14 +104,16 @@ static tr_status on_many(tr_client *client, tr__stream *s, const tr_wire *wire, 
 
 static void on_data(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload, bool is_placed)
 {
-    uint64_t got = wire->bytes;
-    tr__request *r = tr__client_open(s);
+    uint64_t     got = wire->bytes;
+    tr__request *r = pull_of(s, wire);
 
-    while (r && r->wire.seq != wire->seq)
-        r = r->next;
-    if (!r || r->is_done || r->wire.kind != TR_WIRE_PULL || (!is_placed && r->parts != number_of(wire)))
+    if (!r)
         return;
-    r->parts += !is_placed;                        /* a placed one was counted when it was placed */
+    r->pending -= is_placed && r->pending;
+    r->has_gap = number_of(wire) > r->parts || (r->has_gap && number_of(wire) < r->parts);
+    if (r->parts != number_of(wire))
+        return;                                    /* or it comes again */
+    r->parts++;
     if (wire->kind == TR_WIRE_DATA_MANY) {
         got = 0;
         const tr_status status = on_many(client, s, wire, payload, &got);

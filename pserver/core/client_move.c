@@ -87,7 +87,8 @@ static void send_again(tr_client *client, tr__stream *s, uint64_t settled)
             r->wire.pull_rows.step = settled;                /* it was asked for a step ago, and nobody has waited for it */
         r->is_again = (tr__client_is_push(r) && !is_settled) || r->wire.kind == TR_WIRE_GOODBYE || r->wire.kind == TR_WIRE_DRAIN;
         r->sent_at = 0;
-        r->parts = 0;
+        r->parts = r->placed = r->pending = 0;
+        r->has_gap = false;
         r->left = r->size;
         if (!r->is_done || r->is_again)
             r->wire.seq = ++s->last_seq;

@@ -23,7 +23,10 @@ typedef struct tr__request {
     bool                is_again;     /* it is done, but another server has taken the place, and has not said that it has it */
     bool                is_flying;    /* counts in in_flight */
     int64_t             sent_at;
-    uint32_t            parts;        /* pull: messages of the answer that are here or placed */
+    uint32_t            parts;        /* pull: messages of the answer that are here; of rows: that are here or placed */
+    uint32_t            placed;       /* pull: behind the last message of the answer that was placed, */
+    uint32_t            pending;      /* how many of those are not here yet, */
+    bool                has_gap;      /* and one before what came last was lost */
     uint64_t            left, size;   /* pull: bytes that are not here, and in all */
     uint8_t            *to;           /* pull of rows: where they go */
     uint64_t           *clock;        /* and how old they are */

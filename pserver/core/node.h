@@ -1,7 +1,7 @@
 /* node.h - a protocol core as its driver sees it: messages in, messages and times out.
  *
- * The server core and the client core have this form. A driver moves the messages: the communication thread
- * over MPI (comm.h), or a seeded scheduler that has all ranks of a job in one process (transport_sim.h).
+ * The server core and the client core have this form. A driver moves the messages: the event loop (comm.h),
+ * over MPI or in the simulator.
  *
  * What must stay true: a core never blocks, never reads a clock, never calls MPI; times are nanoseconds of any
  * origin. Calls come from one thread. A core that has failed or is done still answers. */

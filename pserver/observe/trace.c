@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_messages, has_members;
+static bool                   has_messages, has_members;
+static tr_trace_membership_fn watch_members;
+static void                  *watch_payload;
 
 tr_status tr_trace_prepare(void)
 {
@@ -38,10 +40,18 @@ static void print(int64_t now, int rank, const char *does, int number, const cha
             number, text);
 }
 
+void tr_trace_watch_members(tr_trace_membership_fn watch, void *payload)
+{
+    watch_members = watch;
+    watch_payload = payload;
+}
+
 void tr_trace_membership(int64_t now, int rank, int trainer, tr_membership from, tr_membership to)
 {
     char text[64];
 
+    if (watch_members)
+        watch_members(watch_payload, now, rank, trainer, from, to);
     if (!has_members)
         return;
     snprintf(text, sizeof text, "%s to %s", tr_membership_name(from), tr_membership_name(to));

@@ -3,17 +3,12 @@
 
 #include "framework/interrupt.h"
 #include "framework/memory.h"
-#include "pserver/observe/launcher.h"
 
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const int64_t MPI_END = 5000000000;
-/* How long who was killed may take to be gone: milliseconds. */
-enum { KILLED_MAX = 100 };
 
 tr_status tr_comm_status(tr_comm *comm)
 {
@@ -51,19 +46,25 @@ static tr_status wait_state(tr_comm *comm, tr__comm_state state, int64_t timeout
     }
 }
 
-tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_comm_core *core)
+tr_comm *tr__comm_new(const tr_comm_options *options, const tr_comm_core *core, const tr_machine *machine)
 {
     tr_comm *comm = tr__must_aligned(sizeof *comm);
 
     memset(comm, 0, sizeof *comm);
     comm->options = *options;
     comm->core = *core;
+    comm->machine = *machine;
     comm->early_end = &comm->early;
-    comm->own_doorbell = tr_doorbell_new(&comm->doorbell_file);
+    comm->own_doorbell = machine->make_doorbell(machine->self, &comm->doorbell_file);
     snprintf(comm->transport_path, sizeof comm->transport_path, "%s", options->transport);
     pthread_mutex_init(&comm->lock, NULL);
     pthread_mutex_init(&comm->drive, NULL);
-    *out = comm;
+    return comm;
+}
+
+tr_status tr_comm_start(tr_comm **out, const tr_comm_options *options, const tr_comm_core *core)
+{
+    tr_comm  *comm = *out = tr__comm_new(options, core, &tr_machine_real);
     const int error = pthread_create(&comm->thread, NULL, tr__comm_run, comm);
     if (error)
         return tr_fail(TR_ENOMEM, "cannot start the communication thread: %s; ulimit -u or a cgroup's pids.max may be too small",
@@ -87,7 +88,8 @@ const tr_roster *tr_comm_roster(const tr_comm *comm)
 /* It naps as a driver, or stands aside for an owner's thread that may nap. */
 static void wake_thread(tr_comm *comm)
 {
-    tr_doorbell_ring(comm->own_doorbell, TR_BELL_OWNER | TR_BELL_THREAD);
+    atomic_store(&comm->own_doorbell->armed, 0);
+    comm->machine.ring(comm->machine.self, &comm->own_doorbell->rings, TR_BELL_OWNER | TR_BELL_THREAD);
 }
 
 void tr_comm_carry_on(tr_comm *comm)
@@ -104,7 +106,7 @@ static void drive_once(tr_comm *comm, bool has_more)
     if (pthread_mutex_trylock(&comm->drive) == 0) {
         tr__rhythm r = {.who = TR_BELL_OWNER, .quiet_since = comm->now};
         tr__comm_arm_for_thread(comm);
-        tr__comm_drive(comm, &r, tr__clock());
+        tr__comm_drive(comm, &r, tr__comm_clock(comm));
         tr__comm_ring(comm, has_more);
         is_done = comm->is_rung_by_all && !comm->out_waiting && !tr__comm_is_thread_deaf(comm);
         pthread_mutex_unlock(&comm->drive);
@@ -136,41 +138,64 @@ uint64_t tr_comm_done(const tr_comm *comm)
 }
 
 /* The owner has nothing better to do, so it drives: a message that it waits for needs no change of thread. */
-tr_status tr_comm_wait(tr_span *waited, tr_comm *comm, uint64_t done, int64_t timeout)
+void tr__comm_wait_begin(tr_comm *comm, tr__wait *w, uint64_t done, int64_t timeout)
 {
-    bool is_late = false, is_interrupted = false;
-
+    *w = (tr__wait){.done = done, .timeout = timeout};
     tr__interruptible_begin();
     atomic_store(&comm->owner_drives, true);
-    const int64_t until_driver = tr__comm_take_drive(comm);
-    const int64_t from = tr__clock();              /* not before: a driver's time never goes back, and tells whether it was away */
-    tr__rhythm    r = {TR_BELL_OWNER, from};
+    w->until_driver = tr__comm_take_drive(comm);
+    w->from = tr__comm_clock(comm);                /* not before: a driver's time never goes back, and tells whether it was away */
+    w->rhythm = (tr__rhythm){.who = TR_BELL_OWNER, .quiet_since = w->from};
     if (atomic_load_explicit(&comm->own_doorbell->armed, memory_order_relaxed))
         atomic_store(&comm->own_doorbell->armed, 0);
-    for (int64_t now = from;; now = tr__clock()) {
-        const unsigned seen = atomic_load(&comm->own_doorbell->rings);
-        const int      moved = tr__comm_drive(comm, &r, now);
-        is_late = comm->now - from > timeout;
-        is_interrupted = tr__is_interrupted();
-        if (tr_comm_done(comm) >= done || atomic_load(&comm->state) == TR__FAILED || is_late || is_interrupted)
-            break;
-        if (!moved)
-            tr__comm_rest(comm, &r, seen);
-    }
+}
+
+static inline tr__rest wait_turn(tr_comm *comm, tr__wait *w, int64_t now)
+{
+    const unsigned seen = atomic_load(&comm->own_doorbell->rings);
+    const int      moved = tr__comm_drive(comm, &w->rhythm, now);
+
+    w->is_late = comm->now - w->from > w->timeout;
+    w->is_interrupted = tr__is_interrupted();
+    if (tr_comm_done(comm) >= w->done || atomic_load(&comm->state) == TR__FAILED || w->is_late || w->is_interrupted)
+        return (tr__rest){TR__REST_OVER};
+    return moved ? (tr__rest){TR__REST_NONE} : tr__comm_choose_rest(comm, &w->rhythm, seen);
+}
+
+tr__rest tr__comm_wait_turn(tr_comm *comm, tr__wait *w)
+{
+    return wait_turn(comm, w, tr__comm_clock(comm));
+}
+
+tr_status tr__comm_wait_end(tr_comm *comm, tr__wait *w, tr_span *waited)
+{
     if (waited)
-        *waited = (tr_span){from - until_driver, comm->now};
+        *waited = (tr_span){w->from - w->until_driver, comm->now};
     char waiting[512] = "the servers";
-    if (is_late && comm->has_node)
+    if (w->is_late && comm->has_node)
         comm->node.describe(comm->node.self, waiting, sizeof waiting);
     tr__comm_ring(comm, false);
     pthread_mutex_unlock(&comm->drive);
     atomic_store(&comm->owner_drives, false);
     tr__interruptible_end();
-    if (tr_comm_done(comm) >= done)
+    if (tr_comm_done(comm) >= w->done)
         return TR_OK;
-    if (is_interrupted && atomic_load(&comm->state) != TR__FAILED)
+    if (w->is_interrupted && atomic_load(&comm->state) != TR__FAILED)
         return tr__fail_interrupted("the wait for the servers");
-    return is_late ? tr_fail(TR_ETIMEOUT, "waited %.1f s for %s", (double)timeout / 1e9, waiting) : tr_comm_status(comm);
+    return w->is_late ? tr_fail(TR_ETIMEOUT, "waited %.1f s for %s", (double)w->timeout / 1e9, waiting) : tr_comm_status(comm);
+}
+
+tr_status tr_comm_wait(tr_span *waited, tr_comm *comm, uint64_t done, int64_t timeout)
+{
+    tr__wait w;
+
+    tr__comm_wait_begin(comm, &w, done, timeout);
+    for (int64_t now = w.from;; now = tr__comm_clock(comm)) {
+        const tr__rest rest = wait_turn(comm, &w, now);
+        if (rest.kind == TR__REST_OVER)
+            return tr__comm_wait_end(comm, &w, waited);
+        tr__comm_rest(comm, &rest);
+    }
 }
 
 tr_status tr_comm_stand_by(tr_comm *comm, uint64_t done, int64_t timeout)
@@ -188,12 +213,12 @@ tr_status tr_comm_stand_by(tr_comm *comm, uint64_t done, int64_t timeout)
     return TR_OK;
 }
 
-static void free_comm(tr_comm *comm)
+void tr__comm_free(tr_comm *comm)
 {
     for (int i = 0; comm->out && i < comm->roster->size; i++)
         tr_outbox_deinit(&comm->out[i]);
     tr__comm_watch_end(comm);
-    tr_doorbell_close(comm->own_doorbell);
+    comm->machine.close_doorbell(comm->machine.self, comm->own_doorbell);
     if (comm->doorbell_file >= 0)
         close(comm->doorbell_file);
     tr_roster_free(comm->roster);
@@ -203,7 +228,7 @@ static void free_comm(tr_comm *comm)
     free(comm->to_ring);
     free(comm->is_to_ring);
     free(comm->has_news);
-    free(comm->pidfd);
+    free(comm->process);
     free(comm->gone_at);
     pthread_mutex_destroy(&comm->lock);
     pthread_mutex_destroy(&comm->drive);
@@ -230,20 +255,25 @@ static bool end_mpi(tr_comm *comm)
     if (wait_state(comm, TR__ENDED, MPI_END) != TR_OK)
         return false;                              /* what the thread uses is left to it */
     pthread_join(comm->thread, NULL);
-    free_comm(comm);
+    tr__comm_free(comm);
     return true;
+}
+
+void tr__comm_leave_begin(tr_comm *comm, bool is_well)
+{
+    comm->is_well = is_well;
+    atomic_store(&comm->is_leaving, true);
+    wake_thread(comm);
 }
 
 tr_status tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must_exit)
 {
     *must_exit = false;
     if (!comm->has_thread) {
-        free_comm(comm);
+        tr__comm_free(comm);
         return TR_OK;
     }
-    comm->is_well = is_well;
-    atomic_store(&comm->is_leaving, true);
-    wake_thread(comm);
+    tr__comm_leave_begin(comm, is_well);
     const tr_status status = wait_state(comm, TR__LEFT, timeout);
     *must_exit = atomic_load(&comm->has_survived);
     if (status == TR_OK) {
@@ -259,12 +289,8 @@ tr_status tr_comm_leave(tr_comm *comm, bool is_well, int64_t timeout, bool *must
 
 void tr_comm_kill(tr_comm *comm, int rank)
 {
-    struct pollfd end = {comm->pidfd[rank], POLLIN, 0};
-
-    if (end.fd < 0)
-        return;
-    syscall(SYS_pidfd_send_signal, end.fd, SIGKILL, NULL, 0);
-    poll(&end, 1, KILLED_MAX);
+    if (comm->process[rank] >= 0)
+        comm->machine.kill(comm->machine.self, comm->process[rank]);
 }
 
 void tr_comm_take_place(tr_comm *comm, int server)
@@ -278,7 +304,7 @@ void tr_comm_tell_losses(const tr_comm *comm)
 
     for (int i = 0; i < roster->size; i++)
         if (roster->rank[i].is_dead && roster->rank[i].role == TR_ROLE_TRAINER)
-            tr__launcher_tell("lost", i, "died");
+            comm->machine.tell(comm->machine.self, "lost", i, "died");
 }
 
 bool tr_comm_inherit(tr_comm *comm, int trainer, uint32_t epoch)

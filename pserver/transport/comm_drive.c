@@ -1,6 +1,5 @@
 /* comm_drive.c - who drives: one turn after the other, with a rest where nothing moves. The communication thread does, or an owner that waits. */
 #include "pserver/transport/comm_state.h"
-#include "pserver/util/rank_end.h"
 
 #include <sched.h>
 
@@ -66,13 +65,6 @@ static unsigned bits_for(const tr_comm *comm, unsigned who)
     return awaits_receipts ? who | TR_BELL_RECEIPTS : who;
 }
 
-/* It sleeps, or is about to, and whoever drove for it has disarmed its doorbell. */
-void tr__comm_arm_for_thread(tr_comm *comm)
-{
-    if (atomic_load(&comm->thread_sleeps) && !atomic_load(&comm->own_doorbell->armed))
-        tr_doorbell_arm(comm->own_doorbell, bits_for(comm, TR_BELL_THREAD));
-}
-
 bool tr__comm_is_thread_deaf(const tr_comm *comm)
 {
     const unsigned wanted = bits_for(comm, TR_BELL_THREAD);
@@ -111,7 +103,7 @@ static int turn(tr_comm *comm, bool often)
         tr__comm_begin_core(comm);
     if (comm->has_node && comm->status == TR_OK) {
         moved += take_commands(comm);
-        comm->node.tick(comm->node.self, comm->now);
+        comm->tick_at = comm->node.tick(comm->node.self, comm->now);
         tr__comm_check_core(comm, comm->roster->self);
         publish(comm);
     }
@@ -132,10 +124,10 @@ int tr__comm_drive(tr_comm *comm, tr__rhythm *r, int64_t now)
     if (moved) {
         if (!r->is_aside)
             comm->short_waits = comm->now - r->quiet_since < SHORT_WAIT ? comm->short_waits + 1 : 0;
-        if (r->armed_as)
+        if (r->has_armed)
             atomic_store(&comm->own_doorbell->armed, 0);
-        r->armed_as = 0;
-        r->quiet_since = comm->now = tr__clock();
+        r->has_armed = false;
+        r->quiet_since = comm->now = tr__comm_clock(comm);
         tr_counter_add(&comm->moving, comm->now - now);
     }
     r->looked_at = comm->now;
@@ -147,37 +139,66 @@ int tr__comm_drive(tr_comm *comm, tr__rhythm *r, int64_t now)
 
 /* == between turns ============================================================================= */
 
-/* `seen`: the doorbell's rings before the last look. */
-void tr__comm_rest(tr_comm *comm, tr__rhythm *r, unsigned seen)
+static void arm(tr_comm *comm, unsigned who)
+{
+    tr_doorbell_arm(comm->own_doorbell, who, comm->machine.processor(comm->machine.self));
+}
+
+/* It sleeps, or is about to, and whoever drove for it has disarmed its doorbell. */
+void tr__comm_arm_for_thread(tr_comm *comm)
+{
+    if (atomic_load(&comm->thread_sleeps) && !atomic_load(&comm->own_doorbell->armed))
+        arm(comm, bits_for(comm, TR_BELL_THREAD));
+}
+
+/* Never beyond the time that the core has asked for. */
+static int64_t choose_nap(const tr_comm *comm, const tr__rhythm *r, int64_t quiet)
+{
+    const int64_t least = r->hears_all ? NAP_MIN_RUNG : NAP_MIN, most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
+    const int64_t part = quiet / NAP_PART, nap = part > least ? part : least;
+    const int64_t until_tick = comm->has_node && comm->tick_at - comm->now > NAP_MIN ? comm->tick_at - comm->now : NAP_MIN;
+    const int64_t bounded = nap < most ? nap : most;
+
+    return comm->has_node && until_tick < bounded ? until_tick : bounded;
+}
+
+/* Who sleeps is armed, and has looked once more since. A ring ends that, also one that came before the last look, and for something that was there by
+ * then: what comes next would find nobody to ring for. */
+tr__rest tr__comm_choose_rest(tr_comm *comm, tr__rhythm *r, unsigned seen)
 {
     const int64_t quiet = r->looked_at - r->quiet_since;
 
-    if (is_hot(r, quiet)) {
-        if (comm->is_crowded && r->is_brisk)
-            sched_yield();
-        else
-            tr__pause();
-    } else if (r->armed_as != r->wakes_as) {
-        tr_doorbell_arm(comm->own_doorbell, r->wakes_as);
-        r->armed_as = r->wakes_as;
-    } else {
-        const int64_t least = r->hears_all ? NAP_MIN_RUNG : NAP_MIN, most = comm->is_rung_by_all ? NAP_MAX_RUNG : NAP_MAX;
-        const int64_t part = quiet / NAP_PART, nap = part > least ? part : least;
-        tr__bell_wait_as(&comm->own_doorbell->rings, r->who, seen, nap < most ? nap : most);
-        r->armed_as = atomic_load(&comm->own_doorbell->armed) == r->wakes_as ? r->wakes_as : 0;
+    if (is_hot(r, quiet))
+        return (tr__rest){comm->is_crowded && r->is_brisk ? TR__REST_YIELD : TR__REST_HOT, .seen = seen,
+                          .nanoseconds = (r->is_brisk ? HOT : HOT_CALM) - quiet};
+    if (!r->has_armed || atomic_load(&comm->own_doorbell->armed) != r->wakes_as) {
+        arm(comm, r->wakes_as);
+        r->has_armed = true;
+        return (tr__rest){TR__REST_NONE};
     }
+    return (tr__rest){TR__REST_NAP, r->who, seen, choose_nap(comm, r, quiet)};
+}
+
+void tr__comm_rest(tr_comm *comm, const tr__rest *rest)
+{
+    if (rest->kind == TR__REST_HOT)
+        tr__pause();
+    else if (rest->kind == TR__REST_YIELD)
+        sched_yield();
+    else if (rest->kind == TR__REST_NAP)
+        tr__bell_wait_as(&comm->own_doorbell->rings, rest->who, rest->seen, rest->nanoseconds);
 }
 
 /* == becoming who drives ======================================================================= */
 
 void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s)
 {
-    const int64_t turns = tr_counter_get(&comm->turns), now = tr__clock();
+    const int64_t turns = tr_counter_get(&comm->turns), now = tr__comm_clock(comm);
 
     if (turns != s->turns)
         *s = (tr__stuck){turns, now, 0};
     else if (++s->looks > 1000 && now - s->since > comm->options.timeout + comm->options.grace)
-        tr__rank_end(TR_RANK_IS_DEAD, 0);
+        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);
 }
 
 /* False: it was not to be had for so long. The sanitizer of threads does not know pthread_mutex_clocklock. */
@@ -202,8 +223,8 @@ int64_t tr__comm_take_drive(tr_comm *comm)
 
     if (pthread_mutex_trylock(&comm->drive) == 0)
         return 0;
-    const int64_t from = tr__clock();
+    const int64_t from = tr__comm_clock(comm);
     while (!lock_within(&comm->drive, TR__LOOK))
         tr__comm_look_whether_stuck(comm, &s);
-    return tr__clock() - from;
+    return tr__comm_clock(comm) - from;
 }

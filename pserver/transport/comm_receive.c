@@ -1,10 +1,8 @@
 /* comm_receive.c - what comes from other ranks: the transport calls when a message has a header, when it is here, when one of
  * ours has left, and when it knows that a rank is dead. All of it runs in the thread that drives. */
 #include "framework/memory.h"
-#include "pserver/observe/launcher.h"
 #include "pserver/observe/trace.h"
 #include "pserver/transport/comm_state.h"
-#include "pserver/util/rank_end.h"
 
 #include "proto/pserver.pb-c.h"
 
@@ -82,7 +80,7 @@ static void tell_deaths(const tr_comm *comm)
 {
     for (int i = 0; i < comm->roster->size; i++)
         if (comm->roster->rank[i].is_dead)
-            tr__launcher_tell("died", i, "died");
+            comm->machine.tell(comm->machine.self, "died", i, "died");
 }
 
 void tr__comm_check_core(tr_comm *comm, int peer)
@@ -90,7 +88,7 @@ void tr__comm_check_core(tr_comm *comm, int peer)
     const char     *text;
     const tr_status status = comm->node.status(comm->node.self, &text);
 
-    if (status == TR_OK)
+    if (status == TR_OK || comm->said_bye)         /* who has left misses nobody */
         return;
     /* A trainer's core fails with EPEER when a server refuses, or by itself, when nobody takes a dead one's place; a server's when it
      * refuses, or later than a death, when there is no replacement. */
@@ -114,7 +112,7 @@ static void see_server(tr_comm *comm, int peer, const uint8_t *payload, int64_t 
 }
 
 /* A standby is the trainer that has died. If that was this rank, it ends. */
-static void see_replacement(tr_comm *comm, int peer, const tr_wire *wire)
+static void see_replacement(const tr_comm *comm, int peer, const tr_wire *wire)
 {
     tr_roster     *roster = comm->roster;
     const uint32_t trainer = wire->replace_done.trainer;
@@ -123,7 +121,7 @@ static void see_replacement(tr_comm *comm, int peer, const tr_wire *wire)
         return;
     const int before = roster->trainer_rank[trainer];
     if (tr_roster_inherit(roster, (int)trainer, peer, wire->replace_done.called) && before == roster->self)
-        tr__rank_end(TR_RANK_IS_DEAD, 0);      /* it was declared dead while it slept: nothing of it may reach the job any more */
+        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* it was declared dead while it slept: nothing of it may reach the job any more */
 }
 
 /* A rank that waited is a replica. */
@@ -153,7 +151,7 @@ static void on_receive(void *self, int peer, const uint8_t *header, void *payloa
     if (wire.kind == TR_WIRE_REPLICA_DONE)
         see_replica(comm, peer, &wire);
     if (wire.kind == TR_WIRE_REPLACED)
-        tr__rank_end(TR_RANK_IS_DEAD, 0);      /* it was declared dead while it slept: nothing of it may reach the job any more */
+        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);      /* it was declared dead while it slept: nothing of it may reach the job any more */
     if (tr_wire_is_of_loop(wire.kind))
         receive_own(comm, peer, &wire, payload, is_placed);
     else if (!comm->has_node)

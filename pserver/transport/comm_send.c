@@ -30,6 +30,13 @@ static bool hand_over(tr_comm *comm, const tr_message *message)
     return true;
 }
 
+static void ring_armed(const tr_comm *comm, tr_doorbell *bell)
+{
+    const unsigned who = tr_doorbell_disarm(bell);
+    if (who)
+        comm->machine.ring(comm->machine.self, &bell->rings, who);
+}
+
 /* When all that is to be sent now is with MPI, and those of other processors first: who wakes on this one takes it from this thread, and keeps
  * it for as long as it computes. A receipt wakes whom it lets go on: with a bit of what it arms, a reader says whether that is so, as of the
  * turn before; then it looks once more, and arms anew if it is so no more. Other messages wake it in any case, so that no ring is lost. */
@@ -39,21 +46,22 @@ void tr__comm_ring(tr_comm *comm, bool has_more)
 
     if (!comm->to_ring_count)
         return;
+    const int here = comm->machine.processor(comm->machine.self);
     atomic_thread_fence(memory_order_seq_cst);     /* the messages first: their readers arm, then look */
     for (int i = 0; i < comm->to_ring_count; i++) {
         const int    peer = comm->to_ring[i];
         tr_doorbell *bell = comm->doorbell[peer];
-        const bool   is_armed = tr_doorbell_is_armed(bell, !comm->has_news[peer]), is_near = is_armed && tr_doorbell_is_near(bell);
+        const bool   is_armed = tr_doorbell_is_armed(bell, !comm->has_news[peer]), is_near = is_armed && tr_doorbell_is_near(bell, here);
         if (is_near)
             comm->to_ring[near++] = peer;
         if (is_near && has_more)
             continue;
         comm->is_to_ring[peer] = comm->has_news[peer] = false;
         if (is_armed && !is_near)
-            tr_doorbell_ring_armed(bell);
+            ring_armed(comm, bell);
     }
     for (int i = 0; i < near && !has_more; i++)
-        tr_doorbell_ring_armed(comm->doorbell[comm->to_ring[i]]);
+        ring_armed(comm, comm->doorbell[comm->to_ring[i]]);
     comm->to_ring_count = has_more ? near : 0;
 }
 

@@ -1,14 +1,16 @@
-/* comm_state.h - the inside of the communication thread, shared by comm.c (the owner's calls), comm_thread.c (its begin
- * and end), comm_drive.c (the loop of who drives), comm_send.c (what leaves), comm_receive.c (what comes from other ranks), comm_watch.c
- * (who lives; what happens when somebody does not). */
+/* comm_state.h - the inside of the event loop, shared by comm.c (the owner's calls), comm_thread.c (the thread's begin and end), comm_drive.c
+ * (a turn of who drives, and how it rests), comm_send.c (what leaves), comm_receive.c (what comes from other ranks), comm_watch.c (who
+ * lives; what happens when somebody does not).
+ *
+ * Both threads of a rank run in turns: tr__comm_thread_turn and tr__comm_wait_turn. A turn never waits; it says how to rest before the next one.
+ * comm.c and comm_thread.c rest in the real world (tr__comm_rest). The simulator (simulator.h) calls the same turns in virtual time. */
 #ifndef TR_PSERVER_COMM_STATE_H
 #define TR_PSERVER_COMM_STATE_H
 
 #include "pserver/core/outbox.h"
 #include "pserver/transport/comm.h"
-#include "pserver/transport/doorbell.h"
 #include "pserver/transport/liveness.h"
-#include "pserver/transport/transport.h"
+#include "pserver/transport/machine.h"
 #include "pserver/util/wake.h"
 
 #include <pthread.h>
@@ -31,6 +33,7 @@ typedef struct tr__early {
 struct tr_comm {
     tr_comm_options options;
     tr_comm_core    core;
+    tr_machine      machine;
     char            transport_path[1024];
     pthread_t       thread;
     bool            has_thread;
@@ -75,9 +78,10 @@ struct tr_comm {
     unsigned         short_waits;                 /* in a row */
     bool             is_crowded;                  /* this host has more ranks than processors for them */
     bool             is_rung_by_all;              /* all peers are on this host, where who can be rung can ring, and large messages need no help */
-    int             *pidfd;                       /* of each peer on this host, or -1 */
+    int             *process;                     /* of each peer on this host (machine.h), or -1 */
     int64_t         *gone_at;                     /* when its process was seen to have ended; 0: it has not */
     int64_t          now, turned_at, watched_at, start_deadline;
+    int64_t          tick_at;                     /* when the core wants to be asked for the time again */
     atomic_bool      has_survived;                /* a death: MPI cannot be finalized any more */
     int64_t          woke_at;                     /* after longer than the others wait: it was stopped, or starved; 0: never */
     int64_t          failed_at, report_at;
@@ -85,11 +89,25 @@ struct tr_comm {
     bool             said_bye;
 };
 
-/* == comm_thread.c == */
-/* The thread; `payload`: the tr_comm. */
-void *tr__comm_run(void *payload);
-/* All ranks are known: number them, make the core, give it what came too early. */
-void  tr__comm_begin_core(tr_comm *comm);
+static inline int64_t tr__comm_clock(const tr_comm *comm)
+{
+    return comm->machine.clock(comm->machine.self);
+}
+
+/* How long until the next turn. */
+typedef enum tr__rest_kind {
+    TR__REST_NONE,                    /* at once */
+    TR__REST_HOT,                     /* a moment: a message is likely */
+    TR__REST_YIELD,                   /* the same, and others want the processor */
+    TR__REST_NAP,                     /* until the doorbell rings */
+    TR__REST_OVER                     /* there is none */
+} tr__rest_kind;
+
+typedef struct tr__rest {
+    tr__rest_kind kind;
+    unsigned      who, seen;          /* NAP: a bit of the doorbell, and its rings before the last look */
+    int64_t       nanoseconds;        /* NAP: at most; HOT and YIELD: after so many without a message it is over */
+} tr__rest;
 
 /* == comm_drive.c == */
 /* Nothing moves: the longer the quiet, the deeper the sleep. The doorbell ends it. */
@@ -97,7 +115,7 @@ typedef struct tr__rhythm {
     unsigned who;                     /* as the doorbell knows it */
     int64_t  quiet_since, looked_at;
     bool     is_aside;                /* nobody waits for what moves: leave the processor to those who compute */
-    unsigned armed_as;                /* the doorbell was, and then was looked once more; 0: it was not */
+    bool     has_armed;               /* the doorbell, and then was looked once more */
     unsigned wakes_as;                /* as of the last turn, as what follows: what it is to be armed as */
     bool     is_brisk, hears_all;
 } tr__rhythm;
@@ -121,9 +139,48 @@ bool tr__comm_is_thread_deaf(const tr_comm *comm);
 int64_t tr__comm_take_drive(tr_comm *comm);
 /* One turn of who drives, which begins now. Returns how much has moved; then `comm->now` is its end. */
 int  tr__comm_drive(tr_comm *comm, tr__rhythm *r, int64_t now);
-/* Between turns in which nothing moves. `seen`: the doorbell's rings before the last look. */
-void tr__comm_rest(tr_comm *comm, tr__rhythm *r, unsigned seen);
+/* How to rest behind a turn in which nothing moved. `seen`: the doorbell's rings before it. */
+tr__rest tr__comm_choose_rest(tr_comm *comm, tr__rhythm *r, unsigned seen);
+/* Rest so, on the real machine. */
+void tr__comm_rest(tr_comm *comm, const tr__rest *rest);
 void tr__comm_look_whether_stuck(const tr_comm *comm, tr__stuck *s);
+
+/* == comm_thread.c == */
+typedef struct tr__thread {
+    tr__rhythm rhythm;
+    tr__stuck  owner;
+} tr__thread;
+
+/* Start the transport, and say hello. False: the state is TR__FAILED, and the thread ends. */
+bool     tr__comm_thread_begin(tr_comm *comm, tr__thread *t);
+/* One turn of the thread. TR__REST_OVER: tr__comm_thread_end is next, or (`is_parked`) nothing. */
+tr__rest tr__comm_thread_turn(tr_comm *comm, tr__thread *t);
+/* Everybody's goodbye is here: stop the transport. */
+void     tr__comm_thread_end(tr_comm *comm);
+/* All of it; `payload`: the tr_comm. */
+void    *tr__comm_run(void *payload);
+/* All ranks are known: number them, make the core, give it what came too early. */
+void     tr__comm_begin_core(tr_comm *comm);
+
+/* == comm.c: what the owner's calls are made of == */
+tr_comm *tr__comm_new(const tr_comm_options *options, const tr_comm_core *core, const tr_machine *machine);
+/* The thread has ended, or never began. */
+void     tr__comm_free(tr_comm *comm);
+
+/* An owner that waits. It holds the lock of who drives from `begin` to `end`. */
+typedef struct tr__wait {
+    tr__rhythm rhythm;
+    uint64_t   done;                  /* waited for */
+    int64_t    timeout, from, until_driver;
+    bool       is_late, is_interrupted;
+} tr__wait;
+
+void      tr__comm_wait_begin(tr_comm *comm, tr__wait *w, uint64_t done, int64_t timeout);
+/* TR__REST_OVER: the wait is over. */
+tr__rest  tr__comm_wait_turn(tr_comm *comm, tr__wait *w);
+tr_status tr__comm_wait_end(tr_comm *comm, tr__wait *w, tr_span *waited);
+/* From here on the thread says goodbye as soon as it may. */
+void      tr__comm_leave_begin(tr_comm *comm, bool is_well);
 
 /* == comm_send.c == */
 /* What the transport gives back when a message was sent: memory to be freed, or, by its lowest bit, a loan. */

@@ -2,12 +2,15 @@
 #include "framework/memory.h"
 #include "pserver/transport/comm_state.h"
 
-#include "pserver/observe/launcher.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+
+static void ring_owner(tr_comm *comm)
+{
+    comm->machine.ring(comm->machine.self, &comm->owner_bell, FUTEX_BITSET_MATCH_ANY);
+}
 
 static bool begin(tr_comm *comm)
 {
@@ -16,8 +19,8 @@ static bool begin(tr_comm *comm)
     uint8_t                  *hello;
     size_t                    size;
 
-    comm->now = tr__clock();
-    comm->table = tr_transport_load(comm->transport_path, error, sizeof error);
+    comm->now = tr__comm_clock(comm);
+    comm->table = comm->machine.load(comm->machine.self, comm->transport_path, error, sizeof error);
     if (comm->table)
         comm->transport = comm->table->start(&events, error, sizeof error);
     if (!comm->transport) {
@@ -26,11 +29,11 @@ static bool begin(tr_comm *comm)
         snprintf(comm->text, sizeof comm->text, "%s", error);
         pthread_mutex_unlock(&comm->lock);
         atomic_store(&comm->state, TR__FAILED);
-        tr__bell_ring(&comm->owner_bell);
+        ring_owner(comm);
         return false;
     }
     const int rank = comm->table->rank(comm->transport), ranks = comm->table->size(comm->transport);
-    comm->now = tr__clock();
+    comm->now = tr__comm_clock(comm);
     comm->start_deadline = comm->now + comm->options.start_timeout;
     comm->roster = tr_roster_new(rank, ranks);
     comm->liveness = tr_liveness_new(rank, ranks, comm->options.heartbeat, comm->options.timeout, comm->now);
@@ -40,11 +43,11 @@ static bool begin(tr_comm *comm)
     comm->to_ring = tr__must_array((size_t)ranks, sizeof *comm->to_ring);
     comm->is_to_ring = tr__must_array((size_t)ranks, sizeof *comm->is_to_ring);
     comm->has_news = tr__must_array((size_t)ranks, sizeof *comm->has_news);
-    comm->pidfd = tr__must_bytes((size_t)ranks * sizeof *comm->pidfd);
+    comm->process = tr__must_bytes((size_t)ranks * sizeof *comm->process);
     for (int i = 0; i < ranks; i++)
-        comm->pidfd[i] = -1;
-    if (tr_roster_pack_hello(&hello, &size, comm->options.role, comm->options.epoch, comm->options.can_inherit,
-                             comm->doorbell_file) != TR_OK)
+        comm->process[i] = -1;
+    if (comm->machine.pack_hello(&hello, &size, comm->machine.self, comm->options.role, comm->options.epoch, comm->options.can_inherit,
+                                 comm->doorbell_file) != TR_OK)
         return true;                               /* nobody hears of this rank in time, and that is said */
     for (int i = 0; i < ranks; i++)
         if (i != rank)
@@ -69,7 +72,7 @@ void tr__comm_begin_core(tr_comm *comm)
     tr__comm_receive_early(comm);
     int expected = TR__STARTING;
     atomic_compare_exchange_strong(&comm->state, &expected, TR__RUNNING);
-    tr__bell_ring(&comm->owner_bell);
+    ring_owner(comm);
 }
 
 static bool is_quiet(const tr_comm *comm)
@@ -87,7 +90,7 @@ static bool may_end(tr_comm *comm)
     if (!comm->said_bye) {
         comm->said_bye = comm->roster->rank[comm->roster->self].has_left = true;
         if (comm->is_well)
-            tr__launcher_tell("done", comm->roster->self, NULL);
+            comm->machine.tell(comm->machine.self, "done", comm->roster->self, NULL);
         for (int i = 0; i < comm->roster->size; i++)
             if (i != comm->roster->self)
                 tr__comm_send(comm, i, TR_WIRE_BYE, NULL, 0);
@@ -96,49 +99,66 @@ static bool may_end(tr_comm *comm)
     return tr_liveness_all_left(comm->liveness);
 }
 
-void *tr__comm_run(void *payload)
+bool tr__comm_thread_begin(tr_comm *comm, tr__thread *t)
 {
-    tr_comm *comm = payload;
-    tr__rhythm   r;
-    tr__stuck    owner = {0};
-
-    prctl(PR_SET_NAME, "trireme-comm");
-    prctl(PR_SET_TIMERSLACK, 1000);
     pthread_mutex_lock(&comm->drive);
     const bool has_begun = begin(comm);
     pthread_mutex_unlock(&comm->drive);
-    if (!has_begun)
-        return NULL;
     /* A trainer that waits drives itself. */
-    r = (tr__rhythm){.who = TR_BELL_THREAD, .quiet_since = comm->now, .is_aside = comm->options.role == TR_ROLE_TRAINER};
-    for (;;) {
-        const unsigned seen = atomic_load(&comm->own_doorbell->rings);
-        if (atomic_load(&comm->is_parked))
-            return NULL;
-        if (atomic_load(&comm->owner_drives)) {
-            r.armed_as = 0;
-            tr__comm_look_whether_stuck(comm, &owner);
-            atomic_store(&comm->thread_sleeps, true);
-            tr__bell_wait_as(&comm->own_doorbell->rings, TR_BELL_THREAD, seen, TR__LOOK);
-            continue;
-        }
-        atomic_store(&comm->thread_sleeps, false);
-        pthread_mutex_lock(&comm->drive);
-        const int  moved = tr__comm_drive(comm, &r, tr__clock());
-        const bool is_over = may_end(comm);
-        pthread_mutex_unlock(&comm->drive);
-        if (is_over)
-            break;
-        if (moved)
-            continue;
+    *t = (tr__thread){.rhythm = {.who = TR_BELL_THREAD, .quiet_since = comm->now, .is_aside = comm->options.role == TR_ROLE_TRAINER}};
+    return has_begun;
+}
+
+tr__rest tr__comm_thread_turn(tr_comm *comm, tr__thread *t)
+{
+    const unsigned seen = atomic_load(&comm->own_doorbell->rings);
+
+    if (atomic_load(&comm->is_parked))
+        return (tr__rest){TR__REST_OVER};
+    if (atomic_load(&comm->owner_drives)) {
+        t->rhythm.has_armed = false;
+        tr__comm_look_whether_stuck(comm, &t->owner);
         atomic_store(&comm->thread_sleeps, true);
-        if (!tr__comm_has_commands(comm))
-            tr__comm_rest(comm, &r, seen);
+        return (tr__rest){TR__REST_NAP, TR_BELL_THREAD, seen, TR__LOOK};
     }
+    atomic_store(&comm->thread_sleeps, false);
+    pthread_mutex_lock(&comm->drive);
+    const int  moved = tr__comm_drive(comm, &t->rhythm, tr__comm_clock(comm));
+    const bool is_over = may_end(comm);
+    pthread_mutex_unlock(&comm->drive);
+    if (is_over)
+        return (tr__rest){TR__REST_OVER};
+    if (moved)
+        return (tr__rest){TR__REST_NONE};
+    atomic_store(&comm->thread_sleeps, true);
+    return tr__comm_has_commands(comm) ? (tr__rest){TR__REST_NONE} : tr__comm_choose_rest(comm, &t->rhythm, seen);
+}
+
+void tr__comm_thread_end(tr_comm *comm)
+{
     atomic_store(&comm->state, TR__LEFT);
-    tr__bell_ring(&comm->owner_bell);
+    ring_owner(comm);
     comm->table->stop(comm->transport, !atomic_load(&comm->has_survived));
     atomic_store(&comm->state, TR__ENDED);
-    tr__bell_ring(&comm->owner_bell);
+    ring_owner(comm);
+}
+
+void *tr__comm_run(void *payload)
+{
+    tr_comm   *comm = payload;
+    tr__thread t;
+
+    prctl(PR_SET_NAME, "trireme-comm");
+    prctl(PR_SET_TIMERSLACK, 1000);
+    if (!tr__comm_thread_begin(comm, &t))
+        return NULL;
+    for (;;) {
+        const tr__rest rest = tr__comm_thread_turn(comm, &t);
+        if (rest.kind == TR__REST_OVER)
+            break;
+        tr__comm_rest(comm, &rest);
+    }
+    if (!atomic_load(&comm->is_parked))
+        tr__comm_thread_end(comm);
     return NULL;
 }

@@ -1,22 +1,13 @@
 /* comm_watch.c - three sources say that a rank is dead: our own time-out (always), MPI's error (if it gives one),
  * the kernel for a process on the same host. One of the living says it aloud. */
 #include "framework/memory.h"
-#include "pserver/observe/launcher.h"
 #include "pserver/observe/runlog.h"
 #include "pserver/transport/comm_state.h"
-#include "pserver/util/rank_end.h"
 
 #include "proto/pserver.pb-c.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 static const int64_t MILLISECOND = 1000000;
 
@@ -37,32 +28,16 @@ void tr__comm_turn_begins(tr_comm *comm, int64_t now)
 static void end_if_forgotten(const tr_comm *comm)
 {
     if (comm->has_node && comm->woke_at && comm->now - comm->woke_at < 2 * comm->options.timeout)
-        tr__rank_end(TR_RANK_IS_DEAD, 0);
+        comm->machine.end(comm->machine.self, TR_RANK_IS_DEAD, 0);
 }
 
 /* == processes of this host ==================================================================== */
 
-/* May a rank read another one's memory? Else MPI copies large messages piece by piece, and both sides have to look all the time. */
-static bool is_readable(pid_t pid)
-{
-    char               byte;
-    const struct iovec here = {&byte, 1}, nowhere = {NULL, 1};
-
-    return process_vm_readv(pid, &here, 1, &nowhere, 1, 0) < 0 && errno == EFAULT;
-}
-
-static int processors(void)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : INT_MAX;
-}
-
 void tr__comm_watch_begin(tr_comm *comm)
 {
-    const tr_rank *self = &comm->roster->rank[comm->roster->self];
-    int            here = 1;
+    const tr_machine *machine = &comm->machine;
+    const tr_rank    *self = &comm->roster->rank[comm->roster->self];
+    int               here = 1;
 
     comm->is_rung_by_all = true;
     for (int i = 0; i < comm->roster->size; i++) {
@@ -72,20 +47,19 @@ void tr__comm_watch_begin(tr_comm *comm)
             continue;
         if (r->host_id[0] && !strcmp(r->host_id, self->host_id)) {
             here++;
-            comm->pidfd[i] = (int)syscall(SYS_pidfd_open, (pid_t)r->pid, 0);
-            comm->doorbell[i] = tr_doorbell_open(r->pid, r->doorbell);
+            comm->process[i] = machine->open_process(machine->self, r->pid);
+            comm->doorbell[i] = machine->open_doorbell(machine->self, r->pid, r->doorbell);
         }
-        comm->is_rung_by_all &= comm->doorbell[i] && is_readable((pid_t)r->pid);
+        comm->is_rung_by_all &= comm->doorbell[i] && machine->can_read(machine->self, r->pid);
     }
-    comm->is_crowded = here > processors();
+    comm->is_crowded = here > machine->processors(machine->self);
 }
 
 void tr__comm_watch_end(tr_comm *comm)
 {
-    for (int i = 0; comm->pidfd && i < comm->roster->size; i++) {
-        tr_doorbell_close(comm->doorbell[i]);
-        if (comm->pidfd[i] >= 0)
-            close(comm->pidfd[i]);
+    for (int i = 0; comm->process && i < comm->roster->size; i++) {
+        comm->machine.close_doorbell(comm->machine.self, comm->doorbell[i]);
+        comm->machine.close_process(comm->machine.self, comm->process[i]);
     }
 }
 
@@ -93,10 +67,9 @@ void tr__comm_watch_end(tr_comm *comm)
 static void watch_processes(tr_comm *comm)
 {
     for (int i = 0; i < comm->roster->size; i++) {
-        struct pollfd fd = {comm->pidfd[i], POLLIN, 0};
-        if (fd.fd < 0 || tr_liveness_is_gone(comm->liveness, i))
+        if (comm->process[i] < 0 || tr_liveness_is_gone(comm->liveness, i))
             continue;
-        if (!comm->gone_at[i] && poll(&fd, 1, 0) == 1)
+        if (!comm->gone_at[i] && comm->machine.has_ended(comm->machine.self, comm->process[i]))
             comm->gone_at[i] = comm->now;
         else if (comm->gone_at[i] && comm->now - comm->gone_at[i] > 20 * MILLISECOND)
             tr__comm_gone(comm, i, "died");
@@ -117,7 +90,7 @@ static void watch_silence(tr_comm *comm)
     while ((peer = tr_liveness_silent(comm->liveness, comm->now)) >= 0) {
         tr_liveness_kill(comm->liveness, peer);
         end_if_forgotten(comm);
-        tr__launcher_tell("silent", peer, how);    /* before a standby ends it, which others may see first */
+        comm->machine.tell(comm->machine.self, "silent", peer, how);    /* before a standby ends it, which others may see first */
         tr__comm_dead(comm, peer, how);
     }
 }
@@ -182,7 +155,7 @@ void tr__comm_failed(tr_comm *comm, tr_status status, int culprit, const char *t
     const int place = place_in_line(comm);
     comm->report_at = comm->now + (place < LAST_IN_LINE ? place : LAST_IN_LINE) * 60 * MILLISECOND;
     atomic_store(&comm->state, TR__FAILED);
-    tr__bell_ring(&comm->owner_bell);
+    comm->machine.ring(comm->machine.self, &comm->owner_bell, FUTEX_BITSET_MATCH_ANY);
 }
 
 static void note_death(const tr_comm *comm, int peer, const char *how)
@@ -221,22 +194,22 @@ void tr__comm_dead(tr_comm *comm, int peer, const char *how)
     if (comm->status != TR_OK)                     /* written by this thread alone */
         return;
     if (!comm->has_node) {
-        tr__launcher_tell("died", peer, how);
+        comm->machine.tell(comm->machine.self, "died", peer, how);
         tr_fail(TR_EPEER, "%s %s at the start of the job", tr_roster_name(comm->roster, peer), how);
         tr__comm_failed(comm, TR_EPEER, peer, tr_error());
         return;
     }
     comm->node.lost(comm->node.self, peer, how);
     const tr_status status = comm->node.status(comm->node.self, &text);
-    if (status != TR_OK) {
-        tr__launcher_tell("died", peer, how);
+    if (status != TR_OK && !comm->said_bye) {      /* who has left misses nobody */
+        comm->machine.tell(comm->machine.self, "died", peer, how);
         tr__comm_failed(comm, status, peer, text);
         return;
     }
     atomic_store(&comm->has_survived, true);
     note_death(comm, peer, how);
     if (may_say_lost(comm, peer))
-        tr__launcher_tell("lost", peer, how);
+        comm->machine.tell(comm->machine.self, "lost", peer, how);
 }
 
 void tr__comm_gone(tr_comm *comm, int peer, const char *how)
@@ -284,46 +257,20 @@ static void tell_all(tr_comm *comm)
     }
 }
 
-/* On one host the word is taken by a file in mpirun's folder for this job, which goes with the job: a rank that
- * had no processor for a while may miss what the others said, and those who said it may have ended. */
-static bool take_word(void)
-{
-    const char *folder = getenv("PMIX_SERVER_TMPDIR");
-    char        path[1024];
-
-    if (!folder || (size_t)snprintf(path, sizeof path, "%s/trireme-failure", folder) >= sizeof path)
-        return true;
-    const int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-    if (file < 0)
-        return errno != EEXIST;
-    close(file);
-    return true;
-}
-
-/* In one write, so that lines of several ranks do not mix. */
-static void print(const char *text)
-{
-    char      line[4200];
-    const int length = snprintf(line, sizeof line, "trireme: %s\n", text);
-
-    if (write(STDERR_FILENO, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1) < 0)
-        return;                                    /* nobody listens */
-}
-
 /* The one who speaks tells the others first, so that nobody begins to speak meanwhile. This thread may have lost the
  * processor since it looked, so it looks again. */
 static void speak(tr_comm *comm)
 {
     for (int i = 0; i < 1000 && comm->table->poll(comm->transport); i++)
         continue;
-    if (!atomic_load(&comm->is_told) && take_word()) {
+    if (!atomic_load(&comm->is_told) && comm->machine.take_word(comm->machine.self)) {
         tell_all(comm);
         /* mpirun may be gone before it has passed a line on: the launcher says it then. */
-        if (!tr__launcher_tell("told", comm->roster->self, comm->text))
-            print(comm->text);
+        if (!comm->machine.tell(comm->machine.self, "told", comm->roster->self, comm->text))
+            comm->machine.print(comm->machine.self, comm->text);
     }
     atomic_store(&comm->is_told, true);
-    tr__bell_ring(&comm->owner_bell);
+    comm->machine.ring(comm->machine.self, &comm->owner_bell, FUTEX_BITSET_MATCH_ANY);
 }
 
 static void watch_failure(tr_comm *comm)
@@ -331,7 +278,7 @@ static void watch_failure(tr_comm *comm)
     if (!atomic_load(&comm->is_told) && comm->now >= comm->report_at)
         speak(comm);
     if (comm->now - comm->failed_at > comm->options.grace)
-        tr__rank_end(TR_RANK_EXITS, tr_comm_exit_code(comm));
+        comm->machine.end(comm->machine.self, TR_RANK_EXITS, tr_comm_exit_code(comm));
 }
 
 void tr__comm_watch(tr_comm *comm)

@@ -1,13 +1,12 @@
 #include "pserver/transport/doorbell.h"
 
 #include "framework/memory.h"
-#include "pserver/util/wake.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { PAGE = 4096 };
 
@@ -55,9 +54,9 @@ void tr_doorbell_close(tr_doorbell *bell)
         munmap(bell, PAGE);
 }
 
-void tr_doorbell_arm(tr_doorbell *bell, unsigned who)
+void tr_doorbell_arm(tr_doorbell *bell, unsigned who, int cpu)
 {
-    atomic_store_explicit(&bell->cpu, sched_getcpu(), memory_order_relaxed);
+    atomic_store_explicit(&bell->cpu, cpu, memory_order_relaxed);
     atomic_store(&bell->armed, who);
 }
 
@@ -67,20 +66,12 @@ bool tr_doorbell_is_armed(const tr_doorbell *bell, bool is_receipt)
     return is_receipt ? armed & TR_BELL_RECEIPTS : armed;
 }
 
-bool tr_doorbell_is_near(const tr_doorbell *bell)
+bool tr_doorbell_is_near(const tr_doorbell *bell, int cpu)
 {
-    return atomic_load_explicit(&bell->cpu, memory_order_relaxed) == sched_getcpu();
+    return atomic_load_explicit(&bell->cpu, memory_order_relaxed) == cpu;
 }
 
-void tr_doorbell_ring(tr_doorbell *bell, unsigned who)
+unsigned tr_doorbell_disarm(tr_doorbell *bell)
 {
-    atomic_store(&bell->armed, 0);
-    tr__bell_ring_for(&bell->rings, who);
-}
-
-void tr_doorbell_ring_armed(tr_doorbell *bell)
-{
-    const unsigned who = atomic_load_explicit(&bell->armed, memory_order_relaxed) ? atomic_exchange(&bell->armed, 0) : 0;
-    if (who)
-        tr__bell_ring_for(&bell->rings, who);
+    return atomic_load_explicit(&bell->armed, memory_order_relaxed) ? atomic_exchange(&bell->armed, 0) : 0;
 }

@@ -27,14 +27,14 @@ tr_doorbell *tr_doorbell_open(int64_t pid, int file);
 /* NULL is allowed. */
 void         tr_doorbell_close(tr_doorbell *bell);
 
-void tr_doorbell_arm(tr_doorbell *bell, unsigned who);
+/* By who is about to sleep, on this processor. */
+void tr_doorbell_arm(tr_doorbell *bell, unsigned who, int cpu);
 /* Is somebody to be woken by a message, or by a receipt? */
 bool tr_doorbell_is_armed(const tr_doorbell *bell, bool is_receipt);
 /* Would who sleeps on it wake on this processor, and take it from the caller? */
-bool tr_doorbell_is_near(const tr_doorbell *bell);
-/* Wake who sleeps on it, or is about to. */
-void tr_doorbell_ring(tr_doorbell *bell, unsigned who);
-/* The same for whom it is armed for, if anybody. Call it after the message is where its reader looks, and a fence: its reader arms, then looks. */
-void tr_doorbell_ring_armed(tr_doorbell *bell);
+bool tr_doorbell_is_near(const tr_doorbell *bell, int cpu);
+/* Whom it is armed for, 0: nobody. The caller is to wake them, by `rings`, and nobody else will. Call it after the message is where its reader
+ * looks, and a fence: its reader arms, then looks. */
+unsigned tr_doorbell_disarm(tr_doorbell *bell);
 
 #endif

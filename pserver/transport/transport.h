@@ -1,7 +1,7 @@
 /* transport.h - what moves the messages of one process: a table of functions.
  *
  * `trireme_mpi.so` exports one symbol, tr_transport_mpi, which is such a table; it depends on nothing of ours, so
- * that a process that needs no MPI loads none. The simulator (transport_sim.h) drives cores directly instead.
+ * that a process that needs no MPI loads none. The simulator (simulator.h) has such a table, too.
  *
  * A message is a header of 64 bytes and a payload. Small ones travel in one piece. The payload of a larger one
  * follows its header, so that the receiver can say where it goes.

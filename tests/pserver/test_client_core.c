@@ -214,6 +214,34 @@ TEST(a_pull_is_done_when_all_bytes_are_here)
     unmake(&r);
 }
 
+/* The last piece of a large block may be small: it is not placed, and those behind it are placed before it is received. */
+TEST(a_piece_is_placed_before_a_small_one_in_front_of_it_is_received)
+{
+    rig            r = make(1 << 20, 0);
+    tr_message     m[8];
+    static uint8_t to[LARGE];
+    uint8_t        data[CHUNK] = {7};
+    const int      block = 2;
+    void *const    at = to;
+    const uint64_t ticket = tr_client_pull(r.client, 1, &block, &at);
+
+    tr_client_flush(r.client);
+    assert_int_equal(take(&r, m, 8), 1);
+    const tr_wire small = {.kind = TR_WIRE_DATA, .epoch = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 0}};
+    const tr_wire next = {.kind = TR_WIRE_DATA, .epoch = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 1, .offset = CHUNK}};
+    const tr_wire last = {.kind = TR_WIRE_DATA, .epoch = 1, .seq = m[0].wire.seq, .bytes = CHUNK, .data = {.number = 2, .offset = 2 * CHUNK}};
+    assert_ptr_equal(r.node.place(r.node.self, 1, &next), to + CHUNK);
+    assert_null(r.node.place(r.node.self, 1, &next));      /* twice is once */
+    hear(&r, 1, small, data);
+    assert_ptr_equal(r.node.place(r.node.self, 1, &last), to + 2 * CHUNK);
+    r.node.receive(r.node.self, 1, 1, &next, to + CHUNK, true);
+    assert_true(tr_client_done(r.client) < ticket);
+    r.node.receive(r.node.self, 1, 1, &last, to + 2 * CHUNK, true);
+    assert_int_equal(tr_client_done(r.client), ticket);
+    assert_int_equal(to[0], 7);
+    unmake(&r);
+}
+
 TEST(what_is_not_answered_is_sent_again_in_order)
 {
     rig        r = make(1 << 20, 100);
@@ -433,6 +461,7 @@ int main(void)
         cmocka_unit_test(no_more_than_a_window_is_under_way),
         cmocka_unit_test(receipts_matter_where_nothing_comes_behind_them),
         cmocka_unit_test(a_pull_is_done_when_all_bytes_are_here),
+        cmocka_unit_test(a_piece_is_placed_before_a_small_one_in_front_of_it_is_received),
         cmocka_unit_test(what_is_not_answered_is_sent_again_in_order),
         cmocka_unit_test(a_block_that_nobody_pulled_is_refused),
         cmocka_unit_test(a_death_says_what_was_waited_for),

@@ -10,6 +10,13 @@
 
 enum { LONG_ENOUGH = 1000000000 };     /* nanoseconds of a sleep that somebody is to end */
 
+static void ring(tr_doorbell *bell)
+{
+    const unsigned who = tr_doorbell_disarm(bell);
+    if (who)
+        tr_machine_real.ring(tr_machine_real.self, &bell->rings, who);
+}
+
 /* The child rings when its parent has armed. */
 static void ring_as_child(pid_t parent, int file)
 {
@@ -17,7 +24,7 @@ static void ring_as_child(pid_t parent, int file)
 
     for (int i = 0; bell && i < 10000; i++) {
         if (atomic_load(&bell->armed)) {
-            tr_doorbell_ring_armed(bell);
+            ring(bell);
             _exit(0);
         }
         usleep(1000);
@@ -34,7 +41,7 @@ TEST(a_ring_wakes_who_sleeps_in_another_process)
     if (child == 0)
         ring_as_child(parent, file);
     const unsigned seen = atomic_load(&bell->rings);
-    tr_doorbell_arm(bell, TR_BELL_THREAD);
+    tr_doorbell_arm(bell, TR_BELL_THREAD, sched_getcpu());
     for (int i = 0; i < 20 && atomic_load(&bell->rings) == seen; i++)
         tr__bell_wait_as(&bell->rings, TR_BELL_THREAD, seen, LONG_ENOUGH);
     assert_int_equal(atomic_load(&bell->rings), seen + 1);
@@ -50,11 +57,11 @@ TEST(who_is_awake_is_not_rung)
     int          file;
     tr_doorbell *bell = tr_doorbell_new(&file);
 
-    tr_doorbell_ring_armed(bell);
+    ring(bell);
     assert_int_equal(atomic_load(&bell->rings), 0);
-    tr_doorbell_arm(bell, TR_BELL_THREAD);
-    tr_doorbell_ring_armed(bell);
-    tr_doorbell_ring_armed(bell);
+    tr_doorbell_arm(bell, TR_BELL_THREAD, sched_getcpu());
+    ring(bell);
+    ring(bell);
     assert_int_equal(atomic_load(&bell->rings), 1);
     tr_doorbell_close(bell);
     close(file);
@@ -66,10 +73,10 @@ TEST(a_receipt_wakes_who_armed_for_receipts)
     tr_doorbell *bell = tr_doorbell_new(&file);
 
     assert_false(tr_doorbell_is_armed(bell, false));
-    tr_doorbell_arm(bell, TR_BELL_OWNER);
+    tr_doorbell_arm(bell, TR_BELL_OWNER, 0);
     assert_true(tr_doorbell_is_armed(bell, false));
     assert_false(tr_doorbell_is_armed(bell, true));
-    tr_doorbell_arm(bell, TR_BELL_OWNER | TR_BELL_RECEIPTS);
+    tr_doorbell_arm(bell, TR_BELL_OWNER | TR_BELL_RECEIPTS, 0);
     assert_true(tr_doorbell_is_armed(bell, true));
     tr_doorbell_close(bell);
     close(file);
@@ -104,13 +111,14 @@ TEST(what_has_more_behind_it_rings_other_processors_alone)
     CPU_SET(sched_getcpu(), &one);
     sched_getaffinity(0, sizeof before, &before);
     sched_setaffinity(0, sizeof one, &one);
+    comm.machine = tr_machine_real;
     comm.doorbell = bell;
     comm.to_ring = to_ring;
     comm.is_to_ring = is_to_ring;
     comm.has_news = has_news;
     for (int i = 0; i < RANKS; i++) {
         bell[i] = tr_doorbell_new(&file[i]);
-        tr_doorbell_arm(bell[i], i == SPARED ? TR_BELL_OWNER : TR_BELL_OWNER | TR_BELL_RECEIPTS);
+        tr_doorbell_arm(bell[i], i == SPARED ? TR_BELL_OWNER : TR_BELL_OWNER | TR_BELL_RECEIPTS, sched_getcpu());
         send_one(&comm, i, true);
     }
     atomic_store(&bell[ELSEWHERE]->cpu, -1);
@@ -139,12 +147,12 @@ TEST(a_ring_wakes_who_armed_alone)
     if (child == 0) {
         tr_doorbell *theirs = tr_doorbell_open(parent, file);
         usleep(50000);
-        tr_doorbell_ring_armed(theirs);
+        ring(theirs);
         _exit(0);
     }
     const int64_t  from = tr__clock();
     const unsigned seen = atomic_load(&bell->rings);
-    tr_doorbell_arm(bell, TR_BELL_THREAD);
+    tr_doorbell_arm(bell, TR_BELL_THREAD, sched_getcpu());
     tr__bell_wait_as(&bell->rings, TR_BELL_OWNER, seen, LONG_ENOUGH / 5);
     assert_true(tr__clock() - from >= LONG_ENOUGH / 5);
     assert_int_equal(atomic_load(&bell->rings), seen + 1);
@@ -159,9 +167,27 @@ TEST(a_ring_before_the_sleep_is_not_lost)
     tr_doorbell   *bell = tr_doorbell_new(&file);
     const unsigned seen = atomic_load(&bell->rings);
 
-    tr_doorbell_ring(bell, TR_BELL_THREAD);
+    tr_machine_real.ring(NULL, &bell->rings, TR_BELL_THREAD);
     tr__bell_wait_as(&bell->rings, TR_BELL_THREAD, seen, INT64_MAX / 2);
     tr_doorbell_close(bell);
+    close(file);
+}
+
+/* Rung for what it has seen by then: it is armed for nothing, and must arm again before it sleeps. */
+TEST(who_is_rung_before_its_last_look_arms_again)
+{
+    static tr_comm comm;
+    tr__rhythm     r = {.who = TR_BELL_THREAD, .looked_at = LONG_ENOUGH, .wakes_as = TR_BELL_THREAD};
+    int            file;
+
+    comm.machine = tr_machine_real;
+    comm.own_doorbell = tr_doorbell_new(&file);
+    assert_int_equal(tr__comm_choose_rest(&comm, &r, 0).kind, TR__REST_NONE);
+    ring(comm.own_doorbell);
+    assert_int_equal(tr__comm_choose_rest(&comm, &r, 1).kind, TR__REST_NONE);
+    assert_int_equal(atomic_load(&comm.own_doorbell->armed), TR_BELL_THREAD);
+    assert_int_equal(tr__comm_choose_rest(&comm, &r, 1).kind, TR__REST_NAP);
+    tr_doorbell_close(comm.own_doorbell);
     close(file);
 }
 
@@ -195,6 +221,7 @@ int main(void)
         cmocka_unit_test(what_has_more_behind_it_rings_other_processors_alone),
         cmocka_unit_test(a_ring_wakes_who_armed_alone),
         cmocka_unit_test(a_ring_before_the_sleep_is_not_lost),
+        cmocka_unit_test(who_is_rung_before_its_last_look_arms_again),
         cmocka_unit_test(what_is_no_doorbell_is_not_opened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

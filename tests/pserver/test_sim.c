@@ -87,7 +87,7 @@ TEST(a_killed_rank_that_nobody_replaces_ends_every_run_and_is_named)
         char              name[96];
         const char       *text;
 
-        sim_job_kill(job, victim, sim_moment(job, 60000));
+        sim_job_kill(job, victim, SIM_STARTED + sim_moment(job, 60000));
         sim_run_seed(job, seed);
         snprintf(name, sizeof name, "rank %d (%s %d, host h, pid %d) died; rank ", victim,
                  victim < options.servers ? "server" : "trainer", victim < options.servers ? victim : victim - options.servers,

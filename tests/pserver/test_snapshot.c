@@ -1,10 +1,10 @@
-/* test_snapshot.c - snapshots of whole jobs under a seeded scheduler: what all servers copy is one state, in every mode, and nobody waits
+/* test_snapshot.c - snapshots of whole simulated jobs: what all servers copy is one state, in every mode, and nobody waits
  * for ever. The state of a store is how many steps of each trainer it has applied. */
 #include "tests/support/snapshot_word.h"
 
 #include "pserver/core/client.h"
 #include "pserver/core/server.h"
-#include "pserver/transport/transport_sim.h"
+#include "pserver/transport/simulator.h"
 #include "proto/pserver.pb-c.h"
 
 #include <setjmp.h>
@@ -28,9 +28,12 @@ typedef struct store {
     tr_server *server;
     float     *param[BLOCKS];
     uint64_t   applied[TRAINERS_MAX], pending[TRAINERS_MAX];
-    bool       is_applying, is_copying;
+    bool       is_applying, is_copying, is_over;
     uint64_t   copy[TRAINERS_MAX];
 } store;
+
+/* What a trainer asks of its core. */
+typedef enum op { OP_SET_UP, OP_PULL, OP_STEP, OP_STAY, OP_GOODBYE, OP_SNAPSHOT } op;
 
 typedef enum phase { START, SETUP, PULL, STAY, LAST, GOODBYE, END } phase;
 
@@ -39,15 +42,16 @@ typedef struct trainer {
     tr_client *client;
     int        index, steps, step;
     phase      phase;
-    uint64_t   ticket;
+    uint64_t   ticket;                /* of the last operation that it has asked for */
     bool       takes_snapshot;            /* a snapshot that it has begun is not answered */
+    bool       has_answers;           /* the core has begun it: its answers are of this one */
     float      param[SERVERS_MAX][2500], grad[2500];
 } trainer;
 
 struct job {
     tr_sim     *sim;
-    tr_roster  *roster[SERVERS_MAX + TRAINERS_MAX];
     const char *mode;
+    int64_t     retry;
     int         servers, trainers;
     store       store[SERVERS_MAX];
     trainer     trainer[TRAINERS_MAX];
@@ -117,7 +121,7 @@ static void store_apply(void *self, const tr_update *update)
     s->is_applying = true;
     for (int i = 0; i < s->job->trainers; i++)
         s->pending[i] = update->takes_part[i];
-    tr_sim_call(s->job->sim, 1 + (int64_t)tr_sim_random(s->job->sim, 2000), end_update, s);
+    tr_sim_call(s->job->sim, s->index, 1 + (int64_t)tr_sim_random(s->job->sim, 2000), end_update, s);
 }
 
 static void store_commit(void *self, const tr_commit *commit, bool is_update)
@@ -148,7 +152,7 @@ static void end_copying(void *payload)
 
     s->is_copying = false;
     tr_server_snapped(s->server, tr_sim_now(s->job->sim));
-    tr_sim_call(s->job->sim, 1 + (int64_t)tr_sim_random(s->job->sim, 20000), end_writing, s);
+    tr_sim_call(s->job->sim, s->index, 1 + (int64_t)tr_sim_random(s->job->sim, 20000), end_writing, s);
 }
 
 static void store_snapshot(void *self, const Trireme__Pserver__SnapshotTarget *target)
@@ -159,7 +163,7 @@ static void store_snapshot(void *self, const Trireme__Pserver__SnapshotTarget *t
     assert_false(s->is_applying || s->is_copying);
     s->is_copying = true;
     memcpy(s->copy, s->applied, sizeof s->copy);
-    tr_sim_call(s->job->sim, 1 + (int64_t)tr_sim_random(s->job->sim, 3000), end_copying, s);
+    tr_sim_call(s->job->sim, s->index, 1 + (int64_t)tr_sim_random(s->job->sim, 3000), end_copying, s);
 }
 
 /* -- trainers -------------------------------------------------------------------------------------- */
@@ -220,7 +224,7 @@ static void set_up(trainer *t)
     }
     if (j->is_again)
         tr_client_keep_settled(t->client);
-    t->ticket = tr_client_setup_all(t->client, setups, (uint32_t)(j->servers * BLOCKS), blocks);
+    tr_client_setup_all(t->client, setups, (uint32_t)(j->servers * BLOCKS), blocks);
     uint64_t resumed = 0;
     if (tr_client_resumes(t->client, &resumed))
         t->step = (int)resumed;
@@ -235,18 +239,18 @@ static void pull(trainer *t)
         blocks[s] = s * BLOCKS + 1;
         to[s] = t->param[s];
     }
-    t->ticket = tr_client_pull(t->client, (uint32_t)t->job->servers, blocks, to);
+    tr_client_pull(t->client, (uint32_t)t->job->servers, blocks, to);
 }
 
-static void snapshot(trainer *t)
+static void snapshot(trainer *t, uint64_t step)
 {
     uint8_t *payload[SERVERS_MAX];
     size_t   size[SERVERS_MAX];
 
     for (int s = 0; s < t->job->servers; s++)
-        payload[s] = pack_snapshot(t->index, (uint64_t)t->step, true, &size[s]);
+        payload[s] = pack_snapshot(t->index, step, true, &size[s]);
     tr_client_snapshot(t->client, payload, size);
-    t->takes_snapshot = true;
+    t->has_answers = true;
 }
 
 /* -- what must hold of a snapshot -------------------------------------------------------------------------- */
@@ -336,75 +340,149 @@ static void check_snapshot(trainer *t)
     j->has_last |= is_last;
 }
 
-/* -- steps ---------------------------------------------------------------------------------------------- */
+/* -- a trainer's program -------------------------------------------------------------------------------- */
 
-static void step(trainer *t)
+/* `operations`: how many the core makes of it. */
+static void ask(trainer *t, op what, int operations)
 {
-    if (tr_client_is_initiator(t->client) && !t->takes_snapshot && tr_client_may_begin_snapshot(t->client) && tr_sim_random(t->job->sim, 3) == 0)
-        snapshot(t);
-    t->step++;
+    const tr_command command = {.kind = (int)what, .block = t->step};
+
+    t->ticket += (uint64_t)operations;
+    tr_comm_post(tr_sim_comm(t->job->sim, t->job->servers + t->index), &command);
+}
+
+static void push_and_pull(trainer *t)
+{
     for (int b = 0; b < t->job->servers * BLOCKS; b++)
         tr_client_push(t->client, (uint32_t)b, t->grad, 1);
     tr_client_step_end(t->client);
     pull(t);
 }
 
-static bool go_on(trainer *t)
+static void trainer_command(void *self, const tr_command *command)
 {
-    if (t->takes_snapshot && tr_client_snapshot_is_answered(t->client))
+    trainer *t = self;
+
+    switch ((op)command->kind) {
+    case OP_SET_UP:   set_up(t); break;
+    case OP_PULL:     pull(t); break;
+    case OP_STEP:     push_and_pull(t); break;
+    case OP_STAY:     tr_client_stay(t->client); break;
+    case OP_GOODBYE:  tr_client_goodbye(t->client); break;
+    case OP_SNAPSHOT: snapshot(t, (uint64_t)command->block); break;
+    }
+}
+
+static void begin_snapshot(trainer *t)
+{
+    t->takes_snapshot = true;
+    t->has_answers = false;
+    ask(t, OP_SNAPSHOT, 0);
+}
+
+static void step(trainer *t)
+{
+    if (tr_client_is_initiator(t->client) && !t->takes_snapshot && tr_client_may_begin_snapshot(t->client) && tr_sim_random(t->job->sim, 3) == 0)
+        begin_snapshot(t);
+    t->step++;
+    ask(t, OP_STEP, t->job->servers * BLOCKS + 2);
+}
+
+static tr_sim_plan go_on(void *self)
+{
+    trainer *t = self;
+
+    if (t->takes_snapshot && t->has_answers && tr_client_snapshot_is_answered(t->client))
         check_snapshot(t);
-    if (t->phase == END || tr_client_done(t->client) < t->ticket)
-        return t->phase == END;
+    if (tr_client_done(t->client) < t->ticket)
+        return (tr_sim_plan){TR_SIM_WAIT, t->ticket};
     if (t->phase == START) {
-        set_up(t);
+        ask(t, OP_SET_UP, 1);
         t->phase = SETUP;
     } else if (t->phase == SETUP) {
-        pull(t);
+        ask(t, OP_PULL, 1);
         t->phase = PULL;
     } else if (t->phase == GOODBYE) {
         t->phase = END;
+        return (tr_sim_plan){TR_SIM_LEAVE};
     } else if (t->step < t->steps) {
         step(t);
     } else if (t->takes_snapshot) {                        /* it leaves when its snapshot is whole */
-        return false;
+        return (tr_sim_plan){TR_SIM_WORK, 2000};
     } else if (t->phase == PULL) {
-        t->ticket = tr_client_stay(t->client);
+        ask(t, OP_STAY, 1);
         t->phase = STAY;
     } else if (t->phase == STAY && !tr_client_is_over(t->client)) {
         assert_true(tr_client_is_initiator(t->client));
-        snapshot(t);
+        begin_snapshot(t);
         t->phase = LAST;
     } else {
-        t->ticket = tr_client_goodbye(t->client);
+        ask(t, OP_GOODBYE, 1);
         t->phase = GOODBYE;
     }
-    tr_client_flush(t->client);
-    return t->phase == END;
-}
-
-static bool drive(void *payload)
-{
-    job *j = payload;
-    bool is_over = true;
-
-    for (int i = 0; i < j->trainers; i++)
-        if (!tr_sim_is_dead(j->sim, j->servers + i))
-            is_over &= go_on(&j->trainer[i]);
-    for (int s = 0; s < j->servers; s++)
-        is_over &= tr_server_is_done(j->store[s].server);
-    return is_over;
+    return (tr_sim_plan){TR_SIM_WAIT, t->ticket};
 }
 
 /* -- jobs --------------------------------------------------------------------------------------------- */
 
-static tr_roster *make_roster(const job *j, int self)
+static tr_node make_server(void *self, const tr_roster *roster)
 {
-    tr_roster *roster = tr_roster_new(self, j->servers + j->trainers);
+    store         *s = self;
+    const tr_store table = {.self = s, .kept = store_kept, .setup = store_setup, .value = store_param,
+                            .ready = store_ready, .param = store_param, .apply = store_apply, .commit = store_commit,
+                            .go_back = store_go_back, .snapshot = store_snapshot};
 
-    for (int i = 0; i < roster->size; i++)
-        tr_roster_put(roster, i, i < j->servers ? TR_ROLE_SERVER : TR_ROLE_TRAINER, 1, 100 + i, "h", "");
-    assert_int_equal(tr_roster_close(roster), TR_OK);
-    return roster;
+    s->server = tr_server_new(roster, &table);
+    return tr_server_node(s->server);
+}
+
+static tr_node make_client(void *self, const tr_roster *roster)
+{
+    trainer                *t = self;
+    const tr_client_options options = {CHUNK, 3 * CHUNK, t->job->retry, 1000000};
+
+    t->client = tr_client_new(roster, &options);
+    tr_client_set_place(t->client, pack_place, t);
+    if (strcmp(t->job->mode, "sync"))
+        tr_client_survive_trainers(t->client);
+    return tr_client_node(t->client);
+}
+
+static void no_command(void *self, const tr_command *command)
+{
+    (void)self;
+    (void)command;
+}
+
+static void no_flush(void *self)
+{
+    (void)self;
+}
+
+static void flush(void *self)
+{
+    tr_client_flush(((trainer *)self)->client);
+}
+
+static uint64_t server_done(void *self)
+{
+    store *s = self;
+
+    if (tr_server_is_done(s->server) && !s->is_over) {
+        s->is_over = true;
+        tr_sim_wake(s->job->sim, s->index);
+    }
+    return 0;
+}
+
+static uint64_t client_done(void *self)
+{
+    return tr_client_done(((trainer *)self)->client);
+}
+
+static tr_sim_plan serve(void *self)
+{
+    return (tr_sim_plan){((store *)self)->is_over ? TR_SIM_LEAVE : TR_SIM_IDLE};
 }
 
 /* Each server has the last step of each trainer, or not yet. */
@@ -420,45 +498,37 @@ static void make_uneven(job *j)
 
 static void make_job(job *j, const char *mode, const tr_sim_options *options, int64_t retry, bool is_again)
 {
-    *j = (job){.mode = mode, .is_again = is_again};
+    *j = (job){.mode = mode, .is_again = is_again, .retry = retry};
     tr_sim *dice = tr_sim_new(1, options);             /* sizes are of the seed, too */
     j->servers = 1 + (int)tr_sim_random(dice, SERVERS_MAX);
     j->trainers = 1 + (int)tr_sim_random(dice, TRAINERS_MAX);
     tr_sim_free(dice);
     j->sim = tr_sim_new(j->servers + j->trainers, options);
-    for (int i = 0; i < j->servers + j->trainers; i++)
-        j->roster[i] = make_roster(j, i);
     if (is_again)
         make_uneven(j);
     for (int s = 0; s < j->servers; s++) {
         store *st = &j->store[s];
-        const tr_store table = {.self = st, .kept = store_kept, .setup = store_setup, .value = store_param,
-                                .ready = store_ready, .param = store_param, .apply = store_apply, .commit = store_commit,
-                                .go_back = store_go_back, .snapshot = store_snapshot};
         st->job = j;
         st->index = s;
-        st->server = tr_server_new(j->roster[s], &table);
-        tr_node node = tr_server_node(st->server);
-        tr_sim_attach(j->sim, s, &node);
+        const tr_sim_program program = {.core = {st, make_server, no_command, no_flush, server_done}, .role = TR_ROLE_SERVER, .epoch = 1,
+                                        .host = "here", .go_on = serve};
+        tr_sim_attach(j->sim, s, &program);
     }
     for (int i = 0; i < j->trainers; i++) {
-        trainer                *t = &j->trainer[i];
-        const tr_client_options client = {CHUNK, 3 * CHUNK, retry, 1000000};
+        trainer *t = &j->trainer[i];
         t->job = j;
         t->index = i;
         t->steps = (is_again ? 6 : 1) + (int)tr_sim_random(j->sim, STEPS_MAX);
         t->ticket = 1;
-        t->client = tr_client_new(j->roster[j->servers + i], &client);
-        tr_client_set_place(t->client, pack_place, t);
-        if (strcmp(mode, "sync"))
-            tr_client_survive_trainers(t->client);
-        tr_node node = tr_client_node(t->client);
-        tr_sim_attach(j->sim, j->servers + i, &node);
+        const tr_sim_program program = {.core = {t, make_client, trainer_command, flush, client_done}, .role = TR_ROLE_TRAINER, .epoch = 1,
+                                        .host = options->seed % 3 ? "here" : "there", .go_on = go_on};
+        tr_sim_attach(j->sim, j->servers + i, &program);
     }
 }
 
 static void free_job(job *j)
 {
+    tr_sim_free(j->sim);                               /* first: messages on their way have loans of cores */
     for (int s = 0; s < j->servers; s++) {
         tr_server_free(j->store[s].server);
         for (int i = 0; i < BLOCKS; i++)
@@ -467,9 +537,6 @@ static void free_job(job *j)
     for (int i = 0; i < j->trainers; i++)
         tr_client_free(j->trainer[i].client);
     free(j->setup);
-    for (int i = 0; i < j->servers + j->trainers; i++)
-        tr_roster_free(j->roster[i]);
-    tr_sim_free(j->sim);
 }
 
 static void say_state(const job *j, uint64_t seed)
@@ -482,12 +549,13 @@ static void say_state(const job *j, uint64_t seed)
         char          waiting[256];
         node.describe(node.self, waiting, sizeof waiting);
         print_message("rank %d waits for \"%s\", status %s %s\n", i, waiting,
-                      tr_status_name(node.status(node.self, &text)), text ? text : "");
+                      tr_status_name(tr_sim_status(j->sim, i, &text)), text ? text : "");
     }
 }
 
 static const char *const modes[] = {"sync", "async", "ssp(0)", "ssp(2)", "geo(2)", "sync(backups=1)", "sync(fewer)"};
-enum { MODES = sizeof modes / sizeof *modes, EVENTS = 400000 };
+enum { MODES = sizeof modes / sizeof *modes };
+static const int64_t LONG = 20000000000;   /* virtual nanoseconds */
 
 static int snapshots_of_others;            /* than trainer 0 */
 
@@ -499,12 +567,12 @@ static int run_jobs(int count, double drop, int killed)
 
     for (int m = killed >= 0; m < MODES; m++)
         for (int seed = 1; seed <= count; seed++) {
-            const tr_sim_options options = {.seed = (uint64_t)(seed * 31 + m), .delay = 1000, .drop = drop, .duplicate = drop,
+            const tr_sim_options options = {.seed = (uint64_t)(seed * 31 + m), .delay = 1000, .turn = 1000, .drop = drop, .duplicate = drop,
                                             .notice = 5000};
             make_job(&j, modes[m], &options, drop > 0 ? 20000 : 0, false);
             if (killed >= 0 && killed < j.trainers && j.trainers > 1)
-                tr_sim_kill(j.sim, j.servers + killed, (int64_t)tr_sim_random(j.sim, 60000) + 20000);
-            if (!tr_sim_run(j.sim, EVENTS, drive, &j)) {
+                tr_sim_kill(j.sim, j.servers + killed, (int64_t)tr_sim_random(j.sim, 60000) + 60000);
+            if (!tr_sim_run(j.sim, LONG)) {
                 say_state(&j, options.seed);
                 fail_msg("the job does not end");
             }
@@ -557,9 +625,9 @@ static void servers_become_even_before_a_snapshot(void **state)
     (void)state;
     for (int m = 0; m < MODES; m++)
         for (int seed = 1; seed <= 60 && (!strcmp(modes[m], "async") || !strncmp(modes[m], "ssp", 3) || !strncmp(modes[m], "geo", 3)); seed++) {
-            const tr_sim_options options = {.seed = (uint64_t)(seed * 31 + m), .delay = 1000};
+            const tr_sim_options options = {.seed = (uint64_t)(seed * 31 + m), .delay = 1000, .turn = 1000};
             make_job(&j, modes[m], &options, 0, true);
-            if (!tr_sim_run(j.sim, EVENTS, drive, &j)) {
+            if (!tr_sim_run(j.sim, LONG)) {
                 say_state(&j, options.seed);
                 fail_msg("the job does not end");
             }

@@ -13,8 +13,10 @@
 static const int64_t param_size[SIM_PARAMS] = {3, 700, 4500, 11000};
 /* By then what has been sent is there. */
 static const int64_t ARRIVES = 20000;
+/* When a job does not end: virtual nanoseconds. */
+static const int64_t LONG = 60000000000;
 
-/* == a rank around its core ==================================================================== */
+/* == a rank around its core: one of four, and a standby's may become another one ================ */
 
 static tr_node core_of(const sim_rank *r)
 {
@@ -27,45 +29,18 @@ static tr_node core_of(const sim_rank *r)
 static void *rank_place(void *self, int peer, const tr_wire *wire)
 {
     const tr_node node = core_of(self);
-    return wire->kind == TR_WIRE_SERVING ? malloc(wire->bytes) : node.place(node.self, peer, wire);
+    return node.place(node.self, peer, wire);
 }
 
 static void rank_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
-    sim_rank *r = self;
-
-    if (wire->kind == TR_WIRE_BYE) {
-        r->roster->rank[peer].has_left = !r->roster->rank[peer].is_dead;
-        if (r->roster->rank[peer].has_left && core_of(r).left)
-            core_of(r).left(core_of(r).self, peer);
-        return;
-    }
-    if (wire->kind == TR_WIRE_REPLACE_DONE &&
-        tr_roster_inherit(r->roster, (int)wire->replace_done.trainer, peer, wire->replace_done.called) && r->trainer &&
-        r->trainer->index == (int)wire->replace_done.trainer)
-        tr_sim_kill(r->job->sim, r->number, 0);    /* it was thought dead */
-    if (wire->kind == TR_WIRE_REPLICA_DONE)
-        tr_roster_set_replica(r->roster, (int)wire->server.server, peer);
-    if (wire->kind == TR_WIRE_SERVING && r->roster->rank[peer].role == TR_ROLE_STANDBY) {
-        Trireme__Pserver__Serving *serving = trireme__pserver__serving__unpack(NULL, wire->bytes, payload);
-        tr_roster_replace(r->roster, (int)serving->server, peer);
-        trireme__pserver__serving__free_unpacked(serving, NULL);
-    }
-    const tr_node node = core_of(r);
-    const bool    is_ours = is_placed && wire->kind == TR_WIRE_SERVING;
-    node.receive(node.self, now, peer, wire, payload, is_placed && !is_ours);
-    if (is_ours)
-        free(payload);
+    const tr_node node = core_of(self);
+    node.receive(node.self, now, peer, wire, payload, is_placed);
 }
 
 static void rank_lost(void *self, int peer, const char *how)
 {
-    sim_rank *r = self;
-
-    if (r->roster->rank[peer].has_left)
-        return;
-    r->roster->rank[peer].is_dead = true;
-    const tr_node node = core_of(r);
+    const tr_node node = core_of(self);
     node.lost(node.self, peer, how);
 }
 
@@ -75,48 +50,10 @@ static int64_t rank_tick(void *self, int64_t now)
     return node.tick(node.self, now);
 }
 
-static bool is_at_end(const sim_rank *r)
-{
-    const char *text;
-
-    if (core_of(r).status(core_of(r).self, &text) != TR_OK)
-        return false;
-    if (r->trainer)
-        return r->trainer->phase == SIM_END;
-    return r->server ? tr_server_is_done(r->server) : tr_roster_is_over(r->roster);
-}
-
-/* Goodbyes are lost to nobody, so they are said where nothing is lost. */
-static bool says_goodbyes(const sim_job *job)
-{
-    return job->options.loss <= 0;
-}
-
-/* As comm_thread.c: to everybody, one by one, when there is nothing else to say. */
-static bool say_goodbye(sim_rank *r, tr_message *out)
-{
-    const int size = r->job->size;
-    int       peer = (r->first_goodbye + r->goodbyes) % size;
-
-    if (!says_goodbyes(r->job) || r->is_dying || !is_at_end(r) || r->goodbyes == size - 1)
-        return false;
-    if (r->goodbyes == r->dies_behind) {
-        r->is_dying = true;
-        tr_sim_kill(r->job->sim, r->number, ARRIVES);       /* what it has said before is heard */
-        return false;
-    }
-    if ((peer - r->first_goodbye + size) % size >= (r->number - r->first_goodbye + size) % size)
-        peer = (peer + 1) % size;
-    r->goodbyes++;
-    r->roster->rank[r->number].has_left = true;
-    *out = (tr_message){.peer = peer, .wire = {.kind = TR_WIRE_BYE, .sender = (uint32_t)r->number}};
-    return true;
-}
-
 static bool rank_next(void *self, tr_message *out)
 {
     const tr_node node = core_of(self);
-    return node.next(node.self, out) || say_goodbye(self, out);
+    return node.next(node.self, out);
 }
 
 static tr_status rank_status(const void *self, const char **text)
@@ -125,10 +62,24 @@ static tr_status rank_status(const void *self, const char **text)
     return node.status(node.self, text);
 }
 
+static void rank_describe(const void *self, char *out, size_t size)
+{
+    const tr_node node = core_of(self);
+    node.describe(node.self, out, size);
+}
+
 static bool rank_awaits_loans(const void *self)
 {
     const tr_node node = core_of(self);
     return node.awaits_loans && node.awaits_loans(node.self);
+}
+
+static void rank_left(void *self, int peer)
+{
+    const tr_node node = core_of(self);
+
+    if (node.left)
+        node.left(node.self, peer);
 }
 
 static bool rank_awaits_receipts(const void *self, bool owner_waits)
@@ -137,21 +88,37 @@ static bool rank_awaits_receipts(const void *self, bool owner_waits)
     return !node.awaits_receipts || node.awaits_receipts(node.self, owner_waits);
 }
 
-static void rank_describe(const void *self, char *out, size_t size)
+/* Is it held against a bound how long trainers wait? Then nothing makes them wait by chance. */
+static bool waits_count(const sim_job *job)
 {
-    const tr_node node = core_of(self);
-    node.describe(node.self, out, size);
+    return job->options.replacements_late || job->options.disk || job->options.is_scripted;
 }
 
+/* == what a standby becomes: as job_core.c ======================================================= */
+
+/* Now and then the dead process holds its memory a moment longer. */
 static tr_status take_place(void *self, int server, int dead)
 {
     sim_rank *r = self;
+    tr_comm  *comm = tr_sim_comm(r->job->sim, r->number);
 
-    (void)dead;
+    tr_comm_kill(comm, dead);
+    if (!waits_count(r->job) && tr_sim_random(r->job->sim, 4) == 0)
+        return tr_fail(TR_EEXIST, "rank %d holds the memory of server %d", dead, server);
     if (!r->job->place[server].is_ready)
         return tr_fail(TR_ENOTFOUND, "server %d had committed nothing", server);
-    tr_roster_replace(r->roster, server, r->number);
-    return tr_server_take_over(sim__server_new(r, server));
+    tr_comm_take_place(comm, server);
+    const tr_status status = tr_server_take_over(sim__server_new(r, server));
+    if (status == TR_OK)
+        tr_comm_tell_losses(comm);
+    return status;
+}
+
+static tr_client_options client_options(const sim_job *job)
+{
+    const int64_t patience = job->options.is_scripted ? 3000000000 : 1000000;
+
+    return (tr_client_options){SIM_CHUNK, 3 * SIM_CHUNK, job->options.loss > 0 ? 20000 : 0, patience};
 }
 
 /* What was the trainer's is its corpse's from here on. */
@@ -159,11 +126,12 @@ static void inherit(void *self, int trainer, uint32_t epoch)
 {
     sim_rank                *r = self, *dead = &r->job->rank[r->job->trainer[trainer].rank];
     sim_trainer             *t = &r->job->trainer[trainer];
-    const tr_client_options  options = {SIM_CHUNK, 3 * SIM_CHUNK, r->job->options.loss > 0 ? 20000 : 0, 1000000};
+    tr_comm                 *comm = tr_sim_comm(r->job->sim, r->number);
+    const tr_client_options  options = client_options(r->job);
 
-    if (!tr_roster_inherit(r->roster, trainer, r->number, epoch))
+    tr_comm_kill(comm, r->roster->trainer_rank[trainer]);
+    if (!tr_comm_inherit(comm, trainer, epoch))
         return;
-    assert_true(tr_sim_is_dead(r->job->sim, dead->number));
     dead->corpse = malloc(sizeof *dead->corpse);
     *dead->corpse = *t;
     dead->trainer = dead->corpse;
@@ -175,14 +143,97 @@ static void inherit(void *self, int trainer, uint32_t epoch)
     r->trainer = t;
     r->job->replacements++;
     sim__trainer_sleep(t);
+    tr_sim_wake(r->job->sim, r->number);
 }
 
 static void replicate(void *self, int server)
 {
     sim_rank *r = self;
 
-    if (tr_roster_set_replica(r->roster, server, r->number))
+    if (tr_comm_replica_rank(tr_sim_comm(r->job->sim, r->number), server))
         sim__replica_new_called(r, server);
+}
+
+/* == a rank in its loop ========================================================================== */
+
+static tr_node rank_make(void *self, const tr_roster *roster)
+{
+    sim_rank *r = self;
+    sim_job  *job = r->job;
+    const tr_rank *own = &roster->rank[r->number];
+
+    r->roster = roster;
+    if (own->role == TR_ROLE_SERVER) {
+        sim__server_new(r, own->index);
+    } else if (own->role == TR_ROLE_TRAINER) {
+        const tr_client_options options = client_options(job);
+        sim_trainer            *t = &job->trainer[own->index];
+        t->client = tr_client_new(roster, &options);
+        tr_client_set_place(t->client, sim__pack_place, t);
+        r->trainer = t;
+    } else if (own->role == TR_ROLE_REPLICA && own->index < roster->servers) {
+        sim__replica_new(r, own->index);
+    } else {
+        r->standby = tr_standby_new(roster, take_place, inherit, replicate, r);
+    }
+    return (tr_node){r, rank_place, rank_receive, rank_lost, rank_tick, rank_next, rank_status, rank_describe,
+                     rank_awaits_loans, rank_left, rank_awaits_receipts};
+}
+
+static void rank_command(void *self, const tr_command *command)
+{
+    sim_rank *r = self;
+    sim__trainer_command(r->trainer, command);
+}
+
+static void rank_flush(void *self)
+{
+    sim_rank *r = self;
+
+    if (r->trainer)
+        tr_client_flush(r->trainer->client);
+}
+
+static uint64_t rank_done(void *self)
+{
+    sim_rank *r = self;
+
+    if (r->trainer)
+        return tr_client_done(r->trainer->client);
+    const bool is_over = r->server ? tr_server_is_done(r->server) : tr_roster_is_over(r->roster);
+    if (is_over && !r->is_over) {
+        r->is_over = true;
+        tr_sim_wake(r->job->sim, r->number);
+    }
+    return 0;
+}
+
+static tr_sim_plan rank_go_on(void *self)
+{
+    sim_rank *r = self;
+
+    if (r->trainer)
+        return r->job->options.is_scripted ? sim__scripted_go_on(r->trainer) : sim__trainer_go_on(r->trainer);
+    return (tr_sim_plan){r->is_over ? TR_SIM_LEAVE : TR_SIM_IDLE};
+}
+
+/* Who is to die between its goodbyes has said the later ones to nobody, and what it has said before is heard. */
+static bool lose(void *payload, int rank, int peer, const tr_wire *wire)
+{
+    sim_job  *job = payload;
+    sim_rank *r = &job->rank[rank];
+
+    if (job->options.watch && job->options.watch->lose(job->options.watch->payload, rank, peer, wire)) {
+        job->options.watch->message(job->options.watch->payload, tr_sim_now(job->sim), rank, peer, wire, true);
+        return true;
+    }
+    if (wire->kind != TR_WIRE_BYE || r->dies_behind < 0)
+        return false;
+    if (!r->is_dying)
+        tr_sim_kill(job->sim, rank, ARRIVES);
+    r->is_dying = true;
+    const int before = (peer - r->first_goodbye + job->size) % job->size, own = (rank - r->first_goodbye + job->size) % job->size;
+    return before - (before > own) >= r->dies_behind;
 }
 
 /* == jobs ====================================================================================== */
@@ -193,7 +244,7 @@ static void cut_blocks(sim_job *job)
     int64_t   at = 0;
 
     job->block = calloc((size_t)(SIM_PARAMS * servers), sizeof *job->block);
-    for (int p = 0; p < SIM_PARAMS; p++)
+    for (int p = 0; p < (job->options.is_scripted ? 1 : SIM_PARAMS); p++)
         for (int s = 0; s < servers; s++) {
             const int64_t size = param_size[p] * (s + 1) / servers - param_size[p] * s / servers;
             if (size == 0)
@@ -201,7 +252,7 @@ static void cut_blocks(sim_job *job)
             job->block[job->blocks++] = (sim_block){p, (s + p) % servers, size, at};
             at += size;
         }
-    assert_true(at == SIM_TOTAL);
+    assert_true(at == SIM_TOTAL || job->options.is_scripted);
     job->first = calloc((size_t)(2 * servers * job->blocks), sizeof *job->first);
 }
 
@@ -215,9 +266,11 @@ static tr_role role_of(const sim_job *job, int i)
                                                 : TR_ROLE_REPLICA;
 }
 
-/* All are on one host, but for replicas and, perhaps, some standbys. */
+/* All are on one host, but for replicas and, perhaps, some standbys. In one of five jobs trainers are elsewhere. */
 static const char *host_of(const sim_job *job, int i)
 {
+    if (job->options.seed % 5 == 2 && !waits_count(job) && role_of(job, i) == TR_ROLE_TRAINER)
+        return "elsewhere";
     const bool is_standby_there = role_of(job, i) == TR_ROLE_STANDBY && job->options.standbys_there && i % 2;
     return role_of(job, i) == TR_ROLE_REPLICA || is_standby_there ? "there" : "here";
 }
@@ -226,42 +279,60 @@ static void make_rank(sim_job *job, int number)
 {
     sim_rank *r = &job->rank[number];
 
-    *r = (sim_rank){.job = job, .number = number, .roster = tr_roster_new(number, job->size), .dies_behind = -1};
-    for (int i = 0; i < job->size; i++)
-        tr_roster_put(r->roster, i, role_of(job, i), (uint32_t)job->start, 100 + i, "h", host_of(job, i));
-    for (int i = 0; i < job->size; i++)
-        r->roster->rank[i].can_inherit = job->options.replacements;
-    assert_int_equal(tr_roster_close(r->roster), TR_OK);
-    if (role_of(job, number) == TR_ROLE_SERVER) {
-        sim__server_new(r, number);
-    } else if (role_of(job, number) == TR_ROLE_STANDBY) {
-        r->standby = tr_standby_new(r->roster, take_place, inherit, replicate, r);
-    } else if (role_of(job, number) == TR_ROLE_REPLICA) {
-        sim__replica_new(r, r->roster->rank[number].index);
-    } else {
-        const tr_client_options options = {SIM_CHUNK, 3 * SIM_CHUNK, job->options.loss > 0 ? 20000 : 0, 1000000};
-        r->trainer = &job->trainer[number - job->options.servers];
-        r->trainer->client = tr_client_new(r->roster, &options);
-        tr_client_set_place(r->trainer->client, sim__pack_place, r->trainer);
+    *r = (sim_rank){.job = job, .number = number, .dies_behind = -1};
+    const tr_sim_program program = {.core = {r, rank_make, rank_command, rank_flush, rank_done},
+                                    .role = role_of(job, number), .epoch = (uint32_t)job->start, .can_inherit = job->options.replacements,
+                                    .host = host_of(job, number), .go_on = rank_go_on};
+    tr_sim_attach(job->sim, number, &program);
+}
+
+/* With TRIREME_SIM_TRACE: every message, and what ranks tell. */
+static void watch(void *payload, int64_t now, int rank, bool is_sent, int peer, const tr_wire *wire)
+{
+    const sim_job *job = payload;
+    char           text[256];
+
+    if (job->options.watch) {
+        if (!is_sent)
+            job->options.watch->message(job->options.watch->payload, now, peer, rank, wire, false);
+        return;
     }
-    const tr_node node = {r, rank_place, rank_receive, rank_lost, rank_tick, rank_next, rank_status, rank_describe,
-                          rank_awaits_loans, .awaits_receipts = rank_awaits_receipts};
-    tr_sim_attach(job->sim, number, &node);
+    tr_wire_print(text, sizeof text, wire);
+    print_message("%10.3f us  rank %d %s rank %d: %s\n", (double)now / 1e3, rank, is_sent ? "to" : "from", peer, text);
+}
+
+static void hear(void *payload, int64_t now, int rank, const char *what, int about, const char *text)
+{
+    sim_job *job = payload;
+
+    char     line[512];
+
+    job->speakers += !strcmp(what, "says");
+    if (strcmp(what, "says") == 0)
+        snprintf(line, sizeof line, "says: %s", text);
+    else
+        snprintf(line, sizeof line, "tells the launcher: %s, rank %d%s%s", what, about, text ? ", " : "", text ? text : "");
+    if (job->options.watch)
+        job->options.watch->line(job->options.watch->payload, now, rank, line);
+    if (getenv("TRIREME_SIM_TRACE"))
+        print_message("%10.3f us  rank %d: %s %d %s\n", (double)now / 1e3, rank, what, about, text ? text : "");
 }
 
 /* With what earlier ones have left, which it takes, or nothing. */
 static sim_job *make_job(const sim_options *options, sim_place *left, int start)
 {
-    const tr_sim_options sim = {.seed = options->seed, .delay = 1000, .drop = options->loss, .duplicate = options->loss,
-                                .notice = 5000};
     sim_job             *job = calloc(1, sizeof *job);
+    const tr_sim_options sim = {.seed = options->seed, .delay = 1000, .turn = 1000, .drop = options->loss, .duplicate = options->loss,
+                                .notice = options->unreported ? -1 : 5000, .depth = options->seed % 4 ? 0 : 2, .lose = lose, .watch = options->watch || getenv("TRIREME_SIM_TRACE") ? watch : NULL,
+                                .is_steady = options->is_scripted,
+                                .hear = hear, .payload = job};
 
     job->options = *options;
     assert_int_equal(tr_policy_parse(&job->policy, options->mode), TR_OK);
     assert_int_equal(tr_compress_parse(&job->compress, options->compress ? options->compress : "none"), TR_OK);
     job->size = options->servers * (1 + options->replicas) + options->trainers + options->standbys;
     job->sim = tr_sim_new(job->size, &sim);
-    job->is_slow = tr_sim_random(job->sim, 2);
+    job->is_slow = tr_sim_random(job->sim, 2) && !options->is_scripted;
     job->is_even = options->seed % 2;
     job->start = start;
     cut_blocks(job);
@@ -283,7 +354,7 @@ static sim_job *make_job(const sim_options *options, sim_place *left, int start)
         sim_trainer *t = &job->trainer[i];
         sim__trainer_init(t, job, i, options->servers + i);
         t->steps = options->from ? options->from->left[i] : 1 + (int)tr_sim_random(job->sim, (uint64_t)options->steps);
-        if (options->tasks)
+        if (options->tasks || options->is_scripted)
             t->steps = SIM_MOST_STEPS;                 /* until all are done */
     }
     for (int i = 0; i < job->size; i++)
@@ -321,6 +392,7 @@ sim_job *sim_job_again(sim_job *old, int lost)
 
 void sim_job_free(sim_job *job)
 {
+    tr_sim_free(job->sim);                         /* first: messages on their way have loans of cores */
     for (int i = 0; i < job->size; i++) {
         tr_server_free(job->rank[i].server);
         tr_standby_free(job->rank[i].standby);
@@ -330,13 +402,11 @@ void sim_job_free(sim_job *job)
         if (job->rank[i].corpse)
             sim__trainer_deinit(job->rank[i].corpse);
         free(job->rank[i].corpse);
-        tr_roster_free(job->rank[i].roster);
     }
     for (int s = 0; s < 2 * job->options.servers; s++)
         sim__place_free(&job->place[s]);
     for (int i = 0; i < job->options.trainers; i++)
         sim__trainer_deinit(&job->trainer[i]);
-    tr_sim_free(job->sim);
     sim__snapshots_free(job);
     sim__meetings_forget(job);
     while (job->applied) {
@@ -415,79 +485,46 @@ void sim_job_kill(sim_job *job, int rank, int64_t after)
     tr_sim_kill(job->sim, rank, after);
 }
 
+void sim_job_stop(sim_job *job, int rank, int64_t after, int64_t duration)
+{
+    tr_sim_stop(job->sim, rank, after, duration);
+}
+
+int sim_job_speakers(const sim_job *job)
+{
+    return job->speakers;
+}
+
 void sim_job_kill_leaving(sim_job *job, int rank, int first, int goodbyes)
 {
     job->rank[rank].first_goodbye = first;
     job->rank[rank].dies_behind = goodbyes;
 }
 
-void sim_job_end_failed(sim_job *job)
-{
-    job->ends_failed = true;
-}
-
 tr_status sim_job_status(const sim_job *job, int rank, const char **text)
 {
-    *text = NULL;
-    return rank_status(&job->rank[rank], text);
+    return tr_sim_status(job->sim, rank, text);
 }
 
 /* -- running ------------------------------------------------------------------------------------- */
 
-/* It has left, and has everybody's goodbye. Where they are not said a standby is not waited for. */
-static bool has_ended(const sim_rank *r)
+void sim__tell(const sim_place *p, const char *format, ...)
 {
-    bool has_all = r->goodbyes == r->job->size - 1;
+    const sim_watch *watch_ = p->job->options.watch;
+    char             text[256];
+    va_list          args;
 
-    for (int i = 0; i < r->job->size; i++)
-        has_all &= i == r->number || r->roster->rank[i].has_left || r->roster->rank[i].is_dead;
-    if (says_goodbyes(r->job))
-        return has_all;
-    return (!r->trainer && !r->server) || is_at_end(r);
+    if (!watch_)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    watch_->line(watch_->payload, tr_sim_now(p->job->sim), sim__place_rank(p), text);
 }
 
-/* Has it still to hear that somebody died? Who had left before is dead to nobody. */
-static bool is_ignorant(const sim_job *job, const sim_rank *rank)
+bool sim_job_pass(sim_job *job, int64_t nanoseconds)
 {
-    for (int i = 0; i < job->size; i++) {
-        const tr_rank *r = &rank->roster->rank[i];
-        if (tr_sim_is_dead(job->sim, i) && !r->is_dead && !r->has_left)
-            return true;
-    }
-    return false;
-}
-
-/* A trainer has died in the middle, and a rank that waits may come yet: it has not heard of all deaths. */
-static bool has_successors(const sim_job *job)
-{
-    bool is_missed = false, may_come = false;
-
-    for (int i = 0; i < job->size; i++) {
-        const sim_rank *r = &job->rank[i];
-        const bool      is_dead = tr_sim_is_dead(job->sim, i), is_standby = r->standby && !r->server && !r->trainer && !r->replica;
-        is_missed |= is_dead && r->trainer && !r->corpse && r->trainer->phase != SIM_END;
-        may_come |= !is_dead && is_standby && is_ignorant(job, r);
-    }
-    return job->options.replacements && is_missed && may_come;
-}
-
-static bool drive(void *payload)
-{
-    sim_job    *job = payload;
-    const char *text;
-    bool        is_over = true;
-
-    for (int i = 0; i < job->size; i++) {
-        if (tr_sim_is_dead(job->sim, i))
-            continue;
-        if (job->rank[i].trainer)
-            sim__trainer_go_on(job->rank[i].trainer);
-        const bool has_failed = sim_job_status(job, i, &text) != TR_OK;
-        if (has_failed && job->ends_failed)
-            tr_sim_kill(job->sim, i, 0);
-        is_over &= has_failed || has_ended(&job->rank[i]);
-    }
-    return is_over && !has_successors(job);
+    return tr_sim_run(job->sim, tr_sim_now(job->sim) + nanoseconds);
 }
 
 bool sim_job_run(sim_job *job)
@@ -495,16 +532,18 @@ bool sim_job_run(sim_job *job)
     char        waiting[256];
     const char *text;
 
-    for (int i = 0; i <= job->size; i++)           /* who fails when nothing moves any more is killed by the next round */
-        if (tr_sim_run(job->sim, 4000000, drive, job)) {
-            sim__check_agreement(job);
-            return true;
-        }
+    if (tr_sim_run(job->sim, LONG)) {
+        sim__check_agreement(job);
+        return true;
+    }
     for (int i = 0; i < job->size; i++) {
-        rank_describe(&job->rank[i], waiting, sizeof waiting);
+        waiting[0] = '\0';
+        if (job->rank[i].roster)
+            rank_describe(&job->rank[i], waiting, sizeof waiting);
         const tr_status status = sim_job_status(job, i, &text);
-        print_message("rank %d%s waits for \"%s\", status %s %s\n", i, tr_sim_is_dead(job->sim, i) ? " (dead)" : "", waiting,
-                      tr_status_name(status), text ? text : "");
+        const bool      is_dead = tr_sim_is_dead(job->sim, i);
+        print_message("rank %d%s waits for \"%s\", status %s %s\n", i, is_dead ? " (dead)" : tr_sim_has_ended(job->sim, i) ? " (ended)" : "",
+                      waiting, tr_status_name(status), text ? text : "");
     }
     return false;
 }

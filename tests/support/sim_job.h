@@ -1,5 +1,5 @@
-/* sim_job.h - a whole job under the seeded scheduler (pserver/transport/transport_sim.h): servers, trainers and standbys whose programs
- * are a few lines of C, so that what they compute is known.
+/* sim_job.h - a whole job in the simulator (pserver/transport/simulator.h): servers, trainers and standbys whose programs
+ * are a few lines of C, so that what they compute is known. Their event loops are the real ones.
  *
  * In mode sync a gradient depends on the trainer, the step and the parameters that were pulled, and the update has momentum: one
  * gradient lost, taken twice or summed in another order changes the last bits of all that follows. In the other modes
@@ -13,7 +13,7 @@
 #include "pserver/core/replica.h"
 #include "pserver/core/server.h"
 #include "pserver/core/standby.h"
-#include "pserver/transport/transport_sim.h"
+#include "pserver/transport/simulator.h"
 
 enum { SIM_PARAMS = 4, SIM_TOTAL = 3 + 700 + 4500 + 11000, SIM_CHUNK = 4096, SIM_KEYS = 40, SIM_WIDTH = 3, SIM_SERVERS = 16,
        SIM_PASSES = 2, SIM_TASKS = 9, SIM_TASK_BATCHES = 3, SIM_BATCHES = SIM_PASSES * SIM_TASKS * SIM_TASK_BATCHES };
@@ -47,8 +47,22 @@ typedef struct sim_options {
     int64_t     replacements_late;           /* nanoseconds from each of these on: a standby is called, it has joined, until it goes on */
     bool        meets;                /* trainers take part in a collective behind each step */
     int         stops;                /* behind this step a trainer asks all to end; the others are to hear of it in time. 0: none does */
+    bool        unreported;           /* MPI says of no death: processes are seen to end, or are silent */
+    /* Trainers do what sim_job_ask says, and nothing else behind their setup; there is one small parameter, and a table with `has_rows`. Every delay
+     * is the same. */
+    bool        is_scripted, has_rows;
+    struct sim_watch *watch;          /* who hears what happens; or NULL */
     int         tasks;                /* leased, in each of SIM_PASSES passes; steps are of their batches. 0: none */
 } sim_options;
+
+/* Who hears what happens, line by line. A message is heard when its receiver's core gets it, and when it is lost. */
+typedef struct sim_watch {
+    void *payload;
+    void (*message)(void *payload, int64_t now, int from, int to, const tr_wire *wire, bool is_lost);
+    void (*line)(void *payload, int64_t now, int rank, const char *text);
+    /* Is this message to be lost? */
+    bool (*lose)(void *payload, int from, int to, const tr_wire *wire);
+} sim_watch;
 
 typedef struct sim_job sim_job;
 
@@ -77,15 +91,21 @@ bool sim_job_is_over(const sim_job *job);
 int64_t sim_job_longest_wait(const sim_job *job);
 /* Kill a rank at a time; servers come first, then trainers, standbys, and replicas. */
 void sim_job_kill(sim_job *job, int rank, int64_t after);
-/* Kill a rank between its goodbyes: it has said so many, to `first` and the ranks behind it. */
+/* Stop a rank's process at a time, for so long. */
+void sim_job_stop(sim_job *job, int rank, int64_t after, int64_t duration);
+/* Kill a rank between its goodbyes: so many are heard, by `first` and the ranks behind it. */
 void sim_job_kill_leaving(sim_job *job, int rank, int first, int goodbyes);
-/* Ranks whose job has failed end. */
-void sim_job_end_failed(sim_job *job);
+/* What a trainer is to do next: one of sim_script.c's words. False: there is no such word. */
+bool sim_job_ask(sim_job *job, int trainer, const char *word);
+/* Let time pass. Returns whether all processes have ended. */
+bool sim_job_pass(sim_job *job, int64_t nanoseconds);
 
-/* Run until all that live are done or know that the job has failed. False: somebody waits for ever; what for is printed. */
+/* Run until all processes have ended. False: somebody waits for ever; what for is printed. */
 bool sim_job_run(sim_job *job);
 /* TR_OK, or the failure that a rank knows of, or knew of when it died, with its text. */
 tr_status sim_job_status(const sim_job *job, int rank, const char **text);
+/* How many ranks have printed why the job has failed. */
+int sim_job_speakers(const sim_job *job);
 /* Has no rank failed? */
 bool sim_job_is_good(const sim_job *job);
 /* Fails the test where a trainer's parameters are not bit by bit those of a sequential run (mode sync, nobody dead), or

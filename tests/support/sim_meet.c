@@ -42,7 +42,7 @@ static void post(sim_trainer *t)
     uint8_t *bytes = tr_board_pack(&packed, &size);
     free(t->post.answer);
     t->post = (tr_client_post){.packed = bytes, .size = size, .until = TR_UNTIL_ALL};
-    t->ticket = tr_client_post_request(t->client, &t->post);
+    t->ticket = sim__ask(t, SIM_OP_POST, 0);
     t->is_meeting = true;
 }
 
@@ -65,7 +65,7 @@ static void post_stop(sim_trainer *t)
     uint8_t *bytes = tr_board_pack(&packed, &size);
     free(t->post.answer);
     t->post = (tr_client_post){.packed = bytes, .size = size, .until = TR_UNTIL_NOW};
-    t->ticket = tr_client_post_request(t->client, &t->post);
+    t->ticket = sim__ask(t, SIM_OP_POST, 0);
     t->has_stopped = true;
 }
 

@@ -109,7 +109,7 @@ void sim__pull_rows(sim_trainer *t)
     rows->clock = UINT64_MAX;
     rows->call = (tr_client_rows){.first = rows->first, .keys = rows->keys, .to = (uint8_t *)rows->value, .row_bytes = ROW_BYTES,
                                   .clock = &rows->clock};
-    t->ticket = tr_client_pull_rows(t->client, &rows->call);
+    t->ticket = sim__ask(t, SIM_OP_PULL_ROWS, 0);
 }
 
 static const float counts_one[SIM_WIDTH] = {-1};
@@ -155,7 +155,7 @@ void sim__push_rows(sim_trainer *t)
         }
     }
     rows->call = (tr_client_rows){.first = rows->first, .pieces = rows->pieces, .push_bytes = PUSH_BYTES, .weight = t->weight};
-    tr_client_push_rows(t->client, &rows->call);
+    sim__ask(t, SIM_OP_PUSH_ROWS, 0);
 }
 
 /* Has it said that its steps are over, or died? */

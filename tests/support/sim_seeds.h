@@ -1,7 +1,7 @@
 /* sim_seeds.h - what is promised of simulated jobs holds for every seed.
  *
- * TRIREME_SIM_RUNS changes how many seeds each test takes, TRIREME_SIM_FIRST the first of them; one that fails is named, and fails again. An
- * argument of the programs is the pattern of the tests to run. Each function here fails the test where what it says is not so. */
+ * TRIREME_SIM_RUNS changes how many seeds each test takes, TRIREME_SIM_FIRST the first of them; one that fails is named, and fails again. With
+ * TRIREME_SIM_TRACE every message is printed. An argument of the programs is the pattern of the tests to run. Each function here fails the test where what it says is not so. */
 #ifndef TR_TESTS_SUPPORT_SIM_SEEDS_H
 #define TR_TESTS_SUPPORT_SIM_SEEDS_H
 
@@ -38,7 +38,9 @@ void        sim_expect_often(const char *what, uint64_t count, uint64_t runs, ui
 
 /* -- deaths --------------------------------------------------------------------------------------------- */
 
-/* A moment of the next `within` nanoseconds. */
+/* By then all ranks know each other. */
+enum { SIM_STARTED = 60000 };
+/* A moment of the next `within` nanoseconds, or mostly of so many behind the start. */
 int64_t     sim_moment(sim_job *job, uint64_t within);
 /* One of `count` ranks from `first` on, within so many nanoseconds. */
 void        sim_kill_one_of(sim_job *job, int first, int count, uint64_t within);

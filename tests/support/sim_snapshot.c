@@ -34,7 +34,7 @@ static void end_copying(void *payload)
     if (sim__is_there(p))
         tr_server_snapped(p->server, tr_sim_now(sim));
     const int64_t disk = p->place->job->options.disk ? p->place->job->options.disk : 20000;
-    tr_sim_call(sim, 1 + (int64_t)tr_sim_random(sim, (uint64_t)disk), end_writing, p);
+    tr_sim_call(sim, p->rank, 1 + (int64_t)tr_sim_random(sim, (uint64_t)disk), end_writing, p);
 }
 
 /* A part: the update, then parameter and momentum of each block; rows that count batches. */
@@ -44,6 +44,7 @@ void sim__store_snapshot(void *self, const Trireme__Pserver__SnapshotTarget *tar
     sim_applied *p = sim__later(place);
 
     assert_string_equal(target->file, "part");
+    sim__tell(place, "copies its state of update %llu for a snapshot", (unsigned long long)place->updates);
     p->size = sizeof place->updates + COUNTS;
     for (int i = 0; i < place->count; i++)
         p->size += 2 * (size_t)place->size[i] * sizeof(float);
@@ -57,7 +58,7 @@ void sim__store_snapshot(void *self, const Trireme__Pserver__SnapshotTarget *tar
         at += 2 * bytes;
     }
     memcpy(at, place->rows[place->side] + SIM_KEYS * SIM_WIDTH, COUNTS);
-    tr_sim_call(place->job->sim, 1 + (int64_t)tr_sim_random(place->job->sim, 3000), end_copying, p);
+    tr_sim_call(place->job->sim, p->rank, 1 + (int64_t)tr_sim_random(place->job->sim, 3000), end_copying, p);
 }
 
 /* == trainers ==================================================================================== */
@@ -70,15 +71,22 @@ uint8_t *sim__pack_place(void *self, size_t *size, uint64_t step)
 
 void sim__snapshot(sim_trainer *t)
 {
+    sim__ask(t, SIM_OP_SNAPSHOT, (uint32_t)t->step);
+    t->takes_snapshot = true;
+    t->wants_snapshot = false;
+    t->has_answers = false;
+}
+
+void sim__snapshot_command(sim_trainer *t, uint64_t step)
+{
     const size_t servers = (size_t)t->job->options.servers;
     uint8_t    **payload = calloc(servers, sizeof *payload);
     size_t      *size = calloc(servers, sizeof *size);
 
     for (size_t s = 0; s < servers; s++)
-        payload[s] = pack_snapshot(t->index, (uint64_t)t->step, true, &size[s]);
+        payload[s] = pack_snapshot(t->index, step, true, &size[s]);
     tr_client_snapshot(t->client, payload, size);
-    t->takes_snapshot = true;
-    t->wants_snapshot = false;
+    t->has_answers = true;
     free(payload);
     free(size);
 }

@@ -63,6 +63,7 @@ typedef struct sim_tasks {
     int      batch[SIM_TASK_BATCHES], batches;     /* of the step that is being made */
 } sim_tasks;
 
+enum { SIM_WISHES = 64 };
 enum { SIM_MOST_KEYS = SIM_KEYS + SIM_SERVERS * SIM_TASK_BATCHES };
 
 /* Rows of a trainer that are on their way. */
@@ -74,7 +75,7 @@ typedef struct sim_rows {
     tr_client_rows call;
 } sim_rows;
 
-typedef enum sim_phase { SIM_START, SIM_SETUP, SIM_FIRST_PULL, SIM_PULL, SIM_MEET, SIM_STAY, SIM_LAST, SIM_GOODBYE, SIM_END } sim_phase;
+typedef enum sim_phase { SIM_START, SIM_SETUP, SIM_TOLD_TASKS, SIM_FIRST_PULL, SIM_PULL, SIM_MEET, SIM_STAY, SIM_LAST, SIM_GOODBYE, SIM_END } sim_phase;
 
 typedef struct sim_trainer {
     sim_job    *job;
@@ -84,9 +85,10 @@ typedef struct sim_trainer {
     int         known;                /* steps that servers may have had before the job was started again */
     bool        was_over;             /* it had made all its steps before the job was started again */
     sim_phase   phase;
-    uint64_t    ticket;
+    uint64_t    ticket, posted, made; /* the operation that it waits for; the last one that it has posted, and that its core has begun */
     float      *param, *grad;
     bool        takes_snapshot;           /* a snapshot that it has begun is not answered */
+    bool        has_answers;              /* the core has begun it: its answers are of this one */
     bool        last_is_whole;              /* the last one that it has begun was whole */
     bool        wants_snapshot;           /* a death has cost one, and it is begun anew behind the next step */
     int         tries;                /* of the last snapshot */
@@ -103,6 +105,8 @@ typedef struct sim_trainer {
     bool        is_meeting;           /* the last post is not answered */
     bool        has_stopped;          /* it has asked all to end */
     tr_client_post post;
+    int         wish[SIM_WISHES];     /* what it was asked to do (sim_script.c), a ring */
+    unsigned    wishes_first, wishes_end;
 } sim_trainer;
 
 /* A collective's first result. */
@@ -112,18 +116,25 @@ typedef struct sim_meeting {
     uint64_t size;
 } sim_meeting;
 
-/* A rank as the scheduler sees it: around its core, what comm_receive.c does to the roster. */
+/* What a trainer asks of its core, in the turn of who drives; `data` and `weight` of the commands are not used. */
+typedef enum sim_op {
+    SIM_OP_SET_UP, SIM_OP_PUSH, SIM_OP_PUSH_COMPRESSED, SIM_OP_PUSH_ROWS, SIM_OP_STEP_END, SIM_OP_STEP_IDLE, SIM_OP_PULL, SIM_OP_PULL_ROWS,
+    SIM_OP_STAY, SIM_OP_GOODBYE, SIM_OP_TASKS, SIM_OP_TASK_ASK, SIM_OP_TASK_END, SIM_OP_POST,
+    SIM_OP_SNAPSHOT, SIM_OP_REST, SIM_OP_FLUSH     /* from here on they are no operations */
+} sim_op;
+
+/* A rank: its core, in its event loop. */
 typedef struct sim_rank {
     sim_job     *job;
     int          number;
-    tr_roster   *roster;
+    const tr_roster *roster;          /* the loop's; NULL until all ranks are known */
     tr_server   *server;              /* a server's core, or a standby's that took a place */
     tr_standby    *standby;
     tr_replica  *replica;
     sim_trainer *trainer;
     sim_trainer *corpse;              /* what died here, when another rank is that trainer now; `trainer` is the same */
-    int          goodbyes;            /* BYEs that it has said */
-    int          first_goodbye;       /* to whom it says the first */
+    bool         is_over;             /* there is nothing left to do */
+    int          first_goodbye;       /* who hears its first goodbye */
     int          dies_behind;         /* so many of them; -1: by itself it does not die */
     bool         is_dying;
 } sim_rank;
@@ -155,7 +166,7 @@ struct sim_job {
     sim_trainer     *trainer;
     sim_block       *block;
     tr_client_value *first;           /* of each server, room for all blocks */
-    bool             is_even, is_slow, ends_failed;
+    bool             is_even, is_slow;
     int              replacements;           /* that took a place */
     int              called;          /* ranks that became replicas, and count */
     int              start;           /* of the job: 1, 2, ... */
@@ -164,6 +175,7 @@ struct sim_job {
     sim_applied     *applied;
     sim_snapshot    *snapshots;
     sim_meeting      meeting[SIM_MEETINGS];
+    int              speakers;        /* ranks that have printed why the job has failed */
 };
 
 /* sim_model.c */
@@ -196,6 +208,14 @@ void      sim__check_rows_in_step(const sim_job *job);
 void      sim__check_decided_rows(const sim_job *job, const sim_place *all);
 void      sim__check_settled_rows(const sim_job *job);
 
+/* sim_job.c */
+/* Tell who watches: what the store of a server or replica does. */
+void      sim__tell(const sim_place *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* sim_script.c */
+void      sim__tell_commit(const sim_place *p, const tr_commit *commit, bool is_update);
+tr_sim_plan sim__scripted_go_on(sim_trainer *t);
+
 /* sim_meet.c */
 /* Take part in the next collective that the trainer's steps say. False: in all of them it has. */
 bool      sim__meet(sim_trainer *t);
@@ -209,6 +229,9 @@ void      sim__meetings_forget(sim_job *job);
 void      sim__tasks_begin(sim_trainer *t);
 /* Is there a batch to make? Where all is over the trainer has made its last step. */
 bool      sim__tasks_have_batch(sim_trainer *t);
+/* What it does while it has none. */
+tr_sim_plan sim__tasks_wait(const sim_trainer *t);
+void      sim__tasks_command(sim_trainer *t, sim_op op, uint32_t lease);
 /* There is none: in ssp the trainer keeps pace by a step without a gradient. False: it waits. */
 bool      sim__tasks_idle(sim_trainer *t);
 /* The step that is being made is of the next batches. */
@@ -242,6 +265,7 @@ void      sim__store_snapshot(void *self, const Trireme__Pserver__SnapshotTarget
 /* Where the trainer is, packed, as the client wants it for a snapshot that another has begun. */
 uint8_t  *sim__pack_place(void *self, size_t *size, uint64_t step);
 void      sim__snapshot(sim_trainer *t);
+void      sim__snapshot_command(sim_trainer *t, uint64_t step);
 /* The snapshot is answered: keep it if it is whole. */
 void      sim__take_answers(sim_trainer *t);
 void      sim__snapshots_free(sim_job *job);
@@ -261,7 +285,12 @@ void      sim__trainer_deinit(sim_trainer *t);
 bool      sim__trainer_is_dead(const sim_job *job, int index);
 /* A replacement that is slow to come does nothing for a while. */
 void      sim__trainer_sleep(sim_trainer *t);
-/* Do the next thing if its time has come. Returns whether there is nothing left to do. */
-bool      sim__trainer_go_on(sim_trainer *t);
+/* Hand a command over to the core. Returns its ticket if it is an operation. */
+uint64_t  sim__ask(sim_trainer *t, sim_op op, uint32_t of);
+/* The same to be done at once, without company. */
+void      sim__ask_now(sim_trainer *t, sim_op op);
+void      sim__trainer_command(sim_trainer *t, const tr_command *command);
+/* Do the next thing. */
+tr_sim_plan sim__trainer_go_on(sim_trainer *t);
 
 #endif

@@ -203,12 +203,13 @@ static void store_apply(void *self, const tr_update *update)
     sim_place *p = self;
 
     assert_true(update->number == p->updates + 1);
+    sim__tell(p, "applies update %llu", (unsigned long long)update->number);
     p->update = *update;
     sim_applied *a = sim__later(p);
     if (p->job->is_slow)
-        tr_sim_call(p->job->sim, 1 + (int64_t)tr_sim_random(p->job->sim, 3000), apply_now, a);
+        tr_sim_call(p->job->sim, a->rank, 1 + (int64_t)tr_sim_random(p->job->sim, 3000), apply_now, a);
     else
-        apply_now(a);
+        tr_sim_call(p->job->sim, a->rank, 0, apply_now, a);
 }
 
 static void note_update(sim_place *p, const tr_commit *commit)
@@ -274,6 +275,7 @@ static void store_commit(void *self, const tr_commit *commit, bool is_update)
     sim_place *p = self;
 
     assert_true(commit->updates == p->updates + is_update || !p->is_ready);
+    sim__tell_commit(p, commit, is_update);
     if (p->replica && !p->is_ready)
         copy_history(p, commit->updates - is_update);
     if (is_update)
@@ -296,6 +298,7 @@ static void store_go_back(void *self, const tr_commit *commit)
 {
     sim_place *p = self;
 
+    sim__tell(p, "goes back behind update %llu", (unsigned long long)p->updates - 1);
     p->updates--;
     p->side ^= 1;
     p->may_fall = !commit;
@@ -389,6 +392,7 @@ static void store_counts(void *self, uint32_t age)
     const sim_place *server = p - p->job->options.servers;
 
     (void)age;
+    sim__tell(p, "counts as a replica");
     assert_true(p->is_ready && p->updates >= server->updates && p->updates <= server->updates + 1);
     p->job->called += sim__place_rank(p) < p->job->size - p->job->options.servers;
     p->counts = p->has_counted = true;
@@ -424,10 +428,11 @@ static void store_freeze(void *self)
     sim_place   *p = self;
     sim_applied *a = sim__later(p);
 
+    sim__tell(p, "freezes its state");
     if (p->job->is_slow)
-        tr_sim_call(p->job->sim, 1 + (int64_t)tr_sim_random(p->job->sim, 3000), freeze_now, a);
+        tr_sim_call(p->job->sim, a->rank, 1 + (int64_t)tr_sim_random(p->job->sim, 3000), freeze_now, a);
     else
-        freeze_now(a);
+        tr_sim_call(p->job->sim, a->rank, 0, freeze_now, a);
 }
 
 static const void *store_frozen_value(void *self, uint32_t index)

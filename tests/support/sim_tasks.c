@@ -28,19 +28,27 @@ static int batch_number(uint32_t pass, uint32_t task, uint32_t batch)
 
 /* == a trainer ================================================================================= */
 
-static void request(sim_trainer *t, tr_wire wire, tr_task *answer)
+static void request(sim_trainer *t, tr_wire wire, tr_task *answer, bool keeps_pace)
 {
-    t->tasks.ticket = tr_client_task_request(t->client, &(tr_client_task){wire, answer, t->job->policy.lead >= 0});
+    tr_client_task_request(t->client, &(tr_client_task){wire, answer, keeps_pace});
+}
+
+void sim__tasks_command(sim_trainer *t, sim_op op, uint32_t lease)
+{
+    const tr_form_tasks all = {.count = (uint32_t)t->job->options.tasks, .passes = SIM_PASSES, .digest = DIGEST, .seconds = 300};
+    const bool          keeps_pace = t->job->policy.lead >= 0;
+
+    if (op == SIM_OP_TASKS)
+        request(t, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = all}, NULL, keeps_pace);
+    else if (op == SIM_OP_TASK_ASK)
+        request(t, (tr_wire){.kind = TR_WIRE_TASK_ASK}, &t->tasks.answer, keeps_pace);
+    else
+        request(t, (tr_wire){.kind = TR_WIRE_TASK_END, .task_end = {.lease = lease}}, NULL, false);
 }
 
 void sim__tasks_begin(sim_trainer *t)
 {
-    request(t, (tr_wire){.kind = TR_WIRE_TASKS, .tasks = {.count = (uint32_t)t->job->options.tasks, .passes = SIM_PASSES, .digest = DIGEST, .seconds = 300}}, NULL);
-}
-
-static void nothing(void *payload)
-{
-    (void)payload;
+    t->ticket = sim__ask(t, SIM_OP_TASKS, 0);
 }
 
 static void ask_later(sim_trainer *t)
@@ -49,7 +57,6 @@ static void ask_later(sim_trainer *t)
 
     tasks->ask_after = tasks->ask_after ? 2 * tasks->ask_after : 4000;
     tasks->ask_at = tr_sim_now(t->job->sim) + tasks->ask_after;
-    tr_sim_call(t->job->sim, tasks->ask_after, nothing, NULL);
 }
 
 static void take_answer(sim_trainer *t)
@@ -71,7 +78,7 @@ static void end_first(sim_trainer *t)
 {
     sim_tasks *tasks = &t->tasks;
 
-    tr_client_task_request(t->client, &(tr_client_task){.wire = {.kind = TR_WIRE_TASK_END, .task_end = {.lease = tasks->lease[0].lease}}});
+    sim__ask(t, SIM_OP_TASK_END, tasks->lease[0].lease);
     tasks->lease[0] = tasks->lease[1];
     tasks->held--;
     tasks->ask_at = 0;
@@ -86,13 +93,13 @@ bool sim__tasks_have_batch(sim_trainer *t)
     while (tasks->held && tasks->lease[0].skip >= batches_of(tasks->lease[0].task))
         end_first(t);
     if (!tasks->is_asking && !tasks->is_over && tasks->held < 2 && tr_sim_now(t->job->sim) >= tasks->ask_at) {
-        request(t, (tr_wire){.kind = TR_WIRE_TASK_ASK}, &tasks->answer);
+        tasks->ticket = sim__ask(t, SIM_OP_TASK_ASK, 0);
         tasks->is_asking = true;
     }
     if (tasks->is_over && !tasks->held)
         t->steps = t->step;
     if (!tasks->held)
-        tr_client_rest(t->client);                 /* who takes part waits for no step of this one */
+        sim__ask(t, SIM_OP_REST, 0);               /* who takes part waits for no step of this one */
     return tasks->held || t->step == t->steps;
 }
 
@@ -101,8 +108,15 @@ bool sim__tasks_idle(sim_trainer *t)
     if (t->job->policy.lead < 0 || t->tasks.is_asking || t->tasks.held)
         return false;
     assert_true(++t->step < SIM_MOST_STEPS);
-    tr_client_step_idle(t->client);
+    sim__ask(t, SIM_OP_STEP_IDLE, 0);
     return true;
+}
+
+tr_sim_plan sim__tasks_wait(const sim_trainer *t)
+{
+    const int64_t left = t->tasks.ask_at - tr_sim_now(t->job->sim);
+
+    return t->tasks.is_asking ? (tr_sim_plan){TR_SIM_WAIT, t->tasks.ticket} : (tr_sim_plan){TR_SIM_WORK, left > 0 ? (uint64_t)left : 1};
 }
 
 void sim__tasks_make_step(sim_trainer *t)

@@ -34,7 +34,7 @@ static void free_coders(sim_trainer *t)
 
 void sim__trainer_init(sim_trainer *t, sim_job *job, int index, int rank)
 {
-    *t = (sim_trainer){.job = job, .index = index, .rank = rank, .ticket = 1, .fact = "90"};
+    *t = (sim_trainer){.job = job, .index = index, .rank = rank, .ticket = 1, .posted = 1, .made = 1, .fact = "90"};
     t->param = calloc(SIM_TOTAL, sizeof *t->param);
     t->grad = calloc(SIM_TOTAL, sizeof *t->grad);
     make_coders(t);
@@ -119,7 +119,7 @@ static void pack_setup(sim_job *job, int server, tr_client_setup *out)
     table.dtype = TR_FP32;
     table.width = SIM_WIDTH;
     table.shard_count = 1;
-    setup.n_tables = 1;
+    setup.n_tables = !job->options.is_scripted || job->options.has_rows;
     setup.tables = &tables;
     setup.has_tasks = server == 0 && job->options.from && job->options.from->tasks;
     setup.tasks.data = setup.has_tasks ? job->options.from->tasks : NULL;
@@ -151,14 +151,14 @@ static void set_up_servers(sim_trainer *t)
     }
     if (!job->policy.is_lockstep)
         tr_client_keep_settled(t->client);
-    t->ticket = tr_client_setup_all(t->client, setups, (uint32_t)job->blocks, blocks);
+    tr_client_setup_all(t->client, setups, (uint32_t)job->blocks, blocks);
     if (job->policy.survives_trainers)
         tr_client_survive_trainers(t->client);
     free(setups);
     free(blocks);
 }
 
-static void pull_all(sim_trainer *t)
+static void pull_blocks(sim_trainer *t)
 {
     const size_t n = (size_t)t->job->blocks;
     int         *blocks = calloc(n, sizeof *blocks);
@@ -168,7 +168,7 @@ static void pull_all(sim_trainer *t)
         blocks[i] = (int)i;
         to[i] = &t->param[t->job->block[i].at];
     }
-    t->ticket = tr_client_pull(t->client, (uint32_t)n, blocks, to);
+    tr_client_pull(t->client, (uint32_t)n, blocks, to);
     free(blocks);
     free(to);
 }
@@ -189,7 +189,7 @@ static void push_compressed(sim_trainer *t, int index)
                                              : tr_compress_encode_zeros(payload);
         ((uint64_t *)(uintptr_t)to->bytes)[at / PIECE] = bytes;
     }
-    tr_client_push_compressed(t->client, (uint32_t)index, to, t->weight);
+    sim__ask(t, SIM_OP_PUSH_COMPRESSED, (uint32_t)index);
 }
 
 static void push_all(sim_trainer *t)
@@ -202,12 +202,12 @@ static void push_all(sim_trainer *t)
         if (sim__is_compressed(t->job, t->job->block[b].size))
             push_compressed(t, b);
         else
-            tr_client_push(t->client, (uint32_t)b, &t->grad[t->job->block[b].at], t->weight);
+            sim__ask(t, SIM_OP_PUSH, (uint32_t)b);
         if (tr_sim_random(t->job->sim, 8) == 0)
-            tr_client_flush(t->client);
+            sim__ask_now(t, SIM_OP_FLUSH);
     }
     sim__push_rows(t);
-    tr_client_step_end(t->client);
+    sim__ask(t, SIM_OP_STEP_END, 0);
 }
 
 /* Parameters and rows; waiting for `ticket` waits for both. */
@@ -217,7 +217,7 @@ static void pull_everything(sim_trainer *t)
 
     if (!is_late)
         sim__pull_rows(t);
-    pull_all(t);
+    t->ticket = sim__ask(t, SIM_OP_PULL, 0);
     if (is_late)
         sim__pull_rows(t);
 }
@@ -282,19 +282,10 @@ static bool may_begin_snapshot_now(const sim_trainer *t)
     return t->job->options.seed / 2 % 2 || !tr_client_awaits_replacement(t->client);
 }
 
-static void wake(void *payload)
-{
-    (void)payload;
-}
-
 void sim__trainer_sleep(sim_trainer *t)
 {
-    const int64_t late = t->job->options.replacements_late;
-
-    if (!late)
-        return;
-    t->asleep_until = tr_sim_now(t->job->sim) + late;
-    tr_sim_call(t->job->sim, late, wake, NULL);
+    if (t->job->options.replacements_late)
+        t->asleep_until = tr_sim_now(t->job->sim) + t->job->options.replacements_late;
 }
 
 static void note_wait(sim_trainer *t)
@@ -310,25 +301,99 @@ static void leave(sim_trainer *t)
     const bool stays = t->phase == SIM_STAY || t->phase == SIM_LAST;
 
     if (t->job->options.snapshots && !stays) {
-        t->ticket = tr_client_stay(t->client);
+        t->ticket = sim__ask(t, SIM_OP_STAY, 0);
         t->phase = SIM_STAY;
     } else if (stays && !tr_client_is_over(t->client) && (t->phase == SIM_STAY || !t->last_is_whole) && t->tries++ < 3) {
         sim__snapshot(t);
         t->phase = SIM_LAST;
     } else {
-        t->ticket = tr_client_goodbye(t->client);
+        t->ticket = sim__ask(t, SIM_OP_GOODBYE, 0);
         t->phase = SIM_GOODBYE;
     }
 }
 
-bool sim__trainer_go_on(sim_trainer *t)
+/* == commands ================================================================================= */
+
+uint64_t sim__ask(sim_trainer *t, sim_op op, uint32_t of)
 {
-    if (t->takes_snapshot && tr_client_snapshot_is_answered(t->client))
-        sim__take_answers(t);
-    if (tr_sim_now(t->job->sim) < t->asleep_until)
-        return false;
-    if (t->phase == SIM_END || tr_client_done(t->client) < t->ticket)
-        return t->phase == SIM_END;
+    const tr_command command = {.kind = (int)op, .block = (int)of};
+
+    t->posted += op < SIM_OP_SNAPSHOT;
+    tr_comm_post(tr_sim_comm(t->job->sim, t->rank), &command);     /* a failure ends the program, by its loop */
+    return t->posted;
+}
+
+void sim__ask_now(sim_trainer *t, sim_op op)
+{
+    const tr_command command = {.kind = (int)op, .is_urgent = true};
+    tr_comm_post(tr_sim_comm(t->job->sim, t->rank), &command);
+}
+
+static void make_request(sim_trainer *t, sim_op op, uint32_t of)
+{
+    tr_client *client = t->client;
+
+    switch (op) {
+    case SIM_OP_SET_UP:          set_up_servers(t); break;
+    case SIM_OP_PUSH:            tr_client_push(client, of, &t->grad[t->job->block[of].at], t->weight); break;
+    case SIM_OP_PUSH_COMPRESSED: tr_client_push_compressed(client, of, &t->pieces[of], t->weight); break;
+    case SIM_OP_PUSH_ROWS:       tr_client_push_rows(client, &t->pushed.call); break;
+    case SIM_OP_STEP_END:        tr_client_step_end(client); break;
+    case SIM_OP_STEP_IDLE:       tr_client_step_idle(client); break;
+    case SIM_OP_PULL:            pull_blocks(t); break;
+    case SIM_OP_PULL_ROWS:       tr_client_pull_rows(client, &t->pulled.call); break;
+    case SIM_OP_STAY:            tr_client_stay(client); break;
+    case SIM_OP_GOODBYE:         tr_client_goodbye(client); break;
+    case SIM_OP_TASKS:
+    case SIM_OP_TASK_ASK:
+    case SIM_OP_TASK_END:        sim__tasks_command(t, op, of); break;
+    case SIM_OP_POST:            tr_client_post_request(client, &t->post); break;
+    case SIM_OP_SNAPSHOT:        sim__snapshot_command(t, of); break;
+    case SIM_OP_REST:            tr_client_rest(client); break;
+    case SIM_OP_FLUSH:           break;
+    }
+}
+
+void sim__trainer_command(sim_trainer *t, const tr_command *command)
+{
+    make_request(t, (sim_op)command->kind, (uint32_t)command->block);
+    t->made += command->kind < SIM_OP_SNAPSHOT;
+}
+
+/* == the program ================================================================================ */
+
+/* A step, behind the one that has its parameters here. */
+static void make_step(sim_trainer *t)
+{
+    if (t->job->options.snapshots && tr_client_is_initiator(t->client) && !t->takes_snapshot && tr_client_may_begin_snapshot(t->client) &&
+        (tr_sim_random(t->job->sim, 3) == 0 || t->wants_snapshot) && may_begin_snapshot_now(t))
+        sim__snapshot(t);
+    t->step++;
+    check_bound(t);
+    t->weight = sim__weight(t->job, t->index, t->step);
+    if (t->job->options.tasks)
+        sim__tasks_make_step(t);
+    push_all(t);
+    pull_everything(t);
+    t->waits_since = tr_sim_now(t->job->sim);
+    t->phase = SIM_PULL;
+}
+
+static void begin_training(sim_trainer *t)
+{
+    memset(t->param, 0, SIM_TOTAL * sizeof *t->param);
+    t->step = (int)tr_client_step(t->client);      /* not 0 when the job was started again */
+    t->was_over = t->step == t->steps;
+    t->known = t->job->start > 1 ? t->step + 1 : 0;
+    pull_everything(t);
+    t->phase = SIM_FIRST_PULL;
+    if (t->job->rank[t->rank].standby)
+        sim__trainer_sleep(t);
+}
+
+/* What has come with what it has waited for. */
+static void take_in(sim_trainer *t)
+{
     if (t->phase == SIM_PULL || t->phase == SIM_FIRST_PULL)
         sim__check_pulled(t);
     if (t->phase == SIM_PULL)
@@ -336,52 +401,63 @@ bool sim__trainer_go_on(sim_trainer *t)
     if (t->phase == SIM_PULL)
         check_replicas(t);
     note_wait(t);
-    if (t->phase == SIM_START) {
-        set_up_servers(t);
-        t->phase = SIM_SETUP;
-    } else if (t->phase == SIM_SETUP) {
-        memset(t->param, 0, SIM_TOTAL * sizeof *t->param);
-        if (t->job->options.tasks)
-            sim__tasks_begin(t);
-        t->step = (int)tr_client_step(t->client);  /* not 0 when the job was started again */
-        t->was_over = t->step == t->steps;
-        t->known = t->job->start > 1 ? t->step + 1 : 0;
-        pull_everything(t);
-        t->phase = SIM_FIRST_PULL;
-        if (t->job->rank[t->rank].standby)
-            sim__trainer_sleep(t);
-    } else if (t->phase == SIM_GOODBYE) {
-        t->phase = SIM_END;
-    } else if (t->phase < SIM_STAY && sim__stop(t)) {
-        t->phase = SIM_MEET;
-    } else if (t->phase < SIM_STAY && sim__meet(t)) {
+}
+
+/* Behind a step. False: there is nothing to do yet. */
+static bool go_on_training(sim_trainer *t)
+{
+    if (t->phase < SIM_STAY && (sim__stop(t) || sim__meet(t))) {
         t->phase = SIM_MEET;
     } else if (t->phase < SIM_STAY && t->job->options.tasks && !sim__tasks_have_batch(t)) {
-        if (sim__tasks_idle(t)) {
-            check_bound(t);
-            pull_everything(t);
-            t->phase = SIM_PULL;
-        }
-        tr_client_flush(t->client);
-        return false;
+        if (!sim__tasks_idle(t))
+            return false;
+        check_bound(t);
+        pull_everything(t);
+        t->phase = SIM_PULL;
     } else if (t->step == t->steps && t->takes_snapshot) {
         return false;                              /* it leaves when its snapshot is answered */
     } else if (t->step == t->steps) {
         leave(t);
     } else {
-        if (t->job->options.snapshots && tr_client_is_initiator(t->client) && !t->takes_snapshot && tr_client_may_begin_snapshot(t->client) &&
-            (tr_sim_random(t->job->sim, 3) == 0 || t->wants_snapshot) && may_begin_snapshot_now(t))
-            sim__snapshot(t);
-        t->step++;
-        check_bound(t);
-        t->weight = sim__weight(t->job, t->index, t->step);
-        if (t->job->options.tasks)
-            sim__tasks_make_step(t);
-        push_all(t);
-        pull_everything(t);
-        t->waits_since = tr_sim_now(t->job->sim);
-        t->phase = SIM_PULL;
+        make_step(t);
     }
-    tr_client_flush(t->client);
-    return t->phase == SIM_END;
+    return true;
+}
+
+static tr_sim_plan wait_a_while(sim_trainer *t)
+{
+    sim__ask_now(t, SIM_OP_FLUSH);
+    if (t->takes_snapshot)                         /* its answers are no operation */
+        return (tr_sim_plan){TR_SIM_WORK, 500 + tr_sim_random(t->job->sim, 3000)};
+    return sim__tasks_wait(t);
+}
+
+tr_sim_plan sim__trainer_go_on(sim_trainer *t)
+{
+    const int64_t now = tr_sim_now(t->job->sim);
+
+    if (t->takes_snapshot && t->has_answers && tr_client_snapshot_is_answered(t->client))
+        sim__take_answers(t);
+    if (now < t->asleep_until)
+        return (tr_sim_plan){TR_SIM_WORK, (uint64_t)(t->asleep_until - now)};
+    if (tr_client_done(t->client) < t->ticket || t->made < t->posted)
+        return (tr_sim_plan){TR_SIM_WAIT, t->ticket};
+    take_in(t);
+    if (t->phase == SIM_START) {
+        t->ticket = sim__ask(t, SIM_OP_SET_UP, 0);
+        t->phase = SIM_SETUP;
+    } else if (t->phase == SIM_SETUP && t->job->options.tasks) {
+        sim__tasks_begin(t);                       /* which may say that it begins behind more steps */
+        t->phase = SIM_TOLD_TASKS;
+    } else if (t->phase == SIM_SETUP || t->phase == SIM_TOLD_TASKS) {
+        begin_training(t);
+    } else if (t->phase == SIM_GOODBYE || t->phase == SIM_END) {
+        t->phase = SIM_END;
+        return (tr_sim_plan){TR_SIM_LEAVE};
+    } else if (!go_on_training(t)) {
+        return wait_a_while(t);
+    }
+    if (tr_sim_random(t->job->sim, 4) == 0)        /* it computes, and its thread drives */
+        return (tr_sim_plan){TR_SIM_WORK, tr_sim_random(t->job->sim, 2000)};
+    return (tr_sim_plan){TR_SIM_WAIT, t->ticket};
 }

@@ -1,0 +1,164 @@
+/* machine.c - the real machine: Linux, and the launcher that started this process. */
+#include "pserver/transport/machine.h"
+
+#include "pserver/core/roster.h"
+#include "pserver/observe/launcher.h"
+#include "pserver/util/wake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/* How long who was killed may take to be gone: milliseconds. */
+enum { KILLED_MAX = 100 };
+
+static int64_t now(void *self)
+{
+    (void)self;
+    return tr__clock();
+}
+
+static int processors(void *self)
+{
+    cpu_set_t set;
+
+    (void)self;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : INT_MAX;
+}
+
+static int processor(void *self)
+{
+    (void)self;
+    return sched_getcpu();
+}
+
+static void ring(void *self, atomic_uint *word, unsigned who)
+{
+    (void)self;
+    tr__bell_ring_for(word, who);
+}
+
+static tr_doorbell *make_doorbell(void *self, int *file)
+{
+    (void)self;
+    return tr_doorbell_new(file);
+}
+
+static tr_doorbell *open_doorbell(void *self, int64_t pid, int file)
+{
+    (void)self;
+    return tr_doorbell_open(pid, file);
+}
+
+static void close_doorbell(void *self, tr_doorbell *bell)
+{
+    (void)self;
+    tr_doorbell_close(bell);
+}
+
+static const tr_transport_table *load(void *self, const char *path, char *error, size_t size)
+{
+    (void)self;
+    return tr_transport_load(path, error, size);
+}
+
+static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_inherit, int doorbell)
+{
+    (void)self;
+    return tr_roster_pack_hello(out, size, role, epoch, can_inherit, doorbell);
+}
+
+/* == processes ================================================================================= */
+
+static int open_process(void *self, int64_t pid)
+{
+    (void)self;
+    return (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+}
+
+static void close_process(void *self, int process)
+{
+    (void)self;
+    if (process >= 0)
+        close(process);
+}
+
+static bool has_ended(void *self, int process)
+{
+    struct pollfd end = {process, POLLIN, 0};
+
+    (void)self;
+    return poll(&end, 1, 0) == 1;
+}
+
+static void kill_process(void *self, int process)
+{
+    struct pollfd end = {process, POLLIN, 0};
+
+    (void)self;
+    syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0);
+    poll(&end, 1, KILLED_MAX);
+}
+
+static bool can_read(void *self, int64_t pid)
+{
+    char               byte;
+    const struct iovec here = {&byte, 1}, nowhere = {NULL, 1};
+
+    (void)self;
+    return process_vm_readv((pid_t)pid, &here, 1, &nowhere, 1, 0) < 0 && errno == EFAULT;
+}
+
+/* == words ===================================================================================== */
+
+static bool tell(void *self, const char *what, int rank, const char *text)
+{
+    (void)self;
+    return tr__launcher_tell(what, rank, text);
+}
+
+/* On one host the word is taken by a file in mpirun's folder for this job, which goes with the job: a rank that
+ * had no processor for a while may miss what the others said, and those who said it may have ended. */
+static bool take_word(void *self)
+{
+    const char *folder = getenv("PMIX_SERVER_TMPDIR");
+    char        path[1024];
+
+    (void)self;
+    if (!folder || (size_t)snprintf(path, sizeof path, "%s/trireme-failure", folder) >= sizeof path)
+        return true;
+    const int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (file < 0)
+        return errno != EEXIST;
+    close(file);
+    return true;
+}
+
+/* In one write, so that lines of several ranks do not mix. */
+static void print(void *self, const char *text)
+{
+    char      line[4200];
+    const int length = snprintf(line, sizeof line, "trireme: %s\n", text);
+
+    (void)self;
+    if (write(STDERR_FILENO, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1) < 0)
+        return;                                    /* nobody listens */
+}
+
+static _Noreturn void end(void *self, tr_rank_end how, int code)
+{
+    (void)self;
+    tr__rank_end(how, code);
+}
+
+const tr_machine tr_machine_real = {
+    NULL, now, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, load, pack_hello,
+    open_process, close_process, has_ended, kill_process, can_read, tell, take_word, print, end,
+};

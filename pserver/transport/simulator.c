@@ -1,0 +1,506 @@
+/* simulator.c - a heap of events, and the next turn of each rank's two threads; the earliest of all is next, ties are broken by the order of
+ * creation, and events come before turns. */
+#include "pserver/transport/simulator_state.h"
+
+#include "framework/memory.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Nanoseconds, as all here. */
+static const int64_t MILLISECOND = 1000000;
+/* A command that calls a function of the program. */
+enum { CALL_KIND = -1 };
+
+typedef struct call {
+    void (*call)(void *payload);
+    void  *payload;
+} call;
+
+/* == chance ==================================================================================== */
+
+/* splitmix64 */
+static uint64_t draw(tr_sim *sim)
+{
+    uint64_t z = sim->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+uint64_t tr_sim_random(tr_sim *sim, uint64_t limit)
+{
+    return draw(sim) % limit;
+}
+
+bool tr__sim_happens(tr_sim *sim, double probability)
+{
+    return probability > 0 && (double)(draw(sim) >> 11) * 0x1p-53 < probability;
+}
+
+int64_t tr__sim_time(tr_sim *sim, int64_t most)
+{
+    if (sim->options.is_steady || most <= 0)
+        return most;
+    return 1 + (int64_t)tr_sim_random(sim, (uint64_t)most);
+}
+
+/* == the heap ================================================================================= */
+
+static bool is_before(const tr__event *a, const tr__event *b)
+{
+    return a->time < b->time || (a->time == b->time && a->order < b->order);
+}
+
+static void swap(tr__event *a, tr__event *b)
+{
+    const tr__event t = *a;
+    *a = *b;
+    *b = t;
+}
+
+void tr__sim_push(tr_sim *sim, tr__event e)
+{
+    if (sim->count == sim->capacity) {
+        sim->capacity = sim->capacity ? 2 * sim->capacity : 64;
+        sim->heap = tr__must_realloc(sim->heap, sim->capacity * sizeof *sim->heap);
+    }
+    e.order = sim->created++;
+    sim->heap[sim->count] = e;
+    for (size_t i = sim->count++; i && is_before(&sim->heap[i], &sim->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        swap(&sim->heap[i], &sim->heap[(i - 1) / 2]);
+}
+
+static tr__event pop(tr_sim *sim)
+{
+    const tr__event top = sim->heap[0];
+
+    sim->heap[0] = sim->heap[--sim->count];
+    for (size_t i = 0;;) {
+        size_t least = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < sim->count; child++)
+            if (is_before(&sim->heap[child], &sim->heap[least]))
+                least = child;
+        if (least == i)
+            return top;
+        swap(&sim->heap[i], &sim->heap[least]);
+        i = least;
+    }
+}
+
+/* == a rank's core, with a word of the simulator's own ========================================= */
+
+static tr_node make(void *self, const tr_roster *roster)
+{
+    tr__sim_rank *r = self;
+    return r->program.core.make(r->program.core.self, roster);
+}
+
+static void command(void *self, const tr_command *c)
+{
+    tr__sim_rank *r = self;
+
+    if (c->kind != CALL_KIND) {
+        r->program.core.command(r->program.core.self, c);
+        return;
+    }
+    const call todo = *(call *)c->data;
+    free(c->data);
+    todo.call(todo.payload);
+}
+
+static void flush(void *self)
+{
+    tr__sim_rank *r = self;
+    r->program.core.flush(r->program.core.self);
+}
+
+static uint64_t done(void *self)
+{
+    tr__sim_rank *r = self;
+    return r->program.core.done(r->program.core.self);
+}
+
+/* == a simulator =============================================================================== */
+
+tr_sim *tr_sim_new(int size, const tr_sim_options *options)
+{
+    tr_sim *sim = tr__must_alloc(sizeof *sim);
+
+    sim->options = *options;
+    if (!sim->options.timeout) {
+        sim->options.heartbeat = 500 * MILLISECOND;
+        sim->options.timeout = 3000 * MILLISECOND;
+    }
+    sim->size = sim->left = size;
+    sim->random = options->seed * 2 + 1;
+    sim->running = -1;
+    sim->rank = tr__must_array((size_t)size, sizeof *sim->rank);
+    sim->bell = tr__must_array((size_t)size, sizeof *sim->bell);
+    sim->at = tr__must_array((size_t)size * TR__THREADS, sizeof *sim->at);
+    for (int i = 0; i < size; i++) {
+        sim->rank[i].sim = sim;
+        sim->rank[i].rank = i;
+        tr__sim_net_init(&sim->rank[i].transport, sim, i);
+    }
+    return sim;
+}
+
+void tr_sim_attach(tr_sim *sim, int rank, const tr_sim_program *program)
+{
+    tr__sim_rank         *r = &sim->rank[rank];
+    const tr_machine      machine = tr__sim_machine(r);
+    const tr_comm_core    core = {r, make, command, flush, done};
+    const tr_comm_options options = {.role = program->role, .can_inherit = program->can_inherit, .epoch = program->epoch,
+                                     .heartbeat = sim->options.heartbeat, .timeout = sim->options.timeout,
+                                     .start_timeout = 4 * sim->options.timeout, .grace = sim->options.timeout / 2, .transport = ""};
+
+    r->program = *program;
+    for (r->host = 0; r->host < rank && strcmp(sim->rank[r->host].program.host, program->host) != 0;)
+        r->host++;
+    r->comm = tr__comm_new(&options, &core, &machine);
+    sim->at[rank * TR__THREADS + TR__THREAD] = sim->now + tr__sim_time(sim, sim->options.delay);
+    sim->at[rank * TR__THREADS + TR__OWNER] = INT64_MAX;
+}
+
+static void free_rank(tr__sim_rank *r)
+{
+    tr_comm *comm = r->comm;
+
+    if (!comm)
+        return;
+    for (unsigned i = comm->ring_head; i != comm->ring_tail; i++)
+        if (comm->ring[i % TR__RING].kind == CALL_KIND)
+            free(comm->ring[i % TR__RING].data);
+    while (comm->early) {
+        tr__early *early = comm->early;
+        comm->early = early->next;
+        free(early->payload);
+        free(early);
+    }
+    comm->doorbell_file = -1;                      /* it is none */
+    tr__comm_free(comm);
+}
+
+void tr_sim_free(tr_sim *sim)
+{
+    if (!sim)
+        return;
+    for (size_t i = 0; i < sim->count; i++)
+        if (sim->heap[i].parcel && --sim->heap[i].parcel->holders == 0)
+            free(sim->heap[i].parcel);
+    for (int i = 0; i < sim->size; i++) {
+        tr__sim_net_deinit(&sim->rank[i].transport);
+        free_rank(&sim->rank[i]);
+    }
+    free(sim->heap);
+    free(sim->rank);
+    free(sim->bell);
+    free(sim->at);
+    free(sim);
+}
+
+tr_comm *tr_sim_comm(tr_sim *sim, int rank)
+{
+    return sim->rank[rank].comm;
+}
+
+int64_t tr_sim_now(const tr_sim *sim)
+{
+    return sim->now;
+}
+
+bool tr_sim_is_dead(const tr_sim *sim, int rank)
+{
+    return sim->rank[rank].is_dead;
+}
+
+bool tr_sim_has_ended(const tr_sim *sim, int rank)
+{
+    return sim->rank[rank].has_ended;
+}
+
+tr_status tr_sim_status(const tr_sim *sim, int rank, const char **text)
+{
+    const tr_comm *comm = sim->rank[rank].comm;
+
+    *text = comm->status == TR_OK ? NULL : comm->text;
+    return comm->status;
+}
+
+void tr_sim_call(tr_sim *sim, int rank, int64_t after, void (*function)(void *payload), void *payload)
+{
+    tr__sim_push(sim, (tr__event){.kind = TR__CALL, .time = sim->now + after, .rank = rank, .call = function, .payload = payload});
+}
+
+void tr_sim_kill(tr_sim *sim, int rank, int64_t after)
+{
+    tr__sim_push(sim, (tr__event){.kind = TR__KILL, .time = sim->now + after, .rank = rank});
+}
+
+void tr_sim_stop(tr_sim *sim, int rank, int64_t after, int64_t duration)
+{
+    tr__sim_push(sim, (tr__event){.kind = TR__STOP, .time = sim->now + after, .rank = rank, .duration = duration});
+}
+
+/* == whose turn it is ========================================================================== */
+
+static int64_t *turn_of(tr_sim *sim, int rank, int thread)
+{
+    return &sim->at[rank * TR__THREADS + thread];
+}
+
+static void set_turn(tr_sim *sim, int rank, int thread, int64_t at)
+{
+    const tr__sim_rank *r = &sim->rank[rank];
+
+    if (!r->has_ended)
+        *turn_of(sim, rank, thread) = at > r->stopped_until ? at : r->stopped_until;
+}
+
+void tr__sim_rouse(tr_sim *sim, int rank, int thread)
+{
+    if (*turn_of(sim, rank, thread) > sim->now) {
+        sim->rank[rank].rest[thread].kind = TR__REST_NONE;
+        set_turn(sim, rank, thread, sim->now + (sim->options.turn ? tr__sim_time(sim, sim->options.turn) : 0));
+    }
+}
+
+void tr__sim_stir(tr_sim *sim, int rank)
+{
+    for (int k = 0; k < TR__THREADS; k++)
+        if (sim->rank[rank].rest[k].kind == TR__REST_HOT || sim->rank[rank].rest[k].kind == TR__REST_YIELD)
+            tr__sim_rouse(sim, rank, k);
+}
+
+void tr_sim_wake(tr_sim *sim, int rank)
+{
+    if (sim->rank[rank].owner == TR__OWNER_IDLE)
+        tr__sim_rouse(sim, rank, TR__OWNER);
+}
+
+void tr__sim_end(tr_sim *sim, int rank, bool is_dead)
+{
+    tr__sim_rank *r = &sim->rank[rank];
+    const bool    is_seen = is_dead || atomic_load(&r->comm->has_survived);
+
+    if (r->has_ended)
+        return;
+    r->has_ended = true;
+    r->is_dead = is_dead;
+    sim->left--;
+    for (int k = 0; k < TR__THREADS; k++)
+        *turn_of(sim, rank, k) = INT64_MAX;
+    if (is_dead)
+        tr__sim_net_die(sim, rank);
+    for (int i = 0; is_seen && sim->options.notice >= 0 && i < sim->size; i++)
+        if (!sim->rank[i].has_ended)
+            tr__sim_push(sim, (tr__event){.kind = TR__REPORT, .rank = i, .about = rank,
+                                          .time = sim->now + 1 + tr__sim_time(sim, sim->options.notice)});
+}
+
+/* How a thread rests until its next turn. */
+static void rest(tr__sim_rank *r, int thread, tr__rest how)
+{
+    tr_sim       *sim = r->sim;
+    const int64_t turn = sim->options.turn ? tr__sim_time(sim, sim->options.turn) : 0;
+    int64_t       at = sim->now + turn;
+
+    if (how.kind == TR__REST_NAP && how.seen != atomic_load(&r->comm->own_doorbell->rings))
+        how.kind = TR__REST_NONE;
+    if (how.kind != TR__REST_NONE && how.kind != TR__REST_NAP && r->transport.is_fresh)
+        how.kind = TR__REST_NONE;
+    if (how.kind != TR__REST_NONE)
+        at += how.nanoseconds;
+    r->rest[thread] = how;
+    set_turn(sim, r->rank, thread, at);
+}
+
+static void thread_turn(tr__sim_rank *r)
+{
+    tr_sim *sim = r->sim;
+
+    if (!r->has_begun) {
+        r->has_begun = tr__comm_thread_begin(r->comm, &r->thread);
+        assert(r->has_begun);
+        rest(r, TR__THREAD, (tr__rest){TR__REST_NONE});
+        set_turn(sim, r->rank, TR__OWNER, sim->now);
+        return;
+    }
+    const tr__rest how = tr__comm_thread_turn(r->comm, &r->thread);
+    if (how.kind != TR__REST_OVER) {
+        rest(r, TR__THREAD, how);
+        return;
+    }
+    *turn_of(sim, r->rank, TR__THREAD) = INT64_MAX;
+    if (!atomic_load(&r->comm->is_parked))
+        tr__comm_thread_end(r->comm);
+}
+
+/* == owners ==================================================================================== */
+
+static void owner_sleeps(tr__sim_rank *r, int64_t until)
+{
+    r->rest[TR__OWNER] = (tr__rest){TR__REST_NONE};
+    set_turn(r->sim, r->rank, TR__OWNER, until);
+}
+
+/* As tr_comm_leave in a job that has failed: until somebody has said why, and a little more. */
+static void fail(tr__sim_rank *r)
+{
+    tr_sim *sim = r->sim;
+
+    if (r->owner != TR__OWNER_FAILS) {
+        r->owner = TR__OWNER_FAILS;
+        r->gone_at = sim->now + r->comm->options.grace;
+        owner_sleeps(r, r->gone_at);
+    }
+    if (atomic_load(&r->comm->is_told) || sim->now >= r->gone_at) {
+        r->owner = TR__OWNER_GOES;
+        owner_sleeps(r, sim->now + 50 * MILLISECOND);
+    }
+}
+
+static void plan(tr__sim_rank *r)
+{
+    tr_sim           *sim = r->sim;
+    const tr_sim_plan next = r->program.go_on(r->program.core.self);
+
+    switch (next.kind) {
+    case TR_SIM_WAIT:
+        r->owner = TR__OWNER_WAITS;
+        tr__comm_wait_begin(r->comm, &r->wait, next.until, INT64_MAX / 4);
+        owner_sleeps(r, sim->now);
+        break;
+    case TR_SIM_WORK:
+        r->owner = TR__OWNER_FREE;
+        owner_sleeps(r, sim->now + (int64_t)next.until);
+        break;
+    case TR_SIM_IDLE:
+        r->owner = TR__OWNER_IDLE;
+        owner_sleeps(r, INT64_MAX);
+        break;
+    case TR_SIM_LEAVE:
+        r->owner = TR__OWNER_LEAVES;
+        owner_sleeps(r, INT64_MAX);
+        tr__comm_leave_begin(r->comm, true);
+        break;
+    }
+}
+
+static void wait_turn(tr__sim_rank *r)
+{
+    const tr__rest how = tr__comm_wait_turn(r->comm, &r->wait);
+
+    if (how.kind != TR__REST_OVER) {
+        rest(r, TR__OWNER, how);
+        return;
+    }
+    tr__comm_wait_end(r->comm, &r->wait, NULL);
+    r->owner = TR__OWNER_FREE;
+    rest(r, TR__OWNER, (tr__rest){TR__REST_NONE});
+}
+
+static void owner_turn(tr__sim_rank *r)
+{
+    const int state = atomic_load(&r->comm->state);
+
+    if (r->owner == TR__OWNER_WAITS)
+        wait_turn(r);
+    else if (r->owner == TR__OWNER_GOES)
+        tr__sim_end(r->sim, r->rank, true);
+    else if (state == TR__FAILED)
+        fail(r);
+    else if (r->owner == TR__OWNER_LEAVES && state == TR__ENDED)
+        tr__sim_end(r->sim, r->rank, false);
+    else if (r->owner == TR__OWNER_LEAVES || state == TR__STARTING)
+        owner_sleeps(r, INT64_MAX);
+    else
+        plan(r);
+}
+
+/* == running =================================================================================== */
+
+static void post_call(tr_sim *sim, const tr__event *e)
+{
+    tr__sim_rank *r = &sim->rank[e->rank];
+
+    if (r->has_ended || atomic_load(&r->comm->state) != TR__RUNNING)
+        return;
+    if (sim->now < r->stopped_until) {
+        tr_sim_call(sim, e->rank, r->stopped_until - sim->now, e->call, e->payload);
+        return;
+    }
+    call *todo = tr__must_bytes(sizeof *todo);
+    *todo = (call){e->call, e->payload};
+    sim->running = e->rank;
+    if (setjmp(sim->turn) == 0) {
+        const tr_command c = {.kind = CALL_KIND, .data = todo, .is_urgent = true};
+        if (tr_comm_post(r->comm, &c) != TR_OK)
+            free(todo);
+    }
+    sim->running = -1;
+    tr__sim_stir(sim, e->rank);
+}
+
+static void stop(tr_sim *sim, int rank, int64_t duration)
+{
+    sim->rank[rank].stopped_until = sim->now + duration;
+    for (int k = 0; k < TR__THREADS; k++)
+        set_turn(sim, rank, k, *turn_of(sim, rank, k));
+}
+
+static void happen(tr_sim *sim, const tr__event *e)
+{
+    switch (e->kind) {
+    case TR__ARRIVE: tr__sim_arrive(sim, e->parcel); break;
+    case TR__WHOLE:  tr__sim_whole(sim, e->parcel); break;
+    case TR__CALL:   post_call(sim, e); break;
+    case TR__KILL:   tr__sim_end(sim, e->rank, true); break;
+    case TR__REPORT: tr__sim_report(sim, e->rank, e->about); break;
+    case TR__STOP:   stop(sim, e->rank, e->duration); break;
+    }
+}
+
+static void take_turn(tr_sim *sim, int rank, int thread)
+{
+    sim->running = rank;
+    if (setjmp(sim->turn) == 0) {
+        if (thread == TR__THREAD)
+            thread_turn(&sim->rank[rank]);
+        else
+            owner_turn(&sim->rank[rank]);
+    }
+    sim->running = -1;
+}
+
+static int next_turn(const tr_sim *sim)
+{
+    int next = 0;
+
+    for (int i = 1; i < sim->size * TR__THREADS; i++)
+        if (sim->at[i] < sim->at[next])
+            next = i;
+    return next;
+}
+
+bool tr_sim_run(tr_sim *sim, int64_t until)
+{
+    while (sim->left) {
+        const int     next = next_turn(sim);
+        const bool    is_event = sim->count && sim->heap[0].time <= sim->at[next];
+        const int64_t time = is_event ? sim->heap[0].time : sim->at[next];
+        if (time > until)
+            return false;
+        sim->now = time > sim->now ? time : sim->now;
+        if (is_event) {
+            const tr__event e = pop(sim);
+            happen(sim, &e);
+        } else {
+            take_turn(sim, next / TR__THREADS, next % TR__THREADS);
+        }
+    }
+    return true;
+}

@@ -1,0 +1,183 @@
+/* simulator_machine.c - the machine of a simulated rank: virtual time, doorbells in one array, processes that are ranks.
+ *
+ * A rank's process number is FIRST_PID + rank, and a handle of a process (machine.h) is its rank. */
+#include "pserver/transport/simulator_state.h"
+
+#include "framework/memory.h"
+#include "proto/pserver.pb-c.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_PID = 100 };
+
+static int64_t clock_of(void *self)
+{
+    return ((tr__sim_rank *)self)->sim->now;
+}
+
+/* One for each rank, so that none of them wakes on another one's. */
+static int processors(void *self)
+{
+    return ((tr__sim_rank *)self)->sim->size;
+}
+
+static int processor(void *self)
+{
+    return ((tr__sim_rank *)self)->rank;
+}
+
+/* Who sleeps on it wakes. An owner's own bell wakes it where it waits for what its loop says. */
+static void ring(void *self, atomic_uint *word, unsigned who)
+{
+    tr__sim_rank *r = self;
+    tr_sim       *sim = r->sim;
+
+    atomic_fetch_add(word, 1);
+    if (word == &r->comm->owner_bell) {
+        if (r->owner != TR__OWNER_WAITS && r->owner != TR__OWNER_FREE)
+            tr__sim_rouse(sim, r->rank, TR__OWNER);
+        return;
+    }
+    const int rank = (int)((tr_doorbell *)(void *)((char *)word - offsetof(tr_doorbell, rings)) - sim->bell);
+    for (int k = 0; k < TR__THREADS; k++)
+        if (sim->rank[rank].rest[k].kind == TR__REST_NAP && sim->rank[rank].rest[k].who & who)
+            tr__sim_rouse(sim, rank, k);
+}
+
+static tr_doorbell *make_doorbell(void *self, int *file)
+{
+    const tr__sim_rank *r = self;
+
+    *file = r->rank;
+    return &r->sim->bell[r->rank];
+}
+
+static int rank_of(const tr_sim *sim, int64_t pid)
+{
+    const int64_t rank = pid - FIRST_PID;
+    return rank >= 0 && rank < sim->size ? (int)rank : -1;
+}
+
+static tr_doorbell *open_doorbell(void *self, int64_t pid, int file)
+{
+    const tr__sim_rank *r = self;
+    return file >= 0 && rank_of(r->sim, pid) == file ? &r->sim->bell[file] : NULL;
+}
+
+static void close_doorbell(void *self, tr_doorbell *bell)
+{
+    (void)self;
+    (void)bell;
+}
+
+static const tr_transport_table *load(void *self, const char *path, char *error, size_t size)
+{
+    (void)self;
+    (void)path;
+    (void)error;
+    (void)size;
+    return &tr__sim_transport;
+}
+
+static tr_status pack_hello(uint8_t **out, size_t *size, void *self, tr_role role, uint32_t epoch, bool can_inherit, int doorbell)
+{
+    Trireme__Pserver__Hello hello = TRIREME__PSERVER__HELLO__INIT;
+    const tr__sim_rank     *r = self;
+
+    hello.version = (char *)(uintptr_t)tr_version();
+    hello.role = (uint32_t)role;
+    hello.pid = (uint64_t)(FIRST_PID + r->rank);
+    hello.host = (char *)"h";
+    hello.host_id = (char *)(uintptr_t)r->program.host;
+    hello.epoch = epoch;
+    hello.has_can_inherit = hello.can_inherit = can_inherit;
+    hello.has_doorbell = true;
+    hello.doorbell = doorbell;
+    *size = trireme__pserver__hello__get_packed_size(&hello);
+    *out = tr__must_bytes(*size);
+    trireme__pserver__hello__pack(&hello, *out);
+    return TR_OK;
+}
+
+/* == processes ================================================================================= */
+
+static int open_process(void *self, int64_t pid)
+{
+    const tr__sim_rank *r = self;
+    const int           rank = rank_of(r->sim, pid);
+    return rank >= 0 && !r->sim->rank[rank].has_ended ? rank : -1;
+}
+
+static void close_process(void *self, int process)
+{
+    (void)self;
+    (void)process;
+}
+
+static bool has_ended(void *self, int process)
+{
+    return ((tr__sim_rank *)self)->sim->rank[process].has_ended;
+}
+
+static void kill_process(void *self, int process)
+{
+    tr__sim_end(((tr__sim_rank *)self)->sim, process, true);
+}
+
+static bool can_read(void *self, int64_t pid)
+{
+    (void)self;
+    (void)pid;
+    return true;
+}
+
+/* == words ===================================================================================== */
+
+static void hear(const tr__sim_rank *r, const char *what, int about, const char *text)
+{
+    const tr_sim_options *o = &r->sim->options;
+    if (o->hear)
+        o->hear(o->payload, r->sim->now, r->rank, what, about, text);
+}
+
+static bool tell(void *self, const char *what, int rank, const char *text)
+{
+    if (strcmp(what, "told") == 0)                 /* there is no launcher that would say it */
+        return false;
+    hear(self, what, rank, text);
+    return true;
+}
+
+static bool take_word(void *self)
+{
+    tr__sim_rank *r = self;
+
+    for (int i = 0; i < r->sim->size; i++)
+        if (r->sim->rank[i].has_word && !strcmp(r->sim->rank[i].program.host, r->program.host))
+            return false;
+    return r->has_word = true;
+}
+
+static void print(void *self, const char *text)
+{
+    const tr__sim_rank *r = self;
+    hear(r, "says", r->rank, text);
+}
+
+static _Noreturn void end(void *self, tr_rank_end how, int code)
+{
+    tr__sim_rank *r = self;
+
+    (void)how;
+    (void)code;
+    tr__sim_end(r->sim, r->rank, true);
+    longjmp(r->sim->turn, 1);
+}
+
+tr_machine tr__sim_machine(tr__sim_rank *r)
+{
+    return (tr_machine){r, clock_of, processors, processor, ring, make_doorbell, open_doorbell, close_doorbell, load, pack_hello,
+                        open_process, close_process, has_ended, kill_process, can_read, tell, take_word, print, end};
+}
