@@ -19,6 +19,15 @@ def describe() -> dict:
     return {"cpu": model, "cpus": len(os.sched_getaffinity(0)), "load": round(os.getloadavg()[0], 2)}
 
 
+def cpu_name() -> str:
+    """Return the model's name with its family and number, which a virtual machine tells even where the name is general."""
+    found = {}
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        found.setdefault(key.strip(), value.strip())
+    return f"{found.get('model name', platform.machine())} (family {found.get('cpu family', '?')}, model {found.get('model', '?')})"
+
+
 def measure(threads: int) -> dict:
     """Return gemm_gflops and triad_gbps of so many threads, each on a core of its own."""
     import scipy_openblas32
