@@ -494,6 +494,10 @@ TR_API tr_status tr_num_threads_check(void);
  * there is no such name. Any thread may call it. */
 TR_API tr_status    tr_set_matmul_precision(const char *name);
 TR_API tr_precision tr_matmul_precision(void);
+/* Whether convolutions of floats may go by Winograd's way, which is faster and rounds more (kernels/math/conv_winograd.h). Until
+ * somebody sets it, it is what the environment's TRIREME_WINOGRAD says: "0" no, else yes. Any thread may call these. */
+TR_API void tr_set_winograd(bool allow);
+TR_API bool tr_winograd(void);
 /* Fails where the environment names no precision, and nobody has set one. Preparing a plan asks. */
 TR_API tr_status    tr_matmul_precision_check(void);
 /* The precision called `name`. TR_EINVAL: there is none; the text says which there are. */

@@ -1,4 +1,4 @@
-/* conv.c - patches as columns, products by BLAS; conv_direct.c is asked first whether it knows a shorter way.
+/* conv.c - patches as columns, products by BLAS; conv_winograd.c and conv_direct.c are asked first whether they know a shorter way.
  *
  * Of one image and one group, with K = channels/groups * kernel volume and P = output volume:
  *     out     [M, P] = filter [M, K]   columns [K, P]
@@ -15,6 +15,7 @@
 #include "framework/threadpool.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/conv_direct.h"
+#include "kernels/math/conv_winograd.h"
 
 #include <string.h>
 
@@ -78,10 +79,38 @@ static int64_t input_row(const tr_conv_shape *s, int64_t z, int64_t dz, int64_t 
 #include "kernels/math/each_float.h"
 #else
 
-/* conv_direct.c multiplies in float32. */
+/* conv_direct.c and conv_winograd.c multiply in float32. */
 static bool NAME(may_go_directly)(void)
 {
     return !T_IS_F32 || tr__precision_now() == TR_PRECISION_FLOAT32;
+}
+
+/* The ways that need no columns: true where one has done it. */
+static bool NAME(short_way)(T *out, const T *x, const T *filter, const T *bias, const tr_conv_shape *s)
+{
+#if T_IS_F32
+    if (NAME(may_go_directly)() && tr__winograd(out, x, filter, bias, s))
+        return true;
+#endif
+    return NAME(may_go_directly)() && NAME(tr__conv_direct)(out, x, filter, bias, s);
+}
+
+static bool NAME(short_way_input)(T *dx, const T *dout, const T *filter, const tr_conv_shape *s)
+{
+#if T_IS_F32
+    if (NAME(may_go_directly)() && tr__winograd_grad_input(dx, dout, filter, s))
+        return true;
+#endif
+    return NAME(may_go_directly)() && NAME(tr__conv_direct_grad_input)(dx, dout, filter, s);
+}
+
+static bool NAME(short_way_filter)(T *dfilter, const T *dout, const T *x, const tr_conv_shape *s)
+{
+#if T_IS_F32
+    if (NAME(may_go_directly)() && tr__winograd_grad_filter(dfilter, dout, x, s))
+        return true;
+#endif
+    return NAME(may_go_directly)() && NAME(tr__conv_direct_grad_filter)(dfilter, dout, x, s);
 }
 
 /* -- patches as columns ------------------------------------------------------------------------------------------------------------ */
@@ -228,7 +257,7 @@ static void NAME(conv_range)(void *payload, int64_t begin, int64_t end)
 void NAME(tr_conv)(T *out, const T *x, const T *filter, const T *bias, const tr_conv_shape *s)
 {
     NAME(job) j = NAME(job_of)(s);
-    if (NAME(may_go_directly)() && NAME(tr__conv_direct)(out, x, filter, bias, s))
+    if (NAME(short_way)(out, x, filter, bias, s))
         return;
     j.out = out;
     j.x = x;
@@ -260,7 +289,7 @@ static void NAME(input_range)(void *payload, int64_t begin, int64_t end)
 void NAME(tr_conv_grad_input)(T *dx, const T *dout, const T *filter, const tr_conv_shape *s)
 {
     NAME(job) j = NAME(job_of)(s);
-    if (NAME(may_go_directly)() && NAME(tr__conv_direct_grad_input)(dx, dout, filter, s))
+    if (NAME(short_way_input)(dx, dout, filter, s))
         return;
     j.out = dx;
     j.d = dout;
@@ -295,7 +324,7 @@ void NAME(tr_conv_grad_filter)(T *dfilter, const T *dout, const T *x, const tr_c
 {
     NAME(job)     j = NAME(job_of)(s);
     const int64_t size = s->groups * j.filters * j.k, runs = tr_slice_count(s->batch, images_of_slice(s));
-    if (NAME(may_go_directly)() && NAME(tr__conv_direct_grad_filter)(dfilter, dout, x, s))
+    if (NAME(short_way_filter)(dfilter, dout, x, s))
         return;
     j.x = x;
     j.d = dout;

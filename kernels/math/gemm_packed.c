@@ -16,6 +16,7 @@
 
 #include "framework/compiler.h"
 #include "framework/threadpool.h"
+#include "kernels/math/float_lanes.h"
 
 #include <stddef.h>
 
@@ -54,10 +55,6 @@ static int64_t panels_width(int64_t n)
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-
-#include "kernels/math/transpose16.h"
-
 #define INLINE TARGET static inline __attribute__((always_inline))
 
 /* `size` in equal blocks of at most `most`: the size of one. */
@@ -73,33 +70,11 @@ static int64_t panel_begin(int64_t rows, int64_t count, int64_t i)
     return rows * i / count;
 }
 
-/* -- AVX-512 ---------------------------------------------------------------------------------------------------------- */
-
 #define LEVEL(x) x##_avx512
-#define TARGET   __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma")))
+#define TARGET   TR_TARGET_AVX512
 #define LANES    16
 #define MR       14
 #define KC       256
-typedef __m512 LEVEL(vec);
-
-INLINE __m512 LEVEL(zero)(void) { return _mm512_setzero_ps(); }
-INLINE __m512 LEVEL(all)(float x) { return _mm512_set1_ps(x); }
-INLINE __m512 LEVEL(load)(const float *from) { return _mm512_loadu_ps(from); }
-INLINE void LEVEL(store)(float *to, __m512 x) { _mm512_storeu_ps(to, x); }
-INLINE __m512 LEVEL(mul)(__m512 a, __m512 b) { return _mm512_mul_ps(a, b); }
-INLINE __m512 LEVEL(fmadd)(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
-
-INLINE __mmask16 LEVEL(lanes)(int64_t count)
-{
-    return count >= LANES ? 0xFFFF : count <= 0 ? 0 : (__mmask16)((1u << count) - 1);
-}
-
-/* The first `count` lanes; the others are 0, or not stored. */
-INLINE __m512 LEVEL(load_some)(const float *from, int64_t count) { return _mm512_maskz_loadu_ps(LEVEL(lanes)(count), from); }
-INLINE void LEVEL(store_some)(float *to, __m512 x, int64_t count) { _mm512_mask_storeu_ps(to, LEVEL(lanes)(count), x); }
-
-INLINE void LEVEL(transpose)(__m512 r[LANES]) { tr__transpose16(r); }
-
 #include "kernels/math/gemm_packed.c"
 #undef LEVEL
 #undef TARGET
@@ -107,52 +82,11 @@ INLINE void LEVEL(transpose)(__m512 r[LANES]) { tr__transpose16(r); }
 #undef MR
 #undef KC
 
-/* -- AVX2 -------------------------------------------------------------------------------------------------------------- */
-
 #define LEVEL(x) x##_avx2
-#define TARGET   __attribute__((target("avx2,fma")))
+#define TARGET   TR_TARGET_AVX2
 #define LANES    8
 #define MR       6
 #define KC       400
-typedef __m256 LEVEL(vec);
-
-INLINE __m256 LEVEL(zero)(void) { return _mm256_setzero_ps(); }
-INLINE __m256 LEVEL(all)(float x) { return _mm256_set1_ps(x); }
-INLINE __m256 LEVEL(load)(const float *from) { return _mm256_loadu_ps(from); }
-INLINE void LEVEL(store)(float *to, __m256 x) { _mm256_storeu_ps(to, x); }
-INLINE __m256 LEVEL(mul)(__m256 a, __m256 b) { return _mm256_mul_ps(a, b); }
-INLINE __m256 LEVEL(fmadd)(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
-
-INLINE __m256i LEVEL(lanes)(int64_t count)
-{
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)least(count, LANES)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-INLINE __m256 LEVEL(load_some)(const float *from, int64_t count) { return _mm256_maskload_ps(from, LEVEL(lanes)(count)); }
-INLINE void LEVEL(store_some)(float *to, __m256 x, int64_t count) { _mm256_maskstore_ps(to, LEVEL(lanes)(count), x); }
-
-/* As tr__transpose16, of 8 x 8. */
-INLINE void LEVEL(transpose)(__m256 r[LANES])
-{
-    __m256 t[LANES];
-    TR_UNROLL for (int i = 0; i < LANES; i += 2) {
-        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-    }
-    TR_UNROLL for (int i = 0; i < LANES; i += 4) {                /* half L of r[i + j]: column 4L + j of rows i to i + 3 */
-        r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
-        r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
-        r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-        r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
-    }
-    TR_UNROLL for (int j = 0; j < 4; j++) {
-        t[j] = _mm256_permute2f128_ps(r[j], r[4 + j], 0x20);
-        t[4 + j] = _mm256_permute2f128_ps(r[j], r[4 + j], 0x31);
-    }
-    TR_UNROLL for (int j = 0; j < LANES; j++)
-        r[j] = t[j];
-}
-
 #include "kernels/math/gemm_packed.c"
 #undef LEVEL
 #undef TARGET
@@ -166,10 +100,11 @@ static const level *own_level(void)
     static const level avx512 = {24, 2.5e5, gemm_avx512, pack_panels_avx512, panels_avx512};
     static const level avx2 = {64, 12e6, gemm_avx2, pack_panels_avx2, panels_avx2};
 
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl"))
-        return &avx512;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &avx2 : NULL;
+    switch (tr__float_level()) {
+    case TR_FLOAT_AVX512: return &avx512;
+    case TR_FLOAT_AVX2:   return &avx2;
+    default:              return NULL;
+    }
 }
 
 #else

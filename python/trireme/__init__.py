@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .parallel_executor import ParallelExecutor
     from .param_attr import ParamAttr
     from .places import CUDAPinnedPlace, CUDAPlace, cuda_pinned_places, cuda_places, is_compiled_with_cuda
-    from .precision import get_matmul_precision, set_matmul_precision
+    from .precision import get_matmul_precision, get_winograd, set_matmul_precision, set_winograd
     from .progress import Progress
     from .reader import batch
     from .tensor import Tensor, create_lod_tensor, create_random_int_lodtensor
@@ -72,7 +72,7 @@ __getattr__, __dir__ = load_later(__name__, {
     "parallel_executor": ("ParallelExecutor",),
     "param_attr": ("ParamAttr",),
     "places": ("CUDAPinnedPlace", "CUDAPlace", "cuda_pinned_places", "cuda_places", "is_compiled_with_cuda"),
-    "precision": ("get_matmul_precision", "set_matmul_precision"),
+    "precision": ("get_matmul_precision", "get_winograd", "set_matmul_precision", "set_winograd"),
     "progress": ("Progress",),
     "reader": ("batch",),
     "tensor": ("Tensor", "create_lod_tensor", "create_random_int_lodtensor"),
@@ -91,7 +91,7 @@ __all__ = ["Block", "CPUPlace", "DataFeeder", "ErrorClipByValue", "Executor", "L
            "NumpyArrayInitializer", "Operator", "ParamAttr", "Parameter", "Program", "Scope", "SelectedRows", "Tensor",
            "Trainer", "TriremeError", "Variable", "backward", "batch", "callbacks", "clip", "core", "cpu_places",
            "create_lod_tensor", "create_random_int_lodtensor", "dataset", "default_main_program",
-           "default_startup_program", "executor", "fetch_var", "framework", "get_matmul_precision", "global_scope", "graphviz",
+           "default_startup_program", "executor", "fetch_var", "framework", "get_matmul_precision", "get_winograd", "global_scope", "graphviz",
            "in_dygraph_mode", "initializer", "io", "layer", "layers", "lod_tensor", "metrics", "name_scope", "nets",
            "operator", "optimizer", "param_attr", "profiler", "program_guard", "reader", "regularizer", "serving",
-           "scope_guard", "set_gradient_clip", "set_matmul_precision", "trainer", "unique_name"]
+           "scope_guard", "set_gradient_clip", "set_matmul_precision", "set_winograd", "trainer", "unique_name"]

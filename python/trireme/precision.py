@@ -61,10 +61,36 @@ def get_matmul_precision() -> str:
     return precision_name(lib.tr_matmul_precision())
 
 
+def set_winograd(allow: bool) -> None:
+    """Say whether convolutions of float32 may go by Winograd's way (True, the default), which is two to four times as fast and rounds more.
+
+    It concerns 3x3 and 5x5 convolutions with a stride of 1, forward and backward. An element then lies within about ``4 * 2**-24 * max|x| * sum|w|``
+    of the exact value, without it within about a quarter of that. It holds for runs that begin later. ``TRIREME_WINOGRAD=0`` is False
+    for a process whose script does not say.
+
+    >>> fluid.set_winograd(False)
+    >>> fluid.get_winograd()
+    False
+    >>> fluid.set_winograd(True)
+    """
+    if not isinstance(allow, bool):
+        raise TypeError(f"set_winograd takes True or False, got {allow!r}")
+    lib.tr_set_winograd(allow)
+
+
+def get_winograd() -> bool:
+    """Return whether convolutions may go by Winograd's way.
+
+    >>> fluid.get_winograd()
+    True
+    """
+    return bool(lib.tr_winograd())
+
+
 def bfloat16_way() -> str:
     """Return what multiplies bfloat16 on this processor: ``"amx_bf16"``, ``"avx512_bf16"``, or ``"float32"`` where it has no such
     instructions: results mean the same, and are slower than float32's."""
     return ffi.string(lib.tr_bfloat16_way()).decode()
 
 
-__all__ = ["set_matmul_precision", "get_matmul_precision", "bfloat16_way"]
+__all__ = ["set_matmul_precision", "get_matmul_precision", "set_winograd", "get_winograd", "bfloat16_way"]

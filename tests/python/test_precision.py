@@ -268,3 +268,38 @@ def test_a_saved_job_refuses_words_that_are_none(tmp_path):
     data, out = loop_program(tmp_path)
     with pytest.raises(InvalidArgumentError, match="did you mean 'bfloat16'"):
         fluid.io.save_job(str(tmp_path / "fit.job"), data, fetch_list=[out], matmul_precision="bf16")
+
+
+# -- Winograd's convolutions ------------------------------------------------------------------------------------------
+
+
+def convolved(x, w):
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
+        out = fluid.layers.conv2d(fluid.layers.data("x", list(x.shape[1:])), w.shape[0], 3, padding=1, bias_attr=False,
+                                  param_attr=fluid.ParamAttr(name="w", initializer=fluid.initializer.NumpyArrayInitializer(w)))
+        exe = fluid.Executor()
+        exe.run(fluid.default_startup_program())
+        return exe.run(feed={"x": x}, fetch_list=[out])[0]
+
+
+def test_winograd_is_a_switch():
+    random = np.random.default_rng(0)
+    x, w = random.uniform(-1, 1, (2, 16, 8, 8)).astype("float32"), random.uniform(-1, 1, (16, 16, 3, 3)).astype("float32")
+    assert fluid.get_winograd()
+    fast = convolved(x, w)
+    fluid.set_winograd(False)
+    try:
+        exact = convolved(x, w)
+        assert not fluid.get_winograd()
+    finally:
+        fluid.set_winograd(True)
+    assert np.abs(fast - exact).max() <= 9 * 2.0 ** -24 * np.abs(w).sum((1, 2, 3)).max()
+    with pytest.raises(TypeError, match="set_winograd takes True or False, got 0"):
+        fluid.set_winograd(0)
+
+
+def test_the_environment_forbids_winograd():
+    code = "import trireme as fluid; print(fluid.get_winograd())"
+    for value, answer in (("0", "False"), ("1", "True"), ("", "True")):
+        env = {**os.environ, "TRIREME_WINOGRAD": value}
+        assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout.strip() == answer
