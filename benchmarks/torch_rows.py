@@ -1,4 +1,8 @@
-"""The rows in PyTorch, eager."""
+"""The rows in PyTorch, eager, with its best settings: fused optimizers for what is dense, and for images the faster of both layouts of memory.
+"""
+
+import time
+
 
 import torch
 import torch.nn.functional as F
@@ -32,8 +36,8 @@ def _table(params, name, sparse=False):
     return nn.Embedding.from_pretrained(torch.from_numpy(params[name].copy()), freeze=False, sparse=sparse)
 
 
-def _sgd(params, **options):
-    return torch.optim.SGD(params, lr=0.01, **options)
+def _sgd(params, fused=True, **options):
+    return torch.optim.SGD(params, lr=0.01, fused=fused, **options)
 
 
 def _step(optimizers, loss_of):
@@ -68,7 +72,7 @@ def mlp_sgd(params):
 
 
 def mlp_adam(params):
-    return _mlp(params, lambda p: torch.optim.Adam(p, lr=1e-3))
+    return _mlp(params, lambda p: torch.optim.Adam(p, lr=1e-3, fused=True))
 
 
 mlpbig_sgd = mlp_sgd
@@ -122,7 +126,7 @@ class _LastState(nn.Module):
 
 def lstm(params):
     model = nn.Sequential(_table(params, "table"), _LastState(params), _linear(params, 0))
-    return _classifier(model, lambda p: torch.optim.Adam(p, lr=1e-3))
+    return _classifier(model, lambda p: torch.optim.Adam(p, lr=1e-3, fused=True))
 
 
 def _ctr(params, table_optimizer, with_products=False):
@@ -144,7 +148,7 @@ def _ctr(params, table_optimizer, with_products=False):
 
 
 def widedeep_sgd(params):
-    return _ctr(params, _sgd)
+    return _ctr(params, lambda p: _sgd(p, fused=False))        # the fused one takes no sparse gradients
 
 
 def _sparse_adam(params):
@@ -159,17 +163,35 @@ def deepfm_adam(params):
     return _ctr(params, _sparse_adam, with_products=True)
 
 
+LAYOUTS = (torch.contiguous_format, torch.channels_last)
+
+
+def _laid_out(feeds, layout):
+    return [{var: t.contiguous(memory_format=layout) if t.dim() == 4 else t for var, t in feed.items()} for feed in feeds]
+
+
+def _seconds(name, row, feeds):
+    """Of a step, the best of a few; its parameters are thrown away."""
+    step, best = globals()[name](row.params), float("inf")
+    for feed in feeds[:8]:
+        start = time.perf_counter()
+        step(feed)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
 def prepare(name, row, threads, precision="float32"):
     global autocast
     autocast = precision != "float32"
     torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
-    step = globals()[name](row.params)
     feeds = [{var: torch.from_numpy(value) for var, value in batch.items()} for batch in row.batches()]
     for feed in feeds:
         if not feed["y"].is_floating_point():
             feed["y"] = feed["y"][:, 0]
-    return feeds, step
+    if feeds[0]["x"].dim() == 4:                  # images: modules follow the layout of their input
+        feeds = min((_laid_out(feeds, layout) for layout in LAYOUTS), key=lambda laid: _seconds(name, row, laid))
+    return feeds, globals()[name](row.params)
 
 
 def wait(loss):

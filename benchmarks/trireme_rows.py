@@ -1,4 +1,4 @@
-"""The rows in Trireme: scripts as users write them, run by Executor.run with the loss fetched at every step."""
+"""The rows in Trireme: scripts as users write them, run by a handle of Executor.prepare with the loss fetched at every step."""
 
 import numpy as np
 
@@ -170,7 +170,8 @@ def prepare(name, row, threads, precision="float32", replicas=0):
     feeds = [{var: _fed(value, main.global_block().var(var)) for var, value in batch.items()} for batch in row.batches()]
     if replicas:
         main = fluid.CompiledProgram(main).with_data_parallel(loss_name=loss.name, places=fluid.cpu_places(replicas))
-    return feeds, lambda feed: exe.run(main, feed=feed, fetch_list=[loss])[0]
+    run = exe.prepare(main, list(feeds[0]), [loss]).run
+    return feeds, lambda feed: run(feed)[0]
 
 
 def wait(loss):

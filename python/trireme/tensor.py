@@ -78,6 +78,17 @@ def view_of_owned(tensor: Any) -> np.ndarray:
     return kind(shape, numpy_dtype, ffi.buffer(owner, size))
 
 
+def view_of_memory(tensor: Any, memory: Any) -> np.ndarray | None:
+    """Return an array of the tensor's shape and type over memory of the caller's; None for bfloat16, which NumPy does not have."""
+    code = lib.tr_tensor_dtype(tensor)
+    if code == VarType.BF16:
+        return None
+    rank, dtype = lib.tr_tensor_rank(tensor), NUMPY_DTYPES[code]
+    shape = tuple(ffi.unpack(lib.tr_tensor_dims(tensor), rank)) if rank else ()
+    kind = _OneElement if shape and lib.tr_tensor_bytes(tensor) == dtype.itemsize else np.ndarray
+    return kind(shape, dtype, memory)
+
+
 def as_fetched(array: np.ndarray) -> np.ndarray:
     """Return an array as one that a run has fetched: see _OneElement."""
     return array.view(_OneElement) if array.ndim and array.size == 1 else array
