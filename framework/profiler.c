@@ -17,6 +17,8 @@ typedef struct event {
     long        thread;
 } event;
 
+enum { MOST_EVENTS = 1 << 20 };       /* 80 MB; later ones are counted alone */
+
 int tr__profiler_state;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,7 +47,7 @@ void tr_profiler_record(const char *name, const char *category, uint64_t start_n
     pthread_mutex_lock(&lock);
     if (event_count == event_capacity) {
         const size_t capacity = event_capacity ? event_capacity * 2 : 4096;
-        event *grown = realloc(events, capacity * sizeof *grown);
+        event *grown = capacity <= MOST_EVENTS ? realloc(events, capacity * sizeof *grown) : NULL;
         if (!grown) {
             dropped++;
             pthread_mutex_unlock(&lock);
@@ -74,12 +76,20 @@ static void print_name(FILE *out, const char *name)
     }
 }
 
+/* What the wall clock shows when the clock of events is 0, in microseconds since 1970: traces of several hosts meet there. */
+static double wall_at_zero(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3 - (double)tr_clock_ns() / 1e3;
+}
+
 static void print_events(FILE *out)
 {
     const long process = (long)getpid();
 
-    fprintf(out, "{\"displayTimeUnit\": \"ns\", \"otherData\": {\"dropped\": %llu}, \"traceEvents\": [",
-            (unsigned long long)dropped);
+    fprintf(out, "{\"displayTimeUnit\": \"ns\", \"otherData\": {\"dropped\": %llu, \"zero_us\": %.3f}, \"traceEvents\": [",
+            (unsigned long long)dropped, wall_at_zero());
     for (size_t i = 0; i < event_count; i++) {
         const event *e = &events[i];
         fprintf(out, "%s\n{\"ph\": \"X\", \"pid\": %ld, \"tid\": %ld, \"ts\": %.3f, \"dur\": %.3f, \"cat\": \"%s\", \"name\": \"",

@@ -9,6 +9,7 @@
 #include "pserver/job/job_fetched.h"
 #include "pserver/job/job_options.h"
 #include "pserver/job/job_place.h"
+#include "pserver/job/job_profile.h"
 #include "pserver/job/job_runlog.h"
 #include "pserver/job/job_saving.h"
 #include "pserver/observe/launcher.h"
@@ -180,6 +181,7 @@ static void begin(tr_job *job)
     if (job->role == TR_ROLE_TRAINER)
         job->meter = tr_trainer_meter_new(tr_job_servers(job));
     tr__job_runlog_start(job);
+    tr__job_profile_begin();
     tr__launcher_tell("joined", tr_job_rank(job), NULL);
     tr__job_pulls_begin(job);
 }
@@ -224,6 +226,7 @@ tr_status tr_job_free(tr_job *job)
     tr__job_pulls_end(job);
     const tr_status so_far = status == TR_OK ? tr_comm_status(job->comm) : status;
     tr__job_runlog_end(job, so_far);               /* while all that it reads is there */
+    tr__job_profile_end(job);
     exit_code = tr_comm_exit_code(job->comm);
     tr__saving_end(job->saving);
     tr__checkpointer_end(job->checkpointer);                     /* its thread asks the communication thread */

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from .lazy import load_later
 
 if TYPE_CHECKING:
-    from . import (async_executor, average, backward, callbacks, clip, compiler, contrib, core, data_feed_desc, data_feeder, dataset, distributed, errors, evaluator, executor, feeds, framework,
+    from . import (async_executor, average, backward, callbacks, clip, compiler, contrib, core, data_feed_desc, data_feeder, dataset, distributed, errors, evaluator, executor, feeds, formats, framework,
                    graphviz, initializer, install_check, io, layer, layers, lod_tensor, metrics, nets, op, operator, optimizer, param_attr,
                    parallel_executor, port, profiler, reader, recordio_writer, regularizer, serving, trainer, transpiler, unique_name)
     from .async_executor import AsyncExecutor
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 # All of these are loaded when they are first used: the launcher, and a standby that waits, need none of them, nor NumPy.
 __getattr__, __dir__ = load_later(__name__, {
-    "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder", "dataset", "distributed", "errors", "evaluator", "executor", "feeds",
+    "": ("async_executor", "average", "backward", "callbacks", "clip", "compiler", "contrib", "core", "data_feed_desc", "data_feeder", "dataset", "distributed", "errors", "evaluator", "executor", "feeds", "formats",
          "framework", "graphviz", "initializer", "install_check", "io", "layer", "layers", "lod_tensor", "metrics", "nets", "op", "operator",
          "optimizer", "parallel_executor", "param_attr", "port", "profiler", "reader", "recordio_writer", "regularizer", "serving", "trainer", "transpiler", "unique_name"),
     "async_executor": ("AsyncExecutor",),

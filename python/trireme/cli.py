@@ -42,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_checkpoint(commands)
     add_port(commands)
     add_predict(commands)
+    add_observers(commands)
     options, unknown = parser.parse_known_args(argv)
     if unknown:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{options.parser.near(unknown)}")
@@ -225,6 +226,37 @@ def add_checkpoint(commands: argparse._SubParsersAction[_Parser]) -> None:
     export.add_argument("--out", required=True, metavar="FILE", help="file to write: NAME.npz or NAME.safetensors")
     export.add_argument("--parameters", action="store_true", help="the parameters alone, without the optimizers' state")
     parser.set_defaults(run=run_checkpoint, parser=parser)
+
+
+def add_observers(commands: argparse._SubParsersAction[_Parser]) -> None:
+    """The commands of observe/."""
+    top = commands.add_parser("top", help="watch a job in the terminal", description="Show the ranks of a job that `trireme launch --log DIR` runs: steps a second, "
+                              "who waits, memory, staleness. Ctrl-C ends the view, not the job.")
+    top.add_argument("folder", metavar="DIR")
+    top.add_argument("--every", type=number_from(0, True), default=1.0, metavar="S", help="look so often (default: 1)")
+    top.add_argument("--once", action="store_true", help="print it as it is, and stop")
+    top.set_defaults(run=lambda options: _observer("top").command(options.folder, options.every, options.once), parser=top)
+    metrics = commands.add_parser("metrics", help="serve a job's numbers to Prometheus", description="Serve the numbers of a job that `trireme launch --log DIR` "
+                                  "runs at http://ADDRESS:PORT/metrics.")
+    metrics.add_argument("folder", metavar="DIR")
+    metrics.add_argument("--port", type=whole_from(0), default=9464, metavar="N", help="(default: 9464; 0: any)")
+    metrics.add_argument("--address", type=text_of("address"), default="127.0.0.1", metavar="A", help="to listen on (default: 127.0.0.1, this host alone; "
+                         "0.0.0.0 is every network)")
+    metrics.set_defaults(run=lambda options: _observer("metrics").command(options.folder, options.port, options.address), parser=metrics)
+    plot = commands.add_parser("plot", help="make a report with pictures of a job", description="Draw what the logs of `trireme launch --log DIR` hold, as one HTML file.")
+    plot.add_argument("folder", metavar="DIR")
+    plot.add_argument("--out", type=text_of("file"), default="report.html", metavar="FILE", help="(default: report.html)")
+    plot.set_defaults(run=lambda options: _observer("plot").command(options.folder, options.out), parser=plot)
+    trace = commands.add_parser("trace", help="make one Chrome trace of several", description="Put the traces that TRIREME_PROFILE=DIR or fluid.profiler wrote on one clock.")
+    trace.add_argument("sources", nargs="+", metavar="DIR", help="folders or files of traces")
+    trace.add_argument("--out", type=text_of("file"), default="trace.json", metavar="FILE", help="(default: trace.json)")
+    trace.set_defaults(run=lambda options: _observer("traces").command(options.sources, options.out), parser=trace)
+
+
+def _observer(module: str) -> Any:
+    import importlib                                   # loaded when it is first used
+
+    return importlib.import_module(f"trireme.observe.{module}")
 
 
 def add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:

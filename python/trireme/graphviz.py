@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import Any
 
 from .framework import Block, Operator, OpRole, Parameter, Program
 
@@ -85,4 +86,57 @@ def draw_block_graphviz(block: Block, highlights: Iterable[str] | None = None, p
     return draw(block.program, path, highlights or ())
 
 
-__all__ = ["to_dot", "draw", "draw_block_graphviz"]
+_MOST_DRAWN = 200                      # operators; a larger drawing shows nothing any more
+
+
+def to_svg(program: Program) -> str | None:
+    """Return the drawing as SVG; None: there is no ``dot``, it fails, or the program is too large to be drawn.
+
+    >>> drawn = fluid.graphviz.to_svg(fluid.default_main_program())
+    >>> drawn is None or drawn.startswith("<svg")
+    True
+    """
+    import shutil
+    import subprocess
+
+    dot = shutil.which("dot")
+    if dot is None or sum(len(block.ops) for block in program.blocks) > _MOST_DRAWN:
+        return None
+    try:
+        drawn = subprocess.run([dot, "-Tsvg"], input=to_dot(program), capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return drawn[drawn.index("<svg"):] if "<svg" in drawn else None
+
+
+def to_html(program: Program) -> str:
+    """Return a table of the operators, with what they read and write, for notebooks.
+
+    >>> _ = fluid.layers.fc(fluid.layers.data("x", [2]), 1, name="line")
+    >>> "line.w_0" in fluid.graphviz.to_html(fluid.default_main_program())
+    True
+    """
+    from html import escape
+
+    parts = []
+    for block in program.blocks:
+        rows = "".join(f'<tr style="background:{_COLOURS.get(_role(op), "#eeeeee")};color:#111"><td>{i}</td><td style="text-align:left"><b>{escape(op.type)}</b></td>'
+                       f'<td style="text-align:left">{_html_args(op, op.input_names, op.input)}</td><td style="text-align:left">{_html_args(op, op.output_names, op.output)}</td></tr>'
+                       for i, op in enumerate(block.ops))
+        parts.append(f"<p>block {block.idx}: {len(block.ops)} operators, {len(block.vars)} variables</p><table><tr><th></th><th>operator</th><th>reads</th>"
+                     f"<th>writes</th></tr>{rows}</table>")
+    return "".join(parts) + f"<details><summary>as text</summary><pre>{escape(str(program))}</pre></details>"
+
+
+def _html_args(op: Operator, slots: Iterable[str], names_of: Any) -> str:
+    from html import escape
+
+    told = []
+    for slot in slots:
+        for name in names_of(slot):
+            var = op.block._find_var_recursive(name)
+            told.append(f'{escape(slot)} <code title="{escape(var._type_text() if var is not None else "")}">{escape(name)}</code>')
+    return ", ".join(told)
+
+
+__all__ = ["to_html", "to_svg", "to_dot", "draw", "draw_block_graphviz"]

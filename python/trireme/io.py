@@ -220,6 +220,9 @@ def save_inference_model(dirname: str, feeded_var_names: Sequence[str], target_v
     The program is written to ``__model__`` (or ``model_filename``), the parameters one by one or all into
     ``params_filename``. Returns the targets' names.
     """
+    if str(dirname).endswith(".onnx"):
+        raise InvalidArgumentError(f"save_inference_model: {dirname!r} is a folder of Trireme's own format; a model of ONNX is written by "
+                                   f"fluid.formats.export_onnx({str(dirname)!r}, {feeded_var_names!r}, target_vars, executor)")
     program = main_program or default_main_program()
     feeds = [feeded_var_names] if isinstance(feeded_var_names, str) else list(feeded_var_names)
     targets = [target_vars] if isinstance(target_vars, Variable) else list(target_vars)

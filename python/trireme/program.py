@@ -260,6 +260,18 @@ class Program:
     def __repr__(self) -> str:
         return f"<Program: {self.num_blocks} blocks, {self.global_block().desc.op_size()} operators in the first>"
 
+    def _repr_html_(self) -> str:
+        """The program in a notebook: its operators as a table, block by block, and its text to unfold."""
+        from .graphviz import to_html
+
+        return to_html(self)
+
+    def _repr_svg_(self) -> str | None:
+        """Its drawing, where Graphviz' program ``dot`` is there and the program is small enough to be looked at."""
+        from .graphviz import to_svg
+
+        return to_svg(self)
+
     def serialize_to_string(self) -> bytes:
         """Return the ProgramDesc message."""
         return self.desc.serialize_to_string()

@@ -15,6 +15,7 @@ import pytest
 
 import trireme as fluid
 from trireme import errors
+from trireme.observe import plot, traces
 from trireme.serving import Exporter, Predictor, export_model, predict
 
 from job_support import SCRIPT, Launched, alone, environment, needs_mpi
@@ -215,7 +216,8 @@ def test_the_click_model_of_a_first_hour(tmp_path: Path) -> None:
     follower = subprocess.Popen([sys.executable, "-c", FOLLOW, str(tmp_path / "exports"), str(tmp_path / "out.npz"), str(tmp_path / "served.npy")],
                                 env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        job = Launched(2, 2, *words, "--pause", 0.05, script=CLICK, options=(*kept, "--resume"))
+        seen_from_outside = environment(TRIREME_PROFILE=str(tmp_path / "profile"), TRIREME_LOG_SECONDS="0.3")
+        job = Launched(2, 2, *words, "--pause", 0.05, script=CLICK, options=(*kept, "--resume", "--log", tmp_path / "logs"), env=seen_from_outside)
         seen: dict[int, float] = {}
 
         def follows() -> bool:
@@ -231,6 +233,11 @@ def test_the_click_model_of_a_first_hour(tmp_path: Path) -> None:
         follower.communicate(timeout=60)
     finally:
         follower.kill()
+    assert "<h2>The loss" in plot.report(str(tmp_path / "logs"))
+    ranks = [path.stem for path in sorted((tmp_path / "profile").iterdir())]
+    assert ranks == ["server-0", "server-1", "trainer-0", "trainer-1"]
+    merged = traces.merge([str(path) for path in sorted((tmp_path / "profile").iterdir())])["traceEvents"]
+    assert {event["pid"] for event in merged if event.get("name") == "lookup_sparse_table"} == {2, 3}
     with np.load(tmp_path / "out.npz") as out:
         assert np.allclose(np.load(tmp_path / "served.npy"), out["click"], rtol=1e-6)
     expected, got = table(tmp_path / "alone.csv"), table(tmp_path / "job.csv")

@@ -1,0 +1,104 @@
+"""An inference program as a model of ONNX."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from ..executor import Executor, global_scope
+from ..files import new_file
+from ..framework import Program, Variable, default_main_program
+from ..io import _inference_program
+from ..optional import load
+from .onnx_graph import OPSET, Graph
+from .onnx_operators import CONVERTERS
+
+
+def onnx_operators() -> list[str]:
+    """Return the operators that ``export_onnx`` knows.
+
+    >>> "softmax" in fluid.formats.onnx_operators()
+    True
+    """
+    return sorted(CONVERTERS)
+
+
+def export_onnx(path: str | os.PathLike[str], feeds: Sequence[str], targets: Sequence[Variable], executor: Executor,
+                main_program: Program | None = None) -> list[str]:
+    """Write what computes ``targets`` from ``feeds``, with its parameters, as a model of ONNX (operator set 17); return the targets' names.
+
+    ``path``: the file, ``NAME.onnx``. Other arguments are those of ``save_inference_model``. Operators that are made of others are replaced by those. Dimensions
+    that the program does not know are free in the model, too. It needs the library onnx: ``pip install 'trireme-ps[onnx]'``.
+
+    UnsupportedError names an operator that ONNX does not have, or whose form there is another one: sequences (LoD), sparse tables and
+    loops are among these. ``onnx_operators()`` lists what is known.
+
+    >>> import tempfile, os
+    >>> x = fluid.layers.data("x", [2])
+    >>> y = fluid.layers.fc(x, 1, act="relu")
+    >>> exe = fluid.Executor()
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> len(fluid.formats.export_onnx(os.path.join(tempfile.mkdtemp(), "m.onnx"), ["x"], [y], exe))
+    1
+    """
+    onnx = load("onnx", "export_onnx")
+    program = main_program or default_main_program()
+    feeds = [feeds] if isinstance(feeds, str) else list(feeds)
+    targets = [targets] if isinstance(targets, Variable) else list(targets)
+    if not str(os.fspath(path)).endswith(".onnx"):
+        raise InvalidArgumentError(f"export_onnx: {os.fspath(path)!r}; a model of ONNX is a file NAME.onnx")
+    model = _inference_program(program, feeds, targets)
+    model = model if all(op.type in (*CONVERTERS, "feed", "fetch") for op in model.global_block().ops) else model.expand()
+    block = model.global_block()
+    for var in (*map(block.var, feeds), *targets):
+        if var.lod_level:
+            raise UnsupportedError(f"export_onnx: {var.name!r} has sequences (lod_level {var.lod_level}), which ONNX does not have: pad them by sequence_pad")
+    graph = Graph(onnx, block)
+    for index, op in enumerate(block.ops):
+        if op.type in ("feed", "fetch"):
+            continue
+        if op.type not in CONVERTERS:
+            raise UnsupportedError(f"export_onnx: operator {index} ({op.type}) has no counterpart in ONNX, or none that is known here")
+        CONVERTERS[op.type](graph, op)
+    proto = _model_of(onnx, graph, feeds, [var.name for var in targets])
+    with new_file(os.fspath(path)) as file:
+        file.write(proto.SerializeToString())
+    return [var.name for var in targets]
+
+
+def _model_of(onnx: Any, graph: Graph, feeds: Sequence[str], targets: Sequence[str]) -> Any:
+    helper = onnx.helper
+    used = {name for node in graph.nodes for name in node.input}
+    arrays = dict(graph.constants)
+    for name, var in graph.block.vars.items():
+        if name in used and var.persistable:
+            found = global_scope().find_var(name)
+            if found is None or found.kind() is None:
+                raise NotFoundError(f"export_onnx: {name!r} has no value yet: run the startup program first")
+            arrays[name] = np.array(found.get_tensor())
+    outs = []
+    for name in targets:                               # a target that is fed, or written twice, gets a node of its name
+        if graph.name_of(name) != name or name in feeds:
+            graph.add("Identity", [graph.name_of(name)], f"{name}.out")
+            outs.append(_value(helper, graph, name, f"{name}.out"))
+        else:
+            outs.append(_value(helper, graph, name, name))
+    made = helper.make_graph(graph.nodes, "trireme", [_value(helper, graph, name, name) for name in feeds], outs,
+                             [onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name) for name, array in arrays.items()])
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="trireme")
+    model.ir_version = 8
+    onnx.checker.check_model(model)
+    return model
+
+
+def _value(helper: Any, graph: Graph, var: str, name: str) -> Any:
+    """Describe an input or output; unknown dimensions get names of their own, but for the first, which is the batch of all."""
+    dims = [dim if dim >= 0 else ("batch" if i == 0 else f"{name}.{i}") for i, dim in enumerate(graph.shape(var))]
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(graph.var(var).dtype.dtype)), dims)
+
+
+__all__ = ["export_onnx", "onnx_operators"]

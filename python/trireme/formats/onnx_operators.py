@@ -1,0 +1,419 @@
+"""What each operator is in ONNX: a function of the graph and the operator, by its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import NUMPY_DTYPES
+from ..errors import UnsupportedError
+from ..framework import Operator
+from .onnx_graph import Graph
+
+Converter = Callable[[Graph, Operator], None]
+CONVERTERS: dict[str, Converter] = {}
+
+
+def converts(*types: str) -> Callable[[Converter], Converter]:
+    def put(function: Converter) -> Converter:
+        CONVERTERS.update({type: function for type in types})
+        return function
+
+    return put
+
+
+def _in(graph: Graph, op: Operator, slot: str, index: int = 0) -> str:
+    return graph.name_of(op.input(slot)[index])
+
+
+def _has(op: Operator, slot: str) -> bool:
+    return slot in op.input_names and bool(op.input(slot)) and op.input(slot)[0] != "@EMPTY@"
+
+
+def _out(graph: Graph, op: Operator, slot: str = "Out", index: int = 0) -> str:
+    return graph.written(op.output(slot)[index])
+
+
+def _attr(op: Operator, name: str, default: Any = None) -> Any:
+    return op.attr(name) if op.has_attr(name) else default
+
+
+def _refuse(op: Operator, why: str) -> UnsupportedError:
+    return UnsupportedError(f"export_onnx: {op.type}: {why}")
+
+
+# -- one to one ----------------------------------------------------------------------------------------------------------
+
+_SAME = {"abs": "Abs", "acos": "Acos", "asin": "Asin", "atan": "Atan", "ceil": "Ceil", "cos": "Cos", "exp": "Exp", "floor": "Floor", "log": "Log",
+         "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "softplus": "Softplus", "softsign": "Softsign",
+         "sqrt": "Sqrt", "tanh": "Tanh", "assign": "Identity", "logical_not": "Not", "shape": "Shape"}
+
+
+def _one_to_one(graph: Graph, op: Operator) -> None:
+    slot = "Input" if op.type == "shape" else "X"
+    source = _in(graph, op, slot)
+    if op.type == "shape":                             # int32 here
+        return_name = graph.add("Shape", [source])
+        graph.add("Cast", [return_name], _out(graph, op), to=_type_of(graph, op.output("Out")[0]))
+        return
+    graph.add(_SAME[op.type], [source], _out(graph, op))
+
+
+CONVERTERS.update({type: _one_to_one for type in _SAME})
+
+
+def _type_of(graph: Graph, var: str) -> int:
+    return int(graph.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(NUMPY_DTYPES[int(graph.var(var).dtype)])))
+
+
+# -- activations -----------------------------------------------------------------------------------------------------------
+
+
+@converts("elu", "leaky_relu")
+def _with_alpha(graph: Graph, op: Operator) -> None:
+    graph.add({"elu": "Elu", "leaky_relu": "LeakyRelu"}[op.type], [_in(graph, op, "X")], _out(graph, op), alpha=float(op.attr("alpha")))
+
+
+@converts("hard_sigmoid")
+def _hard_sigmoid(graph: Graph, op: Operator) -> None:
+    graph.add("HardSigmoid", [_in(graph, op, "X")], _out(graph, op), alpha=float(op.attr("slope")), beta=float(op.attr("offset")))
+
+
+@converts("relu6", "brelu", "clip")
+def _clip(graph: Graph, op: Operator) -> None:
+    x = op.input("X")[0]
+    low, high = {"relu6": lambda: (0.0, op.attr("threshold")), "brelu": lambda: (op.attr("t_min"), op.attr("t_max")),
+                 "clip": lambda: (op.attr("min"), op.attr("max"))}[op.type]()
+    graph.add("Clip", [graph.name_of(x), graph.number(low, x), graph.number(high, x)], _out(graph, op))
+
+
+@converts("swish")
+def _swish(graph: Graph, op: Operator) -> None:
+    x = op.input("X")[0]
+    source = graph.name_of(x)
+    inner = graph.add("Sigmoid", [graph.add("Mul", [source, graph.number(op.attr("beta"), x)])])
+    graph.add("Mul", [source, inner], _out(graph, op))
+
+
+@converts("gelu")
+def _gelu(graph: Graph, op: Operator) -> None:
+    x = op.input("X")[0]
+    source = graph.name_of(x)
+    erf = graph.add("Erf", [graph.add("Mul", [source, graph.number(2 ** -0.5, x)])])
+    half = graph.add("Mul", [source, graph.number(0.5, x)])
+    graph.add("Mul", [half, graph.add("Add", [erf, graph.number(1.0, x)])], _out(graph, op))
+
+
+@converts("logsigmoid")
+def _logsigmoid(graph: Graph, op: Operator) -> None:
+    graph.add("Neg", [graph.add("Softplus", [graph.add("Neg", [_in(graph, op, "X")])])], _out(graph, op))
+
+
+@converts("square", "rsqrt", "tanh_shrink", "round")
+def _of_two(graph: Graph, op: Operator) -> None:
+    source = _in(graph, op, "X")
+    if op.type == "square":
+        graph.add("Mul", [source, source], _out(graph, op))
+    elif op.type == "rsqrt":
+        graph.add("Reciprocal", [graph.add("Sqrt", [source])], _out(graph, op))
+    elif op.type == "tanh_shrink":
+        graph.add("Sub", [source, graph.add("Tanh", [source])], _out(graph, op))
+    else:                                              # halves away from zero, where ONNX takes the even one
+        x = op.input("X")[0]
+        whole = graph.add("Floor", [graph.add("Add", [graph.add("Abs", [source]), graph.number(0.5, x)])])
+        graph.add("Mul", [graph.add("Sign", [source]), whole], _out(graph, op))
+
+
+@converts("selu")
+def _selu(graph: Graph, op: Operator) -> None:
+    graph.add("Selu", [_in(graph, op, "X")], _out(graph, op), alpha=float(op.attr("alpha")), gamma=float(op.attr("scale")))
+
+
+@converts("pow")
+def _pow(graph: Graph, op: Operator) -> None:
+    x = op.input("X")[0]
+    graph.add("Pow", [graph.name_of(x), graph.number(op.attr("factor"), x)], _out(graph, op))
+
+
+@converts("softmax")
+def _softmax(graph: Graph, op: Operator) -> None:
+    graph.add("Softmax", [_in(graph, op, "X")], _out(graph, op), axis=int(_attr(op, "axis", -1)))
+
+
+# -- arithmetic ------------------------------------------------------------------------------------------------------------
+
+_ELEMENTWISE = {"elementwise_add": "Add", "elementwise_sub": "Sub", "elementwise_mul": "Mul", "elementwise_div": "Div", "elementwise_max": "Max",
+                "elementwise_min": "Min", "elementwise_pow": "Pow", "equal": "Equal", "less_than": "Less", "less_equal": "LessOrEqual",
+                "greater_than": "Greater", "greater_equal": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
+
+
+@converts(*_ELEMENTWISE, "not_equal")
+def _elementwise(graph: Graph, op: Operator) -> None:
+    x, y = op.input("X")[0], op.input("Y")[0]
+    ranks, axis = (len(graph.shape(x)), len(graph.shape(y))), _attr(op, "axis", -1)
+    second = graph.name_of(y)
+    behind = 0 if axis == -1 else ranks[0] - axis - ranks[1]
+    if behind > 0:                                     # Y stands at an axis in the middle of X
+        second = graph.add("Unsqueeze", [second, graph.longs(range(ranks[1], ranks[1] + behind))])
+    if op.type == "not_equal":
+        graph.add("Not", [graph.add("Equal", [graph.name_of(x), second])], _out(graph, op))
+    else:
+        graph.add(_ELEMENTWISE[op.type], [graph.name_of(x), second], _out(graph, op))
+
+
+@converts("scale")
+def _scale(graph: Graph, op: Operator) -> None:
+    x = op.input("X")[0]
+    scale, bias = graph.number(op.attr("scale"), x), graph.number(op.attr("bias"), x)
+    if op.attr("bias_after_scale"):
+        graph.add("Add", [graph.add("Mul", [graph.name_of(x), scale]), bias], _out(graph, op))
+    else:
+        graph.add("Mul", [graph.add("Add", [graph.name_of(x), bias]), scale], _out(graph, op))
+
+
+@converts("sum")
+def _sum(graph: Graph, op: Operator) -> None:
+    graph.add("Sum", [graph.name_of(name) for name in op.input("X")], _out(graph, op))
+
+
+@converts("minus")
+def _minus(graph: Graph, op: Operator) -> None:
+    graph.add("Sub", [_in(graph, op, "X"), _in(graph, op, "Y")], _out(graph, op))
+
+
+def _flat(graph: Graph, name: str, columns: int) -> str:
+    rank = len(graph.shape(name))
+    return graph.name_of(name) if rank == 2 and columns == 1 else graph.add("Flatten", [graph.name_of(name)], axis=columns)
+
+
+@converts("mul")
+def _mul(graph: Graph, op: Operator) -> None:
+    x, y, out = op.input("X")[0], op.input("Y")[0], op.output("Out")[0]
+    product = [_flat(graph, x, op.attr("x_num_col_dims")), _flat(graph, y, op.attr("y_num_col_dims"))]
+    if len(graph.shape(out)) == 2:
+        graph.add("MatMul", product, _out(graph, op))
+    else:
+        graph.reshaped(graph.add("MatMul", product), graph.shape(out), op, _out(graph, op))
+
+
+@converts("matmul")
+def _matmul(graph: Graph, op: Operator) -> None:
+    sides = []
+    for slot, flag in (("X", "transpose_X"), ("Y", "transpose_Y")):
+        name = op.input(slot)[0]
+        rank, value = len(graph.shape(name)), graph.name_of(name)
+        if rank < 2:
+            raise _refuse(op, "vectors as factors are not exported; give them two dimensions")
+        sides.append(graph.add("Transpose", [value], perm=[*range(rank - 2), rank - 1, rank - 2]) if op.attr(flag) else value)
+    if op.attr("alpha") == 1:
+        graph.add("MatMul", sides, _out(graph, op))
+    else:
+        graph.add("Mul", [graph.add("MatMul", sides), graph.number(op.attr("alpha"), op.input("X")[0])], _out(graph, op))
+
+
+# -- shapes ----------------------------------------------------------------------------------------------------------------
+
+
+@converts("reshape", "reshape2", "flatten", "flatten2", "squeeze", "squeeze2", "unsqueeze", "unsqueeze2")
+def _reshape(graph: Graph, op: Operator) -> None:
+    source = _in(graph, op, "X")
+    if op.type.startswith("flatten"):
+        graph.add("Flatten", [source], _out(graph, op), axis=int(op.attr("axis")))
+    elif op.type.startswith("reshape") and not _has(op, "Shape"):
+        graph.add("Reshape", [source, graph.longs(op.attr("shape"))], _out(graph, op))
+    elif op.type.startswith("squeeze") and op.attr("axes"):
+        graph.add("Squeeze", [source, graph.longs(op.attr("axes"))], _out(graph, op))
+    elif op.type.startswith("unsqueeze"):
+        graph.add("Unsqueeze", [source, graph.longs(op.attr("axes"))], _out(graph, op))
+    else:
+        graph.reshaped(source, graph.shape(op.output("Out")[0]), op, _out(graph, op))
+
+
+@converts("transpose", "transpose2")
+def _transpose(graph: Graph, op: Operator) -> None:
+    graph.add("Transpose", [_in(graph, op, "X")], _out(graph, op), perm=[int(axis) for axis in op.attr("axis")])
+
+
+@converts("concat")
+def _concat(graph: Graph, op: Operator) -> None:
+    graph.add("Concat", [graph.name_of(name) for name in op.input("X")], _out(graph, op), axis=int(op.attr("axis")))
+
+
+@converts("stack")
+def _stack(graph: Graph, op: Operator) -> None:
+    axis = graph.longs([int(op.attr("axis"))])
+    graph.add("Concat", [graph.add("Unsqueeze", [graph.name_of(name), axis]) for name in op.input("X")], _out(graph, op, "Y"), axis=int(op.attr("axis")))
+
+
+@converts("split")
+def _split(graph: Graph, op: Operator) -> None:
+    names, axis = op.output("Out"), int(op.attr("axis"))
+    sizes = list(_attr(op, "sections") or [])
+    if not sizes:
+        whole = graph.shape(op.input("X")[0])[axis]
+        if whole < 0:
+            raise _refuse(op, "the dimension that is cut is not known")
+        sizes = [whole // len(names)] * len(names)
+    if -1 in sizes:
+        raise _refuse(op, "a size that is to be worked out is not exported")
+    source = _in(graph, op, "X")
+    graph.nodes.append(graph.onnx.helper.make_node("Split", [source, graph.longs(sizes)], [graph.written(name) for name in names], axis=axis))
+
+
+@converts("slice")
+def _slice(graph: Graph, op: Operator) -> None:
+    graph.add("Slice", [_in(graph, op, "Input"), graph.longs(op.attr("starts")), graph.longs(op.attr("ends")), graph.longs(op.attr("axes"))], _out(graph, op))
+
+
+@converts("expand")
+def _expand(graph: Graph, op: Operator) -> None:
+    graph.add("Tile", [_in(graph, op, "X"), graph.longs(op.attr("expand_times"))], _out(graph, op))
+
+
+@converts("pad", "pad2d")
+def _pad(graph: Graph, op: Operator) -> None:
+    x, pads = op.input("X")[0], list(op.attr("paddings"))
+    mode = "constant"
+    if op.type == "pad2d":
+        if _attr(op, "data_format", "NCHW") != "NCHW" or len(pads) != 4:
+            raise _refuse(op, "only NCHW with paddings as an attribute is exported")
+        mode = {"constant": "constant", "reflect": "reflect", "edge": "edge"}[op.attr("mode")]
+        before, behind = [0, 0, pads[0], pads[2]], [0, 0, pads[1], pads[3]]
+    else:
+        before, behind = pads[::2], pads[1::2]
+    inputs = [graph.name_of(x), graph.longs([*before, *behind])]
+    graph.add("Pad", inputs + ([graph.number(op.attr("pad_value"), x)] if mode == "constant" else []), _out(graph, op), mode=mode)
+
+
+@converts("cast")
+def _cast(graph: Graph, op: Operator) -> None:
+    graph.add("Cast", [_in(graph, op, "X")], _out(graph, op), to=_type_of(graph, op.output("Out")[0]))
+
+
+# -- look-ups ----------------------------------------------------------------------------------------------------------------
+
+
+@converts("lookup_table")
+def _lookup_table(graph: Graph, op: Operator) -> None:
+    ids = graph.add("Squeeze", [_in(graph, op, "Ids"), graph.longs([-1])])
+    padding = op.attr("padding_idx")
+    if padding == -1:
+        graph.add("Gather", [_in(graph, op, "W"), ids], _out(graph, op), axis=0)
+        return
+    rows = graph.add("Gather", [_in(graph, op, "W"), ids], axis=0)
+    is_padding = graph.add("Unsqueeze", [graph.add("Equal", [ids, graph.longs([padding])]), graph.longs([-1])])
+    graph.add("Where", [is_padding, graph.number(0.0, op.input("W")[0]), rows], _out(graph, op))
+
+
+@converts("gather")
+def _gather(graph: Graph, op: Operator) -> None:
+    index = op.input("Index")[0]
+    value = graph.name_of(index)
+    if len(graph.shape(index)) == 2:
+        value = graph.add("Squeeze", [value, graph.longs([1])])
+    graph.add("Gather", [_in(graph, op, "X"), value], _out(graph, op), axis=0)
+
+
+@converts("one_hot")
+def _one_hot(graph: Graph, op: Operator) -> None:
+    ids = graph.add("Squeeze", [_in(graph, op, "X"), graph.longs([-1])])
+    graph.add("OneHot", [ids, graph.constant(op.attr("depth"), np.int64), graph.constant([0, 1], np.float32)], _out(graph, op))
+
+
+@converts("top_k")
+def _top_k(graph: Graph, op: Operator) -> None:
+    if _has(op, "K"):
+        raise _refuse(op, "k from a variable is not exported")
+    source = _in(graph, op, "X")
+    graph.nodes.append(graph.onnx.helper.make_node("TopK", [source, graph.longs([op.attr("k")])], [_out(graph, op), _out(graph, op, "Indices")], axis=-1))
+
+
+@converts("fill_constant")
+def _fill_constant(graph: Graph, op: Operator) -> None:
+    out = op.output("Out")[0]
+    value = np.full(op.attr("shape"), op.attr("value"), NUMPY_DTYPES[int(graph.var(out).dtype)])
+    graph.constants[graph.written(out)] = value
+
+
+# -- reductions ----------------------------------------------------------------------------------------------------------------
+
+
+@converts("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "mean")
+def _reduce(graph: Graph, op: Operator) -> None:
+    kind = {"reduce_sum": "ReduceSum", "reduce_mean": "ReduceMean", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd",
+            "mean": "ReduceMean"}[op.type]
+    rank = len(graph.shape(op.input("X")[0]))
+    dims = list(range(rank)) if op.type == "mean" or op.attr("reduce_all") else [int(dim) for dim in op.attr("dim")]
+    keeps = op.type != "mean" and op.attr("keep_dim")
+    axes: dict[str, Any] = {} if kind == "ReduceSum" else {"axes": dims}
+    inputs = [_in(graph, op, "X"), *([graph.longs(dims)] if kind == "ReduceSum" else [])]
+    scalar = not keeps and len(dims) == rank           # [1] here, [] there
+    reduced = graph.add(kind, inputs, None if scalar else _out(graph, op), keepdims=int(bool(keeps)), **axes)
+    if scalar:
+        graph.add("Reshape", [reduced, graph.longs([1])], _out(graph, op))
+
+
+# -- nets --------------------------------------------------------------------------------------------------------------------
+
+
+def _pads(values: Sequence[int]) -> list[int]:
+    return [*map(int, values), *map(int, values)]
+
+
+@converts("conv2d", "depthwise_conv2d", "conv3d", "conv2d_transpose")
+def _conv(graph: Graph, op: Operator) -> None:
+    inputs = [_in(graph, op, "Input"), _in(graph, op, "Filter")]
+    if _has(op, "Bias"):
+        inputs.append(_in(graph, op, "Bias"))
+    graph.add("ConvTranspose" if "transpose" in op.type else "Conv", inputs, _out(graph, op, "Output"), strides=[int(n) for n in op.attr("strides")],
+              pads=_pads(op.attr("paddings")), dilations=[int(n) for n in op.attr("dilations")], group=int(op.attr("groups") or 1))
+
+
+@converts("pool2d", "pool3d")
+def _pool(graph: Graph, op: Operator) -> None:
+    is_max, source = op.attr("pooling_type") == "max", _in(graph, op, "X")
+    sizes = [int(n) for n in op.attr("ksize")]
+    if op.attr("global_pooling") or (op.attr("adaptive") and set(sizes) == {1}):
+        graph.add("GlobalMaxPool" if is_max else "GlobalAveragePool", [source], _out(graph, op))
+        return
+    if op.attr("adaptive"):
+        raise _refuse(op, "adaptive pools of other sizes than 1 are not exported")
+    how: dict[str, Any] = {} if is_max else {"count_include_pad": int(not op.attr("exclusive"))}
+    graph.add("MaxPool" if is_max else "AveragePool", [source], _out(graph, op), kernel_shape=sizes, strides=[int(n) for n in op.attr("strides")],
+              pads=_pads(op.attr("paddings")), ceil_mode=int(bool(op.attr("ceil_mode"))), **how)
+
+
+@converts("batch_norm")
+def _batch_norm(graph: Graph, op: Operator) -> None:
+    x = op.input("X")[0]
+    inputs = [graph.name_of(x), *(_in(graph, op, slot) for slot in ("Scale", "Bias", "Mean", "Variance"))]
+    graph.add("BatchNormalization", inputs, _out(graph, op, "Y"), epsilon=float(op.attr("epsilon")))
+
+
+@converts("layer_norm")
+def _layer_norm(graph: Graph, op: Operator) -> None:
+    x, begin = op.input("X")[0], int(op.attr("begin_norm_axis"))
+    shape = graph.shape(x)
+    inner = shape[begin:]
+    if any(dim < 0 for dim in inner):
+        raise _refuse(op, "the dimensions that are normalized are not known")
+    axes = list(range(begin, len(shape)))
+    centred = graph.add("Sub", [graph.name_of(x), graph.add("ReduceMean", [graph.name_of(x)], axes=axes, keepdims=1)])
+    variance = graph.add("ReduceMean", [graph.add("Mul", [centred, centred])], axes=axes, keepdims=1)
+    value = graph.add("Div", [centred, graph.add("Sqrt", [graph.add("Add", [variance, graph.number(op.attr("epsilon"), x)])])])
+    for slot, kind in (("Scale", "Mul"), ("Bias", "Add")):
+        if _has(op, slot):
+            value = graph.add(kind, [value, graph.reshaped(_in(graph, op, slot), inner, op)])
+    graph.add("Identity", [value], _out(graph, op, "Y"))
+
+
+@converts("dropout")
+def _dropout(graph: Graph, op: Operator) -> None:
+    x = op.input("X")[0]
+    factor = 1.0 if op.attr("dropout_implementation") == "upscale_in_train" else 1.0 - op.attr("dropout_prob")
+    graph.add("Mul", [graph.name_of(x), graph.number(factor, x)], _out(graph, op))
+
+
+__all__ = ["CONVERTERS"]
