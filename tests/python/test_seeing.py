@@ -60,7 +60,7 @@ def test_top_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     assert main(["top", str(write_logs(tmp_path / "logs")), "--once"]) == 0
     out = capsys.readouterr().out
     assert "step 100  10.0 steps/s  mode sync  loss 0.0909" in out
-    row = next(line for line in out.splitlines() if line.startswith("trainer 1 *"))
+    row = next(line for line in out.splitlines() if line.strip().startswith("trainer 1 *"))
     assert "waits for servers" in row and "50%" in row
     assert main(["top", str(tmp_path / "none"), "--once"]) == 2
 
