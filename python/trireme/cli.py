@@ -197,6 +197,8 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--hostfile", type=text_of("file"), metavar="FILE", help="the same, a host in each line")
     parser.add_argument("--ssh", type=text_of("command"), metavar="COMMAND", help="how to reach other hosts, with options (default: srun "
                         "among the nodes of Slurm's allocation, else ssh)")
+    parser.add_argument("--transport", choices=["auto", "tcp", "ucx", "ofi"], default="auto", help="how messages travel between hosts: TCP, UCX (InfiniBand, RoCE) or "
+                        "libfabric (default: auto, which is shared memory on one host, and on several TCP or what Open MPI finds for a fabric)")
     parser.add_argument("--mpirun", type=text_of("program"), metavar="PATH", help="mpirun to use (default: this environment's, else the PATH's)")
 
 
@@ -326,7 +328,7 @@ def where(options: argparse.Namespace) -> Layout:
     from .launch import slurm
     from .launch.mpi import Layout
 
-    layout = Layout(0, 0, options.hosts, options.hostfile, ssh_command(options.ssh))
+    layout = Layout(0, 0, options.hosts, options.hostfile, ssh_command(options.ssh), transport=options.transport)
     given = slurm.allocation(os.environ)
     if given is None:
         return layout

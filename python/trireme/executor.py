@@ -96,6 +96,8 @@ class _Feed:
         if type(value) is not np.ndarray:
             if isinstance(value, LoDTensor):
                 return self._set_tensor(value)
+            if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+                value = np.from_dlpack(value)          # of another library, without a copy
             value = np.asarray(value, None if isinstance(value, np.ndarray) else self.dtype)
         if value.dtype != self.dtype:
             value = self._converted(value)

@@ -154,6 +154,13 @@ class _Tensor:
         lib.tr_tensor_share(shared, self._ptr)
         return view_of_owned(shared)
 
+    def __dlpack__(self, **how: Any) -> Any:
+        """The memory for another library, which shares it: ``torch.from_dlpack(tensor)``."""
+        return self.numpy().__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.numpy().__dlpack_device__()
+
     def _share(self, other: _Tensor) -> None:
         """Look at the memory of another tensor from now on."""
         lib.tr_tensor_share(self._ptr, other._ptr)

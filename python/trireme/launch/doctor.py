@@ -189,7 +189,7 @@ def diagnose(layout: Layout, *, mpirun: str | None = None, slack: float = probe.
     count = len(layout.slots()) if layout.is_remote else 1
     ranks = layout.trainers or max(2, count)
     try:
-        report = probe.run(Layout(0, ranks, layout.hosts, layout.hostfile, layout.ssh), mpirun, timeout)
+        report = probe.run(Layout(0, ranks, layout.hosts, layout.hostfile, layout.ssh, transport=layout.transport), mpirun, timeout)
     except TriremeError as error:
         print(f"\nWRONG {error}")
         return 1

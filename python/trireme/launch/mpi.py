@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from . import fabric
 from .network import network_of
 
 LIBMPI = "libmpi.so.40"
@@ -128,10 +129,16 @@ class Layout:
     ssh: str = SSH                     # with its options; or what is called alike
     standbys: int = 0                    # on each host
     replicas: int = 0                  # of each server, on another host
+    transport: str = "auto"            # of fabric.TRANSPORTS
 
     @property
     def is_remote(self) -> bool:
         return bool(self.hosts or self.hostfile)
+
+    @property
+    def way(self) -> str:
+        """Which way messages take: see fabric.py."""
+        return fabric.chosen(self.transport, self.is_remote)
 
     @property
     def all_standbys(self) -> int:
@@ -241,8 +248,7 @@ def _flags(mpi: Mpi, layout: Layout) -> list[str]:
         flags.append("--allow-run-as-root")
     # Version 5 reports deaths. Both versions let living ranks go on until they have told what happened.
     flags += ["--with-ft", "ulfm"] if mpi.major >= 5 else ["--enable-recovery"]
-    # On one host ranks talk over shared memory alone, because MPI's TCP part listens on all interfaces in any case.
-    for key, value in (("pml", "ob1"), ("btl", "self,vader" + ",tcp" * layout.is_remote), ("mpi_yield_when_idle", "1")):
+    for key, value in (*fabric.settings(layout.way), ("mpi_yield_when_idle", "1")):
         flags += ["--mca", key, value]
     if mpi.major < 5:
         flags += ["--mca", "odls_base_sigkill_timeout", "0"]

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from ..errors import InvalidArgumentError, NotFoundError
 from . import agent as agents
-from . import ends
+from . import ends, fabric
 from . import mpi as mpis
 from . import room
 from .claims import claimed
@@ -286,7 +286,7 @@ class Launch:
         counts = {"server": self.layout.servers, "trainer": self.layout.trainers, "standby": self.layout.all_standbys}
         ranks = ", ".join(f"{count} {role}" + "s" * (count > 1) for role, count in counts.items() if count)
         replicas = ", a replica of each server" if self.layout.all_replicas else ""
-        return f"{ranks}{replicas}, {self.mpi}"
+        return f"{ranks}{replicas}, {self.mpi}, {fabric.words(self.layout.way)}"
 
     # -- its life ---------------------------------------------------------------------------------------------
 

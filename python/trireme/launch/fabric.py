@@ -1,0 +1,56 @@
+"""Which way messages take between ranks: ``--transport``, as Open MPI's settings and as words for the job's first line.
+
+| ``--transport`` | |
+|---|---|
+| ``auto`` | shared memory on one host; on several TCP, or, where this host has an InfiniBand or RoCE device, what Open MPI chooses |
+| ``tcp`` | shared memory, and TCP between hosts |
+| ``ucx`` | UCX: InfiniBand, RoCE, and its own shared memory and TCP |
+| ``ofi`` | libfabric: Omni-Path, EFA, Slingshot |
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+TRANSPORTS = ("auto", "tcp", "ucx", "ofi")
+_DEVICES = Path("/sys/class/infiniband")
+
+
+def devices(root: Path = _DEVICES) -> list[str]:
+    """Return the InfiniBand and RoCE devices of this host."""
+    try:
+        return sorted(os.listdir(root))
+    except OSError:
+        return []
+
+
+def chosen(transport: str, is_remote: bool, found: list[str] | None = None) -> str:
+    """Return what ``auto`` means here: ``sm``, ``tcp`` or ``free``; another transport is itself."""
+    if transport != "auto":
+        return transport
+    if not is_remote:
+        return "sm"
+    return "free" if (devices() if found is None else found) else "tcp"
+
+
+def settings(way: str) -> list[tuple[str, str]]:
+    """Return Open MPI's parameters for a way."""
+    if way == "free":
+        return []
+    if way == "ucx":
+        return [("pml", "ucx")]
+    if way == "ofi":
+        return [("pml", "cm"), ("mtl", "ofi")]
+    # On one host ranks talk over shared memory alone, because MPI's TCP part listens on all interfaces in any case.
+    return [("pml", "ob1"), ("btl", "self,vader" + ",tcp" * (way == "tcp"))]
+
+
+def words(way: str) -> str:
+    """Say which way it is, for the job's first line."""
+    if way == "free":
+        return f"over what Open MPI takes for {', '.join(devices())}"
+    return {"sm": "over shared memory", "tcp": "over TCP", "ucx": "over UCX", "ofi": "over libfabric"}[way]
+
+
+__all__ = ["TRANSPORTS", "chosen", "devices", "settings", "words"]
