@@ -15,7 +15,7 @@ from ..framework import Program, Variable, default_main_program
 from ..io import _inference_program
 from ..optional import load
 from .onnx_graph import OPSET, Graph
-from .onnx_operators import CONVERTERS
+from .onnx_converters import CONVERTERS
 
 
 def onnx_operators() -> list[str]:
