@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import layers
 from .framework import Variable
+
+if TYPE_CHECKING:
+    from .param_attr import AttrLike
 
 
 def simple_img_conv_pool(input: Variable, num_filters: int, filter_size: Any, pool_size: Any, pool_stride: Any,
                          pool_padding: Any = 0, pool_type: str = "max", global_pooling: bool = False,
                          conv_stride: Any = 1, conv_padding: Any = 0, conv_dilation: Any = 1, conv_groups: int = 1,
-                         param_attr: Any = None, bias_attr: Any = None, act: Any = None,
+                         param_attr: AttrLike = None, bias_attr: AttrLike = None, act: Any = None,
                          use_cudnn: bool = True) -> Variable:
     """Return a convolution with its activation, then a pooling.
 
@@ -26,7 +29,7 @@ def simple_img_conv_pool(input: Variable, num_filters: int, filter_size: Any, po
 
 
 def img_conv_group(input: Variable, conv_num_filter: Sequence[int], pool_size: Any, conv_padding: Any = 1,
-                   conv_filter_size: Any = 3, conv_act: Any = None, param_attr: Any = None,
+                   conv_filter_size: Any = 3, conv_act: Any = None, param_attr: AttrLike = None,
                    conv_with_batchnorm: Any = False, conv_batchnorm_drop_rate: Any = 0.0, pool_stride: Any = 1,
                    pool_type: str = "max", use_cudnn: bool = True) -> Variable:
     """Return several convolutions, each perhaps with batch normalisation and dropout, then one pooling.
@@ -58,8 +61,8 @@ def img_conv_group(input: Variable, conv_num_filter: Sequence[int], pool_size: A
     return layers.pool2d(out, pool_size, pool_type, pool_stride)
 
 
-def sequence_conv_pool(input: Variable, num_filters: int, filter_size: int, param_attr: Any = None,
-                       act: Any = "sigmoid", pool_type: str = "max", bias_attr: Any = None) -> Variable:
+def sequence_conv_pool(input: Variable, num_filters: int, filter_size: int, param_attr: AttrLike = None,
+                       act: Any = "sigmoid", pool_type: str = "max", bias_attr: AttrLike = None) -> Variable:
     """Return a convolution over each sequence with its activation, then one row for each sequence.
 
     >>> words = fluid.layers.data("words", [8], lod_level=1)

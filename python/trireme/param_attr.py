@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .checks import finite
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+    from .initializer import Initializer
+    from .regularizer import WeightDecayRegularizer
+
+    # What a layer takes for param_attr and bias_attr; a list has one for each of several inputs.
+    AttrLike: TypeAlias = "ParamAttr | str | Initializer | WeightDecayRegularizer | bool | None | Sequence[ParamAttr | str | Initializer | bool | None]"
 
 
 class ParamAttr:

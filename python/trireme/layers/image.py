@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import VarType
 from ..framework import Variable
 from ..initializer import Constant, Normal
 from ..layer_helper import LayerHelper
+
+if TYPE_CHECKING:
+    from ..param_attr import AttrLike
 
 _AXES = {2: "[n, channels, height, width]", 3: "[n, channels, depth, height, width]"}
 
@@ -34,7 +37,7 @@ def _channels(layer: str, input: Variable, spatial: int, groups: int | None, num
 
 
 def conv3d(input: Variable, num_filters: int, filter_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-           groups: int | None = None, param_attr: Any = None, bias_attr: Any = None, use_cudnn: bool = True, act: Any = None,
+           groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None, use_cudnn: bool = True, act: Any = None,
            name: str | None = None) -> Variable:
     """Return volumes [n, c, d, h, w] convolved with ``num_filters`` filters: [n, num_filters, d', h', w'].
 
@@ -59,7 +62,7 @@ def conv3d(input: Variable, num_filters: int, filter_size: Any, stride: Any = 1,
 
 
 def _transposed(spatial: int, input: Variable, num_filters: int, output_size: Any, filter_size: Any, padding: Any, stride: Any,
-                dilation: Any, groups: int | None, param_attr: Any, bias_attr: Any, act: Any, name: str | None) -> Variable:
+                dilation: Any, groups: int | None, param_attr: AttrLike, bias_attr: AttrLike, act: Any, name: str | None) -> Variable:
     layer = f"conv{spatial}d_transpose"
     helper = LayerHelper(layer, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
     helper.check_variable(input, "input")
@@ -83,7 +86,7 @@ def _transposed(spatial: int, input: Variable, num_filters: int, output_size: An
 
 
 def conv2d_transpose(input: Variable, num_filters: int, output_size: Any = None, filter_size: Any = None, padding: Any = 0,
-                     stride: Any = 1, dilation: Any = 1, groups: int | None = None, param_attr: Any = None, bias_attr: Any = None,
+                     stride: Any = 1, dilation: Any = 1, groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None,
                      use_cudnn: bool = True, act: Any = None, name: str | None = None) -> Variable:
     """Return images [n, c, h, w] spread by ``num_filters`` filters: the gradient of a convolution's input.
 
@@ -100,7 +103,7 @@ def conv2d_transpose(input: Variable, num_filters: int, output_size: Any = None,
 
 
 def conv3d_transpose(input: Variable, num_filters: int, output_size: Any = None, filter_size: Any = None, padding: Any = 0,
-                     stride: Any = 1, dilation: Any = 1, groups: int | None = None, param_attr: Any = None, bias_attr: Any = None,
+                     stride: Any = 1, dilation: Any = 1, groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None,
                      use_cudnn: bool = True, act: Any = None, name: str | None = None) -> Variable:
     """Return volumes [n, c, d, h, w] spread by ``num_filters`` filters: `conv2d_transpose` with one more dimension.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +12,14 @@ from ..framework import Variable
 from ..initializer import NumpyArrayInitializer
 from ..layer_helper import LayerHelper
 
+if TYPE_CHECKING:
+    from ..param_attr import AttrLike
+
 SAMPLERS = {"uniform": 0, "log_uniform": 1, "custom_dist": 2}
 
 
 def nce(input: Variable, label: Variable, num_total_classes: int, sample_weight: Variable | None = None,
-        param_attr: Any = None, bias_attr: Any = None, num_neg_samples: int | None = None, name: str | None = None,
+        param_attr: AttrLike = None, bias_attr: AttrLike = None, num_neg_samples: int | None = None, name: str | None = None,
         sampler: str = "uniform", custom_dist: Sequence[float] | None = None, seed: int = 0,
         is_sparse: bool = False) -> Variable:
     """Return the cost of noise-contrastive estimation, ``[n, 1]`` (Gutmann and Hyvärinen, 2010).
@@ -61,7 +64,7 @@ def nce(input: Variable, label: Variable, num_total_classes: int, sample_weight:
     return cost / (drawn + 1)
 
 
-def hsigmoid(input: Variable, label: Variable, num_classes: int, param_attr: Any = None, bias_attr: Any = None,
+def hsigmoid(input: Variable, label: Variable, num_classes: int, param_attr: AttrLike = None, bias_attr: AttrLike = None,
              name: str | None = None, path_table: Variable | None = None, path_code: Variable | None = None,
              is_custom: bool = False, is_sparse: bool = False) -> Variable:
     """Return the cost of hierarchical sigmoid, ``[n, 1]``: classes are leaves of a binary tree (Morin and Bengio, 2005).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import VarType, convert_dtype
 from ..errors import check_whole
@@ -14,8 +14,11 @@ from ..layer_helper import LayerHelper
 from ..param_attr import ParamAttr
 from ..sparse_table import TableOptions, lookup
 
+if TYPE_CHECKING:
+    from ..param_attr import AttrLike
 
-def fc(input: Any, size: int, num_flatten_dims: int = 1, param_attr: Any = None, bias_attr: Any = None,
+
+def fc(input: Any, size: int, num_flatten_dims: int = 1, param_attr: AttrLike = None, bias_attr: AttrLike = None,
        act: Any = None, is_test: bool = False, name: str | None = None, *, with_bias: bool = True,
        activation: Any = None) -> Variable:
     """Return ``act(x @ w + b)``: fully connected, ``w: [features, size]``, ``b: [size]``.
@@ -57,7 +60,7 @@ fc_layer = fc
 
 
 def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_distributed: bool = False,
-              padding_idx: int | None = None, param_attr: Any = None, dtype: Any = "float32", *,
+              padding_idx: int | None = None, param_attr: AttrLike = None, dtype: Any = "float32", *,
               row_dtype: Any = "float32", entry_count: int = 0, entry_probability: float = 1.0, max_age: int = 0,
               keep_count: int = 0, max_rows: int = 0) -> Variable:
     """Return the rows of a table ``size = [rows, width]`` that the int64 ids ``input [..., 1]`` name.
@@ -116,7 +119,7 @@ def _pair(value: Any, what: str) -> list[int]:
 
 
 def conv2d(input: Variable, num_filters: int, filter_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-           groups: int | None = None, param_attr: Any = None, bias_attr: Any = None, use_cudnn: bool = True,
+           groups: int | None = None, param_attr: AttrLike = None, bias_attr: AttrLike = None, use_cudnn: bool = True,
            act: Any = None, name: str | None = None) -> Variable:
     """Return images [n, c, h, w] convolved with ``num_filters`` filters: [n, num_filters, h', w'].
 
@@ -170,7 +173,7 @@ def _wide(dtype: Any) -> Any:
 
 
 def batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum: float = 0.9, epsilon: float = 1e-5,
-               param_attr: Any = None, bias_attr: Any = None, data_layout: str = "NCHW", in_place: bool = False,
+               param_attr: AttrLike = None, bias_attr: AttrLike = None, data_layout: str = "NCHW", in_place: bool = False,
                name: str | None = None, moving_mean_name: str | None = None, moving_variance_name: str | None = None,
                do_model_average_for_mean_and_var: bool = False, fuse_with_relu: bool = False,
                use_global_stats: bool = False) -> Variable:
@@ -212,7 +215,7 @@ def batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum
 
 
 def layer_norm(input: Variable, scale: bool = True, shift: bool = True, begin_norm_axis: int = 1,
-               epsilon: float = 1e-5, param_attr: Any = None, bias_attr: Any = None, act: Any = None,
+               epsilon: float = 1e-5, param_attr: AttrLike = None, bias_attr: AttrLike = None, act: Any = None,
                name: str | None = None) -> Variable:
     """Return each sample with mean 0 and variance 1 over its dimensions from ``begin_norm_axis`` on.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 from ..dtypes import convert_dtype
 from ..framework import Variable
@@ -16,7 +16,13 @@ activations: set[str] = {"softmax"}
 _RENAMED = {"lambda": "alpha"}
 
 
-def _unary(type: str, formula: str, **attrs: float) -> Callable[..., Variable]:
+class Unary(Protocol):
+    """The layer of an operator on each element: the variable, then the operator's numbers in order or by name."""
+
+    def __call__(self, x: Variable, *args: float | str | None, name: str | None = None, **options: float) -> Variable: ...
+
+
+def _unary(type: str, formula: str, **attrs: float) -> Unary:
     """Return the layer of an operator with these attributes and their defaults."""
     names = list(attrs)
     activations.add(type)
@@ -43,7 +49,7 @@ def _unary(type: str, formula: str, **attrs: float) -> Callable[..., Variable]:
                      f"    Any shape; the output has the shape and type of ``x``.\n\n"
                      f"    >>> fluid.layers.{type}(fluid.layers.data(\"x\", [4]))\n"
                      f"    Variable('{type}_0.tmp_0', float32[?, 4])\n    ")
-    return layer
+    return cast(Unary, layer)
 
 
 abs = _unary("abs", "|x|")

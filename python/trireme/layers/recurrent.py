@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..framework import Variable
 from ..layer_helper import LayerHelper
 from .nn import fc
 from .tensor import concat
+
+if TYPE_CHECKING:
+    from ..param_attr import AttrLike
 
 
 def _outputs(helper: LayerHelper, dtype: Any, count: int) -> list[Variable]:
@@ -25,7 +28,7 @@ def _check_width(layer: str, input: Variable, size: int, times: int) -> None:
                          f"with fc first); got {input!r}")
 
 
-def _check_bias(layer: str, bias_attr: Any) -> None:
+def _check_bias(layer: str, bias_attr: AttrLike) -> None:
     if bias_attr is False:
         raise ValueError(f"{layer}: bias_attr must not be False: the operator needs its bias")
 
@@ -39,8 +42,8 @@ def _first_states(h_0: Variable | None, c_0: Variable | None) -> dict[str, list[
     return states
 
 
-def dynamic_lstm(input: Variable, size: int, h_0: Variable | None = None, c_0: Variable | None = None, param_attr: Any = None,
-                 bias_attr: Any = None, use_peepholes: bool = True, is_reverse: bool = False,
+def dynamic_lstm(input: Variable, size: int, h_0: Variable | None = None, c_0: Variable | None = None, param_attr: AttrLike = None,
+                 bias_attr: AttrLike = None, use_peepholes: bool = True, is_reverse: bool = False,
                  gate_activation: str = "sigmoid", cell_activation: str = "tanh", candidate_activation: str = "tanh",
                  dtype: Any = "float32", name: str | None = None) -> tuple[Variable, Variable]:
     """Return the hidden states and the cells of long short-term memory over sequences ``[rows, size]``.
@@ -70,7 +73,7 @@ def dynamic_lstm(input: Variable, size: int, h_0: Variable | None = None, c_0: V
     return hidden, cell
 
 
-def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: Any = None, bias_attr: Any = None,
+def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: AttrLike = None, bias_attr: AttrLike = None,
                   use_peepholes: bool = True, is_reverse: bool = False, gate_activation: str = "sigmoid",
                   cell_activation: str = "tanh", candidate_activation: str = "tanh", proj_activation: str = "tanh",
                   dtype: Any = "float32", name: str | None = None, h_0: Variable | None = None, c_0: Variable | None = None,
@@ -107,7 +110,7 @@ def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: Any = 
     return out, cell
 
 
-def dynamic_gru(input: Variable, size: int, param_attr: Any = None, bias_attr: Any = None, is_reverse: bool = False,
+def dynamic_gru(input: Variable, size: int, param_attr: AttrLike = None, bias_attr: AttrLike = None, is_reverse: bool = False,
                 gate_activation: str = "sigmoid", candidate_activation: str = "tanh", h_0: Variable | None = None,
                 origin_mode: bool = False) -> Variable:
     """Return the hidden states of gated recurrent units over sequences ``[rows, 3 * size]``.
@@ -141,7 +144,7 @@ def _unit_activation(name: str) -> int:
     return _UNIT_ACTIVATIONS[name]
 
 
-def gru_unit(input: Variable, hidden: Variable, size: int, param_attr: Any = None, bias_attr: Any = None,
+def gru_unit(input: Variable, hidden: Variable, size: int, param_attr: AttrLike = None, bias_attr: AttrLike = None,
              activation: str = "tanh", gate_activation: str = "sigmoid",
              origin_mode: bool = False) -> tuple[Variable, Variable, Variable]:
     """Return one step of gated recurrent units: the next hidden state, the reset one before it, and the gates.
@@ -170,7 +173,7 @@ def gru_unit(input: Variable, hidden: Variable, size: int, param_attr: Any = Non
 
 
 def lstm_unit(x_t: Variable, hidden_t_prev: Variable, cell_t_prev: Variable, forget_bias: float = 0.0,
-              param_attr: Any = None, bias_attr: Any = None, name: str | None = None) -> tuple[Variable, Variable]:
+              param_attr: AttrLike = None, bias_attr: AttrLike = None, name: str | None = None) -> tuple[Variable, Variable]:
     """Return the hidden state and the cell after one step of long short-term memory, projection of ``x_t`` included.
 
     >>> x, hidden, cell = (fluid.layers.data(name, [size]) for name, size in (("x", 8), ("hidden", 16), ("cell", 16)))

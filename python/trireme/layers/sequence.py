@@ -8,11 +8,14 @@ on the last one, whose sequences are rows, and keep those above it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import VarType, convert_dtype
 from ..framework import Variable
 from ..layer_helper import LayerHelper
+
+if TYPE_CHECKING:
+    from ..param_attr import AttrLike
 
 _POOLS = ("average", "sum", "sqrt", "max", "last", "first")
 
@@ -64,7 +67,7 @@ def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None 
 
 
 def sequence_conv(input: Variable, num_filters: int, filter_size: int = 3, filter_stride: int = 1, padding: Any = True,
-                  padding_start: int | None = None, bias_attr: Any = None, param_attr: Any = None, act: Any = None,
+                  padding_start: int | None = None, bias_attr: AttrLike = None, param_attr: AttrLike = None, act: Any = None,
                   name: str | None = None) -> Variable:
     """Return each row's window of ``filter_size`` rows times a matrix ``[filter_size * width, num_filters]``.
 
@@ -86,7 +89,7 @@ def sequence_conv(input: Variable, num_filters: int, filter_size: int = 3, filte
     return helper.append_activation(helper.append_bias_op(out))
 
 
-def row_conv(input: Variable, future_context_size: int, param_attr: Any = None, act: Any = None) -> Variable:
+def row_conv(input: Variable, future_context_size: int, param_attr: AttrLike = None, act: Any = None) -> Variable:
     """Return each row mixed with those that follow it: ``sum of x[t + i] * w[i]`` for ``0 <= i <= future_context_size``.
 
     >>> fluid.layers.row_conv(fluid.layers.data("x", [8], lod_level=1), future_context_size=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import VarType
 from ..framework import Variable
@@ -10,8 +10,11 @@ from ..layer_helper import LayerHelper
 from ..param_attr import ParamAttr
 from .nn import topk
 
+if TYPE_CHECKING:
+    from ..param_attr import AttrLike
 
-def linear_chain_crf(input: Variable, label: Variable, param_attr: Any = None) -> Variable:
+
+def linear_chain_crf(input: Variable, label: Variable, param_attr: AttrLike = None) -> Variable:
     """Return minus the log of each sequence's probability under a conditional random field: ``[sequences, 1]``.
 
     ``input`` is ``[rows, tags]``, a score of each tag for each row; ``label`` is ``[rows, 1]`` of int64. The parameter,
@@ -35,7 +38,7 @@ def linear_chain_crf(input: Variable, label: Variable, param_attr: Any = None) -
     return cost
 
 
-def crf_decoding(input: Variable, param_attr: Any, label: Variable | None = None) -> Variable:
+def crf_decoding(input: Variable, param_attr: AttrLike, label: Variable | None = None) -> Variable:
     """Return the likeliest tags of each row, ``[rows, 1]``; with ``label``, 1 where these are right and 0 where not.
 
     ``param_attr`` names the parameter that ``linear_chain_crf`` made.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import layers, unique_name
 from ...dtypes import VarType
 from ...framework import Variable, default_main_program
 from .state_cell import InitState, StateCell
+
+if TYPE_CHECKING:
+    from ...param_attr import AttrLike
 
 
 class TrainingDecoder:
@@ -82,8 +85,8 @@ class BeamSearchDecoder:
 
     def __init__(self, state_cell: StateCell, init_ids: Variable, init_scores: Variable, target_dict_dim: int, word_dim: int,
                  input_var_dict: dict[str, Variable] | None = None, topk_size: int = 50, sparse_emb: bool = True, max_len: int = 100,
-                 beam_size: int = 1, end_id: int = 1, name: str | None = None, *, embedding_attr: Any = None, score_attr: Any = None,
-                 score_bias_attr: Any = None) -> None:
+                 beam_size: int = 1, end_id: int = 1, name: str | None = None, *, embedding_attr: AttrLike = None, score_attr: AttrLike = None,
+                 score_bias_attr: AttrLike = None) -> None:
         self._outside = default_main_program().current_block()
         self._counter = layers.fill_constant([1], "int64", 0)
         self._first = layers.fill_constant([1], "int64", 0)
