@@ -124,6 +124,28 @@ class MSRAInitializer(Initializer):
         return _random(block, var, "gaussian_random", self._seed, mean=0.0, std=math.sqrt(2.0 / fan_in))
 
 
+class BilinearInitializer(Initializer):
+    """The filters of a transposed convolution that makes images larger by bilinear interpolation.
+
+    For weights [..., k, k]: with ``f = ceil(k / 2)`` and ``c = (2 f - 1 - f mod 2) / (2 f)`` element (y, x) is
+    ``(1 - |x / f - c|) (1 - |y / f - c|)``. A factor f wants ``k = 2 f - f mod 2``, stride f and padding ``ceil((f - 1) / 2)``.
+
+    >>> image = fluid.layers.data("image", [3, 8, 8])
+    >>> w = fluid.ParamAttr(initializer=fluid.initializer.Bilinear(), learning_rate=0.0)
+    >>> fluid.layers.conv2d_transpose(image, 3, filter_size=4, stride=2, padding=1, groups=3, param_attr=w, bias_attr=False).shape
+    (None, 3, 16, 16)
+    """
+
+    def __call__(self, var: Variable, block: Block) -> Operator:
+        shape = list(var.desc.shape())
+        if len(shape) != 4 or shape[2] != shape[3]:
+            raise ValueError(f"Bilinear: {var.name} must be [.., .., k, k], got {shape}")
+        factor = math.ceil(shape[3] / 2)
+        centre = (2 * factor - 1 - factor % 2) / (2 * factor)
+        line = 1 - np.abs(np.arange(shape[3]) / factor - centre)
+        return NumpyArrayInitializer(np.broadcast_to(line[:, None] * line, shape).astype(np.float32))(var, block)
+
+
 class NumpyArrayInitializer(Initializer):
     """The values of an array.
 
@@ -157,7 +179,8 @@ Normal = NormalInitializer
 TruncatedNormal = TruncatedNormalInitializer
 Xavier = XavierInitializer
 MSRA = MSRAInitializer
+Bilinear = BilinearInitializer
 
 __all__ = ["Initializer", "Constant", "Uniform", "Normal", "TruncatedNormal", "Xavier", "MSRA",
            "ConstantInitializer", "UniformInitializer", "NormalInitializer", "TruncatedNormalInitializer",
-           "XavierInitializer", "MSRAInitializer", "NumpyArrayInitializer"]
+           "XavierInitializer", "MSRAInitializer", "Bilinear", "BilinearInitializer", "NumpyArrayInitializer"]

@@ -111,4 +111,52 @@ def scaled_dot_product_attention(queries: Variable, keys: Variable, values: Vari
     return layers.reshape(layers.transpose(out, [0, 2, 1, 3]), [0, 0, values.shape[-1]])
 
 
-__all__ = ["simple_img_conv_pool", "img_conv_group", "sequence_conv_pool", "glu", "scaled_dot_product_attention"]
+def squeeze_excite(input: Variable, reduction: int = 16, name: str | None = None) -> Variable:
+    """Return images [n, c, h, w] whose channels are weighed by what the whole image has in them. (Hu et al., 2018)
+
+    The means of the channels go through a layer of ``c / reduction`` (at least 1) with relu and one of c with sigmoid.
+
+    >>> fluid.nets.squeeze_excite(fluid.layers.data("image", [32, 8, 8]), reduction=4).shape
+    (None, 32, 8, 8)
+    """
+    channels = input.shape[1]
+    if channels is None or reduction < 1:
+        raise ValueError(f"squeeze_excite: the channels of {input!r} must be known, and reduction at least 1; got {reduction!r}")
+
+    def attrs(part: str) -> dict[str, Any]:
+        return {} if name is None else {"param_attr": f"{name}.{part}.w", "bias_attr": f"{name}.{part}.b"}
+
+    means = layers.pool2d(input, pool_type="avg", global_pooling=True)
+    inner = layers.fc(means, max(channels // reduction, 1), act="relu", **attrs("squeeze"))
+    return layers.elementwise_mul(input, layers.fc(inner, channels, act="sigmoid", **attrs("excite")), axis=0)
+
+
+def residual_block(input: Variable, num_filters: int, stride: int = 1, bottleneck: bool = False, squeeze_reduction: int = 0,
+                   act: str = "relu", is_test: bool = False) -> Variable:
+    """Return a block of a residual network for images [n, c, h, w]: convolutions with batch normalization, plus their input.
+
+    Two convolutions of 3 x 3, or with ``bottleneck`` 1 x 1, 3 x 3 and 1 x 1, the last with 4 times as many filters. The input goes through
+    a convolution of 1 x 1 where its channels or its size differ from the result's. ``squeeze_reduction`` above 0 puts
+    `squeeze_excite` before the sum. (He et al., 2016)
+
+    >>> fluid.nets.residual_block(fluid.layers.data("image", [16, 8, 8]), 32, stride=2).shape
+    (None, 32, 4, 4)
+    """
+    def normalized(x: Variable, filters: int, size: int, step: int, act: str | None) -> Variable:
+        x = layers.conv2d(x, filters, size, step, (size - 1) // 2, bias_attr=False)
+        return layers.batch_norm(x, act=act, is_test=is_test)
+
+    if bottleneck:
+        x = normalized(normalized(input, num_filters, 1, 1, act), num_filters, 3, stride, act)
+        x = normalized(x, 4 * num_filters, 1, 1, None)
+    else:
+        x = normalized(normalized(input, num_filters, 3, stride, act), num_filters, 3, 1, None)
+    if squeeze_reduction:
+        x = squeeze_excite(x, squeeze_reduction)
+    if stride != 1 or input.shape[1] != x.shape[1]:
+        input = normalized(input, x.shape[1], 1, stride, None)
+    return layers.elementwise_add(input, x, act=act)
+
+
+__all__ = ["simple_img_conv_pool", "img_conv_group", "sequence_conv_pool", "glu", "scaled_dot_product_attention", "squeeze_excite",
+           "residual_block"]

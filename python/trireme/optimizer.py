@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import unique_name
+from .averages import ExponentialMovingAverage, ModelAverage
 from .backward import append_backward
 from .checks import finite
 from .clip import BaseGradientClipAttr, append_gradient_clip_ops
@@ -426,6 +427,31 @@ class FtrlOptimizer(Optimizer):
             outputs={"ParamOut": param, "SquaredAccumOut": squared, "LinearAccumOut": linear}, attrs=self._attrs)
 
 
+class LambOptimizer(AdamOptimizer):
+    """Adam whose step, with ``lamb_weight_decay * w`` in it, is scaled by ``|w| / |step|`` for each parameter, for large batches.
+
+    ``exclude_from_weight_decay_fn`` takes a parameter and says whether it does not decay. In a sparse table each row has a step of its
+    own. From You and others, "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020.
+    """
+
+    type = "lamb"
+
+    def __init__(self, learning_rate: Any = 0.001, lamb_weight_decay: float = 0.01, beta1: float = 0.9, beta2: float = 0.999,
+                 epsilon: float = 1e-6, regularization: Any = None, exclude_from_weight_decay_fn: Any = None, name: str | None = None,
+                 **options: Any) -> None:
+        super().__init__(learning_rate, beta1, beta2, epsilon, regularization, name, **options)
+        self._weight_decay = self._number("lamb_weight_decay", lamb_weight_decay, at_least=0)
+        self._excludes = exclude_from_weight_decay_fn
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Parameter, Variable]) -> Operator:
+        param = param_and_grad[0]
+        powers = {"Beta1Pow": self._get_accumulator("beta1_pow_acc", param), "Beta2Pow": self._get_accumulator("beta2_pow_acc", param)}
+        decay = 0.0 if self._excludes is not None and self._excludes(param) else self._weight_decay
+        return self._append(block, param_and_grad, {"Moment1": "moment1", "Moment2": "moment2"},
+                            {"beta1": self._beta1, "beta2": self._beta2, "epsilon": self._epsilon, "weight_decay": decay,
+                             "per_row": is_tile(param)}, powers)
+
+
 SGD = SGDOptimizer
 Momentum = MomentumOptimizer
 LarsMomentum = LarsMomentumOptimizer
@@ -436,8 +462,9 @@ Adamax = AdamaxOptimizer
 Adadelta = AdadeltaOptimizer
 RMSProp = RMSPropOptimizer
 Ftrl = FtrlOptimizer
+Lamb = LambOptimizer
 
 __all__ = ["Optimizer", "SGD", "Momentum", "LarsMomentum", "Adagrad", "DecayedAdagrad", "Adam", "Adamax", "Adadelta",
            "RMSProp", "Ftrl", "SGDOptimizer", "MomentumOptimizer", "LarsMomentumOptimizer", "AdagradOptimizer",
            "DecayedAdagradOptimizer", "AdamOptimizer", "AdamaxOptimizer", "AdadeltaOptimizer", "RMSPropOptimizer",
-           "FtrlOptimizer"]
+           "FtrlOptimizer", "Lamb", "LambOptimizer", "ExponentialMovingAverage", "ModelAverage"]

@@ -282,6 +282,76 @@ static void lars_reference(op_values *v)
 
 TEST(lars_momentum_matches_reference) { EACH_OF(c, lars_cases) check_forward("lars_momentum", c, lars_reference, 2e-6); }
 
+/* -- lamb: Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow ------------------------------------------------ */
+
+static const op_case lamb_cases[] = {
+    {"dense", {PARAM, DENSE, NUMBER(0.25), PARAM, POSITIVE, NUMBER(0.5), NUMBER(0.75)}},
+    {"own coefficients", {PARAM, DENSE, NUMBER(0.25), PARAM, POSITIVE, NUMBER(0.5), NUMBER(0.75)},
+     {FLOAT_ATTR("weight_decay", 0.25), FLOAT_ATTR("beta1", 0.5), FLOAT_ATTR("beta2", 0.75), FLOAT_ATTR("epsilon", 0.125)}},
+    {"rows", {PARAM, SPARSE, NUMBER(0.25), PARAM, POSITIVE, NUMBER(0.5), NUMBER(0.75)}},
+    {"each row for itself", {PARAM, DENSE, NUMBER(0.25), PARAM, POSITIVE, NUMBER(0.5), NUMBER(0.75)}, {BOOL_ATTR("per_row", 1)}},
+    {"a parameter of zeros", {VALUES(LIST(0, 0), 2), DIMS(2), NUMBER(0.25), DIMS(2), STATE(0.1, 1, 2), NUMBER(0.5), NUMBER(0.75)}},
+};
+
+static void lamb_reference(op_values *v)
+{
+    const double  beta1 = attr(v, "beta1", 0.9), beta2 = attr(v, "beta2", 0.999);
+    const int64_t n = attr(v, "per_row", 0) != 0 ? v->in[0].dims[1] : v->in[0].count;
+    double        step[64];
+
+    EACH_ELEMENT(i, g, 1) {
+        v->out[1].data[i] = beta1 * v->in[3].data[i] + (1 - beta1) * g;
+        v->out[2].data[i] = beta2 * v->in[4].data[i] + (1 - beta2) * g * g;
+        step[i] = v->out[1].data[i] / (1 - v->in[5].data[0]) / (sqrt(v->out[2].data[i] / (1 - v->in[6].data[0])) + attr(v, "epsilon", 1e-6)) +
+                  attr(v, "weight_decay", 0.01) * v->in[0].data[i];
+    }
+    for (int64_t i = 0; i < v->in[0].count; i++) {
+        const double p = norm(v->in[0].data + i / n * n, n), s = norm(step + i / n * n, n);
+        v->out[0].data[i] = v->in[0].data[i] - v->in[2].data[0] * (p > 0 && s > 0 ? p / s : 1) * step[i];
+    }
+}
+
+TEST(lamb_matches_reference) { EACH_OF(c, lamb_cases) check_forward("lamb", c, lamb_reference, 4e-6); }
+
+/* -- average_accumulates: param, three sums, three numbers -------------------------------------------------------------------- */
+
+#define COUNT(x)  {SIZE(1), .values = LIST(x), .is_typed = true, .dtype = TR_INT64}
+#define WINDOW(a, b) {LONG_ATTR("min_average_window", a), LONG_ATTR("max_average_window", b), FLOAT_ATTR("average_window", 0.5)}
+
+static const op_case average_cases[] = {
+    {"one more", {PARAM, PARAM, PARAM, PARAM, COUNT(2), COUNT(4), COUNT(9)}, WINDOW(4, 20)},
+    {"a full window", {PARAM, PARAM, PARAM, PARAM, COUNT(5), COUNT(4), COUNT(9)}, WINDOW(4, 20)},
+    {"the longest window", {PARAM, PARAM, PARAM, PARAM, COUNT(7), COUNT(4), COUNT(99)}, WINDOW(4, 8)},
+    {"many values", {PARAM, PARAM, PARAM, PARAM, COUNT(2), COUNT(4), COUNT(16383)}, WINDOW(4, 20)},
+};
+
+static void average_reference(op_values *v)
+{
+    const double updates = v->in[6].data[0] + 1, count = v->in[4].data[0] + 1;
+    const bool   is_long = updates == 16384;
+    const bool   is_full = count >= op_case_number(v->c, "min_average_window", 0) &&
+                         count >= fmin(op_case_number(v->c, "max_average_window", 0), updates / 2);
+
+    for (int64_t i = 0; i < v->in[0].count; i++) {
+        const double first = v->in[0].data[i] + v->in[1].data[i], both = first + v->in[2].data[i];
+        v->out[0].data[i] = is_full || is_long ? 0 : first;
+        v->out[1].data[i] = is_full ? 0 : is_long ? both : v->in[2].data[i];
+        v->out[2].data[i] = is_full ? both : v->in[3].data[i];
+    }
+    v->out[3].data[0] = is_full ? 0 : count;
+    v->out[4].data[0] = is_full ? count : v->in[5].data[0];
+    v->out[5].data[0] = updates;
+}
+
+TEST(averages_match_reference) { EACH_OF(c, average_cases) check_forward("average_accumulates", c, average_reference, 1e-6); }
+
+TEST(wrong_windows_are_explained)
+{
+    EXPECT_FAIL(TR_ERANGE, "above max_average_window", infer_shapes("average_accumulates", {PARAM, PARAM, PARAM, PARAM, COUNT(0), COUNT(0), COUNT(0)},
+                                                                    WINDOW(9, 8)));
+    EXPECT_FAIL(TR_EDTYPE, "in_num_updates", infer_shapes("average_accumulates", {PARAM, PARAM, PARAM, PARAM, COUNT(0), COUNT(0), NUMBER(0)}, WINDOW(1, 8)));
+}
+
 /* -- proximal_gd: Param, Grad, LearningRate; proximal_adagrad: Param, Moment, Grad, LearningRate ------------------------------ */
 
 static const op_case proximal_gd_cases[] = {
@@ -383,6 +453,9 @@ int main(void)
         cmocka_unit_test(rmsprop_matches_reference),
         cmocka_unit_test(ftrl_matches_reference),
         cmocka_unit_test(lars_momentum_matches_reference),
+        cmocka_unit_test(lamb_matches_reference),
+        cmocka_unit_test(averages_match_reference),
+        cmocka_unit_test(wrong_windows_are_explained),
         cmocka_unit_test(proximal_gd_matches_reference),
         cmocka_unit_test(proximal_adagrad_matches_reference),
         cmocka_unit_test(sweep_over_a_large_table_meets_every_row),

@@ -103,6 +103,19 @@ def lars_momentum(p, g, rows, t):
     p.w -= v
 
 
+def lamb(p, g, rows, t):
+    m, v = p.slot("m"), p.slot("v")
+    m[:] = 0.9 * m + 0.1 * g
+    v[:] = 0.999 * v + 0.001 * g * g
+    step = m / (1 - 0.9 ** t) / (np.sqrt(v / (1 - 0.999 ** t)) + 1e-6) + 0.01 * p.w
+    p.w -= RATE * np.linalg.norm(p.w) / np.linalg.norm(step) * step
+
+
+def adam_w(p, g, rows, t):
+    p.w *= 1 - 0.02
+    adam(p, g, rows, t)
+
+
 DENSE = {
     "sgd": (lambda: fluid.optimizer.SGD(RATE), sgd),
     "momentum": (lambda: fluid.optimizer.Momentum(RATE, 0.9), momentum),
@@ -116,6 +129,8 @@ DENSE = {
     "centered_rmsprop": (lambda: fluid.optimizer.RMSProp(RATE, momentum=0.3, centered=True), centered_rmsprop),
     "ftrl": (lambda: fluid.optimizer.Ftrl(RATE, l1=0.01, l2=0.02), ftrl),
     "lars_momentum": (lambda: fluid.optimizer.LarsMomentum(RATE, 0.9), lars_momentum),
+    "lamb": (lambda: fluid.optimizer.Lamb(RATE), lamb),
+    "adam_w": (lambda: fluid.contrib.extend_with_decoupled_weight_decay(fluid.optimizer.Adam)(weight_decay=0.02, learning_rate=RATE), adam_w),
 }
 SPARSE = {
     "sgd": DENSE["sgd"],
@@ -125,6 +140,7 @@ SPARSE = {
     "momentum": DENSE["momentum"],
     "rmsprop": DENSE["rmsprop"],
     "ftrl": DENSE["ftrl"],
+    "lamb": DENSE["lamb"],
 }
 
 

@@ -88,6 +88,21 @@ def scattered(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
     return squared(layers.mul(x, layers.scatter(w, layers.assign(np.array([3, 0], "int32")), rows)) ** 2.0, y)
 
 
+def attended(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
+    rows, memory = (layers.reshape(scores(name + end, x, 24), [-1, 3, 8]) for end in ("", ".memory"))
+    memory = layers.transformer_encoder_layer(memory, 2, 8, dropout_rate=0.0, name=f"{name}.encoder")
+    out = layers.transformer_decoder_layer(rows, memory, 2, 8, dropout_rate=0.0, normalize_before=True, name=f"{name}.decoder")
+    return squared(layers.tanh(layers.learned_position_encoding(out, 4, name=f"{name}.places"))[:, :, 1:] ** 2.0, y)
+
+
+def both_ways(name: str, x: Variable, y: Variable, label: Variable) -> Variable:
+    rows = layers.transpose(layers.reshape(scores(name, x, 12), [-1, 3, 4]), [1, 0, 2])
+    state = layers.unsqueeze(layers.fill_constant_batch_size_like(x, [-1, 2], "float32", 0.0), [0])
+    state = layers.concat([state] * 4, axis=0)
+    out, _, _ = layers.lstm(rows, state, state, 3, hidden_size=2, num_layers=2, is_bidirec=True, name=f"{name}.rnn")
+    return squared(layers.transpose(out, [1, 0, 2]), y)
+
+
 NETS: dict[str, Net] = {
     "hinge_loss": lambda name, x, y, label: fluid.operator.hinge_loss(score(name, x), rounded(y)),
     "modified_huber_loss": lambda name, x, y, label: fluid.operator.modified_huber_loss(score(name, x), rounded(y)),
@@ -122,6 +137,9 @@ NETS: dict[str, Net] = {
     "multiplex": lambda name, x, y, label: squared(layers.multiplex(
         [score(name, x), other(name, x)], layers.cast(label > layers.fill_constant([1], "int64", 2), "int32")), y),
     "scatter": scattered,
+    "transformer": attended,
+    "lstm": both_ways,
+    "squeeze_excite": lambda name, x, y, label: squared(fluid.nets.squeeze_excite(image(name, x), 2, name=f"{name}.se"), y),
     "dice_loss": lambda name, x, y, label: layers.dice_loss(scores(name, x, 5, "softmax"), label),
 }
 

@@ -18,7 +18,7 @@ import numpy as np
 import trireme as fluid
 from trireme import layers
 from trireme.clip import GradientClipByGlobalNorm, GradientClipByNorm, GradientClipByValue
-from trireme.optimizer import (SGD, Adadelta, Adagrad, Adam, Adamax, DecayedAdagrad, Ftrl, LarsMomentum, Momentum, Optimizer,
+from trireme.optimizer import (SGD, Adadelta, Adagrad, Adam, Adamax, DecayedAdagrad, Ftrl, Lamb, LarsMomentum, Momentum, Optimizer,
                                RMSProp)
 from trireme.regularizer import L1Decay, L2Decay
 
@@ -48,6 +48,7 @@ OPTIMIZERS = {
     "rmsprop": Way(lambda: RMSProp(0.02, momentum=0.3)),
     "centered_rmsprop": Way(lambda: RMSProp(0.02, momentum=0.3, centered=True)),
     "ftrl": Way(lambda: Ftrl(0.1, l1=0.01, l2=0.02)),
+    "lamb": Way(lambda: Lamb(0.05)),
 }
 SCHEDULES = {
     "exponential": Way(lambda: SGD(layers.exponential_decay(0.3, 3, 0.7))),
@@ -62,6 +63,7 @@ SCHEDULES = {
     "warm-up": Way(lambda: SGD(layers.linear_lr_warmup(layers.exponential_decay(0.3, 4, 0.7), 4, 0.0, 0.2))),
 }
 LIMITS = {
+    "decoupled": Way(lambda: fluid.contrib.extend_with_decoupled_weight_decay(Adam)(weight_decay=0.02, learning_rate=0.05)),
     "l1": Way(lambda: SGD(0.2, regularization=L1Decay(0.02))),
     "l2": Way(lambda: Adam(0.05, regularization=L2Decay(0.05))),
     "own l1 before l2": Way(lambda: Momentum(0.05, 0.9, regularization=L2Decay(5.0)), L1Decay(0.02)),
