@@ -42,7 +42,7 @@ if TYPE_CHECKING:
                             default_startup_program, in_dygraph_mode, name_scope, program_guard)
     from .initializer import NumpyArrayInitializer
     from .parallel_executor import ParallelExecutor
-    from .param_attr import ParamAttr
+    from .param_attr import ParamAttr, WeightNormParamAttr
     from .places import CUDAPinnedPlace, CUDAPlace, cuda_pinned_places, cuda_places, is_compiled_with_cuda
     from .precision import get_matmul_precision, get_winograd, set_matmul_precision, set_winograd
     from .progress import Progress
@@ -70,7 +70,7 @@ __getattr__, __dir__ = load_later(__name__, {
                   "default_startup_program", "in_dygraph_mode", "name_scope", "program_guard"),
     "initializer": ("NumpyArrayInitializer",),
     "parallel_executor": ("ParallelExecutor",),
-    "param_attr": ("ParamAttr",),
+    "param_attr": ("ParamAttr", "WeightNormParamAttr"),
     "places": ("CUDAPinnedPlace", "CUDAPlace", "cuda_pinned_places", "cuda_places", "is_compiled_with_cuda"),
     "precision": ("get_matmul_precision", "get_winograd", "set_matmul_precision", "set_winograd"),
     "progress": ("Progress",),

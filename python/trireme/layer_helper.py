@@ -9,7 +9,7 @@ from . import unique_name
 from .dtypes import VarType, convert_dtype
 from .framework import (Operator, Parameter, Program, Variable, default_main_program, default_startup_program)
 from .initializer import Constant, Initializer, Xavier
-from .param_attr import ParamAttr
+from .param_attr import ParamAttr, WeightNormParamAttr
 from .suggest import did_you_mean
 
 
@@ -149,12 +149,33 @@ class LayerHelper:
         if attr.name is None:
             attr.name = unique_name.generate(f"{self.name}.{'b' if is_bias else 'w'}")
         shape = [int(dim) if dim is not None else -1 for dim in shape]
+        if isinstance(attr, WeightNormParamAttr):
+            return self._create_normed_weight(attr, shape, dtype)
         startup = self.startup_program.global_block()
         if not isinstance(startup._vars.get(attr.name), Parameter):
             startup.create_parameter(shape=shape, dtype=dtype, **attr._to_kwargs(with_initializer=True))
         return self.main_program.global_block().create_parameter(
             shape=shape, dtype=dtype, stop_gradient=stop_gradient, initialize_attrs=attr.initializer,
             **attr._to_kwargs())
+
+    def _create_normed_weight(self, attr: WeightNormParamAttr, shape: Sequence[int], dtype: Any) -> Variable:
+        """Create the two parameters of `WeightNormParamAttr`, and return the weight that operators make of them."""
+        if attr.dim is not None and not -len(shape) <= attr.dim < len(shape):
+            raise ValueError(f"{self.layer_type}: WeightNormParamAttr has dim {attr.dim}, but the weight is {list(shape)}")
+        dim = None if attr.dim is None else attr.dim % len(shape)
+
+        def parameter(end: str, shape: Sequence[int], initializer: Initializer) -> Any:
+            own = ParamAttr._copy(attr)
+            own.__class__ = ParamAttr
+            own.name, own.initializer = f"{attr.name}.{end}", initializer
+            return self.create_parameter(own, shape, dtype)
+
+        v = parameter("v", shape, attr.initializer)
+        g = parameter("g", [1] if dim is None else [shape[dim]], _LengthOf(v.name, dim))
+        length = self.create_variable_for_type_inference(dtype)
+        _append_length(self.main_program.current_block(), v, length, dim)
+        ratio = self.append("elementwise_div", {"X": [g], "Y": [length]})
+        return self.append("elementwise_mul", {"X": [v], "Y": [ratio]}, {"axis": -1 if dim is None else dim})
 
     # -- what most layers end with -------------------------------------------------------------------
 
@@ -177,6 +198,26 @@ class LayerHelper:
         if type not in activations:
             raise ValueError(f"{self.layer_type}: act must be one of {', '.join(sorted(activations))}; got {act!r}{did_you_mean(type, activations)}")
         return self.append(type, {"X": [var]}, attrs)
+
+
+def _append_length(block: Any, v: Variable, out: Variable, dim: int | None) -> Operator:
+    """Append ``out`` = the length of ``v``, or of each slice of dimension ``dim``."""
+    squares, total = (block.create_var(name=unique_name.generate(f"{out.name}.{part}"), dtype=v.dtype) for part in ("squares", "sum"))
+    others = [0] if dim is None else [d for d in range(len(v.shape)) if d != dim]
+    block.append_op(type="square", inputs={"X": [v]}, outputs={"Out": [squares]})
+    block.append_op(type="reduce_sum", inputs={"X": [squares]}, outputs={"Out": [total]},
+                    attrs={"dim": others, "reduce_all": dim is None})
+    return block.append_op(type="sqrt", inputs={"X": [total]}, outputs={"Out": [out]})
+
+
+class _LengthOf(Initializer):
+    """The first value of a length: that of another parameter, whose own initializer stands before."""
+
+    def __init__(self, name: str, dim: int | None) -> None:
+        self._name, self._dim = name, dim
+
+    def __call__(self, var: Variable, block: Any) -> Operator:
+        return _append_length(block, block.var(self._name), var, self._dim)
 
 
 __all__ = ["LayerHelper"]

@@ -66,7 +66,7 @@ class ParamAttr:
                         f"False; got {arg!r}")
 
     def _copy(self) -> ParamAttr:
-        copy = ParamAttr.__new__(ParamAttr)
+        copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
         return copy
 
@@ -83,4 +83,24 @@ class ParamAttr:
         return kwargs
 
 
-__all__ = ["ParamAttr"]
+class WeightNormParamAttr(ParamAttr):
+    """A weight trained as a length and a direction: ``w = g v / |v|``. (Salimans and Kingma, Weight normalization, 2016)
+
+    ``dim`` is the dimension whose slices have a length each, as dimension 0 of filters; None: the whole weight has one. The parameters are
+    ``<name>.v``, which begins as the weight would, and ``<name>.g``, which begins as its length. The other arguments are those of
+    `ParamAttr`.
+
+    >>> x = fluid.layers.data("x", [4])
+    >>> y = fluid.layers.fc(x, 2, param_attr=fluid.WeightNormParamAttr(dim=1, name="w"), bias_attr=False)
+    >>> [param.name for param in fluid.default_main_program().all_parameters()]
+    ['w.v', 'w.g']
+    """
+
+    def __init__(self, dim: int | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int)):
+            raise TypeError(f"WeightNormParamAttr: dim must be a number of a dimension or None, got {dim!r}")
+        self.dim = dim
+
+
+__all__ = ["ParamAttr", "WeightNormParamAttr"]

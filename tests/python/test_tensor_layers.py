@@ -68,6 +68,10 @@ CASES = {
     "lrn": (lambda x: layers.lrn(x, 3, 1.0, 0.5, 0.75), PICTURE, lambda x: neighbours(x, 3, 1.0, 0.5, 0.75)),
     "prelu": (lambda x: layers.prelu(x, "channel"), PICTURE, lambda x: np.where(x > 0, x, x / 4)),
     "fsp_matrix": (lambda x: layers.fsp_matrix(x, x[:, :2]), PICTURE, lambda x: np.einsum("nchw,ndhw->ncd", x, x[:, :2]) / 18),
+    "ones_like": (lambda x: layers.ones_like(x), X, np.ones_like),
+    "eye": (lambda x: x * layers.eye(4, 5), X, lambda x: x * np.eye(4, 5)),
+    "diag": (lambda x: layers.diag(layers.reduce_sum(layers.reduce_sum(x, 2), 0)), X, lambda x: np.diag(x.sum((0, 2)))),
+    "size": (lambda x: layers.size(x), X, lambda x: [60]),
     "hash": (lambda x: layers.hash(x, 1000, 3)[:, :, 0] < layers.fill_constant([1], "int64", 1000), IDS, lambda x: np.ones((5, 3), bool)),
 }
 
@@ -136,6 +140,46 @@ def test_samples_differ_from_run_to_run_but_for_a_seed(exe):
     assert (a != c).any() and (b == d).all() and set(a) == set(range(6))
 
 
+def test_random_numbers_have_the_size_of_the_batch(exe):
+    x = data("x", ROWS)
+    outs = [layers.uniform_random_batch_size_like(x, [3, -1], output_dim_idx=1, min=2.0, max=3.0),
+            layers.gaussian_random_batch_size_like(x, [-1, 50], mean=7.0, std=0.1)]
+    uniform, normal = exe.run(feed={"x": ROWS}, fetch_list=outs)
+    assert uniform.shape == (3, 4) and normal.shape == (4, 50)
+    assert uniform.min() >= 2 and uniform.max() < 3 and abs(normal.mean() - 7) < 0.05
+
+
+def test_rows_of_a_sparse_gradient(exe):
+    ids = layers.data("ids", [1], dtype="int64")
+    table = layers.embedding(ids, [9, 2], is_sparse=True, param_attr="table")
+    fluid.backward.append_backward(layers.reduce_sum(table))
+    grad = fluid.default_main_program().global_block().var("table@GRAD")
+    values = layers.get_tensor_from_selected_rows(layers.merge_selected_rows(grad))
+    exe.run(fluid.default_startup_program())
+    value, = exe.run(feed={"ids": np.array([[4], [1], [4]])}, fetch_list=[values])
+    np.testing.assert_array_equal(value, [[1, 1], [2, 2]])
+
+
+@pytest.mark.parametrize("dim", [None, 0, -1])
+def test_weights_of_a_length_and_a_direction(exe, dim):
+    attr = fluid.WeightNormParamAttr(dim=dim, name="w", initializer=fluid.initializer.Normal(0.0, 1.0))
+    out = layers.fc(data("x", ROWS), 3, param_attr=attr, bias_attr=False)
+    loss = layers.mean(layers.square(out))
+    test = fluid.default_main_program().clone(for_test=True)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe.run(fluid.default_startup_program())
+    axes = None if dim is None else 1 if dim == 0 else 0
+    for step in range(3):
+        v, g = (np.array(fluid.executor.fetch_var(f"w.{part}")).astype("float64") for part in "vg")
+        length = np.sqrt((v * v).sum(axes, keepdims=True))
+        if step == 0:
+            np.testing.assert_allclose(g, length.ravel(), rtol=1e-5)
+        w = v / length * (g[:, None] if dim == 0 else g)
+        value, = exe.run(test, feed={"x": ROWS}, fetch_list=[out])
+        np.testing.assert_allclose(value, ROWS @ w, rtol=1e-4, atol=1e-5)
+        exe.run(feed={"x": ROWS}, fetch_list=[loss])
+
+
 def test_the_size_may_be_fed(exe):
     out = layers.resize_nearest(data("x", PICTURE), [2, 2], actual_shape=layers.data("size", [2], dtype="int32", append_batch_size=False))
     for size in ([3, 3], [5, 1]):
@@ -157,6 +201,8 @@ def test_the_size_may_be_fed(exe):
     (lambda x: layers.multiplex([x], x), "two variables or more"),
     (lambda x: layers.cumsum(x, axis=4), "axis"),
     (lambda x: layers.spectral_norm(x), "a known shape"),
+    (lambda x: layers.diag(x), "diagonal must be"),
+    (lambda x: layers.fc(x, 2, param_attr=fluid.WeightNormParamAttr(dim=2)), "dim 2, but the weight is"),
 ])
 def test_mistakes(exe, make, message):
     with pytest.raises(ValueError, match=message):

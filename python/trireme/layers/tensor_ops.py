@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..dtypes import VarType
+import numpy as np
+
+from ..dtypes import VarType, convert_dtype
 from ..framework import Variable
 from ..layer_helper import LayerHelper
-from .tensor import assign, fill_constant
+from .tensor import assign, cast, fill_constant, zeros_like
 
 
 def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str | None = None) -> Variable:
@@ -187,9 +189,94 @@ def rank(input: Variable) -> Variable:
     >>> fluid.layers.rank(fluid.layers.data("x", [3, 4]))
     Variable('assign_0.tmp_0', int32[1])
     """
-    import numpy as np
     return assign(np.array([len(input.shape)], "int32"))
 
 
+def ones_like(x: Variable, out: Variable | None = None) -> Variable:
+    """Return ones in the shape of ``x``, in ``out`` if that is given.
+
+    >>> fluid.layers.ones_like(fluid.layers.data("x", [3])).shape
+    (None, 3)
+    """
+    helper = LayerHelper("ones_like")
+    if out is None:
+        out = helper.create_variable_for_type_inference(x.dtype, stop_gradient=True)
+    helper.append_op(type="scale", inputs={"X": [zeros_like(x)]}, outputs={"Out": [out]}, attrs={"bias": 1.0})
+    return out
+
+
+def eye(num_rows: int, num_columns: int | None = None, batch_shape: Sequence[int] | None = None, dtype: Any = "float32") -> Variable:
+    """Return a matrix with ones on its diagonal and zeros elsewhere, [num_rows, num_columns]; or many, [*batch_shape, ...].
+
+    >>> fluid.layers.eye(3, 4, batch_shape=[2]).shape
+    (2, 3, 4)
+    """
+    matrix = np.eye(num_rows, num_columns, dtype=np.float32)
+    out = assign(np.ascontiguousarray(np.broadcast_to(matrix, (*(batch_shape or ()), *matrix.shape))))
+    return out if dtype in ("float32", VarType.FP32) else cast(out, dtype)
+
+
+def diag(diagonal: Variable) -> Variable:
+    """Return the matrix with ``diagonal`` [n] on its diagonal and zeros elsewhere.
+
+    >>> fluid.layers.diag(fluid.layers.fill_constant([3], "float32", 2.0)).shape
+    (3, 3)
+    """
+    if not isinstance(diagonal, Variable):
+        diagonal = assign(diagonal)
+    if len(diagonal.shape) != 1 or diagonal.shape[0] is None:
+        raise ValueError(f"diag: diagonal must be [n] with a known n, got {diagonal!r}")
+    return LayerHelper("diag").append("elementwise_mul", {"X": [eye(diagonal.shape[0], dtype=diagonal.dtype)], "Y": [diagonal]})
+
+
+def size(input: Variable) -> Variable:
+    """Return how many elements ``input`` has: int64 [1].
+
+    >>> fluid.layers.size(fluid.layers.data("x", [3])).dtype
+    VarType.INT64
+    """
+    helper = LayerHelper("size")
+    dims = helper.append("shape", {"Input": [input]}, dtype=VarType.INT32, stop_gradient=True)
+    return helper.append("reduce_prod", {"X": [cast(dims, "int64")]}, {"reduce_all": True}, stop_gradient=True)
+
+
+def merge_selected_rows(x: Variable, name: str | None = None) -> Variable:
+    """Return selected rows with rows of equal numbers added up, in ascending order."""
+    return LayerHelper("merge_selected_rows", name=name).append("merge_selected_rows", {"X": [x]}, stop_gradient=True)
+
+
+def get_tensor_from_selected_rows(x: Variable, name: str | None = None) -> Variable:
+    """Return the values of selected rows, one after the other, as a dense tensor [rows held, ...]."""
+    return LayerHelper("get_tensor_from_selected_rows", name=name).append("get_tensor_from_selected_rows", {"X": [x]}, stop_gradient=True)
+
+
+def _random_like(type: str, input: Variable, shape: Sequence[int], dtype: Any, from_dim: int, to_dim: int, **attrs: Any) -> Variable:
+    return LayerHelper(type).append(type, {"Input": [input]}, {"shape": list(shape), "dtype": int(convert_dtype(dtype)), "input_dim_idx": from_dim,
+                                                               "output_dim_idx": to_dim, **attrs}, dtype=dtype, stop_gradient=True)
+
+
+def uniform_random_batch_size_like(input: Variable, shape: Sequence[int], dtype: Any = "float32", input_dim_idx: int = 0,
+                                   output_dim_idx: int = 0, min: float = -1.0, max: float = 1.0, seed: int = 0) -> Variable:
+    """Return numbers of [``min``, ``max``) in ``shape``, of which dimension ``output_dim_idx`` is that of ``input``.
+
+    >>> fluid.layers.uniform_random_batch_size_like(fluid.layers.data("x", [3]), [-1, 5]).shape
+    (None, 5)
+    """
+    return _random_like("uniform_random_batch_size_like", input, shape, dtype, input_dim_idx, output_dim_idx, min=float(min), max=float(max),
+                        seed=seed)
+
+
+def gaussian_random_batch_size_like(input: Variable, shape: Sequence[int], input_dim_idx: int = 0, output_dim_idx: int = 0, mean: float = 0.0,
+                                    std: float = 1.0, seed: int = 0, dtype: Any = "float32") -> Variable:
+    """Return normally distributed numbers in ``shape``, of which dimension ``output_dim_idx`` is that of ``input``.
+
+    >>> fluid.layers.gaussian_random_batch_size_like(fluid.layers.data("x", [3]), [-1, 5]).shape
+    (None, 5)
+    """
+    return _random_like("gaussian_random_batch_size_like", input, shape, dtype, input_dim_idx, output_dim_idx, mean=float(mean), std=float(std),
+                        seed=seed)
+
+
 __all__ = ["pad", "pad_constant_like", "crop", "cumsum", "reverse", "argsort", "multiplex", "linspace", "scatter", "hash", "sampling_id",
-           "reduce_all", "reduce_any", "rank"]
+           "reduce_all", "reduce_any", "rank", "ones_like", "eye", "diag", "size", "merge_selected_rows", "get_tensor_from_selected_rows",
+           "uniform_random_batch_size_like", "gaussian_random_batch_size_like"]

@@ -139,6 +139,8 @@ NETS: dict[str, Net] = {
     "scatter": scattered,
     "transformer": attended,
     "lstm": both_ways,
+    "weight_norm": lambda name, x, y, label: squared(layers.fc(x, 3, param_attr=fluid.WeightNormParamAttr(dim=1, name=f"{name}.w"),
+                                                               bias_attr=False), y),
     "squeeze_excite": lambda name, x, y, label: squared(fluid.nets.squeeze_excite(image(name, x), 2, name=f"{name}.se"), y),
     "dice_loss": lambda name, x, y, label: layers.dice_loss(scores(name, x, 5, "softmax"), label),
 }
