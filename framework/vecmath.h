@@ -133,30 +133,34 @@ TR_INLINE double tr_tanh_f64(double x)
 
 /* -- log ------------------------------------------------------------------------------------------------------- */
 
-/* x = 2^e m with m in [sqrt 1/2, sqrt 2); with f = m - 1 and s = f / (2 + f), log m = f - f^2/2 + s (f^2/2 + R(s^2)). */
-TR_INLINE float tr_log_f32(float x)
+/* x = 2^e m with m in [sqrt 1/2, sqrt 2); with f = m - 1 and s = f / (2 + f), log m = f - f^2/2 + s (f^2/2 + R(s^2)). x must be a normal
+ * number above 0; `e_less` is taken off e. */
+TR_INLINE float tr_log_normal_f32(float x, float e_less)
 {
-    const float    normal = x < 0x1p-126f ? x * 0x1p23f : x;
-    const uint32_t top = tr_bits_f32(normal) - 0x3f3504f3u;
-    const float    e = (float)((int32_t)top >> 23) - (x < 0x1p-126f ? 23.0f : 0.0f);
+    const uint32_t top = tr_bits_f32(x) - 0x3f3504f3u;
+    const float    e = (float)((int32_t)top >> 23) - e_less;
     const float    f = tr_from_bits_f32((top & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
     const float    s = f / (2.0f + f), z = s * s, h = 0.5f * f * f;
     float r = 2.333096405e-01f;
     r = r * z + 2.855080255e-01f;
     r = r * z + 4.000012200e-01f;
     r = r * z + 6.666666655e-01f;
-    const float y = e * 0x1.62e400p-1f - ((h - (s * (h + r * z) + e * 0x1.7f7d1cp-20f)) - f);
+    return e * 0x1.62e400p-1f - ((h - (s * (h + r * z) + e * 0x1.7f7d1cp-20f)) - f);
+}
+
+TR_INLINE float tr_log_f32(float x)
+{
+    const float y = tr_log_normal_f32(x < 0x1p-126f ? x * 0x1p23f : x, x < 0x1p-126f ? 23.0f : 0.0f);
     const float edge = x == 0.0f ? -INFINITY : x < 0.0f ? NAN : x;       /* 0, negative, infinity, NaN */
     return x > 0.0f && x < INFINITY ? y : edge;
 }
 
-TR_INLINE double tr_log_f64(double x)
+TR_INLINE double tr_log_normal_f64(double x, double e_less)
 {
-    const double   normal = x < 0x1p-1022 ? x * 0x1p52 : x;
-    const uint64_t top = tr_bits_f64(normal) - 0x3fe6a09e667f3bcdu;
+    const uint64_t top = tr_bits_f64(x) - 0x3fe6a09e667f3bcdu;
     /* The exponent by way of the bits below 2^52: vectors have no conversion from 64-bit integers before AVX-512. */
     const double   biased = tr_from_bits_f64(((top >> 52) ^ 0x800u) | 0x4330000000000000u) - (0x1p52 + 0x800);
-    const double   e = biased - (x < 0x1p-1022 ? 52.0 : 0.0);
+    const double   e = biased - e_less;
     const double   f = tr_from_bits_f64((top & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
     const double   s = f / (2.0 + f), z = s * s, h = 0.5 * f * f;
     double r = 1.4617083276082177865e-01;
@@ -166,7 +170,12 @@ TR_INLINE double tr_log_f64(double x)
     r = r * z + 2.8571428626111755413e-01;
     r = r * z + 3.9999999999899200223e-01;
     r = r * z + 6.6666666666666696967e-01;
-    const double y = e * 0x1.62e42fee00000p-1 - ((h - (s * (h + r * z) + e * 0x1.a39ef35793c76p-33)) - f);
+    return e * 0x1.62e42fee00000p-1 - ((h - (s * (h + r * z) + e * 0x1.a39ef35793c76p-33)) - f);
+}
+
+TR_INLINE double tr_log_f64(double x)
+{
+    const double y = tr_log_normal_f64(x < 0x1p-1022 ? x * 0x1p52 : x, x < 0x1p-1022 ? 52.0 : 0.0);
     const double edge = x == 0.0 ? -(double)INFINITY : x < 0.0 ? (double)NAN : x;
     return x > 0.0 && x < (double)INFINITY ? y : edge;
 }

@@ -20,11 +20,11 @@
 #define DACT(name) TR_INLINE T NAME(tr_act_d##name)(T d, T v, T p, T q)
 #define NO_PARAMETERS (void)p, (void)q
 
-/* log(1 + e), e >= 0, to the last place also for small e. */
+/* log(1 + e), e >= 0 and finite, to the last place also for small e. A NaN comes through in the second term. */
 TR_INLINE T NAME(tr_log_one_plus)(T e)
 {
     const T u = 1 + e;
-    return NAME(tr_log)(u) - (u - 1 - e) / u;
+    return NAME(tr_log_normal)(u, 0) - (u - 1 - e) / u;
 }
 
 /* log(1 + e^x) without overflow. */

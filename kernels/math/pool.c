@@ -9,6 +9,7 @@
 #include "framework/compiler.h"
 #include "framework/size.h"
 #include "framework/threadpool.h"
+#include "kernels/math/lanes.h"
 
 #include <assert.h>
 #include <math.h>
@@ -47,6 +48,15 @@ static int64_t window_of(int64_t *begin, int64_t *end, const tr_pool_shape *s, i
     if (s->adaptive || s->exclusive)
         return *end - *begin;
     return (last < in + s->pad[axis] ? last : in + s->pad[axis]) - first;
+}
+
+/* The window is all of the plane. */
+static bool is_whole(const tr_pool_shape *s)
+{
+    bool whole = volume(s->out) == 1 && volume(s->in) > 0;
+    for (int a = 0; a < 3; a++)
+        whole = whole && (s->adaptive || (s->kernel[a] == s->in[a] && s->pad[a] == 0));
+    return whole;
 }
 
 /* One tap of the window for one row of outputs: the outputs [begin, end) read x[base + o * stride]. */
@@ -276,6 +286,20 @@ static void NAME(shares)(T *share, const tr_pool_shape *s, int64_t r)
         share[o] = 1 / (T)(depth * height * window_of(&begin, &end, s, 2, o));
 }
 
+/* Of planes of n elements each, where the window is all of the plane. */
+TR_CLONES static void NAME(means)(T *out, const T *x, int64_t planes, int64_t n)
+{
+    for (int64_t p = 0; p < planes; p++)
+        out[p] = NAME(tr_lanes_sum)(x + p * n, n) / (T)n;
+}
+
+TR_CLONES static void NAME(shares_of)(T *dx, const T *d, int64_t planes, int64_t n)
+{
+    for (int64_t p = 0; p < planes; p++)
+        for (int64_t i = 0; i < n; i++)
+            dx[p * n + i] = d[p] / (T)n;
+}
+
 TR_CLONES static void NAME(avg_plane)(T *out, const T *x, T *share, const tr_pool_shape *s)
 {
     const int64_t width = s->out[2];
@@ -311,6 +335,10 @@ static void NAME(avg_range)(void *payload, int64_t begin, int64_t end)
     const tr_pool_shape *s = j->shape;
     const int64_t        in = volume(s->in), out = volume(s->out);
     T                   *share = tr_thread_scratch(TR_SCRATCH_COLUMNS, (size_t)s->out[2] * sizeof(T));
+    if (is_whole(s)) {
+        NAME(means)(j->out + begin, j->x + begin * in, end - begin, in);
+        return;
+    }
     for (int64_t p = begin; p < end; p++)
         if (s->adaptive)
             NAME(avg_adaptive)(j->out + p * out, j->x + p * in, s);
@@ -357,6 +385,10 @@ static void NAME(avg_grad_range)(void *payload, int64_t begin, int64_t end)
     const tr_pool_shape *s = j->shape;
     const int64_t        in = volume(s->in), out = volume(s->out);
     T                   *share = tr_thread_scratch(TR_SCRATCH_COLUMNS, (size_t)s->out[2] * sizeof(T));
+    if (is_whole(s)) {
+        NAME(shares_of)(j->out + begin * in, j->d + begin, end - begin, in);
+        return;
+    }
     for (int64_t p = begin; p < end; p++) {
         memset(j->out + p * in, 0, (size_t)in * sizeof(T));
         if (s->adaptive)
