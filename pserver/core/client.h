@@ -164,7 +164,7 @@ bool     tr_client_is_over(const tr_client *client);
 bool     tr_client_take_word(tr_client *client);
 /* Updates of server 0 when it was heard last. */
 uint64_t tr_client_updates(const tr_client *client);
-/* Who begins them: snapshot (server_snapshot.c). `payloads` are packed Snapshots, one for each server, which the client takes over. It has all
+/* Who begins them: snapshot (server_snapshots.h). `payloads` are packed Snapshots, one for each server, which the client takes over. It has all
  * answers to its one before. No ticket: the answers come when they are written. */
 void     tr_client_snapshot(tr_client *client, uint8_t *const *payloads, const size_t *sizes);
 /* Has it behind it what some servers may have and others not: the steps up to tr_client_even_from, and a replacement its first? */

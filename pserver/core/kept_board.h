@@ -6,7 +6,7 @@
 #ifndef TR_PSERVER_KEPT_BOARD_H
 #define TR_PSERVER_KEPT_BOARD_H
 
-#include "pserver/core/server.h"
+#include "pserver/core/store.h"
 
 typedef struct tr_kept_board {
     const tr_store *store;

@@ -5,7 +5,7 @@
 #ifndef TR_PSERVER_KEPT_TASKS_H
 #define TR_PSERVER_KEPT_TASKS_H
 
-#include "pserver/core/server.h"
+#include "pserver/core/store.h"
 
 typedef struct tr_kept_tasks {
     uint8_t *memory;                  /* the store's; NULL: nothing is kept */

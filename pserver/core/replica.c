@@ -1,27 +1,15 @@
-/* replica.c - a replica's life, what it says of itself, and what comes to it. */
-#include "framework/memory.h"
-#include "pserver/core/replica_state.h"
+/* replica.c - the boundary of a replica's core: its life, its inputs, and the effects that its store carries out (as server.c). */
+#include "pserver/core/replica.h"
 
-#include "pserver/core/gather.h"
-#include "pserver/util/crc32c.h"
+#include "framework/memory.h"
+#include "pserver/core/replica_copy.h"
+#include "pserver/core/replica_update.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* == life ==================================================================================== */
-
-static tr__replica_lists new_lists(size_t trainers)
-{
-    return (tr__replica_lists){tr__must_array(trainers, sizeof(uint64_t)), tr__must_array(trainers, 1), tr__must_array(trainers, sizeof(bool)), 0, 0};
-}
-
-static void free_lists(tr__replica_lists *l)
-{
-    free(l->settled);
-    free(l->flags);
-    free(l->takes_part);
-}
 
 tr_replica *tr_replica_new(const tr_roster *roster, const tr_store *store)
 {
@@ -31,49 +19,9 @@ tr_replica *tr_replica_new(const tr_roster *roster, const tr_store *store)
     r->store = *store;
     r->server = roster->rank[roster->self].index;
     r->peer = r->server < roster->servers ? roster->server_rank[r->server] : -1;
-    r->next = new_lists((size_t)roster->trainers);
-    r->word = new_lists((size_t)roster->trainers);
+    r->next = tr__replica_lists_new((size_t)roster->trainers);
+    r->word = tr__replica_lists_new((size_t)roster->trainers);
     return r;
-}
-
-void tr__replica_drop_rows(tr__replica_rows *t)
-{
-    for (int i = 0; i < t->count; i++)
-        free(t->payload[i]);
-    t->count = 0;
-}
-
-static void free_blocks(uint8_t **block, size_t count)
-{
-    for (size_t i = 0; block && i < count; i++)
-        free(block[i]);
-    free(block);
-}
-
-void tr__replica_forget(tr_replica *r)
-{
-    for (size_t i = 0; r->table && i < r->setup->n_tables; i++) {
-        tr__replica_drop_rows(&r->table[i]);
-        free(r->table[i].part);
-        free(r->table[i].payload);
-    }
-    tr_shares_drop(&r->shares);
-    if (r->setup) {
-        free_blocks(r->grad, r->setup->n_blocks);
-        free_blocks(r->pulled, r->setup->n_blocks);
-        trireme__pserver__setup__free_unpacked(r->setup, NULL);
-    }
-    free(r->table);
-    free(r->update);
-    r->setup = NULL;
-    r->grad = r->pulled = NULL;
-    r->table = NULL;
-    r->update = NULL;
-    r->tasks.memory = NULL;
-    tr_board_free(r->board);
-    r->board = NULL;
-    r->is_whole = false;
-    r->updates = 0;
 }
 
 void tr_replica_free(tr_replica *r)
@@ -82,80 +30,12 @@ void tr_replica_free(tr_replica *r)
         return;
     tr__replica_forget(r);
     tr_outbox_deinit(&r->outbox);
+    tr_effects_deinit(&r->effects);
     tr_shares_deinit(&r->shares);
-    free_lists(&r->next);
-    free_lists(&r->word);
+    tr__replica_lists_free(&r->next);
+    tr__replica_lists_free(&r->word);
     free(r->text);
     free(r);
-}
-
-static void say_what_is_here(tr_replica *r);
-
-tr_status tr__replica_break_off(tr_replica *r, tr_status status)
-{
-    if (status == TR_OK || r->status != TR_OK)
-        return r->status;
-    if (r->was_called && !r->counts) {
-        r->is_broken = true;
-        say_what_is_here(r);
-        return status;
-    }
-    tr_context(status, "while %s took in what server %d has", tr_roster_name(r->roster, r->roster->self), r->server);
-    r->status = status;
-    r->text = tr__must_strdup(tr_error());
-    return status;
-}
-
-/* == words to the server ======================================================================= */
-
-/* What it has: of this process, or of one before it. */
-static void say_what_is_here(tr_replica *r)
-{
-    Trireme__Pserver__Replica word = TRIREME__PSERVER__REPLICA__INIT;
-    const void               *packed;
-    uint64_t                  bytes;
-    tr_commit                 commit;
-
-    r->owes_word = false;
-    if (!r->counts && !r->is_broken)
-        tr__replica_forget(r);
-    for (size_t i = 0; !r->is_busy && r->table && i < r->setup->n_tables; i++)
-        tr__replica_drop_rows(&r->table[i]);                   /* of an update that comes again from its beginning */
-    r->repeats = r->is_busy;
-    r->accepted = r->update_seq = 0;
-    tr_shares_again(&r->shares);
-    r->owes_ack = false;
-    word.is_broken = r->is_broken;
-    if (r->is_broken) {
-        ;
-    } else if (r->setup) {
-        word.has_updates = word.has_setup = true;
-        word.updates = r->updates;
-        word.setup = r->check;
-    } else if (!r->was_called && r->store.kept(r->store.self, &commit, &packed, &bytes)) {
-        word.has_updates = word.has_setup = true;
-        word.updates = r->updates = commit.updates;
-        word.setup = tr_crc32c(0, packed, bytes);
-    }
-    const size_t size = trireme__pserver__replica__get_packed_size(&word);
-    uint8_t     *payload = tr__must_bytes(size + 1);
-    trireme__pserver__replica__pack(&word, payload);
-    tr_outbox_put(&r->outbox, &(tr_message){
-        .peer = r->peer, .payload = payload, .owned = payload,
-        .wire = {.kind = TR_WIRE_REPLICA_STATE, .sender = (uint32_t)r->roster->self, .bytes = size}});
-}
-
-/* While the store computes, what it comes to is not known; but one that waits for what servers gather waits for the new server.
- * Where it is not used anyway, anything will do. */
-void tr__replica_try_word(tr_replica *r)
-{
-    if (!r->owes_word)
-        return;
-    if (!r->is_busy || (r->counts && r->shares.to)) {
-        say_what_is_here(r);
-    } else if (r->shares.to) {
-        tr_shares_give_up(&r->shares, (uint64_t)r->roster->servers * TR_GATHER_MAX);
-    }
 }
 
 /* == being called ================================================================================ */
@@ -175,7 +55,7 @@ tr_replica *tr_replica_new_called(const tr_roster *roster, const tr_store *store
     for (int i = 0; i < roster->size; i++)
         if (i != roster->self)
             say_who(r, i);
-    say_what_is_here(r);
+    tr__replica_say_word(r);
     return r;
 }
 
@@ -184,7 +64,7 @@ static void called_again(tr_replica *r, int peer)
 {
     say_who(r, peer);
     if (peer == r->peer && !r->accepted && !r->setup)
-        say_what_is_here(r);
+        tr__replica_say_word(r);
 }
 
 static void on_serving(tr_replica *r, int peer, const uint8_t *payload, uint64_t bytes)
@@ -199,6 +79,34 @@ static void on_serving(tr_replica *r, int peer, const uint8_t *payload, uint64_t
     }
     if (serving)
         trireme__pserver__serving__free_unpacked(serving, NULL);
+}
+
+/* == effects ================================================================================== */
+
+static void carry_out(tr_replica *r, const tr_effect *effect)
+{
+    const tr__replica_lists *l = r->committed;
+
+    if (effect->kind == TR_EFFECT_APPLY) {
+        r->store.apply(r->store.self, &r->in_hand);
+    } else {
+        const tr_commit commit = {.updates = r->updates, .settled = l->settled, .trainer = l->flags, .decided = l->decided,
+                                  .decisions = l->decisions, .start = tr_roster_start(r->roster)};
+        r->store.commit(r->store.self, &commit, effect->is_update);
+    }
+}
+
+/* Behind an input: carry out what it has brought. */
+static void settle_down(tr_replica *r)
+{
+    tr_effect effect;
+
+    if (r->is_at_work)
+        return;                                    /* the store reports from within an effect: the loop below is on the stack */
+    r->is_at_work = true;
+    while (tr_effects_take(&r->effects, &effect))
+        carry_out(r, &effect);
+    r->is_at_work = false;
 }
 
 /* == messages ================================================================================== */
@@ -261,6 +169,29 @@ static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void
     }
     if (is_ours)
         free(payload);
+    settle_down(r);
+}
+
+void tr_replica_applied(tr_replica *r, tr_status status)
+{
+    tr__replica_computed(r, status);
+    settle_down(r);
+}
+
+void tr_replica_share(tr_replica *r, void *all)
+{
+    tr_shares_ask(&r->shares, all);
+    tr__replica_try_word(r);
+}
+
+uint64_t tr_replica_shared(const tr_replica *r)
+{
+    return r->shares.done;
+}
+
+uint64_t tr_replica_updates(const tr_replica *r)
+{
+    return r->updates;
 }
 
 static bool next(void *self, tr_message *out)

@@ -14,7 +14,9 @@
 #ifndef TR_PSERVER_REPLICA_H
 #define TR_PSERVER_REPLICA_H
 
-#include "pserver/core/server.h"
+#include "pserver/core/node.h"
+#include "pserver/core/roster.h"
+#include "pserver/core/store.h"
 
 typedef struct tr_replica tr_replica;
 

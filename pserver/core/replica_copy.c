@@ -1,5 +1,5 @@
-/* replica_copy.c - a replica takes what its server has, or goes on from what is here. */
-#include "pserver/core/replica_state.h"
+/* replica_copy.c - see replica_copy.h. */
+#include "pserver/core/replica_copy.h"
 
 #include "framework/memory.h"
 #include "pserver/util/crc32c.h"

@@ -1,13 +1,16 @@
-/* replica_state.h - the inside of a replica, shared by replica.c (its life, its words, what comes to it), replica_copy.c (the state that its
- * server has) and replica_update.c (what changes it). */
+/* replica_state.h - the base of a replica's core, which replica_copy.h (the state that its server has) and replica_update.h (what changes it) share. */
 #ifndef TR_PSERVER_REPLICA_STATE_H
 #define TR_PSERVER_REPLICA_STATE_H
 
 #include "pserver/core/board.h"
+#include "pserver/core/effects.h"
 #include "pserver/core/kept_tasks.h"
 #include "pserver/core/outbox.h"
-#include "pserver/core/replica.h"
+#include "pserver/core/roster.h"
 #include "pserver/core/shares.h"
+#include "pserver/core/store.h"
+
+typedef struct tr_replica tr_replica;
 
 /* The rows that an update brings to a table. */
 typedef struct tr__replica_rows {
@@ -31,6 +34,8 @@ struct tr_replica {
     tr_status        status;
     char            *text;
     tr_outbox        outbox;
+    tr_effects       effects;
+    bool             is_at_work;      /* effects are being carried out */
 
     Trireme__Pserver__Setup *setup;   /* NULL: there is no state yet */
     uint32_t         check;           /* its checksum */
@@ -38,6 +43,8 @@ struct tr_replica {
     uint8_t        **grad, **pulled;  /* of each block */
     tr__replica_rows *table;
     tr_rows_update  *update;          /* of each table, as the store wants it */
+    tr_update        in_hand;         /* the update that the store is at */
+    const tr__replica_lists *committed;    /* what the next COMMIT says */
 
     uint64_t         accepted, update_seq;         /* of its messages; of the update that is being applied */
     bool             owes_ack;
@@ -57,32 +64,20 @@ struct tr_replica {
     tr_shares        shares;          /* of the update that is being applied */
 };
 
-/* == replica.c == */
-/* All that it has of a state; the store forgets it when the next one comes. */
-void      tr__replica_forget(tr_replica *r);
-void      tr__replica_drop_rows(tr__replica_rows *t);
-/* One that does not count yet is no loss: its server looks for another one. */
-tr_status tr__replica_break_off(tr_replica *r, tr_status status);
-/* Say to a new server what is here, if that is owed and known. */
-void      tr__replica_try_word(tr_replica *r);
-
-/* == replica_copy.c == */
-tr_status tr__replica_on_copy(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
-tr_status tr__replica_on_value(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
-tr_status tr__replica_on_write_rows(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
-
-/* == replica_update.c == */
-/* Is it none, or of another number of trainers? */
+tr__replica_lists tr__replica_lists_new(size_t trainers);
+void      tr__replica_lists_free(tr__replica_lists *l);
+/* Is the update none, or of another number of trainers? */
 bool      tr__replica_is_damaged(const tr_replica *r, const Trireme__Pserver__Update *update);
 /* Of one that is not. */
 void      tr__replica_take_lists(const tr_replica *r, tr__replica_lists *l, const Trireme__Pserver__Update *update);
-/* Where a piece of a gradient, or of what it was computed with, is to lie; NULL: there is no such piece. */
-uint8_t  *tr__replica_gradient_place(const tr_replica *r, const tr_wire *wire);
-tr_status tr__replica_on_push(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
-tr_status tr__replica_on_push_rows(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
-tr_status tr__replica_on_update(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
-tr_status tr__replica_on_share(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
-tr_status tr__replica_on_tasks(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
-tr_status tr__replica_on_post(tr_replica *r, const tr_wire *wire, const uint8_t *payload);
+/* Forget all that the replica has of a state. The store forgets it when the next one comes. */
+void      tr__replica_forget(tr_replica *r);
+void      tr__replica_drop_rows(tr__replica_rows *t);
+/* The replica fails with tr_error()'s text. A replica that does not count yet is no loss: its server looks for another one. */
+tr_status tr__replica_break_off(tr_replica *r, tr_status status);
+/* Say to the server what is here: the state of this process, or of one before it. */
+void      tr__replica_say_word(tr_replica *r);
+/* The same, if that is owed and known. */
+void      tr__replica_try_word(tr_replica *r);
 
 #endif

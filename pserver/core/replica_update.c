@@ -1,7 +1,7 @@
-/* replica_update.c - a replica collects the parts of an update, applies it, commits it, and owes the answer. */
-#include "framework/memory.h"
-#include "pserver/core/replica_state.h"
+/* replica_update.c - see replica_update.h. */
+#include "pserver/core/replica_update.h"
 
+#include "framework/memory.h"
 #include "pserver/core/gather.h"
 
 #include <stdlib.h>
@@ -74,34 +74,16 @@ static void apply(tr_replica *r)
                               .pulled = r->policy.compensation > 0 ? r->pulled : NULL, .takes_part = r->next.takes_part,
                               .rows = r->update};
     r->is_busy = true;
-    r->store.apply(r->store.self, &update);
+    r->in_hand = update;
+    tr_effects_put(&r->effects, &(tr_effect){.kind = TR_EFFECT_APPLY});
 }
 
 static void commit(tr_replica *r, const tr__replica_lists *l, bool is_update)
 {
     r->updates += is_update;
-    const tr_commit now = {.updates = r->updates, .settled = l->settled, .trainer = l->flags, .decided = l->decided,
-                           .decisions = l->decisions, .start = tr_roster_start(r->roster)};
-    r->store.commit(r->store.self, &now, is_update);
+    r->committed = l;
+    tr_effects_put(&r->effects, &(tr_effect){.kind = TR_EFFECT_COMMIT, .is_update = is_update});
     r->is_whole = true;
-}
-
-void tr__replica_take_lists(const tr_replica *r, tr__replica_lists *l, const Trireme__Pserver__Update *update)
-{
-    l->decided = update->decided;
-    l->decisions = update->decisions;
-    for (int i = 0; i < r->roster->trainers; i++) {
-        l->settled[i] = update->settled[i];
-        l->flags[i] = update->trainer.data[i];
-        l->takes_part[i] = update->takes_part[i];
-    }
-}
-
-bool tr__replica_is_damaged(const tr_replica *r, const Trireme__Pserver__Update *update)
-{
-    const size_t trainers = (size_t)r->roster->trainers;
-
-    return !update || update->n_settled != trainers || update->trainer.len != trainers || update->n_takes_part != trainers;
 }
 
 /* No update: trainers have left, or were told that a gradient was dropped. It holds behind the newest update, too, which is in
@@ -147,7 +129,7 @@ tr_status tr__replica_on_update(tr_replica *r, const tr_wire *wire, const uint8_
     return status;
 }
 
-void tr_replica_applied(tr_replica *r, tr_status status)
+void tr__replica_computed(tr_replica *r, tr_status status)
 {
     r->is_busy = false;
     if (status != TR_OK) {
@@ -174,22 +156,6 @@ tr_status tr__replica_on_share(tr_replica *r, const tr_wire *wire, const uint8_t
                        r->roster->servers);
     tr_shares_put(&r->shares, payload, wire->bytes);
     return TR_OK;
-}
-
-void tr_replica_share(tr_replica *r, void *all)
-{
-    tr_shares_ask(&r->shares, all);
-    tr__replica_try_word(r);
-}
-
-uint64_t tr_replica_shared(const tr_replica *r)
-{
-    return r->shares.done;
-}
-
-uint64_t tr_replica_updates(const tr_replica *r)
-{
-    return r->updates;
 }
 
 /* == leased tasks ================================================================================ */

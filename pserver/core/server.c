@@ -1,53 +1,52 @@
-/* server.c - a server core: its memory, life and end, its failure, and the acknowledgements that it sends unasked. Requests that come in are in
- * server_requests.c. */
+/* server.c - the boundary of a server core: its life, its inputs, and the effects that its store carries out.
+ *
+ * Every input has the same form. The protocol that it concerns changes its state; then the rules run until none is due, and before each rule all
+ * effects are carried out. The store may report at once that work is done: that report is an input of its own, and only notes what is due. */
+#include "pserver/core/server.h"
+
 #include "framework/memory.h"
 #include "pserver/core/server_board.h"
-#include "pserver/core/server_state.h"
+#include "pserver/core/server_contributions.h"
+#include "pserver/core/server_copy.h"
+#include "pserver/core/server_deaths.h"
+#include "pserver/core/server_decisions.h"
+#include "pserver/core/server_initiator.h"
+#include "pserver/core/server_meters.h"
+#include "pserver/core/server_places.h"
+#include "pserver/core/server_pulls.h"
+#include "pserver/core/server_replacements.h"
+#include "pserver/core/server_replication.h"
+#include "pserver/core/server_requests.h"
+#include "pserver/core/server_rounds.h"
+#include "pserver/core/server_rows.h"
+#include "pserver/core/server_rules.h"
+#include "pserver/core/server_serving.h"
+#include "pserver/core/server_snapshots.h"
+#include "pserver/core/server_start.h"
+#include "pserver/core/server_streams.h"
 #include "pserver/core/server_tasks.h"
-#include "pserver/observe/trace.h"
+#include "pserver/core/server_updates.h"
+#include "pserver/core/server_words.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* == memory ================================================================================= */
-
-/* Buffers of one chunk are used again, the last one first: it is in cache. A line before each holds its size. */
-enum { LINE = 64 };
-
-uint8_t *tr__server_buffer_new(tr_server *server, uint64_t bytes)
-{
-    const uint64_t capacity = bytes > server->chunk_bytes ? bytes : server->chunk_bytes;
-    uint8_t       *buffer = server->pool;
-
-    if (buffer && capacity == server->chunk_bytes) {
-        memcpy(&server->pool, buffer, sizeof server->pool);
-        return buffer;
-    }
-    buffer = tr__must_aligned(LINE + ((capacity + LINE - 1) & ~(uint64_t)(LINE - 1)) + LINE);
-    memcpy(buffer, &capacity, sizeof capacity);
-    return buffer + LINE;
-}
-
-void tr__server_buffer_free(tr_server *server, uint8_t *buffer)
-{
-    uint64_t capacity;
-
-    if (!buffer)
-        return;
-    memcpy(&capacity, buffer - LINE, sizeof capacity);
-    if (capacity != server->chunk_bytes) {
-        free(buffer - LINE);
-        return;
-    }
-    memcpy(buffer, &server->pool, sizeof server->pool);
-    server->pool = buffer;
-}
 
 /* == life ==================================================================================== */
 
 /* A message between servers that is missing for so long was lost: nanoseconds. */
 static const int64_t ASK_AGAIN = 500000000;
+
+static void make_trainers(tr_server *server)
+{
+    const tr_roster *roster = server->roster;
+
+    server->trainer_count = roster->trainers;
+    server->trainer = tr__must_array((size_t)roster->trainers, sizeof *server->trainer);
+    for (int i = 0; i < roster->trainers; i++) {
+        const int rank = roster->trainer_rank[i];
+        server->trainer[i] = (tr__trainer){.index = i, .rank = rank, .epoch = roster->rank[rank].epoch};
+    }
+}
 
 tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
 {
@@ -56,80 +55,58 @@ tr_server *tr_server_new(const tr_roster *roster, const tr_store *store)
     server->roster = roster;
     server->store = *store;
     server->self = roster->rank[roster->self].index;
-    server->trainer_count = roster->trainers;
+    make_trainers(server);
+    tr__meters_new(server);
+    tr__streams_new(server);
+    tr__updates_new(server);
+    tr__pulls_new(server);
+    tr__replication_new(server);
     server->gather = tr_gather_new(roster, ASK_AGAIN);
-    server->trainer = tr__must_array((size_t)roster->trainers, sizeof *server->trainer);
-    for (int i = 0; i < roster->trainers; i++) {
-        tr__trainer *t = &server->trainer[i];
-        t->rank = roster->trainer_rank[i];
-        t->epoch = roster->rank[t->rank].epoch;
-        t->held_end = &t->held;
-        t->rows_end = &t->rows;
-        t->parked_end = &t->parked;
-        t->missed = t->called = -1;
-    }
-    server->settled = tr__must_array((size_t)roster->trainers, sizeof *server->settled);
-    server->trainer_flags = tr__must_array((size_t)roster->trainers, sizeof *server->trainer_flags);
-    server->loan = tr__must_array(2 * (size_t)roster->size, sizeof *server->loan);
-    tr__server_replication_new(server);
-    for (int i = 0; i < roster->size; i++)
-        if (i != roster->self)
-            tr__server_say_serving(server, i);
+    tr__places_new(server);
+    tr__snapshots_new(server);
+    tr__decisions_new(server);
+    tr__copy_new(server);
+    tr__replacements_new(server);
+    tr__start_new(server);
+    tr__serving_say_to_all(server);
     return server;
-}
-
-static void free_trainer(tr_server *server, tr__trainer *trainer)
-{
-    tr__server_let_go(server, &trainer->held, &trainer->held_end);
-    tr__server_let_go(server, &trainer->parked, &trainer->parked_end);
-    free(trainer->pushed);
-    free(trainer->pushed_by);
-    free(trainer->unsettled);
-    for (uint32_t i = 0; trainer->copy && i < server->block_count; i++)
-        free(trainer->copy[i]);
-    free(trainer->copy);
-    tr__server_pulls_free(trainer);
-    tr__server_row_pulls_free(trainer);
-    if (trainer->join)
-        trireme__pserver__join__free_unpacked(trainer->join, NULL);
-    if (trainer->last_place)
-        trireme__pserver__snapshot__free_unpacked(trainer->last_place, NULL);
 }
 
 void tr_server_free(tr_server *server)
 {
     if (!server)
         return;
-    for (int i = 0; i < server->trainer_count; i++)
-        free_trainer(server, &server->trainer[i]);
-    tr__server_tables_free(server);
-    while (server->pool) {
-        uint8_t *buffer = server->pool;
-        memcpy(&server->pool, buffer, sizeof server->pool);
-        free(buffer - LINE);
-    }
-    tr__server_rounds_free(server);
-    tr__server_tasks_free(server);
-    tr__server_board_free(server);
-    tr__server_snapshot_free(server);
-    tr__server_replication_free(server);
+    tr__start_free(server);
+    tr__replacements_free(server);
+    tr__copy_free(server);
+    tr__decisions_free(server);
+    tr__snapshots_free(server);
+    tr__places_free(server);
+    tr_gather_free(server->gather);
+    tr__board_free(server);
+    tr__tasks_free(server);
+    tr__replication_free(server);
+    tr__rows_free(server);
+    tr__pulls_free(server);
+    tr__updates_free(server);
+    tr__contributions_free(server);
+    tr__rounds_free(server);
+    tr__streams_free(server);
+    tr__meters_free(server);
+    tr__server_buffers_free(server);
     if (server->setup)
         trireme__pserver__setup__free_unpacked(server->setup, NULL);
     tr_outbox_deinit(&server->outbox);
-    free(server->loan);
-    tr_gather_free(server->gather);
+    tr_effects_deinit(&server->effects);
     free(server->trainer);
-    free(server->settled);
-    free(server->trainer_flags);
-    free(server->value_filled);
-    free(server->decoded);
     free(server->block);
+    free(server->table);
     free(server->text);
     free(server);
 }
 
-/* Server 0 has left, since all was decided: who has taken a dead server's place hears of it no more. Or it has died before anybody could take
- * its place, and there is nothing to decide: trainers have died, or left with all settled. */
+/* Server 0 has left, since all was decided: the successor of a dead server hears of it no more. Or server 0 has died before any standby could take
+ * its place, and there is nothing to decide: trainers are lost, or have left with all settled. */
 static bool nobody_decides(const tr_server *server)
 {
     const tr_rank *first = &server->roster->rank[server->roster->server_rank[0]];
@@ -145,7 +122,7 @@ bool tr_server_is_done(const tr_server *server)
     for (int i = 0; i < server->trainer_count; i++)
         if (tr__server_is_there(&server->trainer[i]))
             return false;
-    return server->queued == 0 && (tr__server_all_decided(server) || nobody_decides(server));
+    return !tr__updates_queued(server) && (tr__decisions_are_complete(server) || nobody_decides(server));
 }
 
 bool tr_server_is_forsaken(const tr_server *server)
@@ -163,107 +140,76 @@ uint64_t tr_server_step(const tr_server *server)
 
 void tr_server_stats(const tr_server *server, tr_job_stats *stats)
 {
-    for (int i = 0; i < TR_STALENESS_BINS; i++)
-        stats->staleness[i] = atomic_load_explicit(&server->staleness[i], memory_order_relaxed);
-    stats->dropped = atomic_load_explicit(&server->dropped, memory_order_relaxed);
+    tr__updates_stats(server, stats);
 }
 
-const char *tr__server_trainer_name(const tr_server *server, const tr__trainer *trainer)
+const tr_peer_meter *tr_server_peer_meter(const tr_server *server, int trainer)
 {
-    return tr_roster_name(server->roster, trainer->rank);
+    return tr__meters_of(server, trainer);
 }
 
-/* Who has left while a step of it waits will send that again to whoever takes this server's place, and say goodbye again. */
-static uint8_t flags_of(const tr_server *server, int index, uint64_t settled)
+void tr_server_set_retry(tr_server *server, int64_t retry)
 {
-    const tr__trainer *t = &server->trainer[index];
-    const bool         is_lost = t->state == TR_MEMBER_LOST;
-    const bool         is_gone = is_lost || (tr_membership_is_over(t->state) && settled == t->ended);
-    const uint8_t      decided = tr__server_has_decisions(server) ? server->decisions.trainer[index] : 0;
-
-    return (uint8_t)(decided | (is_gone ? TR_TRAINER_GONE : 0) | (is_lost ? TR_TRAINER_LOST : 0));
+    server->retry = retry;
+    tr__replication_set_retry(server);
 }
 
-tr_commit tr__server_commit_of(tr_server *server, bool with_update)
+/* == effects ================================================================================= */
+
+static void compute_piece(tr_server *server, const tr_effect *effect)
 {
-    const uint64_t updates = server->updates + with_update;
+    const tr_status status = server->store.piece(server->store.self, effect->block, effect->offset, effect->bytes, effect->grad);
 
-    for (int i = 0; i < server->trainer_count; i++) {
-        server->settled[i] = server->trainer[i].settled + (with_update && server->takes_part[i]);
-        server->trainer_flags[i] = flags_of(server, i, server->settled[i]);
-    }
-    return (tr_commit){.updates = updates, .settled = server->settled, .trainer = server->trainer_flags,
-                       .decided = tr__server_has_decisions(server) ? server->decisions.update : updates,
-                       .decisions = server->decisions.number, .start = tr_roster_start(server->roster)};
-}
-
-void tr__server_commit(tr_server *server, bool is_update)
-{
-    const tr_commit commit = tr__server_commit_of(server, false);
-
-    server->store.commit(server->store.self, &commit, is_update);
-    if (!is_update)
-        tr__server_replication_commit(server);
-}
-
-/* == failing ================================================================================= */
-
-static void send_refusal(tr_server *server, tr_wire_kind kind, int rank, uint32_t epoch, const char *text)
-{
-    Trireme__Pserver__Refusal refusal = TRIREME__PSERVER__REFUSAL__INIT;
-    refusal.text = (char *)(uintptr_t)text;
-
-    const size_t size = trireme__pserver__refusal__get_packed_size(&refusal);
-    uint8_t     *payload = tr__must_bytes(size);
-    trireme__pserver__refusal__pack(&refusal, payload);
-    tr_outbox_put(&server->outbox, &(tr_message){
-        .peer = rank, .payload = payload, .owned = payload,
-        .wire = {.kind = kind, .epoch = epoch, .sender = (uint32_t)server->roster->self, .bytes = size}});
-}
-
-void tr__server_say_failed(tr_server *server, const tr__trainer *trainer)
-{
-    send_refusal(server, TR_WIRE_REFUSED, trainer->rank, trainer->epoch, server->text);
-}
-
-void tr__server_refuse(tr_server *server, int rank, uint32_t epoch)
-{
-    send_refusal(server, TR_WIRE_REPLACED, rank, epoch, "another process has taken the place of this trainer");
-}
-
-tr_status tr__server_fail(tr_server *server, tr_status status)
-{
-    if (server->status != TR_OK)
-        return server->status;
-    server->status = status;
-    server->text = tr__must_strdup(tr_error());
-    for (int i = 0; i < server->trainer_count; i++)
-        tr__server_say_failed(server, &server->trainer[i]);
-    return status;
-}
-
-static void note_failure(tr_server *server, tr_status status)
-{
     if (status != TR_OK)
-        tr__server_fail(server, status);
+        tr__server_fail(server, tr_context(status, "while %s computed update %llu",
+                                           tr_roster_name(server->roster, server->roster->self),
+                                           (unsigned long long)server->updates + 1));
 }
 
-tr__trainer *tr__server_trainer_of(tr_server *server, int peer)
+static void carry_out(tr_server *server, const tr_effect *effect)
 {
-    const tr_rank *rank = &server->roster->rank[peer];
-    return rank->role == TR_ROLE_TRAINER ? &server->trainer[rank->index] : NULL;
+    const tr_store *store = &server->store;
+
+    if (effect->kind == TR_EFFECT_PIECE && server->status == TR_OK) {
+        compute_piece(server, effect);
+    } else if (effect->kind == TR_EFFECT_COMMIT) {
+        const tr_commit commit = tr__updates_commit_of(server, false);
+        store->commit(store->self, &commit, effect->is_update);
+    } else if (effect->kind == TR_EFFECT_APPLY) {
+        store->apply(store->self, &server->update);
+    } else if (effect->kind == TR_EFFECT_SNAPSHOT) {
+        store->snapshot(store->self, tr__snapshots_target(server));
+    } else if (effect->kind == TR_EFFECT_FREEZE) {
+        store->freeze(store->self);
+    } else if (effect->kind == TR_EFFECT_THAW) {
+        store->thaw(store->self);
+    }
 }
 
-void tr__server_move(const tr_server *server, tr__trainer *trainer, tr_membership to)
+/* Behind an input: come to rest. */
+static void settle_down(tr_server *server)
 {
-    if (trainer->state == to)
-        return;
-    assert(tr_membership_may_move(trainer->state, to));
-    tr_trace_membership(server->now, server->roster->self, (int)(trainer - server->trainer), trainer->state, to);
-    trainer->state = to;
+    tr_effect effect;
+
+    if (server->is_at_work)
+        return;                                    /* the store reports from within an effect: the loop below is on the stack */
+    server->is_at_work = true;
+    do {
+        while (tr_effects_take(&server->effects, &effect))
+            carry_out(server, &effect);
+    } while (tr__rules_run(server));
+    server->is_at_work = false;
 }
 
-/* Will nobody take the place of a server that is missed, now that this server is dead, or this standby is not there? Who is done misses nobody. */
+/* == inputs: messages, deaths, time =========================================================== */
+
+static void *place(void *self, int peer, const tr_wire *wire)
+{
+    return tr__requests_place(self, peer, wire);
+}
+
+/* Will nobody take the place of a server that is missed, now that this server is dead, or this standby is not there? A server that is done misses
+ * nobody. */
 static bool waits_in_vain(const tr_server *server, int peer)
 {
     const tr_roster *roster = server->roster;
@@ -276,13 +222,47 @@ static bool waits_in_vain(const tr_server *server, int peer)
     return roster->rank[peer].role != TR_ROLE_STANDBY && tr_roster_standby_for(roster, peer) < 0;
 }
 
-void tr__server_standby_died(tr_server *server)
+/* A standby takes no place any more: it is dead, has left, or is a replica. */
+static void standby_is_gone(tr_server *server)
 {
     for (int i = 0; i < server->roster->servers && server->status == TR_OK; i++) {
         const int rank = server->roster->server_rank[i];
         if (server->roster->rank[rank].is_dead && waits_in_vain(server, rank))
-            tr__server_fail_by(server, rank, "died");
+            tr__words_fail_by(server, rank, "died");
     }
+}
+
+static void receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
+{
+    tr_server *server = self;
+
+    server->now = now;
+    tr__requests_receive(server, peer, wire, payload, is_placed);
+    if (wire->kind == TR_WIRE_REPLICA_CALL || wire->kind == TR_WIRE_REPLICA_DONE)
+        standby_is_gone(server);
+    settle_down(server);
+}
+
+static void trainer_lost(tr_server *server, tr__trainer *trainer, const char *how)
+{
+    if (!tr_membership_is_over(trainer->state))
+        tr__deaths_died(server, trainer, how);
+    else if (trainer->state == TR_MEMBER_DRAINING)
+        tr__deaths_drained(server, trainer);       /* all that it has done is here, and nobody misses it */
+}
+
+static void rank_lost(tr_server *server, int peer, const char *how)
+{
+    const tr_role role = server->roster->rank[peer].role;
+
+    if (tr__replication_is_replica(server, peer))
+        tr__copy_drop_replica(server);
+    if (role == TR_ROLE_REPLICA)
+        return;
+    if (role == TR_ROLE_STANDBY)
+        standby_is_gone(server);
+    if (waits_in_vain(server, peer))               /* else trainers wait for the standby that takes the place, not this server */
+        tr__words_fail_by(server, peer, how);
 }
 
 static void lost(void *self, int peer, const char *how)
@@ -290,151 +270,65 @@ static void lost(void *self, int peer, const char *how)
     tr_server   *server = self;
     tr__trainer *trainer = tr__server_trainer_of(server, peer);
 
-    server->loan[2 * peer].is_void = server->loan[2 * peer + 1].is_void = true;
-    if (trainer) {
-        if (!tr_membership_is_over(trainer->state))
-            tr__server_trainer_died(server, trainer, how);
-        else if (trainer->state == TR_MEMBER_DRAINING)
-            tr__server_stayed(server, trainer);    /* what it has done is here, and it is missed by nobody */
-        return;
-    }
-    if (tr__server_replica_done(server, peer))
-        tr__server_replication_drop(server);
-    if (server->roster->rank[peer].role == TR_ROLE_REPLICA)
-        return;
-    if (server->roster->rank[peer].role == TR_ROLE_STANDBY)
-        tr__server_standby_died(server);
-    if (waits_in_vain(server, peer))               /* else trainers wait for whom takes its place, not we */
-        tr__server_fail_by(server, peer, how);
+    tr__pulls_void_loans(server, peer);
+    if (trainer)
+        trainer_lost(server, trainer, how);
+    else
+        rank_lost(server, peer, how);
+    settle_down(server);
 }
 
-/* A process that takes a dead server's place does not know who stays: all that have left do not. A standby that has left is not there. */
+/* A process that takes a dead server's place does not know which trainers drain: of those that have left, none does. */
 static void left(void *self, int peer)
 {
     tr_server   *server = self;
     tr__trainer *trainer = tr__server_trainer_of(server, peer);
 
     if (trainer && trainer->state == TR_MEMBER_DRAINING)
-        tr__server_stayed(server, trainer);
+        tr__deaths_drained(server, trainer);
     if (server->roster->rank[peer].role == TR_ROLE_STANDBY)
-        tr__server_standby_died(server);
+        standby_is_gone(server);
+    settle_down(server);
 }
 
-/* == replies ================================================================================= */
-
-/* The last request up to which all are done. */
-static uint64_t done_seq(const tr__trainer *trainer)
+static int64_t earlier(int64_t a, int64_t b)
 {
-    uint64_t seq = trainer->accepted;
-
-    if (trainer->held && trainer->held->wire.seq <= seq)
-        seq = trainer->held->wire.seq - 1;
-    if (trainer->join_seq && trainer->join_seq <= seq)
-        seq = trainer->join_seq - 1;
-    if (trainer->ended > trainer->settled && trainer->unsettled[0] <= seq)
-        seq = trainer->unsettled[0] - 1;
-    if (trainer->over_seq && trainer->over_seq <= seq)
-        seq = trainer->over_seq - 1;
-    if (trainer->parked && trainer->parked->wire.seq <= seq)
-        seq = trainer->parked->wire.seq - 1;
-    return seq;
+    return a < b ? a : b;
 }
 
-/* Acknowledgements are made when messages are taken, so that one stands for all that came in between. */
-static bool next_ack(tr_server *server, tr_message *out)
+static int64_t watch_replacements(tr_server *server, int64_t now)
 {
-    for (int i = 0; i < server->trainer_count; i++) {
-        tr__trainer *t = &server->trainer[i];
-        if (!t->owes_ack)
-            continue;
-        t->owes_ack = false;
-        *out = (tr_message){
-            .peer = t->rank,
-            .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self,
-                     .seq = done_seq(t),
-                     .ack = {.updates = server->updates, .initiator = tr__server_initiator_code(server),
-                             .wanted_snapshot = tr__server_snapshot_wanted(server), .newest_snapshot = server->snapshot.number,
-                             .stops = tr__server_stops(server), .declines = tr__server_snapshot_must_wait(server)}}};
-        out->is_receipt = !out->wire.ack.wanted_snapshot;         /* where a snapshot is wanted it is news */
-        return true;
+    tr__trainer *hopeless;
+    int64_t      again;
+
+    if (!server->is_running || server->status != TR_OK)
+        return INT64_MAX;
+    while (again = tr__replacements_tick(server, now, &hopeless), hopeless) {
+        tr__deaths_not_replaced(server, hopeless);
+        if (server->status != TR_OK)
+            return INT64_MAX;
     }
-    return false;
-}
-
-static bool next(void *self, tr_message *out)
-{
-    tr_server *server = self;
-
-    return tr_outbox_take(&server->outbox, out) || tr_gather_next(server->gather, out) ||
-           (server->status == TR_OK && (next_ack(server, out) || tr__server_replication_next(server, out)));
+    return again;
 }
 
 static int64_t tick(void *self, int64_t now)
 {
     tr_server *server = self;
+    int64_t    again;
 
     server->now = now;
-    if (server->awaits_loans && server->status == TR_OK)
-        tr__server_apply_next(server);             /* what was being sent is gone, perhaps */
-    const int64_t gather = tr_gather_tick(server->gather, now), snapshot = tr__server_watch_snapshot(server, now);
-    const int64_t decisions = tr__server_watch_decisions(server, now), replication = tr__server_replication_tick(server, now);
-    const int64_t first = gather < snapshot ? gather : snapshot, other = decisions < replication ? decisions : replication;
-    const int64_t replacements = tr__server_watch_replacements(server, now), both = first < other ? first : other;
-
-    return both < replacements ? both : replacements;
+    if (tr__pulls_await_loans(server))             /* what was being sent is gone, perhaps */
+        tr__server_due(server, TR__RULE_BEGIN);
+    again = tr_gather_tick(server->gather, now);
+    again = earlier(again, tr__snapshots_tick(server, now));
+    again = earlier(again, tr__decisions_tick(server, now));
+    again = earlier(again, tr__copy_tick(server, now, tr_server_is_done(server)));
+    again = earlier(again, watch_replacements(server, now));
+    settle_down(server);
+    return again;
 }
 
-static tr_status status_of(const void *self, const char **text)
-{
-    const tr_server *server = self;
-    *text = server->text;
-    return server->status;
-}
-
-static void describe(const void *self, char *out, size_t size)
-{
-    tr__server_describe_step(self, out, size);
-}
-
-static bool awaits_loans(const void *self)
-{
-    return ((const tr_server *)self)->awaits_loans;
-}
-
-tr_node tr_server_node(tr_server *server)
-{
-    return (tr_node){server, tr__server_place, tr__server_receive, lost, tick, next, status_of, describe, awaits_loans, left};
-}
-
-/* The replica computes the same update, and needs what all servers have gathered for it. */
-static void pass_share_on(tr_server *server, uint64_t before)
-{
-    if (tr_gather_done(server->gather) > before)
-        tr__server_replication_share(server, server->share_to, (uint64_t)server->share_bytes * (uint64_t)server->roster->servers);
-}
-
-void tr__server_on_share(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload)
-{
-    const uint64_t before = tr_gather_done(server->gather);
-
-    note_failure(server, tr_gather_receive(server->gather, server->updates, peer, wire, payload));
-    pass_share_on(server, before);
-}
-
-void tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *all)
-{
-    const uint64_t before = tr_gather_done(server->gather);
-
-    server->share_to = all;
-    server->share_bytes = bytes;
-    note_failure(server, tr_gather_begin(server->gather, server->updates + 1, own, bytes, all));
-    pass_share_on(server, before);
-}
-
-uint64_t tr_server_shared(const tr_server *server)
-{
-    return tr_gather_done(server->gather);
-}
+/* == inputs: reports of the store ============================================================= */
 
 void tr_server_applied(tr_server *server, tr_status status)
 {
@@ -446,6 +340,129 @@ void tr_server_applied(tr_server *server, tr_status status)
         tr__server_fail(server, status);
         return;
     }
-    server->is_computed = true;
-    tr__server_try_finish(server);
+    tr__updates_computed(server);
+    settle_down(server);
+}
+
+void tr_server_tell_time(tr_server *server, int64_t now)
+{
+    server->now = now;
+}
+
+void tr_server_snapped(tr_server *server, int64_t now)
+{
+    server->now = now > server->now ? now : server->now;
+    tr__snapshots_copied(server);
+    settle_down(server);
+}
+
+void tr_server_written(tr_server *server, const uint8_t *part, size_t size, const char *error)
+{
+    tr__snapshots_written(server, part, size, error);
+    settle_down(server);
+}
+
+void tr_server_frozen(tr_server *server, tr_status status)
+{
+    tr__copy_frozen(server, status == TR_OK);
+    settle_down(server);
+}
+
+void tr_server_share(tr_server *server, const void *own, uint32_t bytes, void *all)
+{
+    const uint64_t before = tr_gather_done(server->gather);
+
+    server->share = (tr__share){all, bytes};
+    const tr_status status = tr_gather_begin(server->gather, server->updates + 1, own, bytes, all);
+    if (status != TR_OK)
+        tr__server_fail(server, status);
+    tr__requests_pass_share_on(server, before);
+    settle_down(server);
+}
+
+uint64_t tr_server_shared(const tr_server *server)
+{
+    return tr_gather_done(server->gather);
+}
+
+/* == taking a dead server's place ============================================================= */
+
+/* Trainers may have died while another process served here, or none did. */
+static void note_deaths(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count && server->status == TR_OK; i++) {
+        tr__trainer *t = &server->trainer[i];
+        if (server->roster->rank[t->rank].is_dead && !tr_membership_is_over(t->state))
+            tr__deaths_died(server, t, "died");
+    }
+}
+
+tr_status tr_server_take_over(tr_server *server)
+{
+    const tr_status status = tr__start_take_over(server);
+
+    if (status != TR_OK)
+        return tr__server_fail(server, status);
+    note_deaths(server);
+    settle_down(server);
+    return server->status;
+}
+
+/* == messages out ============================================================================= */
+
+/* Acknowledgements are made when messages are taken, so that one stands for all that came in between. */
+static bool next_ack(tr_server *server, tr_message *out)
+{
+    const tr__trainer *t = tr__streams_next_owed(server);
+
+    if (!t)
+        return false;
+    *out = (tr_message){
+        .peer = t->rank,
+        .wire = {.kind = TR_WIRE_ACK, .epoch = t->epoch, .sender = (uint32_t)server->roster->self, .seq = tr__stream_done(server, t),
+                 .ack = {.updates = server->updates, .initiator = tr__initiator_code(server),
+                         .wanted_snapshot = tr__snapshots_wanted(server), .newest_snapshot = tr__snapshots_number(server),
+                         .stops = tr__board_stops(server), .declines = tr__snapshots_must_wait(server)}}};
+    out->is_receipt = !out->wire.ack.wanted_snapshot;      /* where a snapshot is wanted it is news */
+    return true;
+}
+
+static bool next_for_replica(tr_server *server, tr_message *out)
+{
+    tr__copy_feed(server);
+    settle_down(server);
+    return tr__replication_next(server, out);
+}
+
+static bool next(void *self, tr_message *out)
+{
+    tr_server *server = self;
+
+    return tr_outbox_take(&server->outbox, out) || tr_gather_next(server->gather, out) ||
+           (server->status == TR_OK && (next_ack(server, out) || next_for_replica(server, out)));
+}
+
+/* == what it says of itself =================================================================== */
+
+static tr_status status_of(const void *self, const char **text)
+{
+    const tr_server *server = self;
+    *text = server->text;
+    return server->status;
+}
+
+static void describe(const void *self, char *out, size_t size)
+{
+    tr__words_describe(self, out, size);
+}
+
+static bool awaits_loans(const void *self)
+{
+    return tr__pulls_await_loans(self);
+}
+
+tr_node tr_server_node(tr_server *server)
+{
+    return (tr_node){.self = server, .place = place, .receive = receive, .lost = lost, .tick = tick, .next = next, .status = status_of,
+                     .describe = describe, .awaits_loans = awaits_loans, .left = left};
 }

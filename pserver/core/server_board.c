@@ -1,12 +1,14 @@
 /* server_board.c - see server_board.h. */
 #include "pserver/core/server_board.h"
 
+#include "framework/memory.h"
+#include "pserver/core/board.h"
+#include "pserver/core/server_replication.h"
+#include "pserver/core/server_streams.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "framework/memory.h"
-#include "pserver/core/board.h"
 
 /* A trainer's last question. */
 typedef struct question {
@@ -19,7 +21,7 @@ typedef struct question {
     bool          waits;
 } question;
 
-struct tr__server_board {
+struct tr__board {
     tr_board *board;
     question *question;               /* of each trainer */
 };
@@ -31,7 +33,7 @@ static tr__trainer *trainer_at(const tr_server *server, int index)
 
 static question *question_of(const tr_server *server, const tr__trainer *trainer)
 {
-    return &server->board->question[trainer - server->trainer];
+    return &server->board->question[trainer->index];
 }
 
 static const char *called(const tr_post *post)
@@ -57,36 +59,27 @@ static void open_board(tr_server *server, bool resumes)
     server->board->question = tr__must_alloc((size_t)server->trainer_count * sizeof(question));
 }
 
-void tr__server_board_take_over(tr_server *server)
+void tr__board_take_over(tr_server *server)
 {
     if (server->self == 0 && server->store.board)
         open_board(server, true);
 }
 
-uint32_t tr__server_stops(const tr_server *server)
+uint32_t tr__board_stops(const tr_server *server)
 {
     return server->board ? tr_board_stops(server->board->board) : 0;
-}
-
-/* Their next acknowledgements say it. */
-static void tell_trainers(tr_server *server)
-{
-    for (int i = 0; i < server->trainer_count; i++) {
-        tr__trainer *t = &server->trainer[i];
-        t->owes_ack |= !tr_membership_is_over(t->state) && t->state != TR_MEMBER_VACANT;
-    }
 }
 
 static tr_status put(tr_server *server, uint8_t *packed, size_t size)
 {
     bool            is_new = false;
-    const uint32_t  stops = tr__server_stops(server);
+    const uint32_t  stops = tr__board_stops(server);
     const tr_status status = tr_board_put(&is_new, server->board->board, packed, size);
 
-    if (tr__server_stops(server) != stops)
-        tell_trainers(server);
+    if (tr__board_stops(server) != stops)
+        tr__streams_owe_all(server);               /* acknowledgements say it */
     if (is_new)
-        tr__server_replication_post(server, packed, size);
+        tr__replication_post(server, packed, size);
     else
         free(packed);
     return status;
@@ -111,7 +104,7 @@ static tr_status check_call(const tr_server *server, const tr__trainer *trainer,
 
 static tr_status check_post(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const tr_post *post)
 {
-    if (!post || post->trainer != (uint32_t)(trainer - server->trainer) || post->has_is_complete ||
+    if (!post || post->trainer != (uint32_t)trainer->index || post->has_is_complete ||
         (wire->post.until == TR_UNTIL_ONE && wire->post.trainer >= (uint32_t)server->trainer_count))
         return tr_fail(TR_EFORMAT, "%s sent a damaged post", tr__server_trainer_name(server, trainer));
     if (server->self != 0)
@@ -195,13 +188,12 @@ static void answer(tr_server *server, const tr__trainer *trainer, const question
     uint64_t             bytes;
     uint8_t             *payload = pack_answer(server, item, &count, &bytes);
 
-    tr_outbox_put(&server->outbox, &(tr_message){
-        .peer = trainer->rank, .payload = payload, .owned = payload,
-        .wire = {.kind = TR_WIRE_POSTED, .epoch = q->epoch, .sender = (uint32_t)server->roster->self, .seq = q->seq, .bytes = bytes,
-                 .posted = {.count = count, .is_forgotten = is_forgotten}}});
+    tr__server_send(server, trainer->rank,
+                    (tr_wire){.kind = TR_WIRE_POSTED, .epoch = q->epoch, .seq = q->seq, .bytes = bytes,
+                              .posted = {.count = count, .is_forgotten = is_forgotten}}, payload);
 }
 
-void tr__server_board_moves(tr_server *server)
+void tr__board_answer(tr_server *server)
 {
     for (int i = 0; server->board && server->status == TR_OK && i < server->trainer_count; i++) {
         const tr__trainer *t = trainer_at(server, i);
@@ -213,7 +205,7 @@ void tr__server_board_moves(tr_server *server)
     }
 }
 
-bool tr__server_is_meeting(const tr_server *server, const tr__trainer *trainer)
+bool tr__board_is_meeting(const tr_server *server, const tr__trainer *trainer)
 {
     const question *q = server->board ? question_of(server, trainer) : NULL;
     return q && q->waits && q->epoch == trainer->epoch;
@@ -230,7 +222,7 @@ static void ask(tr_server *server, const tr__trainer *trainer, const tr_wire *wi
                     .number = post->number, .name = tr__must_strdup(post->name ? post->name : ""), .waits = true};
 }
 
-tr_status tr__server_on_post(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+tr_status tr__board_on_post(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     tr_post  *post = trireme__pserver__post__unpack(NULL, wire->bytes, payload);
     tr_status status = check_post(server, trainer, wire, post);
@@ -243,16 +235,15 @@ tr_status tr__server_on_post(tr_server *server, tr__trainer *trainer, const tr_w
         status = put(server, memcpy(tr__must_alloc(wire->bytes), payload, wire->bytes), wire->bytes);
     if (status == TR_OK) {
         ask(server, trainer, wire, post);
-        tr__server_board_moves(server);
+        tr__server_due(server, TR__RULE_BOARD);
+        tr__server_due(server, TR__RULE_DECIDE);   /* perhaps the others' next update does not wait for this trainer now */
     }
-    if (status == TR_OK && server->is_running && tr__server_is_meeting(server, trainer))
-        tr__server_fewer_move(server);             /* the others' next update does not wait for it */
     if (post)
         trireme__pserver__post__free_unpacked(post, NULL);
     return status;
 }
 
-void tr__server_post_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+void tr__board_on_post_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     const question *q = server->board ? question_of(server, trainer) : NULL;
 
@@ -262,13 +253,13 @@ void tr__server_post_again(tr_server *server, const tr__trainer *trainer, const 
 
 static void replicate_post(void *self, uint8_t *packed, size_t size)
 {
-    tr__server_replication_post(self, packed, size);
+    tr__replication_post(self, packed, size);
 }
 
-void tr__server_replicate_board(tr_server *server)
+void tr__board_replicate(tr_server *server)
 {
     if (server->is_running)
-        tr__server_board_take_over(server);        /* what an earlier process has left is the replica's, too */
+        tr__board_take_over(server);        /* what an earlier process has left is the replica's, too */
     if (server->board)
         tr_board_each(server->board->board, replicate_post, server);
 }
@@ -285,7 +276,7 @@ static const question *first_waiting(const tr_server *server)
     return NULL;
 }
 
-bool tr__server_describe_board(const tr_server *server, char *out, size_t size)
+bool tr__board_describe(const tr_server *server, char *out, size_t size)
 {
     const question *q = first_waiting(server);
     char            call[512];
@@ -304,7 +295,7 @@ bool tr__server_describe_board(const tr_server *server, char *out, size_t size)
     return true;
 }
 
-void tr__server_board_free(tr_server *server)
+void tr__board_free(tr_server *server)
 {
     if (!server->board)
         return;

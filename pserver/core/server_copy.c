@@ -1,24 +1,91 @@
-/* server_copy.c - how a replica gets the state of its server.
- *
- * When work begins it says what it has. If that is the server's state, as after most new starts of a job, it goes on from there; otherwise
- * it gets all. Until that is done nothing is applied.
- *
- * In the middle of the job training does not wait: the store freezes the state of the moment, as for a checkpoint, and it is copied
- * from there. What is applied meanwhile comes behind it (server_replication.c). A table has one such moment, and a
- * checkpoint goes first: then the copy begins anew behind it.
- *
- * What must stay true: between the freezing and the first message behind the copy (the commit of that moment) nothing is applied. */
+/* server_copy.c - see server_copy.h. */
+#include "pserver/core/server_copy.h"
+
 #include "framework/memory.h"
 #include "pserver/core/server_board.h"
-#include "pserver/core/server_state.h"
+#include "pserver/core/server_replication.h"
+#include "pserver/core/server_serving.h"
+#include "pserver/core/server_snapshots.h"
 #include "pserver/core/server_tasks.h"
+#include "pserver/core/server_updates.h"
 #include "pserver/util/crc32c.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What is on its way of a copy at most. */
+struct tr__copying {
+    Trireme__Pserver__Replica *word;  /* what the replica said it has; NULL: nothing yet */
+    int64_t   asked_at;               /* when the replica was last asked for that; 0: it was not */
+    bool      may_be_late;            /* the replica may get the state while updates go on: the job has run before */
+    bool      is_freezing;            /* the store is at it */
+    bool      is_frozen;              /* the state is read from what the store has frozen */
+    bool      is_hopeless;            /* the state cannot be frozen here */
+    uint32_t  value, table, shard;    /* to be copied next; of the value from `offset` on */
+    uint64_t  offset, state_bytes;
+    int       called;                 /* the rank that is to be the replica; -1: none */
+    int64_t   call_at;                /* when to call again */
+    bool     *is_useless;             /* rank by rank: it could not */
+};
+
+/* A rank that a server has called answers soon, or has never heard it: nanoseconds. */
+static const int64_t CALL_AGAIN = 500000000;
+/* Bytes of a state that are on their way at most. */
 static const uint64_t WINDOW = (uint64_t)64 << 20;
+
+void tr__copy_new(tr_server *server)
+{
+    tr__copying *c = server->copying = tr__must_alloc(sizeof *c);
+
+    c->called = -1;
+    c->is_useless = tr__must_array((size_t)server->roster->size, sizeof *c->is_useless);
+}
+
+static void forget_word(tr__copying *c)
+{
+    if (c->word)
+        trireme__pserver__replica__free_unpacked(c->word, NULL);
+    c->word = NULL;
+}
+
+void tr__copy_free(tr_server *server)
+{
+    forget_word(server->copying);
+    free(server->copying->is_useless);
+    free(server->copying);
+}
+
+bool tr__copy_is_freezing(const tr_server *server)
+{
+    return server->copying->is_freezing;
+}
+
+/* == the state that is frozen ================================================================== */
+
+static void work(tr_server *server, tr_effect_kind kind)
+{
+    tr_effects_put(&server->effects, &(tr_effect){.kind = kind});
+}
+
+static void thaw(tr_server *server)
+{
+    if (server->copying->is_frozen)
+        work(server, TR_EFFECT_THAW);
+    server->copying->is_frozen = false;
+}
+
+/* Freeze the state when that can be. */
+static void freeze(tr_server *server)
+{
+    const tr__snapshot_phase phase = tr__snapshots_phase(server);
+
+    if (server->copying->is_freezing || tr__updates_is_updating(server) || phase == TR__SNAPSHOT_TAKING ||
+        (phase == TR__SNAPSHOT_WRITING && server->table_count))
+        return;
+    server->copying->is_freezing = true;
+    work(server, TR_EFFECT_FREEZE);
+}
+
+/* == beginning ================================================================================= */
 
 /* The Setup as it came. */
 static uint8_t *pack_setup(const tr_server *server, size_t *size)
@@ -40,197 +107,273 @@ static uint32_t age_of(const tr_server *server, bool raise)
     return server->store.age ? server->store.age(server->store.self, raise) : 0;
 }
 
-static void copy(tr_server *server, bool has, uint8_t *setup, size_t size)
+/* The replica `has` the state, or gets it. It may be an update ahead, which does not count. */
+static void begin_state(tr_server *server, bool has, uint8_t *setup, size_t size)
 {
-    tr__replication *m = &server->replication;
+    tr__copying *c = server->copying;
 
-    if (has) {                                     /* it may be an update ahead, which does not count */
+    if (has) {
         free(setup);
-        setup = tr__server_replication_pack(server, false, &size);
+        setup = tr__replication_pack(server, false, &size);
     }
-    tr__server_replication_put(server, &(tr_wire){.kind = has ? TR_WIRE_COPY_KEEP : TR_WIRE_COPY_STATE, .bytes = size,
-                                             .copy = {.update = server->updates, .age = age_of(server, !has)}}, setup, setup);
-    m->phase = TR__REPLICATION_COPYING;
-    m->value = has ? (uint32_t)server->setup->n_values : 0;
-    m->table = has ? server->table_count : 0;
-    m->shard = 0;
-    m->offset = m->caught = m->begun = m->state_bytes = 0;
+    tr__replication_put(server, &(tr_wire){.kind = has ? TR_WIRE_COPY_KEEP : TR_WIRE_COPY_STATE, .bytes = size,
+                                           .copy = {.update = server->updates, .age = age_of(server, !has)}}, setup, setup);
+    tr__replication_begin_state(server);
+    c->value = has ? (uint32_t)server->setup->n_values : 0;
+    c->table = has ? server->table_count : 0;
+    c->shard = 0;
+    c->offset = c->state_bytes = 0;
     for (size_t i = 0; i < server->setup->n_values; i++)
-        m->state_bytes += server->setup->values[i]->bytes;
-    tr__server_replicate_tasks(server);
-    tr__server_replicate_board(server);
-    tr__server_replication_commit(server);
+        c->state_bytes += server->setup->values[i]->bytes;
+    tr__tasks_replicate(server);
+    tr__board_replicate(server);
+    tr__replication_commit(server);
 }
 
-/* Freeze the state when that can be. */
-static void freeze(tr_server *server)
+static void drop(tr_server *server)
 {
-    tr__replication *m = &server->replication;
-
-    if (m->is_freezing || server->is_updating || server->snapshot.phase == TR__SNAPSHOT_TAKING ||
-        (server->snapshot.phase == TR__SNAPSHOT_WRITING && server->table_count))
-        return;
-    m->is_freezing = true;
-    server->store.freeze(server->store.self);
+    thaw(server);
+    tr__replication_drop(server);
 }
 
-void tr__server_copy_begin(tr_server *server)
+void tr__copy_drop_replica(tr_server *server)
 {
-    tr__replication                      *m = &server->replication;
-    const Trireme__Pserver__Replica *word = m->word;
-    size_t                           size;
+    drop(server);
+}
 
-    if (m->phase != TR__REPLICATION_ASKING || !word || !server->is_running)
+void tr__copy_advance(tr_server *server)
+{
+    tr__copying *c = server->copying;
+    size_t       size;
+
+    if (tr__replication_phase_of(server) != TR__REPLICATION_ASKING || !c->word || !server->is_running)
         return;
-    if (word->is_broken) {
-        m->is_useless[tr_replica_stream_peer(m->stream)] = true;
-        tr__server_replication_drop(server);
+    if (c->word->is_broken) {
+        c->is_useless[tr__replication_peer(server)] = true;
+        drop(server);
         return;
     }
     uint8_t   *setup = pack_setup(server, &size);
-    const bool has = !m->is_late && has_state(server, word, setup, size);
-    if (has || !m->may_be_late || !server->store.freeze) {
-        copy(server, has, setup, size);
+    const bool has = !tr__replication_is_late(server) && has_state(server, c->word, setup, size);
+    if (has || !c->may_be_late || !server->store.freeze) {
+        begin_state(server, has, setup, size);
         return;
     }
     free(setup);
-    m->is_late = true;
+    tr__replication_set_late(server, true);
     freeze(server);
-    tr__server_apply_next(server);
+    tr__server_due(server, TR__RULE_BEGIN);
 }
 
-void tr_server_frozen(tr_server *server, tr_status status)
+void tr__copy_frozen(tr_server *server, bool is_frozen)
 {
-    tr__replication *m = &server->replication;
-    size_t      size;
+    tr__copying *c = server->copying;
+    const bool   is_wanted = tr__replication_phase_of(server) == TR__REPLICATION_ASKING && tr__replication_is_late(server);
+    size_t       size;
 
-    m->is_freezing = false;
-    if (status != TR_OK) {
-        m->is_hopeless = true;
-        if (m->phase == TR__REPLICATION_ASKING && m->is_late)
-            tr__server_replication_drop(server);
-    } else if (m->phase == TR__REPLICATION_ASKING && m->is_late && m->word) {
-        m->is_frozen = true;
+    c->is_freezing = false;
+    c->is_hopeless |= !is_frozen;
+    c->is_frozen = is_frozen;
+    if (is_wanted && !is_frozen) {
+        drop(server);
+    } else if (is_wanted && c->word) {
         uint8_t *setup = pack_setup(server, &size);
-        copy(server, false, setup, size);
+        begin_state(server, false, setup, size);
     } else {
-        server->store.thaw(server->store.self);
+        thaw(server);
     }
-    tr__server_snapshot_go_on(server);
-    tr__server_apply_next(server);
+    tr__snapshots_go_on(server);
+    tr__server_due(server, TR__RULE_BEGIN);
 }
 
-static void thaw(tr_server *server)
+bool tr__copy_makes_way(tr_server *server)
 {
-    if (server->replication.is_frozen)
-        server->store.thaw(server->store.self);
-    server->replication.is_frozen = false;
-}
-
-void tr__server_copy_end(tr_server *server)
-{
-    tr__replication *m = &server->replication;
-
-    thaw(server);
-    tr_outbox_deinit(&m->behind);
-    m->behind = (tr_outbox){0};
-    m->behind_bytes = 0;
-    m->is_late = false;
-}
-
-bool tr__server_copy_makes_way(tr_server *server)
-{
-    tr__replication *m = &server->replication;
-
-    if (m->is_freezing)
-        return false;                              /* tr_server_frozen sees to it */
-    if (m->is_frozen && server->table_count) {
-        tr__server_copy_end(server);
-        m->is_late = true;
-        m->phase = TR__REPLICATION_ASKING;
+    if (server->copying->is_freezing)
+        return false;                              /* tr__copy_frozen lets the snapshot go on */
+    if (server->copying->is_frozen && server->table_count) {
+        thaw(server);
+        tr__replication_restart(server);
+        tr__server_due(server, TR__RULE_COPY);
     }
     return true;
 }
 
-bool tr__server_copy_lets_apply(const tr_server *server)
+bool tr__copy_lets_begin(const tr_server *server)
 {
-    const tr__replication *m = &server->replication;
-
-    if (m->is_freezing)
-        return false;
-    if (m->phase == TR__REPLICATION_NONE || m->phase == TR__REPLICATION_LIVE)
-        return true;
-    if (!m->is_late)
-        return false;
-    if (m->phase == TR__REPLICATION_COPYING)
-        return m->behind_bytes <= m->state_bytes + WINDOW;
-    return m->phase == TR__REPLICATION_ASKING || m->caught >= 2 * m->begun;
+    return !server->copying->is_freezing && tr__replication_lets_begin(server, server->copying->state_bytes);
 }
+
+/* == the state, piece by piece ================================================================= */
 
 /* The next piece of a value. */
 static void copy_value(tr_server *server)
 {
-    tr__replication    *m = &server->replication;
-    const uint64_t bytes = server->setup->values[m->value]->bytes, left = bytes - m->offset;
-    const uint64_t n = left < server->chunk_bytes ? left : server->chunk_bytes;
-    const uint8_t *data = m->is_frozen ? server->store.frozen_value(server->store.self, m->value)
-                                       : server->store.value(server->store.self, m->value);
-    void          *owned = m->is_frozen && n ? memcpy(tr__must_bytes(n), data + m->offset, n) : NULL;
+    tr__copying    *c = server->copying;
+    const tr_store *store = &server->store;
+    const uint64_t  bytes = server->setup->values[c->value]->bytes, left = bytes - c->offset;
+    const uint64_t  n = left < server->chunk_bytes ? left : server->chunk_bytes;
+    const uint8_t  *data = c->is_frozen ? store->frozen_value(store->self, c->value) : store->value(store->self, c->value);
+    void           *owned = c->is_frozen && n ? memcpy(tr__must_bytes(n), data + c->offset, n) : NULL;
 
     if (n)
-        tr__server_replication_put(server, &(tr_wire){.kind = TR_WIRE_VALUE, .bytes = n, .value = {.offset = m->offset, .value = m->value}},
-                              owned ? owned : data + m->offset, owned);
-    m->offset += n;
-    if (m->offset == bytes) {
-        m->offset = 0;
-        m->value++;
+        tr__replication_put(server, &(tr_wire){.kind = TR_WIRE_VALUE, .bytes = n, .value = {.offset = c->offset, .value = c->value}},
+                            owned ? owned : data + c->offset, owned);
+    c->offset += n;
+    if (c->offset == bytes) {
+        c->offset = 0;
+        c->value++;
     }
 }
 
 /* The next virtual shard of a table: its rows, and its keys that have none yet. */
 static tr_status copy_shard(tr_server *server)
 {
-    tr__replication                    *m = &server->replication;
-    const Trireme__Pserver__Table *t = server->setup->tables[m->table];
-    void                          *rows;
-    uint64_t                       bytes;
+    tr__copying                    *c = server->copying;
+    const tr_store                 *store = &server->store;
+    const Trireme__Pserver__Table  *t = server->setup->tables[c->table];
+    void                           *rows;
+    uint64_t                        bytes;
 
-    for (uint32_t part = 0; part < 2 && m->shard < t->shard_count; part++) {
-        TR_TRY((m->is_frozen ? server->store.frozen_rows : server->store.read_rows)(
-            server->store.self, m->table, t->first_shard + m->shard, part == 1, &rows, &bytes));
+    for (uint32_t part = 0; part < 2 && c->shard < t->shard_count; part++) {
+        TR_TRY((c->is_frozen ? store->frozen_rows : store->read_rows)(store->self, c->table, t->first_shard + c->shard, part == 1, &rows,
+                                                                      &bytes));
         if (bytes)
-            tr__server_replication_put(server, &(tr_wire){.kind = TR_WIRE_WRITE_ROWS, .bytes = bytes,
-                                                     .write_rows = {.table = m->table, .has_candidates = part == 1}}, rows, rows);
+            tr__replication_put(server, &(tr_wire){.kind = TR_WIRE_WRITE_ROWS, .bytes = bytes,
+                                                   .write_rows = {.table = c->table, .has_candidates = part == 1}}, rows, rows);
         else
             free(rows);
     }
-    if (++m->shard >= t->shard_count) {
-        m->shard = 0;
-        m->table++;
+    if (++c->shard >= t->shard_count) {
+        c->shard = 0;
+        c->table++;
     }
     return TR_OK;
 }
 
-void tr__server_copy_feed(tr_server *server)
+void tr__copy_feed(tr_server *server)
 {
-    tr__replication *m = &server->replication;
+    tr__copying *c = server->copying;
 
-    if (m->phase == TR__REPLICATION_ASKING && m->is_late)
-        tr__server_copy_begin(server);
-    while (m->phase == TR__REPLICATION_COPYING && tr_replica_stream_bytes(m->stream) < WINDOW) {
-        if (m->table < server->table_count) {
+    while (tr__replication_phase_of(server) == TR__REPLICATION_COPYING && tr__replication_bytes(server) < WINDOW) {
+        if (c->table < server->table_count) {
             if (copy_shard(server) != TR_OK) {
-                m->is_hopeless = true;
-                tr__server_replication_drop(server);
-                return;
+                c->is_hopeless = true;
+                drop(server);
             }
-        } else if (m->value < server->setup->n_values) {
+        } else if (c->value < server->setup->n_values) {
             copy_value(server);
         } else {
-            m->phase = TR__REPLICATION_CATCHING_UP;
-            m->begun = 0;
+            tr__replication_end_state(server);
             thaw(server);
         }
     }
 }
 
+/* == finding a replica ========================================================================= */
+
+void tr__copy_begin(tr_server *server)
+{
+    if (tr__replication_phase_of(server) == TR__REPLICATION_NONE)
+        tr__replication_note(server, -1);
+    tr__server_due(server, TR__RULE_COPY);
+}
+
+static void turn_to(tr_server *server, int rank)
+{
+    forget_word(server->copying);
+    tr__replication_turn_to(server, rank);
+}
+
+static void say_call(tr_server *server, int rank)
+{
+    tr__server_send(server, rank, (tr_wire){.kind = TR_WIRE_REPLICA_CALL, .server = {.server = (uint32_t)server->self}}, NULL);
+}
+
+/* Could this rank be the replica? Perhaps this server has not heard yet that it is. */
+static bool may_be_replica(const tr_server *server, int rank)
+{
+    if (rank < 0 || rank >= server->roster->size || rank == server->roster->self)
+        return false;
+    const tr_rank *r = &server->roster->rank[rank];
+    return r->role == TR_ROLE_STANDBY || (r->role == TR_ROLE_REPLICA && (r->index == server->self || r->index >= server->roster->servers));
+}
+
+void tr__copy_take_over(tr_server *server)
+{
+    const int rank = server->store.replica_rank ? server->store.replica_rank(server->store.self) : -1;
+
+    server->copying->may_be_late = true;
+    if (may_be_replica(server, rank) && !tr__replication_is_replica(server, rank)) {
+        turn_to(server, rank);
+        say_call(server, rank);
+    }
+    if (tr__replication_phase_of(server) != TR__REPLICATION_NONE && server->roster->rank[tr__replication_peer(server)].is_dead)
+        tr__replication_drop(server);
+}
+
+/* May this rank, which was called and has answered, be the replica? */
+static bool may_adopt(const tr_server *server, int rank)
+{
+    return tr__replication_phase_of(server) == TR__REPLICATION_NONE && server->is_running && !server->roster->rank[rank].is_dead &&
+           !server->copying->is_useless[rank] && tr_roster_replica_of(server->roster, server->self) == rank;
+}
+
+void tr__copy_on_state(tr_server *server, int rank, const tr_wire *wire, const uint8_t *payload)
+{
+    tr__copying *c = server->copying;
+
+    if (!tr__replication_is_replica(server, rank)) {
+        if (!may_adopt(server, rank))
+            return;
+        turn_to(server, rank);
+        tr__replication_set_late(server, true);
+        c->may_be_late = true;
+    }
+    if (c->word)
+        return;
+    c->word = trireme__pserver__replica__unpack(NULL, wire->bytes, payload);
+    tr__server_due(server, TR__RULE_COPY);
+}
+
+/* A server that has lost its replica, or has got one that is of no use, looks for another one. */
+static int64_t call(tr_server *server, int64_t now)
+{
+    tr__copying *c = server->copying;
+
+    if (!server->roster->replicas || !server->is_running || server->status != TR_OK || c->is_hopeless || !server->store.freeze)
+        return INT64_MAX;
+    const int known = tr_roster_replica_of(server->roster, server->self);
+    const int rank = known >= 0 && !c->is_useless[known] ? known : tr_roster_standby_for_replica(server->roster, server->self, c->is_useless);
+    if (rank < 0)
+        return INT64_MAX;
+    if (rank != c->called || now >= c->call_at) {
+        c->called = rank;
+        c->call_at = now + (server->retry ? server->retry : CALL_AGAIN);
+        say_call(server, rank);
+    }
+    return c->call_at;
+}
+
+/* SERVING asks the replica for its state. */
+static int64_t ask(tr_server *server, int64_t now)
+{
+    tr__copying *c = server->copying;
+
+    if (!server->retry)
+        return INT64_MAX;
+    if (!c->asked_at || now - c->asked_at >= server->retry) {
+        if (c->asked_at)
+            tr__serving_say(server, tr__replication_peer(server));
+        c->asked_at = now ? now : 1;
+    }
+    return c->asked_at + server->retry;
+}
+
+int64_t tr__copy_tick(tr_server *server, int64_t now, bool is_done)
+{
+    if (tr__replication_phase_of(server) == TR__REPLICATION_NONE)
+        return is_done ? INT64_MAX : call(server, now);
+    if (tr__replication_phase_of(server) == TR__REPLICATION_ASKING && !server->copying->word)
+        return ask(server, now);
+    return tr__replication_tick(server, now);
+}

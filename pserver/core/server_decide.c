@@ -1,135 +1,128 @@
-/* server_decide.c - server 0 decides what makes an update, from what all servers have said (server_decision.c): whose steps are in, whose are
- * dropped, who is out.
- *
- * No deadlock: it waits for READY of the living alone; of those whom any server has lost it waits for nothing. */
+/* server_decide.c - see server_decide.h. */
+#include "pserver/core/server_decide.h"
+
 #include "pserver/core/server_board.h"
+#include "pserver/core/server_pulls.h"
+#include "pserver/core/server_rounds.h"
+#include "pserver/core/server_snapshots.h"
+#include "pserver/core/server_streams.h"
+#include "pserver/core/server_updates.h"
 
-bool tr__server_is_pending(const tr_server *server)
+static const tr__report *report_of(const tr_server *server, const tr__evidence *e, int from, int trainer)
 {
-    return server->decisions.update > server->updates;
-}
-
-bool tr__server_is_out(const tr_server *server, int trainer)
-{
-    return server->decisions.trainer[trainer] & TR_TRAINER_OUT;
-}
-
-const tr__report *tr__server_said_by(const tr_server *server, int from, int trainer)
-{
-    return &server->decisions.report[(size_t)from * (size_t)server->trainer_count + (size_t)trainer];
+    return &e->report[(size_t)from * (size_t)server->trainer_count + (size_t)trainer];
 }
 
 /* Has every server all of the trainer's next step? */
-static bool is_whole(const tr_server *server, int trainer)
+static bool is_whole(const tr_server *server, const tr__evidence *e, int trainer)
 {
-    const tr__round *round = server->trainer[trainer].round;
+    const tr__round *round = tr__round_of(server, &server->trainer[trainer]);
 
-    if (tr__server_is_out(server, trainer) || !round->is_full || round->step != server->decisions.settled[trainer] + 1)
+    if (tr__server_is_out(server, trainer) || !round->is_full || round->step != server->decided.settled[trainer] + 1)
         return false;
     for (int s = 1; s < server->roster->servers; s++)
-        if (tr__server_said_by(server, s, trainer)->step != round->step)
+        if (report_of(server, e, s, trainer)->step != round->step)
             return false;
     return true;
 }
 
 /* Was it computed with the newest parameters of all servers? */
-static bool is_fresh(const tr_server *server, int trainer)
+static bool is_fresh(const tr_server *server, const tr__evidence *e, int trainer)
 {
-    bool is_new = server->trainer[trainer].pulled == server->updates;
+    bool is_new = tr__pulls_update_of(server, &server->trainer[trainer]) == server->updates;
 
     for (int s = 1; s < server->roster->servers; s++)
-        is_new &= tr__server_said_by(server, s, trainer)->pulled == server->updates;
-    return is_new || server->policy.goes_on;         /* then nobody's step is ever late */
+        is_new &= report_of(server, e, s, trainer)->pulled == server->updates;
+    return is_new || server->policy.goes_on;       /* then no step is ever late */
 }
 
-/* Who has said goodbye and has all its steps settled is out; and at once who is lost for anybody. */
-static bool decide_out(tr_server *server, int trainer)
+/* A trainer that has said goodbye is out when all its steps are settled. A trainer that is lost for any server is out at once. */
+static bool decide_out(tr_server *server, const tr__evidence *e, int trainer)
 {
     const tr__trainer *t = &server->trainer[trainer];
     const bool         has_left = tr_membership_is_over(t->state) && t->state != TR_MEMBER_LOST && t->settled == t->ended;
     bool               is_lost = t->state == TR_MEMBER_LOST;
 
     for (int s = 1; s < server->roster->servers; s++)
-        is_lost |= tr__server_said_by(server, s, trainer)->is_lost;
+        is_lost |= report_of(server, e, s, trainer)->is_lost;
     if (tr__server_is_out(server, trainer) || !(has_left || is_lost))
         return false;
-    server->decisions.trainer[trainer] |= TR_TRAINER_OUT | (has_left ? 0 : TR_TRAINER_LOST);
+    server->decided.trainer[trainer] |= TR_TRAINER_OUT | (has_left ? 0 : TR_TRAINER_LOST);
     return true;
 }
 
-static bool decide_late(tr_server *server, int trainer)
+static bool decide_late(tr_server *server, const tr__evidence *e, int trainer)
 {
-    const bool is_late = is_whole(server, trainer) && !is_fresh(server, trainer);
+    const bool is_late = is_whole(server, e, trainer) && !is_fresh(server, e, trainer);
 
-    server->decisions.settled[trainer] += is_late;
+    server->decided.settled[trainer] += is_late;
     return is_late;
 }
 
-/* With backups a trainer whose steps were dropped comes to a collective when the others have steps to make yet: they do not wait for it, for
- * it waits for them. */
+/* With backups, a trainer whose steps were dropped comes to a collective when the others have steps to make yet. The others do not wait for this
+ * trainer, because this trainer waits for them. */
 static bool is_away(const tr_server *server, const tr__trainer *trainer)
 {
-    return !server->policy.goes_on && tr__server_is_meeting(server, trainer);
+    return !server->policy.goes_on && tr__board_is_meeting(server, trainer);
 }
 
-/* The next update is made of those who are there, if they are enough: all but as many as may be slow, or all that live. Who is out
- * was one of the slow; otherwise, when trainers come to the end of their data, updates would be of fewer gradients than any before. */
-static bool decide_update(tr_server *server)
+/* The next update is made of the trainers that are there, if they are enough: all but as many as may be slow, or all that live. A trainer that is out
+ * counts as one of the slow ones. Otherwise, when trainers come to the end of their data, updates would be of fewer gradients than any before. */
+static bool decide_update(tr_server *server, const tr__evidence *e)
 {
     const int64_t enough = server->trainer_count - server->policy.backups;
-    tr__decisions *v = &server->decisions;
     int64_t       living = 0, there = 0;
 
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        living += !tr__server_is_out(server, i) && ((tr__server_is_moving(t) && !is_away(server, t)) || t->round->is_full);
-        there += is_whole(server, i);
+        const bool         will_come = tr__stream_is_moving(server, t) && !is_away(server, t);
+        living += !tr__server_is_out(server, i) && (will_come || tr__round_of(server, t)->is_full);
+        there += is_whole(server, e, i);
     }
     if (!there || there < (living < enough ? living : enough))
         return false;
     for (int i = 0; i < server->trainer_count; i++)
-        if (is_whole(server, i)) {
-            v->settled[i]++;
-            v->trainer[i] |= TR_TRAINER_IN;
+        if (is_whole(server, e, i)) {
+            server->decided.settled[i]++;
+            server->decided.trainer[i] |= TR_TRAINER_IN;
         } else {
-            v->trainer[i] &= (uint8_t)~TR_TRAINER_IN;
+            server->decided.trainer[i] &= (uint8_t)~TR_TRAINER_IN;
         }
-    v->update++;
+    server->decided.update++;
     return true;
 }
 
-/* A snapshot that every server has gathered is the state as it is now; one that was given up here is given up by all. */
-static bool decide_snapshot(tr_server *server)
+/* A snapshot that every server has gathered is the state as it is now. A snapshot that was given up here is given up by all. */
+static bool decide_snapshot(tr_server *server, const tr__evidence *e)
 {
-    tr__decisions  *v = &server->decisions;
-    const tr__snapshot *snapshot = &server->snapshot;
+    const uint32_t number = tr__snapshots_number(server);
+    const bool     is_gathering = tr__snapshots_phase(server) == TR__SNAPSHOT_GATHERING;
 
-    if (!tr__server_snapshot_is_decided(server) || snapshot->number <= v->snapshot)
+    if (!tr__snapshots_are_decided(server) || number <= tr__snapshots_decided(server))
         return false;
-    if (snapshot->phase == TR__SNAPSHOT_GATHERING) {
+    if (is_gathering) {
         for (int s = 1; s < server->roster->servers; s++)
-            if (v->gathered[s] != snapshot->number)
+            if (e->gathered[s] != number)
                 return false;
-        if (!tr__server_snapshot_is_gathered(server))
+        if (!tr__snapshots_are_gathered(server))
             return false;
     }
-    v->snapshot = snapshot->number;
-    v->snapshot_update = snapshot->phase == TR__SNAPSHOT_GATHERING ? server->updates : UINT64_MAX;
+    tr__snapshots_set_decided(server, number, is_gathering ? server->updates : UINT64_MAX);
     return true;
 }
 
-bool tr__server_decide(tr_server *server)
+bool tr__decide(tr_server *server, const tr__evidence *e)
 {
     bool is_news = false;
 
-    if (server->queued || tr__server_is_pending(server))
+    if (tr__updates_queued(server) || tr__server_is_pending(server))
         return false;
     for (int i = 0; i < server->trainer_count; i++) {
-        is_news |= decide_out(server, i);
-        is_news |= decide_late(server, i);
+        is_news |= decide_out(server, e, i);
+        is_news |= decide_late(server, e, i);
     }
-    is_news |= decide_snapshot(server);
-    is_news |= decide_update(server);
-    server->decisions.number += is_news;
+    is_news |= decide_snapshot(server, e);
+    is_news |= decide_update(server, e);
+    server->decided.number += is_news;
     return is_news;
 }

@@ -1,70 +1,80 @@
-/* server_replication.c - what a server sends to its replica, when it waits for the replica, and how it finds a new one (docs/protocol.md,
- * "Replication").
- *
- * The replica gets the state first (server_copy.c). Then it gets the gradients of each update when the server begins to apply them, and both compute the
- * update. An update is committed, and trainers hear of it, when both have it. So nothing that was acknowledged is lost when one of them dies. The
- * gradients are sent from where they lie, and stay there until the update is over.
- *
- * When the replica dies, the server goes on alone and calls a standby of another host (REPLICA_CALL). A standby follows the first server that calls it: it
- * tells all ranks so (REPLICA_DONE) and sends its REPLICA_STATE to that server. While the new replica gets the state, the server does not wait for it: copies of
- * the gradients follow, for one update at a time, because the replica computes one at a time. When the replica has computed all of them, the
- * server tells it that it counts (COPY_LIVE) and waits for it in every update that begins from then on.
- *
- * A replica that is slower than its server must catch up in the end: once it has the state, the server begins one update for every two that the replica has
- * made. */
+/* server_replication.c - see server_replication.h. */
+#include "pserver/core/server_replication.h"
+
 #include "framework/memory.h"
-#include "pserver/core/server_state.h"
-#include "pserver/core/server_tasks.h"
-#include "pserver/util/crc32c.h"
+#include "pserver/core/replica_stream.h"
+#include "pserver/core/server_updates.h"
 
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Whom a server has called says so soon, or never heard it: nanoseconds. */
-static const int64_t CALL_AGAIN = 500000000;
+struct tr__replication {
+    tr__replication_phase phase;
+    bool                  is_late;    /* updates go on while the replica gets the state */
+    tr_replica_stream    *stream;
+    uint64_t              last_seq;   /* of the last message in the stream */
+    uint64_t              update_seq, update;      /* of the last update in the stream; its number */
+    tr_outbox             behind;     /* what comes behind the state */
+    uint64_t              behind_bytes;
+    uint64_t              begun, caught;           /* updates that have begun here, and that are in the stream, since the state is */
+    tr_replica_stream   **gone;       /* streams to ranks that are dead: the transport may look at their payloads yet */
+    int                   gone_count;
+};
 
-void tr__server_replication_new(tr_server *server)
+/* What is on its way of a state at most. */
+static const uint64_t WINDOW = (uint64_t)64 << 20;
+
+/* == life ====================================================================================== */
+
+void tr__replication_new(tr_server *server)
 {
     const int rank = tr_roster_replica_of(server->roster, server->self);
 
-    server->replication.called = -1;
-    server->replication.is_useless = tr__must_array((size_t)server->roster->size, sizeof *server->replication.is_useless);
+    server->replication = tr__must_alloc(sizeof *server->replication);
     if (rank < 0)
         return;
-    server->replication.stream = tr_replica_stream_new(server->roster->self, rank);
-    server->replication.phase = TR__REPLICATION_ASKING;
+    server->replication->stream = tr_replica_stream_new(server->roster->self, rank);
+    server->replication->phase = TR__REPLICATION_ASKING;
 }
 
-void tr__server_replication_free(tr_server *server)
+void tr__replication_free(tr_server *server)
 {
-    tr__replication *m = &server->replication;
+    tr__replication *r = server->replication;
 
-    if (m->word)
-        trireme__pserver__replica__free_unpacked(m->word, NULL);
-    tr_replica_stream_free(m->stream);
-    for (int i = 0; i < m->gone_count; i++)
-        tr_replica_stream_free(m->gone[i]);
-    tr_outbox_deinit(&m->behind);
-    free(m->gone);
-    free(m->is_useless);
+    tr_replica_stream_free(r->stream);
+    for (int i = 0; i < r->gone_count; i++)
+        tr_replica_stream_free(r->gone[i]);
+    tr_outbox_deinit(&r->behind);
+    free(r->gone);
+    free(r);
 }
 
-void tr_server_set_retry(tr_server *server, int64_t retry)
+void tr__replication_set_retry(tr_server *server)
 {
-    server->retry = retry;
-    if (server->replication.stream)
-        tr_replica_stream_set_retry(server->replication.stream, retry);
+    if (server->replication->stream)
+        tr_replica_stream_set_retry(server->replication->stream, server->retry);
 }
 
-bool tr__server_replica_done(const tr_server *server, int rank)
+tr__replication_phase tr__replication_phase_of(const tr_server *server)
 {
-    return server->replication.phase != TR__REPLICATION_NONE && tr_replica_stream_peer(server->replication.stream) == rank;
+    return server->replication->phase;
 }
 
-/* Who takes this server's place is to know whether it has a replica, and which. What one before had is old. */
-static void note(tr_server *server, int rank)
+int tr__replication_peer(const tr_server *server)
+{
+    return tr_replica_stream_peer(server->replication->stream);
+}
+
+bool tr__replication_is_replica(const tr_server *server, int rank)
+{
+    return server->replication->phase != TR__REPLICATION_NONE && tr__replication_peer(server) == rank;
+}
+
+/* == attaching and dropping ==================================================================== */
+
+void tr__replication_note(tr_server *server, int rank)
 {
     if (!server->is_running)
         return;
@@ -74,14 +84,64 @@ static void note(tr_server *server, int rank)
         server->store.set_replica_rank(server->store.self, rank);
 }
 
-/* The server goes on alone. What was on its way stays where it is: the transport may look at it yet. */
-void tr__server_replication_drop(tr_server *server)
+void tr__replication_turn_to(tr_server *server, int rank)
 {
-    server->replication.phase = TR__REPLICATION_NONE;
-    tr__server_copy_end(server);
-    note(server, -1);
-    tr__server_try_finish(server);
-    tr__server_apply_next(server);
+    tr__replication *r = server->replication;
+
+    if (r->stream) {
+        r->gone = tr__must_realloc(r->gone, ((size_t)r->gone_count + 1) * sizeof *r->gone);
+        r->gone[r->gone_count++] = r->stream;
+    }
+    r->stream = tr_replica_stream_new(server->roster->self, rank);
+    tr_replica_stream_set_retry(r->stream, server->retry);
+    r->last_seq = r->update_seq = r->update = 0;
+    r->phase = TR__REPLICATION_ASKING;
+}
+
+void tr__replication_set_late(tr_server *server, bool is_late)
+{
+    server->replication->is_late = is_late;
+}
+
+bool tr__replication_is_late(const tr_server *server)
+{
+    return server->replication->is_late;
+}
+
+static void forget_behind(tr__replication *r)
+{
+    tr_outbox_deinit(&r->behind);
+    r->behind = (tr_outbox){0};
+    r->behind_bytes = 0;
+}
+
+void tr__replication_begin_state(tr_server *server)
+{
+    server->replication->phase = TR__REPLICATION_COPYING;
+    server->replication->begun = server->replication->caught = 0;
+}
+
+void tr__replication_end_state(tr_server *server)
+{
+    server->replication->phase = TR__REPLICATION_CATCHING_UP;
+    server->replication->begun = 0;
+}
+
+void tr__replication_restart(tr_server *server)
+{
+    forget_behind(server->replication);
+    server->replication->phase = TR__REPLICATION_ASKING;
+}
+
+/* What was on its way stays where it is: the transport may look at it yet. */
+void tr__replication_drop(tr_server *server)
+{
+    server->replication->phase = TR__REPLICATION_NONE;
+    server->replication->is_late = false;
+    forget_behind(server->replication);
+    tr__replication_note(server, -1);
+    tr__server_due(server, TR__RULE_FINISH);
+    tr__server_due(server, TR__RULE_BEGIN);
 }
 
 /* == the stream ================================================================================ */
@@ -91,30 +151,35 @@ static bool is_update(const tr_wire *wire)
     return wire->kind == TR_WIRE_REPLICA_UPDATE;
 }
 
-void tr__server_replication_put(tr_server *server, const tr_wire *wire, const void *payload, void *owned)
+void tr__replication_put(tr_server *server, const tr_wire *wire, const void *payload, void *owned)
 {
-    tr__replication *m = &server->replication;
+    tr__replication *r = server->replication;
 
-    m->last_seq = tr_replica_stream_put(m->stream, wire, payload, owned);
+    r->last_seq = tr_replica_stream_put(r->stream, wire, payload, owned);
     if (is_update(wire)) {
-        m->update_seq = m->last_seq;
-        m->update = wire->replica_update.update;
+        r->update_seq = r->last_seq;
+        r->update = wire->replica_update.update;
     }
 }
 
-/* Behind the state, as long as that is on its way: until then the payload may change. */
+uint64_t tr__replication_bytes(const tr_server *server)
+{
+    return tr_replica_stream_bytes(server->replication->stream);
+}
+
+/* Put what happens into the stream: behind the state, as long as that is on its way. Until then the payload may change, so it is copied. */
 static void put(tr_server *server, const tr_wire *wire, const void *payload, void *owned)
 {
-    tr__replication *m = &server->replication;
+    tr__replication *r = server->replication;
 
-    if (m->phase == TR__REPLICATION_LIVE) {
-        tr__server_replication_put(server, wire, payload, owned);
+    if (r->phase == TR__REPLICATION_LIVE) {
+        tr__replication_put(server, wire, payload, owned);
         return;
     }
     if (!owned && wire->bytes)
         owned = memcpy(tr__must_bytes(wire->bytes), payload, wire->bytes);
-    tr_outbox_put(&m->behind, &(tr_message){.wire = *wire, .payload = owned, .owned = owned});
-    m->behind_bytes += wire->bytes;
+    tr_outbox_put(&r->behind, &(tr_message){.wire = *wire, .payload = owned, .owned = owned});
+    r->behind_bytes += wire->bytes;
 }
 
 /* The update that a message of the stream belongs to, which is in front of the fields of all of them. */
@@ -126,49 +191,59 @@ static uint64_t update_of(const tr_wire *wire)
     return wire->replica_update.update;
 }
 
-/* The replica takes nothing of the next update before it has made the last one, and nothing that was said when this one was made here;
- * but what servers have gathered it needs to make it. */
-static bool may_go(const tr__replication *m, const tr_wire *wire)
+/* The replica takes nothing of an update before it has made the one before, and nothing that was said behind that one here. But it
+ * needs what servers have gathered to make an update. */
+static bool may_go(const tr__replication *r, const tr_wire *wire)
 {
-    return wire->kind == TR_WIRE_REPLICA_SHARES || update_of(wire) < m->update || tr_replica_stream_done(m->stream) >= m->update_seq;
+    return wire->kind == TR_WIRE_REPLICA_SHARES || update_of(wire) < r->update || tr_replica_stream_done(r->stream) >= r->update_seq;
+}
+
+/* The replica has everything: from here on it counts. A late one that has made no update yet could not go back by one. */
+static bool has_caught_up(const tr__replication *r)
+{
+    return !r->behind.count && tr_replica_stream_done(r->stream) >= r->last_seq && (r->caught || !r->is_late);
+}
+
+static void go_live(tr_server *server)
+{
+    server->replication->phase = TR__REPLICATION_LIVE;
+    tr__replication_note(server, tr__replication_peer(server));
+    const uint32_t age = server->store.age ? server->store.age(server->store.self, false) : 0;
+    tr__replication_put(server, &(tr_wire){.kind = TR_WIRE_COPY_LIVE, .copy_age = {.age = age}}, NULL, NULL);
+    tr__server_due(server, TR__RULE_BEGIN);
 }
 
 static void catch_up(tr_server *server)
 {
-    tr__replication *m = &server->replication;
-    tr_message  message;
+    tr__replication *r = server->replication;
+    tr_message       message;
 
-    while (m->phase == TR__REPLICATION_CATCHING_UP && m->behind.count && may_go(m, &m->behind.item[m->behind.first].wire)) {
-        tr_outbox_take(&m->behind, &message);
-        m->behind_bytes -= message.wire.bytes;
-        m->caught += is_update(&message.wire);
-        tr__server_replication_put(server, &message.wire, message.payload, message.owned);
+    if (r->phase != TR__REPLICATION_CATCHING_UP)
+        return;
+    while (r->behind.count && may_go(r, &r->behind.item[r->behind.first].wire)) {
+        tr_outbox_take(&r->behind, &message);
+        r->behind_bytes -= message.wire.bytes;
+        r->caught += is_update(&message.wire);
+        tr__replication_put(server, &message.wire, message.payload, message.owned);
     }
-    /* One that has made no update yet could not go back by one. */
-    if (m->phase == TR__REPLICATION_CATCHING_UP && !m->behind.count && tr_replica_stream_done(m->stream) >= m->last_seq &&
-        (m->caught || !m->is_late)) {
-        m->phase = TR__REPLICATION_LIVE;
-        note(server, tr_replica_stream_peer(m->stream));
-        const uint32_t age = server->store.age ? server->store.age(server->store.self, false) : 0;
-        tr__server_replication_put(server, &(tr_wire){.kind = TR_WIRE_COPY_LIVE, .copy_age = {.age = age}}, NULL, NULL);
-        tr__server_apply_next(server);
-    }
+    if (has_caught_up(r))
+        go_live(server);
 }
 
 static bool gets_updates(const tr_server *server)
 {
-    return server->replication.phase >= TR__REPLICATION_COPYING;
+    return server->replication->phase >= TR__REPLICATION_COPYING;
 }
 
-uint8_t *tr__server_replication_pack(tr_server *server, bool with_update, size_t *size)
+uint8_t *tr__replication_pack(tr_server *server, bool with_update, size_t *size)
 {
-    const tr_commit          commit = tr__server_commit_of(server, with_update);
+    const tr_commit          commit = tr__updates_commit_of(server, with_update);
     const size_t             trainers = (size_t)server->trainer_count;
     Trireme__Pserver__Update update = TRIREME__PSERVER__UPDATE__INIT;
     protobuf_c_boolean      *takes_part = tr__must_array(trainers, sizeof *takes_part);
 
     for (size_t i = 0; i < trainers; i++)
-        takes_part[i] = with_update && server->takes_part[i];
+        takes_part[i] = with_update && tr__updates_takes_part(server)[i];
     update.updates = commit.updates;
     update.decided = commit.decided;
     update.decisions = commit.decisions;
@@ -186,18 +261,13 @@ uint8_t *tr__server_replication_pack(tr_server *server, bool with_update, size_t
 static void put_update(tr_server *server, bool with_update)
 {
     size_t   size;
-    uint8_t *payload = tr__server_replication_pack(server, with_update, &size);
+    uint8_t *payload = tr__replication_pack(server, with_update, &size);
 
     put(server, &(tr_wire){.kind = with_update ? TR_WIRE_REPLICA_UPDATE : TR_WIRE_REPLICA_COMMIT, .bytes = size,
                            .replica_update = {.update = server->updates + with_update}}, payload, payload);
 }
 
-/* == updates =================================================================================== */
-
-bool tr__server_replication_is_ready(const tr_server *server)
-{
-    return tr__server_copy_lets_apply(server);
-}
+/* == what happens ============================================================================== */
 
 /* A whole array in pieces: a gradient, or the parameters that it was computed with. */
 static void put_block(tr_server *server, uint32_t index, const uint8_t *data, bool is_pulled)
@@ -221,7 +291,7 @@ static void put_rows(tr_server *server, uint32_t table, const tr_rows_part *part
                                             .trainer = (uint32_t)part->trainer}}, part->keys, NULL);
 }
 
-void tr__server_replication_update(tr_server *server, const tr_update *update)
+void tr__replication_update(tr_server *server, const tr_update *update)
 {
     if (!gets_updates(server))
         return;
@@ -234,22 +304,38 @@ void tr__server_replication_update(tr_server *server, const tr_update *update)
         for (int64_t i = 0; i < update->rows[t].count; i++)
             put_rows(server, t, &update->rows[t].part[i]);
     put_update(server, true);
-    server->replication.begun++;
+    server->replication->begun++;
     catch_up(server);
 }
 
-bool tr__server_replication_has_update(const tr_server *server)
+bool tr__replication_has_update(const tr_server *server)
 {
-    return server->replication.phase != TR__REPLICATION_LIVE || tr_replica_stream_done(server->replication.stream) >= server->replication.update_seq;
+    const tr__replication *r = server->replication;
+
+    return r->phase != TR__REPLICATION_LIVE || tr_replica_stream_done(r->stream) >= r->update_seq;
 }
 
-void tr__server_replication_commit(tr_server *server)
+bool tr__replication_lets_begin(const tr_server *server, uint64_t state_bytes)
 {
+    const tr__replication *r = server->replication;
+
+    if (r->phase == TR__REPLICATION_NONE || r->phase == TR__REPLICATION_LIVE)
+        return true;
+    if (!r->is_late)
+        return false;
+    if (r->phase == TR__REPLICATION_COPYING)
+        return r->behind_bytes <= state_bytes + WINDOW;
+    return r->phase == TR__REPLICATION_ASKING || r->caught >= 2 * r->begun;
+}
+
+void tr__replication_commit(tr_server *server)
+{
+    tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_COMMIT});
     if (gets_updates(server))
         put_update(server, false);
 }
 
-void tr__server_replication_share(tr_server *server, const void *all, uint64_t bytes)
+void tr__replication_share(tr_server *server, const void *all, uint64_t bytes)
 {
     if (!gets_updates(server))
         return;
@@ -257,7 +343,7 @@ void tr__server_replication_share(tr_server *server, const void *all, uint64_t b
     put(server, &(tr_wire){.kind = TR_WIRE_REPLICA_SHARES, .bytes = bytes, .replica_update = {.update = server->updates + 1}}, copy, copy);
 }
 
-/* Something of server 0 alone. */
+/* What server 0 alone has. */
 static void put_own(tr_server *server, tr_wire_kind kind, uint8_t *payload, size_t size)
 {
     if (gets_updates(server))
@@ -266,149 +352,40 @@ static void put_own(tr_server *server, tr_wire_kind kind, uint8_t *payload, size
         free(payload);
 }
 
-void tr__server_replication_tasks(tr_server *server, uint8_t *state, size_t size)
+void tr__replication_tasks(tr_server *server, uint8_t *state, size_t size)
 {
     put_own(server, TR_WIRE_REPLICA_TASKS, state, size);
 }
 
-void tr__server_replication_post(tr_server *server, uint8_t *packed, size_t size)
+void tr__replication_post(tr_server *server, uint8_t *packed, size_t size)
 {
     put_own(server, TR_WIRE_REPLICA_POST, packed, size);
 }
 
 /* == messages ================================================================================== */
 
-static void on_ack(tr_server *server, uint64_t seq)
+void tr__replication_on_ack(tr_server *server, uint64_t seq)
 {
-    tr__replication *m = &server->replication;
+    tr__replication *r = server->replication;
 
-    tr_replica_stream_acked(m->stream, seq);
-    catch_up(server);
-    tr__server_try_finish(server);
-    if (m->phase == TR__REPLICATION_CATCHING_UP)
-        tr__server_apply_next(server);
-}
-
-static void turn_to(tr_server *server, int rank)
-{
-    tr__replication *m = &server->replication;
-
-    if (m->stream) {
-        m->gone = tr__must_realloc(m->gone, ((size_t)m->gone_count + 1) * sizeof *m->gone);
-        m->gone[m->gone_count++] = m->stream;
-    }
-    if (m->word)
-        trireme__pserver__replica__free_unpacked(m->word, NULL);
-    m->word = NULL;
-    m->stream = tr_replica_stream_new(server->roster->self, rank);
-    tr_replica_stream_set_retry(m->stream, server->retry);
-    m->last_seq = m->update_seq = m->update = 0;
-    m->phase = TR__REPLICATION_ASKING;
-}
-
-static void say_call(tr_server *server, int rank)
-{
-    tr_outbox_put(&server->outbox, &(tr_message){
-        .peer = rank, .wire = {.kind = TR_WIRE_REPLICA_CALL, .sender = (uint32_t)server->roster->self,
-                               .server = {.server = (uint32_t)server->self}}});
-}
-
-/* Could this rank be its replica? It may not have been heard yet that it is. */
-static bool may_be_replica(const tr_server *server, int rank)
-{
-    if (rank < 0 || rank >= server->roster->size || rank == server->roster->self)
-        return false;
-    const tr_rank *r = &server->roster->rank[rank];
-    return r->role == TR_ROLE_STANDBY || (r->role == TR_ROLE_REPLICA && (r->index == server->self || r->index >= server->roster->servers));
-}
-
-void tr__server_replication_take_over(tr_server *server)
-{
-    tr__replication *m = &server->replication;
-    const int   rank = server->store.replica_rank ? server->store.replica_rank(server->store.self) : -1;
-
-    m->may_be_late = true;
-    if (may_be_replica(server, rank) && !tr__server_replica_done(server, rank)) {
-        turn_to(server, rank);
-        say_call(server, rank);
-    }
-    if (m->phase != TR__REPLICATION_NONE && server->roster->rank[tr_replica_stream_peer(m->stream)].is_dead)
-        m->phase = TR__REPLICATION_NONE;
-}
-
-/* It has been called, and this is its word. */
-void tr__server_replication_adopt(tr_server *server, int rank, const tr_wire *wire, const uint8_t *payload)
-{
-    tr__replication *m = &server->replication;
-
-    if (m->phase != TR__REPLICATION_NONE || !server->is_running || server->roster->rank[rank].is_dead || m->is_useless[rank] ||
-        tr_roster_replica_of(server->roster, server->self) != rank)
+    if (r->phase <= TR__REPLICATION_ASKING)
         return;
-    turn_to(server, rank);
-    m->is_late = m->may_be_late = true;
-    tr__server_replication_receive(server, wire, payload);
-}
-
-void tr__server_replication_receive(tr_server *server, const tr_wire *wire, const uint8_t *payload)
-{
-    tr__replication *m = &server->replication;
-
-    if (wire->kind == TR_WIRE_REPLICA_ACK && m->phase > TR__REPLICATION_ASKING)
-        on_ack(server, wire->seq);
-    if (wire->kind != TR_WIRE_REPLICA_STATE || m->word)
-        return;
-    m->word = trireme__pserver__replica__unpack(NULL, wire->bytes, payload);
-    tr__server_copy_begin(server);
-}
-
-void tr__server_replication_begin(tr_server *server)
-{
-    if (server->replication.phase == TR__REPLICATION_NONE)
-        note(server, -1);
-    tr__server_copy_begin(server);
-}
-
-bool tr__server_replication_next(tr_server *server, tr_message *out)
-{
-    tr__server_copy_feed(server);
+    tr_replica_stream_acked(r->stream, seq);
     catch_up(server);
-    return server->replication.phase != TR__REPLICATION_NONE && tr_replica_stream_next(server->replication.stream, out);
+    tr__server_due(server, TR__RULE_FINISH);
+    if (r->phase == TR__REPLICATION_CATCHING_UP)
+        tr__server_due(server, TR__RULE_BEGIN);
 }
 
-/* A server that has lost its replica, or has got one that is of no use, looks for another one. */
-static int64_t call(tr_server *server, int64_t now)
+bool tr__replication_next(tr_server *server, tr_message *out)
 {
-    tr__replication *m = &server->replication;
-
-    if (!server->roster->replicas || !server->is_running || server->status != TR_OK || m->is_hopeless || !server->store.freeze ||
-        tr_server_is_done(server))
-        return INT64_MAX;
-    const int known = tr_roster_replica_of(server->roster, server->self);
-    const int rank = known >= 0 && !m->is_useless[known] ? known : tr_roster_standby_for_replica(server->roster, server->self, m->is_useless);
-    if (rank < 0)
-        return INT64_MAX;
-    if (rank != m->called || now >= m->call_at) {
-        m->called = rank;
-        m->call_at = now + (server->retry ? server->retry : CALL_AGAIN);
-        say_call(server, rank);
-    }
-    return m->call_at;
+    catch_up(server);
+    return server->replication->phase != TR__REPLICATION_NONE && tr_replica_stream_next(server->replication->stream, out);
 }
 
-int64_t tr__server_replication_tick(tr_server *server, int64_t now)
+int64_t tr__replication_tick(tr_server *server, int64_t now)
 {
-    tr__replication *m = &server->replication;
-
-    if (m->phase == TR__REPLICATION_NONE)
-        return call(server, now);
-    if (!server->retry)
+    if (server->replication->phase == TR__REPLICATION_NONE || !server->retry)
         return INT64_MAX;
-    if (m->phase != TR__REPLICATION_ASKING || m->word)
-        return tr_replica_stream_tick(m->stream, now);
-    if (!m->asked_at || now - m->asked_at >= server->retry) {
-        if (m->asked_at)
-            tr__server_say_serving(server, tr_replica_stream_peer(m->stream));
-        m->asked_at = now ? now : 1;
-    }
-    return m->asked_at + server->retry;
+    return tr_replica_stream_tick(server->replication->stream, now);
 }

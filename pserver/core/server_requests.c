@@ -1,127 +1,318 @@
-/* server_requests.c - requests of trainers as they arrive: the sender's epoch is checked, each request is taken once and in order, and is handed to the
- * protocol that it belongs to. */
-#include "pserver/core/server_board.h"
-#include "pserver/core/server_state.h"
-#include "pserver/core/server_tasks.h"
+/* server_requests.c - see server_requests.h. */
+#include "pserver/core/server_requests.h"
 
+#include "pserver/core/server_board.h"
+#include "pserver/core/server_contributions.h"
+#include "pserver/core/server_copy.h"
+#include "pserver/core/server_deaths.h"
+#include "pserver/core/server_decisions.h"
+#include "pserver/core/server_initiator.h"
+#include "pserver/core/server_meters.h"
+#include "pserver/core/server_places.h"
+#include "pserver/core/server_pulls.h"
+#include "pserver/core/server_replication.h"
+#include "pserver/core/server_rows.h"
+#include "pserver/core/server_serving.h"
+#include "pserver/core/server_snapshots.h"
+#include "pserver/core/server_start.h"
+#include "pserver/core/server_streams.h"
+#include "pserver/core/server_tasks.h"
+#include "pserver/core/server_updates.h"
+
+#include <stdlib.h>
 #include <string.h>
 
-void *tr__server_place(void *self, int peer, const tr_wire *wire)
-{
-    tr_server   *server = self;
-    tr__trainer *trainer = tr__server_trainer_of(server, peer);
+/* == requests that concern several protocols ================================================== */
 
-    if (wire->kind == TR_WIRE_SHARE || wire->kind == TR_WIRE_DECISION || wire->kind == TR_WIRE_REPLICA_STATE)
-        return tr__server_buffer_new(server, wire->bytes);
-    if (!trainer)
-        return NULL;
-    /* What is not used is taken, too: who sends it is to be refused. */
-    const bool is_used = wire->epoch == trainer->epoch && server->status == TR_OK;
-    if (is_used && wire->kind == TR_WIRE_PUSH && !trainer->is_parked) {
-        uint8_t *sum = wire->seq > trainer->accepted ? tr__server_push_place(server, trainer, wire) : NULL;
-        if (sum)
-            return sum;
+/* The name of a gradient that is missing in the step which the trainer ends. NULL: all of it is here. */
+static const char *first_missing(const tr_server *server, const tr__trainer *trainer)
+{
+    const char *missing = tr__contributions_first_missing(server, trainer);
+    return missing ? missing : tr__rows_first_missing(server, trainer);
+}
+
+static tr_status check_step_end(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+{
+    const bool  has_gradient = !wire->step_end.is_idle;
+    const char *missing = has_gradient ? first_missing(server, trainer) : NULL;
+
+    if (missing)
+        return tr_fail(TR_EPEER, "%s ended step %llu without the gradient '%s'", tr__server_trainer_name(server, trainer),
+                       (unsigned long long)wire->step_end.step, missing);
+    if (!has_gradient && (tr__contributions_begun(server, trainer) || !server->policy.gathers_per_trainer || server->policy.decides))
+        return tr_fail(TR_EPEER, "%s leaves step %llu out, which it has begun, or which others have, too",
+                       tr__server_trainer_name(server, trainer), (unsigned long long)wire->step_end.step);
+    return TR_OK;
+}
+
+static tr_status on_step_end(tr_server *server, tr__trainer *trainer, const tr_wire *wire)
+{
+    tr__deaths_replaced(server, trainer);
+    if (tr__server_has_ended(trainer, wire->step_end.step)) {
+        tr__updates_note_end_again(server, trainer, wire->step_end.step, wire->seq);
+        return TR_OK;
     }
-    return tr__server_buffer_new(server, wire->bytes);
+    TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
+    TR_TRY(check_step_end(server, trainer, wire));
+    tr__updates_note_end(server, trainer, wire->seq);
+    tr__tasks_heard(server, trainer, wire->step_end.everywhere);
+    tr__meters_ended(server, trainer);
+    tr__rows_ended(server, trainer);
+    tr__contributions_ended(server, trainer, !wire->step_end.is_idle);
+    return TR_OK;
 }
 
-static bool is_of_start(tr_wire_kind kind)
+/* DRAIN and GOODBYE. A GOODBYE of a trainer that has drained, and a DRAIN that the dead server had heard, come from trainers whose steps are over. */
+static tr_status on_goodbye(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    return kind == TR_WIRE_SETUP || kind == TR_WIRE_VALUE || kind == TR_WIRE_JOIN;
+    if (tr__contributions_begun(server, trainer))
+        return tr_fail(TR_EPEER, "%s said goodbye in the middle of step %llu", tr__server_trainer_name(server, trainer),
+                       (unsigned long long)trainer->ended + 1);
+    if (server->setup && !server->is_running)
+        return tr_fail(TR_EPEER, "%s left before all trainers had agreed on the work",
+                       tr__server_trainer_name(server, trainer));
+    TR_TRY(tr__places_on_leave(server, trainer, wire, payload));
+    const bool stays = wire->kind == TR_WIRE_DRAIN && !server->roster->rank[trainer->rank].is_dead;     /* the message may come late */
+    if (tr_membership_is_over(trainer->state) && !stays) {
+        if (wire->leave.has_last)
+            tr__initiator_set_last(server, true);
+        tr__deaths_drained(server, trainer);
+        return TR_OK;
+    }
+    tr__stream_open(server, trainer, TR__OPEN_DRAIN, stays ? wire->seq : 0);
+    if (tr_membership_is_over(trainer->state)) {
+        tr__server_move(server, trainer, TR_MEMBER_DRAINING);
+        tr__server_due(server, TR__RULE_INITIATOR);
+        tr__server_due(server, TR__RULE_SNAPSHOT);
+        return TR_OK;
+    }
+    tr__tasks_heard(server, trainer, wire->leave.everywhere);
+    tr__deaths_leave(server, trainer, stays);
+    return TR_OK;
 }
 
-static tr_status set_up(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+/* A trainer that tells its tasks is at the beginning of a loop: what servers have of a dead trainer's steps is evened out. */
+static tr_status on_task(tr_server *server, tr__trainer *trainer, const tr_wire *wire)
 {
-    if (trainer != &server->trainer[0])
-        return tr_fail(TR_EPEER, "%s: only trainer 0 says what is to be done", tr__server_trainer_name(server, trainer));
-    return tr__server_on_setup(server, wire, payload);
+    if (wire->kind == TR_WIRE_TASKS)
+        tr__deaths_replaced(server, trainer);
+    return tr__tasks_on_request(server, trainer, wire);
 }
 
-static tr_status keep_value(tr_server *server, const tr_wire *wire, const uint8_t *payload)
+static tr_status on_value(tr_server *server, const tr_wire *wire, const uint8_t *payload)
 {
-    uint8_t *to = tr__server_value_place(server, wire);
+    uint8_t *to = tr__start_value_place(server, wire);
 
     if (!to)
         return server->status;
     memcpy(to, payload, wire->bytes);
-    return tr__server_on_value(server, wire);
+    return tr__start_on_value(server, wire);
 }
 
-tr_status tr__server_handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+/* SETUP, VALUE, JOIN. A successor of a dead server may hear again what that one had heard. */
+static tr_status on_start(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (tr__server_is_task(wire))
-        return tr__server_on_task(server, trainer, wire, server->now);
     if (server->is_running && wire->kind == TR_WIRE_JOIN && trainer->state == TR_MEMBER_VACANT)
-        return tr__server_on_replacement_join(server, trainer, wire, payload);
+        return tr__deaths_on_join(server, trainer, wire, payload);
     if (server->is_running && wire->kind == TR_WIRE_JOIN)
-        tr__server_tasks_join(server, trainer, wire->join.everywhere);
-    if (server->is_running && is_of_start(wire->kind))
-        return TR_OK;                              /* the server that died had it, and died before it said so */
+        tr__tasks_join(server, trainer, wire->join.everywhere);
+    if (server->is_running)
+        return TR_OK;
+    if (wire->kind == TR_WIRE_SETUP)
+        return tr__start_on_setup(server, trainer, wire, payload);
+    return wire->kind == TR_WIRE_VALUE ? on_value(server, wire, payload) : tr__start_on_join(server, trainer, wire, payload);
+}
+
+/* == to the protocols ========================================================================= */
+
+/* A request, in its turn. A push takes `payload` over if it is a buffer of the pool (`is_owned`). */
+static tr_status handle(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+{
     switch (wire->kind) {
     case TR_WIRE_SETUP:
-        return set_up(server, trainer, wire, payload);
     case TR_WIRE_VALUE:
-        return keep_value(server, wire, payload);
     case TR_WIRE_JOIN:
-        return tr__server_on_join(server, trainer, wire, payload);
+        return on_start(server, trainer, wire, payload);
     case TR_WIRE_PUSH:
     case TR_WIRE_PUSH_MANY:
     case TR_WIRE_PUSH_COMPRESSED:
-        return tr__server_on_push(server, trainer, wire, payload, is_owned);
-    case TR_WIRE_STEP_END:
-        return tr__server_on_step_end(server, trainer, wire);
-    case TR_WIRE_PULL:
-        return tr__server_on_pull(server, trainer, wire, payload);
+        return tr__contributions_on_push(server, trainer, wire, payload, is_owned);
     case TR_WIRE_PUSH_ROWS:
-        return tr__server_on_push_rows(server, trainer, wire, payload, is_owned);
-    case TR_WIRE_WRITE_ROWS:
-        return tr__server_on_write_rows(server, trainer, wire, payload);
+        return tr__rows_on_push(server, trainer, wire, payload, is_owned);
+    case TR_WIRE_STEP_END:
+        return on_step_end(server, trainer, wire);
+    case TR_WIRE_PULL:
+        return tr__pulls_on_pull(server, trainer, wire, payload);
     case TR_WIRE_READ_ROWS:
     case TR_WIRE_PULL_ROWS:
-        return tr__server_on_pull_rows(server, trainer, wire, payload);
+        return tr__rows_on_pull(server, trainer, wire, payload);
+    case TR_WIRE_WRITE_ROWS:
+        return tr__rows_on_write(server, trainer, wire, payload);
     case TR_WIRE_DRAIN:
     case TR_WIRE_GOODBYE:
-        return tr__server_on_goodbye(server, trainer, wire, payload);
+        return on_goodbye(server, trainer, wire, payload);
     case TR_WIRE_SNAPSHOT:
+        return tr__snapshots_on_snapshot(server, trainer, wire, payload, tr__copy_is_freezing(server));
     case TR_WIRE_SNAPSHOT_OVER:
-        return tr__server_on_snapshot(server, trainer, wire, payload);
+        tr__snapshots_on_over(server, wire->snapshot_number.number);
+        return TR_OK;
+    case TR_WIRE_TASKS:
+    case TR_WIRE_TASK_ASK:
+    case TR_WIRE_TASK_END:
+    case TR_WIRE_SETTLED:
+        return on_task(server, trainer, wire);
     case TR_WIRE_POST:
-        return tr__server_on_post(server, trainer, wire, payload);
+        return tr__board_on_post(server, trainer, wire, payload);
     default:
         return tr_fail(TR_EFORMAT, "%s sent %s, which is no request", tr__server_trainer_name(server, trainer),
                        tr_wire_kind_name(wire->kind));
     }
 }
 
+/* A request that was taken before is acknowledged again, and a question is answered again. */
+static void handle_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    tr__stream_owe(server, trainer);
+    if (wire->kind == TR_WIRE_PULL)
+        tr__pulls_on_pull_again(server, trainer, wire, payload);
+    else if (wire->kind == TR_WIRE_PULL_ROWS || wire->kind == TR_WIRE_READ_ROWS)
+        tr__rows_on_pull_again(server, trainer, wire, payload);
+    else if (wire->kind == TR_WIRE_TASK_ASK)
+        tr__tasks_on_request_again(server, trainer, wire);
+    else if (wire->kind == TR_WIRE_POST)
+        tr__board_on_post_again(server, trainer, wire);
+}
+
+/* == in which order, once ===================================================================== */
+
+/* May this come from a trainer whose steps are over? A trainer that drains begins snapshots; a successor of a dead server hears again what that one had
+ * heard last. */
+static bool may_come_late(const tr__trainer *trainer, tr_wire_kind kind)
+{
+    return kind == TR_WIRE_POST || kind == TR_WIRE_DRAIN || kind == TR_WIRE_GOODBYE ||
+           ((kind == TR_WIRE_SNAPSHOT || kind == TR_WIRE_SNAPSHOT_OVER) && trainer->state != TR_MEMBER_LOST);
+}
+
+/* A post is in no snapshot, and other trainers may wait for it before they take part. */
+static bool goes_on_while_parked(tr_wire_kind kind)
+{
+    return kind == TR_WIRE_POST || kind == TR_WIRE_SNAPSHOT_OVER;
+}
+
+/* The trainer's next request. Returns whether `payload` is taken over. */
+static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+{
+    tr__stream_take(server, trainer, wire->seq);
+    if (tr_membership_is_over(trainer->state) && !may_come_late(trainer, wire->kind)) {
+        tr__server_fail(server, tr_fail(TR_EPEER, "%s sent %s after its last step", tr__server_trainer_name(server, trainer),
+                                        tr_wire_kind_name(wire->kind)));
+        return false;
+    }
+    if (tr__stream_is_parked(server, trainer) && !goes_on_while_parked(wire->kind)) {
+        tr__stream_hold(server, trainer, wire, payload, is_owned);
+        return true;
+    }
+    const tr_status status = handle(server, trainer, wire, payload, is_owned);
+    if (status != TR_OK)
+        tr__server_fail(server, status);
+    return status == TR_OK && tr_wire_is_push(wire->kind);
+}
+
+/* A request that is ahead of its turn is dropped, and comes again. */
+static bool hear_trainer(tr_server *server, int peer, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+{
+    if (wire->kind == TR_WIRE_SERVING_ASK)
+        tr__serving_say(server, peer);
+    else if (wire->seq <= tr__stream_taken(server, trainer))
+        handle_again(server, trainer, wire, payload);
+    else if (wire->seq == tr__stream_taken(server, trainer) + 1)
+        return take(server, trainer, wire, payload, is_owned);
+    return false;
+}
+
+/* == parked requests ========================================================================== */
+
+/* Take one in; its payload is a buffer of the pool. */
+static void take_in(tr_server *server, tr__trainer *trainer, const tr__held *held)
+{
+    const bool is_wanted = server->status == TR_OK && tr__server_is_there(trainer);
+    tr_status  status = TR_OK;
+
+    if (is_wanted)
+        status = handle(server, trainer, &held->wire, held->payload, true);
+    if (status != TR_OK)
+        tr__server_fail(server, status);
+    if (server->status != TR_OK || !is_wanted || !tr_wire_is_push(held->wire.kind))
+        tr__server_buffer_free(server, held->payload);
+}
+
+static void unpark(tr_server *server, tr__trainer *trainer)
+{
+    tr__held_list list = tr__stream_take_parked(server, trainer);
+    tr__held     *held;
+
+    while ((held = tr__held_take(&list))) {
+        if (tr__stream_is_parked(server, trainer))         /* the trainer has taken part in the next snapshot */
+            tr__stream_hold(server, trainer, &held->wire, held->payload, true);
+        else
+            take_in(server, trainer, held);
+        free(held);
+    }
+}
+
+void tr__requests_unpark(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        unpark(server, &server->trainer[i]);
+}
+
 /* == from whom ================================================================================ */
 
-/* From other servers, and from ranks that wait, or were declared dead. */
+void tr__requests_pass_share_on(tr_server *server, uint64_t before)
+{
+    if (tr_gather_done(server->gather) > before)
+        tr__replication_share(server, server->share.to, (uint64_t)server->share.bytes * (uint64_t)server->roster->servers);
+}
+
+static void on_share(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload)
+{
+    const uint64_t  before = tr_gather_done(server->gather);
+    const tr_status status = tr_gather_receive(server->gather, server->updates, peer, wire, payload);
+
+    if (status != TR_OK)
+        tr__server_fail(server, status);
+    tr__requests_pass_share_on(server, before);
+}
+
+/* Messages of other servers, and of ranks that wait or were declared dead. */
 static void hear_rank(tr_server *server, int peer, const tr_wire *wire, const uint8_t *payload)
 {
     tr_status status = TR_OK;
 
     if (wire->kind == TR_WIRE_SERVING_ASK)
-        tr__server_say_serving(server, peer);
+        tr__serving_say(server, peer);
     else if (server->status == TR_OK &&
              (wire->kind == TR_WIRE_READY || wire->kind == TR_WIRE_DECISION || wire->kind == TR_WIRE_SERVING))
-        status = tr__server_on_peer(server, peer, wire, payload);
+        status = tr__decisions_on_message(server, peer, wire, payload);
     if (status != TR_OK)
         tr__server_fail(server, status);
 }
 
-/* What is no request of a trainer, whoever says it. */
+/* Is the message no request of a trainer? Then it is dealt with. */
 static bool is_no_request(tr_server *server, int peer, const tr__trainer *trainer, const tr_wire *wire, uint8_t *payload)
 {
+    const bool is_replica = tr__replication_is_replica(server, peer);
+
     if (wire->kind == TR_WIRE_SHARE)
-        tr__server_on_share(server, peer, wire, payload);
-    else if (tr__server_replica_done(server, peer))
-        tr__server_replication_receive(server, wire, payload);
+        on_share(server, peer, wire, payload);
+    else if (is_replica && wire->kind == TR_WIRE_REPLICA_ACK)
+        tr__replication_on_ack(server, wire->seq);
     else if (wire->kind == TR_WIRE_REPLICA_STATE)
-        tr__server_replication_adopt(server, peer, wire, payload);
-    else if (wire->kind == TR_WIRE_REPLICA_CALL || wire->kind == TR_WIRE_REPLICA_DONE)
-        tr__server_standby_died(server);
+        tr__copy_on_state(server, peer, wire, payload);
+    else if (is_replica)
+        return true;
     else if (wire->kind == TR_WIRE_REPLACE_CALL || wire->kind == TR_WIRE_REPLACE_DONE || wire->kind == TR_WIRE_REPLACE_WANT)
-        tr__server_on_replacement(server, peer, wire);
+        tr__deaths_on_message(server, peer, wire);
     else if (!trainer)
         hear_rank(server, peer, wire, payload);
     else
@@ -129,7 +320,7 @@ static bool is_no_request(tr_server *server, int peer, const tr__trainer *traine
     return true;
 }
 
-/* A process that was declared dead and comes back is told so, and nothing of it is used; nor of anybody when the job has failed. */
+/* A process that was declared dead and comes back is told so. When the job has failed, every trainer is told so. */
 static bool is_refused(tr_server *server, int peer, const tr__trainer *trainer, const tr_wire *wire)
 {
     if (wire->epoch != trainer->epoch)
@@ -141,79 +332,34 @@ static bool is_refused(tr_server *server, int peer, const tr__trainer *trainer, 
     return true;
 }
 
-/* == in which order, once ======================================================================= */
-
-/* What was taken in before is acknowledged again, and answered again. */
-static void hear_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+void tr__requests_receive(tr_server *server, int peer, const tr_wire *wire, void *payload, bool is_placed)
 {
-    trainer->owes_ack = true;
-    if (wire->kind == TR_WIRE_PULL)
-        tr__server_pull_again(server, trainer, wire, payload);
-    else if (wire->kind == TR_WIRE_PULL_ROWS || wire->kind == TR_WIRE_READ_ROWS)
-        tr__server_pull_rows_again(server, trainer, wire, payload);
-    else if (wire->kind == TR_WIRE_TASK_ASK)
-        tr__server_task_again(server, trainer, wire);
-    else if (wire->kind == TR_WIRE_POST)
-        tr__server_post_again(server, trainer, wire);
-}
-
-/* Of who stays a checkpoint; and a server that has taken a dead one's place hears again what that one had heard last. */
-static bool may_come_late(const tr__trainer *trainer, tr_wire_kind kind)
-{
-    return kind == TR_WIRE_POST || kind == TR_WIRE_DRAIN || kind == TR_WIRE_GOODBYE ||
-           ((kind == TR_WIRE_SNAPSHOT || kind == TR_WIRE_SNAPSHOT_OVER) && trainer->state != TR_MEMBER_LOST);
-}
-
-/* A post is in no snapshot, and others may wait for it before they take part. */
-static bool goes_on_while_parked(tr_wire_kind kind)
-{
-    return kind == TR_WIRE_POST || kind == TR_WIRE_SNAPSHOT_OVER;
-}
-
-/* The trainer's next request. Returns whether `payload` is taken over. */
-static bool take(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
-{
-    trainer->accepted = wire->seq;
-    trainer->owes_ack = true;
-    if (tr_membership_is_over(trainer->state) && !may_come_late(trainer, wire->kind)) {
-        tr__server_fail(server, tr_fail(TR_EPEER, "%s sent %s after its last step", tr__server_trainer_name(server, trainer),
-                                        tr_wire_kind_name(wire->kind)));
-        return false;
-    }
-    if (trainer->is_parked && !goes_on_while_parked(wire->kind)) {
-        tr__server_hold(server, &trainer->parked_end, wire, payload, is_owned);
-        return true;
-    }
-    const bool      is_push = tr_wire_is_push(wire->kind);
-    const tr_status status = tr__server_handle(server, trainer, wire, payload, is_owned);
-    if (status != TR_OK)
-        tr__server_fail(server, status);
-    return status == TR_OK && is_push;
-}
-
-/* The same of anything that a trainer sends. What is ahead of its turn comes again. */
-static bool hear_trainer(tr_server *server, int peer, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
-{
-    if (wire->kind == TR_WIRE_SERVING_ASK)
-        tr__server_say_serving(server, peer);
-    else if (wire->seq <= trainer->accepted)
-        hear_again(server, trainer, wire, payload);
-    else if (wire->seq == trainer->accepted + 1)
-        return take(server, trainer, wire, payload, is_owned);
-    return false;
-}
-
-void tr__server_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed)
-{
-    tr_server   *server = self;
     tr__trainer *trainer = tr__server_trainer_of(server, peer);
     /* Does the payload belong to us (and not to the driver, nor to the sum)? */
-    const bool   is_owned = is_placed && !tr__server_is_sum(server, trainer, wire, payload);
+    const bool   is_owned = is_placed && !tr__contributions_is_place(server, trainer, wire, payload);
     bool         is_taken = false;
 
-    server->now = now;
     if (!is_no_request(server, peer, trainer, wire, payload) && !is_refused(server, peer, trainer, wire))
         is_taken = hear_trainer(server, peer, trainer, wire, payload, is_owned);
     if (is_owned && !is_taken)
         tr__server_buffer_free(server, payload);
+}
+
+void *tr__requests_place(tr_server *server, int peer, const tr_wire *wire)
+{
+    const tr__trainer *trainer = tr__server_trainer_of(server, peer);
+
+    if (wire->kind == TR_WIRE_SHARE || wire->kind == TR_WIRE_DECISION || wire->kind == TR_WIRE_REPLICA_STATE)
+        return tr__server_buffer_new(server, wire->bytes);
+    if (!trainer)
+        return NULL;
+    /* A message that is not used is received, too: its sender is to be refused. */
+    const bool is_used = wire->epoch == trainer->epoch && server->status == TR_OK;
+    if (is_used && wire->kind == TR_WIRE_PUSH && !tr__stream_is_parked(server, trainer) &&
+        wire->seq > tr__stream_taken(server, trainer)) {
+        uint8_t *sum = tr__contributions_place(server, trainer, wire);
+        if (sum)
+            return sum;
+    }
+    return tr__server_buffer_new(server, wire->bytes);
 }

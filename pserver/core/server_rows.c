@@ -1,17 +1,67 @@
-/* server_rows.c - sparse tables: rows are sent, and gradients of rows are kept until their step is applied.
- *
- * server_step.c alone decides what an update is and which trainers are in it, for tables too. Here the pieces of these trainers are listed, trainer by
- * trainer, and are merged when the update is applied. A table has one copy, which an update changes in place. So rows are sent between two
- * updates, never during one.
- *
- * A contribution has a piece for every table, also where that piece is empty, because the contribution's weight travels with it. */
+/* server_rows.c - see server_rows.h. */
+#include "pserver/core/server_rows.h"
+
 #include "framework/memory.h"
-#include "pserver/core/server_state.h"
+#include "pserver/core/server_pulls.h"
+#include "pserver/core/server_updates.h"
 #include "pserver/table/table.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A piece of a table's gradient, until its step is settled. */
+typedef struct piece {
+    struct piece *next;
+    uint64_t      step;
+    uint32_t      table;
+    double        weight;
+    int64_t       count;
+    uint8_t      *payload;            /* keys, then values; a buffer of the pool, or NULL */
+    bool          has_hints;          /* its rows were pulled, and looked up then (rows_merge.h) */
+    uint32_t      hint[];
+} piece;
+
+/* A question for rows. */
+typedef struct pull {
+    struct pull *next;
+    uint64_t     seq, step, own;
+    uint32_t     table;
+    uint32_t     since;               /* of a shard: only rows that an update behind this one has touched; 0: all */
+    int64_t      count;               /* -1: key[0] is a virtual shard, rows of which are wanted */
+    bool         has_hints;           /* when it is answered */
+    uint32_t    *hint;                /* of the keys, behind them in memory */
+    uint64_t     before;              /* keys of the same pull, in the messages before this one */
+    int64_t      key[];
+} pull;
+
+/* The pull of a table that was answered last, of one message or several, with hints for the push of its keys. */
+typedef struct answered {
+    pull    *first, **end;
+    uint64_t count;                   /* keys, of all messages */
+    pull    *at;                      /* the message whose keys are pushed next, from `pushed` on */
+    int64_t  pushed;
+} answered;
+
+/* What a trainer has sent, and waits for. */
+typedef struct rows_of {
+    piece    *pieces, **pieces_end;   /* of steps that are not settled, in order */
+    uint64_t *arrived;                /* of each table, for the step behind the last ended one: pieces */
+    bool     *has_all;                /* of each table: of that step all pieces are here */
+    pull     *waiting;                /* for their step, or for an update to end */
+    answered *answered;               /* of each table */
+} rows_of;
+
+struct tr__rows {
+    rows_of        *of;               /* each trainer */
+    tr_rows_update *update;           /* of each table: for the update that is being applied */
+    tr_rows_part  **part;
+    uint64_t       *part_capacity;
+};
+
+static rows_of *rows_of_trainer(const tr_server *server, const tr__trainer *trainer)
+{
+    return &server->rows->of[trainer->index];
+}
 
 /* == life ===================================================================================== */
 
@@ -25,14 +75,23 @@ static tr_status check_table(const tr_server *server, const Trireme__Pserver__Ta
     return TR_OK;
 }
 
-tr_status tr__server_tables_new(tr_server *server)
+tr_status tr__rows_new(tr_server *server)
 {
     const Trireme__Pserver__Setup *setup = server->setup;
+    tr__rows                      *r = server->rows = tr__must_alloc(sizeof *r);
 
     server->table = tr__must_array(setup->n_tables + 1, sizeof *server->table);
-    server->rows = tr__must_array(setup->n_tables + 1, sizeof *server->rows);
-    server->row_part = tr__must_array(setup->n_tables + 1, sizeof *server->row_part);
-    server->row_part_capacity = tr__must_array(setup->n_tables + 1, sizeof *server->row_part_capacity);
+    r->of = tr__must_array((size_t)server->trainer_count, sizeof *r->of);
+    r->update = tr__must_array(setup->n_tables + 1, sizeof *r->update);
+    r->part = tr__must_array(setup->n_tables + 1, sizeof *r->part);
+    r->part_capacity = tr__must_array(setup->n_tables + 1, sizeof *r->part_capacity);
+    for (int i = 0; i < server->trainer_count; i++) {
+        rows_of *of = &r->of[i];
+        of->pieces_end = &of->pieces;
+        of->arrived = tr__must_array(setup->n_tables + 1, sizeof *of->arrived);
+        of->has_all = tr__must_array(setup->n_tables + 1, sizeof *of->has_all);
+        of->answered = tr__must_array(setup->n_tables + 1, sizeof *of->answered);
+    }
     for (size_t i = 0; i < setup->n_tables; i++) {
         const Trireme__Pserver__Table *t = setup->tables[i];
         TR_TRY(check_table(server, t));
@@ -40,71 +99,77 @@ tr_status tr__server_tables_new(tr_server *server)
         server->table[i] = (tr__table){t->width, tr_table_row_bytes(&config), tr_table_stride(&config)};
         server->table_count++;
     }
-    for (int i = 0; i < server->trainer_count; i++) {
-        server->trainer[i].row_pieces = tr__must_array(server->table_count + 1, sizeof(uint64_t));
-        server->trainer[i].has_rows = tr__must_array(server->table_count + 1, sizeof(bool));
-        server->trainer[i].row_pulled = tr__must_array(server->table_count + 1, sizeof(tr__pulled));
-    }
     return TR_OK;
 }
 
-/* Of steps up to `step`. */
-static void drop_rows(tr_server *server, tr__trainer *trainer, uint64_t step)
+static void free_piece(tr_server *server, piece *p)
 {
-    while (trainer->rows && trainer->rows->step <= step) {
-        tr__rows *rows = trainer->rows;
-        trainer->rows = rows->next;
-        tr__server_buffer_free(server, rows->payload);
-        free(rows);
-    }
-    if (!trainer->rows)
-        trainer->rows_end = &trainer->rows;
+    tr__server_buffer_free(server, p->payload);
+    free(p);
 }
 
-static void forget_pulled(tr__pulled *pulled)
+/* Forget the gradients of steps up to `step`. */
+static void forget_pieces(tr_server *server, rows_of *of, uint64_t step)
 {
-    while (pulled->first) {
-        tr__row_pull *pull = pulled->first;
-        pulled->first = pull->next;
-        free(pull);
+    while (of->pieces && of->pieces->step <= step) {
+        piece *gone = of->pieces;
+        of->pieces = gone->next;
+        free_piece(server, gone);
     }
-    *pulled = (tr__pulled){0};
+    if (!of->pieces)
+        of->pieces_end = &of->pieces;
 }
 
-void tr__server_tables_free(tr_server *server)
+static void forget_answered(answered *last)
 {
+    while (last->first) {
+        pull *gone = last->first;
+        last->first = gone->next;
+        free(gone);
+    }
+    *last = (answered){0};
+}
+
+static void forget_waiting(rows_of *of)
+{
+    while (of->waiting) {
+        pull *gone = of->waiting;
+        of->waiting = gone->next;
+        free(gone);
+    }
+}
+
+void tr__rows_free(tr_server *server)
+{
+    tr__rows *r = server->rows;
+
+    if (!r)
+        return;
     for (uint32_t i = 0; i < server->table_count; i++)
-        free(server->row_part[i]);
+        free(r->part[i]);
     for (int i = 0; i < server->trainer_count; i++) {
-        tr__trainer *t = &server->trainer[i];
-        drop_rows(server, t, UINT64_MAX);
-        for (uint32_t k = 0; t->row_pulled && k < server->table_count; k++)
-            forget_pulled(&t->row_pulled[k]);
-        free(t->row_pulled);
-        free(t->row_pieces);
-        free(t->has_rows);
+        rows_of *of = &r->of[i];
+        forget_pieces(server, of, UINT64_MAX);
+        forget_waiting(of);
+        for (uint32_t k = 0; k < server->table_count; k++)
+            forget_answered(&of->answered[k]);
+        free(of->answered);
+        free(of->arrived);
+        free(of->has_all);
     }
-    free(server->row_part);
-    free(server->row_part_capacity);
-    free(server->rows);
-    free(server->table);
+    free(r->of);
+    free(r->part);
+    free(r->part_capacity);
+    free(r->update);
+    free(r);
 }
-
-void tr__server_row_pulls_free(tr__trainer *trainer)
-{
-    while (trainer->row_pulls) {
-        tr__row_pull *pull = trainer->row_pulls;
-        trainer->row_pulls = pull->next;
-        free(pull);
-    }
-}
-
 
 /* == gradients in ============================================================================= */
 
 static tr_status check_push(const tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     const tr_form_push_rows *push = &wire->push_rows;
+    const rows_of           *of = rows_of_trainer(server, trainer);
 
     TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended + 1));
     if (push->table >= server->table_count)
@@ -115,188 +180,214 @@ static tr_status check_push(const tr_server *server, const tr__trainer *trainer,
         return tr_fail(TR_EFORMAT, "%s pushes %llu bytes to table '%s', which are no rows of %lld values",
                        tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes,
                        server->setup->tables[push->table]->name, (long long)table->width);
-    if (trainer->has_rows[push->table])
+    if (of->has_all[push->table])
         return tr_fail(TR_EPEER, "%s pushed rows of '%s' twice in step %llu", tr__server_trainer_name(server, trainer),
                        server->setup->tables[push->table]->name, (unsigned long long)trainer->ended + 1);
-    if (push->piece != trainer->row_pieces[push->table] || push->piece >= push->pieces)
+    if (push->piece != of->arrived[push->table] || push->piece >= push->pieces)
         return tr_fail(TR_EFORMAT, "%s pushes piece %u of %u of rows of '%s', of which %llu came",
                        tr__server_trainer_name(server, trainer), push->piece, push->pieces,
-                       server->setup->tables[push->table]->name, (unsigned long long)trainer->row_pieces[push->table]);
+                       server->setup->tables[push->table]->name, (unsigned long long)of->arrived[push->table]);
     return TR_OK;
 }
 
-/* Trainers push gradients of the rows that they have pulled, mostly, in the same order: the slots are known then. A pull and a push are cut
- * into messages at different keys. */
-static void take_hints(tr__rows *rows, tr__pulled *pulled, bool is_first)
+/* Most trainers push gradients of the rows that they have pulled, in the same order: then the slots are known. A pull and a push are
+ * divided into messages at different keys. */
+static void take_hints(piece *p, answered *last, bool is_first)
 {
     if (is_first) {
-        pulled->at = pulled->first;
-        pulled->pushed = 0;
+        last->at = last->first;
+        last->pushed = 0;
     }
-    for (int64_t done = 0, n; done < rows->count; done += n) {
-        const tr__row_pull *pull = pulled->at;
-        const int64_t       left = rows->count - done, from = pulled->pushed;
-        if (!pull)
+    for (int64_t done = 0, n; done < p->count; done += n) {
+        const pull   *from = last->at;
+        const int64_t left = p->count - done, pushed = last->pushed;
+        if (!from)
             return;
-        n = pull->count - from < left ? pull->count - from : left;
-        if (memcmp(rows->payload + done * (int64_t)sizeof(int64_t), pull->key + from, (size_t)n * sizeof(int64_t)))
+        n = from->count - pushed < left ? from->count - pushed : left;
+        if (memcmp(p->payload + done * (int64_t)sizeof(int64_t), from->key + pushed, (size_t)n * sizeof(int64_t)))
             return;
-        memcpy(rows->hint + done, pull->hint + from, (size_t)n * sizeof *rows->hint);
-        pulled->pushed += n;
-        if (pulled->pushed == pull->count) {
-            pulled->at = pull->next;
-            pulled->pushed = 0;
+        memcpy(p->hint + done, from->hint + pushed, (size_t)n * sizeof *p->hint);
+        last->pushed += n;
+        if (last->pushed == from->count) {
+            last->at = from->next;
+            last->pushed = 0;
         }
     }
-    rows->has_hints = rows->count > 0;
+    p->has_hints = p->count > 0;
 }
 
-tr_status tr__server_on_push_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload,
-                                  bool is_owned)
+tr_status tr__rows_on_push(tr_server *server, tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
 {
-    if (tr__server_has_ended(trainer, wire)) {
+    const tr_form_push_rows *push = &wire->push_rows;
+    rows_of                 *of = rows_of_trainer(server, trainer);
+
+    if (tr__server_has_ended(trainer, push->step)) {
         tr__server_buffer_free(server, is_owned ? payload : NULL);
         return TR_OK;
     }
     TR_TRY(check_push(server, trainer, wire));
-    const tr_form_push_rows *push = &wire->push_rows;
     const uint64_t row = sizeof(int64_t) + (uint64_t)server->table[push->table].width * sizeof(float);
     const int64_t  count = (int64_t)(wire->bytes / row);
-    tr__rows      *rows = tr__must_bytes(sizeof *rows + (size_t)count * sizeof *rows->hint);
-    if (!is_owned && wire->bytes) {
-        uint8_t *copy = tr__server_buffer_new(server, wire->bytes);
-        memcpy(copy, payload, wire->bytes);
-        payload = copy;
-    }
-    *rows = (tr__rows){.step = push->step, .table = push->table, .weight = push->weight, .count = count,
-                       .payload = is_owned || wire->bytes ? payload : NULL};
-    take_hints(rows, &trainer->row_pulled[push->table], push->piece == 0);
-    *trainer->rows_end = rows;
-    trainer->rows_end = &rows->next;
-    trainer->has_rows[push->table] = ++trainer->row_pieces[push->table] == push->pieces;
+    piece         *p = tr__must_bytes(sizeof *p + (size_t)count * sizeof *p->hint);
+    if (!is_owned && wire->bytes)
+        payload = memcpy(tr__server_buffer_new(server, wire->bytes), payload, wire->bytes);
+    *p = (piece){.step = push->step, .table = push->table, .weight = push->weight, .count = count,
+                 .payload = is_owned || wire->bytes ? payload : NULL};
+    take_hints(p, &of->answered[push->table], push->piece == 0);
+    *of->pieces_end = p;
+    of->pieces_end = &p->next;
+    of->has_all[push->table] = ++of->arrived[push->table] == push->pieces;
     return TR_OK;
 }
 
-const char *tr__server_first_missing_rows(const tr_server *server, const tr__trainer *trainer)
+const char *tr__rows_first_missing(const tr_server *server, const tr__trainer *trainer)
 {
     for (uint32_t i = 0; i < server->table_count; i++)
-        if (!trainer->has_rows[i])
+        if (!rows_of_trainer(server, trainer)->has_all[i])
             return server->setup->tables[i]->name;
     return NULL;
 }
 
-void tr__server_rows_ended(tr_server *server, tr__trainer *trainer)
+void tr__rows_ended(tr_server *server, const tr__trainer *trainer)
 {
-    memset(trainer->row_pieces, 0, server->table_count * sizeof *trainer->row_pieces);
-    memset(trainer->has_rows, 0, server->table_count * sizeof *trainer->has_rows);
+    rows_of *of = rows_of_trainer(server, trainer);
+
+    memset(of->arrived, 0, server->table_count * sizeof *of->arrived);
+    memset(of->has_all, 0, server->table_count * sizeof *of->has_all);
 }
 
-void tr__server_rows_unended(tr_server *server, tr__trainer *trainer)
+void tr__rows_abandon(tr_server *server, const tr__trainer *trainer)
 {
-    tr__rows **at = &trainer->rows;
+    rows_of *of = rows_of_trainer(server, trainer);
+    piece  **at = &of->pieces;
 
     while (*at && (*at)->step <= trainer->ended)
         at = &(*at)->next;
-    trainer->rows_end = at;
+    of->pieces_end = at;
     while (*at) {
-        tr__rows *rows = *at;
-        *at = rows->next;
-        tr__server_buffer_free(server, rows->payload);
-        free(rows);
+        piece *gone = *at;
+        *at = gone->next;
+        free_piece(server, gone);
     }
-    tr__server_rows_ended(server, trainer);
+    forget_waiting(of);
+    tr__rows_ended(server, trainer);
 }
 
-static void list_part(tr_server *server, int trainer, const tr__rows *rows)
+uint64_t tr__rows_kept(const tr_server *server, const tr__trainer *trainer)
 {
-    tr_rows_update *update = &server->rows[rows->table];
-    uint64_t       *capacity = &server->row_part_capacity[rows->table];
-    tr_rows_part  **part = &server->row_part[rows->table];
+    uint64_t count = 0;
+
+    for (const piece *p = rows_of_trainer(server, trainer)->pieces; p; p = p->next)
+        count++;
+    return count;
+}
+
+static void list_part(tr__rows *r, int trainer, piece *p)
+{
+    tr_rows_update *update = &r->update[p->table];
+    uint64_t       *capacity = &r->part_capacity[p->table];
+    tr_rows_part  **part = &r->part[p->table];
 
     if ((uint64_t)update->count == *capacity) {
         *capacity = *capacity ? 2 * *capacity : 16;
         *part = tr__must_realloc(*part, *capacity * sizeof **part);
     }
-    (*part)[update->count++] = (tr_rows_part){trainer, rows->weight, rows->count, (const int64_t *)(void *)rows->payload,
-                                              (const float *)(void *)(rows->payload + rows->count * (int64_t)sizeof(int64_t)), true,
-                                              rows->has_hints || rows->count == 0 ? rows->hint : NULL};
+    (*part)[update->count++] = (tr_rows_part){trainer, p->weight, p->count, (const int64_t *)(void *)p->payload,
+                                              (const float *)(void *)(p->payload + p->count * (int64_t)sizeof(int64_t)), true,
+                                              p->has_hints || p->count == 0 ? p->hint : NULL};
     update->part = *part;
 }
 
-const tr_rows_update *tr__server_rows_update(tr_server *server)
+const tr_rows_update *tr__rows_update(tr_server *server, const bool *takes_part)
 {
+    tr__rows *r = server->rows;
+
     for (uint32_t i = 0; i < server->table_count; i++)
-        server->rows[i].count = 0;
-    for (int i = 0; i < server->trainer_count; i++) {
-        const tr__trainer *t = &server->trainer[i];
-        for (const tr__rows *rows = server->takes_part[i] ? t->rows : NULL; rows; rows = rows->next)
-            if (rows->step == t->settled + 1)
-                list_part(server, i, rows);
-    }
-    return server->rows;
+        r->update[i].count = 0;
+    for (int i = 0; i < server->trainer_count; i++)
+        for (piece *p = takes_part[i] ? r->of[i].pieces : NULL; p; p = p->next)
+            if (p->step == server->trainer[i].settled + 1)
+                list_part(r, i, p);
+    return r->update;
 }
 
-void tr__server_rows_settled(tr_server *server, tr__trainer *trainer)
+void tr__rows_forget_settled(tr_server *server)
 {
-    drop_rows(server, trainer, trainer->settled);
+    for (int i = 0; server->rows && i < server->trainer_count; i++)
+        forget_pieces(server, &server->rows->of[i], server->trainer[i].settled);
 }
 
 /* == rows out ================================================================================= */
 
-static tr_status read_rows(tr_server *server, const tr__trainer *trainer, tr__row_pull *pull, void *out)
+static tr_status read_rows(const tr_server *server, const tr__trainer *trainer, pull *p, void *out)
 {
     const tr_store *store = &server->store;
 
-    if (tr__server_wants_before(server, trainer, pull->step))
-        return store->rows_before(store->self, pull->table, pull->key, pull->count, out);
-    store->rows(store->self, pull->table, pull->key, pull->count, out, pull->hint);
-    pull->has_hints = true;
+    if (tr__pulls_wants_before(server, trainer, p->step))
+        return store->rows_before(store->self, p->table, p->key, p->count, out);
+    store->rows(store->self, p->table, p->key, p->count, out, p->hint);
+    p->has_hints = true;
     return TR_OK;
 }
 
-/* The trainer's next gradient of the table will have these keys, perhaps. */
-static void keep_pulled(tr__trainer *trainer, tr__row_pull *pull)
+static tr_status read_shard(const tr_server *server, const pull *p, void **payload, uint64_t *bytes)
 {
-    tr__pulled *kept = pull->has_hints ? &trainer->row_pulled[pull->table] : NULL;
-
-    if (kept && (pull->before == 0 || pull->before != kept->count))
-        forget_pulled(kept);
-    if (!kept || pull->before != kept->count) {        /* messages before it were answered by another server */
-        free(pull);
-        return;
-    }
-    pull->next = NULL;
-    *(kept->first ? kept->end : &kept->first) = pull;
-    kept->end = &pull->next;
-    kept->count += (uint64_t)pull->count;
+    TR_TRY(server->store.read_rows(server->store.self, p->table, (uint32_t)p->key[0], false, payload, bytes));
+    if (p->key[0] < TR_SHARDS)
+        *bytes = tr_table_keep_newer(*payload, *bytes, server->table[p->table].stride, p->since);
+    return TR_OK;
 }
 
-static void answer(tr_server *server, tr__trainer *trainer, tr__row_pull *pull)
+/* Read what the question asks for. The payload is malloc'ed. */
+static tr_status read_answer(tr_server *server, const tr__trainer *trainer, pull *p, void **payload, uint64_t *bytes)
 {
-    uint64_t bytes = (uint64_t)(pull->count * server->table[pull->table].row_bytes);
-    void    *payload = pull->count < 0 ? NULL : tr__must_bytes(bytes + 1);
+    if (p->count < 0)
+        return read_shard(server, p, payload, bytes);
+    *bytes = (uint64_t)(p->count * server->table[p->table].row_bytes);
+    *payload = tr__must_bytes(*bytes + 1);
+    tr__pulls_note(server, trainer, p->step);
+    const tr_status status = read_rows(server, trainer, p, *payload);
+    if (status != TR_OK)
+        free(*payload);
+    return status;
+}
 
-    if (pull->count >= 0) {
-        tr__server_note_pulled(server, trainer, pull->step);
-        const tr_status status = read_rows(server, trainer, pull, payload);
-        if (status != TR_OK) {
-            free(payload);
-            tr__server_fail(server, status);
-            return;
-        }
-    } else {
-        const tr_status status = server->store.read_rows(server->store.self, pull->table, (uint32_t)pull->key[0], false, &payload, &bytes);
-        if (status != TR_OK) {
-            tr__server_fail(server, status);
-            return;
-        }
-        if (pull->key[0] < TR_SHARDS)
-            bytes = tr_table_keep_newer(payload, bytes, server->table[pull->table].stride, pull->since);
+static void send_answer(tr_server *server, const tr__trainer *trainer, pull *p)
+{
+    void           *payload;
+    uint64_t        bytes;
+    const tr_status status = read_answer(server, trainer, p, &payload, &bytes);
+
+    if (status != TR_OK) {
+        tr__server_fail(server, status);
+        return;
     }
-    tr_outbox_put(&server->outbox, &(tr_message){
-        .peer = trainer->rank, .payload = payload, .owned = payload,
-        .wire = {.kind = TR_WIRE_DATA_ROWS, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self, .seq = pull->seq,
-                 .bytes = bytes, .data_rows = {.clock = server->policy.lead >= 0 ? tr__server_clock(server) : 0}}});
+    tr__server_send(server, trainer->rank,
+                    (tr_wire){.kind = TR_WIRE_DATA_ROWS, .epoch = trainer->epoch, .seq = p->seq, .bytes = bytes,
+                              .data_rows = {.clock = server->policy.lead >= 0 ? tr__pulls_clock(server) : 0}}, payload);
+}
+
+/* Keep an answered question: the trainer's next gradient of the table has these keys, perhaps. */
+static void keep_answered(tr_server *server, const tr__trainer *trainer, pull *p)
+{
+    answered *last = p->has_hints ? &rows_of_trainer(server, trainer)->answered[p->table] : NULL;
+
+    if (last && (p->before == 0 || p->before != last->count))
+        forget_answered(last);
+    if (!last || p->before != last->count) {       /* another server has answered the messages before it */
+        free(p);
+        return;
+    }
+    p->next = NULL;
+    *(last->first ? last->end : &last->first) = p;
+    last->end = &p->next;
+    last->count += (uint64_t)p->count;
+}
+
+static void answer(tr_server *server, const tr__trainer *trainer, pull *p)
+{
+    send_answer(server, trainer, p);
+    keep_answered(server, trainer, p);
 }
 
 static uint32_t table_of(const tr_wire *wire)
@@ -309,27 +400,26 @@ static uint64_t own_steps(const tr_wire *wire)
     return wire->kind == TR_WIRE_PULL_ROWS ? wire->pull_rows.step - wire->pull_rows.remakes : wire->read_rows.step;
 }
 
-static tr__row_pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
+static pull *parse_pull(const tr_wire *wire, const uint8_t *payload)
 {
     const int64_t count = (int64_t)(wire->bytes / sizeof(int64_t));
-    tr__row_pull *pull = tr__must_bytes(sizeof *pull + (size_t)(count + 1) * (sizeof *pull->key + sizeof *pull->hint));
+    pull         *p = tr__must_bytes(sizeof *p + (size_t)(count + 1) * (sizeof *p->key + sizeof *p->hint));
 
     if (wire->kind == TR_WIRE_READ_ROWS) {
-        *pull = (tr__row_pull){.seq = wire->seq, .step = wire->read_rows.step, .own = own_steps(wire), .table = wire->read_rows.table,
-                                .since = wire->read_rows.since, .count = -1};
-        pull->key[0] = wire->read_rows.shard;
-        return pull;
+        *p = (pull){.seq = wire->seq, .step = wire->read_rows.step, .own = own_steps(wire), .table = wire->read_rows.table,
+                    .since = wire->read_rows.since, .count = -1};
+        p->key[0] = wire->read_rows.shard;
+        return p;
     }
-
-    *pull = (tr__row_pull){.seq = wire->seq, .step = wire->pull_rows.step, .own = own_steps(wire), .table = wire->pull_rows.table,
-                           .count = count, .before = wire->pull_rows.before, .hint = (uint32_t *)(void *)(pull->key + count)};
-    memcpy(pull->key, payload, wire->bytes);
-    return pull;
+    *p = (pull){.seq = wire->seq, .step = wire->pull_rows.step, .own = own_steps(wire), .table = wire->pull_rows.table,
+                .count = count, .before = wire->pull_rows.before, .hint = (uint32_t *)(void *)(p->key + count)};
+    memcpy(p->key, payload, wire->bytes);
+    return p;
 }
 
 static bool may_read(const tr_server *server, const tr__trainer *trainer, uint64_t step, uint64_t own)
 {
-    return !server->is_updating && tr__server_may_answer(server, trainer, step, own);
+    return !tr__updates_is_updating(server) && tr__pulls_may_answer(server, trainer, step, own);
 }
 
 static bool is_pull(const tr_server *server, const tr_wire *wire)
@@ -340,53 +430,51 @@ static bool is_pull(const tr_server *server, const tr_wire *wire)
            wire->bytes / sizeof(int64_t) * (uint64_t)server->table[table].row_bytes <= TR_LIMIT_DATA;
 }
 
-tr_status tr__server_on_pull_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+tr_status tr__rows_on_pull(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
     if (!tr__server_lags(trainer, tr_wire_step(wire)))
         TR_TRY(tr__server_check_step(server, trainer, wire, trainer->ended));
     if (!is_pull(server, wire))
         return tr_fail(TR_EFORMAT, "%s pulls %llu bytes of keys from table %u; there are %u tables",
                        tr__server_trainer_name(server, trainer), (unsigned long long)wire->bytes, table_of(wire), server->table_count);
-    tr__row_pull  *pull = parse_pull(wire, payload);
-    tr__row_pull **end = &trainer->row_pulls;
+    pull **end = &rows_of_trainer(server, trainer)->waiting;
     while (*end)
         end = &(*end)->next;
-    *end = pull;
-    tr__server_answer_rows(server);
+    *end = parse_pull(wire, payload);
+    tr__server_due(server, TR__RULE_ANSWER);
     return TR_OK;
 }
 
-tr_status tr__server_on_write_rows(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+void tr__rows_on_pull_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
 {
-    if (trainer != &server->trainer[0] || !server->setup || server->is_running || wire->write_rows.table >= server->table_count)
+    if (!server->is_running)
+        return;
+    for (const pull *p = rows_of_trainer(server, trainer)->waiting; p; p = p->next)
+        if (p->seq == wire->seq)
+            return;
+    const uint64_t step = tr_wire_step(wire);
+    const bool     is_now = trainer->ended == step || tr__server_lags(trainer, step);
+    if (is_now && is_pull(server, wire) && may_read(server, trainer, step, own_steps(wire)))
+        answer(server, trainer, parse_pull(wire, payload));
+}
+
+void tr__rows_answer(tr_server *server)
+{
+    for (int i = 0; server->rows && i < server->trainer_count; i++) {
+        tr__trainer *t = &server->trainer[i];
+        rows_of     *of = &server->rows->of[i];
+        while (of->waiting && may_read(server, t, of->waiting->step, of->waiting->own)) {
+            pull *p = of->waiting;
+            of->waiting = p->next;
+            answer(server, t, p);
+        }
+    }
+}
+
+tr_status tr__rows_on_write(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    if (trainer->index != 0 || !server->setup || server->is_running || wire->write_rows.table >= server->table_count)
         return tr_fail(TR_EPEER, "%s sent rows of table %u; trainer 0 may, before the first step",
                        tr__server_trainer_name(server, trainer), wire->write_rows.table);
     return server->store.write_rows(server->store.self, wire->write_rows.table, payload, wire->bytes, wire->write_rows.has_candidates);
-}
-
-void tr__server_pull_rows_again(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
-{
-    for (const tr__row_pull *pull = trainer->row_pulls; pull; pull = pull->next)
-        if (pull->seq == wire->seq)
-            return;                                    /* it waits */
-    const uint64_t step = tr_wire_step(wire);
-    const bool     is_now = trainer->ended == step || tr__server_lags(trainer, step);
-    if (!server->is_running || !is_now || !is_pull(server, wire) || !may_read(server, trainer, step, own_steps(wire)))
-        return;
-    tr__row_pull *pull = parse_pull(wire, payload);
-    answer(server, trainer, pull);
-    keep_pulled(trainer, pull);
-}
-
-void tr__server_answer_rows(tr_server *server)
-{
-    for (int i = 0; i < server->trainer_count; i++) {
-        tr__trainer *t = &server->trainer[i];
-        while (t->row_pulls && may_read(server, t, t->row_pulls->step, t->row_pulls->own)) {
-            tr__row_pull *pull = t->row_pulls;
-            t->row_pulls = pull->next;
-            answer(server, t, pull);
-            keep_pulled(t, pull);
-        }
-    }
 }

@@ -1,55 +1,31 @@
 /* server_tasks.c - see server_tasks.h. */
 #include "pserver/core/server_tasks.h"
 
+#include "framework/memory.h"
+#include "pserver/core/kept_tasks.h"
+#include "pserver/core/server_replication.h"
+#include "pserver/core/task_work.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/memory.h"
-#include "pserver/core/kept_tasks.h"
-#include "pserver/core/tasks.h"
-
-static const uint64_t NOT_YET = UINT64_MAX;
-
-/* Steps that a trainer makes of a task: those behind `from`, up to `to`. */
-typedef struct span {
-    uint64_t lease;
-    uint64_t from;                    /* NOT_YET: it is not begun */
-    uint64_t to;                      /* NOT_YET: it is not ended */
-} span;
-
-enum { MOST_SPANS = 16 };
-
-/* What a trainer works on. */
-typedef struct work {
-    uint64_t everywhere;              /* steps of it that all servers have settled, as far as it has said */
-    uint64_t leaves_behind;           /* it is gone: its tasks are others' when so many steps and 1 less are settled; 0: it is there; */
-                                      /* NOT_YET: its replacement will say where it begins */
-    uint64_t spans;
-    span     span[MOST_SPANS];        /* in the order in which it got them */
-} work;
-
-struct tr__server_tasks {
+struct tr__tasks {
     tr_tasks *core;
     int       teller;                 /* the trainer that said first what the tasks are; -1: an earlier process knew */
     tr_wire  *last;                   /* answer to each trainer */
-    work     *work;                   /* of each trainer */
+    tr_task_work *work;               /* of each trainer */
     tr_kept_tasks kept;
 };
 
-bool tr__server_is_task(const tr_wire *wire)
+bool tr__tasks_is_request(const tr_wire *wire)
 {
     return wire->kind == TR_WIRE_TASKS || wire->kind == TR_WIRE_TASK_ASK || wire->kind == TR_WIRE_TASK_END ||
            wire->kind == TR_WIRE_SETTLED;
 }
 
-static int index_of(const tr_server *server, const tr__trainer *trainer)
+static tr_task_work *work_of(const tr_server *server, const tr__trainer *trainer)
 {
-    return (int)(trainer - server->trainer);
-}
-
-static work *work_of(const tr_server *server, const tr__trainer *trainer)
-{
-    return &server->tasks->work[index_of(server, trainer)];
+    return &server->tasks->work[trainer->index];
 }
 
 /* == kept ========================================================================================= */
@@ -57,7 +33,7 @@ static work *work_of(const tr_server *server, const tr__trainer *trainer)
 /* What is kept: work of each trainer, then the core's state. One malloc. */
 static uint8_t *pack_all(const tr_server *server, size_t *size)
 {
-    const struct tr__server_tasks *t = server->tasks;
+    const tr__tasks *t = server->tasks;
     const size_t                   works = (size_t)server->trainer_count * sizeof *t->work;
     void                          *bytes;
     size_t                         count;
@@ -81,21 +57,21 @@ static void keep(tr_server *server)
     if (!all)
         return;
     tr_kept_tasks_put(&server->tasks->kept, all, size);
-    tr__server_replication_tasks(server, all, size);
+    tr__replication_tasks(server, all, size);
 }
 
-void tr__server_replicate_tasks(tr_server *server)
+void tr__tasks_replicate(tr_server *server)
 {
     size_t   size;
     uint8_t *all = server->tasks ? pack_all(server, &size) : NULL;
 
     if (all)
-        tr__server_replication_tasks(server, all, size);
+        tr__replication_tasks(server, all, size);
 }
 
-static struct tr__server_tasks *tasks_new(const tr_server *server, tr_tasks *core, int teller)
+static tr__tasks *tasks_new(const tr_server *server, tr_tasks *core, int teller)
 {
-    struct tr__server_tasks *t = tr__must_alloc(sizeof *t);
+    tr__tasks *t = tr__must_alloc(sizeof *t);
     const size_t             trainers = (size_t)server->trainer_count;
 
     t->core = core;
@@ -113,64 +89,6 @@ static uint64_t batches_of_step(const tr_server *server)
     return (uint64_t)server->policy.period;
 }
 
-static bool is_open(const span *s)
-{
-    return s->to == NOT_YET;
-}
-
-/* Batches of this task that are in the trainer's first `steps` steps. */
-static uint32_t made_of(const tr_server *server, const span *s, uint64_t steps)
-{
-    const uint64_t last = is_open(s) || steps < s->to ? steps : s->to;
-
-    return s->from != NOT_YET && last > s->from ? (uint32_t)((last - s->from) * batches_of_step(server)) : 0;
-}
-
-static void drop_span(work *w, uint64_t at)
-{
-    w->spans--;
-    memmove(&w->span[at], &w->span[at + 1], (w->spans - at) * sizeof *w->span);
-}
-
-/* The first that is not ended; NULL: there is none. */
-static span *first_open(work *w)
-{
-    for (uint64_t i = 0; i < w->spans; i++)
-        if (is_open(&w->span[i]))
-            return &w->span[i];
-    return NULL;
-}
-
-/* What was ended is done when every server has the first `steps` steps of its trainer: of a task without a step there is nothing
- * to wait for. Has anything changed? */
-static bool finish(tr_tasks *core, work *w, int trainer, uint64_t steps)
-{
-    bool has_changed = false;
-
-    for (uint64_t i = 0; i < w->spans;) {
-        const span *s = &w->span[i];
-        if (is_open(s) || (s->to > steps && s->to > s->from)) {
-            i++;
-            continue;
-        }
-        tr_tasks_done(core, trainer, s->lease);
-        drop_span(w, i);
-        has_changed = true;
-    }
-    return has_changed;
-}
-
-/* Nothing is the trainer's any more; who gets its tasks leaves out what every server has of them. */
-static void give_back(const tr_server *server, tr_tasks *core, work *w, int trainer, uint64_t steps)
-{
-    finish(core, w, trainer, steps);
-    for (uint64_t i = 0; i < w->spans; i++)
-        tr_tasks_made(core, trainer, w->span[i].lease, made_of(server, &w->span[i], steps));
-    w->spans = 0;
-    w->leaves_behind = 0;
-    tr_tasks_leave(core, trainer);
-}
-
 /* Steps of it that every server has: it says so, and where there is no other this one knows. */
 static uint64_t everywhere(const tr_server *server, const tr__trainer *trainer)
 {
@@ -181,22 +99,22 @@ static uint64_t everywhere(const tr_server *server, const tr__trainer *trainer)
 
 static void look_at(tr_server *server, const tr__trainer *trainer)
 {
-    const int      index = index_of(server, trainer);
-    work          *w = work_of(server, trainer);
+    const int      index = trainer->index;
+    tr_task_work *w = work_of(server, trainer);
     tr_tasks      *core = server->tasks->core;
     const uint64_t steps = everywhere(server, trainer);
 
     if (!w->spans && !w->leaves_behind)
         return;
     if (w->leaves_behind && trainer->settled + 1 >= w->leaves_behind) {
-        give_back(server, core, w, index, steps);
+        tr_task_work_give_back(w, core, index, steps, batches_of_step(server));
         keep(server);
-    } else if (finish(core, w, index, steps)) {
+    } else if (tr_task_work_finish(w, core, index, steps)) {
         keep(server);
     }
 }
 
-void tr__server_tasks_settled(tr_server *server)
+void tr__tasks_settled(tr_server *server)
 {
     for (int i = 0; server->tasks && i < server->trainer_count; i++)
         look_at(server, &server->trainer[i]);
@@ -205,13 +123,13 @@ void tr__server_tasks_settled(tr_server *server)
 static void set_everywhere(const tr_server *server, const tr__trainer *trainer, uint64_t steps)
 {
     work_of(server, trainer)->everywhere = steps;
-    tr_kept_tasks_note(&server->tasks->kept, index_of(server, trainer), steps);
+    tr_kept_tasks_note(&server->tasks->kept, trainer->index, steps);
 }
 
 /* What a replacement says is not about the steps of the one before it. */
-void tr__server_tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t steps)
+void tr__tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t steps)
 {
-    work *w = server->tasks ? work_of(server, trainer) : NULL;
+    tr_task_work *w = server->tasks ? work_of(server, trainer) : NULL;
 
     if (!w || w->leaves_behind || steps <= w->everywhere)
         return;
@@ -219,34 +137,34 @@ void tr__server_tasks_heard(tr_server *server, const tr__trainer *trainer, uint6
     look_at(server, trainer);
 }
 
-void tr__server_tasks_leave(tr_server *server, const tr__trainer *trainer)
+void tr__tasks_leave(tr_server *server, const tr__trainer *trainer)
 {
-    work *w = server->tasks ? work_of(server, trainer) : NULL;
+    tr_task_work *w = server->tasks ? work_of(server, trainer) : NULL;
 
-    if (!w || !w->spans || (w->leaves_behind && w->leaves_behind != NOT_YET))
+    if (!w || !w->spans || (w->leaves_behind && w->leaves_behind != TR_TASK_NOT_YET))
         return;
     w->leaves_behind = trainer->ended + 1;
     keep(server);
     look_at(server, trainer);
 }
 
-void tr__server_tasks_vacant(tr_server *server, const tr__trainer *trainer)
+void tr__tasks_vacant(tr_server *server, const tr__trainer *trainer)
 {
-    work *w = server->tasks ? work_of(server, trainer) : NULL;
+    tr_task_work *w = server->tasks ? work_of(server, trainer) : NULL;
 
     if (!w || !w->spans || w->leaves_behind)
         return;
-    w->leaves_behind = NOT_YET;
+    w->leaves_behind = TR_TASK_NOT_YET;
     keep(server);
 }
 
-void tr__server_tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step)
+void tr__tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step)
 {
     if (!server->tasks)
         return;
     set_everywhere(server, trainer, step);
     work_of(server, trainer)->leaves_behind = 0;
-    tr__server_tasks_leave(server, trainer);
+    tr__tasks_leave(server, trainer);
 }
 
 /* Of who is gone all that is settled here is all that will be. */
@@ -254,28 +172,28 @@ static void see_who_left(tr_server *server)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        work              *w = work_of(server, t);
+        tr_task_work *w = work_of(server, t);
         if (tr_membership_is_over(t->state) || w->leaves_behind)
             w->leaves_behind = t->settled + 1;
     }
-    tr__server_tasks_settled(server);
+    tr__tasks_settled(server);
 }
 
 static bool are_works(const uint8_t *from, int count)
 {
-    work w;
+    tr_task_work w;
 
     for (int i = 0; i < count; i++) {
         memcpy(&w, from + (size_t)i * sizeof w, sizeof w);
-        if (w.spans > MOST_SPANS)
+        if (w.spans > TR_TASK_SPANS)
             return false;
     }
     return true;
 }
 
-tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live)
+tr_status tr__tasks_take_over(tr_server *server, bool trainers_live)
 {
-    const size_t  works = (size_t)server->trainer_count * sizeof(work);
+    const size_t  works = (size_t)server->trainer_count * sizeof(tr_task_work);
     tr_kept_tasks kept = {NULL};
     size_t        size = 0;
     tr_tasks     *core;
@@ -291,7 +209,7 @@ tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live)
     memcpy(server->tasks->work, from, works);
     for (int i = 0; i < server->trainer_count; i++) {
         const uint64_t noted = tr_kept_tasks_noted(&kept, i);
-        work          *w = &server->tasks->work[i];
+        tr_task_work *w = &server->tasks->work[i];
         w->everywhere = noted > w->everywhere ? noted : w->everywhere;
     }
     if (trainers_live)
@@ -300,17 +218,16 @@ tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live)
 }
 
 /* At a snapshot every server has all steps of those who have taken part. */
-static void end_all(const tr_server *server, tr_tasks *core)
+static void end_all(const tr_server *server, tr_tasks *core, const bool *has_taken_part)
 {
     for (int i = 0; i < server->trainer_count; i++) {
         const tr__trainer *t = &server->trainer[i];
-        const bool         has_taken_part = server->snapshot.snapshot && server->snapshot.snapshot[i];
-        work               w = *work_of(server, t);
-        give_back(server, core, &w, i, has_taken_part ? t->ended : everywhere(server, t));
+        tr_task_work       w = *work_of(server, t);
+        tr_task_work_give_back(&w, core, i, has_taken_part[i] ? t->ended : everywhere(server, t), batches_of_step(server));
     }
 }
 
-void *tr__server_tasks_pack(const tr_server *server, size_t *size)
+void *tr__tasks_pack(const tr_server *server, const bool *has_taken_part, size_t *size)
 {
     void     *bytes = NULL, *packed = NULL;
     tr_tasks *copy = NULL;
@@ -318,7 +235,7 @@ void *tr__server_tasks_pack(const tr_server *server, size_t *size)
     if (!server->tasks || tr_tasks_save(&bytes, size, server->tasks->core) != TR_OK)
         return NULL;
     if (tr_tasks_load(&copy, bytes, *size) == TR_OK) {
-        end_all(server, copy);
+        end_all(server, copy, has_taken_part);
         if (tr_tasks_save(&packed, size, copy) != TR_OK)
             packed = NULL;
     }
@@ -374,14 +291,14 @@ static tr_status on_tasks(tr_server *server, const tr__trainer *trainer, const t
                        "of one that has none", tr__server_trainer_name(server, trainer));
     if (server->tasks) {                               /* it begins: what it has is of a process, or a loop, before it */
         TR_TRY(check_same(server, trainer, &spec));
-        tr__server_tasks_heard(server, trainer, wire->tasks.step);
-        tr__server_tasks_leave(server, trainer);
+        tr__tasks_heard(server, trainer, wire->tasks.step);
+        tr__tasks_leave(server, trainer);
         return TR_OK;
     }
     tr_tasks *known = of_checkpoint(server, &spec);
-    server->tasks = tasks_new(server, known ? known : tr_tasks_new(&spec), index_of(server, trainer));
+    server->tasks = tasks_new(server, known ? known : tr_tasks_new(&spec), trainer->index);
     tr_kept_tasks_create(&server->tasks->kept, &server->store,
-                         (size_t)server->trainer_count * sizeof(work) + tr_tasks_size(spec.count), server->trainer_count);
+                         (size_t)server->trainer_count * sizeof(tr_task_work) + tr_tasks_size(spec.count), server->trainer_count);
     keep(server);
     return TR_OK;
 }
@@ -394,24 +311,24 @@ static tr_task look(const tr_tasks *tasks)
 /* It is leased to a trainer, which begins it at once if it has no other. */
 static void begin(tr_server *server, const tr__trainer *trainer, uint64_t lease)
 {
-    work      *w = work_of(server, trainer);
-    const bool is_next = !first_open(w);
+    tr_task_work *w = work_of(server, trainer);
+    const bool is_next = !tr_task_work_first_open(w);
 
-    w->span[w->spans++] = (span){lease, is_next ? trainer->ended : NOT_YET, NOT_YET};
+    w->span[w->spans++] = (tr_task_span){lease, is_next ? trainer->ended : TR_TASK_NOT_YET, TR_TASK_NOT_YET};
 }
 
 /* An answer that a server has given which is dead now: a lease with a number above all that the trainer knows of. */
 static tr_task lost_answer(const tr_server *server, const tr__trainer *trainer, uint64_t known)
 {
-    work *w = work_of(server, trainer);
+    tr_task_work *w = work_of(server, trainer);
 
     for (uint64_t i = 0; i < w->spans; i++) {
         if (w->span[i].lease <= known)
             continue;
-        const tr_task task = tr_tasks_leased(server->tasks->core, index_of(server, trainer), w->span[i].lease);
+        const tr_task task = tr_tasks_leased(server->tasks->core, trainer->index, w->span[i].lease);
         if (task.answer == TR_TASK_GIVEN)
             return task;
-        drop_span(w, i--);                             /* its time ran out meanwhile */
+        tr_task_work_drop(w, i--);                             /* its time ran out meanwhile */
     }
     return (tr_task){.answer = TR_TASK_WAIT};
 }
@@ -419,7 +336,7 @@ static tr_task lost_answer(const tr_server *server, const tr__trainer *trainer, 
 /* A lease for a trainer that knows of none with a number above `known`. */
 static tr_status lease(tr_task *out, tr_server *server, const tr__trainer *trainer, uint64_t known, int64_t now)
 {
-    work *w = work_of(server, trainer);
+    tr_task_work *w = work_of(server, trainer);
 
     *out = (tr_task){.answer = TR_TASK_WAIT};
     if (w->leaves_behind)
@@ -427,10 +344,10 @@ static tr_status lease(tr_task *out, tr_server *server, const tr__trainer *train
     *out = lost_answer(server, trainer, known);
     if (out->answer == TR_TASK_GIVEN)
         return TR_OK;
-    if (w->spans == MOST_SPANS)
+    if (w->spans == TR_TASK_SPANS)
         return tr_fail(TR_EPEER, "%s wants a task more than the %d that it has", tr__server_trainer_name(server, trainer),
-                       MOST_SPANS);
-    *out = tr_tasks_lease(server->tasks->core, now, index_of(server, trainer));
+                       TR_TASK_SPANS);
+    *out = tr_tasks_lease(server->tasks->core, now, trainer->index);
     if (out->answer == TR_TASK_GIVEN) {
         begin(server, trainer, out->lease);
         keep(server);
@@ -440,15 +357,15 @@ static tr_status lease(tr_task *out, tr_server *server, const tr__trainer *train
 
 static tr_status on_ask(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, int64_t now)
 {
-    tr_wire *last = &server->tasks->last[index_of(server, trainer)];
+    tr_wire *last = &server->tasks->last[trainer->index];
     tr_task  task = look(server->tasks->core);
 
     if (!wire->task_ask.only_asks)
         TR_TRY(lease(&task, server, trainer, wire->task_ask.last_lease, now));
-    *last = (tr_wire){.kind = TR_WIRE_TASK, .epoch = trainer->epoch, .sender = (uint32_t)server->roster->self,
+    *last = (tr_wire){.kind = TR_WIRE_TASK, .epoch = trainer->epoch,
                       .seq = wire->seq, .task = {.lease = task.lease, .answer = (uint32_t)task.answer, .task = task.task,
                                                  .pass = task.pass, .steps = task.skip}};
-    tr_outbox_put(&server->outbox, &(tr_message){.peer = trainer->rank, .wire = *last});
+    tr__server_send(server, trainer->rank, *last, NULL);
     return TR_OK;
 }
 
@@ -457,54 +374,52 @@ static tr_status on_ask(tr_server *server, const tr__trainer *trainer, const tr_
 static tr_status on_end(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
     const bool has_failed = wire->task_end.has_failed;
-    work      *w = work_of(server, trainer);
+    tr_task_work *w = work_of(server, trainer);
     uint64_t   at = 0;
     tr_status  status = TR_OK;
 
-    while (at < w->spans && (w->span[at].lease != wire->task_end.lease || !is_open(&w->span[at])))
+    while (at < w->spans && (w->span[at].lease != wire->task_end.lease || !tr_task_span_is_open(&w->span[at])))
         at++;
     if (at == w->spans)
         return TR_OK;
     w->span[at].to = trainer->ended;
     if (has_failed) {
-        status = tr_tasks_failed(server->tasks->core, index_of(server, trainer), wire->task_end.lease);
-        drop_span(w, at);
+        status = tr_tasks_failed(server->tasks->core, trainer->index, wire->task_end.lease);
+        tr_task_work_drop(w, at);
     }
-    span *next = first_open(w);
-    if (next && next->from == NOT_YET)
+    tr_task_span *next = tr_task_work_first_open(w);
+    if (next && next->from == TR_TASK_NOT_YET)
         next->from = trainer->ended;
-    finish(server->tasks->core, w, index_of(server, trainer), everywhere(server, trainer));
+    tr_task_work_finish(w, server->tasks->core, trainer->index, everywhere(server, trainer));
     keep(server);
     return status;
 }
 
-tr_status tr__server_on_task(tr_server *server, tr__trainer *trainer, const tr_wire *wire, int64_t now)
+tr_status tr__tasks_on_request(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    if (wire->kind == TR_WIRE_TASKS) {
-        tr__server_replacement_is_there(server, trainer);     /* what others have of the dead one's steps is evened out */
+    if (wire->kind == TR_WIRE_TASKS)
         return on_tasks(server, trainer, wire);
-    }
     if (!server->tasks)
         return tr_fail(TR_EPEER, "%s sent %s before it said what the tasks are", tr__server_trainer_name(server, trainer),
                        tr_wire_kind_name(wire->kind));
     if (wire->kind == TR_WIRE_TASK_ASK)
-        return on_ask(server, trainer, wire, now);
+        return on_ask(server, trainer, wire, server->now);
     if (wire->kind == TR_WIRE_SETTLED) {
-        tr__server_tasks_heard(server, trainer, wire->settled.everywhere);
+        tr__tasks_heard(server, trainer, wire->settled.everywhere);
         return TR_OK;
     }
     return on_end(server, trainer, wire);
 }
 
-void tr__server_task_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
+void tr__tasks_on_request_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire)
 {
-    const tr_wire *last = server->tasks ? &server->tasks->last[index_of(server, trainer)] : NULL;
+    const tr_wire *last = server->tasks ? &server->tasks->last[trainer->index] : NULL;
 
     if (last && last->seq == wire->seq)
-        tr_outbox_put(&server->outbox, &(tr_message){.peer = trainer->rank, .wire = *last});
+        tr__server_send(server, trainer->rank, *last, NULL);
 }
 
-void tr__server_tasks_free(tr_server *server)
+void tr__tasks_free(tr_server *server)
 {
     if (!server->tasks)
         return;

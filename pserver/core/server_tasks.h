@@ -18,26 +18,27 @@
 
 #include "pserver/core/server_state.h"
 
-bool      tr__server_is_task(const tr_wire *wire);
-tr_status tr__server_on_task(tr_server *server, tr__trainer *trainer, const tr_wire *wire, int64_t now);
-/* A question that came again is answered as it was. */
-void      tr__server_task_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
+/* TASKS, TASK_ASK, TASK_END, SETTLED; and a TASK_ASK that was taken before and has come again, which gets the same answer. */
+bool      tr__tasks_is_request(const tr_wire *wire);
+tr_status tr__tasks_on_request(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
+void      tr__tasks_on_request_again(tr_server *server, const tr__trainer *trainer, const tr_wire *wire);
 /* A trainer has left or died: its tasks are others' when the steps that it has ended here are settled. */
-void      tr__server_tasks_leave(tr_server *server, const tr__trainer *trainer);
-/* A trainer has died, and a replacement is called: its tasks wait until that says where it begins, or nobody comes. */
-void      tr__server_tasks_vacant(tr_server *server, const tr__trainer *trainer);
-/* A process begins behind this step, which every server has settled: what it or another one had before is others'. */
-void      tr__server_tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step);
+void      tr__tasks_leave(tr_server *server, const tr__trainer *trainer);
+/* A trainer has died, and a replacement is called: its tasks wait until that one says where it begins, or nobody comes. */
+void      tr__tasks_vacant(tr_server *server, const tr__trainer *trainer);
+/* A process begins behind this step, which every server has settled: what it or an earlier one had is others'. */
+void      tr__tasks_join(tr_server *server, const tr__trainer *trainer, uint64_t step);
 /* Steps were settled, and that is committed: tasks that they ended may be done. */
-void      tr__server_tasks_settled(tr_server *server);
-/* The trainer says that every server has so many of its steps. */
-void      tr__server_tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t steps);
+void      tr__tasks_settled(tr_server *server);
+/* The trainer says that every server has settled so many of its steps. */
+void      tr__tasks_heard(tr_server *server, const tr__trainer *trainer, uint64_t steps);
 /* Take over what an earlier process kept. `trainers_live`: they go on; otherwise they will join. */
-tr_status tr__server_tasks_take_over(tr_server *server, bool trainers_live);
+tr_status tr__tasks_take_over(tr_server *server, bool trainers_live);
 /* The replica is to have the state. */
-void      tr__server_replicate_tasks(tr_server *server);
-/* The state for a checkpoint, at a snapshot: nobody has a task. malloc'ed; NULL: there are none. */
-void     *tr__server_tasks_pack(const tr_server *server, size_t *size);
-void      tr__server_tasks_free(tr_server *server);
+void      tr__tasks_replicate(tr_server *server);
+/* The state for a checkpoint, at a snapshot: nobody has a task. `has_taken_part`: trainer by trainer; every server has all steps of those. malloc'ed; NULL:
+ * there are no tasks. */
+void     *tr__tasks_pack(const tr_server *server, const bool *has_taken_part, size_t *size);
+void      tr__tasks_free(tr_server *server);
 
 #endif

@@ -291,9 +291,13 @@ tr_store tr__job_store(tr_job *job, const tr_roster *roster)
     job->server_index = roster->rank[roster->self].index;
     job->newest = tr_roster_newest(roster, job->server_index);
     job->trainer_count = roster->trainers;
-    return (tr_store){job, store_kept, store_setup, store_value, store_ready, store_param, store_apply,
-                      store_commit, store_go_back, store_rows, store_snapshot,
-                      store_read_rows, store_write_rows, store_tasks, store_board, store_piece,
-                      store_param_before, store_rows_before, store_age, store_set_replica_rank, store_replica_rank, store_counts, store_freeze, store_frozen_value,
-                      store_frozen_rows, store_thaw};
+    return (tr_store){.self = job,
+        .kept = store_kept, .setup = store_setup, .value = store_value, .ready = store_ready, .go_back = store_go_back,
+        .param = store_param, .param_before = store_param_before,
+        .rows = store_rows, .rows_before = store_rows_before, .read_rows = store_read_rows, .write_rows = store_write_rows,
+        .tasks = store_tasks, .board = store_board, .age = store_age, .set_replica_rank = store_set_replica_rank,
+        .replica_rank = store_replica_rank, .counts = store_counts,
+        .piece = store_piece, .apply = store_apply, .commit = store_commit, .snapshot = store_snapshot, .freeze = store_freeze,
+        .thaw = store_thaw, .frozen_value = store_frozen_value, .frozen_rows = store_frozen_rows,
+    };
 }

@@ -21,7 +21,7 @@ typedef struct tr_state tr_state;
 enum {
     TR_TRAINER_GONE = 1,              /* it has said goodbye, or died where that is survived */
     TR_TRAINER_LOST = 2,              /* it died, or all agreed to take it for dead */
-    TR_TRAINER_IN   = 4,              /* update `decided` has its next step (server_decision.c) */
+    TR_TRAINER_IN   = 4,              /* update `decided` has its next step (server_decisions.h) */
     TR_TRAINER_OUT  = 8               /* no update after `decided` has anything of it */
 };
 

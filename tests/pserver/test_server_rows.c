@@ -1,7 +1,7 @@
 /* test_server_rows.c - one server with a table, two trainers, messages by hand: rows in and out. */
 #include "tests/support/server_rig.h"
 
-#include "pserver/core/server_state.h"
+#include "pserver/core/server_rows.h"
 
 enum { WIDTH = 2, HINT = 1000 };
 
@@ -283,18 +283,14 @@ TEST(what_a_dead_trainer_had_begun_is_freed_and_what_it_had_ended_counts)
         push_row(&r, TRAINER1, 2, 1, 2, 8, 1);
         r.node.lost(r.node.self, TRAINER1, "died");
         const tr__trainer *dead = &r.server->trainer[1];
-        assert_null(dead->held);
-        assert_null(dead->parked);
-        assert_non_null(dead->rows);
-        assert_int_equal(dead->rows->step, 1);
-        assert_null(dead->rows->next);
+        assert_int_equal(tr__rows_kept(r.server, dead), 1);
         bool was_told = false;
         while (tr_server_step(r.server) < applying) {
             was_told |= told_part[told.count - 1].trainer == 1 && told_part[told.count - 1].keys[0] == 5;
             tr_server_applied(r.server, TR_OK);
         }
         assert_true(was_told);
-        assert_null(dead->rows);
+        assert_int_equal(tr__rows_kept(r.server, dead), 0);
         unmake(&r);
     }
 }

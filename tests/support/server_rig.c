@@ -53,7 +53,11 @@ static void go_back(void *self, const tr_commit *commit) { (void)self, (void)com
 
 tr_store plain_store(void)
 {
-    return (tr_store){NULL, nothing_kept, set_up, value_of, ready, value_of, begin_apply, commit, go_back};
+    return (tr_store){.self = NULL,
+        .kept = nothing_kept, .setup = set_up, .value = value_of, .ready = ready, .go_back = go_back,
+        .param = value_of,
+        .apply = begin_apply, .commit = commit,
+    };
 }
 
 void serve_anew(rig *r, const tr_store *store)

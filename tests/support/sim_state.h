@@ -192,7 +192,7 @@ void      sim__arrive(const sim_job *job, float *grad, float *residual, double w
 void      sim__descend(const sim_job *job, float *to, float *momentum_to, const float *param, const float *momentum,
                        const float *grad, int64_t count);
 
-/* How many steps a trainer may be ahead of any other, mode ssp: more than the mode says while a snapshot is gathered (server_snapshot.c). */
+/* How many steps a trainer may be ahead of any other, mode ssp: more than the mode says while a snapshot is gathered (server_snapshots.c). */
 int64_t   sim__bound(const sim_job *job);
 
 /* sim_rows.c */

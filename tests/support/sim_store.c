@@ -459,12 +459,16 @@ static void store_thaw(void *self)
 
 static tr_store store_over(sim_place *p)
 {
-    return (tr_store){p, store_kept, store_setup, store_value, store_ready, store_param, store_apply, store_commit,
-                      store_go_back, sim__store_rows, p->job->options.snapshots ? sim__store_snapshot : NULL, store_read_rows,
-                      store_write_rows, store_tasks, store_board, .piece = store_piece, .param_before = store_param_before,
-                      .rows_before = sim__store_rows_before, .age = store_age, .set_replica_rank = store_set_replica_rank,
-                      .replica_rank = store_replica_rank, .counts = store_counts, .freeze = store_freeze,
-                      .frozen_value = store_frozen_value, .frozen_rows = store_frozen_rows, .thaw = store_thaw};
+    return (tr_store){.self = p,
+        .kept = store_kept, .setup = store_setup, .value = store_value, .ready = store_ready, .go_back = store_go_back,
+        .param = store_param, .param_before = store_param_before,
+        .rows = sim__store_rows, .rows_before = sim__store_rows_before, .read_rows = store_read_rows, .write_rows = store_write_rows,
+        .tasks = store_tasks, .board = store_board, .age = store_age, .set_replica_rank = store_set_replica_rank,
+        .replica_rank = store_replica_rank, .counts = store_counts,
+        .piece = store_piece, .apply = store_apply, .commit = store_commit,
+        .snapshot = p->job->options.snapshots ? sim__store_snapshot : NULL, .freeze = store_freeze, .thaw = store_thaw,
+        .frozen_value = store_frozen_value, .frozen_rows = store_frozen_rows,
+    };
 }
 
 tr_server *sim__server_new(sim_rank *r, int index)

@@ -1,0 +1,14 @@
+/* join_facts.h - the facts that all trainers must agree on, and how two trainers' facts differ, in words. */
+#ifndef TR_PSERVER_JOIN_FACTS_H
+#define TR_PSERVER_JOIN_FACTS_H
+
+#include "proto/pserver.pb-c.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Write a line for each fact of `first` that `second` lacks or has otherwise, and, with `both`, for each one that only `second` has. Returns how many
+ * there are; the first ones that there is room for are in `out`. */
+int tr_join_facts_diff(char *out, size_t size, const Trireme__Pserver__Join *first, const Trireme__Pserver__Join *second, bool both);
+
+#endif

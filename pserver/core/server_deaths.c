@@ -1,0 +1,212 @@
+/* server_deaths.c - see server_deaths.h. */
+#include "pserver/core/server_deaths.h"
+
+#include "pserver/core/server_contributions.h"
+#include "pserver/core/server_initiator.h"
+#include "pserver/core/server_places.h"
+#include "pserver/core/server_pulls.h"
+#include "pserver/core/server_replacements.h"
+#include "pserver/core/server_replication.h"
+#include "pserver/core/server_rows.h"
+#include "pserver/core/server_serving.h"
+#include "pserver/core/server_snapshots.h"
+#include "pserver/core/server_start.h"
+#include "pserver/core/server_streams.h"
+#include "pserver/core/server_tasks.h"
+#include "pserver/core/server_updates.h"
+#include "pserver/core/server_words.h"
+
+/* == a trainer makes no more steps ============================================================= */
+
+/* Other trainers are waited for, and another one begins snapshots. */
+static void others_go_on(tr_server *server, tr__trainer *trainer)
+{
+    tr__snapshots_without(server, trainer);
+    tr__round_turns_change(server, tr__round_of(server, trainer));
+    tr__server_due(server, TR__RULE_INITIATOR);
+    tr__server_due(server, TR__RULE_DECIDE);
+    tr__server_due(server, TR__RULE_ANSWER);
+}
+
+static void go(tr_server *server, tr__trainer *trainer, tr_membership to)
+{
+    const bool was_awaited = trainer->state == TR_MEMBER_VACANT || trainer->state == TR_MEMBER_RETURNING;
+
+    tr__server_move(server, trainer, to);
+    if (was_awaited)
+        tr__snapshots_tell_all(server);
+    tr__tasks_leave(server, trainer);
+    tr__server_due(server, TR__RULE_BOARD);
+    if (!server->contributions)
+        return;
+    if (server->is_running)
+        tr__replication_commit(server);
+    others_go_on(server, trainer);
+}
+
+void tr__deaths_leave(tr_server *server, tr__trainer *trainer, bool stays)
+{
+    go(server, trainer, stays ? TR_MEMBER_DRAINING : TR_MEMBER_LEFT);
+}
+
+void tr__deaths_drained(tr_server *server, tr__trainer *trainer)
+{
+    tr__server_move(server, trainer, TR_MEMBER_LEFT);
+    tr__stream_open(server, trainer, TR__OPEN_DRAIN, 0);
+    tr__snapshots_without(server, trainer);
+    tr__server_due(server, TR__RULE_INITIATOR);
+    tr__server_due(server, TR__RULE_DECIDE);
+}
+
+/* == a trainer dies ============================================================================ */
+
+/* What the trainer had sent of a step that it has not ended, and what it waited for. */
+static void abandon(tr_server *server, const tr__trainer *t)
+{
+    tr__stream_forget_parked(server, t);
+    tr__pulls_forget(server, t);
+    tr__rows_abandon(server, t);
+    tr__contributions_abandon(server, t);
+}
+
+/* The epoch of the dead process is over: should it come back, it is told so. */
+void tr__deaths_lose(tr_server *server, tr__trainer *trainer)
+{
+    trainer->epoch++;
+    tr__stream_owe_nothing(server, trainer);
+    abandon(server, trainer);
+    go(server, trainer, TR_MEMBER_LOST);
+}
+
+/* The trainer's place becomes empty, also if the trainer had said goodbye to this server. */
+static void vacate(tr_server *server, tr__trainer *t)
+{
+    const bool was_over = tr_membership_is_over(t->state);
+
+    tr__snapshots_give_up(server, tr__snapshots_number(server));
+    tr__contributions_keep_for_replacement(server, t);
+    abandon(server, t);
+    tr__stream_restart(server, t);
+    tr__updates_forget_requests(server, t);
+    tr__places_forget(server, t);                  /* its replacement may make more steps */
+    tr__tasks_vacant(server, t);
+    t->epoch++;
+    tr__server_move(server, t, TR_MEMBER_VACANT);
+    tr__replacements_want(server, t);
+    tr__initiator_set_last(server, false);
+    tr__snapshots_tell_all(server);
+    if (was_over)
+        tr__replication_commit(server);
+}
+
+void tr__deaths_died(tr_server *server, tr__trainer *trainer, const char *how)
+{
+    if (tr__replacements_are_possible(server, trainer) || trainer->state == TR_MEMBER_VACANT)
+        vacate(server, trainer);
+    else if (server->is_running && server->policy.survives_trainers)
+        tr__deaths_lose(server, trainer);
+    else
+        tr__words_fail_by(server, trainer->rank, how);
+}
+
+void tr__deaths_not_replaced(tr_server *server, tr__trainer *trainer)
+{
+    if (server->policy.survives_trainers)
+        tr__deaths_lose(server, trainer);
+    else
+        tr__words_fail_by(server, trainer->rank, "died, and no standby is left to take its place");
+}
+
+/* == a replacement comes ======================================================================= */
+
+void tr__deaths_replaced(tr_server *server, tr__trainer *trainer)
+{
+    if (trainer->state != TR_MEMBER_RETURNING)
+        return;
+    tr__server_move(server, trainer, TR_MEMBER_ACTIVE);
+    tr__snapshots_tell_all(server);
+}
+
+static void returns(tr_server *server, tr__trainer *t, uint64_t even)
+{
+    tr__server_move(server, t, TR_MEMBER_RETURNING);
+    tr__snapshots_tell_all(server);
+    tr__tasks_join(server, t, even);
+}
+
+/* The replacement has joined where another process served, and says here what of that still counts. */
+static void hear_progress(tr_server *server, tr__trainer *t, const tr_form_replace_done *done)
+{
+    if (done->progress == TR_REPLACEMENT_CALLED)
+        return;
+    if (t->state == TR_MEMBER_VACANT)
+        returns(server, t, done->step);
+    if (done->progress == TR_REPLACEMENT_STEPPED)
+        tr__deaths_replaced(server, t);
+}
+
+/* The trainer is another process from here on. */
+static void take_place(tr_server *server, tr__trainer *t, int peer, uint32_t epoch)
+{
+    vacate(server, t);
+    t->rank = peer;
+    t->epoch = epoch;
+    tr__replacements_have(server, t);
+}
+
+/* The roster has the replacement as this trainer already, if it believed it. */
+static void on_done(tr_server *server, int peer, const tr_form_replace_done *done)
+{
+    tr__trainer *t = &server->trainer[done->trainer];
+
+    if (server->roster->trainer_rank[done->trainer] != peer || server->roster->rank[peer].epoch != done->called)
+        return;
+    if (!server->is_running) {
+        tr__server_fail(server, tr_fail(TR_EPEER, "%s died before all trainers had agreed on the work",
+                                        tr__server_trainer_name(server, t)));
+        return;
+    }
+    if (tr__server_is_decided_lost(server, t->index)) {
+        tr__server_refuse(server, peer, done->called);
+        return;
+    }
+    if (t->rank != peer)
+        take_place(server, t, peer, done->called);
+    hear_progress(server, t, done);
+    tr__serving_say(server, peer);
+    if (server->roster->rank[peer].is_dead)
+        vacate(server, t);
+}
+
+static void on_wanted(tr_server *server, const tr_form_replace_want *want)
+{
+    tr__trainer *t = &server->trainer[want->trainer];
+
+    if (server->self == 0 && t->rank == (int)want->rank && !tr__replacements_misses(server, t) &&
+        !tr__server_is_decided_lost(server, t->index))
+        vacate(server, t);
+}
+
+void tr__deaths_on_message(tr_server *server, int peer, const tr_wire *wire)
+{
+    const uint32_t trainers = (uint32_t)server->trainer_count;
+
+    if (server->status != TR_OK)
+        return;
+    if (wire->kind == TR_WIRE_REPLACE_DONE && wire->replace_done.trainer < trainers)
+        on_done(server, peer, &wire->replace_done);
+    else if (wire->kind == TR_WIRE_REPLACE_WANT && wire->replace_want.trainer < trainers && server->is_running)
+        on_wanted(server, &wire->replace_want);
+}
+
+tr_status tr__deaths_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    const tr_status status = tr__start_rejoin(server, trainer, wire, payload);
+
+    returns(server, trainer, wire->join.everywhere);
+    if (trainer->ended == trainer->settled)        /* else a step here was computed with what the dead trainer had got */
+        tr__pulls_set(server, trainer, server->updates, UINT64_MAX);
+    if (trainer->index == tr__server_initiator(server))            /* what the dead one had begun is over, also for trainers that take part now */
+        tr__snapshots_give_up(server, wire->join.newest_snapshot);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* server_deaths.h - what it means for all protocols of a server that a trainer leaves, dies, or is replaced.
+ *
+ * What a server keeps of a dead trainer: the steps that had ended here, and the places of its stream. What there is of a step that had not ended
+ * is in server_contributions.h. The replacement begins behind the smallest number of settled steps of all servers and sends each server the steps that it
+ * lacks. Only committed steps are settled, so the successor of a dead server gives the same answer.
+ *
+ * In lockstep modes one server may have a step in its parameters that other servers lack. The replacement computes this step again with the
+ * parameters before it. This server still has them in its other buffer, since the next update needs the replacement.
+ *
+ * Invariant: from its death until its replacement has joined, a trainer counts as present, and everything waits for it, snapshots too; so no
+ * snapshot has one of its steps on one server alone. A snapshot that was being gathered is given up. None begins before the replacement has made
+ * a step: that may take minutes, in which every trainer that had taken part would stand still. The successor of server 0 assumes of every
+ * replacement that it has made no step, until the replacement says otherwise (TASKS). */
+#ifndef TR_PSERVER_SERVER_DEATHS_H
+#define TR_PSERVER_SERVER_DEATHS_H
+
+#include "pserver/core/server_state.h"
+
+/* The trainer has said that it makes no more steps: GOODBYE, or (`stays`) DRAIN. */
+void      tr__deaths_leave(tr_server *server, tr__trainer *trainer, bool stays);
+/* The trainer, which was draining, is there no more. */
+void      tr__deaths_drained(tr_server *server, tr__trainer *trainer);
+/* The trainer died without a replacement, and the mode survives it. What it had ended counts. */
+void      tr__deaths_lose(tr_server *server, tr__trainer *trainer);
+/* The trainer died: a replacement is called, or the trainer is lost, or the job fails, as the mode says. */
+void      tr__deaths_died(tr_server *server, tr__trainer *trainer, const char *how);
+/* No standby is left for a vacant trainer: continue as in a job without standbys. */
+void      tr__deaths_not_replaced(tr_server *server, tr__trainer *trainer);
+/* The replacement has made a step, or will make none: a snapshot need not wait for it. */
+void      tr__deaths_replaced(tr_server *server, tr__trainer *trainer);
+/* REPLACE_DONE and REPLACE_WANT. */
+void      tr__deaths_on_message(tr_server *server, int peer, const tr_wire *wire);
+/* JOIN of a replacement. */
+tr_status tr__deaths_on_join(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload);
+
+#endif

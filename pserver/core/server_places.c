@@ -1,0 +1,123 @@
+/* server_places.c - see server_places.h. */
+#include "pserver/core/server_places.h"
+
+#include "framework/memory.h"
+
+#include <stdlib.h>
+
+typedef Trireme__Pserver__Snapshot pb_snapshot;
+typedef Trireme__Pserver__Place    pb_place;
+
+typedef struct place {
+    pb_snapshot *last;                /* the trainer's word when it left; NULL: it has said none here */
+    pb_place    *in_snapshot;         /* NULL: the snapshot does not say where the trainer is */
+    bool         had_left;            /* all its steps are in the snapshot */
+    pb_place     apart;               /* room for a place that follows from the initiator's */
+} place;
+
+struct tr__places {
+    place *of;                        /* each trainer */
+};
+
+void tr__places_new(tr_server *server)
+{
+    server->places = tr__must_alloc(sizeof *server->places);
+    server->places->of = tr__must_array((size_t)server->trainer_count, sizeof *server->places->of);
+}
+
+void tr__places_free(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        tr__places_forget(server, &server->trainer[i]);
+    free(server->places->of);
+    free(server->places);
+}
+
+tr_status tr__places_on_leave(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload)
+{
+    place *p = &server->places->of[trainer->index];
+
+    if (!wire->bytes || p->last)
+        return TR_OK;
+    p->last = trireme__pserver__snapshot__unpack(NULL, wire->bytes, payload);
+    return p->last ? TR_OK : tr_fail(TR_EFORMAT, "the goodbye of %s is damaged", tr__server_trainer_name(server, trainer));
+}
+
+void tr__places_forget(tr_server *server, const tr__trainer *trainer)
+{
+    place *p = &server->places->of[trainer->index];
+
+    if (p->last)
+        trireme__pserver__snapshot__free_unpacked(p->last, NULL);
+    p->last = NULL;
+}
+
+/* Has this trainer said that it makes no more steps? */
+static bool has_left(const tr__trainer *trainer)
+{
+    return trainer->state == TR_MEMBER_DRAINING || trainer->state == TR_MEMBER_LEFT;
+}
+
+/* The successor of a dead server hears the places again from the trainers that drain. */
+bool tr__places_are_complete(const tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        if ((has_left(t) && t->settled < t->ended) || (t->state == TR_MEMBER_DRAINING && !server->places->of[i].last))
+            return false;
+    }
+    return true;
+}
+
+/* The place of a trainer that is `more` steps ahead of the initiator (modulo 2^64: it may be behind). False: there is no such place. */
+static bool put_apart(pb_place *out, int trainer, const pb_place *initiator, uint64_t more)
+{
+    *out = (pb_place)TRIREME__PSERVER__PLACE__INIT;
+    out->index = (uint32_t)trainer;
+    out->steps = initiator->steps + more;
+    out->runs = initiator->runs + more;
+    return more && (int64_t)out->steps >= 0 && (int64_t)out->runs >= 0;
+}
+
+/* May a trainer be elsewhere than the initiator, which takes part alone? */
+static bool may_be_apart(const tr_server *server, const tr__trainer *trainer, const tr__trainer *initiator)
+{
+    return !server->policy.snapshots_all && !tr_membership_is_over(trainer->state) && !tr_membership_is_over(initiator->state);
+}
+
+void tr__places_note(tr_server *server, pb_snapshot *const *part, int initiator)
+{
+    const tr__trainer *first = &server->trainer[initiator];
+
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        place             *p = &server->places->of[i];
+        p->had_left = has_left(t) && t->settled == t->ended;
+        p->in_snapshot = NULL;
+        if (part[i])
+            p->in_snapshot = part[i]->place;
+        else if (may_be_apart(server, t, first) && put_apart(&p->apart, i, part[initiator]->place, t->settled - first->settled))
+            p->in_snapshot = &p->apart;
+    }
+}
+
+/* The last place is looked up when the snapshot is written: a trainer may say it meanwhile. */
+static pb_place *place_of(const place *p)
+{
+    if (p->in_snapshot)
+        return p->in_snapshot;
+    return p->had_left && p->last ? p->last->place : NULL;
+}
+
+void tr__places_fill(const tr_server *server, Trireme__Pserver__SnapshotDone *done)
+{
+    done->places = tr__must_array((size_t)server->trainer_count + 1, sizeof *done->places);
+    done->left = tr__must_array((size_t)server->trainer_count + 1, sizeof *done->left);
+    for (int i = 0; i < server->trainer_count; i++) {
+        const place *p = &server->places->of[i];
+        if (place_of(p))
+            done->places[done->n_places++] = place_of(p);
+        if (p->had_left)
+            done->left[done->n_left++] = (uint32_t)i;
+    }
+}

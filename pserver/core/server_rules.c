@@ -1,0 +1,136 @@
+/* server_rules.c - see server_rules.h.
+ *
+ * A rule looks at several protocols and lets one of them go on. A rule that finds nothing to do does nothing, so it may be due too often; it must be due
+ * whenever something that it looks at has changed. Rules of one turn run in the order of tr__rule: what follows from an update that is over (answers,
+ * a snapshot, a copy for the replica) comes before the next update begins. */
+#include "pserver/core/server_rules.h"
+
+#include "pserver/core/server_board.h"
+#include "pserver/core/server_contributions.h"
+#include "pserver/core/server_copy.h"
+#include "pserver/core/server_deaths.h"
+#include "pserver/core/server_decisions.h"
+#include "pserver/core/server_initiator.h"
+#include "pserver/core/server_pulls.h"
+#include "pserver/core/server_replication.h"
+#include "pserver/core/server_requests.h"
+#include "pserver/core/server_rows.h"
+#include "pserver/core/server_snapshots.h"
+#include "pserver/core/server_tasks.h"
+#include "pserver/core/server_updates.h"
+
+/* The update in hand is over when the store has computed it and the replica has committed it. */
+static void finish(tr_server *server)
+{
+    if (!tr__updates_is_computed(server) || !tr__replication_has_update(server))
+        return;
+    tr__updates_finish(server);
+    tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_COMMIT, .is_update = true});
+}
+
+/* What is settled is committed by now. */
+static void settled(tr_server *server)
+{
+    tr__updates_go_on(server);
+    tr__rows_forget_settled(server);
+    tr__tasks_settled(server);
+}
+
+static void answer(tr_server *server)
+{
+    tr__pulls_answer(server);
+    tr__rows_answer(server);
+}
+
+static void take_snapshot(tr_server *server)
+{
+    if (tr__snapshots_may_take(server) && tr__copy_makes_way(server))
+        tr__snapshots_take(server);
+}
+
+static void note_staleness(tr_server *server, const tr_update *update)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (update->takes_part[i])
+            tr__updates_count_staleness(server, server->updates - tr__pulls_update_of(server, &server->trainer[i]));
+}
+
+/* The next update begins when the store is free, no snapshot is being copied, the replica keeps up, and nobody reads the buffer that it writes. The
+ * replica computes it at the same time. */
+static void begin_update(tr_server *server)
+{
+    if (!tr__updates_may_begin(server) || tr__snapshots_phase(server) == TR__SNAPSHOT_TAKING || !tr__copy_lets_begin(server) ||
+        tr__pulls_are_read(server))
+        return;
+    const tr__trainer *first = &server->trainer[tr__updates_first_in_hand(server)];
+    server->update = tr__updates_begin(server);
+    server->update.pulled = tr__pulls_copy_of(server, first);
+    server->update.rows = tr__rows_update(server, server->update.takes_part);
+    note_staleness(server, &server->update);
+    tr__replication_update(server, &server->update);
+    tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_APPLY});
+}
+
+/* A complete round waits for the store, or, where server 0 decides, for a decision. A step without a gradient is settled at once. */
+static void look_at_rounds(tr_server *server)
+{
+    tr__round *round = tr__rounds_next_to_look_at(server);
+
+    if (!round)
+        return;
+    tr__server_due(server, TR__RULE_ROUNDS);       /* there may be more */
+    const tr__round_state state = tr__round_advance(server, round);
+    if (state == TR__ROUND_LEFT_OUT) {
+        tr__updates_settle_alone(server, &server->trainer[round->first], false);
+        tr__replication_commit(server);
+    } else if (state == TR__ROUND_COMPLETE && tr__server_has_decisions(server)) {
+        round->is_full = true;
+        tr__server_due(server, TR__RULE_DECIDE);
+    } else if (state == TR__ROUND_COMPLETE) {
+        tr__updates_enqueue(server, round);
+    }
+}
+
+/* Carry out what is decided, then decide or report. What another rule has to do first, such as a snapshot before the update behind it, is done first. */
+static void decide(tr_server *server)
+{
+    if (!tr__server_has_decisions(server) || !server->is_running)
+        return;
+    tr__decisions_follow_snapshot(server);
+    if (tr__server_is_due(server, TR__RULE_SNAPSHOT) || tr__decisions_drop_late(server)) {
+        tr__server_due(server, TR__RULE_DECIDE);
+        return;
+    }
+    tr__decisions_queue_update(server);
+    tr__trainer *lost = server->status == TR_OK ? tr__decisions_next_lost(server) : NULL;
+    if (lost) {
+        tr__deaths_lose(server, lost);             /* it makes this rule due again */
+        return;
+    }
+    if (server->status == TR_OK && tr__decisions_advance(server))
+        tr__server_due(server, TR__RULE_DECIDE);
+}
+
+static void initiator(tr_server *server)
+{
+    tr__initiator_release_draining(server);
+    tr__server_due(server, TR__RULE_SNAPSHOT);
+    tr__server_due(server, TR__RULE_DECIDE);
+}
+
+bool tr__rules_run(tr_server *server)
+{
+    static void (*const rules[TR__RULE_COUNT])(tr_server *server) = {
+        [TR__RULE_UNPARK] = tr__requests_unpark, [TR__RULE_FINISH] = finish,         [TR__RULE_SETTLED] = settled,
+        [TR__RULE_ANSWER] = answer,              [TR__RULE_BOARD] = tr__board_answer, [TR__RULE_SNAPSHOT] = take_snapshot,
+        [TR__RULE_COPY] = tr__copy_advance,      [TR__RULE_BEGIN] = begin_update,    [TR__RULE_ROUNDS] = look_at_rounds,
+        [TR__RULE_DECIDE] = decide,              [TR__RULE_INITIATOR] = initiator,
+    };
+
+    if (!server->due || server->status != TR_OK)
+        return false;
+    const int rule = __builtin_ctz(server->due);
+    server->due &= ~(1u << rule);
+    rules[rule](server);
+    return true;
+}

@@ -1,0 +1,89 @@
+/* server_snapshots.h - one server's part of a snapshot: a state of the whole job between two steps (docs/protocol.md, "Snapshot").
+ *
+ * Gathering. A trainer that takes part sends SNAPSHOT in its stream of requests, behind the end of a step. What it sends after that is parked
+ * until every trainer that is not over has taken part and its steps are settled. Then the store copies its state, the parked requests are taken in, and
+ * the copy is written in the background. Every server divides each trainer's stream at the same request, so the parts of all servers belong
+ * together.
+ *
+ * Who begins. Only the initiator begins a snapshot (server_initiator.h). A server for which another trainer is the initiator declines.
+ *
+ * Who takes part. In mode sync the initiator alone: nothing of step s + 1 can be applied without the initiator, so behind its step s the
+ * servers' states depend on the step alone. Nobody is parked, and the copy of step s is made while gradients of step s + 1 come in. In the
+ * other modes all trainers take part: acknowledgements ask them to, behind their next step.
+ *
+ * Deaths. A server that dies takes its part of the snapshot with it. The trainers that had taken part there send SNAPSHOT_OVER to its successor, so
+ * the successor waits for nobody. The initiator sends SNAPSHOT_OVER to all other servers when one server has declined. Servers decline
+ * while a replacement has made no step, and acknowledgements tell the initiator so beforehand. SNAPSHOT_OVER is not held up by the bound
+ * on unacknowledged bytes: a server that parks requests acknowledges none of them.
+ *
+ * No deadlock. A snapshot that is not complete after two minutes is given up. A parked trainer does not count as the slowest one (ssp) and is not
+ * waited for (sync with backups). So in ssp other trainers may come further ahead during a snapshot: by one step, by two where
+ * parameters overtake the request to take part, and by as many again each time a death makes the snapshot begin anew. A step that
+ * sync(backups) has neither applied nor dropped is not in the copy, as if it had been dropped.
+ *
+ * Invariant: a trainer begins a snapshot only when it has all answers to the one before. */
+#ifndef TR_PSERVER_SERVER_SNAPSHOTS_H
+#define TR_PSERVER_SERVER_SNAPSHOTS_H
+
+#include "pserver/core/server_state.h"
+
+typedef enum tr__snapshot_phase {
+    TR__SNAPSHOT_NONE,
+    TR__SNAPSHOT_GATHERING,           /* trainers take part */
+    TR__SNAPSHOT_TAKING,              /* the store copies its state; nothing is applied */
+    TR__SNAPSHOT_WRITING              /* the copy is being written */
+} tr__snapshot_phase;
+
+void               tr__snapshots_new(tr_server *server);
+void               tr__snapshots_free(tr_server *server);
+tr__snapshot_phase tr__snapshots_phase(const tr_server *server);
+/* Is the state being copied or written? */
+bool               tr__snapshots_are_kept_busy(const tr_server *server);
+/* Is this server still copying or writing a snapshot that another trainer than this one has begun, or an earlier process of this one? */
+bool               tr__snapshots_are_anothers(const tr_server *server, int initiator);
+/* The number of the newest snapshot: 1, 2, ...; 0: there was none. */
+uint32_t           tr__snapshots_number(const tr_server *server);
+/* Does server 0 decide of which update a snapshot is? */
+bool               tr__snapshots_are_decided(const tr_server *server);
+
+/* == messages == */
+/* SNAPSHOT. `must_wait`: the state is being frozen for a replica. */
+tr_status          tr__snapshots_on_snapshot(tr_server *server, tr__trainer *trainer, const tr_wire *wire, const uint8_t *payload, bool must_wait);
+/* SNAPSHOT_OVER: a server that took a dead one's place did not hear of it, or another server has declined it. */
+void               tr__snapshots_on_over(tr_server *server, uint32_t number);
+
+/* == gathering == */
+/* Have all trainers taken part that must? */
+bool               tr__snapshots_are_gathered(const tr_server *server);
+/* Is all gathered, settled, and (where that is decided) the state of the decided update? */
+bool               tr__snapshots_may_take(const tr_server *server);
+/* Let the store copy the state, and write it to the target. */
+void               tr__snapshots_take(tr_server *server);
+const Trireme__Pserver__SnapshotTarget *tr__snapshots_target(const tr_server *server);
+/* The store has copied the state; has written the copy: the packed Part, or (NULL) why not. */
+void               tr__snapshots_copied(tr_server *server);
+void               tr__snapshots_written(tr_server *server, const uint8_t *part, size_t size, const char *error);
+/* A trainer is over: it is not waited for, and a snapshot that it has begun is given up. */
+void               tr__snapshots_without(tr_server *server, const tr__trainer *trainer);
+/* Let all trainers go on without the snapshots up to this number. */
+void               tr__snapshots_give_up(tr_server *server, uint32_t number);
+/* The state is not being frozen any more: trainers that had to wait take part now. */
+void               tr__snapshots_go_on(tr_server *server);
+/* Give up a snapshot for which a trainer keeps the others waiting. Returns when to look again. */
+int64_t            tr__snapshots_tick(tr_server *server, int64_t now);
+
+/* == decided (server_decisions.h) == */
+/* Server 0 has decided: this snapshot is the state of that update; UINT64_MAX: it is given up. */
+void               tr__snapshots_set_decided(tr_server *server, uint32_t number, uint64_t update);
+uint32_t           tr__snapshots_decided(const tr_server *server);
+uint64_t           tr__snapshots_decided_update(const tr_server *server);
+
+/* == what acknowledgements say == */
+/* The number of the snapshot in which trainers are to take part; 0: none, or the initiator takes part alone. */
+uint32_t           tr__snapshots_wanted(const tr_server *server);
+/* Is no snapshot to be begun now, since a replacement has made no step? */
+bool               tr__snapshots_must_wait(const tr_server *server);
+/* All trainers hear by an acknowledgement what has changed of snapshots, in policies where all take part. */
+void               tr__snapshots_tell_all(tr_server *server);
+
+#endif

@@ -1,0 +1,222 @@
+/* server_streams.c - see server_streams.h. */
+#include "pserver/core/server_streams.h"
+
+#include "framework/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct stream {
+    uint64_t      taken;
+    uint64_t      open[TR__OPEN_COUNT];
+    bool          owes_ack;
+    bool          is_parked;
+    tr__held_list parked;
+} stream;
+
+struct tr__streams {
+    stream *of;                       /* each trainer */
+};
+
+static stream *stream_of(const tr_server *server, const tr__trainer *trainer)
+{
+    return &server->streams->of[trainer->index];
+}
+
+/* == requests that wait ======================================================================== */
+
+void tr__held_put(tr_server *server, tr__held_list *list, const tr_wire *wire, uint8_t *payload, bool is_owned)
+{
+    tr__held *held = tr__must_bytes(sizeof *held);
+
+    if (!is_owned) {
+        uint8_t *copy = wire->bytes ? tr__server_buffer_new(server, wire->bytes) : NULL;
+        if (copy)
+            memcpy(copy, payload, wire->bytes);
+        payload = copy;
+    }
+    *held = (tr__held){NULL, *wire, payload};
+    if (list->last)
+        list->last->next = held;
+    else
+        list->first = held;
+    list->last = held;
+}
+
+tr__held *tr__held_take(tr__held_list *list)
+{
+    tr__held *held = list->first;
+
+    if (held) {
+        list->first = held->next;
+        if (!list->first)
+            list->last = NULL;
+    }
+    return held;
+}
+
+void tr__held_drop(tr_server *server, tr__held_list *list)
+{
+    tr__held *held;
+
+    while ((held = tr__held_take(list))) {
+        tr__server_buffer_free(server, held->payload);
+        free(held);
+    }
+}
+
+/* == life ====================================================================================== */
+
+void tr__streams_new(tr_server *server)
+{
+    server->streams = tr__must_alloc(sizeof *server->streams);
+    server->streams->of = tr__must_array((size_t)server->trainer_count, sizeof *server->streams->of);
+}
+
+void tr__streams_free(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        tr__held_drop(server, &server->streams->of[i].parked);
+    free(server->streams->of);
+    free(server->streams);
+}
+
+void tr__stream_restart(tr_server *server, const tr__trainer *trainer)
+{
+    stream *s = stream_of(server, trainer);
+
+    s->taken = 0;
+    s->owes_ack = false;
+    memset(s->open, 0, sizeof s->open);
+    tr__stream_forget_parked(server, trainer);
+}
+
+/* == numbers =================================================================================== */
+
+uint64_t tr__stream_taken(const tr_server *server, const tr__trainer *trainer)
+{
+    return stream_of(server, trainer)->taken;
+}
+
+void tr__stream_take(tr_server *server, const tr__trainer *trainer, uint64_t seq)
+{
+    stream_of(server, trainer)->taken = seq;
+    stream_of(server, trainer)->owes_ack = true;
+}
+
+void tr__stream_open(tr_server *server, const tr__trainer *trainer, tr__open kind, uint64_t seq)
+{
+    stream_of(server, trainer)->open[kind] = seq;
+}
+
+uint64_t tr__stream_done(const tr_server *server, const tr__trainer *trainer)
+{
+    const stream *s = stream_of(server, trainer);
+    uint64_t      done = s->taken;
+
+    for (int kind = 0; kind < TR__OPEN_COUNT; kind++)
+        if (s->open[kind] && s->open[kind] <= done)
+            done = s->open[kind] - 1;
+    return done;
+}
+
+/* == acknowledgements ========================================================================== */
+
+void tr__stream_owe(tr_server *server, const tr__trainer *trainer)
+{
+    stream_of(server, trainer)->owes_ack = true;
+}
+
+void tr__stream_owe_nothing(tr_server *server, const tr__trainer *trainer)
+{
+    stream_of(server, trainer)->owes_ack = false;
+}
+
+void tr__streams_owe_all(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++) {
+        const tr__trainer *t = &server->trainer[i];
+        if (!tr_membership_is_over(t->state) && t->state != TR_MEMBER_VACANT)
+            tr__stream_owe(server, t);
+    }
+}
+
+const tr__trainer *tr__streams_next_owed(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        if (server->streams->of[i].owes_ack) {
+            server->streams->of[i].owes_ack = false;
+            return &server->trainer[i];
+        }
+    return NULL;
+}
+
+/* == parked ==================================================================================== */
+
+static void note_first_parked(tr_server *server, const tr__trainer *trainer)
+{
+    const tr__held *first = stream_of(server, trainer)->parked.first;
+
+    tr__stream_open(server, trainer, TR__OPEN_PARKED, first ? first->wire.seq : 0);
+}
+
+bool tr__stream_is_parked(const tr_server *server, const tr__trainer *trainer)
+{
+    return stream_of(server, trainer)->is_parked;
+}
+
+void tr__stream_park(tr_server *server, const tr__trainer *trainer)
+{
+    stream_of(server, trainer)->is_parked = true;
+}
+
+bool tr__stream_is_moving(const tr_server *server, const tr__trainer *trainer)
+{
+    return !tr_membership_is_over(trainer->state) && !tr__stream_is_parked(server, trainer);
+}
+
+void tr__stream_hold(tr_server *server, const tr__trainer *trainer, const tr_wire *wire, uint8_t *payload, bool is_owned)
+{
+    tr__held_put(server, &stream_of(server, trainer)->parked, wire, payload, is_owned);
+    note_first_parked(server, trainer);
+}
+
+void tr__stream_unpark(tr_server *server, const tr__trainer *trainer)
+{
+    stream *s = stream_of(server, trainer);
+
+    if (!s->is_parked)
+        return;
+    s->is_parked = false;
+    s->owes_ack |= tr__server_is_there(trainer);
+    tr__server_due(server, TR__RULE_UNPARK);
+    tr__server_due(server, TR__RULE_ANSWER);       /* in ssp, this trainer counts among the slow ones again */
+    tr__server_due(server, TR__RULE_DECIDE);
+}
+
+void tr__streams_unpark_all(tr_server *server)
+{
+    for (int i = 0; i < server->trainer_count; i++)
+        tr__stream_unpark(server, &server->trainer[i]);
+}
+
+tr__held_list tr__stream_take_parked(tr_server *server, const tr__trainer *trainer)
+{
+    stream             *s = stream_of(server, trainer);
+    const tr__held_list list = s->parked;
+
+    if (s->is_parked)
+        return (tr__held_list){NULL, NULL};
+    s->parked = (tr__held_list){NULL, NULL};
+    note_first_parked(server, trainer);
+    return list;
+}
+
+void tr__stream_forget_parked(tr_server *server, const tr__trainer *trainer)
+{
+    stream *s = stream_of(server, trainer);
+
+    s->is_parked = false;
+    tr__held_drop(server, &s->parked);
+    s->open[TR__OPEN_PARKED] = 0;
+}

@@ -1,0 +1,12 @@
+/* server_words.h - what a server waits for, in words, for people. */
+#ifndef TR_PSERVER_SERVER_WORDS_H
+#define TR_PSERVER_SERVER_WORDS_H
+
+#include "pserver/core/server_state.h"
+
+/* "the gradients of step 17 of trainer 1, trainer 3"; "" for nothing. */
+void tr__words_describe(const tr_server *server, char *out, size_t size);
+/* The job fails: this peer is no more, and this server was waiting. */
+void tr__words_fail_by(tr_server *server, int peer, const char *how);
+
+#endif
