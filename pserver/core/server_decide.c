@@ -59,11 +59,11 @@ static bool decide_late(tr_server *server, const tr__evidence *e, int trainer)
     return is_late;
 }
 
-/* With backups, a trainer whose steps were dropped comes to a collective when the others have steps to make yet. The others do not wait for this
- * trainer, because this trainer waits for them. */
+/* A trainer may be in a collective while others have steps to make yet: with backups, when its steps were dropped, and in a job that was started again
+ * behind a death, when some trainers are ahead. The others do not wait for this trainer, because this trainer waits for them. */
 static bool is_away(const tr_server *server, const tr__trainer *trainer)
 {
-    return !server->policy.goes_on && tr__board_is_meeting(server, trainer);
+    return tr__board_is_meeting(server, trainer);
 }
 
 /* The next update is made of the trainers that are there, if they are enough: all but as many as may be slow, or all that live. A trainer that is out

@@ -10,7 +10,7 @@
  *
  * Leases end with the process that has them. Its replacement, or it itself when the job is started again, may find steps that
  * some servers have and others have not: their batches are given out anew, and the servers that lack them leave these
- * steps out (client_calls.c, server_step.c).
+ * steps out (client_calls.c, server_contributions.c).
  *
  * The state outlives the process (kept_tasks.h), and the replica has it: each change goes in front of the updates behind it. */
 #ifndef TR_PSERVER_SERVER_TASKS_H
