@@ -1,12 +1,12 @@
 /* client_answers.c - the answers of servers to a trainer: acknowledgements, parameters, rows, refusals. */
-#include "framework/memory.h"
-#include "pserver/core/client_state.h"
+#include "pserver/core/client_answers.h"
 
-tr__stream *tr__client_stream_of(tr_client *client, int peer)
-{
-    const tr_rank *rank = &client->roster->rank[peer];
-    return rank->role == TR_ROLE_SERVER ? &client->stream[rank->index] : NULL;
-}
+#include "framework/memory.h"
+#include "pserver/core/client_board.h"
+#include "pserver/core/client_move.h"
+#include "pserver/core/client_requests.h"
+#include "pserver/core/client_snapshot.h"
+#include "pserver/core/client_tasks.h"
 
 static void on_ack(tr_client *client, tr__stream *s, uint64_t seq)
 {

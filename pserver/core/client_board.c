@@ -2,9 +2,10 @@
  *
  * A trainer that waits for others rests meanwhile: it takes part in checkpoints, for which those others may wait. A post that was not answered
  * is sent again to a server that takes server 0's place; that server has all posts that were answered. */
-#include "pserver/core/client_state.h"
+#include "pserver/core/client_board.h"
 
 #include "framework/memory.h"
+#include "pserver/core/client_requests.h"
 
 uint64_t tr_client_post_request(tr_client *client, tr_client_post *post)
 {

@@ -1,6 +1,7 @@
 /* client_calls.c - the calls of a trainer's job (push, pull, end of a step, goodbye), turned into requests to servers. */
 #include "framework/memory.h"
-#include "pserver/core/client_state.h"
+#include "pserver/core/client_requests.h"
+#include "pserver/core/client_tasks.h"
 
 /* == setup ======================================================================================== */
 
@@ -16,19 +17,6 @@ static void index_blocks(tr_client *client, uint32_t count, const tr_client_bloc
         client->global[s] = tr__must_array(client->local_count[s] + 1, sizeof(uint32_t));
     for (uint32_t i = 0; i < count; i++)
         client->global[client->block[i].server][client->block[i].local] = i;
-}
-
-/* The least of what the servers have: what one of them lacks is made again. */
-bool tr_client_resumes(const tr_client *client, uint64_t *step)
-{
-    *step = UINT64_MAX;
-    for (int i = 0; i < client->stream_count; i++) {
-        const tr__stream *s = &client->stream[i];
-        if (!s->has_state)
-            return false;
-        *step = s->settled < *step ? s->settled : *step;
-    }
-    return client->stream_count > 0;
 }
 
 static uint64_t least_updates(const tr_client *client)
@@ -144,14 +132,6 @@ uint64_t tr_client_push_compressed(tr_client *client, uint32_t index, const tr_c
                    pieces->bytes[i], weight);
     tr__client_op_count_down(client, op);
     return op;
-}
-
-void tr__client_say_step_end(tr_client *client, tr__stream *s, uint64_t op, uint64_t step, bool is_idle)
-{
-    const tr_wire end = {.kind = TR_WIRE_STEP_END,
-                         .step_end = {.step = step, .everywhere = tr__client_everywhere(client), .is_idle = is_idle}};
-
-    tr__client_add(client, s, &end, op, NULL, 0);
 }
 
 static uint64_t end_step(tr_client *client, bool is_idle)

@@ -1,16 +1,10 @@
 /* client_move.c - when servers change: one serves, dies, and a standby serves in its place; and the start of a trainer that replaces a dead
  * one. */
-#include "pserver/core/client_state.h"
+#include "pserver/core/client_move.h"
 
-bool tr__client_is_replacement(const tr_client *client)
-{
-    return client->is_told >= 0;
-}
-
-bool tr__client_is_uneven(const tr_client *client)
-{
-    return tr__client_is_replacement(client) && client->step == client->first_step && !client->is_evened;
-}
+#include "framework/memory.h"
+#include "pserver/core/client_requests.h"
+#include "pserver/core/client_snapshot.h"
 
 /* Have all servers settled the same steps of the dead trainer, and none has another one of it? Then the replacement makes none again. */
 static bool is_even_at_start(const tr_client *client)

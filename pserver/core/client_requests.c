@@ -1,7 +1,8 @@
 /* client_requests.c - the requests of a call: a call is complete when all of its requests are. Small pushes and pulls of one server share a
  * message. */
+#include "pserver/core/client_requests.h"
+
 #include "framework/memory.h"
-#include "pserver/core/client_state.h"
 
 /* == operations =================================================================================== */
 
@@ -228,4 +229,12 @@ void tr_client_flush(tr_client *client)
 {
     for (int i = 0; i < client->stream_count; i++)
         flush_stream(client, &client->stream[i]);
+}
+
+void tr__client_say_step_end(tr_client *client, tr__stream *s, uint64_t op, uint64_t step, bool is_idle)
+{
+    const tr_wire end = {.kind = TR_WIRE_STEP_END,
+                         .step_end = {.step = step, .everywhere = tr__client_everywhere(client), .is_idle = is_idle}};
+
+    tr__client_add(client, s, &end, op, NULL, 0);
 }

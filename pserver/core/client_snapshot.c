@@ -1,6 +1,8 @@
 /* client_snapshot.c - a trainer's part in snapshots: the initiator begins one, and the other trainers take part behind their next step. */
+#include "pserver/core/client_snapshot.h"
+
 #include "framework/memory.h"
-#include "pserver/core/client_state.h"
+#include "pserver/core/client_requests.h"
 
 /* == who makes them ============================================================================== */
 

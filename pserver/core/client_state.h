@@ -1,6 +1,8 @@
-/* client_state.h - the inside of a trainer's protocol core, shared by client.c (life, sending), client_requests.c (requests and
- * operations), client_calls.c (what the trainer asks for), client_tasks.c (leased tasks), client_board.c (posts for other trainers), client_answers.c (what servers say), client_snapshot.c (checkpoints) and
- * client_move.c (servers that serve, and die). */
+/* client_state.h - the base of a trainer's core: its state, and what all of its files ask of it.
+ *
+ * The files stand above one another, and a file calls only those before it: client_requests.h (requests and operations), client_snapshot.h (checkpoints),
+ * client_tasks.h (leased tasks), client_calls.c (what the trainer asks for), client_move.h (servers that die, and replacements), client_board.h (posts
+ * for other trainers), client_answers.h (what servers say), client_node.c (life, sending). */
 #ifndef TR_PSERVER_CLIENT_STATE_H
 #define TR_PSERVER_CLIENT_STATE_H
 
@@ -132,73 +134,14 @@ struct tr_client {
     atomic_int          last_server;  /* whose answer came last; read by other threads, for people */
 };
 
-/* client.c */
+/* == client_state.c == */
 void         tr__client_fail(tr_client *client, tr_status status);
-
-/* client_requests.c: operations */
-uint64_t     tr__client_op_begin(tr_client *client);
-uint32_t    *tr__client_op_at(tr_client *client, uint64_t op);
-void         tr__client_op_count_down(tr_client *client, uint64_t op);
-
-/* client_requests.c: requests */
-/* A new request at the end of the stream, part of operation `op` (0: of none, yet). `message` has its kind and fields; the rest of the
- * frame is filled in here. */
-tr__request *tr__client_add(tr_client *client, tr__stream *s, const tr_wire *message, uint64_t op, const void *payload,
-                            uint64_t bytes);
-uint64_t     tr__client_step_of(const tr_client *client, const tr__stream *s);
-/* Has the server settled the step that is being made? */
-bool         tr__client_has_step(const tr_client *client, const tr__stream *s);
-bool         tr__client_is_push(const tr__request *r);
-bool         tr__client_is_pull(const tr__request *r);
-/* Mark it done and tell its operations. It leaves its stream by `tr__client_reap`. */
-void         tr__client_finish(tr_client *client, tr__stream *s, tr__request *r);
-void         tr__client_reap(tr_client *client, tr__stream *s);
-/* The first request for which the server is to do something; NULL: there is none. A step may have thousands behind it. */
-tr__request *tr__client_open(tr__stream *s);
-void         tr__client_gather(tr__list *l, uint32_t index, const void *data, uint64_t op, uint64_t bytes);
-void         tr__client_flush_pushes(tr_client *client, tr__stream *s);
-void         tr__client_flush_pulls(tr_client *client, tr__stream *s);
-
-/* client_calls.c */
-/* Tell this server that a step has ended. `is_idle`: the step has no gradient. */
-void         tr__client_say_step_end(tr_client *client, tr__stream *s, uint64_t op, uint64_t step, bool is_idle);
-
-/* client_tasks.c */
-/* Steps that every server has settled. */
-uint64_t     tr__client_everywhere(const tr_client *client);
-/* A message to server 0, when the steps before it are settled everywhere: it takes the payload over. */
-void         tr__client_task_later(tr_client *client, const tr_client_task *task, uint8_t *payload, size_t bytes, uint64_t op);
-/* What has waited for a step to be settled, if it is. */
-void         tr__client_send_tasks(tr_client *client);
-
-/* client_board.c */
-void         tr__client_on_posted(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
-
-/* client_answers.c */
-tr__stream  *tr__client_stream_of(tr_client *client, int peer);      /* NULL: it is no server */
-void        *tr__client_place(void *self, int peer, const tr_wire *wire);
-void         tr__client_receive(void *self, int64_t now, int peer, const tr_wire *wire, void *payload, bool is_placed);
-
-/* client_move.c: a replacement */
+/* The stream to this server. NULL: the peer is no server. */
+tr__stream  *tr__client_stream_of(tr_client *client, int peer);
 bool         tr__client_is_replacement(const tr_client *client);
 /* May some servers have a step that is to be made for the others yet? */
 bool         tr__client_is_uneven(const tr_client *client);
-/* To this rank: I am who I am now. */
-tr_message   tr__client_is_message(tr_client *client, int to);
-
-/* client_snapshot.c */
-void         tr__client_hear_of_snapshot(tr_client *client, tr__stream *s, const tr_form_ack *ack);
-/* When to be called again. */
-int64_t      tr__client_ask_again_for_answers(tr_client *client);
-void         tr__client_follow_snapshot(tr_client *client);
-void         tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
-void         tr__client_move_snapshot(tr_client *client, tr__stream *s);
-bool         tr__client_takes_snapshot(const tr__stream *s);
-void         tr__client_give_up_answer(tr_client *client, tr__stream *s);
-
-/* client_move.c */
-void         tr__client_on_serving(tr_client *client, int peer, const uint8_t *payload, uint64_t bytes);
-/* When to be called again. */
-int64_t      tr__client_watch_orphans(tr_client *client);
+/* Steps that every server has settled. */
+uint64_t     tr__client_everywhere(const tr_client *client);
 
 #endif

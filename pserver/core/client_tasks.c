@@ -1,16 +1,9 @@
 /* client_tasks.c - a trainer's messages about leased tasks, to server 0. They go with its steps, in order, but for what must not
  * be said before all servers have settled the steps before it: that it begins with tasks, and that it leaves. */
+#include "pserver/core/client_tasks.h"
+
 #include "framework/memory.h"
-#include "pserver/core/client_state.h"
-
-uint64_t tr__client_everywhere(const tr_client *client)
-{
-    uint64_t least = UINT64_MAX;
-
-    for (int i = 0; i < client->stream_count; i++)
-        least = client->stream[i].settled < least ? client->stream[i].settled : least;
-    return least < client->step ? least : client->step;
-}
+#include "pserver/core/client_requests.h"
 
 /* Is there something to wait for? A lone server knows by itself. */
 static bool is_even(const tr_client *client)

@@ -1,6 +1,9 @@
-/* client.c - a trainer's protocol core: its life, its streams to the servers, and the order in which it sends. */
+/* client_node.c - the boundary of a trainer's protocol core (client.h): its life, its streams to the servers, and the order in which it sends. */
 #include "framework/memory.h"
-#include "pserver/core/client_state.h"
+#include "pserver/core/client_answers.h"
+#include "pserver/core/client_move.h"
+#include "pserver/core/client_requests.h"
+#include "pserver/core/client_snapshot.h"
 
 /* == life ========================================================================================= */
 
@@ -77,14 +80,6 @@ void tr_client_free(tr_client *client)
     free(client->task);
     free(client->text);
     free(client);
-}
-
-void tr__client_fail(tr_client *client, tr_status status)
-{
-    if (client->status == TR_OK) {
-        client->status = status;
-        client->text = tr__must_strdup(tr_error());
-    }
 }
 
 int tr_client_last_server(const tr_client *client)

@@ -1,0 +1,19 @@
+/* client_snapshot.h - a trainer's part of snapshots: it begins them, or takes part (server_snapshots.h). */
+#ifndef TR_PSERVER_CLIENT_SNAPSHOT_H
+#define TR_PSERVER_CLIENT_SNAPSHOT_H
+
+#include "pserver/core/client_state.h"
+
+/* What an acknowledgement says of snapshots. */
+void    tr__client_hear_of_snapshot(tr_client *client, tr__stream *s, const tr_form_ack *ack);
+void    tr__client_on_snapshot_done(tr_client *client, tr__stream *s, const tr_wire *wire, const uint8_t *payload);
+/* Take part in the snapshot that is wanted. */
+void    tr__client_follow_snapshot(tr_client *client);
+/* Ask again for answers that have not come. Returns when to be called again. */
+int64_t tr__client_ask_again_for_answers(tr_client *client);
+/* Another process serves behind this stream: it knows of no snapshot. */
+void    tr__client_move_snapshot(tr_client *client, tr__stream *s);
+bool    tr__client_takes_snapshot(const tr__stream *s);
+void    tr__client_give_up_answer(tr_client *client, tr__stream *s);
+
+#endif
