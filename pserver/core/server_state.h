@@ -1,6 +1,6 @@
 /* server_state.h - the base of a server core: what all of its protocols share.
  *
- * Each protocol has one pair of files, server_NAME.h and server_NAME.c. The struct with its state is in the .c file, and the other protocols see it
+ * Each protocol has one pair of files, such as server_pulls.h and server_pulls.c. The struct with its state is in the .c file, and the other protocols see it
  * through the functions of the .h file. The protocols stand above one another in the order of the pointers in `struct tr_server`: a file calls
  * only those before it. server_rules.c has the rules between them: which protocol has to look again when something has changed.
  *
