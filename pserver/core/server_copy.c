@@ -127,7 +127,7 @@ static void begin_state(tr_server *server, bool has, uint8_t *setup, size_t size
         c->state_bytes += server->setup->values[i]->bytes;
     tr__tasks_replicate(server);
     tr__board_replicate(server);
-    tr__replication_commit(server);
+    tr__replication_say_settled(server);
 }
 
 static void drop(tr_server *server)

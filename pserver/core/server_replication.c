@@ -328,11 +328,16 @@ bool tr__replication_lets_begin(const tr_server *server, uint64_t state_bytes)
     return r->phase == TR__REPLICATION_ASKING || r->caught >= 2 * r->begun;
 }
 
+void tr__replication_say_settled(tr_server *server)
+{
+    if (gets_updates(server))
+        put_update(server, false);
+}
+
 void tr__replication_commit(tr_server *server)
 {
     tr_effects_put(&server->effects, &(tr_effect){.kind = TR_EFFECT_COMMIT});
-    if (gets_updates(server))
-        put_update(server, false);
+    tr__replication_say_settled(server);
 }
 
 void tr__replication_share(tr_server *server, const void *all, uint64_t bytes)

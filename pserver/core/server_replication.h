@@ -57,6 +57,8 @@ uint64_t              tr__replication_bytes(const tr_server *server);
 void                  tr__replication_update(tr_server *server, const tr_update *update);
 /* What is settled has changed without an update: it counts from here on, here (an effect) and with the replica. */
 void                  tr__replication_commit(tr_server *server);
+/* The replica is to know what is settled. */
+void                  tr__replication_say_settled(tr_server *server);
 /* A packed Update, malloc'ed: what counts now, or with the update in hand. */
 uint8_t              *tr__replication_pack(tr_server *server, bool with_update, size_t *size);
 /* The state of leased tasks; a packed post. Both malloc'ed, and taken over. */
