@@ -1,4 +1,4 @@
-/* widened.h - kernels of float32 for tensors that are stored in 16 bits (docs/adr/0029).
+/* widened.h - kernels of float32 for tensors that are stored in 16 bits (docs/adr/0030).
  *
  * bfloat16 and float16 are types of storage: nothing is computed in them. tr__run_widened stands in the tables of kernels
  * for both (op.h). It hands the float32 kernel stand-ins for the arguments of 16 bits: floats that were read from them, and

@@ -6,7 +6,7 @@
  *
  * The price is a larger error. The points are 0, +-sqrt(1/2), +-sqrt(2) and infinity, which round less than 0, +-1, +-2. In tests with
  * random numbers an element differs from the exact result by at most TR_WINOGRAD_ERROR * 2^-24 * (the largest input) * (the sum of the sizes of
- * a filter's weights); docs/adr/0033. Results have the same bits for any number of threads.
+ * a filter's weights); docs/adr/0031. Results have the same bits for any number of threads.
  *
  * A call returns false, having done nothing, where another way is better or the only one. */
 #ifndef TR_MATH_CONV_WINOGRAD_H
