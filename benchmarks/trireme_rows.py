@@ -114,8 +114,15 @@ def _ctr(with_products=False, is_distributed=False):
 class _DenseSgdSparseAdam:
     """Sparse Adam for the tables, SGD for the rest, as two optimizers of one loss."""
 
+    backward = staticmethod(fluid.backward.append_backward)
+
+    def decorated(self, decorate):
+        """Let gradients be those of a program in mixed precision."""
+        self.backward = decorate(_sgd()).backward
+        return self
+
     def minimize(self, loss):
-        pairs = fluid.backward.append_backward(loss)
+        pairs = self.backward(loss)
         tables = [pair for pair in pairs if pair[0].name in ("table", "wide")]
         fluid.optimizer.Adam(learning_rate=1e-3, lazy_mode=True).apply_gradients(tables)
         _sgd().apply_gradients([pair for pair in pairs if pair[0].name not in ("table", "wide")])
@@ -161,6 +168,9 @@ def prepare(name, row, threads, precision="float32", replicas=0):
     loss, optimizer = globals()[name]()
     if precision == "bfloat16":
         fluid.set_matmul_precision("bfloat16")
+    if precision == "mixed":
+        decorate = fluid.contrib.mixed_precision.decorate
+        optimizer = optimizer.decorated(decorate) if isinstance(optimizer, _DenseSgdSparseAdam) else decorate(optimizer)
     optimizer.minimize(loss)
     exe, main = fluid.Executor(fluid.CPUPlace()), fluid.default_main_program()
     exe.run(fluid.default_startup_program())
