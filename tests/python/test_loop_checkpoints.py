@@ -91,6 +91,18 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_first_step(tmp_path)
     assert f"cannot create the folder '{tmp_path / 'file' / 'c'}': Not a directory" in text
 
 
+def put_a_file_in_the_way(folder):
+    """Let the folder be a file. A checkpoint that is being written may make the folder again before the file is there."""
+    for attempt in range(100):
+        folder.rename(folder.with_name(f"before-{attempt}"))
+        try:
+            folder.touch(exist_ok=False)
+            return
+        except FileExistsError:
+            continue
+    raise AssertionError(f"{folder} is made again and again")
+
+
 def test_who_is_stopped_without_a_checkpoint_says_so(tmp_path):
     import subprocess
     import sys
@@ -100,8 +112,7 @@ def test_who_is_stopped_without_a_checkpoint_says_so(tmp_path):
     command = [sys.executable, LOOPS, tmp_path / "data", "--keep-in", tmp_path / "c", "--every", "1", "--epochs", "99", "--pause", "0.02"]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
         wait_for(running, lambda: checkpoints.steps(tmp_path / "c"), "a checkpoint")
-        (tmp_path / "c").rename(tmp_path / "before")
-        (tmp_path / "c").touch()
+        put_a_file_in_the_way(tmp_path / "c")
         text = ""
         while "a checkpoint was not written" not in text:
             line = running.stdout.readline()
