@@ -65,7 +65,7 @@ def test_what_then_does_not_fit_names_the_feed_and_the_operator(exe, line):
     y = layers.fc(x, 4)
     exe.run(fluid.default_startup_program())
     with pytest.raises(core.ShapeError) as caught:
-        exe.run(feed={"x": np.ones((2, 6), "float32"), "other": np.ones((1, 2), "float32")}, fetch_list=[y, other])
+        exe.run(feed={"x": np.ones((2, 6), "float32"), "other": np.ones((2, 2), "float32")}, fetch_list=[y, other])
     text = str(caught.value)
     assert "with feed 'x' of shape [2, 6], which the program declares as [?, 5]" in text and text.startswith("fc: Input is [2, 6]")
     assert "'other'" not in text

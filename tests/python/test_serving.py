@@ -150,13 +150,13 @@ def test_lines_are_predicted(tmp_path: Path, form: str, lines: list[str], capsys
     assert "standard input, line 2: " in capsys.readouterr().err
 
 
-def test_sequences_are_predicted() -> None:
+def test_sequences_are_predicted(tmp_path) -> None:
     ids = fluid.layers.data("ids", [1], dtype="int64", lod_level=1)
     total = fluid.layers.sequence_pool(fluid.layers.cast(ids, "float32"), "sum")
     exe = fluid.Executor()
     exe.run(fluid.default_startup_program())
-    fluid.io.save_inference_model("model", ["ids"], [total], exe)
-    with Predictor("model") as predictor:
+    fluid.io.save_inference_model(str(tmp_path / "model"), ["ids"], [total], exe)
+    with Predictor(str(tmp_path / "model")) as predictor:
         rows = [predict._parse(predictor._feeds, "multislot", ",", 1, line) for line in ("3 1 2 3", "1 7")]
         assert list(predict.predict(predictor, rows)) == ["6.0", "7.0"]
 
