@@ -156,6 +156,20 @@ def test_the_insides_of_a_folder_stay_inside():
                 assert name.split("/")[1] == path.parent.name, f"{path.relative_to(ROOT)} includes {name}"
 
 
+def test_each_protocol_of_a_server_keeps_its_state_to_itself():
+    """The struct of a protocol is defined in one .c file, and only that file looks into it."""
+    core = ROOT / "pserver" / "core"
+    texts = {path.name: bare(path.read_text()) for path in core.glob("server*.[ch]")}
+    pointers = dict(re.findall(r"^    (tr__\w+) +\*(\w+);", texts["server_state.h"], re.M))
+    homes = {kind: [name for name, text in texts.items() if re.search(rf"^struct {kind} {{", text, re.M)] for kind in pointers}
+    homes = {kind: names for kind, names in homes.items() if names}
+    assert len(homes) > 12
+    for kind, names in homes.items():
+        assert len(names) == 1 and names[0].endswith(".c"), f"struct {kind} is defined in {names}"
+        for name, text in texts.items():
+            assert name == names[0] or not re.search(rf"\bserver->{pointers[kind]}->", text), f"{name} looks into {kind} of {names[0]}"
+
+
 ALLOCATES = re.compile(r"(?<![\w.>])(?:malloc|calloc|realloc|strn?dup|v?asprintf|aligned_alloc|posix_memalign)\(")
 ENDS = re.compile(r"(?<![\w.>])(?:_exit|exit|abort|raise|quick_exit)\(")
 GROWS_WITH_DATA = ("checkpoint", "memory", "observe", "store", "table", "trainer", "util")
