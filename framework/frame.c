@@ -508,12 +508,13 @@ tr_status tr_frame_open(tr_frame **out, const tr_run *io, tr_frame *parent)
     if (!plan->closed)
         return tr__frame_new(out, plan, parent, io->frame);
     tr_frame *frame = plan->closed;
-    plan->closed = frame->next;
-    frame->next = NULL;
     frame->parent = parent;
     frame->caller = io->frame;
+    TR_TRY(tr__frame_bind(frame));                     /* a frame that cannot be bound stays among the closed ones */
+    plan->closed = frame->next;
+    frame->next = NULL;
     *out = frame;
-    return tr__frame_bind(frame);
+    return TR_OK;
 }
 
 void tr_frame_close(tr_frame *frame)

@@ -190,8 +190,9 @@ static tr_status run_block_grad(const tr_run *io)
         if (io->outs[G_DX].item[i])
             TR_TRY(tr__start_gradient(io->outs[G_DX].item[i], io->ins[G_DIN_BEFORE].item[i], io->ins[G_X].item[i]));
     while (kept && kept->count > 0) {
-        tr_frame *forward = kept->frame[--kept->count], *frame;
+        tr_frame *forward = kept->frame[kept->count - 1], *frame;
         TR_TRY(tr_frame_open(&frame, io, forward));
+        kept->count--;
         const tr_status status = tr_frame_run(frame);
         tr_frame_close(frame);
         tr_frame_close(forward);

@@ -202,8 +202,10 @@ static tr_status run_grad(const tr_run *io)
     TR_TRY(check_steps(io, &io->ins[G_DOUTPUTS], steps));
     TR_TRY(start_gradients(io));
     for (int64_t n = steps - 1; n >= 0 && status == TR_OK; n--, behind = frame) {
-        tr_frame *forward = kept->frame[--kept->count];
-        TR_TRY(tr_frame_open(&frame, io, forward));
+        tr_frame *forward = kept->frame[kept->count - 1];
+        if ((status = tr_frame_open(&frame, io, forward)) != TR_OK)
+            break;
+        kept->count--;
         status = run_one_grad(frame, behind, forward, io, &numbers, reverse ? steps - 1 - n : n);
         if (behind)
             tr_frame_close(behind);

@@ -326,6 +326,19 @@ TEST(a_block_that_is_not_there_is_explained)
     net_deinit(&n);
 }
 
+TEST(a_gradient_block_of_another_block_is_explained_and_loses_no_frame)
+{
+    net n;
+    int64_t steps = 2;
+    build_loop(&n);
+    net_feed(&n, "n", &steps, 1, 1);
+    net_block(&n, 0);
+    net_op(&n, 0, "while_grad", "X=w X@GRAD@IN=@EMPTY@ StepScopes=steps", "X@GRAD=w@GRAD", "sub_block=block:2");
+    EXPECT_FAIL(TR_EFORMAT, "its block 2 belongs to block 0, but the frame that it is given is of block 1",
+                net_try_run(&n, "w@GRAD"));
+    net_deinit(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +355,7 @@ int main(void)
         cmocka_unit_test(what_a_loop_reads_again_later_is_what_it_was),
         cmocka_unit_test(a_condition_that_is_no_truth_value_is_explained),
         cmocka_unit_test(a_block_that_is_not_there_is_explained),
+        cmocka_unit_test(a_gradient_block_of_another_block_is_explained_and_loses_no_frame),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
