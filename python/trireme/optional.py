@@ -8,8 +8,8 @@ from typing import Any
 from .errors import MissingLibraryError
 
 # What brings a module: an extra of pyproject.toml.
-_ONNX, _TOOLS, _DATA = "pip install 'trireme-ps[onnx]'", "pip install 'trireme-ps[tools]'", "pip install 'trireme-ps[data]'"
-_INSTALL = {"onnx": _ONNX, "onnxruntime": _ONNX, "prometheus_client": _TOOLS, "pyarrow": _DATA, "rich": _TOOLS, "tensorboardX": _TOOLS}
+_ONNX, _TOOLS = "pip install 'trireme-ps[onnx]'", "pip install 'trireme-ps[tools]'"
+_INSTALL = {"onnx": _ONNX, "onnxruntime": _ONNX, "prometheus_client": _TOOLS, "rich": _TOOLS, "tensorboardX": _TOOLS}
 
 
 def load(module: str, who: str) -> Any:

@@ -1,12 +1,10 @@
-# A recipe of Spack:  spack repo add deploy/spack && spack install trireme
+# A recipe of Spack, which builds the tree that it stands in:  spack repo add deploy/spack && spack dev-build trireme@0.1.0
 from spack.package import *
 
 
 class Trireme(PythonPackage):
     """Deep learning on clusters of CPU machines: programs of operators, parameter servers over MPI."""
 
-    homepage = "https://pypi.org/project/trireme-ps"
-    pypi = "trireme-ps/trireme_ps-0.1.0.tar.gz"
     license("Apache-2.0")
 
     version("0.1.0")
