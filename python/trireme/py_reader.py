@@ -16,9 +16,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from queue import Empty, Full, Queue
 from typing import Any
 
 import numpy as np
@@ -27,73 +25,12 @@ from . import unique_name
 from .data_feeder import DataFeeder
 from .errors import EOFException, InvalidArgumentError, check_whole, user_line
 from .framework import Program, Variable
+from .reader.ahead import Ahead
 from .reader.decorator import batch as batched
 from .tensor import LoDTensor
 
 Feed = dict[str, Any]
 Source = Callable[[], Iterator[Feed]]
-_PATIENCE = 2.0                        # seconds that a thread is given to end: it may be inside the script's generator
-_LOOK = 0.1                            # seconds from one look at whether to stop to the next
-
-
-class _End:
-    """The last item of a queue: the error that ended the generator, or None."""
-
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
-
-
-class Ahead:
-    """A thread that takes items from an iterator and keeps up to ``capacity`` of them. An error of the iterator comes out of ``take``,
-    with the traceback that it had."""
-
-    def __init__(self, source: Callable[[], Iterator[Any]], capacity: int) -> None:
-        self._queue: Queue[Any] = Queue(capacity)
-        self._stop = threading.Event()
-        self._end: _End | None = None
-        self._thread = threading.Thread(target=self._work, args=(source,), name="trireme-py-reader", daemon=True)
-        self._thread.start()
-
-    def _put(self, item: Any) -> bool:
-        while not self._stop.is_set():
-            try:
-                self._queue.put(item, timeout=_LOOK)
-                return True
-            except Full:
-                continue
-        return False
-
-    def _work(self, source: Callable[[], Iterator[Any]]) -> None:
-        try:
-            for item in source():
-                if not self._put(item):
-                    return
-            self._put(_End(None))
-        except BaseException as error:                 # it is the script's: whoever takes the next batch gets it
-            self._put(_End(error))
-
-    def take(self) -> Any:
-        """Return the next item. Raises StopIteration at the end, or what ended the iterator, however often it is asked."""
-        while self._end is None:
-            try:
-                item = self._queue.get(timeout=_LOOK)
-            except Empty:
-                if not self._thread.is_alive() and self._queue.empty():
-                    raise InvalidArgumentError("the reader's thread is gone: it does not live on in a forked process. Call start() in the "
-                                               "process that reads") from None
-                continue
-            if not isinstance(item, _End):
-                return item
-            self._end = item
-        if self._end.error is not None:
-            raise self._end.error
-        raise StopIteration
-
-    def close(self) -> None:
-        """End the thread. One that is inside the script's generator ends with its next item."""
-        self._stop.set()
-        if self._thread is not threading.current_thread():
-            self._thread.join(_PATIENCE)
 
 
 class PyReader:
@@ -218,7 +155,7 @@ class PyReader:
                                            f"\n  your line: {user_line()}")
             self.start()
         try:
-            return self._ahead.take()
+            return next(self._ahead)
         except StopIteration:
             self._ended = True
             raise EOFException(f"{self.name}: the pass is over; reset() makes ready for the next one") from None
@@ -239,11 +176,7 @@ class PyReader:
         ahead = Ahead(source, self._capacity)
         held: list[Any] = []
         try:
-            while True:
-                try:
-                    feed = ahead.take()
-                except StopIteration:
-                    break
+            for feed in ahead:
                 held.append([feed[name] for name in self._names] if self._return_list else feed)
                 if len(held) == self._places:
                     yield held
@@ -302,4 +235,4 @@ def feeds_from_readers(program: Program, feed: Feed | None, places: int) -> list
     return feeds
 
 
-__all__ = ["PyReader", "DataLoader", "Ahead"]
+__all__ = ["PyReader", "DataLoader"]

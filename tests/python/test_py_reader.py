@@ -15,7 +15,7 @@ READERS = SCRIPT.with_name("readers.py")
 
 
 def threads():
-    return [thread for thread in threading.enumerate() if thread.name == "trireme-py-reader"]
+    return [thread for thread in threading.enumerate() if thread.name == "trireme-reader"]
 
 
 def net():
@@ -205,7 +205,7 @@ def test_a_pass_ends_in_its_middle_and_a_stuck_generator_keeps_nobody(exe, monke
         yield from arrays(1)
         release.wait(60)
 
-    monkeypatch.setattr("trireme.py_reader._PATIENCE", 0.2)
+    monkeypatch.setattr("trireme.reader.ahead._PATIENCE", 0.2)
     reader = fluid.io.PyReader([x, y], capacity=2)
     reader.decorate_batch_generator(stuck)
     reader.start()

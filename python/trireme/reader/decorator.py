@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .ahead import Ahead, put
+
 Reader = Callable[[], Iterator[Any]]
 
 
@@ -128,19 +130,6 @@ class _Failure:
         self.error = error
 
 
-def _put(queue: Any, item: Any, stop: Any) -> bool:
-    """Put an item unless the consumer has stopped; return whether it was put."""
-    from queue import Full
-
-    while not stop.is_set():
-        try:
-            queue.put(item, timeout=0.05)
-            return True
-        except Full:
-            continue
-    return False
-
-
 def _end(stop: Any, threads: list[Any]) -> None:
     stop.set()
     for thread in threads:
@@ -154,31 +143,11 @@ def buffered(reader: Reader, size: int) -> Reader:
     [0, 1, 2]
     """
     def buffered_reader() -> Iterator[Any]:
-        import threading
-        from queue import Queue
-
-        queue: Any = Queue(max(1, size))
-        stop = threading.Event()
-        end = object()
-
-        def read() -> None:
-            try:
-                for sample in reader():
-                    if not _put(queue, sample, stop):
-                        return
-                _put(queue, end, stop)
-            except BaseException as error:             # handed to the consumer
-                _put(queue, _Failure(error), stop)
-
-        thread = threading.Thread(target=read, name="trireme-reader", daemon=True)
-        thread.start()
+        ahead = Ahead(reader, max(1, size))
         try:
-            while (sample := queue.get()) is not end:
-                if isinstance(sample, _Failure):
-                    raise sample.error
-                yield sample
+            yield from ahead
         finally:
-            _end(stop, [thread])
+            ahead.close()
 
     return buffered_reader
 
@@ -206,12 +175,12 @@ def xmap_readers(mapper: Callable[[Any], Any], reader: Reader, process_num: int,
         def read() -> None:
             try:
                 for numbered in enumerate(reader()):
-                    if not _put(todo, numbered, stop):
+                    if not put(todo, numbered, stop):
                         return
             except BaseException as error:
-                _put(done, _Failure(error), stop)
+                put(done, _Failure(error), stop)
             for _ in range(process_num):
-                _put(todo, end, stop)
+                put(todo, end, stop)
 
         def work() -> None:
             try:
@@ -222,11 +191,11 @@ def xmap_readers(mapper: Callable[[Any], Any], reader: Reader, process_num: int,
                         continue
                     if numbered is end:
                         break
-                    if not _put(done, (numbered[0], mapper(numbered[1])), stop):
+                    if not put(done, (numbered[0], mapper(numbered[1])), stop):
                         return
             except BaseException as error:
-                _put(done, _Failure(error), stop)
-            _put(done, end, stop)
+                put(done, _Failure(error), stop)
+            put(done, end, stop)
 
         threads = [threading.Thread(target=target, name="trireme-xmap", daemon=True)
                    for target in [read, *[work] * process_num]]

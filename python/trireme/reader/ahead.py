@@ -1,0 +1,80 @@
+"""A thread that reads ahead of its consumer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from queue import Empty, Full, Queue
+from typing import Any
+
+from ..errors import InvalidArgumentError
+
+_PATIENCE = 2.0                        # seconds that a thread is given to end: it may be inside the script's generator
+_LOOK = 0.1                            # seconds from one look at whether to stop to the next
+
+
+class _End:
+    """The last item of a queue: the error that ended the reader, or None."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
+def put(queue: Queue[Any], item: Any, stop: threading.Event) -> bool:
+    """Put an item unless the consumer has stopped; return whether it was put."""
+    while not stop.is_set():
+        try:
+            queue.put(item, timeout=_LOOK)
+            return True
+        except Full:
+            continue
+    return False
+
+
+class Ahead:
+    """An iterator over what ``reader()`` gives. A thread reads, and keeps up to ``capacity`` items. An error of the reader comes out of
+    the iteration, with the traceback that it had, however often the next item is asked for."""
+
+    def __init__(self, reader: Callable[[], Iterable[Any]], capacity: int) -> None:
+        self._queue: Queue[Any] = Queue(capacity)
+        self._stop = threading.Event()
+        self._end: _End | None = None
+        self._thread = threading.Thread(target=self._work, args=(reader,), name="trireme-reader", daemon=True)
+        self._thread.start()
+
+    def _work(self, reader: Callable[[], Iterable[Any]]) -> None:
+        try:
+            for item in reader():
+                if not put(self._queue, item, self._stop):
+                    return
+            put(self._queue, _End(None), self._stop)
+        except BaseException as error:                 # it is the script's: whoever takes the next item gets it
+            put(self._queue, _End(error), self._stop)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        while self._end is None:
+            try:
+                item = self._queue.get(timeout=_LOOK)
+            except Empty:
+                if not self._thread.is_alive() and self._queue.empty():
+                    raise InvalidArgumentError("the reader's thread is gone: it does not live on in a forked process. Begin the pass in "
+                                               "the process that reads") from None
+                continue
+            if not isinstance(item, _End):
+                return item
+            self._end = item
+        if self._end.error is not None:
+            raise self._end.error
+        raise StopIteration
+
+    def close(self) -> None:
+        """End the thread. One that is inside the script's generator ends with its next item."""
+        self._stop.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join(_PATIENCE)
+
+
+__all__ = ["Ahead", "put"]
