@@ -117,21 +117,27 @@ const char *tr_predictor_fetch(const tr_predictor *predictor, int index)
 
 /* == taking a model and a runner ====================================================================== */
 
-static tr_model *take_model(tr_predictor *predictor)
+/* Who only looks has users counted, too. */
+static pthread_mutex_t *lock_of(const tr_predictor *predictor)
 {
-    pthread_mutex_lock(&predictor->lock);
+    return (pthread_mutex_t *)(uintptr_t)&predictor->lock;
+}
+
+static tr_model *take_model(const tr_predictor *predictor)
+{
+    pthread_mutex_lock(lock_of(predictor));
     tr_model *model = predictor->model;
     model->users++;
-    pthread_mutex_unlock(&predictor->lock);
+    pthread_mutex_unlock(lock_of(predictor));
     return model;
 }
 
 /* The last user of a model that is served no more frees it. */
-static void leave_model(tr_predictor *predictor, tr_model *model)
+static void leave_model(const tr_predictor *predictor, tr_model *model)
 {
-    pthread_mutex_lock(&predictor->lock);
+    pthread_mutex_lock(lock_of(predictor));
     const bool is_last = --model->users == 0;
-    pthread_mutex_unlock(&predictor->lock);
+    pthread_mutex_unlock(lock_of(predictor));
     if (is_last)
         tr_model_free(model);
 }
@@ -173,15 +179,20 @@ tr_status tr_predictor_run(tr_predictor *predictor, const tr_feed *feeds, tr_ten
 
 tr_status tr_predictor_feed_type(const tr_predictor *predictor, int index, tr_dtype *dtype, int *rank, int64_t *dims, int *lod_level)
 {
-    const tr_var_desc *var = tr_model_feed(predictor->model, index);
+    tr_model          *model = take_model(predictor);
+    const tr_var_desc *var = tr_model_feed(model, index);
+    tr_status          status = TR_OK;
 
-    if (!var)
-        return tr_fail(TR_ERANGE, "feed %d of a model with %d", index, predictor->feeds.count);
-    *dtype = tr_var_desc_dtype(var);
-    *rank = tr_var_desc_rank(var);
-    memcpy(dims, tr_var_desc_dims(var), (size_t)*rank * sizeof *dims);
-    *lod_level = tr_var_desc_lod_level(var);
-    return TR_OK;
+    if (var) {
+        *dtype = tr_var_desc_dtype(var);
+        *rank = tr_var_desc_rank(var);
+        memcpy(dims, tr_var_desc_dims(var), (size_t)*rank * sizeof *dims);
+        *lod_level = tr_var_desc_lod_level(var);
+    } else {
+        status = tr_fail(TR_ERANGE, "feed %d of a model with %d", index, predictor->feeds.count);
+    }
+    leave_model(predictor, model);
+    return status;
 }
 
 /* == newer exports ==================================================================================== */
@@ -232,21 +243,19 @@ tr_status tr_predictor_refresh(tr_predictor *predictor, bool *is_new)
 
 int64_t tr_predictor_version(const tr_predictor *predictor)
 {
-    tr_predictor *p = (tr_predictor *)(uintptr_t)predictor;
+    tr_model     *model = take_model(predictor);
+    const int64_t version = model->version;
 
-    pthread_mutex_lock(&p->lock);
-    const int64_t version = p->model->version;
-    pthread_mutex_unlock(&p->lock);
+    leave_model(predictor, model);
     return version;
 }
 
 int64_t tr_predictor_step(const tr_predictor *predictor)
 {
-    tr_predictor *p = (tr_predictor *)(uintptr_t)predictor;
+    tr_model     *model = take_model(predictor);
+    const int64_t step = model->step;
 
-    pthread_mutex_lock(&p->lock);
-    const int64_t step = p->model->step;
-    pthread_mutex_unlock(&p->lock);
+    leave_model(predictor, model);
     return step;
 }
 

@@ -183,9 +183,14 @@ static void *run_until_over(void *payload)
     tr_tensor *y = tr_tensor_new();
     float      first, last = 0;
     tr_status  status = TR_OK;
+    tr_dtype   dtype;
+    int64_t    dims[TR_MAX_RANK];
+    int        rank, lod_level;
 
     while (status == TR_OK && !atomic_load(&is_over)) {
         status = run_once(payload, y, &first);
+        for (int i = 0; i < 100 && status == TR_OK; i++)
+            status = tr_predictor_feed_type(payload, 0, &dtype, &rank, dims, &lod_level);
         if (status == TR_OK && first < last)
             status = tr_fail(TR_EINTERNAL, "a run went back to an older model");
         last = first;
