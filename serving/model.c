@@ -13,7 +13,7 @@
 
 /* == the ends ===================================================================================== */
 
-static void free_ends(tr_model_ends *ends)
+void tr_model_ends_free(tr_model_ends *ends)
 {
     for (int i = 0; i < ends->count; i++)
         free(ends->name[i]);
@@ -241,7 +241,7 @@ void tr_model_free(tr_model *model)
     }
     tr_scope_free(model->scope);
     tr_program_free(model->program);
-    free_ends(&model->feeds);
-    free_ends(&model->fetches);
+    tr_model_ends_free(&model->feeds);
+    tr_model_ends_free(&model->fetches);
     free(model);
 }

@@ -20,6 +20,8 @@ typedef struct tr_model_ends {
     char **name;                      /* owned */
 } tr_model_ends;
 
+void tr_model_ends_free(tr_model_ends *ends);
+
 typedef struct tr_model {
     int           users;              /* guarded by the predictor's lock */
     int64_t       version, step;

@@ -30,13 +30,6 @@ static void copy_ends(tr_model_ends *to, const tr_model_ends *from)
         to->name[i] = tr__must_strdup(from->name[i]);
 }
 
-static void free_ends(tr_model_ends *ends)
-{
-    for (int i = 0; i < ends->count; i++)
-        free(ends->name[i]);
-    free(ends->name);
-}
-
 static tr_status load_newest(tr_model **out, const char *folder)
 {
     tr_export export;
@@ -87,8 +80,8 @@ void tr_predictor_free(tr_predictor *predictor)
         return;
     tr_model_free(predictor->model);
     pthread_mutex_destroy(&predictor->lock);
-    free_ends(&predictor->feeds);
-    free_ends(&predictor->fetches);
+    tr_model_ends_free(&predictor->feeds);
+    tr_model_ends_free(&predictor->fetches);
     free(predictor->folder);
     free(predictor);
 }
