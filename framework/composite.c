@@ -6,18 +6,17 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/infer.h"
 #include "framework/memory.h"
+#include "framework/name_list.h"
 #include "framework/op_attrs.h"
 #include "framework/op_check.h"
 #include "framework/op_registry.h"
 #include "framework/op_text.h"
-
-enum { MAX_ARGS = 256 };
+#include "framework/text.h"
 
 struct tr_composite {
     const tr_op      *op;             /* the one with the body */
@@ -158,24 +157,20 @@ void tr_composite_stop_gradient(tr_composite *c, const char *name)
 /* Slots of the composite become their arguments; the others are variables of the body. */
 static void resolve_slot(tr_composite *c, tr_op_desc *part, tr_slot *slot, bool is_output)
 {
-    const char *names[MAX_ARGS] = {NULL};
-    char       *made[MAX_ARGS];
-    int         count = 0, made_count = 0;
+    tr__name_list names = {0};
 
     for (int i = 0; i < slot->count; i++) {
         bool               output;
         const tr_slot_def *def = find_slot_def(c, slot->arg[i], &output);
         const tr_slot     *args = def ? slot_args(c, def, output) : NULL;
-        const bool         is_absent_output = def && output && !args;
-        for (int k = 0; args && k < args->count && count < MAX_ARGS; k++)
+        for (int k = 0; args && k < args->count; k++)
             if (is_there(args->arg[k]))
-                names[count++] = made[made_count++] = part_name(def, k);
-        if ((!def || is_absent_output) && count < MAX_ARGS)
-            names[count++] = made[made_count++] = tr__must_strdup(slot->arg[i]);
+                tr__name_list_add(&names, own(c->parts, part_name(def, k)));
+        if (!def || (output && !args))
+            tr__name_list_add(&names, own(c->parts, tr__must_strdup(slot->arg[i])));
     }
-    (is_output ? tr_op_desc_set_output : tr_op_desc_set_input)(part, slot->name, count, names);
-    for (int i = 0; i < made_count; i++)
-        free(made[i]);
+    (is_output ? tr_op_desc_set_output : tr_op_desc_set_input)(part, slot->name, names.count, names.name);
+    tr__name_list_deinit(&names);
 }
 
 static tr_status check_written_once(const tr_composite *c, const tr_op_desc *part)
@@ -199,19 +194,45 @@ static tr_status add_part(tr_composite *c, tr_op_desc *part)
 
 tr_status tr_composite_add(tr_composite *c, const char *format, ...)
 {
-    char        line[1024];
     va_list     args;
     tr_op_desc *part;
 
     va_start(args, format);
-    const int size = vsnprintf(line, sizeof line, format, args);
+    char *line = tr__must_vformat(format, args);
     va_end(args);
-    assert(size >= 0 && size < (int)sizeof line);
-    TR_TRY(tr__op_desc_parse(&part, line));
-    const tr_status status = add_part(c, part);
+    tr_status status = tr__op_desc_parse(&part, line);
+    free(line);
+    TR_TRY(status);
+    status = add_part(c, part);
     if (status != TR_OK)
         tr_op_desc_free(part);
     return status;
+}
+
+static const char *own_text(tr_composite *c, tr_text *text)
+{
+    char *made = tr__must_strdup(text->data ? text->data : "");
+
+    tr_text_deinit(text);
+    return own(c->parts, made);
+}
+
+const char *tr_composite_ints(tr_composite *c, const tr_ints *list)
+{
+    tr_text text = {0};
+
+    for (int i = 0; i < list->count; i++)
+        tr_text_add(&text, "%s%d", i > 0 ? ", " : "", list->item[i]);
+    return own_text(c, &text);
+}
+
+const char *tr_composite_names(tr_composite *c, const char *part, int count)
+{
+    tr_text text = {0};
+
+    for (int i = 0; i < count; i++)
+        tr_text_add(&text, "%s%s%d", i > 0 ? ", " : "", part, i);
+    return own_text(c, &text);
 }
 
 /* -- the gradient of a body --------------------------------------------------------------------------------- */
@@ -235,24 +256,30 @@ static const char *wanted_gradient(const tr_composite *c, const tr_slot_def *def
 
 /* The gradients that are given, of outputs; those that are not wanted, of inputs. */
 typedef struct ends {
-    const char *target[MAX_ARGS], *given[MAX_ARGS], *stopped[MAX_ARGS];
-    int         targets, stops;
+    tr__name_list target, given, stopped;
 } ends;
+
+static void ends_deinit(ends *e)
+{
+    tr__name_list_deinit(&e->target);
+    tr__name_list_deinit(&e->given);
+    tr__name_list_deinit(&e->stopped);
+}
 
 static tr_status declare_given(tr_composite *c, ends *e, const char *out, const char *grad)
 {
     const tr_var_desc *like = tr_block_find_var(c->block, out);
     char              *name = own(c->parts, tr__must_format("%s@GIVEN", out));
 
-    if (!like || e->targets == MAX_ARGS)
+    if (!like)
         return TR_OK;
     tr_var_desc *var = tr__block_var(c->block, name);
     tr_var_desc_set_kind(var, like->kind);
     tr_var_desc_set_dtype(var, like->dtype);
     tr_var_desc_set_lod_level(var, like->lod_level);
     must_put(&c->parts->names, name, own(c->parts, tr__must_strdup(grad)));
-    e->target[e->targets] = like->name;
-    e->given[e->targets++] = var->name;
+    tr__name_list_add(&e->target, like->name);
+    tr__name_list_add(&e->given, var->name);
     return tr_var_desc_set_shape(var, like->shape.rank, like->shape.dim);
 }
 
@@ -268,12 +295,12 @@ static tr_status find_ends(tr_composite *c, ends *e)
     }
     for (const tr_slot_def *def = proto->in; def && def->name; def++) {
         const tr_slot *slot = slot_args(c, def, false);
-        for (int i = 0; slot && i < slot->count && e->stops < MAX_ARGS; i++)
+        for (int i = 0; slot && i < slot->count; i++)
             if (!wanted_gradient(c, def, i))
-                e->stopped[e->stops++] = own(c->parts, part_name(def, i));
+                tr__name_list_add(&e->stopped, own(c->parts, part_name(def, i)));
     }
-    for (size_t i = 0; i < c->stopped.entry_count && e->stops < MAX_ARGS; i++)
-        e->stopped[e->stops++] = c->stopped.entries[i].key;
+    for (size_t i = 0; i < c->stopped.entry_count; i++)
+        tr__name_list_add(&e->stopped, c->stopped.entries[i].key);
     return TR_OK;
 }
 
@@ -289,12 +316,13 @@ static tr_status take_gradient(tr_composite *c, const char *input, const char *t
 
 static tr_status derive_gradient(tr_composite *c)
 {
-    ends      e = {.targets = 0};
-    tr_status status = TR_OK;
+    ends      e = {0};
+    tr_status status = find_ends(c, &e);
 
-    TR_TRY(find_ends(c, &e));
-    TR_TRY(tr_append_gradients(c->parts->program, e.targets, e.target, e.given, e.stops, e.stopped));
-    for (const tr_slot_def *def = tr__op_proto(c->op)->in; def && def->name; def++) {
+    if (status == TR_OK)
+        status = tr_append_gradients(c->parts->program, e.target.count, e.target.name, e.given.name, e.stopped.count, e.stopped.name);
+    ends_deinit(&e);
+    for (const tr_slot_def *def = tr__op_proto(c->op)->in; status == TR_OK && def && def->name; def++) {
         const tr_slot *slot = slot_args(c, def, false);
         for (int i = 0; status == TR_OK && slot && i < slot->count; i++) {
             const char *to = wanted_gradient(c, def, i);

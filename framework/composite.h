@@ -30,6 +30,10 @@ typedef struct tr_composite tr_composite;
 
 /* Append a part: a line as in op_text.h, made by printf. */
 tr_status tr_composite_add(tr_composite *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Lists for such a line, of any length: "3, 1, 2", and "part0, part1" of the variables `part`0 to `part`count-1. The texts belong to
+ * the body. */
+const char *tr_composite_ints(tr_composite *c, const tr_ints *list);
+const char *tr_composite_names(tr_composite *c, const char *part, int count);
 /* No gradient flows back through this variable of the body. */
 void tr_composite_stop_gradient(tr_composite *c, const char *name);
 

@@ -73,16 +73,25 @@ char *tr__must_strdup(const char *text)
     return tr__must_copy(text, strlen(text));
 }
 
-char *tr__must_format(const char *format, ...)
+char *tr__must_vformat(const char *format, va_list args)
 {
-    va_list args, again;
-    va_start(args, format);
+    va_list again;
+
     va_copy(again, args);
     const int length = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    char *text = tr__must_alloc((size_t)(length > 0 ? length : 0) + 1);
+    char     *text = tr__must_alloc((size_t)(length > 0 ? length : 0) + 1);
     vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
+    return text;
+}
+
+char *tr__must_format(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    char *text = tr__must_vformat(format, args);
+    va_end(args);
     return text;
 }
 

@@ -12,6 +12,7 @@
 #ifndef TR_FRAMEWORK_MEMORY_H
 #define TR_FRAMEWORK_MEMORY_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 _Noreturn void tr__out_of_memory(size_t size);            /* says so, and aborts */
@@ -23,6 +24,7 @@ void *tr__must_realloc(void *memory, size_t size);
 char *tr__must_copy(const void *bytes, size_t size);      /* and a 0 behind it */
 char *tr__must_strdup(const char *text);
 char *tr__must_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *tr__must_vformat(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
 /* An array: aligned to a cache line, which is the widest vector. free() frees it; NULL: there is no room.
  * No array is larger than the limit, which is the machine's memory unless a test sets it (0: that again). Linux hands

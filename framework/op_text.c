@@ -2,15 +2,15 @@
 #include "framework/op_text.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/attr.h"
 #include "framework/memory.h"
+#include "framework/name_list.h"
 #include "framework/attr_def.h"
 #include "framework/op_registry.h"
-
-enum { MAX_ARGS = 64 };
 
 typedef struct reader {
     char        *at;                  /* in a copy of the line, into which ends of words are written */
@@ -62,20 +62,21 @@ static char *take_name(reader *r)
 /* `a`, or `[a, b]`, into the slot. */
 static tr_status read_args(reader *r, const char *slot, bool output)
 {
-    char     *names[MAX_ARGS];
-    int       count = 0;
-    const bool is_list = take(r, '[');
+    tr__name_list names = {0};
+    const bool    is_list = take(r, '[');
 
     do {
-        char *name = count < MAX_ARGS ? take_name(r) : NULL;
+        char *name = take_name(r);
         if (!name)
             break;
-        names[count++] = name;
+        tr__name_list_add(&names, name);
     } while (is_list && take(r, ','));
-    (output ? tr_op_desc_set_output : tr_op_desc_set_input)(r->op, slot, count, (const char *const *)names);
-    for (int i = 0; i < count; i++)
-        free(names[i]);
-    if (count == 0 && !is_list)
+    const bool is_empty = names.count == 0;
+    (output ? tr_op_desc_set_output : tr_op_desc_set_input)(r->op, slot, names.count, names.name);
+    for (int i = 0; i < names.count; i++)
+        free((void *)(uintptr_t)names.name[i]);
+    tr__name_list_deinit(&names);
+    if (is_empty && !is_list)
         return unreadable(r, "a variable");
     return is_list && !take(r, ']') ? unreadable(r, "]") : TR_OK;
 }

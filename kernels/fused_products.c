@@ -15,17 +15,6 @@
 
 enum { X, Y };
 
-/* "1, 2, 3" of a list of INTS. */
-static const char *list_text(char *text, size_t size, const tr_ints *list)
-{
-    size_t at = 0;
-
-    text[0] = '\0';
-    for (int i = 0; i < list->count && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, "%s%d", i > 0 ? ", " : "", list->item[i]);
-    return text;
-}
-
 /* -- fused_elemwise_activation ---------------------------------------------------------------------- */
 enum { E_OUT, E_INTERMEDIATE };
 
@@ -268,18 +257,13 @@ static tr_status expand_flatten(tr_composite *c)
 {
     const flatten_attrs *a = tr_composite_attrs(c);
     const int            count = tr_composite_count(c, "X");
-    char                 axes[128], names[900] = "";
-    size_t               at = 0;
+    const char          *axes = tr_composite_ints(c, &a->trans_axis);
 
-    list_text(axes, sizeof axes, &a->trans_axis);
     for (int i = 0; i < count; i++) {
         TR_TRY(tr_composite_add(c, "transpose2(X=X.%d) {axis=[%s]} -> turned%d", i, axes, i));
         TR_TRY(tr_composite_add(c, "flatten2(X=turned%d) {axis=%d} -> flat%d", i, a->flatten_axis, i));
-        at += (size_t)snprintf(names + at, sizeof names - at, "%sflat%d", i > 0 ? ", " : "", i);
-        if (at >= sizeof names)
-            return tr_fail(TR_EUNSUPPORTED, "fusion_transpose_flatten_concat: %d tensors are too many", count);
     }
-    return tr_composite_add(c, "concat(X=[%s]) {axis=%d} -> Out", names, a->concat_axis);
+    return tr_composite_add(c, "concat(X=[%s]) {axis=%d} -> Out", tr_composite_names(c, "flat", count), a->concat_axis);
 }
 
 TR_REGISTER_OP(fusion_transpose_flatten_concat, .proto = &flatten_proto, .infer = infer_flatten, .expand = expand_flatten,
@@ -366,18 +350,17 @@ static tr_status expand_conv(tr_composite *c)
     const conv_fusion_attrs *a = tr_composite_attrs(c);
     const bool               has_residual = tr_composite_count(c, "ResidualData") > 0, is_plain = a->activation == TR_ACT_identity;
     const char              *sum = is_plain ? "Output" : "sum";
-    char                     strides[32], paddings[32], dilations[32], parts[256];
 
     TR_TRY(tr_composite_add(c, "conv2d(Input=Input, Filter=Filter, Bias=Bias) {strides=[%s], paddings=[%s], dilations=[%s], groups=%d} -> %s",
-                            list_text(strides, sizeof strides, &a->conv.strides), list_text(paddings, sizeof paddings, &a->conv.paddings),
-                            list_text(dilations, sizeof dilations, &a->conv.dilations), a->conv.groups, has_residual ? "convolved" : sum));
+                            tr_composite_ints(c, &a->conv.strides), tr_composite_ints(c, &a->conv.paddings),
+                            tr_composite_ints(c, &a->conv.dilations), a->conv.groups, has_residual ? "convolved" : sum));
     if (has_residual)
         TR_TRY(tr_composite_add(c, "elementwise_add(X=convolved, Y=ResidualData) -> %s", sum));
     if (!is_plain)
         TR_TRY(tr_composite_add(c, "%s(X=sum) -> Output", tr_act_name(a->activation)));
     if (tr_composite_count(c, "Outputs") == 0)
         return TR_OK;
-    return tr_composite_add(c, "split(X=Output) {axis=1, sections=[%s]} -> Outputs", list_text(parts, sizeof parts, &a->split_channels));
+    return tr_composite_add(c, "split(X=Output) {axis=1, sections=[%s]} -> Outputs", tr_composite_ints(c, &a->split_channels));
 }
 
 TR_REGISTER_OP(conv2d_fusion, .proto = &conv_proto, .check = check_conv, .infer = infer_conv, .expand = expand_conv, .types = TR_FLOAT_TYPES);

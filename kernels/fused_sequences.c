@@ -1,7 +1,5 @@
 /* fused_sequences.c - fused operators of saved programs on sequences: fused_embedding_seq_pool, fusion_seqpool_concat,
  * fusion_seqexpand_concat_fc, fusion_seqconv_eltadd_relu. Each is made of the operators that Fluid had fused. */
-#include <stdio.h>
-
 #include "framework/composite.h"
 #include "framework/size.h"
 #include "kernels/check.h"
@@ -116,20 +114,6 @@ static tr_status infer_pool(const tr_infer *io)
     return TR_OK;
 }
 
-/* concat of the variables <prefix>0, <prefix>1, ... behind `before`. */
-static tr_status add_concat(tr_composite *c, const char *before, const char *prefix, int first, int count, const char *out)
-{
-    char   names[900];
-    size_t at = (size_t)snprintf(names, sizeof names, "%s", before);
-
-    for (int i = first; i < count; i++) {
-        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s%d", at > 0 ? ", " : "", prefix, i);
-        if (at >= sizeof names)
-            return tr_fail(TR_EUNSUPPORTED, "%d tensors are too many to be laid side by side", count);
-    }
-    return tr_composite_add(c, "concat(X=[%s]) {axis=1} -> %s", names, out);
-}
-
 static tr_status expand_pool(tr_composite *c)
 {
     static const char *const names[] = {"SUM", "AVERAGE", "SQRT"};
@@ -138,7 +122,7 @@ static tr_status expand_pool(tr_composite *c)
 
     for (int i = 0; i < count; i++)
         TR_TRY(tr_composite_add(c, "sequence_pool(X=X.%d) {pooltype=%s} -> pooled%d", i, names[a->pooltype], i));
-    return add_concat(c, "", "pooled", 0, count, "Out");
+    return tr_composite_add(c, "concat(X=[%s]) {axis=1} -> Out", tr_composite_names(c, "pooled", count));
 }
 
 TR_REGISTER_OP(fusion_seqpool_concat, .proto = &pool_proto, .infer = infer_pool, .expand = expand_pool, .types = TR_FLOAT_TYPES);
@@ -186,8 +170,8 @@ static tr_status expand_expand(tr_composite *c)
     const int           count = tr_composite_count(c, "X");
 
     for (int i = 1; i < count; i++)
-        TR_TRY(tr_composite_add(c, "sequence_expand_as(X=X.%d, Y=X.0) -> repeated%d", i, i));
-    TR_TRY(add_concat(c, "X.0", "repeated", 1, count, "joined"));
+        TR_TRY(tr_composite_add(c, "sequence_expand_as(X=X.%d, Y=X.0) -> repeated%d", i, i - 1));
+    TR_TRY(tr_composite_add(c, "concat(X=[X.0, %s]) {axis=1} -> joined", tr_composite_names(c, "repeated", count - 1)));
     return tr_composite_add(c, "fc(Input=joined, W=FCWeight, Bias=FCBias) {activation_type=%s} -> Out",
                             a->fc_activation == TR_ACT_identity ? "" : tr_act_name(a->fc_activation));
 }

@@ -2,8 +2,6 @@
 #include "framework/composite.h"
 #include "kernels/check.h"
 
-#include <stdio.h>
-
 /* -- interface -------------------------------------------------------------------------------- */
 enum { X };
 enum { OUT };
@@ -52,15 +50,9 @@ static tr_status infer(const tr_infer *io)
 static tr_status expand(tr_composite *c)
 {
     const attrs *a = tr_composite_attrs(c);
-    char         sections[900] = "";
-    size_t       at = 0;
 
-    for (int i = 0; i < a->sections.count && at < sizeof sections; i++)
-        at += (size_t)snprintf(sections + at, sizeof sections - at, "%s%d", i > 0 ? ", " : "", a->sections.item[i]);
-    if (at >= sizeof sections)
-        return tr_fail(TR_EUNSUPPORTED, "split_byref: %d sections are too many", a->sections.count);
     if (a->sections.count > 0)
-        return tr_composite_add(c, "split(X=X) {axis=0, sections=[%s]} -> Out", sections);
+        return tr_composite_add(c, "split(X=X) {axis=0, sections=[%s]} -> Out", tr_composite_ints(c, &a->sections));
     return tr_composite_add(c, "split(X=X) {axis=0, num=%d} -> Out", tr_composite_count(c, "Out"));
 }
 

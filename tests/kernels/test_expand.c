@@ -1,6 +1,7 @@
 /* test_expand.c - composite operators in plans: their parts, their gradients, what is computed once and what twice. */
 #include "tests/support/net.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "framework/op_text.h"
@@ -205,6 +206,60 @@ TEST(lines_that_cannot_be_read_are_refused)
     }
 }
 
+/* A program for clicks has hundreds of slots: each piece of x has a weight of its own in the loss. */
+enum { MANY = 300 };
+
+static void build_many(net *n)
+{
+    tr_op_desc *cut = tr_op_desc_new("split_byref"), *joined[2] = {tr_op_desc_new("fusion_transpose_flatten_concat"), tr_op_desc_new("concat")};
+    char        name[MANY][16];
+    const char *piece[MANY];
+    int64_t     rows[MANY];
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name[i], sizeof name[i], "p%d", i);
+        piece[i] = name[i];
+        rows[i] = 1;
+    }
+    net_init(n);
+    net_var(n, "x", TR_FP64, 2, MANY, 1);
+    net_var(n, "w", TR_FP64, 2, MANY, 1);
+    tr_op_desc_set_input(cut, "X", 1, (const char *[]){"x"});
+    tr_op_desc_set_output(cut, "Out", MANY, piece);
+    tr_op_desc_set_ints(cut, "sections", MANY, rows, TR_ATTR_INTS);
+    EXPECT_OK(tr_block_insert_op(tr_program_block(n->program, 0), -1, cut));
+    tr_op_desc_set_ints(joined[0], "trans_axis", 2, (const int64_t[]){0, 1}, TR_ATTR_INTS);
+    tr_op_desc_set_int(joined[0], "flatten_axis", 1, TR_ATTR_INT);
+    tr_op_desc_set_int(joined[0], "concat_axis", 0, TR_ATTR_INT);
+    for (int i = 0; i < 2; i++) {
+        tr_op_desc_set_input(joined[i], "X", MANY, piece);
+        tr_op_desc_set_output(joined[i], "Out", 1, (const char *[]){i ? "joined" : "y"});
+        EXPECT_OK(tr_block_insert_op(tr_program_block(n->program, 0), -1, joined[i]));
+    }
+    net_op(n, 0, "elementwise_mul", "X=joined Y=w", "Out=weighted", "");
+    net_op(n, 0, "mean", "X=weighted", "Out=loss", "");
+}
+
+TEST(lists_are_as_long_as_they_need_be)
+{
+    net           n;
+    static double x[MANY], w[MANY];
+
+    for (int i = 0; i < MANY; i++) {
+        x[i] = i;
+        w[i] = 1 + i % 7;
+    }
+    build_many(&n);
+    net_feed(&n, "x", x, 2, MANY, 1);
+    net_feed(&n, "w", w, 2, MANY, 1);
+    EXPECT_OK(tr_append_backward(n.program, "loss", 0, NULL));
+    net_run(&n, "y x@GRAD");
+    assert_memory_equal(net_f64(&n, 0), x, sizeof x);
+    for (int i = 0; i < MANY; i++)
+        assert_float_equal(net_f64(&n, 1)[i], w[i] / MANY, 1e-12);
+    net_deinit(&n);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -222,6 +277,7 @@ int main(void)
         cmocka_unit_test(one_variable_in_two_slots_has_one_gradient),
         cmocka_unit_test(a_program_is_expanded_twice_without_harm),
         cmocka_unit_test(a_failure_names_the_part_and_the_operator),
+        cmocka_unit_test(lists_are_as_long_as_they_need_be),
         cmocka_unit_test(lines_of_a_body_are_read),
         cmocka_unit_test(lines_that_cannot_be_read_are_refused),
     };
