@@ -439,7 +439,8 @@ class Launch:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """The signals that ask for an end, noted instead of obeyed."""
+    """The signals that ask for an end, noted instead of obeyed. One that came stays without effect behind the job, too: whoever sends it again
+    wants the same end, and must not take the job's exit code from a launcher that is ending."""
     caught: list[int] = []
     old: dict[int, Any] = {}
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
@@ -450,7 +451,7 @@ def _signals() -> Iterator[list[int]]:
         yield caught
     finally:
         for number, handler in old.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if number in caught else handler)
 
 
 _libc = ctypes.CDLL(None)
