@@ -4,6 +4,7 @@
 
 #include "framework/frame.h"
 #include "framework/interrupt.h"
+#include "framework/meeting.h"
 #include "framework/late.h"
 #include "framework/plan_build.h"
 #include "framework/precision.h"
@@ -41,6 +42,7 @@ static void free_plan(tr_plan *plan)
     if (!plan)
         return;
     tr__plan_free_frames(plan);
+    tr__meeting_free(plan->own_meeting);
     for (int i = 0; i < plan->step_count; i++) {
         free_plan(plan->step[i].sub);
         plan->step[i].sub = NULL;

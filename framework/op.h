@@ -283,6 +283,7 @@ struct tr_op {
     bool                has_block;    /* runs a sub-block: attribute sub_block */
     bool                awaits;       /* waits for memory that comes late; a program with such operators has one before each first
                                          reader of it (framework/late.h) */
+    bool                meets;        /* replicas of a program wait for each other in it (meeting.h) */
     tr_status         (*check)(const void *attrs);   /* of attributes that a range cannot say; may be NULL */
 };
 

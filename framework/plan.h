@@ -92,6 +92,7 @@ struct tr_plan {
     bool         has_arrays;          /* local tensor arrays, which are empty when a run begins */
     bool         uses_scope;
     bool         is_random;           /* some of its own steps are */
+    bool         meets;               /* of the root: a step of it or of its sub-plans meets other replicas (meeting.h) */
     bool         awaits;              /* its own steps wait for what comes late (late.h) before they read it */
     tr_map       current;             /* name -> number of its latest version, plus 1 */
     /* running */
@@ -101,6 +102,9 @@ struct tr_plan {
     uint64_t    *runs;                /* the executor's counter for this program and scope */
     uint64_t     activations;         /* of a sub-plan: so that its random numbers differ each time */
     int64_t      allocations;         /* by runs so far */
+    struct tr_meeting *meeting;       /* of the root, while replicas run that meet; NULL: it runs alone */
+    int          replica;             /* its number among them */
+    struct tr_meeting *own_meeting;   /* where the replicas meet whose first plan this is; kept between runs */
     tr_plan     *next;                /* in the executor's list */
 };
 

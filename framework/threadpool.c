@@ -300,25 +300,57 @@ static void run_inline(int64_t slices, tr_slice_fn fn, void *payload)
         fn(payload, i);
 }
 
-void tr_parallel(int64_t slices, tr_slice_fn fn, void *payload)
+/* The pool for this thread alone, with `threads` - 1 workers or as many as there can be; false: it is busy, or this is a slice. */
+static bool acquire(int threads)
 {
-    const int threads = tr_num_threads();
-    if (slices <= 1 || threads <= 1 || slices > INT_MAX || in_slice || !try_acquire()) {
-        run_inline(slices, fn, payload);
-        return;
-    }
+    if (in_slice || !try_acquire())
+        return false;
     if (TR_UNLIKELY(pool.workers != threads - 1)) {
         pthread_once(&once, init);
         if (pool.workers > threads - 1)
             stop_workers();
         start_workers(threads - 1);
     }
+    return true;
+}
+
+static void run_and_release(int64_t slices, tr_slice_fn fn, void *payload)
+{
     in_slice = true;
     publish(slices, fn, payload);
     work();
     wait_for_slices(slices);
     in_slice = false;
     release();
+}
+
+void tr_parallel(int64_t slices, tr_slice_fn fn, void *payload)
+{
+    const int threads = tr_num_threads();
+    if (slices <= 1 || threads <= 1 || slices > INT_MAX || !acquire(threads))
+        run_inline(slices, fn, payload);
+    else
+        run_and_release(slices, fn, payload);
+}
+
+bool tr__pool_run_together(int slices, tr_slice_fn fn, void *payload)
+{
+    const int threads = tr_num_threads();
+    if (threads < slices || !acquire(threads))
+        return false;
+    if (pool.workers < slices - 1) {                       /* some could not be started */
+        release();
+        return false;
+    }
+    run_and_release(slices, fn, payload);
+    return true;
+}
+
+bool tr__slice_enter(bool inside)
+{
+    const bool before = in_slice;
+    in_slice = inside;
+    return before;
 }
 
 /* -- cutting ----------------------------------------------------------------------------------------------------- */

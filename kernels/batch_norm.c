@@ -5,11 +5,14 @@
  * SavedVariance are what Y was made with (the latter as 1 / sqrt(variance + epsilon), as in Fluid): they are all that
  * backward needs beside X and Scale.
  *
- * In Fluid sync_batch_norm adds up the statistics of all GPUs of a process. Here a process has one batch, so it is batch_norm. */
+ * sync_batch_norm is batch_norm whose batch is that of all replicas which run the program at the same time (meeting.h). Each replica offers
+ * its number of elements and its statistics, in the gradient its two sums, and puts all of them together in the order of the replicas.
+ * A program that runs alone computes the bits of batch_norm. */
 #ifndef T
 
 #include <string.h>
 
+#include "framework/meeting.h"
 #include "kernels/check.h"
 #include "kernels/cut.h"
 #include "kernels/math/elementwise.h"
@@ -27,27 +30,42 @@ typedef struct attrs {
     enum { CHANNELS_SECOND, CHANNELS_LAST } data_layout;
 } attrs;
 
-static const tr_op_proto proto = {
-    .doc = "Y = (X - mean) / sqrt(variance + epsilon) * Scale + Bias for each channel.",
-    .in = TR_SLOTS({"X", "[batch, channels, ...] float, or [batch, ..., channels] with data_layout NHWC"},
-                   {"Scale", "[channels]", TR_SLOT_WIDE}, {"Bias", "[channels]", TR_SLOT_WIDE},
-                   {"Mean", "[channels]; the running mean", TR_SLOT_WIDE},
-                   {"Variance", "[channels]; the running variance", TR_SLOT_WIDE}),
-    .out = TR_SLOTS({"Y", "like X; may share X's memory"}, {"MeanOut", "the same variable as Mean", TR_SLOT_WIDE},
-                    {"VarianceOut", "the same variable as Variance", TR_SLOT_WIDE},
-                    {"SavedMean", "[channels]; the mean that was used", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
-                    {"SavedVariance", "[channels]; 1 / sqrt(variance + epsilon) that was used",
-                     TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE}),
-    .attr = TR_ATTRS(TR_ATTR(attrs, is_test, BOOL, "use the running statistics and leave them"),
-                     TR_ATTR(attrs, momentum, FLOAT, "the running statistics' share in their next value", .number = 0.9,
-                             .range = TR_BETWEEN(0, 1)),
-                     TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5,
-                             .range = TR_BETWEEN(0, 0.001)),
-                     TR_ATTR(attrs, data_layout, STRING, "where the channels are", .text = "NCHW",
-                             .range = TR_ONE_OF({"NCHW", CHANNELS_SECOND}, {"NHWC", CHANNELS_LAST}, {"AnyLayout", CHANNELS_SECOND})),
-                     TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY("fuse_with_relu", BOOL, "add the operator relu behind it"),
-                     TR_ATTR(attrs, use_global_stats, BOOL, "use the running statistics also in training")),
-    .attrs_size = sizeof(attrs),
+/* Both operators have these. */
+static const tr_slot_def in_slots[] = {
+    {"X", "[batch, channels, ...] float, or [batch, ..., channels] with data_layout NHWC"},
+    {"Scale", "[channels]", TR_SLOT_WIDE},
+    {"Bias", "[channels]", TR_SLOT_WIDE},
+    {"Mean", "[channels]; the running mean", TR_SLOT_WIDE},
+    {"Variance", "[channels]; the running variance", TR_SLOT_WIDE},
+    {NULL},
+};
+static const tr_slot_def out_slots[] = {
+    {"Y", "like X; may share X's memory"},
+    {"MeanOut", "the same variable as Mean", TR_SLOT_WIDE},
+    {"VarianceOut", "the same variable as Variance", TR_SLOT_WIDE},
+    {"SavedMean", "[channels]; the mean that was used", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
+    {"SavedVariance", "[channels]; 1 / sqrt(variance + epsilon) that was used", TR_SLOT_INTERMEDIATE | TR_SLOT_WIDE},
+    {NULL},
+};
+static const tr_attr_def attr_defs[] = {
+    TR_ATTR(attrs, is_test, BOOL, "use the running statistics and leave them"),
+    TR_ATTR(attrs, momentum, FLOAT, "the running statistics' share in their next value", .number = 0.9, .range = TR_BETWEEN(0, 1)),
+    TR_ATTR(attrs, epsilon, FLOAT, "added to the variance", .number = 1e-5, .range = TR_BETWEEN(0, 0.001)),
+    TR_ATTR(attrs, data_layout, STRING, "where the channels are", .text = "NCHW",
+            .range = TR_ONE_OF({"NCHW", CHANNELS_SECOND}, {"NHWC", CHANNELS_LAST}, {"AnyLayout", CHANNELS_SECOND})),
+    TR_ATTR_IGNORED("use_mkldnn", BOOL), TR_ATTR_ONLY("fuse_with_relu", BOOL, "add the operator relu behind it"),
+    TR_ATTR(attrs, use_global_stats, BOOL, "use the running statistics also in training"),
+    {NULL},
+};
+#define FORMULA "Y = (X - mean) / sqrt(variance + epsilon) * Scale + Bias for each channel"
+static const tr_op_proto batch_norm_proto = {
+    .doc = FORMULA ".",
+    .in = in_slots, .out = out_slots, .attr = attr_defs, .attrs_size = sizeof(attrs),
+};
+static const tr_op_proto sync_batch_norm_proto = {
+    .doc = FORMULA ". Mean and variance are those of the samples of all replicas of a program (ParallelExecutor, "
+           "with_data_parallel); a program that runs alone computes what batch_norm does.",
+    .in = in_slots, .out = out_slots, .attr = attr_defs, .attrs_size = sizeof(attrs),
 };
 
 /* -- shapes ------------------------------------------------------------------------------------- */
@@ -102,24 +120,32 @@ static tr_cut cut_of(const attrs *a, const tr_tensor *x)
     return tr__cut_at(&x->shape, channel_axis(a, x->shape.rank));
 }
 
+static double total_count(const double *const *offers, int replicas)
+{
+    double total = 0;
+    for (int r = 0; r < replicas; r++)
+        total += offers[r][0];
+    return total;
+}
+
 /* -- kernels -------------------------------------------------------------------------------------- */
 #define TR_TEMPLATE "kernels/batch_norm.c"
 #include "kernels/math/each_float.h"
 
 /* -- gradient and registration ------------------------------------------------------------------- */
-#define BATCH_NORM(name)                                                                                                  \
+#define BATCH_NORM(name, ...)                                                                                             \
     static const tr_grad_rule name##_rule = {                                                                             \
         .op = #name "_grad",                                                                                              \
         .reads = {TR_IN(X), TR_IN(SCALE), TR_IN_SHAPE(BIAS), TR_OUT(SAVED_MEAN), TR_OUT(SAVED_INV_STD), TR_DOUT(Y)},      \
         .makes = {TR_DIN(X), TR_DIN(SCALE), TR_DIN(BIAS)},                                                                \
     };                                                                                                                    \
-    TR_REGISTER_OP(name, .proto = &proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(batch_norm), .grad = &name##_rule,  \
-                   .inplace = {{X, Y}, {MEAN, MEAN_OUT}, {VARIANCE, VARIANCE_OUT}}, .inplace_count = 3);                  \
+    TR_REGISTER_OP(name, .proto = &name##_proto, .infer = infer, .kernels = TR_FLOAT_KERNELS(name), .grad = &name##_rule, \
+                   .inplace = {{X, Y}, {MEAN, MEAN_OUT}, {VARIANCE, VARIANCE_OUT}}, .inplace_count = 3, __VA_ARGS__);     \
     TR_REGISTER_OP(name##_grad, .grad_of = &tr_op_record_##name, .infer = infer_grad,                                     \
-                   .kernels = TR_FLOAT_KERNELS(batch_norm_grad), .inplace = {{G_DY, G_DX}}, .inplace_count = 1)
+                   .kernels = TR_FLOAT_KERNELS(name##_grad), .inplace = {{G_DY, G_DX}}, .inplace_count = 1, __VA_ARGS__)
 
-BATCH_NORM(batch_norm);
-BATCH_NORM(sync_batch_norm);
+BATCH_NORM(batch_norm, .meets = false);
+BATCH_NORM(sync_batch_norm, .meets = true);
 
 #else /* the kernels, for each T */
 
@@ -130,6 +156,20 @@ static T *NAME(output_or)(const tr_run *io, int slot, T **spare, int64_t channel
         return io->out[slot]->data;
     *spare += channels;
     return *spare - channels;
+}
+
+/* Offer {elements, first[channels], second[channels]}; *all has that of each replica. */
+static tr_status NAME(put_together)(const double *const **all, const tr_run *io, const T *first, const T *second, const tr_cut *c)
+{
+    double *mine;
+
+    TR_TRY(tr_run_offer((void **)&mine, io, (size_t)(1 + 2 * c->n) * sizeof *mine));
+    mine[0] = (double)(c->pre * c->post);
+    for (int64_t i = 0; i < c->n; i++) {
+        mine[1 + i] = (double)first[i];
+        mine[1 + c->n + i] = (double)second[i];
+    }
+    return tr_run_meet((const void *const **)all, io);
 }
 
 /* out = momentum * running + (1 - momentum) * now */
@@ -145,7 +185,30 @@ static void NAME(keep_running)(T *out, const T *running, int64_t channels)
         memcpy(out, running, (size_t)channels * sizeof *out);
 }
 
-static tr_status NAME(batch_norm)(const tr_run *io)
+/* mean and variance of this replica's elements become those of all replicas' elements. */
+static tr_status NAME(put_stats_together)(const tr_run *io, T *mean, T *variance, const tr_cut *c)
+{
+    const double *const *all;
+
+    TR_TRY(NAME(put_together)(&all, io, mean, variance, c));
+    const double total = total_count(all, tr_run_replicas(io));
+    for (int64_t i = 0; i < c->n; i++) {
+        double m = 0, v = 0;
+        for (int r = 0; r < tr_run_replicas(io); r++)
+            if (all[r][0] > 0)
+                m += all[r][1 + i] * (all[r][0] / total);
+        for (int r = 0; r < tr_run_replicas(io); r++) {
+            const double apart = all[r][1 + i] - m;
+            if (all[r][0] > 0)
+                v += (all[r][1 + c->n + i] + apart * apart) * (all[r][0] / total);
+        }
+        mean[i] = (T)m;
+        variance[i] = (T)v;
+    }
+    return TR_OK;
+}
+
+static tr_status NAME(norm)(const tr_run *io, bool together)
 {
     const attrs  *a = io->attrs;
     const tr_cut  c = cut_of(a, io->in[X]);
@@ -162,6 +225,8 @@ static tr_status NAME(batch_norm)(const tr_run *io)
         NAME(keep_running)(variance_out, variance, c.n);
     } else {
         NAME(tr_channel_stats)(saved_mean, saved_inv_std, x, c.pre, c.n, c.post);
+        if (together)
+            TR_TRY(NAME(put_stats_together)(io, saved_mean, saved_inv_std, &c));
         NAME(move_running)(mean_out, mean, saved_mean, a->momentum, c.n);
         NAME(move_running)(variance_out, variance, saved_inv_std, a->momentum, c.n);
         NAME(tr_inv_std)(saved_inv_std, saved_inv_std, a->epsilon, c.n);
@@ -169,6 +234,16 @@ static tr_status NAME(batch_norm)(const tr_run *io)
     NAME(tr_batch_norm)(io->out[Y]->data, x, saved_mean, saved_inv_std, io->in[SCALE]->data, io->in[BIAS]->data, c.pre,
                         c.n, c.post);
     return TR_OK;
+}
+
+static tr_status NAME(batch_norm)(const tr_run *io)
+{
+    return NAME(norm)(io, false);
+}
+
+static tr_status NAME(sync_batch_norm)(const tr_run *io)
+{
+    return NAME(norm)(io, tr_run_replicas(io) > 1);
 }
 
 static tr_status NAME(batch_norm_grad)(const tr_run *io)
@@ -186,6 +261,47 @@ static tr_status NAME(batch_norm_grad)(const tr_run *io)
     else
         NAME(tr_batch_norm_grad)(dx, dscale, dbias, dy, x, mean, inv_std, scale, c.pre, c.n, c.post);
     return TR_OK;
+}
+
+/* dScale and dBias are this replica's alone: those of all replicas are summed, as every gradient is. */
+static tr_status NAME(grad_together)(const tr_run *io)
+{
+    const attrs  *a = io->attrs;
+    const tr_cut  c = cut_of(a, io->in[G_X]);
+    const T      *x = io->in[G_X]->data, *scale = io->in[G_SCALE]->data, *dy = io->in[G_DY]->data;
+    const T      *mean = io->in[G_SAVED_MEAN]->data, *inv_std = io->in[G_SAVED_INV_STD]->data;
+    const int     replicas = tr_run_replicas(io);
+    const double *const *all;
+    T            *sum;
+
+    TR_TRY(tr_run_scratch((void **)&sum, io, 2 * (size_t)c.n * sizeof(T)));
+    T *product = sum + c.n;
+    NAME(tr_channel_products)(sum, product, dy, x, mean, c.pre, c.n, c.post);
+    for (int64_t i = 0; i < c.n; i++) {
+        if (io->out[G_DSCALE])
+            ((T *)io->out[G_DSCALE]->data)[i] = product[i] * inv_std[i];
+        if (io->out[G_DBIAS])
+            ((T *)io->out[G_DBIAS]->data)[i] = sum[i];
+    }
+    TR_TRY(NAME(put_together)(&all, io, sum, product, &c));
+    for (int64_t i = 0; i < c.n; i++) {
+        double s = 0, p = 0;
+        for (int r = 0; r < replicas; r++) {
+            s += all[r][1 + i];
+            p += all[r][1 + c.n + i];
+        }
+        sum[i] = (T)s;
+        product[i] = (T)p;
+    }
+    if (io->out[G_DX])
+        NAME(tr_batch_norm_grad_of_sums)(io->out[G_DX]->data, dy, x, mean, inv_std, scale, sum, product, total_count(all, replicas),
+                                         c.pre, c.n, c.post);
+    return TR_OK;
+}
+
+static tr_status NAME(sync_batch_norm_grad)(const tr_run *io)
+{
+    return tr_run_replicas(io) > 1 && !is_global(io->attrs) ? NAME(grad_together)(io) : NAME(batch_norm_grad)(io);
 }
 
 #endif

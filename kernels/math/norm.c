@@ -27,6 +27,7 @@ typedef struct {
     const T *x, *dy, *mean, *inv_std, *scale, *bias;
     T       *out, *sum, *product;                            /* sum and product: results for each channel */
     int64_t  pre, channels, post;
+    double   count;                                         /* elements that the sums are of */
 } NAME(job);
 
 /* -- two sums for each channel --------------------------------------------------------------------------------------------- */
@@ -242,7 +243,7 @@ TR_INLINE NAME(line) NAME(line_of)(const NAME(job) *j, int64_t c)
     const T    inv = j->inv_std[c], factor = j->scale ? inv * j->scale[c] : inv;
     NAME(line) line = {factor, 0, 0};
     if (j->sum) {
-        const T count = (T)((double)j->pre * (double)j->post);
+        const T count = (T)j->count;
         line.slope = -factor * inv * inv * j->product[c] / count;
         line.offset = -factor * j->sum[c] / count;
     }
@@ -306,6 +307,7 @@ static void NAME(norm_grad)(NAME(job) *j, T *dx, T *dscale, T *dbias, bool is_co
     j->out = dx;
     j->sum = sums;
     j->product = sums + j->channels;
+    j->count = (double)j->pre * (double)j->post;
     if (j->channels == 0)
         return;
     if (!is_constant || dscale || dbias)
@@ -323,6 +325,20 @@ void NAME(tr_batch_norm_grad)(T *dx, T *dscale, T *dbias, const T *dy, const T *
     NAME(job) j = {.x = x, .dy = dy, .mean = mean, .inv_std = inv_std, .scale = scale,
                    .pre = pre, .channels = channels, .post = post};
     NAME(norm_grad)(&j, dx, dscale, dbias, false);
+}
+
+void NAME(tr_channel_products)(T *sum, T *product, const T *dy, const T *x, const T *mean, int64_t pre, int64_t channels, int64_t post)
+{
+    NAME(job) j = {.x = x, .dy = dy, .mean = mean, .sum = sum, .product = product, .pre = pre, .channels = channels, .post = post};
+    NAME(channel_sums)(&j);
+}
+
+void NAME(tr_batch_norm_grad_of_sums)(T *dx, const T *dy, const T *x, const T *mean, const T *inv_std, const T *scale, const T *sum,
+                                      const T *product, double count, int64_t pre, int64_t channels, int64_t post)
+{
+    NAME(job) j = {.x = x, .dy = dy, .mean = mean, .inv_std = inv_std, .scale = scale, .out = dx, .sum = (T *)sum,
+                   .product = (T *)product, .pre = pre, .channels = channels, .post = post, .count = count};
+    NAME(apply_grad)(&j);
 }
 
 void NAME(tr_batch_norm_global_grad)(T *dx, T *dscale, T *dbias, const T *dy, const T *x, const T *mean, const T *inv_std,

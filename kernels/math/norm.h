@@ -24,6 +24,12 @@ void NAME(tr_batch_norm)(T *y, const T *x, const T *mean, const T *inv_std, cons
  * be NULL (1). dx may be dy. */
 void NAME(tr_batch_norm_grad)(T *dx, T *dscale, T *dbias, const T *dy, const T *x, const T *mean, const T *inv_std,
                               const T *scale, int64_t pre, int64_t channels, int64_t post);
+/* The same in two steps, where the statistics are of more samples than x has: sum[c] is that of dy, product[c] that of dy (x - mean[c]), and
+ * `count` is of how many elements of a channel both are. */
+void NAME(tr_channel_products)(T *sum, T *product, const T *dy, const T *x, const T *mean, int64_t pre, int64_t channels,
+                               int64_t post);
+void NAME(tr_batch_norm_grad_of_sums)(T *dx, const T *dy, const T *x, const T *mean, const T *inv_std, const T *scale, const T *sum,
+                                      const T *product, double count, int64_t pre, int64_t channels, int64_t post);
 /* The gradients when mean and inv_std are constants (global statistics). */
 void NAME(tr_batch_norm_global_grad)(T *dx, T *dscale, T *dbias, const T *dy, const T *x, const T *mean,
                                      const T *inv_std, const T *scale, int64_t pre, int64_t channels, int64_t post);

@@ -102,8 +102,9 @@ class GradientScaleStrategy(enum.IntEnum):
 class BuildStrategy(_Strategy):
     """How a program becomes replicas: ``reduce_strategy`` and ``gradient_scale_strategy``, see there.
 
-    ``is_distribution`` is set from the program: whether it talks to parameter servers. ``sync_batch_norm`` must be False, ``num_trainers`` 1
-    and ``trainer_id`` 0: more processes are trainers of a job (``trireme launch``). ``debug_graphviz_path`` names a
+    ``is_distribution`` is set from the program: whether it talks to parameter servers. ``sync_batch_norm`` (False) lets
+    ``batch_norm`` normalize by the samples of all replicas instead of each replica's own (``layers.sync_batch_norm``). In a job these are the
+    replicas of one trainer. ``num_trainers`` must be 1 and ``trainer_id`` 0: more processes are trainers of a job (``trireme launch``). ``debug_graphviz_path`` names a
     file for a drawing of the update's program, for Graphviz. The switches ``fuse_*``, ``memory_optimize``, ``enable_inplace`` and their kin are accepted: plans do what pays.
     """
 
@@ -125,9 +126,8 @@ class BuildStrategy(_Strategy):
             except ValueError:
                 names = ", ".join(str(one) for one in type(self._defaults[name]))
                 raise InvalidArgumentError(f"BuildStrategy.{name}={value!r}; possible are {names}") from None
-        if name == "sync_batch_norm" and value:
-            raise UnsupportedError("BuildStrategy.sync_batch_norm: replicas do not wait for each other within a step, so each normalizes by its own "
-                                   "slice; leave it False, or use fewer places with larger slices")
+        if name == "sync_batch_norm" and not isinstance(value, bool):
+            raise TypeError(f"BuildStrategy.sync_batch_norm must be True or False, got {value!r}")
         if (name == "num_trainers" and value != 1) or (name == "trainer_id" and value != 0):
             raise UnsupportedError(f"BuildStrategy.{name}={value!r}: replicas are threads of one process; more processes are trainers of a job, "
                                    "which 'trireme launch --trainers N SCRIPT' starts")

@@ -40,7 +40,7 @@ class Replicas:
         from .compiler import BuildStrategy
 
         strategy, kinds = build.gradient_scale_strategy, BuildStrategy.GradientScaleStrategy
-        self.parts = Parts(program, strategy == kinds.CoeffNumDevice, strategy == kinds.Customized)
+        self.parts = Parts(program, strategy == kinds.CoeffNumDevice, strategy == kinds.Customized, build.sync_batch_norm)
         self.revision = program.desc.revision
         self.executor, self.scope, self._places = executor, scope, places
         self._period, self._runs = execution.num_iteration_per_drop_scope, 0

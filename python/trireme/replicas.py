@@ -28,7 +28,7 @@ _ONCE = OpRole.Optimize | OpRole.RPC | OpRole.Dist | OpRole.LRSched
 _FIRST = frozenset({"prefetch", "recv_wait"})
 _LOOKUP_GRAD = LOOKUP + "_grad"
 _FLOATS = (VarType.FP32, VarType.FP64)
-_STATISTICS = frozenset({"batch_norm", "data_norm", "spectral_norm", "assign"})    # their states are means already
+_STATISTICS = frozenset({"batch_norm", "sync_batch_norm", "data_norm", "spectral_norm", "assign"})    # their states are means already
 _COUNTERS = frozenset({"increment", "fill_constant", "a window"})     # every replica makes the same; the last steps of auc cannot be added up
 _Op = tuple[str, dict[str, list[str]], dict[str, list[str]], dict[str, object]]
 _SEEDS = 15_485_863                    # between the random numbers of two replicas
@@ -36,10 +36,10 @@ _SEEDS = 15_485_863                    # between the random numbers of two repli
 
 class Parts:
     """The parts of ``program``. ``scale`` is whether gradients are scaled by the share of samples, ``own_gradient`` whether the
-    script feeds the gradient of the loss itself."""
+    script feeds the gradient of the loss itself, ``sync_batch_norm`` whether batch_norm has the statistics of all replicas."""
 
-    def __init__(self, program: Program, scale: bool, own_gradient: bool) -> None:
-        self.program, self._scale, self._own_gradient = program, scale, own_gradient
+    def __init__(self, program: Program, scale: bool, own_gradient: bool, sync_batch_norm: bool = False) -> None:
+        self.program, self._scale, self._own_gradient, self._sync_batch_norm = program, scale, own_gradient, sync_batch_norm
         block = program.global_block()
         self._block, self._ops = block, block.read_ops()
         self._reads = [_read_by(op) for op in self._ops]
@@ -179,6 +179,9 @@ class Parts:
         block._arrange(order)
         for name in (*self.handed, *self.states):
             self._rename(block, name, number)
+        if self._sync_batch_norm:
+            for one in program.blocks:
+                _synchronize_norms(one)
         return program
 
     def _is_loss_gradient(self, op: OpView) -> bool:
@@ -218,6 +221,18 @@ class Parts:
         """Return those of the fed variables that a part reads."""
         used = program._used_names() if program is not None else ()
         return [name for name in names if name in used]
+
+
+def _synchronize_norms(block: Block) -> None:
+    """Let each batch_norm of the block, and its gradient, be a sync_batch_norm."""
+    ops = block.read_ops()
+    norms = [op for op in ops if op.type in ("batch_norm", "batch_norm_grad")]
+    if norms:
+        order = list(range(len(ops)))
+        for number, op in enumerate(norms):
+            order[op.index] = len(ops) + number
+        block._append_ops([("sync_" + op.type, op.inputs, op.outputs, op.attrs) for op in norms])
+        block._arrange(order)
 
 
 def _read_by(op: OpView) -> list[str]:

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "framework/threadpool.h"
+#include "framework/together.h"
 #include "tests/support/expect.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -55,6 +56,29 @@ static void every_slice_runs_once(void **state)
             run_and_check(round % 17);
         run_and_check(MANY);
     }
+}
+
+/* Each slice waits until all have begun. */
+static void begin_together(void *payload, int64_t slice)
+{
+    pthread_barrier_wait(payload);
+    run_and_check(slice % 17);                         /* runs inline */
+}
+
+static void slices_may_wait_for_each_other(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 6; threads += 2) {
+        tr_set_num_threads(threads);
+        for (int slices = 1; slices <= 7; slices++)
+            for (int round = 0; round < 20; round++) {
+                pthread_barrier_t barrier;
+                pthread_barrier_init(&barrier, NULL, (unsigned)slices);
+                assert_true(tr_parallel_together(slices, begin_together, &barrier));
+                pthread_barrier_destroy(&barrier);
+            }
+    }
+    assert_false(tr_parallel_together(1000, begin_together, NULL));
 }
 
 static void jobs_after_a_pause_wake_the_workers(void **state)
@@ -248,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_slice_runs_once),
+        cmocka_unit_test(slices_may_wait_for_each_other),
         cmocka_unit_test(jobs_after_a_pause_wake_the_workers),
         cmocka_unit_test(nested_calls_run_inline),
         cmocka_unit_test(callers_share_the_pool),

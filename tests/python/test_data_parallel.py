@@ -169,6 +169,54 @@ def test_statistics_are_means_and_counts_are_sums():
         assert run.values()[name].sum() == lone.values()[name].sum() > 0, name
 
 
+def normed(layer=layers.batch_norm, dtype="float64", layout="NCHW"):
+    x, y = layers.data("x", [3, 4, 4], dtype=dtype), layers.data("y", [1], dtype=dtype)
+    image = layers.transpose(x, [0, 2, 3, 1]) if layout == "NHWC" else x
+    hidden = layer(image, momentum=0.5, data_layout=layout, act="tanh")
+    hidden = layer(layers.fc(hidden, 5), momentum=0.5)
+    return layers.mean(layers.square_error_cost(layers.fc(hidden, 1), y)), hidden
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("by_option", [False, True], ids=["layer", "option"])
+def test_synchronized_norms_have_the_statistics_of_the_whole_batch(by_option, layout):
+    rng = np.random.default_rng(3)
+    strategy = fluid.BuildStrategy()
+    strategy.sync_batch_norm = by_option
+    layer = layers.batch_norm if by_option else layers.sync_batch_norm
+    lone = Run(0, momentum_with_decay, build=normed, layout=layout)
+    runs = [Run(places, momentum_with_decay, build=normed, layer=layer, layout=layout, strategy=strategy if by_option else None) for places in (2, 3)]
+    names = [var.name for var in lone.main.list_vars() if var.persistable]
+    for size in (7, 12, 1, 8):                         # one sample: one replica
+        feed = {"x": 100 + 3 * rng.normal(size=(size, 3, 4, 4)), "y": rng.normal(size=(size, 1))}
+        want, = lone.step(feed, [lone.others[0]])
+        for run in runs:
+            got, = run.step(feed, [run.others[0]])
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+    for run in runs:
+        assert "sync_batch_norm" not in {op.type for op in run.main.global_block().ops} or not by_option
+        for name in names:
+            mine = name.replace("batch_norm", layer.__name__)
+            np.testing.assert_allclose(np.array(run.scope.find_var(mine).get_tensor()), np.array(lone.scope.find_var(name).get_tensor()),
+                                       rtol=1e-8, atol=1e-9, err_msg=name)
+
+
+def test_synchronized_norms_give_one_result_on_any_number_of_threads():
+    before = core.num_threads()
+    rng = np.random.default_rng(5)
+    feed = {"x": rng.normal(size=(9, 3, 4, 4)).astype("float32"), "y": rng.normal(size=(9, 1)).astype("float32")}
+    try:
+        results = []
+        for threads in (1, 2, 4):
+            core.set_num_threads(threads)
+            run = Run(3, sgd, build=normed, layer=layers.sync_batch_norm, dtype="float32")
+            results.append([run.step(feed)[0] for _ in range(3)])
+    finally:
+        core.set_num_threads(before)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
 def test_sequences_are_cut_between_samples():
     def build():
         words, label = layers.data("words", [1], dtype="int64", lod_level=1), layers.data("label", [1], dtype="int64")
@@ -291,8 +339,8 @@ def test_what_cannot_be_is_refused(monkeypatch):
         build.reduce_strateg = 1
     with pytest.raises(core.InvalidArgumentError, match="reduce_strategy=7"):
         build.reduce_strategy = 7
-    with pytest.raises(core.UnsupportedError, match="sync_batch_norm"):
-        build.sync_batch_norm = True
+    with pytest.raises(TypeError, match="sync_batch_norm must be True or False, got 'yes'"):
+        build.sync_batch_norm = "yes"
     run.step(next(batches([4])))
     with pytest.raises(core.InvalidArgumentError, match="set after the first run"):
         run.program._build.reduce_strategy = 1

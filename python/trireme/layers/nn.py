@@ -185,13 +185,38 @@ def batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum
     >>> fluid.layers.batch_norm(image)
     Variable('batch_norm_0.tmp_2', float32[?, 3, 8, 8])
     """
-    helper = LayerHelper("batch_norm", param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
+    return _batch_norm("batch_norm", input, act, is_test, momentum, epsilon, param_attr, bias_attr, data_layout, in_place, name, moving_mean_name,
+                       moving_variance_name, do_model_average_for_mean_and_var, use_global_stats)
+
+
+def sync_batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum: float = 0.9, epsilon: float = 1e-5,
+                    param_attr: AttrLike = None, bias_attr: AttrLike = None, data_layout: str = "NCHW", in_place: bool = False,
+                    name: str | None = None, moving_mean_name: str | None = None, moving_variance_name: str | None = None,
+                    do_model_average_for_mean_and_var: bool = False, use_global_stats: bool = False) -> Variable:
+    """Return what ``batch_norm`` does, by the mean and variance of the samples of all replicas of the program.
+
+    Replicas are those of ``CompiledProgram.with_data_parallel`` and ``ParallelExecutor``. They wait for each other at this layer, so each has a
+    thread of its own. ``BuildStrategy.sync_batch_norm`` makes such a layer of each ``batch_norm``. A program that runs alone, and each
+    trainer of a job, normalizes by its own batch.
+
+    >>> image = fluid.layers.data("image", [3, 8, 8])
+    >>> fluid.layers.sync_batch_norm(image)
+    Variable('sync_batch_norm_0.tmp_2', float32[?, 3, 8, 8])
+    """
+    return _batch_norm("sync_batch_norm", input, act, is_test, momentum, epsilon, param_attr, bias_attr, data_layout, in_place, name,
+                       moving_mean_name, moving_variance_name, do_model_average_for_mean_and_var, use_global_stats)
+
+
+def _batch_norm(type: str, input: Variable, act: Any, is_test: bool, momentum: float, epsilon: float, param_attr: AttrLike, bias_attr: AttrLike,
+                data_layout: str, in_place: bool, name: str | None, moving_mean_name: str | None, moving_variance_name: str | None,
+                do_model_average_for_mean_and_var: bool, use_global_stats: bool) -> Variable:
+    helper = LayerHelper(type, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
     helper.check_variable(input, "input")
     if data_layout not in ("NCHW", "NHWC"):
-        raise ValueError(f"batch_norm: data_layout must be 'NCHW' or 'NHWC', got {data_layout!r}")
+        raise ValueError(f"{type}: data_layout must be 'NCHW' or 'NHWC', got {data_layout!r}")
     channels = input.shape[1 if data_layout == "NCHW" else -1]
     if channels is None:
-        raise ValueError(f"batch_norm: the number of channels of {input!r} must be known")
+        raise ValueError(f"{type}: the number of channels of {input!r} must be known")
     dtype = _wide(input.dtype)
     scale = helper.create_parameter(helper.param_attr, [channels], dtype, default_initializer=Constant(1.0))
     bias = helper.create_parameter(helper.bias_attr, [channels], dtype, is_bias=True)
@@ -205,7 +230,7 @@ def batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum
     mean, variance = moving(moving_mean_name, 0.0), moving(moving_variance_name, 1.0)
     saved = [helper.create_variable_for_type_inference(dtype, stop_gradient=True) for _ in range(2)]
     out = input if in_place else helper.create_variable_for_type_inference(input.dtype)
-    helper.append_op(type="batch_norm",
+    helper.append_op(type=type,
                      inputs={"X": [input], "Scale": [scale], "Bias": [bias], "Mean": [mean], "Variance": [variance]},
                      outputs={"Y": [out], "MeanOut": [mean], "VarianceOut": [variance], "SavedMean": [saved[0]],
                               "SavedVariance": [saved[1]]},
@@ -297,5 +322,5 @@ def label_smooth(label: Variable, prior_dist: Variable | None = None, epsilon: f
     return LayerHelper("label_smooth", name=name).append("label_smooth", inputs, {"epsilon": float(epsilon)})
 
 
-__all__ = ["fc", "fc_layer", "embedding", "conv2d", "pool2d", "batch_norm", "layer_norm", "dropout", "softmax",
+__all__ = ["fc", "fc_layer", "embedding", "conv2d", "pool2d", "batch_norm", "sync_batch_norm", "layer_norm", "dropout", "softmax",
            "topk", "label_smooth"]
