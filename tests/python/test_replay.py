@@ -192,7 +192,7 @@ def test_a_death_before_the_record_of_a_step_costs_nothing_that_was_computed_bef
 def test_a_rank_that_is_killed_at_any_moment_costs_no_metric(victim, tmp_path):
     args, mark = ("--steps", 100, "--out"), tmp_path / "begun"
     launch(2, 2, *args, tmp_path / "whole", script=METRICS)
-    job = Launched(2, 2, *args, tmp_path / "r", "--mark", mark, script=METRICS, options=("--standbys", 0))
+    job = Launched(2, 2, *args, tmp_path / "r", "--mark", mark, "--pause", 0.002, script=METRICS, options=("--standbys", 0))
     ranks = job.ranks()
     job.await_training(mark)
     time.sleep(random.uniform(0.0, 0.15))
