@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, bad_transport, each_mpi, environment, job_lines, launch, needs_mpi
+from job_support import LIMIT, MPIS, SCRIPT, Launched, assert_within, bad_transport, each_mpi, environment, job_lines, launch, launch_command, needs_mpi
 
 from trireme.launch import ends
 from trireme.launch.watch import Ranks
@@ -172,6 +172,24 @@ def test_a_trainer_that_is_killed_before_its_first_import_is_started_again(versi
         f"import runpy, sys\nsys.argv[1:] = ['--steps', '5']\nrunpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n")
     code, text = launched(1, 2, script=tmp_path / "script.py", version=version).end()
     assert code == 0 and "killed by SIGKILL before it had joined the job; starting the job again (1 of 3)" in text, text
+
+
+OLD_KERNEL = "import sys; from trireme.launch import ends; ends.status_of = lambda *_: None; from trireme.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+@each_mpi
+@pytest.mark.parametrize(("end", "starts"), [("os.kill(os.getpid(), signal.SIGKILL)", 2), ("sys.exit('no data')", 1)])
+def test_a_kernel_that_does_not_tell_how_a_process_ended(version, end, starts, tmp_path):
+    """A script that gives up before it imports the package says why; a process that is killed says nothing."""
+    (tmp_path / "script.py").write_text(
+        "import os, runpy, signal, sys\nfrom pathlib import Path\n"
+        f"mark = Path({str(tmp_path / 'mark')!r} + os.environ['TRIREME_ATTEMPT'])\n"
+        f"mark.touch()\nif os.environ['OMPI_COMM_WORLD_RANK'] == '1' and mark.name == 'mark0':\n    {end}\n"
+        f"sys.argv[1:] = ['--steps', '5']\nrunpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n")
+    command = launch_command(1, 2, version=version, script=tmp_path / "script.py", options=("--progress", 0))
+    done = subprocess.run([sys.executable, "-c", OLD_KERNEL, *command[3:]], env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert (done.returncode == 0) == (starts == 2), done.stderr
+    assert len(list(tmp_path.glob("mark?"))) == starts and "ended before it had joined the job" in done.stderr, done.stderr
 
 
 @each_mpi

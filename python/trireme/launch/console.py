@@ -77,8 +77,9 @@ class Console:
         return process
 
     def gather(self, folder: Path, ranks: Iterable[int]) -> None:
-        """Make the pipes of these ranks of this host, and read them."""
+        """Make the pipes of the ranks that are to start on this host, and read them. Earlier ranks are forgotten."""
         assert self._outlet
+        self._sources.clear()
         for fd, (rank, number) in pipes.make(folder, ranks).items():
             self._outlet.read_from(fd, self._source(rank, number))
 
@@ -101,7 +102,11 @@ class Console:
         self._outlet.show(b"")
         self._outlet.drain(_TO_DELIVER, is_hurried)
         self._outlet.forget()
-        self._sources.clear()
+
+    def has_complained(self, rank: int) -> bool:
+        """Return whether a rank has written to its standard error. It is known when ``finish`` has returned."""
+        source = self._sources.get((rank, 2))
+        return source is not None and source.has_printed
 
     def has_reader(self) -> bool:
         """Whether there is somebody at the other end, as far as a write has shown."""

@@ -128,8 +128,10 @@ class Source:
     prefix: bytes = b""
     half: bytes = b""
     since: float = math.inf            # when the row without an end began
+    has_printed: bool = False
 
     def take(self, text: bytes, now: float) -> None:
+        self.has_printed = self.has_printed or bool(text)
         whole, end, self.half = (self.half + text).rpartition(b"\n")
         if end:
             self.target.put(self, whole + end, self.prefix)

@@ -363,6 +363,8 @@ class Launch:
             self._stop(mpirun, ranks, _TO_HURRY if caught else _TO_STOP)
             hosts.drain(ranks, _TO_SAVE, lambda: bool(caught))
             self.console.finish(lambda: bool(caught))
+            if failure and failure.unknown and not any(map(self.console.has_complained, failure.unknown)):
+                failure = replace(failure, is_death=True)      # a program that gives up by itself says why
             self._states.note(ranks, self.layout.all_replicas > 0)
             ranks.close()
             return failure, ranks.told()

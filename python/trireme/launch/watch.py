@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -47,6 +47,7 @@ class Failure:
     code: int
     text: str
     is_death: bool = False             # of a process: the job may be started again
+    unknown: Sequence[int] = ()        # ranks that ended before they were known to run well, and the kernel does not tell how
 
 
 @dataclass
@@ -274,9 +275,11 @@ class Ranks:
                 how = ends.describe(one.status)
                 text = f"{self._where(one)}, {how if how != 'ended' else 'ended without a goodbye'}" if has_joined else self._unjoined(one.rank, how)
                 is_death = self.has_run_before or self._has("began", one.rank) or ends.is_signal(one.status)
-                return Failure(ends.exit_code(one.status) or 1, text, self.has_death() and is_death)
+                unknown = [one.rank] if one.status is None and not is_death and self.has_death() else []
+                return Failure(ends.exit_code(one.status) or 1, text, self.has_death() and is_death, unknown)
         if unseen := self._unseen():
-            return Failure(1, f"{', '.join(map(self.name, unseen))}: ended as soon as it was started", self.has_death() and self.has_run_before)
+            text = f"{', '.join(map(self.name, unseen))}: ended as soon as it was started"
+            return Failure(1, text, self.has_death() and self.has_run_before, unseen if self.has_death() and not self.has_run_before else [])
         return None
 
     def _unseen(self) -> list[int]:
