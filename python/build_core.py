@@ -13,6 +13,16 @@ import sys
 import cffi
 
 
+# Functions in Python that the core calls: trireme/tables.py defines them. Their types are those of tr_table_reader.
+CALLBACKS = """
+extern "Python" {
+    tr_status tr_py_table_open(void *payload, const char *path, int64_t begin, int64_t end, char *error);
+    tr_status tr_py_table_next(void *payload, tr_table_block *out, char *error);
+    void      tr_py_table_close(void *payload);
+}
+"""
+
+
 def declarations(cc: str, root: str, headers: list[str]) -> str:
     """Return the headers as cffi wants them: preprocessed, without any include of the system's."""
     includes = "".join(f'#include "{header}"\n' for header in headers)
@@ -32,6 +42,7 @@ def main() -> None:
     ffi = cffi.FFI()
     try:
         ffi.cdef(declarations(options.cc, options.root, headers))
+        ffi.cdef(CALLBACKS)
     except cffi.CDefError as error:
         sys.exit(f"build_core.py: cffi cannot read {', '.join(headers)}: {error}")
     ffi.set_source("trireme._core", "".join(f'#include "{header}"\n' for header in headers))

@@ -64,6 +64,12 @@ static tr_status check(const tr_data_spec *spec)
 {
     if ((unsigned)spec->format >= TR_DATA_FORMAT_COUNT || (unsigned)spec->split >= TR_SPLIT_COUNT)
         return tr_fail(TR_EINVAL, "data: there is no format %d, or no split %d", (int)spec->format, (int)spec->split);
+    if (spec->format == TR_DATA_TABLE && (!spec->reader.open || !spec->reader.next || !spec->reader.close))
+        return tr_fail(TR_EUNSUPPORTED, "data: Parquet and Arrow files are read with Python's pyarrow, in a script; a program without "
+                       "Python reads text: multislot, csv or libsvm");
+    if (spec->format == TR_DATA_TABLE && spec->pipe_command)
+        return tr_fail(TR_EINVAL, "data: pipe_command is '%s'; a command writes lines, and Parquet and Arrow files have none",
+                       spec->pipe_command);
     if (spec->slot_count < 1)
         return tr_fail(TR_EINVAL, "data: there is no slot: say which variables are fed");
     for (int i = 0; i < spec->slot_count; i++) {

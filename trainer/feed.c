@@ -215,6 +215,7 @@ static void *work(void *payload)
         chunk->bad = (tr_bad_lines){0};
         if (chunk->status == TR_OK)
             tr_parse_block(feed->parser, &chunk->columns, &chunk->block, feed->spec->bad_lines != 0, &chunk->bad);
+        tr_block_text_release(&chunk->block);
         put_ready(feed, chunk);
     }
     return NULL;
@@ -225,8 +226,10 @@ static void *work(void *payload)
 tr_status tr_feed_start(tr_feed_threads *feed)
 {
     const bool has_header = feed->spec->format == TR_DATA_CSV && feed->spec->has_header;
+    const bool has_tables = feed->spec->format == TR_DATA_TABLE;
     const tr_source_options options = {feed->spec->block_bytes, feed->spec->pipe_command,
-                                       has_header ? tr_parser_header : NULL, feed->parser};
+                                       has_header ? tr_parser_header : NULL, feed->parser,
+                                       has_tables ? &feed->spec->reader : NULL};
 
     tr_source_keep_environment();
     tr_feed_stop(feed);

@@ -11,7 +11,7 @@
 
 tr_status tr_parser_init(tr_parser *parser, const tr_data_spec *spec)
 {
-    static const tr_line_fn line[] = {tr_line_multislot, tr_line_csv, tr_line_libsvm};
+    static const tr_line_fn line[] = {tr_line_multislot, tr_line_csv, tr_line_libsvm, NULL};
     _Static_assert(TR_COUNT(line) == TR_DATA_FORMAT_COUNT, "one for each format");
 
     *parser = (tr_parser){.spec = spec, .line = line[spec->format]};
@@ -123,6 +123,10 @@ void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text
     tr_mistake        mistake;
 
     *bad = (tr_bad_lines){0};
+    if (parser->spec->format == TR_DATA_TABLE) {
+        tr_parse_rows(parser->spec, to, block, skip, bad);
+        return;
+    }
     for (int64_t line = 0; at < end; line++) {
         const char *const begin = at;
         /* An empty line means nothing. Where spaces may be delimiters, one of spaces is not empty. */

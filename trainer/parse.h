@@ -1,6 +1,7 @@
-/* parse.h - lines of text become columns.
+/* parse.h - lines of text become columns, and so do rows of tables.
  *
- * parse.c walks the lines and describes mistakes. Each format has a file with one function, which reads a line. Many threads may use a
+ * parse.c walks the lines and describes mistakes. Each format of text has a file with one function, which reads a line; parse_table.c walks
+ * the rows of tables. Many threads may use a
  * parser at a time; only a file's line of names, which is read before its other lines, changes it. */
 #ifndef TR_TRAINER_PARSE_H
 #define TR_TRAINER_PARSE_H
@@ -52,7 +53,7 @@ typedef struct tr_bad_lines {
     char     *first;                  /* text of the first one, malloc'ed */
 } tr_bad_lines;
 
-/* Read all lines of a block. With `skip` bad ones are left out, without it the first ends it. */
+/* Read all lines of a block, or rows of a table. With `skip` bad ones are left out, without it the first ends it. */
 void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text *block, bool skip, tr_bad_lines *bad);
 
 /* == for the formats ========================================================================= */
@@ -60,6 +61,8 @@ void tr_parse_block(const tr_parser *parser, tr_columns *to, const tr_block_text
 bool tr_line_multislot(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake);
 bool tr_line_csv(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake);
 bool tr_line_libsvm(const tr_parser *parser, tr_columns *to, const char **at, tr_mistake *mistake);
+/* tr_parse_block for rows of a table. */
+void tr_parse_rows(const tr_data_spec *spec, tr_columns *to, const tr_block_text *block, bool skip, tr_bad_lines *bad);
 tr_status tr_csv_init(tr_parser *parser);
 tr_status tr_libsvm_init(tr_parser *parser);
 

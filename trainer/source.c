@@ -34,8 +34,16 @@ struct tr_source {
     size_t   rest_size, rest_capacity;
 };
 
+void tr_block_text_release(tr_block_text *block)
+{
+    if (block->table.rows.release)
+        block->table.rows.release(&block->table.rows);
+    block->table = (tr_table_block){0};
+}
+
 void tr_block_text_deinit(tr_block_text *block)
 {
+    tr_block_text_release(block);
     free(block->text);
     *block = (tr_block_text){0};
 }
@@ -90,6 +98,8 @@ static int reap_command(tr_source *source)
 
 static void close_piece(tr_source *source)
 {
+    if (source->is_open && source->options.reader)
+        source->options.reader->close(source->options.reader->payload);
     if (source->packed)
         gzclose(source->packed);
     else if (source->file >= 0)
@@ -305,9 +315,27 @@ static tr_status fill(tr_source *source, tr_block_text *block)
     }
 }
 
+static tr_status read_table(tr_source *source, tr_block_text *block)
+{
+    const tr_table_reader *reader = source->options.reader;
+    char                   error[TR_TABLE_ERROR_SIZE] = "";
+
+    tr_block_text_release(block);
+    const tr_status status = reader->next(reader->payload, &block->table, error);
+    if (status != TR_OK)
+        return tr_fail(status, "%s", error);
+    block->size = (size_t)block->table.bytes;
+    block->is_last = block->table.is_last;
+    if (block->is_last)
+        close_piece(source);
+    return TR_OK;
+}
+
 tr_status tr_source_read(tr_source *source, tr_block_text *block)
 {
     block->piece = source->piece;
+    if (source->options.reader)
+        return read_table(source, block);
     block->line = source->line;
     TR_TRY(fill(source, block));
     block->text[block->size] = '\0';
@@ -402,6 +430,17 @@ static tr_status open_file(tr_source *source)
     return is_packed(path) ? open_packed(source) : TR_OK;
 }
 
+static tr_status open_table(tr_source *source)
+{
+    const tr_table_reader *reader = source->options.reader;
+    const tr_piece        *piece = &source->piece;
+    char                   error[TR_TABLE_ERROR_SIZE] = "";
+
+    const tr_status status = reader->open(reader->payload, piece->path, piece->begin, piece->end, error);
+    source->is_open = status == TR_OK;
+    return source->is_open ? TR_OK : tr_fail(status, "%s", error);
+}
+
 tr_status tr_source_open(tr_source *source, const tr_piece *piece)
 {
     tr_status status;
@@ -409,6 +448,8 @@ tr_status tr_source_open(tr_source *source, const tr_piece *piece)
     source->piece = *piece;
     source->at = source->line = 0;
     source->rest_size = 0;
+    if (source->options.reader)
+        return open_table(source);
     TR_TRY_GOTO(fail, open_file(source));
     if (source->options.header)
         TR_TRY_GOTO(fail, read_header(source));

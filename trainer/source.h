@@ -1,4 +1,4 @@
-/* source.h - the text of files, in blocks of whole lines.
+/* source.h - the text of files, in blocks of whole lines; or the rows of tables.
  *
  * Pieces of files are read one after the other in large blocks. A piece [begin, end) of a file has the lines that begin in it, so pieces
  * share the lines of a file. A file that is packed (.gz) or piped through a command is one piece.
@@ -8,8 +8,7 @@
 #define TR_TRAINER_SOURCE_H
 
 #include "framework/status.h"
-
-#include <sys/types.h>
+#include "trainer/trireme_trainer.h"
 
 /* Part of a file; end = INT64_MAX: to its end. */
 typedef struct tr_piece {
@@ -25,9 +24,12 @@ typedef struct tr_block_text {
     tr_piece piece;
     int64_t  line;                    /* lines of the piece before it; of a packed or piped one, of the file */
     bool     is_last;                 /* of its piece */
+    tr_table_block table;             /* instead of text */
 } tr_block_text;
 
 void tr_block_text_deinit(tr_block_text *block);
+/* Give the rows of a table back, if the block holds any. */
+void tr_block_text_release(tr_block_text *block);
 
 /* The first line of a file that has a line of names; `text` ends with '\n'. */
 typedef tr_status (*tr_header_fn)(void *payload, const char *path, const char *text);
@@ -37,6 +39,7 @@ typedef struct tr_source_options {
     const char  *pipe_command;        /* NULL: none */
     tr_header_fn header;              /* NULL: files have no such line */
     void        *payload;
+    const tr_table_reader *reader;    /* NULL: files are text */
 } tr_source_options;
 
 typedef struct tr_source tr_source;

@@ -1,4 +1,4 @@
-/* trireme_trainer.h - the C API of Trireme's training without Python: data of text files, and loops over it.
+/* trireme_trainer.h - the C API of Trireme's training without Python: data of text files and tables, and loops over it.
  *
  *     tr_dataset *data = NULL;
  *     tr_loop    *loop = NULL;
@@ -25,6 +25,7 @@ typedef enum tr_data_format {
     TR_DATA_MULTISLOT = 0,            /* a line: for each slot a count, then so many numbers */
     TR_DATA_CSV = 1,                  /* fields between delimiters, perhaps quoted; perhaps a first line of names */
     TR_DATA_LIBSVM = 2,               /* a label, then index:value ... */
+    TR_DATA_TABLE = 3,                /* rows of tables (Parquet, Arrow), which a tr_table_reader hands over */
     TR_DATA_FORMAT_COUNT
 } tr_data_format;
 
@@ -35,13 +36,42 @@ typedef struct tr_data_slot {
     int                rank;          /* of the variable: 1 .. TR_MAX_RANK */
     const int64_t     *dims;          /* dims[0] is the batch, -1; the others are known */
     int                lod_level;     /* 0: a line has one row of dims[1..]; 1: a sequence of any number of rows */
-    /* CSV alone: */
-    int                column_count;  /* 0: the column named like the variable, or the next dims[1] * ... ones */
+    /* CSV and tables: */
+    int                column_count;  /* 0: the column named like the variable; of CSV else the next dims[1] * ... ones */
     const char *const *columns;       /* names; "#3" is the fourth column */
     int64_t            hash_buckets;  /* 0: fields are numbers; else the id of a text is its hash modulo this */
     bool               has_missing;   /* an empty field, NA, N/A, null, NaN (any case) or ? is read as `missing`; else it is an error */
     double             missing;       /* finite; whole for int64 */
 } tr_data_slot;
+
+/* An array in the layout of Apache Arrow's C data interface (ArrowArray): whoever holds it calls `release` once, from any thread. */
+typedef struct tr_arrow_array {
+    int64_t                 length, null_count, offset, n_buffers, n_children;
+    const void            **buffers;
+    struct tr_arrow_array **children;
+    struct tr_arrow_array  *dictionary;
+    void                  (*release)(struct tr_arrow_array *array);   /* NULL: it holds nothing */
+    void                   *private_data;
+} tr_arrow_array;
+
+/* Rows of a table. The array `rows` has a child for each column of each slot, in their order: max(1, column_count) of a slot. A child holds
+ * values of the slot's type, or, where the slot hashes, large_binary; or a large_list of these. */
+typedef struct tr_table_block {
+    tr_arrow_array rows;
+    int64_t        group, first;      /* the row group of the file, and the place of the first row in it: both from 0 */
+    int64_t        bytes;             /* about so many */
+    bool           is_last;           /* of the piece */
+} tr_table_block;
+
+/* Reads tables. The parsing threads call it one at a time, from `open` to the next `open` or `close`. A row group belongs to the piece of the
+ * file in which it begins: of n groups of a file of s bytes group i begins at byte i * s / n. A failure writes its text to `error`. */
+enum { TR_TABLE_ERROR_SIZE = 1024 };
+typedef struct tr_table_reader {
+    tr_status (*open)(void *payload, const char *path, int64_t begin, int64_t end, char *error);
+    tr_status (*next)(void *payload, tr_table_block *out, char *error);
+    void      (*close)(void *payload);
+    void       *payload;              /* outlives the dataset */
+} tr_table_reader;
 
 /* How the trainers of a job share the data. In one process all mean the same. */
 typedef enum tr_data_split {
@@ -68,6 +98,7 @@ typedef struct tr_data_spec {
     bool                has_header;   /* CSV: the first line of every file names the columns */
     int                 column_count; /* CSV without such a line: the names are ... */
     const char *const  *columns;
+    tr_table_reader     reader;       /* tables */
     int64_t             first_index;  /* libsvm: index of the first feature; 0 */
     int64_t             block_bytes;  /* read at a time; 1048576 */
     tr_data_split       split;

@@ -1,4 +1,4 @@
-"""Text files that programs are fed from, read and parsed by threads of the native core.
+"""Files that programs are fed from, read and parsed by threads of the native core.
 
 >>> import tempfile, os
 >>> path = os.path.join(tempfile.mkdtemp(), "houses.csv")
@@ -15,6 +15,7 @@ docs/data.md.
 
 from __future__ import annotations
 
+import functools
 import glob
 import numbers
 import os
@@ -30,9 +31,11 @@ from .errors import InvalidArgumentError, UnsupportedError, check, check_whole
 from .framework import Variable, default_main_program
 from .names import path_chars
 from .native import Native
+from .tables import TABLE_FORMATS, TableReader
 from .tensor import LoDTensor
 
-_FORMATS = {"multislot": lib.TR_DATA_MULTISLOT, "csv": lib.TR_DATA_CSV, "libsvm": lib.TR_DATA_LIBSVM}
+_FORMATS = {"multislot": lib.TR_DATA_MULTISLOT, "csv": lib.TR_DATA_CSV, "libsvm": lib.TR_DATA_LIBSVM,
+            "parquet": lib.TR_DATA_TABLE, "arrow": lib.TR_DATA_TABLE}
 _SPLITS = {"batches": lib.TR_SPLIT_BATCHES, "files": lib.TR_SPLIT_FILES, "tasks": lib.TR_SPLIT_TASKS}
 _LONG = (1 << 63) - 1
 _WHOLE = {"batch_size": (1,), "threads": (0, 256), "bad_lines": (0, _LONG), "first_index": (-_LONG, _LONG), "task_bytes": (0, _LONG),
@@ -42,10 +45,10 @@ _WHOLE = {"batch_size": (1,), "threads": (0, 256), "bad_lines": (0, _LONG), "fir
 class Slot:
     """A variable to feed, and where a line has its values.
 
-    ``var`` is a data variable, or a name with ``dtype``, ``shape`` (first the batch, -1) and ``lod_level``. For CSV:
+    ``var`` is a data variable, or a name with ``dtype``, ``shape`` (first the batch, -1) and ``lod_level``. For CSV and tables:
     ``columns`` are the names or numbers (from 0) of its columns; ``hash`` makes an id below that number of any text
     (dtype int64); ``missing`` (finite; whole where dtype is int64) is the value of an empty field, of NA, N/A, NaN, null
-    (in any case) and ?. Without it such a field is a mistake.
+    (in any case) and ?, and of a table's null. Without it such a field is a mistake.
 
     >>> fluid.Slot("city", dtype="int64", shape=[-1, 1], columns=["city"], hash=1000)
     Slot('city', int64[-1, 1], columns=['city'], hash=1000)
@@ -83,9 +86,9 @@ class Slot:
 
 
 class Dataset:
-    """Text files as batches.
+    """Files as batches.
 
-    ``format`` is ``"multislot"``, ``"csv"`` or ``"libsvm"``; ``slots`` are variables or ``Slot``s in the order of the
+    ``format`` is ``"multislot"``, ``"csv"`` or ``"libsvm"`` for text, ``"parquet"`` or ``"arrow"`` for tables, which pyarrow decodes; ``slots`` are variables or ``Slot``s in the order of the
     lines (None: a multislot slot that is not used). ``files`` are paths or patterns. ``threads`` parse; the batches
     are the same for any number of them, unless ``ordered=False`` takes them as they come. ``bad_lines`` is how many
     lines that cannot be read are skipped and counted (``"skip"``: any number); otherwise the first ends the pass with
@@ -244,13 +247,24 @@ class Dataset:
         if self._native is None:
             spec, keep = self._spec()
             out = ffi.new("tr_dataset **")
+            reader = self._reader()
+            if reader is not None:
+                reader.fill(spec.reader)
             check(lib.tr_dataset_new(out, spec))
             del keep
-            self._native = Native(out[0], lib.tr_dataset_free)
+            self._native = Native(out[0], functools.partial(_free, reader))
+            if reader is not None:
+                reader.dataset = out[0]
             if lib.tr_job_is_launched():
                 from . import distributed
                 check(lib.tr_dataset_set_part(out[0], distributed.trainer_index(), distributed.trainer_count()))
         return self._native.ptr
+
+    def _reader(self) -> TableReader | None:
+        given = self._given
+        if given["format"] not in TABLE_FORMATS:
+            return None
+        return TableReader(given["format"], given["slots"], given["block_bytes"] or 1 << 20)
 
     def _may_lease(self) -> bool:
         return self._given["split"] == "tasks" and lib.tr_dataset_lines_in_memory(self._get()) < 0
@@ -345,6 +359,13 @@ class Dataset:
     def first_bad_line(self) -> str:
         """What was wrong with the first line that was skipped, and where it is."""
         return ffi.string(lib.tr_dataset_first_bad_line(self._get())).decode("utf-8", "replace")
+
+
+def _free(reader: TableReader | None, dataset: Any) -> None:
+    """Free a dataset, then its reader, which its threads may be calling."""
+    if reader is not None:
+        reader.dataset = None
+    lib.tr_dataset_free(dataset)
 
 
 def _value_of(feed: Any) -> tuple[str, Any]:

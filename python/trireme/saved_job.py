@@ -10,7 +10,7 @@ from ._core import ffi, lib
 from .checkpoint import TABLE, kinds_of
 from .core import OpRole
 from .dtypes import VarType
-from .errors import InvalidArgumentError, check, check_whole
+from .errors import InvalidArgumentError, UnsupportedError, check, check_whole
 from .executor import Executor
 from .feeds import Dataset
 from .framework import Program, Variable, default_main_program, default_startup_program
@@ -19,6 +19,7 @@ from .loop import _check, _check_slots, _options
 from .names import path_chars
 from .precision import parse as parse_precision
 from .sparse_table import is_table, table_names
+from .tables import TABLE_FORMATS
 from .tensor import Scope
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ def save_job(path: str, dataset: Dataset, program: Program | None = None, startu
     """
     from .distributed.mode import parse
 
+    if dataset._given["format"] in TABLE_FORMATS:
+        raise UnsupportedError(f"save_job: the data are of format {dataset._given['format']!r}, which Python reads; trireme-trainer runs "
+                               "without Python and reads text: train by a script, or write the data as csv, multislot or libsvm")
     program = program or default_main_program()
     fetches, labels = _check("save_job", program, dataset, Scope(), fetch_list, fetch_info, thread, print_period, epochs, steps)
     counts = list(servers) if isinstance(servers, (list, tuple)) else [servers]

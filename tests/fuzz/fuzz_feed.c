@@ -8,7 +8,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
 static const int64_t      one[] = {-1, 1}, three[] = {-1, 3};
-static const tr_data_slot slots[TR_DATA_FORMAT_COUNT][3] = {
+static const tr_data_slot slots[TR_DATA_TABLE][3] = {
     {{.name = "i", .dtype = TR_INT64, .rank = 2, .dims = one, .lod_level = 1},
      {.name = NULL, .dtype = TR_FP64, .rank = 2, .dims = one},
      {.name = "x", .dtype = TR_FP32, .rank = 2, .dims = three}},
@@ -65,8 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
     if (size < 1)
         return 0;
-    const tr_data_spec spec = {.format = input[0] % TR_DATA_FORMAT_COUNT, .slot_count = 3, .batch_size = 1,
-                               .slots = slots[input[0] % TR_DATA_FORMAT_COUNT], .delimiter = ',',
+    const tr_data_spec spec = {.format = input[0] % TR_DATA_TABLE, .slot_count = 3, .batch_size = 1,
+                               .slots = slots[input[0] % TR_DATA_TABLE], .delimiter = ',',
                                .has_header = input[0] & 16, .bad_lines = -1};
     tr_parser parser;
 

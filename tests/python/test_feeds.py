@@ -132,7 +132,7 @@ def test_bad_lines_are_counted(tmp_path):
 
 
 @pytest.mark.parametrize("how, text", [
-    ({"format": "json"}, "format='json'; 'multislot', 'csv', 'libsvm' are possible"),
+    ({"format": "json"}, "format='json'; 'multislot', 'csv', 'libsvm', 'parquet', 'arrow' are possible"),
     ({"split": "rows"}, "split='rows'"),
     ({"batch_size": 0}, "batch_size=0"),
     ({"threads": "x"}, "Dataset: threads='x'; a whole number from 0 to 256 is possible"),

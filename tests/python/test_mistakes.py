@@ -73,7 +73,7 @@ PROGRAMS: list[tuple[str, Callable[[], Any], str]] = [
     ("unknown_mode", lambda: fluid.distributed.set_mode("asynch"), r"mode 'asynch'.*did you mean 'async'"),
     ("mode_without_number", lambda: fluid.distributed.set_mode("ssp"), r"ssp needs a number, like ssp\(4\)"),
     ("unknown_compression", lambda: fluid.distributed.set_compression("fp61"), r"fp61.*did you mean 'fp16'"),
-    ("no_format_of_data", lambda: fluid.Dataset("x", "csf"), r"format='csf'; 'multislot', 'csv', 'libsvm' are possible"),
+    ("no_format_of_data", lambda: fluid.Dataset("x", "csf"), r"format='csf'; 'multislot', 'csv', 'libsvm', 'parquet', 'arrow' are possible"),
     ("no_file_of_data", lambda: fluid.Dataset("none-*.csv"), r"no file fits 'none-\*\.csv'"),
     ("slot_without_type", lambda: fluid.Slot("z"), r"the program has no such variable; give dtype and shape"),
     ("no_model", lambda: fluid.io.load_inference_model("none", fluid.Executor()), r"there is no folder 'none'"),

@@ -32,22 +32,43 @@ parser.add_argument("--out")
 parser.add_argument("--write", help="do not train: write a saved job here")
 parser.add_argument("--servers", type=int, nargs="*", default=[], help="that may have so many")
 parser.add_argument("--mode")
+parser.add_argument("--format", default="csv", choices=["csv", "parquet", "arrow"])
 args = parser.parse_args()
 if args.slow and fluid.distributed.trainer_index() == 1:
     args.pause = args.slow
 
 BATCH, RATE = 4, 0.5
 LINES = args.files * args.batches * BATCH
+
+
+def path_of(i):
+    return os.path.join(args.folder, f"f{i:02}.{args.format}")
+
+
+def write(path, rows):
+    if args.format == "csv":
+        with open(path, "w") as out:
+            out.write("".join(f"{row},{row % 7 / 7},{row % 3}\n" for row in rows))
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"line": list(rows), "x": [row % 7 / 7 for row in rows], "y": [row % 3 for row in rows]})
+    if args.format == "parquet":
+        pq.write_table(table, path, row_group_size=BATCH)
+        return
+    with pa.ipc.new_file(path, table.schema) as out:
+        out.write_table(table, max_chunksize=BATCH)
+
+
 if fluid.distributed.trainer_index() == 0:
     os.makedirs(args.folder, exist_ok=True)
     for i in range(args.files):
-        path = os.path.join(args.folder, f"f{i:02}.csv")
+        path = path_of(i)
         if not os.path.exists(path):
-            rows = range(i * args.batches * BATCH, (i + 1) * args.batches * BATCH)
-            with open(path + ".part", "w") as out:
-                out.write("".join(f"{row},{row % 7 / 7},{row % 3}\n" for row in rows))
+            write(path + ".part", range(i * args.batches * BATCH, (i + 1) * args.batches * BATCH))
             os.rename(path + ".part", path)
-while not os.path.exists(os.path.join(args.folder, f"f{args.files - 1:02}.csv")):
+while not os.path.exists(path_of(args.files - 1)):
     time.sleep(0.01)
 
 fluid.default_startup_program().random_seed = fluid.default_main_program().random_seed = 7
@@ -79,7 +100,7 @@ for step, number in ((args.kill, signal.SIGKILL), (args.stop, signal.SIGUSR1)):
 pipe = f"sleep {args.pause}; cat" if args.pause else None
 if args.write and args.mark:
     pipe = f"touch {args.mark}; {pipe or 'cat'}"
-data = fluid.Dataset([os.path.join(args.folder, f"f{i:02}.csv") for i in range(args.files)], "csv", batch_size=BATCH,
+data = fluid.Dataset([path_of(i) for i in range(args.files)], args.format, batch_size=BATCH,
                      slots=[line, x, y], split="tasks", pipe_command=pipe)
 if args.write:
     fluid.io.save_job(args.write, data, epochs=args.epochs, servers=args.servers, mode=args.mode)
